@@ -1,0 +1,83 @@
+#include "formats/base/parallel.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "formats/base/check.hpp"
+
+namespace tessera {
+namespace {
+
+std::atomic<int> requested_threads{0};
+thread_local bool inside_parallel_loop = false;
+
+int default_threads() {
+  if (const char* text = std::getenv("TESSERA_THREADS")) {
+    int threads = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, threads);
+    require(error == std::errc() && stop == end && threads > 0,
+            "TESSERA_THREADS = '{}' is not a positive integer", text);
+    return threads;
+  }
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+int num_threads() {
+  const int requested = requested_threads.load();
+  if (requested > 0) return requested;
+  static const int kDefault = default_threads();
+  return kDefault;
+}
+
+void set_num_threads(int threads) { requested_threads = threads; }
+
+void parallel_for(std::int64_t n, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t)>& body) {
+  assert(grain > 0);
+  const std::int64_t pieces = (n + grain - 1) / grain;
+  const auto run_piece = [&](std::int64_t p) { body(p * grain, std::min(n, (p + 1) * grain)); };
+  const int workers =
+      static_cast<int>(inside_parallel_loop ? 1 : std::min<std::int64_t>(num_threads(), pieces));
+  if (workers <= 1) {
+    for (std::int64_t p = 0; p < pieces; ++p) run_piece(p);
+    return;
+  }
+
+  std::atomic<std::int64_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  const auto work = [&] {
+    inside_parallel_loop = true;
+    try {
+      for (std::int64_t p; (p = next.fetch_add(1)) < pieces;) run_piece(p);
+    } catch (...) {
+      next = pieces;  // the others stop at their next piece
+      const std::lock_guard lock(failure_mutex);
+      if (!failure) failure = std::current_exception();
+    }
+    inside_parallel_loop = false;
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 1; t < workers; ++t) threads.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace tessera

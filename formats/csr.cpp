@@ -1,0 +1,40 @@
+#include "formats/csr.hpp"
+
+#include "formats/base/registry.hpp"
+
+namespace tessera {
+namespace {
+
+template <class T>
+ArrayInfo shared_array_info(std::string name, const Array<T>& array, bool holds_values = false) {
+  return {std::move(name), static_cast<std::int64_t>(array.size()),
+          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values};
+}
+
+class Csr final : public Format {
+ public:
+  std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix) const override {
+    return std::make_unique<CsrPacked>(matrix);
+  }
+};
+
+const Register<Format> entry{{
+    .name = CsrPacked::kFormat,
+    .summary = "compressed sparse rows, as the matrix comes",
+    .make = [](const Params&) { return std::make_unique<Csr>(); },
+}};
+
+}  // namespace
+
+std::vector<ArrayInfo> CsrPacked::arrays() const {
+  return {shared_array_info("row_offsets", matrix.row_offsets),
+          shared_array_info("col_indices", matrix.col_indices),
+          shared_array_info("values", matrix.values, true)};
+}
+
+std::string CsrPacked::locate(std::int32_t row) const {
+  return fmt::format("row {}, nonzeros {} to {}", row, matrix.row_offsets[row],
+                     matrix.row_offsets[row + 1]);
+}
+
+}  // namespace tessera

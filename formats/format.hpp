@@ -1,0 +1,95 @@
+// The interface of a packed form of A: how it is built, what it costs, how it is undone.
+//
+// Contract: pack() takes a valid CsrMatrix and never changes it; unpack() gives exactly that matrix
+// back, explicit zeros and value bits included. A packed matrix is immutable once built.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/base/check.hpp"
+#include "formats/base/matrix.hpp"
+
+namespace tessera {
+
+/// One array of a packed matrix, as it is allocated.
+struct ArrayInfo {
+  std::string name;
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+  bool holds_values = false;  // the values of A, as opposed to the index
+};
+
+template <class T>
+ArrayInfo array_info(std::string name, const std::vector<T>& array, bool holds_values = false) {
+  return {std::move(name), static_cast<std::int64_t>(array.size()),
+          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values};
+}
+
+/// How a format cuts A up; all zero for a format without tiles.
+struct TileInfo {
+  int rows = 0;            // height of a tile
+  int cols = 0;            // width of a tile, in condensed columns where the format condenses
+  std::int64_t tiles = 0;  // number of stored tiles
+  std::int64_t slots = 0;  // values stored in them, padding included (nnz when only nonzeros are)
+};
+
+class PackedMatrix {
+ public:
+  PackedMatrix(std::int32_t rows, std::int32_t cols, std::int64_t nnz)
+      : rows_(rows), cols_(cols), nnz_(nnz) {}
+  virtual ~PackedMatrix() = default;
+  PackedMatrix(const PackedMatrix&) = delete;
+  PackedMatrix& operator=(const PackedMatrix&) = delete;
+
+  std::int32_t rows() const { return rows_; }
+  std::int32_t cols() const { return cols_; }
+  std::int64_t nnz() const { return nnz_; }
+
+  virtual CsrMatrix unpack() const = 0;
+  /// Every array, the values included: the footprint is their sum, for every format by this one
+  /// rule.
+  virtual std::vector<ArrayInfo> arrays() const = 0;
+  virtual TileInfo tiles() const { return {}; }
+  /// Where `row` of A lives, for a person who looks for a fault: "row window 3, TC blocks 17 to
+  /// 20".
+  virtual std::string locate(std::int32_t row) const = 0;
+
+ private:
+  std::int32_t rows_;
+  std::int32_t cols_;
+  std::int64_t nnz_;
+};
+
+class Format {
+ public:
+  static constexpr const char* kKind = "format";
+  virtual ~Format() = default;
+
+  /// Throws Unsupported when the matrix does not fit the format's index types.
+  virtual std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix) const = 0;
+};
+
+/// What a packed matrix costs and how full its tiles are.
+struct FormatStats {
+  std::int64_t bytes = 0;        // footprint: all arrays, by sizeof
+  std::int64_t index_bytes = 0;  // without the values
+  TileInfo tile;
+  double mean_nnz_per_tile = 0;  // MeanNNZTC for a tensor-core tile; 0 without tiles
+  double tile_density = 0;       // share of a tile's cells that are nonzero; 0 without tiles
+  double padding_ratio = 0;      // stored zeros per nonzero
+};
+
+FormatStats stats(const PackedMatrix& packed);
+
+/// The packed matrix as the type a kernel reads; throws an Error when it is another format's.
+template <class Packed>
+const Packed& packed_as(const PackedMatrix& packed) {
+  const auto* typed = dynamic_cast<const Packed*>(&packed);
+  require(typed != nullptr, "the matrix is not packed as {}", Packed::kFormat);
+  return *typed;
+}
+
+}  // namespace tessera

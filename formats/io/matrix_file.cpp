@@ -1,0 +1,1 @@
+#include "formats/io/matrix_file.hpp"

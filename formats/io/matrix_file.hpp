@@ -1,0 +1,42 @@
+// Matrix files: one interface for every format a user has, chosen by the end of the file name.
+//
+// Contract of a reader: it gives a valid CsrMatrix or throws an Error "file:line: what is wrong,
+// what was expected" (the line left out for binary formats); it never crashes and never guesses.
+// Values are rounded to FP32; a value that FP32 cannot hold, a NaN and an infinity are refused.
+// Duplicate entries are summed (in double, in file order), explicit zeros are kept. Peak memory
+// stays within three times the CSR it returns.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/base/check.hpp"
+#include "formats/base/matrix.hpp"
+
+namespace tessera {
+
+class MatrixFile {
+ public:
+  static constexpr const char* kKind = "file format";
+  virtual ~MatrixFile() = default;
+
+  /// What file names of this format end in, lower case, ".mtx.gz" as well as ".mtx".
+  virtual std::vector<std::string> suffixes() const = 0;
+  virtual CsrMatrix read(const std::string& path) const = 0;
+  /// Compresses when the name ends in ".gz". Throws Unsupported when the format cannot be written.
+  virtual void write(const CsrMatrix& matrix, const std::string& path) const = 0;
+};
+
+/// Reads a matrix file of any registered format. Throws an Error for a name no format claims.
+CsrMatrix read_matrix(const std::string& path);
+
+/// Writes a matrix; the end of the name chooses the format. Written beside and renamed into place,
+/// so a crash leaves no half file under the name.
+void write_matrix(const CsrMatrix& matrix, const std::string& path);
+
+/// Whether some registered format claims this file name.
+bool is_matrix_file_name(std::string_view path);
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+// What several test files need: small seeded matrices, and switches that undo themselves.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "formats/base/matrix.hpp"
+#include "formats/base/parallel.hpp"
+
+namespace tessera {
+
+/// Each cell nonzero with the given probability; values in (-1, 1), never zero.
+CsrMatrix random_sparse(std::int32_t rows, std::int32_t cols, double density, std::uint64_t seed);
+
+DenseMatrix to_dense(const CsrMatrix& matrix);
+
+/// Path of `name` ("data/cora.npz") in the shared folder beside the checkout, which holds real
+/// matrices and recorded results and is not part of the project. Empty, with a message that the
+/// test is skipped, where there is none: write `if (path.empty()) return;`.
+std::string shared_path(const std::string& name);
+
+/// A folder of its own under the system's temporary folder, removed at the end of the scope.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+void write_text(const std::string& path, const std::string& text);
+std::string read_text(const std::string& path);
+
+/// How a piece of code ended that ran in a process of its own.
+struct Outcome {
+  int exit_code = -1;  // when it exited
+  int signal = 0;      // when a signal ended it
+  std::string output;  // what it printed, both streams
+};
+
+/// Runs `body` in a forked child, for code that is expected to abort.
+Outcome in_child(const std::function<void()>& body);
+
+/// Runs parallel loops on that many threads until it goes out of scope.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) { set_num_threads(threads); }
+  ~ThreadCount() { set_num_threads(0); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+};
+
+}  // namespace tessera
