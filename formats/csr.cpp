@@ -32,6 +32,12 @@ std::vector<ArrayInfo> CsrPacked::arrays() const {
           shared_array_info("values", matrix.values, true)};
 }
 
+std::vector<std::int64_t> CsrPacked::row_lengths() const {
+  std::vector<std::int64_t> lengths(matrix.rows);
+  for (std::int32_t row = 0; row < matrix.rows; ++row) lengths[row] = matrix.row_length(row);
+  return lengths;
+}
+
 std::string CsrPacked::locate(std::int32_t row) const {
   return fmt::format("row {}, nonzeros {} to {}", row, matrix.row_offsets[row],
                      matrix.row_offsets[row + 1]);

@@ -14,6 +14,7 @@ struct CsrPacked final : PackedMatrix {
   CsrMatrix unpack() const override { return matrix; }
   std::vector<ArrayInfo> arrays() const override;
   std::string locate(std::int32_t row) const override;
+  std::vector<std::int64_t> row_lengths() const;  // [rows]
 
   CsrMatrix matrix;
 };

@@ -24,11 +24,11 @@ struct ThreadBlockWork {
 };
 
 struct WorkDescription {
-  std::string kernel;
-  std::string mma_type;   // which peak the MMAs run against: "tf32", "fp16", or "" without MMAs
-  int flops_per_mma = 0;  // multiplications and additions of one MMA instruction
+  std::string kernel = {};
+  std::string mma_type = {};  // which peak the MMAs run against: "tf32", "fp16", or "" without MMAs
+  int flops_per_mma = 0;      // multiplications and additions of one MMA instruction
   int threads_per_block = 0;
-  std::vector<ThreadBlockWork> thread_blocks;
+  std::vector<ThreadBlockWork> thread_blocks = {};
 
   // The least a launch can move through device memory: every operand once.
   std::int64_t footprint_bytes = 0;  // packed A

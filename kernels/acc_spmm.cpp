@@ -1,0 +1,176 @@
+// Acc-SpMM's kernel, first correct version: BitTCF, swapped m16n8k8 TF32 MMAs, one warp per row
+// window and 32 columns of C, no atomics.
+//
+// Departures: any N, M and K; operands rounded to nearest unless rounding=raw (the released code
+// truncates); the paper's pipeline, cache hints and load balancing are not in this version.
+
+#include "kernels/acc_spmm.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "formats/base/parallel.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/bit_tcf.hpp"
+#include "kernels/spmm_kernel.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int kRows = BitTcf::kTileRows;
+constexpr int kCols = BitTcf::kTileCols;
+static_assert(kRows == acc_spmm::kWindowRows && kCols == acc_spmm::kTileCols,
+              "the kernel's tile is BitTCF's TC block");
+
+/// The window's eight rows of C, going through its TC blocks one after another.
+class WindowEmulation {
+ public:
+  WindowEmulation(const BitTcf& a, const Tf32Operand& b, const FusedStep& step,
+                  Tf32Rounding rounding)
+      : a_(a), b_(b), step_(step), rounding_(rounding) {}
+
+  void run(std::int64_t window, DenseMatrix& c) {
+    negative_zero_.fill(false);
+    for (std::int64_t block = a_.row_window_offset[window];
+         block < a_.row_window_offset[window + 1]; ++block) {
+      for (int r = 0; r < kRows; ++r) {
+        const std::int64_t row = window * kRows + r;
+        if (row < c.rows) multiply_row(block, r, c.row(row));
+      }
+    }
+  }
+
+ private:
+  void multiply_row(std::int64_t block, int r, std::span<float> c_row) {
+    const std::uint64_t bitmap = a_.tc_local_bit[block];
+    std::array<StepTerm, kCols> terms;
+    // An MMA deeper than a fused step is several, in ascending k.
+    for (int k0 = 0; k0 < kCols; k0 += step_.products) {
+      std::size_t count = 0;
+      for (int k = k0; k < std::min(k0 + step_.products, kCols); ++k) {
+        if ((bitmap >> (r * kCols + k) & 1) == 0) continue;
+        const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
+        terms[count++] = {to_tf32(value, rounding_), a_.sparse_a_to_b[block * kCols + k]};
+      }
+      // Products with A's zeros add nothing, except that a step turns -0 into +0.
+      if (count > 0 || negative_zero_[r])
+        negative_zero_[r] = fused_step(step_, std::span(terms).first(count), b_, c_row);
+    }
+    if (!b_.all_finite()) spread_non_finite(block, r, c_row);
+  }
+
+  /// A zero of A times a NaN or an infinity in B is a NaN, also in a tensor core: columns of the TC
+  /// block that this row has no nonzero in still reach it.
+  void spread_non_finite(std::int64_t block, int r, std::span<float> c_row) const {
+    for (int k = 0; k < kCols; ++k) {
+      const std::int32_t col = a_.sparse_a_to_b[block * kCols + k];
+      const bool stored = (a_.tc_local_bit[block] >> (r * kCols + k) & 1) != 0;
+      if (stored || col == BitTcf::kNoColumn || b_.row_is_finite(col)) continue;
+      const StepTerm zero{0, col};
+      fused_step(step_, {&zero, 1}, b_, c_row);
+    }
+  }
+
+  const BitTcf& a_;
+  const Tf32Operand& b_;
+  const FusedStep& step_;
+  Tf32Rounding rounding_;
+  std::array<bool, kRows> negative_zero_{};  // c holds a -0
+};
+
+class AccSpmm final : public SpmmKernel {
+ public:
+  explicit AccSpmm(Tf32Rounding rounding) : rounding_(rounding) {}
+
+  std::string format() const override { return BitTcf::kFormat; }
+  int version() const override { return 1; }
+
+  Arithmetic arithmetic() const override {
+    const double input_error = rounding_ == Tf32Rounding::kNearestAway ? 0x1p-11 : 0x1p-10;
+    return {Arithmetic::Sum::kTensorCore, MmaType::kTf32, input_error};
+  }
+
+  std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
+    const auto& a = packed_as<BitTcf>(packed);
+    std::vector<std::int64_t> terms(a.rows(), 0);
+    for (std::int64_t w = 0; w < a.num_row_windows(); ++w) {
+      for (std::int64_t block = a.row_window_offset[w]; block < a.row_window_offset[w + 1];
+           ++block) {
+        for (int r = 0; r < kRows; ++r)
+          if ((a.tc_local_bit[block] >> (r * kCols) & 0xff) != 0) ++terms[w * kRows + r];
+      }
+    }
+    return terms;
+  }
+
+  DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
+                      const Generation& generation) const override {
+    const auto& a = packed_as<BitTcf>(packed);
+    const FusedStep& step = generation.step(MmaType::kTf32);
+    const Tf32Operand operand(b, rounding_);
+    DenseMatrix c(a.rows(), b.cols);
+    parallel_for(a.num_row_windows(), 16, [&](std::int64_t begin, std::int64_t end) {
+      WindowEmulation window(a, operand, step, rounding_);
+      for (std::int64_t w = begin; w < end; ++w) window.run(w, c);
+    });
+    return c;
+  }
+
+  WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
+    using namespace acc_spmm;
+    const auto& a = packed_as<BitTcf>(packed);
+    WorkDescription work{.kernel = "acc_spmm",
+                         .mma_type = "tf32",
+                         .flops_per_mma = 2 * kMmaCols * kWindowRows * kTileCols,
+                         .threads_per_block = kThreads};
+    const std::int64_t chunks = num_col_chunks(n);
+    const std::int64_t warps = a.num_row_windows() * chunks;
+    work.thread_blocks.resize((warps + kWarps - 1) / kWarps);
+    for (std::int64_t warp = 0; warp < warps; ++warp)
+      add_warp(a, warp / chunks, std::min<std::int64_t>(kWarpCols, n - warp % chunks * kWarpCols),
+               work.thread_blocks[warp / kWarps]);
+    work.footprint_bytes = stats(packed).bytes;
+    work.b_rows_bytes = 4 * n * count_distinct(a.sparse_a_to_b, a.cols());
+    work.c_bytes = 4 * n * a.rows();
+    work.useful_flops = 2 * a.nnz() * n;
+    return work;
+  }
+
+ private:
+  /// What one warp adds to its thread block: a window's TC blocks, `cols` columns of B and C.
+  static void add_warp(const BitTcf& a, std::int64_t window, std::int64_t cols,
+                       ThreadBlockWork& work) {
+    const std::int64_t first = a.row_window_offset[window], last = a.row_window_offset[window + 1];
+    const std::int64_t blocks = last - first;
+    const std::int64_t nnz = a.tc_offset[last] - a.tc_offset[first];
+    std::int64_t active_cols = blocks * kCols;  // only the last TC block can have places left over
+    for (int k = kCols; blocks > 0 && k > 0; --k)
+      active_cols -= a.sparse_a_to_b[(last - 1) * kCols + k - 1] == BitTcf::kNoColumn;
+    work.mma += blocks * (acc_spmm::kWarpCols / acc_spmm::kMmaCols);
+    // Bitmap, offset and column indices of each TC block, its nonzeros, and the window's extent.
+    work.a_bytes += blocks * (8 + 4 + 4 * kCols) + 4 * nnz + 8;
+    work.b_bytes += 4 * active_cols * cols;
+    const std::int64_t rows = std::min<std::int64_t>(kRows, a.rows() - window * kRows);
+    work.c_bytes += 4 * rows * cols;
+  }
+
+  Tf32Rounding rounding_;
+};
+
+const Register<SpmmKernel> entry{{
+    .name = "acc_spmm",
+    .summary = "BitTCF on TF32 tensor cores, swapped m16n8k8, no atomics (Acc-SpMM, first version)",
+    .params = {{"rounding",
+                std::string("rna"),
+                "how FP32 operands become TF32: to nearest (rna) or truncated by the MMA (raw)",
+                {"rna", "raw"}}},
+    .make =
+        [](const Params& params) {
+          return std::make_unique<AccSpmm>(params.text("rounding") == "rna"
+                                               ? Tf32Rounding::kNearestAway
+                                               : Tf32Rounding::kTruncate);
+        },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,45 @@
+// The device half of an SpMM kernel: upload once, launch as often as asked.
+//
+// Registered under the name of its host half (kernels/spmm_kernel.hpp), from a *.cu or *_gpu.cpp
+// file, so that a build without CUDA simply has none. A closed library may offer several algorithms
+// (candidates); which one is fastest is the business of whoever times them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/format.hpp"
+#include "kernels/device_memory.hpp"
+
+namespace tessera {
+
+/// A packed A on the device, ready to multiply B of one width.
+class GpuMultiplication {
+ public:
+  virtual ~GpuMultiplication() = default;
+
+  /// Names of the algorithms to choose from; one without a name when there is no choice.
+  virtual std::vector<std::string> candidates() const { return {""}; }
+
+  /// Whatever an algorithm does once per matrix; not part of a launch's time. `b` and `c` are those
+  /// of the launches. Throws Unsupported when the algorithm does not take this case.
+  virtual void prepare(int /*candidate*/, const float* /*b*/, float* /*c*/, cudaStream_t) {}
+
+  /// C [rows x n] = A B, all operands on the device, row-major. Every kernel it needs, every
+  /// element of C.
+  virtual void launch(int candidate, const float* b, float* c, cudaStream_t stream) = 0;
+};
+
+class GpuSpmm {
+ public:
+  static constexpr const char* kKind = "GPU kernel";
+  virtual ~GpuSpmm() = default;
+
+  virtual std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
+                                                    std::int64_t n) const = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,226 @@
+// Every kernel's host half: what it emulates, and what it says of its work.
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "formats/base/registry.hpp"
+#include "formats/bit_tcf.hpp"
+#include "formats/csr.hpp"
+#include "kernels/acc_spmm.hpp"
+#include "kernels/mma.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+struct Shape {
+  std::int32_t m, k;
+  std::int64_t n;
+  double density;
+};
+const std::vector<Shape> kShapes{{1, 1, 1, 1.0},     {7, 5, 3, 0.4},     {8, 8, 32, 0.3},
+                                 {65, 40, 33, 0.15}, {64, 200, 4, 0.05}, {30, 9, 130, 0.9},
+                                 {20, 20, 8, 0.0}};
+
+std::unique_ptr<PackedMatrix> pack_for(const SpmmKernel& kernel, const CsrMatrix& a) {
+  return Registry<Format>::instance().make(kernel.format())->pack(a);
+}
+
+/// The same result, worked out element by element from the definition.
+using Definition = float (*)(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i,
+                             std::int64_t j);
+
+float fma_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+  float sum = 0;
+  for (std::int64_t k = a.row_offsets[i]; k < a.row_offsets[i + 1]; ++k)
+    sum = std::fma(a.values[k], b.at(a.col_indices[k], j), sum);
+  return std::isnan(sum) ? std::bit_cast<float>(0x7fffffff) : sum;
+}
+
+/// One fused step for every eight active columns of the row's window of eight rows.
+float hopper_tf32_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+  const std::int64_t first = i / 8 * 8, last = std::min<std::int64_t>(first + 8, a.rows);
+  std::set<std::int32_t> active;
+  for (std::int64_t row = first; row < last; ++row)
+    active.insert(a.row_cols(row).begin(), a.row_cols(row).end());
+  const DenseMatrix row_of_a = to_dense(a);
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  std::vector<float> left, right;
+  float sum = 0;
+  for (const std::int32_t col : active) {
+    left.push_back(to_tf32(row_of_a.at(i, col), Tf32Rounding::kNearestAway));
+    right.push_back(to_tf32(b.at(col, j), Tf32Rounding::kNearestAway));
+    if (left.size() < 8) continue;
+    sum = fused_dot_add(step, left, right, sum);
+    left.clear(), right.clear();
+  }
+  left.resize(8), right.resize(8);
+  return active.empty() ? 0.0f : fused_dot_add(step, left, right, sum);
+}
+
+void check_emulation(const char* name, Definition definition, const CsrMatrix& a,
+                     const DenseMatrix& b) {
+  const auto kernel = Registry<SpmmKernel>::instance().make(name);
+  const DenseMatrix c = kernel->emulate(*pack_for(*kernel, a), b, find_generation("hopper"));
+  REQUIRE(c.rows == a.rows);
+  REQUIRE(c.cols == b.cols);
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    for (std::int64_t j = 0; j < c.cols; ++j) {
+      CAPTURE(i);
+      CAPTURE(j);
+      REQUIRE(std::bit_cast<std::uint32_t>(c.at(i, j)) ==
+              std::bit_cast<std::uint32_t>(definition(a, b, i, j)));
+    }
+  }
+}
+
+TEST_CASE("emulation gives the bits of the kernel's definition") {
+  for (const Shape& shape : kShapes) {
+    const CsrMatrix a = random_sparse(shape.m, shape.k, shape.density, 11);
+    const DenseMatrix b = random_dense(shape.k, shape.n, 12);
+
+    check_emulation("csr_spmm", fma_chain, a, b);
+    check_emulation("acc_spmm", hopper_tf32_chain, a, b);
+  }
+}
+
+TEST_CASE("emulation keeps to the bits with NaN, infinities and vanishing values in B") {
+  const CsrMatrix a = random_sparse(24, 30, 0.3, 21);
+  DenseMatrix b = random_dense(30, 9, 22);
+  b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
+  b.at(5, 4) = std::numeric_limits<float>::infinity();
+  b.at(17, 4) = -std::numeric_limits<float>::infinity();
+  for (std::int64_t k = 0; k < 30; ++k) b.at(k, 7) *= 0x1p-126f;
+  for (std::int64_t k = 0; k < 30; ++k) b.at(k, 8) = std::copysign(0x1p-149f, b.at(k, 8));
+
+  check_emulation("csr_spmm", fma_chain, a, b);
+  // Only columns of the row's own window reach it: the definition walks the same ones.
+  check_emulation("acc_spmm", hopper_tf32_chain, a, b);
+}
+
+TEST_CASE("a truncating kernel differs from a rounding one, towards zero") {
+  const CsrMatrix a = random_sparse(64, 64, 0.2, 31);
+  const DenseMatrix b = random_dense(64, 16, 32);
+  const auto& registry = Registry<SpmmKernel>::instance();
+  const auto rounding = registry.make("acc_spmm");
+  const auto truncating = registry.make("acc_spmm", {{"rounding", std::string("raw")}});
+  const auto packed = pack_for(*rounding, a);
+
+  const DenseMatrix c = rounding->emulate(*packed, b, find_generation("hopper"));
+  const DenseMatrix d = truncating->emulate(*packed, b, find_generation("hopper"));
+
+  double exact = 0, shrunk = 0;
+  for (std::size_t i = 0; i < c.values.size(); ++i) {
+    exact += std::abs(c.values[i]);
+    shrunk += std::abs(d.values[i]);
+  }
+  CHECK(shrunk < exact * (1 - 3e-4));  // two operands, 3.5e-4 each on average (numerics.md A.5)
+  CHECK(shrunk > exact * (1 - 2e-3));
+}
+
+TEST_CASE("the order of summation is the format's business: any number of threads, same bits") {
+  const CsrMatrix a = random_sparse(300, 200, 0.05, 41);
+  const DenseMatrix b = random_dense(200, 40, 42);
+  for (const char* name : {"csr_spmm", "acc_spmm"}) {
+    const auto kernel = Registry<SpmmKernel>::instance().make(name);
+    const auto packed = pack_for(*kernel, a);
+    std::vector<std::vector<float>> results;
+    for (const int threads : {1, 2, 5}) {
+      const ThreadCount limit(threads);
+      results.push_back(kernel->emulate(*packed, b, find_generation("hopper")).values);
+    }
+    CHECK(results[0] == results[1]);
+    CHECK(results[0] == results[2]);
+  }
+}
+
+TEST_CASE("work descriptions add up to what the matrix says") {
+  for (const Shape& shape : kShapes) {
+    const CsrMatrix a = random_sparse(shape.m, shape.k, shape.density, 51);
+    const auto describe = [&](const char* name) {
+      const auto kernel = Registry<SpmmKernel>::instance().make(name);
+      return kernel->work(*pack_for(*kernel, a), shape.n);
+    };
+    std::set<std::int32_t> used(a.col_indices.begin(), a.col_indices.end());
+
+    for (const char* name : {"csr_spmm", "acc_spmm"}) {
+      const WorkDescription work = describe(name);
+      CHECK(work.kernel == name);
+      CHECK(work.useful_flops == 2 * a.nnz() * shape.n);
+      CHECK(work.total().c_bytes == 4 * shape.n * a.rows);
+      CHECK(work.c_bytes == 4 * shape.n * a.rows);
+      CHECK(work.b_rows_bytes == 4 * shape.n * static_cast<std::int64_t>(used.size()));
+      CHECK(work.total().b_bytes >= work.b_rows_bytes);
+    }
+    CHECK(describe("csr_spmm").total().fma == a.nnz() * shape.n);
+    CHECK(describe("csr_spmm").total().b_bytes == 4 * a.nnz() * shape.n);
+
+    const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
+    const auto& tiles = packed_as<BitTcf>(*packed);
+    std::int64_t active = 0;
+    for (const std::int32_t col : tiles.sparse_a_to_b) active += col != BitTcf::kNoColumn;
+    const WorkDescription acc = describe("acc_spmm");
+    CHECK(acc.total().mma == 2 * tiles.num_tc_blocks() * acc_spmm::num_col_chunks(shape.n));
+    CHECK(acc.total().b_bytes == 4 * active * shape.n);
+    CHECK(acc.flops_per_mma == 2048);
+  }
+}
+
+TEST_CASE("terms per row bound the sums: nonzeros for FP32, MMAs with a nonzero for tensor cores") {
+  const CsrMatrix a = random_sparse(50, 90, 0.1, 61);
+  const auto terms = [&](const char* name) {
+    const auto kernel = Registry<SpmmKernel>::instance().make(name);
+    return kernel->terms_per_row(*pack_for(*kernel, a));
+  };
+  const auto csr = terms("csr_spmm"), acc = terms("acc_spmm");
+
+  for (std::int32_t i = 0; i < a.rows; ++i) {
+    CHECK(csr[i] == a.row_length(i));
+    CHECK(acc[i] <= a.row_length(i));
+    CHECK(8 * acc[i] >= a.row_length(i));
+  }
+  CHECK(terms("cusparse") == csr);
+}
+
+TEST_CASE("every kernel reads a registered format") {
+  const auto names = Registry<SpmmKernel>::instance().names();
+  REQUIRE(names.size() >= 3);
+  for (const std::string& name : names)
+    CHECK(Registry<Format>::instance().contains(
+        Registry<SpmmKernel>::instance().make(name)->format()));
+}
+
+TEST_CASE("a closed library says why it is not emulated") {
+  const auto kernel = Registry<SpmmKernel>::instance().make("cusparse");
+  const CsrPacked packed(random_sparse(4, 4, 0.5, 1));
+  CHECK_THROWS_AS(kernel->emulate(packed, random_dense(4, 1, 2), find_generation("hopper")),
+                  Unsupported);
+  CHECK_THROWS_AS(kernel->work(packed, 1), Unsupported);
+}
+
+TEST_CASE("an MMA's lane maps name every element of each fragment once") {
+  using Mma = MmaM16N8K8;
+  std::set<std::pair<int, int>> a, b, c;
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int r = 0; r < Mma::kRegistersA; ++r) a.insert({Mma::a_row(lane, r), Mma::a_col(lane, r)});
+    for (int r = 0; r < Mma::kRegistersB; ++r) b.insert({Mma::b_row(lane, r), Mma::b_col(lane, r)});
+    for (int r = 0; r < Mma::kRegistersC; ++r) c.insert({Mma::c_row(lane, r), Mma::c_col(lane, r)});
+  }
+  CHECK(a.size() == 16 * 8);
+  CHECK(b.size() == 8 * 8);
+  CHECK(c.size() == 16 * 8);
+
+  std::set<int> cols;
+  for (int mma = 0; mma < 2; ++mma)
+    for (int row = 0; row < 16; ++row) cols.insert(acc_spmm::col_of_mma_row(mma, row));
+  CHECK(cols.size() == acc_spmm::kWarpCols);
+  CHECK(*cols.rbegin() == acc_spmm::kWarpCols - 1);
+}
+
+}  // namespace
+}  // namespace tessera
