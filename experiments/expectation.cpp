@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "formats/base/check.hpp"
+
 namespace tessera {
 namespace {
 
