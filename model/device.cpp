@@ -1,7 +1,14 @@
+// Device files: the schema of their quantities, the strict reader, and the table by name.
+//
+// The reader refuses whatever it cannot account for, because a wrong number in here is a wrong
+// prediction everywhere else: an unknown key, another unit than the schema's, a value without a
+// source, a name that two files claim.
 #include "model/device.hpp"
 
 #include <toml++/toml.h>
+
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "formats/base/check.hpp"
@@ -38,7 +45,8 @@ Quantity read_quantity(const std::string& path, const QuantitySpec& spec, const 
           spec.name);
   check_keys(path, *table, "key", {"value", "unit", "source"});
   const auto value = (*table)["value"].value<double>();
-  require(value && *value > 0, "{}: {} needs a positive value", place(path, node), spec.name);
+  require(value && *value > 0 && std::isfinite(*value), "{}: {} needs a positive, finite value",
+          place(path, node), spec.name);
   const std::string unit = text(path, *table, "unit");
   require(unit == spec.unit, "{}: {} is given in '{}', it has to be in '{}'", place(path, node),
           spec.name, unit, spec.unit);
@@ -70,16 +78,37 @@ toml::table parse(const std::string& path) {
   }
 }
 
+std::vector<std::string> read_aliases(const std::string& path, const toml::table& file) {
+  std::vector<std::string> aliases;
+  const toml::node* node = file.get("aliases");
+  if (node == nullptr) return aliases;
+  require(node->is_array(), "{}: 'aliases' has to be a list", place(path, *node));
+  for (const toml::node& alias : *node->as_array()) {
+    const auto name = alias.value<std::string>();
+    require(name && !name->empty(), "{}: an alias has to be text", place(path, alias));
+    aliases.push_back(*name);
+  }
+  return aliases;
+}
+
+std::string read_generation(const std::string& path, const toml::table& file) {
+  static const std::vector<std::string> known{"turing", "ampere", "ada", "hopper"};
+  const std::string generation = text(path, file, "generation");
+  require(std::ranges::find(known, generation) != known.end(), "{}: {}",
+          place(path, *file.get("generation")),
+          unknown_name_message("generation", generation, known));
+  return generation;
+}
+
+/// What a device answers to.
+std::vector<std::string> names_of(const Device& device) {
+  std::vector<std::string> names{device.name};
+  names.insert(names.end(), device.aliases.begin(), device.aliases.end());
+  return names;
+}
+
 const std::vector<Device>& all_devices() {
-  static const std::vector<Device> devices = [] {
-    std::vector<std::string> paths;
-    for (const auto& entry : std::filesystem::directory_iterator(shipped_path("model/devices")))
-      if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
-    std::ranges::sort(paths);
-    std::vector<Device> found;
-    for (const std::string& path : paths) found.push_back(read_device(path));
-    return found;
-  }();
+  static const std::vector<Device> devices = read_devices(shipped_path("model/devices"));
   return devices;
 }
 
@@ -88,7 +117,7 @@ const std::vector<Device>& all_devices() {
 const std::vector<QuantitySpec>& quantity_specs() {
   static const std::vector<QuantitySpec> specs{
       {"sm_count", "1", "streaming multiprocessors"},
-      {"clock", "MHz", "SM clock the peak rates are stated at"},
+      {"clock", "MHz", "SM clock: the one tensor peaks are stated at, or the one seen under load"},
       {"fp32", "TFLOP/s", "FP32 fused multiply-adds on CUDA cores, two operations each"},
       {"tf32", "TFLOP/s", "TF32 tensor cores, dense, FP32 accumulate"},
       {"fp16", "TFLOP/s", "FP16 tensor cores, dense, FP32 accumulate"},
@@ -131,17 +160,30 @@ Device read_device(const std::string& path) {
   Device device;
   device.name = std::filesystem::path(path).stem().string();
   device.title = text(path, file, "title");
-  device.generation = text(path, file, "generation");
+  device.generation = read_generation(path, file);
   device.compute_capability = text(path, file, "compute_capability");
-  if (const toml::array* aliases = file["aliases"].as_array())
-    for (const toml::node& alias : *aliases) {
-      const auto name = alias.value<std::string>();
-      require(name.has_value(), "{}: an alias has to be text", place(path, alias));
-      device.aliases.push_back(*name);
-    }
+  device.aliases = read_aliases(path, file);
   device.datasheet = read_quantities(path, file, "datasheet");
   device.measured = read_quantities(path, file, "measured");
   return device;
+}
+
+std::vector<Device> read_devices(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
+  std::ranges::sort(paths);
+
+  std::vector<Device> devices;
+  std::map<std::string, std::string> path_of_name;
+  for (const std::string& path : paths) {
+    devices.push_back(read_device(path));
+    for (const std::string& name : names_of(devices.back())) {
+      const auto [claim, is_new] = path_of_name.try_emplace(name, path);
+      require(is_new, "{}: the name '{}' is already that of {}", path, name, claim->second);
+    }
+  }
+  return devices;
 }
 
 std::vector<std::string> device_names() {
@@ -151,10 +193,13 @@ std::vector<std::string> device_names() {
 }
 
 const Device& find_device(std::string_view name) {
+  std::vector<std::string> known;
   for (const Device& device : all_devices())
-    if (device.name == name || std::ranges::find(device.aliases, name) != device.aliases.end())
-      return device;
-  throw Error(unknown_name_message("device", name, device_names()));
+    for (const std::string& own : names_of(device)) {
+      if (own == name) return device;
+      known.push_back(own);
+    }
+  throw Error(unknown_name_message("device", name, known));
 }
 
 }  // namespace tessera

@@ -25,7 +25,7 @@ struct Device {
   std::string name;   // "h200"
   std::string title;  // "NVIDIA H200 SXM"
   std::vector<std::string> aliases;
-  std::string generation;          // of its tensor cores: "hopper"
+  std::string generation;          // of its tensor cores: "turing", "ampere", "ada" or "hopper"
   std::string compute_capability;  // "9.0"
   std::map<std::string, Quantity, std::less<>> datasheet;
   std::map<std::string, Quantity, std::less<>> measured;
@@ -46,13 +46,18 @@ struct QuantitySpec {
 };
 const std::vector<QuantitySpec>& quantity_specs();
 
-/// Reads one file. Throws an Error "file:line:column: ..." for unknown names and units and for a
-/// number without a source.
+/// Reads one file. Throws an Error "file:line:column: ..." for bad TOML, unknown names and units,
+/// values that are not positive and finite, and a number without a source.
 Device read_device(const std::string& path);
 
+/// Every *.toml of a folder, by file name. Throws what read_device throws, and an Error when two
+/// devices answer to one name.
+std::vector<Device> read_devices(const std::string& folder);
+
+/// Names of the devices the program ships, without their aliases.
 std::vector<std::string> device_names();
 
-/// By name or alias. Throws an Error with the nearest known name.
+/// A shipped device by name or alias. Throws an Error with the nearest known name.
 const Device& find_device(std::string_view name);
 
 }  // namespace tessera

@@ -3,9 +3,11 @@
 //
 // It is the honest yardstick for every other model: it knows bytes and operations, and nothing of
 // latency, balance or occupancy, so a real kernel is slower. DRAM moves each operand once (what
-// fits in L2 and is warm not at all); L2 delivers what the thread blocks ask for.
-
+// fits in L2 and is warm not at all); L2 delivers what the thread blocks ask for, L1 hits not
+// deducted. Launches back to back overlap with the work before them, so their cost is one more
+// part, not an addend.
 #include <algorithm>
+#include <cassert>
 
 #include "formats/base/registry.hpp"
 #include "model/model.hpp"
@@ -40,6 +42,7 @@ class Roofline final : public Model {
     if (!in_l2) moves("DRAM", compulsory, "dram_bandwidth");
     if (device.has("l2_bandwidth")) moves("L2", requested, "l2_bandwidth");
     if (total.mma > 0) {
+      assert(!work.mma_type.empty() && work.flops_per_mma > 0);
       // Without a figure for mma.sync itself, the peak of the type.
       const std::string through_mma = work.mma_type + "_mma";
       const bool known = ceilings_ == Ceilings::kMeasured && device.has(through_mma);
