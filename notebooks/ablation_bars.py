@@ -35,6 +35,8 @@ def step_looks(data: FigureData) -> Looks:
 
 
 # %%
+KIND = Kind("ablation_bars", draw_groups, patch_handle, looks=step_looks,
+            x_categories=True)
+
 if __name__ == "__main__":
-    sys.exit(run(Kind("ablation_bars", draw_groups, patch_handle, looks=step_looks,
-                      x_categories=True)))
+    sys.exit(run(KIND))

@@ -36,5 +36,7 @@ def draw_groups(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> Non
 
 
 # %%
+KIND = Kind("bars", draw_groups, patch_handle, x_categories=True)
+
 if __name__ == "__main__":
-    sys.exit(run(Kind("bars", draw_groups, patch_handle, x_categories=True)))
+    sys.exit(run(KIND))

@@ -35,10 +35,14 @@ def draw_boxes(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
         axes.plot([rank + 0.36] * len(values), values, linestyle="none", marker="o", markersize=2,
                   markeredgewidth=0.5, color=look.color,
                   markerfacecolor="white" if series.predicted else look.color)
+    axes.set_xscale("linear")
+    axes.grid(False, axis="x")
     axes.set_xlim(-0.6, len(labels) - 0.4)
     turn_labels(axes, labels, axes.get_position().width * axes.figure.get_figwidth())
 
 
 # %%
+KIND = Kind("box", draw_boxes, None, x_label=False)
+
 if __name__ == "__main__":
-    sys.exit(run(Kind("box", draw_boxes, None)))
+    sys.exit(run(KIND))

@@ -17,10 +17,12 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from figure_data import FigureData, FigureError, Panel, Series, load
 
@@ -56,6 +58,7 @@ class Kind:
     height: float = 2.0  # inches of one panel, labels included
     looks: Optional[Callable[[FigureData], Looks]] = None
     x_categories: bool = False  # whether the kind needs x.scale to be category
+    x_label: bool = True  # whether the x axis shows data.x
 
 
 def plain(text: str) -> str:
@@ -140,7 +143,7 @@ def mark_missing(axes: Axes, x: float, look: Look) -> None:
 def columns_needed(data: FigureData, kind: Kind) -> float:
     """The paper width of the figure: two columns once one gets crowded."""
     if kind.name == "box":
-        slots = 3 * len(data.distinct_series())
+        slots = 4 * len(data.distinct_series())
     elif data.x.scale == "category":
         slots = len(data.categories()) * len(data.panels[0].series)
     else:
@@ -163,10 +166,22 @@ def set_scales(axes: Axes, data: FigureData, width: float) -> None:
     if data.x.scale != "category":
         axes.set_xscale(data.x.scale)
         axes.grid(True, axis="x")
+        if data.x.scale == "log" and len(data.categories()) <= 10:  # 16, 32, 64: no powers of ten
+            axes.set_xticks(data.categories(), [f"{x:g}" for x in data.categories()])
+            axes.set_xticks([], minor=True)
         return
     names = [plain(str(x)) for x in data.categories()]
     axes.set_xlim(-0.6, len(names) - 0.4)
     turn_labels(axes, names, width)
+
+
+def label_short_log(axis: Axis) -> None:
+    """Label 1, 2 and 5 of each decade where a log axis spans less than two."""
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "log" and high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def turn_labels(axes: Axes, names: list[str], width: float) -> None:
@@ -192,7 +207,7 @@ def draw_reference(axes: Axes, data: FigureData) -> None:
 def footer_text(data: FigureData) -> str:
     """Caption, origin and provenance, and what is missing and why."""
     origins = data.origins()
-    origin = " and ".join(origins)
+    origin = ", ".join(origins)
     if origins == ["measured"]:
         origin = "All values measured"
     elif "measured" in origins:
@@ -275,10 +290,14 @@ def build(data: FigureData, kind: Kind) -> Figure:
         set_scales(axes, data, 0.85 * width / columns)
         kind.draw(axes, data, panel, looks)
         axes.set_title(plain(panel.title))
-        axes.set_xlabel(plain(data.x.label))
+        axes.set_xlabel(plain(data.x.label) if kind.x_label else "")
         draw_reference(axes, data)
+        label_short_log(axes.yaxis)
     for axes in cells[len(data.panels):]:
         axes.remove()
+    for axes in cells[:max(0, len(data.panels) - columns)]:  # the panel below has the labels
+        axes.set_xlabel("")
+        axes.tick_params(axis="x", labelbottom=False)
     for row in grid if kind.name != "heatmap" else ():  # there the colour bar has the label
         row[0].set_ylabel(plain(data.y.label))
     arrange(figure, data, add_legend(figure, data, kind, looks))

@@ -70,5 +70,7 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
 
 
 # %%
+KIND = Kind("heatmap", draw_cells, None, x_categories=True)
+
 if __name__ == "__main__":
-    sys.exit(run(Kind("heatmap", draw_cells, None, x_categories=True)))
+    sys.exit(run(KIND))

@@ -34,5 +34,7 @@ def draw_lines(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
 
 
 # %%
+KIND = Kind("lines", draw_lines, line_handle)
+
 if __name__ == "__main__":
-    sys.exit(run(Kind("lines", draw_lines, line_handle)))
+    sys.exit(run(KIND))

@@ -31,5 +31,7 @@ def draw_points(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> Non
 
 
 # %%
+KIND = Kind("scatter", draw_points, marker_handle)
+
 if __name__ == "__main__":
-    sys.exit(run(Kind("scatter", draw_points, marker_handle)))
+    sys.exit(run(KIND))
