@@ -191,11 +191,12 @@ def turn_labels(axes: Axes, names: list[str], width: float) -> None:
     text_width = 0.6 * plt.rcParams["font.size"] * longest
     axes.tick_params(axis="x", length=0)
     if text_width < pitch:
-        axes.set_xticks(range(len(names)), names)
+        axes.set_xticks(range(len(names)), names, rotation=0, ha="center", rotation_mode="default")
     elif pitch > 11:
         axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
     else:
-        axes.set_xticks(range(len(names)), names, rotation=90)
+        axes.set_xticks(range(len(names)), names, rotation=90, ha="center",
+                        rotation_mode="default")
 
 
 def draw_reference(axes: Axes, data: FigureData) -> None:
