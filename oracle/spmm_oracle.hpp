@@ -1,9 +1,10 @@
 // The truth of C = A B in fp64, and how far a computed C is from it.
 //
 // Products of two floats are exact in double; they are summed with compensation (Sum2 of Ogita,
-// Rump and Oishi 2005): the truth is as good as a sum in twice fp64's precision, rounded once,
-// however much the terms cancel. C's truth is made row by row and compared at once: it is never
-// held whole. This room knows matrices and nothing of formats or kernels.
+// Rump and Oishi 2005), as if in twice fp64's precision and rounded once: the truth is off by at
+// most 2^-53 |AB| + n^2 2^-106 |A||B| for a row of n terms. C's truth is made row by row and
+// compared at once: it is never held whole. This room knows matrices and nothing of formats or
+// kernels.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct ErrorBound {
 /// The measures are over the elements that are finite in C and in truth; non_finite counts the rest
 /// that went wrong, and makes bound_ratio infinite.
 struct SpmmErrors {
-  // SMAPE as tSparse defines it (section 5.3): 100/n sum |x - y| / (|x| + |y|), 0/0 counted as 0;
+  // SMAPE as tSparse defines it (Eq. 3): 100/n sum |x - y| / (|x| + |y|), 0/0 counted as 0;
   // in percent, at most 100.
   double smape_pct = 0;
   double relative_frobenius = 0;  // ||C - truth||_F / ||truth||_F
