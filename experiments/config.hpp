@@ -1,0 +1,139 @@
+// The config file of an experiment: TOML for people, read once into plain structures.
+//
+// Every unknown key and ill-typed value is an Error "file:line:column: ..." with the nearest known
+// name. `include` pulls in files relative to the including one, depth first: tables merge, lists of
+// tables join, everything else is overridden by the including file. --set comes last.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/point.hpp"
+
+namespace tessera {
+
+/// Where something stands, for messages: "configs/quickstart.toml:12:3".
+using Place = std::string;
+
+/// A value given in a config, with its place: text, integer, number or bool.
+struct Setting {
+  Json value;
+  Place place;
+};
+
+/// Axis or parameter name -> value. Parameters may be qualified: "kernel.rounding".
+using Settings = std::map<std::string, Setting>;
+
+/// One swept name and its values, in the order written.
+struct Axis {
+  std::string name;
+  std::vector<Setting> values;
+  Place place;
+};
+
+/// A named group of settings: a [[case]], the base or a step of an [ablation].
+struct NamedSettings {
+  std::string name;
+  Settings settings;
+};
+
+struct Ablation {
+  // cumulative: base, base + 1, base + 1 + 2, ...; leave_one_out: all, all - 1, all - 2, ...;
+  // one_at_a_time: base, base + 1, base + 2, ...
+  enum class Mode { kCumulative, kLeaveOneOut, kOneAtATime };
+  Mode mode = Mode::kCumulative;
+  NamedSettings base;
+  std::vector<NamedSettings> steps;
+};
+
+/// [[derive]]: a column computed from others of the same row: by `expr`, an arithmetic expression
+/// over numeric columns, or by cutting column `of` at `bins` into `labels` (one more than bins).
+struct Derive {
+  std::string name;
+  std::string expr;
+  std::string of;
+  std::vector<double> bins;
+  std::vector<std::string> labels;
+  Place place;
+};
+
+/// [[reduce]]: among rows that agree in `keep`, adds the best one once more, under another name in
+/// column `column`. Best-SC: column = "kernel", name = "Best-SC", where = {...}, by = "time_us".
+struct Reduce {
+  std::string name;
+  std::string column;
+  std::vector<std::string> keep;
+  std::string by;
+  bool largest = false;
+  Settings where;
+  Place place;
+};
+
+/// [table]: what a run prints at its end, and writes as CSV.
+struct Table {
+  std::vector<std::string> columns;
+  Settings where;
+  Place place;
+};
+
+/// [[figure]]
+struct Figure {
+  std::string id;
+  std::string kind;  // a script in notebooks/: bars, lines, scatter, ...
+  std::string title;
+  std::string caption;
+  std::string x, y, series, panel;  // columns; panel may be empty
+  std::string low, high;            // columns of whiskers; empty for none
+  std::string x_label, y_label;
+  std::string x_scale, y_scale;  // linear, log; x also category
+  std::string normalise;         // series every other is divided by, x by x
+  Settings where;
+  Place place;
+};
+
+/// [[expect]]: a number or a trend of a paper, held against the rows.
+struct Expect {
+  std::string name;
+  std::string source;
+  std::string column;
+  std::string statistic;  // geomean, mean, median, min, max
+  Settings where;
+  Settings relative_to;  // when given: of the ratios column(where) / column(relative_to)
+  double value = 0;
+  double tolerance = 0;  // relative; only without a trend
+  std::string trend;     // at_least, at_most, or empty
+  Place place;
+};
+
+struct Config {
+  std::string path;
+  std::string id;
+  std::string title;
+  std::string paper;
+  std::uint64_t seed = 42;
+  double timeout_s = 600;  // of one point
+  std::vector<std::string> backends;
+  std::vector<Axis> grid;               // cartesian, first outermost
+  std::vector<std::vector<Axis>> zips;  // each: lists of one length, in step
+  std::vector<NamedSettings> cases;
+  std::vector<Ablation> ablation;  // none or one
+  bool check = true;
+  MeasureRule measure;
+  std::vector<Derive> derives;
+  std::vector<Reduce> reduces;
+  std::vector<Table> table;  // none or one
+  std::vector<Figure> figures;
+  std::vector<Expect> expects;
+  std::string hash;  // over everything, includes and --set applied
+};
+
+/// Reads a config: a path, or the name of a shipped one ("quickstart"). `sets` are "a.b=v", v in
+/// TOML or a bare word.
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets = {});
+
+/// Names of the shipped configs, with their titles.
+std::map<std::string, std::string> shipped_configs();
+
+}  // namespace tessera
