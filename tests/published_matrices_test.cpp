@@ -2,6 +2,8 @@
 // the originals; the tiles are counted twice, here the plain way and by formats/statistics.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "formats/base/registry.hpp"
@@ -97,6 +99,45 @@ TEST_CASE("published matrices have the sizes and tile counts of the originals") 
     CHECK(counted.tiles[1].tiles == expected.tiles_16x8);
     CHECK(counted.tiles[2].tiles == expected.tiles_16x16);
   }
+}
+
+TEST_CASE("cage matrices have the published sizes, and the values of cage4") {
+  const std::vector<std::array<std::int64_t, 3>> sizes{
+      // n, rows, nonzeros
+      {3, 5, 19},     {4, 9, 49},       {5, 37, 233},     {6, 93, 785},
+      {7, 340, 3084}, {8, 1015, 11003}, {9, 3534, 41594}, {10, 11397, 150645}};
+  for (const auto& [n, rows, nnz] : sizes) {
+    CAPTURE(n);
+    const CsrMatrix a = generate("cage", {{"n", n}});
+    CHECK_NOTHROW(validate(a));
+    CHECK(a.rows == rows);
+    CHECK(a.nnz() == nnz);
+    CHECK(has_symmetric_pattern(a));
+
+    const CsrMatrix columns = transpose(a);
+    for (std::int32_t col = 0; col < columns.rows; ++col) {
+      double sum = 0;
+      for (const float value : columns.row_values(col)) sum += value;
+      REQUIRE(sum == doctest::Approx(1).epsilon(1e-6));
+    }
+  }
+
+  // The numbering differs, so what is compared does not depend on it: the sorted values.
+  const CsrMatrix cage4 = generate("cage", {{"n", whole(4)}});
+  std::vector<float> diagonal;
+  for (std::int32_t i = 0; i < cage4.rows; ++i) diagonal.push_back(to_dense(cage4).at(i, i));
+  std::ranges::sort(diagonal);
+  const std::vector<double> published{.166666666666667, .445874834005214, .470791832661453,
+                                      .537513833557293, .54581949977604,  .666666666666667,
+                                      .687569167786467, .729097498880199, .75};
+  for (int i = 0; i < 9; ++i) CHECK(diagonal[i] == doctest::Approx(published[i]).epsilon(1e-6));
+  const auto count = [&](double value) {
+    return std::ranges::count_if(cage4.values, [&](float v) { return std::abs(v - value) < 1e-6; });
+  };
+  CHECK(count(.0375138335572935) == 4);
+  CHECK(count(.0458194997760398) == 4);
+  CHECK(count(.0833333333333333) == 2);
+  CHECK(count(.25) == 2);
 }
 
 }  // namespace
