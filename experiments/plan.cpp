@@ -226,6 +226,7 @@ void expand_set(const std::string& config_path, const Setting& reference, std::v
          std::string(error.description()));
   }
   TomlReader reader(table, "the matrix set");
+  reader.integer("schema", 1, 1);
   reader.text("title", "");
   const toml::node* list = table.get("matrix");
   if (list == nullptr || !list->is_array())

@@ -59,7 +59,8 @@ RecordSet read_records(const std::string& folder_or_file) {
     for (Json& line : read_json_lines(file)) {
       const std::string type = line.value("type", "");
       if (type == "env") {
-        set.environments[line.at("env_id").get<std::string>()] = std::move(line);
+        const std::string id = line.at("env_id");
+        set.environments[id] = std::move(line);
         continue;
       }
       require(type == "point", "{}: a record of unknown type '{}'", file, type);

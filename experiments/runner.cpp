@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <filesystem>
 #include <memory>
 
 #include "experiments/machine.hpp"
@@ -242,6 +243,12 @@ class Run {
   int ran_ = 0;
 };
 
+int count_requests(const Plan& plan) {
+  std::set<std::string> hashes;
+  for (const PlanEntry& entry : plan.entries) hashes.insert(entry.hash);
+  return static_cast<int>(hashes.size());
+}
+
 }  // namespace
 
 RunSummary run_plan(const Plan& plan, const RunOptions& options) {
@@ -252,6 +259,7 @@ RunSummary run_plan(const Plan& plan, const RunOptions& options) {
 
 RunSummary plan_status(const Plan& plan, const std::string& out) {
   std::map<std::string, std::string> status;
+  if (!std::filesystem::exists(out)) return {{}, 0, count_requests(plan), false};
   for (const Json& record : read_records(out).points)
     status[record.at("params_hash")] = record.value("status", "");
   RunSummary summary;

@@ -33,7 +33,7 @@ MatrixSource find(std::string_view spec, int depth);
 std::vector<std::string> known_suffixes() {
   std::vector<std::string> suffixes;
   for (const auto& [name, entry] : Registry<MatrixFile>::instance().entries())
-    for (std::string& suffix : entry.make(Params())->suffixes())
+    for (std::string& suffix : Registry<MatrixFile>::instance().make(name)->suffixes())
       suffixes.push_back(std::move(suffix));
   return suffixes;
 }
