@@ -305,14 +305,12 @@ TEST_CASE("what the inputs make infinite or NaN must be so, and nothing else may
   const CsrMatrix a =
       csr(6, 2, {0, 1, 2, 3, 5, 6, 7}, {0, 0, 0, 0, 1, 1, 0}, {1, -1, huge, 1, 1, 1, 0});
   const DenseMatrix b = dense(2, 2, {kInf, huge, -kInf, 1});
-  const auto truth = dense(6, 2,
-                           {kInf, huge, -kInf, -huge, kInf, kInf, kNan, huge, -kInf, 1,  //
-                            kNan, 0});
-  const ErrorBound bound = same_bound(6, 0, 0);
+  // FP32 rounds the 2^200 of C[2][1] to infinity; the 2^100 + 1 of C[3][1] loses its one.
+  const auto truth =
+      dense(6, 2, {kInf, huge, -kInf, -huge, kInf, kInf, kNan, huge, -kInf, 1, kNan, 0});
   const auto wrong = [&](std::int64_t i, std::int64_t j, float value) {
     DenseMatrix c = truth;
     c.at(i, j) = value;
-    // The truth of C[2][1] is 2^200, which FP32 rounds to infinity; that of C[3][1] is 2^100 + 1.
     const SpmmErrors errors = compare_spmm(a, b, c, same_bound(6, 1e-6, 0));
     CHECK(errors.worst.row == i);
     CHECK(errors.worst.col == j);
@@ -320,9 +318,11 @@ TEST_CASE("what the inputs make infinite or NaN must be so, and nothing else may
   };
 
   CHECK(compare_spmm(a, b, truth, same_bound(6, 1e-6, 0)).ok());
-  CHECK(compare_spmm(a, b, truth, bound).non_finite == 0);
+  CHECK(compare_spmm(a, b, truth, same_bound(6, 0, 0)).non_finite == 0);
   CHECK(wrong(0, 0, -kInf).non_finite == 1);
   CHECK(wrong(0, 0, kNan).non_finite == 1);
+  CHECK(wrong(0, 0, kNan).bound_ratio == kInf);
+  CHECK(wrong(0, 0, kNan).compared == 12);
   CHECK(wrong(1, 0, huge).non_finite == 1);
   CHECK(wrong(1, 1, -kInf).non_finite == 1);
   CHECK(wrong(2, 1, -kInf).non_finite == 1);
