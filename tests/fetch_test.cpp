@@ -11,7 +11,6 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
-#include "formats/io/matrix_file.hpp"
 #include "formats/io/source.hpp"
 #include "tests/support.hpp"
 
@@ -309,6 +308,22 @@ TEST_CASE("redirections and answers of unknown length are followed to their end"
     CHECK(bench.fetch(mode).bytes == static_cast<std::int64_t>(bench.body.size()));
     CHECK(read_text(bench.path) == bench.body);
   }
+}
+
+TEST_CASE("a fetched archive is found under its name and loaded") {
+  const std::string archive = shared_path("data/formats/bcsstk17.tar.gz");
+  if (archive.empty()) return;
+  Bench bench;
+  fs::copy_file(archive, bench.folder / "served/HB/bcsstk17.tar.gz");
+  CHECK_THROWS_AS(find_matrix("HB/bcsstk17"), Unsupported);
+
+  const FetchedFile fetched = fetch_matrix("HB/bcsstk17", bench.options("truncate_once"));
+
+  const LoadedMatrix loaded = load_matrix("HB/bcsstk17");
+  CHECK(loaded.source.path == fs::canonical(fetched.path).string());
+  CHECK(loaded.source.name == "bcsstk17");
+  CHECK(loaded.matrix.rows == 10974);
+  CHECK(loaded.matrix.nnz() == 428650);
 }
 
 TEST_CASE("a name says where it comes from, and nothing but a plain name is taken") {

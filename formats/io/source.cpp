@@ -32,8 +32,9 @@ MatrixSource find(std::string_view spec, int depth);
 
 std::vector<std::string> known_suffixes() {
   std::vector<std::string> suffixes;
-  for (const auto& [name, entry] : Registry<MatrixFile>::instance().entries())
-    for (std::string& suffix : Registry<MatrixFile>::instance().make(name)->suffixes())
+  const auto& registry = Registry<MatrixFile>::instance();
+  for (const std::string& name : registry.names())
+    for (std::string& suffix : registry.make(name)->suffixes())
       suffixes.push_back(std::move(suffix));
   return suffixes;
 }
