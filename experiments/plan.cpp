@@ -43,13 +43,14 @@ class Resolver {
  public:
   explicit Resolver(const Config& config) : config_(config) {}
 
-  Point resolve(const Settings& settings, const std::string& backend) {
-    Point point;
+  PlanEntry resolve(const Settings& settings, const std::string& backend) {
+    PlanEntry entry;
+    Point& point = entry.point;
     point.backend = backend;
     point.seed = config_.seed;
     point.check = config_.check;
     point.measure = config_.measure;
-    point.matrix = matrix(settings);
+    name_matrix(settings, entry);
     point.n = integer(settings, "n", 128, 1);
     point.seed = static_cast<std::uint64_t>(
         integer(settings, "seed", static_cast<std::int64_t>(config_.seed), 0));
@@ -67,7 +68,8 @@ class Resolver {
     point.model = variant<Model>(settings, "model", "roofline");
     point.device = device(settings);
     check_unambiguous(settings, point);
-    return point;
+    entry.hash = params_hash(point);
+    return entry;
   }
 
   /// Throws for a setting that no point had a use for: a misspelt parameter.
@@ -183,16 +185,19 @@ class Resolver {
     return at(place, [&] { return find_device(name).name; });
   }
 
-  std::string matrix(const Settings& settings) const {
+  void name_matrix(const Settings& settings, PlanEntry& entry) const {
     Place place;
     const std::string name = text(settings, "matrix", "", place);
     if (name.empty())
       throw Error(
           fmt::format("{}: no matrix is given: list some under matrix in [grid]", config_.path));
+    entry.matrix = entry.point.matrix = name;
     try {
-      return find_matrix(name).canonical;
+      const MatrixSource source = find_matrix(name);
+      entry.matrix = source.name;
+      entry.point.matrix = source.canonical;
     } catch (const Unsupported&) {
-      return name;  // not on this machine: the point says so when it runs
+      // Not on this machine: the point says so when it runs.
     } catch (const Error& error) {
       fail(place, error.what());
     }
@@ -342,8 +347,8 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
   std::size_t merged = 0;
   for (const Labelled& one : all) {
     for (const std::string& backend : chosen) {
-      PlanEntry entry{resolver.resolve(one.settings, backend), "", one.labels};
-      entry.hash = params_hash(entry.point);
+      PlanEntry entry = resolver.resolve(one.settings, backend);
+      entry.labels = one.labels;
       if (seen[entry.hash].insert(Json(entry.labels).dump()).second)
         plan.entries.push_back(std::move(entry));
       else

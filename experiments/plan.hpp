@@ -17,6 +17,7 @@ namespace tessera {
 struct PlanEntry {
   Point point;
   std::string hash;                           // params_hash(point)
+  std::string matrix;                         // short name, as in tables and figures
   std::map<std::string, std::string> labels;  // "step" -> "+RO", "case" -> "best guess"
 };
 

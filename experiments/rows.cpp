@@ -21,7 +21,6 @@ struct Source {
 };
 
 constexpr Source kSources[] = {
-    {"matrix", "/matrix/name", "name of A"},
     {"rows", "/matrix/rows", "rows of A"},
     {"cols", "/matrix/cols", "columns of A"},
     {"nnz", "/matrix/nnz", "nonzeros of A"},
@@ -72,8 +71,7 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     if (record.contains(pointer) && !record[pointer].is_null())
       row[source.column] = record[pointer];
   }
-  // A matrix that never loaded has no short name.
-  if (!row.contains("matrix")) row["matrix"] = entry.point.matrix;
+  row["matrix"] = entry.matrix;
   for (const char* stage : {"reorder", "format", "kernel", "model"}) {
     if (!record["params"].contains(stage)) continue;
     for (const auto& [name, value] : record["params"][stage].items())

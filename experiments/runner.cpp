@@ -166,7 +166,7 @@ class Run {
     const PlanEntry& entry = *worker.assignment().entries[event.place];
     switch (event.kind) {
       case WorkerEvent::Kind::kStart:
-        progress_->working_on(entry.point.matrix);
+        progress_->working_on(entry.matrix);
         break;
       case WorkerEvent::Kind::kAlreadyDone:
         finish(entry, "");
@@ -194,13 +194,13 @@ class Run {
     const Point& p = entry.point;
     finish(entry, status == "ok" || status == "skipped"
                       ? ""
-                      : fmt::format("{}: {} n={} {} {} {}: {}", status, p.matrix, p.n,
+                      : fmt::format("{}: {} n={} {} {} {}: {}", status, entry.matrix, p.n,
                                     p.reorder.name, p.kernel.name, p.backend, reason));
   }
 
   void finish(const PlanEntry& entry, const std::string& remark) {
     pending_.erase(entry.hash);
-    progress_->done(entry.point.matrix, remark);
+    progress_->done(entry.matrix, remark);
   }
 
   /// The process ended: by itself when all is done, time is up or its GPU context is spoilt, or by

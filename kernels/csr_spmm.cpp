@@ -9,20 +9,14 @@
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/base/vector_clones.hpp"
 #include "formats/csr.hpp"
 #include "kernels/spmm_kernel.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TESSERA_FMA_CLONES
-#else
-#define TESSERA_FMA_CLONES \
-  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#endif
 
 namespace tessera {
 namespace {
 
-TESSERA_FMA_CLONES
+TESSERA_VECTOR_CLONES
 void add_scaled_row(float a, const float* b, float* c, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) c[j] = __builtin_fmaf(a, b[j], c[j]);
 }

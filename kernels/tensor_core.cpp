@@ -10,15 +10,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/suggest.hpp"
-
-// The inner loop gains fourfold from wider vectors, and a binary has to run everywhere. Sanitizers
-// start before the dispatch between the clones can.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TESSERA_VECTOR_CLONES
-#else
-#define TESSERA_VECTOR_CLONES \
-  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#endif
+#include "formats/base/vector_clones.hpp"
 
 namespace tessera {
 namespace {

@@ -7,16 +7,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
-
-// Compiled for several vector widths where the loader can choose between them; sanitizers start
-// before it does. The levels ask for features; the name of a processor, such as arch=haswell, would
-// be compared with this one's and miss every other maker's.
-#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TESSERA_VECTOR_CLONES
-#else
-#define TESSERA_VECTOR_CLONES \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
+#include "formats/base/vector_clones.hpp"
 
 namespace tessera {
 namespace {

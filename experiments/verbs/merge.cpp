@@ -55,10 +55,16 @@ class MergeVerb final : public Verb {
     return rank(a) > rank(b);
   }
 
+  static PlanEntry entry_of(const Json& record) {
+    PlanEntry entry{point_from_json(record.at("params")), record.at("params_hash"), "", {}};
+    entry.matrix =
+        record.contains("matrix") ? record["matrix"].value("name", "") : entry.point.matrix;
+    return entry;
+  }
+
   void write_csv(const RecordSet& all) const {
     Plan plan;
-    for (const Json& record : all.points)
-      plan.entries.push_back({point_from_json(record.at("params")), record.at("params_hash"), {}});
+    for (const Json& record : all.points) plan.entries.push_back(entry_of(record));
     const std::vector<Row> rows = make_rows(plan, all, Config{});
     std::set<std::string> columns;
     for (const Row& row : rows)

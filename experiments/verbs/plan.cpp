@@ -30,8 +30,8 @@ class PlanVerb final : public Verb {
                                .dump());
       else
         fmt::print("{}  {:8} n={:<5} {:10} {:10} {}{}\n", entry.hash, entry.point.backend,
-                   entry.point.n, entry.point.reorder.name, entry.point.kernel.name,
-                   entry.point.matrix, labels_text(entry));
+                   entry.point.n, entry.point.reorder.name, entry.point.kernel.name, entry.matrix,
+                   labels_text(entry));
     }
     for (const std::string& note : plan.notes) fmt::print(stderr, "{}: {}\n", config.id, note);
     fmt::print(stderr, "{}: {} points\n", config.id, plan.entries.size());

@@ -94,7 +94,7 @@ class RunVerb final : public Verb {
 
   static int tell(const Config& config, const Plan& plan, const RunOptions& options) {
     std::map<std::string, int> points;
-    for (const PlanEntry& entry : plan.entries) ++points[entry.point.matrix];
+    for (const PlanEntry& entry : plan.entries) ++points[entry.matrix];
     for (const auto& [matrix, count] : points) fmt::print("{:6} points  {}\n", count, matrix);
     const RunSummary now = plan_status(plan, options.out);
     fmt::print("{:6} points in all, {} of them without a record in {} ({})\n", plan.entries.size(),

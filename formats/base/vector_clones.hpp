@@ -1,0 +1,14 @@
+// TESSERA_VECTOR_CLONES in front of a function: compiled once for each vector width of x86, the
+// widest this machine has is picked when the program is loaded.
+//
+// The levels ask for features; the name of a processor, such as arch=haswell, would be compared
+// with this one's and miss every other maker's. Sanitizers start before the loader can pick, and
+// other processors have no such levels: there the function is compiled once.
+#pragma once
+
+#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TESSERA_VECTOR_CLONES
+#else
+#define TESSERA_VECTOR_CLONES \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
