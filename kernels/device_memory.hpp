@@ -14,7 +14,8 @@
 
 namespace tessera {
 
-/// Throws (OutOfMemory, or a std::runtime_error that is none of ours: CUDA's errors stick) with the runtime's own text and what was being done.
+/// Throws (OutOfMemory, or a std::runtime_error that is none of ours: CUDA's errors stick) with the
+/// runtime's own text and what was being done.
 inline void cuda_check(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
   const auto message = fmt::format("CUDA error while {}: {} ({})", doing,
