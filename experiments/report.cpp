@@ -12,6 +12,7 @@
 #include "experiments/table.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/shipped_files.hpp"
+#include "formats/base/suggest.hpp"
 
 extern char** environ;
 

@@ -24,10 +24,10 @@ double input_rounding_bound(double operand_error) {
 
 double combine(double inputs, double sum) { return inputs + (1 + inputs) * sum; }
 
-double underflow_bound(std::int64_t n) { return static_cast<double>(n) * 0x1p-149; }
+double underflow_bound(std::int64_t n) { return static_cast<double>(n) * 0x1p-148; }
 
 double tf32_underflow_bound(std::int64_t terms, double operand_sum) {
-  return static_cast<double>(terms) * 0x1p-136 * (operand_sum + 0x1p-136);
+  return static_cast<double>(terms) * 0x1p-135 * (operand_sum + 0x1p-136);
 }
 
 }  // namespace tessera

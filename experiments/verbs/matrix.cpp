@@ -1,11 +1,11 @@
 // tessera matrix: statistics, conversion, generation, verification and download of matrices.
 
-#include <chrono>
+#include <unistd.h>
+
 #include <filesystem>
 #include <functional>
 
 #include "experiments/permutation_file.hpp"
-#include "experiments/progress.hpp"
 #include "experiments/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -20,6 +20,29 @@ namespace {
 Json to_json(const ParamValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
+
+/// How far a download is, on a terminal.
+class DownloadMeter {
+ public:
+  explicit DownloadMeter(std::string name) : name_(std::move(name)) {}
+  ~DownloadMeter() {
+    if (shown_) fmt::print(stderr, "\n");
+  }
+  DownloadMeter(const DownloadMeter&) = delete;
+  DownloadMeter& operator=(const DownloadMeter&) = delete;
+
+  void show(std::int64_t done, std::int64_t total) {
+    if (isatty(STDERR_FILENO) == 0) return;
+    shown_ = true;
+    const double mb = static_cast<double>(done) / 1e6;
+    fmt::print(stderr, "\r\033[K{}: {:.1f} MB{}", name_, mb,
+               total > 0 ? fmt::format(" of {:.1f} MB", static_cast<double>(total) / 1e6) : "");
+  }
+
+ private:
+  std::string name_;
+  bool shown_ = false;
+};
 
 class MatrixVerb final : public Verb {
  public:
@@ -141,7 +164,21 @@ class MatrixVerb final : public Verb {
     return all_right ? kOk : kWrong;
   }
 
-  int fetch() const;
+  int fetch() const {
+    for (const std::string& name : names_) {
+      FetchOptions options;
+      options.sha256 = sha256_;
+      if (!mirror_.empty()) options.suitesparse_url = options.snap_url = mirror_;
+      DownloadMeter meter(name);
+      options.download.progress = [&](std::int64_t done, std::int64_t total) {
+        meter.show(done, total);
+      };
+      const FetchedFile file = fetch_matrix(name, options);
+      fmt::print("{}  {} bytes, SHA-256 {}{}\n", file.path, file.bytes, file.sha256,
+                 file.downloaded ? "" : " (was there)");
+    }
+    return kOk;
+  }
 
   std::vector<std::string> names_;
   std::string from_, to_, order_file_, expected_hash_, sha256_, mirror_;

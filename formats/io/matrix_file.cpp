@@ -1,25 +1,76 @@
 #include "formats/io/matrix_file.hpp"
 
+#include <unistd.h>
+
+#include <cctype>
+#include <filesystem>
+#include <memory>
+#include <new>
+
 #include "formats/base/registry.hpp"
 
 namespace tessera {
 namespace {
 
+std::string lower(std::string_view text) {
+  std::string low(text);
+  for (char& c : low) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return low;
+}
+
+/// The format with the longest suffix that ends the name; none when no format claims it.
 std::unique_ptr<MatrixFile> format_of(std::string_view path) {
-  for (const auto& [name, entry] : Registry<MatrixFile>::instance().entries()) {
-    std::unique_ptr<MatrixFile> format = entry.make(Params());
-    for (const std::string& suffix : format->suffixes())
-      if (path.ends_with(suffix)) return format;
+  const std::string name = lower(path);
+  std::unique_ptr<MatrixFile> best;
+  std::size_t longest = 0;
+  for (const auto& [format_name, entry] : Registry<MatrixFile>::instance().entries()) {
+    std::unique_ptr<MatrixFile> format = Registry<MatrixFile>::instance().make(format_name);
+    for (const std::string& suffix : format->suffixes()) {
+      if (!name.ends_with(suffix) || suffix.size() <= longest) continue;
+      longest = suffix.size();
+      best = std::move(format);
+      break;
+    }
   }
-  return nullptr;
+  return best;
+}
+
+std::unique_ptr<MatrixFile> require_format(const std::string& path) {
+  std::unique_ptr<MatrixFile> format = format_of(path);
+  if (format) return format;
+  std::vector<std::string> known;
+  for (const std::string& name : Registry<MatrixFile>::instance().names())
+    for (const std::string& suffix : Registry<MatrixFile>::instance().make(name)->suffixes())
+      known.push_back(suffix);
+  throw Error(fmt::format("{}: no matrix format has this ending; expected one of {}", path,
+                          fmt::join(known, ", ")));
 }
 
 }  // namespace
 
 CsrMatrix read_matrix(const std::string& path) {
-  const std::unique_ptr<MatrixFile> format = format_of(path);
-  require(format != nullptr, "{}: no known format has this ending", path);
-  return format->read(path);
+  const std::unique_ptr<MatrixFile> format = require_format(path);
+  try {
+    return format->read(path);
+  } catch (const std::bad_alloc&) {
+    throw Error(fmt::format("{}: this machine has not enough memory for the matrix", path));
+  }
+}
+
+void write_matrix(const CsrMatrix& matrix, const std::string& path) {
+  const std::unique_ptr<MatrixFile> format = require_format(path);
+  const std::filesystem::path target(path);
+  // The process number keeps two writers of one name apart; the ending must stay as it is.
+  const std::filesystem::path beside =
+      target.parent_path() / fmt::format(".{}.{}", getpid(), target.filename().string());
+  try {
+    format->write(matrix, beside.string());
+    std::filesystem::rename(beside, target);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(beside, ignored);
+    throw;
+  }
 }
 
 bool is_matrix_file_name(std::string_view path) { return format_of(path) != nullptr; }

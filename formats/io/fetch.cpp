@@ -1,0 +1,189 @@
+#include "formats/io/fetch.hpp"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "formats/base/check.hpp"
+#include "formats/io/cache.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// Where a name comes from and where it goes.
+struct Place {
+  std::string url;
+  fs::path path;
+};
+
+/// Letters, digits and "_-+.", no dot first: safe in a URL and in a path.
+bool is_plain_word(std::string_view word) {
+  return !word.empty() && word.front() != '.' && std::ranges::all_of(word, [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-+.").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+Place place_of(std::string_view name, const FetchOptions& options) {
+  const std::size_t slash = std::min(name.find('/'), name.size());
+  const std::string_view group = name.substr(0, slash);
+  const std::string_view word = name.substr(std::min(slash + 1, name.size()));
+  require(is_plain_word(group) && is_plain_word(word),
+          "'{}' is not group/name, like HB/bcsstk17 (SuiteSparse) or snap/ca-GrQc (SNAP)", name);
+  fs::path folder = options.folder;
+  if (folder.empty()) {
+    require(!cache_folder().empty(),
+            "there is no cache folder to download into: set TESSERA_CACHE");
+    folder = fs::path(cache_folder()) / "downloads";
+  }
+  if (group == "snap")
+    return {fmt::format("{}/{}.txt.gz", options.snap_url, word),
+            folder / group / fmt::format("{}.txt.gz", word)};
+  return {fmt::format("{}/{}/{}.tar.gz", options.suitesparse_url, group, word),
+          folder / group / fmt::format("{}.tar.gz", word)};
+}
+
+/// Holds a folder for this process until the end of the scope.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder)
+      : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    require(folder_ >= 0, "{} cannot be opened: {}", folder.string(), std::strerror(errno));
+    while (::flock(folder_, LOCK_EX) != 0 && errno == EINTR) continue;
+  }
+  ~FolderLock() { ::close(folder_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int folder_;
+};
+
+std::string sha256_of(const fs::path& path) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        &EVP_MD_CTX_free);
+  require(context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1,
+          "this OpenSSL has no SHA-256");
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> buffer(1 << 20);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0)
+    EVP_DigestUpdate(context.get(), buffer.data(), static_cast<std::size_t>(file.gcount()));
+  require(file.eof() && !file.bad(), "{} cannot be read", path.string());
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest = {};
+  unsigned size = 0;
+  EVP_DigestFinal_ex(context.get(), digest.data(), &size);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
+}
+
+bool is_gzip(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return file.get() == 0x1f && file.get() == 0x8b;
+}
+
+std::string now_utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// --- the record beside a file --------------------------------------------------------------------
+
+fs::path record_path(const fs::path& path) { return path.string() + ".json"; }
+
+void write_record(const FetchedFile& fetched) {
+  const Json record = {{"url", fetched.url},
+                       {"bytes", fetched.bytes},
+                       {"sha256", fetched.sha256},
+                       {"etag", fetched.etag},
+                       {"date", fetched.date}};
+  const fs::path path = record_path(fetched.path);
+  std::ofstream file(path);
+  file << record.dump(2) << '\n';
+  require(bool(file.flush()), "{} cannot be written", path.string());
+}
+
+/// Fills in what the record says; false unless the file is there and is what its record says.
+bool is_whole(FetchedFile& fetched) {
+  if (!fs::is_regular_file(fetched.path)) return false;
+  std::ifstream file(record_path(fetched.path));
+  const Json record = Json::parse(file, nullptr, false);
+  if (!record.is_object()) return false;
+  try {
+    fetched.bytes = record.at("bytes").get<std::int64_t>();
+    fetched.sha256 = record.at("sha256").get<std::string>();
+    fetched.etag = record.at("etag").get<std::string>();
+    fetched.date = record.at("date").get<std::string>();
+    fetched.url = record.at("url").get<std::string>();
+  } catch (const Json::exception&) {
+    return false;  // somebody else's file
+  }
+  return static_cast<std::int64_t>(fs::file_size(fetched.path)) == fetched.bytes &&
+         sha256_of(fetched.path) == fetched.sha256;
+}
+
+std::string expected_sha256(const FetchOptions& options) {
+  std::string digits = options.sha256;
+  std::ranges::transform(digits, digits.begin(), [](unsigned char c) { return std::tolower(c); });
+  require(digits.empty() ||
+              (digits.size() == 64 && digits.find_first_not_of("0123456789abcdef") == digits.npos),
+          "'{}' is no SHA-256: expected 64 hexadecimal digits", options.sha256);
+  return digits;
+}
+
+}  // namespace
+
+FetchedFile fetch_matrix(std::string_view name, const FetchOptions& options) {
+  const std::string expected = expected_sha256(options);
+  const Place place = place_of(name, options);
+  std::error_code failed;
+  fs::create_directories(place.path.parent_path(), failed);
+  require(!failed, "{} cannot be made: {}", place.path.parent_path().string(), failed.message());
+  const FolderLock lock(place.path.parent_path());
+
+  FetchedFile fetched;
+  fetched.path = place.path.string();
+  if (is_whole(fetched) && (expected.empty() || fetched.sha256 == expected)) return fetched;
+
+  const std::string part = fetched.path + ".part";
+  const Downloaded downloaded = download(place.url, part, options.download);
+  fetched.url = place.url;
+  fetched.bytes = downloaded.bytes;
+  fetched.etag = downloaded.etag;
+  fetched.date = now_utc();
+  fetched.sha256 = sha256_of(part);
+  fetched.downloaded = true;
+  const bool gzip = is_gzip(part);
+  if (!gzip || (!expected.empty() && fetched.sha256 != expected)) {
+    fs::remove(part);
+    require(gzip, "{}: what came is not gzipped", place.url);
+    throw Error(
+        fmt::format("{}: its SHA-256 is {}, expected {}", place.url, fetched.sha256, expected));
+  }
+  // The record first: without its file it says nothing, a file without its record is fetched anew.
+  write_record(fetched);
+  fs::rename(part, fetched.path, failed);
+  require(!failed, "{} cannot be written: {}", fetched.path, failed.message());
+  return fetched;
+}
+
+}  // namespace tessera
