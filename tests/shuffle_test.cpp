@@ -6,6 +6,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/io/shuffle.hpp"
+#include "formats/io/source.hpp"
 #include "formats/statistics.hpp"
 #include "tests/support.hpp"
 
@@ -57,6 +58,16 @@ TEST_CASE("only a symmetric shuffle keeps the diagonal and the symmetry") {
   CHECK_THROWS_WITH_AS(shuffled(random_sparse(3, 4, 0.5, 1), ShuffledSides::kSymmetric, 1),
                        "a symmetric shuffle needs a square matrix, not 3 x 4", Unsupported);
   CHECK_NOTHROW(validate(shuffled(random_sparse(3, 4, 0.5, 1), ShuffledSides::kBoth, 1)));
+}
+
+TEST_CASE("the shuffle generator takes any matrix by name, even another shuffle") {
+  const CsrMatrix a = load_matrix("poisson2d(nx=9, stencil=9)", false).matrix;
+
+  CHECK(load_matrix("shuffle(of=poisson2d(nx=9, stencil=9), sides=rows, seed=4)", false).matrix ==
+        shuffled(a, ShuffledSides::kRows, 4));
+  CHECK(load_matrix("shuffle(of=shuffle(of=poisson2d(nx=9, stencil=9), seed=2), seed=3)", false)
+            .matrix ==
+        shuffled(shuffled(a, ShuffledSides::kSymmetric, 2), ShuffledSides::kSymmetric, 3));
 }
 
 }  // namespace
