@@ -155,15 +155,56 @@ TEST_CASE("broken compressed files are refused by name") {
       {"a.mtx.gz", "\x1f\x8b\xff" + whole, ": damaged gzip data: unknown compression method"},
       {"a.txt.gz", gzipped("1 2\n3 x\n"), ":2: expected the second node, not 'x'"},
       {"a.tar.gz", whole, ": cannot open the archive: Unrecognized archive format"},
-      {"a.unknown", text,
-       ": no matrix format has this ending; expected one of .txt, .txt.gz, .edges, .edges.gz, .el, "
-       ".el.gz, .mtx, .mtx.gz, .graph, .graph.gz, .npz, .smtx, .tar.gz, .tgz, .tar"},
   });
   const TemporaryFolder folder;
+  CHECK(message_of(folder / "a.unknown")
+            .starts_with(folder / "a.unknown" +
+                         ": no matrix format has this ending; expected one of "));
   CHECK(message_of(folder / "none.mtx") ==
         folder / "none.mtx" + ": cannot open: No such file or directory");
   write_text(folder / "two.mtx.gz", gzipped(kReal + "1 1 1\n") + gzipped("1 1 5\n"));
   CHECK(message_of(folder / "two.mtx.gz") == "no error");  // as `cat a.gz b.gz` makes them
+}
+
+/// A tar file of these members, by hand: any path, any order.
+std::string tar_of(const std::vector<std::pair<std::string, std::string>>& members) {
+  constexpr std::size_t kUnit = 512;
+  std::string tar;
+  for (const auto& [name, text] : members) {
+    std::string header(kUnit, '\0');
+    const auto put = [&](std::size_t at, const std::string& field) {
+      header.replace(at, field.size(), field);
+    };
+    put(0, name);
+    put(100, "0000644");
+    put(124, fmt::format("{:011o}", text.size()));
+    put(148, "        ");
+    put(156, "0");
+    put(257, "ustar");
+    put(263, "00");
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<unsigned char>(c);
+    put(148, fmt::format("{:06o}", sum) + '\0');
+    tar += header + text + std::string((kUnit - text.size() % kUnit) % kUnit, '\0');
+  }
+  return tar + std::string(2 * kUnit, '\0');
+}
+
+TEST_CASE("an archive gives its main matrix, or says what it holds instead") {
+  const std::string vector = kArray + "2 1\n7\n8\n", main = kReal + "1 1 1\n1 1 5\n";
+  const TemporaryFolder folder;
+  write_text(folder / "a.tar.gz",
+             gzipped(tar_of({{"x/x_b.mtx", vector}, {"x/notes.txt", "?"}, {"x/x.mtx", main}})));
+
+  CHECK(read_matrix(folder / "a.tar.gz").values[0] == 5.0f);
+  check_all({
+      {"a.tar.gz", gzipped(tar_of({{"x/x_b.mtx", vector}, {"x/y.mtx", main}})),
+       ": no member NAME/NAME.mtx; expected one beside: x/x_b.mtx, x/y.mtx"},
+      {"a.tgz", gzipped(tar_of({{"x/x.mtx", kReal + "1 1 1\n1 2 5\n"}})),
+       "(x/x.mtx):3: the column index is 2, outside [1, 1]"},
+      {"a.tar", tar_of({{"x/x.mtx", main}}).substr(0, 540),
+       ": cannot read member 'x/x.mtx': Truncated tar archive"},
+  });
 }
 
 TEST_CASE("broken edge lists, smtx and METIS files are refused with the line") {
@@ -409,6 +450,7 @@ TEST_CASE("flipped, cut and spliced files load a valid matrix or throw an Error"
       {"a.txt", "# c\n# Nodes: 6 Edges: 4\n0\t1\n1\t5\n2\t2\n5\t0\n"},
       {"a.smtx", "3, 4, 5\n0 2 3 5\n0 3 1 2 3\n"},
       {"a.graph", "% c\n4 3 11\n1 2 5 3 6\n1 1 5\n1 1 6 4 7\n1 3 7\n"},
+      {"a.tar", tar_of({{"x/x.mtx", coordinates}})},
       {"a.npz", zip_of(good_csr())},
       {"a.npz", zip_of({{"src_li", npy<std::int64_t>("<i8", {0, 1, 2})},
                         {"dst_li", npy<std::int64_t>("<i8", {2, 0, 1})},

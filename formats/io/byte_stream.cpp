@@ -4,9 +4,11 @@
 #include <archive_entry.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "formats/base/check.hpp"
