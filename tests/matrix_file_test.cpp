@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <map>
 
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
@@ -192,12 +194,16 @@ TEST_CASE("edge lists keep node numbers and check their header") {
 
 /// Runs Python in the folder; false, with a message, where there is no SciPy.
 bool run_scipy(const TemporaryFolder& folder, const std::string& script) {
-  if (std::system("python3 -c 'import scipy' 2> /dev/null") != 0) {
+  std::string python;
+  for (const std::string candidate : {"python3", "/usr/bin/python3"})
+    if (std::system((candidate + " -c 'import scipy' 2> /dev/null").c_str()) == 0)
+      python = candidate;
+  if (python.empty()) {
     MESSAGE("skipped: there is no SciPy");
     return false;
   }
   write_text(folder / "script.py", "import numpy as np, scipy.sparse as s\n" + script);
-  REQUIRE(std::system(("cd " + folder.path() + " && python3 script.py").c_str()) == 0);
+  REQUIRE(std::system(("cd " + folder.path() + " && " + python + " script.py").c_str()) == 0);
   return true;
 }
 
@@ -259,6 +265,87 @@ TEST_CASE("dense matrices and permutations go through .npy") {
     return;
   CHECK(read_npy(folder / "f.npy").values == dense.values);
 }
+
+/// `rows` rows of `per_row` nonzeros in a square matrix; values random or one.
+CsrMatrix even_rows(std::int32_t rows, std::int32_t per_row, bool pattern) {
+  const std::int32_t stride = rows / per_row;
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  std::vector<float> values;
+  for (std::int32_t row = 0; row < rows; ++row) {
+    for (std::int32_t j = 0; j < per_row; ++j) {
+      const std::uint64_t draw = random_bits(11, cols.size());
+      cols.push_back(j * stride + static_cast<std::int32_t>(draw % stride));
+      values.push_back(pattern ? 1.0f : random_signed(12, cols.size()));
+    }
+    offsets.push_back(static_cast<std::int64_t>(cols.size()));
+  }
+  return {rows, rows, std::move(offsets), std::move(cols), std::move(values)};
+}
+
+TEST_CASE("entries in any order with duplicates give the same matrix at any number of threads") {
+  const TemporaryFolder folder;
+  std::map<std::pair<std::int64_t, std::int64_t>, double> sums;
+  std::string text = "%%MatrixMarket matrix coordinate real general\n500 700 300000\n";
+  for (std::uint64_t k = 0; k < 300000; ++k) {
+    const auto row = static_cast<std::int64_t>(random_bits(1, k) % 500);
+    const auto col = static_cast<std::int64_t>(random_bits(2, k) % 700);
+    const float value = random_signed(3, k);
+    sums[{row, col}] += double{value};
+    text += fmt::format("{} {} {}\n", row + 1, col + 1, value);
+  }
+  write_text(folder / "a.mtx", text);
+
+  for (const int count : {1, 2, 3, 7}) {
+    const ThreadCount threads(count);
+    const CsrMatrix matrix = read_matrix(folder / "a.mtx");
+
+    validate(matrix);
+    REQUIRE(matrix.nnz() == static_cast<std::int64_t>(sums.size()));
+    auto expected = sums.begin();
+    for (std::int32_t row = 0; row < matrix.rows; ++row)
+      for (std::int64_t k = matrix.row_offsets[row]; k < matrix.row_offsets[row + 1]; ++k) {
+        REQUIRE(expected->first ==
+                std::pair<std::int64_t, std::int64_t>(row, matrix.col_indices[k]));
+        REQUIRE(matrix.values[k] == static_cast<float>(expected++->second));
+      }
+  }
+}
+
+std::int64_t status_bytes(const std::string& key) {
+  const std::string status = read_text("/proc/self/status");
+  return 1024 * std::stoll(status.substr(status.find(key + ":") + key.size() + 1));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("reading takes at most three times the memory of the matrix") {
+  const TemporaryFolder folder;
+  for (const std::string name : {"a.mtx", "a.mtx.gz", "a.npz", "a.txt", "a.smtx"}) {
+    CAPTURE(name);
+    std::int64_t csr_bytes = 0;
+    {
+      const CsrMatrix matrix = even_rows(80000, 20, name == "a.txt" || name == "a.smtx");
+      csr_bytes = matrix.nnz() * 8 + (matrix.rows + 1) * 8;
+      write_matrix(matrix, folder / name);
+    }
+
+    std::fflush(nullptr);  // the child would print what is still buffered here
+    const Outcome outcome = in_child([&] {
+      const ThreadCount threads(2);
+      const std::int64_t before = status_bytes("VmRSS");
+      const CsrMatrix matrix = read_matrix(folder / name);
+      std::printf("%lld", static_cast<long long>(status_bytes("VmHWM") - before));
+    });
+
+    REQUIRE(outcome.exit_code == 0);
+    const double ratio =
+        static_cast<double>(std::stoll(outcome.output)) / static_cast<double>(csr_bytes);
+    CAPTURE(ratio);
+    CHECK(ratio > 0.8);  // the measurement sees the matrix itself
+    CHECK(ratio <= 3.0);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace tessera

@@ -4,9 +4,11 @@
 #include <archive_entry.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "formats/base/check.hpp"
@@ -130,7 +132,8 @@ ArchiveReader::ArchiveReader(const std::string& path, Kind kind)
   try {
     if (kind == Kind::kZip) {
       PlainFile probe(path);  // says why when the file cannot be opened
-      archive_read_support_format_zip(archive_);
+      // The other zip reader needs no directory at the end, and so takes a truncated file.
+      archive_read_support_format_zip_seekable(archive_);
       status = archive_read_open_filename(archive_, path.c_str(), kPiece);
     } else {
       feed_->bytes = open_bytes(path);
