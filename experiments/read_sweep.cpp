@@ -115,9 +115,11 @@ Ablation read_ablation(const Node& table) {
   for (const Node& item : steps->items) {
     Choice step = read_named(item, "step");
     require(!step.name.empty(), "{}: a step needs a name", item.place.text());
-    require(std::ranges::find(names, step.name) == names.end(),
+    // "RO" and "+RO" would both be left out as "-RO".
+    const std::string bare = step.name.substr(step.name.starts_with('+') ? 1 : 0);
+    require(std::ranges::find(names, bare) == names.end(),
             "{}: the name '{}' is taken by an earlier step", item.place.text(), step.name);
-    names.push_back(step.name);
+    names.push_back(bare);
     ablation.steps.push_back(std::move(step));
   }
   reader.refuse_unknown();
