@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 
 #include "experiments/matrix_set.hpp"
 #include "experiments/read_sweep.hpp"
 #include "experiments/table_reader.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/hash.hpp"
 #include "formats/base/shipped_files.hpp"
 #include "formats/base/suggest.hpp"
 
@@ -27,21 +29,30 @@ void read_table(TableReader& root, const std::string& key, Read read) {
   reader.refuse_unknown();
 }
 
-/// The same for each of [[key]], with its place.
+/// The same for each of [[key]].
 template <class Read>
 void read_tables(TableReader& root, const std::string& key, Read read) {
   const Node* node = root.find(key);
   if (node == nullptr) return;
-  require(node->kind == Node::Kind::kArray, "{}: write [[{}]], a list of tables",
-          node->place.text(), key);
+  require(node->kind == Node::Kind::kArray, "{}: write [[{}]], a list of tables", node->place, key);
   for (const Node& item : node->items) {
     TableReader reader(item, "[[" + key + "]]");
-    read(reader, item.place);
+    read(reader);
     reader.refuse_unknown();
   }
 }
 
-Settings read_where(TableReader& reader, const std::string& key = "where") {
+/// Calls `body`; an Error it throws gets the place in front.
+template <class Body>
+void at_place(const Place& place, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", place, error.what()));
+  }
+}
+
+Settings read_where(TableReader& reader, const std::string& key) {
   const Node* node = reader.find(key);
   if (node == nullptr) return {};
   TableReader checked(*node, key);
@@ -49,23 +60,26 @@ Settings read_where(TableReader& reader, const std::string& key = "where") {
 }
 
 void read_experiment(TableReader& reader, Config& config) {
-  reader.read("id", config.id);
+  config.id = reader.text("id");
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  require(std::ranges::all_of(config.id, is_plain) && config.id[0] != '.',
+          "{}: the id '{}' names files: it may hold letters, digits, '.', '_' and '-'",
+          reader.place(), config.id);
+  config.title = config.id;
   reader.read("title", config.title);
   reader.read("paper", config.paper);
   auto seed = static_cast<std::int64_t>(config.seed);
   reader.read("seed", seed);
   require(seed >= 0, "{}: seed takes 0 or more, not {}", reader.place(), seed);
   config.seed = static_cast<std::uint64_t>(seed);
-
-  reader.read("backends", config.backends);
-  const Node* backends = reader.find("backends");
-  for (const Node& item : backends == nullptr ? std::vector<Node>{} : backends->items) {
-    try {
-      backend_traits(item.scalar.get_ref<const std::string&>());
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}: {}", item.place.text(), error.what()));
-    }
-  }
+  reader.read("timeout_s", config.timeout_s);
+  require(config.timeout_s > 0, "{}: timeout_s takes more than 0, not {}", reader.place(),
+          config.timeout_s);
+  config.backends = reader.texts("backends");
+  for (const Node& item : reader.find("backends")->items)
+    at_place(item.place, [&] { backend_traits(item.scalar.get_ref<const std::string&>()); });
 }
 
 void read_measure(TableReader& reader, MeasureRule& rule) {
@@ -75,16 +89,12 @@ void read_measure(TableReader& reader, MeasureRule& rule) {
   reader.read("max_samples", rule.max_samples);
   reader.read("noise", rule.noise);
   reader.read("max_seconds", rule.max_seconds);
-  try {
-    validate(rule);
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", reader.place(), error.what()));
-  }
+  at_place(reader.place(), [&] { validate(rule); });
 }
 
-Derive read_derive(TableReader& reader, const Place& place) {
+Derive read_derive(TableReader& reader) {
   Derive derive;
-  derive.place = place;
+  derive.place = reader.place();
   derive.name = reader.text("name");
   reader.read("expr", derive.expr);
   reader.read("of", derive.of);
@@ -92,116 +102,121 @@ Derive read_derive(TableReader& reader, const Place& place) {
   reader.read("labels", derive.labels);
   const bool binned = !derive.of.empty() || !derive.bins.empty() || !derive.labels.empty();
   require(binned != !derive.expr.empty(),
-          "{}: a derived column has either 'expr' or 'of', 'bins' and 'labels'", place.text());
+          "{}: a derived column has either 'expr' or 'of', 'bins' and 'labels'", derive.place);
   if (!binned) return derive;
-  require(!derive.of.empty(), "{}: 'of' says which column the bins are of", place.text());
+  require(!derive.of.empty(), "{}: 'of' says which column the bins are of", derive.place);
   require(derive.labels.size() == derive.bins.size() + 1,
-          "{}: {} bins have {} labels, one more than limits; there are {}", place.text(),
+          "{}: {} bins have {} labels, one more than limits; there are {}", derive.place,
           derive.bins.size(), derive.bins.size() + 1, derive.labels.size());
   require(std::ranges::adjacent_find(derive.bins, std::greater_equal<>()) == derive.bins.end(),
-          "{}: the limits in bins have to ascend", place.text());
+          "{}: the limits in bins have to ascend", derive.place);
   return derive;
 }
 
-Reduce read_reduce(TableReader& reader, const Place& place) {
-  Reduce reduce;
-  reduce.place = place;
-  reduce.name = reader.text("name");
-  reader.read("into", reduce.into);
-  reduce.over = reader.texts("over");
+Reduce read_reduce(TableReader& reader) {
+  Reduce reduce{.name = reader.text("name"),
+                .column = "kernel",
+                .keep = {"matrix", "n", "origin", "device"},
+                .by = "time_us",
+                .largest = false,
+                .where = read_where(reader, "where"),
+                .place = reader.place()};
+  reader.read("column", reduce.column);
+  reader.read("keep", reduce.keep);
   reader.read("by", reduce.by);
   std::string best = "min";
   reader.read_choice("best", best, {"min", "max"});
   reduce.largest = best == "max";
-  reduce.where = read_where(reader);
   return reduce;
 }
 
-void read_result_table(TableReader& reader, Table& table) {
-  table.present = true;
-  table.columns = reader.texts("columns");
-  reader.read("sort", table.sort);
-  table.where = read_where(reader);
-}
-
-Figure read_figure(TableReader& reader, const Place& place) {
+Figure read_figure(TableReader& reader) {
   Figure figure;
-  figure.place = place;
+  figure.place = reader.place();
+  figure.kind = figure.id = reader.text("kind");
   reader.read("id", figure.id);
-  figure.kind = reader.text("kind");
   reader.read("title", figure.title);
   reader.read("caption", figure.caption);
-  figure.x = reader.text("x");
-  figure.y = reader.text("y");
-  reader.read("series", figure.series);
+  figure.x = figure.x_label = reader.text("x");
+  figure.y = figure.y_label = reader.text("y");
+  figure.series = reader.text("series");
+  reader.read("panel", figure.panel);
   reader.read("low", figure.low);
   reader.read("high", figure.high);
   reader.read("x_label", figure.x_label);
   reader.read("y_label", figure.y_label);
-  reader.read_choice("x_scale", figure.x_scale, {"linear", "log"});
+  figure.x_scale = "category";
+  reader.read_choice("x_scale", figure.x_scale, {"category", "linear", "log"});
+  figure.y_scale = "linear";
   reader.read_choice("y_scale", figure.y_scale, {"linear", "log"});
-  reader.read("panel", figure.panel);
   reader.read("normalise", figure.normalise);
-  figure.where = read_where(reader);
+  figure.where = read_where(reader, "where");
   return figure;
 }
 
-Expect read_expect(TableReader& reader, const Place& place) {
+Expect read_expect(TableReader& reader) {
   Expect expect;
-  expect.place = place;
+  expect.place = reader.place();
   expect.name = reader.text("name");
-  reader.read("source", expect.source);
+  expect.source = reader.text("source");
   expect.column = reader.text("column");
-  reader.read_choice("statistic", expect.statistic,
-                     {"geomean", "mean", "median", "min", "max", "count"});
-  expect.where = read_where(reader);
+  expect.statistic = "geomean";
+  reader.read_choice("statistic", expect.statistic, {"geomean", "mean", "median", "min", "max"});
+  expect.where = read_where(reader, "where");
   expect.relative_to = read_where(reader, "relative_to");
-  require(reader.find("value") != nullptr, "{}: [[expect]] needs 'value'", place.text());
+  require(reader.find("value") != nullptr, "{}: [[expect]] needs 'value'", expect.place);
   reader.read("value", expect.value);
+  expect.tolerance = 0.1;
   reader.read("tolerance", expect.tolerance);
-  reader.read_choice("trend", expect.trend, {"at_least", "at_most"});
-  require(expect.tolerance >= 0, "{}: tolerance takes 0 or more, not {}", place.text(),
+  require(expect.tolerance >= 0, "{}: tolerance takes 0 or more, not {}", expect.place,
           expect.tolerance);
+  expect.trend = "within";
+  reader.read_choice("trend", expect.trend, {"at_least", "at_most", "within"});
   return expect;
 }
 
-/// Figures without an id get the experiment's, numbered when there are several figures.
-void name_figures(Config& config) {
+/// Figures are files: no two may have one id.
+void check_figure_ids(const std::vector<Figure>& figures) {
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < config.figures.size(); ++i) {
-    Figure& figure = config.figures[i];
-    if (figure.id.empty())
-      figure.id = config.figures.size() == 1 ? config.id : fmt::format("{}_{}", config.id, i + 1);
-    require(std::ranges::find(ids, figure.id) == ids.end(), "{}: two figures have the id '{}'",
-            figure.place.text(), figure.id);
+  for (const Figure& figure : figures) {
+    require(std::ranges::find(ids, figure.id) == ids.end(),
+            "{}: another figure has the id '{}' already", figure.place, figure.id);
     ids.push_back(figure.id);
   }
 }
 
 void read_analysis(TableReader& root, Config& config) {
-  read_tables(root, "derive", [&](TableReader& reader, const Place& place) {
-    config.derives.push_back(read_derive(reader, place));
+  read_tables(root, "derive",
+              [&](TableReader& reader) { config.derives.push_back(read_derive(reader)); });
+  read_tables(root, "reduce",
+              [&](TableReader& reader) { config.reduces.push_back(read_reduce(reader)); });
+  read_table(root, "table", [&](TableReader& reader) {
+    config.table.push_back({reader.texts("columns"), read_where(reader, "where"), reader.place()});
   });
-  read_tables(root, "reduce", [&](TableReader& reader, const Place& place) {
-    config.reduces.push_back(read_reduce(reader, place));
-  });
-  read_table(root, "table", [&](TableReader& reader) { read_result_table(reader, config.table); });
-  if (const Node* table = root.find("table")) config.table.place = table->place;
-  read_tables(root, "figure", [&](TableReader& reader, const Place& place) {
-    config.figures.push_back(read_figure(reader, place));
-  });
-  read_tables(root, "expect", [&](TableReader& reader, const Place& place) {
-    config.expects.push_back(read_expect(reader, place));
-  });
+  read_tables(root, "figure",
+              [&](TableReader& reader) { config.figures.push_back(read_figure(reader)); });
+  check_figure_ids(config.figures);
+  read_tables(root, "expect",
+              [&](TableReader& reader) { config.expects.push_back(read_expect(reader)); });
 }
 
-std::string find_config(const std::string& path) {
-  if (fs::is_regular_file(path)) return path;
-  const std::vector<std::string> shipped = shipped_configs();
-  if (std::ranges::find(shipped, path) != shipped.end())
-    return shipped_path("experiments/configs/" + path + ".toml");
-  throw Error(fmt::format("{}: there is no such file; {}", path,
-                          unknown_name_message("shipped config", path, shipped)));
+std::vector<fs::path> shipped_paths() {
+  std::vector<fs::path> paths;
+  for (const auto& file : fs::directory_iterator(shipped_path("experiments/configs")))
+    if (file.path().extension() == ".toml") paths.push_back(file.path());
+  std::ranges::sort(paths);
+  return paths;
+}
+
+std::string find_config(const std::string& name_or_path) {
+  if (fs::is_regular_file(name_or_path)) return name_or_path;
+  std::vector<std::string> shipped;
+  for (const fs::path& path : shipped_paths()) shipped.push_back(path.stem().string());
+  require(name_or_path.find('/') == std::string::npos && !name_or_path.ends_with(".toml"),
+          "{}: there is no such config file", name_or_path);
+  require(std::ranges::find(shipped, name_or_path) != shipped.end(), "{}",
+          unknown_name_message("experiment", name_or_path, shipped));
+  return shipped_path("experiments/configs/" + name_or_path + ".toml");
 }
 
 /// Where a config's sets are: beside it, beside its folder, and those that come with the program.
@@ -219,54 +234,36 @@ std::vector<std::string> set_folders(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> shipped_configs() {
-  std::vector<std::string> names;
-  try {
-    for (const auto& file : fs::directory_iterator(shipped_path("experiments/configs")))
-      if (file.path().extension() == ".toml") names.push_back(file.path().stem().string());
-  } catch (const Error&) {
-    // Nothing is shipped with this build.
-  }
-  std::ranges::sort(names);
-  return names;
+std::map<std::string, std::string> shipped_configs() {
+  std::map<std::string, std::string> configs;
+  for (const fs::path& path : shipped_paths())
+    configs[path.stem().string()] = load_config(path.string()).title;
+  return configs;
 }
 
-Config load_config(const std::string& path, const std::vector<std::string>& sets) {
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets) {
   Config config;
-  config.path = find_config(path);
+  config.path = find_config(name_or_path);
   Document document = load_document(config.path);
   for (const std::string& set : sets) apply_set(document.root, set);
   MatrixSets matrix_sets(document.sets, set_folders(config.path));
 
-  TableReader root(document.root, "a config");
-  std::int64_t schema = 1;
-  root.read("schema", schema);
-  require(schema == 1, "schema has to be 1, not {}", schema);
-  config.id = fs::path(config.path).stem().string();
+  TableReader root(document.root, "the config");
+  const Node* schema = root.find("schema");
+  require(schema->scalar == Json(1), "{}: schema has to be 1, not {}", schema->place,
+          schema->describe());
+  require(root.find("experiment") != nullptr, "{}:1:1: the config needs an [experiment]",
+          config.path);
   read_table(root, "experiment", [&](TableReader& reader) { read_experiment(reader, config); });
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) || c == '.' || c == '_' || c == '-';
-  };
-  require(!config.id.empty() && std::ranges::all_of(config.id, is_plain) && config.id[0] != '.',
-          "{}: the id '{}' names files: it may hold letters, digits, '.', '_' and '-'", config.path,
-          config.id);
-  if (config.title.empty()) config.title = config.id;
   read_sweeps(root, matrix_sets, config);
   read_table(root, "check", [&](TableReader& reader) { reader.read("enabled", config.check); });
   read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config.measure); });
-  read_table(root, "counters",
-             [&](TableReader& reader) { config.counters = reader.texts("names"); });
-  read_table(root, "run", [&](TableReader& reader) {
-    reader.read("timeout_s", config.timeout_s);
-    require(config.timeout_s > 0, "{}: timeout_s takes more than 0, not {}", reader.place(),
-            config.timeout_s);
-  });
   read_analysis(root, config);
-  name_figures(config);
   root.refuse_unknown();
 
-  config.resolved = document.root.to_json();
-  if (!matrix_sets.used().empty()) config.resolved["sets"] = matrix_sets.used();
+  Json resolved = document.root.to_json();
+  resolved["sets"] = matrix_sets.used();
+  config.hash = hash_text(resolved.dump());
   return config;
 }
 

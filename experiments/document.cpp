@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <tuple>
+#include <utility>
 
 #include "formats/base/check.hpp"
 #include "formats/base/suggest.hpp"
@@ -19,21 +19,24 @@ namespace {
 namespace fs = std::filesystem;
 
 Place place_of(const toml::source_region& region, const std::string& file) {
-  return {file, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
+  return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
 }
 
 Node to_node(const toml::node& from, const std::string& file) {
   Node node;
   node.place = place_of(from.source(), file);
   if (const toml::table* table = from.as_table()) {
-    for (const auto& [key, value] : *table) {
-      Node& member = node.items.emplace_back(to_node(value, file));
-      member.key = key.str();
-      member.key_place = place_of(key.source(), file);
-    }
-    std::ranges::sort(node.items, {}, [](const Node& member) {
-      return std::tuple(member.key_place.line, member.key_place.column);
+    std::vector<std::pair<const toml::key*, const toml::node*>> members;
+    for (const auto& [key, value] : *table) members.emplace_back(&key, &value);
+    std::ranges::sort(members, {}, [](const auto& member) {
+      const toml::source_position& at = member.first->source().begin;
+      return std::pair(at.line, at.column);
     });
+    for (const auto& [key, value] : members) {
+      Node& member = node.items.emplace_back(to_node(*value, file));
+      member.key = key->str();
+      member.key_place = place_of(key->source(), file);
+    }
     return node;
   }
   if (const toml::array* array = from.as_array()) {
@@ -51,8 +54,7 @@ Node to_node(const toml::node& from, const std::string& file) {
   else if (const auto* number = from.as_floating_point(); number && std::isfinite(number->get()))
     node.scalar = number->get();
   else
-    throw Error(
-        fmt::format("{}: a date, a time, inf or nan means nothing here", node.place.text()));
+    throw Error(fmt::format("{}: a date, a time, inf or nan means nothing here", node.place));
   return node;
 }
 
@@ -60,7 +62,7 @@ Node parse(const std::string& text, const std::string& file) {
   try {
     return to_node(toml::parse(text, file), file);
   } catch (const toml::parse_error& error) {
-    throw Error(fmt::format("{}: {}", place_of(error.source(), file).text(), error.description()));
+    throw Error(fmt::format("{}: {}", place_of(error.source(), file), error.description()));
   }
 }
 
@@ -132,15 +134,15 @@ class Loader {
     const Node* schema = root.find("schema");
     require(schema != nullptr, "{}:1:1: 'schema = 1' is missing", path);
     require(schema->kind == Node::Kind::kScalar && schema->scalar == Json(1),
-            "{}: schema has to be 1, not {}", schema->place.text(), schema->describe());
+            "{}: schema has to be 1, not {}", schema->place, schema->describe());
     Node include = take_member(root, "include");
     require(include.kind == Node::Kind::kArray || include.key.empty(),
-            "{}: include takes a list of files, not {}", include.place.text(), include.describe());
+            "{}: include takes a list of files, not {}", include.place, include.describe());
     for (const Node& item : include.items) {
-      require(item.scalar.is_string(), "{}: include takes the path of a file, not {}",
-              item.place.text(), item.describe());
+      require(item.scalar.is_string(), "{}: include takes the path of a file, not {}", item.place,
+              item.describe());
       load((fs::path(path).parent_path() / item.scalar.get<std::string>()).string(),
-           item.place.text() + ": include: ");
+           item.place + ": include: ");
     }
     Node set = take_member(root, "set");
     if (!set.key.empty()) document.sets.push_back(std::move(set));
@@ -161,13 +163,13 @@ void put(Node& node, const Node& path, Node value, const Place& place) {
     const char* end = step.key.data() + step.key.size();
     const auto [stop, error] = std::from_chars(step.key.data(), end, index);
     require(error == std::errc() && stop == end && index < node.items.size(),
-            "{}: '{}' is not the number of one of the {} elements of '{}'", place.text(), step.key,
+            "{}: '{}' is not the number of one of the {} elements of '{}'", place, step.key,
             node.items.size(), node.key);
     next = &node.items[index];
   } else {
     require(node.kind == Node::Kind::kTable,
-            "{}: '{}' holds {}, so there is no '{}' in it (a key with a dot needs quotes)",
-            place.text(), node.key, node.describe(), step.key);
+            "{}: '{}' holds {}, so there is no '{}' in it (a key with a dot needs quotes)", place,
+            node.key, node.describe(), step.key);
     next = find_member(node, step.key);
     if (next == nullptr) next = &node.items.emplace_back();
   }
@@ -211,10 +213,6 @@ Node parse_value(const std::string& value, const std::string& blame) {
 
 }  // namespace
 
-std::string Place::text() const {
-  return line == 0 ? file : fmt::format("{}:{}:{}", file, line, column);
-}
-
 const Node* Node::find(std::string_view member) const {
   const auto found = std::ranges::find(items, member, &Node::key);
   return kind != Kind::kTable || found == items.end() ? nullptr : &*found;
@@ -248,11 +246,11 @@ void apply_set(Node& root, const std::string& set) {
   const std::size_t equals = set.find('=');
   require(equals != std::string::npos && equals > 0 && set.find('\n') == std::string::npos,
           "--set {}: 'key=value' was expected", set);
-  const Place place{"--set " + set.substr(0, equals)};
-  Node path = parse(set.substr(0, equals) + " = 0", place.file);
-  require(path.items.size() == 1, "{}: a key was expected", place.text());
-  Node value = parse_value(set.substr(equals + 1), place.file);
-  require(!value.key.empty(), "{}: a value was expected", place.text());
+  const Place place = "--set " + set.substr(0, equals);
+  Node path = parse(set.substr(0, equals) + " = 0", place);
+  require(path.items.size() == 1, "{}: a key was expected", place);
+  Node value = parse_value(set.substr(equals + 1), place);
+  require(!value.key.empty(), "{}: a value was expected", place);
   set_places(value, place);
   put(root, path, std::move(value), place);
 }

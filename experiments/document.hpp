@@ -12,14 +12,8 @@
 
 namespace tessera {
 
-/// Where something stands, for messages.
-struct Place {
-  std::string file;  // or "--set a.b"
-  int line = 0;      // 0 when it has none
-  int column = 0;
-
-  std::string text() const;  // "configs/quickstart.toml:12:3"
-};
+/// Where something stands, for messages: "configs/quickstart.toml:12:3", or "--set a.b".
+using Place = std::string;
 
 struct Node {
   enum class Kind { kScalar, kArray, kTable };

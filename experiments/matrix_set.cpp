@@ -24,8 +24,7 @@ void MatrixSets::add(const Node& set) {
   reader.refuse_unknown();
   const auto [present, is_new] = sets_.try_emplace(name, set);
   require(is_new || present->second.to_json() == set.to_json(),
-          "{}: set '{}' is already defined at {}", set.place.text(), name,
-          present->second.place.text());
+          "{}: set '{}' is already defined at {}", set.place, name, present->second.place);
 }
 
 std::vector<std::string> MatrixSets::known() const {
@@ -44,7 +43,7 @@ std::vector<std::string> MatrixSets::known() const {
 
 const Node& MatrixSets::find(const std::string& name, const Place& place) {
   for (auto folder = folders_.begin(); !sets_.contains(name); ++folder) {
-    require(folder != folders_.end(), "{}: {}", place.text(),
+    require(folder != folders_.end(), "{}: {}", place,
             unknown_name_message("set of matrices", name, known()));
     const std::string path = (fs::path(*folder) / (name + ".toml")).string();
     if (name.find('/') != std::string::npos || !fs::is_regular_file(path)) continue;
@@ -65,8 +64,8 @@ void MatrixSets::expand_into(const Setting& value, std::vector<std::string>& cha
   if (std::ranges::find(chain, name) != chain.end()) {
     std::string names;
     for (const std::string& link : chain) names += "@" + link + " -> ";
-    throw Error(fmt::format("{}: a set of matrices contains itself: {}@{}", value.place.text(),
-                            names, name));
+    throw Error(
+        fmt::format("{}: a set of matrices contains itself: {}@{}", value.place, names, name));
   }
   const Node& set = find(name, value.place);
   used_[name] = set.find("matrix")->to_json();

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "experiments/resolve_point.hpp"
 #include "formats/base/check.hpp"
-#include "formats/base/hash.hpp"
 
 namespace tessera {
 namespace {
@@ -24,18 +24,14 @@ enum Rank { kGridRank, kBaseRank, kFirstStepRank };
 
 Dimension dimension_of(const Axis& axis) {
   Dimension dimension;
-  for (const Choice& choice : axis.choices)
-    dimension.push_back({{{&choice.settings, kGridRank}}, {}});
+  for (const Settings& choice : axis.choices) dimension.push_back({{{&choice, kGridRank}}, {}});
   return dimension;
 }
 
-Dimension dimension_of_cases(const std::vector<Choice>& cases) {
+Dimension dimension_of_cases(const std::vector<NamedSettings>& cases) {
   Dimension dimension;
-  for (const Choice& choice : cases) {
-    Combination& combination = dimension.emplace_back();
-    combination.layers = {{&choice.settings, kBaseRank}};
-    if (!choice.name.empty()) combination.labels["case"] = choice.name;
-  }
+  for (const NamedSettings& one : cases)
+    dimension.push_back({{{&one.settings, kBaseRank}}, {{"case", one.name}}});
   return dimension;
 }
 
@@ -75,7 +71,8 @@ std::vector<Dimension> dimensions_of(const Config& config) {
       if ((axis.name == "matrix") == matrix) dimensions.push_back(dimension_of(axis));
   for (const Axis& zip : config.zips) dimensions.push_back(dimension_of(zip));
   if (!config.cases.empty()) dimensions.push_back(dimension_of_cases(config.cases));
-  if (config.has_ablation) dimensions.push_back(dimension_of_ablation(config.ablation));
+  for (const Ablation& ablation : config.ablation)
+    dimensions.push_back(dimension_of_ablation(ablation));
   return dimensions;
 }
 
@@ -138,15 +135,15 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
   const std::vector<Dimension> dimensions = dimensions_of(config);
   check_size(config, dimensions, chosen.size());
 
-  Plan plan{config.id, hash_text(config.resolved.dump()), {}, {}};
+  Plan plan;
   PointResolver resolver(config);
-  std::set<std::string> seen;
+  std::set<std::pair<std::string, std::map<std::string, std::string>>> seen;  // hash, labels
   std::int64_t merged = 0;
   for_each_combination(dimensions, [&](const Combination& combination) {
     for (const std::string& backend : chosen) {
-      PlanEntry entry{resolver.resolve(combination.layers, backend), combination.labels};
-      const Json identity{to_json(entry.point), entry.labels};
-      if (seen.insert(identity.dump()).second)
+      PlanEntry entry{resolver.resolve(combination.layers, backend), "", combination.labels};
+      entry.hash = params_hash(entry.point);
+      if (seen.insert({entry.hash, entry.labels}).second)
         plan.entries.push_back(std::move(entry));
       else
         ++merged;
@@ -163,8 +160,8 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
 }
 
 Plan shard(const Plan& plan, int index, int count) {
-  require(count >= 1 && index >= 0 && index < count,
-          "shard {} of {}: shards are numbered from 0 to one less than their count", index, count);
+  require(count >= 1 && index >= 1 && index <= count,
+          "shard {}/{}: the first number has to be from 1 to the second", index, count);
   std::vector<std::pair<std::string, double>> matrices;  // with the cost of all their entries
   for (const PlanEntry& entry : plan.entries) {
     if (matrices.empty() || matrices.back().first != entry.point.matrix)
@@ -178,9 +175,9 @@ Plan shard(const Plan& plan, int index, int count) {
   for (const auto& [matrix, cost] : matrices) {
     const auto least = std::ranges::min_element(load);
     *least += cost;
-    if (least - load.begin() == index) mine.insert(matrix);
+    if (least - load.begin() == index - 1) mine.insert(matrix);
   }
-  Plan part{plan.experiment, plan.config_hash, {}, plan.notes};
+  Plan part{{}, plan.notes};
   std::ranges::copy_if(plan.entries, std::back_inserter(part.entries),
                        [&](const PlanEntry& entry) { return mine.contains(entry.point.matrix); });
   return part;

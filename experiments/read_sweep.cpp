@@ -11,37 +11,31 @@ bool is_variant_key(const std::string& key) {
 
 void add_setting(Settings& settings, const std::string& key, const Node& node) {
   require(node.kind == Node::Kind::kScalar,
-          "{}: {} takes a single value here, not {}: lists go into [grid] or [[zip]]",
-          node.place.text(), key, node.describe());
+          "{}: {} takes a single value here, not {}: lists go into [grid] or [[zip]]", node.place,
+          key, node.describe());
   const bool is_new = settings.try_emplace(key, Setting{node.scalar, node.place}).second;
-  require(is_new, "{}: {} is given twice", node.place.text(), key);
+  require(is_new, "{}: {} is given twice", node.place, key);
 }
 
 /// One value of `key`; kernel = { name = ..., rounding = ... } gives several settings.
 void add_settings(Settings& settings, const std::string& key, const Node& node) {
   if (node.kind != Node::Kind::kTable) return add_setting(settings, key, node);
-  require(is_variant_key(key), "{}: {} takes a plain value, not a table", node.place.text(), key);
+  require(is_variant_key(key), "{}: {} takes a plain value, not a table", node.place, key);
   for (const Node& member : node.items)
     add_setting(settings, member.key == "name" ? key : key + "." + member.key, member);
 }
 
-Choice choice_of(const std::string& key, const Node& node) {
-  Choice choice{"", {}, node.place};
-  add_settings(choice.settings, key, node);
-  return choice;
-}
-
 /// The values of one key of [grid] or [[zip]], sets of matrices taken apart.
-std::vector<Choice> read_choices(const std::string& key, const Node& node, MatrixSets& sets) {
+std::vector<Settings> read_choices(const std::string& key, const Node& node, MatrixSets& sets) {
   const bool is_list = node.kind == Node::Kind::kArray;
-  require(!is_list || !node.items.empty(), "{}: {} is an empty list: nothing would run",
-          node.place.text(), key);
-  std::vector<Choice> choices;
+  require(!is_list || !node.items.empty(), "{}: {} is an empty list: nothing would run", node.place,
+          key);
+  std::vector<Settings> choices;
   const auto add = [&](const Node& item) {
-    Choice choice = choice_of(key, item);
+    Settings choice;
+    add_settings(choice, key, item);
     if (key != "matrix") return choices.push_back(std::move(choice));
-    for (const Setting& matrix : sets.expand(choice.settings.at(key)))
-      choices.push_back({"", {{key, matrix}}, matrix.place});
+    for (const Setting& matrix : sets.expand(choice.at(key))) choices.push_back({{key, matrix}});
   };
   if (!is_list) add(node);
   for (const Node& item : is_list ? node.items : std::vector<Node>{}) add(item);
@@ -68,31 +62,29 @@ std::vector<Axis> read_grid(const Node& table, MatrixSets& sets) {
 
 Axis read_zip(const Node& table, MatrixSets& sets) {
   TableReader reader(table, "[[zip]]");
-  require(!table.items.empty(), "{}: a [[zip]] needs at least one list", reader.place());
-  Axis axis{"zip", {}, table.place};
-  for (const Axis& column : read_grid(table, sets)) {
-    if (axis.choices.empty()) axis.choices.resize(column.choices.size(), {"", {}, table.place});
+  const std::vector<Axis> columns = read_grid(table, sets);
+  require(!columns.empty(), "{}: a [[zip]] needs at least one list", reader.place());
+  Axis axis{"zip", std::vector<Settings>(columns[0].choices.size()), table.place};
+  for (const Axis& column : columns) {
     require(column.choices.size() == axis.choices.size(),
             "{}: the lists of a [[zip]] are of one length, but {} has {} values and {} has {}",
-            column.place.text(), column.name, column.choices.size(), table.items.front().key,
-            axis.choices.size());
+            column.place, column.name, column.choices.size(), columns[0].name, axis.choices.size());
     for (std::size_t i = 0; i < axis.choices.size(); ++i)
-      for (const auto& [key, setting] : column.choices[i].settings)
-        axis.choices[i].settings.emplace(key, setting);
+      axis.choices[i].insert(column.choices[i].begin(), column.choices[i].end());
   }
   return axis;
 }
 
 /// A [[case]], the base or a step: a name and settings.
-Choice read_named(const Node& table, const std::string& what) {
+NamedSettings read_named(const Node& table, const std::string& what) {
   TableReader reader(table, what);
-  Choice choice{reader.optional_text("name"), read_settings(table, {"name"}), table.place};
-  const auto matrix = choice.settings.find("matrix");
-  const bool is_set = matrix != choice.settings.end() && matrix->second.value.is_string() &&
+  NamedSettings named{reader.text("name"), read_settings(table, {"name"})};
+  const auto matrix = named.settings.find("matrix");
+  const bool is_set = matrix != named.settings.end() && matrix->second.value.is_string() &&
                       matrix->second.value.get<std::string>().starts_with('@');
   require(!is_set, "{}: a set of matrices goes into [grid] or [[zip]], {} takes one matrix",
-          is_set ? matrix->second.place.text() : "", what);
-  return choice;
+          is_set ? matrix->second.place : "", what);
+  return named;
 }
 
 Ablation read_ablation(const Node& table) {
@@ -106,19 +98,17 @@ Ablation read_ablation(const Node& table) {
   const Node* base = reader.find("base");
   require(base != nullptr, "{}: [ablation] needs 'base'", reader.place());
   ablation.base = read_named(*base, "base");
-  if (ablation.base.name.empty()) ablation.base.name = "Base";
 
   const Node* steps = reader.find("step");
   require(steps != nullptr && steps->kind == Node::Kind::kArray && !steps->items.empty(),
           "{}: [ablation] needs 'step', a list of tables", reader.place());
   std::vector<std::string> names{ablation.base.name};
   for (const Node& item : steps->items) {
-    Choice step = read_named(item, "step");
-    require(!step.name.empty(), "{}: a step needs a name", item.place.text());
+    NamedSettings step = read_named(item, "step");
     // "RO" and "+RO" would both be left out as "-RO".
     const std::string bare = step.name.substr(step.name.starts_with('+') ? 1 : 0);
     require(std::ranges::find(names, bare) == names.end(),
-            "{}: the name '{}' is taken by an earlier step", item.place.text(), step.name);
+            "{}: the name '{}' is taken by an earlier step", item.place, step.name);
     names.push_back(bare);
     ablation.steps.push_back(std::move(step));
   }
@@ -130,8 +120,7 @@ const std::vector<Node>& tables(TableReader& root, const std::string& key) {
   static const std::vector<Node> none;
   const Node* node = root.find(key);
   if (node == nullptr) return none;
-  require(node->kind == Node::Kind::kArray, "{}: write [[{}]], a list of tables",
-          node->place.text(), key);
+  require(node->kind == Node::Kind::kArray, "{}: write [[{}]], a list of tables", node->place, key);
   return node->items;
 }
 
@@ -161,9 +150,8 @@ void read_sweeps(TableReader& root, MatrixSets& sets, Config& config) {
   const Node* ablation = root.find("ablation");
   if (ablation == nullptr) return;
   require(config.cases.empty(), "{}: a config has [[case]] or [ablation], not both",
-          ablation->place.text());
-  config.has_ablation = true;
-  config.ablation = read_ablation(*ablation);
+          ablation->place);
+  config.ablation.push_back(read_ablation(*ablation));
 }
 
 }  // namespace tessera

@@ -7,8 +7,7 @@ namespace tessera {
 namespace {
 
 [[noreturn]] void ill_typed(const Node& node, std::string_view what, const char* expected) {
-  throw Error(
-      fmt::format("{}: {} takes {}, not {}", node.place.text(), what, expected, node.describe()));
+  throw Error(fmt::format("{}: {} takes {}, not {}", node.place, what, expected, node.describe()));
 }
 
 const std::string& text_of(const Node& node, std::string_view what) {
@@ -46,7 +45,7 @@ const Node& TableReader::required(const std::string& key) {
 std::string TableReader::text(const std::string& key) {
   const Node& node = required(key);
   const std::string& text = text_of(node, key);
-  require(!text.empty(), "{}: {} is empty", node.place.text(), key);
+  require(!text.empty(), "{}: {} is empty", node.place, key);
   return text;
 }
 
@@ -58,7 +57,7 @@ std::string TableReader::optional_text(const std::string& key) {
 
 std::vector<std::string> TableReader::texts(const std::string& key) {
   const Node& node = required(key);
-  require(!list_of(node, key).empty(), "{}: {} is empty", node.place.text(), key);
+  require(!list_of(node, key).empty(), "{}: {} is empty", node.place, key);
   std::vector<std::string> texts;
   read(key, texts);
   return texts;
@@ -105,14 +104,14 @@ void TableReader::read_choice(const std::string& key, std::string& value,
   const Node* node = find(key);
   if (node == nullptr) return;
   value = text_of(*node, key);
-  require(std::ranges::find(choices, value) != choices.end(), "{}: {}", node->place.text(),
+  require(std::ranges::find(choices, value) != choices.end(), "{}: {}", node->place,
           unknown_name_message("value for " + key, value, choices));
 }
 
 void TableReader::refuse_unknown() const {
   for (const Node& member : node_.items)
-    require(std::ranges::find(known_, member.key) != known_.end(), "{}: {}",
-            member.key_place.text(), unknown_name_message("key in " + name_, member.key, known_));
+    require(std::ranges::find(known_, member.key) != known_.end(), "{}: {}", member.key_place,
+            unknown_name_message("key in " + name_, member.key, known_));
 }
 
 }  // namespace tessera

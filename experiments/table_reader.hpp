@@ -37,7 +37,7 @@ class TableReader {
   /// Throws an Error with the nearest known key for a key nobody asked for.
   void refuse_unknown() const;
 
-  std::string place() const { return node_.place.text(); }
+  const Place& place() const { return node_.place; }
 
  private:
   const Node& required(const std::string& key);

@@ -69,7 +69,7 @@ void check(cusparseStatus_t status, const char* doing) {
       fmt::format("cuSPARSE error while {}: {}", doing, Library::instance().error_string(status));
   if (status == CUSPARSE_STATUS_NOT_SUPPORTED) throw Unsupported(message);
   if (status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES || status == CUSPARSE_STATUS_ALLOC_FAILED)
-    throw DeviceOutOfMemory(message);
+    throw OutOfMemory(message);
   throw std::runtime_error(message);
 }
 

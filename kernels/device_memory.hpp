@@ -14,18 +14,12 @@
 
 namespace tessera {
 
-/// The device ran out of memory: the point is recorded as such, and the sweep goes on.
-class DeviceOutOfMemory : public Error {
- public:
-  using Error::Error;
-};
-
-/// Throws with the runtime's own text and what was being done.
+/// Throws (OutOfMemory, or a std::runtime_error that is none of ours: CUDA's errors stick) with the runtime's own text and what was being done.
 inline void cuda_check(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
   const auto message = fmt::format("CUDA error while {}: {} ({})", doing,
                                    cudaGetErrorString(status), cudaGetErrorName(status));
-  if (status == cudaErrorMemoryAllocation) throw DeviceOutOfMemory(message);
+  if (status == cudaErrorMemoryAllocation) throw OutOfMemory(message);
   throw std::runtime_error(message);
 }
 

@@ -21,6 +21,9 @@ namespace tessera {
 /// Input type of an MMA; the accumulator is FP32.
 enum class MmaType { kTf32 };
 
+/// Products of one MMA per element of its result, of the instruction the kernels use (m16n8k8).
+constexpr int mma_depth(MmaType) { return 8; }
+
 /// Parameters of one fused step.
 struct FusedStep {
   int products = 0;       // L: products per step

@@ -1,2 +1,3 @@
+// doctest's own main, shared by both test binaries.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>

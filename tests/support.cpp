@@ -85,6 +85,19 @@ Outcome in_child(const std::function<void()>& body) {
   return outcome;
 }
 
+EnvironmentVariable::EnvironmentVariable(std::string name, const std::string& value)
+    : name_(std::move(name)) {
+  if (const char* before = std::getenv(name_.c_str())) before_ = before;
+  setenv(name_.c_str(), value.c_str(), 1);
+}
+
+EnvironmentVariable::~EnvironmentVariable() {
+  if (before_)
+    setenv(name_.c_str(), before_->c_str(), 1);
+  else
+    unsetenv(name_.c_str());
+}
+
 DenseMatrix to_dense(const CsrMatrix& matrix) {
   DenseMatrix dense(matrix.rows, matrix.cols);
   for (std::int32_t i = 0; i < matrix.rows; ++i)

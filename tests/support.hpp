@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "formats/base/matrix.hpp"
@@ -47,6 +48,19 @@ struct Outcome {
 
 /// Runs `body` in a forked child, for code that is expected to abort.
 Outcome in_child(const std::function<void()>& body);
+
+/// Sets an environment variable until it goes out of scope.
+class EnvironmentVariable {
+ public:
+  EnvironmentVariable(std::string name, const std::string& value);
+  ~EnvironmentVariable();
+  EnvironmentVariable(const EnvironmentVariable&) = delete;
+  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
+};
 
 /// Runs parallel loops on that many threads until it goes out of scope.
 class ThreadCount {

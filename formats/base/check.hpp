@@ -25,6 +25,13 @@ class Unsupported : public Error {
   using Error::Error;
 };
 
+/// The host or a device has too little memory for what was asked. An experiment records it as
+/// "oom".
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws `E` (an Error unless named) with the formatted message when `holds` is false.
 template <class E = Error, class... Args>
 void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {

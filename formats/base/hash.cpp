@@ -32,6 +32,10 @@ std::string Hasher::hex128() const {
 
 std::string Hasher::hex64() const { return hex128().substr(0, 16); }
 
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
 std::string hash_text(std::string_view text) {
   Hasher hasher;
   hasher.add(text);

@@ -34,6 +34,9 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
+/// XXH3-64 of one piece of memory, the fastest of these: for checksums, not for names.
+std::uint64_t checksum(std::span<const std::byte> bytes);
+
 /// 16 hexadecimal digits of a text.
 std::string hash_text(std::string_view text);
 

@@ -1,0 +1,57 @@
+// The interface of a backend: what a point is run on, and what origin its numbers have.
+//
+// "emulate" computes C as the GPU would, "model" predicts the time, "gpu" measures. A backend gets
+// everything ready made (matrix, order, packed A, B) and gives back what it found; the check
+// against the oracle is not its business.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "experiments/point.hpp"
+#include "formats/format.hpp"
+#include "kernels/spmm_kernel.hpp"
+
+namespace tessera {
+
+/// One product, ready to run.
+struct Multiplication {
+  const Point& point;
+  const SpmmKernel& kernel;
+  const PackedMatrix& a;  // in the point's order
+  const DenseMatrix& b;   // rows in the order of a's columns
+};
+
+struct BackendResult {
+  std::optional<DenseMatrix> c;  // [rows x n], rows in the order of a
+  std::string generation;        // tensor cores whose arithmetic c has; empty without c
+  double time_us = 0;            // measured median or prediction; 0 when there is none
+  std::int64_t unwritten = 0;    // elements of C the launch left poisoned
+  bool guards_intact = true;     // nothing was written outside C
+  Json fields = Json::object();  // joins the record: "time", "prediction", ...
+};
+
+class Backend {
+ public:
+  static constexpr const char* kKind = "backend";
+  virtual ~Backend() = default;
+
+  /// emulated, simulated, modelled or measured.
+  virtual std::string origin() const = 0;
+
+  /// Why this machine cannot run it; empty when it can.
+  virtual std::string unavailable() const { return ""; }
+
+  /// Throws Unsupported for a combination that is legitimate and cannot be done.
+  virtual BackendResult run(const Multiplication& multiplication) const = 0;
+};
+
+/// The registered backend, or, for one this build was made without ("gpu" without CUDA), a reason.
+/// Throws an Error for a name that is no backend at all.
+struct BackendChoice {
+  std::unique_ptr<Backend> backend;
+  std::string missing;
+};
+BackendChoice find_backend(const std::string& name);
+
+}  // namespace tessera

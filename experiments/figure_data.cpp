@@ -1,0 +1,180 @@
+#include "experiments/figure_data.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "experiments/table.hpp"
+#include "formats/base/check.hpp"
+
+namespace tessera {
+namespace {
+
+struct Dot {
+  Json x;
+  std::optional<double> y, low, high;
+};
+
+struct Series {
+  std::string name;
+  std::string origin;
+  std::vector<Dot> dots;
+};
+
+struct Panel {
+  std::string title;
+  std::vector<Series> series;
+};
+
+std::optional<double> number(const Row& row, const std::string& column) {
+  const auto found = column.empty() ? row.end() : row.find(column);
+  if (found == row.end() || !found->second.is_number()) return {};
+  return found->second.get<double>();
+}
+
+template <class T, class Key>
+T& find_or_add(std::vector<T>& list, const Key& matches, T fresh) {
+  const auto found = std::ranges::find_if(list, matches);
+  if (found != list.end()) return *found;
+  list.push_back(std::move(fresh));
+  return list.back();
+}
+
+std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows) {
+  std::vector<Panel> panels;
+  for (const Row& row : rows) {
+    const std::string title =
+        figure.panel.empty() ? "" : figure.panel + " = " + cell_text(row, figure.panel);
+    Panel& panel = find_or_add(
+        panels, [&](const Panel& p) { return p.title == title; }, Panel{title, {}});
+    const std::string name = cell_text(row, figure.series), origin = cell_text(row, "origin");
+    Series& series = find_or_add(
+        panel.series, [&](const Series& s) { return s.name == name && s.origin == origin; },
+        Series{name, origin, {}});
+    const auto x = row.find(figure.x);
+    if (x == row.end()) continue;
+    require(std::ranges::none_of(series.dots, [&](const Dot& dot) { return dot.x == x->second; }),
+            "{}: figure '{}' has two rows for {} = {} in series {}: narrow its 'where', or add a "
+            "panel",
+            figure.place, figure.id, figure.x, cell_text(row, figure.x), name);
+    series.dots.push_back(
+        {x->second, number(row, figure.y), number(row, figure.low), number(row, figure.high)});
+  }
+  return panels;
+}
+
+/// Divides every series by the one named, x by x, within a panel. Where it has no value, nobody
+/// has.
+void normalise(const Figure& figure, std::vector<Panel>& panels) {
+  for (Panel& panel : panels) {
+    std::map<std::string, double> unit;
+    for (const Series& series : panel.series)
+      if (series.name == figure.normalise)
+        for (const Dot& dot : series.dots)
+          if (dot.y && *dot.y > 0) unit[dot.x.dump()] = *dot.y;
+    require(!unit.empty(), "{}: figure '{}' is normalised to '{}', which has no values",
+            figure.place, figure.id, figure.normalise);
+    for (Series& series : panel.series) {
+      for (Dot& dot : series.dots) {
+        const auto found = unit.find(dot.x.dump());
+        for (std::optional<double>* value : {&dot.y, &dot.low, &dot.high})
+          if (*value)
+            *value =
+                found == unit.end() ? std::nullopt : std::optional<double>(**value / found->second);
+      }
+    }
+  }
+}
+
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json series_json(const std::vector<Series>& all) {
+  Json list = Json::array();
+  for (const Series& series : all) {
+    Json points = Json::array();
+    for (const Dot& dot : series.dots) {
+      Json point{{"x", dot.x}, {"y", optional_json(dot.y)}};
+      if (dot.low && dot.high) {
+        point["low"] = *dot.low;
+        point["high"] = *dot.high;
+      }
+      points.push_back(std::move(point));
+    }
+    list.push_back({{"name", series.name}, {"origin", series.origin}, {"points", points}});
+  }
+  return list;
+}
+
+std::string csv_of(const Figure& figure, const std::vector<Panel>& panels) {
+  std::vector<Row> rows;
+  for (const Panel& panel : panels) {
+    for (const Series& series : panel.series) {
+      for (const Dot& dot : series.dots) {
+        Row row{{"panel", panel.title},
+                {"series", series.name},
+                {"origin", series.origin},
+                {figure.x, dot.x}};
+        if (dot.y) row[figure.y] = *dot.y;
+        if (dot.low) row["low"] = *dot.low;
+        if (dot.high) row["high"] = *dot.high;
+        rows.push_back(std::move(row));
+      }
+    }
+  }
+  return csv_table(rows, {"panel", "series", "origin", figure.x, figure.y, "low", "high"});
+}
+
+}  // namespace
+
+FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
+                            const Config& config, const std::string& provenance) {
+  for (const std::string& column :
+       {figure.x, figure.y, figure.series, figure.panel, figure.low, figure.high})
+    if (!column.empty()) check_column(column, rows, config, figure.place);
+  for (const auto& [column, setting] : figure.where)
+    check_column(column, rows, config, setting.place);
+
+  // Rows that ran but have no y (a closed library has no emulation, an emulation no time) are not
+  // this figure's.
+  std::vector<Row> drawn = select(rows, figure.where);
+  std::erase_if(drawn, [&](const Row& row) { return !number(row, figure.y); });
+  require(!drawn.empty(), "{}: figure '{}' has no rows: nothing it asks for has run ok",
+          figure.place, figure.id);
+  std::vector<Panel> panels = collect(figure, drawn);
+  if (!figure.normalise.empty()) normalise(figure, panels);
+
+  FigureData data;
+  data.csv = csv_of(figure, panels);
+  data.json = {{"schema", 1},
+               {"id", figure.id},
+               {"kind", figure.kind},
+               {"title", figure.title},
+               {"caption", figure.caption},
+               {"x", {{"label", figure.x_label}, {"scale", figure.x_scale}}},
+               {"y", {{"label", figure.y_label}, {"scale", figure.y_scale}}},
+               {"provenance", provenance}};
+  if (figure.panel.empty()) {
+    data.json["series"] = series_json(panels.front().series);
+  } else {
+    for (const Panel& panel : panels)
+      data.json["panels"].push_back(
+          {{"title", panel.title}, {"series", series_json(panel.series)}});
+  }
+  if (!figure.normalise.empty()) data.json["reference"] = {{"y", 1.0}, {"label", figure.normalise}};
+  return data;
+}
+
+std::string provenance_text(const RecordSet& records) {
+  std::set<std::string> parts;
+  for (const auto& [id, env] : records.environments) {
+    std::string machine = env.contains("gpu") && env["gpu"].value("available", false)
+                              ? env["gpu"].value("name", "")
+                              : (env.contains("host") ? env["host"].value("cpu", "") : "");
+    const Json build = env.value("build", Json::object());
+    parts.insert(fmt::format("{}, {}, commit {}{}", machine,
+                             env.value("started_at", "").substr(0, 10), build.value("commit", "?"),
+                             build.value("dirty", false) ? "+changes" : ""));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace tessera

@@ -1,0 +1,137 @@
+// Backend "gpu": the kernel itself, timed, its result brought back with proof that it was written.
+//
+// B is uploaded once; C lies between guard bands and is poisoned with a NaN no kernel produces
+// before the launch whose result is checked. Of a library's algorithms the fastest is used, and
+// named.
+
+#include <algorithm>
+#include <bit>
+
+#include "experiments/backend.hpp"
+#include "experiments/gpu_info.hpp"
+#include "experiments/launch_timer.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/gpu_spmm.hpp"
+
+namespace tessera {
+namespace {
+
+// All bits set: a NaN, but not 0x7fffffff, the only one the hardware's arithmetic gives.
+constexpr std::uint32_t kPoison = 0xffffffff;
+constexpr std::size_t kGuard = 1024;  // elements on either side of C, keeps 16-byte alignment
+
+/// C on the device, poisoned, between guard bands.
+class PoisonedOutput {
+ public:
+  explicit PoisonedOutput(std::size_t elements)
+      : elements_(elements), memory_(elements + 2 * kGuard) {
+    poison();
+  }
+
+  float* c() { return memory_.data() + kGuard; }
+
+  void poison() {
+    cuda_check(cudaMemset(memory_.data(), 0xff, memory_.size() * sizeof(float)), "poisoning C");
+  }
+
+  /// Brings C back and looks at what the launch did and did not write.
+  void collect(BackendResult& result, std::int64_t rows, std::int64_t n) const {
+    const std::vector<float> all = memory_.download();
+    const auto poisoned = [](float x) { return std::bit_cast<std::uint32_t>(x) == kPoison; };
+    const auto begin = all.begin() + kGuard, end = begin + static_cast<std::ptrdiff_t>(elements_);
+    result.guards_intact =
+        std::all_of(all.begin(), begin, poisoned) && std::all_of(end, all.end(), poisoned);
+    result.unwritten = std::count_if(begin, end, poisoned);
+    result.c.emplace(rows, n);
+    std::copy(begin, end, result.c->values.begin());
+  }
+
+ private:
+  std::size_t elements_;
+  DeviceArray<float> memory_;
+};
+
+/// The fastest of the algorithms that take this case, and the time of each.
+struct Choice {
+  int candidate = -1;
+  Json times_us = Json::object();
+};
+
+Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRule& rule,
+              cudaStream_t stream) {
+  const auto names = gpu.candidates();
+  if (names.size() == 1) {
+    gpu.prepare(0, b, c, stream);
+    return {0, Json::object()};
+  }
+  MeasureRule quick = rule;
+  quick.max_samples = quick.min_samples;
+  Choice choice;
+  double best = 0;
+  for (int i = 0; i < static_cast<int>(names.size()); ++i) {
+    try {
+      gpu.prepare(i, b, c, stream);
+    } catch (const Unsupported&) {
+      continue;
+    }
+    const double us =
+        time_launches([&](cudaStream_t s) { gpu.launch(i, b, c, s); }, quick, stream).median;
+    choice.times_us[names[i]] = us;
+    if (choice.candidate < 0 || us < best) {
+      choice.candidate = i;
+      best = us;
+    }
+  }
+  require<Unsupported>(choice.candidate >= 0, "none of the library's algorithms takes this case");
+  gpu.prepare(choice.candidate, b, c, stream);
+  return choice;
+}
+
+class GpuBackend final : public Backend {
+ public:
+  std::string origin() const override { return "measured"; }
+  std::string unavailable() const override { return gpu_unavailable(); }
+
+  BackendResult run(const Multiplication& m) const override {
+    const auto& registry = Registry<GpuSpmm>::instance();
+    const std::string& name = m.point.kernel.name;
+    require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
+    const auto gpu = registry.make(name, m.point.kernel.params)->upload(m.a, m.point.n);
+    const std::int64_t rows = m.a.rows(), n = m.point.n;
+    const cudaStream_t stream = nullptr;
+
+    const DeviceArray<float> b(m.b.values);
+    PoisonedOutput output(static_cast<std::size_t>(rows * n));
+    const Choice choice = choose(*gpu, b.data(), output.c(), m.point.measure, stream);
+
+    BackendResult result;
+    output.poison();
+    gpu->launch(choice.candidate, b.data(), output.c(), stream);
+    cuda_check(cudaDeviceSynchronize(), "running the kernel");
+    output.collect(result, rows, n);
+    result.generation = gpu_generation();
+
+    const GpuClocks before = gpu_clocks();
+    const TimeSummary time = time_launches(
+        [&](cudaStream_t s) { gpu->launch(choice.candidate, b.data(), output.c(), s); },
+        m.point.measure, stream);
+    result.time_us = time.median;
+    result.fields["time"] = to_json(time);
+    result.fields["time"]["l2"] = m.point.measure.l2;
+    result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
+    if (!choice.times_us.empty()) {
+      result.fields["winner"] = gpu->candidates()[choice.candidate];
+      result.fields["candidates_us"] = choice.times_us;
+    }
+    return result;
+  }
+};
+
+const Register<Backend> entry{{
+    .name = "gpu",
+    .summary = "the kernel on this machine's GPU, timed",
+    .make = [](const Params&) { return std::make_unique<GpuBackend>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,115 @@
+#include "experiments/launch_timer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/device_memory.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr double kLeastBatchUs = 100;
+
+class Event {
+ public:
+  Event() { cuda_check(cudaEventCreate(&event_), "creating an event"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(cudaStream_t stream) { cuda_check(cudaEventRecord(event_, stream), "timing"); }
+  double us_since(const Event& start) const {
+    float ms = 0;
+    cuda_check(cudaEventSynchronize(event_), "running a kernel");
+    cuda_check(cudaEventElapsedTime(&ms, start.event_, event_), "timing");
+    return 1e3 * ms;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Twice the L2, to be overwritten before a launch that is to find it cold.
+DeviceArray<std::byte> flush_buffer() {
+  int device = 0, l2_bytes = 0;
+  cuda_check(cudaGetDevice(&device), "asking for the device");
+  cuda_check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device),
+             "asking for the L2 size");
+  return DeviceArray<std::byte>(2 * static_cast<std::size_t>(l2_bytes));
+}
+
+bool quiet(const std::vector<double>& samples, double noise) {
+  const auto n = static_cast<double>(samples.size());
+  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
+  double squares = 0;
+  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
+  return std::sqrt(squares / (n - 1) / n) < noise * mean;
+}
+
+}  // namespace
+
+TimeSummary summarise(std::vector<double> samples, std::int64_t launches_per_sample) {
+  std::ranges::sort(samples);
+  const auto n = samples.size();
+  // The value with a share p of the samples below it, between the two nearest.
+  const auto quantile = [&](double p) {
+    const double place = p * static_cast<double>(n - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const double rest = place - static_cast<double>(below);
+    return samples[below] * (1 - rest) + samples[std::min(below + 1, n - 1)] * rest;
+  };
+  TimeSummary time;
+  time.samples = static_cast<std::int64_t>(n);
+  time.launches_per_sample = launches_per_sample;
+  time.median = quantile(0.5);
+  time.p5 = quantile(0.05);
+  time.p95 = quantile(0.95);
+  time.min = samples.front();
+  time.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(n);
+  for (const double sample : samples)
+    time.stddev += (sample - time.mean) * (sample - time.mean) / static_cast<double>(n);
+  time.stddev = std::sqrt(time.stddev);
+  return time;
+}
+
+Json to_json(const TimeSummary& time) {
+  return {{"median_us", time.median}, {"p5_us", time.p5},
+          {"p95_us", time.p95},       {"min_us", time.min},
+          {"mean_us", time.mean},     {"stddev_us", time.stddev},
+          {"n", time.samples},        {"launches_per_sample", time.launches_per_sample}};
+}
+
+TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const MeasureRule& rule,
+                          cudaStream_t stream) {
+  const bool flush = rule.l2 == "flush";
+  DeviceArray<std::byte> overwritten = flush ? flush_buffer() : DeviceArray<std::byte>();
+  Event start, stop;
+  const auto batch_us = [&](std::int64_t launches) {
+    if (flush)
+      cuda_check(cudaMemsetAsync(overwritten.data(), 0xa5, overwritten.size(), stream), "flushing");
+    start.record(stream);
+    for (std::int64_t i = 0; i < launches; ++i) launch(stream);
+    stop.record(stream);
+    return stop.us_since(start) / static_cast<double>(launches);
+  };
+
+  double once_us = 0;
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(rule.warmup, 1); ++i) once_us = batch_us(1);
+  const std::int64_t launches =
+      flush ? 1 : static_cast<std::int64_t>(std::ceil(kLeastBatchUs / std::max(once_us, 1.0)));
+
+  std::vector<double> samples;
+  const auto began = std::chrono::steady_clock::now();
+  const std::int64_t least = std::max<std::int64_t>(rule.min_samples, 2);
+  while (static_cast<std::int64_t>(samples.size()) < std::max(rule.max_samples, least)) {
+    samples.push_back(batch_us(launches));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
+    const bool enough = static_cast<std::int64_t>(samples.size()) >= least;
+    if (enough && (quiet(samples, rule.noise) || elapsed.count() > rule.max_seconds)) break;
+  }
+  return summarise(std::move(samples), launches);
+}
+
+}  // namespace tessera

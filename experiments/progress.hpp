@@ -1,0 +1,33 @@
+// Progress of long work on stderr: one line that renews itself on a terminal, plain lines
+// otherwise.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace tessera {
+
+class Progress {
+ public:
+  explicit Progress(int total);
+  ~Progress();  // ends the line
+
+  /// What is being worked on.
+  void working_on(const std::string& name);
+  /// One more is done; `remark` is printed on a line of its own when not empty.
+  void done(const std::string& name, const std::string& remark);
+
+ private:
+  void draw(const std::string& name, bool force);
+
+  const int total_;
+  const bool terminal_;
+  int done_ = 0;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point drawn_;
+};
+
+/// "3.2 s", "4 min 10 s", "2 h 5 min"
+std::string duration_text(double seconds);
+
+}  // namespace tessera

@@ -1,0 +1,231 @@
+#include "experiments/rows.hpp"
+
+#include <muParser.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "formats/base/check.hpp"
+#include "formats/base/suggest.hpp"
+#include "model/device.hpp"
+
+namespace tessera {
+namespace {
+
+/// Where in a record a column comes from.
+struct Source {
+  const char* column;
+  const char* pointer;
+  const char* meaning;
+};
+
+constexpr Source kSources[] = {
+    {"matrix", "/matrix/name", "name of A"},
+    {"rows", "/matrix/rows", "rows of A"},
+    {"cols", "/matrix/cols", "columns of A"},
+    {"nnz", "/matrix/nnz", "nonzeros of A"},
+    {"synthetic", "/matrix/synthetic", "A was generated"},
+    {"n", "/params/n", "columns of B"},
+    {"seed", "/params/seed", "of B and of random values of A"},
+    {"backend", "/params/backend", "emulate, model, gpu"},
+    {"reorder", "/params/reorder/name", "reordering"},
+    {"format", "/params/format/name", "format of A"},
+    {"kernel", "/params/kernel/name", "kernel"},
+    {"model", "/params/model/name", "model of a prediction"},
+    {"l2", "/params/measure/l2", "warm or flush"},
+    {"origin", "/origin", "emulated, modelled or measured"},
+    {"status", "/status", "ok, skipped, failed, timeout, oom, wrong"},
+    {"reason", "/reason", "of a status other than ok"},
+    {"p5_us", "/time/p5_us", "fifth percentile of the launch time, us"},
+    {"p95_us", "/time/p95_us", "95th percentile of the launch time, us"},
+    {"samples", "/time/n", "samples of the launch time"},
+    {"gflops", "/gflops", "2 nnz N / time, GFLOP/s"},
+    {"winner", "/winner", "algorithm a library was used with"},
+    {"bound_by", "/prediction/bound_by", "part that decides a prediction"},
+    {"smape_pct", "/check/smape_pct", "SMAPE against fp64, %"},
+    {"relative_frobenius", "/check/relative_frobenius", "error in the Frobenius norm, relative"},
+    {"max_rel", "/check/max_rel", "largest relative error"},
+    {"backward_error", "/check/backward_error", "largest |error| / (|A||B|)"},
+    {"max_ulp", "/check/max_ulp", "largest error in units in the last place"},
+    {"bound_ratio", "/check/bound_ratio", "largest |error| / bound"},
+    {"compared", "/check/compared", "elements compared with fp64"},
+    {"bits_compared", "/bits/compared", "elements compared with the emulation"},
+    {"bits_different", "/bits/different", "of them, with different bits"},
+    {"load_s", "/prep/load_s", "loading A, s"},
+    {"reorder_s", "/prep/reorder_s", "reordering A, s"},
+    {"pack_s", "/prep/pack_s", "packing A, s"},
+    {"emulate_s", "/emulate_s", "emulating the kernel, s"},
+    {"footprint_bytes", "/prep/footprint_bytes", "packed A, bytes"},
+    {"index_bytes", "/prep/index_bytes", "packed A without its values, bytes"},
+    {"tiles", "/prep/tiles", "tiles of the packed A"},
+    {"mean_nnz_tc", "/prep/mean_nnz_tc", "mean nonzeros per TC block"},
+    {"tile_density", "/prep/tile_density", "share of a tile's cells that are nonzero"},
+    {"padding_ratio", "/prep/padding_ratio", "stored zeros per nonzero"},
+    {"mma", "/work/mma", "MMAs of a launch"},
+};
+
+Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
+  Row row;
+  for (const Source& source : kSources) {
+    const Json::json_pointer pointer(source.pointer);
+    if (record.contains(pointer) && !record[pointer].is_null())
+      row[source.column] = record[pointer];
+  }
+  // A matrix that never loaded has no short name.
+  if (!row.contains("matrix")) row["matrix"] = entry.point.matrix;
+  for (const char* stage : {"reorder", "format", "kernel", "model"}) {
+    if (!record["params"].contains(stage)) continue;
+    for (const auto& [name, value] : record["params"][stage].items())
+      if (name != "name") row[std::string(stage) + "." + name] = value;
+  }
+  for (const char* pointer : {"/time/median_us", "/prediction/time_us"})
+    if (record.contains(Json::json_pointer(pointer)))
+      row["time_us"] = record[Json::json_pointer(pointer)];
+  // Measured points name the GPU they ran on, the others a described device.
+  if (record["params"].contains("device")) {
+    row["device"] = record["params"]["device"];
+  } else if (const auto env = records.environments.find(record.value("env_id", ""));
+             env != records.environments.end() && env->second.contains("gpu")) {
+    row["device"] = env->second["gpu"].value("name", "");
+  }
+  for (const auto& [label, value] : entry.labels) row[label] = value;
+  return row;
+}
+
+bool matches(const Row& row, const Settings& where) {
+  return std::ranges::all_of(where, [&](const auto& condition) {
+    const auto found = row.find(condition.first);
+    return found != row.end() && found->second == condition.second.value;
+  });
+}
+
+void derive_by_bins(const Derive& derive, Row& row) {
+  const auto of = row.find(derive.of);
+  if (of == row.end() || !of->second.is_number()) return;
+  const auto bin = std::ranges::upper_bound(derive.bins, of->second.get<double>());
+  row[derive.name] = derive.labels[bin - derive.bins.begin()];
+}
+
+/// Columns in the expression are its variables; a row without one of them gets no value.
+void derive_by_expression(const Derive& derive, std::vector<Row>& rows) {
+  mu::Parser parser;
+  std::map<std::string, double> values;
+  try {
+    parser.SetExpr(derive.expr);
+    for (const auto& [name, ignored] : parser.GetUsedVar()) parser.DefineVar(name, &values[name]);
+    for (Row& row : rows) {
+      const bool complete = std::ranges::all_of(values, [&](auto& variable) {
+        const auto found = row.find(variable.first);
+        if (found == row.end() || !found->second.is_number()) return false;
+        variable.second = found->second.template get<double>();
+        return true;
+      });
+      if (!complete) continue;
+      const double result = parser.Eval();
+      if (std::isfinite(result)) row[derive.name] = result;
+    }
+  } catch (const mu::Parser::exception_type& error) {
+    throw Error(fmt::format("{}: '{}': {}", derive.place, derive.expr, error.GetMsg()));
+  }
+}
+
+/// Adds, per group, its best row under the reduction's name.
+void reduce_rows(const Reduce& reduce, std::vector<Row>& rows) {
+  std::map<std::string, std::size_t> best;
+  std::vector<std::string> order;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto by = rows[i].find(reduce.by);
+    if (by == rows[i].end() || !by->second.is_number() || rows[i]["status"] != "ok" ||
+        !matches(rows[i], reduce.where))
+      continue;
+    Json key = Json::array();
+    for (const std::string& column : reduce.keep)
+      key.push_back(rows[i].contains(column) ? rows[i][column] : Json());
+    const auto [found, is_new] = best.try_emplace(key.dump(), i);
+    if (is_new) {
+      order.push_back(key.dump());
+      continue;
+    }
+    const double now = by->second.get<double>();
+    const double before = rows[found->second][reduce.by].get<double>();
+    if (reduce.largest ? now > before : now < before) found->second = i;
+  }
+  for (const std::string& key : order) {
+    Row row = rows[best[key]];
+    row["chosen"] = row.contains(reduce.column) ? row[reduce.column] : Json();
+    row[reduce.column] = reduce.name;
+    rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Config& config) {
+  std::map<std::string, const Json*> by_hash;
+  for (const Json& record : records.points) by_hash[record.at("params_hash")] = &record;
+  std::vector<Row> rows;
+  for (const PlanEntry& entry : plan.entries)
+    if (const auto found = by_hash.find(entry.hash); found != by_hash.end())
+      rows.push_back(flat_row(entry, *found->second, records));
+
+  for (const Derive& derive : config.derives) {
+    if (!derive.of.empty()) {
+      check_column(derive.of, rows, config, derive.place);
+      for (Row& row : rows) derive_by_bins(derive, row);
+    } else {
+      derive_by_expression(derive, rows);
+    }
+  }
+  for (const Reduce& reduce : config.reduces) {
+    check_column(reduce.by, rows, config, reduce.place);
+    for (const auto& [column, setting] : reduce.where)
+      check_column(column, rows, config, setting.place);
+    reduce_rows(reduce, rows);
+  }
+  return rows;
+}
+
+const std::map<std::string, std::string>& row_columns() {
+  static const std::map<std::string, std::string> columns = [] {
+    std::map<std::string, std::string> all{{"time_us", "median launch time, or its prediction, us"},
+                                           {"device", "described device, or the GPU measured on"},
+                                           {"step", "label of an ablation step"},
+                                           {"case", "name of a [[case]]"},
+                                           {"chosen", "what a [[reduce]] picked"}};
+    for (const Source& source : kSources) all[source.column] = source.meaning;
+    return all;
+  }();
+  return columns;
+}
+
+void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,
+                  const Place& place) {
+  std::set<std::string> known;
+  for (const auto& [name, meaning] : row_columns()) known.insert(name);
+  for (const Derive& derive : config.derives) known.insert(derive.name);
+  for (const Row& row : rows)
+    for (const auto& [name, value] : row) known.insert(name);
+  if (known.contains(column)) return;
+  throw Error(place + ": " + unknown_name_message("column", column, {known.begin(), known.end()}));
+}
+
+std::vector<Row> select(const std::vector<Row>& rows, const Settings& where) {
+  std::vector<Row> selected;
+  for (const Row& row : rows) {
+    if (!where.contains("status") && row.at("status") != "ok") continue;
+    if (matches(row, where)) selected.push_back(row);
+  }
+  return selected;
+}
+
+std::string cell_text(const Row& row, const std::string& column) {
+  const auto found = row.find(column);
+  if (found == row.end()) return "";
+  const Json& value = found->second;
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
+  return value.dump();
+}
+
+}  // namespace tessera

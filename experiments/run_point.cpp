@@ -1,0 +1,320 @@
+#include "experiments/run_point.hpp"
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "experiments/backend.hpp"
+#include "experiments/check_result.hpp"
+#include "experiments/machine.hpp"
+#include "experiments/record.hpp"
+#include "formats/base/hash.hpp"
+#include "formats/base/random.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/io/source.hpp"
+#include "reorder/reordering.hpp"
+
+namespace tessera {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// The last value made, kept until another key is asked for.
+template <class T>
+class Latest {
+ public:
+  template <class Make>
+  const T& get(const std::string& key, Make make) {
+    if (!value_ || key_ != key) {
+      value_.reset();
+      value_.emplace(make());
+      key_ = key;
+    }
+    return *value_;
+  }
+  const T* find(const std::string& key) const { return value_ && key_ == key ? &*value_ : nullptr; }
+  void put(const std::string& key, T value) {
+    value_.emplace(std::move(value));
+    key_ = key;
+  }
+
+ private:
+  std::string key_;
+  std::optional<T> value_;
+};
+
+struct Loaded {
+  LoadedMatrix file;
+  CsrMatrix matrix;  // with the values of the point
+  std::string hash;  // of that
+  std::string values;
+};
+
+struct Ordered {
+  Order order;
+  CsrMatrix matrix;
+  double reorder_s = 0;
+};
+
+struct Packed {
+  std::unique_ptr<PackedMatrix> matrix;
+  double pack_s = 0;
+};
+
+std::string key_of(const Variant& variant) {
+  std::string key = variant.name;
+  for (const auto& [name, value] : variant.params.values())
+    key += fmt::format(" {}={}", name, to_text(value));
+  return key;
+}
+
+/// Values of A that a wrong column index would show in.
+CsrMatrix with_random_values(const CsrMatrix& matrix, std::uint64_t seed) {
+  std::vector<float> values(matrix.values.size());
+  for (std::size_t k = 0; k < values.size(); ++k) values[k] = random_signed(seed, k);
+  return {matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices, std::move(values)};
+}
+
+Loaded load(const Point& point) {
+  Loaded loaded{load_matrix(point.matrix), {}, "", point.values};
+  if (loaded.values == "auto") loaded.values = is_pattern(loaded.file.matrix) ? "random" : "stored";
+  if (loaded.values == "random") {
+    loaded.matrix = with_random_values(loaded.file.matrix, point.seed);
+    // The content is the file's and the seed's: no need to hash the values.
+    loaded.hash = hash_text(fmt::format("{} random {}", loaded.file.content_hash, point.seed));
+  } else {
+    loaded.matrix = loaded.file.matrix;
+    loaded.hash = loaded.file.content_hash;
+  }
+  return loaded;
+}
+
+Json tile_stats(const PackedMatrix& packed) {
+  const FormatStats found = stats(packed);
+  Json json{{"footprint_bytes", found.bytes}, {"index_bytes", found.index_bytes}};
+  if (found.tile.tiles > 0) {
+    json["tiles"] = found.tile.tiles;
+    json["mean_nnz_tc"] = found.mean_nnz_per_tile;
+    json["tile_density"] = found.tile_density;
+    json["padding_ratio"] = found.padding_ratio;
+  }
+  return json;
+}
+
+/// P^T C: row old_of_new[p] of the result is row p of c.
+DenseMatrix restore_rows(DenseMatrix c, const Permutation& rows) {
+  if (rows.is_identity()) return c;
+  return permute_rows(c, rows.inverse());
+}
+
+Json base_record(const Point& point) {
+  return {{"schema", kRecordSchema},
+          {"type", "point"},
+          {"params", to_json(point)},
+          {"params_hash", params_hash(point)},
+          {"finished_at", utc_now()}};
+}
+
+}  // namespace
+
+struct PointRunner::State {
+  Latest<Loaded> loaded;
+  Latest<Ordered> ordered;
+  Latest<Packed> packed;
+  Latest<DenseMatrix> b;           // rows in the order of the file
+  Latest<DenseMatrix> b_permuted;  // rows in the order of the reordered columns
+  Latest<DenseMatrix> emulated;    // C, rows in the order of the packed matrix
+  std::optional<DenseMatrix> given_b;
+  DenseMatrix last_c;
+
+  const Loaded& load_for(const Point& point) {
+    return loaded.get(fmt::format("{}|{}|{}", point.matrix, point.values, point.seed),
+                      [&] { return load(point); });
+  }
+
+  const Ordered& order_for(const Point& point, const Loaded& source) {
+    return ordered.get(source.hash + "|" + key_of(point.reorder), [&] {
+      const auto reordering =
+          Registry<Reordering>::instance().make(point.reorder.name, point.reorder.params);
+      const Stopwatch watch;
+      Ordered result{reordering->order(source.matrix), {}, 0};
+      result.matrix = apply(source.matrix, result.order);
+      result.reorder_s = watch.seconds();
+      return result;
+    });
+  }
+
+  const Packed& pack_for(const Point& point, const std::string& order_key, const Ordered& source) {
+    return packed.get(order_key + "|" + key_of(point.format), [&] {
+      const auto format = Registry<Format>::instance().make(point.format.name, point.format.params);
+      const Stopwatch watch;
+      Packed result{format->pack(source.matrix), 0};
+      result.pack_s = watch.seconds();
+      return result;
+    });
+  }
+
+  const DenseMatrix& b_for(const Point& point, const CsrMatrix& a) {
+    const auto key = fmt::format("{}|{}|{}", a.cols, point.n, point.seed);
+    return b.get(key, [&] {
+      // Another stream than A's random values.
+      if (!given_b) return random_dense(a.cols, point.n, mix_bits(point.seed));
+      require(given_b->rows == a.cols && given_b->cols == point.n,
+              "B is {} x {}, but A has {} columns and n is {}", given_b->rows, given_b->cols,
+              a.cols, point.n);
+      return *given_b;
+    });
+  }
+
+  void run(const Point& point, Json& record);
+  void check(const Point& point, const Loaded& source, const Ordered& ordered,
+             const Multiplication& m, BackendResult& result, const std::string& c_key,
+             Json& record);
+};
+
+void PointRunner::State::run(const Point& point, Json& record) {
+  const BackendChoice choice = find_backend(point.backend);
+  const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
+  record["kernel_version"] = kernel->version();
+  if (choice.backend) record["origin"] = choice.backend->origin();
+
+  const Loaded& source = load_for(point);
+  record["point_id"] = tessera::point_id(point, source.file.content_hash);
+  record["matrix"] = {{"name", source.file.source.name},
+                      {"hash", source.file.content_hash},
+                      {"rows", source.matrix.rows},
+                      {"cols", source.matrix.cols},
+                      {"nnz", source.matrix.nnz()},
+                      {"source", source.file.source.canonical},
+                      {"synthetic", source.file.source.synthetic()},
+                      {"values", source.values}};
+  record["prep"] = {{"load_s", source.file.load_s}, {"load_from_cache", source.file.from_cache}};
+  require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
+
+  const Ordered& order = order_for(point, source);
+  record["prep"]["reorder_s"] = order.reorder_s;
+  const std::string order_key = source.hash + "|" + key_of(point.reorder);
+  const Packed& a = pack_for(point, order_key, order);
+  record["prep"]["pack_s"] = a.pack_s;
+  record["prep"].update(tile_stats(*a.matrix));
+
+  const DenseMatrix* operand = &b_for(point, source.matrix);
+  if (order.order.cols)
+    operand = &b_permuted.get(fmt::format("{}|{}|{}", order_key, point.n, point.seed),
+                              [&] { return permute_rows(*operand, *order.order.cols); });
+
+  const Multiplication multiplication{point, *kernel, *a.matrix, *operand};
+  BackendResult result = choice.backend->run(multiplication);
+  record.update(result.fields);
+  if (result.time_us > 0)
+    record["gflops"] = 2.0 * static_cast<double>(source.matrix.nnz()) *
+                       static_cast<double>(point.n) / (1e3 * result.time_us);
+  record["status"] = "ok";
+  if (result.c && point.check) {
+    const auto c_key = fmt::format("{}|{}|{}|{}|{}|{}", order_key, key_of(point.format),
+                                   key_of(point.kernel), point.n, point.seed, result.generation);
+    check(point, source, order, multiplication, result, c_key, record);
+  }
+}
+
+void PointRunner::State::check(const Point& point, const Loaded& source, const Ordered& order,
+                               const Multiplication& m, BackendResult& result,
+                               const std::string& c_key, Json& record) {
+  std::string reason;
+  if (!result.guards_intact) reason = "the kernel wrote outside C";
+  if (result.unwritten > 0)
+    reason = fmt::format("{} elements of C were never written", result.unwritten);
+
+  if (point.backend == "emulate") {
+    emulated.put(c_key, *result.c);
+  } else if (reason.empty()) {
+    try {
+      const DenseMatrix& expected = emulated.get(
+          c_key, [&] { return m.kernel.emulate(m.a, m.b, find_generation(result.generation)); });
+      record["bits"] = compare_bits(*result.c, expected);
+    } catch (const Unsupported&) {
+      // A closed library has no emulation; the oracle still checks it.
+    }
+  }
+
+  DenseMatrix c = restore_rows(std::move(*result.c), order.order.rows);
+  const CheckedResult checked = check_result(source.matrix, b_for(point, source.matrix), c,
+                                             {m.kernel, m.a, order.order.rows, result.generation});
+  record["check"] = checked.fields;
+  if (reason.empty()) reason = checked.reason;
+  if (!reason.empty()) {
+    record["status"] = "wrong";
+    record["reason"] = reason;
+  }
+  last_c = std::move(c);
+}
+
+PointRunner::PointRunner() : state_(std::make_unique<State>()) {}
+PointRunner::~PointRunner() = default;
+
+std::string PointRunner::point_id(const Point& point) {
+  try {
+    return tessera::point_id(point, state_->load_for(point).file.content_hash);
+  } catch (const std::exception&) {
+    return tessera::point_id(point, "");
+  }
+}
+
+Attempt PointRunner::run(const Point& point) {
+  const Stopwatch watch;
+  Attempt attempt{base_record(point), false};
+  Json& record = attempt.record;
+  record["point_id"] = tessera::point_id(point, "");
+  const auto end = [&](const char* status, const std::string& reason) {
+    record["status"] = status;
+    record["reason"] = reason;
+  };
+  try {
+    state_->run(point, record);
+  } catch (const Unsupported& error) {
+    end("skipped", error.what());
+  } catch (const std::bad_alloc&) {
+    end("oom", "out of memory");
+  } catch (const OutOfMemory& error) {
+    end("oom", error.what());
+  } catch (const Error& error) {
+    end("failed", error.what());
+  } catch (const std::exception& error) {
+    // Not one of ours: the CUDA runtime's errors stick to the process.
+    end("failed", error.what());
+    attempt.restart_needed = true;
+  }
+  record["attempt_s"] = watch.seconds();
+  record["finished_at"] = utc_now();
+  return attempt;
+}
+
+const DenseMatrix& PointRunner::last_c() const { return state_->last_c; }
+
+void PointRunner::use_b(DenseMatrix b) { state_->given_b = std::move(b); }
+
+Json unfinished_record(const Point& point, const std::string& status, const std::string& reason) {
+  Json record = base_record(point);
+  record["point_id"] = point_id(point, known_content_hash(find_matrix(point.matrix)));
+  record["status"] = status;
+  record["reason"] = reason;
+  return record;
+}
+
+std::string point_id(const Point& point, const std::string& content_hash) {
+  const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
+  return hash_text(fmt::format("{}|{}|{}", to_json(point).dump(), content_hash, kernel->version()));
+}
+
+}  // namespace tessera

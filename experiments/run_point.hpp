@@ -1,0 +1,51 @@
+// One point, from its request to its record: load, reorder, pack, run, put back in order, check.
+//
+// What the points of one matrix share (the matrix, its orders, packed forms, B, emulated results)
+// is kept between calls, one of each kind: plans are ordered so that this is enough.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "experiments/point.hpp"
+#include "formats/base/matrix.hpp"
+
+namespace tessera {
+
+/// How an attempt ended.
+struct Attempt {
+  Json record;                  // complete, without env_id and config_hash
+  bool restart_needed = false;  // the process is spoilt for further GPU work (sticky CUDA error)
+};
+
+class PointRunner {
+ public:
+  PointRunner();
+  ~PointRunner();
+
+  /// Identity of the result: params, matrix content, kernel version. Loads the matrix; when that
+  /// fails, the identity of the request alone.
+  std::string point_id(const Point& point);
+
+  /// Never throws for what can go wrong with a point: that is in the record's status and reason.
+  Attempt run(const Point& point);
+
+  /// C of the last run that computed one, in the order of the file; empty otherwise.
+  const DenseMatrix& last_c() const;
+
+  /// Uses this B in the place of a random one.
+  void use_b(DenseMatrix b);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A record for a point that never got to run to its end ("timeout", "failed", "oom").
+Json unfinished_record(const Point& point, const std::string& status, const std::string& reason);
+
+/// Identity of a result whose matrix content is known.
+std::string point_id(const Point& point, const std::string& content_hash);
+
+}  // namespace tessera

@@ -1,0 +1,112 @@
+// tessera list: everything that has a name.
+
+#include <set>
+
+#include "experiments/backend.hpp"
+#include "experiments/rows.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/io/generator.hpp"
+#include "formats/io/matrix_file.hpp"
+#include "model/model.hpp"
+#include "reorder/reordering.hpp"
+
+namespace tessera {
+namespace {
+
+Json params_json(const std::vector<ParamSpec>& specs) {
+  Json list = Json::array();
+  for (const ParamSpec& spec : specs) {
+    Json json{{"name", spec.name}, {"default", to_text(spec.fallback)}, {"help", spec.help}};
+    if (!spec.choices.empty()) json["choices"] = spec.choices;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+template <class T>
+Json registered() {
+  Json list = Json::array();
+  for (const auto& [name, entry] : Registry<T>::instance().entries())
+    list.push_back(
+        {{"name", name}, {"summary", entry.summary}, {"params", params_json(entry.params)}});
+  return list;
+}
+
+Json devices() {
+  Json list = Json::array();
+  for (const std::string& name : device_names()) {
+    const Device& device = find_device(name);
+    Json numbers = Json::object();
+    for (const auto* section : {&device.datasheet, &device.measured})
+      for (const auto& [quantity, found] : *section)
+        numbers[section == &device.measured ? "measured" : "datasheet"][quantity] = {
+            {"value", found.value}, {"unit", found.unit}, {"source", found.source}};
+    list.push_back({{"name", name},
+                    {"summary", fmt::format("{} ({}, compute capability {})", device.title,
+                                            device.generation, device.compute_capability)},
+                    {"quantities", numbers}});
+  }
+  return list;
+}
+
+Json named(const std::map<std::string, std::string>& all) {
+  Json list = Json::array();
+  for (const auto& [name, summary] : all) list.push_back({{"name", name}, {"summary", summary}});
+  return list;
+}
+
+class ListVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    std::set<std::string> names;
+    for (const auto& [name, make] : kinds()) names.insert(name);
+    app.add_option("KIND", kind_, "what to list")->required()->check(CLI::IsMember(names));
+    app.add_flag("--json", json_, "as JSON, with parameters");
+  }
+
+  int run() override {
+    const Json list = kinds().at(kind_)();
+    if (json_) {
+      print_json(list);
+      return kOk;
+    }
+    for (const Json& item : list) {
+      fmt::print("{:16} {}\n", item["name"].get<std::string>(), item["summary"].get<std::string>());
+      if (!item.contains("params")) continue;
+      for (const Json& param : item["params"])
+        fmt::print("{:16}   {}={}  {}\n", "", param["name"].get<std::string>(),
+                   param["default"].get<std::string>(), param["help"].get<std::string>());
+    }
+    return kOk;
+  }
+
+ private:
+  static const std::map<std::string, Json (*)()>& kinds() {
+    static const std::map<std::string, Json (*)()> all{
+        {"formats", registered<Format>},
+        {"reorderings", registered<Reordering>},
+        {"kernels", registered<SpmmKernel>},
+        {"models", registered<Model>},
+        {"generators", registered<Generator>},
+        {"backends", registered<Backend>},
+        {"files", registered<MatrixFile>},
+        {"devices", devices},
+        {"experiments", [] { return named(shipped_configs()); }},
+        {"columns", [] { return named(row_columns()); }}};
+    return all;
+  }
+
+  std::string kind_;
+  bool json_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "list",
+    .summary = "formats, reorderings, kernels, models, devices, generators, experiments, ...",
+    .make = [](const Params&) { return std::make_unique<ListVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,160 @@
+// tessera matrix: statistics, conversion, generation, verification and download of matrices.
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+
+#include "experiments/permutation_file.hpp"
+#include "experiments/progress.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/io/fetch.hpp"
+#include "formats/io/matrix_file.hpp"
+#include "formats/io/source.hpp"
+#include "formats/statistics.hpp"
+
+namespace tessera {
+namespace {
+
+Json to_json(const ParamValue& value) {
+  return std::visit([](const auto& v) { return Json(v); }, value);
+}
+
+class MatrixVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.require_subcommand(1);
+    add(app, "info", "statistics: rows, tiles, windows, synergy, IBD, bandwidth", [&](CLI::App& s) {
+      s.add_option("MATRIX", names_, "matrices: files, generators, names")->required();
+      declare_order(s);
+      s.add_flag("--json", json_, "as JSON");
+      return [this] { return info(); };
+    });
+    add(app, "convert", "read a matrix and write it in another format", [&](CLI::App& s) {
+      s.add_option("FROM", from_, "the matrix")->required();
+      s.add_option("TO", to_, "file; its ending chooses the format")->required();
+      declare_order(s);
+      return [this] { return convert(); };
+    });
+    add(app, "generate", "write a generated matrix to a file", [&](CLI::App& s) {
+      s.add_option("GENERATOR", from_, "as in rmat(scale=14); see `tessera list generators`")
+          ->required();
+      s.add_option("TO", to_, "file; its ending chooses the format")->required();
+      return [this] { return generate(); };
+    });
+    add(app, "verify", "read matrices anew, past the cache, and check them", [&](CLI::App& s) {
+      s.add_option("MATRIX", names_, "matrices")->required();
+      s.add_option("--hash", expected_hash_, "content hash it has to have");
+      return [this] { return verify(); };
+    });
+    add(app, "fetch", "download from SuiteSparse (GROUP/NAME) or SNAP (snap/NAME)",
+        [&](CLI::App& s) {
+          s.add_option("NAME", names_, "as in HB/bcsstk17 or snap/ca-GrQc")->required();
+          s.add_option("--sha256", sha256_, "checksum the file has to have");
+          s.add_option("--mirror", mirror_, "base URL in the place of the collection's own");
+          return [this] { return fetch(); };
+        });
+  }
+
+  int run() override { return action_(); }
+
+ private:
+  using Action = std::function<int()>;
+
+  template <class Declare>
+  void add(CLI::App& app, const char* name, const char* help, Declare declare) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    const Action action = declare(*sub);
+    sub->callback([this, action] { action_ = action; });
+  }
+
+  void declare_order(CLI::App& sub) {
+    sub.add_option("--apply", order_file_, "permutation of the rows: old_of_new, .txt or .npy");
+    sub.add_flag("--symmetric", symmetric_, "the permutation moves the columns too");
+  }
+
+  CsrMatrix ordered(const CsrMatrix& matrix) const {
+    if (order_file_.empty()) return matrix;
+    return apply(matrix, order_from_file(order_file_, matrix, symmetric_));
+  }
+
+  int info() const {
+    Json list = Json::array();
+    for (const std::string& name : names_) {
+      const LoadedMatrix loaded = load_matrix(name);
+      const auto values = named_values(statistics(ordered(loaded.matrix)));
+      Json json{{"matrix", loaded.source.name},        {"source", loaded.source.canonical},
+                {"hash", loaded.content_hash},         {"load_s", loaded.load_s},
+                {"cached", loaded.from_cache},         {"synthetic", loaded.source.synthetic()},
+                {"pattern", is_pattern(loaded.matrix)}};
+      for (const auto& [key, value] : values) json[key] = to_json(value);
+      if (!json_) {
+        fmt::print("{}  ({}{})\n", loaded.source.name, loaded.source.canonical,
+                   is_pattern(loaded.matrix) ? ", all values one" : "");
+        for (const auto& [key, value] : values) fmt::print("  {:24} {}\n", key, to_text(value));
+        fmt::print("  {:24} {}\n  {:24} {:.3f}{}\n", "content_hash", loaded.content_hash, "load_s",
+                   loaded.load_s, loaded.from_cache ? " (cached)" : "");
+      }
+      list.push_back(std::move(json));
+    }
+    if (json_) print_json(list);
+    return kOk;
+  }
+
+  int convert() const {
+    const LoadedMatrix loaded = load_matrix(from_);
+    write(ordered(loaded.matrix));
+    return kOk;
+  }
+
+  int generate() const {
+    const MatrixSource source = find_matrix(from_);
+    require(source.synthetic(), "{} is a file, not a generator; use `tessera matrix convert`",
+            from_);
+    write(load_matrix(source).matrix);
+    return kOk;
+  }
+
+  void write(const CsrMatrix& matrix) const {
+    write_matrix(matrix, to_);
+    fmt::print(stderr, "{}: {} x {}, {} nonzeros, {} bytes\n", to_, matrix.rows, matrix.cols,
+               matrix.nnz(), std::filesystem::file_size(to_));
+  }
+
+  int verify() const {
+    bool all_right = true;
+    for (const std::string& name : names_) {
+      const LoadedMatrix fresh = load_matrix(find_matrix(name), false);
+      validate(fresh.matrix);
+      const std::string known = known_content_hash(fresh.source);
+      std::string verdict = "right";
+      if (!expected_hash_.empty() && expected_hash_ != fresh.content_hash)
+        verdict = fmt::format("WRONG: its content hash is not {}", expected_hash_);
+      else if (!known.empty() && known != fresh.content_hash)
+        verdict = fmt::format("WRONG: the cache knows it as {}", known);
+      all_right &= verdict == "right";
+      fmt::print("{}  {} x {}, {} nonzeros, content hash {}: {}\n", fresh.source.name,
+                 fresh.matrix.rows, fresh.matrix.cols, fresh.matrix.nnz(), fresh.content_hash,
+                 verdict);
+    }
+    return all_right ? kOk : kWrong;
+  }
+
+  int fetch() const;
+
+  std::vector<std::string> names_;
+  std::string from_, to_, order_file_, expected_hash_, sha256_, mirror_;
+  bool symmetric_ = false;
+  bool json_ = false;
+  Action action_;
+};
+
+const Register<Verb> entry{{
+    .name = "matrix",
+    .summary = "info, convert, generate, verify, fetch",
+    .make = [](const Params&) { return std::make_unique<MatrixVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,80 @@
+// tessera merge: the records of shards and machines as one set, and as CSV.
+
+#include <set>
+
+#include "experiments/record.hpp"
+#include "experiments/rows.hpp"
+#include "experiments/table.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+
+namespace tessera {
+namespace {
+
+class MergeVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("RECORDS", sources_, "record files or folders of them")->required();
+    app.add_option("--out", out_, "folder for records.jsonl and records.csv")->required();
+  }
+
+  int run() override {
+    RecordSet all;
+    std::map<std::string, std::size_t> place;
+    int doubled = 0;
+    for (const std::string& source : sources_) {
+      RecordSet set = read_records(source);
+      all.environments.merge(set.environments);
+      for (Json& record : set.points) {
+        const auto [found, is_new] =
+            place.try_emplace(record.at("point_id").get<std::string>(), all.points.size());
+        if (is_new)
+          all.points.push_back(std::move(record));
+        else if (++doubled; better(record, all.points[found->second]))
+          all.points[found->second] = std::move(record);
+      }
+    }
+    std::string lines;
+    for (const auto& [id, environment] : all.environments) lines += environment.dump() + "\n";
+    for (const Json& record : all.points) lines += record.dump() + "\n";
+    write_file(out_ + "/records.jsonl", lines);
+    write_csv(all);
+    fmt::print(stderr, "{} points, {} environments, {} doubled; in {}\n", all.points.size(),
+               all.environments.size(), doubled, out_);
+    return kOk;
+  }
+
+ private:
+  /// A result beats a failure, a later result an earlier one.
+  static bool better(const Json& a, const Json& b) {
+    const auto rank = [](const Json& record) {
+      const std::string status = record.value("status", "");
+      return std::pair(status == "ok" || status == "wrong", record.value("finished_at", ""));
+    };
+    return rank(a) > rank(b);
+  }
+
+  void write_csv(const RecordSet& all) const {
+    Plan plan;
+    for (const Json& record : all.points)
+      plan.entries.push_back({point_from_json(record.at("params")), record.at("params_hash"), {}});
+    const std::vector<Row> rows = make_rows(plan, all, Config{});
+    std::set<std::string> columns;
+    for (const Row& row : rows)
+      for (const auto& [column, value] : row) columns.insert(column);
+    write_file(out_ + "/records.csv", csv_table(rows, {columns.begin(), columns.end()}));
+  }
+
+  std::vector<std::string> sources_;
+  std::string out_;
+};
+
+const Register<Verb> entry{{
+    .name = "merge",
+    .summary = "records of shards and machines as one set, and as CSV",
+    .make = [](const Params&) { return std::make_unique<MergeVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

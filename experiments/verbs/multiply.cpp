@@ -1,0 +1,135 @@
+// tessera multiply: one product, checked against the oracle.
+
+#include <algorithm>
+
+#include "experiments/plan.hpp"
+#include "experiments/run_point.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/io/npy.hpp"
+
+namespace tessera {
+namespace {
+
+class MultiplyVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
+    app.add_option("--kernel", kernel_, "see `tessera list kernels`")->required();
+    app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
+    app.add_option("--format", format_, "of A (default: what the kernel reads)");
+    app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
+    app.add_option("--backend", backend_, "emulate (default), model or gpu");
+    app.add_option("--device", device_, "described device, for emulate and model");
+    app.add_option("--seed", seed_, "of a random B, and of random values of A");
+    app.add_option("--set", sets_, "parameter of a variant, as in rounding=raw")
+        ->allow_extra_args(false);
+    app.add_option("--b", b_file_, "B from this .npy (its width is n)");
+    app.add_option("--out", c_file_, "write C to this .npy");
+    app.add_flag("--json", json_, "print the record");
+  }
+
+  int run() override {
+    PointRunner runner;
+    if (!b_file_.empty()) {
+      DenseMatrix b = read_npy(b_file_);
+      n_ = b.cols;
+      runner.use_b(std::move(b));
+    }
+    const Point point = resolve();
+    const Json record = runner.run(point).record;
+    if (!c_file_.empty() && runner.last_c().cols > 0) write_npy(c_file_, runner.last_c());
+    if (json_)
+      print_json(record);
+    else
+      tell(record);
+    const std::string status = record.at("status");
+    if (status == "skipped") return kMissing;
+    return status == "ok" ? kOk : (status == "wrong" ? kWrong : kFailed);
+  }
+
+ private:
+  /// The same road as a config's: one combination of settings.
+  Point resolve() const {
+    Config config;
+    config.path = "multiply";
+    config.seed = seed_;
+    config.backends = {backend_};
+    const auto set = [&](const std::string& name, Json value) {
+      config.grid.push_back({name, {{{name, {std::move(value), "multiply"}}}}, "multiply"});
+    };
+    set("matrix", matrix_);
+    set("kernel", kernel_);
+    set("n", n_);
+    set("reorder", reorder_);
+    set("device", device_);
+    if (!format_.empty()) set("format", format_);
+    for (const auto& [name, value] : given_params(sets_)) set(name, std::get<std::string>(value));
+    return make_plan(config).entries.at(0).point;
+  }
+
+  static void tell(const Json& record) {
+    const auto line = [](const char* name, const std::string& text) {
+      fmt::print("{:16} {}\n", name, text);
+    };
+    const auto number = [&](const char* pointer) {
+      const Json::json_pointer at(pointer);
+      return record.contains(at) ? fmt::format("{:.4g}", record[at].get<double>()) : "";
+    };
+    line("status",
+         record.at("status").get<std::string>() +
+             (record.value("reason", "").empty() ? "" : ": " + record.value("reason", "")));
+    if (record.contains("matrix"))
+      line("A", fmt::format("{}, {} x {}, {} nonzeros, {} values",
+                            record["matrix"]["name"].get<std::string>(),
+                            record["matrix"]["rows"].get<std::int64_t>(),
+                            record["matrix"]["cols"].get<std::int64_t>(),
+                            record["matrix"]["nnz"].get<std::int64_t>(),
+                            record["matrix"]["values"].get<std::string>()));
+    line("origin", record.value("origin", ""));
+    if (record.contains("time"))
+      line("time", fmt::format("{} us (5 % to 95 %: {} to {} us)", number("/time/median_us"),
+                               number("/time/p5_us"), number("/time/p95_us")));
+    if (record.contains("winner")) line("algorithm", record["winner"]);
+    if (record.contains("prediction")) {
+      line("predicted time", fmt::format("{} us, bound by {}", number("/prediction/time_us"),
+                                         record["prediction"]["bound_by"].get<std::string>()));
+      for (const Json& part : record["prediction"]["parts"])
+        line("", fmt::format("{:14} {:10.2f} us  {}", part["name"].get<std::string>(),
+                             part["time_us"].get<double>(), part["reason"].get<std::string>()));
+    }
+    if (record.contains("gflops")) line("GFLOP/s", number("/gflops"));
+    if (record.contains("bits"))
+      line("bits", fmt::format("{} of {} elements differ from the emulation",
+                               record["bits"]["different"].get<std::int64_t>(),
+                               record["bits"]["compared"].get<std::int64_t>()));
+    if (!record.contains("check")) return;
+    line("SMAPE", number("/check/smape_pct") + " %");
+    line("backward error", number("/check/backward_error"));
+    line("error / bound", number("/check/bound_ratio"));
+    if (record["check"].contains("worst")) {
+      const Json& worst = record["check"]["worst"];
+      line("worst element",
+           fmt::format("C[{}][{}] = {}, truth {:.9g}, {}", worst["row"].get<std::int64_t>(),
+                       worst["col"].get<std::int64_t>(), worst["computed"].dump(),
+                       worst["expected"].get<double>(), worst["tile"].get<std::string>()));
+    }
+  }
+
+  std::string matrix_, kernel_, format_, reorder_ = "none", backend_ = "emulate", device_ = "h200";
+  std::string b_file_, c_file_;
+  std::int64_t n_ = 128;
+  std::uint64_t seed_ = 42;
+  std::vector<std::string> sets_;
+  bool json_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "multiply",
+    .summary = "one product, checked against the oracle",
+    .make = [](const Params&) { return std::make_unique<MultiplyVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

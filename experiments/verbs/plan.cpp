@@ -1,0 +1,60 @@
+// tessera plan: the resolved points of an experiment, for people and for schedulers.
+
+#include "experiments/plan.hpp"
+
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+
+namespace tessera {
+namespace {
+
+class PlanVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
+    app.add_option("--backend", backends_, "instead of the config's")->delimiter(',');
+    app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.add_flag("--json", json_, "one JSON object a line: hash, labels, point, cost");
+  }
+
+  int run() override {
+    const Config config = load_config(config_, sets_);
+    const Plan plan = make_plan(config, backends_);
+    for (const PlanEntry& entry : plan.entries) {
+      if (json_)
+        fmt::print("{}\n", Json{{"hash", entry.hash},
+                                {"labels", entry.labels},
+                                {"point", to_json(entry.point)},
+                                {"cost", entry.cost}}
+                               .dump());
+      else
+        fmt::print("{}  {:8} n={:<5} {:10} {:10} {}{}\n", entry.hash, entry.point.backend,
+                   entry.point.n, entry.point.reorder.name, entry.point.kernel.name,
+                   entry.point.matrix, labels_text(entry));
+    }
+    for (const std::string& note : plan.notes) fmt::print(stderr, "{}: {}\n", config.id, note);
+    fmt::print(stderr, "{}: {} points\n", config.id, plan.entries.size());
+    return kOk;
+  }
+
+ private:
+  static std::string labels_text(const PlanEntry& entry) {
+    std::string text;
+    for (const auto& [label, value] : entry.labels) text += fmt::format("  {}={}", label, value);
+    return text;
+  }
+
+  std::string config_;
+  std::vector<std::string> backends_, sets_;
+  bool json_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "plan",
+    .summary = "the resolved points of an experiment",
+    .make = [](const Params&) { return std::make_unique<PlanVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,90 @@
+// tessera point: one point, one record. What a cluster scheduler calls.
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "experiments/machine.hpp"
+#include "experiments/record.hpp"
+#include "experiments/run_point.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+
+#include <filesystem>
+
+namespace tessera {
+namespace {
+
+class PointVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("--json", json_,
+                   "the point: JSON as `tessera plan --json` prints it under \"point\", a file "
+                   "with it, or - for stdin")
+        ->required();
+    app.add_option("--out", out_,
+                   "record file (.jsonl) to append to; a point it already holds is not run again");
+  }
+
+  int run() override {
+    const Point point = point_from_json(parse(text()));
+    PointRunner runner;
+    if (!out_.empty() && std::filesystem::exists(out_)) {
+      const std::string id = runner.point_id(point);
+      for (const Json& record : read_records(out_).points) {
+        if (record.at("point_id") != id || record.value("status", "") == "skipped") continue;
+        fmt::print("{}\n", record.dump());
+        return code_of(record);
+      }
+    }
+    Json record = runner.run(point).record;
+    const Json environment = environment_record();
+    record["env_id"] = environment.at("env_id");
+    if (!out_.empty()) {
+      const bool known = std::filesystem::exists(out_) &&
+                         read_records(out_).environments.contains(environment.at("env_id"));
+      RecordWriter writer(out_);
+      if (!known) writer.append(environment);
+      writer.append(record);
+    }
+    fmt::print("{}\n", record.dump());
+    return code_of(record);
+  }
+
+ private:
+  std::string text() const {
+    if (json_ == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+    if (json_.starts_with("{")) return json_;
+    std::ifstream file(json_);
+    require(file.good(), "{}: cannot be read", json_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  static Json parse(const std::string& text) {
+    try {
+      Json json = Json::parse(text);
+      return json.contains("point") ? json.at("point") : json;
+    } catch (const Json::exception& error) {
+      throw Error(fmt::format("--json is not JSON: {}", error.what()));
+    }
+  }
+
+  static int code_of(const Json& record) {
+    const std::string status = record.at("status");
+    if (status == "ok" || status == "skipped") return kOk;
+    return status == "wrong" ? kWrong : kFailed;
+  }
+
+  std::string json_;
+  std::string out_;
+};
+
+const Register<Verb> entry{{
+    .name = "point",
+    .summary = "run one resolved point and print its record",
+    .make = [](const Params&) { return std::make_unique<PointVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,126 @@
+// tessera run: all points of an experiment.
+
+#include <algorithm>
+#include <cstdio>
+
+#include "experiments/backend.hpp"
+#include "experiments/report.hpp"
+#include "experiments/runner.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+
+namespace tessera {
+namespace {
+
+class RunVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("CONFIG", configs_, "config files, or names of shipped experiments")->required();
+    app.add_option("--out", options_.out, "folder of the records (default: out/<experiment id>)");
+    app.add_option("--backend", backends_, "instead of the config's: emulate, model, gpu")
+        ->delimiter(',');
+    app.add_option("--set", sets_, "override a key of the config, as in grid.n=32")
+        ->allow_extra_args(false);
+    app.add_flag("--dry-run", dry_run_, "say what would run, run nothing");
+    app.add_option("--shard", shard_, "i/n: run the i-th of n parts (whole matrices)");
+    app.add_option("--max-seconds", options_.max_seconds, "start no point after this time")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--rerun", rerun_, "do these again: failed, wrong, all")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"failed", "wrong", "all"}));
+    app.add_option("--jobs", options_.jobs, "matrices at a time")->check(CLI::Range(1, 1024));
+    app.add_option("--require", required_, "exit with 5 when this backend cannot run here");
+    app.add_flag("--json", json_, "print the table as JSON");
+  }
+
+  int run() override {
+    options_.rerun.insert(rerun_.begin(), rerun_.end());
+    for (const std::string& backend : required_) {
+      const std::string missing = find_backend(backend).missing;
+      if (missing.empty()) continue;
+      fmt::print(stderr, "tessera: backend {} is required: {}\n", backend, missing);
+      return kMissing;
+    }
+    int code = kOk;
+    for (const std::string& name : configs_) {
+      code = std::max(code, run_config(name));
+      if (code == kInterrupted) break;
+    }
+    return code;
+  }
+
+ private:
+  int run_config(const std::string& name) const {
+    const Config config = load_config(name, sets_);
+    Plan plan = make_plan(config, backends_);
+    RunOptions options = options_;
+    options.out = records_folder(options_.out, config.id);
+    options.experiment = config.id;
+    options.config_hash = config.hash;
+    options.timeout_s = config.timeout_s;
+    if (!shard_.empty()) take_shard(plan, options);
+    for (const std::string& note : plan.notes) fmt::print(stderr, "{}: {}\n", config.id, note);
+    if (options.jobs > 1 && uses_gpu(plan))
+      fmt::print(stderr, "{}: several jobs share the GPU: its times will not be fair\n", config.id);
+    if (dry_run_) return tell(config, plan, options);
+
+    const RunSummary summary = run_plan(plan, options);
+    std::string counts;
+    for (const auto& [status, count] : summary.by_status)
+      counts += fmt::format(", {} {}", count, status);
+    fmt::print(stderr, "{}: {} run now{}{}; records in {}\n", config.id, summary.ran, counts,
+               summary.left > 0 ? fmt::format(", {} left", summary.left) : "", options.out);
+    if (summary.interrupted) return kInterrupted;
+
+    const Report report = read_report(config, options.out);
+    print_table(report, json_);
+    return verdict(summary, judge_all(report));
+  }
+
+  void take_shard(Plan& plan, RunOptions& options) const {
+    int index = 0, count = 0, end = 0;
+    require(std::sscanf(shard_.c_str(), "%d/%d%n", &index, &count, &end) == 2 &&
+                end == static_cast<int>(shard_.size()),
+            "--shard {}: expected i/n, as in 2/8", shard_);
+    plan = shard(plan, index, count);
+    options.file = fmt::format("records-{}-of-{}.jsonl", index, count);
+  }
+
+  static bool uses_gpu(const Plan& plan) {
+    return std::ranges::any_of(plan.entries,
+                               [](const PlanEntry& e) { return e.point.backend == "gpu"; });
+  }
+
+  static int tell(const Config& config, const Plan& plan, const RunOptions& options) {
+    std::map<std::string, int> points;
+    for (const PlanEntry& entry : plan.entries) ++points[entry.point.matrix];
+    for (const auto& [matrix, count] : points) fmt::print("{:6} points  {}\n", count, matrix);
+    const RunSummary now = plan_status(plan, options.out);
+    fmt::print("{:6} points in all, {} of them without a record in {} ({})\n", plan.entries.size(),
+               now.left, options.out, config.id);
+    return kOk;
+  }
+
+  static int verdict(const RunSummary& summary, bool expectations_met) {
+    const auto any = [&](const char* status) { return summary.by_status.contains(status); };
+    if (any("wrong")) return kWrong;
+    if (any("failed") || any("timeout") || any("oom")) return kFailed;
+    return expectations_met ? kOk : kExpectation;
+  }
+
+  std::vector<std::string> configs_, backends_, sets_, rerun_, required_;
+  std::string shard_;
+  RunOptions options_;
+  bool dry_run_ = false;
+  bool json_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "run",
+    .summary = "run all points of an experiment that have no record yet",
+    .make = [](const Params&) { return std::make_unique<RunVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,52 @@
+// tessera status: how far an experiment is.
+
+#include "experiments/runner.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+
+#include <filesystem>
+
+namespace tessera {
+namespace {
+
+class StatusVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
+    app.add_option("--out", out_, "folder of the records (default: out/<experiment id>)");
+    app.add_option("--backend", backends_, "instead of the config's")->delimiter(',');
+    app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.add_flag("--json", json_, "as JSON");
+  }
+
+  int run() override {
+    const Config config = load_config(config_, sets_);
+    const Plan plan = make_plan(config, backends_);
+    const RunSummary summary = plan_status(plan, records_folder(out_, config.id));
+    if (json_) {
+      print_json({{"experiment", config.id},
+                  {"points", plan.entries.size()},
+                  {"left", summary.left},
+                  {"by_status", summary.by_status}});
+      return kOk;
+    }
+    for (const auto& [status, count] : summary.by_status) fmt::print("{:6} {}\n", count, status);
+    fmt::print("{:6} left of {}\n", summary.left, plan.entries.size());
+    return kOk;
+  }
+
+ private:
+  std::string config_, out_;
+  std::vector<std::string> backends_, sets_;
+  bool json_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "status",
+    .summary = "what of an experiment is done, failed and left",
+    .make = [](const Params&) { return std::make_unique<StatusVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,270 @@
+// Names, in the order in which they are tried: a file that is there, a generator call, a file in a
+// data folder, a generator with or without a trailing number. A file in a data folder comes before
+// a generator of the same name because somebody put it there; mycielskian(k=14) is always the
+// generator.
+#include "formats/io/source.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/ranges.h>
+
+#include "formats/base/registry.hpp"
+#include "formats/io/cache.hpp"
+#include "formats/io/call_syntax.hpp"
+#include "formats/io/generator.hpp"
+#include "formats/io/matrix_file.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxNesting = 16;
+constexpr std::string_view kMatrixParameter = "of";
+constexpr std::string_view kReaders = "readers 1";  // raise when a file comes to be read otherwise
+
+MatrixSource find(std::string_view spec, int depth);
+
+std::vector<std::string> known_suffixes() {
+  std::vector<std::string> suffixes;
+  for (const auto& [name, entry] : Registry<MatrixFile>::instance().entries())
+    for (std::string& suffix : entry.make(Params())->suffixes())
+      suffixes.push_back(std::move(suffix));
+  return suffixes;
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+/// The file name without its known ending, the longest that fits.
+std::string stem_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::size_t cut = 0;
+  for (const std::string& suffix : known_suffixes()) {
+    const auto same = [](char a, char b) {
+      return std::tolower(static_cast<unsigned char>(a)) == b;
+    };
+    if (suffix.size() < name.size() &&
+        std::equal(name.end() - suffix.size(), name.end(), suffix.begin(), suffix.end(), same))
+      cut = std::max(cut, suffix.size());
+  }
+  return name.substr(0, name.size() - cut);
+}
+
+MatrixSource file_source(const fs::path& path) {
+  MatrixSource source;
+  source.path = fs::canonical(path).string();
+  source.canonical = source.path;
+  source.name = stem_of(path);
+  return source;
+}
+
+// --- files in data folders -----------------------------------------------------------------------
+
+std::vector<fs::path> data_folders() {
+  std::vector<fs::path> folders;
+  if (const char* list = std::getenv("TESSERA_DATA")) {
+    std::string_view rest = list;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find(':'), rest.size());
+      if (end > 0) folders.emplace_back(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  if (const std::string cache = cache_folder(); !cache.empty())
+    folders.push_back(fs::path(cache) / "downloads");
+  return folders;
+}
+
+/// The file a name means in the first data folder that has one; "" when none has.
+fs::path file_in_data_folders(std::string_view spec) {
+  std::vector<std::string> endings = known_suffixes();
+  if (is_matrix_file_name(spec)) endings.insert(endings.begin(), "");
+  for (const fs::path& folder : data_folders()) {
+    std::vector<std::string> found;
+    for (const std::string& ending : endings) {
+      const fs::path candidate = folder / (std::string(spec) + ending);
+      if (is_file(candidate)) found.push_back(candidate.string());
+    }
+    require(found.size() < 2, "'{}' could be any of {}: say which, with its ending", spec,
+            fmt::join(found, ", "));
+    if (!found.empty()) return found.front();
+  }
+  return {};
+}
+
+// --- generators ----------------------------------------------------------------------------------
+
+/// The named generator with its parameters filled in, the matrix it is made of resolved.
+MatrixSource generator_source(Call call, int depth) {
+  const auto& registry = Registry<Generator>::instance();
+  const Entry<Generator>& entry = registry.find(call.name);
+  MatrixSource source;
+  source.generator = call.name;
+  const auto is_matrix = [](const ParamSpec& spec) {
+    return spec.name == kMatrixParameter && std::holds_alternative<std::string>(spec.fallback);
+  };
+  MatrixSource inner;
+  if (std::ranges::any_of(entry.params, is_matrix)) {
+    const Params given = registry.resolve(call.name, call.given);
+    require(!given.text(kMatrixParameter).empty(), "generator {}: '{}' must name a matrix",
+            call.name, kMatrixParameter);
+    inner = find(given.text(kMatrixParameter), depth + 1);
+    call.given[std::string(kMatrixParameter)] = inner.canonical;
+  }
+  source.params = registry.resolve(call.name, call.given);
+
+  std::vector<std::string> complete, told;
+  for (const ParamSpec& spec : entry.params) {
+    const std::string value = to_text(source.params.values().at(spec.name));
+    const bool nested = is_matrix(spec) && inner.synthetic();
+    complete.push_back(fmt::format("{}={}", spec.name, nested ? value : quote_value(value)));
+    if (is_matrix(spec))
+      told.push_back(fmt::format("{}={}", spec.name, inner.name));
+    else if (call.given.contains(spec.name))
+      told.push_back(fmt::format("{}={}", spec.name, value));
+  }
+  source.canonical = fmt::format("{}({})", call.name, fmt::join(complete, ", "));
+  source.name = told.empty() ? call.name : fmt::format("{}({})", call.name, fmt::join(told, ", "));
+  return source;
+}
+
+/// "Trefethen_2000": the longest generator name in front of a number that is its first parameter.
+/// No call when the word is not of that form.
+Call trailing_number_call(std::string_view spec) {
+  Call call;
+  for (const auto& [name, entry] : Registry<Generator>::instance().entries()) {
+    if (!spec.starts_with(name) || name.size() <= call.name.size() || entry.params.empty())
+      continue;
+    std::string_view number = spec.substr(name.size());
+    if (number.starts_with('_')) number.remove_prefix(1);
+    if (number.empty() || number.find_first_not_of("0123456789") != number.npos) continue;
+    call.name = name;
+    call.given = {{entry.params.front().name, std::string(number)}};
+  }
+  return call;
+}
+
+// --- nothing found -------------------------------------------------------------------------------
+
+/// Generators, and what lies in the data folders: the names a misspelt one might have meant.
+std::vector<std::string> names_at_hand() {
+  std::vector<std::string> names = Registry<Generator>::instance().names();
+  for (const fs::path& folder : data_folders()) {
+    std::error_code ignored;
+    for (const auto& file : fs::directory_iterator(folder, ignored))
+      if (is_matrix_file_name(file.path().string())) names.push_back(stem_of(file.path()));
+  }
+  return names;
+}
+
+[[noreturn]] void not_found(std::string_view spec) {
+  std::vector<std::string> places;
+  if (is_matrix_file_name(spec) || spec.find('/') != spec.npos)
+    places.push_back(fs::absolute(spec).string());
+  for (const fs::path& folder : data_folders()) places.push_back(folder.string());
+  const std::string_view word = spec.substr(0, spec.find_last_not_of("_0123456789") + 1);
+  std::string near = nearest_name(spec, names_at_hand());
+  if (near.empty()) near = nearest_name(word, Registry<Generator>::instance().names());
+  const bool published = std::ranges::count(spec, '/') == 1 && !is_matrix_file_name(spec) &&
+                         spec.front() != '.' && spec.front() != '/' && spec.back() != '/';
+  throw Unsupported(fmt::format(
+      "there is no matrix '{}'{}; looked in: {} (endings {}), and among the generators{}", spec,
+      near.empty() ? "" : fmt::format(", did you mean '{}'", near), fmt::join(places, ", "),
+      fmt::join(known_suffixes(), " "),
+      published ? fmt::format("; `tessera matrix fetch {}` downloads one", spec) : ""));
+}
+
+MatrixSource find(std::string_view spec, int depth) {
+  require(depth < kMaxNesting, "a matrix name can be nested {} deep, not deeper", kMaxNesting);
+  const std::size_t first = spec.find_first_not_of(" \t");
+  require(first != spec.npos, "a matrix name is empty");
+  spec = spec.substr(first, spec.find_last_not_of(" \t") - first + 1);
+
+  const std::size_t slash = spec.find('/');
+  if (is_file(spec) && (slash != spec.npos || is_matrix_file_name(spec))) {
+    require(is_matrix_file_name(spec), "{} ends in none of the known endings: {}", spec,
+            fmt::join(known_suffixes(), " "));
+    return file_source(spec);
+  }
+  if (spec.find('(') < slash) return generator_source(parse_call(spec), depth);
+  if (const fs::path path = file_in_data_folders(spec); !path.empty()) return file_source(path);
+  if (Registry<Generator>::instance().contains(spec))
+    return generator_source({std::string(spec), {}}, depth);
+  if (Call call = trailing_number_call(spec); !call.name.empty()) {
+    MatrixSource source = generator_source(std::move(call), depth);
+    source.name = spec;
+    return source;
+  }
+  not_found(spec);
+}
+
+// --- loading -------------------------------------------------------------------------------------
+
+/// A text that changes whenever the source might hold something else.
+std::string identity_of(const MatrixSource& source) {
+  if (!source.synthetic()) {
+    // The change time as well: copying an older file over a newer one can keep size and mtime.
+    struct stat status;
+    require(::stat(source.path.c_str(), &status) == 0, "{} cannot be read", source.path);
+    return fmt::format("file {}\n{} bytes, modified {}.{:09}, changed {}.{:09}, {}", source.path,
+                       status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
+                       status.st_ctim.tv_sec, status.st_ctim.tv_nsec, kReaders);
+  }
+  const auto generator = Registry<Generator>::instance().make(source.generator, source.params);
+  std::string identity =
+      fmt::format("generator {}\nversion {}", source.canonical, generator->version());
+  const auto of = source.params.values().find(kMatrixParameter);
+  if (of != source.params.values().end())
+    if (const auto* inner = std::get_if<std::string>(&of->second))
+      identity += "\nof " + identity_of(find_matrix(*inner));
+  return identity;
+}
+
+CsrMatrix make(const MatrixSource& source) {
+  if (!source.synthetic()) return read_matrix(source.path);
+  return Registry<Generator>::instance().make(source.generator, source.params)->generate();
+}
+
+}  // namespace
+
+MatrixSource find_matrix(std::string_view spec) { return find(spec, 0); }
+
+LoadedMatrix load_matrix(const MatrixSource& source, bool use_cache) {
+  const auto start = std::chrono::steady_clock::now();
+  const MatrixCache cache(use_cache ? cache_folder() : "");
+  const std::string identity = identity_of(source);
+  LoadedMatrix loaded;
+  loaded.source = source;
+  loaded.content_hash = cache.known_content(identity);
+  if (std::optional<CsrMatrix> cached = cache.load(loaded.content_hash)) {
+    loaded.matrix = *std::move(cached);
+    loaded.from_cache = true;
+  } else {
+    loaded.matrix = make(source);
+    validate(loaded.matrix);
+    loaded.content_hash = content_hash(loaded.matrix);
+    cache.store(loaded.matrix, loaded.content_hash);
+    // A file that changed while it was read may be neither the old nor the new one.
+    if (identity_of(source) == identity) cache.remember(identity, loaded.content_hash);
+  }
+  loaded.load_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return loaded;
+}
+
+LoadedMatrix load_matrix(std::string_view spec, bool use_cache) {
+  return load_matrix(find_matrix(spec), use_cache);
+}
+
+std::string known_content_hash(const MatrixSource& source) {
+  return MatrixCache().known_content(identity_of(source));
+}
+
+}  // namespace tessera

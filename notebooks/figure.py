@@ -1,0 +1,351 @@
+"""What all figure kinds share: style, looks by origin, layout, legend, footer, saving.
+
+A kind is a function that draws one panel, and a few choices (see Kind). The rule this module
+enforces: a number that was not measured never looks measured. Its bars are pale and hatched, its
+lines dashed, its markers hollow, the legend names the origin, and the footer repeats it.
+"""
+
+import os
+import sys
+import textwrap
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Optional, Sequence, Union
+
+import matplotlib
+import matplotlib.pyplot as plt
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from figure_data import FigureData, FigureError, Panel, Series, load
+
+ONE_COLUMN = 3.4  # inches: the width of one column of a two-column paper
+TWO_COLUMNS = 7.1  # inches: the width of its text
+HATCHES = {"measured": "", "modelled": "//////", "simulated": "xxxxxx", "emulated": "......"}
+DASHES = {"measured": "-", "modelled": "--", "simulated": "-.", "emulated": ":"}
+MARKERS = "osD^vPX"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn. `hatch_color` is the colour of edges and hatches."""
+
+    face: tuple[float, float, float]
+    color: tuple[float, float, float]
+    hatch_color: tuple[float, float, float]
+    hatch: str
+    dash: str
+    marker: str
+
+
+Looks = dict[tuple[str, str], Look]  # by (name, origin)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to draw: the panel function, the legend handle (None: no legend), and the size."""
+
+    name: str
+    draw: Callable[[Axes, FigureData, Panel, Looks], None]
+    handle: Optional[Callable[[Look], Artist]]
+    height: float = 2.0  # inches of one panel, labels included
+    looks: Optional[Callable[[FigureData], Looks]] = None
+    x_categories: bool = False  # whether the kind needs x.scale to be category
+    x_label: bool = True  # whether the x axis shows data.x
+
+
+def plain(text: str) -> str:
+    """Text as it stands: a dollar sign does not start a formula."""
+    return text.replace("$", r"\$")
+
+
+def mix(color: Sequence[float], other: Sequence[float], share: float) -> tuple[float, ...]:
+    """`color` with `share` of `other` in it."""
+    return tuple((1 - share) * a + share * b for a, b in zip(color, other))
+
+
+def series_looks(data: FigureData) -> Looks:
+    """One hue and marker per name, from the style's cycle; the origin sets fill and dash."""
+    cycle = [to_rgb(c) for c in plt.rcParams["axes.prop_cycle"].by_key()["color"]]
+    names = list(dict.fromkeys(s.name for s in data.distinct_series()))
+    result: Looks = {}
+    for series in data.distinct_series():
+        index = names.index(series.name)
+        color = cycle[index % len(cycle)]
+        if index >= len(cycle):  # a second round differs by lightness and marker
+            color = mix(color, (1, 1, 1), 0.45)
+        result[series.name, series.origin] = Look(
+            face=mix(color, (1, 1, 1), 0.75) if series.predicted else color,
+            color=color,
+            hatch_color=color,
+            hatch=HATCHES[series.origin],
+            dash=DASHES[series.origin],
+            marker=MARKERS[(index + index // len(cycle)) % len(MARKERS)],
+        )
+    return result
+
+
+def patch_handle(look: Look) -> Artist:
+    """The legend entry of a filled area."""
+    return Patch(facecolor=look.face, edgecolor=look.hatch_color, hatch=look.hatch)
+
+
+def line_handle(look: Look) -> Artist:
+    """The legend entry of a line with markers."""
+    return Line2D([], [], color=look.color, linestyle=look.dash, marker=look.marker,
+                  markerfacecolor=look.color if look.dash == "-" else "white")
+
+
+def marker_handle(look: Look) -> Artist:
+    """The legend entry of markers alone."""
+    return Line2D([], [], color=look.color, linestyle="none", marker=look.marker,
+                  markerfacecolor=look.color if look.dash == "-" else "white")
+
+
+def place(data: FigureData, x: Union[str, float]) -> float:
+    """Where x lies on the axis: a category at its rank, a number at itself."""
+    return float(data.categories().index(x)) if data.x.scale == "category" else float(x)
+
+
+def spread(series: Series) -> Optional[list[list[float]]]:
+    """Whisker lengths [below, above] for the points that have a value; None without any."""
+    points = [p for p in series.points if p.y is not None]
+    if all(p.low is None and p.high is None for p in points):
+        return None
+    below = [p.y - p.low if p.low is not None else 0.0 for p in points]
+    return [below, [p.high - p.y if p.high is not None else 0.0 for p in points]]
+
+
+def missing_xs(data: FigureData, panel: Panel, series: Series) -> list[Union[str, float]]:
+    """The x of this series that have no value: null points and, in the only panel, `missing`."""
+    nulls = [p.x for p in series.points if p.y is None]
+    if len(data.panels) == 1:
+        drawn = {p.x for p in series.points if p.y is not None}
+        same_name = sum(s.name == series.name for s in panel.series)
+        nulls += [m.x for m in data.missing
+                  if m.series == series.name and same_name == 1 and m.x not in drawn]
+    return list(dict.fromkeys(nulls))
+
+
+def mark_missing(axes: Axes, x: float, look: Look) -> None:
+    """A small cross on the x axis: there is no value here, which is not a value of zero."""
+    axes.plot([x], [0.025], marker="x", markersize=2.6, markeredgewidth=0.7, color=look.color,
+              linestyle="none", transform=axes.get_xaxis_transform(), gid="missing")
+
+
+def columns_needed(data: FigureData, kind: Kind) -> float:
+    """The paper width of the figure: two columns once one gets crowded."""
+    if kind.name == "box":
+        slots = 4 * len(data.distinct_series())
+    elif data.x.scale == "category":
+        slots = len(data.categories()) * len(data.panels[0].series)
+    else:
+        slots = 1
+    return TWO_COLUMNS if slots > 18 or len(data.panels) > 1 else ONE_COLUMN
+
+
+def grid_shape(data: FigureData) -> tuple[int, int]:
+    """Rows and columns of panels: side by side only while categories leave room."""
+    count = len(data.panels)
+    crowded = data.x.scale == "category" and (
+        len(data.categories()) * len(data.panels[0].series) * min(count, 3) > 72)
+    columns = 1 if crowded else min(count, 3)
+    return -(-count // columns), columns
+
+
+def set_scales(axes: Axes, data: FigureData, width: float) -> None:
+    """Scales and, for categories, ticks whose labels turn when they would touch."""
+    axes.set_yscale(data.y.scale)
+    if data.x.scale != "category":
+        axes.set_xscale(data.x.scale)
+        axes.grid(True, axis="x")
+        if data.x.scale == "log" and len(data.categories()) <= 10:  # 16, 32, 64: no powers of ten
+            axes.set_xticks(data.categories(), [f"{x:g}" for x in data.categories()])
+            axes.set_xticks([], minor=True)
+        return
+    names = [plain(str(x)) for x in data.categories()]
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    turn_labels(axes, names, width)
+
+
+def label_short_log(axis: Axis) -> None:
+    """Label 1, 2 and 5 of each decade where a log axis spans less than two."""
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "log" and high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def turn_labels(axes: Axes, names: list[str], width: float) -> None:
+    """Put the category names at 0, 1, ...; `width` is that of the axes in inches."""
+    pitch = 72 * width / max(1, len(names))  # points between ticks
+    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
+    text_width = 0.6 * plt.rcParams["font.size"] * longest
+    axes.tick_params(axis="x", length=0)
+    if text_width < pitch:
+        axes.set_xticks(range(len(names)), names, rotation=0, ha="center", rotation_mode="default")
+    elif pitch > 11:
+        axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
+    else:
+        axes.set_xticks(range(len(names)), names, rotation=90, ha="center",
+                        rotation_mode="default")
+
+
+def draw_reference(axes: Axes, data: FigureData) -> None:
+    """The horizontal line that the values are compared with; its label is in the legend."""
+    if data.reference is not None:
+        axes.axhline(data.reference[0], color="#555555", linewidth=0.8, zorder=1.5)
+
+
+def footer_text(data: FigureData) -> str:
+    """Caption, origin and provenance, and what is missing and why."""
+    origins = data.origins()
+    origin = ", ".join(origins)
+    if origins == ["measured"]:
+        origin = "All values measured"
+    elif "measured" in origins:
+        origin = "Origin: " + origin + "; hatched, dashed or hollow = not measured"
+    else:
+        origin = "Not measured: all values " + origin
+    parts = [data.caption, f"{origin}. {data.provenance}"]
+    if data.missing:
+        reasons = Counter(m.reason for m in data.missing)
+        parts.append("Missing (x): " + ", ".join(f"{n} {r}" for r, n in reasons.items()))
+    return "\n".join(part for part in parts if part)
+
+
+def wrapped(text: str, width: float, size: float) -> str:
+    """Break lines so that text of `size` points fits `width` inches."""
+    letters = max(10, int(width * 72 / (0.54 * size)))
+    lines = [textwrap.fill(plain(line), letters) for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def inches(figure: Figure, artist: Artist) -> tuple[float, float]:
+    """Width and height of an artist as it is drawn."""
+    box = artist.get_window_extent(figure.canvas.get_renderer())
+    return box.width / figure.dpi, box.height / figure.dpi
+
+
+def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Optional[Artist]:
+    """One legend above the panels, in as many columns as the width holds."""
+    handles: list[Artist] = []
+    labels: list[str] = []
+    if kind.handle is not None:
+        for series in data.distinct_series():
+            handles.append(kind.handle(looks[series.name, series.origin]))
+            labels.append(plain(series.label))
+    if data.reference is not None:
+        handles.append(Line2D([], [], color="#555555", linewidth=0.8))
+        labels.append(plain(data.reference[1]))
+    for columns in range(len(handles), 0, -1):
+        legend = figure.legend(handles, labels, ncol=columns, loc="upper center")
+        if columns == 1 or inches(figure, legend)[0] < figure.get_figwidth():
+            return legend
+        legend.remove()
+    return None
+
+
+def arrange(figure: Figure, data: FigureData, legend: Optional[Artist]) -> None:
+    """Stack title, legend, panels and footer; the figure grows, the panels keep their size."""
+    width, body = figure.get_size_inches()
+    title = figure.text(0.5, 1, wrapped(data.title, width, 8), size=8, weight="bold",
+                        ha="center", va="top")
+    footer = figure.text(0.01, 0, wrapped(footer_text(data), width, 5.5), size=5.5,
+                         color="#444444", ha="left", va="bottom", linespacing=1.25)
+    gap = 0.04  # inches
+    title_height, footer_height = inches(figure, title)[1], inches(figure, footer)[1]
+    legend_height = inches(figure, legend)[1] if legend is not None else 0.0
+    top = title_height + legend_height + 3 * gap
+    height = body + top + footer_height + 2 * gap
+    figure.set_size_inches(width, height)
+    title.set_y(1 - gap / height)
+    footer.set_y(gap / height)
+    if legend is not None:
+        legend.set_bbox_to_anchor((0.5, 1 - (title_height + 1.5 * gap) / height))
+        legend.borderaxespad = 0
+    figure.tight_layout(pad=0.3, rect=(0, (footer_height + 2 * gap) / height, 1, 1 - top / height))
+
+
+def build(data: FigureData, kind: Kind) -> Figure:
+    """Draw a figure in the house style. The caller closes it."""
+    if data.kind != kind.name:
+        raise FigureError(f"{data.id}: kind: expected {kind.name}, found {data.kind}")
+    if kind.x_categories and data.x.scale != "category":
+        raise FigureError(f"{data.id}: x.scale: {kind.name} needs category, found {data.x.scale}")
+    looks = (kind.looks or series_looks)(data)
+    width = columns_needed(data, kind)
+    rows, columns = grid_shape(data)
+    figure, grid = plt.subplots(rows, columns, sharey=kind.name != "heatmap", squeeze=False,
+                                figsize=(width, kind.height * rows))
+    cells = list(grid.flat)
+    for axes, panel in zip(cells, data.panels):
+        set_scales(axes, data, 0.85 * width / columns)
+        kind.draw(axes, data, panel, looks)
+        axes.set_title(plain(panel.title))
+        axes.set_xlabel(plain(data.x.label) if kind.x_label else "")
+        draw_reference(axes, data)
+        label_short_log(axes.yaxis)
+    for axes in cells[len(data.panels):]:
+        axes.remove()
+    for axes in cells[:max(0, len(data.panels) - columns)]:  # the panel below has the labels
+        axes.set_xlabel("")
+        axes.tick_params(axis="x", labelbottom=False)
+    for row in grid if kind.name != "heatmap" else ():  # there the colour bar has the label
+        row[0].set_ylabel(plain(data.y.label))
+    arrange(figure, data, add_legend(figure, data, kind, looks))
+    return figure
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write NAME.pdf and NAME.png, each at once or not at all, without dates inside."""
+    written = []
+    for extension, metadata in (("pdf", {"CreationDate": None}), ("png", {})):
+        target = folder / f"{name}.{extension}"
+        partial = folder / f".{name}.{os.getpid()}.{extension}"
+        try:
+            figure.savefig(partial, format=extension, metadata=metadata)
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+        written.append(target)
+    return written
+
+
+def use_style() -> None:
+    """Start from matplotlib's defaults, so that a user's own settings cannot change a figure."""
+    matplotlib.rcdefaults()
+    plt.style.use(Path(__file__).with_name("tessera.mplstyle"))
+
+
+def arguments() -> list[str]:
+    """The command-line arguments; inside a notebook there are none."""
+    return [] if "ipykernel" in sys.modules else sys.argv[1:]
+
+
+def run(kind: Kind) -> int:
+    """The command `python3 notebooks/KIND.py FILE.json`; 0, or 2 with a message on stderr."""
+    names = arguments()
+    if len(names) != 1:
+        print(f"usage: {kind.name}.py FILE.json", file=sys.stderr)
+        return 2
+    matplotlib.use("Agg")
+    use_style()
+    path = Path(names[0])
+    try:
+        data = load(path)
+        figure = build(data, kind)
+        save(figure, path.parent, data.id)
+        plt.close(figure)
+    except FigureError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,285 @@
+"""What `tessera figure` hands over: the JSON description of one figure, read and checked.
+
+Selection, reduction and normalisation are done before the file is written; nothing here changes a
+number. Every fault is a FigureError that names the file and the key, e.g.
+`speed.json: series[2].points[0].y: expected a number or null, found "fast"`.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterable, Optional, Union
+
+ORIGINS = ("measured", "modelled", "simulated", "emulated")
+KINDS = ("bars", "lines", "scatter", "ablation_bars", "box", "heatmap")
+
+
+class FigureError(Exception):
+    """The figure file is missing, is not JSON, or breaks the schema."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value; y is None where the record is missing. low and high bound the spread."""
+
+    x: Union[str, float]
+    y: Optional[float]
+    low: Optional[float] = None
+    high: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """The values of one name that share one origin."""
+
+    name: str
+    origin: str
+    points: tuple[Point, ...]
+
+    @property
+    def predicted(self) -> bool:
+        """Whether no GPU was timed for these numbers."""
+        return self.origin != "measured"
+
+    @property
+    def label(self) -> str:
+        """The legend text; an origin other than measured is part of it."""
+        return f"{self.name} ({self.origin})" if self.predicted else self.name
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes."""
+
+    title: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Label and scale: category (x only), linear or log."""
+
+    label: str
+    scale: str
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A point that should be there, and why it is not."""
+
+    series: str
+    x: Union[str, float]
+    reason: str
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """One figure, ready to draw."""
+
+    id: str
+    kind: str
+    title: str
+    caption: str
+    x: Axis
+    y: Axis
+    panels: tuple[Panel, ...]
+    reference: Optional[tuple[float, str]]
+    provenance: str
+    missing: tuple[Missing, ...]
+
+    def categories(self) -> list[Union[str, float]]:
+        """The distinct x values in the order in which they first appear."""
+        seen = [p.x for panel in self.panels for s in panel.series for p in s.points]
+        return list(dict.fromkeys(seen + [m.x for m in self.missing]))
+
+    def distinct_series(self) -> list[Series]:
+        """The first series of each (name, origin), in order, over all panels."""
+        first: dict[tuple[str, str], Series] = {}
+        for panel in self.panels:
+            for series in panel.series:
+                first.setdefault((series.name, series.origin), series)
+        return list(first.values())
+
+    def origins(self) -> list[str]:
+        """The origins that occur, measured first."""
+        present = {s.origin for s in self.distinct_series()}
+        return [origin for origin in ORIGINS if origin in present]
+
+
+class Node:
+    """A JSON value that knows its file and key, so that an error can say where it is."""
+
+    def __init__(self, value: Any, file: str, key: str = "") -> None:
+        self.value = value
+        self.file = file
+        self.key = key
+
+    def fail(self, expected: str) -> FigureError:
+        """The error for a value that is not what was expected."""
+        found = json.dumps(self.value, default=str)
+        found = found if len(found) <= 60 else found[:57] + "..."
+        return FigureError(
+            f"{self.file}: {self.key or 'top level'}: expected {expected}, found {found}"
+        )
+
+    def get(self, key: str, required: bool = True) -> Optional["Node"]:
+        """The member of an object; None if it is absent and may be."""
+        path = f"{self.key}.{key}" if self.key else key
+        if not isinstance(self.value, dict):
+            raise self.fail("an object")
+        if key in self.value:
+            return Node(self.value[key], self.file, path)
+        if required:
+            raise FigureError(f"{self.file}: {path}: this key is missing")
+        return None
+
+    def items(self) -> Iterable["Node"]:
+        """The elements of a list."""
+        if not isinstance(self.value, list):
+            raise self.fail("a list")
+        return [Node(v, self.file, f"{self.key}[{i}]") for i, v in enumerate(self.value)]
+
+    def text(self) -> str:
+        """A string."""
+        if not isinstance(self.value, str):
+            raise self.fail("a string")
+        return self.value
+
+    def one_of(self, allowed: Iterable[str]) -> str:
+        """One of a few strings."""
+        if self.value not in list(allowed):
+            raise self.fail("one of " + ", ".join(allowed))
+        return self.value
+
+    def number(self) -> float:
+        """A finite number; true and false are not numbers."""
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
+            raise self.fail("a number")
+        if not math.isfinite(self.value):
+            raise self.fail("a finite number")
+        return float(self.value)
+
+    def optional_number(self, key: str, required: bool = False) -> Optional[float]:
+        """A member that is a number, null or (unless required) absent."""
+        member = self.get(key, required)
+        return None if member is None or member.value is None else member.number()
+
+    def optional_text(self, key: str) -> str:
+        """A member that is a string or absent."""
+        member = self.get(key, required=False)
+        return "" if member is None else member.text()
+
+
+def read_x(node: Node, scale: str) -> Union[str, float]:
+    """An x value: text for categories (a number is written out), else a number."""
+    if scale == "category":
+        return node.value if isinstance(node.value, str) else f"{node.number():g}"
+    value = node.number()
+    if scale == "log" and value <= 0:
+        raise node.fail("a positive number (x.scale is log)")
+    return value
+
+
+def read_point(node: Node, x_scale: str, y_scale: str) -> Point:
+    """One point; its spread must enclose it and a log axis needs positive values."""
+    y = node.optional_number("y", required=True)
+    low, high = node.optional_number("low"), node.optional_number("high")
+    if y_scale == "log" and any(v is not None and v <= 0 for v in (y, low)):
+        raise node.fail("positive y and low (y.scale is log)")
+    if y is not None and ((low is not None and low > y) or (high is not None and high < y)):
+        raise node.fail("low <= y <= high")
+    return Point(read_x(node.get("x"), x_scale), y, low, high)
+
+
+def read_series(nodes: Node, x_scale: str, y_scale: str) -> tuple[Series, ...]:
+    """A list of series; name and origin together must be unique."""
+    result: list[Series] = []
+    for node in nodes.items():
+        name, origin = node.get("name").text(), node.get("origin").one_of(ORIGINS)
+        if any((s.name, s.origin) == (name, origin) for s in result):
+            raise node.get("name").fail(f"a name not yet used for a {origin} series")
+        points = tuple(read_point(p, x_scale, y_scale) for p in node.get("points").items())
+        xs = [p.x for p in points]
+        if x_scale == "category" and len(set(xs)) != len(xs):
+            raise node.get("points").fail("each x category at most once")
+        result.append(Series(name, origin, points))
+    if not result:
+        raise nodes.fail("at least one series")
+    return tuple(result)
+
+
+def read_panels(root: Node, x_scale: str, y_scale: str) -> tuple[Panel, ...]:
+    """The panels; a figure with plain `series` has one, without a title."""
+    panels = root.get("panels", required=False)
+    if panels is None:
+        return (Panel("", read_series(root.get("series"), x_scale, y_scale)),)
+    if root.get("series", required=False) is not None:
+        raise FigureError(f"{root.file}: panels: expected either panels or series, found both")
+    result = tuple(
+        Panel(p.get("title").text(), read_series(p.get("series"), x_scale, y_scale))
+        for p in panels.items()
+    )
+    if not result:
+        raise panels.fail("at least one panel")
+    return result
+
+
+def read_reference(root: Node, y_scale: str) -> Optional[tuple[float, str]]:
+    """The reference line as (y, label), if there is one."""
+    node = root.get("reference", required=False)
+    if node is None or node.value is None:
+        return None
+    y = node.get("y").number()
+    if y_scale == "log" and y <= 0:
+        raise node.get("y").fail("a positive number (y.scale is log)")
+    return y, node.get("label").text()
+
+
+def read_missing(root: Node, x_scale: str) -> tuple[Missing, ...]:
+    """The points that are not there, with the reason for each."""
+    node = root.get("missing", required=False)
+    if node is None:
+        return ()
+    return tuple(
+        Missing(m.get("series").text(), read_x(m.get("x"), x_scale), m.get("reason").text())
+        for m in node.items()
+    )
+
+
+def check(value: Any, file: str) -> FigureData:
+    """Check a parsed JSON value against the schema; `file` is the name used in errors."""
+    root = Node(value, file)
+    schema = root.get("schema")
+    if schema.number() != 1:
+        raise schema.fail("schema 1")
+    identity = root.get("id")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", identity.text()):
+        raise identity.fail("a file name of letters, digits and _ . + -")
+    x, y = root.get("x"), root.get("y")
+    x_scale = x.get("scale").one_of(("category", "linear", "log"))
+    y_scale = y.get("scale").one_of(("linear", "log"))
+    return FigureData(
+        id=identity.text(),
+        kind=root.get("kind").one_of(KINDS),
+        title=root.get("title").text(),
+        caption=root.optional_text("caption"),
+        x=Axis(x.get("label").text(), x_scale),
+        y=Axis(y.get("label").text(), y_scale),
+        panels=read_panels(root, x_scale, y_scale),
+        reference=read_reference(root, y_scale),
+        provenance=root.get("provenance").text(),
+        missing=read_missing(root, x_scale),
+    )
+
+
+def load(path: Path) -> FigureData:
+    """Read one figure file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FigureError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FigureError(f"{path}: not JSON: {error}") from error
+    return check(value, str(path))

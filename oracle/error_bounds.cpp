@@ -1,0 +1,33 @@
+#include "oracle/error_bounds.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace tessera {
+namespace {
+
+/// x / (1 - x); no bound once x reaches 1.
+double closed(double x) { return x < 1 ? x / (1 - x) : std::numeric_limits<double>::infinity(); }
+
+}  // namespace
+
+double fp32_sum_bound(std::int64_t n) { return closed(static_cast<double>(n) * 0x1p-24); }
+
+double tensor_core_bound(std::int64_t steps, int products, int fraction_bits) {
+  return closed(static_cast<double>(steps) *
+                (products * std::ldexp(1.0, -fraction_bits) + 0x1p-23));
+}
+
+double input_rounding_bound(double operand_error) {
+  return 2 * operand_error + operand_error * operand_error;
+}
+
+double combine(double inputs, double sum) { return inputs + (1 + inputs) * sum; }
+
+double underflow_bound(std::int64_t n) { return static_cast<double>(n) * 0x1p-149; }
+
+double tf32_underflow_bound(std::int64_t terms, double operand_sum) {
+  return static_cast<double>(terms) * 0x1p-136 * (operand_sum + 0x1p-136);
+}
+
+}  // namespace tessera
