@@ -19,6 +19,7 @@ id = "whole"
 title = "A whole config"
 paper = "Acc-SpMM, Fig. 15"
 seed = 7
+timeout_s = 30
 backends = ["emulate", "gpu"]
 [grid]
 n = [32, 128]
@@ -36,10 +37,6 @@ enabled = false
 [measure]
 l2 = "flush"
 noise = 0.05
-[counters]
-names = ["dram__bytes_read.sum"]
-[run]
-timeout_s = 30
 [[derive]]
 name = "class"
 of = "mean_nnz_per_tile"
@@ -47,7 +44,7 @@ bins = [4, 12.5]
 labels = ["low", "middle", "high"]
 [[reduce]]
 name = "Best-SC"
-over = ["kernel"]
+keep = ["matrix"]
 best = "max"
 by = "gflops"
 where = { kernel = "csr_spmm" }
@@ -57,9 +54,11 @@ columns = ["matrix", "gflops"]
 kind = "bars"
 x = "matrix"
 y = "gflops"
+series = "kernel"
 y_scale = "log"
 [[expect]]
 name = "speedup"
+source = "Table 3"
 column = "gflops"
 where = { kernel = "acc_spmm" }
 relative_to = { kernel = "csr_spmm" }
@@ -94,12 +93,17 @@ std::string error_of(const std::string& text, const std::vector<std::string>& se
   return message(folder, [&] { load(folder, text, sets); });
 }
 
+const std::string kHead = "schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"emulate\"]\n";
+
+/// The same for a config that opens with kHead: four lines, the last of them in [experiment].
+std::string error_after_head(const std::string& rest) { return error_of(kHead + rest); }
+
 std::vector<std::string> matrices(const Config& config) {
   std::vector<std::string> names;
   for (const Axis& axis : config.grid)
     if (axis.name == "matrix")
-      for (const Choice& choice : axis.choices)
-        names.push_back(choice.settings.at("matrix").value.get<std::string>());
+      for (const Settings& choice : axis.choices)
+        names.push_back(choice.at("matrix").value.get<std::string>());
   return names;
 }
 
@@ -115,115 +119,115 @@ TEST_CASE("a config is read with every section, and axes keep the order they wer
   CHECK(config.grid[0].name == "n");
   CHECK(config.grid[1].name == "matrix");
   CHECK(matrices(config) == std::vector<std::string>{"absent_b", "absent_a"});
-  const Settings& acc = config.grid[2].choices[1].settings;
+  const Settings& acc = config.grid[2].choices[1];
   CHECK(acc.at("kernel").value == "acc_spmm");
   CHECK(acc.at("kernel.rounding").value == "raw");
-  CHECK(acc.at("kernel.rounding").place.line == 11);
+  CHECK(acc.at("kernel.rounding").place == (folder / "c.toml:12:56"));
   REQUIRE(config.zips.size() == 1);
-  CHECK(config.zips[0].choices[1].settings.at("values").value == "stored");
-  CHECK(config.ablation.mode == Ablation::Mode::kLeaveOneOut);
+  CHECK(config.zips[0].choices[1].at("values").value == "stored");
+  CHECK(config.ablation.at(0).mode == Ablation::Mode::kLeaveOneOut);
   CHECK_FALSE(config.check);
   CHECK(config.measure.l2 == "flush");
   CHECK(config.measure.noise == 0.05);
-  CHECK(config.counters.size() == 1);
   CHECK(config.timeout_s == 30);
   CHECK(config.derives.at(0).labels.size() == 3);
   CHECK(config.reduces.at(0).largest);
   CHECK(config.reduces.at(0).where.at("kernel").value == "csr_spmm");
-  CHECK(config.table.present);
-  CHECK(config.figures.at(0).id == "whole");
+  CHECK(config.table.size() == 1);
+  CHECK(config.figures.at(0).id == "bars");
   CHECK(config.figures.at(0).y_scale == "log");
   CHECK(config.expects.at(0).relative_to.at("kernel").value == "csr_spmm");
   CHECK(config.expects.at(0).statistic == "geomean");
-  CHECK(config.resolved.at("measure").at("l2") == "flush");
 }
 
 TEST_CASE("an unknown key is named with its place and the nearest known one, at every level") {
+  CHECK(error_after_head("[gird]\nn = [1]\n")
+            .starts_with("c.toml:5:2: unknown key in the config 'gird', did you mean 'grid'"));
+  CHECK(error_after_head("sede = 1\n")
+            .starts_with("c.toml:5:1: unknown key in [experiment] 'sede', did you mean 'seed'"));
+  CHECK(error_after_head("[measure]\n  nois = 1\n")
+            .starts_with("c.toml:6:3: unknown key in [measure] 'nois', did you mean 'noise'"));
   CHECK(
-      error_of("schema = 1\n[gird]\nn = [1]\n")
-          .starts_with("c.toml:2:2: unknown key in a config 'gird', did you mean 'grid'; known: "));
-  CHECK(error_of("schema = 1\n[experiment]\nsede = 1\n")
-            .starts_with("c.toml:3:1: unknown key in [experiment] 'sede', did you mean 'seed'"));
-  CHECK(error_of("schema = 1\n[measure]\n  nois = 1\n")
-            .starts_with("c.toml:3:3: unknown key in [measure] 'nois', did you mean 'noise'"));
-  CHECK(error_of("schema = 1\n[[figure]]\nkind=\"bars\"\nx=\"a\"\ny=\"b\"\npannel = \"n\"\n")
-            .starts_with("c.toml:6:1: unknown key in [[figure]] 'pannel', did you mean 'panel'"));
-  CHECK(error_of("schema = 1\n[ablation]\nbase = {}\nstep = [{name=\"a\"}]\nmod = 1\n")
-            .starts_with("c.toml:5:1: unknown key in [ablation] 'mod', did you mean 'mode'"));
-  CHECK(error_of("schema = 1\n[check]\nenable = true\n").find("'enabled'") != std::string::npos);
+      error_after_head("[[figure]]\nkind=\"bars\"\nx=\"a\"\ny=\"b\"\nseries=\"c\"\npannel=\"n\"\n")
+          .starts_with("c.toml:10:1: unknown key in [[figure]] 'pannel', did you mean 'panel'"));
+  CHECK(error_after_head("[ablation]\nbase = {name=\"b\"}\nstep = [{name=\"a\"}]\nmod = 1\n")
+            .starts_with("c.toml:8:1: unknown key in [ablation] 'mod', did you mean 'mode'"));
+  CHECK(error_after_head("[check]\nenable = true\n").find("'enabled'") != std::string::npos);
 }
 
 TEST_CASE("an ill-typed or impossible value is an error that says what was expected") {
-  CHECK(error_of("schema = 1\n[experiment]\nseed = \"x\"\n") ==
-        "c.toml:3:8: seed takes an integer, not 'x'");
-  CHECK(error_of("schema = 1\n[experiment]\ntitle = 3\n") == "c.toml:3:9: title takes text, not 3");
-  CHECK(error_of("schema = 1\n[check]\nenabled = 1\n") ==
-        "c.toml:3:11: enabled takes true or false, not 1");
-  CHECK(error_of("schema = 1\ngrid = 3\n") == "c.toml:2:8: [grid] takes a table, not 3");
-  CHECK(error_of("schema = 1\n[figure]\nkind = \"bars\"\n") ==
-        "c.toml:2:1: write [[figure]], a list of tables");
-  CHECK(error_of("schema = 1\n[grid]\nn = []\n") ==
-        "c.toml:3:5: n is an empty list: nothing would run");
-  CHECK(error_of("schema = 1\n[grid]\nn = [1979-05-27]\n").find("a date") != std::string::npos);
-  CHECK(error_of("schema = 1\n[grid]\nn = [{ name = 1 }]\n") ==
-        "c.toml:3:6: n takes a plain value, not a table");
-  CHECK(error_of("schema = 1\n[[case]]\nn = [1, 2]\n") ==
-        "c.toml:3:5: n takes a single value here, not a list: lists go into [grid] or [[zip]]");
-  CHECK(error_of("schema = 1\n[[zip]]\nn = [1, 2]\nseed = [1, 2, 3]\n") ==
-        "c.toml:4:1: the lists of a [[zip]] are of one length, but seed has 3 values and n has 2");
-  CHECK(error_of("schema = 1\n[experiment]\nbackends = [\"emulat\"]\n") ==
-        "c.toml:3:13: unknown backend 'emulat', did you mean 'emulate'; known: emulate, gpu, "
-        "model");
-  CHECK(error_of("schema = 1\n[measure]\nl2 = \"cold\"\n") ==
-        "c.toml:3:6: unknown value for l2 'cold'; known: warm, flush");
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(error_after_head("seed = \"x\"\n") == "c.toml:5:8: seed takes an integer, not 'x'");
+  CHECK(error_after_head("seed = -1\n") == "c.toml:2:1: seed takes 0 or more, not -1");
+  CHECK(error_after_head("title = 3\n") == "c.toml:5:9: title takes text, not 3");
+  CHECK(error_after_head("[check]\nenabled = 1\n") ==
+        "c.toml:6:11: enabled takes true or false, not 1");
+  CHECK(error_after_head("[figure]\nkind = \"bars\"\n") ==
+        "c.toml:5:1: write [[figure]], a list of tables");
+  CHECK(error_after_head("[grid]\nn = []\n") ==
+        "c.toml:6:5: n is an empty list: nothing would run");
+  CHECK(has(error_after_head("[grid]\nn = [1979-05-27]\n"), "c.toml:6:6: a date"));
+  CHECK(has(error_after_head("[grid]\nn = [nan]\n"), "c.toml:6:6: a date, a time, inf or nan"));
+  CHECK(error_after_head("[grid]\nn = [{ name = 1 }]\n") ==
+        "c.toml:6:6: n takes a plain value, not a table");
+  CHECK(error_after_head("[[case]]\nname = \"a\"\nn = [1, 2]\n") ==
+        "c.toml:7:5: n takes a single value here, not a list: lists go into [grid] or [[zip]]");
+  CHECK(error_after_head("[[zip]]\nn = [1, 2]\nseed = [1, 2, 3]\n") ==
+        "c.toml:7:1: the lists of a [[zip]] are of one length, but seed has 3 values and n has 2");
+  CHECK(error_after_head("[measure]\nl2 = \"cold\"\n") ==
+        "c.toml:6:6: unknown value for l2 'cold'; known: warm, flush");
+  CHECK(has(error_after_head("[measure]\nmin_samples = 2000\n"), "max_samples = 1000 is below"));
+  CHECK(error_after_head("[[derive]]\nname = \"d\"\nof = \"n\"\nbins = [1]\nlabels = [\"a\"]\n") ==
+        "c.toml:5:1: 1 bins have 2 labels, one more than limits; there are 1");
+  CHECK(has(error_after_head("[[derive]]\nname = \"d\"\n"), "either 'expr' or"));
   CHECK(
-      error_of("schema = 1\n[measure]\nmin_samples = 2000\n").find("max_samples = 1000 is below") !=
-      std::string::npos);
-  CHECK(error_of("schema = 1\n[[derive]]\nname = \"d\"\nof = \"n\"\nbins = [1]\nlabels = "
-                 "[\"a\"]\n") ==
-        "c.toml:2:1: 1 bins have 2 labels, one more than limits; there are 1");
-  CHECK(error_of("schema = 1\n[[derive]]\nname = \"d\"\n").find("either 'expr' or") !=
-        std::string::npos);
-  CHECK(error_of("schema = 1\n[experiment]\nid = \"a/b\"\n").find("the id 'a/b'") !=
-        std::string::npos);
-  CHECK(error_of("schema = 1\n[ablation]\nbase = {}\nstep = [{name=\"+a\"}, {name=\"a\"}]\n") ==
-        "c.toml:4:22: the name 'a' is taken by an earlier step");
-  CHECK(error_of("schema = 1\n[ablation]\nbase = {}\nstep = [{name=\"a\"}]\n[[case]]\nn = 1\n")
-            .find("not both") != std::string::npos);
+      error_after_head("[ablation]\nbase = {name=\"b\"}\nstep = [{name=\"+a\"}, {name=\"a\"}]\n") ==
+      "c.toml:7:22: the name 'a' is taken by an earlier step");
+  CHECK(has(error_after_head("[ablation]\nbase = {name=\"b\"}\nstep = [{name=\"a\"}]\n"
+                             "[[case]]\nname = \"c\"\nn = 1\n"),
+            "not both"));
+  CHECK(error_of("schema = 1\ngrid = 3\n[experiment]\nid = \"c\"\nbackends = [\"gpu\"]\n") ==
+        "c.toml:2:8: [grid] takes a table, not 3");
+  CHECK(error_of("schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"emulat\"]\n") ==
+        "c.toml:4:13: unknown backend 'emulat', did you mean 'emulate'; known: emulate, gpu, "
+        "model");
+  CHECK(has(error_of("schema = 1\n[experiment]\nid = \"a/b\"\n"), "the id 'a/b'"));
   CHECK(error_of("schema = 1\nn = = 2\n").starts_with("c.toml:2:5: "));
 }
 
-TEST_CASE("a config has to say schema = 1") {
+TEST_CASE("a config has to say schema = 1 and what experiment it is") {
   CHECK(error_of("[grid]\nn = [1]\n") == "c.toml:1:1: 'schema = 1' is missing");
   CHECK(error_of("schema = 2\n") == "c.toml:1:10: schema has to be 1, not 2");
   CHECK(error_of("schema = \"1\"\n") == "c.toml:1:10: schema has to be 1, not '1'");
-  CHECK(error_of("schema = 1\n") == "no error");
+  CHECK(error_of("schema = 1\n") == "c.toml:1:1: the config needs an [experiment]");
+  CHECK(error_of("schema = 1\n[experiment]\n") == "c.toml:2:1: [experiment] needs 'id'");
+  CHECK(error_after_head("") == "no error");
 }
 
 TEST_CASE("included files come first: tables merge, values are replaced, lists of tables append") {
   const TemporaryFolder folder;
   write_text(folder / "base.toml",
              "schema = 1\n[grid]\nkernel = [\"csr_spmm\"]\nn = [1, 2]\n[experiment]\nseed = 1\n"
-             "[[case]]\nname = \"one\"\n");
+             "[[case]]\nname = \"one\"\nn = 5\n");
   write_text(folder / "middle.toml",
              "schema = 1\ninclude = [\"base.toml\"]\n[experiment]\nseed = 2\n");
 
   const Config config =
       load(folder,
-           "schema = 1\ninclude = [\"middle.toml\", \"base.toml\"]\n[grid]\nn = [3]\nseed = [9]\n"
-           "[[case]]\nname = \"two\"\n");
+           "schema = 1\ninclude = [\"middle.toml\", \"base.toml\"]\n[experiment]\nid = \"c\"\n"
+           "backends = [\"gpu\"]\n[grid]\nn = [3]\nseed = [9]\n[[case]]\nname = \"two\"\n");
 
   CHECK(config.seed == 2);
   REQUIRE(config.grid.size() == 3);
   CHECK(config.grid[0].name == "kernel");
   REQUIRE(config.grid[1].choices.size() == 1);
-  CHECK(config.grid[1].choices[0].settings.at("n").value == 3);
+  CHECK(config.grid[1].choices[0].at("n").value == 3);
   CHECK(config.grid[2].name == "seed");
   REQUIRE(config.cases.size() == 2);
-  CHECK(config.cases[0].name == "one");
+  CHECK(config.cases[0].settings.at("n").place == (folder / "base.toml:9:5"));
   CHECK(config.cases[1].name == "two");
-  CHECK(config.cases[0].place.file == (folder / "base.toml"));
-  CHECK_FALSE(config.resolved.contains("include"));
 }
 
 TEST_CASE("a circular or missing include names the chain or the place") {
@@ -249,13 +253,12 @@ TEST_CASE("--set replaces and adds single keys, and its errors name it") {
 
   CHECK(config.seed == 11);
   CHECK(config.grid[0].choices.size() == 1);
-  CHECK(config.grid[0].choices[0].settings.at("n").value == 64);
+  CHECK(config.grid[0].choices[0].at("n").value == 64);
   CHECK(matrices(config) == std::vector<std::string>{"2cubes_sphere"});
   CHECK(config.figures[0].x == "kernel");
   CHECK(config.grid[3].name == "kernel.rounding");
-  CHECK(config.grid[4].choices[0].settings.at("reorder.sort").value == "ascending");
-  CHECK(config.grid[5].choices[0].settings.at("values").value == "rmat(scale=14)");
-  CHECK(config.resolved.at("experiment").at("seed") == 11);
+  CHECK(config.grid[4].choices[0].at("reorder.sort").value == "ascending");
+  CHECK(config.grid[5].choices[0].at("values").value == "rmat(scale=14)");
 
   CHECK(error_of(kWhole, {"measure.nois=1"})
             .starts_with("--set measure.nois: unknown key in [measure] 'nois', did you mean "
@@ -283,7 +286,7 @@ TEST_CASE("a set stands for its matrices, sets of sets included, wherever it is 
              "schema = 1\n[set]\nname = \"shipped\"\nmatrix = [\"@pair\", \"s\"]\n");
   write_text(folder / "elsewhere.toml", "schema = 1\n[set]\nname = \"own\"\nmatrix = [\"o\"]\n");
   const auto with = [&](const std::string& list) {
-    return load(folder, "schema = 1\ninclude = [\"elsewhere.toml\"]\n[grid]\nmatrix = " + list);
+    return load(folder, "include = [\"elsewhere.toml\"]\n" + kHead + "[grid]\nmatrix = " + list);
   };
 
   setenv("TESSERA_HOME", (folder / "home").c_str(), 1);
@@ -292,10 +295,8 @@ TEST_CASE("a set stands for its matrices, sets of sets included, wherever it is 
   unsetenv("TESSERA_HOME");
 
   CHECK(matrices(config) == std::vector<std::string>{"a", "p", "q", "s", "o"});
-  CHECK(config.resolved.at("sets").at("pair") == Json{"p", "q"});
-  CHECK(config.resolved.at("sets").size() == 3);
   CHECK(unknown ==
-        "c.toml:4:11: unknown set of matrices 'piar', did you mean 'pair'; known: own, pair, "
+        "c.toml:7:11: unknown set of matrices 'piar', did you mean 'pair'; known: own, pair, "
         "shipped");
 }
 
@@ -307,30 +308,50 @@ TEST_CASE("a set that contains itself, is misnamed or stands in a case is refuse
   write_text(folder / "sets/z.toml", "schema = 1\n[set]\nname = \"zz\"\nmatrix = [\"a\"]\n");
   write_text(folder / "sets/w.toml", "schema = 1\n[set]\nname = \"w\"\nmatrx = [\"a\"]\n");
   const auto error = [&](const std::string& rest) {
-    return message(folder, [&] { load(folder, "schema = 1\n" + rest); });
+    return message(folder, [&] { load(folder, kHead + rest); });
   };
 
   CHECK(error("[grid]\nmatrix = \"@x\"\n") ==
         "sets/y.toml:4:11: a set of matrices contains itself: @x -> @y -> @x");
   CHECK(error("[grid]\nmatrix = \"@z\"\n") == "sets/z.toml: it holds no [set] with name = \"z\"");
   CHECK(error("[grid]\nmatrix = \"@w\"\n") == "sets/w.toml:2:1: [set] needs 'matrix'");
-  CHECK(error("[[case]]\nmatrix = \"@x\"\n") ==
-        "c.toml:3:10: a set of matrices goes into [grid] or [[zip]], [[case]] takes one matrix");
+  CHECK(error("[[case]]\nname = \"a\"\nmatrix = \"@x\"\n") ==
+        "c.toml:7:10: a set of matrices goes into [grid] or [[zip]], [[case]] takes one matrix");
 }
 
 TEST_CASE("a shipped config is found by its name, an unknown one gets the nearest") {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "experiments/configs");
-  write_text(folder / "experiments/configs/quick.toml", "schema = 1\n");
+  write_text(folder / "experiments/configs/quick.toml", kHead + "title = \"Quick\"\n");
 
   setenv("TESSERA_HOME", folder.path().c_str(), 1);
-  const Config config = load_config("quick");
-  CHECK(config.id == "quick");
-  CHECK_THROWS_WITH_AS(load_config("quik"),
-                       "quik: there is no such file; unknown shipped config 'quik', did you mean "
-                       "'quick'; known: quick",
-                       Error);
+  const auto shipped = shipped_configs();
+  const std::string id = load_config("quick").id;
+  const std::string misspelt = message(folder, [] { load_config("quik"); });
   unsetenv("TESSERA_HOME");
+
+  CHECK(shipped == std::map<std::string, std::string>{{"quick", "Quick"}});
+  CHECK(id == "c");
+  CHECK(misspelt == "unknown experiment 'quik', did you mean 'quick'; known: quick");
+  CHECK(message(folder, [] { load_config("absent.toml"); }) ==
+        "absent.toml: there is no such config file");
+}
+
+TEST_CASE("the hash of a config covers its includes, its sets and --set") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "sets");
+  const auto set = [&](const std::string& list) {
+    write_text(folder / "sets/x.toml", "schema = 1\n[set]\nname = \"x\"\nmatrix = " + list);
+  };
+  const std::string text = kHead + "[grid]\nmatrix = \"@x\"\n";
+
+  set("[\"a\"]");
+  const std::string hash = load(folder, text).hash;
+
+  CHECK(load(folder, "# a comment\n" + text).hash == hash);
+  CHECK(load(folder, text, {"grid.n=5"}).hash != hash);
+  set("[\"a\", \"b\"]");
+  CHECK(load(folder, text).hash != hash);
 }
 
 TEST_CASE("a config with random bytes changed is read or refused, never anything else") {
@@ -358,7 +379,7 @@ TEST_CASE("a config with random bytes changed is read or refused, never anything
     }
     try {
       const Config config = load(folder, text);
-      REQUIRE_FALSE(config.resolved.dump().empty());
+      REQUIRE(config.hash.size() == 16);
       ++read;
     } catch (const Error& error) {
       REQUIRE(std::string(error.what()).size() > 10);
