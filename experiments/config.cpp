@@ -1,10 +1,13 @@
 #include "experiments/config.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
-#include <sstream>
+#include <functional>
 
-#include "experiments/toml_reader.hpp"
+#include "experiments/matrix_set.hpp"
+#include "experiments/read_sweep.hpp"
+#include "experiments/table_reader.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/shipped_files.hpp"
@@ -15,306 +18,253 @@ namespace {
 
 namespace fs = std::filesystem;
 
-toml::table parse_file(const std::string& path) {
+/// Calls read(TableReader&) on the table `key` of `root`, when there is one, and refuses what that
+/// left over.
+template <class Read>
+void read_table(TableReader& root, const std::string& key, Read read) {
+  const Node* node = root.find(key);
+  if (node == nullptr) return;
+  TableReader reader(*node, "[" + key + "]");
+  read(reader);
+  reader.refuse_unknown();
+}
+
+/// The same for each of [[key]].
+template <class Read>
+void read_tables(TableReader& root, const std::string& key, Read read) {
+  const Node* node = root.find(key);
+  if (node == nullptr) return;
+  require(node->kind == Node::Kind::kArray, "{}: write [[{}]], a list of tables", node->place, key);
+  for (const Node& item : node->items) {
+    TableReader reader(item, "[[" + key + "]]");
+    read(reader);
+    reader.refuse_unknown();
+  }
+}
+
+/// Calls `body`; an Error it throws gets the place in front.
+template <class Body>
+void at_place(const Place& place, Body body) {
   try {
-    return toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    throw Error(fmt::format("{}:{}:{}: {}", path, error.source().begin.line,
-                            error.source().begin.column, error.description()));
+    body();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", place, error.what()));
   }
 }
 
-/// Tables merge, lists of tables join, anything else of `over` takes the place of `under`.
-void merge(toml::table& under, toml::table&& over) {
-  for (auto&& [key, node] : over) {
-    toml::node* there = under.get(key.str());
-    if (there != nullptr && there->is_table() && node.is_table()) {
-      merge(*there->as_table(), std::move(*node.as_table()));
-    } else if (there != nullptr && there->is_array_of_tables() && node.is_array_of_tables()) {
-      for (toml::node& element : *node.as_array())
-        there->as_array()->push_back(std::move(*element.as_table()));
-    } else {
-      node.visit([&](auto& value) { under.insert_or_assign(key, std::move(value)); });
-    }
-  }
+Settings read_where(TableReader& reader, const std::string& key) {
+  const Node* node = reader.find(key);
+  if (node == nullptr) return {};
+  TableReader checked(*node, key);
+  return read_settings(*node);
 }
 
-/// The file with everything it includes; `chain` are the files that led here.
-toml::table read_with_includes(const std::string& path, std::vector<std::string> chain) {
-  const std::string canonical = fs::weakly_canonical(path).string();
-  if (std::ranges::find(chain, canonical) != chain.end()) {
-    std::string circle;
-    for (const std::string& file : chain) circle += file + " includes ";
-    throw Error(fmt::format("{}: the includes go in a circle: {}{}", path, circle, canonical));
-  }
-  chain.push_back(canonical);
-  toml::table file = parse_file(path);
-  TomlReader reader(file, "the config");
-  if (!reader.has("include")) return file;
-  toml::table all;
-  for (const std::string& include : reader.texts("include")) {
-    const std::string from = (fs::path(path).parent_path() / include).string();
-    require(fs::exists(from), "{}: the included file {} does not exist",
-            place_of(*file.get("include")), from);
-    merge(all, read_with_includes(from, chain));
-  }
-  file.erase("include");
-  merge(all, std::move(file));
-  return all;
+void read_experiment(TableReader& reader, Config& config) {
+  config.id = reader.text("id");
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  require(std::ranges::all_of(config.id, is_plain) && config.id[0] != '.',
+          "{}: the id '{}' names files: it may hold letters, digits, '.', '_' and '-'",
+          reader.place(), config.id);
+  config.title = config.id;
+  reader.read("title", config.title);
+  reader.read("paper", config.paper);
+  auto seed = static_cast<std::int64_t>(config.seed);
+  reader.read("seed", seed);
+  require(seed >= 0, "{}: seed takes 0 or more, not {}", reader.place(), seed);
+  config.seed = static_cast<std::uint64_t>(seed);
+  reader.read("timeout_s", config.timeout_s);
+  require(config.timeout_s > 0, "{}: timeout_s takes more than 0, not {}", reader.place(),
+          config.timeout_s);
+  config.backends = reader.texts("backends");
+  for (const Node& item : reader.find("backends")->items)
+    at_place(item.place, [&] { backend_traits(item.scalar.get_ref<const std::string&>()); });
 }
 
-/// "a.b=v": sets one key, creating the tables on the way.
-void apply_set(toml::table& config, const std::string& set) {
-  const auto equals = set.find('=');
-  require(equals != std::string::npos && equals > 0, "--set {}: expected KEY=VALUE", set);
-  const std::string value = set.substr(equals + 1);
-  toml::table parsed;
-  try {
-    parsed = toml::parse("value = " + value);
-  } catch (const toml::parse_error&) {
-    parsed.insert("value", value);  // a bare word
-  }
-  toml::table* table = &config;
-  std::stringstream path(set.substr(0, equals));
-  std::vector<std::string> parts;
-  for (std::string part; std::getline(path, part, '.');) parts.push_back(part);
-  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-    if (!table->contains(parts[i])) table->insert(parts[i], toml::table{});
-    require((*table)[parts[i]].is_table(), "--set {}: '{}' is not a table", set, parts[i]);
-    table = (*table)[parts[i]].as_table();
-  }
-  toml::node& node = *parsed.get("value");
-  // A list where the config sweeps one: "grid.n=32" is "grid.n=[32]".
-  const toml::node* before = table->get(parts.back());
-  if (before != nullptr && before->is_array() && !node.is_array()) {
-    toml::array list;
-    list.push_back(node);
-    table->insert_or_assign(parts.back(), std::move(list));
-  } else {
-    table->insert_or_assign(parts.back(), node);
-  }
+void read_measure(TableReader& reader, MeasureRule& rule) {
+  reader.read_choice("l2", rule.l2, l2_choices());
+  reader.read("warmup", rule.warmup);
+  reader.read("min_samples", rule.min_samples);
+  reader.read("max_samples", rule.max_samples);
+  reader.read("noise", rule.noise);
+  reader.read("max_seconds", rule.max_seconds);
+  at_place(reader.place(), [&] { validate(rule); });
 }
 
-std::vector<Axis> read_axes(const toml::table& table) {
-  std::vector<std::pair<const toml::key*, const toml::node*>> keys;
-  for (const auto& [key, node] : table) keys.emplace_back(&key, &node);
-  // toml++ sorts by name; a plan follows the order written.
-  std::ranges::stable_sort(keys, {}, [](const auto& entry) {
-    const auto& at = entry.first->source().begin;
-    return std::pair(at.line, at.column);
-  });
-  std::vector<Axis> axes;
-  for (const auto& [key, node] : keys) {
-    Axis axis{std::string(key->str()), {}, place_of(*key)};
-    if (const toml::array* list = node->as_array()) {
-      for (const toml::node& value : *list) axis.values.push_back(scalar_setting(value));
-    } else {
-      axis.values.push_back(scalar_setting(*node));
-    }
-    require(!axis.values.empty(), "{}: '{}' has no values", axis.place, axis.name);
-    axes.push_back(std::move(axis));
-  }
-  return axes;
-}
-
-NamedSettings named_settings(const toml::table& table, const char* what) {
-  TomlReader reader(table, what);
-  return {reader.text("name"), settings_of(table, {"name"})};
-}
-
-Ablation read_ablation(const toml::table& table) {
-  TomlReader reader(table, "[ablation]");
-  Ablation ablation;
-  const std::string mode =
-      reader.choice("mode", {"cumulative", "leave_one_out", "one_at_a_time"}, "cumulative");
-  if (mode == "leave_one_out") ablation.mode = Ablation::Mode::kLeaveOneOut;
-  if (mode == "one_at_a_time") ablation.mode = Ablation::Mode::kOneAtATime;
-  const toml::table* base = reader.table("base");
-  require(base != nullptr, "{}: [ablation] needs 'base'", reader.place());
-  ablation.base = named_settings(*base, "ablation.base");
-  for (const toml::table* step : reader.tables("step"))
-    ablation.steps.push_back(named_settings(*step, "ablation.step"));
-  require(!ablation.steps.empty(), "{}: [ablation] needs at least one 'step'", reader.place());
-  reader.done();
-  return ablation;
-}
-
-Derive read_derive(const toml::table& table) {
-  TomlReader reader(table, "[[derive]]");
-  Derive derive{reader.text("name"),    reader.text("expr", ""), reader.text("of", ""),
-                reader.numbers("bins"), reader.texts("labels"),  reader.place()};
-  reader.done();
-  const bool cuts = !derive.of.empty();
-  require(cuts != !derive.expr.empty(), "{}: [[derive]] needs either 'expr' or 'of'", derive.place);
-  require(!cuts || derive.labels.size() == derive.bins.size() + 1,
-          "{}: {} bins make {} classes, but there are {} labels", derive.place, derive.bins.size(),
-          derive.bins.size() + 1, derive.labels.size());
-  require(std::ranges::is_sorted(derive.bins), "{}: bins have to ascend", derive.place);
+Derive read_derive(TableReader& reader) {
+  Derive derive;
+  derive.place = reader.place();
+  derive.name = reader.text("name");
+  reader.read("expr", derive.expr);
+  reader.read("of", derive.of);
+  reader.read("bins", derive.bins);
+  reader.read("labels", derive.labels);
+  const bool binned = !derive.of.empty() || !derive.bins.empty() || !derive.labels.empty();
+  require(binned != !derive.expr.empty(),
+          "{}: a derived column has either 'expr' or 'of', 'bins' and 'labels'", derive.place);
+  if (!binned) return derive;
+  require(!derive.of.empty(), "{}: 'of' says which column the bins are of", derive.place);
+  require(derive.labels.size() == derive.bins.size() + 1,
+          "{}: {} bins have {} labels, one more than limits; there are {}", derive.place,
+          derive.bins.size(), derive.bins.size() + 1, derive.labels.size());
+  require(std::ranges::adjacent_find(derive.bins, std::greater_equal<>()) == derive.bins.end(),
+          "{}: the limits in bins have to ascend", derive.place);
   return derive;
 }
 
-Reduce read_reduce(const toml::table& table) {
-  TomlReader reader(table, "[[reduce]]");
-  Reduce reduce{reader.text("name"),
-                reader.text("column", "kernel"),
-                reader.texts("keep"),
-                reader.text("by", "time_us"),
-                reader.choice("best", {"min", "max"}, "min") == "max",
-                reader.settings("where"),
-                reader.place()};
-  if (reduce.keep.empty()) reduce.keep = {"matrix", "n", "origin", "device"};
-  reader.done();
+Reduce read_reduce(TableReader& reader) {
+  Reduce reduce{.name = reader.text("name"),
+                .column = "kernel",
+                .keep = {"matrix", "n", "origin", "device"},
+                .by = "time_us",
+                .largest = false,
+                .where = read_where(reader, "where"),
+                .place = reader.place()};
+  reader.read("column", reduce.column);
+  reader.read("keep", reduce.keep);
+  reader.read("by", reduce.by);
+  std::string best = "min";
+  reader.read_choice("best", best, {"min", "max"});
+  reduce.largest = best == "max";
   return reduce;
 }
 
-Figure read_figure(const toml::table& table) {
-  TomlReader reader(table, "[[figure]]");
+Figure read_figure(TableReader& reader) {
   Figure figure;
-  figure.kind = reader.text("kind");
-  figure.id = reader.text("id", figure.kind);
-  figure.title = reader.text("title", "");
-  figure.caption = reader.text("caption", "");
-  figure.x = reader.text("x");
-  figure.y = reader.text("y");
-  figure.series = reader.text("series");
-  figure.panel = reader.text("panel", "");
-  figure.low = reader.text("low", "");
-  figure.high = reader.text("high", "");
-  figure.x_label = reader.text("x_label", figure.x);
-  figure.y_label = reader.text("y_label", figure.y);
-  figure.x_scale = reader.choice("x_scale", {"category", "linear", "log"}, "category");
-  figure.y_scale = reader.choice("y_scale", {"linear", "log"}, "linear");
-  figure.normalise = reader.text("normalise", "");
-  figure.where = reader.settings("where");
   figure.place = reader.place();
-  reader.done();
+  figure.kind = figure.id = reader.text("kind");
+  reader.read("id", figure.id);
+  reader.read("title", figure.title);
+  reader.read("caption", figure.caption);
+  figure.x = figure.x_label = reader.text("x");
+  figure.y = figure.y_label = reader.text("y");
+  figure.series = reader.text("series");
+  reader.read("panel", figure.panel);
+  reader.read("low", figure.low);
+  reader.read("high", figure.high);
+  reader.read("x_label", figure.x_label);
+  reader.read("y_label", figure.y_label);
+  figure.x_scale = "category";
+  reader.read_choice("x_scale", figure.x_scale, {"category", "linear", "log"});
+  figure.y_scale = "linear";
+  reader.read_choice("y_scale", figure.y_scale, {"linear", "log"});
+  reader.read("normalise", figure.normalise);
+  figure.where = read_where(reader, "where");
   return figure;
 }
 
-Expect read_expect(const toml::table& table) {
-  TomlReader reader(table, "[[expect]]");
+Expect read_expect(TableReader& reader) {
   Expect expect;
+  expect.place = reader.place();
   expect.name = reader.text("name");
   expect.source = reader.text("source");
   expect.column = reader.text("column");
-  expect.statistic =
-      reader.choice("statistic", {"geomean", "mean", "median", "min", "max"}, "geomean");
-  expect.where = reader.settings("where");
-  expect.relative_to = reader.settings("relative_to");
-  require(reader.has("value"), "{}: [[expect]] needs 'value'", reader.place());
-  expect.value = reader.number("value", 0);
-  expect.tolerance = reader.number("tolerance", 0.1);
-  expect.trend = reader.choice("trend", {"at_least", "at_most", "within"}, "within");
-  expect.place = reader.place();
-  reader.done();
+  expect.statistic = "geomean";
+  reader.read_choice("statistic", expect.statistic, {"geomean", "mean", "median", "min", "max"});
+  expect.where = read_where(reader, "where");
+  expect.relative_to = read_where(reader, "relative_to");
+  require(reader.find("value") != nullptr, "{}: [[expect]] needs 'value'", expect.place);
+  reader.read("value", expect.value);
+  expect.tolerance = 0.1;
+  reader.read("tolerance", expect.tolerance);
+  require(expect.tolerance >= 0, "{}: tolerance takes 0 or more, not {}", expect.place,
+          expect.tolerance);
+  expect.trend = "within";
+  reader.read_choice("trend", expect.trend, {"at_least", "at_most", "within"});
   return expect;
 }
 
-MeasureRule read_measure(const toml::table& table) {
-  TomlReader reader(table, "[measure]");
-  MeasureRule rule;
-  rule.l2 = reader.choice("l2", {"warm", "flush"}, rule.l2);
-  rule.warmup = reader.integer("warmup", rule.warmup, 0);
-  rule.min_samples = reader.integer("min_samples", rule.min_samples, 2);
-  rule.max_samples = reader.integer("max_samples", rule.max_samples, 2);
-  rule.noise = reader.number("noise", rule.noise);
-  rule.max_seconds = reader.number("max_seconds", rule.max_seconds);
-  reader.done();
-  return rule;
+/// Figures are files: no two may have one id.
+void check_figure_ids(const std::vector<Figure>& figures) {
+  std::vector<std::string> ids;
+  for (const Figure& figure : figures) {
+    require(std::ranges::find(ids, figure.id) == ids.end(),
+            "{}: another figure has the id '{}' already", figure.place, figure.id);
+    ids.push_back(figure.id);
+  }
 }
 
-void read_experiment(const toml::table& table, Config& config) {
-  TomlReader reader(table, "[experiment]");
-  config.id = reader.text("id");
-  config.title = reader.text("title", config.id);
-  config.paper = reader.text("paper", "");
-  config.seed = static_cast<std::uint64_t>(reader.integer("seed", 42, 0));
-  config.timeout_s = reader.number("timeout_s", config.timeout_s);
-  config.backends = reader.texts("backends");
-  require(!config.backends.empty(), "{}: [experiment] needs 'backends'", reader.place());
-  reader.done();
+void read_analysis(TableReader& root, Config& config) {
+  read_tables(root, "derive",
+              [&](TableReader& reader) { config.derives.push_back(read_derive(reader)); });
+  read_tables(root, "reduce",
+              [&](TableReader& reader) { config.reduces.push_back(read_reduce(reader)); });
+  read_table(root, "table", [&](TableReader& reader) {
+    config.table.push_back({reader.texts("columns"), read_where(reader, "where"), reader.place()});
+  });
+  read_tables(root, "figure",
+              [&](TableReader& reader) { config.figures.push_back(read_figure(reader)); });
+  check_figure_ids(config.figures);
+  read_tables(root, "expect",
+              [&](TableReader& reader) { config.expects.push_back(read_expect(reader)); });
 }
 
-Config read_config(const std::string& path, const toml::table& table) {
-  Config config;
-  config.path = path;
-  TomlReader reader(table, "the config");
-  require(reader.has("schema"), "{}:1:1: the config needs 'schema = 1'", path);
-  require(reader.integer("schema", 0, 1) == 1, "{}: this program reads schema 1",
-          place_of(*table.get("schema")));
-  const toml::table* experiment = reader.table("experiment");
-  require(experiment != nullptr, "{}:1:1: the config needs an [experiment]", path);
-  read_experiment(*experiment, config);
-  if (const toml::table* grid = reader.table("grid")) config.grid = read_axes(*grid);
-  for (const toml::table* zip : reader.tables("zip")) {
-    config.zips.push_back(read_axes(*zip));
-    for (const Axis& axis : config.zips.back())
-      require(axis.values.size() == config.zips.back().front().values.size(),
-              "{}: the lists of a [[zip]] have to be of one length; '{}' has {} values, '{}' {}",
-              axis.place, config.zips.back().front().name, config.zips.back().front().values.size(),
-              axis.name, axis.values.size());
-  }
-  for (const toml::table* one : reader.tables("case"))
-    config.cases.push_back(named_settings(*one, "[[case]]"));
-  if (const toml::table* ablation = reader.table("ablation"))
-    config.ablation.push_back(read_ablation(*ablation));
-  if (const toml::table* check = reader.table("check")) {
-    TomlReader fields(*check, "[check]");
-    config.check = fields.flag("enabled", true);
-    fields.done();
-  }
-  if (const toml::table* measure = reader.table("measure")) config.measure = read_measure(*measure);
-  for (const toml::table* derive : reader.tables("derive"))
-    config.derives.push_back(read_derive(*derive));
-  for (const toml::table* reduce : reader.tables("reduce"))
-    config.reduces.push_back(read_reduce(*reduce));
-  if (const toml::table* columns = reader.table("table")) {
-    TomlReader fields(*columns, "[table]");
-    config.table.push_back({fields.texts("columns"), fields.settings("where"), fields.place()});
-    require(!config.table[0].columns.empty(), "{}: [table] needs 'columns'", fields.place());
-    fields.done();
-  }
-  for (const toml::table* figure : reader.tables("figure"))
-    config.figures.push_back(read_figure(*figure));
-  for (const toml::table* expect : reader.tables("expect"))
-    config.expects.push_back(read_expect(*expect));
-  reader.done();
-  return config;
+std::vector<fs::path> shipped_paths() {
+  std::vector<fs::path> paths;
+  for (const auto& file : fs::directory_iterator(shipped_path("experiments/configs")))
+    if (file.path().extension() == ".toml") paths.push_back(file.path());
+  std::ranges::sort(paths);
+  return paths;
 }
 
 std::string find_config(const std::string& name_or_path) {
   if (fs::is_regular_file(name_or_path)) return name_or_path;
+  std::vector<std::string> shipped;
+  for (const fs::path& path : shipped_paths()) shipped.push_back(path.stem().string());
   require(name_or_path.find('/') == std::string::npos && !name_or_path.ends_with(".toml"),
           "{}: there is no such config file", name_or_path);
-  const auto shipped = shipped_configs();
-  std::vector<std::string> names;
-  for (const auto& [name, title] : shipped) names.push_back(name);
-  require(shipped.contains(name_or_path), "{}",
-          unknown_name_message("experiment", name_or_path, names));
+  require(std::ranges::find(shipped, name_or_path) != shipped.end(), "{}",
+          unknown_name_message("experiment", name_or_path, shipped));
   return shipped_path("experiments/configs/" + name_or_path + ".toml");
+}
+
+/// Where a config's sets are: beside it, beside its folder, and those that come with the program.
+std::vector<std::string> set_folders(const std::string& path) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  std::vector<std::string> folders{(folder / "sets").string(),
+                                   (folder.parent_path() / "sets").string()};
+  try {
+    folders.push_back(shipped_path("experiments/configs/sets"));
+  } catch (const Error&) {
+    // A build without shipped sets: the others may be enough.
+  }
+  return folders;
 }
 
 }  // namespace
 
-Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets) {
-  const std::string path = find_config(name_or_path);
-  toml::table table = read_with_includes(path, {});
-  for (const std::string& set : sets) apply_set(table, set);
-  Config config = read_config(path, table);
-  std::ostringstream text;
-  text << toml::json_formatter(table);
-  config.hash = hash_text(text.str());
-  return config;
-}
-
 std::map<std::string, std::string> shipped_configs() {
   std::map<std::string, std::string> configs;
-  for (const auto& entry : fs::directory_iterator(shipped_path("experiments/configs"))) {
-    if (entry.path().extension() != ".toml") continue;
-    const toml::table table = parse_file(entry.path().string());
-    configs[entry.path().stem().string()] = table["experiment"]["title"].value_or(std::string(""));
-  }
+  for (const fs::path& path : shipped_paths())
+    configs[path.stem().string()] = load_config(path.string()).title;
   return configs;
+}
+
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets) {
+  Config config;
+  config.path = find_config(name_or_path);
+  Document document = load_document(config.path);
+  for (const std::string& set : sets) apply_set(document.root, set);
+  MatrixSets matrix_sets(document.sets, set_folders(config.path));
+
+  TableReader root(document.root, "the config");
+  const Node* schema = root.find("schema");
+  require(schema->scalar == Json(1), "{}: schema has to be 1, not {}", schema->place,
+          schema->describe());
+  require(root.find("experiment") != nullptr, "{}:1:1: the config needs an [experiment]",
+          config.path);
+  read_table(root, "experiment", [&](TableReader& reader) { read_experiment(reader, config); });
+  read_sweeps(root, matrix_sets, config);
+  read_table(root, "check", [&](TableReader& reader) { reader.read("enabled", config.check); });
+  read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config.measure); });
+  read_analysis(root, config);
+  root.refuse_unknown();
+
+  Json resolved = document.root.to_json();
+  resolved["sets"] = matrix_sets.used();
+  config.hash = hash_text(resolved.dump());
+  return config;
 }
 
 }  // namespace tessera

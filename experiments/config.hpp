@@ -1,8 +1,8 @@
 // The config file of an experiment: TOML for people, read once into plain structures.
 //
 // Every unknown key and ill-typed value is an Error "file:line:column: ..." with the nearest known
-// name. `include` pulls in files relative to the including one, depth first: tables merge, lists of
-// tables join, everything else is overridden by the including file. --set comes last.
+// name. What a sweep may set depends on the variants it names, so the names in sweeps are checked
+// where points are resolved (plan.hpp). `include` and --set: document.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "experiments/document.hpp"
 #include "experiments/point.hpp"
 
 namespace tessera {
-
-/// Where something stands, for messages: "configs/quickstart.toml:12:3".
-using Place = std::string;
 
 /// A value given in a config, with its place: text, integer, number or bool.
 struct Setting {
@@ -23,13 +21,14 @@ struct Setting {
   Place place;
 };
 
-/// Axis or parameter name -> value. Parameters may be qualified: "kernel.rounding".
+/// Axis or parameter name -> value. Parameters may be qualified, "kernel.rounding", which is also
+/// what kernel = { name = "acc_spmm", rounding = "raw" } has become.
 using Settings = std::map<std::string, Setting>;
 
-/// One swept name and its values, in the order written.
+/// One dimension of a sweep, in the order written: every point takes one of the choices.
 struct Axis {
-  std::string name;
-  std::vector<Setting> values;
+  std::string name;               // key of [grid]; "zip" for a [[zip]]
+  std::vector<Settings> choices;  // sets of matrices ("@name") are taken apart
   Place place;
 };
 
@@ -40,8 +39,8 @@ struct NamedSettings {
 };
 
 struct Ablation {
-  // cumulative: base, base + 1, base + 1 + 2, ...; leave_one_out: all, all - 1, all - 2, ...;
-  // one_at_a_time: base, base + 1, base + 2, ...
+  // cumulative: base, base + s1, base + s1 + s2, ...; one_at_a_time: base, base + s1, base + s2,
+  // ...; leave_one_out: all steps ("all"), then all but each ("-RO" is all but the step "+RO").
   enum class Mode { kCumulative, kLeaveOneOut, kOneAtATime };
   Mode mode = Mode::kCumulative;
   NamedSettings base;
@@ -115,8 +114,8 @@ struct Config {
   std::uint64_t seed = 42;
   double timeout_s = 600;  // of one point
   std::vector<std::string> backends;
-  std::vector<Axis> grid;               // cartesian, first outermost
-  std::vector<std::vector<Axis>> zips;  // each: lists of one length, in step
+  std::vector<Axis> grid;  // cartesian
+  std::vector<Axis> zips;  // each: lists of one length, in step
   std::vector<NamedSettings> cases;
   std::vector<Ablation> ablation;  // none or one
   bool check = true;
@@ -126,7 +125,7 @@ struct Config {
   std::vector<Table> table;  // none or one
   std::vector<Figure> figures;
   std::vector<Expect> expects;
-  std::string hash;  // over everything, includes and --set applied
+  std::string hash;  // over everything: includes and --set applied, with the sets it uses
 };
 
 /// Reads a config: a path, or the name of a shipped one ("quickstart"). `sets` are "a.b=v", v in

@@ -1,397 +1,187 @@
 #include "experiments/plan.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
+#include <utility>
 
-#include "experiments/backend.hpp"
-#include "experiments/toml_reader.hpp"
+#include "experiments/resolve_point.hpp"
 #include "formats/base/check.hpp"
-#include "formats/base/registry.hpp"
-#include "formats/base/shipped_files.hpp"
-#include "formats/io/source.hpp"
-#include "model/device.hpp"
-#include "model/model.hpp"
-#include "reorder/reordering.hpp"
 
 namespace tessera {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr std::int64_t kMostPoints = 1'000'000;
 
-const std::vector<std::string> kPointKeys{"matrix", "n",      "seed",  "values", "reorder",
-                                          "format", "kernel", "model", "device", "l2"};
-
-[[noreturn]] void fail(const Place& place, const std::string& what) {
-  throw Error(place.empty() ? what : place + ": " + what);
-}
-
-/// Runs `body`; errors it throws get the place in front.
-template <class Body>
-auto at(const Place& place, Body body) {
-  try {
-    return body();
-  } catch (const Unsupported&) {
-    throw;
-  } catch (const Error& error) {
-    fail(place, error.what());
-  }
-}
-
-/// Turns settings into points, and remembers which of them have had an effect.
-class Resolver {
- public:
-  explicit Resolver(const Config& config) : config_(config) {}
-
-  PlanEntry resolve(const Settings& settings, const std::string& backend) {
-    PlanEntry entry;
-    Point& point = entry.point;
-    point.backend = backend;
-    point.seed = config_.seed;
-    point.check = config_.check;
-    point.measure = config_.measure;
-    name_matrix(settings, entry);
-    point.n = integer(settings, "n", 128, 1);
-    point.seed = static_cast<std::uint64_t>(
-        integer(settings, "seed", static_cast<std::int64_t>(config_.seed), 0));
-    point.values = choice(settings, "values", {"auto", "stored", "random"}, "auto");
-    point.measure.l2 = choice(settings, "l2", {"warm", "flush"}, config_.measure.l2);
-
-    point.kernel = variant<SpmmKernel>(settings, "kernel", "");
-    const auto kernel =
-        Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
-    point.format = variant<Format>(settings, "format", kernel->format());
-    if (point.format.name != kernel->format())
-      fail(settings.at("format").place, fmt::format("kernel {} reads {}, not {}", point.kernel.name,
-                                                    kernel->format(), point.format.name));
-    point.reorder = variant<Reordering>(settings, "reorder", "none");
-    point.model = variant<Model>(settings, "model", "roofline");
-    point.device = device(settings);
-    check_unambiguous(settings, point);
-    entry.hash = params_hash(point);
-    return entry;
-  }
-
-  /// Throws for a setting that no point had a use for: a misspelt parameter.
-  void check_all_used(const std::vector<const Settings*>& all) const {
-    for (const Settings* settings : all) {
-      for (const auto& [name, setting] : *settings) {
-        if (std::ranges::find(kPointKeys, name) != kPointKeys.end() || used_.contains(name))
-          continue;
-        std::vector<std::string> known(declared_.begin(), declared_.end());
-        known.insert(known.end(), kPointKeys.begin(), kPointKeys.end());
-        fail(setting.place, unknown_name_message("setting", name, known));
-      }
-    }
-  }
-
- private:
-  template <class T>
-  Variant variant(const Settings& settings, const std::string& stage, const std::string& fallback) {
-    const auto found = settings.find(stage);
-    if (found == settings.end() && fallback.empty())
-      throw Error(fmt::format("{}: no {} is given: name one in [grid], a [[case]] or the ablation",
-                              config_.path, stage));
-    if (found == settings.end()) return resolve_variant<T>(settings, stage, fallback, "");
-    if (!found->second.value.is_string())
-      fail(found->second.place, fmt::format("'{}' has to be a name", stage));
-    return resolve_variant<T>(settings, stage, found->second.value.get<std::string>(),
-                              found->second.place);
-  }
-
-  template <class T>
-  Variant resolve_variant(const Settings& settings, const std::string& stage,
-                          const std::string& name, const Place& place) {
-    const auto& specs = at(place, [&]() -> const std::vector<ParamSpec>& {
-      return Registry<T>::instance().find(name).params;
-    });
-    Params::Given given;
-    Place given_at = place;
-    for (const ParamSpec& spec : specs) {
-      declared_.insert(spec.name);
-      declared_.insert(stage + "." + spec.name);
-      const auto qualified = settings.find(stage + "." + spec.name);
-      const auto flat = settings.find(spec.name);
-      for (const auto& setting : {flat, qualified}) {
-        if (setting == settings.end() || is_point_key(setting->first)) continue;
-        used_.insert(setting->first);
-        given[spec.name] = param_value(setting->second);
-        given_at = setting->second.place;
-      }
-    }
-    return at(given_at, [&] {
-      return Variant{name, Registry<T>::instance().resolve(name, given)};
-    });
-  }
-
-  /// A flat parameter two of the point's variants declare is ambiguous.
-  void check_unambiguous(const Settings& settings, const Point& point) const {
-    for (const auto& [name, setting] : settings) {
-      std::vector<std::string> owners;
-      for (const auto& [stage, variant] :
-           {std::pair("reorder", &point.reorder), std::pair("format", &point.format),
-            std::pair("kernel", &point.kernel), std::pair("model", &point.model)})
-        if (variant->params.values().contains(name) && !is_point_key(name))
-          owners.push_back(fmt::format("{}.{}", stage, name));
-      if (owners.size() > 1)
-        fail(setting.place,
-             fmt::format("'{}' could be {}: write which", name, fmt::join(owners, " or ")));
-    }
-  }
-
-  static bool is_point_key(const std::string& name) {
-    return std::ranges::find(kPointKeys, name) != kPointKeys.end();
-  }
-
-  static ParamValue param_value(const Setting& setting) {
-    if (setting.value.is_boolean()) return setting.value.get<bool>();
-    if (setting.value.is_number_integer()) return setting.value.get<std::int64_t>();
-    if (setting.value.is_number()) return setting.value.get<double>();
-    return setting.value.get<std::string>();
-  }
-
-  std::int64_t integer(const Settings& settings, const std::string& key, std::int64_t fallback,
-                       std::int64_t least) const {
-    const auto found = settings.find(key);
-    if (found == settings.end()) return fallback;
-    const Json& value = found->second.value;
-    if (!value.is_number_integer() || value.get<std::int64_t>() < least)
-      fail(found->second.place, fmt::format("'{}' has to be an integer of at least {}, not {}", key,
-                                            least, value.dump()));
-    return value.get<std::int64_t>();
-  }
-
-  std::string text(const Settings& settings, const std::string& key, const std::string& fallback,
-                   Place& place) const {
-    const auto found = settings.find(key);
-    if (found == settings.end()) return fallback;
-    place = found->second.place;
-    if (!found->second.value.is_string()) fail(place, fmt::format("'{}' has to be text", key));
-    return found->second.value.get<std::string>();
-  }
-
-  std::string choice(const Settings& settings, const std::string& key,
-                     const std::vector<std::string>& choices, const std::string& fallback) const {
-    Place place;
-    const std::string value = text(settings, key, fallback, place);
-    if (std::ranges::find(choices, value) == choices.end())
-      fail(place, unknown_name_message(key, value, choices));
-    return value;
-  }
-
-  std::string device(const Settings& settings) const {
-    Place place;
-    const std::string name = text(settings, "device", "h200", place);
-    return at(place, [&] { return find_device(name).name; });
-  }
-
-  void name_matrix(const Settings& settings, PlanEntry& entry) const {
-    Place place;
-    const std::string name = text(settings, "matrix", "", place);
-    if (name.empty())
-      throw Error(
-          fmt::format("{}: no matrix is given: list some under matrix in [grid]", config_.path));
-    entry.matrix = entry.point.matrix = name;
-    try {
-      const MatrixSource source = find_matrix(name);
-      entry.matrix = source.name;
-      entry.point.matrix = source.canonical;
-    } catch (const Unsupported&) {
-      // Not on this machine: the point says so when it runs.
-    } catch (const Error& error) {
-      fail(place, error.what());
-    }
-  }
-
-  const Config& config_;
-  std::set<std::string> used_;
-  std::set<std::string> declared_;
-};
-
-/// Replaces "@name" by the matrices of experiments/configs/sets/name.toml, beside the config or
-/// shipped.
-void expand_set(const std::string& config_path, const Setting& reference, std::vector<Setting>& out,
-                int depth = 0) {
-  if (depth > 8) fail(reference.place, "the matrix sets go in a circle");
-  const std::string text = reference.value.is_string() ? reference.value.get<std::string>() : "";
-  if (!text.starts_with("@")) {
-    out.push_back(reference);
-    return;
-  }
-  const std::string file = "sets/" + text.substr(1) + ".toml";
-  const fs::path beside = fs::path(config_path).parent_path() / file;
-  const std::string path = fs::exists(beside) ? beside.string() : at(reference.place, [&] {
-    return shipped_path("experiments/configs/" + file);
-  });
-  toml::table table;
-  try {
-    table = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    fail(fmt::format("{}:{}:{}", path, error.source().begin.line, error.source().begin.column),
-         std::string(error.description()));
-  }
-  TomlReader reader(table, "the matrix set");
-  reader.integer("schema", 1, 1);
-  reader.text("title", "");
-  const toml::node* list = table.get("matrix");
-  if (list == nullptr || !list->is_array())
-    fail(path + ":1:1", "a matrix set needs 'matrix = [...]'");
-  reader.texts("matrix");
-  reader.done();
-  for (const toml::node& element : *list->as_array())
-    expand_set(path, scalar_setting(element), out, depth + 1);
-}
-
-/// Settings on top of settings.
-Settings over(Settings below, const Settings& above) {
-  for (const auto& [name, setting] : above) below[name] = setting;
-  return below;
-}
-
-struct Labelled {
-  Settings settings;
+/// One value of a dimension, or the values of several put together.
+struct Combination {
+  std::vector<Layer> layers;
   std::map<std::string, std::string> labels;
 };
+using Dimension = std::vector<Combination>;
 
-std::vector<Labelled> ablation_variants(const Ablation& ablation) {
-  std::vector<Labelled> variants;
-  const auto add = [&](const std::string& step, Settings settings) {
-    variants.push_back({std::move(settings), {{"step", step}}});
-  };
-  const auto& steps = ablation.steps;
-  switch (ablation.mode) {
-    case Ablation::Mode::kCumulative: {
-      Settings sum = ablation.base.settings;
-      add(ablation.base.name, sum);
-      for (const NamedSettings& step : steps) add(step.name, sum = over(sum, step.settings));
-      break;
-    }
-    case Ablation::Mode::kOneAtATime:
-      add(ablation.base.name, ablation.base.settings);
-      for (const NamedSettings& step : steps)
-        add(step.name, over(ablation.base.settings, step.settings));
-      break;
-    case Ablation::Mode::kLeaveOneOut:
-      for (std::size_t left_out = steps.size() + 1; left_out-- > 0;) {
-        Settings sum = ablation.base.settings;
-        for (std::size_t i = 0; i < steps.size(); ++i)
-          if (i != left_out) sum = over(sum, steps[i].settings);
-        if (left_out == steps.size())
-          variants.insert(variants.begin(), {sum, {{"step", "all"}}});
-        else
-          variants.insert(variants.begin() + 1,
-                          {sum, {{"step", "without " + steps[left_out].name}}});
-      }
-      break;
-  }
-  return variants;
+// Steps and cases override the grid, later steps override earlier ones.
+enum Rank { kGridRank, kBaseRank, kFirstStepRank };
+
+Dimension dimension_of(const Axis& axis) {
+  Dimension dimension;
+  for (const Settings& choice : axis.choices) dimension.push_back({{{&choice, kGridRank}}, {}});
+  return dimension;
 }
 
-/// All combinations, the first axis outermost; a zip moves its axes together.
-std::vector<Labelled> combinations(const Config& config) {
-  std::vector<std::vector<Axis>> dimensions;
-  for (const Axis& axis : config.grid) dimensions.push_back({axis});
-  for (const auto& zip : config.zips) dimensions.push_back(zip);
-  for (auto& dimension : dimensions) {
-    for (Axis& axis : dimension) {
-      if (axis.name != "matrix") continue;
-      std::vector<Setting> expanded;
-      for (const Setting& value : axis.values) expand_set(config.path, value, expanded);
-      if (dimension.size() > 1 && expanded.size() != axis.values.size())
-        fail(axis.place, "a matrix set has no place in a [[zip]]");
-      axis.values = std::move(expanded);
-    }
-  }
-  // The matrix outermost: what is loaded and packed serves all its points.
-  std::ranges::stable_partition(dimensions, [](const std::vector<Axis>& dimension) {
-    return std::ranges::any_of(dimension, [](const Axis& a) { return a.name == "matrix"; });
-  });
+Dimension dimension_of_cases(const std::vector<NamedSettings>& cases) {
+  Dimension dimension;
+  for (const NamedSettings& one : cases)
+    dimension.push_back({{{&one.settings, kBaseRank}}, {{"case", one.name}}});
+  return dimension;
+}
 
-  std::vector<Labelled> all{{}};
-  for (const auto& dimension : dimensions) {
-    std::vector<Labelled> longer;
-    for (const Labelled& start : all) {
-      for (std::size_t i = 0; i < dimension.front().values.size(); ++i) {
-        Labelled next = start;
-        for (const Axis& axis : dimension) next.settings[axis.name] = axis.values[i];
-        longer.push_back(std::move(next));
-      }
-    }
-    all = std::move(longer);
-  }
+std::string left_out_label(const std::string& step) {
+  return "-" + (step.starts_with('+') ? step.substr(1) : step);
+}
 
-  std::vector<Labelled> variants;
-  for (const NamedSettings& one : config.cases)
-    variants.push_back({one.settings, {{"case", one.name}}});
+Dimension dimension_of_ablation(const Ablation& ablation) {
+  const int steps = static_cast<int>(ablation.steps.size());
+  Dimension dimension;
+  /// The base with the steps that `has` says, under that label.
+  const auto add = [&](const std::string& label, auto has) {
+    Combination& combination = dimension.emplace_back();
+    combination.layers.push_back({&ablation.base.settings, kBaseRank});
+    for (int s = 0; s < steps; ++s)
+      if (has(s)) combination.layers.push_back({&ablation.steps[s].settings, kFirstStepRank + s});
+    combination.labels["step"] = label;
+  };
+  if (ablation.mode == Ablation::Mode::kLeaveOneOut) {
+    add("all", [](int) { return true; });
+    for (int left = 0; left < steps; ++left)
+      add(left_out_label(ablation.steps[left].name), [&](int s) { return s != left; });
+    return dimension;
+  }
+  const bool cumulative = ablation.mode == Ablation::Mode::kCumulative;
+  add(ablation.base.name, [](int) { return false; });
+  for (int last = 0; last < steps; ++last)
+    add(ablation.steps[last].name, [&](int s) { return cumulative ? s <= last : s == last; });
+  return dimension;
+}
+
+/// All dimensions of a config, the outermost first.
+std::vector<Dimension> dimensions_of(const Config& config) {
+  std::vector<Dimension> dimensions;
+  for (const bool matrix : {true, false})
+    for (const Axis& axis : config.grid)
+      if ((axis.name == "matrix") == matrix) dimensions.push_back(dimension_of(axis));
+  for (const Axis& zip : config.zips) dimensions.push_back(dimension_of(zip));
+  if (!config.cases.empty()) dimensions.push_back(dimension_of_cases(config.cases));
   for (const Ablation& ablation : config.ablation)
-    for (Labelled& variant : ablation_variants(ablation)) variants.push_back(std::move(variant));
-  if (variants.empty()) return all;
-  std::vector<Labelled> product;
-  for (const Labelled& start : all)
-    for (const Labelled& variant : variants)
-      product.push_back({over(start.settings, variant.settings), variant.labels});
-  return product;
+    dimensions.push_back(dimension_of_ablation(ablation));
+  return dimensions;
+}
+
+/// Calls visit(combination) for every element of the product, the last dimension fastest.
+template <class Visit>
+void for_each_combination(const std::vector<Dimension>& dimensions, Visit visit) {
+  std::vector<std::size_t> place(dimensions.size(), 0);
+  while (true) {
+    Combination product;
+    for (std::size_t d = 0; d < dimensions.size(); ++d) {
+      const Combination& choice = dimensions[d][place[d]];
+      product.layers.insert(product.layers.end(), choice.layers.begin(), choice.layers.end());
+      product.labels.insert(choice.labels.begin(), choice.labels.end());
+    }
+    visit(product);
+    std::size_t d = dimensions.size();
+    while (d > 0 && ++place[d - 1] == dimensions[d - 1].size()) place[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+void check_size(const Config& config, const std::vector<Dimension>& dimensions,
+                std::size_t backends) {
+  auto points = static_cast<double>(backends);
+  for (const Dimension& dimension : dimensions) points *= static_cast<double>(dimension.size());
+  require(points <= static_cast<double>(kMostPoints), "{}: {:.3g} points; a plan has at most {}",
+          config.path, points, kMostPoints);
+}
+
+/// Brings the entries of a matrix together, in the order of its first one.
+void group_by_matrix(std::vector<PlanEntry>& entries) {
+  std::map<std::string, std::size_t> rank;
+  for (const PlanEntry& entry : entries) rank.try_emplace(entry.point.matrix, rank.size());
+  std::ranges::stable_sort(entries, {},
+                           [&](const PlanEntry& entry) { return rank.at(entry.point.matrix); });
+}
+
+void estimate_costs(const PointResolver& resolver, std::vector<PlanEntry>& entries) {
+  std::map<std::string, double> bytes;
+  double known = 0, sum = 0;
+  for (const PlanEntry& entry : entries) {
+    const auto size = static_cast<double>(resolver.known_matrix(entry.point.matrix).file_bytes);
+    if (!bytes.try_emplace(entry.point.matrix, size).second || size == 0) continue;
+    known += 1;
+    sum += size;
+  }
+  const double mean = known > 0 ? sum / known : 1;
+  for (PlanEntry& entry : entries) {
+    const double size = bytes.at(entry.point.matrix);
+    entry.cost = (size > 0 ? size : mean) * static_cast<double>(entry.point.n);
+  }
 }
 
 }  // namespace
 
 Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
-  const auto& chosen = backends.empty() ? config.backends : backends;
-  for (const std::string& backend : chosen)
-    at(config.path, [&] { return find_backend(backend).missing; });
+  const std::vector<std::string>& chosen = backends.empty() ? config.backends : backends;
+  require(!chosen.empty(), "{}: no backend is given: [experiment] backends or --backend",
+          config.path);
+  const std::vector<Dimension> dimensions = dimensions_of(config);
+  check_size(config, dimensions, chosen.size());
 
   Plan plan;
-  Resolver resolver(config);
-  std::map<std::string, std::set<std::string>> seen;  // params hash -> labels
-  const std::vector<Labelled> all = combinations(config);
-  std::size_t merged = 0;
-  for (const Labelled& one : all) {
+  PointResolver resolver(config);
+  std::set<std::pair<std::string, std::map<std::string, std::string>>> seen;  // hash, labels
+  std::int64_t merged = 0;
+  for_each_combination(dimensions, [&](const Combination& combination) {
     for (const std::string& backend : chosen) {
-      PlanEntry entry = resolver.resolve(one.settings, backend);
-      entry.labels = one.labels;
-      if (seen[entry.hash].insert(Json(entry.labels).dump()).second)
+      PlanEntry entry{.point = resolver.resolve(combination.layers, backend),
+                      .labels = combination.labels};
+      entry.hash = params_hash(entry.point);
+      entry.matrix = resolver.known_matrix(entry.point.matrix).name;
+      if (seen.insert({entry.hash, entry.labels}).second)
         plan.entries.push_back(std::move(entry));
       else
         ++merged;
     }
-  }
-  std::vector<const Settings*> settings;
-  for (const Labelled& one : all) settings.push_back(&one.settings);
-  resolver.check_all_used(settings);
+  });
+  resolver.refuse_unused();
+  group_by_matrix(plan.entries);
+  estimate_costs(resolver, plan.entries);
+  plan.notes = resolver.notes();
   if (merged > 0)
-    plan.notes.push_back(fmt::format(
-        "{} combinations differ only in settings that do not apply to them, and were merged",
-        merged));
+    plan.notes.push_back(fmt::format("{} of {} points are the same as others and merged", merged,
+                                     merged + static_cast<std::int64_t>(plan.entries.size())));
   return plan;
-}
-
-double estimated_cost(const PlanEntry& entry) {
-  std::error_code unknown;
-  const auto bytes = fs::file_size(entry.point.matrix, unknown);
-  return (unknown ? 1e6 : static_cast<double>(bytes)) * static_cast<double>(entry.point.n);
 }
 
 Plan shard(const Plan& plan, int index, int count) {
   require(count >= 1 && index >= 1 && index <= count,
           "shard {}/{}: the first number has to be from 1 to the second", index, count);
-  std::map<std::string, double> cost;
-  std::vector<std::string> matrices;
+  std::vector<std::pair<std::string, double>> matrices;  // with the cost of all their entries
   for (const PlanEntry& entry : plan.entries) {
-    const auto [found, is_new] = cost.try_emplace(entry.point.matrix, 0);
-    if (is_new) matrices.push_back(entry.point.matrix);
-    found->second += estimated_cost(entry);
+    if (matrices.empty() || matrices.back().first != entry.point.matrix)
+      matrices.push_back({entry.point.matrix, 0});
+    matrices.back().second += entry.cost;
   }
-  std::ranges::stable_sort(matrices, std::greater{}, [&](const auto& m) { return cost[m]; });
-  std::vector<double> load(count, 0);
+  std::ranges::stable_sort(matrices, std::ranges::greater(),
+                           &std::pair<std::string, double>::second);
+  std::vector<double> load(static_cast<std::size_t>(count), 0);
   std::set<std::string> mine;
-  for (const std::string& matrix : matrices) {
-    const auto least = std::ranges::min_element(load) - load.begin();
-    load[least] += cost[matrix];
-    if (least == index - 1) mine.insert(matrix);
+  for (const auto& [matrix, cost] : matrices) {
+    const auto least = std::ranges::min_element(load);
+    *least += cost;
+    if (least - load.begin() == index - 1) mine.insert(matrix);
   }
   Plan part{{}, plan.notes};
-  for (const PlanEntry& entry : plan.entries)
-    if (mine.contains(entry.point.matrix)) part.entries.push_back(entry);
+  std::ranges::copy_if(plan.entries, std::back_inserter(part.entries),
+                       [&](const PlanEntry& entry) { return mine.contains(entry.point.matrix); });
   return part;
 }
 

@@ -1,8 +1,9 @@
 #include "experiments/point.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
-#include "formats/base/check.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
@@ -13,75 +14,153 @@
 namespace tessera {
 namespace {
 
+const std::vector<BackendTraits>& all_backend_traits() {
+  static const std::vector<BackendTraits> traits{
+      {.name = "emulate", .computes_c = true, .needs_device = true},
+      {.name = "gpu", .computes_c = true, .measures = true},
+      {.name = "model", .needs_device = true, .predicts = true}};
+  return traits;
+}
+
 Json variant_json(const Variant& variant) {
   Json json{{"name", variant.name}};
   for (const auto& [name, value] : variant.params.values())
-    std::visit([&](const auto& v) { json[name] = v; }, value);
+    std::visit([&, &key = name](const auto& v) { json[key] = v; }, value);
   return json;
 }
 
-const Json& field(const Json& json, const char* key) {
-  require(json.is_object() && json.contains(key), "the point has no '{}'", key);
-  return json.at(key);
-}
-
-template <class T>
-T typed(const Json& json, const char* key) {
-  try {
-    return field(json, key).get<T>();
-  } catch (const Json::exception&) {
-    throw Error(fmt::format("the point's '{}' cannot be {}", key, field(json, key).dump()));
+/// An object of the JSON form: every key has to be asked for, and of the type asked for.
+class ObjectReader {
+ public:
+  ObjectReader(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
+    require(json.is_object(), "{}: an object was expected, not {}",
+            path_.empty() ? "a point" : path_, json.type_name());
   }
-}
 
-ParamValue param_value(const std::string& name, const Json& value) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number_integer()) return value.get<std::int64_t>();
-  if (value.is_number()) return value.get<double>();
-  require(value.is_string(), "parameter {} cannot be {}", name, value.dump());
-  return value.get<std::string>();
-}
+  const Json& at(const std::string& key) {
+    known_.push_back(key);
+    require(json_.contains(key), "a point needs '{}'", name(key));
+    return json_.at(key);
+  }
+  std::string text(const std::string& key) {
+    return typed(key, at(key).is_string(), "text").get<std::string>();
+  }
+  bool flag(const std::string& key) {
+    return typed(key, at(key).is_boolean(), "true or false").get<bool>();
+  }
+  double number(const std::string& key) {
+    return typed(key, at(key).is_number(), "a number").get<double>();
+  }
+  std::int64_t integer(const std::string& key) {
+    const Json& value = typed(key, at(key).is_number_integer(), "an integer");
+    const bool fits = !value.is_number_unsigned() || value.get<std::uint64_t>() <= INT64_MAX;
+    return typed(key, fits, "a signed 64-bit integer").get<std::int64_t>();
+  }
+  std::uint64_t unsigned_integer(const std::string& key) {
+    const Json& value = typed(key, at(key).is_number_integer(), "an integer");
+    const bool fits = value.is_number_unsigned() || value.get<std::int64_t>() >= 0;
+    return typed(key, fits, "an integer of at least 0").get<std::uint64_t>();
+  }
+  std::string choice(const std::string& key, const std::vector<std::string>& choices) {
+    const std::string value = text(key);
+    require(std::ranges::find(choices, value) != choices.end(), "{}: {}", name(key),
+            unknown_name_message("value", value, choices));
+    return value;
+  }
 
-template <class T>
-Variant variant_from_json(const Json& json, const char* key) {
-  const Json& object = field(json, key);
-  Variant variant{typed<std::string>(object, "name"), {}};
+  void refuse_unknown() const {
+    for (const auto& [key, value] : json_.items())
+      require(std::ranges::find(known_, key) != known_.end(), "{}",
+              unknown_name_message("key of a point", name(key), known_));
+  }
+
+ private:
+  std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+  const Json& typed(const std::string& key, bool holds, const char* expected) {
+    require(holds, "{}: {} was expected, not {}", name(key), expected, json_.at(key).dump());
+    return json_.at(key);
+  }
+
+  const Json& json_;
+  std::string path_;
+  std::vector<std::string> known_;
+};
+
+Params::Given read_params(const Json& json, ObjectReader& reader) {
   Params::Given given;
-  for (const auto& [name, value] : object.items())
-    if (name != "name") given[name] = param_value(name, value);
-  variant.params = Registry<T>::instance().resolve(variant.name, given);
+  for (const auto& [name, value] : json.items()) {
+    if (name == "name") continue;
+    if (value.is_boolean())
+      given[name] = value.get<bool>();
+    else if (value.is_number_integer())
+      given[name] = reader.integer(name);
+    else if (value.is_number_float())
+      given[name] = value.get<double>();
+    else
+      given[name] = reader.text(name);
+  }
+  return given;
+}
+
+/// The JSON form holds every parameter, so one that is missing is an error here and no default.
+template <class T>
+Variant read_variant(const Json& json, const std::string& key) {
+  ObjectReader reader(json, key);
+  Variant variant{reader.text("name"), {}};
+  const auto& registry = Registry<T>::instance();
+  variant.params = registry.resolve(variant.name, read_params(json, reader));
+  for (const ParamSpec& spec : registry.find(variant.name).params) reader.at(spec.name);
   return variant;
 }
 
-Json measure_json(const MeasureRule& rule) {
-  return {{"l2", rule.l2},
-          {"warmup", rule.warmup},
-          {"min_samples", rule.min_samples},
-          {"max_samples", rule.max_samples},
-          {"noise", rule.noise},
-          {"max_seconds", rule.max_seconds}};
-}
-
-MeasureRule measure_from_json(const Json& json) {
-  return {typed<std::string>(json, "l2"),
-          typed<std::int64_t>(json, "warmup"),
-          typed<std::int64_t>(json, "min_samples"),
-          typed<std::int64_t>(json, "max_samples"),
-          typed<double>(json, "noise"),
-          typed<double>(json, "max_seconds")};
-}
-
-void check_keys(const Json& json) {
-  const std::vector<std::string> known{"backend", "matrix", "values", "n",      "seed",  "reorder",
-                                       "format",  "kernel", "model",  "device", "check", "measure"};
-  for (const auto& [key, value] : json.items())
-    require(std::ranges::find(known, key) != known.end(), "{}",
-            unknown_name_message("key of a point", key, known));
+MeasureRule read_measure(const Json& json) {
+  ObjectReader reader(json, "measure");
+  MeasureRule rule{.l2 = reader.choice("l2", l2_choices()),
+                   .warmup = reader.integer("warmup"),
+                   .min_samples = reader.integer("min_samples"),
+                   .max_samples = reader.integer("max_samples"),
+                   .noise = reader.number("noise"),
+                   .max_seconds = reader.number("max_seconds")};
+  reader.refuse_unknown();
+  validate(rule);
+  return rule;
 }
 
 }  // namespace
 
+const std::vector<std::string>& value_choices() {
+  static const std::vector<std::string> choices{"auto", "stored", "random"};
+  return choices;
+}
+
+const std::vector<std::string>& l2_choices() {
+  static const std::vector<std::string> choices{"warm", "flush"};
+  return choices;
+}
+
+const BackendTraits& backend_traits(std::string_view backend) {
+  std::vector<std::string> names;
+  for (const BackendTraits& traits : all_backend_traits()) {
+    if (traits.name == backend) return traits;
+    names.push_back(traits.name);
+  }
+  throw Error(unknown_name_message("backend", backend, names));
+}
+
+void validate(const MeasureRule& rule) {
+  require(rule.warmup >= 0, "measure.warmup = {}: it takes 0 or more launches", rule.warmup);
+  require(rule.min_samples >= 1, "measure.min_samples = {}: it takes at least 1", rule.min_samples);
+  require(rule.max_samples >= rule.min_samples,
+          "measure.max_samples = {} is below measure.min_samples = {}", rule.max_samples,
+          rule.min_samples);
+  require(rule.noise >= 0 && std::isfinite(rule.noise), "measure.noise = {}: it takes 0 or more",
+          rule.noise);
+  require(rule.max_seconds > 0 && std::isfinite(rule.max_seconds),
+          "measure.max_seconds = {}: it takes more than 0", rule.max_seconds);
+}
+
 Json to_json(const Point& point) {
+  const BackendTraits& backend = backend_traits(point.backend);
   Json json{{"backend", point.backend},
             {"matrix", point.matrix},
             {"values", point.values},
@@ -90,33 +169,37 @@ Json to_json(const Point& point) {
             {"reorder", variant_json(point.reorder)},
             {"format", variant_json(point.format)},
             {"kernel", variant_json(point.kernel)}};
-  if (point.backend != "model") json["check"] = point.check;
-  if (point.backend == "model") json["model"] = variant_json(point.model);
-  if (point.backend == "gpu")
-    json["measure"] = measure_json(point.measure);
-  else
-    json["device"] = point.device;
+  if (backend.predicts) json["model"] = variant_json(point.model);
+  if (backend.needs_device) json["device"] = point.device;
+  if (backend.computes_c) json["check"] = point.check;
+  if (backend.measures)
+    json["measure"] = {{"l2", point.measure.l2},
+                       {"warmup", point.measure.warmup},
+                       {"min_samples", point.measure.min_samples},
+                       {"max_samples", point.measure.max_samples},
+                       {"noise", point.measure.noise},
+                       {"max_seconds", point.measure.max_seconds}};
   return json;
 }
 
 Point point_from_json(const Json& json) {
-  require(json.is_object(), "a point is a JSON object, not {}", json.dump());
-  check_keys(json);
+  ObjectReader reader(json, "");
   Point point;
-  point.backend = typed<std::string>(json, "backend");
-  point.matrix = typed<std::string>(json, "matrix");
-  point.values = typed<std::string>(json, "values");
-  point.n = typed<std::int64_t>(json, "n");
-  point.seed = typed<std::uint64_t>(json, "seed");
-  point.reorder = variant_from_json<Reordering>(json, "reorder");
-  point.format = variant_from_json<Format>(json, "format");
-  point.kernel = variant_from_json<SpmmKernel>(json, "kernel");
-  if (point.backend != "model") point.check = typed<bool>(json, "check");
-  if (point.backend == "model") point.model = variant_from_json<Model>(json, "model");
-  if (point.backend == "gpu")
-    point.measure = measure_from_json(field(json, "measure"));
-  else
-    point.device = typed<std::string>(json, "device");
+  point.backend = reader.text("backend");
+  const BackendTraits& backend = backend_traits(point.backend);
+  point.matrix = reader.text("matrix");
+  point.values = reader.choice("values", value_choices());
+  point.n = reader.integer("n");
+  require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
+  point.seed = reader.unsigned_integer("seed");
+  point.reorder = read_variant<Reordering>(reader.at("reorder"), "reorder");
+  point.format = read_variant<Format>(reader.at("format"), "format");
+  point.kernel = read_variant<SpmmKernel>(reader.at("kernel"), "kernel");
+  if (backend.predicts) point.model = read_variant<Model>(reader.at("model"), "model");
+  if (backend.needs_device) point.device = reader.text("device");
+  if (backend.computes_c) point.check = reader.flag("check");
+  if (backend.measures) point.measure = read_measure(reader.at("measure"));
+  reader.refuse_unknown();
   return point;
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "formats/base/params.hpp"
 
@@ -20,7 +22,7 @@ struct Variant {
   Params params;
 };
 
-/// How a GPU launch is timed (testbed.md, "Measuring").
+/// How a GPU launch is timed (warm-up, stop at a relative noise, state of the L2 cache).
 struct MeasureRule {
   std::string l2 = "warm";  // "warm": launches follow each other; "flush": L2 emptied before each
   std::int64_t warmup = 5;  // launches before the first timed one
@@ -31,28 +33,48 @@ struct MeasureRule {
 };
 
 struct Point {
-  std::string backend;  // "emulate", "model", "gpu": a registered Backend
-  std::string matrix;   // canonical name (MatrixSource::canonical)
-  std::string values;   // of A: "stored", "random", or "auto": random when all stored ones are one
-  std::int64_t n = 0;   // columns of B
+  std::string backend;     // "emulate", "model" or "gpu"
+  std::string matrix;      // canonical name (MatrixSource::canonical)
+  std::string values;      // of A: "stored", "random", or "auto": random when all stored are one
+  std::int64_t n = 0;      // columns of B
   std::uint64_t seed = 0;  // of B, and of random values of A
   Variant reorder;
   Variant format;
   Variant kernel;
   Variant model;        // backend "model" only; name empty otherwise
   std::string device;   // described device, backends "model" and "emulate"; empty for "gpu"
-  bool check = true;    // compare C with the oracle (backends that compute C)
+  bool check = true;    // compare C with the oracle; backends that compute C
   MeasureRule measure;  // backend "gpu" only
 };
+
+/// What of a point a backend looks at; the rest is left out of the canonical JSON.
+struct BackendTraits {
+  std::string name;
+  bool computes_c = false;    // check
+  bool needs_device = false;  // device
+  bool predicts = false;      // model
+  bool measures = false;      // measure
+};
+
+/// Throws an Error with the nearest name for a backend a point cannot ask for.
+const BackendTraits& backend_traits(std::string_view backend);
 
 /// Canonical JSON: what does not apply to the backend is left out.
 Json to_json(const Point& point);
 
-/// The inverse. Throws an Error that names the key for anything missing, unknown or ill-typed.
+/// The inverse. Throws an Error that names the key for anything missing, unknown or ill-typed, and
+/// for variants and parameters that are not registered.
 Point point_from_json(const Json& json);
 
+/// Throws an Error "measure.noise = ..." for a rule no measurement can follow.
+void validate(const MeasureRule& rule);
+
+/// What `values` and `l2` may be.
+const std::vector<std::string>& value_choices();
+const std::vector<std::string>& l2_choices();
+
 /// 16 hexadecimal digits over the canonical JSON: identifies the request. The identity of a result
-/// (record's point_id) also covers the matrix content and the kernel version.
+/// (a record's point_id) also covers the matrix content and the kernel version.
 std::string params_hash(const Point& point);
 
 }  // namespace tessera

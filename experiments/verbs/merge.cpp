@@ -56,7 +56,8 @@ class MergeVerb final : public Verb {
   }
 
   static PlanEntry entry_of(const Json& record) {
-    PlanEntry entry{point_from_json(record.at("params")), record.at("params_hash"), "", {}};
+    PlanEntry entry{.point = point_from_json(record.at("params")),
+                    .hash = record.at("params_hash")};
     entry.matrix =
         record.contains("matrix") ? record["matrix"].value("name", "") : entry.point.matrix;
     return entry;

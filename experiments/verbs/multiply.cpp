@@ -57,7 +57,7 @@ class MultiplyVerb final : public Verb {
     config.seed = seed_;
     config.backends = {backend_};
     const auto set = [&](const std::string& name, Json value) {
-      config.grid.push_back({name, {{std::move(value), "multiply"}}, "multiply"});
+      config.grid.push_back({name, {{{name, {std::move(value), "multiply"}}}}, "multiply"});
     };
     set("matrix", matrix_);
     set("kernel", kernel_);

@@ -26,7 +26,7 @@ class PlanVerb final : public Verb {
         fmt::print("{}\n", Json{{"hash", entry.hash},
                                 {"labels", entry.labels},
                                 {"point", to_json(entry.point)},
-                                {"cost", estimated_cost(entry)}}
+                                {"cost", entry.cost}}
                                .dump());
       else
         fmt::print("{}  {:8} n={:<5} {:10} {:10} {}{}\n", entry.hash, entry.point.backend,

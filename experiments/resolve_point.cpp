@@ -1,0 +1,297 @@
+#include "experiments/resolve_point.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "experiments/read_sweep.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/format.hpp"
+#include "formats/io/source.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "model/device.hpp"
+#include "model/model.hpp"
+#include "reorder/reordering.hpp"
+
+namespace tessera {
+namespace {
+
+const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "values", "reorder",
+                                     "format", "kernel", "device", "model",  "l2"};
+
+/// A stage's registry, whatever its interface.
+struct Stage {
+  std::string key;
+  const std::vector<ParamSpec>& (*specs)(const std::string& name);
+  Params (*resolve)(const std::string& name, const Params::Given& given);
+};
+
+template <class T>
+Stage stage(const char* key) {
+  return {key,
+          [](const std::string& name) -> const std::vector<ParamSpec>& {
+            return Registry<T>::instance().find(name).params;
+          },
+          [](const std::string& name, const Params::Given& given) {
+            return Registry<T>::instance().resolve(name, given);
+          }};
+}
+
+enum { kReorder, kFormat, kKernel, kModel };
+const std::array<Stage, 4>& stages() {
+  static const std::array<Stage, 4> all{stage<Reordering>("reorder"), stage<Format>("format"),
+                                        stage<SpmmKernel>("kernel"), stage<Model>("model")};
+  return all;
+}
+
+/// Calls `body`; an Error it throws gets the place of `setting` in front.
+template <class Body>
+auto at_place(const Setting& setting, Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", setting.place, error.what()));
+  }
+}
+
+[[noreturn]] void ill_typed(const std::string& key, const Setting& setting, const char* expected) {
+  throw Error(
+      fmt::format("{}: {} takes {}, not {}", setting.place, key, expected, setting.value.dump()));
+}
+
+const std::string& text_of(const std::string& key, const Setting& setting) {
+  if (!setting.value.is_string()) ill_typed(key, setting, "a name");
+  return setting.value.get_ref<const std::string&>();
+}
+
+std::int64_t integer_of(const std::string& key, const Setting& setting, std::int64_t least) {
+  if (!setting.value.is_number_integer() || setting.value.get<std::int64_t>() < least)
+    ill_typed(key, setting, least == 0 ? "an integer of at least 0" : "an integer of at least 1");
+  return setting.value.get<std::int64_t>();
+}
+
+std::string choice_of(const std::string& key, const Setting& setting,
+                      const std::vector<std::string>& choices) {
+  const std::string& value = text_of(key, setting);
+  require(std::ranges::find(choices, value) != choices.end(), "{}: {}", setting.place,
+          unknown_name_message("value for " + key, value, choices));
+  return value;
+}
+
+ParamValue param_value(const Setting& setting) {
+  if (setting.value.is_boolean()) return setting.value.get<bool>();
+  if (setting.value.is_number_integer()) return setting.value.get<std::int64_t>();
+  if (setting.value.is_number()) return setting.value.get<double>();
+  return setting.value.get<std::string>();
+}
+
+bool declares(int stage, const std::string& variant, const std::string& param) {
+  const auto& specs = stages()[stage].specs(variant);
+  return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
+}
+
+/// "kernel.rounding" -> {kKernel, "rounding"}; "rounding" -> {-1, "rounding"}.
+std::pair<int, std::string> split(const std::string& key, const Setting& setting) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos) return {-1, key};
+  const std::string owner = key.substr(0, dot);
+  const auto found = std::ranges::find(stages(), owner, &Stage::key);
+  require(found != stages().end(), "{}: {}", setting.place,
+          unknown_name_message("owner of a parameter", owner, variant_keys()));
+  return {static_cast<int>(found - stages().begin()), key.substr(dot + 1)};
+}
+
+/// Puts `slot` over one of lower rank.
+void override_slot(std::map<std::string, PointResolver::Slot>& slots, const std::string& key,
+                   const PointResolver::Slot& slot) {
+  const auto [present, is_new] = slots.try_emplace(key, slot);
+  if (is_new) return;
+  require(present->second.rank < slot.rank, "{}: {} is given twice, the other one is at {}",
+          slot.setting->place, key, present->second.setting->place);
+  present->second = slot;
+}
+
+Variant make_variant(int stage, const std::string& name,
+                     const std::map<std::string, PointResolver::Slot>& slots) {
+  Params::Given given;
+  for (const auto& [param, slot] : slots) {
+    given[param] = param_value(*slot.setting);
+    at_place(*slot.setting, [&, &key = param] {
+      stages()[stage].resolve(name, {{key, given[key]}});
+    });
+  }
+  return {name, stages()[stage].resolve(name, given)};
+}
+
+}  // namespace
+
+PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers) const {
+  Sorted sorted;
+  for (const Layer& layer : layers) {
+    for (const auto& [key, setting] : *layer.settings) {
+      require(key != "backend", "{}: backend is no axis: [experiment] backends lists them",
+              setting.place);
+      if (std::ranges::find(kAxes, key) != kAxes.end())
+        override_slot(sorted.axes, key, {&setting, layer.rank});
+      else
+        sorted.params.push_back({key, {&setting, layer.rank}});
+    }
+  }
+  for (const char* key : {"matrix", "kernel"})
+    require(sorted.axes.contains(key),
+            "{}: no {} is given: put one into [grid], [[zip]], [[case]] or [ablation]",
+            config_.path, key);
+  return sorted;
+}
+
+std::string PointResolver::format_of(const std::string& kernel) {
+  std::string& format = kernel_formats_[kernel];
+  if (format.empty()) format = Registry<SpmmKernel>::instance().make(kernel)->format();
+  return format;
+}
+
+std::array<std::string, PointResolver::kStages> PointResolver::stage_names(const Slots& axes) {
+  std::array<std::string, kStages> names{"none", "", "", "roofline"};
+  for (int s = 0; s < kStages; ++s) {
+    const auto given = axes.find(stages()[s].key);
+    if (given == axes.end()) continue;
+    const Setting& setting = *given->second.setting;
+    names[s] = text_of(stages()[s].key, setting);
+    at_place(setting, [&] { stages()[s].specs(names[s]); });
+  }
+  const std::string reads = format_of(names[kKernel]);
+  if (names[kFormat].empty()) names[kFormat] = reads;
+  require(names[kFormat] == reads, "{}: kernel {} reads format {}, not {}",
+          axes.contains("format") ? axes.at("format").setting->place : config_.path, names[kKernel],
+          reads, names[kFormat]);
+  return names;
+}
+
+std::array<PointResolver::Slots, PointResolver::kStages> PointResolver::hand_out(
+    const Sorted& sorted, const std::array<std::string, kStages>& names) {
+  for (int s = 0; s < kStages; ++s)
+    for (const ParamSpec& spec : stages()[s].specs(names[s])) declared_.insert({s, spec.name});
+
+  std::array<Slots, kStages> slots;
+  for (const auto& [key, slot] : sorted.params) {
+    params_seen_.try_emplace(key, slot.setting->place);
+    const auto [owner, param] = split(key, *slot.setting);
+    std::vector<std::string> takers;
+    for (int s = 0; s < kStages; ++s) {
+      if (owner != -1 && owner != s) continue;
+      if (!declares(s, names[s], param)) {
+        left_out_.insert({key, stages()[s].key + " " + names[s]});
+        continue;
+      }
+      takers.push_back(stages()[s].key);
+      override_slot(slots[s], param, slot);
+    }
+    require(takers.size() < 2, "{}: {} is a parameter of the {} and of the {}: write \"{}.{}\"",
+            slot.setting->place, key, takers.empty() ? "" : takers.front(),
+            takers.empty() ? "" : takers.back(), takers.empty() ? "" : takers.front(), param);
+    if (!takers.empty()) params_applied_.insert(key);
+  }
+  return slots;
+}
+
+std::string PointResolver::matrix_name(const Slots& axes) {
+  const Setting& setting = *axes.at("matrix").setting;
+  const std::string& spec = text_of("matrix", setting);
+  require(!spec.empty(), "{}: the name of a matrix is empty", setting.place);
+  const auto known = canonical_.find(spec);
+  if (known != canonical_.end()) return known->second;
+
+  std::string canonical = spec;
+  KnownMatrix matrix{spec, 0};
+  try {
+    const MatrixSource source = find_matrix(spec);
+    canonical = source.canonical;
+    matrix.name = source.name;
+    std::error_code unreadable;
+    const auto size = std::filesystem::file_size(source.path, unreadable);
+    if (!unreadable) matrix.file_bytes = static_cast<std::int64_t>(size);
+  } catch (const Unsupported&) {
+    // Not on this machine: the point says so when it runs.
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", setting.place, error.what()));
+  }
+  known_matrices_[canonical] = matrix;
+  return canonical_[spec] = canonical;
+}
+
+Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string& backend_name) {
+  const BackendTraits& backend = backend_traits(backend_name);
+  const Sorted sorted = sort(layers);
+  const auto names = stage_names(sorted.axes);
+  const auto slots = hand_out(sorted, names);
+  std::array<Variant, kStages> variants;
+  for (int s = 0; s < kStages; ++s) variants[s] = make_variant(s, names[s], slots[s]);
+
+  const auto given = [&, &axes = sorted.axes](const char* key) -> const Setting* {
+    const auto found = axes.find(key);
+    return found == axes.end() ? nullptr : found->second.setting;
+  };
+  const auto skip = [&](const char* key, bool applies) {
+    if (given(key) != nullptr && !applies) left_out_.insert({key, "backend " + backend.name});
+    return !applies;
+  };
+  Point point{.backend = backend.name,
+              .matrix = matrix_name(sorted.axes),
+              .values = "auto",
+              .n = 128,
+              .seed = config_.seed,
+              .reorder = variants[kReorder],
+              .format = variants[kFormat],
+              .kernel = variants[kKernel],
+              .model = {},
+              .device = {},
+              .check = true,
+              .measure = {}};
+  if (const auto* s = given("values")) point.values = choice_of("values", *s, value_choices());
+  if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
+  if (const auto* s = given("seed"))
+    point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));
+  if (!skip("model", backend.predicts)) point.model = variants[kModel];
+
+  std::string device = "h200";
+  if (const auto* s = given("device"))
+    device = at_place(*s, [&] { return find_device(text_of("device", *s)).name; });
+  if (!skip("device", backend.needs_device)) point.device = device;
+
+  MeasureRule measure = config_.measure;
+  if (const auto* s = given("l2")) measure.l2 = choice_of("l2", *s, l2_choices());
+  if (!skip("l2", backend.measures)) point.measure = measure;
+  if (backend.computes_c) point.check = config_.check;
+  return point;
+}
+
+void PointResolver::refuse_unused() const {
+  for (const auto& [key, place] : params_seen_) {
+    if (params_applied_.contains(key)) continue;
+    const bool qualified = key.find('.') != std::string::npos;
+    std::vector<std::string> known = kAxes;
+    for (const auto& [stage, param] : declared_)
+      known.push_back(qualified ? stages()[stage].key + "." + param : param);
+    throw Error(
+        fmt::format("{}: {}", place, unknown_name_message("axis or parameter", key, known)));
+  }
+}
+
+const PointResolver::KnownMatrix& PointResolver::known_matrix(const std::string& canonical) const {
+  return known_matrices_.at(canonical);
+}
+
+std::vector<std::string> PointResolver::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [key, variant] : left_out_) {
+    // Of a parameter without owner only the stages are worth a note where others declare it.
+    const std::string param = key.substr(key.find('.') + 1);
+    const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
+      return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");
+    });
+    if (has_takers || variant.starts_with("backend "))
+      notes.push_back(fmt::format("{} does not apply to {} and is left out there", key, variant));
+  }
+  return notes;
+}
+
+}  // namespace tessera
