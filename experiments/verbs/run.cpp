@@ -40,7 +40,7 @@ class RunVerb final : public Verb {
     for (const std::string& backend : required_) {
       const std::string missing = in_own_process([&] { return find_backend(backend).missing; });
       if (missing.empty()) continue;
-      fmt::print(stderr, "tessera: backend {} is required: {}\n", backend, missing);
+      fmt::print(stderr, "error: backend {} is required: {}\n", backend, missing);
       return kMissing;
     }
     int code = kOk;
