@@ -103,7 +103,9 @@ RecordSet read_records(const std::string& folder_or_file) {
 
 RecordWriter::RecordWriter(const std::string& path) : path_(path) {
   const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+  std::error_code failed;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   require(file_ >= 0, "{}: cannot be opened for writing: {}", path, std::strerror(errno));
   if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
