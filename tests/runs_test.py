@@ -33,12 +33,6 @@ ATTEMPT_KEYS = ("attempt_s", "finished_at", "prep", "emulate_s", "experiment", "
                 "env_id")
 
 
-def build_flags() -> str:
-    """Flags of the build under test."""
-    found = subprocess.run([BINARY, "doctor", "--json"], capture_output=True, text=True, check=True)
-    return str(json.loads(found.stdout)["build"]["flags"])
-
-
 def records_in(path: Path) -> list[dict[str, Any]]:
     """The complete lines of a record file that are points."""
     if not path.exists():
@@ -467,9 +461,9 @@ class FailingPointTest(ProgramTest):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual([found[n]["status"] for n in (1, SLOW_N, 2)], ["ok", "oom", "ok"])
 
-    @unittest.skipIf("sanitize" in build_flags() or "asan" in build_flags(),
-                     "a sanitizer needs all of the address space")
     def test_a_point_that_does_not_fit_in_memory_is_marked(self) -> None:
+        if re.search("address|thread", self.json_of("doctor", "--json")["build"]["flags"]):
+            self.skipTest("a sanitizer needs all of the address space")
         limit = 4 << 30
         config = self.config(UNIFORM, n=[4, 60_000_000, 8])
 
@@ -669,6 +663,50 @@ class PlanAndPointTest(ProgramTest):
         self.assertEqual([line.split() for line in text.splitlines()],
                          [["2", "ok"], ["2", "skipped"], ["2", "left", "of", "6"]])
         self.assertEqual((nothing["left"], nothing["by_status"]), (6, {}))
+
+
+def python_draws() -> bool:
+    """Whether the Python of the figures has matplotlib."""
+    python = os.environ.get("TESSERA_PYTHON", "/usr/bin/python3")
+    return subprocess.run([python, "-c", "import matplotlib"], capture_output=True,
+                          check=False).returncode == 0
+
+
+class FigureTest(ProgramTest):
+    """tessera figure."""
+
+    REST = "".join(f'[[figure]]\nid = "{name}"\nkind = "bars"\nx = "matrix"\ny = "gflops"\n'
+                   'series = "kernel"\nwhere = { n = 4 }\n' for name in ("one", "two"))
+
+    @unittest.skipUnless(python_draws(), "there is no Python with matplotlib")
+    def test_figures_are_drawn_from_the_records_with_the_data_behind_them(self) -> None:
+        config = self.config(UNIFORM, RMAT, backends='"model"', rest=self.REST)
+        self.run_config(config)
+
+        drawn = self.tessera("figure", config, "--records", str(self.out), "--only", "two")
+
+        self.assertEqual(drawn.stdout.splitlines(),
+                         [str(self.out / "two.pdf"), str(self.out / "two.png")])
+        self.assertTrue((self.out / "two.pdf").read_bytes().startswith(b"%PDF"))
+        self.assertTrue((self.out / "two.png").read_bytes().startswith(b"\x89PNG"))
+        data = json.loads((self.out / "two.json").read_text())
+        self.assertEqual([series["origin"] for series in data["series"]], ["modelled"])
+        self.assertEqual(len((self.out / "two.csv").read_text().splitlines()), 1 + 2)
+        self.assertFalse((self.out / "one.pdf").exists())
+
+    def test_a_figure_that_cannot_be_drawn_is_an_error(self) -> None:
+        config = self.config(UNIFORM, backends='"model"', rest=self.REST)
+
+        absent = self.tessera("figure", config, "--records", str(self.out), code=2)
+        self.run_config(config)
+        unknown = self.tessera("figure", config, "--records", str(self.out), "--only", "tow",
+                               code=2)
+        empty = self.tessera("figure", config, "--records", str(self.out), "--set",
+                             "figure.0.where.n=5", "--only", "one", code=2)
+
+        self.assertIn("no such record file or folder", absent.stderr)
+        self.assertIn("did you mean 'two'", unknown.stderr)
+        self.assertIn("figure 'one' has no rows", empty.stderr)
 
 
 class MatrixTest(ProgramTest):
