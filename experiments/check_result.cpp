@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "formats/base/check.hpp"
 #include "oracle/error_bounds.hpp"
 #include "oracle/spmm_oracle.hpp"
 
@@ -47,6 +48,11 @@ ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation&
 
 double finite_or_huge(double value) { return std::isfinite(value) ? value : 1e300; }
 
+/// JSON has no NaN and no infinity: they are text.
+Json number_or_text(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
 }  // namespace
 
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
@@ -69,14 +75,12 @@ CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const Dense
   const auto place = std::ranges::find(old_of_new, static_cast<std::int32_t>(worst.row));
   const std::string tile =
       computation.a.locate(static_cast<std::int32_t>(place - old_of_new.begin()));
-  result.fields["worst"] = {
-      {"row", worst.row},
-      {"col", worst.col},
-      {"expected", finite_or_huge(worst.expected)},
-      {"computed", std::isfinite(worst.computed) ? Json(worst.computed)
-                                                 : Json(fmt::format("{}", worst.computed))},
-      {"bound", finite_or_huge(worst.bound)},
-      {"tile", tile}};
+  result.fields["worst"] = {{"row", worst.row},
+                            {"col", worst.col},
+                            {"expected", finite_or_huge(worst.expected)},
+                            {"computed", number_or_text(worst.computed)},
+                            {"bound", finite_or_huge(worst.bound)},
+                            {"tile", tile}};
   if (!errors.ok())
     result.reason = fmt::format(
         "{} of {} elements are beyond the error bound; worst: C[{}][{}] is {:.9g}, not {:.9g} "
@@ -87,6 +91,8 @@ CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const Dense
 }
 
 Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {
+  require(c.rows == expected.rows && c.cols == expected.cols, "C is {} x {}, its emulation {} x {}",
+          c.rows, c.cols, expected.rows, expected.cols);
   std::int64_t different = 0;
   std::size_t first = 0;
   for (std::size_t i = 0; i < c.values.size(); ++i) {
@@ -99,9 +105,40 @@ Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {
   if (different > 0)
     bits["first"] = {{"row", static_cast<std::int64_t>(first) / c.cols},
                      {"col", static_cast<std::int64_t>(first) % c.cols},
-                     {"computed", c.values[first]},
-                     {"expected", expected.values[first]}};
+                     {"computed", number_or_text(c.values[first])},
+                     {"expected", number_or_text(expected.values[first])}};
   return bits;
+}
+
+LaunchOutput read_output(std::span<const float> memory, std::size_t guard, std::int64_t rows,
+                         std::int64_t cols) {
+  const auto size = static_cast<std::size_t>(rows * cols);
+  require(memory.size() == size + 2 * guard,
+          "{} elements cannot be {} x {} between two guards of {}", memory.size(), rows, cols,
+          guard);
+  const auto poisoned = [](float x) { return std::bit_cast<std::uint32_t>(x) == kPoison; };
+  const auto inside = memory.subspan(guard, size);
+  LaunchOutput output{DenseMatrix(rows, cols), std::ranges::count_if(inside, poisoned),
+                      std::ranges::all_of(memory.first(guard), poisoned) &&
+                          std::ranges::all_of(memory.last(guard), poisoned)};
+  std::ranges::copy(inside, output.c.values.begin());
+  return output;
+}
+
+std::string launch_fault(std::int64_t unwritten, bool guards_intact, const Json& bits) {
+  std::vector<std::string> faults;
+  if (!guards_intact) faults.push_back("the kernel wrote outside C");
+  if (unwritten > 0)
+    faults.push_back(fmt::format("{} elements of C were never written", unwritten));
+  if (bits.is_object() && bits.at("different") > 0) {
+    const Json& first = bits.at("first");
+    faults.push_back(fmt::format(
+        "{} of {} elements differ from the emulation in their bits; first: row {}, column {} of C "
+        "as the kernel orders it is {}, not {}",
+        bits.at("different").dump(), bits.at("compared").dump(), first.at("row").dump(),
+        first.at("col").dump(), first.at("computed").dump(), first.at("expected").dump()));
+  }
+  return fmt::format("{}", fmt::join(faults, "; "));
 }
 
 }  // namespace tessera

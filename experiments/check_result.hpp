@@ -2,6 +2,8 @@
 // the bits: this is where the three meet (house.md, "Emulate, simulate, oracle").
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "experiments/point.hpp"
@@ -28,7 +30,27 @@ struct CheckedResult {
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
                            const Computation& computation);
 
-/// {"compared": .., "different": ..}, and the first element that differs.
+/// {"compared": .., "different": ..}, and the first element that differs. Throws an Error when the
+/// shapes do not fit.
 Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected);
+
+/// What C's memory holds before a launch. All bits set: a NaN, but not 0x7fffffff, the only one the
+/// hardware's arithmetic gives.
+inline constexpr std::uint32_t kPoison = 0xffffffff;
+
+/// C as a launch left it in memory that was poisoned before.
+struct LaunchOutput {
+  DenseMatrix c;
+  std::int64_t unwritten = 0;  // elements of C that still are poison
+  bool guards_intact = true;   // the guard bands still are poison
+};
+
+/// Takes memory apart: `guard` elements, C [rows x cols], `guard` elements.
+LaunchOutput read_output(std::span<const float> memory, std::size_t guard, std::int64_t rows,
+                         std::int64_t cols);
+
+/// Why C is wrong whatever its numbers: written outside, not written, or other bits than the
+/// emulation's. `bits` is compare_bits' or null. Empty when nothing is.
+std::string launch_fault(std::int64_t unwritten, bool guards_intact, const Json& bits);
 
 }  // namespace tessera

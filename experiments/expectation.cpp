@@ -26,16 +26,31 @@ std::string partner_key(const Row& row) {
   return cell_text(row, "matrix") + "|" + cell_text(row, "n");
 }
 
-std::vector<double> values_of(const Expect& expect, const std::vector<Row>& rows) {
+double number(const Expect& expect, const Row& row) {
+  require(row.at(expect.column).is_number(), "{}: [[expect]] is about numbers, and '{}' holds {}",
+          expect.place, expect.column, row.at(expect.column).dump());
+  return row.at(expect.column).get<double>();
+}
+
+/// What to divide by, by partner_key.
+std::map<std::string, double> partners_of(const Expect& expect, const std::vector<Row>& rows) {
   std::map<std::string, double> partners;
-  if (!expect.relative_to.empty())
-    for (const Row& row : select(rows, expect.relative_to))
-      if (row.contains(expect.column))
-        partners[partner_key(row)] = row.at(expect.column).get<double>();
+  if (expect.relative_to.empty()) return partners;
+  for (const Row& row : select(rows, expect.relative_to)) {
+    if (!row.contains(expect.column)) continue;
+    require(partners.try_emplace(partner_key(row), number(expect, row)).second,
+            "{}: relative_to holds for two rows of matrix {}, n = {}: narrow it", expect.place,
+            cell_text(row, "matrix"), cell_text(row, "n"));
+  }
+  return partners;
+}
+
+std::vector<double> values_of(const Expect& expect, const std::vector<Row>& rows) {
+  const std::map<std::string, double> partners = partners_of(expect, rows);
   std::vector<double> values;
   for (const Row& row : select(rows, expect.where)) {
     if (!row.contains(expect.column)) continue;
-    const double value = row.at(expect.column).get<double>();
+    const double value = number(expect, row);
     if (expect.relative_to.empty())
       values.push_back(value);
     else if (const auto partner = partners.find(partner_key(row)); partner != partners.end())

@@ -50,36 +50,49 @@ std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows) {
     Series& series = find_or_add(
         panel.series, [&](const Series& s) { return s.name == name && s.origin == origin; },
         Series{name, origin, {}});
-    const auto x = row.find(figure.x);
-    if (x == row.end()) continue;
-    require(std::ranges::none_of(series.dots, [&](const Dot& dot) { return dot.x == x->second; }),
+    const Json& x = row.at(figure.x);
+    require(std::ranges::none_of(series.dots, [&](const Dot& dot) { return dot.x == x; }),
             "{}: figure '{}' has two rows for {} = {} in series {}: narrow its 'where', or add a "
             "panel",
             figure.place, figure.id, figure.x, cell_text(row, figure.x), name);
     series.dots.push_back(
-        {x->second, number(row, figure.y), number(row, figure.low), number(row, figure.high)});
+        {x, number(row, figure.y), number(row, figure.low), number(row, figure.high)});
   }
   return panels;
 }
 
-/// Divides every series by the one named, x by x, within a panel. Where it has no value, nobody
-/// has.
+/// Origin -> x -> what the series named is there.
+using Units = std::map<std::string, std::map<std::string, double>>;
+
+Units units_of(const Figure& figure, const Panel& panel) {
+  Units units;
+  for (const Series& series : panel.series)
+    if (series.name == figure.normalise)
+      for (const Dot& dot : series.dots)
+        if (dot.y && *dot.y > 0) units[series.origin][dot.x.dump()] = *dot.y;
+  require(!units.empty(), "{}: figure '{}' is normalised to '{}', which has no values",
+          figure.place, figure.id, figure.normalise);
+  return units;
+}
+
+/// Divides every series by the one named, x by x, within a panel: the one of its own origin, or the
+/// only one there is. Where that has no value, nobody has.
 void normalise(const Figure& figure, std::vector<Panel>& panels) {
   for (Panel& panel : panels) {
-    std::map<std::string, double> unit;
-    for (const Series& series : panel.series)
-      if (series.name == figure.normalise)
-        for (const Dot& dot : series.dots)
-          if (dot.y && *dot.y > 0) unit[dot.x.dump()] = *dot.y;
-    require(!unit.empty(), "{}: figure '{}' is normalised to '{}', which has no values",
-            figure.place, figure.id, figure.normalise);
+    const Units units = units_of(figure, panel);
     for (Series& series : panel.series) {
+      auto unit = units.find(series.origin);
+      require(unit != units.end() || units.size() == 1,
+              "{}: figure '{}' is normalised to '{}', which has several origins, none of them that "
+              "of {} ({})",
+              figure.place, figure.id, figure.normalise, series.name, series.origin);
+      if (unit == units.end()) unit = units.begin();
       for (Dot& dot : series.dots) {
-        const auto found = unit.find(dot.x.dump());
+        const auto found = unit->second.find(dot.x.dump());
         for (std::optional<double>* value : {&dot.y, &dot.low, &dot.high})
           if (*value)
-            *value =
-                found == unit.end() ? std::nullopt : std::optional<double>(**value / found->second);
+            *value = found == unit->second.end() ? std::nullopt
+                                                 : std::optional<double>(**value / found->second);
       }
     }
   }
@@ -133,10 +146,11 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
   for (const auto& [column, setting] : figure.where)
     check_column(column, rows, config, setting.place);
 
-  // Rows that ran but have no y (a closed library has no emulation, an emulation no time) are not
-  // this figure's.
+  // Rows that ran but have no x or y (a closed library has no emulation, an emulation no time) are
+  // not this figure's.
   std::vector<Row> drawn = select(rows, figure.where);
-  std::erase_if(drawn, [&](const Row& row) { return !number(row, figure.y); });
+  std::erase_if(drawn,
+                [&](const Row& row) { return !row.contains(figure.x) || !number(row, figure.y); });
   require(!drawn.empty(), "{}: figure '{}' has no rows: nothing it asks for has run ok",
           figure.place, figure.id);
   std::vector<Panel> panels = collect(figure, drawn);

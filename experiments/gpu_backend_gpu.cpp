@@ -4,10 +4,8 @@
 // before the launch whose result is checked. Of a library's algorithms the fastest is used, and
 // named.
 
-#include <algorithm>
-#include <bit>
-
 #include "experiments/backend.hpp"
+#include "experiments/check_result.hpp"
 #include "experiments/gpu_info.hpp"
 #include "experiments/launch_timer.hpp"
 #include "formats/base/registry.hpp"
@@ -16,38 +14,29 @@
 namespace tessera {
 namespace {
 
-// All bits set: a NaN, but not 0x7fffffff, the only one the hardware's arithmetic gives.
-constexpr std::uint32_t kPoison = 0xffffffff;
 constexpr std::size_t kGuard = 1024;  // elements on either side of C, keeps 16-byte alignment
 
 /// C on the device, poisoned, between guard bands.
 class PoisonedOutput {
  public:
-  explicit PoisonedOutput(std::size_t elements)
-      : elements_(elements), memory_(elements + 2 * kGuard) {
-    poison();
-  }
+  explicit PoisonedOutput(std::size_t elements) : memory_(elements + 2 * kGuard) { poison(); }
 
   float* c() { return memory_.data() + kGuard; }
 
   void poison() {
+    static_assert(kPoison == 0xffffffff, "one byte, repeated");
     cuda_check(cudaMemset(memory_.data(), 0xff, memory_.size() * sizeof(float)), "poisoning C");
   }
 
   /// Brings C back and looks at what the launch did and did not write.
   void collect(BackendResult& result, std::int64_t rows, std::int64_t n) const {
-    const std::vector<float> all = memory_.download();
-    const auto poisoned = [](float x) { return std::bit_cast<std::uint32_t>(x) == kPoison; };
-    const auto begin = all.begin() + kGuard, end = begin + static_cast<std::ptrdiff_t>(elements_);
-    result.guards_intact =
-        std::all_of(all.begin(), begin, poisoned) && std::all_of(end, all.end(), poisoned);
-    result.unwritten = std::count_if(begin, end, poisoned);
-    result.c.emplace(rows, n);
-    std::copy(begin, end, result.c->values.begin());
+    LaunchOutput output = read_output(memory_.download(), kGuard, rows, n);
+    result.c = std::move(output.c);
+    result.unwritten = output.unwritten;
+    result.guards_intact = output.guards_intact;
   }
 
  private:
-  std::size_t elements_;
   DeviceArray<float> memory_;
 };
 

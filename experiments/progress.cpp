@@ -40,7 +40,7 @@ void Progress::draw(const std::string& name, bool force) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed > 0 ? done_ / elapsed : 0;
   const std::string rest =
-      done_ > 0 && done_ < total_ ? ", " + duration_text((total_ - done_) / rate) + " left" : "";
+      rate > 0 && done_ < total_ ? ", " + duration_text((total_ - done_) / rate) + " left" : "";
   if (!terminal_) {
     fmt::print(stderr, "{}/{} points, {:.1f}/s{}: {}\n", done_, total_, rate, rest, name);
     return;

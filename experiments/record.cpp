@@ -9,7 +9,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
+#include <set>
 
 #include "formats/base/check.hpp"
 
@@ -20,6 +22,38 @@ std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   require(file.good(), "{}: cannot be read", path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> record_files(const std::string& folder_or_file) {
+  namespace fs = std::filesystem;
+  if (!fs::is_directory(folder_or_file)) {
+    require(fs::exists(folder_or_file), "{}: there is no such record file or folder",
+            folder_or_file);
+    return {folder_or_file};
+  }
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder_or_file))
+    if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// Whoever reads a record relies on this much of it.
+void check_record(const Json& line, const std::string& place) {
+  const auto require_text = [&](std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      require(line.contains(key) && line[key].is_string(), "{}: a record needs '{}', a text", place,
+              key);
+  };
+  const Json schema = line.value("schema", Json());
+  require(schema == kRecordSchema, "{}: a record of schema {}, this program reads schema {}", place,
+          schema.dump(), kRecordSchema);
+  require_text({"type"});
+  if (line["type"] == "env") return require_text({"env_id"});
+  require(line["type"] == "point", "{}: a record of unknown type {}", place, line["type"].dump());
+  require_text({"point_id", "params_hash", "status", "finished_at"});
+  require(line.contains("params") && line["params"].is_object(),
+          "{}: a record needs 'params', an object", place);
 }
 
 }  // namespace
@@ -41,43 +75,37 @@ std::vector<Json> read_json_lines(const std::string& path) {
 }
 
 RecordSet read_records(const std::string& folder_or_file) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> files;
-  if (fs::is_directory(folder_or_file)) {
-    for (const auto& entry : fs::directory_iterator(folder_or_file))
-      if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
-    std::ranges::sort(files);
-  } else {
-    require(fs::exists(folder_or_file), "{}: there is no such record file or folder",
-            folder_or_file);
-    files.push_back(folder_or_file);
-  }
-
+  const std::vector<std::string> files = record_files(folder_or_file);
   RecordSet set;
-  std::map<std::string, std::size_t> place;
+  std::vector<Json> attempts;
   for (const std::string& file : files) {
+    int number = 0;
     for (Json& line : read_json_lines(file)) {
-      const std::string type = line.value("type", "");
-      if (type == "env") {
-        const std::string id = line.at("env_id");
+      check_record(line, fmt::format("{}:{}", file, ++number));
+      if (line["type"] == "point") {
+        attempts.push_back(std::move(line));
+      } else {
+        const std::string id = line["env_id"];
         set.environments[id] = std::move(line);
-        continue;
       }
-      require(type == "point", "{}: a record of unknown type '{}'", file, type);
-      const auto [found, is_new] =
-          place.try_emplace(line.at("point_id").get<std::string>(), set.points.size());
-      if (is_new)
-        set.points.push_back(std::move(line));
-      else
-        set.points[found->second] = std::move(line);
     }
   }
+  if (files.size() > 1)
+    std::ranges::stable_sort(
+        attempts, {}, [](const Json& r) { return r["finished_at"].get_ref<const std::string&>(); });
+
+  std::set<std::string> seen;
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt)
+    if (seen.insert((*attempt)["point_id"]).second) set.points.push_back(std::move(*attempt));
+  std::ranges::reverse(set.points);
   return set;
 }
 
 RecordWriter::RecordWriter(const std::string& path) : path_(path) {
   const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+  std::error_code failed;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   require(file_ >= 0, "{}: cannot be opened for writing: {}", path, std::strerror(errno));
   if (flock(file_, LOCK_EX | LOCK_NB) != 0) {

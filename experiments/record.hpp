@@ -1,8 +1,9 @@
 // Records: what happened to each point, one JSON line per attempt, appended and flushed.
 //
 // A folder of *.jsonl files is a record set. Lines are only ever appended; a later line for the
-// same point takes the place of an earlier one when the set is read. A last line without its
-// newline is the trace of a killed writer: it is ignored, and cut off before the next append.
+// same point takes the place of an earlier one when the set is read, and of two files the line that
+// was finished later. A last line without its newline is the trace of a killed writer: it is
+// ignored, and cut off before the next append.
 #pragma once
 
 #include <map>
@@ -19,8 +20,9 @@ inline constexpr int kRecordSchema = 1;
 /// unless it is a torn last one.
 std::vector<Json> read_json_lines(const std::string& path);
 
-/// All records of a folder (or of one .jsonl file): points in the order of their first appearance,
-/// each as its last attempt left it; env records by env_id.
+/// All records of a folder (or of one .jsonl file): points in the order of their last attempts,
+/// each as that left it; env records by env_id. Throws an Error "file:line: ..." for a line that is
+/// no record, or of another schema.
 struct RecordSet {
   std::vector<Json> points;
   std::map<std::string, Json> environments;

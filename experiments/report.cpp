@@ -107,7 +107,7 @@ std::vector<std::string> draw_figures(const Report& report, const std::string& f
     require(std::ranges::find(known, id) != known.end(), "{}: {}", report.config.path,
             unknown_name_message("figure", id, known));
 
-  const std::string python = find_python();
+  std::string python;  // looked for when there is something to draw
   std::vector<std::string> drawn;
   for (const Figure& figure : report.config.figures) {
     if (!only.empty() && std::ranges::find(only, figure.id) == only.end()) continue;
@@ -115,6 +115,7 @@ std::vector<std::string> draw_figures(const Report& report, const std::string& f
     const FigureData data = make_figure_data(figure, report.rows, report.config, provenance);
     write_file(base + ".json", data.json.dump(2));
     write_file(base + ".csv", data.csv);
+    if (python.empty()) python = find_python();
     run_program({python, "-B", shipped_path("notebooks/" + figure.kind + ".py"), base + ".json"});
     drawn.push_back(base + ".pdf");
     drawn.push_back(base + ".png");

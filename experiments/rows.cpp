@@ -7,8 +7,12 @@
 #include <set>
 
 #include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
 #include "formats/base/suggest.hpp"
-#include "model/device.hpp"
+#include "formats/format.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "model/model.hpp"
+#include "reorder/reordering.hpp"
 
 namespace tessera {
 namespace {
@@ -64,6 +68,14 @@ constexpr Source kSources[] = {
     {"mma", "/work/mma", "MMAs of a launch"},
 };
 
+/// The columns "kernel.rounding", ... of everything registered.
+template <class T>
+void add_parameters(const std::string& stage, std::map<std::string, std::string>& columns) {
+  for (const auto& [name, entry] : Registry<T>::instance().entries())
+    for (const ParamSpec& spec : entry.params)
+      columns[stage + "." + spec.name] = fmt::format("{} of {}", spec.name, name);
+}
+
 Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
   Row row;
   for (const Source& source : kSources) {
@@ -106,12 +118,17 @@ void derive_by_bins(const Derive& derive, Row& row) {
 }
 
 /// Columns in the expression are its variables; a row without one of them gets no value.
-void derive_by_expression(const Derive& derive, std::vector<Row>& rows) {
+void derive_by_expression(const Derive& derive, const Config& config, std::vector<Row>& rows) {
   mu::Parser parser;
   std::map<std::string, double> values;
   try {
     parser.SetExpr(derive.expr);
-    for (const auto& [name, ignored] : parser.GetUsedVar()) parser.DefineVar(name, &values[name]);
+    // A copy: defining a variable empties the parser's own list.
+    const mu::varmap_type used = parser.GetUsedVar();
+    for (const auto& [name, ignored] : used) {
+      check_column(name, rows, config, derive.place);
+      parser.DefineVar(name, &values[name]);
+    }
     for (Row& row : rows) {
       const bool complete = std::ranges::all_of(values, [&](auto& variable) {
         const auto found = row.find(variable.first);
@@ -172,11 +189,13 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
       check_column(derive.of, rows, config, derive.place);
       for (Row& row : rows) derive_by_bins(derive, row);
     } else {
-      derive_by_expression(derive, rows);
+      derive_by_expression(derive, config, rows);
     }
   }
   for (const Reduce& reduce : config.reduces) {
     check_column(reduce.by, rows, config, reduce.place);
+    check_column(reduce.column, rows, config, reduce.place);
+    for (const std::string& column : reduce.keep) check_column(column, rows, config, reduce.place);
     for (const auto& [column, setting] : reduce.where)
       check_column(column, rows, config, setting.place);
     reduce_rows(reduce, rows);
@@ -193,6 +212,10 @@ const std::map<std::string, std::string>& row_columns() {
                                            {"case", "name of a [[case]]"},
                                            {"chosen", "what a [[reduce]] picked"}};
     for (const Source& source : kSources) all[source.column] = source.meaning;
+    add_parameters<Reordering>("reorder", all);
+    add_parameters<Format>("format", all);
+    add_parameters<SpmmKernel>("kernel", all);
+    add_parameters<Model>("model", all);
     return all;
   }();
   return columns;
@@ -222,6 +245,7 @@ std::string cell_text(const Row& row, const std::string& column) {
   const auto found = row.find(column);
   if (found == row.end()) return "";
   const Json& value = found->second;
+  if (value.is_null()) return "";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
   return value.dump();

@@ -118,6 +118,15 @@ DenseMatrix restore_rows(DenseMatrix c, const Permutation& rows) {
   return permute_rows(c, rows.inverse());
 }
 
+/// Empty when nothing is known of the matrix, not even where it is.
+std::string content_hash_if_known(const Point& point) {
+  try {
+    return known_content_hash(find_matrix(point.matrix));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 Json base_record(const Point& point) {
   return {{"schema", kRecordSchema},
           {"type", "point"},
@@ -231,14 +240,9 @@ void PointRunner::State::run(const Point& point, Json& record) {
 void PointRunner::State::check(const Point& point, const Loaded& source, const Ordered& order,
                                const Multiplication& m, BackendResult& result,
                                const std::string& c_key, Json& record) {
-  std::string reason;
-  if (!result.guards_intact) reason = "the kernel wrote outside C";
-  if (result.unwritten > 0)
-    reason = fmt::format("{} elements of C were never written", result.unwritten);
-
   if (point.backend == "emulate") {
     emulated.put(c_key, *result.c);
-  } else if (reason.empty()) {
+  } else {
     try {
       const DenseMatrix& expected = emulated.get(
           c_key, [&] { return m.kernel.emulate(m.a, m.b, find_generation(result.generation)); });
@@ -252,7 +256,9 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
   const CheckedResult checked = check_result(source.matrix, b_for(point, source.matrix), c,
                                              {m.kernel, m.a, order.order.rows, result.generation});
   record["check"] = checked.fields;
-  if (reason.empty()) reason = checked.reason;
+  std::string reason = launch_fault(result.unwritten, result.guards_intact,
+                                    record.contains("bits") ? record["bits"] : Json());
+  if (!checked.reason.empty()) reason += (reason.empty() ? "" : "; ") + checked.reason;
   if (!reason.empty()) {
     record["status"] = "wrong";
     record["reason"] = reason;
@@ -306,7 +312,7 @@ void PointRunner::use_b(DenseMatrix b) { state_->given_b = std::move(b); }
 
 Json unfinished_record(const Point& point, const std::string& status, const std::string& reason) {
   Json record = base_record(point);
-  record["point_id"] = point_id(point, known_content_hash(find_matrix(point.matrix)));
+  record["point_id"] = point_id(point, content_hash_if_known(point));
   record["status"] = status;
   record["reason"] = reason;
   return record;

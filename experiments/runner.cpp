@@ -15,9 +15,7 @@
 #include "experiments/worker.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
-#include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
-#include "kernels/spmm_kernel.hpp"
 
 namespace tessera {
 namespace {
@@ -61,13 +59,10 @@ bool to_do_again(const std::string& status, const std::set<std::string>& rerun) 
 
 /// Whether a record still is what running the point would give: same content, same kernel.
 bool is_current(const Json& record, const Point& point) {
-  const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
-  if (record.value("kernel_version", kernel->version()) != kernel->version()) return false;
   try {
-    const std::string now = known_content_hash(find_matrix(point.matrix));
-    return !now.empty() && record.contains("matrix") && record["matrix"].value("hash", "") == now;
+    return record.at("point_id") == point_id(point, known_content_hash(find_matrix(point.matrix)));
   } catch (const Error&) {
-    return true;  // gone: what is recorded stays
+    return true;  // the matrix is gone: what is recorded stays
   }
 }
 
@@ -206,14 +201,14 @@ class Run {
   /// The process ended: by itself when all is done, time is up or its GPU context is spoilt, or by
   /// force in the middle of a point.
   void bury(const Worker& worker) {
-    if (worker.running()) {
-      const std::string why = worker.killed_from_outside()
-                                  ? "the process was killed: probably out of memory"
-                                  : fmt::format("the process died: {}", worker.death());
-      lose(worker, *worker.running(), worker.killed_from_outside() ? "oom" : "failed", why);
-    } else {
-      go_on(worker, worker.next_place());
-    }
+    // One that died before it got to its first point would do so again.
+    const bool stillborn = !worker.death().empty() && worker.next_place() == 0;
+    if (!worker.running() && !stillborn) return go_on(worker, worker.next_place());
+    const std::string why = worker.killed_from_outside()
+                                ? "the process was killed: probably out of memory"
+                                : fmt::format("the process died: {}", worker.death());
+    lose(worker, worker.running().value_or(0), worker.killed_from_outside() ? "oom" : "failed",
+         why);
   }
 
   void lose(const Worker& worker, std::size_t place, const char* status,

@@ -65,7 +65,9 @@ std::string text_table(const std::vector<Row>& rows, const std::vector<std::stri
 }
 
 std::string csv_table(const std::vector<Row>& rows, const std::vector<std::string>& columns) {
-  std::string text = fmt::format("{}\n", fmt::join(columns, ","));
+  std::vector<std::string> header;
+  for (const std::string& column : columns) header.push_back(quoted(column));
+  std::string text = fmt::format("{}\n", fmt::join(header, ","));
   for (const Row& row : rows) {
     std::string line;
     for (const std::string& column : columns) {
@@ -81,13 +83,16 @@ std::string csv_table(const std::vector<Row>& rows, const std::vector<std::strin
 
 void write_file(const std::string& path, const std::string& text) {
   const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+  std::error_code failed;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
   const std::string beside = path + ".part";
   std::ofstream file(beside, std::ios::binary);
   file << text;
   file.close();
   require(file.good(), "{}: cannot be written", path);
-  std::filesystem::rename(beside, path);
+  std::filesystem::rename(beside, path, failed);
+  require(!failed, "{}: cannot be written: {}", path, failed.message());
 }
 
 }  // namespace tessera

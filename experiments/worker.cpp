@@ -97,7 +97,7 @@ std::vector<WorkerEvent> Worker::read_events() {
     if (WIFSIGNALED(status)) {
       killed_from_outside_ = WTERMSIG(status) == SIGKILL;
       death_ = fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else if (WEXITSTATUS(status) != 0) {
+    } else if (WEXITSTATUS(status) != 0 || running_) {
       death_ = fmt::format("exit code {}", WEXITSTATUS(status));
     }
     return {};

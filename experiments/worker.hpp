@@ -43,7 +43,7 @@ class Worker {
   /// What has arrived; empty and ended() once the process is gone.
   std::vector<WorkerEvent> read_events();
   bool ended() const { return ended_; }
-  /// How it ended: "" for a plain exit, else "signal 11 (Segmentation fault)".
+  /// How it ended: "" for a plain exit between points, else "signal 11 (Segmentation fault)".
   std::string death() const { return death_; }
   bool killed_from_outside() const { return killed_from_outside_; }
   void kill();

@@ -8,6 +8,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/npy.hpp"
+#include "formats/io/source.hpp"
 
 namespace tessera {
 namespace {
@@ -59,7 +60,7 @@ class MultiplyVerb final : public Verb {
     const auto set = [&](const std::string& name, Json value) {
       config.grid.push_back({name, {{{name, {std::move(value), "multiply"}}}}, "multiply"});
     };
-    set("matrix", matrix_);
+    set("matrix", find_matrix(matrix_).canonical);
     set("kernel", kernel_);
     set("n", n_);
     set("reorder", reorder_);

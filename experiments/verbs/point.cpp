@@ -20,8 +20,8 @@ class PointVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("--json", json_,
-                   "the point: JSON as `tessera plan --json` prints it under \"point\", a file "
-                   "with it, or - for stdin")
+                   "the point: a line of `tessera plan --json`, a record, or the JSON either holds "
+                   "of it; a file with that; or - for stdin")
         ->required();
     app.add_option("--out", out_,
                    "record file (.jsonl) to append to; a point it already holds is not run again");
@@ -64,9 +64,13 @@ class PointVerb final : public Verb {
   static Json parse(const std::string& text) {
     try {
       Json json = Json::parse(text);
-      return json.contains("point") ? json.at("point") : json;
+      for (const char* key : {"point", "params"})
+        if (json.contains(key)) return json.at(key);
+      return json;
     } catch (const Json::exception& error) {
-      throw Error(fmt::format("--json is not JSON: {}", error.what()));
+      // Its message, without the name of the class it comes from.
+      const std::string what = error.what();
+      throw Error("--json is not JSON: " + what.substr(what.find("] ") + 2));
     }
   }
 

@@ -1,0 +1,178 @@
+// The data of figures: what is in them, and why one cannot be drawn.
+#include "experiments/figure_data.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <regex>
+
+#include "formats/base/check.hpp"
+#include "tests/planted_records.hpp"
+
+namespace tessera {
+namespace {
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return std::regex_replace(error.what(), std::regex("[^ ]*/c\\.toml"), "c.toml");
+  }
+  return "no error";
+}
+
+/// Figure data of the first figure of `rest`.
+FigureData figure_of(const std::string& rest) {
+  const auto found = planted_experiment(rest);
+  return make_figure_data(found.config.figures.at(0), found.rows, found.config, "a machine");
+}
+
+const std::string kFigure =
+    "[[figure]]\nid = \"f\"\nkind = \"bars\"\nx = \"matrix\"\ny = \"time_us\"\n"
+    "series = \"kernel\"\n";
+
+/// "csr_spmm modelled: absent_a 48, absent_b 96"
+std::string series_told(const Json& all) {
+  std::vector<std::string> lines;
+  for (const Json& series : all) {
+    std::vector<std::string> points;
+    for (const Json& point : series["points"])
+      points.push_back(fmt::format("{} {}", point["x"].dump(), point["y"].dump()));
+    lines.push_back(fmt::format("{} {}: {}", series["name"].get<std::string>(),
+                                series["origin"].get<std::string>(), fmt::join(points, ", ")));
+  }
+  return fmt::format("{}", fmt::join(lines, "; "));
+}
+
+TEST_CASE("a figure's data are its rows, by series, with their origin") {
+  const FigureData data = figure_of(kFigure + "title = \"T\"\ny_label = \"us\"\n");
+
+  CHECK(series_told(data.json["series"]) ==
+        "csr_spmm modelled: \"absent_a\" 48.0, \"absent_b\" 96.0; "
+        "acc_spmm modelled: \"absent_a\" 16.0, \"absent_b\" 32.0");
+  CHECK(data.json["schema"] == 1);
+  CHECK(data.json["id"] == "f");
+  CHECK(data.json["title"] == "T");
+  CHECK(data.json["x"] == Json{{"label", "matrix"}, {"scale", "category"}});
+  CHECK(data.json["y"] == Json{{"label", "us"}, {"scale", "linear"}});
+  CHECK(data.json["provenance"] == "a machine");
+  CHECK_FALSE(data.json.contains("panels"));
+  CHECK_FALSE(data.json.contains("reference"));
+  CHECK(data.csv ==
+        "panel,series,origin,matrix,time_us,low,high\n"
+        ",csr_spmm,modelled,absent_a,48.0,,\n,csr_spmm,modelled,absent_b,96.0,,\n"
+        ",acc_spmm,modelled,absent_a,16.0,,\n,acc_spmm,modelled,absent_b,32.0,,\n");
+}
+
+TEST_CASE("a figure has panels, and whiskers where both their ends are known") {
+  const FigureData data = figure_of(
+      "[[derive]]\nname = \"least\"\nexpr = \"time_us - 1\"\n"
+      "[[derive]]\nname = \"most\"\nexpr = \"time_us + 2\"\n" +
+      kFigure + "panel = \"matrix\"\nlow = \"least\"\nhigh = \"most\"\n");
+
+  REQUIRE(data.json["panels"].size() == 2);
+  CHECK(data.json["panels"][1]["title"] == "matrix = absent_b");
+  const Json& point = data.json["panels"][1]["series"][0]["points"][0];
+  CHECK(point["low"] == 95.0);
+  CHECK(point["high"] == 98.0);
+  CHECK(data.csv.find("matrix = absent_b,csr_spmm,modelled,absent_b,96.0,95.0,98.0\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a normalised figure is divided by the series named, x by x") {
+  const FigureData data = figure_of(kFigure + "normalise = \"csr_spmm\"\n");
+
+  CHECK(series_told(data.json["series"]) ==
+        "csr_spmm modelled: \"absent_a\" 1.0, \"absent_b\" 1.0; "
+        "acc_spmm modelled: \"absent_a\" 0.3333333333333333, \"absent_b\" 0.3333333333333333");
+  CHECK(data.json["reference"]["label"] == "csr_spmm");
+}
+
+/// The figure after some records became measurements.
+Json normalised_with_measured(const std::function<bool(const Json& params)>& is_measured) {
+  auto found = planted_experiment(kFigure + "normalise = \"csr_spmm\"\n");
+  for (Json& record : found.records.points) {
+    if (record["params"]["backend"] != "emulate" || !is_measured(record["params"])) continue;
+    record["origin"] = "measured";
+    record["time"] = {{"median_us", 4.0}};
+  }
+  const auto rows = make_rows(found.plan, found.records, found.config);
+  return make_figure_data(found.config.figures[0], rows, found.config, "").json["series"];
+}
+
+TEST_CASE(
+    "a measurement is divided by a measurement, and by a prediction only where there is none") {
+  const auto everything = [](const Json&) { return true; };
+  const auto acc_only = [](const Json& params) { return params["kernel"]["name"] == "acc_spmm"; };
+
+  const std::string own = series_told(normalised_with_measured(everything));
+  const std::string other = series_told(normalised_with_measured(acc_only));
+
+  CHECK(own.find("acc_spmm measured: \"absent_a\" 1.0, \"absent_b\" 1.0") != std::string::npos);
+  CHECK(own.find("acc_spmm modelled: \"absent_a\" 0.3333") != std::string::npos);
+  CHECK(other.find("acc_spmm measured: \"absent_a\" 0.08333") != std::string::npos);
+}
+
+TEST_CASE("a value has no place in a normalised figure where its unit has none") {
+  auto found = planted_experiment(kFigure + "normalise = \"csr_spmm\"\n");
+  std::erase_if(found.records.points, [](const Json& record) {
+    return record["params"]["kernel"]["name"] == "csr_spmm" &&
+           record["params"]["matrix"] == "absent_b";
+  });
+  const auto rows = make_rows(found.plan, found.records, found.config);
+
+  const Json series =
+      make_figure_data(found.config.figures[0], rows, found.config, "").json["series"];
+
+  CHECK(series_told(Json::array({series[1]})) ==
+        "acc_spmm modelled: \"absent_a\" 0.3333333333333333, \"absent_b\" null");
+}
+
+TEST_CASE("a figure that cannot be drawn says why, with its place") {
+  const auto error = [](const std::string& rest) { return error_of([&] { figure_of(rest); }); };
+  const auto figure = [](const std::string& x, const std::string& y, const std::string& series) {
+    return "[[figure]]\nid = \"f\"\nkind = \"bars\"\nx = \"" + x + "\"\ny = \"" + y +
+           "\"\nseries = \"" + series + "\"\n";
+  };
+
+  CHECK(error(figure("n", "time_us", "kernel")) ==
+        "c.toml:11:1: figure 'f' has two rows for n = 16 in series csr_spmm: narrow its 'where', "
+        "or add a panel");
+  CHECK(error(figure("n", "time_us", "kernel") + "panel = \"matrix\"\n") == "no error");
+  CHECK(error(figure("n", "time_us", "kernel") + "where = { matrix = \"absent_b\" }\n") ==
+        "no error");
+  for (const auto& text :
+       {figure("matrx", "time_us", "kernel"), figure("matrix", "tme_us", "kernel"),
+        figure("matrix", "time_us", "kernl"), kFigure + "panel = \"devce\"\n",
+        kFigure + "low = \"p5\"\n", kFigure + "where = { kernl = \"a\" }\n"}) {
+    CAPTURE(text);
+    CHECK(error(text).find("unknown column '") != std::string::npos);
+  }
+  for (const auto& text :
+       {kFigure + "where = { matrix = \"cora\" }\n", figure("p5_us", "time_us", "kernel"),
+        figure("matrix", "kernel", "n"), figure("matrix", "p95_us", "kernel")}) {
+    CAPTURE(text);
+    CHECK(error(text) == "c.toml:11:1: figure 'f' has no rows: nothing it asks for has run ok");
+  }
+  CHECK(error(kFigure + "normalise = \"cusparse\"\n") ==
+        "c.toml:11:1: figure 'f' is normalised to 'cusparse', which has no values");
+}
+
+TEST_CASE("provenance names the machine, the day and the commit of every run") {
+  RecordSet set;
+  set.environments["e1"] = {{"gpu", {{"available", true}, {"name", "NVIDIA H200"}}},
+                            {"host", {{"cpu", "EPYC"}}},
+                            {"started_at", "2026-11-21T09:30:00Z"},
+                            {"build", {{"commit", "abc"}, {"dirty", true}}}};
+  set.environments["e2"] = {{"gpu", {{"available", false}}},
+                            {"host", {{"cpu", "EPYC"}}},
+                            {"started_at", "2026-11-22T09:30:00Z"},
+                            {"build", {{"commit", "abd"}, {"dirty", false}}}};
+
+  CHECK(provenance_text(set) ==
+        "EPYC, 2026-11-22, commit abd; NVIDIA H200, 2026-11-21, commit abc+changes");
+  CHECK(provenance_text({}) == "");
+}
+
+}  // namespace
+}  // namespace tessera
