@@ -94,7 +94,10 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
 bool matches(const Row& row, const Settings& where) {
   return std::ranges::all_of(where, [&](const auto& condition) {
     const auto found = row.find(condition.first);
-    return found != row.end() && found->second == condition.second.value;
+    if (found == row.end()) return false;
+    const Json& wanted = condition.second.value;
+    if (wanted.is_array()) return std::ranges::find(wanted, found->second) != wanted.end();
+    return found->second == wanted;
   });
 }
 
