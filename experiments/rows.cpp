@@ -200,6 +200,15 @@ const std::map<std::string, std::string>& row_columns() {
   return columns;
 }
 
+std::string value_origin(const Row& row, const std::string& column) {
+  const auto source = std::ranges::find(kSources, column, &Source::column);
+  const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
+  if (pointer.starts_with("/prep/"))
+    return pointer.ends_with("_s") ? "measured" : "counted";  // of the host, of the packed A
+  if (pointer.starts_with("/matrix/") || pointer.starts_with("/work/")) return "counted";
+  return cell_text(row, "origin");
+}
+
 void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,
                   const Place& place) {
   std::set<std::string> known;

@@ -6,6 +6,7 @@ elsewhere is an error that names file and line.
 """
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def short_names(names: list[str]) -> dict[str, str]:
+    """Names of generated matrices, "rmat(scale=14, ...)", without parameters where one is left."""
+    heads = Counter(name.split("(")[0] for name in names)
+    return {n: n.split("(")[0] if heads[n.split("(")[0]] == 1 else n for n in names}
+
+
 def read_table(folder: Path) -> pd.DataFrame:
-    """One row per point of a folder of records."""
-    return pd.DataFrame([row(record) for record in read_points(folder)])
+    """One row per point of a folder of records, matrices by their shortest unmistakable names."""
+    table = pd.DataFrame([row(record) for record in read_points(folder)])
+    return table.assign(matrix=table["matrix"].map(short_names(list(table["matrix"].unique()))))
