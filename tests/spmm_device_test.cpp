@@ -1,0 +1,157 @@
+// Every kernel's device half through the backend that experiments use: values inside the bound of
+// the oracle, bits equal to the emulation, all of C written and nothing outside it.
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "experiments/backend.hpp"
+#include "experiments/check_result.hpp"
+#include "experiments/gpu_info.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/random.hpp"
+#include "formats/base/registry.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+bool no_gpu() {
+  const std::string why = gpu_unavailable();
+  if (!why.empty()) MESSAGE("skipped: " << why);
+  return !why.empty();
+}
+
+/// A kernel with its parameters, as a point names it.
+struct Choice {
+  std::string kernel;
+  Params::Given params = {};
+  bool emulated = true;
+};
+const Choice kChoices[] = {{"csr_spmm"},
+                           {"acc_spmm"},
+                           {"acc_spmm", {{"rounding", std::string("raw")}}},
+                           {"cusparse", {}, false}};
+
+/// What the checks found, for a test to compare.
+struct Verdict {
+  std::string reason;  // beyond the bound; empty when right
+  std::int64_t unwritten = 0;
+  bool guards_intact = false;
+  std::int64_t compared = 0, different = 0;  // bits
+};
+
+Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
+  Point point;
+  point.backend = "gpu";
+  point.n = b.cols;
+  point.kernel = {choice.kernel,
+                  Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params)};
+  point.measure.warmup = 0;
+  point.measure.min_samples = point.measure.max_samples = 1;
+  const auto kernel = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
+  const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
+
+  const BackendResult result =
+      find_backend("gpu").backend->run(Multiplication{point, *kernel, *packed, b});
+
+  Verdict verdict;
+  verdict.unwritten = result.unwritten;
+  verdict.guards_intact = result.guards_intact;
+  const Permutation rows = Permutation::identity(a.rows);
+  verdict.reason =
+      check_result(a, b, *result.c, {*kernel, *packed, rows, result.generation}).reason;
+  if (choice.emulated) {
+    const Json bits =
+        compare_bits(*result.c, kernel->emulate(*packed, b, find_generation(result.generation)));
+    verdict.compared = bits["compared"];
+    verdict.different = bits["different"];
+  }
+  return verdict;
+}
+
+void check(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
+  CAPTURE(choice.kernel);
+  CAPTURE(choice.params.size());
+  CAPTURE(a.rows);
+  CAPTURE(a.cols);
+  CAPTURE(b.cols);
+  const Verdict verdict = run(choice, a, b);
+
+  CHECK(verdict.reason == "");
+  CHECK(verdict.unwritten == 0);
+  CHECK(verdict.guards_intact);
+  if (choice.emulated) CHECK(verdict.compared == a.rows * b.cols);
+  CHECK(verdict.different == 0);
+}
+
+TEST_CASE("every kernel is right for awkward widths of B") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(203, 157, 0.07, 1);
+
+  for (const std::int64_t n : {1,  2,  3,  4,  5,   7,   8,   9,   15,  17,  31, 32,
+                               33, 36, 63, 65, 100, 127, 128, 130, 257, 512, 515}) {
+    const DenseMatrix b = random_dense(a.cols, n, 100 + static_cast<std::uint64_t>(n));
+    for (const Choice& choice : kChoices) check(choice, a, b);
+  }
+}
+
+TEST_CASE("every kernel is right for awkward shapes of A") {
+  if (no_gpu()) return;
+  struct Shape {
+    std::int32_t rows, cols;
+    double density;
+  };
+  for (const Shape& shape :
+       {Shape{1, 1, 1.0}, Shape{1, 5000, 0.5}, Shape{7, 3, 0.6}, Shape{8, 8, 1.0},
+        Shape{9, 64, 0.5}, Shape{5000, 1, 0.3}, Shape{1000, 33, 0.001}, Shape{640, 700, 0.02}}) {
+    const CsrMatrix a = random_sparse(shape.rows, shape.cols, shape.density, 7);
+    for (const std::int64_t n : {3, 32, 100}) {
+      const DenseMatrix b = random_dense(a.cols, n, 8);
+      for (const Choice& choice : kChoices) check(choice, a, b);
+    }
+  }
+}
+
+TEST_CASE("rows without nonzeros are written, and so is a matrix without any") {
+  if (no_gpu()) return;
+  const CsrMatrix sparse = random_sparse(300, 300, 0.001, 3);
+  const CsrMatrix empty = random_sparse(40, 50, 0.0, 4);
+
+  for (const CsrMatrix* a : {&sparse, &empty})
+    for (const Choice& choice : kChoices)
+      if (a->nnz() > 0 || choice.emulated) check(choice, *a, random_dense(a->cols, 17, 5));
+}
+
+TEST_CASE(
+    "NaN, infinities and vanishing values go through the kernels as through their emulation") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(64, 60, 0.2, 21);
+  DenseMatrix b = random_dense(60, 40, 22);
+  b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
+  b.at(5, 4) = std::numeric_limits<float>::infinity();
+  b.at(17, 4) = -std::numeric_limits<float>::infinity();
+  for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, 7) *= 0x1p-126f;
+  for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, 8) = std::copysign(0x1p-149f, b.at(k, 8));
+
+  for (const Choice& choice : kChoices) {
+    if (!choice.emulated) continue;
+    CAPTURE(choice.kernel);
+    const Verdict verdict = run(choice, a, b);
+    CHECK(verdict.unwritten == 0);
+    CHECK(verdict.guards_intact);
+    CHECK(verdict.compared == a.rows * b.cols);
+    CHECK(verdict.different == 0);
+  }
+}
+
+TEST_CASE("a grid of many thread blocks is as right as one") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(20000, 20000, 0.0005, 31);
+
+  for (const std::int64_t n : {32, 128})
+    for (const Choice& choice : kChoices) check(choice, a, random_dense(a.cols, n, 32));
+}
+
+}  // namespace
+}  // namespace tessera
