@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 bool succeeds(const std::string& command) {
-  return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+  return std::system(("{ " + command + "; } >/dev/null 2>&1").c_str()) == 0;
 }
 
 /// A program or Python module, and what is lost without it.
