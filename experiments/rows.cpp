@@ -189,7 +189,8 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
 
 const std::map<std::string, std::string>& row_columns() {
   static const std::map<std::string, std::string> columns = [] {
-    std::map<std::string, std::string> all{{"time_us", "median launch time, or its prediction, us"},
+    std::map<std::string, std::string> all{{"matrix", "short name of A"},
+                                           {"time_us", "median launch time, or its prediction, us"},
                                            {"device", "described device, or the GPU measured on"},
                                            {"step", "label of an ablation step"},
                                            {"case", "name of a [[case]]"},

@@ -207,8 +207,10 @@ const Generation& find_generation(std::string_view name) {
 float to_tf32(float value, Tf32Rounding rounding) {
   auto bits = std::bit_cast<std::uint32_t>(value);
   if (rounding == Tf32Rounding::kNearestAway) {
-    if (!std::isfinite(value)) return value;
     // Half a unit of the last kept place, added to the magnitude; a carry moves the exponent up.
+    // NaN is no exception, so that one with a payload below that half becomes infinite (seen on an
+    // H200), but a carry out of the payload does not turn it into something else.
+    if (std::isnan(value) && (bits & 0x7fffff) >= 0x1000) return value;
     bits += 0x1000;
   }
   return std::bit_cast<float>(bits & 0xffffe000);

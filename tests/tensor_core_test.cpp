@@ -77,6 +77,17 @@ TEST_CASE("TF32 rounds to nearest with ties away from zero, or truncates") {
   CHECK(std::isinf(to_tf32(std::numeric_limits<float>::max(), Tf32Rounding::kNearestAway)));
 }
 
+TEST_CASE("a NaN whose payload is lost on the way to TF32 becomes infinite") {
+  const float inf = std::numeric_limits<float>::infinity();
+
+  CHECK(to_tf32(from_bits(0x7f801fff), Tf32Rounding::kTruncate) == inf);
+  CHECK(std::isnan(to_tf32(from_bits(0x7f802000), Tf32Rounding::kTruncate)));
+  CHECK(to_tf32(from_bits(0xff800fff), Tf32Rounding::kNearestAway) == -inf);
+  CHECK(std::isnan(to_tf32(from_bits(0xff801000), Tf32Rounding::kNearestAway)));
+  CHECK(std::isnan(to_tf32(from_bits(0x7fffffff), Tf32Rounding::kNearestAway)));
+  CHECK(to_tf32(inf, Tf32Rounding::kNearestAway) == inf);
+}
+
 /// Draws that reach every corner: whole random bit patterns, narrow ranges, zeros, subnormals.
 float awkward(std::uint64_t seed, std::uint64_t index, int family) {
   const std::uint64_t raw = random_bits(seed, index);
