@@ -683,7 +683,7 @@ class FigureTest(ProgramTest):
         config = self.config(UNIFORM, RMAT, backends='"model"', rest=self.REST)
         self.run_config(config)
 
-        drawn = self.tessera("figure", config, "--records", str(self.out), "--only", "two")
+        drawn = self.tessera("figure", config, "--out", str(self.out), "--only", "two")
 
         self.assertEqual(drawn.stdout.splitlines(),
                          [str(self.out / "two.pdf"), str(self.out / "two.png")])
@@ -697,11 +697,11 @@ class FigureTest(ProgramTest):
     def test_a_figure_that_cannot_be_drawn_is_an_error(self) -> None:
         config = self.config(UNIFORM, backends='"model"', rest=self.REST)
 
-        absent = self.tessera("figure", config, "--records", str(self.out), code=2)
+        absent = self.tessera("figure", config, "--out", str(self.out), code=2)
         self.run_config(config)
-        unknown = self.tessera("figure", config, "--records", str(self.out), "--only", "tow",
+        unknown = self.tessera("figure", config, "--out", str(self.out), "--only", "tow",
                                code=2)
-        empty = self.tessera("figure", config, "--records", str(self.out), "--set",
+        empty = self.tessera("figure", config, "--out", str(self.out), "--set",
                              "figure.0.where.n=5", "--only", "one", code=2)
 
         self.assertIn("no such record file or folder", absent.stderr)
