@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "experiments/build_info.hpp"
+#include "experiments/own_process.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
@@ -63,8 +64,12 @@ Json build_description() {
 
 Json environment_record() {
   Json record{{"schema", 1}, {"type", "env"}, {"build", build_description()}};
-  for (const std::string& name : Registry<Probe>::instance().names())
-    record[name] = Registry<Probe>::instance().make(name)->look();
+  record.update(in_own_process([] {
+    Json looks = Json::object();
+    for (const std::string& name : Registry<Probe>::instance().names())
+      looks[name] = Registry<Probe>::instance().make(name)->look();
+    return looks;
+  }));
   Json lasting = record;
   if (lasting.contains("gpu")) lasting["gpu"].erase("clocks");
   record["env_id"] = hash_text(lasting.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -48,10 +48,10 @@ int main(int argc, char** argv) {
   try {
     return run_command_line(argc, argv);
   } catch (const Error& error) {
-    fmt::print(stderr, "tessera: {}\n", error.what());
+    fmt::print(stderr, "error: {}\n", error.what());
     return kUsage;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tessera: {}\n", error.what());
+    fmt::print(stderr, "error: {}\n", error.what());
     return kFailed;
   }
 }

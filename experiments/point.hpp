@@ -34,7 +34,7 @@ struct MeasureRule {
 
 struct Point {
   std::string backend;     // "emulate", "model" or "gpu"
-  std::string matrix;      // canonical name (MatrixSource::canonical)
+  std::string matrix;      // MatrixSource::reference
   std::string values;      // of A: "stored", "random", or "auto": random when all stored are one
   std::int64_t n = 0;      // columns of B
   std::uint64_t seed = 0;  // of B, and of random values of A

@@ -197,14 +197,14 @@ std::string PointResolver::matrix_name(const Slots& axes) {
   const Setting& setting = *axes.at("matrix").setting;
   const std::string& spec = text_of("matrix", setting);
   require(!spec.empty(), "{}: the name of a matrix is empty", setting.place);
-  const auto known = canonical_.find(spec);
-  if (known != canonical_.end()) return known->second;
+  const auto known = references_.find(spec);
+  if (known != references_.end()) return known->second;
 
-  std::string canonical = spec;
+  std::string reference = spec;
   KnownMatrix matrix{spec, 0};
   try {
     const MatrixSource source = find_matrix(spec);
-    canonical = source.canonical;
+    reference = source.reference;
     matrix.name = source.name;
     std::error_code unreadable;
     const auto size = std::filesystem::file_size(source.path, unreadable);
@@ -214,8 +214,8 @@ std::string PointResolver::matrix_name(const Slots& axes) {
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", setting.place, error.what()));
   }
-  known_matrices_[canonical] = matrix;
-  return canonical_[spec] = canonical;
+  known_matrices_[reference] = matrix;
+  return references_[spec] = reference;
 }
 
 Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string& backend_name) {
@@ -276,8 +276,8 @@ void PointResolver::refuse_unused() const {
   }
 }
 
-const PointResolver::KnownMatrix& PointResolver::known_matrix(const std::string& canonical) const {
-  return known_matrices_.at(canonical);
+const PointResolver::KnownMatrix& PointResolver::known_matrix(const std::string& reference) const {
+  return known_matrices_.at(reference);
 }
 
 std::vector<std::string> PointResolver::notes() const {

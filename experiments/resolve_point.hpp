@@ -32,12 +32,12 @@ class PointResolver {
   /// After the last point: throws an Error for a setting that applied to none of them.
   void refuse_unused() const;
 
-  /// What was learnt about the matrix of a resolved point, by its canonical name.
+  /// What was learnt about the matrix of a resolved point, by the name the point has.
   struct KnownMatrix {
     std::string name;             // short, as in tables and figures
     std::int64_t file_bytes = 0;  // 0 when it is generated or absent
   };
-  const KnownMatrix& known_matrix(const std::string& canonical) const;
+  const KnownMatrix& known_matrix(const std::string& reference) const;
 
   /// What did not apply to what, sorted.
   std::vector<std::string> notes() const;
@@ -65,8 +65,8 @@ class PointResolver {
   std::string format_of(const std::string& kernel);
 
   const Config& config_;
-  std::map<std::string, std::string> canonical_;            // matrix as given -> canonical
-  std::map<std::string, KnownMatrix> known_matrices_;       // by canonical name
+  std::map<std::string, std::string> references_;           // matrix as given -> as points say it
+  std::map<std::string, KnownMatrix> known_matrices_;       // by reference
   std::map<std::string, std::string> kernel_formats_;       // kernel -> format it reads
   std::map<std::string, Place> params_seen_;                // parameter as written -> first place
   std::set<std::string> params_applied_;                    // those some point has

@@ -206,11 +206,9 @@ const Generation& find_generation(std::string_view name) {
 
 float to_tf32(float value, Tf32Rounding rounding) {
   auto bits = std::bit_cast<std::uint32_t>(value);
-  if (rounding == Tf32Rounding::kNearestAway) {
-    if (!std::isfinite(value)) return value;
-    // Half a unit of the last kept place, added to the magnitude; a carry moves the exponent up.
-    bits += 0x1000;
-  }
+  // Half a unit of the last kept place, added to the magnitude; a carry moves the exponent up. The
+  // payload of a NaN is truncated either way (seen on an H200).
+  if (rounding == Tf32Rounding::kNearestAway && std::isfinite(value)) bits += 0x1000;
   return std::bit_cast<float>(bits & 0xffffe000);
 }
 

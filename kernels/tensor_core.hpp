@@ -50,7 +50,7 @@ enum class Tf32Rounding {
 };
 
 /// The TF32 value (as FP32) an MMA sees. A value that rounds beyond the largest finite one becomes
-/// infinite, and so does a truncated NaN whose payload was all in the low 13 bits.
+/// infinite, and so does a NaN whose payload is all in the low 13 bits.
 float to_tf32(float value, Tf32Rounding rounding);
 
 /// One step on single values: c + sum a[i] b[i], the operands already in TF32. Every NaN that comes

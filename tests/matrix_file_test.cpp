@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -17,9 +16,6 @@
 
 namespace tessera {
 namespace {
-
-std::string formats_file(const std::string& name) { return shared_path("data/formats/" + name); }
-std::string data_file(const std::string& name) { return shared_path("data/" + name); }
 
 CsrMatrix with_ones(const CsrMatrix& matrix) {
   return {matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices,
@@ -45,48 +41,6 @@ CsrMatrix with_any_values(const CsrMatrix& matrix, std::uint64_t seed) {
   values[1] = std::numeric_limits<float>::denorm_min();
   values[2] = std::numeric_limits<float>::max();
   return {matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices, std::move(values)};
-}
-
-TEST_CASE("files of real matrices have the published sizes") {
-  const struct {
-    std::string name;
-    std::int32_t rows, cols;
-    std::int64_t nnz;
-  } published[] = {
-      {"memplus.mtx.gz", 17758, 17758, 126150},
-      {"bcsstk17.tar.gz", 10974, 10974, 428650},
-      {"email-Enron.txt.gz", 36692, 36692, 367662},
-      {"rgg_n_2_15_s0.graph.gz", 32768, 32768, 320480},
-      {"dlmc-tf-mag0.9-ffn1.smtx", 2048, 512, 104857},
-      {"cora_gnn.npz", 2708, 2708, 10556},
-  };
-  for (const auto& expected : published) {
-    CAPTURE(expected.name);
-    const std::string path = formats_file(expected.name);
-    if (path.empty()) return;
-
-    const CsrMatrix matrix = read_matrix(path);
-
-    validate(matrix);
-    CHECK(matrix.rows == expected.rows);
-    CHECK(matrix.cols == expected.cols);
-    CHECK(matrix.nnz() == expected.nnz);
-  }
-}
-
-TEST_CASE("the same matrix out of two formats is the same to the bit") {
-  const std::pair<std::string, std::string> pairs[] = {
-      {"bcsstk17.tar.gz", "bcsstk17.npz"},
-      {"memplus.mtx.gz", "memplus.npz"},
-      {"cora_gnn.npz", "cora.npz"},
-      {"dlmc-tf-mag0.9-ffn1.smtx", "dlmc-tf-mag0.9-ffn1.npz"},
-  };
-  for (const auto& [file, npz] : pairs) {
-    CAPTURE(file);
-    if (formats_file(file).empty()) return;
-
-    CHECK(read_matrix(formats_file(file)) == read_matrix(data_file(npz)));
-  }
 }
 
 TEST_CASE("what is written reads back bit for bit, plain and compressed") {
@@ -190,21 +144,6 @@ TEST_CASE("edge lists keep node numbers and check their header") {
   CHECK(is_pattern(plain));
   CHECK(read_as(folder, "a.el", "# Nodes: 9 Edges: 1\n1 2\n").rows == 9);         // isolated nodes
   CHECK(read_as(folder, "a.edges", "# Nodes: 2 Edges: 1\n1 200\n").rows == 201);  // gaps
-}
-
-/// Runs Python in the folder; false, with a message, where there is no SciPy.
-bool run_scipy(const TemporaryFolder& folder, const std::string& script) {
-  std::string python;
-  for (const std::string candidate : {"python3", "/usr/bin/python3"})
-    if (std::system((candidate + " -c 'import scipy' 2> /dev/null").c_str()) == 0)
-      python = candidate;
-  if (python.empty()) {
-    MESSAGE("skipped: there is no SciPy");
-    return false;
-  }
-  write_text(folder / "script.py", "import numpy as np, scipy.sparse as s\n" + script);
-  REQUIRE(std::system(("cd " + folder.path() + " && " + python + " script.py").c_str()) == 0);
-  return true;
 }
 
 TEST_CASE("SciPy reads what is written, and its files of every kind are read") {
@@ -320,7 +259,7 @@ std::int64_t status_bytes(const std::string& key) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("reading takes at most three times the memory of the matrix") {
   const TemporaryFolder folder;
-  for (const std::string name : {"a.mtx", "a.mtx.gz", "a.npz", "a.txt", "a.smtx"}) {
+  for (const std::string name : {"a.mtx", "a.npz", "a.txt", "a.smtx"}) {
     CAPTURE(name);
     std::int64_t csr_bytes = 0;
     {

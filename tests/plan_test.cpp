@@ -242,7 +242,7 @@ TEST_CASE("an absent matrix keeps its name, a name that cannot be is refused, a 
 
   CHECK(matrix("absent_a") == "absent_a");
   CHECK(matrix("absent/absent_a") == "absent/absent_a");
-  CHECK(matrix(folder / "a.mtx") == find_matrix(folder / "a.mtx").canonical);
+  CHECK(matrix(folder / "a.mtx") == find_matrix(folder / "a.mtx").path);
   CHECK(error_of("[grid]\nkernel = \"csr_spmm\"\nmatrix = \"rmat(scale=\"\n")
             .starts_with("c.toml:7:10: "));
   CHECK(error_of("[grid]\nkernel = \"csr_spmm\"\nmatrix = \"\"\n") ==

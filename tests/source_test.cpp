@@ -196,6 +196,9 @@ TEST_CASE("a path, a bare name and a downloaded name find their files") {
   const MatrixSource by_path = find_matrix(workshop.second + "/../second, (2)/cora.tiny.txt");
   CHECK(by_path.path == fs::canonical(workshop.second).string() + "/cora.tiny.txt");
   CHECK(by_path.canonical == by_path.path);
+  CHECK(by_path.reference == by_path.path);
+  CHECK(find_matrix(" cora ").reference == "cora");
+  CHECK(find_matrix("HB/bcsstk17").reference == "HB/bcsstk17");
   CHECK(by_path.name == "cora");
   CHECK_FALSE(by_path.synthetic());
   CHECK(find_matrix("cora").path == by_path.path);
@@ -243,6 +246,8 @@ TEST_CASE("generators take parameters, defaults and a trailing number") {
   CHECK(find_matrix("test_wave_20").params.integer("size") == 20);
   CHECK(find_matrix("test_wave20").canonical == find_matrix("test_wave(size=20)").canonical);
   CHECK(find_matrix("test_wave20").name == "test_wave20");
+  CHECK(find_matrix("test_wave20").reference == "test_wave20");
+  CHECK(call.reference == call.canonical);
   CHECK(find_matrix("test_wave2d5").generator == "test_wave2d");
   CHECK_THROWS_WITH_AS(find_matrix("test_wave2000"),
                        "generator test_wave: size = 2000 is outside [0, 1000]", Error);
@@ -257,6 +262,7 @@ TEST_CASE("a file in a data folder comes before a generator of that name") {
   workshop.put(workshop.first + "/test_wave9.tiny", random_sparse(2, 2, 0.5, 1));
 
   CHECK_FALSE(find_matrix("test_wave9").synthetic());
+  CHECK(find_matrix("test_wave9").reference == "test_wave9");  // as where there is no file
   CHECK(find_matrix("test_wave(size=9)").synthetic());
 }
 
@@ -272,6 +278,7 @@ TEST_CASE("a parameter may name a matrix, to any reasonable depth") {
 
   const MatrixSource of_file = find_matrix("test_mirror(of=cora)");
   CHECK(of_file.name == "test_mirror(of=cora)");
+  CHECK(of_file.reference == "test_mirror(of=cora, label=a)");
   CHECK(contains(of_file.canonical, "second, (2)/cora.tiny\""));  // quoted: commas and brackets
   CHECK(find_matrix(of_file.canonical).canonical == of_file.canonical);
   CHECK(load_matrix(of_file.canonical).matrix.rows == 8);

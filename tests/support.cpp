@@ -59,6 +59,21 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+bool run_scipy(const TemporaryFolder& folder, const std::string& script) {
+  std::string python;
+  for (const std::string candidate : {"python3", "/usr/bin/python3"})
+    if (std::system((candidate + " -c 'import scipy' 2> /dev/null").c_str()) == 0)
+      python = candidate;
+  if (python.empty()) {
+    MESSAGE("skipped: there is no SciPy");
+    return false;
+  }
+  write_text(folder / "script.py", "import numpy as np, scipy.sparse as s\n" + script);
+  const std::string command = "cd " + folder.path() + " && " + python + " script.py > printed";
+  REQUIRE(std::system(command.c_str()) == 0);
+  return true;
+}
+
 Outcome in_child(const std::function<void()>& body) {
   int ends[2];
   require(pipe(ends) == 0, "cannot make a pipe");

@@ -39,6 +39,10 @@ class TemporaryFolder {
 void write_text(const std::string& path, const std::string& text);
 std::string read_text(const std::string& path);
 
+/// Runs Python in the folder, with `np` and `s` (scipy.sparse) imported; what it prints goes to the
+/// file "printed". False, with a message that the test is skipped, where there is no SciPy.
+bool run_scipy(const TemporaryFolder& folder, const std::string& script);
+
 /// How a piece of code ended that ran in a process of its own.
 struct Outcome {
   int exit_code = -1;  // when it exited

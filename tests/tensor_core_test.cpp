@@ -77,6 +77,18 @@ TEST_CASE("TF32 rounds to nearest with ties away from zero, or truncates") {
   CHECK(std::isinf(to_tf32(std::numeric_limits<float>::max(), Tf32Rounding::kNearestAway)));
 }
 
+TEST_CASE("a NaN whose payload is lost on the way to TF32 becomes infinite") {
+  const float inf = std::numeric_limits<float>::infinity();
+
+  for (const Tf32Rounding rounding : {Tf32Rounding::kTruncate, Tf32Rounding::kNearestAway}) {
+    CHECK(to_tf32(from_bits(0x7f801fff), rounding) == inf);
+    CHECK(to_tf32(from_bits(0xff800001), rounding) == -inf);
+    CHECK(std::isnan(to_tf32(from_bits(0x7f802000), rounding)));
+    CHECK(std::isnan(to_tf32(from_bits(0x7fffffff), rounding)));
+    CHECK(to_tf32(inf, rounding) == inf);
+  }
+}
+
 /// Draws that reach every corner: whole random bit patterns, narrow ranges, zeros, subnormals.
 float awkward(std::uint64_t seed, std::uint64_t index, int family) {
   const std::uint64_t raw = random_bits(seed, index);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "experiments/backend.hpp"
+#include "experiments/own_process.hpp"
 #include "experiments/report.hpp"
 #include "experiments/runner.hpp"
 #include "experiments/verb.hpp"
@@ -37,9 +38,9 @@ class RunVerb final : public Verb {
   int run() override {
     options_.rerun.insert(rerun_.begin(), rerun_.end());
     for (const std::string& backend : required_) {
-      const std::string missing = find_backend(backend).missing;
+      const std::string missing = in_own_process([&] { return find_backend(backend).missing; });
       if (missing.empty()) continue;
-      fmt::print(stderr, "tessera: backend {} is required: {}\n", backend, missing);
+      fmt::print(stderr, "error: backend {} is required: {}\n", backend, missing);
       return kMissing;
     }
     int code = kOk;

@@ -185,6 +185,12 @@ std::size_t ArchiveReader::read(std::span<char> buffer) {
   return filled;
 }
 
+void ArchiveReader::finish() {
+  while (next()) continue;
+  if (feed_->bytes == nullptr) return;
+  while (feed_->bytes->read(feed_->buffer) > 0) continue;
+}
+
 void ArchiveReader::fail(std::string_view doing) const {
   if (!feed_->failure.empty()) throw Error(feed_->failure);
   const char* reason = archive_error_string(archive_);

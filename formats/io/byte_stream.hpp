@@ -40,6 +40,8 @@ class ArchiveReader final : public ByteSource {
   bool next();
   const std::string& member() const { return member_; }
   std::size_t read(std::span<char> buffer) override;
+  /// Reads whatever is left: the checksum of a gzipped archive comes after all of its members.
+  void finish();
 
  private:
   struct Feed;

@@ -132,7 +132,8 @@ NpyReader::NpyReader(ByteSource& bytes, std::string name) : bytes_(bytes), name_
   const auto [stop, error] =
       std::from_chars(type_.data() + 2, type_.data() + type_.size(), header_.item_bytes);
   const bool order_known = std::string_view("<|=").find(type_[0]) != std::string_view::npos;
-  if (error != std::errc() || stop != type_.data() + type_.size() || !order_known)
+  if (error != std::errc() || stop != type_.data() + type_.size() || !order_known ||
+      header_.item_bytes < 0)
     fail_type("numbers");
 }
 
@@ -164,10 +165,14 @@ std::vector<To> NpyReader::convert() {
     }
     done += wanted;
   }
-  char extra;
-  require(bytes_.read({&extra, 1}) == 0, "{}: bytes follow the {} numbers that the header claims",
-          name_, header_.count);
+  require_end(fmt::format("the {} numbers that the header claims", header_.count));
   return numbers;
+}
+
+/// Reads on to the end, which is also where a zip archive compares the checksum of a member.
+void NpyReader::require_end(std::string_view what) {
+  char extra;
+  require(bytes_.read({&extra, 1}) == 0, "{}: bytes follow {}", name_, what);
 }
 
 template <class To>
@@ -204,6 +209,7 @@ std::string NpyReader::text() {
     fail_type("a short text");
   std::string raw(header_.item_bytes * (wide ? 4 : 1), '\0');
   require(bytes_.read(raw) == raw.size(), "{}: the text is truncated", name_);
+  require_end("the text");
   std::string text;
   for (std::size_t i = 0; i < raw.size() && raw[i] != '\0'; i += wide ? 4 : 1) text += raw[i];
   return text;

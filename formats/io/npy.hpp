@@ -51,6 +51,7 @@ class NpyReader {
   std::vector<To> integers();
   template <class From, class To>
   std::vector<To> convert();
+  void require_end(std::string_view what);
   [[noreturn]] void fail_type(std::string_view expected) const;
 
   ByteSource& bytes_;

@@ -62,7 +62,7 @@ std::string stem_of(const fs::path& path) {
 MatrixSource file_source(const fs::path& path) {
   MatrixSource source;
   source.path = fs::canonical(path).string();
-  source.canonical = source.path;
+  source.canonical = source.reference = source.path;
   source.name = stem_of(path);
   return source;
 }
@@ -122,17 +122,22 @@ MatrixSource generator_source(Call call, int depth) {
   }
   source.params = registry.resolve(call.name, call.given);
 
-  std::vector<std::string> complete, told;
+  std::vector<std::string> complete, referring, told;
   for (const ParamSpec& spec : entry.params) {
     const std::string value = to_text(source.params.values().at(spec.name));
-    const bool nested = is_matrix(spec) && inner.synthetic();
-    complete.push_back(fmt::format("{}={}", spec.name, nested ? value : quote_value(value)));
+    const auto quoted = [&](const std::string& text) {
+      const bool is_call = is_matrix(spec) && text.ends_with(')');
+      return fmt::format("{}={}", spec.name, is_call ? text : quote_value(text));
+    };
+    complete.push_back(quoted(value));
+    referring.push_back(quoted(is_matrix(spec) ? inner.reference : value));
     if (is_matrix(spec))
       told.push_back(fmt::format("{}={}", spec.name, inner.name));
     else if (call.given.contains(spec.name))
       told.push_back(fmt::format("{}={}", spec.name, value));
   }
   source.canonical = fmt::format("{}({})", call.name, fmt::join(complete, ", "));
+  source.reference = fmt::format("{}({})", call.name, fmt::join(referring, ", "));
   source.name = told.empty() ? call.name : fmt::format("{}({})", call.name, fmt::join(told, ", "));
   return source;
 }
@@ -183,6 +188,19 @@ std::vector<std::string> names_at_hand() {
       published ? fmt::format("; `tessera matrix fetch {}` downloads one", spec) : ""));
 }
 
+/// A name that is neither a path nor a call.
+MatrixSource find_bare(std::string_view spec, int depth) {
+  if (const fs::path path = file_in_data_folders(spec); !path.empty()) return file_source(path);
+  if (Registry<Generator>::instance().contains(spec))
+    return generator_source({std::string(spec), {}}, depth);
+  if (Call call = trailing_number_call(spec); !call.name.empty()) {
+    MatrixSource source = generator_source(std::move(call), depth);
+    source.name = spec;
+    return source;
+  }
+  not_found(spec);
+}
+
 MatrixSource find(std::string_view spec, int depth) {
   require(depth < kMaxNesting, "a matrix name can be nested {} deep, not deeper", kMaxNesting);
   const std::size_t first = spec.find_first_not_of(" \t");
@@ -196,15 +214,9 @@ MatrixSource find(std::string_view spec, int depth) {
     return file_source(spec);
   }
   if (spec.find('(') < slash) return generator_source(parse_call(spec), depth);
-  if (const fs::path path = file_in_data_folders(spec); !path.empty()) return file_source(path);
-  if (Registry<Generator>::instance().contains(spec))
-    return generator_source({std::string(spec), {}}, depth);
-  if (Call call = trailing_number_call(spec); !call.name.empty()) {
-    MatrixSource source = generator_source(std::move(call), depth);
-    source.name = spec;
-    return source;
-  }
-  not_found(spec);
+  MatrixSource source = find_bare(spec, depth);
+  source.reference = spec;
+  return source;
 }
 
 // --- loading -------------------------------------------------------------------------------------

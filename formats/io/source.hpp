@@ -22,7 +22,9 @@ namespace tessera {
 
 struct MatrixSource {
   std::string name;       // short, for tables and figures: "cora", "rmat(scale=14)"
-  std::string canonical;  // complete: the path given, or the generator with every parameter
+  std::string canonical;  // complete: the absolute path, or the generator with every parameter
+  std::string reference;  // for points: a bare name as given, which other machines may find in
+                          // another place; anything else in its canonical form
   std::string path;       // of the file; empty when generated
   std::string generator;  // name of the generator; empty when read
   Params params;          // of the generator

@@ -2,7 +2,8 @@
 // some problems, companion files such as NAME/NAME_b.mtx (T. A. Davis and Y. Hu, "The University of
 // Florida Sparse Matrix Collection", ACM TOMS 38(1), 2011).
 //
-// The matrix is the first member X.mtx in a folder X; companions are skipped. Read only.
+// The matrix is the first member X.mtx in a folder X; companions are skipped, but read to the end,
+// where the checksum is. Read only.
 #include "formats/base/registry.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/io/matrix_market.hpp"
@@ -23,17 +24,31 @@ bool is_main_matrix(std::string_view path) {
   return !name.empty() && name == folder;
 }
 
+/// The archive's current member, for a parser that owns what it reads from.
+class CurrentMember final : public ByteSource {
+ public:
+  explicit CurrentMember(ArchiveReader& archive) : archive_(archive) {}
+  std::size_t read(std::span<char> buffer) override { return archive_.read(buffer); }
+
+ private:
+  ArchiveReader& archive_;
+};
+
 class SuiteSparseArchive final : public MatrixFile {
  public:
   std::vector<std::string> suffixes() const override { return {".tar.gz", ".tgz", ".tar"}; }
 
   CsrMatrix read(const std::string& path) const override {
-    auto archive = std::make_unique<ArchiveReader>(path, ArchiveReader::Kind::kTar);
+    ArchiveReader archive(path, ArchiveReader::Kind::kTar);
     std::vector<std::string> seen;
-    while (archive->next()) {
-      const std::string member = archive->member();
-      if (is_main_matrix(member))
-        return parse_matrix_market(std::move(archive), fmt::format("{}({})", path, member));
+    while (archive.next()) {
+      const std::string member = archive.member();
+      if (is_main_matrix(member)) {
+        CsrMatrix matrix = parse_matrix_market(std::make_unique<CurrentMember>(archive),
+                                               fmt::format("{}({})", path, member));
+        archive.finish();
+        return matrix;
+      }
       seen.push_back(member);
     }
     throw Error(fmt::format("{}: no member NAME/NAME.mtx; expected one beside: {}", path,
