@@ -168,6 +168,7 @@ TEST_CASE("provenance names the machine, the day and the commit of every run") {
                             {"host", {{"cpu", "EPYC"}}},
                             {"started_at", "2026-11-22T09:30:00Z"},
                             {"build", {{"commit", "abd"}, {"dirty", false}}}};
+  set.points = {{{"env_id", "e1"}}, {{"env_id", "e2"}}};
 
   CHECK(provenance_text(set) ==
         "EPYC, 2026-11-22, commit abd; NVIDIA H200, 2026-11-21, commit abc+changes");

@@ -227,13 +227,16 @@ TEST_CASE("a CSV table keeps every digit and quotes what needs it") {
 }
 
 TEST_CASE("a text table aligns columns, numbers to the right, by characters") {
-  const std::vector<Row> rows{{{"name", "é"}, {"x", 12345.678}}, {{"name", "long"}, {"x", 2}}};
+  const std::vector<Row> rows{{{"name", "é"}, {"x", 12345.678}},
+                              {{"name", "long"}, {"x", 2}},
+                              {{"name", "tiny"}, {"x", 1.23456e-7}}};
 
   CHECK(text_table(rows, {"name", "x", "none"}) ==
         "name          x  none\n"
         "----  ---------  ----\n"
-        "é     1.235e+04\n"
-        "long          2\n");
+        "é         12346\n"
+        "long          2\n"
+        "tiny  1.235e-07\n");
 }
 
 TEST_CASE("a file is written whole, its folder made, or not at all") {
