@@ -1,5 +1,5 @@
 // Is C right? The kernel's own arithmetic gives the bound, the oracle the truth, and the emulation
-// the bits: this is where the three meet (house.md, "Emulate, simulate, oracle").
+// the bits: this is where the three meet.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How long a launch takes: the one place where GPU time is measured (testbed.md, "Measuring").
+// How long a launch takes: the one place where GPU time is measured.
 //
 // CUDA events around batches of launches. Warm: a batch is as many launches as last 100 us, so that
 // neither the events' resolution nor the launch itself decides. Flush: one launch a batch, the L2

@@ -24,7 +24,7 @@ class ModelBackend final : public Backend {
     result.fields["prediction"] = {
         {"time_us", prediction.time_us}, {"bound_by", prediction.bound_by}, {"parts", parts}};
     const ThreadBlockWork total = work.total();
-    result.fields["work"] = {
+    result.fields["work_description"] = {
         {"mma", total.mma},         {"fma", total.fma},
         {"a_bytes", total.a_bytes}, {"b_bytes", total.b_bytes},
         {"c_bytes", total.c_bytes}, {"thread_blocks", work.thread_blocks.size()}};

@@ -65,7 +65,7 @@ constexpr Source kSources[] = {
     {"mean_nnz_tc", "/prep/mean_nnz_tc", "mean nonzeros per TC block"},
     {"tile_density", "/prep/tile_density", "share of a tile's cells that are nonzero"},
     {"padding_ratio", "/prep/padding_ratio", "stored zeros per nonzero"},
-    {"mma", "/work/mma", "MMAs of a launch"},
+    {"mma", "/work_description/mma", "MMAs of a launch"},
 };
 
 /// The columns "kernel.rounding", ... of everything registered.
@@ -229,7 +229,8 @@ std::string value_origin(const Row& row, const std::string& column) {
   const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
   if (pointer.starts_with("/prep/"))
     return pointer.ends_with("_s") ? "measured" : "counted";  // of the host, of the packed A
-  if (pointer.starts_with("/matrix/") || pointer.starts_with("/work/")) return "counted";
+  if (pointer.starts_with("/matrix/") || pointer.starts_with("/work_description/"))
+    return "counted";
   return cell_text(row, "origin");
 }
 

@@ -46,7 +46,8 @@ class Series:
     @property
     def label(self) -> str:
         """The legend text; the origin of a prediction is part of it."""
-        return f"{self.name} ({self.origin})" if self.predicted else self.name
+        is_told = not self.predicted or self.name == self.origin
+        return self.name if is_told else f"{self.name} ({self.origin})"
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ TEST_CASE("a truncating kernel differs from a rounding one, towards zero") {
     exact += std::abs(c.values[i]);
     shrunk += std::abs(d.values[i]);
   }
-  CHECK(shrunk < exact * (1 - 3e-4));  // two operands, 3.5e-4 each on average (numerics.md A.5)
+  CHECK(shrunk < exact * (1 - 3e-4));  // two operands, each 3.5e-4 short on average
   CHECK(shrunk > exact * (1 - 2e-3));
 }
 
