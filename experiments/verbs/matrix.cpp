@@ -102,6 +102,12 @@ class MatrixVerb final : public Verb {
     return apply(matrix, order_from_file(order_file_, matrix, symmetric_));
   }
 
+  /// For people: six significant digits.
+  static std::string short_text(const ParamValue& value) {
+    const double* number = std::get_if<double>(&value);
+    return number != nullptr ? fmt::format("{:.6g}", *number) : to_text(value);
+  }
+
   int info() const {
     Json list = Json::array();
     for (const std::string& name : names_) {
@@ -115,8 +121,8 @@ class MatrixVerb final : public Verb {
       if (!json_) {
         fmt::print("{}  ({}{})\n", loaded.source.name, loaded.source.canonical,
                    is_pattern(loaded.matrix) ? ", all values one" : "");
-        for (const auto& [key, value] : values) fmt::print("  {:24} {}\n", key, to_text(value));
-        fmt::print("  {:24} {}\n  {:24} {:.3f}{}\n", "content_hash", loaded.content_hash, "load_s",
+        for (const auto& [key, value] : values) fmt::print("  {:30} {}\n", key, short_text(value));
+        fmt::print("  {:30} {}\n  {:30} {:.3f}{}\n", "content_hash", loaded.content_hash, "load_s",
                    loaded.load_s, loaded.from_cache ? " (cached)" : "");
       }
       list.push_back(std::move(json));
