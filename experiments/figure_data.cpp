@@ -174,7 +174,8 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
       data.json["panels"].push_back(
           {{"title", panel.title}, {"series", series_json(panel.series)}});
   }
-  if (!figure.normalise.empty()) data.json["reference"] = {{"y", 1.0}, {"label", figure.normalise}};
+  if (!figure.normalise.empty())
+    data.json["reference"] = {{"y", 1.0}, {"label", figure.normalise + " = 1"}};
   return data;
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("a normalised figure is divided by the series named, x by x") {
   CHECK(series_told(data.json["series"]) ==
         "csr_spmm modelled: \"absent_a\" 1.0, \"absent_b\" 1.0; "
         "acc_spmm modelled: \"absent_a\" 0.3333333333333333, \"absent_b\" 0.3333333333333333");
-  CHECK(data.json["reference"]["label"] == "csr_spmm");
+  CHECK(data.json["reference"]["label"] == "csr_spmm = 1");
 }
 
 /// The figure after some records became measurements.
