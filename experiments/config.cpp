@@ -52,11 +52,24 @@ void at_place(const Place& place, Body body) {
   }
 }
 
+/// Column -> the value it has to have, or a list of values of which it has to be one.
 Settings read_where(TableReader& reader, const std::string& key) {
   const Node* node = reader.find(key);
   if (node == nullptr) return {};
   TableReader checked(*node, key);
-  return read_settings(*node);
+  std::vector<std::string> lists;
+  for (const Node& member : node->items)
+    if (member.kind == Node::Kind::kArray) lists.push_back(member.key);
+  Settings where = read_settings(*node, lists);
+  for (const std::string& column : lists) {
+    const Node& list = *node->find(column);
+    require(!list.items.empty() &&
+                std::ranges::all_of(
+                    list.items, [](const Node& item) { return item.kind == Node::Kind::kScalar; }),
+            "{}: {} takes a value or a list of values", list.place, column);
+    where[column] = {list.to_json(), list.place};
+  }
+  return where;
 }
 
 void read_experiment(TableReader& reader, Config& config) {

@@ -15,7 +15,8 @@
 
 namespace tessera {
 
-/// A value given in a config, with its place: text, integer, number or bool.
+/// A value given in a config, with its place: text, integer, number or bool; in a `where` also a
+/// list of them, of which one has to match.
 struct Setting {
   Json value;
   Place place;

@@ -46,7 +46,8 @@ std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows) {
         figure.panel.empty() ? "" : figure.panel + " = " + cell_text(row, figure.panel);
     Panel& panel = find_or_add(
         panels, [&](const Panel& p) { return p.title == title; }, Panel{title, {}});
-    const std::string name = cell_text(row, figure.series), origin = cell_text(row, "origin");
+    const std::string name = cell_text(row, figure.series);
+    const std::string origin = value_origin(row, figure.y);
     Series& series = find_or_add(
         panel.series, [&](const Series& s) { return s.name == name && s.origin == origin; },
         Series{name, origin, {}});
@@ -178,8 +179,11 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
 }
 
 std::string provenance_text(const RecordSet& records) {
-  std::set<std::string> parts;
+  // Not every run found something left to do.
+  std::set<std::string> used, parts;
+  for (const Json& record : records.points) used.insert(record.value("env_id", ""));
   for (const auto& [id, env] : records.environments) {
+    if (!used.contains(id)) continue;
     std::string machine = env.contains("gpu") && env["gpu"].value("available", false)
                               ? env["gpu"].value("name", "")
                               : (env.contains("host") ? env["host"].value("cpu", "") : "");

@@ -106,7 +106,10 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
 bool matches(const Row& row, const Settings& where) {
   return std::ranges::all_of(where, [&](const auto& condition) {
     const auto found = row.find(condition.first);
-    return found != row.end() && found->second == condition.second.value;
+    if (found == row.end()) return false;
+    const Json& wanted = condition.second.value;
+    if (wanted.is_array()) return std::ranges::find(wanted, found->second) != wanted.end();
+    return found->second == wanted;
   });
 }
 
@@ -219,6 +222,15 @@ const std::map<std::string, std::string>& row_columns() {
     return all;
   }();
   return columns;
+}
+
+std::string value_origin(const Row& row, const std::string& column) {
+  const auto source = std::ranges::find(kSources, column, &Source::column);
+  const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
+  if (pointer.starts_with("/prep/"))
+    return pointer.ends_with("_s") ? "measured" : "counted";  // of the host, of the packed A
+  if (pointer.starts_with("/matrix/") || pointer.starts_with("/work/")) return "counted";
+  return cell_text(row, "origin");
 }
 
 void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,

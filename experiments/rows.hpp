@@ -26,6 +26,10 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
 /// The columns every row may have, with what they mean and their units.
 const std::map<std::string, std::string>& row_columns();
 
+/// How the value of a column came about: the row's origin, but for what every backend finds alike,
+/// which is "counted" (sizes, tiles, MMAs) or "measured" (times of the host's preparation).
+std::string value_origin(const Row& row, const std::string& column);
+
 /// Throws an Error with the place unless `column` is known, derived, a parameter or a label.
 void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,
                   const Place& place);

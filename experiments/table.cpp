@@ -1,6 +1,7 @@
 #include "experiments/table.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -13,7 +14,9 @@ namespace {
 std::string short_text(const Row& row, const std::string& column) {
   const auto found = row.find(column);
   if (found == row.end() || !found->second.is_number_float()) return cell_text(row, column);
-  return fmt::format("{:.4g}", found->second.get<double>());
+  const double value = found->second.get<double>();
+  const bool is_thousands = std::abs(value) >= 1e3 && std::abs(value) < 1e9;
+  return is_thousands ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 bool is_number(const Row& row, const std::string& column) {

@@ -1,7 +1,7 @@
 """What all figure kinds share: style, looks by origin, layout, legend, footer, saving.
 
 A kind is a function that draws one panel, and a few choices (see Kind). The rule this module
-enforces: a number that was not measured never looks measured. Its bars are pale and hatched, its
+enforces: a predicted number never looks measured. Its bars are pale and hatched, its
 lines dashed, its markers hollow, the legend names the origin, and the footer repeats it.
 """
 
@@ -28,8 +28,11 @@ from figure_data import FigureData, FigureError, Panel, Series, load
 
 ONE_COLUMN = 3.4  # inches: the width of one column of a two-column paper
 TWO_COLUMNS = 7.1  # inches: the width of its text
-HATCHES = {"measured": "", "modelled": "//////", "simulated": "xxxxxx", "emulated": "......"}
-DASHES = {"measured": "-", "modelled": "--", "simulated": "-.", "emulated": ":"}
+LABEL_HEIGHT = 0.35  # inches: what Kind.height allows for the names of categories
+LONG_NAME = 16  # letters: a longer name is broken before its parameters
+HATCHES = {"measured": "", "counted": "", "modelled": "//////", "simulated": "xxxxxx",
+           "emulated": "......"}
+DASHES = {"measured": "-", "counted": "-", "modelled": "--", "simulated": "-.", "emulated": ":"}
 MARKERS = "osD^vPX"
 
 
@@ -64,6 +67,11 @@ class Kind:
 def plain(text: str) -> str:
     """Text as it stands: a dollar sign does not start a formula."""
     return text.replace("$", r"\$")
+
+
+def broken(name: str) -> str:
+    """A long name on two lines: rmat(scale=14, edge_factor=8) breaks before its parameters."""
+    return name.replace("(", "\n(", 1) if len(name) > LONG_NAME else name
 
 
 def mix(color: Sequence[float], other: Sequence[float], share: float) -> tuple[float, ...]:
@@ -170,7 +178,7 @@ def set_scales(axes: Axes, data: FigureData, width: float) -> None:
             axes.set_xticks(data.categories(), [f"{x:g}" for x in data.categories()])
             axes.set_xticks([], minor=True)
         return
-    names = [plain(str(x)) for x in data.categories()]
+    names = [broken(plain(str(x))) for x in data.categories()]
     axes.set_xlim(-0.6, len(names) - 0.4)
     turn_labels(axes, names, width)
 
@@ -209,9 +217,9 @@ def footer_text(data: FigureData) -> str:
     """Caption, origin and provenance, and what is missing and why."""
     origins = data.origins()
     origin = ", ".join(origins)
-    if origins == ["measured"]:
-        origin = "All values measured"
-    elif "measured" in origins:
+    if len(origins) == 1 and origin in ("measured", "counted"):
+        origin = f"All values {origin}"
+    elif "measured" in origins or "counted" in origins:
         origin = "Origin: " + origin + "; hatched, dashed or hollow = not measured"
     else:
         origin = "Not measured: all values " + origin
@@ -224,7 +232,7 @@ def footer_text(data: FigureData) -> str:
 
 def wrapped(text: str, width: float, size: float) -> str:
     """Break lines so that text of `size` points fits `width` inches."""
-    letters = max(10, int(width * 72 / (0.54 * size)))
+    letters = max(10, int(width * 72 / (0.57 * size)))
     lines = [textwrap.fill(plain(line), letters) for line in text.split("\n")]
     return "\n".join(lines)
 
@@ -254,9 +262,16 @@ def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Op
     return None
 
 
+def label_overhang(figure: Figure) -> float:
+    """By how many inches the tallest category name exceeds what a panel's height allows for."""
+    labels = [label for axes in figure.axes for label in axes.get_xticklabels()]
+    return max([0.0] + [inches(figure, label)[1] - LABEL_HEIGHT for label in labels])
+
+
 def arrange(figure: Figure, data: FigureData, legend: Optional[Artist]) -> None:
     """Stack title, legend, panels and footer; the figure grows, the panels keep their size."""
     width, body = figure.get_size_inches()
+    body += label_overhang(figure)
     title = figure.text(0.5, 1, wrapped(data.title, width, 8), size=8, weight="bold",
                         ha="center", va="top")
     footer = figure.text(0.01, 0, wrapped(footer_text(data), width, 5.5), size=5.5,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Optional, Union
 
-ORIGINS = ("measured", "modelled", "simulated", "emulated")
+ORIGINS = ("measured", "counted", "modelled", "simulated", "emulated")
 KINDS = ("bars", "lines", "scatter", "ablation_bars", "box", "heatmap")
 
 
@@ -40,12 +40,12 @@ class Series:
 
     @property
     def predicted(self) -> bool:
-        """Whether no GPU was timed for these numbers."""
-        return self.origin != "measured"
+        """Whether these numbers stand for something that nobody measured or counted."""
+        return self.origin not in ("measured", "counted")
 
     @property
     def label(self) -> str:
-        """The legend text; an origin other than measured is part of it."""
+        """The legend text; the origin of a prediction is part of it."""
         return f"{self.name} ({self.origin})" if self.predicted else self.name
 
 

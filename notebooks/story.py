@@ -1,8 +1,9 @@
 # %% [markdown]
 # # What the quickstart found
-# The quickstart multiplies a few small matrices and writes one **record** per attempt, a line of
-# JSON, to `out/quickstart/*.jsonl`. This notebook reads the records with pandas and draws from
-# them. As a script: `python3 notebooks/story.py [FOLDER]`; the figures go to `FOLDER/figures`.
+# `experiments/quickstart` multiplies seven sparse matrices A with a dense B in four ways and writes
+# one **record** per product, a line of JSON, to `out/quickstart/records.jsonl`. This notebook reads
+# the records and explains what is in them. As a script it is
+# `python3 notebooks/story.py [FOLDER]`; its figures go to `FOLDER/figures`.
 
 # %%
 """The quickstart from records to figures."""
@@ -16,15 +17,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import bars
-import lines
-from figure import Kind, arguments, build, save, use_style
-from figure_data import ORIGINS, check
+from figure import arguments, build, save, use_style
+from figure_data import check
+from records import read_points, read_table
 
-
-# %% [markdown]
-# ## Where the records live
-# One file per run or shard. Lines are only ever appended, so a run that was cut short may leave a
-# last line that is half written: it is ignored. A broken line elsewhere is an error.
 
 # %%
 def records_folder() -> Optional[Path]:
@@ -34,174 +30,134 @@ def records_folder() -> Optional[Path]:
     return next((path for path in candidates if any(path.glob("*.jsonl"))), None)
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of one file, without a truncated last line."""
-    texts = path.read_text(encoding="utf-8").split("\n")
-    records = []
-    for number, text in enumerate(texts, start=1):
-        try:
-            records += [json.loads(text)] if text.strip() else []
-        except ValueError as error:
-            if number < len(texts):
-                raise ValueError(f"{path}:{number}: not a record: {error}") from error
-    return records
+def draw(table: pd.DataFrame, name: str, title: str, y: str, label: str, series: str,
+         origin: str = "", scale: str = "linear", **more: Any) -> None:
+    """Bars of column y per matrix and value of column `series`, into FOLDER/figures.
 
-
-# %% [markdown]
-# ## One record, one row
-# A **point** is one resolved combination of matrix, reordering, format, kernel, width N and
-# device; `point_id` is its hash, and running it again replaces its record. The **origin** says
-# where the numbers come from: *measured* on a GPU, *modelled* by a formula, *simulated* access by
-# access, or *emulated*: the CPU computes the same values as the kernel, and no time.
-# The **check** compares C with the fp64 oracle.
-
-# %%
-def row(record: dict[str, Any]) -> dict[str, Any]:
-    """The columns used below; the only place that knows the field names of a record."""
-    params, matrix = record.get("params", {}), record.get("matrix", {})
-    check_part, time = record.get("check") or {}, record.get("time") or {}
-    if isinstance(matrix, str):
-        matrix = {"name": matrix}
-    return {
-        "point": record["point_id"],
-        "origin": record["origin"],
-        "status": record["status"],
-        "reason": record.get("reason") or "",
-        "matrix": matrix.get("name"),
-        "nnz": matrix.get("nnz"),
-        "kernel": params.get("kernel"),
-        "reorder": params.get("reorder"),
-        "n": params.get("n"),
-        "device": params.get("device"),
-        "model": params.get("model"),
-        "median_us": time.get("median_us"),
-        "gflops": record.get("gflops"),
-        "smape_pct": check_part.get("smape_pct"),
-        "bound_ratio": check_part.get("bound_ratio"),
-    }
-
-
-def read_table(folder: Path) -> pd.DataFrame:
-    """All records of a folder, the newest of each point and origin; `env` lines are skipped."""
-    records = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
-    table = pd.DataFrame([row(r) for r in records if "point_id" in r],
-                         columns=list(row({"point_id": "", "origin": "", "status": ""})))
-    return table.drop_duplicates(["point", "origin"], keep="last").reset_index(drop=True)
-
-
-# %% [markdown]
-# ## From rows to a figure
-# The figures of a paper come from `tessera figure`, which also reduces and normalises. Here the
-# rows are drawn as they are, through the same checked figure description and the same style.
-
-# %%
-def points(group: pd.DataFrame, y: str) -> list[dict[str, Any]]:
-    """One point per matrix; a value that is not there stays null."""
-    best = group.dropna(subset=[y]).drop_duplicates("matrix")
-    known = dict(zip(best["matrix"], best[y]))
-    return [{"x": m, "y": float(known[m]) if m in known else None}
-            for m in dict.fromkeys(group["matrix"])]
-
-
-def describe(table: pd.DataFrame, name: str, kind: Kind, y: str, title: str, label: str,
-             series: str, **more: Any) -> dict[str, Any]:
-    """A figure description with one series per value of the column `series` and origin."""
-    groups = table.groupby([series, "origin"], sort=False)
-    return {
-        "schema": 1, "id": name, "kind": kind.name, "title": title,
-        "x": {"label": "matrix", "scale": "category"}, "y": {"label": label, "scale": "log"},
-        "series": [{"name": str(key), "origin": origin, "points": points(group, y)}
-                   for (key, origin), group in groups],
-        "provenance": f"{len(table)} records of the quickstart", **more,
-    }
-
-
-def show(description: dict[str, Any], kind: Kind, folder: Path) -> None:
-    """Draw one description into folder/figures, and on screen in a notebook."""
+    The figures of a paper come from `tessera figure`, which selects, reduces and normalises. Here
+    rows are drawn as they are, through the same checked description and the same style.
+    """
     target = folder / "figures"
     target.mkdir(exist_ok=True)
-    figure = build(check(description, description["id"]), kind)
-    print("wrote", *save(figure, target, description["id"]))
+    description = {
+        "schema": 1, "id": name, "kind": "bars", "title": title,
+        "x": {"label": "matrix", "scale": "category"}, "y": {"label": label, "scale": scale},
+        "series": [{"name": str(key), "origin": origin or group["origin"].iloc[0],
+                    "points": [{"x": x, "y": value} for x, value in zip(group["matrix"], group[y])]}
+                   for key, group in table.groupby(series, sort=False)],
+        "provenance": f"{len(table)} records of {folder}", **more,
+    }
+    figure = build(check(description, name), bars.KIND)
+    print("wrote", *save(figure, target, name))
     if "ipykernel" in sys.modules:
         plt.show()
     plt.close(figure)
 
 
-# %% [markdown]
-# ## Is it right? The error against the bound
-# `bound_ratio` is the largest error of an element divided by the bound derived for it (format,
-# length of the sum, size of the summands). Above 1 the product is wrong, whatever SMAPE says;
-# far below 1 the bound is loose, as rounding errors mostly cancel.
-
-# %%
-def show_errors(table: pd.DataFrame, folder: Path) -> None:
-    """The bound ratio of each kernel and matrix, at one N and one reordering."""
-    checked = table[(table["status"].isin(["ok", "wrong"])) & (table["bound_ratio"] > 0)]
-    if checked.empty:
-        print("no record has an error check above zero")
-        return
-    print(checked.groupby(["kernel", "origin"])[["smape_pct", "bound_ratio"]].max())
-    show(describe(first_setting(checked), "story_error", lines.KIND, "bound_ratio",
-                  "Largest error over its bound", "error / bound", "kernel",
-                  reference={"y": 1.0, "label": "bound"}), lines.KIND, folder)
-
-
-def first_setting(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that share the first row's N and reordering: a figure must not mix them."""
-    first = table.iloc[0]
-    same = pd.Series(True, index=table.index)
-    for column in ("n", "reorder"):
-        if pd.notna(first[column]):
-            same &= table[column] == first[column]
-    return table[same]
-
+use_style()
+pd.set_option("display.width", 120, "display.max_columns", 20, "display.precision", 4)
+folder = records_folder()
+if folder is None:
+    print(f"{(arguments() or ['out/quickstart'])[0]}: no records (*.jsonl) here. Write them with\n"
+          "  build/tessera run quickstart", file=sys.stderr)
+    sys.exit(2)
 
 # %% [markdown]
-# ## How fast should it be? The roofline per device
-# The roofline divides the work by the slower of two rates of the device: bytes by its memory
-# bandwidth, operations by its arithmetic peak. It is a prediction: the bars are hatched and the
-# legend says *modelled*.
+# ## One record
+# A **point** is one combination of matrix, order, format, kernel, width N of B and device. Its
+# record holds the parameters with every default filled in (`params`), what A is (`matrix`), and
+# what was found. `point_id` is the hash of all that can change the result: a second run finds the
+# id and skips the point. This is the first one:
 
 # %%
-def show_roofline(table: pd.DataFrame, folder: Path) -> None:
-    """Predicted GFLOP/s per matrix, one series per device, one figure per kernel."""
-    predicted = table[(table["origin"] == "modelled") & (table["gflops"] > 0)
-                      & (table["model"].isna() | (table["model"] == "roofline"))
-                      & table["device"].notna()]
-    for kernel, group in predicted.groupby("kernel", sort=False):
-        show(describe(first_setting(group), f"story_roofline_{kernel}", bars.KIND, "gflops",
-                      f"Roofline of {kernel}", "GFLOP/s", "device"), bars.KIND, folder)
-    if predicted.empty:
-        print("no modelled record has a device and GFLOP/s")
-
+points = read_points(folder)
+print(json.dumps(points[0], indent=1)[:1800], "...")
 
 # %% [markdown]
-# ## The walk
-# How many points there are, what became of them, and the two kinds of figure.
+# ## Where the numbers come from
+# Every record names its **origin**. *emulated*: the CPU computed the same bits as the GPU kernel
+# would, so C and its errors are real, but there is no time. *modelled*: a formula predicted the
+# time from the work of the kernel and the description of a device, and nothing was computed. Only
+# records of the `gpu` backend are *measured*. `status` is `ok`, or says what went wrong.
 
 # %%
-def main() -> int:
-    """Tell the story of one folder; 2 when there is none."""
-    folder = records_folder()
-    if folder is None:
-        where = (arguments() or ["out/quickstart"])[0]
-        print(f"{where}: no records (*.jsonl) here. Write them with\n"
-              f"  build/tessera run experiments/configs/quickstart.toml --out {where}",
-              file=sys.stderr)
-        return 2
-    use_style()
-    table = read_table(folder)
-    order = [origin for origin in ORIGINS if origin in set(table["origin"])]
-    print(table.groupby(["origin", "status"]).size().unstack(fill_value=0).reindex(order))
-    for _, bad in table[table["status"] != "ok"].iterrows():
-        print(f"{bad['status']}: {bad['matrix']} with {bad['kernel']}: {bad['reason']}")
-    show_errors(table, folder)
-    show_roofline(table, folder)
-    return 0
+table = read_table(folder)
+print(table.groupby(["origin", "status"]).size())
+for _, bad in table[table["status"] != "ok"].iterrows():
+    print(f"{bad['status']}: {bad['matrix']} with {bad['kernel']}: {bad['reason']}")
 
+device = table["device"].iloc[0]
+here = table[(table["status"] == "ok") & (table["device"] == device)]
+table_of_matrices = here.drop_duplicates("matrix")[["matrix", "rows", "nnz"]]
+print(table_of_matrices.to_string(index=False))
+
+# %% [markdown]
+# ## Is it right? The error and its bound
+# C is compared with a product in fp64. SMAPE is the mean relative error in percent: about 1e-5 for
+# FP32 on CUDA cores, a few hundredths for TF32 on tensor cores, which keep 10 of 23 fraction bits.
+# Truncating the inputs (`raw`) instead of rounding them (`rna`) makes it a quarter larger or more.
+#
+# SMAPE cannot say whether a product is *right*. `bound_ratio` can: it is the largest error of an
+# element divided by the bound that follows from the kernel's arithmetic (how operands are rounded,
+# how many terms a row sums). Above 1 the product is wrong. Where one term decides a sum, the bound
+# is nearly reached: rmat has rows of one nonzero, Trefethen a large diagonal. In long rows of
+# similar terms most rounding errors cancel.
 
 # %%
-if __name__ == "__main__":
-    code = main()
-    if code != 0:
-        sys.exit(code)
+emulated = here[(here["origin"] == "emulated") & (here["reorder"] == "none")].copy()
+emulated["way"] = (emulated["kernel"] + " " + emulated["rounding"]).str.strip()
+if not emulated.empty:
+    print(emulated.groupby("way", sort=False)[["smape_pct", "bound_ratio"]].max())
+    draw(emulated, "story_error", f"Largest error over its bound, {device}", "bound_ratio",
+         "error / bound", "way", reference={"y": 1.0, "label": "bound"})
+
+# %% [markdown]
+# ## What tensor cores get to do: nonzeros per TC block
+# `acc_spmm` cuts A into windows of eight rows, drops the columns that are empty in a window, and
+# multiplies the rest in 8 x 8 tiles, TC blocks. A tile costs the same however few nonzeros it
+# holds. The order of the rows decides: shuffled, the elasticity matrix has a quarter of the
+# nonzeros per tile that it had. Reverse Cuthill-McKee (`rcm`) finds an order nearly as good as the
+# original one, without having seen it. These numbers are counted, not predicted.
+
+# %%
+predicted = here[here["origin"] == "modelled"]
+tiled = predicted[predicted["mean_nnz_tc"].notna() & (predicted["rounding"] != "raw")]
+if not tiled.empty:
+    print(tiled.pivot(index="matrix", columns="reorder", values="mean_nnz_tc"))
+    draw(tiled, "story_tiles", "Nonzeros per TC block", "mean_nnz_tc", "nonzeros per TC block",
+         "reorder", origin="counted")
+
+# %% [markdown]
+# ## How fast may it be? The roofline
+# The roofline predicts the time of the slowest part: moving each operand through device memory
+# once (nothing, when all of it fits in the L2 cache), serving from L2 what the thread blocks ask
+# for, computing, or launching. The parts of one prediction, each with the number it rests on:
+
+# %%
+for record in points:
+    if record["origin"] == "modelled" and record["params"]["kernel"]["name"] == "acc_spmm":
+        print(record["params"]["matrix"], "on", record["params"]["device"])
+        for part in record["prediction"]["parts"]:
+            print(f"  {part['name']:14} {part['time_us']:8.2f} us   {part['reason']}")
+        break
+
+# %% [markdown]
+# GFLOP/s are 2 nnz N divided by that time: padding is no work. Nobody has measured these, so the
+# bars are hatched and the legend says *modelled*. It is what the device's limits allow; a real
+# kernel is slower, and by how much is what measuring on a GPU shows.
+
+# %%
+speed = predicted[(predicted["rounding"] != "raw") & predicted["gflops"].notna()].copy()
+if not speed.empty:
+    by_hand = 2 * speed["nnz"] * speed["n"] / (1e3 * speed["time_us"])
+    assert (abs(by_hand / speed["gflops"] - 1) < 1e-9).all(), "GFLOP/s are not 2 nnz N / time"
+    speed["way"] = speed["kernel"] + ", order " + speed["reorder"]
+    print(speed.pivot(index="matrix", columns="way", values="gflops").round())
+    draw(speed, "story_roofline", f"Roofline on {device}", "gflops", "GFLOP/s", "way")
+
+# %% [markdown]
+# ## From here
+# `build/tessera list kernels` (or formats, reorderings, models, devices) shows what there is to
+# combine; `experiments/configs/quickstart.toml` is the experiment to copy and change;
+# `experiments/adding.md` shows how to add a variant of your own. On a machine with a GPU,
+# `build/tessera run quickstart --backend gpu` adds measured records to the same folder.

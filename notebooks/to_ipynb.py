@@ -6,6 +6,7 @@ own folder as the working directory. Cell ids are counted, so equal scripts give
 """
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
@@ -43,6 +44,7 @@ def convert(script: Path, execute: bool) -> NotebookNode:
     if execute:
         from nbclient import NotebookClient  # only --execute needs it
 
+        os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else it warns of nothing
         resources = {"metadata": {"path": str(script.resolve().parent)}}
         NotebookClient(notebook, resources=resources).execute()
     nbformat.validate(notebook)

@@ -1,5 +1,6 @@
 // Reading configs: keys, types, includes, sets of matrices and overrides, and what each error says.
 #include "experiments/config.hpp"
+#include "experiments/rows.hpp"
 
 #include <doctest/doctest.h>
 
@@ -195,6 +196,31 @@ TEST_CASE("an ill-typed or impossible value is an error that says what was expec
         "model");
   CHECK(has(error_of("schema = 1\n[experiment]\nid = \"a/b\"\n"), "the id 'a/b'"));
   CHECK(error_of("schema = 1\nn = = 2\n").starts_with("c.toml:2:5: "));
+}
+
+TEST_CASE("a where selects the rows that have its value, or one of a list") {
+  const TemporaryFolder folder;
+  const std::vector<Row> rows{{{"status", "ok"}, {"n", 64}, {"case", "plain"}},
+                              {{"status", "ok"}, {"n", 128}, {"case", "tiled"}},
+                              {{"status", "ok"}, {"n", 256}, {"case", "tiled"}},
+                              {{"status", "failed"}, {"n", 64}, {"case", "tiled"}}};
+  const auto widths = [&](const std::string& where) {
+    const Config config = load(folder, kHead + "[table]\ncolumns = [\"n\"]\nwhere = " + where);
+    std::vector<int> found;
+    for (const Row& row : select(rows, config.table.at(0).where)) found.push_back(row.at("n"));
+    return found;
+  };
+
+  CHECK(widths("{ case = \"tiled\" }") == std::vector{128, 256});
+  CHECK(widths("{ n = [256, 64] }") == std::vector{64, 256});
+  CHECK(widths("{ n = [64, 128], case = [\"plain\", \"other\"] }") == std::vector{64});
+  CHECK(widths("{ status = [\"failed\", \"oom\"] }") == std::vector{64});
+  CHECK(widths("{ case = [\"other\"] }").empty());
+  CHECK(widths("{ kernel = [\"csr_spmm\"] }").empty());
+  CHECK(error_after_head("[table]\ncolumns = [\"n\"]\nwhere = { n = [] }\n") ==
+        "c.toml:7:15: n takes a value or a list of values");
+  CHECK(error_after_head("[table]\ncolumns = [\"n\"]\nwhere = { n = [[64]] }\n") ==
+        "c.toml:7:15: n takes a value or a list of values");
 }
 
 TEST_CASE("a config has to say schema = 1 and what experiment it is") {

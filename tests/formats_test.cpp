@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "formats/base/registry.hpp"
@@ -54,6 +56,17 @@ TEST_CASE("every format gives back exactly the matrix it was packed from") {
   }
 }
 
+TEST_CASE("every format keeps explicit zeros, negative zeros, NaN and infinity") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const CsrMatrix a{3, 4, std::vector<std::int64_t>{0, 3, 3, 5},
+                    std::vector<std::int32_t>{0, 1, 3, 1, 2},
+                    std::vector<float>{0.0f, -0.0f, -infinity, std::nanf(""), 1e-45f}};
+  for (const std::string& name : Registry<Format>::instance().names()) {
+    CAPTURE(name);
+    CHECK(Registry<Format>::instance().make(name)->pack(a)->unpack() == a);
+  }
+}
+
 TEST_CASE("a format's footprint is the sum of its arrays, and its tiles hold all nonzeros") {
   const auto& registry = Registry<Format>::instance();
   for (const std::string& name : registry.names()) {
@@ -71,6 +84,7 @@ TEST_CASE("a format's footprint is the sum of its arrays, and its tiles hold all
       CHECK(found.bytes == bytes);
       CHECK(found.index_bytes == bytes - values);
       CHECK(values >= 4 * matrix.nnz());
+      for (std::int32_t row = 0; row < matrix.rows; ++row) CHECK_FALSE(packed->locate(row).empty());
       if (found.tile.tiles > 0) {
         CHECK(found.tile.slots >= matrix.nnz());
         CHECK(found.mean_nnz_per_tile * static_cast<double>(found.tile.tiles) ==

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "experiments/check_result.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"
 #include "formats/csr.hpp"
@@ -185,6 +186,37 @@ TEST_CASE("terms per row bound the sums: nonzeros for FP32, MMAs with a nonzero 
     CHECK(8 * acc[i] >= a.row_length(i));
   }
   CHECK(terms("cusparse") == csr);
+}
+
+TEST_CASE("every kernel that is emulated keeps within the bound of its own arithmetic") {
+  int emulated = 0;
+  for (const std::string& name : Registry<SpmmKernel>::instance().names()) {
+    CAPTURE(name);
+    const auto kernel = Registry<SpmmKernel>::instance().make(name);
+    for (const Shape& shape : kShapes) {
+      CAPTURE(shape.m);
+      const CsrMatrix a = random_sparse(shape.m, shape.k, shape.density, 41);
+      const DenseMatrix b = random_dense(shape.k, shape.n, 42);
+      const auto packed = pack_for(*kernel, a);
+      const Permutation order = Permutation::identity(a.rows);
+      const std::string generation = "hopper";
+      DenseMatrix c;
+      try {
+        c = kernel->emulate(*packed, b, find_generation(generation));
+      } catch (const Unsupported&) {
+        continue;
+      }
+      ++emulated;
+
+      CHECK(check_result(a, b, c, {*kernel, *packed, order, generation}).reason == "");
+      if (a.nnz() == 0) continue;
+      std::int32_t row = 0;
+      while (a.row_length(row) == 0) ++row;
+      c.at(row, 0) += 1;  // and the check would have seen it
+      CHECK(check_result(a, b, c, {*kernel, *packed, order, generation}).reason != "");
+    }
+  }
+  REQUIRE(emulated > 0);
 }
 
 TEST_CASE("every kernel reads a registered format") {

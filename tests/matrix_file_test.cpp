@@ -205,23 +205,6 @@ TEST_CASE("dense matrices and permutations go through .npy") {
   CHECK(read_npy(folder / "f.npy").values == dense.values);
 }
 
-/// `rows` rows of `per_row` nonzeros in a square matrix; values random or one.
-CsrMatrix even_rows(std::int32_t rows, std::int32_t per_row, bool pattern) {
-  const std::int32_t stride = rows / per_row;
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::int32_t> cols;
-  std::vector<float> values;
-  for (std::int32_t row = 0; row < rows; ++row) {
-    for (std::int32_t j = 0; j < per_row; ++j) {
-      const std::uint64_t draw = random_bits(11, cols.size());
-      cols.push_back(j * stride + static_cast<std::int32_t>(draw % stride));
-      values.push_back(pattern ? 1.0f : random_signed(12, cols.size()));
-    }
-    offsets.push_back(static_cast<std::int64_t>(cols.size()));
-  }
-  return {rows, rows, std::move(offsets), std::move(cols), std::move(values)};
-}
-
 TEST_CASE("entries in any order with duplicates give the same matrix at any number of threads") {
   const TemporaryFolder folder;
   std::map<std::pair<std::int64_t, std::int64_t>, double> sums;
@@ -251,12 +234,29 @@ TEST_CASE("entries in any order with duplicates give the same matrix at any numb
   }
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// `rows` rows of `per_row` nonzeros in a square matrix; values random or one.
+CsrMatrix even_rows(std::int32_t rows, std::int32_t per_row, bool pattern) {
+  const std::int32_t stride = rows / per_row;
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  std::vector<float> values;
+  for (std::int32_t row = 0; row < rows; ++row) {
+    for (std::int32_t j = 0; j < per_row; ++j) {
+      const std::uint64_t draw = random_bits(11, cols.size());
+      cols.push_back(j * stride + static_cast<std::int32_t>(draw % stride));
+      values.push_back(pattern ? 1.0f : random_signed(12, cols.size()));
+    }
+    offsets.push_back(static_cast<std::int64_t>(cols.size()));
+  }
+  return {rows, rows, std::move(offsets), std::move(cols), std::move(values)};
+}
+
 std::int64_t status_bytes(const std::string& key) {
   const std::string status = read_text("/proc/self/status");
   return 1024 * std::stoll(status.substr(status.find(key + ":") + key.size() + 1));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("reading takes at most three times the memory of the matrix") {
   const TemporaryFolder folder;
   for (const std::string name : {"a.mtx", "a.npz", "a.txt", "a.smtx"}) {

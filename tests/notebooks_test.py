@@ -23,6 +23,7 @@ from typing import Any
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 sys.path.insert(0, str(NOTEBOOKS))
 KINDS = ("bars", "lines", "scatter", "ablation_bars", "box", "heatmap")
+PREDICTED = ("modelled", "simulated", "emulated")
 
 
 def available(name: str) -> bool:
@@ -153,10 +154,10 @@ class Drawing(unittest.TestCase):
                     words = " ".join(texts(built(description(kind, (origin,)))).split())
 
                     self.assertIn("H200, commit 1234abc", words)
-                    wanted = "All values measured" if origin == "measured" else (
+                    wanted = f"All values {origin}" if origin not in PREDICTED else (
                         f"Not measured: all values {origin}")
                     self.assertIn(wanted, words)
-                    self.assertEqual(f"({origin})" in words, origin != "measured")
+                    self.assertEqual(f"({origin})" in words, origin in PREDICTED)
 
     def test_predicted_bars_are_hatched_and_labelled_and_measured_ones_are_not(self) -> None:
         for kind in ("bars", "ablation_bars"):
@@ -166,10 +167,10 @@ class Drawing(unittest.TestCase):
                     first, second = [c for c in drawn.axes[0].containers if hasattr(c, "patches")]
 
                     for bar in first.patches:
-                        self.assertEqual(bool(bar.get_hatch()), origin != "measured")
+                        self.assertEqual(bool(bar.get_hatch()), origin in PREDICTED)
                     self.assertFalse(any(bar.get_hatch() for bar in second.patches))
                     handle = drawn.legends[0].get_patches()[0]
-                    self.assertEqual(bool(handle.get_hatch()), origin != "measured")
+                    self.assertEqual(bool(handle.get_hatch()), origin in PREDICTED)
 
     def test_predicted_lines_are_dashed(self) -> None:
         drawn = built(description("lines"))
@@ -468,12 +469,15 @@ class Notebooks(unittest.TestCase):
     def record(self, point: str, origin: str, **more: Any) -> dict[str, Any]:
         return {"schema": 1, "point_id": point, "origin": origin, "status": "ok",
                 "matrix": {"name": "cora", "nnz": 10556},
-                "params": {"kernel": "acc_spmm", "n": 128, "device": "h200"}, **more}
+                "params": {"matrix": "cora", "kernel": {"name": "acc_spmm", "rounding": "rna"},
+                           "reorder": {"name": "none"}, "n": 128, "device": "h200"}, **more}
 
     @unittest.skipUnless(available("matplotlib") and available("pandas"), "needs pandas")
     def test_the_story_reads_records_and_ignores_a_truncated_last_line(self) -> None:
         emulated = self.record("1", "emulated", check={"smape_pct": 0.01, "bound_ratio": 0.2})
-        modelled = self.record("2", "modelled", gflops=812.5)
+        prediction = {"time_us": 2 * 10556 * 128 / 812.5e3, "bound_by": "L2", "parts": []}
+        modelled = self.record("2", "modelled", gflops=812.5, prediction=prediction,
+                               prep={"mean_nnz_tc": 7.5})
         old = self.record("2", "modelled", gflops=1.5)
         lines = [json.dumps(r) for r in ({"env_id": "e"}, old, emulated, modelled)]
         with tempfile.TemporaryDirectory() as folder:
@@ -484,13 +488,23 @@ class Notebooks(unittest.TestCase):
 
             self.assertEqual(result.returncode, 0, result.stderr)
             drawn = sorted(p.name for p in (Path(folder) / "figures").glob("*.png"))
-            self.assertEqual(drawn, ["story_error.png", "story_roofline_acc_spmm.png"])
-            import story
+            self.assertEqual(drawn, ["story_error.png", "story_roofline.png", "story_tiles.png"])
+            from records import read_table
 
-            self.assertEqual(list(story.read_table(Path(folder))["gflops"].dropna()), [812.5])
+            self.assertEqual(list(read_table(Path(folder))["gflops"].dropna()), [812.5])
             path.write_text("{broken\n" + lines[1] + "\n", encoding="utf-8")
             with self.assertRaisesRegex(ValueError, "records.jsonl:1"):
-                story.read_table(Path(folder))
+                read_table(Path(folder))
+
+    @unittest.skipUnless(available("pandas"), "needs pandas")
+    def test_matrix_names_are_shortened_only_where_that_is_unmistakable(self) -> None:
+        from records import short_names
+
+        names = ["rmat(scale=9)", "rmat(scale=10)", "shuffle(of=cora)", "cora"]
+
+        self.assertEqual(short_names(names), {
+            "rmat(scale=9)": "rmat(scale=9)", "rmat(scale=10)": "rmat(scale=10)",
+            "shuffle(of=cora)": "shuffle", "cora": "cora"})
 
     @unittest.skipUnless(available("matplotlib") and available("pandas"), "needs pandas")
     def test_the_story_says_what_to_run_when_there_are_no_records(self) -> None:

@@ -182,6 +182,8 @@ TEST_CASE("rows are selected by their values, those that ended well unless statu
   CHECK(select(rows, {{"n", setting(16)}}).size() == 7);
   CHECK(select(rows, {{"n", setting(16.0)}}).size() == 7);
   CHECK(select(rows, {{"n", setting("16")}}).empty());
+  CHECK(select(rows, {{"n", setting(Json::array({8, 16}))}}).size() == 7);
+  CHECK(select(rows, {{"n", setting(Json::array({8, 32}))}}).empty());
   CHECK(select(rows, {{"kernel.rounding", setting("rna")}}).size() == 4);
 }
 
@@ -230,10 +232,10 @@ TEST_CASE("a text table aligns columns, numbers to the right, by characters") {
   const std::vector<Row> rows{{{"name", "é"}, {"x", 12345.678}}, {{"name", "long"}, {"x", 2}}};
 
   CHECK(text_table(rows, {"name", "x", "none"}) ==
-        "name          x  none\n"
-        "----  ---------  ----\n"
-        "é     1.235e+04\n"
-        "long          2\n");
+        "name      x  none\n"
+        "----  -----  ----\n"
+        "é     12346\n"
+        "long      2\n");
 }
 
 TEST_CASE("a file is written whole, its folder made, or not at all") {

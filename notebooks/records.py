@@ -1,0 +1,73 @@
+"""Records as a pandas table: one row per point, for notebooks that go beyond `tessera figure`.
+
+A folder of records holds one JSON Lines file per run or shard. Lines are only ever appended, so a
+run that was cut short may leave a last line that is half written: it is ignored. A broken line
+elsewhere is an error that names file and line.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of one file, without a truncated last line."""
+    texts = path.read_text(encoding="utf-8").split("\n")
+    records = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            records += [json.loads(text)] if text.strip() else []
+        except ValueError as error:
+            if number < len(texts):
+                raise ValueError(f"{path}:{number}: not a record: {error}") from error
+    return records
+
+
+def read_points(folder: Path) -> list[dict[str, Any]]:
+    """The newest record of every point, as it stands in the files; `env` lines are left out."""
+    lines = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
+    return list({r["point_id"]: r for r in lines if "point_id" in r}.values())
+
+
+def row(record: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a point; the only place here that knows the fields of a record."""
+    params, matrix = record["params"], record.get("matrix", {})
+    check, prep = record.get("check", {}), record.get("prep", {})
+    prediction, kernel = record.get("prediction", {}), params["kernel"]
+    time_us = record.get("time", {}).get("median_us", prediction.get("time_us"))
+    return {
+        "point": record["point_id"],
+        "origin": record["origin"],
+        "status": record["status"],
+        "reason": record.get("reason", ""),
+        "matrix": params["matrix"],
+        "rows": matrix.get("rows"),
+        "nnz": matrix.get("nnz"),
+        "n": params["n"],
+        "reorder": params["reorder"]["name"],
+        "kernel": kernel["name"],
+        "rounding": kernel.get("rounding", ""),
+        "device": params.get("device", ""),
+        "time_us": time_us,
+        "gflops": record.get("gflops"),
+        "bound_by": prediction.get("bound_by", ""),
+        "smape_pct": check.get("smape_pct"),
+        "bound_ratio": check.get("bound_ratio"),
+        "mean_nnz_tc": prep.get("mean_nnz_tc"),
+        "footprint_bytes": prep.get("footprint_bytes"),
+    }
+
+
+def short_names(names: list[str]) -> dict[str, str]:
+    """Names of generated matrices, "rmat(scale=14, ...)", without parameters where one is left."""
+    heads = Counter(name.split("(")[0] for name in names)
+    return {n: n.split("(")[0] if heads[n.split("(")[0]] == 1 else n for n in names}
+
+
+def read_table(folder: Path) -> pd.DataFrame:
+    """One row per point of a folder of records, matrices by their shortest unmistakable names."""
+    table = pd.DataFrame([row(record) for record in read_points(folder)])
+    return table.assign(matrix=table["matrix"].map(short_names(list(table["matrix"].unique()))))
