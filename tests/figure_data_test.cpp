@@ -158,7 +158,7 @@ TEST_CASE("a figure that cannot be drawn says why, with its place") {
         "c.toml:11:1: figure 'f' is normalised to 'cusparse', which has no values");
 }
 
-TEST_CASE("provenance names the machine, the day and the commit of every run") {
+TEST_CASE("provenance names the machine, the day and the commit of every run that has records") {
   RecordSet set;
   set.environments["e1"] = {{"gpu", {{"available", true}, {"name", "NVIDIA H200"}}},
                             {"host", {{"cpu", "EPYC"}}},
@@ -168,7 +168,8 @@ TEST_CASE("provenance names the machine, the day and the commit of every run") {
                             {"host", {{"cpu", "EPYC"}}},
                             {"started_at", "2026-11-22T09:30:00Z"},
                             {"build", {{"commit", "abd"}, {"dirty", false}}}};
-  set.points = {{{"env_id", "e1"}}, {{"env_id", "e2"}}};
+  set.environments["e3"] = {{"started_at", "2026-11-23T09:30:00Z"}};
+  set.points = {{{"env_id", "e1"}}, {{"env_id", "e2"}}, {{"env_id", "e1"}}};
 
   CHECK(provenance_text(set) ==
         "EPYC, 2026-11-22, commit abd; NVIDIA H200, 2026-11-21, commit abc+changes");

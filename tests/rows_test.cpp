@@ -182,6 +182,8 @@ TEST_CASE("rows are selected by their values, those that ended well unless statu
   CHECK(select(rows, {{"n", setting(16)}}).size() == 7);
   CHECK(select(rows, {{"n", setting(16.0)}}).size() == 7);
   CHECK(select(rows, {{"n", setting("16")}}).empty());
+  CHECK(select(rows, {{"n", setting(Json::array({8, 16}))}}).size() == 7);
+  CHECK(select(rows, {{"n", setting(Json::array({8, 32}))}}).empty());
   CHECK(select(rows, {{"kernel.rounding", setting("rna")}}).size() == 4);
 }
 

@@ -1,0 +1,210 @@
+"""Tests of the verbs that answer one question, of their help and their JSON.
+
+Run with `TESSERA_BINARY=build-cpu/tessera python3 tests/verbs_test.py`. Matrices are
+generated; all files go to a temporary folder.
+"""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from program import POISSON, RMAT, UNIFORM, ProgramTest, machine
+
+
+def python_draws() -> bool:
+    """Whether the Python of the figures has matplotlib."""
+    python = os.environ.get("TESSERA_PYTHON", "/usr/bin/python3")
+    return subprocess.run([python, "-c", "import matplotlib"], capture_output=True,
+                          check=False).returncode == 0
+
+
+class FigureTest(ProgramTest):
+    """tessera figure."""
+
+    REST = "".join(f'[[figure]]\nid = "{name}"\nkind = "bars"\nx = "matrix"\ny = "gflops"\n'
+                   'series = "kernel"\nwhere = { n = 4 }\n' for name in ("one", "two"))
+
+    @unittest.skipUnless(python_draws(), "there is no Python with matplotlib")
+    def test_figures_are_drawn_from_the_records_with_the_data_behind_them(self) -> None:
+        config = self.config(UNIFORM, RMAT, backends='"model"', rest=self.REST)
+        self.run_config(config)
+
+        drawn = self.tessera("figure", config, "--out", str(self.out), "--only", "two",
+                             "--to", "drawn")
+
+        self.assertEqual(drawn.stdout.splitlines(), ["drawn/two.pdf", "drawn/two.png"])
+        to = self.folder / "drawn"
+        self.assertTrue((to / "two.pdf").read_bytes().startswith(b"%PDF"))
+        self.assertTrue((to / "two.png").read_bytes().startswith(b"\x89PNG"))
+        data = json.loads((to / "two.json").read_text())
+        self.assertEqual([series["origin"] for series in data["series"]], ["modelled"])
+        self.assertEqual(len((to / "two.csv").read_text().splitlines()), 1 + 2)
+        self.assertFalse((to / "one.pdf").exists())
+
+    def test_a_figure_that_cannot_be_drawn_is_an_error(self) -> None:
+        config = self.config(UNIFORM, backends='"model"', rest=self.REST)
+
+        absent = self.tessera("figure", config, "--out", str(self.out), code=2)
+        self.run_config(config)
+        unknown = self.tessera("figure", config, "--out", str(self.out), "--only", "tow",
+                               code=2)
+        empty = self.tessera("figure", config, "--out", str(self.out), "--set",
+                             "figure.0.where.n=5", "--only", "one", code=2)
+
+        self.assertIn("no such record file or folder", absent.stderr)
+        self.assertIn("did you mean 'two'", unknown.stderr)
+        self.assertIn("figure 'one' has no rows", empty.stderr)
+
+
+class MatrixTest(ProgramTest):
+    """tessera matrix."""
+
+    def test_info_tells_the_same_of_a_matrix_in_every_file_format(self) -> None:
+        [generated] = self.json_of("matrix", "info", POISSON, "--json")
+        self.assertEqual((generated["rows"], generated["cols"]), (63, 63))
+        self.assertTrue(generated["synthetic"])
+
+        for ending in ("mtx", "mtx.gz", "npz"):
+            with self.subTest(ending=ending):
+                file = self.folder / f"p.{ending}"
+                self.tessera("matrix", "generate", POISSON, str(file))
+                [read] = self.json_of("matrix", "info", str(file), "--json")
+                self.assertEqual(read["hash"], generated["hash"])
+                self.assertFalse(read["synthetic"])
+        self.assertIn("63", self.tessera("matrix", "info", POISSON, RMAT).stdout)
+        self.assertIn("not a generator", self.tessera("matrix", "generate", "p.mtx", "q.mtx",
+                                                      code=2).stderr)
+
+    def test_convert_keeps_the_content_and_refuses_endings_it_does_not_know(self) -> None:
+        self.tessera("matrix", "generate", RMAT, "r.mtx")
+
+        self.tessera("matrix", "convert", "r.mtx", "r.npz")
+
+        before, after = self.json_of("matrix", "info", "r.mtx", "r.npz", "--json")
+        self.assertEqual(before["hash"], after["hash"])
+        self.tessera("matrix", "convert", "r.mtx", "r.xyz", code=2)
+
+    def test_an_order_is_written_and_applied(self) -> None:
+        self.tessera("matrix", "generate", f"shuffle(of={POISSON})", "s.mtx")
+        for file in ("order.txt", "order.npy"):
+            with self.subTest(file=file):
+                told = self.json_of("reorder", "s.mtx", "--with", "rcm", "--out", file, "--json")
+
+                [info] = self.json_of("matrix", "info", "s.mtx", "--apply", file, "--symmetric",
+                                      "--json")
+
+                self.assertEqual(info["bandwidth"], told["after"]["bandwidth"])
+                self.assertLess(told["after"]["bandwidth"], told["before"]["bandwidth"])
+        order = [int(line) for line in (self.folder / "order.txt").read_text().split()]
+        self.assertEqual(sorted(order), list(range(63)))
+        (self.folder / "short.txt").write_text("0\n1\n")
+        self.tessera("matrix", "info", "s.mtx", "--apply", "short.txt", code=2)
+
+    def test_verify_knows_right_from_wrong(self) -> None:
+        self.tessera("matrix", "generate", RMAT, "r.mtx")
+        [info] = self.json_of("matrix", "info", "r.mtx", "--json")
+
+        right = self.tessera("matrix", "verify", "r.mtx", "--hash", info["hash"]).stdout
+        wrong = self.tessera("matrix", "verify", "r.mtx", "--hash", "0" * 32, code=4).stdout
+
+        self.assertTrue(right.endswith(": right\n"))
+        self.assertIn("WRONG", wrong)
+
+    def test_fetch_says_what_it_cannot_do(self) -> None:
+        for name, mirror in (("bcsstk17", "http://127.0.0.1:9"), ("HB/bcsstk17",
+                                                                  "http://127.0.0.1:9")):
+            with self.subTest(name=name):
+                done = self.tessera("matrix", "fetch", name, "--mirror", mirror, code=2)
+                self.assertIn("bcsstk17", done.stderr)
+
+
+class OneShotTest(ProgramTest):
+    """Verbs that answer one question."""
+
+    def test_reorder_tells_before_and_after(self) -> None:
+        told = self.json_of("reorder", RMAT, "--with", "degree", "--json")
+
+        self.assertEqual(set(told["before"]), set(told["after"]))
+        self.assertGreater(told["before"]["mean_nnz_tc_8x8"], 0)
+        self.assertGreaterEqual(told["reorder_s"], 0)
+        self.assertIn("rmat", self.tessera("reorder", RMAT, "--with", "none").stdout)
+        self.assertIn("does not move columns",
+                      self.tessera("reorder", RMAT, "--with", "none", "--out-cols", "c.txt",
+                                   code=2).stderr)
+
+    def test_pack_adds_up(self) -> None:
+        for name in ("csr", "bit_tcf"):
+            with self.subTest(format=name):
+                told = self.json_of("pack", RMAT, "--format", name, "--json")
+
+                self.assertTrue(told["round_trip_exact"])
+                self.assertEqual(told["footprint_bytes"],
+                                 sum(array["bytes"] for array in told["arrays"]))
+        self.assertIn("round trip exact",
+                      self.tessera("pack", RMAT, "--format", "csr", "--reorder", "rcm").stdout)
+
+    def test_multiply_checks_its_product_and_writes_it(self) -> None:
+        record = self.json_of("multiply", RMAT, "--kernel", "acc_spmm", "--n", "8", "--reorder",
+                              "degree", "--set", "rounding=raw", "--out", "c.npy", "--json")
+        text = self.tessera("multiply", RMAT, "--kernel", "acc_spmm", "--n", "8").stdout
+        again = self.json_of("multiply", RMAT, "--kernel", "csr_spmm", "--b", "c.npy", "--json")
+        model = self.json_of("multiply", RMAT, "--kernel", "csr_spmm", "--backend", "model",
+                             "--device", "a100-80gb", "--json")
+
+        self.assertEqual(record["status"], "ok")
+        self.assertEqual(record["params"]["kernel"], {"name": "acc_spmm", "rounding": "raw"})
+        self.assertLessEqual(record["check"]["bound_ratio"], 1)
+        self.assertIn("worst element", text)
+        self.assertEqual(again["params"]["n"], 8)
+        self.assertEqual(model["origin"], "modelled")
+        self.assertGreater(model["gflops"], 0)
+        self.assertEqual((self.folder / "c.npy").read_bytes()[:6], b"\x93NUMPY")
+        self.assertEqual(self.json_of("multiply", UNIFORM, "--kernel", "csr_spmm", "--b", "c.npy",
+                                      "--json", code=3)["status"], "failed")
+
+    def test_list_knows_everything_with_a_name(self) -> None:
+        expected = {"formats": "bit_tcf", "reorderings": "rcm", "kernels": "acc_spmm",
+                    "models": "roofline", "devices": "h200", "generators": "rmat",
+                    "experiments": "quickstart", "backends": "emulate", "columns": "gflops",
+                    "files": None}
+        for kind, name in expected.items():
+            with self.subTest(kind=kind):
+                items = self.json_of("list", kind, "--json")
+                self.assertTrue(all(item["summary"] for item in items))
+                names = [item["name"] for item in items]
+                self.assertEqual(len(set(names)), len(names))
+                if name:
+                    self.assertIn(name, names)
+                text = self.tessera("list", kind).stdout
+                self.assertTrue(all(item in text for item in names))
+
+    def test_doctor_tells_what_is_missing_and_what_that_disables(self) -> None:
+        found = machine()
+        text = self.tessera("doctor")
+
+        self.assertEqual(found["backends"]["emulate"], "works")
+        self.assertTrue(found["machine"]["host"]["available"])
+        for tool in found["tools"]:
+            self.assertTrue(tool["disables"])
+            self.assertIn(tool["name"], text.stdout)
+        self.assertEqual(text.stderr, "")
+
+    def test_every_verb_has_help(self) -> None:
+        verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
+                           re.MULTILINE)
+        self.assertEqual(sorted(verbs), ["doctor", "figure", "list", "matrix", "merge", "multiply",
+                                         "pack", "plan", "point", "reorder", "run", "status"])
+        calls = [(verb,) for verb in verbs]
+        calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
+        for call in calls:
+            with self.subTest(call=call):
+                done = self.tessera(*call, "--help")
+                self.assertIn("--help", done.stdout)
+                self.assertEqual(done.stderr, "")
+        self.assertRegex(self.tessera("--version").stdout, r"^tessera \d+\.\d+")
+
+
+if __name__ == "__main__":
+    unittest.main()
