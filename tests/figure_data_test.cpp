@@ -158,6 +158,17 @@ TEST_CASE("a figure that cannot be drawn says why, with its place") {
         "c.toml:11:1: figure 'f' is normalised to 'cusparse', which has no values");
 }
 
+TEST_CASE("what is counted or timed on the host is not called a prediction") {
+  const Row row{{"origin", "modelled"}};
+
+  for (const char* column : {"nnz", "rows", "mean_nnz_tc", "footprint_bytes", "tiles", "mma"})
+    CHECK(value_origin(row, column) == "counted");
+  for (const char* column : {"load_s", "reorder_s", "pack_s"})
+    CHECK(value_origin(row, column) == "measured");
+  for (const char* column : {"time_us", "gflops", "smape_pct", "emulate_s", "some_derived_column"})
+    CHECK(value_origin(row, column) == "modelled");
+}
+
 TEST_CASE("provenance names the machine, the day and the commit of every run that has records") {
   RecordSet set;
   set.environments["e1"] = {{"gpu", {{"available", true}, {"name", "NVIDIA H200"}}},
