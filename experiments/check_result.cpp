@@ -38,7 +38,7 @@ ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation&
     // An MMA deeper than a fused step is several steps.
     const FusedStep& step = find_generation(computation.generation).step(arithmetic.type);
     const std::int64_t steps =
-        terms[p] * ((mma_depth(arithmetic.type) + step.products - 1) / step.products);
+        terms[p] * ((arithmetic.mma_depth + step.products - 1) / step.products);
     bound.relative[row] = combine(input_rounding_bound(arithmetic.input_error),
                                   tensor_core_bound(steps, step.products, step.fraction_bits));
     bound.absolute[row] = underflow_bound(steps) + tf32_underflow_bound(nnz, operands);

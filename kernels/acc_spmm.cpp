@@ -12,6 +12,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"
+#include "kernels/fused_rows.hpp"
 #include "kernels/spmm_kernel.hpp"
 
 namespace tessera {
@@ -25,9 +26,9 @@ static_assert(kRows == acc_spmm::kWindowRows && kCols == acc_spmm::kTileCols,
 /// The window's eight rows of C, going through its TC blocks one after another.
 class WindowEmulation {
  public:
-  WindowEmulation(const BitTcf& a, const Tf32Operand& b, const FusedStep& step,
-                  Tf32Rounding rounding)
-      : a_(a), b_(b), step_(step), rounding_(rounding) {}
+  WindowEmulation(const BitTcf& a, const MmaOperand& b, const FusedStep& step,
+                  Conversion conversion)
+      : a_(a), b_(b), step_(step), conversion_(conversion) {}
 
   void run(std::int64_t window, DenseMatrix& c) {
     negative_zero_.fill(false);
@@ -50,7 +51,7 @@ class WindowEmulation {
       for (int k = k0; k < std::min(k0 + step_.products, kCols); ++k) {
         if ((bitmap >> (r * kCols + k) & 1) == 0) continue;
         const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
-        terms[count++] = {to_tf32(value, rounding_), a_.sparse_a_to_b[block * kCols + k]};
+        terms[count++] = {convert(value, conversion_), a_.sparse_a_to_b[block * kCols + k]};
       }
       // Products with A's zeros add nothing, except that a step turns -0 into +0.
       if (count > 0 || negative_zero_[r])
@@ -72,22 +73,21 @@ class WindowEmulation {
   }
 
   const BitTcf& a_;
-  const Tf32Operand& b_;
+  const MmaOperand& b_;
   const FusedStep& step_;
-  Tf32Rounding rounding_;
+  Conversion conversion_;
   std::array<bool, kRows> negative_zero_{};  // c holds a -0
 };
 
 class AccSpmm final : public SpmmKernel {
  public:
-  explicit AccSpmm(Tf32Rounding rounding) : rounding_(rounding) {}
+  explicit AccSpmm(Conversion conversion) : conversion_(conversion) {}
 
   std::string format() const override { return BitTcf::kFormat; }
   int version() const override { return 1; }
 
   Arithmetic arithmetic() const override {
-    const double input_error = rounding_ == Tf32Rounding::kNearestAway ? 0x1p-11 : 0x1p-10;
-    return {Arithmetic::Sum::kTensorCore, MmaType::kTf32, input_error};
+    return {Arithmetic::Sum::kTensorCore, MmaType::kTf32, kCols, relative_error(conversion_)};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
@@ -107,10 +107,10 @@ class AccSpmm final : public SpmmKernel {
                       const Generation& generation) const override {
     const auto& a = packed_as<BitTcf>(packed);
     const FusedStep& step = generation.step(MmaType::kTf32);
-    const Tf32Operand operand(b, rounding_);
+    const MmaOperand operand(b, conversion_);
     DenseMatrix c(a.rows(), b.cols);
     parallel_for(a.num_row_windows(), 16, [&](std::int64_t begin, std::int64_t end) {
-      WindowEmulation window(a, operand, step, rounding_);
+      WindowEmulation window(a, operand, step, conversion_);
       for (std::int64_t w = begin; w < end; ++w) window.run(w, c);
     });
     return c;
@@ -154,7 +154,7 @@ class AccSpmm final : public SpmmKernel {
     work.c_bytes += 4 * rows * cols;
   }
 
-  Tf32Rounding rounding_;
+  Conversion conversion_;
 };
 
 const Register<SpmmKernel> entry{{
@@ -166,9 +166,8 @@ const Register<SpmmKernel> entry{{
                 {"rna", "raw"}}},
     .make =
         [](const Params& params) {
-          return std::make_unique<AccSpmm>(params.text("rounding") == "rna"
-                                               ? Tf32Rounding::kNearestAway
-                                               : Tf32Rounding::kTruncate);
+          return std::make_unique<AccSpmm>(params.text("rounding") == "rna" ? Conversion::kTf32
+                                                                            : Conversion::kTf32Raw);
         },
 }};
 

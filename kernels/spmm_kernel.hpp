@@ -25,6 +25,7 @@ struct Arithmetic {
   };
   Sum sum = Sum::kFp32;
   MmaType type = MmaType::kTf32;  // of the MMAs; kTensorCore only
+  int mma_depth = 8;              // products of one MMA per element of its result
   double input_error = 0;         // largest relative error of rounding one operand on the way in
 };
 

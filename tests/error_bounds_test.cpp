@@ -30,9 +30,9 @@ Operands random_operands(int terms, double spread, std::uint64_t seed) {
   return operands;
 }
 
-float chain(const FusedStep& step, Operands x, Tf32Rounding rounding) {
-  for (float& value : x.a) value = to_tf32(value, rounding);
-  for (float& value : x.b) value = to_tf32(value, rounding);
+float chain(const FusedStep& step, Operands x, Conversion rounding) {
+  for (float& value : x.a) value = convert(value, rounding);
+  for (float& value : x.b) value = convert(value, rounding);
   float sum = 0;
   for (std::size_t k = 0; k < x.a.size(); k += step.products) {
     const std::size_t n = std::min<std::size_t>(step.products, x.a.size() - k);
@@ -87,11 +87,11 @@ TEST_CASE("every emulated tensor core keeps within its bound and comes close to 
     for (std::uint64_t trial = 0; trial < 3000; ++trial) {
       const int terms = 1 + static_cast<int>(random_bits(71, trial) % 40);
       const Operands x = random_operands(terms, static_cast<double>(trial % 12), 1000 + 8 * trial);
-      const auto ratio = [&](Tf32Rounding rounding, double input_error) {
+      const auto ratio = [&](Conversion rounding, double input_error) {
         return ratio_to_bound(step, x, chain(step, x, rounding), input_error);
       };
-      nearest = std::max(nearest, ratio(Tf32Rounding::kNearestAway, 0x1p-11));
-      truncated = std::max(truncated, ratio(Tf32Rounding::kTruncate, 0x1p-10));
+      nearest = std::max(nearest, ratio(Conversion::kTf32, 0x1p-11));
+      truncated = std::max(truncated, ratio(Conversion::kTf32Raw, 0x1p-10));
     }
 
     CHECK(nearest <= 1);
@@ -106,8 +106,7 @@ TEST_CASE("truncated inputs break the bound for rounded ones") {
   double worst = 0;
   for (std::uint64_t trial = 0; trial < 500; ++trial) {
     const Operands x = random_operands(2, 0, 5000 + 8 * trial);
-    worst =
-        std::max(worst, ratio_to_bound(step, x, chain(step, x, Tf32Rounding::kTruncate), 0x1p-11));
+    worst = std::max(worst, ratio_to_bound(step, x, chain(step, x, Conversion::kTf32Raw), 0x1p-11));
   }
 
   CHECK(worst > 1);
@@ -123,7 +122,7 @@ TEST_CASE("a unit with two fraction bits fewer breaks the bound") {
     x.a.assign(8, std::ldexp(2 - 0x1p-10f, -fraction_bits - 1));
     x.b.assign(8, 1);
     x.a[0] = 1;
-    return ratio_to_bound(hopper, x, chain(unit, x, Tf32Rounding::kNearestAway), 0);
+    return ratio_to_bound(hopper, x, chain(unit, x, Conversion::kTf32), 0);
   };
 
   CHECK(ratio(hopper.fraction_bits) <= 1);
@@ -140,7 +139,7 @@ TEST_CASE("results in FP32's subnormal range need the absolute part of the bound
       const bool tiny_operand = trial % 2 == 0;  // else only the products are tiny
       for (float& value : x.a) value = std::ldexp(value, tiny_operand ? -133 : -70);
       for (float& value : x.b) value = std::ldexp(value, tiny_operand ? 0 : -72);
-      const float result = chain(step, x, Tf32Rounding::kTruncate);
+      const float result = chain(step, x, Conversion::kTf32Raw);
       with = std::max(with, ratio_to_bound(step, x, result, 0x1p-10));
       without = std::max(without, ratio_to_bound(step, x, result, 0x1p-10, false));
     }

@@ -54,8 +54,8 @@ float hopper_tf32_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i
   std::vector<float> left, right;
   float sum = 0;
   for (const std::int32_t col : active) {
-    left.push_back(to_tf32(row_of_a.at(i, col), Tf32Rounding::kNearestAway));
-    right.push_back(to_tf32(b.at(col, j), Tf32Rounding::kNearestAway));
+    left.push_back(convert(row_of_a.at(i, col), Conversion::kTf32));
+    right.push_back(convert(b.at(col, j), Conversion::kTf32));
     if (left.size() < 8) continue;
     sum = fused_dot_add(step, left, right, sum);
     left.clear(), right.clear();

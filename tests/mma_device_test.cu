@@ -48,7 +48,7 @@ __host__ __device__ constexpr std::uint32_t pattern(std::uint32_t index) {
 
 __global__ void round_patterns(std::uint32_t count, std::uint32_t* rounded) {
   const std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) rounded[i] = round_to_tf32(__uint_as_float(pattern(i)));
+  if (i < count) rounded[i] = round_convert(__uint_as_float(pattern(i)));
 }
 
 std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
@@ -120,8 +120,8 @@ float expected_element(const FusedStep& step, const float* a, const float* b, fl
   for (int first = 0; first < Mma::kK; first += step.products) {
     std::vector<float> left, right;
     for (int k = first; k < std::min(first + step.products, Mma::kK); ++k) {
-      left.push_back(to_tf32(a[i * Mma::kK + k], Tf32Rounding::kTruncate));
-      right.push_back(to_tf32(b[k * Mma::kN + j], Tf32Rounding::kTruncate));
+      left.push_back(convert(a[i * Mma::kK + k], Conversion::kTf32Raw));
+      right.push_back(convert(b[k * Mma::kN + j], Conversion::kTf32Raw));
     }
     c = fused_dot_add(step, left, right, c);
   }
@@ -183,9 +183,9 @@ TEST_CASE("cvt.rna.tf32 rounds as its model does, over every exponent and sign, 
   const std::vector<std::uint32_t> rounded = device.download();
   const std::int64_t different = count_where(kCount, [&](std::int64_t i) {
     const float value = from_bits(pattern(static_cast<std::uint32_t>(i)));
-    const float expected = to_tf32(value, Tf32Rounding::kNearestAway);
+    const float expected = convert(value, Conversion::kTf32);
     // Which NaN a NaN becomes is of no consequence, as long as the MMA sees one.
-    const float seen = to_tf32(from_bits(rounded[i]), Tf32Rounding::kTruncate);
+    const float seen = convert(from_bits(rounded[i]), Conversion::kTf32Raw);
     return std::isnan(expected) ? !std::isnan(seen) : bits(expected) != bits(seen);
   });
   CHECK(different == 0);

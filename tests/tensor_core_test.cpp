@@ -1,6 +1,7 @@
 // The tensor-core model: against recorded hardware vectors, and the vector path against the scalar.
 
 #include "kernels/tensor_core.hpp"
+#include "kernels/fused_rows.hpp"
 
 #include <doctest/doctest.h>
 
@@ -70,22 +71,22 @@ TEST_CASE("TF32 rounds to nearest with ties away from zero, or truncates") {
   const float tie = from_bits(0x3f801000), above = from_bits(0x3f801001);
   const float below = from_bits(0x3f800fff);
 
-  CHECK(bits(to_tf32(tie, Tf32Rounding::kNearestAway)) == 0x3f802000);
-  CHECK(bits(to_tf32(-tie, Tf32Rounding::kNearestAway)) == 0xbf802000);
-  CHECK(bits(to_tf32(below, Tf32Rounding::kNearestAway)) == 0x3f800000);
-  CHECK(bits(to_tf32(above, Tf32Rounding::kTruncate)) == 0x3f800000);
-  CHECK(std::isinf(to_tf32(std::numeric_limits<float>::max(), Tf32Rounding::kNearestAway)));
+  CHECK(bits(convert(tie, Conversion::kTf32)) == 0x3f802000);
+  CHECK(bits(convert(-tie, Conversion::kTf32)) == 0xbf802000);
+  CHECK(bits(convert(below, Conversion::kTf32)) == 0x3f800000);
+  CHECK(bits(convert(above, Conversion::kTf32Raw)) == 0x3f800000);
+  CHECK(std::isinf(convert(std::numeric_limits<float>::max(), Conversion::kTf32)));
 }
 
 TEST_CASE("a NaN whose payload is lost on the way to TF32 becomes infinite") {
   const float inf = std::numeric_limits<float>::infinity();
 
-  for (const Tf32Rounding rounding : {Tf32Rounding::kTruncate, Tf32Rounding::kNearestAway}) {
-    CHECK(to_tf32(from_bits(0x7f801fff), rounding) == inf);
-    CHECK(to_tf32(from_bits(0xff800001), rounding) == -inf);
-    CHECK(std::isnan(to_tf32(from_bits(0x7f802000), rounding)));
-    CHECK(std::isnan(to_tf32(from_bits(0x7fffffff), rounding)));
-    CHECK(to_tf32(inf, rounding) == inf);
+  for (const Conversion rounding : {Conversion::kTf32Raw, Conversion::kTf32}) {
+    CHECK(convert(from_bits(0x7f801fff), rounding) == inf);
+    CHECK(convert(from_bits(0xff800001), rounding) == -inf);
+    CHECK(std::isnan(convert(from_bits(0x7f802000), rounding)));
+    CHECK(std::isnan(convert(from_bits(0x7fffffff), rounding)));
+    CHECK(convert(inf, rounding) == inf);
   }
 }
 
@@ -124,20 +125,19 @@ TEST_CASE("the vector path computes what the scalar path computes, bit for bit")
         for (std::int64_t j = 0; j < n; ++j) c[j] = awkward(seed + 50, j, j % 7 == 0 ? 2 : family);
         std::vector<StepTerm> step_terms;
         for (int k = 0; k < terms; ++k)
-          step_terms.push_back(
-              {to_tf32(awkward(seed + 70, k, family), Tf32Rounding::kTruncate), k});
+          step_terms.push_back({convert(awkward(seed + 70, k, family), Conversion::kTf32Raw), k});
 
         std::vector<float> expected(n);
         for (std::int64_t j = 0; j < n; ++j) {
           std::vector<float> left(step.products), right(step.products);
           for (int k = 0; k < terms; ++k) {
             left[k] = step_terms[k].a;
-            right[k] = to_tf32(b.at(k, j), Tf32Rounding::kNearestAway);
+            right[k] = convert(b.at(k, j), Conversion::kTf32);
           }
           expected[j] = fused_dot_add(step, left, right, c[j]);
         }
         const bool negative_zero =
-            fused_step(step, step_terms, Tf32Operand(b, Tf32Rounding::kNearestAway), c);
+            fused_step(step, step_terms, MmaOperand(b, Conversion::kTf32), c);
 
         bool expected_negative_zero = false;
         for (std::int64_t j = 0; j < n; ++j) {

@@ -1,0 +1,72 @@
+// Fused steps on whole rows of C at once: what every emulated kernel spends its time in.
+//
+// Bit-equal to fused_dot_add (kernels/tensor_core.hpp), in other means. The product of two operands
+// has at most 22 significant bits, so FP32 holds it exactly, and scaled by 2^(F - largest exponent)
+// its conversion to an integer truncates towards zero just as the alignment does. That holds while
+// the largest exponent is in [-60, 120]; columns outside, and rows with NaN or infinities, go to
+// the scalar rule.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+#include "kernels/tensor_core.hpp"
+
+namespace tessera {
+
+/// The exponent that aligns an operand: of its field, not below the type's normal range. Zeros get
+/// one so low that it never is the largest.
+std::int16_t alignment_exponent(float value, NumberFormat format);
+
+/// A dense operand in an MMA's type, with its exponents at hand: each row takes part in many steps.
+class MmaOperand {
+ public:
+  static constexpr std::int64_t kLanes = 16;
+
+  MmaOperand(const DenseMatrix& dense, Conversion conversion);
+
+  std::int64_t cols() const { return cols_; }
+  bool row_is_finite(std::int64_t row) const { return finite_[row] != 0; }
+  bool all_finite() const { return all_finite_; }
+  /// Padded with zeros to a multiple of kLanes.
+  const float* values(std::int64_t row) const { return values_.data() + row * stride_; }
+  const std::int16_t* exponents(std::int64_t row) const {
+    return exponents_.data() + row * stride_;
+  }
+
+ private:
+  std::int64_t cols_;
+  std::int64_t stride_;
+  std::vector<float> values_;            // [rows * stride]
+  std::vector<std::int16_t> exponents_;  // [rows * stride]
+  std::vector<std::uint8_t> finite_;     // [rows]
+  bool all_finite_;
+};
+
+/// One product of a step: a scalar of A (already converted) times a row of B.
+struct StepTerm {
+  float a;
+  std::int64_t b_row;
+};
+
+/// One step for a whole row of C: c[j] <- c[j] + sum over terms a * B[b_row][j], the remaining
+/// products of the step being zeros. At most step.products terms. Returns whether some c[j] is now
+/// -0, which a step without any term would turn into +0.
+bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
+                std::span<float> c);
+
+/// The same on bare rows of `width` columns, rows padded as in MmaOperand and all operands finite.
+struct ScaledRow {
+  float a;
+  int exponent;  // alignment exponent of a
+  const float* b;
+  const std::int16_t* b_exponents;
+};
+
+/// Sixteen columns of a step with its products given, all of them finite. Returns a mask of the
+/// columns it leaves alone: their exponents or their accumulators are not for the fast way.
+std::uint32_t fused_step_lanes(const FusedStep& step, std::span<const ScaledRow> rows, float* c);
+
+}  // namespace tessera
