@@ -14,69 +14,32 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kLanes = MmaOperand::kLanes;
-constexpr std::int16_t kZeroExponent = -4096;
+constexpr std::int64_t kChunk = 32 * kLanes;  // columns between two looks at what was left alone
 
 // Between these a product that matters is a normal FP32 number, and so is the result.
 constexpr std::int32_t kLowest = -60, kHighest = 120;
 
-using Floats = float __attribute__((vector_size(4 * kLanes)));
-using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));
-using Unsigned = std::uint32_t __attribute__((vector_size(4 * kLanes)));
-using Shorts = std::int16_t __attribute__((vector_size(2 * kLanes)));
-
-// Macro-free helpers would pass vectors by value, whose calling convention depends on the clone:
-// the whole step is one function.
-TESSERA_VECTOR_CLONES
-std::uint32_t step_lanes(int fraction_bits, const ScaledRow* rows, std::size_t count, float* c) {
-  Ints c_bits;
-  std::memcpy(&c_bits, c, sizeof c_bits);
-  const Ints c_field = (c_bits >> 23) & 255;
-  Ints largest = (c_field > 1 ? c_field : 1) - 127;
-  for (std::size_t k = 0; k < count; ++k) {
-    Shorts narrow;
-    std::memcpy(&narrow, rows[k].b_exponents, sizeof narrow);
-    const Ints exponent = __builtin_convertvector(narrow, Ints) + rows[k].exponent;
-    largest = exponent > largest ? exponent : largest;
-  }
-  Ints failed = (largest < kLowest) | (largest > kHighest) | (c_field == 255);
-  largest = failed ? 0 : largest;
-
-  // 2^(F - largest) turns a term into multiples of the last kept place.
-  const Ints scale_bits = (127 + fraction_bits - largest) << 23;
-  const Floats scale = (Floats)scale_bits;
-  const Floats accumulator = failed ? (Floats)(Ints{}) : (Floats)c_bits;
-  Ints sum = __builtin_convertvector(accumulator * scale, Ints);
-  // Eight products and the accumulator cannot overflow; their sum with eight more could.
-  Ints more{};
-  for (std::size_t k = 0; k < count; ++k) {
-    Floats b;
-    std::memcpy(&b, rows[k].b, sizeof b);
-    const Ints term = __builtin_convertvector(b * rows[k].a * scale, Ints);
-    if (k < 8)
-      sum += term;
-    else
-      more += term;
-  }
-  const Ints total = (Ints)((Unsigned)sum + (Unsigned)more);
-  failed |= (((sum ^ total) & (more ^ total)) < 0) | (total == INT32_MIN);
-
-  // To FP32, truncated: to nearest, and one step back where that was too far.
-  const Ints magnitude = total < 0 ? -total : total;
-  const Floats nearest = __builtin_convertvector(magnitude, Floats);
-  const Ints too_far =
-      (Ints)((Unsigned) __builtin_convertvector(nearest, Ints) > (Unsigned)magnitude);
-  const Floats truncated = (Floats)((Ints)nearest + too_far);  // a true lane is -1
-  const Ints unscale_bits = (127 - fraction_bits + largest) << 23;
-  const Ints result = (Ints)(truncated * (Floats)unscale_bits) | (total & (Ints{} + INT32_MIN));
-  const Ints next = failed ? c_bits : result;
-  std::memcpy(c, &next, sizeof next);
-
-  std::int32_t lanes[kLanes];
-  std::memcpy(lanes, &failed, sizeof lanes);
-  std::uint32_t mask = 0;
-  for (int j = 0; j < kLanes; ++j) mask |= static_cast<std::uint32_t>(lanes[j] & 1) << j;
-  return mask;
-}
+// One body, once for each width of registers.
+#if TESSERA_VECTOR_LEVELS
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
+namespace avx512 {
+constexpr int kWidth = 16;
+#include "kernels/fused_step_lanes.inl"
+}  // namespace avx512
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+namespace avx2 {
+constexpr int kWidth = 8;
+#include "kernels/fused_step_lanes.inl"
+}  // namespace avx2
+#pragma GCC pop_options
+#endif
+namespace portable {
+constexpr int kWidth = 4;
+#include "kernels/fused_step_lanes.inl"
+}  // namespace portable
 
 bool is_negative_zero(float value) { return std::bit_cast<std::uint32_t>(value) == 0x80000000u; }
 
@@ -121,10 +84,17 @@ MmaOperand::MmaOperand(const DenseMatrix& dense, Conversion conversion)
   all_finite_ = std::ranges::find(finite_, 0) == finite_.end();
 }
 
-std::uint32_t fused_step_lanes(const FusedStep& step, std::span<const ScaledRow> rows, float* c) {
-  assert(rows.size() <= kMaxProducts && step.type != MmaType::kFp16Fp16);
-  return step_lanes(step.fraction_bits, rows.data(), rows.size(), c);
+std::vector<FusedStepVariant> fused_step_variants() {
+  std::vector<FusedStepVariant> variants;
+#if TESSERA_VECTOR_LEVELS
+  if (__builtin_cpu_supports("x86-64-v4")) variants.push_back({"avx512", avx512::step_lanes});
+  if (__builtin_cpu_supports("x86-64-v3")) variants.push_back({"avx2", avx2::step_lanes});
+#endif
+  variants.push_back({"portable", portable::step_lanes});
+  return variants;
 }
+
+StepLanes* const step_lanes = fused_step_variants().front().function;
 
 bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                 std::span<float> c) {
@@ -140,26 +110,33 @@ bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const Mm
   }
 
   bool negative_zero = false;
+  const auto repair = [&](std::int64_t j) {
+    c[j] = step_element(step, terms, b, j, c[j]);
+    negative_zero |= is_negative_zero(c[j]);
+  };
   const auto n = static_cast<std::int64_t>(c.size());
-  for (std::int64_t j0 = 0; j0 < n; j0 += kLanes) {
-    const std::int64_t width = std::min(kLanes, n - j0);
-    std::uint32_t slow = (1u << width) - 1;
-    if (is_fast) {
-      std::array<float, kLanes> tail{};
-      float* lanes = width == kLanes ? c.data() + j0 : tail.data();
-      if (width < kLanes) std::copy_n(c.data() + j0, width, tail.data());
-      slow &= step_lanes(step.fraction_bits, rows.data(), terms.size(), lanes);
-      if (width < kLanes) std::copy_n(tail.data(), width, c.data() + j0);
-      for (std::size_t k = 0; k < terms.size(); ++k) {
-        rows[k].b += kLanes;
-        rows[k].b_exponents += kLanes;
-      }
+  if (!is_fast) {
+    for (std::int64_t j = 0; j < n; ++j) repair(j);
+    return negative_zero;
+  }
+  std::array<std::int32_t, kChunk> slow;
+  std::array<float, kLanes> tail{};
+  for (std::int64_t j0 = 0; j0 < n;) {
+    // Whole vectors in place, what is left of the row in a copy.
+    const std::int64_t whole = std::min(kChunk, (n - j0) / kLanes * kLanes);
+    const std::int64_t width = whole > 0 ? whole : n - j0;
+    if (whole == 0) std::copy_n(c.data() + j0, width, tail.data());
+    float* at = whole > 0 ? c.data() + j0 : tail.data();
+    const bool done = step_lanes(step.fraction_bits, rows.data(), terms.size(), at,
+                                 std::max(whole, kLanes), slow.data());
+    if (whole == 0) std::copy_n(tail.data(), width, c.data() + j0);
+    for (std::int64_t j = 0; !done && j < width; ++j)
+      if (slow[static_cast<std::size_t>(j)] != 0) repair(j0 + j);
+    for (std::size_t k = 0; k < terms.size(); ++k) {
+      rows[k].b += width;
+      rows[k].b_exponents += width;
     }
-    for (; slow != 0; slow &= slow - 1) {
-      const std::int64_t j = j0 + std::countr_zero(slow);
-      c[j] = step_element(step, terms, b, j, c[j]);
-      negative_zero |= is_negative_zero(c[j]);
-    }
+    j0 += width;
   }
   return negative_zero;
 }

@@ -16,8 +16,10 @@
 
 namespace tessera {
 
-/// The exponent that aligns an operand: of its field, not below the type's normal range. Zeros get
-/// one so low that it never is the largest.
+/// What a zero has for an exponent: so low that it never is the largest.
+constexpr std::int16_t kZeroExponent = -4096;
+
+/// The exponent that aligns an operand: of its field, not below the type's normal range.
 std::int16_t alignment_exponent(float value, NumberFormat format);
 
 /// A dense operand in an MMA's type, with its exponents at hand: each row takes part in many steps.
@@ -57,7 +59,7 @@ struct StepTerm {
 bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                 std::span<float> c);
 
-/// The same on bare rows of `width` columns, rows padded as in MmaOperand and all operands finite.
+/// One product of a step on bare rows, padded as in MmaOperand.
 struct ScaledRow {
   float a;
   int exponent;  // alignment exponent of a
@@ -65,8 +67,22 @@ struct ScaledRow {
   const std::int16_t* b_exponents;
 };
 
-/// Sixteen columns of a step with its products given, all of them finite. Returns a mask of the
-/// columns it leaves alone: their exponents or their accumulators are not for the fast way.
-std::uint32_t fused_step_lanes(const FusedStep& step, std::span<const ScaledRow> rows, float* c);
+/// The first `cols` columns of a step, a multiple of kLanes; all operands finite, the accumulator
+/// FP32. Columns whose exponents or accumulators are not for the fast way are left alone and get a
+/// nonzero `slow` [cols]. Returns whether there was none.
+using StepLanes = bool(int fraction_bits, const ScaledRow* rows, std::size_t count, float* c,
+                       std::int64_t cols, std::int32_t* slow);
+
+/// The same code for the registers of an instruction set.
+struct FusedStepVariant {
+  const char* name;  // "avx512", "avx2", "portable"
+  StepLanes* function;
+};
+
+/// Those this machine can run, the fastest first.
+std::vector<FusedStepVariant> fused_step_variants();
+
+/// The fastest of them.
+extern StepLanes* const step_lanes;
 
 }  // namespace tessera

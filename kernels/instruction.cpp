@@ -8,6 +8,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/suggest.hpp"
+#include "formats/base/vector_clones.hpp"
 #include "kernels/fused_rows.hpp"
 
 namespace tessera {
@@ -16,53 +17,80 @@ namespace {
 constexpr int kLanes = static_cast<int>(MmaOperand::kLanes);
 constexpr int kMaxDepth = 16;
 
+constexpr int kMaxTile = 16 * kMaxDepth;  // elements of an operand taken apart at once
+
+/// Operands as the unit sees them, with what aligns their products; any order.
+struct Decoded {
+  alignas(64) float values[kMaxTile];
+  alignas(64) std::int16_t exponents[kMaxTile];
+  bool finite;
+};
+
+TESSERA_VECTOR_CLONES
+void decode(const float* raw, int count, MmaType type, Decoded& decoded) {
+  const std::uint32_t kept = type == MmaType::kTf32 ? 0xffffe000u : 0xffffffffu;
+  const int least = operand_format(type).min_exponent;
+  std::int32_t highest = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(raw[i]) & kept;
+    const auto field = static_cast<std::int32_t>((bits >> 23) & 255);
+    highest = std::max(highest, field);
+    const std::int32_t exponent = std::max(std::max(field, 1) - 127, least);
+    const bool is_zero = (bits & 0x7fffffff) == 0;
+    decoded.values[i] = std::bit_cast<float>(bits);
+    decoded.exponents[i] = static_cast<std::int16_t>(is_zero ? kZeroExponent : exponent);
+  }
+  decoded.finite = highest < 255;
+}
+
 /// Sixteen rows of A, column by column.
 struct Columns {
   alignas(64) float values[kMaxDepth][kLanes] = {};
-  alignas(32) std::int16_t exponents[kMaxDepth][kLanes];
-  bool finite[kMaxDepth];
+  alignas(32) std::int16_t exponents[kMaxDepth][kLanes] = {};
+  bool finite;
 };
-
-float operand_of(float value, MmaType type) {
-  return type == MmaType::kTf32 ? convert(value, Conversion::kTf32Raw) : value;
-}
 
 void load_columns(const MmaInstruction& mma, std::span<const float> a, int row0, int rows,
                   Columns& columns) {
-  const NumberFormat format = operand_format(mma.type);
-  for (int k = 0; k < mma.k; ++k) {
-    columns.finite[k] = true;
-    for (int i = 0; i < kLanes; ++i) {
-      const float value =
-          i < rows ? operand_of(a[static_cast<std::size_t>((row0 + i) * mma.k + k)], mma.type) : 0;
-      columns.values[k][i] = value;
-      columns.exponents[k][i] = alignment_exponent(value, format);
-      columns.finite[k] = columns.finite[k] && std::isfinite(value);
+  Decoded decoded;
+  decode(a.data() + row0 * mma.k, rows * mma.k, mma.type, decoded);
+  columns.finite = decoded.finite;
+  for (int i = 0; i < rows; ++i) {
+    for (int k = 0; k < mma.k; ++k) {
+      columns.values[k][i] = decoded.values[i * mma.k + k];
+      columns.exponents[k][i] = decoded.exponents[i * mma.k + k];
     }
   }
 }
 
-/// One column of the result, sixteen rows of it: a chain of steps.
+/// One column of the result, sixteen rows of it: a chain of steps. `b` is all of B.
 void multiply_column(const MmaInstruction& mma, const FusedStep& step, const Columns& columns,
-                     const float* b, float* c) {
-  const NumberFormat format = operand_format(mma.type);
+                     const Decoded& b, int j, float* c) {
+  const bool is_fast = mma.type != MmaType::kFp16Fp16 && columns.finite && b.finite;
   for (int k0 = 0; k0 < mma.k; k0 += step.products) {
-    const int count = std::min(step.products, mma.k - k0);
-    std::array<ScaledRow, kMaxProducts> rows;
-    bool is_fast = mma.type != MmaType::kFp16Fp16;
-    for (int k = 0; k < count; ++k) {
-      rows[static_cast<std::size_t>(k)] = {b[k0 + k], alignment_exponent(b[k0 + k], format),
-                                           columns.values[k0 + k], columns.exponents[k0 + k]};
-      is_fast = is_fast && columns.finite[k0 + k] && std::isfinite(b[k0 + k]);
+    const auto count = static_cast<std::size_t>(std::min(step.products, mma.k - k0));
+    std::array<std::int32_t, kLanes> slow;
+    if (is_fast) {
+      std::array<ScaledRow, kMaxProducts> rows;
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t depth = static_cast<std::size_t>(k0) + k;
+        const std::size_t at =
+            depth * static_cast<std::size_t>(mma.n) + static_cast<std::size_t>(j);
+        rows[k] = {b.values[at], b.exponents[at], columns.values[depth], columns.exponents[depth]};
+      }
+      if (step_lanes(step.fraction_bits, rows.data(), count, c, kLanes, slow.data())) continue;
+    } else {
+      slow.fill(1);
     }
-    std::uint32_t slow = (1u << kLanes) - 1;
-    if (is_fast) slow = fused_step_lanes(step, {rows.data(), static_cast<std::size_t>(count)}, c);
-    for (; slow != 0; slow &= slow - 1) {
-      const int i = std::countr_zero(slow);
-      std::array<float, kMaxProducts> left{};
-      for (int k = 0; k < count; ++k) left[static_cast<std::size_t>(k)] = columns.values[k0 + k][i];
-      const auto size = static_cast<std::size_t>(count);
-      c[i] = fused_dot_add(step, {left.data(), size}, {b + k0, size}, c[i]);
+    for (int i = 0; i < kLanes; ++i) {
+      if (slow[static_cast<std::size_t>(i)] == 0) continue;
+      std::array<float, kMaxProducts> left{}, right{};
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t depth = static_cast<std::size_t>(k0) + k;
+        left[k] = columns.values[depth][i];
+        right[k] = b.values[depth * static_cast<std::size_t>(mma.n) + static_cast<std::size_t>(j)];
+      }
+      c[i] = fused_dot_add(step, {left.data(), count}, {right.data(), count}, c[i]);
     }
   }
 }
@@ -121,18 +149,18 @@ void emulate_mma(const MmaInstruction& mma, const FusedStep& step, std::span<con
   assert(step.type == mma.type && mma.k <= kMaxDepth);
   assert(std::ssize(a) == mma.m * mma.k && std::ssize(b) == mma.k * mma.n);
   assert(std::ssize(c) == mma.m * mma.n && c.size() == d.size());
+  Decoded right;
+  decode(b.data(), mma.k * mma.n, mma.type, right);
   for (int row0 = 0; row0 < mma.m; row0 += kLanes) {
     const int rows = std::min(kLanes, mma.m - row0);
     Columns columns;
     load_columns(mma, a, row0, rows, columns);
+    const std::size_t first = static_cast<std::size_t>(row0 * mma.n);
     for (int j = 0; j < mma.n; ++j) {
-      float b_col[kMaxDepth];
-      for (int k = 0; k < mma.k; ++k)
-        b_col[k] = operand_of(b[static_cast<std::size_t>(k * mma.n + j)], mma.type);
-      alignas(64) float c_col[kLanes] = {};
-      for (int i = 0; i < rows; ++i) c_col[i] = c[static_cast<std::size_t>((row0 + i) * mma.n + j)];
-      multiply_column(mma, step, columns, b_col, c_col);
-      for (int i = 0; i < rows; ++i) d[static_cast<std::size_t>((row0 + i) * mma.n + j)] = c_col[i];
+      alignas(64) float column[kLanes] = {};
+      for (int i = 0; i < rows; ++i) column[i] = c[first + static_cast<std::size_t>(i * mma.n + j)];
+      multiply_column(mma, step, columns, right, j, column);
+      for (int i = 0; i < rows; ++i) d[first + static_cast<std::size_t>(i * mma.n + j)] = column[i];
     }
   }
 }

@@ -7,8 +7,10 @@
 #pragma once
 
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TESSERA_VECTOR_LEVELS 0
 #define TESSERA_VECTOR_CLONES
 #else
+#define TESSERA_VECTOR_LEVELS 1
 #define TESSERA_VECTOR_CLONES \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
