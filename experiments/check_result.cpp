@@ -57,12 +57,12 @@ Json number_or_text(double value) {
 
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
                            const Computation& computation) {
-  const SpmmErrors errors = compare_spmm(a, b, c, bound_of(a, b, computation));
+  const ProductErrors errors = compare_spmm(a, b, c, bound_of(a, b, computation));
   CheckedResult result;
   result.fields = {{"smape_pct", finite_or_huge(errors.smape_pct)},
                    {"relative_frobenius", finite_or_huge(errors.relative_frobenius)},
                    {"max_rel", finite_or_huge(errors.max_relative)},
-                   {"backward_error", finite_or_huge(errors.backward_error)},
+                   {"backward_error", finite_or_huge(errors.backward_error.max)},
                    {"max_ulp", finite_or_huge(errors.max_ulp)},
                    {"bound_ratio", finite_or_huge(errors.bound_ratio)},
                    {"compared", errors.compared},

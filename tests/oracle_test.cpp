@@ -128,13 +128,13 @@ TEST_CASE("every measure gives the number worked out by hand") {
   const DenseMatrix b = dense(2, 4, {3, -1, 2, 0, 0, 0, -2, 0});
   const DenseMatrix c = dense(1, 4, {1, 1, 2, 0});
 
-  const SpmmErrors errors = compare_spmm(a, b, c, same_bound(1, 0.25, 1));
+  const ProductErrors errors = compare_spmm(a, b, c, same_bound(1, 0.25, 1));
 
   CHECK(errors.compared == 4);
   CHECK(errors.smape_pct == 100.0 / 4 * (2.0 / 4 + 2.0 / 2 + 2.0 / 2 + 0));
   CHECK(errors.relative_frobenius == doctest::Approx(std::sqrt(12.0 / 10)).epsilon(1e-15));
   CHECK(errors.max_relative == 2);
-  CHECK(errors.backward_error == 2);
+  CHECK(errors.backward_error.max == 2);
   CHECK(errors.max_ulp == 0x1p150);  // 2 in units of the smallest subnormal, where the truth is 0
   CHECK(errors.bound_ratio == 2 / 1.25);
   CHECK(errors.beyond_bound == 2);  // errors 2, 2, 2, 0; bounds 1.75, 1.25, 2, 1
@@ -179,9 +179,9 @@ TEST_CASE("FP32 sums in any order stay within their bound and come close to it")
       if (!terms.empty()) tree.at(i, j) = terms[0];
     }
 
-  const SpmmErrors chain = compare_spmm(a, b, fma_chain(a, b), fp32_bound(a));
-  const SpmmErrors pairwise = compare_spmm(a, b, tree, fp32_bound(a));
-  const SpmmErrors few_terms =
+  const ProductErrors chain = compare_spmm(a, b, fma_chain(a, b), fp32_bound(a));
+  const ProductErrors pairwise = compare_spmm(a, b, tree, fp32_bound(a));
+  const ProductErrors few_terms =
       compare_spmm(short_rows, b, fma_chain(short_rows, b), fp32_bound(short_rows));
 
   CHECK(chain.ok());
@@ -209,8 +209,8 @@ TEST_CASE("sums that are truncated come much nearer to the bound than rounded on
       truncated.at(0, j) = nearest > sum ? std::nextafter(nearest, 0.0f) : nearest;
     }
 
-  const SpmmErrors honest = compare_spmm(a, b, fma_chain(a, b), fp32_bound(a));
-  const SpmmErrors coarse = compare_spmm(a, b, truncated, fp32_bound(a));
+  const ProductErrors honest = compare_spmm(a, b, fma_chain(a, b), fp32_bound(a));
+  const ProductErrors coarse = compare_spmm(a, b, truncated, fp32_bound(a));
 
   CHECK(honest.ok());
   CHECK(coarse.bound_ratio > 5 * honest.bound_ratio);
@@ -236,13 +236,13 @@ TEST_CASE("a wrong column index or a wrong value of A is found in its row") {
   moved.col_indices = indices;
   changed.values = values;
 
-  const SpmmErrors wrong_column =
+  const ProductErrors wrong_column =
       compare_spmm(honest.a, honest.b, fma_chain(moved, honest.b), honest.bound);
-  const SpmmErrors wrong_value =
+  const ProductErrors wrong_value =
       compare_spmm(honest.a, honest.b, fma_chain(changed, honest.b), honest.bound);
 
   CHECK(compare_spmm(honest.a, honest.b, honest.c, honest.bound).ok());
-  for (const SpmmErrors& errors : {wrong_column, wrong_value}) {
+  for (const ProductErrors& errors : {wrong_column, wrong_value}) {
     CHECK_FALSE(errors.ok());
     CHECK(errors.worst.row == 57);
     CHECK(errors.beyond_bound > 30);  // nearly all of the row's 40 elements, and no other
@@ -257,7 +257,7 @@ TEST_CASE("an output that was never written is the worst element of all") {
   bound.relative[3] = bound.absolute[3] = 0;  // the ratio of C[3][5] is infinite already
   planted.c.at(101, 39) = kNan;
 
-  const SpmmErrors errors = compare_spmm(planted.a, planted.b, planted.c, bound);
+  const ProductErrors errors = compare_spmm(planted.a, planted.b, planted.c, bound);
 
   CHECK(errors.non_finite == 1);
   CHECK(errors.worst.row == 101);
@@ -271,7 +271,7 @@ TEST_CASE("a pair of swapped rows is found in both") {
   Planted planted;
   for (std::int64_t j = 0; j < 40; ++j) std::swap(planted.c.at(17, j), planted.c.at(90, j));
 
-  const SpmmErrors errors = compare_spmm(planted.a, planted.b, planted.c, planted.bound);
+  const ProductErrors errors = compare_spmm(planted.a, planted.b, planted.c, planted.bound);
 
   CHECK(errors.beyond_bound > 70);
   CHECK(errors.beyond_bound <= 80);
@@ -287,9 +287,9 @@ TEST_CASE("the last FP32 number within the bound passes and the next one is foun
   if (last > limit) last = std::nextafter(last, -kInf);
 
   planted.c.at(64, 7) = last;
-  const SpmmErrors within = compare_spmm(planted.a, planted.b, planted.c, planted.bound);
+  const ProductErrors within = compare_spmm(planted.a, planted.b, planted.c, planted.bound);
   planted.c.at(64, 7) = std::nextafter(last, kInf);
-  const SpmmErrors beyond = compare_spmm(planted.a, planted.b, planted.c, planted.bound);
+  const ProductErrors beyond = compare_spmm(planted.a, planted.b, planted.c, planted.bound);
 
   CHECK(within.ok());
   CHECK(within.bound_ratio <= 1);
@@ -311,7 +311,7 @@ TEST_CASE("what the inputs make infinite or NaN must be so, and nothing else may
   const auto wrong = [&](std::int64_t i, std::int64_t j, float value) {
     DenseMatrix c = truth;
     c.at(i, j) = value;
-    const SpmmErrors errors = compare_spmm(a, b, c, same_bound(6, 1e-6, 0));
+    const ProductErrors errors = compare_spmm(a, b, c, same_bound(6, 1e-6, 0));
     CHECK(errors.worst.row == i);
     CHECK(errors.worst.col == j);
     return errors;
@@ -335,17 +335,17 @@ TEST_CASE("what the inputs make infinite or NaN must be so, and nothing else may
 TEST_CASE("the comparison is the same at any number of threads") {
   Planted planted;
   planted.c.at(33, 3) = 2;
-  std::vector<SpmmErrors> all;
+  std::vector<ProductErrors> all;
   for (const int threads : {1, 2, 3, 7}) {
     const ThreadCount count(threads);
     all.push_back(compare_spmm(planted.a, planted.b, planted.c, planted.bound));
   }
 
-  for (const SpmmErrors& errors : all) {
+  for (const ProductErrors& errors : all) {
     CHECK(errors.smape_pct == all[0].smape_pct);
     CHECK(errors.relative_frobenius == all[0].relative_frobenius);
     CHECK(errors.max_relative == all[0].max_relative);
-    CHECK(errors.backward_error == all[0].backward_error);
+    CHECK(errors.backward_error.max == all[0].backward_error.max);
     CHECK(errors.max_ulp == all[0].max_ulp);
     CHECK(errors.bound_ratio == all[0].bound_ratio);
     CHECK(errors.compared == 120 * 40);
@@ -362,7 +362,7 @@ TEST_CASE("products with no rows, columns or terms have a truth too") {
         const CsrMatrix a = random_sparse(rows, cols, 0.5, 51);  // some of its rows are empty
         const DenseMatrix b = random_dense(cols, n, 52);
 
-        const SpmmErrors errors = compare_spmm(a, b, fma_chain(a, b), fp32_bound(a));
+        const ProductErrors errors = compare_spmm(a, b, fma_chain(a, b), fp32_bound(a));
 
         CHECK(errors.ok());
         CHECK(errors.compared == rows * n);
@@ -372,7 +372,7 @@ TEST_CASE("products with no rows, columns or terms have a truth too") {
   const DenseMatrix b = random_dense(3, 2, 53);
   DenseMatrix c(2, 2);
   c.at(1, 0) = 0x1p-149f;  // not a zero, in a row without terms
-  const SpmmErrors errors = compare_spmm(empty, b, c, fp32_bound(empty));
+  const ProductErrors errors = compare_spmm(empty, b, c, fp32_bound(empty));
   CHECK(errors.beyond_bound == 1);
   CHECK(errors.bound_ratio == kInf);
   CHECK(errors.worst.row == 1);
