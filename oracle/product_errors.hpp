@@ -27,6 +27,8 @@ struct Quantiles {
   double p95 = 0;
   double p99 = 0;
   double max = 0;
+
+  bool operator==(const Quantiles&) const = default;
 };
 
 /// Counts of errors by size in ulps: place 0 those of none, place i those of at most 2^(i - 2) and
@@ -42,6 +44,8 @@ struct ConditionDecade {
   double median_relative = 0;  // of |error| / |truth|; like a quantile
   double max_relative = 0;
   double median_backward = 0;  // of |error| / (|A||B|); like a quantile
+
+  bool operator==(const ConditionDecade&) const = default;
 };
 
 /// Decades 0 to 16; the last one has no upper end and holds what cancels exactly, whose condition
@@ -89,8 +93,11 @@ struct ProductErrors {
     double expected = 0;
     double computed = 0;
     double bound = 0;
+
+    bool operator==(const Worst&) const = default;
   } worst;
 
+  bool operator==(const ProductErrors&) const = default;
   bool ok() const { return beyond_bound == 0 && non_finite == 0; }
 };
 
