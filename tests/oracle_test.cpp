@@ -1,5 +1,5 @@
-// The oracle: its truth against two other ones, and that it lets honest arithmetic through and stops
-// every kind of planted fault at its place.
+// The oracle: its truth against two other ones, and that it lets honest arithmetic through and
+// stops every kind of planted fault at its place.
 #include <doctest/doctest.h>
 
 #include <Eigen/SparseCore>
