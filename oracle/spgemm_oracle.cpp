@@ -44,7 +44,8 @@ struct Column {
   std::vector<std::uint8_t> used;  // [rows] whether a row is in `touched`; all zero in between
   std::vector<std::int32_t> touched;
 
-  /// Sums up column j of A B, from the rows of the transposes; `touched` ascends afterwards.
+  /// Sums up column j of A B, from the rows of the transposes. `touched` is in no order: going to
+  /// rows afterwards, column by column, makes the columns of each row ascend all the same.
   void make(const CsrMatrix& a_transposed, const CsrMatrix& b_transposed, std::int64_t j) {
     sums.resize(a_transposed.cols);
     used.resize(a_transposed.cols, 0);
@@ -64,7 +65,6 @@ struct Column {
         sums[row].add(a_values[i], b_values[k]);
       }
     }
-    std::ranges::sort(touched);
     for (const std::int32_t row : touched) used[row] = 0;
   }
 };

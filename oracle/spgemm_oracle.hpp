@@ -4,7 +4,7 @@
 // C is the sum of the columns of A that column j of B names, from the transposes of both. Products
 // are exact and summed with compensation as in spmm_oracle.hpp, with the same error. The pattern is
 // structural: (i, j) is in it when some a_ik and b_kj are stored, whatever their values and
-// whatever cancels. C is held whole, 28 bytes per element.
+// whatever cancels. C is held whole: about 50 bytes per element while it is made, 20 afterwards.
 #pragma once
 
 #include <cstdint>
