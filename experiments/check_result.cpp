@@ -11,18 +11,46 @@
 namespace tessera {
 namespace {
 
+double largest_finite(std::span<const float> values) {
+  double most = 0;
+  for (const float value : values)
+    if (std::isfinite(value)) most = std::max(most, std::abs(static_cast<double>(value)));
+  return most;
+}
+
+/// Smallest subnormal of an operand's type.
+double quantum_of(MmaType type) {
+  const NumberFormat format = operand_format(type);
+  return std::ldexp(1.0, format.min_exponent - format.fraction_bits);
+}
+
+/// Of a row whose sum takes so many chunks of MMAs, relative to |A||B|.
+double tensor_core_row_bound(const Arithmetic& arithmetic, const FusedStep& step,
+                             std::int64_t chunks) {
+  // An MMA deeper than a fused step is several steps.
+  const std::int64_t steps_per_chunk = std::int64_t{arithmetic.mmas_per_chunk} *
+                                       ((arithmetic.mma_depth + step.products - 1) / step.products);
+  const std::int64_t chain =
+      arithmetic.promote > 0 ? std::min<std::int64_t>(arithmetic.promote, chunks) : chunks;
+  double sum = tensor_core_bound(chain * steps_per_chunk, step.products, step.fraction_bits);
+  if (arithmetic.mmas_per_chunk > 1) {
+    // The parts' products add up to a little more than |a||b|, and a residual step meets the sum
+    // itself as well: together less than 2.1 |A||B|. The accumulators are added once a chain.
+    sum *= 2.1;
+    const std::int64_t chains = chain > 0 ? (chunks + chain - 1) / chain : 0;
+    sum = combine(sum, fp32_sum_bound(2 * chains));
+  } else if (arithmetic.promote > 0 && chain > 0) {
+    sum = combine(sum, fp32_sum_bound((chunks + chain - 1) / chain));
+  }
+  return combine(input_rounding_bound(arithmetic.input_error), sum);
+}
+
 /// Per row of the file: what relative to |A||B|, and what absolutely, the kernel may be off by.
 ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation& computation) {
   const Arithmetic arithmetic = computation.kernel.arithmetic();
   const auto terms = computation.kernel.terms_per_row(computation.a);
   const auto old_of_new = computation.rows.old_of_new();
-  const auto largest = [](std::span<const float> values) {
-    double most = 0;
-    for (const float value : values)
-      if (std::isfinite(value)) most = std::max(most, std::abs(static_cast<double>(value)));
-    return most;
-  };
-  const double operands = largest(a.values) + largest(b.values);
+  const double largest_a = largest_finite(a.values), largest_b = largest_finite(b.values);
 
   ErrorBound bound;
   bound.relative.resize(a.rows);
@@ -35,13 +63,20 @@ ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation&
       bound.absolute[row] = underflow_bound(nnz);
       continue;
     }
-    // An MMA deeper than a fused step is several steps.
     const FusedStep& step = find_generation(computation.generation).step(arithmetic.type);
-    const std::int64_t steps =
-        terms[p] * ((arithmetic.mma_depth + step.products - 1) / step.products);
-    bound.relative[row] = combine(input_rounding_bound(arithmetic.input_error),
-                                  tensor_core_bound(steps, step.products, step.fraction_bits));
-    bound.absolute[row] = underflow_bound(steps) + tf32_underflow_bound(nnz, operands);
+    bound.relative[row] = tensor_core_row_bound(arithmetic, step, terms[p]);
+    const std::int64_t results = terms[p] * arithmetic.mmas_per_chunk *
+                                 ((arithmetic.mma_depth + step.products - 1) / step.products);
+    const double quantum = quantum_of(arithmetic.type);
+    if (arithmetic.equilibrated) {
+      // Both operands are below 2 after scaling; what is lost there comes back scaled.
+      const double back = largest_a * largest_b;
+      bound.absolute[row] =
+          underflow_bound(results) * (1 + back) + operand_underflow_bound(nnz, 4, quantum) * back;
+    } else {
+      bound.absolute[row] =
+          underflow_bound(results) + operand_underflow_bound(nnz, largest_a + largest_b, quantum);
+    }
   }
   return bound;
 }

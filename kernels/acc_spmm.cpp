@@ -87,7 +87,10 @@ class AccSpmm final : public SpmmKernel {
   int version() const override { return 1; }
 
   Arithmetic arithmetic() const override {
-    return {Arithmetic::Sum::kTensorCore, MmaType::kTf32, kCols, relative_error(conversion_)};
+    return {.sum = Arithmetic::Sum::kTensorCore,
+            .type = MmaType::kTf32,
+            .mma_depth = kCols,
+            .input_error = relative_error(conversion_)};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {

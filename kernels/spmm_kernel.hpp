@@ -27,6 +27,9 @@ struct Arithmetic {
   MmaType type = MmaType::kTf32;  // of the MMAs; kTensorCore only
   int mma_depth = 8;              // products of one MMA per element of its result
   double input_error = 0;         // largest relative error of rounding one operand on the way in
+  int mmas_per_chunk = 1;         // MMAs for the same products: operands split into parts
+  int promote = 0;                // chunks between additions to FP32 registers; 0: never
+  bool equilibrated = false;      // rows of A and columns of B are scaled to about one
 };
 
 class SpmmKernel {

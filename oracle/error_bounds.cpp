@@ -26,8 +26,8 @@ double combine(double inputs, double sum) { return inputs + (1 + inputs) * sum; 
 
 double underflow_bound(std::int64_t n) { return static_cast<double>(n) * 0x1p-148; }
 
-double tf32_underflow_bound(std::int64_t terms, double operand_sum) {
-  return static_cast<double>(terms) * 0x1p-135 * (operand_sum + 0x1p-136);
+double operand_underflow_bound(std::int64_t terms, double operand_sum, double quantum) {
+  return static_cast<double>(terms) * 2 * quantum * (operand_sum + quantum);
 }
 
 }  // namespace tessera

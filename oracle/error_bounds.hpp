@@ -40,10 +40,11 @@ double combine(double inputs, double sum);
 /// 1). Sums in that range are exact when rounded to nearest: n is then the number of products.
 double underflow_bound(std::int64_t n);
 
-/// TF32's spacing does not shrink below 2^-126: an operand there is off by up to 2^-136 absolutely,
-/// and so is each of `terms` products, times its partner; `operand_sum` is the sum of the largest
+/// The spacing of a type does not shrink below its normal range: an operand there is off by less
+/// than `quantum`, its smallest subnormal, absolutely (TF32 2^-136, FP16 2^-24, BF16 2^-133), and
+/// so is each of `terms` products, times its partner; `operand_sum` is the sum of the largest
 /// magnitudes of both operands. Doubled, which pays for the growth in the rest of the sum and for a
 /// step that aligns to the exponent field of a subnormal operand (L 2^-F 2^-126 of its partner).
-double tf32_underflow_bound(std::int64_t terms, double operand_sum);
+double operand_underflow_bound(std::int64_t terms, double operand_sum, double quantum);
 
 }  // namespace tessera

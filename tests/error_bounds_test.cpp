@@ -61,7 +61,9 @@ double ratio_to_bound(const FusedStep& step, const Operands& x, float result, do
   const double relative = combine(input_rounding_bound(input_error),
                                   tensor_core_bound(steps, step.products, step.fraction_bits));
   const double absolute =
-      with_underflow ? underflow_bound(steps) + tf32_underflow_bound(terms, most_a + most_b) : 0;
+      with_underflow
+          ? underflow_bound(steps) + operand_underflow_bound(terms, most_a + most_b, 0x1p-136)
+          : 0;
   return std::abs(result - truth) / (relative * magnitude + absolute);
 }
 
@@ -80,7 +82,7 @@ TEST_CASE("the bounds have the values of their formulas, closed, and are infinit
   CHECK(combine(0, 0.25) == 0.25);
   CHECK(combine(0.5, 0) == 0.5);
   CHECK(underflow_bound(0) == 0);
-  CHECK(tf32_underflow_bound(0, 1) == 0);
+  CHECK(operand_underflow_bound(0, 1, 0x1p-136) == 0);
 }
 
 TEST_CASE("every emulated tensor core keeps within its bound and comes close to it") {
@@ -171,15 +173,16 @@ struct DotProduct {
   }
 };
 
-DotProduct on_tensor_core(const FusedStep& step, Operands x, Tf32Rounding rounding,
+DotProduct on_tensor_core(const FusedStep& step, Operands x, Conversion rounding,
                           double input_error) {
   const auto terms = static_cast<std::int64_t>(x.a.size());
   const std::int64_t steps = (terms + step.products - 1) / step.products;
   DotProduct dot{x, chain(step, x, rounding)};
   dot.relative = combine(input_rounding_bound(input_error),
                          tensor_core_bound(steps, step.products, step.fraction_bits));
-  dot.absolute = underflow_bound(steps) +
-                 tf32_underflow_bound(terms, std::abs(double{x.a[0]}) + std::abs(double{x.b[0]}));
+  dot.absolute =
+      underflow_bound(steps) +
+      operand_underflow_bound(terms, std::abs(double{x.a[0]}) + std::abs(double{x.b[0]}), 0x1p-136);
   return dot;
 }
 
@@ -207,7 +210,7 @@ TEST_CASE("half of the tensor-core bound is broken by terms just below the quant
     x.b.assign(x.a.size(), 1);
     x.a[0] = 1;
 
-    const DotProduct dot = on_tensor_core(step, x, Tf32Rounding::kNearestAway, 0);
+    const DotProduct dot = on_tensor_core(step, x, Conversion::kTf32, 0);
 
     CHECK(dot.result == 1);
     CHECK(dot.passes());
@@ -221,9 +224,9 @@ TEST_CASE(
   const float tie = 1 + 0x1p-11f, cut = 1 + 0x1p-10f - 0x1p-23f;
 
   const DotProduct nearest =
-      on_tensor_core(step, {{tie}, {tie}}, Tf32Rounding::kNearestAway, 0x1p-11);
+      on_tensor_core(step, {{tie}, {tie}}, Conversion::kTf32, 0x1p-11);
   const DotProduct truncated =
-      on_tensor_core(step, {{cut}, {cut}}, Tf32Rounding::kTruncate, 0x1p-10);
+      on_tensor_core(step, {{cut}, {cut}}, Conversion::kTf32Raw, 0x1p-10);
 
   CHECK(nearest.passes());
   CHECK_FALSE(nearest.passes(0.5));
@@ -235,13 +238,13 @@ TEST_CASE("the bounds on underflow are twice what is lost, and flushing to zero 
   // Either is doubled to pay for the rest of the sum, of which there is none here.
   const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
   const auto check = [&](float a, float b) {
-    const DotProduct dot = on_tensor_core(step, {{a}, {b}}, Tf32Rounding::kTruncate, 0x1p-10);
+    const DotProduct dot = on_tensor_core(step, {{a}, {b}}, Conversion::kTf32Raw, 0x1p-10);
     CHECK(dot.passes());
     CHECK_FALSE(dot.passes(0.49));
     CHECK(dot.absolute > 100 * dot.relative * std::abs(double{a} * b));
   };
   const auto flushed = [&](float a, float b) {
-    DotProduct dot = on_tensor_core(step, {{a}, {b}}, Tf32Rounding::kTruncate, 0x1p-10);
+    DotProduct dot = on_tensor_core(step, {{a}, {b}}, Conversion::kTf32Raw, 0x1p-10);
     dot.result = 0;
     return dot;
   };

@@ -1,0 +1,78 @@
+// How much precision tensor cores give to FP32 operands: as they are converted, split into parts
+// whose products are summed, scaled into range, or promoted to FP32 registers on the way.
+//
+// An operand is split into part 0, its conversion, part 1, the conversion of what is left, and so
+// on. Sources: Markidis et al., IPDPSW 2018 (splitting); Ootomo and Yokota, IJHPCA 36(4), 2022
+// (correction terms scaled by 2^11, sums in FP32 registers); Mukunoki et al., ISC 2020; the
+// residual step of tf32x7 is ours.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+#include "kernels/fused_rows.hpp"
+
+namespace tessera {
+
+/// One MMA of a chunk (as many products as an MMA is deep): parts of the operands, the accumulator
+/// it adds to, and what that holds before.
+struct ChunkMma {
+  enum class Start {
+    kContinue,  // what it held
+    kResidual,  // minus accumulator 0: the sum is what accumulator 0 lost when it was truncated
+  };
+  int a_part = 0;
+  int b_part = 0;
+  int accumulator = 0;
+  Start start = Start::kContinue;
+};
+
+struct Precision {
+  std::string name;
+  std::string summary;
+  Conversion conversion = Conversion::kTf32;  // of every part
+  int parts = 1;
+  float part_scale = 1;             // part 1 is scaled by it, and so is accumulator 1
+  std::vector<ChunkMma> mmas = {};  // of a chunk, in order
+  int promote = 0;                  // chunks between additions to FP32 registers; 0: never
+  int depth = 8;                    // products of an MMA that suit it
+  bool equilibrate = false;         // rows of A and columns of B scaled by powers of two
+  double input_error = 0;           // as if each operand were off by this, relatively
+};
+
+/// tf32, tf32_raw, fp16, fp16_scaled, bf16, tf32x3, tf32x3_promoted, tf32x7, fp16x2.
+const std::vector<Precision>& precisions();
+
+/// Throws an Error with the nearest name for an unknown one.
+const Precision& find_precision(std::string_view name);
+
+/// B, converted, split and scaled as a precision asks for.
+class PreparedB {
+ public:
+  PreparedB(const DenseMatrix& b, const Precision& precision);
+
+  const MmaOperand& part(int index) const { return parts_[static_cast<std::size_t>(index)]; }
+  /// Exponents of the powers of two its columns were multiplied by; empty when they were not.
+  const std::vector<int>& column_scales() const { return scales_; }
+
+ private:
+  std::vector<int> scales_;        // [cols] or empty
+  std::vector<MmaOperand> parts_;  // [precision.parts]
+};
+
+/// A nonzero of a row of A.
+struct RowTerm {
+  float value;
+  std::int64_t b_row;
+};
+
+/// One row of C = A B by chains of MMAs of that depth over the row's terms in their order; C comes
+/// in as zeros. Bit for bit what a kernel with one warp for the row computes.
+void multiply_row(const Precision& precision, const FusedStep& step, int depth,
+                  std::span<const RowTerm> terms, const PreparedB& b, std::span<float> c);
+
+}  // namespace tessera
