@@ -53,21 +53,78 @@ Json number_or_text(double value) {
   return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
 }
 
+/// "<name>_p50", "_p95" and "_p99", and the maximum as `max_name`.
+void add_quantiles(const std::string& name, const std::string& max_name, const Quantiles& values,
+                   Json& fields) {
+  fields[name + "_p50"] = finite_or_huge(values.p50);
+  fields[name + "_p95"] = finite_or_huge(values.p95);
+  fields[name + "_p99"] = finite_or_huge(values.p99);
+  fields[max_name] = finite_or_huge(values.max);
+}
+
+/// Up to the last place that is not empty.
+Json histogram_fields(const UlpHistogram& histogram) {
+  std::size_t size = histogram.size();
+  while (size > 0 && histogram[size - 1] == 0) --size;
+  Json upper = Json::array(), count = Json::array();
+  for (std::size_t place = 0; place < size; ++place) {
+    upper.push_back(finite_or_huge(ulp_upper_end(place)));
+    count.push_back(histogram[place]);
+  }
+  return {{"upper_ulp", upper}, {"count", count}};
+}
+
+/// The decades that are not empty.
+Json condition_fields(const ConditionTable& table) {
+  Json fields{{"condition_from", Json::array()},
+              {"count", Json::array()},
+              {"median_rel", Json::array()},
+              {"max_rel", Json::array()},
+              {"median_backward_error", Json::array()}};
+  double from = 1;
+  for (const ConditionDecade& decade : table) {
+    if (decade.count > 0) {
+      fields["condition_from"].push_back(from);
+      fields["count"].push_back(decade.count);
+      fields["median_rel"].push_back(finite_or_huge(decade.median_relative));
+      fields["max_rel"].push_back(finite_or_huge(decade.max_relative));
+      fields["median_backward_error"].push_back(finite_or_huge(decade.median_backward));
+    }
+    from *= 10;
+  }
+  return fields;
+}
+
+Json fields_of(const ProductErrors& errors) {
+  Json fields{{"smape_pct", finite_or_huge(errors.smape_pct)},
+              {"smape_common_pct", finite_or_huge(errors.smape_common_pct)},
+              {"relative_frobenius", finite_or_huge(errors.relative_frobenius)},
+              {"max_rel", finite_or_huge(errors.max_relative)},
+              {"backward_error_mean", finite_or_huge(errors.mean_backward_error)},
+              {"normwise_backward_error", finite_or_huge(errors.normwise_backward_error)},
+              {"signed_bias", finite_or_huge(errors.signed_bias)},
+              {"max_ulp", finite_or_huge(errors.max_ulp)},
+              {"ulp_histogram", histogram_fields(errors.ulp_histogram)},
+              {"condition_geomean", errors.condition_geomean},
+              {"by_condition", condition_fields(errors.by_condition)},
+              {"bound_ratio", finite_or_huge(errors.bound_ratio)},
+              {"compared", errors.compared},
+              {"beyond_bound", errors.beyond_bound},
+              {"non_finite", errors.non_finite},
+              {"overflows", errors.overflows},
+              {"underflows", errors.underflows}};
+  add_quantiles("backward_error", "backward_error", errors.backward_error, fields);
+  add_quantiles("condition", "condition_max", errors.condition, fields);
+  if (errors.smape_fp32_pct) fields["smape_fp32_pct"] = finite_or_huge(*errors.smape_fp32_pct);
+  return fields;
+}
+
 }  // namespace
 
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
-                           const Computation& computation) {
-  const SpmmErrors errors = compare_spmm(a, b, c, bound_of(a, b, computation));
-  CheckedResult result;
-  result.fields = {{"smape_pct", finite_or_huge(errors.smape_pct)},
-                   {"relative_frobenius", finite_or_huge(errors.relative_frobenius)},
-                   {"max_rel", finite_or_huge(errors.max_relative)},
-                   {"backward_error", finite_or_huge(errors.backward_error)},
-                   {"max_ulp", finite_or_huge(errors.max_ulp)},
-                   {"bound_ratio", finite_or_huge(errors.bound_ratio)},
-                   {"compared", errors.compared},
-                   {"beyond_bound", errors.beyond_bound},
-                   {"non_finite", errors.non_finite}};
+                           const Computation& computation, bool against_fp32) {
+  const ProductErrors errors = compare_spmm(a, b, c, bound_of(a, b, computation), against_fp32);
+  CheckedResult result{fields_of(errors), ""};
   if (errors.compared == 0) return result;
 
   const auto& worst = errors.worst;

@@ -27,8 +27,14 @@ struct CheckedResult {
 
 /// Compares C with fp64 truth inside the bound that follows from the kernel's arithmetic. `a`, `b`
 /// and `c` are in the order of the file.
+///
+/// The fields are the measures of oracle/product_errors.hpp. `backward_error` is the largest one,
+/// with _mean, _p50, _p95 and _p99 beside it; likewise `condition_max` and `condition_geomean`.
+/// `ulp_histogram` counts errors of at most `upper_ulp` ulps and more than the entry before allows,
+/// `by_condition` has one entry per decade of condition numbers that is not empty. `smape_fp32_pct`
+/// is there when `against_fp32` asks for it. Infinity is written as 1e300.
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
-                           const Computation& computation);
+                           const Computation& computation, bool against_fp32 = false);
 
 /// {"compared": .., "different": ..}, and the first element that differs. Throws an Error when the
 /// shapes do not fit.

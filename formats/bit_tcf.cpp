@@ -180,9 +180,17 @@ std::vector<ArrayInfo> BitTcf::arrays() const {
 TileInfo BitTcf::tiles() const { return {kTileRows, kTileCols, num_tc_blocks(), nnz()}; }
 
 std::string BitTcf::locate(std::int32_t row) const {
-  const int window = row / kTileRows;
-  return fmt::format("row window {} (row {} of it), TC blocks {} to {}", window, row % kTileRows,
-                     row_window_offset[window], row_window_offset[window + 1]);
+  const int window = row / kTileRows, row_in_window = row % kTileRows;
+  const std::uint32_t begin = row_window_offset[window], end = row_window_offset[window + 1];
+  std::uint32_t first = begin;  // TC block where the row's sum begins
+  while (first < end && (tc_local_bit[first] >> (row_in_window * kTileCols) & 0xff) == 0) ++first;
+  const std::string sum = first == end ? "none with a nonzero of the row"
+                                       : fmt::format(
+                                             "first nonzero of the row in TC block {}, "
+                                             "MMA step {} of the window",
+                                             first, first - begin);
+  return fmt::format("row window {} (row {} of it), TC blocks {} to {}, {}", window, row_in_window,
+                     begin, end, sum);
 }
 
 }  // namespace tessera

@@ -54,7 +54,7 @@ class PackedMatrix {
   virtual std::vector<ArrayInfo> arrays() const = 0;
   virtual TileInfo tiles() const { return {}; }
   /// Where `row` of A lives, for a person who looks for a fault: "row window 3, TC blocks 17 to
-  /// 20".
+  /// 20"; and, where MMAs follow from the tiles, the step at which the row's sum begins.
   virtual std::string locate(std::int32_t row) const = 0;
 
  private:

@@ -1,19 +1,18 @@
 #include "oracle/spmm_oracle.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
+#include <span>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/vector_clones.hpp"
+#include "oracle/error_meter.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr std::int64_t kPanel = 16;  // rows of truth made and compared at a time
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// sum + lost holds the running total; magnitude the sum of absolute terms. The loss of an addition
 /// is Knuth's TwoSum: exact without a branch, so that it vectorises. No contraction to fused
@@ -31,119 +30,26 @@ void add_row(double a, const float* __restrict b, double* __restrict sum, double
   }
 }
 
-/// One unit in the last place of the truth rounded to FP32, as its reciprocal.
-double per_fp32_ulp(double truth) {
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(truth));
-  // Subnormals have the spacing of the smallest normals; a truth that rounds to infinity is given
-  // that of the largest finite numbers.
-  const auto exponent = std::clamp<std::uint32_t>((bits >> 23) & 0xff, 1, 254);
-  return std::bit_cast<double>(std::uint64_t{1023 + 150 - exponent} << 52);  // 2^(150 - exponent)
+/// Rounded once per element, on every processor: the fused multiply-add is asked for by name.
+TESSERA_VECTOR_CLONES
+void fma_row(float a, const float* __restrict b, float* __restrict c, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) c[j] = std::fma(a, b[j], c[j]);
 }
 
-/// Sums of one panel, added up in panel order afterwards.
-struct PanelErrors {
-  SpmmErrors errors;
-  double smape_sum = 0;
-  double squares = 0;  // of errors
-  double truth_squares = 0;
-  double worst_ratio = -1;
-  bool worst_non_finite = false;
-
-  /// The first of the worst elements stays.
-  void offer_worst(const SpmmErrors::Worst& element, double ratio, bool non_finite) {
-    if (non_finite < worst_non_finite) return;
-    if (non_finite == worst_non_finite && !(ratio > worst_ratio)) return;
-    errors.worst = element;
-    worst_ratio = ratio;
-    worst_non_finite = non_finite;
-  }
-};
-
-/// Whether an element that is NaN or infinite in C or in truth is what FP32 makes of the truth.
-bool is_rightly_special(double truth, double computed, double bound) {
-  if (std::isnan(truth)) return std::isnan(computed);
-  if (!std::isinf(computed) || std::signbit(computed) != std::signbit(truth)) return false;
-  return std::isinf(truth) || std::fabs(truth) + bound > std::numeric_limits<float>::max();
+void spmm_fp32_row(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::span<float> c) {
+  std::ranges::fill(c, 0.0f);
+  for (std::int64_t k = a.row_offsets[i]; k < a.row_offsets[i + 1]; ++k)
+    fma_row(a.values[k], b.row(a.col_indices[k]).data(), c.data(), b.cols);
 }
 
-/// Error over what it is measured against; 0/0 is 0, x/0 infinite.
-double over(double error, double scale) {
-  if (error == 0) return 0;
-  return scale > 0 ? error / scale : kInf;
-}
-
-void compare_element(double truth, double magnitude, double bound, const SpmmErrors::Worst& element,
-                     PanelErrors& panel) {
-  SpmmErrors& e = panel.errors;
-  ++e.compared;
-  if (!std::isfinite(truth) || !std::isfinite(element.computed)) {
-    if (is_rightly_special(truth, element.computed, bound)) return;
-    ++e.non_finite;
-    panel.offer_worst(element, kInf, true);
-    return;
-  }
-  const double error = std::fabs(element.computed - truth);
-  const double ratio = over(error, bound);
-  panel.smape_sum += over(error, std::fabs(truth) + std::fabs(element.computed));
-  panel.squares += error * error;
-  panel.truth_squares += truth * truth;
-  if (truth != 0) e.max_relative = std::max(e.max_relative, error / std::fabs(truth));
-  e.backward_error = std::max(e.backward_error, over(error, magnitude));
-  e.max_ulp = std::max(e.max_ulp, error * per_fp32_ulp(truth));
-  e.beyond_bound += error > bound;
-  e.bound_ratio = std::max(e.bound_ratio, ratio);
-  if (ratio > panel.worst_ratio) panel.offer_worst(element, ratio, false);
-}
-
-PanelErrors compare_panel(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
-                          const ErrorBound& bound, std::int64_t begin, std::int64_t end) {
-  const TrueRows truth = spmm_fp64(a, b, begin, end);
-  PanelErrors panel;
-  std::size_t place = 0;
-  for (std::int64_t i = begin; i < end; ++i) {
-    for (std::int64_t j = 0; j < b.cols; ++j, ++place) {
-      const double magnitude = truth.magnitude[place];
-      const double expected = truth.product[place];
-      // An unbounded relative error of nothing is nothing, not the NaN of inf * 0.
-      const double relative = magnitude > 0 ? bound.relative[i] * magnitude : 0;
-      const double allowed = relative + bound.absolute[i];
-      compare_element(expected, magnitude, allowed, {i, j, expected, c.at(i, j), allowed}, panel);
-    }
-  }
-  return panel;
-}
-
-void require_bound(const ErrorBound& bound, std::int64_t rows) {
-  const auto size = static_cast<std::size_t>(rows);
-  require(bound.relative.size() == size && bound.absolute.size() == size,
-          "C has {} rows, the error bound {} relative and {} absolute parts", rows,
-          bound.relative.size(), bound.absolute.size());
-  for (std::size_t i = 0; i < size; ++i)
-    require(bound.relative[i] >= 0 && bound.absolute[i] >= 0,
-            "row {}: an error bound cannot be {} |A||B| + {}", i, bound.relative[i],
-            bound.absolute[i]);
-}
-
-void merge(PanelErrors& all, const PanelErrors& panel) {
-  SpmmErrors& e = all.errors;
-  const SpmmErrors& p = panel.errors;
-  all.smape_sum += panel.smape_sum;
-  all.squares += panel.squares;
-  all.truth_squares += panel.truth_squares;
-  e.max_relative = std::max(e.max_relative, p.max_relative);
-  e.backward_error = std::max(e.backward_error, p.backward_error);
-  e.max_ulp = std::max(e.max_ulp, p.max_ulp);
-  e.bound_ratio = std::max(e.bound_ratio, p.bound_ratio);
-  e.compared += p.compared;
-  e.beyond_bound += p.beyond_bound;
-  e.non_finite += p.non_finite;
-  if (p.compared > 0) all.offer_worst(p.worst, panel.worst_ratio, panel.worst_non_finite);
+void require_shapes(const CsrMatrix& a, const DenseMatrix& b) {
+  require(b.rows == a.cols, "A is {} x {}, but B is {} x {}", a.rows, a.cols, b.rows, b.cols);
 }
 
 }  // namespace
 
 TrueRows spmm_fp64(const CsrMatrix& a, const DenseMatrix& b, std::int64_t begin, std::int64_t end) {
-  require(b.rows == a.cols, "A is {} x {}, but B is {} x {}", a.rows, a.cols, b.rows, b.cols);
+  require_shapes(a, b);
   require(0 <= begin && begin <= end && end <= a.rows, "rows [{}, {}) of a product with {} rows",
           begin, end, a.rows);
   const auto n = b.cols;
@@ -163,25 +69,39 @@ TrueRows spmm_fp64(const CsrMatrix& a, const DenseMatrix& b, std::int64_t begin,
   return rows;
 }
 
-SpmmErrors compare_spmm(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
-                        const ErrorBound& bound) {
+DenseMatrix spmm_fp32(const CsrMatrix& a, const DenseMatrix& b) {
+  require_shapes(a, b);
+  DenseMatrix c(a.rows, b.cols);
+  parallel_for(a.rows, kPanel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) spmm_fp32_row(a, b, i, c.row(i));
+  });
+  return c;
+}
+
+ProductErrors compare_spmm(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
+                           const ErrorBound& bound, bool against_fp32) {
   require(b.rows == a.cols && c.rows == a.rows && c.cols == b.cols,
           "shapes do not fit: A is {} x {}, B {} x {}, C {} x {}", a.rows, a.cols, b.rows, b.cols,
           c.rows, c.cols);
   require_bound(bound, a.rows);
-  std::vector<PanelErrors> panels((a.rows + kPanel - 1) / kPanel);
-  parallel_for(a.rows, kPanel, [&](std::int64_t begin, std::int64_t end) {
-    panels[begin / kPanel] = compare_panel(a, b, c, bound, begin, end);
-  });
-
-  PanelErrors all;
-  for (const PanelErrors& panel : panels) merge(all, panel);
-  SpmmErrors& errors = all.errors;
-  if (errors.compared > 0)
-    errors.smape_pct = 100 * all.smape_sum / static_cast<double>(errors.compared);
-  if (all.squares > 0) errors.relative_frobenius = std::sqrt(all.squares / all.truth_squares);
-  if (errors.non_finite > 0) errors.bound_ratio = kInf;
-  return errors;
+  const ProductNorms norms{frobenius_norm(a.values), frobenius_norm(b.values)};
+  const auto n = static_cast<std::size_t>(b.cols);
+  const auto visit = [&](std::int64_t begin, std::int64_t end, PanelMeter& meter) {
+    const TrueRows truth = spmm_fp64(a, b, begin, end);
+    std::vector<float> fp32(against_fp32 ? n : 0);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (against_fp32) spmm_fp32_row(a, b, i, fp32);
+      const std::size_t place = (i - begin) * n;
+      meter.add({.row = i,
+                 .truth = std::span(truth.product).subspan(place, n),
+                 .magnitude = std::span(truth.magnitude).subspan(place, n),
+                 .computed = c.row(i),
+                 .fp32 = fp32,
+                 .relative = bound.relative[i],
+                 .absolute = bound.absolute[i]});
+    }
+  };
+  return measure_errors(a.rows, kPanel, norms, visit);
 }
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "experiments/plan.hpp"
 #include "experiments/run_point.hpp"
@@ -16,6 +17,7 @@
 #include "formats/bit_tcf.hpp"
 #include "formats/csr.hpp"
 #include "formats/io/source.hpp"
+#include "oracle/spmm_oracle.hpp"
 #include "reorder/reordering.hpp"
 #include "tests/support.hpp"
 
@@ -24,18 +26,26 @@ namespace {
 
 const Generation& hopper() { return find_generation("hopper"); }
 
+CsrMatrix scaled(CsrMatrix matrix, float scale) {
+  std::vector<float> values(matrix.values.begin(), matrix.values.end());
+  for (float& value : values) value *= scale;
+  matrix.values = std::move(values);
+  return matrix;
+}
+
 /// A product in an order of its own, computed by a kernel's emulation.
 struct Product {
-  explicit Product(const std::string& kernel_name)
-      : kernel(Registry<SpmmKernel>::instance().make(kernel_name)),
+  explicit Product(const std::string& kernel_name, float scale = 1)
+      : a(scaled(random_sparse(70, 50, 0.2, 1), scale)),
+        kernel(Registry<SpmmKernel>::instance().make(kernel_name)),
         packed(Registry<Format>::instance().make(kernel->format())->pack(permute_rows(a, rows))),
         c(permute_rows(kernel->emulate(*packed, b, hopper()), rows.inverse())) {}
 
-  CheckedResult check(const DenseMatrix& result) const {
-    return check_result(a, b, result, {*kernel, *packed, rows, generation});
+  CheckedResult check(const DenseMatrix& result, bool against_fp32 = false) const {
+    return check_result(a, b, result, {*kernel, *packed, rows, generation}, against_fp32);
   }
 
-  CsrMatrix a = random_sparse(70, 50, 0.2, 1);
+  CsrMatrix a;
   DenseMatrix b = random_dense(50, 20, 2);
   Permutation rows = [] {
     std::vector<std::int32_t> old_of_new(70);
@@ -94,6 +104,79 @@ TEST_CASE("one wrong value is caught, with its element, its tile and both number
     CHECK(contains(checked.reason, "1 of 1400 elements are beyond the error bound"));
     CHECK(contains(checked.reason, "worst: C[43][17]"));
     CHECK(contains(checked.reason, worst["tile"].get<std::string>()));
+  }
+}
+
+TEST_CASE("a fault on tensor cores is traced to the MMA step at which its row's sum begins") {
+  const Product product("acc_spmm");
+  const std::int32_t place = new_place(product.rows, 43);
+  const auto& packed = packed_as<BitTcf>(*product.packed);
+  const std::uint32_t begin = packed.row_window_offset[place / 8];
+  std::uint32_t first = begin;  // TC block with the row's first nonzero
+  while ((packed.tc_local_bit[first] >> (place % 8 * 8) & 0xff) == 0) ++first;
+  DenseMatrix c = product.c;
+  c.at(43, 17) += 0.25f;
+
+  const std::string reason = product.check(c).reason;
+
+  CHECK(contains(reason, "C[43][17]"));
+  CHECK(contains(reason, fmt::format("row window {} (row {} of it)", place / 8, place % 8)));
+  CHECK(contains(reason,
+                 fmt::format("TC block {}, MMA step {} of the window", first, first - begin)));
+}
+
+TEST_CASE("a record holds the measures of the oracle, distributions as arrays") {
+  const Product product("acc_spmm");
+  const ErrorBound bound{std::vector<double>(70, 1), std::vector<double>(70, 1)};
+
+  const Json fields = product.check(product.c, true).fields;
+  const ProductErrors errors = compare_spmm(product.a, product.b, product.c, bound, true);
+
+  CHECK(fields["smape_pct"] == errors.smape_pct);
+  CHECK(fields["smape_common_pct"] == 2 * errors.smape_pct);
+  CHECK(fields["smape_fp32_pct"] == *errors.smape_fp32_pct);
+  CHECK(fields["backward_error"] == errors.backward_error.max);
+  CHECK(fields["backward_error_mean"] == errors.mean_backward_error);
+  CHECK(fields["backward_error_p50"] == errors.backward_error.p50);
+  CHECK(fields["backward_error_p95"] == errors.backward_error.p95);
+  CHECK(fields["backward_error_p99"] == errors.backward_error.p99);
+  CHECK(fields["normwise_backward_error"] == errors.normwise_backward_error);
+  CHECK(fields["signed_bias"] == errors.signed_bias);
+  CHECK(fields["condition_geomean"] == errors.condition_geomean);
+  CHECK(fields["condition_p50"] == errors.condition.p50);
+  CHECK(fields["condition_max"] == errors.condition.max);
+  CHECK(fields["overflows"] == 0);
+  CHECK(fields["underflows"] == errors.underflows);
+  const Json& histogram = fields["ulp_histogram"];
+  REQUIRE(histogram["count"].size() == histogram["upper_ulp"].size());
+  CHECK(histogram["upper_ulp"][1] == 0.5);
+  CHECK(histogram["count"].back() > 0);
+  const auto counts = histogram["count"].get<std::vector<std::int64_t>>();
+  CHECK(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == 1400);
+  const Json& table = fields["by_condition"];
+  REQUIRE(table["count"].size() >= 2);
+  CHECK(table["condition_from"][0] == 1);
+  CHECK(table["condition_from"][1] == 10);
+  CHECK(table["count"][0] == errors.by_condition[0].count);
+  CHECK(table["median_rel"][0] == errors.by_condition[0].median_relative);
+  CHECK(table["max_rel"][0] == errors.by_condition[0].max_relative);
+  CHECK(table["median_backward_error"][0] == errors.by_condition[0].median_backward);
+  CHECK_FALSE(product.check(product.c).fields.contains("smape_fp32_pct"));
+}
+
+TEST_CASE("products in the subnormal range are checked, too: flushed to zero they are wrong") {
+  // At 2^-140 a TF32 operand has no bit left, and the bound says so.
+  for (const auto& [name, scale] :
+       {std::pair{"csr_spmm", 0x1p-126f}, {"csr_spmm", 0x1p-140f}, {"acc_spmm", 0x1p-126f}}) {
+    CAPTURE(name);
+    CAPTURE(scale);
+    const Product product(name, scale);
+    DenseMatrix flushed = product.c;
+    for (float& value : flushed.values)
+      if (std::abs(value) < 0x1p-126f) value = 0;
+
+    CHECK(product.check(product.c).reason == "");
+    CHECK(product.check(flushed).reason != "");
   }
 }
 

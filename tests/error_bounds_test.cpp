@@ -1,13 +1,17 @@
-// The a priori error bounds: their values, and emulated tensor cores of every generation held
-// against them, which a coarser unit or a coarser rounding of the inputs must break.
+// The a priori error bounds: their values, emulated tensor cores of every generation held against
+// them, which a coarser unit or a coarser rounding of the inputs must break, and for each bound a
+// product that the oracle lets through and that half of the bound would not.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "formats/base/random.hpp"
 #include "kernels/tensor_core.hpp"
 #include "oracle/error_bounds.hpp"
+#include "oracle/spmm_oracle.hpp"
+#include "tests/oracle_support.hpp"
 
 namespace tessera {
 namespace {
@@ -149,6 +153,104 @@ TEST_CASE("results in FP32's subnormal range need the absolute part of the bound
     CHECK(with > 0.02);
     CHECK(without > 1);
   }
+}
+
+/// One row of A times one column of B.
+struct DotProduct {
+  Operands x;
+  float result = 0;
+  double relative = 0, absolute = 0;  // the bound
+
+  bool passes(double share_of_bound = 1) const {
+    const auto terms = static_cast<std::int32_t>(x.a.size());
+    std::vector<std::int32_t> cols(x.a.size());
+    std::iota(cols.begin(), cols.end(), 0);
+    return compare_spmm(csr(1, terms, {0, terms}, cols, x.a), dense(terms, 1, x.b),
+                        dense(1, 1, {result}),
+                        same_bound(1, share_of_bound * relative, share_of_bound * absolute))
+        .ok();
+  }
+};
+
+DotProduct on_tensor_core(const FusedStep& step, Operands x, Tf32Rounding rounding,
+                          double input_error) {
+  const auto terms = static_cast<std::int64_t>(x.a.size());
+  const std::int64_t steps = (terms + step.products - 1) / step.products;
+  DotProduct dot{x, chain(step, x, rounding)};
+  dot.relative = combine(input_rounding_bound(input_error),
+                         tensor_core_bound(steps, step.products, step.fraction_bits));
+  dot.absolute = underflow_bound(steps) +
+                 tf32_underflow_bound(terms, std::abs(double{x.a[0]}) + std::abs(double{x.b[0]}));
+  return dot;
+}
+
+TEST_CASE("half of the FP32 bound is broken by one product and by ties that are always lost") {
+  const float factor = 1 + 0x1p-12f;  // its square is 2^-24 from the nearest FP32 number
+  const DotProduct one{{{factor}, {factor}}, factor * factor, fp32_sum_bound(1), 0};
+  Operands ties;
+  ties.a.assign(1000, 0x1p-24f);
+  ties.b.assign(1000, 1);
+  ties.a[0] = 1;
+  const DotProduct many{ties, 1, fp32_sum_bound(1000), 0};
+
+  CHECK(one.passes());
+  CHECK_FALSE(one.passes(0.5));
+  CHECK(many.passes());
+  CHECK_FALSE(many.passes(0.5));
+}
+
+TEST_CASE("half of the tensor-core bound is broken by terms just below the quantum") {
+  for (const char* generation : {"ampere", "ada", "hopper"}) {
+    CAPTURE(generation);
+    const FusedStep& step = find_generation(generation).step(MmaType::kTf32);
+    Operands x;
+    x.a.assign(8 * step.products, std::ldexp(2 - 0x1p-10f, -step.fraction_bits - 1));
+    x.b.assign(x.a.size(), 1);
+    x.a[0] = 1;
+
+    const DotProduct dot = on_tensor_core(step, x, Tf32Rounding::kNearestAway, 0);
+
+    CHECK(dot.result == 1);
+    CHECK(dot.passes());
+    CHECK_FALSE(dot.passes(0.5));
+  }
+}
+
+TEST_CASE(
+    "half of the bound on rounded inputs is broken by a tie, or by 13 bits that are cut off") {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  const float tie = 1 + 0x1p-11f, cut = 1 + 0x1p-10f - 0x1p-23f;
+
+  const DotProduct nearest =
+      on_tensor_core(step, {{tie}, {tie}}, Tf32Rounding::kNearestAway, 0x1p-11);
+  const DotProduct truncated =
+      on_tensor_core(step, {{cut}, {cut}}, Tf32Rounding::kTruncate, 0x1p-10);
+
+  CHECK(nearest.passes());
+  CHECK_FALSE(nearest.passes(0.5));
+  CHECK(truncated.passes());
+  CHECK_FALSE(truncated.passes(0.5));
+}
+
+TEST_CASE("the bounds on underflow are twice what is lost, and flushing to zero breaks them") {
+  // Either is doubled to pay for the rest of the sum, of which there is none here.
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  const auto check = [&](float a, float b) {
+    const DotProduct dot = on_tensor_core(step, {{a}, {b}}, Tf32Rounding::kTruncate, 0x1p-10);
+    CHECK(dot.passes());
+    CHECK_FALSE(dot.passes(0.49));
+    CHECK(dot.absolute > 100 * dot.relative * std::abs(double{a} * b));
+  };
+  const auto flushed = [&](float a, float b) {
+    DotProduct dot = on_tensor_core(step, {{a}, {b}}, Tf32Rounding::kTruncate, 0x1p-10);
+    dot.result = 0;
+    return dot;
+  };
+
+  check(0x1p-75f, (2 - 0x1p-10f) * 0x1p-74f);         // the product is nearly two units of FP32
+  check(0x1p-136f - 0x1p-149f, 1);                    // the operand nearly one unit of TF32
+  CHECK_FALSE(flushed(0x1p-64f, 0x1p-64f).passes());  // a product below 2^-126
+  CHECK_FALSE(flushed(0x1p-127f, 1).passes());        // an operand below 2^-126
 }
 
 }  // namespace

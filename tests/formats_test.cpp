@@ -138,6 +138,11 @@ TEST_CASE("BitTCF of a small matrix is what section 3.3 of Acc-SpMM builds by ha
   CHECK(tcf.tc_offset == std::vector<std::uint32_t>{0, 9, 10, 12});
   CHECK(tcf.values == std::vector<float>{1, 2, 4, 5, 6, 7, 8, 9, 10, 3, 11, 12});
   CHECK(BitTcf::value_rank(tcf.tc_local_bit[0], 7, 0) == 2);
+  CHECK(tcf.locate(17) ==
+        "row window 2 (row 1 of it), TC blocks 2 to 3, first nonzero of the row in TC block 2, MMA "
+        "step 0 of the window");
+  CHECK(tcf.locate(8) ==
+        "row window 1 (row 0 of it), TC blocks 2 to 2, none with a nonzero of the row");
 }
 
 TEST_CASE("a kernel that asks for another format than it was given is told so") {

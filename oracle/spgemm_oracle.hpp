@@ -1,0 +1,49 @@
+// The truth of C = A B with both factors sparse, in fp64, and how far a computed C is from it.
+//
+// Kernels go through C by rows, tiles or outer products; the truth is made by columns: column j of
+// C is the sum of the columns of A that column j of B names, from the transposes of both. Products
+// are exact and summed with compensation as in spmm_oracle.hpp, with the same error. The pattern is
+// structural: (i, j) is in it when some a_ik and b_kj are stored, whatever their values and
+// whatever cancels. C is held whole, 28 bytes per element.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+#include "oracle/product_errors.hpp"
+
+namespace tessera {
+
+/// A B and |A||B| in compressed sparse rows; columns ascend within a row.
+struct TrueSparse {
+  std::int32_t rows = 0;
+  std::int32_t cols = 0;
+  std::vector<std::int64_t> row_offsets;  // [rows + 1]
+  std::vector<std::int32_t> col_indices;  // [nnz]
+  std::vector<double> product;            // [nnz]
+  std::vector<double> magnitude;          // [nnz]
+};
+
+/// Throws an Error when the shapes do not fit.
+TrueSparse spgemm_fp64(const CsrMatrix& a, const CsrMatrix& b);
+
+/// C in FP32 with the same pattern: each element a chain of fused multiply-adds from zero, in the
+/// order of A's columns. What tSparse measures its SMAPE against.
+CsrMatrix spgemm_fp32(const CsrMatrix& a, const CsrMatrix& b);
+
+struct SpgemmErrors {
+  ProductErrors values;      // over the elements stored in C or in the truth
+  std::int64_t missing = 0;  // stored in the truth's pattern, not in C: compared as 0
+  std::int64_t extra = 0;    // stored in C, not in the truth's pattern: compared with 0
+
+  bool same_pattern() const { return missing == 0 && extra == 0; }
+};
+
+/// Compares C with the truth as compare_spmm does (spmm_oracle.hpp), the bound being per row of A.
+/// Whether a kernel may leave out zeros is its own contract: the patterns are compared, not judged.
+/// Throws an Error when the shapes do not fit, C is no valid matrix, or a bound is negative or NaN.
+SpgemmErrors compare_spgemm(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& c,
+                            const ErrorBound& bound, bool against_fp32 = false);
+
+}  // namespace tessera
