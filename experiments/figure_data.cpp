@@ -1,6 +1,7 @@
 #include "experiments/figure_data.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "experiments/table.hpp"
@@ -99,19 +100,27 @@ void normalise(const Figure& figure, std::vector<Panel>& panels) {
   }
 }
 
-/// A log axis has no place for zero and below: such a value is missing, and the figure says why.
-Json take_what_has_no_log(const Figure& figure, std::vector<Panel>& panels) {
+/// Records write infinity as a number that JSON has.
+constexpr double kInfinite = 1e300;
+
+/// Why a value has no place on the axis; empty when it has one.
+std::string no_place(const Figure& figure, double y) {
+  if (std::abs(y) >= kInfinite) return "infinite";
+  if (figure.y_scale != "log" || y > 0) return "";
+  return y < 0 ? "below 0" : "exactly 0";
+}
+
+/// Such values are missing, and the figure says why.
+Json take_what_has_no_place(const Figure& figure, std::vector<Panel>& panels) {
   Json missing = Json::array();
-  if (figure.y_scale != "log") return missing;
   for (Panel& panel : panels) {
     for (Series& series : panel.series) {
       for (Dot& dot : series.dots) {
-        if (dot.bound && *dot.bound <= 0) dot.bound.reset();
-        if (!dot.y || *dot.y > 0) continue;
-        missing.push_back({{"series", series.name},
-                           {"x", dot.x},
-                           {"reason", *dot.y < 0 ? "below 0" : "exactly 0"}});
-        dot.y.reset();
+        if (dot.bound && !no_place(figure, *dot.bound).empty()) dot.bound.reset();
+        const std::string reason = dot.y ? no_place(figure, *dot.y) : "";
+        if (reason.empty()) continue;
+        missing.push_back({{"series", series.name}, {"x", dot.x}, {"reason", reason}});
+        dot.y = dot.low = dot.high = std::nullopt;
       }
     }
   }
@@ -182,7 +191,7 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
 
   FigureData data;
   data.csv = csv_of(figure, panels);
-  const Json missing = take_what_has_no_log(figure, panels);
+  const Json missing = take_what_has_no_place(figure, panels);
   data.json = {{"schema", 1},
                {"id", figure.id},
                {"kind", figure.kind},

@@ -250,8 +250,9 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
   }
 
   DenseMatrix c = restore_rows(std::move(*result.c), order.order.rows);
-  const CheckedResult checked = check_result(source.matrix, b_for(point, source.matrix), c,
-                                             {m.kernel, m.a, order.order.rows, result.generation});
+  const CheckedResult checked =
+      check_result(source.matrix, b_for(point, source.matrix), c,
+                   {m.kernel, m.a, order.order.rows, result.generation}, point.against_fp32);
   record["check"] = checked.fields;
   std::string reason = launch_fault(result.unwritten, result.guards_intact,
                                     record.contains("bits") ? record["bits"] : Json());

@@ -95,7 +95,8 @@ TEST_CASE("a figure of lines has what theory allows beside what was found") {
         }).find("bounds are drawn by lines, not by bars") != std::string::npos);
 }
 
-TEST_CASE("on a log axis zeros and negative values are missing, with their reason") {
+TEST_CASE(
+    "infinite values, and on a log axis zeros and negative ones, are missing, with the reason") {
   const FigureData data = figure_of("[[derive]]\nname = \"more\"\nexpr = \"time_us - 48\"\n" +
                                     kLines + "y = \"more\"\ny_scale = \"log\"\n");
 
@@ -106,6 +107,9 @@ TEST_CASE("on a log axis zeros and negative values are missing, with their reaso
   CHECK(data.json["missing"][0] ==
         Json{{"series", "csr_spmm"}, {"x", "absent_a"}, {"reason", "exactly 0"}});
   CHECK(data.json["missing"][1]["reason"] == "below 0");
+  const FigureData huge = figure_of("[[derive]]\nname = \"huge\"\nexpr = \"time_us * 1e299\"\n" +
+                                    kLines + "y = \"huge\"\n");
+  CHECK(huge.json["missing"][0]["reason"] == "infinite");
   CHECK(data.csv.find(",acc_spmm,modelled,absent_a,-32.0,") != std::string::npos);
 }
 

@@ -203,7 +203,9 @@ TEST_CASE("a binary B against a pattern gives counts, which every arithmetic has
     point.values = parse_values(values);
     point.kernel = {kernel, Registry<SpmmKernel>::instance().resolve(kernel, {})};
     point.format = {format, Registry<Format>::instance().resolve(format, {})};
+    point.against_fp32 = values == "uniform01";
     const Json record = PointRunner().run(point).record;
+    CHECK(record["check"].contains("smape_fp32_pct") == point.against_fp32);
     REQUIRE(record.at("status") == "ok");
     CHECK(record["matrix"]["values"] == to_text(point.values));
     return record["check"]["smape_pct"].get<double>();
