@@ -156,6 +156,9 @@ Figure read_figure(TableReader& reader) {
   reader.read("panel", figure.panel);
   reader.read("low", figure.low);
   reader.read("high", figure.high);
+  reader.read("bound", figure.bound);
+  require(figure.bound.empty() || figure.kind == "lines",
+          "{}: bounds are drawn by lines, not by {}", figure.place, figure.kind);
   reader.read("x_label", figure.x_label);
   reader.read("y_label", figure.y_label);
   figure.x_scale = "category";
@@ -163,6 +166,14 @@ Figure read_figure(TableReader& reader) {
   figure.y_scale = "linear";
   reader.read_choice("y_scale", figure.y_scale, {"linear", "log"});
   reader.read("normalise", figure.normalise);
+  if (const Node* reference = reader.find("reference")) {
+    reader.read("reference", figure.reference.emplace());
+    figure.reference_label = reader.text("reference_label");
+    require(figure.normalise.empty(), "{}: a normalised figure has its reference already: 1",
+            reference->place);
+    require(figure.y_scale != "log" || *figure.reference > 0,
+            "{}: reference = {} is not on a log axis", reference->place, *figure.reference);
+  }
   figure.where = read_where(reader, "where");
   return figure;
 }
@@ -269,7 +280,10 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
           config.path);
   read_table(root, "experiment", [&](TableReader& reader) { read_experiment(reader, config); });
   read_sweeps(root, matrix_sets, config);
-  read_table(root, "check", [&](TableReader& reader) { reader.read("enabled", config.check); });
+  read_table(root, "check", [&](TableReader& reader) {
+    reader.read("enabled", config.check);
+    reader.read("against_fp32", config.against_fp32);
+  });
   read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config.measure); });
   read_analysis(root, config);
   root.refuse_unknown();

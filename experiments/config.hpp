@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,9 +87,12 @@ struct Figure {
   std::string caption;
   std::string x, y, series, panel;  // columns; panel may be empty
   std::string low, high;            // columns of whiskers; empty for none
+  std::string bound;                // column that y may not exceed, drawn per series; or empty
   std::string x_label, y_label;
-  std::string x_scale, y_scale;  // linear, log; x also category
-  std::string normalise;         // series every other is divided by, x by x
+  std::string x_scale, y_scale;     // linear, log; x also category
+  std::string normalise;            // series every other is divided by, x by x
+  std::optional<double> reference;  // a horizontal line to compare with
+  std::string reference_label;
   Settings where;
   Place place;
 };
@@ -120,6 +124,7 @@ struct Config {
   std::vector<NamedSettings> cases;
   std::vector<Ablation> ablation;  // none or one
   bool check = true;
+  bool against_fp32 = false;  // the check also compares with FP32 sums
   MeasureRule measure;
   std::vector<Derive> derives;
   std::vector<Reduce> reduces;

@@ -1,6 +1,7 @@
 #include "experiments/figure_data.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "experiments/table.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 struct Dot {
   Json x;
-  std::optional<double> y, low, high;
+  std::optional<double> y, low, high, bound;
 };
 
 struct Series {
@@ -56,8 +57,8 @@ std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows) {
             "{}: figure '{}' has two rows for {} = {} in series {}: narrow its 'where', or add a "
             "panel",
             figure.place, figure.id, figure.x, cell_text(row, figure.x), name);
-    series.dots.push_back(
-        {x, number(row, figure.y), number(row, figure.low), number(row, figure.high)});
+    series.dots.push_back({x, number(row, figure.y), number(row, figure.low),
+                           number(row, figure.high), number(row, figure.bound)});
   }
   return panels;
 }
@@ -90,13 +91,40 @@ void normalise(const Figure& figure, std::vector<Panel>& panels) {
       if (unit == units.end()) unit = units.begin();
       for (Dot& dot : series.dots) {
         const auto found = unit->second.find(dot.x.dump());
-        for (std::optional<double>* value : {&dot.y, &dot.low, &dot.high})
+        for (std::optional<double>* value : {&dot.y, &dot.low, &dot.high, &dot.bound})
           if (*value)
             *value = found == unit->second.end() ? std::nullopt
                                                  : std::optional<double>(**value / found->second);
       }
     }
   }
+}
+
+/// Records write infinity as a number that JSON has.
+constexpr double kInfinite = 1e300;
+
+/// Why a value has no place on the axis; empty when it has one.
+std::string no_place(const Figure& figure, double y) {
+  if (std::abs(y) >= kInfinite) return "infinite";
+  if (figure.y_scale != "log" || y > 0) return "";
+  return y < 0 ? "below 0" : "exactly 0";
+}
+
+/// Such values are missing, and the figure says why.
+Json take_what_has_no_place(const Figure& figure, std::vector<Panel>& panels) {
+  Json missing = Json::array();
+  for (Panel& panel : panels) {
+    for (Series& series : panel.series) {
+      for (Dot& dot : series.dots) {
+        if (dot.bound && !no_place(figure, *dot.bound).empty()) dot.bound.reset();
+        const std::string reason = dot.y ? no_place(figure, *dot.y) : "";
+        if (reason.empty()) continue;
+        missing.push_back({{"series", series.name}, {"x", dot.x}, {"reason", reason}});
+        dot.y = dot.low = dot.high = std::nullopt;
+      }
+    }
+  }
+  return missing;
 }
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
@@ -111,6 +139,7 @@ Json series_json(const std::vector<Series>& all) {
         point["low"] = *dot.low;
         point["high"] = *dot.high;
       }
+      if (dot.bound) point["bound"] = *dot.bound;
       points.push_back(std::move(point));
     }
     list.push_back({{"name", series.name}, {"origin", series.origin}, {"points", points}});
@@ -130,11 +159,14 @@ std::string csv_of(const Figure& figure, const std::vector<Panel>& panels) {
         if (dot.y) row[figure.y] = *dot.y;
         if (dot.low) row["low"] = *dot.low;
         if (dot.high) row["high"] = *dot.high;
+        if (dot.bound) row["bound"] = *dot.bound;
         rows.push_back(std::move(row));
       }
     }
   }
-  return csv_table(rows, {"panel", "series", "origin", figure.x, figure.y, "low", "high"});
+  std::vector<std::string> columns{"panel", "series", "origin", figure.x, figure.y, "low", "high"};
+  if (!figure.bound.empty()) columns.push_back("bound");
+  return csv_table(rows, columns);
 }
 
 }  // namespace
@@ -142,7 +174,7 @@ std::string csv_of(const Figure& figure, const std::vector<Panel>& panels) {
 FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
                             const Config& config, const std::string& provenance) {
   for (const std::string& column :
-       {figure.x, figure.y, figure.series, figure.panel, figure.low, figure.high})
+       {figure.x, figure.y, figure.series, figure.panel, figure.low, figure.high, figure.bound})
     if (!column.empty()) check_column(column, rows, config, figure.place);
   for (const auto& [column, setting] : figure.where)
     check_column(column, rows, config, setting.place);
@@ -159,6 +191,7 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
 
   FigureData data;
   data.csv = csv_of(figure, panels);
+  const Json missing = take_what_has_no_place(figure, panels);
   data.json = {{"schema", 1},
                {"id", figure.id},
                {"kind", figure.kind},
@@ -176,6 +209,9 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
   }
   if (!figure.normalise.empty())
     data.json["reference"] = {{"y", 1.0}, {"label", figure.normalise + " = 1"}};
+  if (figure.reference)
+    data.json["reference"] = {{"y", *figure.reference}, {"label", figure.reference_label}};
+  if (!missing.empty()) data.json["missing"] = missing;
   return data;
 }
 

@@ -13,7 +13,7 @@ namespace tessera {
 
 struct FigureData {
   Json json;        // see notebooks/figure.py
-  std::string csv;  // the rows drawn: panel, series, origin, x, y, low, high
+  std::string csv;  // the rows drawn: panel, series, origin, x, y, low, high, bound
 };
 
 /// Throws an Error when two rows claim one place in a series: the figure's `where` is too wide.

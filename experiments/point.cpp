@@ -1,5 +1,7 @@
 #include "experiments/point.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -7,6 +9,8 @@
 #include "formats/base/hash.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
+#include "formats/io/call_syntax.hpp"
+#include "formats/values/value_family.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
@@ -113,6 +117,13 @@ Variant read_variant(const Json& json, const std::string& key) {
   return variant;
 }
 
+/// Text, in the one form that it has in a point: hashes are over it.
+Variant read_values(const std::string& text) {
+  Variant values = parse_values(text);
+  require(text == to_text(values), "values: '{}' is '{}' in a point", text, to_text(values));
+  return values;
+}
+
 MeasureRule read_measure(const Json& json) {
   ObjectReader reader(json, "measure");
   MeasureRule rule{.l2 = reader.choice("l2", l2_choices()),
@@ -128,9 +139,17 @@ MeasureRule read_measure(const Json& json) {
 
 }  // namespace
 
-const std::vector<std::string>& value_choices() {
-  static const std::vector<std::string> choices{"auto", "stored", "random"};
-  return choices;
+std::string to_text(const Variant& variant) {
+  if (variant.params.values().empty()) return variant.name;
+  std::vector<std::string> params;
+  for (const auto& [name, value] : variant.params.values())
+    params.push_back(fmt::format("{}={}", name, quote_value(to_text(value))));
+  return fmt::format("{}({})", variant.name, fmt::join(params, ", "));
+}
+
+Variant parse_values(std::string_view text) {
+  const Call call = parse_call(text);
+  return {call.name, Registry<ValueFamily>::instance().resolve(call.name, call.given)};
 }
 
 const std::vector<std::string>& l2_choices() {
@@ -163,7 +182,7 @@ Json to_json(const Point& point) {
   const BackendTraits& backend = backend_traits(point.backend);
   Json json{{"backend", point.backend},
             {"matrix", point.matrix},
-            {"values", point.values},
+            {"values", to_text(point.values)},
             {"n", point.n},
             {"seed", point.seed},
             {"reorder", variant_json(point.reorder)},
@@ -172,6 +191,7 @@ Json to_json(const Point& point) {
   if (backend.predicts) json["model"] = variant_json(point.model);
   if (backend.needs_device) json["device"] = point.device;
   if (backend.computes_c) json["check"] = point.check;
+  if (backend.computes_c && point.against_fp32) json["against_fp32"] = true;
   if (backend.measures)
     json["measure"] = {{"l2", point.measure.l2},
                        {"warmup", point.measure.warmup},
@@ -188,7 +208,7 @@ Point point_from_json(const Json& json) {
   point.backend = reader.text("backend");
   const BackendTraits& backend = backend_traits(point.backend);
   point.matrix = reader.text("matrix");
-  point.values = reader.choice("values", value_choices());
+  point.values = read_values(reader.text("values"));
   point.n = reader.integer("n");
   require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
   point.seed = reader.unsigned_integer("seed");
@@ -198,6 +218,10 @@ Point point_from_json(const Json& json) {
   if (backend.predicts) point.model = read_variant<Model>(reader.at("model"), "model");
   if (backend.needs_device) point.device = reader.text("device");
   if (backend.computes_c) point.check = reader.flag("check");
+  if (backend.computes_c && json.contains("against_fp32")) {
+    point.against_fp32 = reader.flag("against_fp32");
+    require(point.against_fp32, "against_fp32: a point has it only when it is true");
+  }
   if (backend.measures) point.measure = read_measure(reader.at("measure"));
   reader.refuse_unknown();
   return point;

@@ -35,16 +35,17 @@ struct MeasureRule {
 struct Point {
   std::string backend;     // "emulate", "model" or "gpu"
   std::string matrix;      // MatrixSource::reference
-  std::string values;      // of A: "stored", "random", or "auto": random when all stored are one
   std::int64_t n = 0;      // columns of B
-  std::uint64_t seed = 0;  // of B, and of random values of A
+  std::uint64_t seed = 0;  // of B, and of drawn values of A
+  Variant values;          // of A and B: a value family, "auto" or "cancelling"
   Variant reorder;
   Variant format;
   Variant kernel;
-  Variant model;        // backend "model" only; name empty otherwise
-  std::string device;   // described device, backends "model" and "emulate"; empty for "gpu"
-  bool check = true;    // compare C with the oracle; backends that compute C
-  MeasureRule measure;  // backend "gpu" only
+  Variant model;              // backend "model" only; name empty otherwise
+  std::string device;         // described device, backends "model" and "emulate"; empty for "gpu"
+  bool check = true;          // compare C with the oracle; backends that compute C
+  bool against_fp32 = false;  // and with FP32 sums; in the JSON only when asked for
+  MeasureRule measure;        // backend "gpu" only
 };
 
 /// What of a point a backend looks at; the rest is left out of the canonical JSON.
@@ -69,8 +70,14 @@ Point point_from_json(const Json& json);
 /// Throws an Error "measure.noise = ..." for a rule no measurement can follow.
 void validate(const MeasureRule& rule);
 
-/// What `values` and `l2` may be.
-const std::vector<std::string>& value_choices();
+/// "auto", "cancelling(condition=10000)": a variant as one word, every parameter written. This is
+/// how the JSON form has the values, and matrices and tables name them.
+std::string to_text(const Variant& variant);
+
+/// The inverse for value families, defaults filled in. Throws an Error for what is not registered.
+Variant parse_values(std::string_view text);
+
+/// What `l2` may be.
 const std::vector<std::string>& l2_choices();
 
 /// 16 hexadecimal digits over the canonical JSON: identifies the request. The identity of a result

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "formats/base/registry.hpp"
+#include "formats/io/call_syntax.hpp"
+#include "formats/values/value_family.hpp"
+
 namespace tessera {
 namespace {
 
@@ -13,8 +17,10 @@ void add_setting(Settings& settings, const std::string& key, const Node& node) {
   require(node.kind == Node::Kind::kScalar,
           "{}: {} takes a single value here, not {}: lists go into [grid] or [[zip]]", node.place,
           key, node.describe());
-  const bool is_new = settings.try_emplace(key, Setting{node.scalar, node.place}).second;
-  require(is_new, "{}: {} is given twice", node.place, key);
+  for (const auto& [part, setting] : take_apart(key, {node.scalar, node.place})) {
+    const bool is_new = settings.try_emplace(part, setting).second;
+    require(is_new, "{}: {} is given twice", node.place, part);
+  }
 }
 
 /// One value of `key`; kernel = { name = ..., rounding = ... } gives several settings.
@@ -127,8 +133,28 @@ const std::vector<Node>& tables(TableReader& root, const std::string& key) {
 }  // namespace
 
 const std::vector<std::string>& variant_keys() {
-  static const std::vector<std::string> keys{"reorder", "format", "kernel", "model"};
+  static const std::vector<std::string> keys{"reorder", "format", "kernel", "model", "values"};
   return keys;
+}
+
+Settings take_apart(const std::string& key, const Setting& setting) {
+  const bool is_call = key == "values" && setting.value.is_string() &&
+                       setting.value.get_ref<const std::string&>().find('(') != std::string::npos;
+  if (!is_call) return {{key, setting}};
+  try {
+    const Call call = parse_call(setting.value.get<std::string>());
+    const Params params = Registry<ValueFamily>::instance().resolve(call.name, call.given);
+    Settings parts{{key, {call.name, setting.place}}};
+    for (const auto& [name, ignored] : call.given)
+      std::visit(
+          [&](const auto& value) {
+            parts[key + "." + name] = {value, setting.place};
+          },
+          params.values().find(name)->second);
+    return parts;
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", setting.place, error.what()));
+  }
 }
 
 Settings read_settings(const Node& table, const std::vector<std::string>& except) {

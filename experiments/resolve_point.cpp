@@ -7,6 +7,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
 #include "formats/io/source.hpp"
+#include "formats/values/value_family.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/device.hpp"
 #include "model/model.hpp"
@@ -36,10 +37,11 @@ Stage stage(const char* key) {
           }};
 }
 
-enum { kReorder, kFormat, kKernel, kModel };
-const std::array<Stage, 4>& stages() {
-  static const std::array<Stage, 4> all{stage<Reordering>("reorder"), stage<Format>("format"),
-                                        stage<SpmmKernel>("kernel"), stage<Model>("model")};
+enum { kReorder, kFormat, kKernel, kModel, kValues };
+const std::array<Stage, 5>& stages() {
+  static const std::array<Stage, 5> all{stage<Reordering>("reorder"), stage<Format>("format"),
+                                        stage<SpmmKernel>("kernel"), stage<Model>("model"),
+                                        stage<ValueFamily>("values")};
   return all;
 }
 
@@ -150,7 +152,7 @@ std::string PointResolver::format_of(const std::string& kernel) {
 }
 
 std::array<std::string, PointResolver::kStages> PointResolver::stage_names(const Slots& axes) {
-  std::array<std::string, kStages> names{"none", "", "", "roofline"};
+  std::array<std::string, kStages> names{"none", "", "", "roofline", "auto"};
   for (int s = 0; s < kStages; ++s) {
     const auto given = axes.find(stages()[s].key);
     if (given == axes.end()) continue;
@@ -236,9 +238,9 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   };
   Point point{.backend = backend.name,
               .matrix = matrix_name(sorted.axes),
-              .values = "auto",
               .n = 128,
               .seed = config_.seed,
+              .values = variants[kValues],
               .reorder = variants[kReorder],
               .format = variants[kFormat],
               .kernel = variants[kKernel],
@@ -246,7 +248,6 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
               .device = {},
               .check = true,
               .measure = {}};
-  if (const auto* s = given("values")) point.values = choice_of("values", *s, value_choices());
   if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
   if (const auto* s = given("seed"))
     point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));
@@ -260,7 +261,10 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   MeasureRule measure = config_.measure;
   if (const auto* s = given("l2")) measure.l2 = choice_of("l2", *s, l2_choices());
   if (!skip("l2", backend.measures)) point.measure = measure;
-  if (backend.computes_c) point.check = config_.check;
+  if (backend.computes_c) {
+    point.check = config_.check;
+    point.against_fp32 = config_.check && config_.against_fp32;
+  }
   return point;
 }
 

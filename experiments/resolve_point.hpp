@@ -49,7 +49,7 @@ class PointResolver {
   };
 
  private:
-  static constexpr int kStages = 4;  // those of variant_keys()
+  static constexpr int kStages = 5;  // those of variant_keys()
 
   using Slots = std::map<std::string, Slot>;
   struct Sorted {

@@ -10,6 +10,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/base/suggest.hpp"
 #include "formats/format.hpp"
+#include "formats/values/value_family.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
@@ -30,7 +31,7 @@ constexpr Source kSources[] = {
     {"nnz", "/matrix/nnz", "nonzeros of A"},
     {"synthetic", "/matrix/synthetic", "A was generated"},
     {"n", "/params/n", "columns of B"},
-    {"seed", "/params/seed", "of B and of random values of A"},
+    {"seed", "/params/seed", "of B and of drawn values of A"},
     {"backend", "/params/backend", "emulate, model, gpu"},
     {"reorder", "/params/reorder/name", "reordering"},
     {"format", "/params/format/name", "format of A"},
@@ -46,10 +47,24 @@ constexpr Source kSources[] = {
     {"gflops", "/gflops", "2 nnz N / time, GFLOP/s"},
     {"winner", "/winner", "algorithm a library was used with"},
     {"bound_by", "/prediction/bound_by", "part that decides a prediction"},
-    {"smape_pct", "/check/smape_pct", "SMAPE against fp64, %"},
+    {"smape_pct", "/check/smape_pct", "SMAPE against fp64 as tSparse defines it, 0 to 100 %"},
+    {"smape_common_pct", "/check/smape_common_pct",
+     "SMAPE against fp64 as commonly defined, 0 to 200 %"},
+    {"smape_fp32_pct", "/check/smape_fp32_pct",
+     "SMAPE against FP32 as tSparse defines it, 0 to 100 %"},
     {"relative_frobenius", "/check/relative_frobenius", "error in the Frobenius norm, relative"},
     {"max_rel", "/check/max_rel", "largest relative error"},
     {"backward_error", "/check/backward_error", "largest |error| / (|A||B|)"},
+    {"backward_error_median", "/check/backward_error_p50", "median |error| / (|A||B|)"},
+    {"backward_error_p99", "/check/backward_error_p99", "99th percentile of |error| / (|A||B|)"},
+    {"backward_error_mean", "/check/backward_error_mean", "mean |error| / (|A||B|)"},
+    {"normwise_backward_error", "/check/normwise_backward_error",
+     "||error||_F / (||A||_F ||B||_F)"},
+    {"bias", "/check/signed_bias", "mean error away from zero / (|A||B|); negative: toward zero"},
+    {"condition_geomean", "/check/condition_geomean", "geometric mean of |A||B| / |AB|"},
+    {"condition_max", "/check/condition_max", "largest |A||B| / |AB|"},
+    {"overflows", "/check/overflows", "elements that are infinite where the truth is not"},
+    {"underflows", "/check/underflows", "elements that are 0 or subnormal where the truth is not"},
     {"max_ulp", "/check/max_ulp", "largest error in units in the last place"},
     {"bound_ratio", "/check/bound_ratio", "largest |error| / bound"},
     {"compared", "/check/compared", "elements compared with fp64"},
@@ -89,6 +104,10 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     for (const auto& [name, value] : record["params"][stage].items())
       if (name != "name") row[std::string(stage) + "." + name] = value;
   }
+  const Variant values = parse_values(record["params"].value("values", "auto"));
+  row["values"] = values.name;
+  for (const auto& [name, value] : values.params.values())
+    std::visit([&, &key = name](const auto& v) { row["values." + key] = v; }, value);
   for (const char* pointer : {"/time/median_us", "/prediction/time_us"})
     if (record.contains(Json::json_pointer(pointer)))
       row["time_us"] = record[Json::json_pointer(pointer)];
@@ -209,6 +228,7 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
 const std::map<std::string, std::string>& row_columns() {
   static const std::map<std::string, std::string> columns = [] {
     std::map<std::string, std::string> all{{"matrix", "short name of A"},
+                                           {"values", "value family of A and B"},
                                            {"time_us", "median launch time, or its prediction, us"},
                                            {"device", "described device, or the GPU measured on"},
                                            {"step", "label of an ablation step"},
@@ -219,6 +239,7 @@ const std::map<std::string, std::string>& row_columns() {
     add_parameters<Format>("format", all);
     add_parameters<SpmmKernel>("kernel", all);
     add_parameters<Model>("model", all);
+    add_parameters<ValueFamily>("values", all);
     return all;
   }();
   return columns;

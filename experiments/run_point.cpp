@@ -15,6 +15,7 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
+#include "formats/values/value_family.hpp"
 #include "reorder/reordering.hpp"
 
 namespace tessera {
@@ -56,9 +57,9 @@ class Latest {
 
 struct Loaded {
   LoadedMatrix file;
-  CsrMatrix matrix;  // with the values of the point
-  std::string hash;  // of that
-  std::string values;
+  CsrMatrix matrix;    // with the values of the point
+  std::string hash;    // of that, and of the family of B
+  std::string values;  // the family that it came down to
 };
 
 struct Ordered {
@@ -79,24 +80,20 @@ std::string key_of(const Variant& variant) {
   return key;
 }
 
-/// Values of A that a wrong column index would show in.
-CsrMatrix with_random_values(const CsrMatrix& matrix, std::uint64_t seed) {
-  std::vector<float> values(matrix.values.size());
-  for (std::size_t k = 0; k < values.size(); ++k) values[k] = random_signed(seed, k);
-  return {matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices, std::move(values)};
+std::unique_ptr<ValueFamily> value_family(const Point& point) {
+  return Registry<ValueFamily>::instance().make(point.values.name, point.values.params);
 }
 
 Loaded load(const Point& point) {
-  Loaded loaded{load_matrix(point.matrix), {}, "", point.values};
-  if (loaded.values == "auto") loaded.values = is_pattern(loaded.file.matrix) ? "random" : "stored";
-  if (loaded.values == "random") {
-    loaded.matrix = with_random_values(loaded.file.matrix, point.seed);
-    // The content is the file's and the seed's: no need to hash the values.
-    loaded.hash = hash_text(fmt::format("{} random {}", loaded.file.content_hash, point.seed));
-  } else {
-    loaded.matrix = loaded.file.matrix;
-    loaded.hash = loaded.file.content_hash;
-  }
+  const auto family = value_family(point);
+  Loaded loaded{load_matrix(point.matrix), {}, "", to_text(point.values)};
+  const CsrMatrix& file = loaded.file.matrix;
+  if (const std::string chosen = family->chosen_for(file); !chosen.empty()) loaded.values = chosen;
+  loaded.matrix = {file.rows, file.cols, file.row_offsets, file.col_indices,
+                   family->a_values(file, point.seed)};
+  // The content is the file's, the family's and the seed's: no need to hash the values.
+  loaded.hash =
+      hash_text(fmt::format("{} {} {}", loaded.file.content_hash, loaded.values, point.seed));
   return loaded;
 }
 
@@ -148,7 +145,7 @@ struct PointRunner::State {
   DenseMatrix last_c;
 
   const Loaded& load_for(const Point& point) {
-    return loaded.get(fmt::format("{}|{}|{}", point.matrix, point.values, point.seed),
+    return loaded.get(fmt::format("{}|{}|{}", point.matrix, to_text(point.values), point.seed),
                       [&] { return load(point); });
   }
 
@@ -175,10 +172,10 @@ struct PointRunner::State {
   }
 
   const DenseMatrix& b_for(const Point& point, const CsrMatrix& a) {
-    const auto key = fmt::format("{}|{}|{}", a.cols, point.n, point.seed);
+    const auto key = fmt::format("{}|{}|{}|{}", a.cols, point.n, point.seed, to_text(point.values));
     return b.get(key, [&] {
-      // Another stream than A's random values.
-      if (!given_b) return random_dense(a.cols, point.n, mix_bits(point.seed));
+      // Another stream than A's drawn values.
+      if (!given_b) return value_family(point)->b(a.cols, point.n, mix_bits(point.seed));
       require(given_b->rows == a.cols && given_b->cols == point.n,
               "B is {} x {}, but A has {} columns and n is {}", given_b->rows, given_b->cols,
               a.cols, point.n);
@@ -253,8 +250,9 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
   }
 
   DenseMatrix c = restore_rows(std::move(*result.c), order.order.rows);
-  const CheckedResult checked = check_result(source.matrix, b_for(point, source.matrix), c,
-                                             {m.kernel, m.a, order.order.rows, result.generation});
+  const CheckedResult checked =
+      check_result(source.matrix, b_for(point, source.matrix), c,
+                   {m.kernel, m.a, order.order.rows, result.generation}, point.against_fp32);
   record["check"] = checked.fields;
   std::string reason = launch_fault(result.unwritten, result.guards_intact,
                                     record.contains("bits") ? record["bits"] : Json());

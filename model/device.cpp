@@ -92,7 +92,8 @@ std::vector<std::string> read_aliases(const std::string& path, const toml::table
 }
 
 std::string read_generation(const std::string& path, const toml::table& file) {
-  static const std::vector<std::string> known{"turing", "ampere", "ada", "hopper"};
+  static const std::vector<std::string> known{"volta", "turing", "ampere",
+                                              "ada",   "hopper", "blackwell"};
   const std::string generation = text(path, file, "generation");
   require(std::ranges::find(known, generation) != known.end(), "{}: {}",
           place(path, *file.get("generation")),

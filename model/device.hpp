@@ -25,7 +25,7 @@ struct Device {
   std::string name;   // "h200"
   std::string title;  // "NVIDIA H200 SXM"
   std::vector<std::string> aliases;
-  std::string generation;          // of its tensor cores: "turing", "ampere", "ada" or "hopper"
+  std::string generation;          // of its tensor cores: "volta", ..., "hopper", "blackwell"
   std::string compute_capability;  // "9.0"
   std::map<std::string, Quantity, std::less<>> datasheet;
   std::map<std::string, Quantity, std::less<>> measured;

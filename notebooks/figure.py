@@ -34,6 +34,7 @@ HATCHES = {"measured": "", "counted": "", "modelled": "//////", "simulated": "xx
            "emulated": "......"}
 DASHES = {"measured": "-", "counted": "-", "modelled": "--", "simulated": "-.", "emulated": ":"}
 MARKERS = "osD^vPX"
+BOUND_STYLE = {"linestyle": "-", "linewidth": 0.6, "alpha": 0.7, "zorder": 1.8}
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,9 @@ def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Op
         for series in data.distinct_series():
             handles.append(kind.handle(looks[series.name, series.origin]))
             labels.append(plain(series.label))
+    if data.has_bounds():
+        handles.append(Line2D([], [], color="#555555", **BOUND_STYLE))
+        labels.append("bound, in the colour of its series")
     if data.reference is not None:
         handles.append(Line2D([], [], color="#555555", linewidth=0.8))
         labels.append(plain(data.reference[1]))

@@ -22,12 +22,14 @@ class FigureError(Exception):
 
 @dataclass(frozen=True)
 class Point:
-    """One value; y is None where the record is missing. low and high bound the spread."""
+    """One value; y is None where the record is missing. low and high enclose the spread; bound is
+    what theory allows y at most."""
 
     x: Union[str, float]
     y: Optional[float]
     low: Optional[float] = None
     high: Optional[float] = None
+    bound: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class FigureData:
         """The distinct x values in the order in which they first appear."""
         seen = [p.x for panel in self.panels for s in panel.series for p in s.points]
         return list(dict.fromkeys(seen + [m.x for m in self.missing]))
+
+    def has_bounds(self) -> bool:
+        """Whether any point says what theory allows."""
+        return any(p.bound is not None
+                   for panel in self.panels for s in panel.series for p in s.points)
 
     def distinct_series(self) -> list[Series]:
         """The first series of each (name, origin), in order, over all panels."""
@@ -187,11 +194,12 @@ def read_point(node: Node, x_scale: str, y_scale: str) -> Point:
     """One point; its spread must enclose it and a log axis needs positive values."""
     y = node.optional_number("y", required=True)
     low, high = node.optional_number("low"), node.optional_number("high")
-    if y_scale == "log" and any(v is not None and v <= 0 for v in (y, low)):
-        raise node.fail("positive y and low (y.scale is log)")
+    bound = node.optional_number("bound")
+    if y_scale == "log" and any(v is not None and v <= 0 for v in (y, low, bound)):
+        raise node.fail("positive y, low and bound (y.scale is log)")
     if y is not None and ((low is not None and low > y) or (high is not None and high < y)):
         raise node.fail("low <= y <= high")
-    return Point(read_x(node.get("x"), x_scale), y, low, high)
+    return Point(read_x(node.get("x"), x_scale), y, low, high, bound)
 
 
 def read_series(nodes: Node, x_scale: str, y_scale: str) -> tuple[Series, ...]:

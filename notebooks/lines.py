@@ -1,6 +1,7 @@
 # %% [markdown]
 # # Lines
-# One line per series; a missing value breaks the line.
+# One line per series; a missing value breaks the line. What theory allows a series is a thin line of
+# its colour, without markers.
 
 # %%
 """Lines with markers: one per series."""
@@ -10,7 +11,8 @@ from math import nan
 
 from matplotlib.axes import Axes
 
-from figure import Kind, Looks, line_handle, mark_missing, missing_xs, place, run, spread
+from figure import (BOUND_STYLE, Kind, Looks, line_handle, mark_missing, missing_xs, place, run,
+                    spread)
 from figure_data import FigureData, Panel
 
 
@@ -29,6 +31,10 @@ def draw_lines(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
                   [nan if p.y is None else p.y for p in points], color=look.color,
                   linestyle=look.dash, marker=look.marker, label=series.label,
                   markerfacecolor="white" if series.predicted else look.color)
+        bounds = [p for p in points if p.bound is not None]
+        if bounds:
+            axes.plot([place(data, p.x) for p in bounds], [p.bound for p in bounds],
+                      color=look.color, gid="bound", **BOUND_STYLE)
         for x in missing_xs(data, panel, series):
             mark_missing(axes, place(data, x), look)
 

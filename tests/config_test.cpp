@@ -275,7 +275,7 @@ TEST_CASE("--set replaces and adds single keys, and its errors name it") {
       load(folder, kWhole,
            {"experiment.seed=11", "grid.n=[64]", "grid.matrix=2cubes_sphere", "figure.0.x=kernel",
             "grid.\"kernel.rounding\"=rna", "grid.reorder={name=\"degree\", sort=\"ascending\"}",
-            "grid.values=rmat(scale=14)"});
+            "grid.values=lognormal(sigma=2)"});
 
   CHECK(config.seed == 11);
   CHECK(config.grid[0].choices.size() == 1);
@@ -284,7 +284,8 @@ TEST_CASE("--set replaces and adds single keys, and its errors name it") {
   CHECK(config.figures[0].x == "kernel");
   CHECK(config.grid[3].name == "kernel.rounding");
   CHECK(config.grid[4].choices[0].at("reorder.sort").value == "ascending");
-  CHECK(config.grid[5].choices[0].at("values").value == "rmat(scale=14)");
+  CHECK(config.grid[5].choices[0].at("values").value == "lognormal");
+  CHECK(config.grid[5].choices[0].at("values.sigma").value == 2.0);
 
   CHECK(error_of(kWhole, {"measure.nois=1"})
             .starts_with("--set measure.nois: unknown key in [measure] 'nois', did you mean "

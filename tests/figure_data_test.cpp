@@ -79,6 +79,54 @@ TEST_CASE("a figure has panels, and whiskers where both their ends are known") {
         std::string::npos);
 }
 
+const std::string kLines =
+    "[[figure]]\nid = \"f\"\nkind = \"lines\"\nx = \"matrix\"\nseries = \"kernel\"\n";
+
+TEST_CASE("a figure of lines has what theory allows beside what was found") {
+  const FigureData data = figure_of("[[derive]]\nname = \"allowed\"\nexpr = \"time_us * 2\"\n" +
+                                    kLines + "y = \"time_us\"\nbound = \"allowed\"\n");
+
+  CHECK(data.json["series"][0]["points"][1]["bound"] == 192.0);
+  CHECK(
+      data.csv.starts_with("panel,series,origin,matrix,time_us,low,high,bound\n"
+                           ",csr_spmm,modelled,absent_a,48.0,,,96.0\n"));
+  CHECK(error_of([] {
+          figure_of(kFigure + "bound = \"time_us\"\n");
+        }).find("bounds are drawn by lines, not by bars") != std::string::npos);
+}
+
+TEST_CASE(
+    "infinite values, and on a log axis zeros and negative ones, are missing, with the reason") {
+  const FigureData data = figure_of("[[derive]]\nname = \"more\"\nexpr = \"time_us - 48\"\n" +
+                                    kLines + "y = \"more\"\ny_scale = \"log\"\n");
+
+  CHECK(series_told(data.json["series"]) ==
+        "csr_spmm modelled: \"absent_a\" null, \"absent_b\" 48.0; "
+        "acc_spmm modelled: \"absent_a\" null, \"absent_b\" null");
+  REQUIRE(data.json["missing"].size() == 3);
+  CHECK(data.json["missing"][0] ==
+        Json{{"series", "csr_spmm"}, {"x", "absent_a"}, {"reason", "exactly 0"}});
+  CHECK(data.json["missing"][1]["reason"] == "below 0");
+  const FigureData huge = figure_of("[[derive]]\nname = \"huge\"\nexpr = \"time_us * 1e299\"\n" +
+                                    kLines + "y = \"huge\"\n");
+  CHECK(huge.json["missing"][0]["reason"] == "infinite");
+  CHECK(data.csv.find(",acc_spmm,modelled,absent_a,-32.0,") != std::string::npos);
+}
+
+TEST_CASE("a figure has a line to compare with, which needs a label and a place on the axis") {
+  const FigureData data = figure_of(kFigure + "reference = 0.5\nreference_label = \"the paper\"\n");
+
+  CHECK(data.json["reference"] == Json{{"y", 0.5}, {"label", "the paper"}});
+  const auto error = [](const std::string& rest) {
+    return error_of([&] { figure_of(kFigure + "reference = 0\n" + rest); });
+  };
+  CHECK(error("").find("reference_label") != std::string::npos);
+  CHECK(error("reference_label = \"a\"\ny_scale = \"log\"\n")
+            .find("reference = 0 is not on a log axis") != std::string::npos);
+  CHECK(error("reference_label = \"a\"\nnormalise = \"csr_spmm\"\n")
+            .find("a normalised figure has its reference already") != std::string::npos);
+}
+
 TEST_CASE("a normalised figure is divided by the series named, x by x") {
   const FigureData data = figure_of(kFigure + "normalise = \"csr_spmm\"\n");
 

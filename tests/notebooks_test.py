@@ -220,6 +220,23 @@ class Drawing(unittest.TestCase):
                 self.assertAlmostEqual(float(crosses[0].get_xdata()[0]), 2, delta=0.5)
                 self.assertEqual(self.heights(axes, kind), self.values(value))
 
+    def test_bounds_are_thin_lines_of_their_series_and_named_once(self) -> None:
+        value = description("lines")
+        for point in value["series"][0]["points"]:
+            point["bound"] = 2 * point["y"]
+
+        drawn = built(value)
+
+        lines = drawn.axes[0].lines
+        bounds = [line for line in lines if line.get_gid() == "bound"]
+        self.assertEqual(len(bounds), 1)
+        series = next(line for line in lines if line.get_label() == "kernel_0")
+        self.assertEqual(bounds[0].get_color(), series.get_color())
+        self.assertLess(bounds[0].get_linewidth(), series.get_linewidth())
+        self.assertEqual([2 * y for y in series.get_ydata()], list(bounds[0].get_ydata()))
+        self.assertEqual(texts(drawn).count("bound, in the colour of its series"), 1)
+        self.assertNotIn("bound,", texts(built(description("lines"))))
+
     @staticmethod
     def values(value: dict[str, Any]) -> list[float]:
         """The y of a description, sorted, without nulls."""

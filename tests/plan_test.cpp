@@ -73,7 +73,7 @@ TEST_CASE("a point has every default filled in") {
   REQUIRE(plan.entries.size() == 3);
   const Point& emulated = plan.entries[0].point;
   CHECK(emulated.matrix == "absent_a");
-  CHECK(emulated.values == "auto");
+  CHECK(to_text(emulated.values) == "auto");
   CHECK(emulated.n == 128);
   CHECK(emulated.seed == 42);
   CHECK(emulated.reorder.name == "none");
@@ -202,7 +202,7 @@ TEST_CASE("what cannot be is an error with its place") {
                          "'kernel.rounding'"));
   CHECK(error("\"kernal.rounding\" = \"raw\"\n") ==
         "c.toml:8:21: unknown owner of a parameter 'kernal', did you mean 'kernel'; known: "
-        "reorder, format, kernel, model");
+        "reorder, format, kernel, model, values");
   CHECK(error("rounding = \"up\"\n") ==
         "c.toml:8:12: kernel acc_spmm: unknown value for rounding 'up'; known: rna, raw");
   CHECK(error("reorder = \"toy_order\"\ndepth = 9\n") ==
@@ -216,8 +216,7 @@ TEST_CASE("what cannot be is an error with its place") {
   CHECK(error("n = [8, 0]\n") == "c.toml:8:9: n takes an integer of at least 1, not 0");
   CHECK(error("n = 1.5\n") == "c.toml:8:5: n takes an integer of at least 1, not 1.5");
   CHECK(error("seed = -1\n") == "c.toml:8:8: seed takes an integer of at least 0, not -1");
-  CHECK(error("values = \"ones\"\n") ==
-        "c.toml:8:10: unknown value for values 'ones'; known: auto, stored, random");
+  CHECK(error("values = \"ones\"\n").starts_with("c.toml:8:10: unknown value family 'ones'"));
   CHECK(error("l2 = \"cold\"\n") == "c.toml:8:6: unknown value for l2 'cold'; known: warm, flush");
   CHECK(error("device = \"h20\"\n").starts_with("c.toml:8:10: unknown device 'h20'"));
   CHECK(error("model = 3\n") == "c.toml:8:9: model takes a name, not 3");
@@ -229,6 +228,32 @@ TEST_CASE("what cannot be is an error with its place") {
   CHECK(error_of("[grid]\nkernel = \"acc_spmm\"\n").starts_with("c.toml: no matrix is given"));
   CHECK(error_of("[grid]\nmatrix = \"absent_a\"\nkernel = \"acc_spmm\"\n", {"gpus"})
             .starts_with("unknown backend 'gpus', did you mean 'gpu'"));
+}
+
+TEST_CASE("value families take parameters as a call, a table, or an axis of their own") {
+  const auto values = [](const std::string& rest) {
+    return lines(plan_of("[grid]\nmatrix = \"absent_a\"\nkernel = \"csr_spmm\"\n" + rest),
+                 [](const PlanEntry& e) { return to_text(e.point.values); });
+  };
+
+  CHECK(values("values = [\"normal\", \"cancelling(condition=1e3)\", \"lognormal\"]\n") ==
+        "normal\ncancelling(condition=1000)\nlognormal(sigma=3)\n");
+  CHECK(values("values = { name = \"cancelling\", condition = 50 }\n") ==
+        "cancelling(condition=50)\n");
+  CHECK(values("values = \"cancelling\"\n\"values.condition\" = [1e1, 1e2]\n") ==
+        "cancelling(condition=10)\ncancelling(condition=100)\n");
+  CHECK(values("values = [\"random\", \"cancelling\"]\ncondition = [1e1, 1e2]\n") ==
+        "random\ncancelling(condition=10)\ncancelling(condition=100)\n");
+
+  const auto error = [](const std::string& rest) {
+    return error_of("[grid]\nmatrix = \"absent_a\"\nkernel = \"csr_spmm\"\n" + rest);
+  };
+  CHECK(error("values = \"cancelling(condition=1)\"\n") ==
+        "c.toml:8:10: value family cancelling: condition = 1 is outside [2, 10000000]");
+  CHECK(error("values = \"normal(sigma=1)\"\n").starts_with("c.toml:8:10: value family normal: "));
+  CHECK(error("values = \"cancelling(condition=9\"\n").starts_with("c.toml:8:10: "));
+  CHECK(error("values = \"cancelling(condition=9)\"\n\"values.condition\" = 3\n")
+            .find("condition is given twice") != std::string::npos);
 }
 
 TEST_CASE("an absent matrix keeps its name, a name that cannot be is refused, a file is found") {
@@ -361,7 +386,7 @@ Point whole_point(const std::string& backend) {
 TEST_CASE("the hash of a point changes with every field that applies, and with no other") {
   const std::vector<std::pair<std::string, std::function<void(Point&)>>> edits{
       {"all", [](Point& p) { p.matrix = "absent_b"; }},
-      {"all", [](Point& p) { p.values = "stored"; }},
+      {"all", [](Point& p) { p.values = parse_values("stored"); }},
       {"all", [](Point& p) { p.n = 64; }},
       {"all", [](Point& p) { p.seed = 43; }},
       {"all", [](Point& p) { p.reorder.name = "degree"; }},
@@ -375,6 +400,7 @@ TEST_CASE("the hash of a point changes with every field that applies, and with n
       {"model", [](Point& p) { p.model.name = "another"; }},
       {"emulate model", [](Point& p) { p.device = "a100-80gb"; }},
       {"emulate gpu", [](Point& p) { p.check = false; }},
+      {"emulate gpu", [](Point& p) { p.against_fp32 = true; }},
       {"gpu", [](Point& p) { p.measure.l2 = "warm"; }},
       {"gpu", [](Point& p) { p.measure.warmup = 6; }},
       {"gpu", [](Point& p) { p.measure.min_samples = 21; }},
@@ -396,6 +422,15 @@ TEST_CASE("the hash of a point changes with every field that applies, and with n
   }
 }
 
+TEST_CASE("a point keeps the hash that records of it have had since they were written") {
+  const Json json =
+      Json::parse(R"({"backend":"emulate","check":true,"device":"h200","format":{"name":"csr"},)"
+                  R"("kernel":{"name":"csr_spmm"},"matrix":"elast-dolphin5K-ref1","n":32,)"
+                  R"("reorder":{"name":"none"},"seed":42,"values":"auto"})");
+
+  CHECK(params_hash(point_from_json(json)) == "f2d803d70f581dbe");
+}
+
 TEST_CASE("the JSON form of a point is refused with the key that is wrong") {
   const Json good = to_json(whole_point("gpu"));
   const auto error = [&](const std::string& pointer, const Json& value) {
@@ -414,8 +449,13 @@ TEST_CASE("the JSON form of a point is refused with the key that is wrong") {
   CHECK(error("/n", 1.5) == "n: an integer was expected, not 1.5");
   CHECK(error("/n", 0) == "n: at least 1 column was expected, not 0");
   CHECK(error("/seed", -1) == "seed: an integer of at least 0 was expected, not -1");
+  CHECK(error("/against_fp32", true) == "no error");
+  CHECK(error("/against_fp32", false) == "against_fp32: a point has it only when it is true");
   CHECK(error("/check", 1) == "check: true or false was expected, not 1");
-  CHECK(error("/values", "ones") == "values: unknown value 'ones'; known: auto, stored, random");
+  CHECK(error("/values", "ones").starts_with("unknown value family 'ones'"));
+  CHECK(error("/values", "cancelling") ==
+        "values: 'cancelling' is 'cancelling(condition=10000)' in a point");
+  CHECK(error("/values", "cancelling(condition=10)") == "no error");
   CHECK(error("/kernel", "acc_spmm") == "kernel: an object was expected, not string");
   CHECK(error("/kernel/rounding", nullptr) == "kernel.rounding: text was expected, not null");
   CHECK(error("/kernel/roundin", "raw").find("unknown parameter 'roundin', did you mean") !=

@@ -9,6 +9,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/io/generator.hpp"
 #include "formats/io/matrix_file.hpp"
+#include "formats/values/value_family.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
 
@@ -90,6 +91,7 @@ class ListVerb final : public Verb {
         {"kernels", registered<SpmmKernel>},
         {"models", registered<Model>},
         {"generators", registered<Generator>},
+        {"values", registered<ValueFamily>},
         {"backends", registered<Backend>},
         {"files", registered<MatrixFile>},
         {"devices", devices},
@@ -104,7 +106,8 @@ class ListVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "list",
-    .summary = "formats, reorderings, kernels, models, devices, generators, experiments, ...",
+    .summary =
+        "formats, reorderings, kernels, models, devices, generators, values, experiments, ...",
     .make = [](const Params&) { return std::make_unique<ListVerb>(); },
 }};
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/plan.hpp"
+#include "experiments/read_sweep.hpp"
 #include "experiments/run_point.hpp"
 #include "experiments/verb.hpp"
 #include "formats/base/check.hpp"
@@ -23,7 +24,8 @@ class MultiplyVerb final : public Verb {
     app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
     app.add_option("--backend", backend_, "emulate (default), model or gpu");
     app.add_option("--device", device_, "described device, for emulate and model");
-    app.add_option("--seed", seed_, "of a random B, and of random values of A");
+    app.add_option("--values", values_, "of A and B, see `tessera list values`");
+    app.add_option("--seed", seed_, "of drawn values");
     app.add_option("--set", sets_, "parameter of a variant, as in rounding=raw")
         ->allow_extra_args(false);
     app.add_option("--b", b_file_, "B from this .npy (its width is n)");
@@ -66,6 +68,8 @@ class MultiplyVerb final : public Verb {
     set("reorder", reorder_);
     set("device", device_);
     if (!format_.empty()) set("format", format_);
+    for (const auto& [name, part] : take_apart("values", {values_, "multiply"}))
+      set(name, part.value);
     for (const auto& [name, value] : given_params(sets_)) set(name, std::get<std::string>(value));
     return make_plan(config).entries.at(0).point;
   }
@@ -119,6 +123,7 @@ class MultiplyVerb final : public Verb {
   }
 
   std::string matrix_, kernel_, format_, reorder_ = "none", backend_ = "emulate", device_ = "h200";
+  std::string values_ = "auto";
   std::string b_file_, c_file_;
   std::int64_t n_ = 128;
   std::uint64_t seed_ = 42;
