@@ -26,7 +26,8 @@ struct GpuClocks {
 GpuClocks gpu_clocks();
 Json to_json(const GpuClocks& clocks);
 
-/// Name, compute capability, memory, driver and runtime versions, UUID.
+/// Name, compute capability, tensor cores (empty when not known), memory, driver and runtime
+/// versions, UUID.
 Json gpu_description();
 
 }  // namespace tessera

@@ -82,6 +82,23 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+/// Empty for one whose arithmetic is not known.
+std::string generation_of(const cudaDeviceProp& device) {
+  switch (device.major * 10 + device.minor) {
+    case 75:
+      return "turing";
+    case 80:
+    case 86:
+      return "ampere";
+    case 89:
+      return "ada";
+    case 90:
+      return "hopper";
+    default:
+      return "";
+  }
+}
+
 class GpuProbe final : public Probe {
  public:
   Json look() const override {
@@ -110,20 +127,11 @@ std::string gpu_unavailable() {
 
 std::string gpu_generation() {
   const cudaDeviceProp device = properties();
-  switch (device.major * 10 + device.minor) {
-    case 75:
-      return "turing";
-    case 80:
-    case 86:
-      return "ampere";
-    case 89:
-      return "ada";
-    case 90:
-      return "hopper";
-    default:
-      throw Unsupported(fmt::format("the arithmetic of compute capability {}.{} ({}) is not known",
-                                    device.major, device.minor, device.name));
-  }
+  const std::string name = generation_of(device);
+  require<Unsupported>(!name.empty(),
+                       "the arithmetic of compute capability {}.{} ({}) is not known", device.major,
+                       device.minor, device.name);
+  return name;
 }
 
 GpuClocks gpu_clocks() {
@@ -151,6 +159,7 @@ Json gpu_description() {
   return {{"name", device.name},
           {"uuid", uuid},
           {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
+          {"tensor_cores", generation_of(device)},
           {"sm_count", device.multiProcessorCount},
           {"memory_bytes", device.totalGlobalMem},
           {"l2_bytes", device.l2CacheSize},

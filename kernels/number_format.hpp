@@ -5,6 +5,7 @@
 // is handed raw FP32 bits as TF32 ignores the low 13 bits.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -79,6 +80,31 @@ constexpr MmaType type_of(Conversion conversion) {
       break;
   }
   return MmaType::kTf32;
+}
+
+/// The FP32 of the same value as these 16 bits; a NaN keeps its sign and payload.
+constexpr float fp16_value(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16, field = bits >> 10 & 31;
+  const std::uint32_t fraction = bits & 0x3ff;
+  if (field == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+  }
+  const std::uint32_t widened = field == 31 ? 255 : field + 127 - 15;
+  return std::bit_cast<float>(sign | widened << 23 | fraction << 13);
+}
+
+/// The inverse, of a value that FP16 holds.
+constexpr std::uint16_t fp16_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 16 & 0x8000, field = bits >> 23 & 255;
+  const std::uint32_t fraction = bits >> 13 & 0x3ff;
+  if (field > 127 - 15) {
+    const std::uint32_t narrowed = field == 255 ? 31 : field - (127 - 15);
+    return static_cast<std::uint16_t>(sign | narrowed << 10 | fraction);
+  }
+  const float magnitude = std::bit_cast<float>(bits & 0x7fffffff);
+  return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(magnitude * 0x1p24f));
 }
 
 /// The operand an MMA sees, as FP32. A value that rounds beyond the largest finite one becomes

@@ -5,45 +5,32 @@
 #include <doctest/doctest.h>
 
 #include <bit>
-#include <cmath>
 #include <set>
 
 #include "formats/base/check.hpp"
-#include "formats/base/random.hpp"
+#include "kernels/operand_families.hpp"
 
 namespace tessera {
 namespace {
 
-Conversion conversion_of(MmaType type) {
-  if (type == MmaType::kTf32) return Conversion::kTf32Raw;
-  return type == MmaType::kBf16 ? Conversion::kBf16 : Conversion::kFp16;
-}
+std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-/// Operands of many kinds, already in the instruction's type.
-float draw(int family, MmaType type, std::uint64_t seed, std::uint64_t index) {
-  const std::uint64_t raw = random_bits(seed, index);
-  const float uniform = random_signed(seed, index);
-  float value = uniform;
-  if (family == 1) value = std::bit_cast<float>(static_cast<std::uint32_t>(raw));
-  if (family == 2)
-    value = raw % 3 == 0 ? 0.0f : std::ldexp(uniform, static_cast<int>(raw >> 8 & 31) - 16);
-  if (family == 3) value = std::ldexp(uniform, -14 - static_cast<int>(raw >> 8 & 15));
-  if (family == 4) value = std::ldexp(uniform, static_cast<int>(raw >> 8 & 127) - 70);
-  if (family == 5) value = static_cast<float>(static_cast<int>(raw % 9) - 4);
-  return convert(value, conversion_of(type));
-}
-
-std::vector<float> draw_all(int family, const MmaInstruction& mma, bool accumulator,
-                            std::uint64_t seed, int count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    // An FP32 accumulator has all its bits.
-    const bool fp32 = accumulator && mma.type != MmaType::kFp16Fp16;
-    values[i] = fp32 && family != 1
-                    ? random_signed(seed, i) * std::abs(draw(family, mma.type, seed + 1, i))
-                    : draw(family, mma.type, seed, i);
+/// Element e of one tile, by its definition: a chain of steps.
+float chain(const MmaInstruction& mma, const FusedStep& step, std::span<const float> a,
+            std::span<const float> b, float c, int e) {
+  const int i = e / mma.n, j = e % mma.n;
+  for (int k0 = 0; k0 < mma.k; k0 += step.products) {
+    std::vector<float> left, right;
+    for (int k = k0; k < std::min(k0 + step.products, mma.k); ++k) {
+      left.push_back(a[static_cast<std::size_t>(i * mma.k + k)]);
+      right.push_back(b[static_cast<std::size_t>(k * mma.n + j)]);
+    }
+    if (mma.type == MmaType::kTf32)
+      for (auto* side : {&left, &right})
+        for (float& value : *side) value = convert(value, Conversion::kTf32Raw);
+    c = fused_dot_add(step, left, right, c);
   }
-  return values;
+  return c;
 }
 
 TEST_CASE("a whole instruction has the bits of its elements, in every generation that has it") {
@@ -51,32 +38,23 @@ TEST_CASE("a whole instruction has the bits of its elements, in every generation
   for (const MmaInstruction& mma : mma_instructions()) {
     for (const std::string& name : mma.generations) {
       const FusedStep& step = step_of(mma, find_generation(name));
-      for (int family = 0; family < 6; ++family) {
-        for (std::uint64_t trial = 0; trial < 20; ++trial) {
-          const std::uint64_t seed = 1000 * trial + 10 * static_cast<std::uint64_t>(family);
-          const auto a = draw_all(family, mma, false, seed, mma.m * mma.k);
-          const auto b = draw_all(family, mma, false, seed + 2, mma.k * mma.n);
-          const auto c = draw_all(family, mma, true, seed + 4, mma.m * mma.n);
+      for (const OperandFamily family : kOperandFamilies) {
+        constexpr int kTiles = 16;
+        const MmaOperands x = draw_operands(family, mma, kTiles, 1);
+        for (std::size_t t = 0; t < kTiles; ++t) {
+          const auto tile = [t](const std::vector<float>& values) {
+            return std::span(values).subspan(t * (values.size() / kTiles), values.size() / kTiles);
+          };
+          const auto a = tile(x.a), b = tile(x.b), c = tile(x.c);
           std::vector<float> d(c.size(), -77.0f);
 
           emulate_mma(mma, step, a, b, c, d);
 
-          for (int e = 0; e < mma.m * mma.n; ++e) {
-            const int i = e / mma.n, j = e % mma.n;
-            float sum = c[static_cast<std::size_t>(e)];
-            for (int k0 = 0; k0 < mma.k; k0 += step.products) {
-              std::vector<float> left, right;
-              for (int k = k0; k < std::min(k0 + step.products, mma.k); ++k) {
-                left.push_back(a[static_cast<std::size_t>(i * mma.k + k)]);
-                right.push_back(b[static_cast<std::size_t>(k * mma.n + j)]);
-              }
-              sum = fused_dot_add(step, left, right, sum);
-            }
+          for (std::size_t e = 0; e < d.size(); ++e) {
             CAPTURE(mma.name);
             CAPTURE(name);
-            CAPTURE(family);
-            REQUIRE(std::bit_cast<std::uint32_t>(d[static_cast<std::size_t>(e)]) ==
-                    std::bit_cast<std::uint32_t>(sum));
+            CAPTURE(name_of(family));
+            REQUIRE(bits(d[e]) == bits(chain(mma, step, a, b, c[e], static_cast<int>(e))));
             ++compared;
           }
         }
@@ -117,9 +95,8 @@ TEST_CASE("on Ampere two MMAs of half the depth are one, on Hopper they are not"
     const FusedStep& step = find_generation(generation).step(MmaType::kTf32);
     int count = 0;
     for (std::uint64_t trial = 0; trial < 50; ++trial) {
-      const auto a = draw_all(0, whole, false, 10 * trial, 128);
-      const auto b = draw_all(0, whole, false, 10 * trial + 2, 64);
-      std::vector<float> c(128, 0.0f), d(128), left(64), right(64);
+      const auto [a, b, drawn] = draw_operands(OperandFamily::kUniform, whole, 1, trial);
+      std::vector<float> c = drawn, d(128), left(64);
       emulate_mma(whole, step, a, b, c, d);
       for (int part = 0; part < 2; ++part) {
         for (std::size_t i = 0; i < 64; ++i)
@@ -127,8 +104,7 @@ TEST_CASE("on Ampere two MMAs of half the depth are one, on Hopper they are not"
         emulate_mma(half, step, left, std::span(b).subspan(32 * static_cast<std::size_t>(part), 32),
                     c, c);
       }
-      for (std::size_t i = 0; i < c.size(); ++i)
-        count += std::bit_cast<std::uint32_t>(c[i]) != std::bit_cast<std::uint32_t>(d[i]);
+      for (std::size_t i = 0; i < c.size(); ++i) count += bits(c[i]) != bits(d[i]);
     }
     return count;
   };

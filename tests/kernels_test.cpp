@@ -235,18 +235,52 @@ TEST_CASE("a closed library says why it is not emulated") {
   CHECK_THROWS_AS(kernel->work(packed, 1), Unsupported);
 }
 
-TEST_CASE("an MMA's lane maps name every element of each fragment once") {
-  using Mma = MmaM16N8K8;
+/// Every element of each fragment is in one place, and in no other.
+template <class Map>
+void check_map(bool has_b) {
   std::set<std::pair<int, int>> a, b, c;
-  for (int lane = 0; lane < 32; ++lane) {
-    for (int r = 0; r < Mma::kRegistersA; ++r) a.insert({Mma::a_row(lane, r), Mma::a_col(lane, r)});
-    for (int r = 0; r < Mma::kRegistersB; ++r) b.insert({Mma::b_row(lane, r), Mma::b_col(lane, r)});
-    for (int r = 0; r < Mma::kRegistersC; ++r) c.insert({Mma::c_row(lane, r), Mma::c_col(lane, r)});
+  for (int t = 0; t < Map::kThreads; ++t) {
+    for (int v = 0; v < Map::kValuesA; ++v) a.insert({Map::a_row(t, v), Map::a_col(t, v)});
+    for (int v = 0; v < Map::kValuesB; ++v) b.insert({Map::b_row(t, v), Map::b_col(t, v)});
+    for (int v = 0; v < Map::kValuesC; ++v) c.insert({Map::c_row(t, v), Map::c_col(t, v)});
   }
-  CHECK(a.size() == 16 * 8);
-  CHECK(b.size() == 8 * 8);
-  CHECK(c.size() == 16 * 8);
+  CHECK(a.size() == Map::kM * Map::kK);
+  CHECK(Map::kThreads * Map::kValuesA == Map::kM * Map::kK);
+  CHECK(*a.rbegin() == std::pair(Map::kM - 1, Map::kK - 1));
+  CHECK(c.size() == Map::kM * Map::kN);
+  CHECK(Map::kThreads * Map::kValuesC == Map::kM * Map::kN);
+  CHECK(*c.rbegin() == std::pair(Map::kM - 1, Map::kN - 1));
+  if (!has_b) return;
+  CHECK(b.size() == Map::kK * Map::kN);
+  CHECK(Map::kThreads * Map::kValuesB == Map::kK * Map::kN);
+  CHECK(*b.rbegin() == std::pair(Map::kK - 1, Map::kN - 1));
+}
 
+/// Columns of B are contiguous in depth, 16 bytes at a time.
+template <class Map>
+void check_shared_b() {
+  std::set<int> offsets;
+  for (int k = 0; k < Map::kK; ++k)
+    for (int col = 0; col < Map::kN; ++col) offsets.insert(Map::b_offset(k, col));
+  CHECK(offsets.size() == Map::kK * Map::kN);
+  CHECK(*offsets.rbegin() == Map::kK * Map::kN - 1);
+  CHECK(Map::b_offset(1, 0) == 1);
+  CHECK(Map::b_offset(0, 1) == Map::kCoreDepth);
+  CHECK(Map::b_offset(Map::kCoreDepth, 0) == Map::kCoreDepth * Map::kN);
+}
+
+TEST_CASE("an MMA's lane maps name every element of each fragment once") {
+  check_map<MmaM16N8K4>(true);
+  check_map<MmaM16N8K8>(true);
+  check_map<MmaM16N8Packed<8>>(true);
+  check_map<MmaM16N8Packed<16>>(true);
+  check_map<WgmmaM64N8K8>(false);
+  check_map<WgmmaM64N8K16>(false);
+  check_shared_b<WgmmaM64N8K8>();
+  check_shared_b<WgmmaM64N8K16>();
+}
+
+TEST_CASE("a warp of acc_spmm covers its columns of C once") {
   std::set<int> cols;
   for (int mma = 0; mma < 2; ++mma)
     for (int row = 0; row < 16; ++row) cols.insert(acc_spmm::col_of_mma_row(mma, row));

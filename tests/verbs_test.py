@@ -191,11 +191,28 @@ class OneShotTest(ProgramTest):
             self.assertIn(tool["name"], text.stdout)
         self.assertEqual(text.stderr, "")
 
+    def test_validate_wants_a_gpu_and_knows_its_names(self) -> None:
+        if machine()["backends"]["gpu"] == "works":
+            told = self.json_of("validate", "--outputs", "1e6", "--instruction", "m16n8k8.tf32",
+                                "--out", "v.json", "--json")
+            self.assertTrue(all(row["verdict"] == "equal" for row in told["rows"]))
+            self.assertEqual(json.loads((self.folder / "v.json").read_text()), told)
+            self.assertEqual(len((self.folder / "v.csv").read_text().splitlines()),
+                             1 + len(told["rows"]))
+        else:
+            self.assertIn("nothing to validate", self.tessera("validate", code=5).stderr)
+
+        misspelt = self.tessera("validate", "--instruction", "m16n8k8.tf23", code=2)
+        self.assertIn("did you mean 'm16n8k8.tf32'", misspelt.stderr)
+        misspelt = self.tessera("validate", "--family", "unifrom", code=2)
+        self.assertIn("did you mean 'uniform'", misspelt.stderr)
+
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
         self.assertEqual(sorted(verbs), ["doctor", "figure", "list", "matrix", "merge", "multiply",
-                                         "pack", "plan", "point", "reorder", "run", "status"])
+                                         "pack", "plan", "point", "reorder", "run", "status",
+                                         "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         for call in calls:
