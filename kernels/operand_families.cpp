@@ -20,20 +20,20 @@ struct Exponents {
 /// What fills the range of a type without every sum of its products overflowing.
 struct Scales {
   Exponents powers, tiny, wide;
-  int narrow_step;  // between the scales of small integers
+  int outlier;  // exponent of the large ones among small integers
 };
 
 constexpr Scales scales_of(MmaType type) {
   switch (type) {
     case MmaType::kTf32:
     case MmaType::kBf16:
-      return {{-16, 15}, {-100, -37}, {-64, 63}, 6};
+      return {{-16, 15}, {-100, -37}, {-64, 63}, 18};
     case MmaType::kFp16:
-      return {{-16, 15}, {-24, -9}, {-24, 15}, 3};
+      return {{-16, 15}, {-24, -9}, {-24, 15}, 9};
     case MmaType::kFp16Fp16:
       break;
   }
-  return {{-8, 7}, {-24, -9}, {-24, 7}, 1};
+  return {{-8, 7}, {-24, -9}, {-24, 7}, 3};
 }
 
 int pick(Exponents range, std::uint64_t bits) {
@@ -84,7 +84,7 @@ float draw(OperandFamily family, MmaType type, std::uint64_t seed, std::uint64_t
       return std::ldexp(uniform, pick(scales.wide, bits));
     case OperandFamily::kNarrow:
       return std::ldexp(static_cast<float>(static_cast<int>(bits % 9) - 4),
-                        static_cast<int>(bits >> 8 & 3) * scales.narrow_step);
+                        (bits >> 8) % 16 == 0 ? scales.outlier : 0);
     case OperandFamily::kSpmm:
       break;
   }

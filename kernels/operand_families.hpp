@@ -20,7 +20,7 @@ enum class OperandFamily {
   kPowers,      // powers of two and, for a third, zeros of either sign
   kTiny,        // subnormals, zeros, and numbers whose products are subnormal
   kWide,        // exponents over most of the range: alignment drops whole terms
-  kNarrow,      // small integers on few scales: sums often vanish
+  kNarrow,      // small integers, few of them large ones: sums often vanish
   kCancelling,  // C is about -A B: what is left is what alignment dropped
   kSpmm,        // a brick with few nonzeros, a dense B, a partial sum
 };
