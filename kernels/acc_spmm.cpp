@@ -31,7 +31,6 @@ class WindowEmulation {
       : a_(a), b_(b), step_(step), conversion_(conversion) {}
 
   void run(std::int64_t window, DenseMatrix& c) {
-    negative_zero_.fill(false);
     for (std::int64_t block = a_.row_window_offset[window];
          block < a_.row_window_offset[window + 1]; ++block) {
       for (int r = 0; r < kRows; ++r) {
@@ -53,9 +52,8 @@ class WindowEmulation {
         const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
         terms[count++] = {convert(value, conversion_), a_.sparse_a_to_b[block * kCols + k]};
       }
-      // Products with A's zeros add nothing, except that a step turns -0 into +0.
-      if (count > 0 || negative_zero_[r])
-        negative_zero_[r] = fused_step(step_, std::span(terms).first(count), b_, c_row);
+      // Products with A's zeros add nothing.
+      if (count > 0) fused_step(step_, std::span(terms).first(count), b_, c_row);
     }
     if (!b_.all_finite()) spread_non_finite(block, r, c_row);
   }
@@ -76,7 +74,6 @@ class WindowEmulation {
   const MmaOperand& b_;
   const FusedStep& step_;
   Conversion conversion_;
-  std::array<bool, kRows> negative_zero_{};  // c holds a -0
 };
 
 class AccSpmm final : public SpmmKernel {

@@ -41,8 +41,6 @@ constexpr int kWidth = 4;
 #include "kernels/fused_step_lanes.inl"
 }  // namespace portable
 
-bool is_negative_zero(float value) { return std::bit_cast<std::uint32_t>(value) == 0x80000000u; }
-
 /// One element the slow way, all products of the step given.
 float step_element(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                    std::int64_t col, float c) {
@@ -96,7 +94,7 @@ std::vector<FusedStepVariant> fused_step_variants() {
 
 StepLanes* const step_lanes = fused_step_variants().front().function;
 
-bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
+void fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                 std::span<float> c) {
   assert(terms.size() <= static_cast<std::size_t>(step.products));
   // An accumulator in FP16 rounds in another way.
@@ -109,15 +107,11 @@ bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const Mm
     rows[k] = {a, alignment_exponent(a, format), b.values(b_row), b.exponents(b_row)};
   }
 
-  bool negative_zero = false;
-  const auto repair = [&](std::int64_t j) {
-    c[j] = step_element(step, terms, b, j, c[j]);
-    negative_zero |= is_negative_zero(c[j]);
-  };
+  const auto repair = [&](std::int64_t j) { c[j] = step_element(step, terms, b, j, c[j]); };
   const auto n = static_cast<std::int64_t>(c.size());
   if (!is_fast) {
     for (std::int64_t j = 0; j < n; ++j) repair(j);
-    return negative_zero;
+    return;
   }
   std::array<std::int32_t, kChunk> slow;
   std::array<float, kLanes> tail{};
@@ -138,7 +132,6 @@ bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const Mm
     }
     j0 += width;
   }
-  return negative_zero;
 }
 
 }  // namespace tessera

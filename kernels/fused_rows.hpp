@@ -54,9 +54,9 @@ struct StepTerm {
 };
 
 /// One step for a whole row of C: c[j] <- c[j] + sum over terms a * B[b_row][j], the remaining
-/// products of the step being zeros. At most step.products terms. Returns whether some c[j] is now
-/// -0, which a step without any term would turn into +0.
-bool fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
+/// products of the step being zeros. At most step.products terms. A step without any term changes
+/// nothing: no c[j] a step has made is -0.
+void fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                 std::span<float> c);
 
 /// One product of a step on bare rows, padded as in MmaOperand.

@@ -12,6 +12,11 @@ constexpr int kFp16MaxExponent = 15;
 
 float with_sign(float magnitude, bool negative) { return negative ? -magnitude : magnitude; }
 
+/// As the unit does it: a result that vanishes is +0, whatever the sum's sign (seen on an H200).
+float signed_result(float magnitude, bool negative) {
+  return with_sign(magnitude, negative && magnitude != 0);
+}
+
 /// magnitude * 2^exponent to nearest even with `fraction_bits`, not below the format's subnormals.
 float round_to_nearest_even(std::uint64_t magnitude, int exponent, NumberFormat format) {
   const int top = 63 - std::countl_zero(magnitude) + exponent;
@@ -32,7 +37,8 @@ float float_to_fp16(float value) {
   const int field = static_cast<int>((bits >> 23) & 255);
   const std::uint32_t fraction = bits & 0x7fffff;
   const auto significand = static_cast<std::int64_t>(field == 0 ? fraction : fraction | 0x800000);
-  return with_sign(round_to_fp16(significand, std::max(field, 1) - 127 - 23), bits >> 31 != 0);
+  const float magnitude = round_to_fp16(significand, std::max(field, 1) - 127 - 23);
+  return with_sign(magnitude, bits >> 31 != 0);
 }
 
 float float_to_bf16(float value) {
@@ -84,7 +90,7 @@ float round_to_fp16(std::int64_t sum, int exponent) {
   const auto magnitude = static_cast<std::uint64_t>(std::abs(sum));
   const float rounded = round_to_nearest_even(magnitude, exponent, kFp16Format);
   const bool overflows = rounded >= std::ldexp(1.0f, kFp16MaxExponent + 1);
-  return with_sign(overflows ? std::numeric_limits<float>::infinity() : rounded, sum < 0);
+  return signed_result(overflows ? std::numeric_limits<float>::infinity() : rounded, sum < 0);
 }
 
 float truncate_to_fp32(std::int64_t sum, int exponent) {
@@ -96,7 +102,7 @@ float truncate_to_fp32(std::int64_t sum, int exponent) {
   const int right = lowest - exponent;
   const std::uint64_t kept =
       right <= 0 ? magnitude << -right : (right > 63 ? 0 : magnitude >> right);
-  return with_sign(std::ldexp(static_cast<float>(kept), lowest), sum < 0);
+  return signed_result(std::ldexp(static_cast<float>(kept), lowest), sum < 0);
 }
 
 }  // namespace tessera

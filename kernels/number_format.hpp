@@ -112,10 +112,12 @@ constexpr std::uint16_t fp16_bits(float value) {
 /// is converted.
 float convert(float value, Conversion conversion);
 
-/// sum * 2^exponent to nearest even in FP16 with gradual underflow; beyond the range infinite.
+/// sum * 2^exponent to nearest even in FP16 with gradual underflow; beyond the range infinite,
+/// and +0 for what vanishes.
 float round_to_fp16(std::int64_t sum, int exponent);
 
-/// sum * 2^exponent, truncated to FP32 with gradual underflow; beyond the range infinite.
+/// sum * 2^exponent, truncated to FP32 with gradual underflow; beyond the range infinite,
+/// and +0 for what vanishes.
 float truncate_to_fp32(std::int64_t sum, int exponent);
 
 }  // namespace tessera

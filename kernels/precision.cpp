@@ -45,14 +45,13 @@ std::vector<int> column_scales_of(const DenseMatrix& b) {
 /// The accumulators of one row of C and what became of them.
 class RowChain {
  public:
-  RowChain(const Precision& precision, const FusedStep& step, int depth, const PreparedB& b,
+  RowChain(const Precision& precision, const FusedStep& step, const PreparedB& b,
            std::span<float> c)
-      : precision_(precision), step_(step), depth_(static_cast<std::size_t>(depth)), b_(b), c_(c) {
+      : precision_(precision), step_(step), b_(b), c_(c) {
     for (const ChunkMma& mma : precision.mmas) {
       const auto count = static_cast<std::size_t>(mma.accumulator) + 1;
       if (sums_.size() < count) sums_.resize(count, std::vector<float>(c.size(), 0.0f));
     }
-    negative_zero_.resize(sums_.size(), false);
   }
 
   /// One chunk: `values[k]` are the parts of A's values at `b_rows[k]`.
@@ -75,21 +74,13 @@ class RowChain {
   void run(const ChunkMma& mma, std::span<const Parts> values, std::span<const std::int64_t> b_rows,
            std::vector<float>& sum) {
     const auto products = static_cast<std::size_t>(step_.products);
-    auto negative_zero = negative_zero_[static_cast<std::size_t>(mma.accumulator)];
     for (std::size_t k0 = 0; k0 < values.size(); k0 += products) {
       std::array<StepTerm, kMaxProducts> terms;
       const std::size_t count = std::min(products, values.size() - k0);
       for (std::size_t k = 0; k < count; ++k)
         terms[k] = {values[k0 + k][static_cast<std::size_t>(mma.a_part)], b_rows[k0 + k]};
-      negative_zero = fused_step(step_, {terms.data(), count}, b_.part(mma.b_part), sum);
+      fused_step(step_, {terms.data(), count}, b_.part(mma.b_part), sum);
     }
-    // The MMA's remaining steps hold zeros only; they turn a -0 into +0.
-    if (negative_zero && values.size() + products <= depth_) {
-      for (float& x : sum)
-        if (x == 0) x = 0;
-      negative_zero = false;
-    }
-    negative_zero_[static_cast<std::size_t>(mma.accumulator)] = negative_zero;
   }
 
   /// c <- c + accumulators, in FP32 to nearest; without promotion c is still zero.
@@ -105,11 +96,9 @@ class RowChain {
 
   const Precision& precision_;
   const FusedStep& step_;
-  std::size_t depth_;
   const PreparedB& b_;
   std::span<float> c_;
   std::vector<std::vector<float>> sums_;  // [accumulators][n]
-  std::vector<bool> negative_zero_;
   int chunks_ = 0;
   bool promoted_ = false;
 };
@@ -222,7 +211,7 @@ void multiply_row(const Precision& precision, const FusedStep& step, int depth,
     for (const RowTerm& term : terms) largest = std::max(largest, std::abs(term.value));
     row_scale = scale_of(largest);
   }
-  RowChain chain(precision, step, depth, b, c);
+  RowChain chain(precision, step, b, c);
   std::vector<Parts> values;
   std::vector<std::int64_t> b_rows;
   for (std::size_t k0 = 0; k0 < terms.size(); k0 += static_cast<std::size_t>(depth)) {

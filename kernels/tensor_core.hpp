@@ -45,8 +45,8 @@ const Generation& find_generation(std::string_view name);
 constexpr int kMaxProducts = 16;  // largest L
 
 /// One step on single values: c + sum a[i] b[i], the operands already in the step's type; products
-/// left over count as zeros only when given. Every NaN that comes out is the hardware's one NaN; a
-/// sum of zero is +0.
+/// left over count as zeros only when given. Every NaN that comes out is the hardware's one NaN,
+/// every zero is +0.
 float fused_dot_add(const FusedStep& step, std::span<const float> a, std::span<const float> b,
                     float c);
 

@@ -223,10 +223,8 @@ TEST_CASE(
   const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
   const float tie = 1 + 0x1p-11f, cut = 1 + 0x1p-10f - 0x1p-23f;
 
-  const DotProduct nearest =
-      on_tensor_core(step, {{tie}, {tie}}, Conversion::kTf32, 0x1p-11);
-  const DotProduct truncated =
-      on_tensor_core(step, {{cut}, {cut}}, Conversion::kTf32Raw, 0x1p-10);
+  const DotProduct nearest = on_tensor_core(step, {{tie}, {tie}}, Conversion::kTf32, 0x1p-11);
+  const DotProduct truncated = on_tensor_core(step, {{cut}, {cut}}, Conversion::kTf32Raw, 0x1p-10);
 
   CHECK(nearest.passes());
   CHECK_FALSE(nearest.passes(0.5));

@@ -46,6 +46,58 @@ TEST_CASE("every MMA instruction of this GPU gives the bits of its model, whatev
   }
 }
 
+/// Row i of the result is made of two products and zeros: 2^(p + q), and sign * 2^(r - i + s). The
+/// second is noticed only while it is not below the last place that the zeros leave.
+struct ZeroProbe {
+  int p, q, r, s;
+  float sign;
+};
+
+/// Rows whose bits differ between GPU and model; `noticed` counts those the second product changes.
+int different_rows(const MmaInstruction& mma, const Generation& generation, const ZeroProbe& probe,
+                   int& noticed) {
+  std::vector<float> a(static_cast<std::size_t>(mma.m * mma.k), 0.0f);
+  std::vector<float> b(static_cast<std::size_t>(mma.k * mma.n), 0.0f);
+  std::vector<float> c(static_cast<std::size_t>(mma.m * mma.n), 0.0f), expected(c.size());
+  for (int i = 0; i < mma.m; ++i) {
+    a[static_cast<std::size_t>(i * mma.k)] = std::ldexp(1.0f, probe.p);
+    a[static_cast<std::size_t>(i * mma.k + 1)] = std::ldexp(probe.sign, probe.r - i);
+  }
+  for (int j = 0; j < mma.n; ++j) {
+    b[static_cast<std::size_t>(j)] = std::ldexp(1.0f, probe.q);
+    b[static_cast<std::size_t>(mma.n + j)] = std::ldexp(1.0f, probe.s);
+  }
+  emulate_mma(mma, step_of(mma, generation), a, b, c, expected);
+  const std::vector<float> found =
+      Registry<GpuInstruction>::instance().make(mma.name)->run(1, a, b, c);
+  int different = 0;
+  for (int i = 0; i < mma.m; ++i) {
+    const auto at = static_cast<std::size_t>(i * mma.n);
+    different +=
+        std::bit_cast<std::uint32_t>(found[at]) != std::bit_cast<std::uint32_t>(expected[at]);
+    noticed += expected[at] != expected[static_cast<std::size_t>((mma.m - 1) * mma.n)];
+  }
+  return different;
+}
+
+TEST_CASE("the exponent that a zero counts as is the GPU's, to the last place") {
+  if (!has_gpu()) return;
+  const Generation& generation = find_generation(gpu_generation());
+  // FP16 results: a tie of 2^-25 that 2^-34 to 2^-49 more break. FP32 results: 2^-149, from which
+  // 2^-150 to 2^-165 are taken.
+  const ZeroProbe fp16{-12, -13, -10, -24, 1}, fp32{-75, -74, -75, -75, -1};
+  for (const MmaInstruction& mma : mma_instructions()) {
+    if (!generation.steps.contains(mma.type) || mma.type == MmaType::kFp16) continue;
+    if (!Registry<GpuInstruction>::instance().contains(mma.name)) continue;
+    int noticed = 0;
+    CAPTURE(mma.name);
+    CHECK(different_rows(mma, generation, mma.type == MmaType::kFp16Fp16 ? fp16 : fp32, noticed) ==
+          0);
+    CHECK(noticed > 0);
+    CHECK(noticed < mma.m);
+  }
+}
+
 /// Pattern `index` of a walk through all 2^32 that spreads any number of steps evenly.
 __host__ __device__ constexpr std::uint32_t pattern(std::uint32_t index) {
   return index * 0x9e3779b1u;  // 2^32 over the golden ratio, odd

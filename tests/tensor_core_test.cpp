@@ -65,6 +65,7 @@ TEST_CASE("specials follow IEEE, with one NaN") {
   CHECK(dot({0x1p-80f}, {0x1p-80f}, 0) == 0);             // far below the subnormals
   CHECK(dot({-0x1p-70f}, {0x1p-79f}, 0) == 0x80000001u);  // subnormals are kept
   CHECK(dot({-0.0f}, {1}, -0.0f) == 0);                   // an all-zero sum is +0
+  CHECK(dot({-0x1p-80f}, {0x1p-80f}, 0) == 0);            // and so is one that vanishes
 }
 
 TEST_CASE("TF32 rounds to nearest with ties away from zero, or truncates") {
@@ -113,7 +114,7 @@ TEST_CASE("the vector path computes what the scalar path computes, bit for bit")
   for (const char* generation : {"hopper", "ampere"}) {
     const FusedStep& step = tf32(generation);
     for (int family = 0; family < 6; ++family) {
-      for (int terms = 0; terms <= step.products; ++terms) {
+      for (int terms = 1; terms <= step.products; ++terms) {
         CAPTURE(generation);
         CAPTURE(family);
         CAPTURE(terms);
@@ -136,15 +137,9 @@ TEST_CASE("the vector path computes what the scalar path computes, bit for bit")
           }
           expected[j] = fused_dot_add(step, left, right, c[j]);
         }
-        const bool negative_zero =
-            fused_step(step, step_terms, MmaOperand(b, Conversion::kTf32), c);
+        fused_step(step, step_terms, MmaOperand(b, Conversion::kTf32), c);
 
-        bool expected_negative_zero = false;
-        for (std::int64_t j = 0; j < n; ++j) {
-          REQUIRE(bits(c[j]) == bits(expected[j]));
-          expected_negative_zero |= bits(expected[j]) == 0x80000000u;
-        }
-        CHECK(negative_zero == expected_negative_zero);
+        for (std::int64_t j = 0; j < n; ++j) REQUIRE(bits(c[j]) == bits(expected[j]));
       }
     }
   }
