@@ -27,23 +27,24 @@ bool step_lanes(int fraction_bits, const ScaledRow* rows, std::size_t count, flo
     // 2^(F - largest) turns a term into multiples of the last kept place.
     const Floats scale = (Floats)((127 + fraction_bits - largest) << 23);
     const Floats accumulator = (Floats)(failed ? 0 : c_bits);
-    Ints sum = __builtin_convertvector(accumulator * scale, Ints);
-    // Eight products and the accumulator cannot overflow; their sum with eight more could.
-    Ints more{};
+    // Eight products and the accumulator cannot overflow; their sum with eight more could. Where
+    // the exponents are not for this way the terms are anything, and their sums wrap.
+    Unsigned sum = (Unsigned)__builtin_convertvector(accumulator * scale, Ints), more{};
     for (std::size_t k = 0; k < count; ++k) {
       Floats b;
       std::memcpy(&b, rows[k].b + j0, sizeof b);
-      const Ints term = __builtin_convertvector(b * rows[k].a * scale, Ints);
+      const Unsigned term = (Unsigned)__builtin_convertvector(b * rows[k].a * scale, Ints);
       if (k < 8)
         sum += term;
       else
         more += term;
     }
-    const Ints total = (Ints)((Unsigned)sum + (Unsigned)more);
-    failed |= (((sum ^ total) & (more ^ total)) < 0) | (total == INT32_MIN);
+    const Unsigned wrapped = sum + more;
+    const Ints total = (Ints)wrapped;
+    failed |= ((Ints)((sum ^ wrapped) & (more ^ wrapped)) < 0) | (total == INT32_MIN);
 
     // To FP32, truncated: to nearest, and one step back where that was too far.
-    const Ints magnitude = total < 0 ? -total : total;
+    const Ints magnitude = total < 0 ? (Ints)(0 - wrapped) : total;
     const Floats nearest = __builtin_convertvector(magnitude, Floats);
     const Ints too_far =
         (Ints)((Unsigned)__builtin_convertvector(nearest, Ints) > (Unsigned)magnitude);
