@@ -24,15 +24,20 @@ double quantum_of(MmaType type) {
   return std::ldexp(1.0, format.min_exponent - format.fraction_bits);
 }
 
+/// Fused steps for the same products: an MMA deeper than a step is several, a split operand takes
+/// several MMAs.
+std::int64_t steps_per_chunk(const Arithmetic& arithmetic, const FusedStep& step) {
+  return std::int64_t{arithmetic.mmas_per_chunk} *
+         ((arithmetic.mma_depth + step.products - 1) / step.products);
+}
+
 /// Of a row whose sum takes so many chunks of MMAs, relative to |A||B|.
 double tensor_core_row_bound(const Arithmetic& arithmetic, const FusedStep& step,
                              std::int64_t chunks) {
-  // An MMA deeper than a fused step is several steps.
-  const std::int64_t steps_per_chunk = std::int64_t{arithmetic.mmas_per_chunk} *
-                                       ((arithmetic.mma_depth + step.products - 1) / step.products);
   const std::int64_t chain =
       arithmetic.promote > 0 ? std::min<std::int64_t>(arithmetic.promote, chunks) : chunks;
-  double sum = tensor_core_bound(chain * steps_per_chunk, step.products, step.fraction_bits);
+  double sum = tensor_core_bound(chain * steps_per_chunk(arithmetic, step), step.products,
+                                 step.fraction_bits);
   if (arithmetic.mmas_per_chunk > 1) {
     // The parts' products add up to a little more than |a||b|, and a residual step meets the sum
     // itself as well: together less than 2.1 |A||B|. The accumulators are added once a chain.
@@ -52,6 +57,10 @@ ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation&
   const auto old_of_new = computation.rows.old_of_new();
   const double largest_a = largest_finite(a.values), largest_b = largest_finite(b.values);
 
+  const FusedStep* step = nullptr;
+  if (arithmetic.sum == Arithmetic::Sum::kTensorCore)
+    step = &find_generation(computation.generation).step(arithmetic.type);
+
   ErrorBound bound;
   bound.relative.resize(a.rows);
   bound.absolute.resize(a.rows);
@@ -63,10 +72,8 @@ ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation&
       bound.absolute[row] = underflow_bound(nnz);
       continue;
     }
-    const FusedStep& step = find_generation(computation.generation).step(arithmetic.type);
-    bound.relative[row] = tensor_core_row_bound(arithmetic, step, terms[p]);
-    const std::int64_t results = terms[p] * arithmetic.mmas_per_chunk *
-                                 ((arithmetic.mma_depth + step.products - 1) / step.products);
+    bound.relative[row] = tensor_core_row_bound(arithmetic, *step, terms[p]);
+    const std::int64_t results = terms[p] * steps_per_chunk(arithmetic, *step);
     const double quantum = quantum_of(arithmetic.type);
     if (arithmetic.equilibrated) {
       // Both operands are below 2 after scaling; what is lost there comes back scaled.

@@ -33,8 +33,8 @@ int steps_of(const MmaInstruction& instruction, const FusedStep& step);
 const FusedStep& step_of(const MmaInstruction& instruction, const Generation& generation);
 
 /// One instruction, bit for bit: D = A B + C. All row-major FP32; of TF32 operands the low 13 bits
-/// are ignored, operands of other types hold values of theirs. d may be c. A hundred times as fast
-/// as element by element.
+/// are ignored, operands of other types hold values of theirs. d may be c. Many
+/// times as fast as element by element (tests/bench).
 void emulate_mma(const MmaInstruction& instruction, const FusedStep& step, std::span<const float> a,
                  std::span<const float> b, std::span<const float> c, std::span<float> d);
 

@@ -12,15 +12,6 @@
 namespace tessera {
 namespace {
 
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return std::regex_replace(error.what(), std::regex("[^ ]*/c\\.toml"), "c.toml");
-  }
-  return "no error";
-}
-
 /// Figure data of the first figure of `rest`.
 FigureData figure_of(const std::string& rest) {
   const auto found = planted_experiment(rest);

@@ -1,6 +1,8 @@
 // An experiment whose records are made up, so that what is made of them can be worked out by hand.
 #pragma once
 
+#include <functional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "experiments/plan.hpp"
 #include "experiments/record.hpp"
 #include "experiments/rows.hpp"
+#include "formats/base/check.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -55,6 +58,16 @@ inline PlantedExperiment planted_experiment(const std::string& rest) {
     found.records.points.push_back(planted_record(entry));
   found.rows = make_rows(found.plan, found.records, found.config);
   return found;
+}
+
+/// The message of the Error that `body` throws, without the folder of the config.
+inline std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return std::regex_replace(error.what(), std::regex("[^ ]*/c\\.toml"), "c.toml");
+  }
+  return "no error";
 }
 
 }  // namespace tessera

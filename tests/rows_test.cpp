@@ -24,15 +24,6 @@ std::string told(const std::vector<Row>& rows, const std::string& column) {
   return fmt::format("{}", fmt::join(cells, " "));
 }
 
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return std::regex_replace(error.what(), std::regex("[^ ]*/c\\.toml"), "c.toml");
-  }
-  return "no error";
-}
-
 std::string rows_error(const std::string& rest) {
   return error_of([&] { planted_experiment(rest); });
 }

@@ -3,7 +3,8 @@
 //
 // The levels ask for features; the name of a processor, such as arch=haswell, would be compared
 // with this one's and miss every other maker's. Sanitizers start before the loader can pick, and
-// other processors have no such levels: there the function is compiled once.
+// other processors have no such levels: there the function is compiled once, and
+// TESSERA_VECTOR_LEVELS, for code that is written once per level, is 0.
 #pragma once
 
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
