@@ -23,8 +23,8 @@ struct Setting {
   Place place;
 };
 
-/// Axis or parameter name -> value. Parameters may be qualified, "kernel.rounding", which is also
-/// what kernel = { name = "acc_spmm", rounding = "raw" } has become.
+/// Axis or parameter name -> value. Parameters may be qualified, "kernel.precision", which is also
+/// what kernel = { name = "acc_spmm", precision = "tf32_raw" } has become.
 using Settings = std::map<std::string, Setting>;
 
 /// One dimension of a sweep, in the order written: every point takes one of the choices.

@@ -42,7 +42,7 @@ struct Document {
 Document load_document(const std::string& path);
 
 /// "a.b=v": replaces or adds a single key, v as TOML; a bare word is text. An element of a list is
-/// named by its number ("figure.0.title"), a key with a dot is quoted ('grid."kernel.rounding"=x').
+/// named by its number ("figure.0.title"), a key with a dot is quoted (as in 'grid."kernel.n"=x').
 void apply_set(Node& root, const std::string& set);
 
 }  // namespace tessera

@@ -23,7 +23,7 @@ void add_setting(Settings& settings, const std::string& key, const Node& node) {
   }
 }
 
-/// One value of `key`; kernel = { name = ..., rounding = ... } gives several settings.
+/// One value of `key`; kernel = { name = ..., precision = ... } gives several settings.
 void add_settings(Settings& settings, const std::string& key, const Node& node) {
   if (node.kind != Node::Kind::kTable) return add_setting(settings, key, node);
   require(is_variant_key(key), "{}: {} takes a plain value, not a table", node.place, key);
@@ -51,7 +51,7 @@ std::vector<Settings> read_choices(const std::string& key, const Node& node, Mat
 std::vector<Axis> read_grid(const Node& table, MatrixSets& sets) {
   std::vector<Axis> axes;
   for (const Node& member : table.items) {
-    // kernel.rounding = [...] without quotes is a table too, but one that names no kernel.
+    // kernel.precision = [...] without quotes is a table too, but one that names no kernel.
     const bool parameters_only = member.kind == Node::Kind::kTable && is_variant_key(member.key) &&
                                  member.find("name") == nullptr;
     if (!parameters_only) {

@@ -91,7 +91,7 @@ bool declares(int stage, const std::string& variant, const std::string& param) {
   return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
 }
 
-/// "kernel.rounding" -> {kKernel, "rounding"}; "rounding" -> {-1, "rounding"}.
+/// "kernel.precision" -> {kKernel, "precision"}; "precision" -> {-1, "precision"}.
 std::pair<int, std::string> split(const std::string& key, const Setting& setting) {
   const std::size_t dot = key.find('.');
   if (dot == std::string::npos) return {-1, key};

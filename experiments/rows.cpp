@@ -83,7 +83,7 @@ constexpr Source kSources[] = {
     {"mma", "/work_description/mma", "MMAs of a launch"},
 };
 
-/// The columns "kernel.rounding", ... of everything registered.
+/// The columns "kernel.precision", ... of everything registered.
 template <class T>
 void add_parameters(const std::string& stage, std::map<std::string, std::string>& columns) {
   for (const auto& [name, entry] : Registry<T>::instance().entries())

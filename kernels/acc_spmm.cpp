@@ -1,8 +1,9 @@
 // Acc-SpMM's kernel, first correct version: BitTCF, swapped m16n8k8 TF32 MMAs, one warp per row
 // window and 32 columns of C, no atomics.
 //
-// Departures: any N, M and K; operands rounded to nearest unless rounding=raw (the released code
-// truncates); the paper's pipeline, cache hints and load balancing are not in this version.
+// Departures: any N, M and K; operands rounded to nearest unless precision=tf32_raw (the released
+// code truncates), or split in two; the paper's pipeline, cache hints and load balancing are not in
+// this version.
 
 #include "kernels/acc_spmm.hpp"
 
@@ -12,7 +13,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"
-#include "kernels/fused_rows.hpp"
+#include "kernels/precision.hpp"
 #include "kernels/spmm_kernel.hpp"
 
 namespace tessera {
@@ -26,68 +27,61 @@ static_assert(kRows == acc_spmm::kWindowRows && kCols == acc_spmm::kTileCols,
 /// The window's eight rows of C, going through its TC blocks one after another.
 class WindowEmulation {
  public:
-  WindowEmulation(const BitTcf& a, const MmaOperand& b, const FusedStep& step,
-                  Conversion conversion)
-      : a_(a), b_(b), step_(step), conversion_(conversion) {}
+  WindowEmulation(const BitTcf& a, const Precision& precision, const FusedStep& step,
+                  const PreparedB& b)
+      : a_(a), precision_(precision), step_(step), b_(b) {}
 
-  void run(std::int64_t window, DenseMatrix& c) {
-    for (std::int64_t block = a_.row_window_offset[window];
-         block < a_.row_window_offset[window + 1]; ++block) {
-      for (int r = 0; r < kRows; ++r) {
-        const std::int64_t row = window * kRows + r;
-        if (row < c.rows) multiply_row(block, r, c.row(row));
+  void run(std::int64_t window, DenseMatrix& c) const {
+    const std::int64_t end = std::min<std::int64_t>((window + 1) * kRows, c.rows);
+    for (std::int64_t row = window * kRows; row < end; ++row) {
+      RowChain chain(precision_, step_, b_, c.row(row));
+      std::vector<ChunkTerm> terms;
+      for (std::int64_t block = a_.row_window_offset[window];
+           block < a_.row_window_offset[window + 1]; ++block) {
+        terms_of(block, static_cast<int>(row % kRows), terms);
+        chain.add(terms);
       }
+      chain.finish();
     }
   }
 
  private:
-  void multiply_row(std::int64_t block, int r, std::span<float> c_row) {
+  void terms_of(std::int64_t block, int r, std::vector<ChunkTerm>& terms) const {
+    terms.clear();
     const std::uint64_t bitmap = a_.tc_local_bit[block];
-    std::array<StepTerm, kCols> terms;
-    // An MMA deeper than a fused step is several, in ascending k.
-    for (int k0 = 0; k0 < kCols; k0 += step_.products) {
-      std::size_t count = 0;
-      for (int k = k0; k < std::min(k0 + step_.products, kCols); ++k) {
-        if ((bitmap >> (r * kCols + k) & 1) == 0) continue;
-        const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
-        terms[count++] = {convert(value, conversion_), a_.sparse_a_to_b[block * kCols + k]};
-      }
-      // Products with A's zeros add nothing.
-      if (count > 0) fused_step(step_, std::span(terms).first(count), b_, c_row);
-    }
-    if (!b_.all_finite()) spread_non_finite(block, r, c_row);
-  }
-
-  /// A zero of A times a NaN or an infinity in B is a NaN, also in a tensor core: columns of the TC
-  /// block that this row has no nonzero in still reach it.
-  void spread_non_finite(std::int64_t block, int r, std::span<float> c_row) const {
     for (int k = 0; k < kCols; ++k) {
       const std::int32_t col = a_.sparse_a_to_b[block * kCols + k];
-      const bool stored = (a_.tc_local_bit[block] >> (r * kCols + k) & 1) != 0;
-      if (stored || col == BitTcf::kNoColumn || b_.row_is_finite(col)) continue;
-      const StepTerm zero{0, col};
-      fused_step(step_, {&zero, 1}, b_, c_row);
+      if ((bitmap >> (r * kCols + k) & 1) != 0) {
+        const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
+        terms.push_back({split(value, precision_), col, k});
+      } else if (col != BitTcf::kNoColumn && !b_.part(0).row_is_finite(col)) {
+        // A zero of A times a NaN or an infinity in B is a NaN, also in a tensor core: columns of
+        // the TC block that this row has no nonzero in still reach it.
+        terms.push_back({{}, col, k});
+      }
     }
   }
 
   const BitTcf& a_;
-  const MmaOperand& b_;
+  const Precision& precision_;
   const FusedStep& step_;
-  Conversion conversion_;
+  const PreparedB& b_;
 };
 
 class AccSpmm final : public SpmmKernel {
  public:
-  explicit AccSpmm(Conversion conversion) : conversion_(conversion) {}
+  explicit AccSpmm(Precision precision) : precision_(std::move(precision)) {}
 
   std::string format() const override { return BitTcf::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = MmaType::kTf32,
             .mma_depth = kCols,
-            .input_error = relative_error(conversion_)};
+            .input_error = precision_.input_error,
+            .mmas_per_chunk = static_cast<int>(precision_.mmas.size()),
+            .promote = precision_.promote};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
@@ -107,10 +101,10 @@ class AccSpmm final : public SpmmKernel {
                       const Generation& generation) const override {
     const auto& a = packed_as<BitTcf>(packed);
     const FusedStep& step = generation.step(MmaType::kTf32);
-    const MmaOperand operand(b, conversion_);
+    const PreparedB prepared(b, precision_);
     DenseMatrix c(a.rows(), b.cols);
     parallel_for(a.num_row_windows(), 16, [&](std::int64_t begin, std::int64_t end) {
-      WindowEmulation window(a, operand, step, conversion_);
+      const WindowEmulation window(a, precision_, step, prepared);
       for (std::int64_t w = begin; w < end; ++w) window.run(w, c);
     });
     return c;
@@ -138,15 +132,16 @@ class AccSpmm final : public SpmmKernel {
 
  private:
   /// What one warp adds to its thread block: a window's TC blocks, `cols` columns of B and C.
-  static void add_warp(const BitTcf& a, std::int64_t window, std::int64_t cols,
-                       ThreadBlockWork& work) {
+  void add_warp(const BitTcf& a, std::int64_t window, std::int64_t cols,
+                ThreadBlockWork& work) const {
     const std::int64_t first = a.row_window_offset[window], last = a.row_window_offset[window + 1];
     const std::int64_t blocks = last - first;
     const std::int64_t nnz = a.tc_offset[last] - a.tc_offset[first];
     std::int64_t active_cols = blocks * kCols;  // only the last TC block can have places left over
     for (int k = kCols; blocks > 0 && k > 0; --k)
       active_cols -= a.sparse_a_to_b[(last - 1) * kCols + k - 1] == BitTcf::kNoColumn;
-    work.mma += blocks * (acc_spmm::kWarpCols / acc_spmm::kMmaCols);
+    work.mma += blocks * (acc_spmm::kWarpCols / acc_spmm::kMmaCols) *
+                static_cast<std::int64_t>(precision_.mmas.size());
     // Bitmap, offset and column indices of each TC block, its nonzeros, and the window's extent.
     work.a_bytes += blocks * (8 + 4 + 4 * kCols) + 4 * nnz + 8;
     work.b_bytes += 4 * active_cols * cols;
@@ -154,20 +149,21 @@ class AccSpmm final : public SpmmKernel {
     work.c_bytes += 4 * rows * cols;
   }
 
-  Conversion conversion_;
+  Precision precision_;
 };
 
 const Register<SpmmKernel> entry{{
     .name = "acc_spmm",
     .summary = "BitTCF on TF32 tensor cores, swapped m16n8k8, no atomics (Acc-SpMM, first version)",
-    .params = {{"rounding",
-                std::string("rna"),
-                "how FP32 operands become TF32: to nearest (rna) or truncated by the MMA (raw)",
-                {"rna", "raw"}}},
+    .params = {{"precision",
+                std::string("tf32"),
+                "how FP32 operands go through the tensor core",
+                {"tf32", "tf32_raw", "tf32x3", "tf32x3_promoted"}},
+               promote_param()},
     .make =
         [](const Params& params) {
-          return std::make_unique<AccSpmm>(params.text("rounding") == "rna" ? Conversion::kTf32
-                                                                            : Conversion::kTf32Raw);
+          return std::make_unique<AccSpmm>(
+              find_precision(params.text("precision"), params.integer("promote")));
         },
 }};
 

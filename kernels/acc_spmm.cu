@@ -7,7 +7,8 @@
 #include "formats/bit_tcf.hpp"
 #include "kernels/acc_spmm.hpp"
 #include "kernels/gpu_spmm.hpp"
-#include "kernels/mma.cuh"
+#include "kernels/precision.hpp"
+#include "kernels/tf32_operands.cuh"
 
 namespace tessera {
 namespace {
@@ -81,24 +82,56 @@ __device__ TileData load_data(const View& view, const TileIndex& index, const fl
   return data;
 }
 
-template <bool kRound>
-__device__ std::uint32_t to_operand(float value) {
-  return kRound ? round_to_tf32(value) : __float_as_uint(value);
-}
-
-/// Two MMAs: 32 columns of C (rows of the swapped product) times the TC block.
-template <bool kRound>
+/// Two products: 32 columns of C (rows of the swapped product) times the TC block.
+template <Tf32Precision kPrecision>
 __device__ void multiply(const TileData& data, float (&acc)[2][4]) {
-  const std::uint32_t tile[2] = {to_operand<kRound>(data.a[0]), to_operand<kRound>(data.a[1])};
+  Tf32Operand<kPrecision, 2> tile;
+  for (int half = 0; half < 2; ++half) tile.set(half, data.a[half]);
   for (int mma = 0; mma < 2; ++mma) {
     // Register r holds MMA row g + 8 (r % 2), which stands for column 4g + 2 mma + r % 2 of B
     // (acc_spmm::col_of_mma_row), and depth t + 4 (r / 2).
-    const std::uint32_t columns[4] = {
-        to_operand<kRound>(data.b[0][2 * mma]), to_operand<kRound>(data.b[0][2 * mma + 1]),
-        to_operand<kRound>(data.b[1][2 * mma]), to_operand<kRound>(data.b[1][2 * mma + 1])};
-    mma_m16n8k8_tf32(acc[mma], columns, tile);
+    Tf32Operand<kPrecision, 4> columns;
+    for (int r = 0; r < 4; ++r) columns.set(r, data.b[r / 2][2 * mma + r % 2]);
+    mma_m16n8k8_swapped(acc[mma], columns, tile);
   }
 }
+
+/// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
+/// FP32 to nearest every so many TC blocks.
+template <bool kPromotes>
+class Sums {
+ public:
+  __device__ explicit Sums(int promote) : promote_(promote) {}
+
+  template <Tf32Precision kPrecision>
+  __device__ void add(const TileData& data) {
+    multiply<kPrecision>(data, acc_);
+    if constexpr (kPromotes)
+      if (++tiles_ == promote_) move_on();
+  }
+
+  __device__ const float (&finish())[2][4] {
+    if constexpr (!kPromotes) return acc_;
+    move_on();
+    return total_;
+  }
+
+ private:
+  __device__ void move_on() {
+    for (int mma = 0; mma < 2; ++mma) {
+      for (int i = 0; i < 4; ++i) {
+        total_[mma][i] += acc_[mma][i];
+        acc_[mma][i] = 0;
+      }
+    }
+    tiles_ = 0;
+  }
+
+  float acc_[2][4] = {};
+  float total_[2][4] = {};  // no register without promotion
+  int tiles_ = 0;
+  int promote_;
+};
 
 /// acc[mma][2 i + j] is C's row 2t + j of the window, column 4g + 2 mma + i of the warp's 32.
 template <bool kAligned>
@@ -119,9 +152,9 @@ __device__ void store(const View& view, float* __restrict__ c, std::int64_t wind
   }
 }
 
-template <bool kAligned, bool kRound>
+template <bool kAligned, Tf32Precision kPrecision, bool kPromotes>
 __global__ void __launch_bounds__(acc_spmm::kThreads)
-    multiply_windows(View view, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_windows(View view, int promote, const float* __restrict__ b, float* __restrict__ c) {
   const std::int64_t chunks = acc_spmm::num_col_chunks(view.n);
   const std::int64_t warp = std::int64_t{blockIdx.x} * acc_spmm::kWarps + threadIdx.x / 32;
   const std::int64_t window = warp / chunks;
@@ -129,7 +162,7 @@ __global__ void __launch_bounds__(acc_spmm::kThreads)
   const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, t = lane % 4;
   const std::int64_t col = warp % chunks * acc_spmm::kWarpCols + 4 * group;
 
-  float acc[2][4] = {};
+  Sums<kPromotes> sums(promote);
   const std::uint32_t first = view.row_window_offset[window];
   const std::uint32_t last = view.row_window_offset[window + 1];
   if (first < last) {
@@ -138,18 +171,42 @@ __global__ void __launch_bounds__(acc_spmm::kThreads)
     for (std::uint32_t tile = first; tile + 1 < last; ++tile) {
       const TileData next = load_data<kAligned>(view, index, b, group, t, col);
       index = load_index(view, min(tile + 2, last - 1), t);
-      multiply<kRound>(data, acc);
+      sums.template add<kPrecision>(data);
       data = next;
     }
-    multiply<kRound>(data, acc);
+    sums.template add<kPrecision>(data);
   }
-  store<kAligned>(view, c, window, t, col, acc);
+  store<kAligned>(view, c, window, t, col, sums.finish());
+}
+
+using Kernel = void (*)(View, int, const float*, float*);
+
+template <Tf32Precision kPrecision>
+Kernel instance(bool aligned, bool promotes) {
+  if (aligned)
+    return promotes ? multiply_windows<true, kPrecision, true>
+                    : multiply_windows<true, kPrecision, false>;
+  return promotes ? multiply_windows<false, kPrecision, true>
+                  : multiply_windows<false, kPrecision, false>;
+}
+
+Kernel instance(Tf32Precision precision, bool aligned, bool promotes) {
+  switch (precision) {
+    case Tf32Precision::kRounded:
+      return instance<Tf32Precision::kRounded>(aligned, promotes);
+    case Tf32Precision::kRaw:
+      return instance<Tf32Precision::kRaw>(aligned, promotes);
+    case Tf32Precision::kSplit:
+      return instance<Tf32Precision::kSplit>(aligned, promotes);
+  }
+  return nullptr;
 }
 
 class AccMultiplication final : public GpuMultiplication {
  public:
-  AccMultiplication(const BitTcf& a, std::int64_t n, bool round)
-      : round_(round),
+  AccMultiplication(const BitTcf& a, std::int64_t n, const Precision& precision)
+      : precision_(tf32_precision(precision.name)),
+        promote_(precision.promote),
         row_window_offset_(a.row_window_offset),
         tc_offset_(a.tc_offset),
         sparse_a_to_b_(a.sparse_a_to_b),
@@ -175,15 +232,16 @@ class AccMultiplication final : public GpuMultiplication {
     // one, whose alignment the caller vouches for only up to a float.
     const bool aligned = view_.n % 4 == 0 && reinterpret_cast<std::uintptr_t>(b) % 16 == 0 &&
                          reinterpret_cast<std::uintptr_t>(c) % 16 == 0;
-    const auto kernel =
-        aligned ? (round_ ? multiply_windows<true, true> : multiply_windows<true, false>)
-                : (round_ ? multiply_windows<false, true> : multiply_windows<false, false>);
-    kernel<<<static_cast<unsigned>(thread_blocks_), acc_spmm::kThreads, 0, stream>>>(view_, b, c);
+    instance(
+        precision_, aligned,
+        promote_ > 0)<<<static_cast<unsigned>(thread_blocks_), acc_spmm::kThreads, 0, stream>>>(
+        view_, promote_, b, c);
     cuda_check(cudaGetLastError(), "launching acc_spmm");
   }
 
  private:
-  bool round_;
+  Tf32Precision precision_;
+  int promote_;
   DeviceArray<std::uint32_t> row_window_offset_;
   DeviceArray<std::uint32_t> tc_offset_;
   DeviceArray<std::int32_t> sparse_a_to_b_;
@@ -195,14 +253,14 @@ class AccMultiplication final : public GpuMultiplication {
 
 class GpuAccSpmm final : public GpuSpmm {
  public:
-  explicit GpuAccSpmm(bool round) : round_(round) {}
+  explicit GpuAccSpmm(Precision precision) : precision_(std::move(precision)) {}
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
-    return std::make_unique<AccMultiplication>(packed_as<BitTcf>(packed), n, round_);
+    return std::make_unique<AccMultiplication>(packed_as<BitTcf>(packed), n, precision_);
   }
 
  private:
-  bool round_;
+  Precision precision_;
 };
 
 const Register<GpuSpmm> entry{{
@@ -210,7 +268,8 @@ const Register<GpuSpmm> entry{{
     .summary = "device half of acc_spmm",
     .make =
         [](const Params& params) {
-          return std::make_unique<GpuAccSpmm>(params.text("rounding") == "rna");
+          return std::make_unique<GpuAccSpmm>(
+              find_precision(params.text("precision"), params.integer("promote")));
         },
 }};
 

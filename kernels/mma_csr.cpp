@@ -101,15 +101,7 @@ std::unique_ptr<SpmmKernel> make_mma_csr(const Params& params) {
   const std::string& name = params.text("precision");
   // The ladder's foot: plain FP32 multiply-adds in the same order.
   if (name == "fp32") return Registry<SpmmKernel>::instance().make("csr_spmm");
-  Precision precision = find_precision(name);
-  if (params.integer("promote") >= 0)
-    precision.promote = static_cast<int>(params.integer("promote"));
-  const auto is_residual = [](const ChunkMma& mma) {
-    return mma.start == ChunkMma::Start::kResidual;
-  };
-  require(precision.promote == 1 || std::ranges::none_of(precision.mmas, is_residual),
-          "{} takes what truncation left of a single chunk: promote has to be 1, not {}", name,
-          precision.promote);
+  Precision precision = find_precision(name, params.integer("promote"));
   const std::string& instruction = params.text("instruction");
   int depth = precision.depth;
   if (instruction == "m16n8k4") depth = 4;
@@ -127,12 +119,7 @@ const Register<SpmmKernel> entry{{
                 std::string("auto"),
                 "products of a row per MMA; auto: what suits the precision",
                 {"auto", "m16n8k4", "m16n8k8", "m16n8k16"}},
-               {"promote",
-                std::int64_t{-1},
-                "MMA chunks between additions to FP32 registers; 0: never, -1: the precision's own",
-                {},
-                -1,
-                1 << 20}},
+               promote_param()},
     .make = make_mma_csr,
 }};
 

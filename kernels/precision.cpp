@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "formats/base/check.hpp"
@@ -9,22 +10,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr int kMaxParts = 3;
-
-using Parts = std::array<float, kMaxParts>;
-
-Parts split(float value, const Precision& precision) {
-  Parts parts{convert(value, precision.conversion)};
-  float rest = value, scale = 1;
-  for (std::size_t p = 1; p < static_cast<std::size_t>(precision.parts); ++p) {
-    if (!std::isfinite(parts[p - 1])) break;
-    rest -= parts[p - 1] / scale;  // exact
-    scale *= precision.part_scale;
-    parts[p] = convert(rest * scale, precision.conversion);
-  }
-  return parts;
-}
 
 /// Exponent of the power of two that brings the largest of the magnitudes into [1, 2).
 int scale_of(float largest) {
@@ -41,67 +26,6 @@ std::vector<int> column_scales_of(const DenseMatrix& b) {
   for (const float magnitude : largest) scales.push_back(scale_of(magnitude));
   return scales;
 }
-
-/// The accumulators of one row of C and what became of them.
-class RowChain {
- public:
-  RowChain(const Precision& precision, const FusedStep& step, const PreparedB& b,
-           std::span<float> c)
-      : precision_(precision), step_(step), b_(b), c_(c) {
-    for (const ChunkMma& mma : precision.mmas) {
-      const auto count = static_cast<std::size_t>(mma.accumulator) + 1;
-      if (sums_.size() < count) sums_.resize(count, std::vector<float>(c.size(), 0.0f));
-    }
-  }
-
-  /// One chunk: `values[k]` are the parts of A's values at `b_rows[k]`.
-  void add(std::span<const Parts> values, std::span<const std::int64_t> b_rows) {
-    for (const ChunkMma& mma : precision_.mmas) {
-      auto& sum = sums_[static_cast<std::size_t>(mma.accumulator)];
-      if (mma.start == ChunkMma::Start::kResidual)
-        std::ranges::transform(sums_[0], sum.begin(), [](float x) { return -x; });
-      run(mma, values, b_rows, sum);
-    }
-    ++chunks_;
-    if (precision_.promote > 0 && chunks_ % precision_.promote == 0) promote();
-  }
-
-  void finish() {
-    if (precision_.promote == 0 || chunks_ % precision_.promote != 0) promote();
-  }
-
- private:
-  void run(const ChunkMma& mma, std::span<const Parts> values, std::span<const std::int64_t> b_rows,
-           std::vector<float>& sum) {
-    const auto products = static_cast<std::size_t>(step_.products);
-    for (std::size_t k0 = 0; k0 < values.size(); k0 += products) {
-      std::array<StepTerm, kMaxProducts> terms;
-      const std::size_t count = std::min(products, values.size() - k0);
-      for (std::size_t k = 0; k < count; ++k)
-        terms[k] = {values[k0 + k][static_cast<std::size_t>(mma.a_part)], b_rows[k0 + k]};
-      fused_step(step_, {terms.data(), count}, b_.part(mma.b_part), sum);
-    }
-  }
-
-  /// c <- c + accumulators, in FP32 to nearest; without promotion c is still zero.
-  void promote() {
-    for (std::size_t j = 0; j < c_.size(); ++j) {
-      float sum = sums_[0][j];
-      if (sums_.size() > 1) sum += sums_[1][j] / precision_.part_scale;
-      c_[j] = promoted_ ? c_[j] + sum : sum;
-    }
-    for (auto& sum : sums_) std::ranges::fill(sum, 0.0f);
-    promoted_ = true;
-  }
-
-  const Precision& precision_;
-  const FusedStep& step_;
-  const PreparedB& b_;
-  std::span<float> c_;
-  std::vector<std::vector<float>> sums_;  // [accumulators][n]
-  int chunks_ = 0;
-  bool promoted_ = false;
-};
 
 }  // namespace
 
@@ -187,6 +111,39 @@ const Precision& find_precision(std::string_view name) {
   throw Error(unknown_name_message("precision", name, names));
 }
 
+Precision find_precision(std::string_view name, std::int64_t promote) {
+  Precision precision = find_precision(name);
+  if (promote >= 0) precision.promote = static_cast<int>(promote);
+  const auto is_residual = [](const ChunkMma& mma) {
+    return mma.start == ChunkMma::Start::kResidual;
+  };
+  require(precision.promote == 1 || std::ranges::none_of(precision.mmas, is_residual),
+          "{} takes what truncation left of a single chunk: promote has to be 1, not {}", name,
+          precision.promote);
+  return precision;
+}
+
+ParamSpec promote_param() {
+  return {"promote",
+          std::int64_t{-1},
+          "MMA chunks between additions to FP32 registers; 0: never, -1: the precision's own",
+          {},
+          -1,
+          1 << 20};
+}
+
+Parts split(float value, const Precision& precision) {
+  Parts parts{convert(value, precision.conversion)};
+  float rest = value, scale = 1;
+  for (std::size_t p = 1; p < static_cast<std::size_t>(precision.parts); ++p) {
+    if (!std::isfinite(parts[p - 1])) break;
+    rest -= parts[p - 1] / scale;  // exact
+    scale *= precision.part_scale;
+    parts[p] = convert(rest * scale, precision.conversion);
+  }
+  return parts;
+}
+
 PreparedB::PreparedB(const DenseMatrix& b, const Precision& precision) {
   DenseMatrix scaled = b;
   if (precision.equilibrate) {
@@ -203,6 +160,57 @@ PreparedB::PreparedB(const DenseMatrix& b, const Precision& precision) {
   }
 }
 
+RowChain::RowChain(const Precision& precision, const FusedStep& step, const PreparedB& b,
+                   std::span<float> c)
+    : precision_(&precision), step_(&step), b_(&b), c_(c) {
+  for (const ChunkMma& mma : precision.mmas) {
+    const auto count = static_cast<std::size_t>(mma.accumulator) + 1;
+    if (sums_.size() < count) sums_.resize(count, std::vector<float>(c.size(), 0.0f));
+  }
+}
+
+void RowChain::add(std::span<const ChunkTerm> terms) {
+  for (const ChunkMma& mma : precision_->mmas) {
+    auto& sum = sums_[static_cast<std::size_t>(mma.accumulator)];
+    if (mma.start == ChunkMma::Start::kResidual)
+      std::ranges::transform(sums_[0], sum.begin(), [](float x) { return -x; });
+    run(mma, terms, sum);
+  }
+  ++chunks_;
+  if (precision_->promote > 0 && chunks_ % precision_->promote == 0) promote();
+}
+
+void RowChain::finish() {
+  if (precision_->promote == 0 || chunks_ % precision_->promote != 0) promote();
+}
+
+/// Products with zeros of A add nothing: a step takes the terms whose places fall into it.
+void RowChain::run(const ChunkMma& mma, std::span<const ChunkTerm> terms, std::span<float> sum) {
+  for (std::size_t first = 0; first < terms.size();) {
+    std::array<StepTerm, kMaxProducts> products;
+    const int step = terms[first].position / step_->products;
+    std::size_t count = 0;
+    for (; first < terms.size() && terms[first].position / step_->products == step; ++first) {
+      const ChunkTerm& term = terms[first];
+      products[count++] = {term.value[static_cast<std::size_t>(mma.a_part)], term.b_row};
+    }
+    fused_step(*step_, {products.data(), count}, b_->part(mma.b_part), sum);
+  }
+}
+
+/// c <- c + accumulators, in FP32 to nearest; without promotion c is still zero.
+void RowChain::promote() {
+  for (std::size_t j = 0; j < c_.size(); ++j) {
+    float sum = sums_[0][j];
+    if (sums_.size() > 1) sum += sums_[1][j] / precision_->part_scale;
+    if (promoted_) sum += c_[j];
+    // What a GPU's addition makes of a NaN and of opposite infinities.
+    c_[j] = std::isnan(sum) ? std::bit_cast<float>(0x7fffffffu) : sum;
+  }
+  for (auto& sum : sums_) std::ranges::fill(sum, 0.0f);
+  promoted_ = true;
+}
+
 void multiply_row(const Precision& precision, const FusedStep& step, int depth,
                   std::span<const RowTerm> terms, const PreparedB& b, std::span<float> c) {
   int row_scale = 0;
@@ -212,17 +220,14 @@ void multiply_row(const Precision& precision, const FusedStep& step, int depth,
     row_scale = scale_of(largest);
   }
   RowChain chain(precision, step, b, c);
-  std::vector<Parts> values;
-  std::vector<std::int64_t> b_rows;
+  std::vector<ChunkTerm> chunk;
   for (std::size_t k0 = 0; k0 < terms.size(); k0 += static_cast<std::size_t>(depth)) {
-    values.clear();
-    b_rows.clear();
+    chunk.clear();
     const std::size_t end = std::min(terms.size(), k0 + static_cast<std::size_t>(depth));
-    for (std::size_t k = k0; k < end; ++k) {
-      values.push_back(split(std::ldexp(terms[k].value, row_scale), precision));
-      b_rows.push_back(terms[k].b_row);
-    }
-    chain.add(values, b_rows);
+    for (std::size_t k = k0; k < end; ++k)
+      chunk.push_back({split(std::ldexp(terms[k].value, row_scale), precision), terms[k].b_row,
+                       static_cast<int>(k - k0)});
+    chain.add(chunk);
   }
   if (!terms.empty()) chain.finish();
   if (!precision.equilibrate) return;

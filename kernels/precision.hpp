@@ -7,6 +7,7 @@
 // residual step of tf32x7 is ours.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "formats/base/matrix.hpp"
+#include "formats/base/params.hpp"
 #include "kernels/fused_rows.hpp"
 
 namespace tessera {
@@ -44,11 +46,25 @@ struct Precision {
   double input_error = 0;           // as if each operand were off by this, relatively
 };
 
+constexpr int kMaxParts = 3;
+
+/// The parts of one operand; those a precision has none of are zero.
+using Parts = std::array<float, kMaxParts>;
+
+Parts split(float value, const Precision& precision);
+
 /// tf32, tf32_raw, fp16, fp16_scaled, bf16, tf32x3, tf32x3_promoted, tf32x7, fp16x2.
 const std::vector<Precision>& precisions();
 
 /// Throws an Error with the nearest name for an unknown one.
 const Precision& find_precision(std::string_view name);
+
+/// The same with another number of chunks between promotions; -1: its own. Throws an Error where
+/// the precision rests on its own number.
+Precision find_precision(std::string_view name, std::int64_t promote);
+
+/// "promote", a parameter of kernels that have a precision.
+ParamSpec promote_param();
 
 /// B, converted, split and scaled as a precision asks for.
 class PreparedB {
@@ -62,6 +78,38 @@ class PreparedB {
  private:
   std::vector<int> scales_;        // [cols] or empty
   std::vector<MmaOperand> parts_;  // [precision.parts]
+};
+
+/// A nonzero of a row of A within a chunk: `position` is its place along the depth of the MMA,
+/// which decides the step it belongs to. They ascend.
+struct ChunkTerm {
+  Parts value;
+  std::int64_t b_row;
+  int position;
+};
+
+/// One row of C while its chunks go by: its accumulators and what became of them. C comes in as
+/// zeros and holds the result after finish(); a row's chunks without any nonzero may be left out
+/// unless they count towards a promotion.
+class RowChain {
+ public:
+  RowChain(const Precision& precision, const FusedStep& step, const PreparedB& b,
+           std::span<float> c);
+
+  void add(std::span<const ChunkTerm> terms);
+  void finish();
+
+ private:
+  void run(const ChunkMma& mma, std::span<const ChunkTerm> terms, std::span<float> sum);
+  void promote();
+
+  const Precision* precision_;
+  const FusedStep* step_;
+  const PreparedB* b_;
+  std::span<float> c_;
+  std::vector<std::vector<float>> sums_;  // [accumulators][n]
+  int chunks_ = 0;
+  bool promoted_ = false;
 };
 
 /// A nonzero of a row of A.

@@ -49,7 +49,7 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "n": params["n"],
         "reorder": params["reorder"]["name"],
         "kernel": kernel["name"],
-        "rounding": kernel.get("rounding", ""),
+        "precision": kernel.get("precision", ""),
         "device": params.get("device", ""),
         "time_us": time_us,
         "gflops": record.get("gflops"),

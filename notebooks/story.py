@@ -95,7 +95,7 @@ print(table_of_matrices.to_string(index=False))
 # ## Is it right? The error and its bound
 # C is compared with a product in fp64. SMAPE is the mean relative error in percent: about 1e-5 for
 # FP32 on CUDA cores, a few hundredths for TF32 on tensor cores, which keep 10 of 23 fraction bits.
-# Truncating the inputs (`raw`) instead of rounding them (`rna`) makes it a quarter larger or more.
+# Truncating the inputs (`tf32_raw`) instead of rounding them (`tf32`) makes it a quarter larger or more.
 #
 # SMAPE cannot say whether a product is *right*. `bound_ratio` can: it is the largest error of an
 # element divided by the bound that follows from the kernel's arithmetic (how operands are rounded,
@@ -105,7 +105,7 @@ print(table_of_matrices.to_string(index=False))
 
 # %%
 emulated = here[(here["origin"] == "emulated") & (here["reorder"] == "none")].copy()
-emulated["way"] = (emulated["kernel"] + " " + emulated["rounding"]).str.strip()
+emulated["way"] = (emulated["kernel"] + " " + emulated["precision"]).str.strip()
 if not emulated.empty:
     print(emulated.groupby("way", sort=False)[["smape_pct", "bound_ratio"]].max())
     draw(emulated, "story_error", f"Largest error over its bound, {device}", "bound_ratio",
@@ -121,7 +121,7 @@ if not emulated.empty:
 
 # %%
 predicted = here[here["origin"] == "modelled"]
-tiled = predicted[predicted["mean_nnz_tc"].notna() & (predicted["rounding"] != "raw")]
+tiled = predicted[predicted["mean_nnz_tc"].notna() & (predicted["precision"] != "tf32_raw")]
 if not tiled.empty:
     print(tiled.pivot(index="matrix", columns="reorder", values="mean_nnz_tc"))
     draw(tiled, "story_tiles", "Nonzeros per TC block", "mean_nnz_tc", "nonzeros per TC block",
@@ -147,7 +147,7 @@ for record in points:
 # kernel is slower, and by how much is what measuring on a GPU shows.
 
 # %%
-speed = predicted[(predicted["rounding"] != "raw") & predicted["gflops"].notna()].copy()
+speed = predicted[(predicted["precision"] != "tf32_raw") & predicted["gflops"].notna()].copy()
 if not speed.empty:
     by_hand = 2 * speed["nnz"] * speed["n"] / (1e3 * speed["time_us"])
     assert (abs(by_hand / speed["gflops"] - 1) < 1e-9).all(), "GFLOP/s are not 2 nnz N / time"

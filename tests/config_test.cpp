@@ -25,7 +25,7 @@ backends = ["emulate", "gpu"]
 [grid]
 n = [32, 128]
 matrix = ["absent_b", "absent_a"]
-kernel = ["csr_spmm", { name = "acc_spmm", rounding = "raw" }]
+kernel = ["csr_spmm", { name = "acc_spmm", precision = "tf32_raw" }]
 [[zip]]
 reorder = ["none", "degree"]
 values = ["random", "stored"]
@@ -122,8 +122,8 @@ TEST_CASE("a config is read with every section, and axes keep the order they wer
   CHECK(matrices(config) == std::vector<std::string>{"absent_b", "absent_a"});
   const Settings& acc = config.grid[2].choices[1];
   CHECK(acc.at("kernel").value == "acc_spmm");
-  CHECK(acc.at("kernel.rounding").value == "raw");
-  CHECK(acc.at("kernel.rounding").place == (folder / "c.toml:12:55"));
+  CHECK(acc.at("kernel.precision").value == "tf32_raw");
+  CHECK(acc.at("kernel.precision").place == (folder / "c.toml:12:56"));
   REQUIRE(config.zips.size() == 1);
   CHECK(config.zips[0].choices[1].at("values").value == "stored");
   CHECK(config.ablation.at(0).mode == Ablation::Mode::kLeaveOneOut);
@@ -274,7 +274,7 @@ TEST_CASE("--set replaces and adds single keys, and its errors name it") {
   const Config config =
       load(folder, kWhole,
            {"experiment.seed=11", "grid.n=[64]", "grid.matrix=2cubes_sphere", "figure.0.x=kernel",
-            "grid.\"kernel.rounding\"=rna", "grid.reorder={name=\"degree\", sort=\"ascending\"}",
+            "grid.\"kernel.precision\"=tf32", "grid.reorder={name=\"degree\", sort=\"ascending\"}",
             "grid.values=lognormal(sigma=2)"});
 
   CHECK(config.seed == 11);
@@ -282,7 +282,7 @@ TEST_CASE("--set replaces and adds single keys, and its errors name it") {
   CHECK(config.grid[0].choices[0].at("n").value == 64);
   CHECK(matrices(config) == std::vector<std::string>{"2cubes_sphere"});
   CHECK(config.figures[0].x == "kernel");
-  CHECK(config.grid[3].name == "kernel.rounding");
+  CHECK(config.grid[3].name == "kernel.precision");
   CHECK(config.grid[4].choices[0].at("reorder.sort").value == "ascending");
   CHECK(config.grid[5].choices[0].at("values").value == "lognormal");
   CHECK(config.grid[5].choices[0].at("values.sigma").value == 2.0);
@@ -295,8 +295,8 @@ TEST_CASE("--set replaces and adds single keys, and its errors name it") {
         "--set experiment.seed: seed takes an integer, not 'many'");
   CHECK(error_of(kWhole, {"figure.1.x=n"}) ==
         "--set figure.1.x: '1' is not the number of one of the 1 elements of 'figure'");
-  CHECK(error_of(kWhole, {"grid.kernel.rounding=raw"})
-            .starts_with("--set grid.kernel.rounding: 'rounding' is not the number"));
+  CHECK(error_of(kWhole, {"grid.kernel.precision=tf32_raw"})
+            .starts_with("--set grid.kernel.precision: 'precision' is not the number"));
   CHECK(error_of(kWhole, {"experiment.seed.x=1"})
             .starts_with("--set experiment.seed.x: 'seed' holds 7"));
   CHECK(error_of(kWhole, {"noise"}) == "--set noise: 'key=value' was expected");

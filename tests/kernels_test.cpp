@@ -43,30 +43,72 @@ float fma_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::i
   return std::isnan(sum) ? std::bit_cast<float>(0x7fffffff) : sum;
 }
 
-/// One fused step for every eight active columns of the row's window of eight rows.
-float hopper_tf32_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+/// Calls visit(left, right) for every eight active columns of the row's window of eight rows.
+template <class Visit>
+void for_each_chunk(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j,
+                    Visit visit) {
   const std::int64_t first = i / 8 * 8, last = std::min<std::int64_t>(first + 8, a.rows);
   std::set<std::int32_t> active;
   for (std::int64_t row = first; row < last; ++row)
     active.insert(a.row_cols(row).begin(), a.row_cols(row).end());
   const DenseMatrix row_of_a = to_dense(a);
-  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
   std::vector<float> left, right;
-  float sum = 0;
   for (const std::int32_t col : active) {
-    left.push_back(convert(row_of_a.at(i, col), Conversion::kTf32));
-    right.push_back(convert(b.at(col, j), Conversion::kTf32));
-    if (left.size() < 8) continue;
-    sum = fused_dot_add(step, left, right, sum);
+    left.push_back(row_of_a.at(i, col));
+    right.push_back(b.at(col, j));
+    if (left.size() < 8 && col != *active.rbegin()) continue;
+    left.resize(8), right.resize(8);
+    visit(left, right);
     left.clear(), right.clear();
   }
-  left.resize(8), right.resize(8);
-  return active.empty() ? 0.0f : fused_dot_add(step, left, right, sum);
+}
+
+std::vector<float> to_tf32(std::vector<float> values) {
+  for (float& value : values) value = convert(value, Conversion::kTf32);
+  return values;
+}
+
+/// What rounding to TF32 leaves, in TF32; nothing of a NaN or an infinity.
+std::vector<float> rest_in_tf32(std::vector<float> values) {
+  for (float& value : values) {
+    const float large = convert(value, Conversion::kTf32);
+    value = std::isfinite(large) ? convert(value - large, Conversion::kTf32) : 0.0f;
+  }
+  return values;
+}
+
+/// One fused step for every chunk.
+float hopper_tf32_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  float sum = 0;
+  for_each_chunk(a, b, i, j, [&](const auto& left, const auto& right) {
+    sum = fused_dot_add(step, to_tf32(left), to_tf32(right), sum);
+  });
+  return sum;
+}
+
+/// Three for every chunk, the small products first, added in FP32 every so many chunks.
+template <int kPromote>
+float hopper_tf32x3_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i,
+                          std::int64_t j) {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  float sum = 0, total = 0;
+  int chunks = 0;
+  for_each_chunk(a, b, i, j, [&](const auto& left, const auto& right) {
+    sum = fused_dot_add(step, rest_in_tf32(left), to_tf32(right), sum);
+    sum = fused_dot_add(step, to_tf32(left), rest_in_tf32(right), sum);
+    sum = fused_dot_add(step, to_tf32(left), to_tf32(right), sum);
+    if (kPromote == 0 || ++chunks % kPromote != 0) return;
+    total += sum;
+    sum = 0;
+  });
+  total += sum;
+  return std::isnan(total) ? std::bit_cast<float>(0x7fffffff) : total;
 }
 
 void check_emulation(const char* name, Definition definition, const CsrMatrix& a,
-                     const DenseMatrix& b) {
-  const auto kernel = Registry<SpmmKernel>::instance().make(name);
+                     const DenseMatrix& b, const Params::Given& params = {}) {
+  const auto kernel = Registry<SpmmKernel>::instance().make(name, params);
   const DenseMatrix c = kernel->emulate(*pack_for(*kernel, a), b, find_generation("hopper"));
   REQUIRE(c.rows == a.rows);
   REQUIRE(c.cols == b.cols);
@@ -87,6 +129,12 @@ TEST_CASE("emulation gives the bits of the kernel's definition") {
 
     check_emulation("csr_spmm", fma_chain, a, b);
     check_emulation("acc_spmm", hopper_tf32_chain, a, b);
+    check_emulation("acc_spmm", hopper_tf32x3_chain<0>, a, b,
+                    {{"precision", std::string("tf32x3")}});
+    check_emulation("acc_spmm", hopper_tf32x3_chain<1>, a, b,
+                    {{"precision", std::string("tf32x3_promoted")}});
+    check_emulation("acc_spmm", hopper_tf32x3_chain<2>, a, b,
+                    {{"precision", std::string("tf32x3")}, {"promote", std::int64_t{2}}});
   }
 }
 
@@ -102,6 +150,8 @@ TEST_CASE("emulation keeps to the bits with NaN, infinities and vanishing values
   check_emulation("csr_spmm", fma_chain, a, b);
   // Only columns of the row's own window reach it: the definition walks the same ones.
   check_emulation("acc_spmm", hopper_tf32_chain, a, b);
+  check_emulation("acc_spmm", hopper_tf32x3_chain<1>, a, b,
+                  {{"precision", std::string("tf32x3_promoted")}});
 }
 
 TEST_CASE("a truncating kernel differs from a rounding one, towards zero") {
@@ -109,7 +159,7 @@ TEST_CASE("a truncating kernel differs from a rounding one, towards zero") {
   const DenseMatrix b = random_dense(64, 16, 32);
   const auto& registry = Registry<SpmmKernel>::instance();
   const auto rounding = registry.make("acc_spmm");
-  const auto truncating = registry.make("acc_spmm", {{"rounding", std::string("raw")}});
+  const auto truncating = registry.make("acc_spmm", {{"precision", std::string("tf32_raw")}});
   const auto packed = pack_for(*rounding, a);
 
   const DenseMatrix c = rounding->emulate(*packed, b, find_generation("hopper"));

@@ -486,7 +486,7 @@ class Notebooks(unittest.TestCase):
     def record(self, point: str, origin: str, **more: Any) -> dict[str, Any]:
         return {"schema": 1, "point_id": point, "origin": origin, "status": "ok",
                 "matrix": {"name": "cora", "nnz": 10556},
-                "params": {"matrix": "cora", "kernel": {"name": "acc_spmm", "rounding": "rna"},
+                "params": {"matrix": "cora", "kernel": {"name": "acc_spmm", "precision": "tf32"},
                            "reorder": {"name": "none"}, "n": 128, "device": "h200"}, **more}
 
     @unittest.skipUnless(available("matplotlib") and available("pandas"), "needs pandas")

@@ -31,7 +31,7 @@ class ToyOrder final : public Reordering {
 const Register<Reordering> toy_order{{
     .name = "toy_order",
     .summary = "the order of the file, for the tests of parameters",
-    .params = {{"rounding", std::string("up"), "", {"up", "down"}},
+    .params = {{"precision", std::string("up"), "", {"up", "down"}},
                {"depth", std::int64_t{2}, "", {}, 1, 8},
                {"share", 0.5, ""}},
     .make = [](const Params&) { return std::make_unique<ToyOrder>(); },
@@ -78,7 +78,7 @@ TEST_CASE("a point has every default filled in") {
   CHECK(emulated.seed == 42);
   CHECK(emulated.reorder.name == "none");
   CHECK(emulated.format.name == "bit_tcf");
-  CHECK(emulated.kernel.params.text("rounding") == "rna");
+  CHECK(emulated.kernel.params.text("precision") == "tf32");
   CHECK(emulated.device == "h200");
   CHECK(emulated.model.name.empty());
   CHECK(plan.entries[1].point.model.name == "roofline");
@@ -127,7 +127,7 @@ TEST_CASE("the three modes of an ablation stack, leave out and try single steps"
     return lines(plan_of("[grid]\nmatrix = \"absent_a\"\nn = 8\n[ablation]\nmode = \"" + mode +
                          "\"\nbase = { name = \"Base\", kernel = \"csr_spmm\", n = 16 }\n"
                          "step = [{ name = \"+RO\", reorder = \"degree\" }, "
-                         "{ name = \"+TC\", kernel = \"acc_spmm\", rounding = \"raw\" }]\n"),
+                         "{ name = \"+TC\", kernel = \"acc_spmm\", precision = \"tf32_raw\" }]\n"),
                  [](const PlanEntry& e) {
                    return fmt::format("{}: {} {} {}", e.labels.at("step"), e.point.reorder.name,
                                       e.point.kernel.name, e.point.n);
@@ -145,12 +145,12 @@ TEST_CASE("the three modes of an ablation stack, leave out and try single steps"
 TEST_CASE("a parameter goes to the variant that declares it and is left out elsewhere") {
   const Plan plan = plan_of(
       "[grid]\nmatrix = \"absent_a\"\nkernel = [\"csr_spmm\", \"acc_spmm\"]\n"
-      "rounding = [\"rna\", \"raw\"]\n");
+      "precision = [\"tf32\", \"tf32_raw\"]\n");
 
   CHECK(lines(plan, [](const PlanEntry& e) { return to_json(e.point).at("kernel").dump(); }) ==
-        "{\"name\":\"csr_spmm\"}\n{\"name\":\"acc_spmm\",\"rounding\":\"rna\"}\n"
-        "{\"name\":\"acc_spmm\",\"rounding\":\"raw\"}\n");
-  CHECK(has_note(plan, "rounding does not apply to kernel csr_spmm and is left out there"));
+        "{\"name\":\"csr_spmm\"}\n{\"name\":\"acc_spmm\",\"precision\":\"tf32\",\"promote\":-1}\n"
+        "{\"name\":\"acc_spmm\",\"precision\":\"tf32_raw\",\"promote\":-1}\n");
+  CHECK(has_note(plan, "precision does not apply to kernel csr_spmm and is left out there"));
   CHECK_FALSE(has_note(plan, "reorder none"));
   CHECK(has_note(plan, "1 of 4 points are the same as others and merged"));
 }
@@ -159,20 +159,22 @@ TEST_CASE("a parameter two variants declare has to say whose it is") {
   const std::string both =
       "[grid]\nmatrix = \"absent_a\"\nkernel = \"acc_spmm\"\nreorder = \"toy_order\"\n";
 
-  CHECK(error_of(both + "rounding = \"raw\"\n") ==
-        "c.toml:9:12: rounding is a parameter of the reorder and of the kernel: write "
-        "\"reorder.rounding\"");
+  CHECK(error_of(both + "precision = \"tf32_raw\"\n") ==
+        "c.toml:9:13: precision is a parameter of the reorder and of the kernel: write "
+        "\"reorder.precision\"");
   const Plan plan =
-      plan_of(both + "\"kernel.rounding\" = \"raw\"\n\"reorder.rounding\" = \"down\"\n");
-  CHECK(plan.entries.at(0).point.kernel.params.text("rounding") == "raw");
-  CHECK(plan.entries.at(0).point.reorder.params.text("rounding") == "down");
-  CHECK(plan_of("[grid]\nmatrix = \"absent_a\"\nkernel = { name = \"acc_spmm\", rounding = \"raw\" "
-                "}\nreorder = \"toy_order\"\n")
-            .entries.at(0)
-            .point.kernel.params.text("rounding") == "raw");
-  CHECK(error_of("[grid]\nmatrix = \"absent_a\"\nkernel = { name = \"acc_spmm\", rounding = "
-                 "\"raw\" }\nrounding = \"rna\"\n") ==
-        "c.toml:8:12: rounding is given twice, the other one is at c.toml:7:42");
+      plan_of(both + "\"kernel.precision\" = \"tf32_raw\"\n\"reorder.precision\" = \"down\"\n");
+  CHECK(plan.entries.at(0).point.kernel.params.text("precision") == "tf32_raw");
+  CHECK(plan.entries.at(0).point.reorder.params.text("precision") == "down");
+  CHECK(
+      plan_of(
+          "[grid]\nmatrix = \"absent_a\"\nkernel = { name = \"acc_spmm\", precision = \"tf32_raw\" "
+          "}\nreorder = \"toy_order\"\n")
+          .entries.at(0)
+          .point.kernel.params.text("precision") == "tf32_raw");
+  CHECK(error_of("[grid]\nmatrix = \"absent_a\"\nkernel = { name = \"acc_spmm\", precision = "
+                 "\"tf32_raw\" }\nprecision = \"tf32\"\n") ==
+        "c.toml:8:13: precision is given twice, the other one is at c.toml:7:43");
 }
 
 TEST_CASE("what a backend does not look at is left out, and points merge") {
@@ -194,17 +196,18 @@ TEST_CASE("what cannot be is an error with its place") {
     return error_of("[grid]\nmatrix = \"absent_a\"\nkernel = \"acc_spmm\"\n" + lines);
   };
   CHECK(error("") == "no error");
-  CHECK(error("roundin = \"raw\"\n")
-            .starts_with("c.toml:8:11: unknown axis or parameter 'roundin', did you mean "
-                         "'rounding'; known: matrix, n, seed, "));
-  CHECK(error("\"kernel.roundin\" = \"raw\"\n")
-            .starts_with("c.toml:8:20: unknown axis or parameter 'kernel.roundin', did you mean "
-                         "'kernel.rounding'"));
-  CHECK(error("\"kernal.rounding\" = \"raw\"\n") ==
-        "c.toml:8:21: unknown owner of a parameter 'kernal', did you mean 'kernel'; known: "
+  CHECK(error("precisio = \"tf32_raw\"\n")
+            .starts_with("c.toml:8:12: unknown axis or parameter 'precisio', did you mean "
+                         "'precision'; known: matrix, n, seed, "));
+  CHECK(error("\"kernel.precisio\" = \"tf32_raw\"\n")
+            .starts_with("c.toml:8:21: unknown axis or parameter 'kernel.precisio', did you mean "
+                         "'kernel.precision'"));
+  CHECK(error("\"kernal.precision\" = \"tf32_raw\"\n") ==
+        "c.toml:8:22: unknown owner of a parameter 'kernal', did you mean 'kernel'; known: "
         "reorder, format, kernel, model, values");
-  CHECK(error("rounding = \"up\"\n") ==
-        "c.toml:8:12: kernel acc_spmm: unknown value for rounding 'up'; known: rna, raw");
+  CHECK(error("precision = \"up\"\n") ==
+        "c.toml:8:13: kernel acc_spmm: unknown value for precision 'up'; known: tf32, tf32_raw, "
+        "tf32x3, tf32x3_promoted");
   CHECK(error("reorder = \"toy_order\"\ndepth = 9\n") ==
         "c.toml:9:9: reordering toy_order: depth = 9 is outside [1, 8]");
   CHECK(error("reorder = \"toy_order\"\nshare = \"half\"\n") ==
@@ -395,7 +398,7 @@ TEST_CASE("the hash of a point changes with every field that applies, and with n
       {"all",
        [](Point& p) {
          p.kernel.params = Registry<SpmmKernel>::instance().resolve(
-             "acc_spmm", {{"rounding", std::string("raw")}});
+             "acc_spmm", {{"precision", std::string("tf32_raw")}});
        }},
       {"model", [](Point& p) { p.model.name = "another"; }},
       {"emulate model", [](Point& p) { p.device = "a100-80gb"; }},
@@ -457,10 +460,10 @@ TEST_CASE("the JSON form of a point is refused with the key that is wrong") {
         "values: 'cancelling' is 'cancelling(condition=10000)' in a point");
   CHECK(error("/values", "cancelling(condition=10)") == "no error");
   CHECK(error("/kernel", "acc_spmm") == "kernel: an object was expected, not string");
-  CHECK(error("/kernel/rounding", nullptr) == "kernel.rounding: text was expected, not null");
-  CHECK(error("/kernel/roundin", "raw").find("unknown parameter 'roundin', did you mean") !=
+  CHECK(error("/kernel/precision", nullptr) == "kernel.precision: text was expected, not null");
+  CHECK(error("/kernel/precisio", "tf32_raw").find("unknown parameter 'precisio', did you mean") !=
         std::string::npos);
-  CHECK(error("/kernel", {{"name", "acc_spmm"}}) == "a point needs 'kernel.rounding'");
+  CHECK(error("/kernel", {{"name", "acc_spmm"}}) == "a point needs 'kernel.precision'");
   CHECK(error("/measure/noise", -1) == "measure.noise = -1: it takes 0 or more");
   CHECK(error("/measure/nois", 1).find("unknown key of a point 'measure.nois'") !=
         std::string::npos);

@@ -31,7 +31,8 @@ std::string rows_error(const std::string& rest) {
 Setting setting(Json value) { return {std::move(value), "here"}; }
 
 TEST_CASE("a row holds the point, what was found, and the labels of the plan") {
-  const auto found = planted_experiment("[[case]]\nname = \"truncated\"\nrounding = \"raw\"\n");
+  const auto found =
+      planted_experiment("[[case]]\nname = \"truncated\"\nprecision = \"tf32_raw\"\n");
 
   REQUIRE(found.rows.size() == 8);
   const Row& csr = found.rows[1];
@@ -45,9 +46,9 @@ TEST_CASE("a row holds the point, what was found, and the labels of the plan") {
   CHECK(csr.at("device") == "h200");
   CHECK(csr.at("time_us") == 48.0);
   CHECK(csr.at("status") == "ok");
-  CHECK_FALSE(csr.contains("kernel.rounding"));
+  CHECK_FALSE(csr.contains("kernel.precision"));
   CHECK_FALSE(csr.contains("smape_pct"));
-  CHECK(found.rows[3].at("kernel.rounding") == "raw");
+  CHECK(found.rows[3].at("kernel.precision") == "tf32_raw");
   CHECK(found.rows[0].at("smape_pct") == 0.25);
   CHECK_FALSE(found.rows[0].contains("time_us"));
 }
@@ -175,7 +176,7 @@ TEST_CASE("rows are selected by their values, those that ended well unless statu
   CHECK(select(rows, {{"n", setting("16")}}).empty());
   CHECK(select(rows, {{"n", setting(Json::array({8, 16}))}}).size() == 7);
   CHECK(select(rows, {{"n", setting(Json::array({8, 32}))}}).empty());
-  CHECK(select(rows, {{"kernel.rounding", setting("rna")}}).size() == 4);
+  CHECK(select(rows, {{"kernel.precision", setting("tf32")}}).size() == 4);
 }
 
 TEST_CASE("columns are known by name: fixed ones, parameters, labels and derived ones") {
@@ -186,7 +187,7 @@ TEST_CASE("columns are known by name: fixed ones, parameters, labels and derived
     return error_of([&] { check_column(column, rows, found.config, "here"); });
   };
 
-  for (const char* column : {"matrix", "gflops", "half", "case", "kernel.rounding", "step"}) {
+  for (const char* column : {"matrix", "gflops", "half", "case", "kernel.precision", "step"}) {
     CAPTURE(column);
     CHECK(check(column, found.rows) == "no error");
     CHECK(check(column, {}) == "no error");  // also before anything has run

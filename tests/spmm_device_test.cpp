@@ -30,7 +30,10 @@ struct Choice {
 };
 const Choice kChoices[] = {{"csr_spmm"},
                            {"acc_spmm"},
-                           {"acc_spmm", {{"rounding", std::string("raw")}}},
+                           {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
+                           {"acc_spmm", {{"precision", std::string("tf32x3")}}},
+                           {"acc_spmm", {{"precision", std::string("tf32x3_promoted")}}},
+                           {"acc_spmm", {{"promote", std::int64_t{3}}}},
                            {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.

@@ -147,14 +147,15 @@ class OneShotTest(ProgramTest):
 
     def test_multiply_checks_its_product_and_writes_it(self) -> None:
         record = self.json_of("multiply", RMAT, "--kernel", "acc_spmm", "--n", "8", "--reorder",
-                              "degree", "--set", "rounding=raw", "--out", "c.npy", "--json")
+                              "degree", "--set", "precision=tf32_raw", "--out", "c.npy", "--json")
         text = self.tessera("multiply", RMAT, "--kernel", "acc_spmm", "--n", "8").stdout
         again = self.json_of("multiply", RMAT, "--kernel", "csr_spmm", "--b", "c.npy", "--json")
         model = self.json_of("multiply", RMAT, "--kernel", "csr_spmm", "--backend", "model",
                              "--device", "a100-80gb", "--json")
 
         self.assertEqual(record["status"], "ok")
-        self.assertEqual(record["params"]["kernel"], {"name": "acc_spmm", "rounding": "raw"})
+        self.assertEqual(record["params"]["kernel"], {"name": "acc_spmm", "precision": "tf32_raw",
+                                                      "promote": -1})
         self.assertLessEqual(record["check"]["bound_ratio"], 1)
         self.assertIn("worst element", text)
         self.assertEqual(again["params"]["n"], 8)

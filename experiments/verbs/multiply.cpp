@@ -26,7 +26,7 @@ class MultiplyVerb final : public Verb {
     app.add_option("--device", device_, "described device, for emulate and model");
     app.add_option("--values", values_, "of A and B, see `tessera list values`");
     app.add_option("--seed", seed_, "of drawn values");
-    app.add_option("--set", sets_, "parameter of a variant, as in rounding=raw")
+    app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
         ->allow_extra_args(false);
     app.add_option("--b", b_file_, "B from this .npy (its width is n)");
     app.add_option("--out", c_file_, "write C to this .npy");
