@@ -31,33 +31,34 @@ class WindowEmulation {
                   const PreparedB& b)
       : a_(a), precision_(precision), step_(step), b_(b) {}
 
-  void run(std::int64_t window, DenseMatrix& c) const {
+  void run(std::int64_t window, DenseMatrix& c) {
     const std::int64_t end = std::min<std::int64_t>((window + 1) * kRows, c.rows);
     for (std::int64_t row = window * kRows; row < end; ++row) {
       RowChain chain(precision_, step_, b_, c.row(row));
-      std::vector<ChunkTerm> terms;
       for (std::int64_t block = a_.row_window_offset[window];
            block < a_.row_window_offset[window + 1]; ++block) {
-        terms_of(block, static_cast<int>(row % kRows), terms);
-        chain.add(terms);
+        take_terms(block, static_cast<int>(row % kRows));
+        chain.add(terms_);
       }
       chain.finish();
     }
   }
 
  private:
-  void terms_of(std::int64_t block, int r, std::vector<ChunkTerm>& terms) const {
-    terms.clear();
+  /// What row r of the window has in the TC block.
+  void take_terms(std::int64_t block, int r) {
+    terms_.clear();
     const std::uint64_t bitmap = a_.tc_local_bit[block];
+    if (b_.part(0).all_finite() && (bitmap >> (r * kCols) & 0xff) == 0) return;
     for (int k = 0; k < kCols; ++k) {
       const std::int32_t col = a_.sparse_a_to_b[block * kCols + k];
       if ((bitmap >> (r * kCols + k) & 1) != 0) {
         const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
-        terms.push_back({split(value, precision_), col, k});
+        terms_.push_back({split(value, precision_), col, k});
       } else if (col != BitTcf::kNoColumn && !b_.part(0).row_is_finite(col)) {
         // A zero of A times a NaN or an infinity in B is a NaN, also in a tensor core: columns of
         // the TC block that this row has no nonzero in still reach it.
-        terms.push_back({{}, col, k});
+        terms_.push_back({{}, col, k});
       }
     }
   }
@@ -66,6 +67,7 @@ class WindowEmulation {
   const Precision& precision_;
   const FusedStep& step_;
   const PreparedB& b_;
+  std::vector<ChunkTerm> terms_;
 };
 
 class AccSpmm final : public SpmmKernel {
@@ -104,7 +106,7 @@ class AccSpmm final : public SpmmKernel {
     const PreparedB prepared(b, precision_);
     DenseMatrix c(a.rows(), b.cols);
     parallel_for(a.num_row_windows(), 16, [&](std::int64_t begin, std::int64_t end) {
-      const WindowEmulation window(a, precision_, step, prepared);
+      WindowEmulation window(a, precision_, step, prepared);
       for (std::int64_t w = begin; w < end; ++w) window.run(w, c);
     });
     return c;

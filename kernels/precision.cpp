@@ -145,6 +145,10 @@ Parts split(float value, const Precision& precision) {
 }
 
 PreparedB::PreparedB(const DenseMatrix& b, const Precision& precision) {
+  if (precision.parts == 1 && !precision.equilibrate) {
+    parts_.emplace_back(b, precision.conversion);
+    return;
+  }
   DenseMatrix scaled = b;
   if (precision.equilibrate) {
     scales_ = column_scales_of(b);
@@ -163,15 +167,17 @@ PreparedB::PreparedB(const DenseMatrix& b, const Precision& precision) {
 RowChain::RowChain(const Precision& precision, const FusedStep& step, const PreparedB& b,
                    std::span<float> c)
     : precision_(&precision), step_(&step), b_(&b), c_(c) {
-  for (const ChunkMma& mma : precision.mmas) {
-    const auto count = static_cast<std::size_t>(mma.accumulator) + 1;
-    if (sums_.size() < count) sums_.resize(count, std::vector<float>(c.size(), 0.0f));
-  }
+  int accumulators = 0;
+  for (const ChunkMma& mma : precision.mmas)
+    accumulators = std::max(accumulators, mma.accumulator + 1);
+  if (accumulators > 1 || precision.promote > 0)
+    sums_.resize(static_cast<std::size_t>(accumulators), std::vector<float>(c.size(), 0.0f));
 }
 
 void RowChain::add(std::span<const ChunkTerm> terms) {
   for (const ChunkMma& mma : precision_->mmas) {
-    auto& sum = sums_[static_cast<std::size_t>(mma.accumulator)];
+    const std::span<float> sum =
+        sums_.empty() ? c_ : std::span<float>(sums_[static_cast<std::size_t>(mma.accumulator)]);
     if (mma.start == ChunkMma::Start::kResidual)
       std::ranges::transform(sums_[0], sum.begin(), [](float x) { return -x; });
     run(mma, terms, sum);
@@ -181,6 +187,7 @@ void RowChain::add(std::span<const ChunkTerm> terms) {
 }
 
 void RowChain::finish() {
+  if (sums_.empty()) return;
   if (precision_->promote == 0 || chunks_ % precision_->promote != 0) promote();
 }
 

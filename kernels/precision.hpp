@@ -107,7 +107,7 @@ class RowChain {
   const FusedStep* step_;
   const PreparedB* b_;
   std::span<float> c_;
-  std::vector<std::vector<float>> sums_;  // [accumulators][n]
+  std::vector<std::vector<float>> sums_;  // [accumulators][n]; none where c itself will do
   int chunks_ = 0;
   bool promoted_ = false;
 };
