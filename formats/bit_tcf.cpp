@@ -1,105 +1,16 @@
 #include "formats/bit_tcf.hpp"
 
-#include <array>
 #include <limits>
 #include <numeric>
 
-#include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/condense.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr int kTileRows = BitTcf::kTileRows;
 constexpr int kTileCols = BitTcf::kTileCols;
-constexpr std::int64_t kWindowGrain = 512;
-
-/// The eight rows of a window read side by side, one distinct column at a time, ascending.
-class WindowMerge {
- public:
-  WindowMerge(const CsrMatrix& matrix, std::int64_t window) : matrix_(matrix) {
-    for (int r = 0; r < kTileRows; ++r) {
-      const std::int64_t row = window * kTileRows + r;
-      if (row >= matrix.rows) break;
-      next_[r] = matrix.row_offsets[row];
-      end_[r] = matrix.row_offsets[row + 1];
-    }
-    for (int r = 0; r < kTileRows; ++r) look(r);
-  }
-
-  /// Moves on to the next column; false when the window has no more.
-  bool advance() {
-    col_ = kDone;
-    for (const std::int32_t head : head_) col_ = std::min(col_, head);
-    return col_ != kDone;
-  }
-
-  std::int32_t col() const { return col_; }
-
-  /// Calls visit(r, k) for every row r whose nonzero k lies in the current column, and passes them.
-  template <class Visit>
-  void take(Visit visit) {
-    for (int r = 0; r < kTileRows; ++r) {
-      if (head_[r] != col_) continue;
-      visit(r, next_[r]);
-      ++next_[r];
-      look(r);
-    }
-  }
-
- private:
-  static constexpr std::int32_t kDone = std::numeric_limits<std::int32_t>::max();
-
-  void look(int r) { head_[r] = next_[r] < end_[r] ? matrix_.col_indices[next_[r]] : kDone; }
-
-  const CsrMatrix& matrix_;
-  std::array<std::int64_t, kTileRows> next_{};
-  std::array<std::int64_t, kTileRows> end_{};
-  std::array<std::int32_t, kTileRows> head_{};
-  std::int32_t col_ = kDone;
-};
-
-std::int64_t count_tc_blocks(const CsrMatrix& matrix, std::int64_t window) {
-  WindowMerge merge(matrix, window);
-  std::int64_t active_cols = 0;
-  while (merge.advance()) {
-    merge.take([](int, std::int64_t) {});
-    ++active_cols;
-  }
-  return (active_cols + kTileCols - 1) / kTileCols;
-}
-
-/// Fills the TC blocks of one window, from block `block` on; `nonzero` is the window's first.
-void pack_window(const CsrMatrix& matrix, std::int64_t window, std::int64_t block,
-                 std::int64_t nonzero, BitTcf& packed) {
-  std::array<float, kTileRows * kTileCols> tile;
-  std::uint64_t bitmap = 0;
-  int col = 0;  // condensed column within the tile
-
-  const auto close_tile = [&] {
-    packed.tc_offset[block] = static_cast<std::uint32_t>(nonzero);
-    packed.tc_local_bit[block] = bitmap;
-    for (std::uint64_t rest = bitmap; rest != 0; rest &= rest - 1)
-      packed.values[nonzero++] = tile[std::countr_zero(rest)];
-    for (; col < kTileCols; ++col)
-      packed.sparse_a_to_b[block * kTileCols + col] = BitTcf::kNoColumn;
-    ++block;
-    bitmap = 0;
-    col = 0;
-  };
-
-  WindowMerge merge(matrix, window);
-  while (merge.advance()) {
-    packed.sparse_a_to_b[block * kTileCols + col] = merge.col();
-    merge.take([&](int r, std::int64_t k) {
-      const int bit = r * kTileCols + col;
-      bitmap |= std::uint64_t{1} << bit;
-      tile[bit] = matrix.values[k];
-    });
-    if (++col == kTileCols) close_tile();
-  }
-  if (col > 0) close_tile();
-}
 
 class BitTcfFormat final : public Format {
  public:
@@ -108,27 +19,17 @@ class BitTcfFormat final : public Format {
     require<Unsupported>(matrix.nnz() <= kMax,
                          "bit_tcf counts nonzeros in 32 bits: {} of them do not fit", matrix.nnz());
     auto packed = std::make_unique<BitTcf>(matrix.rows, matrix.cols, matrix.nnz());
-    const std::int64_t windows = (std::int64_t{matrix.rows} + kTileRows - 1) / kTileRows;
-
-    packed->row_window_offset.resize(windows + 1);
-    parallel_for(windows, kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t w = begin; w < end; ++w)
-        packed->row_window_offset[w + 1] = static_cast<std::uint32_t>(count_tc_blocks(matrix, w));
-    });
+    const Condensed condensed = condense(matrix, kTileRows);
+    const Tiling tiling = tile(matrix, condensed, kTileCols);
     // No overflow: every TC block holds a nonzero, and those were just counted in 32 bits.
-    std::partial_sum(packed->row_window_offset.begin(), packed->row_window_offset.end(),
-                     packed->row_window_offset.begin());
-
-    const std::int64_t blocks = packed->row_window_offset.back();
-    packed->tc_offset.resize(blocks + 1);
-    packed->tc_offset[blocks] = static_cast<std::uint32_t>(matrix.nnz());
-    packed->sparse_a_to_b.resize(blocks * kTileCols);
-    packed->tc_local_bit.resize(blocks);
-    packed->values.resize(matrix.nnz());
-    parallel_for(windows, kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t w = begin; w < end; ++w)
-        pack_window(matrix, w, packed->row_window_offset[w], matrix.row_offsets[w * kTileRows],
-                    *packed);
+    packed->row_window_offset.assign(tiling.tile_offsets.begin(), tiling.tile_offsets.end());
+    packed->tc_offset.assign(tiling.nnz_offsets.begin(), tiling.nnz_offsets.end());
+    packed->sparse_a_to_b = padded_columns(condensed, tiling, kTileCols);
+    packed->tc_local_bit.assign(static_cast<std::size_t>(tiling.tiles()), 0);
+    packed->values.resize(static_cast<std::size_t>(matrix.nnz()));
+    for_each_cell(matrix, condensed, tiling, kTileCols, [&](const TileCell& cell) {
+      packed->tc_local_bit[cell.tile] |= std::uint64_t{1} << (cell.row * kTileCols + cell.col);
+      packed->values[cell.slot] = matrix.values[cell.nonzero];
     });
     return packed;
   }

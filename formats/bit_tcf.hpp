@@ -18,7 +18,6 @@ struct BitTcf final : PackedMatrix {
   static constexpr const char* kFormat = "bit_tcf";
   static constexpr int kTileRows = 8;
   static constexpr int kTileCols = 8;
-  static constexpr std::int32_t kNoColumn = -1;
 
   using PackedMatrix::PackedMatrix;
 

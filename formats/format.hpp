@@ -14,6 +14,9 @@
 
 namespace tessera {
 
+/// What stands for no column where a tile has places left over.
+constexpr std::int32_t kNoColumn = -1;
+
 /// One array of a packed matrix, as it is allocated.
 struct ArrayInfo {
   std::string name;

@@ -55,7 +55,7 @@ class WindowEmulation {
       if ((bitmap >> (r * kCols + k) & 1) != 0) {
         const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
         terms_.push_back({split(value, precision_), col, k});
-      } else if (col != BitTcf::kNoColumn && !b_.part(0).row_is_finite(col)) {
+      } else if (col != kNoColumn && !b_.part(0).row_is_finite(col)) {
         // A zero of A times a NaN or an infinity in B is a NaN, also in a tensor core: columns of
         // the TC block that this row has no nonzero in still reach it.
         terms_.push_back({{}, col, k});
@@ -141,7 +141,7 @@ class AccSpmm final : public SpmmKernel {
     const std::int64_t nnz = a.tc_offset[last] - a.tc_offset[first];
     std::int64_t active_cols = blocks * kCols;  // only the last TC block can have places left over
     for (int k = kCols; blocks > 0 && k > 0; --k)
-      active_cols -= a.sparse_a_to_b[(last - 1) * kCols + k - 1] == BitTcf::kNoColumn;
+      active_cols -= a.sparse_a_to_b[(last - 1) * kCols + k - 1] == kNoColumn;
     work.mma += blocks * (acc_spmm::kWarpCols / acc_spmm::kMmaCols) *
                 static_cast<std::int64_t>(precision_.mmas.size());
     // Bitmap, offset and column indices of each TC block, its nonzeros, and the window's extent.

@@ -9,7 +9,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/vector_clones.hpp"
 #include "oracle/log_histogram.hpp"
-#include "oracle/scratch_pool.hpp"
+#include "formats/base/scratch_pool.hpp"
 
 namespace tessera {
 namespace {

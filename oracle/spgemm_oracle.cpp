@@ -9,7 +9,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 #include "oracle/error_meter.hpp"
-#include "oracle/scratch_pool.hpp"
+#include "formats/base/scratch_pool.hpp"
 
 namespace tessera {
 namespace {

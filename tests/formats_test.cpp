@@ -123,7 +123,7 @@ TEST_CASE("BitTCF of a small matrix is what section 3.3 of Acc-SpMM builds by ha
   const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(matrix);
   const auto& tcf = packed_as<BitTcf>(*packed);
 
-  constexpr std::int32_t kNone = BitTcf::kNoColumn;
+  constexpr std::int32_t kNone = kNoColumn;
   CHECK(tcf.row_window_offset == std::vector<std::uint32_t>{0, 2, 2, 3});
   CHECK(tcf.sparse_a_to_b == std::vector<std::int32_t>{1,     2,     3,     4,     5,     6,
                                                        7,     8,                                  //

@@ -214,7 +214,7 @@ TEST_CASE("work descriptions add up to what the matrix says") {
     const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
     const auto& tiles = packed_as<BitTcf>(*packed);
     std::int64_t active = 0;
-    for (const std::int32_t col : tiles.sparse_a_to_b) active += col != BitTcf::kNoColumn;
+    for (const std::int32_t col : tiles.sparse_a_to_b) active += col != kNoColumn;
     const WorkDescription acc = describe("acc_spmm");
     CHECK(acc.total().mma == 2 * tiles.num_tc_blocks() * acc_spmm::num_col_chunks(shape.n));
     CHECK(acc.total().b_bytes == 4 * active * shape.n);
