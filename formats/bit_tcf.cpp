@@ -1,6 +1,5 @@
 #include "formats/bit_tcf.hpp"
 
-#include <limits>
 #include <numeric>
 
 #include "formats/base/registry.hpp"
@@ -14,14 +13,13 @@ constexpr int kTileCols = BitTcf::kTileCols;
 
 class BitTcfFormat final : public Format {
  public:
-  std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix) const override {
-    constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
-    require<Unsupported>(matrix.nnz() <= kMax,
-                         "bit_tcf counts nonzeros in 32 bits: {} of them do not fit", matrix.nnz());
+  std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
+                                      const PackLimits& limits) const override {
+    // Every TC block holds a nonzero: their offsets fit where these do.
+    limits.require_offset(BitTcf::kFormat, "nonzeros", matrix.nnz());
     auto packed = std::make_unique<BitTcf>(matrix.rows, matrix.cols, matrix.nnz());
     const Condensed condensed = condense(matrix, kTileRows);
     const Tiling tiling = tile(matrix, condensed, kTileCols);
-    // No overflow: every TC block holds a nonzero, and those were just counted in 32 bits.
     packed->row_window_offset.assign(tiling.tile_offsets.begin(), tiling.tile_offsets.end());
     packed->tc_offset.assign(tiling.nnz_offsets.begin(), tiling.nnz_offsets.end());
     packed->sparse_a_to_b = padded_columns(condensed, tiling, kTileCols);

@@ -8,12 +8,12 @@ namespace {
 template <class T>
 ArrayInfo shared_array_info(std::string name, const Array<T>& array, bool holds_values = false) {
   return {std::move(name), static_cast<std::int64_t>(array.size()),
-          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values};
+          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values, array.data()};
 }
 
 class Csr final : public Format {
  public:
-  std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix) const override {
+  std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix, const PackLimits&) const override {
     return std::make_unique<CsrPacked>(matrix);
   }
 };

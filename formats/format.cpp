@@ -2,6 +2,23 @@
 
 namespace tessera {
 
+void PackLimits::require_offset(const char* format, const char* counted, std::int64_t count) const {
+  require<Unsupported>(count <= offset, "{} counts {} in 32 bits: {} of them do not fit", format,
+                       counted, count);
+}
+
+void PackLimits::require_bytes(const char* format, double needed) const {
+  require<Unsupported>(needed <= static_cast<double>(bytes),
+                       "{} would take {:.3g} bytes with its padding, more than {:.3g}", format,
+                       needed, static_cast<double>(bytes));
+}
+
+std::unique_ptr<PackedMatrix> Format::pack(const CsrMatrix& matrix,
+                                           const PackLimits& limits) const {
+  validate(matrix);
+  return build(matrix, limits);
+}
+
 FormatStats stats(const PackedMatrix& packed) {
   FormatStats result;
   for (const ArrayInfo& array : packed.arrays()) {

@@ -22,13 +22,14 @@ struct ArrayInfo {
   std::string name;
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
-  bool holds_values = false;  // the values of A, as opposed to the index
+  bool holds_values = false;   // the values of A, as opposed to the index
+  const void* data = nullptr;  // lives as long as the packed matrix
 };
 
 template <class T>
 ArrayInfo array_info(std::string name, const std::vector<T>& array, bool holds_values = false) {
   return {std::move(name), static_cast<std::int64_t>(array.size()),
-          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values};
+          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values, array.data()};
 }
 
 /// How a format cuts A up; all zero for a format without tiles.
@@ -66,13 +67,30 @@ class PackedMatrix {
   std::int64_t nnz_;
 };
 
+/// What the index types of the packed forms hold. A matrix that exceeds them takes tens of
+/// gigabytes: tests lower the limits instead.
+struct PackLimits {
+  std::int64_t offset = 0xffffffff;            // largest offset into an array, of 32 bits
+  std::int64_t bytes = std::int64_t{1} << 36;  // largest footprint a format may grow to by padding
+
+  /// Throws Unsupported "bcsr counts values in 32 bits: 5000000000 of them do not fit".
+  void require_offset(const char* format, const char* counted, std::int64_t count) const;
+  /// Throws Unsupported with the bytes that padding would take.
+  void require_bytes(const char* format, double bytes) const;
+};
+
 class Format {
  public:
   static constexpr const char* kKind = "format";
   virtual ~Format() = default;
 
-  /// Throws Unsupported when the matrix does not fit the format's index types.
-  virtual std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix) const = 0;
+  /// Throws an Error, with row and cause, for columns that are not ascending and distinct, and
+  /// Unsupported when the matrix exceeds the limits. Parallel.
+  std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix, const PackLimits& limits = {}) const;
+
+ private:
+  virtual std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
+                                              const PackLimits& limits) const = 0;
 };
 
 /// What a packed matrix costs and how full its tiles are.
