@@ -1,0 +1,242 @@
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include <limits>
+
+#include "formats/gpu_condense.hpp"
+
+namespace tessera {
+namespace {
+
+// A group of 32 words of the bitmap has one summary word, so that only words with a bit in them are
+// ever looked at.
+constexpr int kGroupCols = 1024;
+constexpr int kGroupWords = 32;
+constexpr int kMaxGroups = 224;  // 44.8 KB of shared memory: 229,376 columns at a time
+
+/// The bitmap of a slab of columns; sizes in groups.
+struct Slab {
+  std::uint32_t* words;     // [groups * 32] a bit per column
+  std::uint32_t* summary;   // [groups] a bit per word that is not zero
+  std::uint32_t* ranks;     // [groups] marked columns before the group
+  std::uint16_t* in_group;  // [groups * 32] marked columns of the group before the word
+
+  __device__ Slab(std::uint32_t* memory, int groups)
+      : words(memory),
+        summary(words + groups * kGroupWords),
+        ranks(summary + groups),
+        in_group(reinterpret_cast<std::uint16_t*>(ranks + groups)) {}
+
+  static constexpr int bytes(int groups) { return groups * (kGroupWords * (4 + 2) + 4 + 4); }
+
+  __device__ void mark(std::uint32_t col) const {
+    const std::uint32_t bit = 1u << (col & 31);
+    if ((atomicOr(&words[col >> 5], bit)) == 0)
+      atomicOr(&summary[col >> 10], 1u << (col >> 5 & 31));
+  }
+
+  /// Ranks the words of a group among themselves; how many columns the group has.
+  __device__ std::uint32_t count(int group) const {
+    std::uint32_t sum = 0;
+    for (std::uint32_t rest = summary[group]; rest != 0; rest &= rest - 1) {
+      const int word = group * kGroupWords + __ffs(static_cast<int>(rest)) - 1;
+      in_group[word] = static_cast<std::uint16_t>(sum);
+      sum += __popc(words[word]);
+    }
+    return sum;
+  }
+
+  __device__ std::uint32_t rank(std::uint32_t col) const {
+    const std::uint32_t below = words[col >> 5] & ((1u << (col & 31)) - 1);
+    return ranks[col >> 10] + in_group[col >> 5] + __popc(below);
+  }
+
+  __device__ void clear(int group) const {
+    for (std::uint32_t rest = summary[group]; rest != 0; rest &= rest - 1)
+      words[group * kGroupWords + __ffs(static_cast<int>(rest)) - 1] = 0;
+    summary[group] = 0;
+  }
+};
+
+struct CondenseJob {
+  DeviceCsr matrix;
+  int height;
+  int group_cols;
+  int shift;  // log2(group_cols), or -1
+  std::int64_t windows;
+  int slab_groups;
+  std::int32_t* active;
+  std::int32_t* cols;
+  std::int32_t* places;
+
+  __device__ std::uint32_t group_of(std::int64_t nonzero) const {
+    const auto col = static_cast<std::uint32_t>(matrix.col_indices[nonzero]);
+    return shift >= 0 ? col >> shift : col / static_cast<std::uint32_t>(group_cols);
+  }
+};
+
+/// The least and the greatest column of a window; its rows are in order.
+template <int kThreads>
+__device__ void column_range(const CondenseJob& job, std::int64_t window,
+                             std::uint32_t (&range)[2]) {
+  if (threadIdx.x == 0) range[0] = 0xffffffffu, range[1] = 0;
+  __syncthreads();
+  for (int r = static_cast<int>(threadIdx.x); r < job.height; r += kThreads) {
+    const std::int64_t row = window * job.height + r;
+    if (row >= job.matrix.rows) break;
+    const std::int64_t first = job.matrix.row_offsets[row], last = job.matrix.row_offsets[row + 1];
+    if (first == last) continue;
+    atomicMin(&range[0], job.group_of(first));
+    atomicMax(&range[1], job.group_of(last - 1));
+  }
+  __syncthreads();
+}
+
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
+  extern __shared__ std::uint32_t memory[];
+  using Scan = cub::BlockScan<std::uint32_t, kThreads>;
+  __shared__ typename Scan::TempStorage scan;
+  __shared__ std::uint32_t range[2];
+  const Slab slab(memory, job.slab_groups);
+  const auto thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < job.slab_groups * kGroupWords; i += kThreads) slab.words[i] = 0;
+  for (int i = thread; i < job.slab_groups; i += kThreads) slab.summary[i] = 0;
+
+  for (std::int64_t window = blockIdx.x; window < job.windows; window += gridDim.x) {
+    const std::int64_t first = job.matrix.row_offsets[window * job.height];
+    const std::int64_t last =
+        job.matrix.row_offsets[min((window + 1) * job.height, std::int64_t{job.matrix.rows})];
+    column_range<kThreads>(job, window, range);
+    const std::uint32_t greatest = range[1];
+    std::uint32_t found = 0;
+    for (std::uint32_t begin = range[0] & ~(kGroupCols - 1u); first < last && begin <= greatest;
+         begin += job.slab_groups * kGroupCols) {
+      const int groups =
+          min(job.slab_groups, static_cast<int>((greatest - begin) / kGroupCols) + 1);
+      const std::uint32_t width = groups * kGroupCols;
+      for (std::int64_t k = first + thread; k < last; k += kThreads) {
+        const std::uint32_t col = job.group_of(k) - begin;
+        if (col < width) slab.mark(col);
+      }
+      __syncthreads();
+      for (int base = 0; base < groups; base += kThreads) {
+        const int group = base + thread;
+        const std::uint32_t count = group < groups ? slab.count(group) : 0;
+        std::uint32_t before = 0, sum = 0;
+        Scan(scan).ExclusiveSum(count, before, sum);
+        if (group < groups) slab.ranks[group] = found + before;
+        found += sum;
+        __syncthreads();
+      }
+      for (std::int64_t k = first + thread; k < last; k += kThreads) {
+        const std::uint32_t group = job.group_of(k);
+        const std::uint32_t col = group - begin;
+        if (col >= width) continue;
+        const std::uint32_t place = slab.rank(col);
+        job.places[k] = static_cast<std::int32_t>(place);
+        // Every nonzero of a column writes the same there.
+        job.cols[first + place] = static_cast<std::int32_t>(group);
+      }
+      __syncthreads();
+      for (int group = thread; group < groups; group += kThreads) slab.clear(group);
+      __syncthreads();
+    }
+    if (thread == 0) job.active[window] = static_cast<std::int32_t>(found);
+  }
+}
+
+template <int kThreads>
+void launch(const CondenseJob& job, cudaStream_t stream) {
+  const int bytes = Slab::bytes(job.slab_groups);
+  int per_sm = 0, device = 0, sms = 0;
+  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, condense_windows<kThreads>,
+                                                           kThreads, bytes),
+             "asking for the occupancy");
+  cuda_check(cudaGetDevice(&device), "asking for the device");
+  cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
+             "asking for the number of SMs");
+  const auto blocks = std::min<std::int64_t>(job.windows, std::int64_t{per_sm} * sms);
+  condense_windows<kThreads><<<static_cast<unsigned>(blocks), kThreads, bytes, stream>>>(job);
+  cuda_check(cudaGetLastError(), "condensing");
+}
+
+/// ceil(active / width) of a window, nothing behind the last.
+struct TilesOf {
+  const std::int32_t* active;
+  std::int64_t windows;
+  int width;
+  __host__ __device__ std::uint32_t operator()(std::int64_t window) const {
+    return window < windows ? (static_cast<std::uint32_t>(active[window]) + width - 1) / width : 0;
+  }
+};
+
+}  // namespace
+
+int threads_per_window(const WindowView& windows) {
+  const std::int64_t mean = windows.matrix.nnz / std::max<std::int64_t>(1, windows.windows);
+  return mean <= 64 ? 32 : mean <= 1024 ? 128 : 512;
+}
+
+GpuCondensed::GpuCondensed(const DeviceCsr& matrix, int height, int group_cols,
+                           cudaStream_t stream) {
+  const std::int64_t windows = (std::int64_t{matrix.rows} + height - 1) / height;
+  active_ = StreamBuffer(4 * windows, stream);
+  cols_ = StreamBuffer(4 * matrix.nnz, stream);
+  places_ = StreamBuffer(4 * matrix.nnz, stream);
+  view_ = {matrix,
+           height,
+           windows,
+           active_.as<std::int32_t>(),
+           cols_.as<std::int32_t>(),
+           places_.as<std::int32_t>()};
+  if (windows == 0) return;
+  const std::int64_t all_groups =
+      (std::int64_t{matrix.cols} / group_cols + kGroupCols) / kGroupCols;
+  CondenseJob job{matrix,
+                  height,
+                  group_cols,
+                  (group_cols & (group_cols - 1)) == 0 ? __builtin_ctz(group_cols) : -1,
+                  windows,
+                  static_cast<int>(std::min<std::int64_t>(all_groups, kMaxGroups)),
+                  active_.as<std::int32_t>(),
+                  cols_.as<std::int32_t>(),
+                  places_.as<std::int32_t>()};
+  switch (threads_per_window(view_)) {
+    case 32:
+      launch<64>(job, stream);
+      break;
+    case 128:
+      launch<128>(job, stream);
+      break;
+    default:
+      launch<512>(job, stream);
+      break;
+  }
+}
+
+TileOffsets add_tile_offsets(GpuPacked& packed, const char* name, const WindowView& windows,
+                             int width, cudaStream_t stream) {
+  auto* const offsets = packed.add<std::uint32_t>(name, windows.windows + 1, stream);
+  const auto tiles = thrust::make_transform_iterator(
+      thrust::counting_iterator<std::int64_t>(0), TilesOf{windows.active, windows.windows, width});
+  std::size_t bytes = 0;
+  cuda_check(
+      cub::DeviceScan::ExclusiveSum(nullptr, bytes, tiles, offsets, windows.windows + 1, stream),
+      "asking for the scratch memory of a scan");
+  const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
+  cuda_check(cub::DeviceScan::ExclusiveSum(scratch.as<void>(), bytes, tiles, offsets,
+                                           windows.windows + 1, stream),
+             "summing up tiles");
+  std::uint32_t total = 0;
+  cuda_check(cudaMemcpyAsync(&total, offsets + windows.windows, sizeof(total),
+                             cudaMemcpyDeviceToHost, stream),
+             "reading the number of tiles");
+  cuda_check(cudaStreamSynchronize(stream), "condensing");
+  return {offsets, total};
+}
+
+}  // namespace tessera

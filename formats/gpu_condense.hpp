@@ -1,0 +1,44 @@
+// Condensing on the device: what formats/condense.hpp is for the host.
+//
+// A thread block marks the columns of one window in a bitmap in shared memory and ranks them by
+// counting bits; no sort. Columns too far apart for the bitmap are taken slab by slab.
+#pragma once
+
+#include "formats/gpu_format.hpp"
+
+namespace tessera {
+
+/// Row windows and their active columns, as kernels see them.
+struct WindowView {
+  DeviceCsr matrix;
+  int height = 0;
+  std::int64_t windows = 0;
+  const std::int32_t* active = nullptr;  // [windows] active columns, or groups, of a window
+  const std::int32_t* cols = nullptr;    // [nnz] a window's begin where its nonzeros do
+  const std::int32_t* places = nullptr;  // [nnz] as in Condensed
+};
+
+class GpuCondensed {
+ public:
+  GpuCondensed(const DeviceCsr& matrix, int height, int group_cols, cudaStream_t stream);
+
+  const WindowView& view() const { return view_; }
+
+ private:
+  StreamBuffer active_, cols_, places_;
+  WindowView view_;
+};
+
+/// The running sum of ceil(active columns / width) over the windows, in a new array [windows + 1]
+/// of the packed matrix; all of them, known to the host. Waits for the stream.
+struct TileOffsets {
+  std::uint32_t* offsets;  // on the device
+  std::int64_t tiles;
+};
+TileOffsets add_tile_offsets(GpuPacked& packed, const char* name, const WindowView& windows,
+                             int width, cudaStream_t stream);
+
+/// Threads for one window's nonzeros: 32, 128 or 512.
+int threads_per_window(const WindowView& windows);
+
+}  // namespace tessera
