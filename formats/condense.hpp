@@ -69,6 +69,7 @@ std::vector<std::int32_t> padded_columns(const Condensed& condensed, const Tilin
 
 /// A nonzero in its tile.
 struct TileCell {
+  std::int64_t window;
   std::int64_t tile;
   std::int64_t slot;  // among all nonzeros, in order of tile, row and column
   int row;            // in the tile
@@ -98,7 +99,7 @@ void for_each_cell(const CsrMatrix& matrix, const Condensed& condensed, const Ti
         for (std::int64_t k = matrix.row_offsets[first_row + r]; k < row_end; ++k) {
           const std::int32_t place = condensed.places[k];
           const auto local = static_cast<std::int32_t>(divisor.quotient(place));
-          visit(TileCell{first_tile + local, next[local]++, r, place - local * width, k});
+          visit(TileCell{window, first_tile + local, next[local]++, r, place - local * width, k});
         }
       }
     }

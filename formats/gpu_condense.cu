@@ -1,12 +1,12 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
-#include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include <limits>
 
 #include "formats/gpu_condense.hpp"
+#include "formats/running_sum.cuh"
 
 namespace tessera {
 namespace {
@@ -67,10 +67,16 @@ struct CondenseJob {
   int group_cols;
   int shift;  // log2(group_cols), or -1
   std::int64_t windows;
+  std::int64_t per_group;   // windows of a sampled group of rows; all of them without sampling
+  std::int64_t group_rows;  // rows from one sampled group to the next
   int slab_groups;
   std::int32_t* active;
-  std::int32_t* cols;
-  std::int32_t* places;
+  std::int32_t* cols;    // may be null: only counted
+  std::int32_t* places;  // as cols
+
+  __device__ std::int64_t first_row(std::int64_t window) const {
+    return window / per_group * group_rows + window % per_group * height;
+  }
 
   __device__ std::uint32_t group_of(std::int64_t nonzero) const {
     const auto col = static_cast<std::uint32_t>(matrix.col_indices[nonzero]);
@@ -80,12 +86,12 @@ struct CondenseJob {
 
 /// The least and the greatest column of a window; its rows are in order.
 template <int kThreads>
-__device__ void column_range(const CondenseJob& job, std::int64_t window,
+__device__ void column_range(const CondenseJob& job, std::int64_t first_row,
                              std::uint32_t (&range)[2]) {
   if (threadIdx.x == 0) range[0] = 0xffffffffu, range[1] = 0;
   __syncthreads();
   for (int r = static_cast<int>(threadIdx.x); r < job.height; r += kThreads) {
-    const std::int64_t row = window * job.height + r;
+    const std::int64_t row = first_row + r;
     if (row >= job.matrix.rows) break;
     const std::int64_t first = job.matrix.row_offsets[row], last = job.matrix.row_offsets[row + 1];
     if (first == last) continue;
@@ -107,10 +113,11 @@ __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
   for (int i = thread; i < job.slab_groups; i += kThreads) slab.summary[i] = 0;
 
   for (std::int64_t window = blockIdx.x; window < job.windows; window += gridDim.x) {
-    const std::int64_t first = job.matrix.row_offsets[window * job.height];
+    const std::int64_t first_row = job.first_row(window);
+    const std::int64_t first = job.matrix.row_offsets[first_row];
     const std::int64_t last =
-        job.matrix.row_offsets[min((window + 1) * job.height, std::int64_t{job.matrix.rows})];
-    column_range<kThreads>(job, window, range);
+        job.matrix.row_offsets[min(first_row + job.height, std::int64_t{job.matrix.rows})];
+    column_range<kThreads>(job, first_row, range);
     const std::uint32_t greatest = range[1];
     std::uint32_t found = 0;
     for (std::uint32_t begin = range[0] & ~(kGroupCols - 1u); first < last && begin <= greatest;
@@ -132,7 +139,7 @@ __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
         found += sum;
         __syncthreads();
       }
-      for (std::int64_t k = first + thread; k < last; k += kThreads) {
+      for (std::int64_t k = first + thread; job.cols != nullptr && k < last; k += kThreads) {
         const std::uint32_t group = job.group_of(k);
         const std::uint32_t col = group - begin;
         if (col >= width) continue;
@@ -164,6 +171,39 @@ void launch(const CondenseJob& job, cudaStream_t stream) {
   cuda_check(cudaGetLastError(), "condensing");
 }
 
+/// Threads for one window's nonzeros, by their mean number.
+int threads_for(std::int64_t nonzeros, std::int64_t windows) {
+  const std::int64_t mean = nonzeros / std::max<std::int64_t>(1, windows);
+  return mean <= 64 ? 32 : mean <= 1024 ? 128 : 512;
+}
+
+/// All windows of that height, outputs still to be named.
+CondenseJob job_for(const DeviceCsr& matrix, int height, int group_cols) {
+  const std::int64_t windows = (std::int64_t{matrix.rows} + height - 1) / height;
+  const std::int64_t groups = (std::int64_t{matrix.cols} / group_cols + kGroupCols) / kGroupCols;
+  return {matrix,     height,
+          group_cols, (group_cols & (group_cols - 1)) == 0 ? __builtin_ctz(group_cols) : -1,
+          windows,    std::max<std::int64_t>(1, windows),
+          0,          static_cast<int>(std::min<std::int64_t>(groups, kMaxGroups)),
+          nullptr,    nullptr,
+          nullptr};
+}
+
+void launch(const CondenseJob& job, cudaStream_t stream) {
+  if (job.windows == 0) return;
+  switch (
+      threads_for(job.matrix.nnz, (std::int64_t{job.matrix.rows} + job.height - 1) / job.height)) {
+    case 32:
+      launch<64>(job, stream);
+      break;
+    case 128:
+      launch<128>(job, stream);
+      break;
+    default:
+      launch<512>(job, stream);
+  }
+}
+
 /// ceil(active / width) of a window, nothing behind the last.
 struct TilesOf {
   const std::int32_t* active;
@@ -177,45 +217,39 @@ struct TilesOf {
 }  // namespace
 
 int threads_per_window(const WindowView& windows) {
-  const std::int64_t mean = windows.matrix.nnz / std::max<std::int64_t>(1, windows.windows);
-  return mean <= 64 ? 32 : mean <= 1024 ? 128 : 512;
+  return threads_for(windows.matrix.nnz, windows.windows);
 }
 
 GpuCondensed::GpuCondensed(const DeviceCsr& matrix, int height, int group_cols,
                            cudaStream_t stream) {
-  const std::int64_t windows = (std::int64_t{matrix.rows} + height - 1) / height;
-  active_ = StreamBuffer(4 * windows, stream);
+  CondenseJob job = job_for(matrix, height, group_cols);
+  active_ = StreamBuffer(4 * job.windows, stream);
   cols_ = StreamBuffer(4 * matrix.nnz, stream);
   places_ = StreamBuffer(4 * matrix.nnz, stream);
-  view_ = {matrix,
-           height,
-           windows,
-           active_.as<std::int32_t>(),
-           cols_.as<std::int32_t>(),
-           places_.as<std::int32_t>()};
-  if (windows == 0) return;
-  const std::int64_t all_groups =
-      (std::int64_t{matrix.cols} / group_cols + kGroupCols) / kGroupCols;
-  CondenseJob job{matrix,
-                  height,
-                  group_cols,
-                  (group_cols & (group_cols - 1)) == 0 ? __builtin_ctz(group_cols) : -1,
-                  windows,
-                  static_cast<int>(std::min<std::int64_t>(all_groups, kMaxGroups)),
-                  active_.as<std::int32_t>(),
-                  cols_.as<std::int32_t>(),
-                  places_.as<std::int32_t>()};
-  switch (threads_per_window(view_)) {
-    case 32:
-      launch<64>(job, stream);
-      break;
-    case 128:
-      launch<128>(job, stream);
-      break;
-    default:
-      launch<512>(job, stream);
-      break;
-  }
+  job.active = active_.as<std::int32_t>();
+  job.cols = cols_.as<std::int32_t>();
+  job.places = places_.as<std::int32_t>();
+  view_ = {matrix, height, job.windows, job.active, job.cols, job.places};
+  if (matrix.nnz > 0)
+    launch(job, stream);
+  else if (job.windows > 0)
+    cuda_check(cudaMemsetAsync(job.active, 0, static_cast<std::size_t>(4 * job.windows), stream),
+               "condensing");
+}
+
+void sum_sampled(const DeviceCsr& matrix, int height, const RowSample& sample, std::int64_t* sums,
+                 cudaStream_t stream) {
+  CondenseJob job = job_for(matrix, height, 1);
+  job.per_group = sample.rows / height;
+  job.group_rows = sample.stride;
+  // The last group may be cut short by the end of the matrix.
+  const std::int64_t whole = matrix.rows / sample.stride * job.per_group;
+  const std::int64_t rest = std::min<std::int64_t>(matrix.rows % sample.stride, sample.rows);
+  job.windows = whole + (rest + height - 1) / height;
+  const StreamBuffer active(4 * job.windows, stream);
+  job.active = active.as<std::int32_t>();
+  launch(job, stream);
+  total(job.active, sums, job.windows, stream);
 }
 
 TileOffsets add_tile_offsets(GpuPacked& packed, const char* name, const WindowView& windows,
@@ -223,20 +257,8 @@ TileOffsets add_tile_offsets(GpuPacked& packed, const char* name, const WindowVi
   auto* const offsets = packed.add<std::uint32_t>(name, windows.windows + 1, stream);
   const auto tiles = thrust::make_transform_iterator(
       thrust::counting_iterator<std::int64_t>(0), TilesOf{windows.active, windows.windows, width});
-  std::size_t bytes = 0;
-  cuda_check(
-      cub::DeviceScan::ExclusiveSum(nullptr, bytes, tiles, offsets, windows.windows + 1, stream),
-      "asking for the scratch memory of a scan");
-  const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
-  cuda_check(cub::DeviceScan::ExclusiveSum(scratch.as<void>(), bytes, tiles, offsets,
-                                           windows.windows + 1, stream),
-             "summing up tiles");
-  std::uint32_t total = 0;
-  cuda_check(cudaMemcpyAsync(&total, offsets + windows.windows, sizeof(total),
-                             cudaMemcpyDeviceToHost, stream),
-             "reading the number of tiles");
-  cuda_check(cudaStreamSynchronize(stream), "condensing");
-  return {offsets, total};
+  running_sum(tiles, offsets, windows.windows + 1, stream);
+  return {offsets, read_back(offsets + windows.windows, stream)};
 }
 
 }  // namespace tessera

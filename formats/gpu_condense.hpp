@@ -38,6 +38,16 @@ struct TileOffsets {
 TileOffsets add_tile_offsets(GpuPacked& packed, const char* name, const WindowView& windows,
                              int width, cudaStream_t stream);
 
+/// Every so many rows a group of them.
+struct RowSample {
+  std::int64_t rows;    // of a group, a multiple of every height asked for
+  std::int64_t stride;  // from group to group
+};
+
+/// The active columns of the sample's windows, added up in *sums on the device.
+void sum_sampled(const DeviceCsr& matrix, int height, const RowSample& sample, std::int64_t* sums,
+                 cudaStream_t stream);
+
 /// Threads for one window's nonzeros: 32, 128 or 512.
 int threads_per_window(const WindowView& windows);
 

@@ -48,10 +48,19 @@ struct Window {
     }
   }
 
+  /// The sum of value(i), i in [0, count), known to every thread.
+  template <class Value>
+  __device__ std::int64_t sum(std::int64_t count, Value value) const {
+    std::int64_t sum = 0;
+    running_sum(
+        count, 0, value, [](std::int64_t, std::int64_t) {}, &sum);
+    return sum;
+  }
+
   /// Writes the running sum of value(i), from `sum` on, to write(i, sum): i in [0, count).
   template <class Value, class Write>
-  __device__ void running_sum(std::int64_t count, std::int64_t sum, Value value,
-                              Write write) const {
+  __device__ void running_sum(std::int64_t count, std::int64_t sum, Value value, Write write,
+                              std::int64_t* total = nullptr) const {
     using Scan = cub::BlockScan<std::uint32_t, kThreads>;
     __shared__ typename Scan::TempStorage scratch;
     for (std::int64_t base = 0; base < count; base += kThreads) {
@@ -62,6 +71,7 @@ struct Window {
       sum += all_of_them;
       __syncthreads();
     }
+    if (total != nullptr) *total = sum;
   }
 };
 

@@ -25,17 +25,22 @@ MeasureRule once() {
   return rule;
 }
 
-/// Every format that has a device half, with parameters that change how it cuts A up.
+/// Every format that has a device half, with every choice its parameters leave.
 std::vector<Variant> device_formats() {
+  const auto& formats = Registry<Format>::instance();
   std::vector<Variant> all;
-  for (const std::string& name : Registry<GpuFormat>::instance().names())
-    all.push_back({name, Registry<Format>::instance().resolve(name, {})});
+  for (const std::string& name : Registry<GpuFormat>::instance().names()) {
+    all.push_back({name, formats.resolve(name, {})});
+    for (const ParamSpec& param : formats.find(name).params)
+      for (const std::string& choice : param.choices)
+        all.push_back({name, formats.resolve(name, {{param.name, choice}})});
+  }
   return all;
 }
 
 void check_bytes(const CsrMatrix& matrix) {
   for (const Variant& format : device_formats()) {
-    CAPTURE(format.name);
+    CAPTURE(to_text(format));
     CAPTURE(matrix.rows);
     CAPTURE(matrix.cols);
     const auto packed = Registry<Format>::instance().make(format.name, format.params)->pack(matrix);
