@@ -252,13 +252,28 @@ void sum_sampled(const DeviceCsr& matrix, int height, const RowSample& sample, s
   total(job.active, sums, job.windows, stream);
 }
 
-TileOffsets add_tile_offsets(GpuPacked& packed, const char* name, const WindowView& windows,
-                             int width, cudaStream_t stream) {
-  auto* const offsets = packed.add<std::uint32_t>(name, windows.windows + 1, stream);
+TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t stream) {
+  TileOffsets result{StreamBuffer(4 * (windows.windows + 1), stream), 0};
+  auto* const offsets = result.offsets.as<std::uint32_t>();
   const auto tiles = thrust::make_transform_iterator(
       thrust::counting_iterator<std::int64_t>(0), TilesOf{windows.active, windows.windows, width});
   running_sum(tiles, offsets, windows.windows + 1, stream);
-  return {offsets, read_back(offsets + windows.windows, stream)};
+  result.tiles = read_back(offsets + windows.windows, stream);
+  return result;
+}
+
+std::int64_t most_active(const WindowView& windows, cudaStream_t stream) {
+  if (windows.windows == 0) return 0;
+  const StreamBuffer most(4, stream);
+  std::size_t bytes = 0;
+  cuda_check(cub::DeviceReduce::Max(nullptr, bytes, windows.active, most.as<std::int32_t>(),
+                                    windows.windows, stream),
+             "asking for the scratch memory of a maximum");
+  const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
+  cuda_check(cub::DeviceReduce::Max(scratch.as<void>(), bytes, windows.active,
+                                    most.as<std::int32_t>(), windows.windows, stream),
+             "looking for the longest window");
+  return read_back(most.as<std::int32_t>(), stream);
 }
 
 }  // namespace tessera

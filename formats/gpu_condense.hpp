@@ -29,14 +29,18 @@ class GpuCondensed {
   WindowView view_;
 };
 
-/// The running sum of ceil(active columns / width) over the windows, in a new array [windows + 1]
-/// of the packed matrix; all of them, known to the host. Waits for the stream.
+/// Where each window's tiles begin: the running sum of ceil(active columns / width).
 struct TileOffsets {
-  std::uint32_t* offsets;  // on the device
-  std::int64_t tiles;
+  StreamBuffer offsets;  // std::uint32_t [windows + 1]
+  std::int64_t tiles;    // all of them
+
+  const std::uint32_t* data() const { return offsets.as<std::uint32_t>(); }
 };
-TileOffsets add_tile_offsets(GpuPacked& packed, const char* name, const WindowView& windows,
-                             int width, cudaStream_t stream);
+/// Waits for the stream.
+TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t stream);
+
+/// The most active columns a window has. Waits for the stream.
+std::int64_t most_active(const WindowView& windows, cudaStream_t stream);
 
 /// Every so many rows a group of them.
 struct RowSample {

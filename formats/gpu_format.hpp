@@ -42,6 +42,21 @@ struct GpuPacked {
         {std::move(name), StreamBuffer(elements * static_cast<std::int64_t>(sizeof(T)), stream)});
     return arrays.back().data.as<T>();
   }
+
+  /// One that is there already.
+  void add(std::string name, StreamBuffer data) {
+    arrays.push_back({std::move(name), std::move(data)});
+  }
+
+  /// A copy of one that is on the device.
+  template <class T>
+  void add_copy(std::string name, const T* from, std::int64_t elements, cudaStream_t stream) {
+    T* const to = add<T>(std::move(name), elements, stream);
+    if (elements == 0) return;
+    cuda_check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(elements) * sizeof(T),
+                               cudaMemcpyDeviceToDevice, stream),
+               "copying an array of A");
+  }
 };
 
 class GpuFormat {

@@ -5,9 +5,9 @@
 #include <thrust/iterator/transform_iterator.h>
 
 #include "formats/base/registry.hpp"
+#include "formats/bitmap_cells.cuh"
 #include "formats/mosaic.hpp"
 #include "formats/running_sum.cuh"
-#include "formats/window_kernel.cuh"
 
 namespace tessera {
 namespace {
@@ -15,8 +15,6 @@ namespace {
 constexpr int kBrickRows = Mosaic::kBrickRows;
 constexpr int kStepCols = Mosaic::kStepCols;
 constexpr std::int64_t kSampleRows = 64;
-
-using Bitmap = unsigned long long;  // std::uint64_t to everyone but atomicOr
 
 __host__ __device__ std::uint32_t round_up(std::int64_t count, std::int64_t multiple) {
   return static_cast<std::uint32_t>((count + multiple - 1) / multiple * multiple);
@@ -107,11 +105,7 @@ struct FillWindow {
     const std::int64_t count = window_offset[window.index + 1] - first_step;
     const Bitmap* const from = all + first_step * per_step;
     Mosaic::Step* const to = steps + first_step;
-    const int active = window.active();
-    window.for_each(count * kStepCols, [&](std::int64_t i) {
-      step_cols[first_step * kStepCols + i] =
-          i < active ? window.col(static_cast<int>(i)) : kNoColumn;
-    });
+    window.write_padded_columns(step_cols + first_step * kStepCols, count * kStepCols);
     window.for_each(count, [&](std::int64_t s) {
       std::uint32_t mask = 0, nonzeros = 0;
       for (int r = 0; r < per_step; ++r) {
@@ -186,8 +180,10 @@ class GpuMosaic final : public GpuFormat {
     const WindowView& windows = condensed.view();
     limits.require_offset(Mosaic::kFormat, "nonzeros with their padding",
                           matrix.nnz + 3 * windows.windows);
+    TileOffsets steps = count_tiles(windows, kStepCols, stream);
+    const std::uint32_t* const window_offset = steps.data();
     GpuPacked packed;
-    const TileOffsets steps = add_tile_offsets(packed, "window_offset", windows, kStepCols, stream);
+    packed.add("window_offset", std::move(steps.offsets));
     const int per_step = height / kBrickRows;
     const StreamBuffer all(steps.tiles * per_step * static_cast<std::int64_t>(sizeof(Bitmap)),
                            stream);
@@ -195,7 +191,7 @@ class GpuMosaic final : public GpuFormat {
     const StreamBuffer first_brick(4 * (windows.windows + 1), stream);
     const StreamBuffer first_value(4 * (windows.windows + 1), stream);
     for_each_window(
-        windows, MarkBricks{steps.offsets, per_step, all.as<Bitmap>(), bricks.as<std::uint32_t>()},
+        windows, MarkBricks{window_offset, per_step, all.as<Bitmap>(), bricks.as<std::uint32_t>()},
         stream);
     const thrust::counting_iterator<std::int64_t> window(0);
     running_sum(thrust::make_transform_iterator(
@@ -213,7 +209,7 @@ class GpuMosaic final : public GpuFormat {
         "values", read_back(first_value.as<std::uint32_t>() + windows.windows, stream), stream);
     for_each_window(
         windows,
-        FillWindow{steps.offsets, per_step, all.as<Bitmap>(), first_brick.as<std::uint32_t>(),
+        FillWindow{window_offset, per_step, all.as<Bitmap>(), first_brick.as<std::uint32_t>(),
                    first_value.as<std::uint32_t>(), step_cols, headers, bitmaps, values},
         stream);
     return packed;

@@ -32,6 +32,13 @@ struct Window {
     for (std::int64_t i = threadIdx.x; i < count; i += kThreads) visit(i);
   }
 
+  /// Its active columns, followed by kNoColumn, into to[0 .. count).
+  __device__ void write_padded_columns(std::int32_t* to, std::int64_t count) const {
+    const int columns = active();
+    for_each(count,
+             [&](std::int64_t i) { to[i] = i < columns ? col(static_cast<int>(i)) : kNoColumn; });
+  }
+
   /// Calls visit(row in the window, place, nonzero), spread over the threads.
   template <class Visit>
   __device__ void for_each_nonzero(Visit visit) const {
