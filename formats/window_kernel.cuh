@@ -39,9 +39,9 @@ struct Window {
              [&](std::int64_t i) { to[i] = i < columns ? col(static_cast<int>(i)) : kNoColumn; });
   }
 
-  /// Calls visit(row in the window, place, nonzero), spread over the threads.
+  /// Calls visit(row in the window, nonzero), spread over the threads.
   template <class Visit>
-  __device__ void for_each_nonzero(Visit visit) const {
+  __device__ void for_each_entry(Visit visit) const {
     const std::int64_t first_row = index * all.height;
     const int rows = static_cast<int>(min(std::int64_t{all.height}, all.matrix.rows - first_row));
     const std::int64_t* const offsets = all.matrix.row_offsets + first_row;
@@ -51,8 +51,14 @@ struct Window {
         const int middle = (row + high) / 2;
         (offsets[middle] <= k ? row : high) = middle;
       }
-      visit(row, all.places[k], k);
+      visit(row, k);
     }
+  }
+
+  /// Calls visit(row in the window, place, nonzero), spread over the threads.
+  template <class Visit>
+  __device__ void for_each_nonzero(Visit visit) const {
+    for_each_entry([&](int row, std::int64_t k) { visit(row, all.places[k], k); });
   }
 
   /// The sum of value(i), i in [0, count), known to every thread.
