@@ -13,18 +13,28 @@ namespace {
 
 constexpr std::int64_t kPartRows = 4096;  // what is kept per row fits the nearest caches
 constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
-constexpr std::size_t kCopied = 16;  // products laid out at once, needed or not
-constexpr std::int64_t kAhead = 8;   // factors whose products are asked for in time
+constexpr std::int32_t kCopied = 16;  // products laid out at once, needed or not
+constexpr std::int64_t kAhead = 8;    // factors whose products are asked for in time
 
-/// Appends a run of products with the element of B `value`.
+/// The products of some factors behind each other, and up to kCopied more.
 TESSERA_VECTOR_CLONES
-void append(const std::int32_t* __restrict rows, const float* __restrict left, float right,
-            std::size_t count, std::int32_t* __restrict to_rows, float* __restrict to_left,
-            float* __restrict to_right) {
-  for (std::size_t begin = 0; begin < count; begin += kCopied) {
-    for (std::size_t i = begin; i < begin + kCopied; ++i) to_rows[i] = rows[i];
-    for (std::size_t i = begin; i < begin + kCopied; ++i) to_left[i] = left[i];
-    for (std::size_t i = begin; i < begin + kCopied; ++i) to_right[i] = right;
+void lay_out(const ColumnMaker::Factor* __restrict factors, std::int64_t size,
+             const std::int32_t* __restrict a_rows, const float* __restrict a_values,
+             std::int32_t* __restrict rows, float* __restrict left, float* __restrict right) {
+  std::size_t at = 0;
+  for (std::int64_t k = 0; k < size; ++k) {
+    const auto [begin, count, value] = factors[k];
+    const std::int64_t ahead = factors[std::min(k + kAhead, size - 1)].begin;
+    __builtin_prefetch(a_rows + ahead);
+    __builtin_prefetch(a_values + ahead);
+    for (std::int32_t done = 0; done < count; done += kCopied) {
+      const std::size_t to = at + done;
+      const std::int64_t from = begin + done;
+      for (int i = 0; i < kCopied; ++i) rows[to + i] = a_rows[from + i];
+      for (int i = 0; i < kCopied; ++i) left[to + i] = a_values[from + i];
+      for (int i = 0; i < kCopied; ++i) right[to + i] = value;
+    }
+    at += count;
   }
 }
 
@@ -185,19 +195,10 @@ std::size_t ColumnMaker::lay_out_products(std::int64_t column) {
     terms_.resize(count + kCopied);
     repeated_.resize(count + 1);
   }
-  std::size_t size = 0;
-  for (std::int64_t k = begin; k < end; ++k) {
-    const Factor factor = b_factors_[k];
-    if (k + kAhead < std::ssize(b_factors_)) {
-      __builtin_prefetch(a_rows_.data() + b_factors_[k + kAhead].begin);
-      __builtin_prefetch(a_values_.data() + b_factors_[k + kAhead].begin);
-    }
-    append(a_rows_.data() + factor.begin, a_values_.data() + factor.begin, factor.value,
-           factor.count, rows_.data() + size, left_.data() + size, right_.data() + size);
-    size += factor.count;
-  }
-  multiply(left_.data(), right_.data(), size, terms_.data());
-  return size;
+  lay_out(b_factors_.data() + begin, end - begin, a_rows_.data(), a_values_.data(), rows_.data(),
+          left_.data(), right_.data());
+  multiply(left_.data(), right_.data(), count, terms_.data());
+  return count;
 }
 
 const Column& ColumnMaker::make(std::int64_t j) {

@@ -48,7 +48,6 @@ class ColumnMaker {
   /// Where a row, counted from the part's first, is in that column; -1 when it is not.
   std::int32_t place(std::int32_t row) const { return place_[row] - 1; }
 
- private:
   /// An element of B, with the column of A it is multiplied by.
   struct Factor {
     std::int64_t begin;  // in a_rows_
@@ -56,6 +55,7 @@ class ColumnMaker {
     float value;
   };
 
+ private:
   void narrow(const CsrMatrix& a, const CsrMatrix& b);
   void load_columns_of_a(const CsrMatrix& a);
   void load_columns_of_b(const CsrMatrix& b);
