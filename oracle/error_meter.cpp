@@ -1,14 +1,12 @@
 #include "oracle/error_meter.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
-#include "formats/base/vector_clones.hpp"
 #include "oracle/log_histogram.hpp"
 #include "oracle/scratch_pool.hpp"
 
@@ -16,170 +14,6 @@ namespace tessera {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr int kCapacity = ElementBatch::kCapacity;
-constexpr int kLanes = 16;  // sums side by side: an addition need not wait for the last one
-static_assert(kCapacity % kLanes == 0);
-
-/// What follows from each element of a batch alone; all finite.
-struct Derived {
-  alignas(64) double error[kCapacity];
-  double square[kCapacity], truth_square[kCapacity];
-  double allowed[kCapacity], bound_ratio[kCapacity], smape[kCapacity];
-  double relative[kCapacity], backward[kCapacity], bias[kCapacity];
-  double ulps[kCapacity], condition[kCapacity];
-  double factor[kCapacity];  // of the product whose root is the mean condition
-  std::int32_t relative_place[kCapacity], backward_place[kCapacity], condition_place[kCapacity];
-  std::int32_t ulp_place[kCapacity], decade[kCapacity], underflow[kCapacity];
-};
-
-/// One unit in the last place of the truth rounded to FP32, as its reciprocal.
-inline double per_fp32_ulp(double truth) {
-  const auto bits = std::bit_cast<std::int64_t>(static_cast<double>(static_cast<float>(truth)));
-  // Subnormals have the spacing of the smallest normals; a truth that rounds to infinity is given
-  // that of the largest finite numbers.
-  const auto exponent = std::clamp<std::int64_t>((bits >> 52) & 0x7ff, 1023 - 126, 1023 + 127);
-  return std::bit_cast<double>((2 * 1023 + 23 - exponent) << 52);  // 2^(23 - exponent)
-}
-
-inline std::int32_t ulp_place(double ulps) {
-  const auto bits = std::bit_cast<std::int64_t>(ulps);
-  const std::int64_t rounded_up = (bits + ((std::int64_t{1} << 52) - 1)) >> 52;
-  const std::int64_t last = std::tuple_size_v<UlpHistogram> - 1;
-  return static_cast<std::int32_t>(
-      ulps == 0 ? 0 : std::clamp<std::int64_t>(rounded_up - 1023 + 2, 1, last));
-}
-
-inline std::int32_t decade_of(double condition) {
-  constexpr double kPowers[] = {1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,
-                                1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16};
-  static_assert(std::size(kPowers) + 1 == std::tuple_size_v<ConditionTable>);
-  std::int32_t decade = 0;
-  for (const double power : kPowers) decade += condition >= power;
-  return decade;
-}
-
-/// Quotients are selected by their divisors: 0/0 must be 0, and a branch would stop vectorisation.
-TESSERA_VECTOR_CLONES
-void derive(const ElementBatch& __restrict batch, Derived& __restrict x, int size) {
-  for (int j = 0; j < size; ++j) {
-    const double truth = batch.truth[j], magnitude = batch.magnitude[j];
-    const double computed = static_cast<double>(batch.computed[j]);
-    const double error = std::fabs(computed - truth), size_of = std::fabs(truth);
-    const bool exact = error == 0;
-    // An unbounded relative error of nothing is nothing, not the NaN of inf * 0.
-    const double relative_bound = magnitude > 0 ? batch.relative[j] : 0.0;
-    const double allowed = relative_bound * magnitude + batch.absolute[j];
-    const double backward = error / (exact ? 1.0 : magnitude);
-    x.error[j] = error;
-    x.square[j] = error * error;
-    x.truth_square[j] = truth * truth;
-    x.allowed[j] = allowed;
-    x.bound_ratio[j] = error / (exact ? 1.0 : allowed);
-    x.smape[j] = error / (exact ? 1.0 : size_of + std::fabs(computed));
-    x.relative[j] = error / (exact ? 1.0 : size_of);
-    x.backward[j] = backward;
-    x.bias[j] = std::copysign(truth == 0 ? 0.0 : backward, (computed - truth) * truth);
-    // Rounding may leave the magnitude of terms of one sign just below their sum.
-    const double condition = std::max(1.0, magnitude / (magnitude == 0 ? 1.0 : size_of));
-    x.condition[j] = condition;
-    x.factor[j] = truth == 0 ? 1.0 : condition;
-    x.ulps[j] = error * per_fp32_ulp(truth);
-    x.underflow[j] =
-        (std::fabs(computed) < 0x1p-126) & (std::fabs(static_cast<float>(truth)) >= 0x1p-126f);
-  }
-}
-
-TESSERA_VECTOR_CLONES
-void place(Derived& x, int size) {
-  for (int j = 0; j < size; ++j) {
-    x.relative_place[j] = LogHistogram::place(x.relative[j]);
-    x.backward_place[j] = LogHistogram::place(x.backward[j]);
-    x.condition_place[j] = LogHistogram::place(x.condition[j]);
-    x.ulp_place[j] = ulp_place(x.ulps[j]);
-    x.decade[j] = decade_of(x.condition[j]);
-  }
-}
-
-/// Sums and maxima over a panel, of elements that are kLanes apart.
-struct Lanes {
-  using Of = double[kLanes];
-  alignas(64) Of smape{}, smape_fp32{}, squares{}, truth_squares{}, backward{}, bias{};
-  Of max_relative{}, max_backward{}, max_ulp{}, max_condition{};
-  Of mantissa, exponent{};  // of the product of the condition numbers
-  Of beyond_bound{}, underflows{}, with_truth{}, with_fp32{};
-
-  Lanes() { std::ranges::fill(mantissa, 1.0); }
-};
-
-/// The exponent of a positive number that is not subnormal.
-inline double exponent_of(double number) {
-  return static_cast<double>((std::bit_cast<std::int64_t>(number) >> 52) - 1023);
-}
-
-inline double mantissa_of(double number) {
-  const std::int64_t bits = std::bit_cast<std::int64_t>(number);
-  return std::bit_cast<double>((bits & ((std::int64_t{1} << 52) - 1)) | (std::int64_t{1023} << 52));
-}
-
-TESSERA_VECTOR_CLONES
-void add_up(const ElementBatch& __restrict batch, const Derived& __restrict x, int size,
-            Lanes& __restrict lanes) {
-  for (int j0 = 0; j0 < size; j0 += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const int j = j0 + lane;
-      lanes.smape[lane] += x.smape[j];
-      lanes.with_truth[lane] += batch.truth[j] != 0 ? 1.0 : 0.0;
-      lanes.squares[lane] += x.square[j];
-      lanes.truth_squares[lane] += x.truth_square[j];
-      lanes.backward[lane] += x.backward[j];
-      lanes.bias[lane] += x.bias[j];
-    }
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const int j = j0 + lane;
-      const double relative = batch.truth[j] != 0 ? x.relative[j] : 0.0;
-      const double condition = batch.magnitude[j] > 0 ? x.condition[j] : 0.0;
-      lanes.max_relative[lane] = std::max(lanes.max_relative[lane], relative);
-      lanes.max_backward[lane] = std::max(lanes.max_backward[lane], x.backward[j]);
-      lanes.max_ulp[lane] = std::max(lanes.max_ulp[lane], x.ulps[j]);
-      lanes.max_condition[lane] = std::max(lanes.max_condition[lane], condition);
-      lanes.beyond_bound[lane] += x.error[j] > x.allowed[j] ? 1.0 : 0.0;
-      lanes.underflows[lane] += static_cast<double>(x.underflow[j]);
-    }
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const int j = j0 + lane;
-      const double product = lanes.mantissa[lane] * mantissa_of(x.factor[j]);
-      lanes.exponent[lane] += exponent_of(x.factor[j]) + exponent_of(product);
-      lanes.mantissa[lane] = mantissa_of(product);
-    }
-  }
-}
-
-TESSERA_VECTOR_CLONES
-void add_up_fp32(const ElementBatch& __restrict batch, int size, Lanes& __restrict lanes) {
-  for (int j0 = 0; j0 < size; j0 += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const double computed = static_cast<double>(batch.computed[j0 + lane]);
-      const double expected = static_cast<double>(batch.fp32[j0 + lane]);
-      const double error = std::fabs(computed - expected);
-      const bool exact = error == 0;
-      const double quotient = error / (exact ? 1.0 : std::fabs(computed) + std::fabs(expected));
-      const bool counts = std::fabs(computed) < kInf && std::fabs(expected) < kInf;
-      lanes.smape_fp32[lane] += counts ? quotient : 0.0;
-      lanes.with_fp32[lane] += counts ? 1.0 : 0.0;
-    }
-  }
-}
-
-TESSERA_VECTOR_CLONES
-bool all_finite(const ElementBatch& batch) {
-  int special = 0;
-  for (int j = 0; j < batch.size; ++j) {
-    special += !(std::fabs(batch.truth[j]) < kInf);
-    special += !(std::fabs(static_cast<double>(batch.computed[j])) < kInf);
-  }
-  return special == 0;
-}
-
 /// What depends on no order.
 struct Counts {
   LogHistogram condition;
@@ -259,7 +93,7 @@ struct Sums {
 
 void Sums::add(const Lanes& lanes) {
   double mantissas = 1;
-  for (int lane = 0; lane < kLanes; ++lane) {
+  for (int lane = 0; lane < kErrorLanes; ++lane) {
     smape += lanes.smape[lane];
     smape_fp32 += lanes.smape_fp32[lane];
     squares += lanes.squares[lane];
@@ -330,15 +164,15 @@ class Panel final : public PanelMeter {
       pad();
     }
     Derived& derived = scratch_.derived;
-    derive(batch_, derived, padded_size());
-    place(derived, padded_size());
+    derive(batch_, padded_size(), derived);
+    place(padded_size(), derived);
     add_up(batch_, derived, padded_size(), lanes_);
     scratch_.count();
     offer_worst(derived);
     batch_.size = 0;
   }
 
-  int padded_size() const { return (batch_.size + kLanes - 1) / kLanes * kLanes; }
+  int padded_size() const { return (batch_.size + kErrorLanes - 1) / kErrorLanes * kErrorLanes; }
 
   /// With zeros, which are right and change no sum.
   void pad() {
@@ -349,11 +183,11 @@ class Panel final : public PanelMeter {
   }
 
   void offer_worst(const Derived& x) {
-    for (int j0 = 0; j0 < batch_.size; j0 += kLanes) {
+    for (int j0 = 0; j0 < batch_.size; j0 += kErrorLanes) {
       int candidates = 0;
-      for (int lane = 0; lane < kLanes; ++lane)
+      for (int lane = 0; lane < kErrorLanes; ++lane)
         candidates += x.bound_ratio[j0 + lane] >= sums_.worst_ratio;
-      for (int j = j0; candidates > 0 && j < std::min(j0 + kLanes, batch_.size); ++j)
+      for (int j = j0; candidates > 0 && j < std::min(j0 + kErrorLanes, batch_.size); ++j)
         sums_.offer_worst({batch_.row[j], batch_.col[j], batch_.truth[j],
                            static_cast<double>(batch_.computed[j]), x.allowed[j]},
                           x.bound_ratio[j], false);

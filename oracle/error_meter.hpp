@@ -9,43 +9,10 @@
 #include <functional>
 #include <span>
 
+#include "oracle/element_measures.hpp"
 #include "oracle/product_errors.hpp"
 
 namespace tessera {
-
-/// An element of C.
-struct Element {
-  std::int64_t row = 0, col = 0;
-  double truth = 0;
-  double magnitude = 0;  // (|A||B|)_ij
-  double relative = 0;   // part of the bound on |error| / (|A||B|)
-  double absolute = 0;   // part of the bound on |error|
-  float computed = 0;
-  float fp32 = 0;  // of C in FP32, where that is asked for
-};
-
-/// Elements that are measured at once: their arrays fit the nearest cache.
-struct ElementBatch {
-  static constexpr int kCapacity = 128;
-  int size = 0;
-  alignas(64) std::int64_t row[kCapacity], col[kCapacity];
-  double truth[kCapacity], magnitude[kCapacity], relative[kCapacity], absolute[kCapacity];
-  float computed[kCapacity], fp32[kCapacity];
-
-  void set(int j, const Element& x) {
-    row[j] = x.row;
-    col[j] = x.col;
-    truth[j] = x.truth;
-    magnitude[j] = x.magnitude;
-    relative[j] = x.relative;
-    absolute[j] = x.absolute;
-    computed[j] = x.computed;
-    fp32[j] = x.fp32;
-  }
-  Element get(int j) const {
-    return {row[j], col[j], truth[j], magnitude[j], relative[j], absolute[j], computed[j], fp32[j]};
-  }
-};
 
 /// Takes the elements of one panel.
 class PanelMeter {
