@@ -11,7 +11,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kPartRows = 4096;  // what is kept per row fits the nearest caches
+constexpr std::int64_t kPartRows = 4096;   // what is kept per row fits the nearest caches
+constexpr std::int64_t kMaxRowParts = 32;  // each goes through all columns
 constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
 constexpr std::int32_t kCopied = 16;  // products laid out at once, needed or not
 constexpr std::int64_t kAhead = 8;    // factors whose products are asked for in time
@@ -92,18 +93,18 @@ Rows find_rows(const std::int32_t* __restrict product_rows, const double* __rest
 }  // namespace
 
 std::vector<Part> cut_up(const CsrMatrix& a, const CsrMatrix& b) {
-  std::vector<std::int64_t> cuts((a.rows + kPartRows - 1) / kPartRows);
-  parallel_for(a.rows, kPartRows, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t rows = std::max(kPartRows, (a.rows + kMaxRowParts - 1) / kMaxRowParts);
+  std::vector<std::int64_t> cuts((a.rows + rows - 1) / rows);
+  parallel_for(a.rows, rows, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t products = 0;
     for (std::int64_t k = a.row_offsets[begin]; k < a.row_offsets[end]; ++k)
       products += b.row_length(a.col_indices[k]);
-    cuts[begin / kPartRows] =
-        std::clamp<std::int64_t>(products / kPartProducts, 1, std::max(b.cols, 1));
+    cuts[begin / rows] = std::clamp<std::int64_t>(products / kPartProducts, 1, std::max(b.cols, 1));
   });
   std::vector<Part> parts;
   for (std::int64_t i = 0; i < std::ssize(cuts); ++i)
     for (std::int64_t cut = 0; cut < cuts[i]; ++cut)
-      parts.push_back({i * kPartRows, std::min<std::int64_t>((i + 1) * kPartRows, a.rows),
+      parts.push_back({i * rows, std::min<std::int64_t>((i + 1) * rows, a.rows),
                        b.cols * cut / cuts[i], b.cols * (cut + 1) / cuts[i]});
   return parts;
 }
@@ -188,6 +189,7 @@ std::size_t ColumnMaker::lay_out_products(std::int64_t column) {
   const std::int64_t begin = b_offsets_[column], end = b_offsets_[column + 1];
   std::size_t count = 0;
   for (std::int64_t k = begin; k < end; ++k) count += b_factors_[k].count;
+  if (count == 0) return 0;
   if (count + kCopied > rows_.size()) {
     rows_.resize(count + kCopied);
     left_.resize(count + kCopied);
@@ -203,7 +205,9 @@ std::size_t ColumnMaker::lay_out_products(std::int64_t column) {
 
 const Column& ColumnMaker::make(std::int64_t j) {
   for (std::size_t i = 0; i < column_.size; ++i) place_[column_.rows[i]] = 0;
+  column_.size = 0;
   const std::size_t count = lay_out_products(j - part_.col_begin);
+  if (count == 0) return column_;
   const Rows rows = find_rows(rows_.data(), terms_.data(), count, place_.data(),
                               column_.rows.data(), column_.sum.data(), repeated_.data());
   column_.size = rows.found;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
-#include <utility>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
@@ -18,6 +17,7 @@ using Wanted = ColumnMaker::Wanted;
 
 constexpr std::size_t kAhead = 8;                 // rows of C that are asked for in time
 constexpr std::int64_t kChunkNonzeros = 1 << 17;  // of C, turned into columns at once
+constexpr std::int64_t kChunkOfRow = 32;
 
 /// A B in compressed sparse rows: first the lengths of its rows, then every element to its place.
 /// Calls prepare(row offsets), then visit(place, j, column, i) for every element, number i of
@@ -84,8 +84,9 @@ class PartComparison {
       nonzeros += row.end - row.next;
       rows_.push_back(row);
     }
-    chunk_ = std::max<std::int64_t>(
-        (end - begin) * kChunkNonzeros / std::max(nonzeros, kChunkNonzeros), 1);
+    // A cacheful, but no less than some elements of each row on its way.
+    const std::int64_t wanted = std::max(kChunkNonzeros, kChunkOfRow * std::ssize(rows_));
+    chunk_ = std::max<std::int64_t>((end - begin) * wanted / std::max(nonzeros, wanted), 1);
     computed_.resize(rows_.size());
   }
 
