@@ -3,9 +3,11 @@
 // those that hold a nonzero are packed left.
 //
 // Rows and columns are rounded up to whole blocks (padded_rows() and padded_cols() are what
-// cuSPARSE is told, which refuses others; B and C then have as many rows). Block columns of left
-// over places are kNoColumn, cuSPARSE's -1 for an empty block. Departure: explicit zeros of A,
-// which a block cannot tell from padding, are listed (explicit_zeros.hpp).
+// cuSPARSE is told, which refuses others; B and C then have as many rows). Block columns of
+// left over places are kNoColumn, cuSPARSE's -1 for an empty block; they count as tiles, since they
+// take the room of one. The order of the values is that of NVIDIA's sample dense2sparse_blockedell.
+// Departure: explicit zeros of A, which a block cannot tell from padding, are listed
+// (explicit_zeros.hpp).
 #pragma once
 
 #include "formats/format.hpp"
