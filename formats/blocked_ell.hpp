@@ -2,10 +2,11 @@
 // blocks, without condensing; every block row has room for as many blocks as the fullest one, and
 // those that hold a nonzero are packed left.
 //
-// Rows and columns are rounded up to whole blocks (padded_rows() and padded_cols() are what
-// cuSPARSE is told, which refuses others; B and C then have as many rows). Block columns of left
-// over places are kNoColumn, cuSPARSE's -1 for an empty block. Departure: explicit zeros of A,
-// which a block cannot tell from padding, are listed (explicit_zeros.hpp).
+// Rows and columns are rounded up to whole blocks: padded_rows() and padded_cols() are the sizes to
+// tell cuSPARSE, and those B and C then need. Block columns of left over places are kNoColumn,
+// cuSPARSE's -1 for an empty block; such places count as tiles, since they take the room of one.
+// The order of the values is that of NVIDIA's sample dense2sparse_blockedell. Departure: explicit
+// zeros of A, which a block cannot tell from padding, are listed (explicit_zeros.hpp).
 #pragma once
 
 #include "formats/format.hpp"

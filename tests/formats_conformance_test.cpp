@@ -280,7 +280,8 @@ TEST_CASE("a format that counts in 32 bits refuses one more than fits, and says 
     CHECK(refusal(variant, matrix, {.offset = fits - 1}) == said);
     if (has_32_bit_offsets(*variant.packer->pack(matrix))) counting.insert(variant.format);
   }
-  for (const char* name : {"bcsr", "bit_tcf", "bitmap_tile", "csr32"}) CHECK(counting.contains(name));
+  for (const char* name : {"bcsr", "bit_tcf", "bitmap_tile", "csr32"})
+    CHECK(counting.contains(name));
 }
 
 TEST_CASE("a format that pads refuses to grow beyond the limit of bytes") {
