@@ -2,9 +2,6 @@
 // zeros of A into a list (formats/explicit_zeros.hpp).
 #pragma once
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-
 #include <cub/device/device_radix_sort.cuh>
 
 #include "formats/running_sum.cuh"

@@ -1,5 +1,3 @@
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 

@@ -1,9 +1,6 @@
 // Device half of Mosaic: the height from a sample of the rows, bricks by atomic or, then everything
 // to its place.
 
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-
 #include "formats/base/registry.hpp"
 #include "formats/bitmap_cells.cuh"
 #include "formats/mosaic.hpp"

@@ -1,6 +1,7 @@
 // Sums over arrays on the device, and their totals on the host.
 #pragma once
 
+#include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
 #include <cub/device/device_reduce.cuh>
