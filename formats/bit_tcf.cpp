@@ -1,9 +1,8 @@
 #include "formats/bit_tcf.hpp"
 
-#include <numeric>
-
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
+#include "formats/unpack.hpp"
 
 namespace tessera {
 namespace {
@@ -42,8 +41,7 @@ const Register<Format> entry{{
 }  // namespace
 
 CsrMatrix BitTcf::unpack() const {
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(rows()) + 1, 0);
-  const auto for_each_nonzero = [&](std::int64_t window, auto visit) {
+  return unpack_windows(*this, num_row_windows(), [&](std::int64_t window, auto visit) {
     for (std::int64_t b = row_window_offset[window]; b < row_window_offset[window + 1]; ++b) {
       std::int64_t k = tc_offset[b];
       for (std::uint64_t rest = tc_local_bit[b]; rest != 0; rest &= rest - 1, ++k) {
@@ -52,22 +50,7 @@ CsrMatrix BitTcf::unpack() const {
               values[k]);
       }
     }
-  };
-  for (std::int64_t w = 0; w < num_row_windows(); ++w)
-    for_each_nonzero(w, [&](std::int64_t row, std::int32_t, float) { ++offsets[row + 1]; });
-  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
-
-  // TC blocks follow ascending columns, so each row fills in ascending order.
-  std::vector<std::int64_t> next(offsets.begin(), offsets.end() - 1);
-  std::vector<std::int32_t> cols_of(values.size());
-  std::vector<float> values_of(values.size());
-  for (std::int64_t w = 0; w < num_row_windows(); ++w) {
-    for_each_nonzero(w, [&](std::int64_t row, std::int32_t col, float value) {
-      cols_of[next[row]] = col;
-      values_of[next[row]++] = value;
-    });
-  }
-  return {rows(), cols(), std::move(offsets), std::move(cols_of), std::move(values_of)};
+  });
 }
 
 std::vector<ArrayInfo> BitTcf::arrays() const {
@@ -79,17 +62,10 @@ std::vector<ArrayInfo> BitTcf::arrays() const {
 TileInfo BitTcf::tiles() const { return {kTileRows, kTileCols, num_tc_blocks(), nnz()}; }
 
 std::string BitTcf::locate(std::int32_t row) const {
-  const int window = row / kTileRows, row_in_window = row % kTileRows;
-  const std::uint32_t begin = row_window_offset[window], end = row_window_offset[window + 1];
-  std::uint32_t first = begin;  // TC block where the row's sum begins
-  while (first < end && (tc_local_bit[first] >> (row_in_window * kTileCols) & 0xff) == 0) ++first;
-  const std::string sum = first == end ? "none with a nonzero of the row"
-                                       : fmt::format(
-                                             "first nonzero of the row in TC block {}, "
-                                             "MMA step {} of the window",
-                                             first, first - begin);
-  return fmt::format("row window {} (row {} of it), TC blocks {} to {}, {}", window, row_in_window,
-                     begin, end, sum);
+  const int window = row / kTileRows, first_bit = row % kTileRows * kTileCols;
+  return locate_in_tiles(
+      row, {"TC block", kTileRows, row_window_offset[window], row_window_offset[window + 1]},
+      [&](std::int64_t block) { return (tc_local_bit[block] >> first_bit & 0xff) != 0; });
 }
 
 }  // namespace tessera

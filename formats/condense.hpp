@@ -69,10 +69,11 @@ std::vector<std::int32_t> padded_columns(const Condensed& condensed, const Tilin
 
 /// A nonzero in its tile.
 struct TileCell {
+  std::int64_t window;
   std::int64_t tile;
-  std::int64_t slot;  // among all nonzeros, in order of tile, row and column
-  int row;            // in the tile
-  int col;
+  std::int64_t slot;     // among all nonzeros, in order of tile, row and column
+  int row;               // in the tile
+  int col;               // in the tile, of width * group_cols
   std::int64_t nonzero;  // in CSR order
 };
 
@@ -84,7 +85,13 @@ constexpr std::int64_t kWindowGrain = 256;
 template <class Visit>
 void for_each_cell(const CsrMatrix& matrix, const Condensed& condensed, const Tiling& tiling,
                    int width, Visit visit) {
-  const Divisor divisor(width);
+  const Divisor divisor(width), group(condensed.group_cols);
+  // Within a tile: its columns follow each other, or its groups do with all the columns of each.
+  const auto tile_col = [&](int place, std::int32_t col) {
+    if (condensed.group_cols == 1) return place;
+    const auto first = static_cast<std::int32_t>(group.quotient(col)) * condensed.group_cols;
+    return place * condensed.group_cols + (col - first);
+  };
   parallel_for(condensed.windows(), kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> next;
     for (std::int64_t window = begin; window < end; ++window) {
@@ -98,7 +105,8 @@ void for_each_cell(const CsrMatrix& matrix, const Condensed& condensed, const Ti
         for (std::int64_t k = matrix.row_offsets[first_row + r]; k < row_end; ++k) {
           const std::int32_t place = condensed.places[k];
           const auto local = static_cast<std::int32_t>(divisor.quotient(place));
-          visit(TileCell{first_tile + local, next[local]++, r, place - local * width, k});
+          visit(TileCell{window, first_tile + local, next[local]++, r,
+                         tile_col(place - local * width, matrix.col_indices[k]), k});
         }
       }
     }

@@ -5,12 +5,6 @@
 namespace tessera {
 namespace {
 
-template <class T>
-ArrayInfo shared_array_info(std::string name, const Array<T>& array, bool holds_values = false) {
-  return {std::move(name), static_cast<std::int64_t>(array.size()),
-          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values, array.data()};
-}
-
 class Csr final : public Format {
  public:
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix, const PackLimits&) const override {
@@ -27,9 +21,8 @@ const Register<Format> entry{{
 }  // namespace
 
 std::vector<ArrayInfo> CsrPacked::arrays() const {
-  return {shared_array_info("row_offsets", matrix.row_offsets),
-          shared_array_info("col_indices", matrix.col_indices),
-          shared_array_info("values", matrix.values, true)};
+  return {array_info("row_offsets", matrix.row_offsets),
+          array_info("col_indices", matrix.col_indices), array_info("values", matrix.values, true)};
 }
 
 std::vector<std::int64_t> CsrPacked::row_lengths() const {

@@ -2,6 +2,19 @@
 
 namespace tessera {
 
+std::string locate_in_tiles(std::int32_t row, const WindowTiles& tiles,
+                            const std::function<bool(std::int64_t tile)>& holds_row) {
+  std::int64_t first = tiles.begin;  // where the row's sum begins
+  while (first < tiles.end && !holds_row(first)) ++first;
+  const std::string sum =
+      first == tiles.end
+          ? "none with a nonzero of the row"
+          : fmt::format("first nonzero of the row in {} {}, MMA step {} of the window", tiles.tile,
+                        first, first - tiles.begin);
+  return fmt::format("row window {} (row {} of it), {}s {} to {}, {}", row / tiles.height,
+                     row % tiles.height, tiles.tile, tiles.begin, tiles.end, sum);
+}
+
 void PackLimits::require_offset(const char* format, const char* counted, std::int64_t count) const {
   require<Unsupported>(count <= offset, "{} counts {} in 32 bits: {} of them do not fit", format,
                        counted, count);
@@ -29,7 +42,7 @@ FormatStats stats(const PackedMatrix& packed) {
   const auto nnz = static_cast<double>(packed.nnz());
   if (result.tile.tiles > 0) {
     result.mean_nnz_per_tile = nnz / static_cast<double>(result.tile.tiles);
-    result.tile_density = result.mean_nnz_per_tile / (result.tile.rows * result.tile.cols);
+    result.tile_density = result.mean_nnz_per_tile / result.tile.rows / result.tile.cols;
     if (nnz > 0) result.padding_ratio = (static_cast<double>(result.tile.slots) - nnz) / nnz;
   }
   return result;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,10 +27,12 @@ struct ArrayInfo {
   const void* data = nullptr;  // lives as long as the packed matrix
 };
 
-template <class T>
-ArrayInfo array_info(std::string name, const std::vector<T>& array, bool holds_values = false) {
+/// Of a std::vector or an Array.
+template <class Elements>
+ArrayInfo array_info(std::string name, const Elements& array, bool holds_values = false) {
   return {std::move(name), static_cast<std::int64_t>(array.size()),
-          static_cast<std::int64_t>(array.size() * sizeof(T)), holds_values, array.data()};
+          static_cast<std::int64_t>(array.size() * sizeof(*array.data())), holds_values,
+          array.data()};
 }
 
 /// How a format cuts A up; all zero for a format without tiles.
@@ -66,6 +69,18 @@ class PackedMatrix {
   std::int32_t cols_;
   std::int64_t nnz_;
 };
+
+/// The tiles [begin, end) of one row window.
+struct WindowTiles {
+  const char* tile;  // what a person calls one: "TC block"
+  int height;        // of the window
+  std::int64_t begin, end;
+};
+
+/// What locate() says of a row in that window: "row window 3 (row 1 of it), TC blocks 17 to 20,
+/// first nonzero of the row in TC block 18, MMA step 1 of the window".
+std::string locate_in_tiles(std::int32_t row, const WindowTiles& tiles,
+                            const std::function<bool(std::int64_t tile)>& holds_row);
 
 /// What the index types of the packed forms hold. A matrix that exceeds them takes tens of
 /// gigabytes: tests lower the limits instead.

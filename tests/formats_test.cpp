@@ -1,114 +1,154 @@
-// Every registered format: exact both ways, honest about its size. BitTCF: a worked example, and
-// the tile densities measured independently on real matrices.
-
+// Formats that store nonzeros or regular tiles, and BitTCF: matrices small enough to pack by hand.
+// What holds for every format is in formats_conformance_test.cpp.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <limits>
-#include <sstream>
 
 #include "formats/base/registry.hpp"
+#include "formats/bcsr.hpp"
 #include "formats/bit_tcf.hpp"
-#include "formats/io/matrix_file.hpp"
+#include "formats/bitmap_tile.hpp"
+#include "formats/blocked_ell.hpp"
+#include "formats/coo.hpp"
+#include "formats/csr32.hpp"
+#include "formats/io/source.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
 namespace {
 
-/// Matrices that are easy to get wrong: empty rows, empty matrices, edges that are no multiple of a
-/// tile, explicit zeros of either sign, single rows and columns.
-std::vector<CsrMatrix> awkward_matrices() {
-  std::vector<CsrMatrix> all;
-  for (const auto& [rows, cols, density] : {std::tuple{1, 1, 1.0},
-                                            {8, 8, 1.0},
-                                            {9, 17, 0.4},
-                                            {1, 300, 0.5},
-                                            {300, 1, 0.5},
-                                            {40, 50, 0.0},
-                                            {64, 64, 0.02},
-                                            {203, 157, 0.07}})
-    all.push_back(random_sparse(rows, cols, density, 5));
-  const CsrMatrix full = random_sparse(30, 30, 0.3, 6);
-  std::vector<float> values(full.values.begin(), full.values.end());
-  for (std::size_t k = 0; k < values.size(); k += 3) values[k] = k % 2 != 0 ? 0.0f : -0.0f;
-  all.push_back({full.rows, full.cols, full.row_offsets, full.col_indices, std::move(values)});
-  return all;
+std::unique_ptr<PackedMatrix> pack(const char* format, const CsrMatrix& matrix,
+                                   const Params::Given& given = {}) {
+  return Registry<Format>::instance().make(format, given)->pack(matrix);
 }
 
-TEST_CASE("every format gives back exactly the matrix it was packed from") {
-  const auto& registry = Registry<Format>::instance();
-  REQUIRE(registry.names().size() >= 2);
-
-  for (const std::string& name : registry.names()) {
-    for (const CsrMatrix& matrix : awkward_matrices()) {
-      CAPTURE(name);
-      CAPTURE(matrix.rows);
-      CAPTURE(matrix.cols);
-
-      const auto packed = registry.make(name)->pack(matrix);
-
-      CHECK(packed->rows() == matrix.rows);
-      CHECK(packed->cols() == matrix.cols);
-      CHECK(packed->nnz() == matrix.nnz());
-      CHECK(packed->unpack() == matrix);  // the bits of the values as well
-    }
-  }
+// 1 . . 2 . . .
+// . . . . . . .
+// . . . 3 . . 4
+// . . 5 . . . .
+// . . . . . . 6
+CsrMatrix small_matrix() {
+  return {5, 7, std::vector<std::int64_t>{0, 2, 2, 4, 5, 6},
+          std::vector<std::int32_t>{0, 3, 3, 6, 2, 6}, std::vector<float>{1, 2, 3, 4, 5, 6}};
 }
 
-TEST_CASE("every format keeps explicit zeros, negative zeros, NaN and infinity") {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const CsrMatrix a{3, 4, std::vector<std::int64_t>{0, 3, 3, 5},
-                    std::vector<std::int32_t>{0, 1, 3, 1, 2},
-                    std::vector<float>{0.0f, -0.0f, -infinity, std::nanf(""), 1e-45f}};
-  for (const std::string& name : Registry<Format>::instance().names()) {
-    CAPTURE(name);
-    CHECK(Registry<Format>::instance().make(name)->pack(a)->unpack() == a);
-  }
+/// 0, -0 and a nonzero among padding:
+// . -0 . 7
+// 0  8 . .
+CsrMatrix matrix_with_zeros() {
+  return {2, 4, std::vector<std::int64_t>{0, 2, 4}, std::vector<std::int32_t>{1, 3, 0, 1},
+          std::vector<float>{-0.0f, 7, 0.0f, 8}};
 }
 
-TEST_CASE("a format's footprint is the sum of its arrays, and its tiles hold all nonzeros") {
-  const auto& registry = Registry<Format>::instance();
-  for (const std::string& name : registry.names()) {
-    for (const CsrMatrix& matrix : awkward_matrices()) {
-      CAPTURE(name);
-      const auto packed = registry.make(name)->pack(matrix);
+TEST_CASE("COO of a small matrix is its nonzeros in the order of CSR") {
+  const auto packed = pack("coo", small_matrix());
+  const auto& coo = packed_as<Coo>(*packed);
 
-      const FormatStats found = stats(*packed);
-
-      std::int64_t bytes = 0, values = 0;
-      for (const ArrayInfo& array : packed->arrays()) {
-        bytes += array.bytes;
-        if (array.holds_values) values += array.bytes;
-      }
-      CHECK(found.bytes == bytes);
-      CHECK(found.index_bytes == bytes - values);
-      CHECK(values >= 4 * matrix.nnz());
-      for (std::int32_t row = 0; row < matrix.rows; ++row) CHECK_FALSE(packed->locate(row).empty());
-      if (found.tile.tiles > 0) {
-        CHECK(found.tile.slots >= matrix.nnz());
-        CHECK(found.mean_nnz_per_tile * static_cast<double>(found.tile.tiles) ==
-              doctest::Approx(static_cast<double>(matrix.nnz())));
-        CHECK(found.tile_density <= 1.0);
-      }
-    }
-  }
+  CHECK(coo.row_indices == std::vector<std::int32_t>{0, 0, 2, 2, 3, 4});
+  CHECK(std::ranges::equal(coo.col_indices, std::vector<std::int32_t>{0, 3, 3, 6, 2, 6}));
+  CHECK(std::ranges::equal(coo.values, std::vector<float>{1, 2, 3, 4, 5, 6}));
+  CHECK(stats(coo).bytes == 12 * 6);
+  CHECK(coo.locate(2) == "row 2, entries 2 to 4");
+  CHECK(coo.locate(1) == "row 1, entries 2 to 2");
 }
 
-TEST_CASE("every format packs to the same bytes at any number of threads") {
-  const CsrMatrix matrix = random_sparse(2000, 1500, 0.01, 9);
-  const auto& registry = Registry<Format>::instance();
-  for (const std::string& name : registry.names()) {
-    CAPTURE(name);
-    const auto pack = [&](int threads) {
-      const ThreadCount count(threads);
-      return registry.make(name)->pack(matrix);
-    };
-    const auto one = pack(1), three = pack(3);
-    CHECK(one->unpack() == three->unpack());
-    CHECK(stats(*one).tile.tiles == stats(*three).tile.tiles);
-    CHECK(one->locate(1234) == three->locate(1234));
-  }
+TEST_CASE("CSR with 32-bit offsets takes rows + 1 + 2 nnz words") {
+  const auto packed = pack("csr32", small_matrix());
+  const auto& csr = packed_as<Csr32>(*packed);
+
+  CHECK(csr.row_offsets == std::vector<std::uint32_t>{0, 2, 2, 4, 5, 6});
+  CHECK(std::ranges::equal(csr.col_indices, std::vector<std::int32_t>{0, 3, 3, 6, 2, 6}));
+  CHECK(std::ranges::equal(csr.values, std::vector<float>{1, 2, 3, 4, 5, 6}));
+  CHECK(stats(csr).bytes == 4 * (5 + 1 + 2 * 6));
+  CHECK(csr.locate(3) == "row 3, nonzeros 4 to 5");
+}
+
+TEST_CASE("BCSR of a small matrix in blocks of 2 x 3") {
+  const auto packed = pack("bcsr", small_matrix(),
+                           {{"block_rows", std::int64_t{2}}, {"block_cols", std::int64_t{3}}});
+  const auto& bcsr = packed_as<Bcsr>(*packed);
+
+  CHECK(bcsr.block_row_offset == std::vector<std::uint32_t>{0, 2, 5, 6});
+  CHECK(bcsr.block_col == std::vector<std::int32_t>{0, 1, 0, 1, 2, 2});
+  CHECK(bcsr.values == std::vector<float>{1, 0, 0, 0, 0, 0,  //
+                                          2, 0, 0, 0, 0, 0,  //
+                                          0, 0, 0, 0, 0, 5,  //
+                                          3, 0, 0, 0, 0, 0,  //
+                                          4, 0, 0, 0, 0, 0,  //
+                                          6, 0, 0, 0, 0, 0});
+  CHECK(bcsr.arrays().size() == 3);
+  CHECK(bcsr.tiles().tiles == 6);
+  CHECK(stats(bcsr).bytes == 4 * (4 + 6 + 36));
+  CHECK(stats(bcsr).padding_ratio == 5);
+  CHECK(bcsr.locate(2) ==
+        "row window 1 (row 0 of it), blocks 2 to 5, first nonzero of the row in block 3, MMA step "
+        "1 of the window");
+  CHECK(bcsr.locate(1) ==
+        "row window 0 (row 1 of it), blocks 0 to 2, none with a nonzero of the row");
+}
+
+TEST_CASE("Blocked-ELL of a small matrix in blocks of 2 x 2 is what cuSPARSE takes") {
+  const auto packed = pack("blocked_ell", small_matrix(), {{"block", std::int64_t{2}}});
+  const auto& ell = packed_as<BlockedEll>(*packed);
+
+  CHECK(ell.ell_cols() == 4);
+  CHECK(ell.padded_rows() == 6);
+  CHECK(ell.padded_cols() == 8);
+  CHECK(ell.block_col == std::vector<std::int32_t>{0, 1,  //
+                                                   1, 3,  //
+                                                   3, kNoColumn});
+  CHECK(ell.values == std::vector<float>{1, 0, 0, 2,  //
+                                         0, 0, 0, 0,  //
+                                         0, 3, 4, 0,  //
+                                         5, 0, 0, 0,  //
+                                         6, 0, 0, 0,  //
+                                         0, 0, 0, 0});
+  CHECK(ell.arrays().size() == 2);
+  CHECK(stats(ell).bytes == 4 * (6 + 24));
+  CHECK(ell.locate(4) ==
+        "row window 2 (row 0 of it), blocks 4 to 6, first nonzero of the row in block 4, MMA step "
+        "0 of the window");
+}
+
+TEST_CASE("whole blocks list the explicit zeros of A, and only those") {
+  const auto blocks = pack("bcsr", matrix_with_zeros(),
+                           {{"block_rows", std::int64_t{2}}, {"block_cols", std::int64_t{2}}});
+  const auto ell = pack("blocked_ell", matrix_with_zeros(), {{"block", std::int64_t{2}}});
+  const auto& bcsr = packed_as<Bcsr>(*blocks);
+  const auto& blocked_ell = packed_as<BlockedEll>(*ell);
+
+  CHECK(bcsr.values == std::vector<float>{0, -0.0f, 0, 8, 0, 7, 0, 0});
+  CHECK(std::signbit(bcsr.values[1]));
+  CHECK_FALSE(std::signbit(bcsr.values[0]));
+  CHECK(bcsr.explicit_zeros == std::vector<std::int64_t>{1, 2});
+  CHECK(blocked_ell.values == std::vector<float>{0, -0.0f, 0, 7, 0, 8, 0, 0});
+  CHECK(blocked_ell.explicit_zeros == std::vector<std::int64_t>{1, 4});
+  CHECK(bcsr.arrays().back().name == "explicit_zeros");
+  CHECK(stats(bcsr).bytes == 4 * (2 + 2 + 8) + 8 * 2);
+  CHECK(stats(blocked_ell).bytes == 4 * (2 + 8) + 8 * 2);
+  CHECK(bcsr.unpack() == matrix_with_zeros());
+}
+
+TEST_CASE("bitmap tiles of a small matrix are the quadruples of tSparse") {
+  const CsrMatrix matrix{10, 17, std::vector<std::int64_t>{0, 2, 2, 2, 2, 2, 2, 2, 4, 4, 5},
+                         std::vector<std::int32_t>{1, 9, 0, 1, 16},
+                         std::vector<float>{1, 2, 3, 4, 5}};
+
+  const auto packed = pack("bitmap_tile", matrix);
+  const auto& tiles = packed_as<BitmapTile>(*packed);
+
+  CHECK(tiles.tile_row == std::vector<std::int32_t>{0, 0, 1});
+  CHECK(tiles.tile_col == std::vector<std::int32_t>{0, 1, 2});
+  CHECK(tiles.bitmap == std::vector<std::uint64_t>{0b10ull | 0b11ull << 56, 0b10ull, 0b1ull << 8});
+  CHECK(tiles.value_offset == std::vector<std::uint32_t>{0, 3, 4, 5});
+  CHECK(tiles.values == std::vector<float>{1, 3, 4, 2, 5});
+  CHECK(stats(tiles).bytes == 3 * (4 + 4 + 8 + 4) + 4 + 4 * 5);
+  CHECK(tiles.locate(7) ==
+        "row window 0 (row 7 of it), tiles 0 to 2, first nonzero of the row in tile 0, MMA step 0 "
+        "of the window");
+  CHECK(tiles.locate(8) ==
+        "row window 1 (row 0 of it), tiles 2 to 3, none with a nonzero of the row");
 }
 
 TEST_CASE("BitTCF of a small matrix is what section 3.3 of Acc-SpMM builds by hand") {
@@ -120,7 +160,7 @@ TEST_CASE("BitTCF of a small matrix is what section 3.3 of Acc-SpMM builds by ha
       std::vector<std::int32_t>{2, 5, 29, 1, 2, 3, 4, 6, 7, 8, 11, 0},
       std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}};
 
-  const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(matrix);
+  const auto packed = pack("bit_tcf", matrix);
   const auto& tcf = packed_as<BitTcf>(*packed);
 
   constexpr std::int32_t kNone = kNoColumn;
@@ -145,36 +185,23 @@ TEST_CASE("BitTCF of a small matrix is what section 3.3 of Acc-SpMM builds by ha
         "row window 1 (row 0 of it), TC blocks 2 to 2, none with a nonzero of the row");
 }
 
-TEST_CASE("a kernel that asks for another format than it was given is told so") {
-  const auto packed = Registry<Format>::instance().make("csr")->pack(random_sparse(4, 4, 0.5, 1));
+TEST_CASE("BitTCF allocates for its index what Acc-SpMM's closed form says") {
+  for (const char* spec :
+       {"poisson2d(nx=37)", "rmat(scale=9)", "band(n=777, bandwidth=20, density=0.1)"}) {
+    CAPTURE(spec);
+    const CsrMatrix matrix = load_matrix(spec, false).matrix;
 
-  CHECK_THROWS_WITH_AS(packed_as<BitTcf>(*packed), "the matrix is not packed as bit_tcf", Error);
+    const FormatStats found = stats(*pack("bit_tcf", matrix));
+
+    CHECK(found.index_bytes == ((matrix.rows + 7) / 8 + 11 * found.tile.tiles + 2) * 4);
+    CHECK(found.bytes == found.index_bytes + 4 * matrix.nnz());
+  }
 }
 
-TEST_CASE("nonzeros per TC block of real matrices agree with an independent count") {
-  const std::string floors = shared_path("anchors/floors_h200.csv");
-  if (floors.empty()) return;
-  std::ifstream file(floors);
-  std::string line;
-  std::getline(file, line);
-  REQUIRE(line.starts_with("matrix,M,K,nnz,avg,N,elem,nnz_per_tc8x8"));
-  int compared = 0;
-  while (std::getline(file, line)) {
-    std::istringstream cells(line);
-    std::vector<std::string> row;
-    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
-    // Every matrix stands there once per N and element size; the large ones cost seconds.
-    if (row[5] != "32" || row[6] != "4" || std::stoll(row[3]) > 1'000'000) continue;
-    const std::string path = shared_path("data/" + row[0] + ".npz");
-    if (path.empty()) continue;
-    CAPTURE(row[0]);
+TEST_CASE("a kernel that asks for another format than it was given is told so") {
+  const auto packed = pack("csr", random_sparse(4, 4, 0.5, 1));
 
-    const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(read_matrix(path));
-
-    CHECK(stats(*packed).mean_nnz_per_tile == doctest::Approx(std::stod(row[7])).epsilon(1e-3));
-    ++compared;
-  }
-  CHECK(compared >= 12);
+  CHECK_THROWS_WITH_AS(packed_as<BitTcf>(*packed), "the matrix is not packed as bit_tcf", Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a checked point costs on the CPU: packing, emulating a kernel bit by bit, the fp64 oracle.
+// What a checked point costs on the CPU: emulating a kernel bit by bit, the fp64 oracle.
 
 #include <benchmark/benchmark.h>
 
@@ -24,13 +24,6 @@ const CsrMatrix& sample() {
 double multiplications(const benchmark::State& state) {
   return static_cast<double>(state.iterations()) * static_cast<double>(sample().nnz() * kCols);
 }
-
-void pack(benchmark::State& state, const char* format) {
-  const auto packer = Registry<Format>::instance().make(format);
-  for (auto _ : state) benchmark::DoNotOptimize(packer->pack(sample()));
-  state.SetItemsProcessed(state.iterations() * sample().nnz());
-}
-BENCHMARK_CAPTURE(pack, bit_tcf, "bit_tcf")->UseRealTime();
 
 void emulate(benchmark::State& state, const char* name) {
   const auto kernel = Registry<SpmmKernel>::instance().make(name);

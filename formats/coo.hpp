@@ -1,0 +1,25 @@
+// COO: row, column and value of every nonzero, in the order of CSR: by row, then by column. The
+// coordinate form of tSparse, section 2.1.1, there as everywhere with 32-bit indices. No tiles.
+//
+// Columns and values are those of A, shared with it, not copied.
+#pragma once
+
+#include "formats/format.hpp"
+
+namespace tessera {
+
+struct Coo final : PackedMatrix {
+  static constexpr const char* kFormat = "coo";
+
+  using PackedMatrix::PackedMatrix;
+
+  std::vector<std::int32_t> row_indices;  // [nnz] ascending
+  Array<std::int32_t> col_indices;        // [nnz] ascending in a row
+  Array<float> values;                    // [nnz]
+
+  CsrMatrix unpack() const override;
+  std::vector<ArrayInfo> arrays() const override;
+  std::string locate(std::int32_t row) const override;
+};
+
+}  // namespace tessera

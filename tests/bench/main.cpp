@@ -1,0 +1,11 @@
+// Google Benchmark's main, after what can only be registered once every format is.
+#include <benchmark/benchmark.h>
+
+#include "tests/bench/pack_bench.hpp"
+
+int main(int argc, char** argv) {
+  tessera::register_pack_benchmarks();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}
