@@ -109,6 +109,9 @@ TEST_CASE("a config that mixes packing with products, or names no format, is ref
   CHECK(error_of("[grid]\nmatrix = \"absent_a\"\n").starts_with("c.toml: no format is given"));
   CHECK(error_of("[grid]\nmatrix = \"absent_a\"\nformat = \"cs\"\n")
             .starts_with("c.toml:7:10: unknown format 'cs', did you mean 'csr'"));
+  CHECK(error_of(grid + "[statistics]\nsquar = true\n").find("'squar', did you mean 'square'") !=
+        std::string::npos);
+  CHECK(error_of(grid + "[[unfold]]\nname = \"blocks\"\n").starts_with("c.toml:8:1: "));
   CHECK(error_of(grid, {"emulate"}).starts_with("c.toml: no kernel is given"));
 }
 
