@@ -1,8 +1,9 @@
 // The interface of a backend: what a point is run on, and what origin its numbers have.
 //
-// "emulate" computes C as the GPU would, "model" predicts the time, "gpu" measures. A backend gets
-// everything ready made (matrix, order, packed A, B) and gives back what it found; the check
-// against the oracle is not its business.
+// "emulate" computes C as the GPU would, "model" predicts the time, "gpu" measures; "pack" and
+// "pack_gpu" multiply nothing: they build the packed A, and measure that. A backend gets everything
+// ready made (matrix, order, packed A, B) and gives back what it found; the check against the
+// oracle, or of the round trip, is not its business.
 #pragma once
 
 #include <optional>
@@ -31,6 +32,20 @@ struct BackendResult {
   Json fields = Json::object();  // joins the record: "time", "prediction", ...
 };
 
+/// One packing, ready to run.
+struct Packing {
+  const Point& point;
+  const Format& format;
+  const CsrMatrix& matrix;  // in the point's order
+};
+
+struct PackingResult {
+  std::unique_ptr<PackedMatrix> packed;  // of one of the measured packings
+  double time_us = 0;                    // measured median
+  Json fields = Json::object();          // joins the record: "time", ...
+};
+
+/// Its traits (point.hpp) say which of run() and pack() it overrides.
 class Backend {
  public:
   static constexpr const char* kKind = "backend";
@@ -43,10 +58,12 @@ class Backend {
   virtual std::string unavailable() const { return ""; }
 
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
-  virtual BackendResult run(const Multiplication& multiplication) const = 0;
+  virtual BackendResult run(const Multiplication& multiplication) const;
+  virtual PackingResult pack(const Packing& packing) const;
 };
 
-/// The registered backend, or, for one this build was made without ("gpu" without CUDA), a reason.
+/// The registered backend, or, for one this build was made without ("gpu" or "pack_gpu" without
+/// CUDA), a reason.
 /// Throws an Error for a name that is no backend at all.
 struct BackendChoice {
   std::unique_ptr<Backend> backend;

@@ -240,4 +240,24 @@ std::string launch_fault(std::int64_t unwritten, bool guards_intact, const Json&
   return fmt::format("{}", fmt::join(faults, "; "));
 }
 
+std::string round_trip_fault(const CsrMatrix& unpacked, const CsrMatrix& packed) {
+  if (unpacked == packed) return "";
+  if (unpacked.rows != packed.rows || unpacked.cols != packed.cols)
+    return fmt::format("unpacked it is {} x {}, not {} x {}", unpacked.rows, unpacked.cols,
+                       packed.rows, packed.cols);
+  for (std::int32_t row = 0; row < packed.rows; ++row) {
+    const auto cols = unpacked.row_cols(row), expected = packed.row_cols(row);
+    if (!std::ranges::equal(cols, expected))
+      return fmt::format("unpacked, row {} has other columns: {} instead of {} nonzeros", row,
+                         cols.size(), expected.size());
+    const auto values = unpacked.row_values(row);
+    for (std::size_t k = 0; k < cols.size(); ++k)
+      if (std::bit_cast<std::uint32_t>(values[k]) !=
+          std::bit_cast<std::uint32_t>(packed.row_values(row)[k]))
+        return fmt::format("unpacked, row {}, column {} holds {}, not {}", row, cols[k], values[k],
+                           packed.row_values(row)[k]);
+  }
+  return "unpacked it is another matrix";
+}
+
 }  // namespace tessera

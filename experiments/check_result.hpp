@@ -59,4 +59,8 @@ LaunchOutput read_output(std::span<const float> memory, std::size_t guard, std::
 /// emulation's. `bits` is compare_bits' or null. Empty when nothing is.
 std::string launch_fault(std::int64_t unwritten, bool guards_intact, const Json& bits);
 
+/// Where a matrix that was unpacked differs from the one that was packed; empty when it does not,
+/// to the bits of every value.
+std::string round_trip_fault(const CsrMatrix& unpacked, const CsrMatrix& packed);
+
 }  // namespace tessera

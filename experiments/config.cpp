@@ -212,6 +212,9 @@ void check_figure_ids(const std::vector<Figure>& figures) {
 void read_analysis(TableReader& root, Config& config) {
   read_tables(root, "derive",
               [&](TableReader& reader) { config.derives.push_back(read_derive(reader)); });
+  read_tables(root, "unfold", [&](TableReader& reader) {
+    config.unfolds.push_back({reader.text("name"), reader.text("of"), reader.place()});
+  });
   read_tables(root, "reduce",
               [&](TableReader& reader) { config.reduces.push_back(read_reduce(reader)); });
   read_table(root, "table", [&](TableReader& reader) {
@@ -284,6 +287,8 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
     reader.read("enabled", config.check);
     reader.read("against_fp32", config.against_fp32);
   });
+  read_table(root, "statistics",
+             [&](TableReader& reader) { reader.read("square", config.square); });
   read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config.measure); });
   read_analysis(root, config);
   root.refuse_unknown();

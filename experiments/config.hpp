@@ -60,6 +60,15 @@ struct Derive {
   Place place;
 };
 
+/// [[unfold]]: for every row whose column `of` is a histogram, "0:5 4-7:3", adds a row a bin, with
+/// the bin ("4-7") in column `name`, and what falls into it in the columns "count" and "share".
+/// Only a `where` with unfolded = "..." selects them.
+struct Unfold {
+  std::string name;
+  std::string of;
+  Place place;
+};
+
 /// [[reduce]]: among rows that agree in `keep`, adds the best one once more, under another name in
 /// column `column`. Best-SC: column = "kernel", name = "Best-SC", where = {...}, by = "time_us".
 struct Reduce {
@@ -125,8 +134,10 @@ struct Config {
   std::vector<Ablation> ablation;  // none or one
   bool check = true;
   bool against_fp32 = false;  // the check also compares with FP32 sums
+  bool square = false;        // statistics of packed matrices also count A A
   MeasureRule measure;
   std::vector<Derive> derives;
+  std::vector<Unfold> unfolds;
   std::vector<Reduce> reduces;
   std::vector<Table> table;  // none or one
   std::vector<Figure> figures;

@@ -40,7 +40,8 @@ T& find_or_add(std::vector<T>& list, const Key& matches, T fresh) {
   return list.back();
 }
 
-std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows) {
+std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows,
+                           const Config& config) {
   std::vector<Panel> panels;
   for (const Row& row : rows) {
     const std::string title =
@@ -48,7 +49,7 @@ std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows) {
     Panel& panel = find_or_add(
         panels, [&](const Panel& p) { return p.title == title; }, Panel{title, {}});
     const std::string name = cell_text(row, figure.series);
-    const std::string origin = value_origin(row, figure.y);
+    const std::string origin = value_origin(row, figure.y, config);
     Series& series = find_or_add(
         panel.series, [&](const Series& s) { return s.name == name && s.origin == origin; },
         Series{name, origin, {}});
@@ -186,7 +187,7 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
                 [&](const Row& row) { return !row.contains(figure.x) || !number(row, figure.y); });
   require(!drawn.empty(), "{}: figure '{}' has no rows: nothing it asks for has run ok",
           figure.place, figure.id);
-  std::vector<Panel> panels = collect(figure, drawn);
+  std::vector<Panel> panels = collect(figure, drawn, config);
   if (!figure.normalise.empty()) normalise(figure, panels);
 
   FigureData data;

@@ -9,21 +9,11 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
-#include <vector>
 
 #include "experiments/point.hpp"
+#include "experiments/time_summary.hpp"
 
 namespace tessera {
-
-/// Microseconds of one launch: order statistics over the samples.
-struct TimeSummary {
-  double median = 0, p5 = 0, p95 = 0, min = 0, mean = 0, stddev = 0;
-  std::int64_t samples = 0;
-  std::int64_t launches_per_sample = 1;
-};
-
-TimeSummary summarise(std::vector<double> samples_us, std::int64_t launches_per_sample);
-Json to_json(const TimeSummary& time);
 
 /// Times `launch`, which enqueues everything one multiplication needs on the stream.
 TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const MeasureRule& rule,

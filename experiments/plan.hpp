@@ -20,7 +20,8 @@ struct PlanEntry {
   std::string hash = {};                           // params_hash(point)
   std::string matrix = {};                         // short name, as in tables and figures
   std::map<std::string, std::string> labels = {};  // "step" -> "+RO", "case" -> "best guess"
-  double cost = 0;  // relative estimate: size of the matrix file (the mean one without a file) x n
+  // Relative estimate: size of the matrix file (the mean one without a file) x n, x 1 to pack.
+  double cost = 0;
 };
 
 struct Plan {
@@ -35,9 +36,10 @@ struct Plan {
 /// replaces the config's when not empty.
 ///
 /// Throws an Error with the place for a key that is no axis and no parameter of any variant named,
-/// a parameter two variants of a point declare, an unknown name, an ill-typed value, and a format
-/// that the kernel does not read. A matrix that is merely absent from this machine keeps the name
-/// it was given: its points say so when they run.
+/// a parameter two variants of a point declare, an unknown name, an ill-typed value, a format that
+/// the kernel does not read, and, where a backend only packs A, for a kernel or what else belongs
+/// to a product, and for a missing format. A matrix that is merely absent from this machine keeps
+/// the name it was given: its points say so when they run.
 Plan make_plan(const Config& config, const std::vector<std::string>& backends = {});
 
 /// The entries of shard `index` (1-based) of `count`: whole matrices, dealt by descending cost to

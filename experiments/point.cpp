@@ -21,8 +21,10 @@ namespace {
 const std::vector<BackendTraits>& all_backend_traits() {
   static const std::vector<BackendTraits> traits{
       {.name = "emulate", .computes_c = true, .needs_device = true},
-      {.name = "gpu", .computes_c = true, .measures = true},
-      {.name = "model", .needs_device = true, .predicts = true}};
+      {.name = "gpu", .computes_c = true, .measures = true, .needs_gpu = true},
+      {.name = "model", .needs_device = true, .predicts = true},
+      {.name = "pack", .packs = true},
+      {.name = "pack_gpu", .packs = true, .needs_gpu = true}};
   return traits;
 }
 
@@ -147,6 +149,12 @@ std::string to_text(const Variant& variant) {
   return fmt::format("{}({})", variant.name, fmt::join(params, ", "));
 }
 
+std::string task_text(const Point& point) {
+  if (backend_traits(point.backend).packs)
+    return fmt::format("{} {}", point.reorder.name, to_text(point.format));
+  return fmt::format("n={} {} {}", point.n, point.reorder.name, point.kernel.name);
+}
+
 Variant parse_values(std::string_view text) {
   const Call call = parse_call(text);
   return {call.name, Registry<ValueFamily>::instance().resolve(call.name, call.given)};
@@ -183,15 +191,18 @@ Json to_json(const Point& point) {
   Json json{{"backend", point.backend},
             {"matrix", point.matrix},
             {"values", to_text(point.values)},
-            {"n", point.n},
             {"seed", point.seed},
             {"reorder", variant_json(point.reorder)},
-            {"format", variant_json(point.format)},
-            {"kernel", variant_json(point.kernel)}};
+            {"format", variant_json(point.format)}};
+  if (!backend.packs) {
+    json["n"] = point.n;
+    json["kernel"] = variant_json(point.kernel);
+  }
   if (backend.predicts) json["model"] = variant_json(point.model);
   if (backend.needs_device) json["device"] = point.device;
   if (backend.computes_c) json["check"] = point.check;
   if (backend.computes_c && point.against_fp32) json["against_fp32"] = true;
+  if (backend.packs && point.square) json["square"] = true;
   if (backend.measures)
     json["measure"] = {{"l2", point.measure.l2},
                        {"warmup", point.measure.warmup},
@@ -209,18 +220,24 @@ Point point_from_json(const Json& json) {
   const BackendTraits& backend = backend_traits(point.backend);
   point.matrix = reader.text("matrix");
   point.values = read_values(reader.text("values"));
-  point.n = reader.integer("n");
-  require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
+  if (!backend.packs) {
+    point.n = reader.integer("n");
+    require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
+  }
   point.seed = reader.unsigned_integer("seed");
   point.reorder = read_variant<Reordering>(reader.at("reorder"), "reorder");
   point.format = read_variant<Format>(reader.at("format"), "format");
-  point.kernel = read_variant<SpmmKernel>(reader.at("kernel"), "kernel");
+  if (!backend.packs) point.kernel = read_variant<SpmmKernel>(reader.at("kernel"), "kernel");
   if (backend.predicts) point.model = read_variant<Model>(reader.at("model"), "model");
   if (backend.needs_device) point.device = reader.text("device");
   if (backend.computes_c) point.check = reader.flag("check");
   if (backend.computes_c && json.contains("against_fp32")) {
     point.against_fp32 = reader.flag("against_fp32");
     require(point.against_fp32, "against_fp32: a point has it only when it is true");
+  }
+  if (backend.packs && json.contains("square")) {
+    point.square = reader.flag("square");
+    require(point.square, "square: a point has it only when it is true");
   }
   if (backend.measures) point.measure = read_measure(reader.at("measure"));
   reader.refuse_unknown();

@@ -33,18 +33,19 @@ struct MeasureRule {
 };
 
 struct Point {
-  std::string backend;     // "emulate", "model" or "gpu"
+  std::string backend;     // "emulate", "model", "gpu", "pack" or "pack_gpu"
   std::string matrix;      // MatrixSource::reference
-  std::int64_t n = 0;      // columns of B
+  std::int64_t n = 0;      // columns of B; 0 where only A is packed
   std::uint64_t seed = 0;  // of B, and of drawn values of A
   Variant values;          // of A and B: a value family, "auto" or "cancelling"
   Variant reorder;
   Variant format;
-  Variant kernel;
+  Variant kernel;             // name empty where only A is packed
   Variant model;              // backend "model" only; name empty otherwise
   std::string device;         // described device, backends "model" and "emulate"; empty for "gpu"
   bool check = true;          // compare C with the oracle; backends that compute C
   bool against_fp32 = false;  // and with FP32 sums; in the JSON only when asked for
+  bool square = false;        // where only A is packed: also counts A A; in the JSON when asked for
   MeasureRule measure;        // backend "gpu" only
 };
 
@@ -55,6 +56,8 @@ struct BackendTraits {
   bool needs_device = false;  // device
   bool predicts = false;      // model
   bool measures = false;      // measure
+  bool packs = false;         // no product: neither n nor kernel, and the format is chosen freely
+  bool needs_gpu = false;     // part of the CUDA half
 };
 
 /// Throws an Error with the nearest name for a backend a point cannot ask for.
@@ -76,6 +79,9 @@ std::string to_text(const Variant& variant);
 
 /// The inverse for value families, defaults filled in. Throws an Error for what is not registered.
 Variant parse_values(std::string_view text);
+
+/// "n=128 none acc_spmm", "rcm bit_tcf": what is done to the matrix, for messages.
+std::string task_text(const Point& point);
 
 /// What `l2` may be.
 const std::vector<std::string>& l2_choices();

@@ -66,12 +66,13 @@ Report read_report(const Config& config, const std::string& folder) {
 void print_table(const Report& report, bool as_json) {
   std::vector<std::string> columns = kUsualColumns;
   std::vector<Row> rows = report.rows;
+  std::erase_if(rows, [](const Row& row) { return row.contains("unfolded"); });
   if (!report.config.table.empty()) {
     const Table& table = report.config.table.front();
     columns = table.columns;
     for (const std::string& column : columns)
       check_column(column, report.rows, report.config, table.place);
-    rows = select(rows, table.where);
+    rows = select(report.rows, table.where);
   }
   write_file(report.folder + "/table.csv", csv_table(rows, columns));
   if (!as_json) {

@@ -19,6 +19,9 @@ namespace {
 const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "values", "reorder",
                                      "format", "kernel", "device", "model",  "l2"};
 
+/// What a backend that only packs A cannot take.
+constexpr const char* kAxesOfProducts[] = {"n", "kernel", "device", "model", "l2"};
+
 /// A stage's registry, whatever its interface.
 struct Stage {
   std::string key;
@@ -87,6 +90,7 @@ ParamValue param_value(const Setting& setting) {
 }
 
 bool declares(int stage, const std::string& variant, const std::string& param) {
+  if (variant.empty()) return false;
   const auto& specs = stages()[stage].specs(variant);
   return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
 }
@@ -114,6 +118,7 @@ void override_slot(std::map<std::string, PointResolver::Slot>& slots, const std:
 
 Variant make_variant(int stage, const std::string& name,
                      const std::map<std::string, PointResolver::Slot>& slots) {
+  if (name.empty()) return {};
   Params::Given given;
   for (const auto& [param, slot] : slots) {
     given[param] = param_value(*slot.setting);
@@ -126,7 +131,8 @@ Variant make_variant(int stage, const std::string& name,
 
 }  // namespace
 
-PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers) const {
+PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
+                                          const BackendTraits& backend) const {
   Sorted sorted;
   for (const Layer& layer : layers) {
     for (const auto& [key, setting] : *layer.settings) {
@@ -138,10 +144,16 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers) cons
         sorted.params.push_back({key, {&setting, layer.rank}});
     }
   }
-  for (const char* key : {"matrix", "kernel"})
+  for (const char* key : {"matrix", backend.packs ? "format" : "kernel"})
     require(sorted.axes.contains(key),
             "{}: no {} is given: put one into [grid], [[zip]], [[case]] or [ablation]",
             config_.path, key);
+  for (const char* key : kAxesOfProducts) {
+    const auto given = sorted.axes.find(key);
+    require(!backend.packs || given == sorted.axes.end(),
+            "{}: {} is of a product, and backend {} only packs A",
+            given == sorted.axes.end() ? "" : given->second.setting->place, key, backend.name);
+  }
   return sorted;
 }
 
@@ -151,8 +163,9 @@ std::string PointResolver::format_of(const std::string& kernel) {
   return format;
 }
 
-std::array<std::string, PointResolver::kStages> PointResolver::stage_names(const Slots& axes) {
-  std::array<std::string, kStages> names{"none", "", "", "roofline", "auto"};
+std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
+    const Slots& axes, const BackendTraits& backend) {
+  std::array<std::string, kStages> names{"none", "", "", backend.packs ? "" : "roofline", "auto"};
   for (int s = 0; s < kStages; ++s) {
     const auto given = axes.find(stages()[s].key);
     if (given == axes.end()) continue;
@@ -160,6 +173,7 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(const
     names[s] = text_of(stages()[s].key, setting);
     at_place(setting, [&] { stages()[s].specs(names[s]); });
   }
+  if (backend.packs) return names;
   const std::string reads = format_of(names[kKernel]);
   if (names[kFormat].empty()) names[kFormat] = reads;
   require(names[kFormat] == reads, "{}: kernel {} reads format {}, not {}",
@@ -171,7 +185,8 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(const
 std::array<PointResolver::Slots, PointResolver::kStages> PointResolver::hand_out(
     const Sorted& sorted, const std::array<std::string, kStages>& names) {
   for (int s = 0; s < kStages; ++s)
-    for (const ParamSpec& spec : stages()[s].specs(names[s])) declared_.insert({s, spec.name});
+    if (!names[s].empty())
+      for (const ParamSpec& spec : stages()[s].specs(names[s])) declared_.insert({s, spec.name});
 
   std::array<Slots, kStages> slots;
   for (const auto& [key, slot] : sorted.params) {
@@ -181,7 +196,7 @@ std::array<PointResolver::Slots, PointResolver::kStages> PointResolver::hand_out
     for (int s = 0; s < kStages; ++s) {
       if (owner != -1 && owner != s) continue;
       if (!declares(s, names[s], param)) {
-        left_out_.insert({key, stages()[s].key + " " + names[s]});
+        if (!names[s].empty()) left_out_.insert({key, stages()[s].key + " " + names[s]});
         continue;
       }
       takers.push_back(stages()[s].key);
@@ -222,8 +237,8 @@ std::string PointResolver::matrix_name(const Slots& axes) {
 
 Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string& backend_name) {
   const BackendTraits& backend = backend_traits(backend_name);
-  const Sorted sorted = sort(layers);
-  const auto names = stage_names(sorted.axes);
+  const Sorted sorted = sort(layers, backend);
+  const auto names = stage_names(sorted.axes, backend);
   const auto slots = hand_out(sorted, names);
   std::array<Variant, kStages> variants;
   for (int s = 0; s < kStages; ++s) variants[s] = make_variant(s, names[s], slots[s]);
@@ -238,7 +253,7 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   };
   Point point{.backend = backend.name,
               .matrix = matrix_name(sorted.axes),
-              .n = 128,
+              .n = backend.packs ? 0 : 128,
               .seed = config_.seed,
               .values = variants[kValues],
               .reorder = variants[kReorder],
@@ -261,6 +276,7 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   MeasureRule measure = config_.measure;
   if (const auto* s = given("l2")) measure.l2 = choice_of("l2", *s, l2_choices());
   if (!skip("l2", backend.measures)) point.measure = measure;
+  point.square = backend.packs && config_.square;
   if (backend.computes_c) {
     point.check = config_.check;
     point.against_fp32 = config_.check && config_.against_fp32;

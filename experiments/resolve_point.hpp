@@ -57,8 +57,8 @@ class PointResolver {
     std::vector<std::pair<std::string, Slot>> params;  // in the order of the layers
   };
 
-  Sorted sort(const std::vector<Layer>& layers) const;
-  std::array<std::string, kStages> stage_names(const Slots& axes);
+  Sorted sort(const std::vector<Layer>& layers, const BackendTraits& backend) const;
+  std::array<std::string, kStages> stage_names(const Slots& axes, const BackendTraits& backend);
   std::array<Slots, kStages> hand_out(const Sorted& sorted,
                                       const std::array<std::string, kStages>& names);
   std::string matrix_name(const Slots& axes);

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
+#include <span>
 
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/base/suggest.hpp"
 #include "formats/format.hpp"
+#include "formats/histogram.hpp"
+#include "formats/named_statistics.hpp"
 #include "formats/values/value_family.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
@@ -32,7 +36,7 @@ constexpr Source kSources[] = {
     {"synthetic", "/matrix/synthetic", "A was generated"},
     {"n", "/params/n", "columns of B"},
     {"seed", "/params/seed", "of B and of drawn values of A"},
-    {"backend", "/params/backend", "emulate, model, gpu"},
+    {"backend", "/params/backend", "emulate, model, gpu, pack, pack_gpu"},
     {"reorder", "/params/reorder/name", "reordering"},
     {"format", "/params/format/name", "format of A"},
     {"kernel", "/params/kernel/name", "kernel"},
@@ -41,9 +45,12 @@ constexpr Source kSources[] = {
     {"origin", "/origin", "emulated, modelled or measured"},
     {"status", "/status", "ok, skipped, failed, timeout, oom, wrong"},
     {"reason", "/reason", "of a status other than ok"},
-    {"p5_us", "/time/p5_us", "fifth percentile of the launch time, us"},
-    {"p95_us", "/time/p95_us", "95th percentile of the launch time, us"},
-    {"samples", "/time/n", "samples of the launch time"},
+    {"p5_us", "/time/p5_us", "fifth percentile of the measured time, us"},
+    {"p95_us", "/time/p95_us", "95th percentile of the measured time, us"},
+    {"samples", "/time/n", "samples of the measured time"},
+    {"threads", "/time/threads", "CPU threads that packed"},
+    {"nnz_per_s", "/nnz_per_s", "nonzeros packed a second"},
+    {"round_trip_exact", "/check/round_trip_exact", "the packed A unpacks to A"},
     {"gflops", "/gflops", "2 nnz N / time, GFLOP/s"},
     {"winner", "/winner", "algorithm a library was used with"},
     {"bound_by", "/prediction/bound_by", "part that decides a prediction"},
@@ -76,6 +83,7 @@ constexpr Source kSources[] = {
     {"emulate_s", "/emulate_s", "emulating the kernel, s"},
     {"footprint_bytes", "/prep/footprint_bytes", "packed A, bytes"},
     {"index_bytes", "/prep/index_bytes", "packed A without its values, bytes"},
+    {"value_bytes", "/prep/value_bytes", "values of the packed A with their padding, bytes"},
     {"tiles", "/prep/tiles", "tiles of the packed A"},
     {"mean_nnz_tc", "/prep/mean_nnz_tc", "mean nonzeros per TC block"},
     {"tile_density", "/prep/tile_density", "share of a tile's cells that are nonzero"},
@@ -91,6 +99,16 @@ void add_parameters(const std::string& stage, std::map<std::string, std::string>
       columns[stage + "." + spec.name] = fmt::format("{} of {}", spec.name, name);
 }
 
+/// What a record of a packed matrix says of its pattern.
+const std::vector<NamedValue>& statistics_columns() {
+  static const std::vector<NamedValue> columns = [] {
+    std::vector<NamedValue> all = named_values(statistics(CsrMatrix{}));
+    std::ranges::copy(named_values(SquareCount{}), std::back_inserter(all));
+    return all;
+  }();
+  return columns;
+}
+
 Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
   Row row;
   for (const Source& source : kSources) {
@@ -98,6 +116,9 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     if (record.contains(pointer) && !record[pointer].is_null())
       row[source.column] = record[pointer];
   }
+  if (const auto found = record.find("statistics"); found != record.end())
+    for (const auto& [name, value] : found->items())
+      if (!value.is_null()) row.try_emplace(name, value);
   row["matrix"] = entry.matrix;
   for (const char* stage : {"reorder", "format", "kernel", "model"}) {
     if (!record["params"].contains(stage)) continue;
@@ -139,15 +160,22 @@ void derive_by_bins(const Derive& derive, Row& row) {
   row[derive.name] = derive.labels[bin - derive.bins.begin()];
 }
 
+/// The columns in the expression of a derived column.
+std::vector<std::string> variables_of(const Derive& derive) {
+  mu::Parser parser;
+  parser.SetExpr(derive.expr);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : parser.GetUsedVar()) names.push_back(name);
+  return names;
+}
+
 /// Columns in the expression are its variables; a row without one of them gets no value.
 void derive_by_expression(const Derive& derive, const Config& config, std::vector<Row>& rows) {
   mu::Parser parser;
   std::map<std::string, double> values;
   try {
     parser.SetExpr(derive.expr);
-    // A copy: defining a variable empties the parser's own list.
-    const mu::varmap_type used = parser.GetUsedVar();
-    for (const auto& [name, ignored] : used) {
+    for (const std::string& name : variables_of(derive)) {
       check_column(name, rows, config, derive.place);
       parser.DefineVar(name, &values[name]);
     }
@@ -167,6 +195,52 @@ void derive_by_expression(const Derive& derive, const Config& config, std::vecto
   }
 }
 
+/// Made by an [[unfold]].
+bool is_unfolded(const Row& row) { return row.contains("unfolded"); }
+
+/// Of a column that is derived, only what was derived before it can be part.
+std::string origin_of(const Row& row, const std::string& column, std::span<const Derive> derives) {
+  for (std::size_t d = derives.size(); d-- > 0;) {
+    if (derives[d].name != column || derives[d].expr.empty()) continue;
+    const auto used = variables_of(derives[d]);
+    const bool counted = !used.empty() && std::ranges::all_of(used, [&](const auto& variable) {
+      return origin_of(row, variable, derives.first(d)) == "counted";
+    });
+    return counted ? "counted" : cell_text(row, "origin");
+  }
+  const auto source = std::ranges::find(kSources, column, &Source::column);
+  const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
+  if (pointer.starts_with("/prep/"))
+    return pointer.ends_with("_s") ? "measured" : "counted";  // of the host, of the packed A
+  const bool of_pattern = std::ranges::find(statistics_columns(), column, &NamedValue::name) !=
+                          statistics_columns().end();
+  const bool unfolded = is_unfolded(row) && (column == "count" || column == "share");
+  if (of_pattern || unfolded || pointer.starts_with("/matrix/") ||
+      pointer.starts_with("/work_description/"))
+    return "counted";
+  return cell_text(row, "origin");
+}
+
+/// Adds a row for every bin of a row's histogram, the empty ones below its last included.
+void unfold_rows(const Unfold& unfold, std::vector<Row>& rows) {
+  const std::size_t before = rows.size();
+  for (std::size_t i = 0; i < before; ++i) {
+    const auto of = rows[i].find(unfold.of);
+    if (of == rows[i].end() || !of->second.is_string() || is_unfolded(rows[i])) continue;
+    const Histogram histogram = histogram_from_text(of->second.get<std::string>());
+    double sum = 0;
+    for (const std::int64_t count : histogram.bins) sum += static_cast<double>(count);
+    for (std::size_t bin = 0; bin < histogram.bins.size(); ++bin) {
+      Row row = rows[i];
+      row["unfolded"] = unfold.name;
+      row[unfold.name] = bin_text(bin);
+      row["count"] = histogram.bins[bin];
+      row["share"] = static_cast<double>(histogram.bins[bin]) / sum;
+      rows.push_back(std::move(row));
+    }
+  }
+}
+
 /// Adds, per group, its best row under the reduction's name.
 void reduce_rows(const Reduce& reduce, std::vector<Row>& rows) {
   std::map<std::string, std::size_t> best;
@@ -174,7 +248,7 @@ void reduce_rows(const Reduce& reduce, std::vector<Row>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto by = rows[i].find(reduce.by);
     if (by == rows[i].end() || !by->second.is_number() || rows[i]["status"] != "ok" ||
-        !matches(rows[i], reduce.where))
+        is_unfolded(rows[i]) || !matches(rows[i], reduce.where))
       continue;
     Json key = Json::array();
     for (const std::string& column : reduce.keep)
@@ -214,6 +288,10 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
       derive_by_expression(derive, config, rows);
     }
   }
+  for (const Unfold& unfold : config.unfolds) {
+    check_column(unfold.of, rows, config, unfold.place);
+    unfold_rows(unfold, rows);
+  }
   for (const Reduce& reduce : config.reduces) {
     check_column(reduce.by, rows, config, reduce.place);
     check_column(reduce.column, rows, config, reduce.place);
@@ -227,13 +305,18 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
 
 const std::map<std::string, std::string>& row_columns() {
   static const std::map<std::string, std::string> columns = [] {
-    std::map<std::string, std::string> all{{"matrix", "short name of A"},
-                                           {"values", "value family of A and B"},
-                                           {"time_us", "median launch time, or its prediction, us"},
-                                           {"device", "described device, or the GPU measured on"},
-                                           {"step", "label of an ablation step"},
-                                           {"case", "name of a [[case]]"},
-                                           {"chosen", "what a [[reduce]] picked"}};
+    std::map<std::string, std::string> all{
+        {"matrix", "short name of A"},
+        {"values", "value family of A and B"},
+        {"time_us", "median of launches or packings, or its prediction, us"},
+        {"device", "described device, or the GPU measured on"},
+        {"step", "label of an ablation step"},
+        {"case", "name of a [[case]]"},
+        {"chosen", "what a [[reduce]] picked"},
+        {"unfolded", "name of the [[unfold]] that made the row"},
+        {"count", "what falls into a bin of an unfolded histogram"},
+        {"share", "share of it in all bins"}};
+    for (const NamedValue& figure : statistics_columns()) all[figure.name] = figure.meaning;
     for (const Source& source : kSources) all[source.column] = source.meaning;
     add_parameters<Reordering>("reorder", all);
     add_parameters<Format>("format", all);
@@ -245,14 +328,8 @@ const std::map<std::string, std::string>& row_columns() {
   return columns;
 }
 
-std::string value_origin(const Row& row, const std::string& column) {
-  const auto source = std::ranges::find(kSources, column, &Source::column);
-  const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
-  if (pointer.starts_with("/prep/"))
-    return pointer.ends_with("_s") ? "measured" : "counted";  // of the host, of the packed A
-  if (pointer.starts_with("/matrix/") || pointer.starts_with("/work_description/"))
-    return "counted";
-  return cell_text(row, "origin");
+std::string value_origin(const Row& row, const std::string& column, const Config& config) {
+  return origin_of(row, column, config.derives);
 }
 
 void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,
@@ -260,6 +337,7 @@ void check_column(const std::string& column, const std::vector<Row>& rows, const
   std::set<std::string> known;
   for (const auto& [name, meaning] : row_columns()) known.insert(name);
   for (const Derive& derive : config.derives) known.insert(derive.name);
+  for (const Unfold& unfold : config.unfolds) known.insert(unfold.name);
   for (const Row& row : rows)
     for (const auto& [name, value] : row) known.insert(name);
   if (known.contains(column)) return;
@@ -270,6 +348,7 @@ std::vector<Row> select(const std::vector<Row>& rows, const Settings& where) {
   std::vector<Row> selected;
   for (const Row& row : rows) {
     if (!where.contains("status") && row.at("status") != "ok") continue;
+    if (!where.contains("unfolded") && is_unfolded(row)) continue;
     if (matches(row, where)) selected.push_back(row);
   }
   return selected;

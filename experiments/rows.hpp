@@ -27,15 +27,16 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
 const std::map<std::string, std::string>& row_columns();
 
 /// How the value of a column came about: the row's origin, but for what every backend finds alike,
-/// which is "counted" (sizes, tiles, MMAs) or "measured" (times of the host's preparation).
-std::string value_origin(const Row& row, const std::string& column);
+/// which is "counted" (sizes, tiles, MMAs, and what is derived from nothing else) or "measured"
+/// (times of the host's preparation).
+std::string value_origin(const Row& row, const std::string& column, const Config& config);
 
 /// Throws an Error with the place unless `column` is known, derived, a parameter or a label.
 void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,
                   const Place& place);
 
 /// Rows whose columns have these values. Rows that are not "ok" are left out unless `where` speaks
-/// of the status.
+/// of the status, those an [[unfold]] made unless it speaks of "unfolded".
 std::vector<Row> select(const std::vector<Row>& rows, const Settings& where);
 
 /// As shown to people and written to CSV: text as it is, numbers with six significant digits.

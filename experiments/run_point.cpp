@@ -1,8 +1,10 @@
 #include "experiments/run_point.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
+#include "formats/named_statistics.hpp"
 #include "formats/values/value_family.hpp"
 #include "reorder/reordering.hpp"
 
@@ -97,9 +100,15 @@ Loaded load(const Point& point) {
   return loaded;
 }
 
+std::string order_key_of(const Point& point, const Loaded& source) {
+  return source.hash + "|" + key_of(point.reorder);
+}
+
 Json tile_stats(const PackedMatrix& packed) {
   const FormatStats found = stats(packed);
-  Json json{{"footprint_bytes", found.bytes}, {"index_bytes", found.index_bytes}};
+  Json json{{"footprint_bytes", found.bytes},
+            {"index_bytes", found.index_bytes},
+            {"value_bytes", found.bytes - found.index_bytes}};
   if (found.tile.tiles > 0) {
     json["tiles"] = found.tile.tiles;
     json["mean_nnz_tc"] = found.mean_nnz_per_tile;
@@ -109,10 +118,34 @@ Json tile_stats(const PackedMatrix& packed) {
   return json;
 }
 
+Json arrays_json(const PackedMatrix& packed) {
+  Json arrays = Json::object();
+  for (const ArrayInfo& array : packed.arrays()) arrays[array.name] = array.bytes;
+  return arrays;
+}
+
+/// Counts of A A too where they are asked for and A has a square.
+Json statistics_json(const CsrMatrix& matrix, bool square) {
+  std::vector<NamedValue> figures = named_values(statistics(matrix));
+  if (square && matrix.rows == matrix.cols)
+    std::ranges::copy(named_values(count_square(matrix)), std::back_inserter(figures));
+  Json json = Json::object();
+  for (const NamedValue& figure : figures)
+    std::visit([&](const auto& value) { json[figure.name] = value; }, figure.value);
+  return json;
+}
+
 /// P^T C: row old_of_new[p] of the result is row p of c.
 DenseMatrix restore_rows(DenseMatrix c, const Permutation& rows) {
   if (rows.is_identity()) return c;
   return permute_rows(c, rows.inverse());
+}
+
+/// Of what decides the values and the speed: the kernel, or the format where only A is packed.
+int variant_version(const Point& point) {
+  if (backend_traits(point.backend).packs)
+    return Registry<Format>::instance().make(point.format.name, point.format.params)->version();
+  return Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params)->version();
 }
 
 /// Empty when nothing is known of the matrix, not even where it is.
@@ -138,6 +171,7 @@ struct PointRunner::State {
   Latest<Loaded> loaded;
   Latest<Ordered> ordered;
   Latest<Packed> packed;
+  Latest<Json> statistics;         // of the reordered matrix
   Latest<DenseMatrix> b;           // rows in the order of the file
   Latest<DenseMatrix> b_permuted;  // rows in the order of the reordered columns
   Latest<DenseMatrix> emulated;    // C, rows in the order of the packed matrix
@@ -150,7 +184,7 @@ struct PointRunner::State {
   }
 
   const Ordered& order_for(const Point& point, const Loaded& source) {
-    return ordered.get(source.hash + "|" + key_of(point.reorder), [&] {
+    return ordered.get(order_key_of(point, source), [&] {
       const auto reordering =
           Registry<Reordering>::instance().make(point.reorder.name, point.reorder.params);
       const Stopwatch watch;
@@ -184,6 +218,10 @@ struct PointRunner::State {
   }
 
   void run(const Point& point, Json& record);
+  void multiply(const Point& point, const Loaded& source, const Ordered& order,
+                const Backend& backend, const SpmmKernel& kernel, Json& record);
+  void pack(const Point& point, const Loaded& source, const Ordered& order, const Backend& backend,
+            Json& record);
   void check(const Point& point, const Loaded& source, const Ordered& ordered,
              const Multiplication& m, BackendResult& result, const std::string& c_key,
              Json& record);
@@ -191,8 +229,8 @@ struct PointRunner::State {
 
 void PointRunner::State::run(const Point& point, Json& record) {
   const BackendChoice choice = find_backend(point.backend);
-  const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
-  record["kernel_version"] = kernel->version();
+  const bool packs = backend_traits(point.backend).packs;
+  record[packs ? "format_version" : "kernel_version"] = variant_version(point);
   if (choice.backend) record["origin"] = choice.backend->origin();
 
   const Loaded& source = load_for(point);
@@ -210,7 +248,14 @@ void PointRunner::State::run(const Point& point, Json& record) {
 
   const Ordered& order = order_for(point, source);
   record["prep"]["reorder_s"] = order.reorder_s;
-  const std::string order_key = source.hash + "|" + key_of(point.reorder);
+  if (packs) return pack(point, source, order, *choice.backend, record);
+  const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
+  multiply(point, source, order, *choice.backend, *kernel, record);
+}
+
+void PointRunner::State::multiply(const Point& point, const Loaded& source, const Ordered& order,
+                                  const Backend& backend, const SpmmKernel& kernel, Json& record) {
+  const std::string order_key = order_key_of(point, source);
   const Packed& a = pack_for(point, order_key, order);
   record["prep"]["pack_s"] = a.pack_s;
   record["prep"].update(tile_stats(*a.matrix));
@@ -220,8 +265,8 @@ void PointRunner::State::run(const Point& point, Json& record) {
     operand = &b_permuted.get(fmt::format("{}|{}|{}", order_key, point.n, point.seed),
                               [&] { return permute_rows(*operand, *order.order.cols); });
 
-  const Multiplication multiplication{point, *kernel, *a.matrix, *operand};
-  BackendResult result = choice.backend->run(multiplication);
+  const Multiplication multiplication{point, kernel, *a.matrix, *operand};
+  BackendResult result = backend.run(multiplication);
   record.update(result.fields);
   if (result.time_us > 0)
     record["gflops"] = 2.0 * static_cast<double>(source.matrix.nnz()) *
@@ -232,6 +277,26 @@ void PointRunner::State::run(const Point& point, Json& record) {
                                    key_of(point.kernel), point.n, point.seed, result.generation);
     check(point, source, order, multiplication, result, c_key, record);
   }
+}
+
+void PointRunner::State::pack(const Point& point, const Loaded& source, const Ordered& order,
+                              const Backend& backend, Json& record) {
+  const auto format = Registry<Format>::instance().make(point.format.name, point.format.params);
+  PackingResult result = backend.pack({point, *format, order.matrix});
+  record.update(result.fields);
+  record["prep"]["pack_s"] = 1e-6 * result.time_us;
+  record["prep"].update(tile_stats(*result.packed));
+  record["prep"]["arrays"] = arrays_json(*result.packed);
+  if (result.time_us > 0)
+    record["nnz_per_s"] = 1e6 * static_cast<double>(source.matrix.nnz()) / result.time_us;
+  record["statistics"] =
+      statistics.get(fmt::format("{}|{}", order_key_of(point, source), point.square),
+                     [&] { return statistics_json(order.matrix, point.square); });
+
+  const std::string fault = round_trip_fault(result.packed->unpack(), order.matrix);
+  record["check"] = {{"round_trip_exact", fault.empty()}};
+  record["status"] = fault.empty() ? "ok" : "wrong";
+  if (!fault.empty()) record["reason"] = fault;
 }
 
 void PointRunner::State::check(const Point& point, const Loaded& source, const Ordered& order,
@@ -317,8 +382,8 @@ Json unfinished_record(const Point& point, const std::string& status, const std:
 }
 
 std::string point_id(const Point& point, const std::string& content_hash) {
-  const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
-  return hash_text(fmt::format("{}|{}|{}", to_json(point).dump(), content_hash, kernel->version()));
+  return hash_text(
+      fmt::format("{}|{}|{}", to_json(point).dump(), content_hash, variant_version(point)));
 }
 
 }  // namespace tessera

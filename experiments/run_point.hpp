@@ -1,4 +1,5 @@
-// One point, from its request to its record: load, reorder, pack, run, put back in order, check.
+// One point, from its request to its record: load, reorder, pack, run, put back in order, check;
+// or, where only A is packed: load, reorder, pack, unpack, compare.
 //
 // What the points of one matrix share (the matrix, its orders, packed forms, B, emulated results)
 // is kept between calls, one of each kind: plans are ordered so that this is enough.
@@ -24,8 +25,8 @@ class PointRunner {
   PointRunner();
   ~PointRunner();
 
-  /// Identity of the result: params, matrix content, kernel version. Loads the matrix; when that
-  /// fails, the identity of the request alone.
+  /// Identity of the result: params, matrix content, version of the kernel or format. Loads the
+  /// matrix; when that fails, the identity of the request alone.
   std::string point_id(const Point& point);
 
   /// Never throws for what can go wrong with a point: that is in the record's status and reason.

@@ -189,8 +189,8 @@ class Run {
     const Point& p = entry.point;
     finish(entry, status == "ok" || status == "skipped"
                       ? ""
-                      : fmt::format("{}: {} n={} {} {} {}: {}", status, entry.matrix, p.n,
-                                    p.reorder.name, p.kernel.name, p.backend, reason));
+                      : fmt::format("{}: {} {} {}: {}", status, entry.matrix, task_text(p),
+                                    p.backend, reason));
   }
 
   void finish(const PlanEntry& entry, const std::string& remark) {

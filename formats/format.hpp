@@ -103,6 +103,9 @@ class Format {
   /// Unsupported when the matrix exceeds the limits. Parallel.
   std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix, const PackLimits& limits = {}) const;
 
+  /// Raised whenever the arrays or the speed of packing may have changed: part of a record's id.
+  virtual int version() const { return 1; }
+
  private:
   virtual std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
                                               const PackLimits& limits) const = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <span>
+#include <mutex>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
@@ -18,26 +18,40 @@ constexpr std::int64_t kGroupGrain = 16;
 constexpr std::int64_t kRowGrain = 1 << 12;
 constexpr int kTcBlockCols = 8;
 constexpr int kBrickRows = 16, kBrickCols = 4;
+constexpr int kTileCells = 64;  // of an 8 x 8 tile
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The distinct columns of rows [begin, begin + height), ascending; rows beyond the matrix are
-/// empty. Calls at_window(begin, height, columns) for that window and for every one it is halved
-/// into, down to two rows.
-template <class AtWindow>
-Cols distinct_cols(const CsrMatrix& matrix, std::int64_t begin, int height, AtWindow at_window) {
+/// The columns of rows [begin, begin + height), ascending, one that several rows share as often as
+/// it occurs; rows beyond the matrix are empty.
+Cols all_cols(const CsrMatrix& matrix, std::int64_t begin, int height) {
+  const std::int64_t first = matrix.row_offsets[std::min<std::int64_t>(begin, matrix.rows)];
+  const std::int64_t last = matrix.row_offsets[std::min<std::int64_t>(begin + height, matrix.rows)];
+  Cols cols(matrix.col_indices.begin() + first, matrix.col_indices.begin() + last);
+  std::ranges::sort(cols);
+  return cols;
+}
+
+/// The distinct columns of rows [begin, begin + height), ascending. Calls
+/// at_window(begin, height, columns) for that window and for every one it is halved into, down to
+/// the least height, and at_all(columns) with those of all_cols() there.
+template <class AtWindow, class AtAll>
+Cols distinct_cols(const CsrMatrix& matrix, std::int64_t begin, int height, AtWindow at_window,
+                   AtAll at_all) {
   if (begin >= matrix.rows) return {};
-  if (height == 1) {
-    const auto row = matrix.row_cols(begin);
-    return {row.begin(), row.end()};
+  Cols cols;
+  if (height == kWindowHeights.front()) {
+    cols = all_cols(matrix, begin, height);
+    at_all(cols);
+    cols.erase(std::ranges::unique(cols).begin(), cols.end());
+  } else {
+    const Cols upper = distinct_cols(matrix, begin, height / 2, at_window, at_all);
+    const Cols lower = distinct_cols(matrix, begin + height / 2, height / 2, at_window, at_all);
+    cols.reserve(upper.size() + lower.size());
+    std::ranges::set_union(upper, lower, std::back_inserter(cols));
   }
-  const Cols upper = distinct_cols(matrix, begin, height / 2, at_window);
-  const Cols lower = distinct_cols(matrix, begin + height / 2, height / 2, at_window);
-  Cols both;
-  both.reserve(upper.size() + lower.size());
-  std::ranges::set_union(upper, lower, std::back_inserter(both));
-  at_window(begin, height, both);
-  return both;
+  at_window(begin, height, cols);
+  return cols;
 }
 
 /// How many groups of `width` columns the ascending columns fall into.
@@ -69,8 +83,8 @@ Spread spread(const Counts& counts) {
   return result;
 }
 
-template <class T>
-std::int64_t sum_of(const std::vector<T>& counts) {
+template <class Counts>
+std::int64_t sum_of(const Counts& counts) {
   std::int64_t sum = 0;
   for (const std::int64_t count : counts) sum += count;
   return sum;
@@ -86,7 +100,39 @@ double mean_deviation(const std::vector<std::int32_t>& counts) {
 }
 
 TileCount tile_count(int rows, int cols, const std::vector<std::int32_t>& per_block_row) {
-  return {rows, cols, sum_of(per_block_row), spread(per_block_row)};
+  TileCount count{rows, cols, sum_of(per_block_row), spread(per_block_row)};
+  for (const std::int32_t tiles : per_block_row) count.per_block_row_histogram.add(tiles);
+  return count;
+}
+
+/// Tiles by how many nonzeros they hold.
+using FillCounts = std::array<std::int64_t, kTileCells + 1>;
+
+/// Adds the tiles of eight rows, given the columns of all their nonzeros, ascending.
+void count_fill(const Cols& cols, FillCounts& counts) {
+  for (std::size_t begin = 0, end = 0; begin < cols.size(); begin = end) {
+    while (end < cols.size() && cols[end] / 8 == cols[begin] / 8) ++end;
+    ++counts[end - begin];
+  }
+}
+
+TileFill tile_fill(const FillCounts& counts) {
+  const std::int64_t tiles = sum_of(counts);
+  if (tiles == 0) return {};
+  /// Nonzeros of the tile at `rank` in ascending order.
+  const auto at_rank = [&](std::int64_t rank) {
+    int fill = 0;
+    for (std::int64_t before = counts[0]; before <= rank; before += counts[fill]) ++fill;
+    return fill;
+  };
+  TileFill result;
+  result.median = (at_rank((tiles - 1) / 2) + at_rank(tiles / 2)) / 2.0;
+  for (int fill = 1; fill <= kTileCells; ++fill)
+    result.mean += fill * static_cast<double>(counts[fill]) / static_cast<double>(tiles);
+  for (int fill = 1; fill <= kTileCells; ++fill)
+    result.stddev += std::pow(fill - result.mean, 2) * static_cast<double>(counts[fill]);
+  result.stddev = std::sqrt(result.stddev / static_cast<double>(tiles));
+  return result;
 }
 
 double ratio(std::int64_t a, std::int64_t b) {
@@ -115,19 +161,25 @@ struct Windows {
 
   std::array<std::vector<std::int32_t>, kWindowHeights.size()> active_cols;  // [height][windows]
   std::vector<std::int32_t> tiles_8x8, tiles_16x8, tiles_16x16;              // [block rows]
+  FillCounts fill = {};
 };
 
 Windows count_windows(const CsrMatrix& matrix) {
   Windows windows(matrix.rows);
-  parallel_for(ceil_div(matrix.rows, kGroupRows), kGroupGrain,
-               [&](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t group = first; group < last; ++group) {
-                   distinct_cols(matrix, group * kGroupRows, kGroupRows,
-                                 [&](std::int64_t begin, int height, const Cols& cols) {
-                                   windows.add(begin, height, cols);
-                                 });
-                 }
-               });
+  std::mutex adding;
+  const auto count_groups_of_rows = [&](std::int64_t first, std::int64_t last) {
+    FillCounts fill = {};
+    for (std::int64_t group = first; group < last; ++group)
+      distinct_cols(
+          matrix, group * kGroupRows, kGroupRows,
+          [&](std::int64_t begin, int height, const Cols& cols) {
+            windows.add(begin, height, cols);
+          },
+          [&](const Cols& cols) { count_fill(cols, fill); });
+    const std::lock_guard lock(adding);
+    for (std::size_t i = 0; i < fill.size(); ++i) windows.fill[i] += fill[i];
+  };
+  parallel_for(ceil_div(matrix.rows, kGroupRows), kGroupGrain, count_groups_of_rows);
   return windows;
 }
 
@@ -171,6 +223,21 @@ void measure_rows(const CsrMatrix& matrix, MatrixStatistics& result) {
   result.row_length = spread(lengths);
 }
 
+/// Of the windows of each height, what the closed forms of footprints are over.
+PackedExtents extents(const MatrixStatistics& s, const Windows& windows) {
+  PackedExtents result{.rows = s.rows, .nnz = s.nnz};
+  for (const WindowCount& count : s.windows) {
+    if (count.height == 8) {
+      result.vectors_8 = count.active_cols;
+      result.tc_blocks_8 = count.tc_blocks;
+    }
+    if (count.height == 16) result.tc_blocks_16 = count.tc_blocks;
+  }
+  for (const std::int32_t cols : windows.active_cols[0])
+    result.strides_8x16 += ceil_div(cols, kSrBcrsStride);
+  return result;
+}
+
 }  // namespace
 
 MatrixStatistics statistics(const CsrMatrix& matrix) {
@@ -185,6 +252,8 @@ MatrixStatistics statistics(const CsrMatrix& matrix) {
     if (kWindowHeights[i] == kBrickRows)
       result.synergy = synergy(windows.active_cols[i], matrix.nnz());
   }
+  result.tile_fill = tile_fill(windows.fill);
+  result.footprints = predicted_footprints(extents(result, windows));
   return result;
 }
 
@@ -221,39 +290,6 @@ bool has_symmetric_pattern(const CsrMatrix& matrix) {
     }
   });
   return symmetric;
-}
-
-std::vector<std::pair<std::string, ParamValue>> named_values(const MatrixStatistics& s) {
-  std::vector<std::pair<std::string, ParamValue>> values{
-      {"rows", std::int64_t{s.rows}},
-      {"cols", std::int64_t{s.cols}},
-      {"nnz", s.nnz},
-      {"row_length_min", s.row_length.min},
-      {"row_length_max", s.row_length.max},
-      {"row_length_mean", s.row_length.mean},
-      {"row_length_stddev", s.row_length.stddev},
-      {"row_length_cv", s.row_length.cv()},
-      {"empty_rows", s.empty_rows},
-      {"bandwidth", s.bandwidth},
-      {"profile", s.profile},
-      {"symmetric_pattern", s.symmetric_pattern},
-  };
-  for (const TileCount& t : s.tiles) {
-    const std::string size = fmt::format("{}x{}", t.rows, t.cols);
-    values.emplace_back("tiles_" + size, t.tiles);
-    values.emplace_back("tiles_per_block_row_mean_" + size, t.per_block_row.mean);
-    values.emplace_back("tiles_per_block_row_stddev_" + size, t.per_block_row.stddev);
-  }
-  for (const WindowCount& w : s.windows) {
-    const std::string size = fmt::format("{}x{}", w.height, kTcBlockCols);
-    values.emplace_back(fmt::format("active_cols_{}", w.height), w.active_cols);
-    values.emplace_back("tc_blocks_" + size, w.tc_blocks);
-    values.emplace_back("mean_nnz_tc_" + size, w.mean_nnz_tc);
-    values.emplace_back("ibd_" + size, w.ibd);
-  }
-  values.emplace_back("synergy_alpha", s.synergy.alpha);
-  values.emplace_back("synergy", s.synergy.level);
-  return values;
 }
 
 }  // namespace tessera

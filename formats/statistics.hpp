@@ -2,17 +2,18 @@
 // and the figures of merit of the papers that are computed from them.
 //
 // Sources: MeanNNZTC (mean nonzeros of a TC block), DTC-SpMM (Fan et al., ASPLOS 2024);
-// TCU-Synergy, cuTeSpMM section 6.4; IBD, Acc-SpMM equation (3); blocks per block row, SMaT.
+// TCU-Synergy, cuTeSpMM section 6.4; IBD, Acc-SpMM equation (3); blocks per block row, SMaT; bitmap
+// density, tSparse, Table 1.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "formats/base/matrix.hpp"
-#include "formats/base/params.hpp"
+#include "formats/histogram.hpp"
+#include "formats/predicted_footprints.hpp"
 
 namespace tessera {
 
@@ -33,6 +34,14 @@ struct TileCount {
   int cols = 0;
   std::int64_t tiles = 0;
   Spread per_block_row = {};
+  Histogram per_block_row_histogram = {};
+};
+
+/// Nonzeros of a nonempty 8 x 8 tile: what tSparse calls bitmap density (Table 1).
+struct TileFill {
+  double median = 0;  // between the two middle ones where their number is even
+  double mean = 0;
+  double stddev = 0;  // of the population
 };
 
 /// Row windows of one height, each condensed on its own: empty columns dropped, the active ones
@@ -65,7 +74,9 @@ struct MatrixStatistics {
   bool symmetric_pattern = false;
   std::vector<TileCount> tiles = {};      // 8x8, 16x8, 16x16
   std::vector<WindowCount> windows = {};  // heights 8, 16, 32, 64, 128
+  TileFill tile_fill = {};
   Synergy synergy = {};
+  std::vector<PredictedFootprint> footprints = {};  // in the default parameters of the formats
 };
 
 constexpr std::array<int, 5> kWindowHeights{8, 16, 32, 64, 128};
@@ -79,8 +90,5 @@ TileCount count_tiles(const CsrMatrix& matrix, int tile_rows, int tile_cols);
 
 /// Whether A and A^T have the same pattern; false for a rectangular matrix.
 bool has_symmetric_pattern(const CsrMatrix& matrix);
-
-/// Every figure under a flat name ("tiles_8x8", "mean_nnz_tc_16x8"), in the order to print them.
-std::vector<std::pair<std::string, ParamValue>> named_values(const MatrixStatistics& statistics);
 
 }  // namespace tessera

@@ -60,6 +60,7 @@ class Kind:
     draw: Callable[[Axes, FigureData, Panel, Looks], None]
     handle: Optional[Callable[[Look], Artist]]
     height: float = 2.0  # inches of one panel, labels included
+    row_height: float = 0.0  # inches that a panel needs for every series, where each is a row
     looks: Optional[Callable[[FigureData], Looks]] = None
     x_categories: bool = False  # whether the kind needs x.scale to be category
     x_label: bool = True  # whether the x axis shows data.x
@@ -167,6 +168,12 @@ def grid_shape(data: FigureData) -> tuple[int, int]:
         len(data.categories()) * len(data.panels[0].series) * min(count, 3) > 72)
     columns = 1 if crowded else min(count, 3)
     return -(-count // columns), columns
+
+
+def panel_height(data: FigureData, kind: Kind) -> float:
+    """Inches of one panel, labels included."""
+    most_series = max(len(panel.series) for panel in data.panels)
+    return max(kind.height, 2 * LABEL_HEIGHT + kind.row_height * most_series)
 
 
 def set_scales(axes: Axes, data: FigureData, width: float) -> None:
@@ -304,7 +311,7 @@ def build(data: FigureData, kind: Kind) -> Figure:
     width = columns_needed(data, kind)
     rows, columns = grid_shape(data)
     figure, grid = plt.subplots(rows, columns, sharey=kind.name != "heatmap", squeeze=False,
-                                figsize=(width, kind.height * rows))
+                                figsize=(width, panel_height(data, kind) * rows))
     cells = list(grid.flat)
     for axes, panel in zip(cells, data.panels):
         set_scales(axes, data, 0.85 * width / columns)

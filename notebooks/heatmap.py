@@ -70,7 +70,7 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
 
 
 # %%
-KIND = Kind("heatmap", draw_cells, None, x_categories=True)
+KIND = Kind("heatmap", draw_cells, None, row_height=0.13, x_categories=True)
 
 if __name__ == "__main__":
     sys.exit(run(KIND))

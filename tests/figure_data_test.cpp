@@ -201,11 +201,11 @@ TEST_CASE("what is counted or timed on the host is not called a prediction") {
   const Row row{{"origin", "modelled"}};
 
   for (const char* column : {"nnz", "rows", "mean_nnz_tc", "footprint_bytes", "tiles", "mma"})
-    CHECK(value_origin(row, column) == "counted");
+    CHECK(value_origin(row, column, {}) == "counted");
   for (const char* column : {"load_s", "reorder_s", "pack_s"})
-    CHECK(value_origin(row, column) == "measured");
+    CHECK(value_origin(row, column, {}) == "measured");
   for (const char* column : {"time_us", "gflops", "smape_pct", "emulate_s", "some_derived_column"})
-    CHECK(value_origin(row, column) == "modelled");
+    CHECK(value_origin(row, column, {}) == "modelled");
 }
 
 TEST_CASE("provenance names the machine, the day and the commit of every run that has records") {

@@ -12,7 +12,7 @@
 #include "formats/io/fetch.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/io/source.hpp"
-#include "formats/statistics.hpp"
+#include "formats/named_statistics.hpp"
 
 namespace tessera {
 namespace {
@@ -108,6 +108,14 @@ class MatrixVerb final : public Verb {
     return number != nullptr ? fmt::format("{:.6g}", *number) : to_text(value);
   }
 
+  static void tell(const std::vector<NamedValue>& values) {
+    std::string group;
+    for (const NamedValue& figure : values) {
+      if (figure.group != group) fmt::print("{}\n", group = figure.group);
+      fmt::print("  {:38} {}\n", figure.name, short_text(figure.value));
+    }
+  }
+
   int info() const {
     Json list = Json::array();
     for (const std::string& name : names_) {
@@ -117,13 +125,13 @@ class MatrixVerb final : public Verb {
                 {"hash", loaded.content_hash},         {"load_s", loaded.load_s},
                 {"cached", loaded.from_cache},         {"synthetic", loaded.source.synthetic()},
                 {"pattern", is_pattern(loaded.matrix)}};
-      for (const auto& [key, value] : values) json[key] = to_json(value);
+      for (const NamedValue& figure : values) json[figure.name] = to_json(figure.value);
       if (!json_) {
         fmt::print("{}  ({}{})\n", loaded.source.name, loaded.source.canonical,
                    is_pattern(loaded.matrix) ? ", all values one" : "");
-        for (const auto& [key, value] : values) fmt::print("  {:30} {}\n", key, short_text(value));
-        fmt::print("  {:30} {}\n  {:30} {:.3f}{}\n", "content_hash", loaded.content_hash, "load_s",
-                   loaded.load_s, loaded.from_cache ? " (cached)" : "");
+        tell(values);
+        fmt::print("file\n  {:38} {}\n  {:38} {:.3f}{}\n", "content_hash", loaded.content_hash,
+                   "load_s", loaded.load_s, loaded.from_cache ? " (cached)" : "");
       }
       list.push_back(std::move(json));
     }

@@ -29,9 +29,8 @@ class PlanVerb final : public Verb {
                                 {"cost", entry.cost}}
                                .dump());
       else
-        fmt::print("{}  {:8} n={:<5} {:10} {:10} {}{}\n", entry.hash, entry.point.backend,
-                   entry.point.n, entry.point.reorder.name, entry.point.kernel.name, entry.matrix,
-                   labels_text(entry));
+        fmt::print("{}  {:8} {:28} {}{}\n", entry.hash, entry.point.backend, task_text(entry.point),
+                   entry.matrix, labels_text(entry));
     }
     for (const std::string& note : plan.notes) fmt::print(stderr, "{}: {}\n", config.id, note);
     fmt::print(stderr, "{}: {} points\n", config.id, plan.entries.size());

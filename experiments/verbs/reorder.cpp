@@ -9,7 +9,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
-#include "formats/statistics.hpp"
+#include "formats/named_statistics.hpp"
 #include "reorder/reordering.hpp"
 
 namespace tessera {
@@ -24,8 +24,9 @@ Json figures_of(const CsrMatrix& matrix) {
   Json json = Json::object();
   const auto values = named_values(statistics(matrix));
   for (const std::string& figure : kFigures)
-    for (const auto& [name, value] : values)
-      if (name == figure) std::visit([&](const auto& v) { json[name] = v; }, value);
+    for (const NamedValue& found : values)
+      if (found.name == figure)
+        std::visit([&](const auto& value) { json[figure] = value; }, found.value);
   return json;
 }
 

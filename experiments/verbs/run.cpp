@@ -19,7 +19,8 @@ class RunVerb final : public Verb {
   void declare(CLI::App& app) override {
     app.add_option("CONFIG", configs_, "config files, or names of shipped experiments")->required();
     app.add_option("--out", options_.out, "folder of the records (default: out/<experiment id>)");
-    app.add_option("--backend", backends_, "instead of the config's: emulate, model, gpu")
+    app.add_option("--backend", backends_,
+                   "instead of the config's: emulate, model, gpu, pack, pack_gpu")
         ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config, as in grid.n=32")
         ->allow_extra_args(false);
@@ -89,8 +90,8 @@ class RunVerb final : public Verb {
   }
 
   static bool uses_gpu(const Plan& plan) {
-    return std::ranges::any_of(plan.entries,
-                               [](const PlanEntry& e) { return e.point.backend == "gpu"; });
+    return std::ranges::any_of(
+        plan.entries, [](const PlanEntry& e) { return backend_traits(e.point.backend).needs_gpu; });
   }
 
   static int tell(const Config& config, const Plan& plan, const RunOptions& options) {
