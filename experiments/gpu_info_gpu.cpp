@@ -7,7 +7,7 @@
 
 #include "experiments/machine.hpp"
 #include "formats/base/registry.hpp"
-#include "kernels/device_memory.hpp"
+#include "formats/base/device_memory.hpp"
 
 namespace tessera {
 namespace {

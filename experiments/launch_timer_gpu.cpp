@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/device_memory.hpp"
+#include "formats/base/device_memory.hpp"
 
 namespace tessera {
 namespace {

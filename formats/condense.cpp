@@ -124,15 +124,18 @@ Condensed condense(const CsrMatrix& matrix, int height, int group_cols) {
   return condensed;
 }
 
-Tiling tile(const CsrMatrix& matrix, const Condensed& condensed, int width) {
+std::vector<std::int64_t> tile_offsets(const Condensed& condensed, int width) {
   require(width > 0, "a tile has columns, not {}", width);
+  std::vector<std::int64_t> offsets(condensed.offsets.size(), 0);
+  for (std::int64_t w = 0; w < condensed.windows(); ++w)
+    offsets[w + 1] = offsets[w] + (condensed.active_cols(w) + width - 1) / width;
+  return offsets;
+}
+
+Tiling tile(const CsrMatrix& matrix, const Condensed& condensed, int width) {
+  Tiling tiling{tile_offsets(condensed, width), {}};
   const Divisor in_tile(width);
-  Tiling tiling;
   const std::int64_t windows = condensed.windows();
-  tiling.tile_offsets.assign(static_cast<std::size_t>(windows) + 1, 0);
-  for (std::int64_t w = 0; w < windows; ++w)
-    tiling.tile_offsets[w + 1] =
-        tiling.tile_offsets[w] + (condensed.active_cols(w) + width - 1) / width;
   tiling.nnz_offsets.assign(static_cast<std::size_t>(tiling.tiles()) + 1, 0);
   parallel_for(windows, kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t w = begin; w < end; ++w) {
@@ -151,14 +154,14 @@ Tiling tile(const CsrMatrix& matrix, const Condensed& condensed, int width) {
   return tiling;
 }
 
-std::vector<std::int32_t> padded_columns(const Condensed& condensed, const Tiling& tiling,
-                                         int width) {
-  std::vector<std::int32_t> cols(static_cast<std::size_t>(tiling.tiles() * width), kNoColumn);
+std::vector<std::int32_t> padded_columns(const Condensed& condensed,
+                                         const std::vector<std::int64_t>& tile_offsets, int width) {
+  std::vector<std::int32_t> cols(static_cast<std::size_t>(tile_offsets.back() * width), kNoColumn);
   parallel_for(condensed.windows(), kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t w = begin; w < end; ++w)
       std::copy(condensed.cols.begin() + condensed.offsets[w],
                 condensed.cols.begin() + condensed.offsets[w + 1],
-                cols.begin() + tiling.tile_offsets[w] * width);
+                cols.begin() + tile_offsets[w] * width);
   });
   return cols;
 }

@@ -62,10 +62,17 @@ struct Tiling {
 
 Tiling tile(const CsrMatrix& matrix, const Condensed& condensed, int width);
 
+/// Tiling::tile_offsets alone, for which the nonzeros need not be read.
+std::vector<std::int64_t> tile_offsets(const Condensed& condensed, int width);
+
 /// The columns of every tile's places, kNoColumn where a window's last tile has some left over.
 /// [tiles * width]
-std::vector<std::int32_t> padded_columns(const Condensed& condensed, const Tiling& tiling,
-                                         int width);
+std::vector<std::int32_t> padded_columns(const Condensed& condensed,
+                                         const std::vector<std::int64_t>& tile_offsets, int width);
+inline std::vector<std::int32_t> padded_columns(const Condensed& condensed, const Tiling& tiling,
+                                                int width) {
+  return padded_columns(condensed, tiling.tile_offsets, width);
+}
 
 /// A nonzero in its tile.
 struct TileCell {

@@ -36,7 +36,7 @@ FormatStats stats(const PackedMatrix& packed) {
   FormatStats result;
   for (const ArrayInfo& array : packed.arrays()) {
     result.bytes += array.bytes;
-    if (!array.holds_values) result.index_bytes += array.bytes;
+    result.index_bytes += array.bytes - array.value_bytes;
   }
   result.tile = packed.tiles();
   const auto nnz = static_cast<double>(packed.nnz());

@@ -23,15 +23,15 @@ struct ArrayInfo {
   std::string name;
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
-  bool holds_values = false;   // the values of A, as opposed to the index
-  const void* data = nullptr;  // lives as long as the packed matrix
+  std::int64_t value_bytes = 0;  // of them, for values of A and their padding; the rest is index
+  const void* data = nullptr;    // lives as long as the packed matrix
 };
 
-/// Of a std::vector or an Array.
+/// Of a std::vector or an Array that holds values only, or none.
 template <class Elements>
 ArrayInfo array_info(std::string name, const Elements& array, bool holds_values = false) {
-  return {std::move(name), static_cast<std::int64_t>(array.size()),
-          static_cast<std::int64_t>(array.size() * sizeof(*array.data())), holds_values,
+  const auto bytes = static_cast<std::int64_t>(array.size() * sizeof(*array.data()));
+  return {std::move(name), static_cast<std::int64_t>(array.size()), bytes, holds_values ? bytes : 0,
           array.data()};
 }
 

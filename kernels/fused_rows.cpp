@@ -85,14 +85,17 @@ MmaOperand::MmaOperand(const DenseMatrix& dense, Conversion conversion)
 std::vector<FusedStepVariant> fused_step_variants() {
   std::vector<FusedStepVariant> variants;
 #if TESSERA_VECTOR_LEVELS
-  if (__builtin_cpu_supports("x86-64-v4")) variants.push_back({"avx512", avx512::step_lanes});
-  if (__builtin_cpu_supports("x86-64-v3")) variants.push_back({"avx2", avx2::step_lanes});
+  if (__builtin_cpu_supports("x86-64-v4"))
+    variants.push_back({"avx512", avx512::step_lanes, avx512::chain_lanes});
+  if (__builtin_cpu_supports("x86-64-v3"))
+    variants.push_back({"avx2", avx2::step_lanes, avx2::chain_lanes});
 #endif
-  variants.push_back({"portable", portable::step_lanes});
+  variants.push_back({"portable", portable::step_lanes, portable::chain_lanes});
   return variants;
 }
 
 StepLanes* const step_lanes = fused_step_variants().front().function;
+ChainLanes* const chain_lanes = fused_step_variants().front().chain;
 
 void fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                 std::span<float> c) {

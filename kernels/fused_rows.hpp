@@ -73,16 +73,32 @@ struct ScaledRow {
 using StepLanes = bool(int fraction_bits, const ScaledRow* rows, std::size_t count, float* c,
                        std::int64_t cols, std::int32_t* slow);
 
+/// Sixteen rows of an MMA: D [16 x n] = A [16 x k] B [k x n] + C, in chains of steps.
+struct MmaTile {
+  std::size_t n, k;
+  std::size_t products;             // of a step
+  const float* a;                   // [k x kLanes] by columns
+  const std::int16_t* a_exponents;  // [k x kLanes] alignment exponents
+  const float* b;                   // [k x n]
+  const std::int16_t* b_exponents;  // [k x n]
+};
+
+/// All steps of a tile, on C [n x kLanes] by columns; as StepLanes otherwise: elements that left
+/// the fast way in any step are left as they were before the first.
+using ChainLanes = bool(int fraction_bits, const MmaTile& tile, float* c, std::int32_t* slow);
+
 /// The same code for the registers of an instruction set.
 struct FusedStepVariant {
   const char* name;  // "avx512", "avx2", "portable"
   StepLanes* function;
+  ChainLanes* chain;
 };
 
 /// Those this machine can run, the fastest first.
 std::vector<FusedStepVariant> fused_step_variants();
 
-/// The fastest of them.
+/// The functions of the fastest.
 extern StepLanes* const step_lanes;
+extern ChainLanes* const chain_lanes;
 
 }  // namespace tessera

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/device_memory.hpp"
+#include "formats/base/device_memory.hpp"
 
 namespace tessera {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "formats/format.hpp"
-#include "kernels/device_memory.hpp"
+#include "formats/base/device_memory.hpp"
 
 namespace tessera {
 

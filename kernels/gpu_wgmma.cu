@@ -2,7 +2,7 @@
 // registers, B in shared memory. Compiled for anything but sm_90a the kernels are empty, and the
 // instructions say that they are missing.
 
-#include "kernels/device_memory.hpp"
+#include "formats/base/device_memory.hpp"
 #include "kernels/fragments.cuh"
 #include "kernels/gpu_instruction.hpp"
 #include "kernels/mma.cuh"

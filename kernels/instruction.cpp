@@ -43,56 +43,53 @@ void decode(const float* raw, int count, MmaType type, Decoded& decoded) {
   decoded.finite = highest < 255;
 }
 
-/// Sixteen rows of A, column by column.
-struct Columns {
-  alignas(64) float values[kMaxDepth][kLanes] = {};
-  alignas(32) std::int16_t exponents[kMaxDepth][kLanes] = {};
-  bool finite;
-};
-
-void load_columns(const MmaInstruction& mma, std::span<const float> a, int row0, int rows,
-                  Columns& columns) {
-  Decoded decoded;
-  decode(a.data() + row0 * mma.k, rows * mma.k, mma.type, decoded);
-  columns.finite = decoded.finite;
-  for (int i = 0; i < rows; ++i) {
-    for (int k = 0; k < mma.k; ++k) {
-      columns.values[k][i] = decoded.values[i * mma.k + k];
-      columns.exponents[k][i] = decoded.exponents[i * mma.k + k];
-    }
-  }
+/// From [rows x cols] to [cols x stride].
+void transpose(const float* from, int rows, int cols, float* to, int stride) {
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < cols; ++j) to[j * stride + i] = from[i * cols + j];
 }
 
-/// One column of the result, sixteen rows of it: a chain of steps. `b` is all of B.
-void multiply_column(const MmaInstruction& mma, const FusedStep& step, const Columns& columns,
-                     const Decoded& b, int j, float* c) {
-  const bool is_fast = mma.type != MmaType::kFp16Fp16 && columns.finite && b.finite;
+void transpose_back(const float* from, int stride, int rows, int cols, float* to) {
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < cols; ++j) to[i * cols + j] = from[j * stride + i];
+}
+
+/// One element, all its steps.
+float multiply_element(const MmaInstruction& mma, const FusedStep& step, const Decoded& a,
+                       const Decoded& b, int i, int j, float c) {
   for (int k0 = 0; k0 < mma.k; k0 += step.products) {
     const auto count = static_cast<std::size_t>(std::min(step.products, mma.k - k0));
-    std::array<std::int32_t, kLanes> slow;
-    if (is_fast) {
-      std::array<ScaledRow, kMaxProducts> rows;
-      for (std::size_t k = 0; k < count; ++k) {
-        const std::size_t depth = static_cast<std::size_t>(k0) + k;
-        const std::size_t at =
-            depth * static_cast<std::size_t>(mma.n) + static_cast<std::size_t>(j);
-        rows[k] = {b.values[at], b.exponents[at], columns.values[depth], columns.exponents[depth]};
-      }
-      if (step_lanes(step.fraction_bits, rows.data(), count, c, kLanes, slow.data())) continue;
-    } else {
-      slow.fill(1);
+    std::array<float, kMaxProducts> left{}, right{};
+    for (std::size_t k = 0; k < count; ++k) {
+      const int depth = k0 + static_cast<int>(k);
+      left[k] = a.values[depth * kLanes + i];
+      right[k] = b.values[depth * mma.n + j];
     }
-    for (int i = 0; i < kLanes; ++i) {
-      if (slow[static_cast<std::size_t>(i)] == 0) continue;
-      std::array<float, kMaxProducts> left{}, right{};
-      for (std::size_t k = 0; k < count; ++k) {
-        const std::size_t depth = static_cast<std::size_t>(k0) + k;
-        left[k] = columns.values[depth][i];
-        right[k] = b.values[depth * static_cast<std::size_t>(mma.n) + static_cast<std::size_t>(j)];
-      }
-      c[i] = fused_dot_add(step, {left.data(), count}, {right.data(), count}, c[i]);
-    }
+    c = fused_dot_add(step, {left.data(), count}, {right.data(), count}, c);
   }
+  return c;
+}
+
+/// Up to sixteen rows of the result, by columns; so is A.
+void multiply_tile(const MmaInstruction& mma, const FusedStep& step, const Decoded& a,
+                   const Decoded& b, int rows, float* c) {
+  std::array<std::int32_t, kMaxTile> slow;
+  if (mma.type != MmaType::kFp16Fp16 && a.finite && b.finite) {
+    const MmaTile tile{static_cast<std::size_t>(mma.n),
+                       static_cast<std::size_t>(mma.k),
+                       static_cast<std::size_t>(step.products),
+                       a.values,
+                       a.exponents,
+                       b.values,
+                       b.exponents};
+    if (chain_lanes(step.fraction_bits, tile, c, slow.data())) return;
+  } else {
+    slow.fill(1);
+  }
+  for (int j = 0; j < mma.n; ++j)
+    for (int i = 0; i < rows; ++i)
+      if (slow[static_cast<std::size_t>(j * kLanes + i)] != 0)
+        c[j * kLanes + i] = multiply_element(mma, step, a, b, i, j, c[j * kLanes + i]);
 }
 
 }  // namespace
@@ -146,22 +143,25 @@ const FusedStep& step_of(const MmaInstruction& instruction, const Generation& ge
 
 void emulate_mma(const MmaInstruction& mma, const FusedStep& step, std::span<const float> a,
                  std::span<const float> b, std::span<const float> c, std::span<float> d) {
-  assert(step.type == mma.type && mma.k <= kMaxDepth);
+  assert(step.type == mma.type && mma.k <= kMaxDepth && mma.n <= kLanes);
   assert(std::ssize(a) == mma.m * mma.k && std::ssize(b) == mma.k * mma.n);
   assert(std::ssize(c) == mma.m * mma.n && c.size() == d.size());
   Decoded right;
   decode(b.data(), mma.k * mma.n, mma.type, right);
   for (int row0 = 0; row0 < mma.m; row0 += kLanes) {
     const int rows = std::min(kLanes, mma.m - row0);
-    Columns columns;
-    load_columns(mma, a, row0, rows, columns);
-    const std::size_t first = static_cast<std::size_t>(row0 * mma.n);
-    for (int j = 0; j < mma.n; ++j) {
-      alignas(64) float column[kLanes] = {};
-      for (int i = 0; i < rows; ++i) column[i] = c[first + static_cast<std::size_t>(i * mma.n + j)];
-      multiply_column(mma, step, columns, right, j, column);
-      for (int i = 0; i < rows; ++i) d[first + static_cast<std::size_t>(i * mma.n + j)] = column[i];
+    // Rows that are not there: 0 * b + 1, which is for the fast way.
+    alignas(64) float columns[kMaxTile], sums[kMaxTile];
+    if (rows < kLanes) {
+      std::ranges::fill(columns, 0.0f);
+      std::ranges::fill(sums, 1.0f);
     }
+    transpose(a.data() + row0 * mma.k, rows, mma.k, columns, kLanes);
+    transpose(c.data() + row0 * mma.n, rows, mma.n, sums, kLanes);
+    Decoded left;
+    decode(columns, kLanes * mma.k, mma.type, left);
+    multiply_tile(mma, step, left, right, rows, sums);
+    transpose_back(sums, kLanes, rows, mma.n, d.data() + row0 * mma.n);
   }
 }
 

@@ -1,130 +1,64 @@
 #include "oracle/error_meter.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
-#include "formats/base/vector_clones.hpp"
-#include "oracle/log_histogram.hpp"
 #include "formats/base/scratch_pool.hpp"
+#include "oracle/log_histogram.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr int kChunk = 256;  // elements measured at once: their arrays fit the nearest cache
-
-/// Finite elements, and what follows from each alone.
-struct Chunk {
-  int size = 0;
-  std::int64_t col[kChunk];
-  double truth[kChunk], magnitude[kChunk], computed[kChunk];
-  double error[kChunk], allowed[kChunk], bound_ratio[kChunk], smape[kChunk];
-  double relative[kChunk], backward[kChunk], bias[kChunk], ulps[kChunk], condition[kChunk];
-  std::int32_t relative_place[kChunk], backward_place[kChunk], condition_place[kChunk];
-  std::int32_t ulp_place[kChunk], decade[kChunk], underflow[kChunk];
-};
-
-/// One unit in the last place of the truth rounded to FP32, as its reciprocal.
-inline double per_fp32_ulp(double truth) {
-  const auto bits = std::bit_cast<std::int64_t>(static_cast<double>(static_cast<float>(truth)));
-  // Subnormals have the spacing of the smallest normals; a truth that rounds to infinity is given
-  // that of the largest finite numbers.
-  const auto exponent = std::clamp<std::int64_t>((bits >> 52) & 0x7ff, 1023 - 126, 1023 + 127);
-  return std::bit_cast<double>((2 * 1023 + 23 - exponent) << 52);  // 2^(23 - exponent)
-}
-
-inline std::int32_t ulp_place(double ulps) {
-  const auto bits = std::bit_cast<std::int64_t>(ulps);
-  const std::int64_t rounded_up = (bits + ((std::int64_t{1} << 52) - 1)) >> 52;
-  const std::int64_t last = std::tuple_size_v<UlpHistogram> - 1;
-  return static_cast<std::int32_t>(
-      ulps == 0 ? 0 : std::clamp<std::int64_t>(rounded_up - 1023 + 2, 1, last));
-}
-
-inline std::int32_t decade_of(double condition) {
-  constexpr double kPowers[] = {1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,
-                                1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16};
-  static_assert(std::size(kPowers) + 1 == std::tuple_size_v<ConditionTable>);
-  std::int32_t decade = 0;
-  for (const double power : kPowers) decade += condition >= power;
-  return decade;
-}
-
-/// Quotients are selected by their divisors: 0/0 must be 0, and a branch would stop vectorisation.
-TESSERA_VECTOR_CLONES
-void derive(Chunk& x, double relative_bound, double absolute_bound) {
-  for (int j = 0; j < x.size; ++j) {
-    const double truth = x.truth[j], computed = x.computed[j], magnitude = x.magnitude[j];
-    const double error = std::fabs(computed - truth), size = std::fabs(truth);
-    const bool exact = error == 0;
-    // An unbounded relative error of nothing is nothing, not the NaN of inf * 0.
-    const double scaled_bound = relative_bound * magnitude;
-    const double allowed = (magnitude > 0 ? scaled_bound : 0.0) + absolute_bound;
-    const double backward = error / (exact ? 1.0 : magnitude);
-    x.error[j] = error;
-    x.allowed[j] = allowed;
-    x.bound_ratio[j] = error / (exact ? 1.0 : allowed);
-    x.smape[j] = error / (exact ? 1.0 : size + std::fabs(computed));
-    x.relative[j] = error / (exact ? 1.0 : size);
-    x.backward[j] = backward;
-    x.bias[j] = std::copysign(backward, (computed - truth) * truth);
-    // Rounding may leave the magnitude of terms of one sign just below their sum.
-    x.condition[j] = std::max(1.0, magnitude / (magnitude == 0 ? 1.0 : size));
-    x.ulps[j] = error * per_fp32_ulp(truth);
-    x.underflow[j] =
-        std::fabs(computed) < 0x1p-126 && std::fabs(static_cast<float>(truth)) >= 0x1p-126f;
-  }
-}
-
-TESSERA_VECTOR_CLONES
-void place(Chunk& x) {
-  for (int j = 0; j < x.size; ++j) {
-    x.relative_place[j] = LogHistogram::place(x.relative[j]);
-    x.backward_place[j] = LogHistogram::place(x.backward[j]);
-    x.condition_place[j] = LogHistogram::place(x.condition[j]);
-    x.ulp_place[j] = ulp_place(x.ulps[j]);
-    x.decade[j] = decade_of(x.condition[j]);
-  }
-}
-
-/// Everything that depends on no order, per thread.
+/// What depends on no order.
 struct Counts {
-  LogHistogram backward, condition;
+  LogHistogram condition;
+  LogHistogram baseless;  // backward errors where |A||B| = 0
   UlpHistogram ulps{};
   struct Decade {
     LogHistogram relative, backward;
     double max_relative = 0;
   };
   std::array<Decade, std::tuple_size_v<ConditionTable>> decades;
-  Chunk chunk;
 
-  void add(const Chunk& x) {
-    for (int j = 0; j < x.size; ++j) {
-      ++ulps[x.ulp_place[j]];
-      if (x.magnitude[j] > 0) {
-        condition.add_at(x.condition_place[j]);
-        Decade& decade = decades[x.decade[j]];
-        decade.relative.add_at(x.relative_place[j]);
-        decade.backward.add_at(x.backward_place[j]);
-        decade.max_relative = std::max(decade.max_relative, x.relative[j]);
-      }
-      if (x.magnitude[j] > 0 || x.error[j] > 0) backward.add_at(x.backward_place[j]);
+  void add(const ElementBatch& elements, const Derived& x, int j) {
+    ++ulps[x.ulp_place[j]];
+    if (elements.magnitude[j] > 0) {
+      condition.add_at(x.condition_place[j]);
+      Decade& decade = decades[x.decade[j]];
+      decade.relative.add_at(x.relative_place[j]);
+      decade.backward.add_at(x.backward_place[j]);
+      decade.max_relative = std::max(decade.max_relative, x.relative[j]);
+    } else if (x.error[j] > 0) {
+      baseless.add_at(x.backward_place[j]);
     }
   }
 
   void add(const Counts& other) {
-    backward.add(other.backward);
     condition.add(other.condition);
+    baseless.add(other.baseless);
     for (std::size_t i = 0; i < ulps.size(); ++i) ulps[i] += other.ulps[i];
     for (std::size_t d = 0; d < decades.size(); ++d) {
       decades[d].relative.add(other.decades[d].relative);
       decades[d].backward.add(other.decades[d].backward);
       decades[d].max_relative = std::max(decades[d].max_relative, other.decades[d].max_relative);
     }
+  }
+};
+
+/// What one thread works with. Many an element counts in the same place as the last one: in turn in
+/// two counters, it need not wait for it.
+struct Scratch {
+  ElementBatch batch;
+  Derived derived;
+  std::array<Counts, 2> counts;
+
+  void count() {
+    for (int j = 0; j < batch.size; ++j) counts[j % counts.size()].add(batch, derived, j);
   }
 };
 
@@ -142,45 +76,42 @@ struct Sums {
   double worst_ratio = -1;
   bool worst_non_finite = false;
 
-  /// The first of the worst elements stays.
+  /// Of the worst elements the first one, by rows and columns, stays.
   void offer_worst(const ProductErrors::Worst& element, double ratio, bool non_finite) {
-    if (non_finite < worst_non_finite) return;
-    if (non_finite == worst_non_finite && !(ratio > worst_ratio)) return;
+    const auto place = [](const ProductErrors::Worst& x) { return std::pair(x.row, x.col); };
+    if (std::pair(non_finite, ratio) < std::pair(worst_non_finite, worst_ratio)) return;
+    if (non_finite == worst_non_finite && ratio == worst_ratio && place(element) > place(worst))
+      return;
     worst = element;
     worst_ratio = ratio;
     worst_non_finite = non_finite;
   }
 
-  void add(const Chunk& x, std::int64_t row);
+  void add(const Lanes& lanes);
   void add(const Sums& other);
 };
 
-void Sums::add(const Chunk& x, std::int64_t row) {
-  double mantissas = 1;  // of the condition numbers: at most 2^kChunk
-  std::int64_t exponents = 0;
-  for (int j = 0; j < x.size; ++j) {
-    smape += x.smape[j];
-    squares += x.error[j] * x.error[j];
-    truth_squares += x.truth[j] * x.truth[j];
-    backward += x.backward[j];
-    max_backward = std::max(max_backward, x.backward[j]);
-    max_ulp = std::max(max_ulp, x.ulps[j]);
-    beyond_bound += x.error[j] > x.allowed[j];
-    underflows += x.underflow[j];
-    if (x.magnitude[j] > 0) max_condition = std::max(max_condition, x.condition[j]);
-    if (x.truth[j] != 0) {
-      ++with_truth;
-      bias += x.bias[j];
-      max_relative = std::max(max_relative, x.relative[j]);
-      const auto bits = std::bit_cast<std::int64_t>(x.condition[j]);
-      exponents += (bits >> 52) - 1023;
-      mantissas *= std::bit_cast<double>((bits & ((std::int64_t{1} << 52) - 1)) |
-                                         (std::int64_t{1023} << 52));
-    }
-    if (!(x.bound_ratio[j] > worst_ratio)) continue;
-    offer_worst({row, x.col[j], x.truth[j], x.computed[j], x.allowed[j]}, x.bound_ratio[j], false);
+void Sums::add(const Lanes& lanes) {
+  double mantissas = 1;
+  for (int lane = 0; lane < kErrorLanes; ++lane) {
+    smape += lanes.smape[lane];
+    smape_fp32 += lanes.smape_fp32[lane];
+    squares += lanes.squares[lane];
+    truth_squares += lanes.truth_squares[lane];
+    backward += lanes.backward[lane];
+    bias += lanes.bias[lane];
+    log2_condition += lanes.exponent[lane];
+    mantissas *= lanes.mantissa[lane];
+    max_relative = std::max(max_relative, lanes.max_relative[lane]);
+    max_backward = std::max(max_backward, lanes.max_backward[lane]);
+    max_ulp = std::max(max_ulp, lanes.max_ulp[lane]);
+    max_condition = std::max(max_condition, lanes.max_condition[lane]);
+    beyond_bound += static_cast<std::int64_t>(lanes.beyond_bound[lane]);
+    underflows += static_cast<std::int64_t>(lanes.underflows[lane]);
+    with_fp32 += static_cast<std::int64_t>(lanes.with_fp32[lane]);
+    with_truth += static_cast<std::int64_t>(lanes.with_truth[lane]);
   }
-  log2_condition += static_cast<double>(exponents) + std::log2(mantissas);
+  log2_condition += std::log2(mantissas);
 }
 
 void Sums::add(const Sums& other) {
@@ -212,61 +143,83 @@ bool is_rightly_special(double truth, double computed, double bound) {
   return std::isinf(truth) || std::fabs(truth) + bound > std::numeric_limits<float>::max();
 }
 
+/// What a thread makes of one panel.
 class Panel final : public PanelMeter {
  public:
-  explicit Panel(Counts& counts, Sums& sums) : counts_(counts), sums_(sums) {}
+  Panel(Scratch& scratch, Sums& sums, bool against_fp32)
+      : PanelMeter(scratch.batch), scratch_(scratch), sums_(sums), against_fp32_(against_fp32) {}
 
-  void add(const RowElements& row) override {
-    sums_.compared += std::ssize(row.truth);
-    for (std::size_t begin = 0; begin < row.truth.size(); begin += kChunk) {
-      const std::size_t end = std::min(begin + kChunk, row.truth.size());
-      gather(row, begin, end);
-      Chunk& chunk = counts_.chunk;
-      derive(chunk, row.relative, row.absolute);
-      place(chunk);
-      counts_.add(chunk);
-      sums_.add(chunk, row.row);
-    }
-    for (std::size_t j = 0; j < row.fp32.size(); ++j) add_fp32(row.fp32[j], row.computed[j]);
+  void finish() {
+    measure();
+    sums_.add(lanes_);
   }
 
  private:
-  /// Finite elements into the chunk; the others are judged here.
-  void gather(const RowElements& row, std::size_t begin, std::size_t end) {
-    Chunk& x = counts_.chunk;
-    x.size = 0;
-    for (std::size_t j = begin; j < end; ++j) {
-      const double truth = row.truth[j], computed = row.computed[j];
-      const std::int64_t col = row.cols != nullptr ? row.cols[j] : static_cast<std::int64_t>(j);
-      if (!std::isfinite(truth) || !std::isfinite(computed)) {
-        judge_special(row, col, truth, row.magnitude[j], computed);
-        continue;
-      }
-      x.col[x.size] = col;
-      x.truth[x.size] = truth;
-      x.magnitude[x.size] = row.magnitude[j];
-      x.computed[x.size++] = computed;
+  void measure() override {
+    sums_.compared += batch_.size;
+    pad();
+    if (against_fp32_) add_up_fp32(batch_, padded_size(), lanes_);
+    if (!all_finite(batch_)) {
+      set_special_aside();
+      pad();
+    }
+    Derived& derived = scratch_.derived;
+    derive(batch_, padded_size(), derived);
+    place(padded_size(), derived);
+    add_up(batch_, derived, padded_size(), lanes_);
+    scratch_.count();
+    offer_worst(derived);
+    batch_.size = 0;
+  }
+
+  int padded_size() const { return (batch_.size + kErrorLanes - 1) / kErrorLanes * kErrorLanes; }
+
+  /// With zeros, which are right and change no sum.
+  void pad() {
+    for (int j = batch_.size; j < padded_size(); ++j) {
+      batch_.set(j, {});
+      batch_.fp32[j] = std::numeric_limits<float>::quiet_NaN();  // is not compared
     }
   }
 
-  void judge_special(const RowElements& row, std::int64_t col, double truth, double magnitude,
-                     double computed) {
-    const double allowed = (magnitude > 0 ? row.relative * magnitude : 0) + row.absolute;
-    sums_.overflows += std::isinf(computed) && std::isfinite(static_cast<float>(truth));
-    if (is_rightly_special(truth, computed, allowed)) return;
+  void offer_worst(const Derived& x) {
+    for (int j0 = 0; j0 < batch_.size; j0 += kErrorLanes) {
+      int candidates = 0;
+      for (int lane = 0; lane < kErrorLanes; ++lane)
+        candidates += x.bound_ratio[j0 + lane] >= sums_.worst_ratio;
+      for (int j = j0; candidates > 0 && j < std::min(j0 + kErrorLanes, batch_.size); ++j)
+        sums_.offer_worst({batch_.row[j], batch_.col[j], batch_.truth[j],
+                           static_cast<double>(batch_.computed[j]), x.allowed[j]},
+                          x.bound_ratio[j], false);
+    }
+  }
+
+  /// Judges the elements that are not finite, and closes the gaps they leave.
+  void set_special_aside() {
+    int kept = 0;
+    for (int j = 0; j < batch_.size; ++j) {
+      const Element element = batch_.get(j);
+      if (std::isfinite(element.truth) && std::isfinite(element.computed))
+        batch_.set(kept++, element);
+      else
+        judge_special(element);
+    }
+    batch_.size = kept;
+  }
+
+  void judge_special(const Element& x) {
+    const double allowed = (x.magnitude > 0 ? x.relative * x.magnitude : 0) + x.absolute;
+    const auto computed = static_cast<double>(x.computed);
+    sums_.overflows += std::isinf(computed) && std::isfinite(static_cast<float>(x.truth));
+    if (is_rightly_special(x.truth, computed, allowed)) return;
     ++sums_.non_finite;
-    sums_.offer_worst({row.row, col, truth, computed, allowed}, kInf, true);
+    sums_.offer_worst({x.row, x.col, x.truth, computed, allowed}, kInf, true);
   }
 
-  void add_fp32(double expected, double computed) {
-    if (!std::isfinite(expected) || !std::isfinite(computed)) return;
-    ++sums_.with_fp32;
-    const double error = std::fabs(computed - expected);
-    if (error > 0) sums_.smape_fp32 += error / (std::fabs(computed) + std::fabs(expected));
-  }
-
-  Counts& counts_;
+  Scratch& scratch_;
   Sums& sums_;
+  bool against_fp32_;
+  Lanes lanes_;
 };
 
 double mean(double sum, std::int64_t count) {
@@ -280,9 +233,11 @@ Quantiles quantiles(const LogHistogram& numbers, double max) {
 }
 
 void describe(const Counts& counts, const Sums& all, ProductErrors& errors) {
+  LogHistogram backward = counts.baseless;
+  for (const auto& decade : counts.decades) backward.add(decade.backward);
   errors.ulp_histogram = counts.ulps;
-  errors.backward_error = quantiles(counts.backward, all.max_backward);
-  errors.mean_backward_error = mean(all.backward, counts.backward.count());
+  errors.backward_error = quantiles(backward, all.max_backward);
+  errors.mean_backward_error = mean(all.backward, backward.count());
   errors.condition = quantiles(counts.condition, all.max_condition);
   for (std::size_t d = 0; d < counts.decades.size(); ++d) {
     const auto& decade = counts.decades[d];
@@ -347,22 +302,23 @@ void require_bound(const ErrorBound& bound, std::int64_t rows) {
             bound.absolute[i]);
 }
 
-ProductErrors measure_errors(
-    std::int64_t rows, std::int64_t grain, const ProductNorms& norms,
-    const std::function<void(std::int64_t, std::int64_t, PanelMeter&)>& visit) {
-  std::vector<Sums> panels((rows + grain - 1) / grain);
-  ScratchPool<Counts> pool;
-  parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    pool.use([&](Counts& counts) {
-      Panel panel(counts, panels[begin / grain]);
-      visit(begin, end, panel);
+ProductErrors measure_errors(std::int64_t panels, const ProductNorms& norms, bool against_fp32,
+                             const std::function<void(std::int64_t, PanelMeter&)>& visit) {
+  std::vector<Sums> sums(static_cast<std::size_t>(panels));
+  ScratchPool<Scratch> pool;
+  parallel_for(panels, 1, [&](std::int64_t i, std::int64_t) {
+    pool.use([&](Scratch& scratch) {
+      Panel panel(scratch, sums[i], against_fp32);
+      visit(i, panel);
+      panel.finish();
     });
   });
 
   Counts counts;
-  for (const Counts& one : pool.all()) counts.add(one);
+  for (const Scratch& scratch : pool.all())
+    for (const Counts& some : scratch.counts) counts.add(some);
   Sums all;
-  for (const Sums& panel : panels) all.add(panel);
+  for (const Sums& panel : sums) all.add(panel);
   ProductErrors errors;
   describe(counts, all, errors);
   summarise(all, norms, errors);

@@ -1,35 +1,40 @@
-// Takes the measures of product_errors.hpp, row by row and in parallel.
+// Takes the measures of product_errors.hpp, element by element and in parallel.
 //
-// Sums in floating point are kept per panel of rows and added up in the order of the panels, counts
-// are integers: the result is the same at any number of threads. What can be is computed for many
-// elements at once: a check costs little more than the truth.
+// Sums in floating point are kept per panel, a part of C, and added up in the order of the panels,
+// counts are integers: the result is the same at any number of threads. What can be is computed for
+// many elements at once: a check costs little more than the truth.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <span>
 
+#include "oracle/element_measures.hpp"
 #include "oracle/product_errors.hpp"
 
 namespace tessera {
 
-/// Elements of one row of C.
-struct RowElements {
-  std::int64_t row = 0;
-  const std::int32_t* cols = nullptr;  // [size]; null when they are 0, 1, 2, ...
-  std::span<const double> truth;       // [size]
-  std::span<const double> magnitude;   // [size] (|A||B|)_ij
-  std::span<const float> computed;     // [size]
-  std::span<const float> fp32;         // [size] C in FP32, or empty
-  double relative = 0;                 // part of the bound on |error| / (|A||B|)
-  double absolute = 0;                 // part of the bound on |error|
-};
-
-/// Takes the rows of one panel.
+/// Takes the elements of one panel.
 class PanelMeter {
  public:
-  virtual ~PanelMeter() = default;
-  virtual void add(const RowElements& row) = 0;
+  void add(const Element& element) {
+    batch_.set(batch_.size, element);
+    added(1);
+  }
+
+  /// To be filled from its size on; it is never full.
+  ElementBatch& batch() { return batch_; }
+  void added(int count) {
+    batch_.size += count;
+    if (batch_.size == ElementBatch::kCapacity) measure();
+  }
+
+ protected:
+  explicit PanelMeter(ElementBatch& batch) : batch_(batch) {}
+  ~PanelMeter() = default;
+  virtual void measure() = 0;  // what is in the batch, and empties it
+
+  ElementBatch& batch_;
 };
 
 /// What is known of the product as a whole.
@@ -41,11 +46,10 @@ struct ProductNorms {
 /// Square root of the sum of squares; NaN and infinite values are left out.
 double frobenius_norm(std::span<const float> values);
 
-/// Calls visit(begin, end, meter) for panels of `grain` rows that cover [0, rows); each hands its
-/// rows' elements to the meter, in order.
-ProductErrors measure_errors(
-    std::int64_t rows, std::int64_t grain, const ProductNorms& norms,
-    const std::function<void(std::int64_t, std::int64_t, PanelMeter&)>& visit);
+/// Calls visit(panel, meter) for each panel of C; it hands the panel's elements to the meter,
+/// always in the same order.
+ProductErrors measure_errors(std::int64_t panels, const ProductNorms& norms, bool against_fp32,
+                             const std::function<void(std::int64_t, PanelMeter&)>& visit);
 
 /// Throws an Error that names both sizes, or the row of a bound that is negative or NaN.
 void require_bound(const ErrorBound& bound, std::int64_t rows);

@@ -2,155 +2,202 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <numeric>
-#include <span>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
-#include "oracle/error_meter.hpp"
 #include "formats/base/scratch_pool.hpp"
+#include "oracle/error_meter.hpp"
+#include "oracle/product_columns.hpp"
 
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kGrain = 64;  // columns or rows of C per piece of work
+using Wanted = ColumnMaker::Wanted;
 
-/// An element's sum in fp64: TwoSum keeps what each addition loses (spmm_oracle.cpp).
-struct CompensatedSum {
-  double sum = 0, lost = 0, magnitude = 0;
+constexpr std::size_t kAhead = 8;                 // rows of C that are asked for in time
+constexpr std::int64_t kChunkNonzeros = 1 << 17;  // of C, turned into columns at once
+constexpr std::int64_t kChunkOfRow = 32;
 
-  void add(float a, float b) {
-    const double term = static_cast<double>(a) * b;
-    const double total = sum + term;
-    const double term_part = total - sum;
-    lost += (sum - (total - term_part)) + (term - term_part);
-    sum = total;
-    magnitude += std::fabs(term);
-  }
-  double result() const { return std::isfinite(sum) ? sum + lost : sum; }
-};
-
-struct Fp32Sum {
-  float sum = 0;
-
-  void add(float a, float b) { sum = std::fma(a, b, sum); }
-};
-
-/// One column of C while it is made.
-template <class Sum>
-struct Column {
-  std::vector<Sum> sums;           // [rows] only those in `touched` mean anything
-  std::vector<std::uint8_t> used;  // [rows] whether a row is in `touched`; all zero in between
-  std::vector<std::int32_t> touched;
-
-  /// Sums up column j of A B, from the rows of the transposes. `touched` is in no order: going to
-  /// rows afterwards, column by column, makes the columns of each row ascend all the same.
-  void make(const CsrMatrix& a_transposed, const CsrMatrix& b_transposed, std::int64_t j) {
-    sums.resize(a_transposed.cols);
-    used.resize(a_transposed.cols, 0);
-    touched.clear();
-    const auto b_rows = b_transposed.row_cols(j);
-    const auto b_values = b_transposed.row_values(j);
-    for (std::size_t k = 0; k < b_rows.size(); ++k) {
-      const auto a_rows = a_transposed.row_cols(b_rows[k]);
-      const auto a_values = a_transposed.row_values(b_rows[k]);
-      for (std::size_t i = 0; i < a_rows.size(); ++i) {
-        const std::int32_t row = a_rows[i];
-        if (used[row] == 0) {
-          used[row] = 1;
-          touched.push_back(row);
-          sums[row] = {};
-        }
-        sums[row].add(a_values[i], b_values[k]);
-      }
-    }
-    for (const std::int32_t row : touched) used[row] = 0;
-  }
-};
-
-/// The columns of a piece, put behind each other until all lengths are known.
-template <class Sum>
-struct Piece {
-  std::vector<std::int32_t> rows;
-  std::vector<Sum> sums;
-  std::vector<std::int64_t> lengths;  // of its columns
-};
-
-/// Calls visit(place, column, sum) for every element of A B, `place` being where it stands in
-/// compressed sparse rows; those are given to `prepare` as offsets before.
-template <class Sum, class Prepare, class Visit>
-void for_each_element(const CsrMatrix& a, const CsrMatrix& b, Prepare prepare, Visit visit) {
+/// A B in compressed sparse rows: first the lengths of its rows, then every element to its place.
+/// Calls prepare(row offsets), then visit(place, j, column, i) for every element, number i of
+/// column j.
+template <class Prepare, class Visit>
+void make_rows(const CsrMatrix& a, const CsrMatrix& b, Wanted wanted, Prepare prepare,
+               Visit visit) {
   require(b.rows == a.cols, "A is {} x {}, but B is {} x {}", a.rows, a.cols, b.rows, b.cols);
-  const CsrMatrix a_transposed = transpose(a), b_transposed = transpose(b);
-  std::vector<Piece<Sum>> pieces((b.cols + kGrain - 1) / kGrain);
-  ScratchPool<Column<Sum>> pool;
-  parallel_for(b.cols, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    pool.use([&](Column<Sum>& column) {
-      Piece<Sum>& piece = pieces[begin / kGrain];
-      for (std::int64_t j = begin; j < end; ++j) {
-        column.make(a_transposed, b_transposed, j);
-        piece.lengths.push_back(std::ssize(column.touched));
-        for (const std::int32_t row : column.touched) {
-          piece.rows.push_back(row);
-          piece.sums.push_back(column.sums[row]);
-        }
-      }
+  const std::vector<Part> parts = cut_up(a, b);
+  std::vector<std::vector<std::int64_t>> next(parts.size());  // by part, [rows]
+  ScratchPool<ColumnMaker> pool;
+  const auto for_each_part = [&](Wanted what, auto take) {
+    parallel_for(std::ssize(parts), 1, [&](std::int64_t p, std::int64_t) {
+      pool.use([&](ColumnMaker& maker) {
+        maker.load(a, b, parts[p], what);
+        for (std::int64_t j = maker.begin(); j < maker.end(); ++j)
+          take(next[p], maker.make(j), static_cast<std::int32_t>(j));
+      });
     });
+  };
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    next[p].resize(parts[p].row_end - parts[p].row_begin, 0);
+  for_each_part(Wanted::kPattern, [](auto& lengths, const Column& column, std::int32_t) {
+    for (std::size_t i = 0; i < column.size; ++i) ++lengths[column.rows[i]];
   });
 
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(a.rows) + 1, 0);
-  for (const auto& piece : pieces)
-    for (const std::int32_t row : piece.rows) ++offsets[row + 1];
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    for (std::int64_t i = parts[p].row_begin; i < parts[p].row_end; ++i)
+      offsets[i + 1] += next[p][i - parts[p].row_begin];
   std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
   prepare(offsets);
-  std::vector<std::int64_t> next(offsets.begin(), offsets.end() - 1);
-  std::int32_t j = 0;
-  for (auto& piece : pieces) {
-    std::size_t k = 0;
-    for (const std::int64_t length : piece.lengths) {
-      for (const std::size_t end = k + length; k < end; ++k)
-        visit(next[piece.rows[k]]++, j, piece.sums[k]);
-      ++j;
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    for (std::int64_t i = parts[p].row_begin; i < parts[p].row_end; ++i) {
+      const std::int64_t length = next[p][i - parts[p].row_begin];
+      next[p][i - parts[p].row_begin] = offsets[i];
+      offsets[i] += length;
     }
-    piece = {};  // its memory is needed no more
-  }
+  for_each_part(wanted, [&](auto& places, const Column& column, std::int32_t j) {
+    for (std::size_t i = 0; i < column.size; ++i) visit(places[column.rows[i]]++, j, column, i);
+  });
 }
 
-/// The elements of one row that are stored in C or in the truth, in ascending columns.
-struct MergedRow {
-  std::vector<std::int32_t> cols;
-  std::vector<double> truth, magnitude;
-  std::vector<float> computed, fp32;
-  std::int64_t missing = 0, extra = 0;
+/// Compares a part of C with the truth, column by column. C's rows are turned into columns some at
+/// a time: as many as stay in the nearest caches.
+class PartComparison {
+ public:
+  /// The truth has nothing outside of the columns [begin, end).
+  PartComparison(const CsrMatrix& c, const ErrorBound& bound, const Part& part, std::int64_t begin,
+                 std::int64_t end, PanelMeter& meter)
+      : c_(c),
+        bound_(bound),
+        row_begin_(part.row_begin),
+        end_(end),
+        chunk_end_(begin),
+        meter_(meter) {
+    std::int64_t nonzeros = 0;
+    for (std::int64_t i = part.row_begin; i < part.row_end; ++i) {
+      const Row row{place_in_row(i, begin), place_in_row(i, end)};
+      for (auto k = place_in_row(i, part.col_begin); k < row.next; ++k)
+        add_extra(i, c.col_indices[k], c.values[k]);
+      for (auto k = row.end; k < place_in_row(i, part.col_end); ++k)
+        add_extra(i, c.col_indices[k], c.values[k]);
+      nonzeros += row.end - row.next;
+      rows_.push_back(row);
+    }
+    // A cacheful, but no less than some elements of each row on its way.
+    const std::int64_t wanted = std::max(kChunkNonzeros, kChunkOfRow * std::ssize(rows_));
+    chunk_ = std::max<std::int64_t>((end - begin) * wanted / std::max(nonzeros, wanted), 1);
+    computed_.resize(rows_.size());
+  }
 
-  void merge(const TrueSparse& truth_of, const CsrMatrix* fp32_of, const CsrMatrix& c,
-             std::int64_t i);
+  /// Of all columns in [begin, end), in their order.
+  void compare(const ColumnMaker& maker, const Column& column, std::int64_t j, bool against_fp32) {
+    if (j == chunk_end_) turn_into_columns(j);
+    std::fill_n(computed_.data(), column.size, 0.0f);
+    const std::int64_t first = offsets_[j - chunk_begin_], last = offsets_[j - chunk_begin_ + 1];
+    std::size_t found = 0;
+    for (std::int64_t k = first; k < last; ++k) {
+      const std::int32_t place = maker.place(entries_[k].row);
+      if (place >= 0) {
+        computed_[place] = entries_[k].value;
+        ++found;
+      } else {
+        add_extra(row_begin_ + entries_[k].row, j, entries_[k].value);
+      }
+    }
+    missing_ += static_cast<std::int64_t>(column.size - found);
+    measure(column, j, against_fp32);
+  }
+
+  std::int64_t missing() const { return missing_; }
+  std::int64_t extra() const { return extra_; }
+
+ private:
+  struct Row {
+    std::int64_t next, end;  // places in C
+  };
+  struct Entry {
+    std::int32_t row;  // counted from the part's first
+    float value;
+  };
+
+  std::int64_t place_in_row(std::int64_t i, std::int64_t col) const {
+    const auto cols = c_.row_cols(i);
+    if (cols.empty() || cols.front() >= col) return c_.row_offsets[i];
+    if (cols.back() < col) return c_.row_offsets[i + 1];
+    return c_.row_offsets[i] + (std::ranges::lower_bound(cols, col) - cols.begin());
+  }
+
+  /// Rows are apart in memory: what comes next of one is not foreseen by the processor.
+  void ask_for(const Row& row) const {
+    for (std::int64_t k = row.next; k < std::min(row.next + 64, row.end); k += 16) {
+      __builtin_prefetch(c_.col_indices.data() + k);
+      __builtin_prefetch(c_.values.data() + k);
+    }
+  }
+
+  void turn_into_columns(std::int64_t begin) {
+    chunk_begin_ = begin;
+    chunk_end_ = std::min(begin + chunk_, end_);
+    offsets_.assign(chunk_end_ - chunk_begin_ + 2, 0);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (i + kAhead < rows_.size()) ask_for(rows_[i + kAhead]);
+      for (std::int64_t k = rows_[i].next; k < rows_[i].end && c_.col_indices[k] < chunk_end_; ++k)
+        ++offsets_[c_.col_indices[k] - chunk_begin_ + 2];
+    }
+    std::partial_sum(offsets_.begin(), offsets_.end(), offsets_.begin());
+    entries_.resize(offsets_.back());
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      std::int64_t k = rows_[i].next;
+      for (; k < rows_[i].end && c_.col_indices[k] < chunk_end_; ++k)
+        entries_[offsets_[c_.col_indices[k] - chunk_begin_ + 1]++] = {static_cast<std::int32_t>(i),
+                                                                      c_.values[k]};
+      rows_[i].next = k;
+    }
+  }
+
+  void measure(const Column& column, std::int64_t j, bool against_fp32) {
+    for (std::size_t i = 0; i < column.size;) {
+      ElementBatch& batch = meter_.batch();
+      const auto at = static_cast<std::size_t>(batch.size);
+      const std::size_t count = std::min(column.size - i, ElementBatch::kCapacity - at);
+      std::copy_n(column.sum.data() + i, count, batch.truth + at);
+      std::copy_n(column.magnitude.data() + i, count, batch.magnitude + at);
+      std::copy_n(computed_.data() + i, count, batch.computed + at);
+      if (against_fp32) std::copy_n(column.fp32.data() + i, count, batch.fp32 + at);
+      std::fill_n(batch.col + at, count, j);
+      for (std::size_t e = 0; e < count; ++e) {
+        const std::int64_t row = row_begin_ + column.rows[i + e];
+        batch.row[at + e] = row;
+        batch.relative[at + e] = bound_.relative[row];
+        batch.absolute[at + e] = bound_.absolute[row];
+      }
+      meter_.added(static_cast<int>(count));
+      i += count;
+    }
+  }
+
+  void add_extra(std::int64_t row, std::int64_t col, float value) {
+    ++extra_;
+    meter_.add({.row = row,
+                .col = col,
+                .relative = bound_.relative[row],
+                .absolute = bound_.absolute[row],
+                .computed = value});
+  }
+
+  const CsrMatrix& c_;
+  const ErrorBound& bound_;
+  const std::int64_t row_begin_, end_;
+  std::int64_t chunk_ = 1;                    // columns turned at once
+  std::int64_t chunk_begin_ = 0, chunk_end_;  // those that are at hand
+  PanelMeter& meter_;
+  std::vector<Row> rows_;              // [rows] what is not turned yet
+  std::vector<std::int64_t> offsets_;  // [columns of the chunk + 2]
+  std::vector<Entry> entries_;         // by columns
+  std::vector<float> computed_;        // [rows] of the truth's elements of one column
+  std::int64_t missing_ = 0, extra_ = 0;
 };
-
-void MergedRow::merge(const TrueSparse& truth_of, const CsrMatrix* fp32_of, const CsrMatrix& c,
-                      std::int64_t i) {
-  cols.clear();
-  truth.clear();
-  magnitude.clear();
-  computed.clear();
-  fp32.clear();
-  std::int64_t t = truth_of.row_offsets[i], k = c.row_offsets[i];
-  const std::int64_t t_end = truth_of.row_offsets[i + 1], k_end = c.row_offsets[i + 1];
-  while (t < t_end || k < k_end) {
-    const bool in_truth = t < t_end && (k == k_end || truth_of.col_indices[t] <= c.col_indices[k]);
-    const bool in_c = k < k_end && (t == t_end || c.col_indices[k] <= truth_of.col_indices[t]);
-    missing += !in_c;
-    extra += !in_truth;
-    cols.push_back(in_c ? c.col_indices[k] : truth_of.col_indices[t]);
-    truth.push_back(in_truth ? truth_of.product[t] : 0);
-    magnitude.push_back(in_truth ? truth_of.magnitude[t] : 0);
-    computed.push_back(in_c ? c.values[k] : 0);
-    if (fp32_of != nullptr) fp32.push_back(in_truth ? fp32_of->values[t] : 0);
-    t += in_truth;
-    k += in_c;
-  }
-}
 
 }  // namespace
 
@@ -162,12 +209,12 @@ TrueSparse spgemm_fp64(const CsrMatrix& a, const CsrMatrix& b) {
     truth.product.resize(offsets.back());
     truth.magnitude.resize(offsets.back());
   };
-  for_each_element<CompensatedSum>(
-      a, b, prepare, [&](std::int64_t place, std::int32_t column, const CompensatedSum& sum) {
-        truth.col_indices[place] = column;
-        truth.product[place] = sum.result();
-        truth.magnitude[place] = sum.magnitude;
-      });
+  make_rows(a, b, Wanted::kTruth, prepare,
+            [&](std::int64_t place, std::int32_t j, const Column& column, std::size_t i) {
+              truth.col_indices[place] = j;
+              truth.product[place] = column.sum[i];
+              truth.magnitude[place] = column.magnitude[i];
+            });
   return truth;
 }
 
@@ -180,11 +227,11 @@ CsrMatrix spgemm_fp32(const CsrMatrix& a, const CsrMatrix& b) {
     cols.resize(offsets.back());
     values.resize(offsets.back());
   };
-  for_each_element<Fp32Sum>(a, b, prepare,
-                            [&](std::int64_t place, std::int32_t column, const Fp32Sum& sum) {
-                              cols[place] = column;
-                              values[place] = sum.sum;
-                            });
+  make_rows(a, b, Wanted::kFp32, prepare,
+            [&](std::int64_t place, std::int32_t j, const Column& column, std::size_t i) {
+              cols[place] = j;
+              values[place] = column.fp32[i];
+            });
   return {a.rows, b.cols, std::move(row_offsets), std::move(cols), std::move(values)};
 }
 
@@ -195,27 +242,22 @@ SpgemmErrors compare_spgemm(const CsrMatrix& a, const CsrMatrix& b, const CsrMat
           c.rows, c.cols);
   require_bound(bound, a.rows);
   validate(c);
-  const TrueSparse truth = spgemm_fp64(a, b);
-  const CsrMatrix fp32 = against_fp32 ? spgemm_fp32(a, b) : CsrMatrix();
+  const std::vector<Part> parts = cut_up(a, b);
   std::atomic<std::int64_t> missing{0}, extra{0};
-  const auto visit = [&](std::int64_t begin, std::int64_t end, PanelMeter& meter) {
-    MergedRow row;
-    for (std::int64_t i = begin; i < end; ++i) {
-      row.merge(truth, against_fp32 ? &fp32 : nullptr, c, i);
-      meter.add({.row = i,
-                 .cols = row.cols.data(),
-                 .truth = row.truth,
-                 .magnitude = row.magnitude,
-                 .computed = row.computed,
-                 .fp32 = row.fp32,
-                 .relative = bound.relative[i],
-                 .absolute = bound.absolute[i]});
-    }
-    missing += row.missing;
-    extra += row.extra;
+  ScratchPool<ColumnMaker> pool;
+  const auto visit = [&](std::int64_t p, PanelMeter& meter) {
+    const Part& part = parts[p];
+    pool.use([&](ColumnMaker& maker) {
+      maker.load(a, b, part, against_fp32 ? Wanted::kTruthAndFp32 : Wanted::kTruth);
+      PartComparison comparison(c, bound, part, maker.begin(), maker.end(), meter);
+      for (std::int64_t j = maker.begin(); j < maker.end(); ++j)
+        comparison.compare(maker, maker.make(j), j, against_fp32);
+      missing += comparison.missing();
+      extra += comparison.extra();
+    });
   };
   const ProductNorms norms{frobenius_norm(a.values), frobenius_norm(b.values)};
-  return {measure_errors(a.rows, kGrain, norms, visit), missing, extra};
+  return {measure_errors(std::ssize(parts), norms, against_fp32, visit), missing, extra};
 }
 
 }  // namespace tessera

@@ -1,10 +1,11 @@
 // The truth of C = A B with both factors sparse, in fp64, and how far a computed C is from it.
 //
 // Kernels go through C by rows, tiles or outer products; the truth is made by columns: column j of
-// C is the sum of the columns of A that column j of B names, from the transposes of both. Products
-// are exact and summed with compensation as in spmm_oracle.hpp, with the same error. The pattern is
+// C is the sum of the columns of A that column j of B names (product_columns.hpp). Products are
+// exact and summed with compensation as in spmm_oracle.hpp, with the same error. The pattern is
 // structural: (i, j) is in it when some a_ik and b_kj are stored, whatever their values and
-// whatever cancels. C is held whole: about 50 bytes per element while it is made, 20 afterwards.
+// whatever cancels. A comparison holds no more of the truth than a column per thread; with it at
+// most 16 bytes per nonzero of B and 8 per column of A, and some MiB.
 #pragma once
 
 #include <cstdint>

@@ -86,22 +86,25 @@ ProductErrors compare_spmm(const CsrMatrix& a, const DenseMatrix& b, const Dense
   require_bound(bound, a.rows);
   const ProductNorms norms{frobenius_norm(a.values), frobenius_norm(b.values)};
   const auto n = static_cast<std::size_t>(b.cols);
-  const auto visit = [&](std::int64_t begin, std::int64_t end, PanelMeter& meter) {
+  const auto visit = [&](std::int64_t panel, PanelMeter& meter) {
+    const std::int64_t begin = panel * kPanel, end = std::min<std::int64_t>(begin + kPanel, a.rows);
     const TrueRows truth = spmm_fp64(a, b, begin, end);
-    std::vector<float> fp32(against_fp32 ? n : 0);
+    std::vector<float> fp32(n, 0.0f);
     for (std::int64_t i = begin; i < end; ++i) {
       if (against_fp32) spmm_fp32_row(a, b, i, fp32);
-      const std::size_t place = (i - begin) * n;
-      meter.add({.row = i,
-                 .truth = std::span(truth.product).subspan(place, n),
-                 .magnitude = std::span(truth.magnitude).subspan(place, n),
-                 .computed = c.row(i),
-                 .fp32 = fp32,
-                 .relative = bound.relative[i],
-                 .absolute = bound.absolute[i]});
+      const auto computed = c.row(i);
+      for (std::size_t j = 0, place = (i - begin) * n; j < n; ++j, ++place)
+        meter.add({.row = i,
+                   .col = static_cast<std::int64_t>(j),
+                   .truth = truth.product[place],
+                   .magnitude = truth.magnitude[place],
+                   .relative = bound.relative[i],
+                   .absolute = bound.absolute[i],
+                   .computed = computed[j],
+                   .fp32 = fp32[j]});
     }
   };
-  return measure_errors(a.rows, kPanel, norms, visit);
+  return measure_errors((a.rows + kPanel - 1) / kPanel, norms, against_fp32, visit);
 }
 
 }  // namespace tessera

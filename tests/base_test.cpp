@@ -81,6 +81,16 @@ TEST_CASE("parameters are filled in, converted and checked where they are declar
   CHECK_THROWS_AS(registry.resolve("rabbit", {{"colour", std::string("blue")}}), Error);
 }
 
+TEST_CASE("a number with choices takes these only") {
+  const std::vector<ParamSpec> specs{{"height", std::int64_t{8}, "", {"8", "16"}}};
+
+  CHECK(Params::resolve("toy", specs, {{"height", std::int64_t{16}}}).integer("height") == 16);
+  CHECK(Params::resolve("toy", specs, {{"height", std::string("16")}}).integer("height") == 16);
+  CHECK_THROWS_WITH_AS(Params::resolve("toy", specs, {{"height", std::int64_t{12}}}),
+                       "toy: unknown value for height '12', did you mean '16'; known: 8, 16",
+                       Error);
+}
+
 TEST_CASE("parallel loops cover every index once and pass on the first failure") {
   const ThreadCount threads(4);
   std::vector<std::atomic<int>> seen(10007);

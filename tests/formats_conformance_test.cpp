@@ -174,7 +174,7 @@ TEST_CASE("a format's footprint is the sum of its arrays, and its tiles hold all
       std::set<std::string> names;
       for (const ArrayInfo& array : packed->arrays()) {
         bytes += array.bytes;
-        if (array.holds_values) values += array.bytes;
+        values += array.value_bytes;
         CHECK(names.insert(array.name).second);
         CHECK((array.bytes == 0 || array.data != nullptr));
       }
@@ -250,7 +250,8 @@ std::string refusal(const Variant& variant, const CsrMatrix& matrix, const PackL
 /// Whether an array looks like 32-bit offsets: from 0 up to the number of nonzeros or of tiles.
 bool has_32_bit_offsets(const PackedMatrix& packed) {
   return std::ranges::any_of(packed.arrays(), [&](const ArrayInfo& array) {
-    if (array.holds_values || array.elements < 2 || array.bytes != 4 * array.elements) return false;
+    if (array.value_bytes > 0 || array.elements < 2 || array.bytes != 4 * array.elements)
+      return false;
     const std::span offsets(static_cast<const std::uint32_t*>(array.data), array.elements);
     return std::ranges::is_sorted(offsets) && offsets.front() == 0 &&
            (offsets.back() == packed.nnz() || offsets.back() == packed.tiles().tiles);

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -71,6 +72,59 @@ TEST_CASE("the code of every instruction set has the bits of the scalar rule") {
   }
   CHECK(compared > 10'000);
   CHECK(left_alone < compared / 50);
+}
+
+TEST_CASE("the chains of every instruction set have the bits of the scalar rule, step by step") {
+  constexpr std::size_t kRows = MmaOperand::kLanes, kCols = 8, kDepth = 16;
+  int compared = 0, left_alone = 0;
+  for (const FusedStepVariant& variant : fused_step_variants()) {
+    for (const char* name : {"volta", "ampere", "hopper"}) {
+      const FusedStep& step = find_generation(name).step(MmaType::kFp16);
+      for (std::uint64_t trial = 0; trial < 60; ++trial) {
+        // Some columns of B are for the fast way in their first steps, but not in the last.
+        std::vector<float> a(kDepth * kRows), b(kDepth * kCols), c(kCols * kRows);
+        std::vector<std::int16_t> a_exponents, b_exponents;
+        for (std::size_t i = 0; i < a.size(); ++i)
+          a[i] = convert(random_signed(trial, i), Conversion::kFp16);
+        for (std::size_t i = 0; i < b.size(); ++i)
+          b[i] = convert(random_signed(trial + 1, i), Conversion::kFp16);
+        for (std::size_t i = 0; i < c.size(); ++i) c[i] = random_signed(trial + 2, i);
+        b.back() = trial % 3 == 0 ? 0x1p126f : 1;
+        for (const float x : a)
+          a_exponents.push_back(alignment_exponent(x, operand_format(step.type)));
+        for (const float x : b)
+          b_exponents.push_back(alignment_exponent(x, operand_format(step.type)));
+        std::vector<float> d = c;
+        std::vector<std::int32_t> slow(c.size(), 7);
+
+        const auto products = static_cast<std::size_t>(step.products);
+        const MmaTile tile{
+            kCols, kDepth, products, a.data(), a_exponents.data(), b.data(), b_exponents.data()};
+        const bool done = variant.chain(step.fraction_bits, tile, d.data(), slow.data());
+
+        CHECK(done == (std::ranges::count(slow, 0) == std::ssize(slow)));
+        for (std::size_t e = 0; e < c.size(); ++e) {
+          const std::size_t i = e % kRows, j = e / kRows;
+          float expected = c[e];
+          for (std::size_t k0 = 0; slow[e] == 0 && k0 < kDepth; k0 += products) {
+            std::vector<float> left, right;
+            for (std::size_t k = k0; k < std::min(k0 + products, kDepth); ++k) {
+              left.push_back(a[k * kRows + i]);
+              right.push_back(b[k * kCols + j]);
+            }
+            expected = fused_dot_add(step, left, right, expected);
+          }
+          CAPTURE(variant.name);
+          CAPTURE(name);
+          REQUIRE(std::bit_cast<std::uint32_t>(d[e]) == std::bit_cast<std::uint32_t>(expected));
+          ++compared;
+          left_alone += slow[e] != 0;
+        }
+      }
+    }
+  }
+  CHECK(left_alone > 100);
+  CHECK(left_alone < compared / 20);
 }
 
 TEST_CASE("columns that are not for the fast way are left alone and named") {

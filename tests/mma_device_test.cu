@@ -10,7 +10,7 @@
 #include "experiments/gpu_info.hpp"
 #include "experiments/instruction_validation.hpp"
 #include "formats/base/parallel.hpp"
-#include "kernels/device_memory.hpp"
+#include "formats/base/device_memory.hpp"
 #include "kernels/mma.cuh"
 
 namespace tessera {

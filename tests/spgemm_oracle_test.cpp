@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <Eigen/SparseCore>
+#include <algorithm>
 #include <cmath>
 
 #include "formats/base/check.hpp"
@@ -70,6 +71,33 @@ TEST_CASE("the sparse truth is the dense one to the last bit, and so is its FP32
   CHECK(product == dense_truth.product);
   CHECK(magnitude == dense_truth.magnitude);
   CHECK(chain.values == dense_fp32.values);
+}
+
+/// Large enough for the oracle to cut C up, by rows and by columns.
+struct LargeProduct {
+  CsrMatrix a = random_sparse(4200, 300, 0.2, 61);
+  CsrMatrix b = random_sparse(300, 1500, 0.04, 62);
+};
+
+TEST_CASE("a large sparse truth is the dense one on both sides of where it is cut") {
+  const LargeProduct x;
+  const std::int64_t begin = 4000, rows = 200;
+
+  const TrueSparse truth = spgemm_fp64(x.a, x.b);
+  const CsrMatrix fp32 = spgemm_fp32(x.a, x.b);
+  const TrueRows dense_truth = spmm_fp64(x.a, to_dense(x.b), begin, begin + rows);
+
+  validate(fp32);
+  CHECK(std::ranges::equal(truth.row_offsets, fp32.row_offsets));
+  CHECK(std::ranges::equal(truth.col_indices, fp32.col_indices));
+  std::vector<double> product(rows * 1500, 0), magnitude(rows * 1500, 0);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t k = truth.row_offsets[begin + i]; k < truth.row_offsets[begin + i + 1]; ++k) {
+      product[i * 1500 + truth.col_indices[k]] = truth.product[k];
+      magnitude[i * 1500 + truth.col_indices[k]] = truth.magnitude[k];
+    }
+  CHECK(product == dense_truth.product);
+  CHECK(magnitude == dense_truth.magnitude);
 }
 
 TEST_CASE("what cancels and what is stored as zero stays in the pattern") {
@@ -174,6 +202,72 @@ TEST_CASE("elements that are missing or too many are counted, and wrong unless t
   CHECK(invented.values.compared == 3);
 }
 
+TEST_CASE("what is missing or too many is found in every part of a large product") {
+  const LargeProduct x;
+  const CsrMatrix c = spgemm_fp32(x.a, x.b);
+  // Every 1000th element is left out, and every 777th value moved to a place that is free.
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  std::vector<float> values;
+  std::int64_t missing = 0, extra = 0;
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    for (std::int64_t k = c.row_offsets[i]; k < c.row_offsets[i + 1]; ++k) {
+      const std::int32_t col = c.col_indices[k];
+      const bool last = k + 1 == c.row_offsets[i + 1];
+      const bool is_free = col + 1 < (last ? c.cols : c.col_indices[k + 1]);
+      const bool moved = k % 777 == 0 && is_free;
+      missing += moved || k % 1000 == 0;
+      extra += moved;
+      if (!moved && k % 1000 == 0) continue;
+      cols.push_back(moved ? col + 1 : col);
+      values.push_back(c.values[k]);
+    }
+    offsets.push_back(std::ssize(cols));
+  }
+  const CsrMatrix wrong = csr(c.rows, c.cols, offsets, cols, values);
+  REQUIRE(extra > 100);
+
+  const SpgemmErrors right = compare_spgemm(x.a, x.b, c, fp32_bound(x.a), true);
+  const SpgemmErrors errors = compare_spgemm(x.a, x.b, wrong, fp32_bound(x.a), true);
+
+  CHECK(right.values.ok());
+  CHECK(right.same_pattern());
+  CHECK(right.values.smape_fp32_pct == 0);
+  CHECK(right.values.compared == c.nnz());
+  CHECK(errors.missing == missing);
+  CHECK(errors.extra == extra);
+  CHECK(errors.values.beyond_bound == missing + extra);
+  CHECK(errors.values.compared == c.nnz() + extra);
+}
+
+TEST_CASE("what C has outside of the truth's rows and columns is too many") {
+  // Of A only row 3 and column 2, of B only row 2 with columns 4 and 5.
+  const CsrMatrix a = csr(6, 4, {0, 0, 0, 0, 1, 1, 1}, {2}, {2});
+  const CsrMatrix b = csr(4, 9, {0, 0, 0, 2, 2}, {4, 5}, {3, 5});
+  const CsrMatrix c =
+      csr(6, 9, {0, 1, 1, 1, 6, 6, 7}, {4, 0, 3, 4, 5, 8, 6}, {1, 1, 1, 6, 10, 1, 1});
+
+  const SpgemmErrors errors = compare_spgemm(a, b, c, same_bound(6, 0, 0));
+
+  CHECK(errors.extra == 5);
+  CHECK(errors.missing == 0);
+  CHECK(errors.values.beyond_bound == 5);
+  CHECK(errors.values.worst.row == 0);
+}
+
+TEST_CASE("of elements that are equally wrong the first by rows is the worst") {
+  const SparseProduct x;
+  const CsrMatrix none = csr(130, 90, std::vector<std::int64_t>(131, 0), {}, {});
+  std::int64_t first = 0;
+  while (x.c.row_length(first) == 0) ++first;
+
+  const SpgemmErrors errors = compare_spgemm(x.a, x.b, none, same_bound(130, 0, 0));
+
+  CHECK(errors.missing == x.c.nnz());
+  CHECK(errors.values.worst.row == first);
+  CHECK(errors.values.worst.col == x.c.col_indices[0]);
+}
+
 TEST_CASE("sparse products compare the same at any number of threads") {
   const SparseProduct x;
   std::vector<SpgemmErrors> all;
@@ -184,6 +278,15 @@ TEST_CASE("sparse products compare the same at any number of threads") {
   }
 
   for (const SpgemmErrors& errors : all) CHECK(errors.values == all[0].values);
+
+  const LargeProduct large;  // has several parts
+  const CsrMatrix c = spgemm_fp32(large.a, large.b);
+  const auto compare = [&](int threads) {
+    const ThreadCount count(threads);
+    CHECK(spgemm_fp32(large.a, large.b) == c);
+    return compare_spgemm(large.a, large.b, c, fp32_bound(large.a)).values;
+  };
+  CHECK(compare(1) == compare(5));
 }
 
 TEST_CASE("sparse products without rows, columns or terms have a truth too") {

@@ -53,14 +53,13 @@ bool convert(const ParamValue& given, const ParamValue& like, ParamValue& out) {
 }
 
 void check_allowed(std::string_view owner, const ParamSpec& spec, const ParamValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    const bool allowed =
-        spec.choices.empty() || std::ranges::find(spec.choices, *text) != spec.choices.end();
-    require(allowed, "{}: {}", owner,
-            unknown_name_message("value for " + spec.name, *text, spec.choices));
+  if (!spec.choices.empty()) {
+    const std::string text = to_text(value);
+    require(std::ranges::find(spec.choices, text) != spec.choices.end(), "{}: {}", owner,
+            unknown_name_message("value for " + spec.name, text, spec.choices));
     return;
   }
-  if (std::holds_alternative<bool>(value)) return;
+  if (std::holds_alternative<std::string>(value) || std::holds_alternative<bool>(value)) return;
   const double number = std::holds_alternative<double>(value)
                             ? std::get<double>(value)
                             : static_cast<double>(std::get<std::int64_t>(value));

@@ -25,7 +25,7 @@ struct ParamSpec {
   std::string name;
   ParamValue fallback;  // the default; its type is the parameter's type
   std::string help;
-  std::vector<std::string> choices = {};  // text parameters: the values allowed, all when empty
+  std::vector<std::string> choices = {};  // the values allowed, as text; all when empty
   double min = -std::numeric_limits<double>::infinity();  // numeric parameters: inclusive range
   double max = std::numeric_limits<double>::infinity();
 };

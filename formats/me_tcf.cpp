@@ -1,0 +1,82 @@
+#include "formats/me_tcf.hpp"
+
+#include <algorithm>
+
+#include "formats/base/registry.hpp"
+#include "formats/condense.hpp"
+#include "formats/unpack.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int kTileCols = MeTcf::kTileCols;
+
+class MeTcfFormat final : public Format {
+ public:
+  explicit MeTcfFormat(int window_rows) : window_rows_(window_rows) {}
+
+  std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
+                                      const PackLimits& limits) const override {
+    // Every TC block holds a nonzero: their offsets fit where these do.
+    limits.require_offset(MeTcf::kFormat, "nonzeros", matrix.nnz());
+    const Condensed condensed = condense(matrix, window_rows_);
+    const Tiling tiling = tile(matrix, condensed, kTileCols);
+    auto packed = std::make_unique<MeTcf>(matrix.rows, matrix.cols, matrix.nnz());
+    packed->window_rows = window_rows_;
+    packed->row_window_offset.assign(tiling.tile_offsets.begin(), tiling.tile_offsets.end());
+    packed->tc_offset.assign(tiling.nnz_offsets.begin(), tiling.nnz_offsets.end());
+    packed->sparse_a_to_b = padded_columns(condensed, tiling, kTileCols);
+    packed->tc_local_id.resize(static_cast<std::size_t>(matrix.nnz()));
+    packed->values.resize(static_cast<std::size_t>(matrix.nnz()));
+    for_each_cell(matrix, condensed, tiling, kTileCols, [&](const TileCell& cell) {
+      packed->tc_local_id[cell.slot] = static_cast<std::uint8_t>(cell.row * kTileCols + cell.col);
+      packed->values[cell.slot] = matrix.values[cell.nonzero];
+    });
+    return packed;
+  }
+
+ private:
+  int window_rows_;
+};
+
+const Register<Format> entry{{
+    .name = MeTcf::kFormat,
+    .summary = "TC blocks of condensed columns, one byte a nonzero (DTC-SpMM)",
+    .params = {{"window_rows", std::int64_t{16}, "height of a row window", {"8", "16"}}},
+    .make =
+        [](const Params& params) {
+          return std::make_unique<MeTcfFormat>(static_cast<int>(params.integer("window_rows")));
+        },
+}};
+
+}  // namespace
+
+CsrMatrix MeTcf::unpack() const {
+  return unpack_windows(*this, num_row_windows(), [&](std::int64_t window, auto visit) {
+    for (std::int64_t b = row_window_offset[window]; b < row_window_offset[window + 1]; ++b)
+      for (std::int64_t k = tc_offset[b]; k < tc_offset[b + 1]; ++k)
+        visit(window * window_rows + tc_local_id[k] / kTileCols,
+              sparse_a_to_b[b * kTileCols + tc_local_id[k] % kTileCols], values[k]);
+  });
+}
+
+std::vector<ArrayInfo> MeTcf::arrays() const {
+  return {array_info("row_window_offset", row_window_offset), array_info("tc_offset", tc_offset),
+          array_info("sparse_a_to_b", sparse_a_to_b), array_info("tc_local_id", tc_local_id),
+          array_info("values", values, true)};
+}
+
+TileInfo MeTcf::tiles() const { return {window_rows, kTileCols, num_tc_blocks(), nnz()}; }
+
+std::string MeTcf::locate(std::int32_t row) const {
+  const int window = row / window_rows, row_in_window = row % window_rows;
+  return locate_in_tiles(
+      row, {"TC block", window_rows, row_window_offset[window], row_window_offset[window + 1]},
+      [&](std::int64_t block) {
+        return std::any_of(tc_local_id.begin() + tc_offset[block],
+                           tc_local_id.begin() + tc_offset[block + 1],
+                           [&](int id) { return id / kTileCols == row_in_window; });
+      });
+}
+
+}  // namespace tessera

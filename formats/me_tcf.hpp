@@ -1,0 +1,39 @@
+// ME-TCF (DTC-SpMM, Fan et al., ASPLOS 2024): row windows with condensed columns in
+// TC blocks eight wide; every nonzero is named by one byte, its place in its TC block.
+//
+// The published windows are 16 rows high; 8 is for tiles of the same size as BitTCF's. Departure:
+// the places of a window's last TC block that no column is left for hold kNoColumn instead of
+// column 0, so that no unrelated row of B is read.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/format.hpp"
+
+namespace tessera {
+
+struct MeTcf final : PackedMatrix {
+  static constexpr const char* kFormat = "me_tcf";
+  static constexpr int kTileCols = 8;
+
+  using PackedMatrix::PackedMatrix;
+
+  int window_rows = 0;                           // height of a row window: 8 or 16
+  std::vector<std::uint32_t> row_window_offset;  // [num_row_windows + 1] first TC block of a window
+  std::vector<std::uint32_t> tc_offset;          // [num_tc_blocks + 1] first nonzero of a TC block
+  std::vector<std::int32_t> sparse_a_to_b;       // [num_tc_blocks * 8] column of A, or kNoColumn
+  std::vector<std::uint8_t> tc_local_id;         // [nnz] 8 * row + condensed column, ascending in a
+                                                 // TC block
+  std::vector<float> values;                     // [nnz] in the same order
+
+  std::int64_t num_row_windows() const { return std::ssize(row_window_offset) - 1; }
+  std::int64_t num_tc_blocks() const { return std::ssize(tc_offset) - 1; }
+
+  CsrMatrix unpack() const override;
+  std::vector<ArrayInfo> arrays() const override;
+  TileInfo tiles() const override;
+  std::string locate(std::int32_t row) const override;
+};
+
+}  // namespace tessera
