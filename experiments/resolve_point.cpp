@@ -20,7 +20,7 @@ const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "values", "re
                                      "format", "kernel", "device", "model",  "l2"};
 
 /// What a backend that only packs A cannot take.
-constexpr const char* kAxesOfProducts[] = {"n", "kernel", "device", "model", "l2"};
+constexpr const char* kAxesOfProducts[] = {"n", "kernel", "device", "model"};
 
 /// A stage's registry, whatever its interface.
 struct Stage {

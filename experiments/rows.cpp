@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <set>
 #include <span>
 
@@ -51,6 +52,8 @@ constexpr Source kSources[] = {
     {"threads", "/time/threads", "CPU threads that packed"},
     {"nnz_per_s", "/nnz_per_s", "nonzeros packed a second"},
     {"round_trip_exact", "/check/round_trip_exact", "the packed A unpacks to A"},
+    {"host_bytes", "/check/host_bytes",
+     "packed on the GPU, every array has the bytes of the host's"},
     {"gflops", "/gflops", "2 nnz N / time, GFLOP/s"},
     {"winner", "/winner", "algorithm a library was used with"},
     {"bound_by", "/prediction/bound_by", "part that decides a prediction"},
@@ -80,6 +83,7 @@ constexpr Source kSources[] = {
     {"load_s", "/prep/load_s", "loading A, s"},
     {"reorder_s", "/prep/reorder_s", "reordering A, s"},
     {"pack_s", "/prep/pack_s", "packing A, s"},
+    {"pack_gpu_s", "/prep/pack_gpu_s", "packing A on the GPU, s"},
     {"emulate_s", "/emulate_s", "emulating the kernel, s"},
     {"footprint_bytes", "/prep/footprint_bytes", "packed A, bytes"},
     {"index_bytes", "/prep/index_bytes", "packed A without its values, bytes"},
@@ -221,21 +225,27 @@ std::string origin_of(const Row& row, const std::string& column, std::span<const
   return cell_text(row, "origin");
 }
 
-/// Adds a row for every bin of a row's histogram, the empty ones below its last included.
+/// Adds a row for every bin of a row's histogram, all to the last bin of any row: figures compare
+/// them bin by bin.
 void unfold_rows(const Unfold& unfold, std::vector<Row>& rows) {
-  const std::size_t before = rows.size();
-  for (std::size_t i = 0; i < before; ++i) {
+  std::vector<std::pair<std::size_t, Histogram>> histograms;  // row and what it unfolds to
+  std::size_t bins = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto of = rows[i].find(unfold.of);
     if (of == rows[i].end() || !of->second.is_string() || is_unfolded(rows[i])) continue;
-    const Histogram histogram = histogram_from_text(of->second.get<std::string>());
-    double sum = 0;
-    for (const std::int64_t count : histogram.bins) sum += static_cast<double>(count);
-    for (std::size_t bin = 0; bin < histogram.bins.size(); ++bin) {
+    histograms.push_back({i, histogram_from_text(of->second.get<std::string>())});
+    bins = std::max(bins, histograms.back().second.bins.size());
+  }
+  for (const auto& [i, histogram] : histograms) {
+    const auto sum = static_cast<double>(
+        std::accumulate(histogram.bins.begin(), histogram.bins.end(), std::int64_t{0}));
+    for (std::size_t bin = 0; bin < bins && sum > 0; ++bin) {
+      const std::int64_t count = bin < histogram.bins.size() ? histogram.bins[bin] : 0;
       Row row = rows[i];
       row["unfolded"] = unfold.name;
       row[unfold.name] = bin_text(bin);
-      row["count"] = histogram.bins[bin];
-      row["share"] = static_cast<double>(histogram.bins[bin]) / sum;
+      row["count"] = count;
+      row["share"] = static_cast<double>(count) / sum;
       rows.push_back(std::move(row));
     }
   }
