@@ -5,7 +5,8 @@
 // Departures: the arrays of a block (figure 4 has room for all its bricks) hold the non-empty
 // bricks only, as the text has it; a block begins and ends at a multiple of 16 bytes, the unit of
 // bulk copies. Line 19 of algorithm 1 reads active_cols from the block; they are an array of their
-// own, as in figure 5, since B is loaded before the block has to be unpacked.
+// own, as in figure 5, since B is loaded before the block has to be unpacked. The stream and 4
+// (panels + 2 + (TK + 1) blocks) bytes; see Layout for the stream.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
-// ME-BCRS (FlashSparse, Shi et al., PPoPP 2025): vectors of 8 x 1 that hold a nonzero,
-// stored whole, without the padding of SR-BCRS: a row window's last TC block is as wide as it has
-// vectors left.
+// ME-BCRS (FlashSparse, Shi et al., PPoPP 2025): vectors of 8 x 1 that hold a nonzero, stored
+// whole, without the padding of SR-BCRS: a row window's last TC block is as wide as it has vectors
+// left.
 //
 // The rows of the last window beyond A are +0. Departure: explicit zeros of A, which a vector
-// cannot tell from its other zeros, are listed (explicit_zeros.hpp).
+// cannot tell from its other zeros, are listed (explicit_zeros.hpp). 4 (windows + 1 + vectors (1 +
+// vector_rows)) bytes.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
-// SR-BCRS (Magicube, Li et al., SC 2022): vectors of V rows by one column that hold
-// a nonzero, stored whole; a row window's vectors are padded to a multiple of the stride, the MMA's
-// depth, and each stride of them is stored row-major so that fragments load without a transpose.
+// SR-BCRS (Magicube, Li et al., SC 2022): vectors of V rows by one column that hold a nonzero,
+// stored whole; a row window's vectors are padded to a multiple of the stride, the MMA's depth, and
+// each stride of them is stored row-major so that fragments load without a transpose.
 //
 // Padding is what the paper has: kNoColumn for a column, +0 for its values. The rows of the last
 // window beyond A are +0. Departure: explicit zeros of A, which a vector cannot tell from its other
-// zeros, are listed (explicit_zeros.hpp).
+// zeros, are listed (explicit_zeros.hpp). 4 (2 windows + (1 + V) vectors) bytes, padding included.
 #pragma once
 
 #include <cstdint>
