@@ -15,9 +15,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLeastRuns = 3;
-constexpr std::size_t kMostRuns = 100;
-constexpr double kMostSeconds = 2;  // after which no further run begins
+constexpr std::size_t kLeastRuns = 5;
+constexpr std::size_t kMostRuns = 25;
+constexpr double kMostSeconds = 1;  // after which no further run begins
 
 double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
