@@ -1,3 +1,8 @@
+// Condensing on the device: bitmaps of columns in shared memory, ranked by counting bits.
+//
+// Slab::count gives a group of 1024 columns to a thread, so that a window costs as many steps as it
+// touches groups; a running sum over the groups of the thread block does the rest.
+
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
@@ -115,10 +120,14 @@ __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
     const std::int64_t first = job.matrix.row_offsets[first_row];
     const std::int64_t last =
         job.matrix.row_offsets[min(first_row + job.height, std::int64_t{job.matrix.rows})];
+    if (first == last) {
+      if (thread == 0) job.active[window] = 0;
+      continue;
+    }
     column_range<kThreads>(job, first_row, range);
     const std::uint32_t greatest = range[1];
     std::uint32_t found = 0;
-    for (std::uint32_t begin = range[0] & ~(kGroupCols - 1u); first < last && begin <= greatest;
+    for (std::uint32_t begin = range[0] & ~(kGroupCols - 1u); begin <= greatest;
          begin += job.slab_groups * kGroupCols) {
       const int groups =
           min(job.slab_groups, static_cast<int>((greatest - begin) / kGroupCols) + 1);

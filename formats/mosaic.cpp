@@ -105,6 +105,8 @@ std::unique_ptr<PackedMatrix> MosaicFormat::build(const CsrMatrix& matrix,
     }
   });
   std::partial_sum(first_brick.begin(), first_brick.end(), first_brick.begin());
+  limits.require_bytes(Mosaic::kFormat,
+                       mosaic_bytes(windows, tiling.tiles(), first_brick.back(), values));
   packed->bitmaps.assign(static_cast<std::size_t>(first_brick.back()), 0);
   parallel_for(windows, kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t w = begin; w < end; ++w) {

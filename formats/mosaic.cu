@@ -198,12 +198,16 @@ class GpuMosaic final : public GpuFormat {
         thrust::make_transform_iterator(window, PaddedValues{matrix, height, windows.windows}),
         first_value.as<std::uint32_t>(), windows.windows + 1, stream);
 
+    const std::int64_t num_bitmaps =
+        read_back(first_brick.as<std::uint32_t>() + windows.windows, stream);
+    const std::int64_t num_values =
+        read_back(first_value.as<std::uint32_t>() + windows.windows, stream);
+    limits.require_bytes(Mosaic::kFormat,
+                         mosaic_bytes(windows.windows, steps.tiles, num_bitmaps, num_values));
     auto* const step_cols = packed.add<std::int32_t>("step_cols", steps.tiles * kStepCols, stream);
     auto* const headers = packed.add<Mosaic::Step>("steps", steps.tiles, stream);
-    auto* const bitmaps = packed.add<Bitmap>(
-        "bitmaps", read_back(first_brick.as<std::uint32_t>() + windows.windows, stream), stream);
-    auto* const values = packed.add<float>(
-        "values", read_back(first_value.as<std::uint32_t>() + windows.windows, stream), stream);
+    auto* const bitmaps = packed.add<Bitmap>("bitmaps", num_bitmaps, stream);
+    auto* const values = packed.add<float>("values", num_values, stream);
     for_each_window(
         windows,
         FillWindow{window_offset, per_step, all.as<Bitmap>(), first_brick.as<std::uint32_t>(),

@@ -51,6 +51,13 @@ struct Mosaic final : PackedMatrix {
   std::string locate(std::int32_t row) const override;
 };
 
+/// The footprint; bitmaps and values with their padding.
+constexpr double mosaic_bytes(std::int64_t windows, std::int64_t steps, std::int64_t bitmaps,
+                              std::int64_t values) {
+  return 4.0 * static_cast<double>(windows + 1) + 48.0 * static_cast<double>(steps) +
+         8.0 * static_cast<double>(bitmaps) + 4.0 * static_cast<double>(values);
+}
+
 /// What decides on the height: nonzeros and active columns, for windows of 8, 16, 32 and 64 rows,
 /// of a sample of the matrix.
 struct HeightSample {
@@ -58,10 +65,10 @@ struct HeightSample {
   std::int64_t active_cols[4] = {};
 };
 
-/// The sample is every n-th group of 64 rows, at most 2047 of them: this n.
+/// The sample is every n-th group of 64 rows, at most 63 of them: this n.
 constexpr std::int64_t sample_stride(std::int64_t rows) {
   const std::int64_t groups = (rows + 63) / 64;
-  return groups / 1024 > 1 ? groups / 1024 : 1;
+  return groups / 32 > 1 ? groups / 32 : 1;
 }
 
 /// The height with the least time for 128 columns of B on an H200, on the whole: 57 ps for every

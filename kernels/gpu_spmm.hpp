@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/format.hpp"
 #include "formats/base/device_memory.hpp"
+#include "formats/format.hpp"
 
 namespace tessera {
 

@@ -79,11 +79,13 @@ void check_bytes(const CsrMatrix& matrix, const std::vector<Variant>& formats) {
     CAPTURE(to_text(format));
     CAPTURE(matrix.rows);
     CAPTURE(matrix.cols);
+    std::string fault;
     try {
-      CHECK(fault_of(format, matrix, SmallFormat(format)) == "");
+      fault = fault_of(format, matrix, SmallFormat(format));
     } catch (const Unsupported&) {
-      // Too much padding.
+      continue;  // too much padding
     }
+    CHECK(fault == "");
   }
 }
 

@@ -9,8 +9,8 @@
 
 #include "experiments/gpu_info.hpp"
 #include "experiments/instruction_validation.hpp"
-#include "formats/base/parallel.hpp"
 #include "formats/base/device_memory.hpp"
+#include "formats/base/parallel.hpp"
 #include "kernels/mma.cuh"
 
 namespace tessera {
