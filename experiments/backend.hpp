@@ -42,6 +42,7 @@ struct Packing {
 struct PackingResult {
   std::unique_ptr<PackedMatrix> packed;  // of one of the measured packings
   double time_us = 0;                    // measured median
+  std::string fault;                     // what is wrong with another build of it; empty when right
   Json fields = Json::object();          // joins the record: "time", ...
 };
 

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "experiments/machine.hpp"
-#include "formats/base/registry.hpp"
 #include "formats/base/device_memory.hpp"
+#include "formats/base/registry.hpp"
 
 namespace tessera {
 namespace {

@@ -24,7 +24,7 @@ const std::vector<BackendTraits>& all_backend_traits() {
       {.name = "gpu", .computes_c = true, .measures = true, .needs_gpu = true},
       {.name = "model", .needs_device = true, .predicts = true},
       {.name = "pack", .packs = true},
-      {.name = "pack_gpu", .packs = true, .needs_gpu = true}};
+      {.name = "pack_gpu", .measures = true, .packs = true, .needs_gpu = true}};
   return traits;
 }
 

@@ -284,7 +284,8 @@ void PointRunner::State::pack(const Point& point, const Loaded& source, const Or
   const auto format = Registry<Format>::instance().make(point.format.name, point.format.params);
   PackingResult result = backend.pack({point, *format, order.matrix});
   record.update(result.fields);
-  record["prep"]["pack_s"] = 1e-6 * result.time_us;
+  const bool on_gpu = backend_traits(point.backend).needs_gpu;
+  record["prep"][on_gpu ? "pack_gpu_s" : "pack_s"] = 1e-6 * result.time_us;
   record["prep"].update(tile_stats(*result.packed));
   record["prep"]["arrays"] = arrays_json(*result.packed);
   if (result.time_us > 0)
@@ -293,8 +294,10 @@ void PointRunner::State::pack(const Point& point, const Loaded& source, const Or
       statistics.get(fmt::format("{}|{}", order_key_of(point, source), point.square),
                      [&] { return statistics_json(order.matrix, point.square); });
 
-  const std::string fault = round_trip_fault(result.packed->unpack(), order.matrix);
+  std::string fault = round_trip_fault(result.packed->unpack(), order.matrix);
   record["check"] = {{"round_trip_exact", fault.empty()}};
+  if (on_gpu) record["check"]["host_bytes"] = result.fault.empty();
+  if (!result.fault.empty()) fault += (fault.empty() ? "" : "; ") + result.fault;
   record["status"] = fault.empty() ? "ok" : "wrong";
   if (!fault.empty()) record["reason"] = fault;
 }
