@@ -36,7 +36,7 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
     """The columns of a point; the only place here that knows the fields of a record."""
     params, matrix = record["params"], record.get("matrix", {})
     check, prep = record.get("check", {}), record.get("prep", {})
-    prediction, kernel = record.get("prediction", {}), params["kernel"]
+    prediction, kernel = record.get("prediction", {}), params.get("kernel", {})  # none: only packed
     time_us = record.get("time", {}).get("median_us", prediction.get("time_us"))
     return {
         "point": record["point_id"],
@@ -46,9 +46,10 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "matrix": params["matrix"],
         "rows": matrix.get("rows"),
         "nnz": matrix.get("nnz"),
-        "n": params["n"],
+        "n": params.get("n"),
         "reorder": params["reorder"]["name"],
-        "kernel": kernel["name"],
+        "format": params["format"]["name"],
+        "kernel": kernel.get("name", ""),
         "precision": kernel.get("precision", ""),
         "device": params.get("device", ""),
         "time_us": time_us,
