@@ -48,7 +48,7 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "nnz": matrix.get("nnz"),
         "n": params.get("n"),
         "reorder": params["reorder"]["name"],
-        "format": params["format"]["name"],
+        "format": params.get("format", {}).get("name", ""),
         "kernel": kernel.get("name", ""),
         "precision": kernel.get("precision", ""),
         "device": params.get("device", ""),
