@@ -32,6 +32,24 @@ def read_points(folder: Path) -> list[dict[str, Any]]:
     return list({r["point_id"]: r for r in lines if "point_id" in r}.values())
 
 
+def environment(folder: Path) -> str:
+    """The newest run's GPU or CPU, its date and its commit, as figures name them."""
+    runs = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)
+            if r.get("type") == "env"]
+    if not runs:
+        return "unknown machine"
+    run = max(runs, key=lambda r: str(r.get("started_at", "")))
+    gpu, host, build = run.get("gpu", {}), run.get("host", {}), run.get("build", {})
+    machine = gpu.get("name") if gpu.get("available") else host.get("cpu", "unknown machine")
+    return f"{machine}, {str(run.get('started_at', ''))[:10]}, commit {build.get('commit', '?')}"
+
+
+def call(variant: dict[str, Any]) -> str:
+    """A variant as people write it: bcsr(block_cols=8, block_rows=8)."""
+    params = ", ".join(f"{key}={value}" for key, value in sorted(variant.items()) if key != "name")
+    return variant["name"] + (f"({params})" if params else "")
+
+
 def row(record: dict[str, Any]) -> dict[str, Any]:
     """The columns of a point; the only place here that knows the fields of a record."""
     params, matrix = record["params"], record.get("matrix", {})
@@ -48,7 +66,7 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "nnz": matrix.get("nnz"),
         "n": params.get("n"),
         "reorder": params["reorder"]["name"],
-        "format": params.get("format", {}).get("name", ""),
+        "format": call(params["format"]) if "format" in params else "",
         "kernel": kernel.get("name", ""),
         "precision": kernel.get("precision", ""),
         "device": params.get("device", ""),

@@ -487,7 +487,8 @@ class Notebooks(unittest.TestCase):
         return {"schema": 1, "point_id": point, "origin": origin, "status": "ok",
                 "matrix": {"name": "cora", "nnz": 10556},
                 "params": {"matrix": "cora", "kernel": {"name": "acc_spmm", "precision": "tf32"},
-                           "reorder": {"name": "none"}, "format": {"name": "bit_tcf"}, "n": 128, "device": "h200"}, **more}
+                           "reorder": {"name": "none"}, "format": {"name": "bit_tcf"}, "n": 128,
+                           "device": "h200"}, **more}
 
     @unittest.skipUnless(available("matplotlib") and available("pandas"), "needs pandas")
     def test_the_story_reads_records_and_ignores_a_truncated_last_line(self) -> None:
