@@ -145,6 +145,15 @@ class OneShotTest(ProgramTest):
         self.assertIn("round trip exact",
                       self.tessera("pack", RMAT, "--format", "csr", "--reorder", "rcm").stdout)
 
+    def test_packing_on_a_gpu_needs_one(self) -> None:
+        if self.json_of("doctor", "--json")["backends"]["pack_gpu"] == "works":
+            told = self.json_of("pack", RMAT, "--format", "bit_tcf", "--gpu", "--json")
+            self.assertTrue(told["host_bytes"])
+            self.assertGreater(told["pack_gpu_s"], 0)
+        else:
+            self.assertIn("error: ",
+                          self.tessera("pack", RMAT, "--format", "csr", "--gpu", code=5).stderr)
+
     def test_multiply_checks_its_product_and_writes_it(self) -> None:
         record = self.json_of("multiply", RMAT, "--kernel", "acc_spmm", "--n", "8", "--reorder",
                               "degree", "--set", "precision=tf32_raw", "--out", "c.npy", "--json")

@@ -1,7 +1,10 @@
-// tessera pack: one packing, its footprint by array, and proof that it can be undone.
+// tessera pack: one packing, its footprint by array, and proof that it can be undone; with --gpu,
+// built on the GPU as well, and held against the host's bytes.
 
-#include <chrono>
+#include <optional>
 
+#include "experiments/backend.hpp"
+#include "experiments/check_result.hpp"
 #include "experiments/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -12,6 +15,16 @@
 namespace tessera {
 namespace {
 
+/// What was found; `gpu` only when asked for.
+struct Found {
+  std::string matrix;
+  PackingResult host;
+  std::string fault;  // of the round trip
+  std::optional<PackingResult> gpu;
+
+  bool right() const { return fault.empty() && (!gpu || gpu->fault.empty()); }
+};
+
 class PackVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
@@ -19,67 +32,86 @@ class PackVerb final : public Verb {
     app.add_option("--format", format_, "see `tessera list formats`")->required();
     app.add_option("--set", sets_, "parameter of the format")->allow_extra_args(false);
     app.add_option("--reorder", reordering_, "reorder first");
+    app.add_flag("--gpu", gpu_, "build it on this machine's GPU as well, and compare the bytes");
     app.add_flag("--json", json_, "as JSON");
   }
 
   int run() override {
-    const auto format = Registry<Format>::instance().make(format_, given_params(sets_));
+    const BackendChoice gpu = gpu_ ? find_backend("pack_gpu") : BackendChoice{};
+    if (!gpu.missing.empty()) {
+      fmt::print(stderr, "error: {}\n", gpu.missing);
+      return kMissing;
+    }
+    Point point;
+    point.format = {format_, Registry<Format>::instance().resolve(format_, given_params(sets_))};
+    const auto format = Registry<Format>::instance().make(format_, point.format.params);
     const auto reordering = Registry<Reordering>::instance().make(reordering_);
     const LoadedMatrix loaded = load_matrix(matrix_);
     const CsrMatrix matrix = apply(loaded.matrix, reordering->order(loaded.matrix));
-    const auto start = std::chrono::steady_clock::now();
-    const auto packed = format->pack(matrix);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    const bool exact = packed->unpack() == matrix;
+    const Packing packing{point, *format, matrix};
+
+    Found found{loaded.source.name, find_backend("pack").backend->pack(packing), "", {}};
+    found.fault = round_trip_fault(found.host.packed->unpack(), matrix);
+    if (gpu.backend) found.gpu = gpu.backend->pack(packing);
     if (json_)
-      print_json(as_json(loaded.source.name, *packed, elapsed.count(), exact));
+      print_json(as_json(found));
     else
-      tell(loaded.source.name, *packed, elapsed.count(), exact);
-    return exact ? kOk : kWrong;
+      tell(found);
+    return found.right() ? kOk : kWrong;
   }
 
  private:
-  Json as_json(const std::string& name, const PackedMatrix& packed, double seconds,
-               bool exact) const {
-    const FormatStats found = stats(packed);
+  Json as_json(const Found& found) const {
+    const FormatStats sizes = stats(*found.host.packed);
     Json arrays = Json::array();
-    for (const ArrayInfo& array : packed.arrays())
+    for (const ArrayInfo& array : found.host.packed->arrays())
       arrays.push_back(
           {{"name", array.name}, {"elements", array.elements}, {"bytes", array.bytes}});
-    return {{"matrix", name},
-            {"format", format_},
-            {"pack_s", seconds},
-            {"round_trip_exact", exact},
-            {"footprint_bytes", found.bytes},
-            {"index_bytes", found.index_bytes},
-            {"tiles", found.tile.tiles},
-            {"mean_nnz_tc", found.mean_nnz_per_tile},
-            {"tile_density", found.tile_density},
-            {"padding_ratio", found.padding_ratio},
-            {"arrays", arrays}};
+    Json json{{"matrix", found.matrix},
+              {"format", format_},
+              {"pack_s", 1e-6 * found.host.time_us},
+              {"round_trip_exact", found.fault.empty()},
+              {"footprint_bytes", sizes.bytes},
+              {"index_bytes", sizes.index_bytes},
+              {"tiles", sizes.tile.tiles},
+              {"mean_nnz_tc", sizes.mean_nnz_per_tile},
+              {"tile_density", sizes.tile_density},
+              {"padding_ratio", sizes.padding_ratio},
+              {"arrays", arrays}};
+    if (found.gpu) {
+      json["pack_gpu_s"] = 1e-6 * found.gpu->time_us;
+      json["host_bytes"] = found.gpu->fault.empty();
+    }
+    return json;
   }
 
-  void tell(const std::string& name, const PackedMatrix& packed, double seconds, bool exact) const {
-    const FormatStats found = stats(packed);
-    fmt::print("{} as {}: packed in {:.3f} s, round trip {}\n", name, format_, seconds,
-               exact ? "exact" : "WRONG");
+  void tell(const Found& found) const {
+    const PackedMatrix& packed = *found.host.packed;
+    const FormatStats sizes = stats(packed);
+    fmt::print("{} as {}: packed in {:.3f} s, {}\n", found.matrix, format_,
+               1e-6 * found.host.time_us,
+               found.fault.empty() ? "round trip exact" : "WRONG: " + found.fault);
+    if (found.gpu)
+      fmt::print("on the GPU in {:.1f} us, {}\n", found.gpu->time_us,
+                 found.gpu->fault.empty() ? "the same bytes" : "WRONG: " + found.gpu->fault);
     fmt::print("{:20} {:>14} {:>14}\n", "array", "elements", "bytes");
     for (const ArrayInfo& array : packed.arrays())
       fmt::print("{:20} {:>14} {:>14}\n", array.name, array.elements, array.bytes);
-    fmt::print("{:20} {:>14} {:>14}  ({:.2f} bytes per nonzero)\n", "footprint", "", found.bytes,
+    fmt::print("{:20} {:>14} {:>14}  ({:.2f} bytes per nonzero)\n", "footprint", "", sizes.bytes,
                packed.nnz() > 0
-                   ? static_cast<double>(found.bytes) / static_cast<double>(packed.nnz())
+                   ? static_cast<double>(sizes.bytes) / static_cast<double>(packed.nnz())
                    : 0.0);
-    if (found.tile.tiles > 0)
+    if (sizes.tile.tiles > 0)
       fmt::print(
           "{} tiles of {} x {}, {:.2f} nonzeros each, density {:.1f} %, {:.2f} stored zeros "
           "per nonzero\n",
-          found.tile.tiles, found.tile.rows, found.tile.cols, found.mean_nnz_per_tile,
-          100 * found.tile_density, found.padding_ratio);
+          sizes.tile.tiles, sizes.tile.rows, sizes.tile.cols, sizes.mean_nnz_per_tile,
+          100 * sizes.tile_density, sizes.padding_ratio);
   }
 
   std::string matrix_, format_, reordering_ = "none";
   std::vector<std::string> sets_;
+  bool gpu_ = false;
   bool json_ = false;
 };
 
