@@ -5,121 +5,63 @@
 // connected component, which is quadratic on matrices with many of them. Here the components are
 // split off first, in the order of their smallest row, and each is ordered by itself.
 
+#include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/cuthill_mckee_ordering.hpp>
 #include <numeric>
 
 #include "formats/base/registry.hpp"
-#include "reorder/reordering.hpp"
+#include "reorder/adjacency.hpp"
 
 namespace tessera {
 namespace {
 
-/// Neighbours in A + A^T, each once, without the vertex itself.
-struct Adjacency {
-  std::vector<std::int64_t> offsets;     // [rows + 1]
-  std::vector<std::int32_t> neighbours;  // [offsets.back()]
-};
-
-Adjacency symmetric_pattern(const CsrMatrix& matrix) {
-  const CsrMatrix transposed = transpose(matrix);
-  Adjacency graph;
-  graph.offsets.push_back(0);
-  graph.neighbours.reserve(matrix.nnz());
-  for (std::int32_t row = 0; row < matrix.rows; ++row) {
-    const auto out = matrix.row_cols(row), in = transposed.row_cols(row);
-    std::ranges::set_union(out, in, std::back_inserter(graph.neighbours));
-    const auto first = graph.neighbours.begin() + graph.offsets.back();
-    graph.neighbours.erase(std::remove(first, graph.neighbours.end(), row), graph.neighbours.end());
-    graph.offsets.push_back(static_cast<std::int64_t>(graph.neighbours.size()));
+/// The vertices of a connected graph in reverse Cuthill-McKee order.
+std::vector<std::int32_t> reverse_cuthill_mckee(const Adjacency& component) {
+  if (component.size() <= 2) {
+    std::vector<std::int32_t> order(component.size());
+    std::iota(order.rbegin(), order.rend(), 0);
+    return order;
   }
-  return graph;
-}
-
-/// Calls visit(vertices of a component, breadth first) for each component.
-template <class Visit>
-void for_each_component(const Adjacency& graph, Visit visit) {
-  const auto n = static_cast<std::int32_t>(graph.offsets.size()) - 1;
-  std::vector<bool> seen(n, false);
-  std::vector<std::int32_t> component;
-  for (std::int32_t start = 0; start < n; ++start) {
-    if (seen[start]) continue;
-    component.assign(1, start);
-    seen[start] = true;
-    for (std::size_t i = 0; i < component.size(); ++i) {
-      for (std::int64_t e = graph.offsets[component[i]]; e < graph.offsets[component[i] + 1]; ++e) {
-        const std::int32_t next = graph.neighbours[e];
-        if (!seen[next]) component.push_back(next);
-        seen[next] = true;
-      }
-    }
-    visit(component);
-  }
-}
-
-/// The component's vertices in Cuthill-McKee order. `place` is scratch, [rows].
-std::vector<std::int32_t> cuthill_mckee(const Adjacency& graph,
-                                        const std::vector<std::int32_t>& component,
-                                        std::vector<std::int32_t>& place) {
-  if (component.size() <= 2) return component;
   using Graph =
       boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
                                          boost::no_property, std::int32_t, std::int64_t>;
-  for (std::size_t i = 0; i < component.size(); ++i)
-    place[component[i]] = static_cast<std::int32_t>(i);
   std::vector<std::pair<std::int32_t, std::int32_t>> edges;
-  for (std::size_t i = 0; i < component.size(); ++i) {
-    for (std::int64_t e = graph.offsets[component[i]]; e < graph.offsets[component[i] + 1]; ++e)
-      edges.emplace_back(static_cast<std::int32_t>(i), place[graph.neighbours[e]]);
-  }
-  const Graph local(boost::edges_are_sorted, edges.begin(), edges.end(),
-                    static_cast<std::int32_t>(component.size()));
+  edges.reserve(component.neighbours.size());
+  for (std::int32_t v = 0; v < component.size(); ++v)
+    for (const std::int32_t next : component.of(v)) edges.emplace_back(v, next);
+  const Graph graph(boost::edges_are_sorted, edges.begin(), edges.end(), component.size());
   std::vector<boost::default_color_type> colour(component.size());
   std::vector<std::int32_t> order;
   order.reserve(component.size());
   boost::cuthill_mckee_ordering(
-      local, std::back_inserter(order),
-      boost::make_iterator_property_map(colour.begin(), boost::get(boost::vertex_index, local)),
-      boost::make_out_degree_map(local));
-  for (std::int32_t& vertex : order) vertex = component[vertex];
+      graph, std::back_inserter(order),
+      boost::make_iterator_property_map(colour.begin(), boost::get(boost::vertex_index, graph)),
+      boost::make_out_degree_map(graph));
+  std::ranges::reverse(order);
   return order;
 }
 
 class ReverseCuthillMcKee final : public Reordering {
  public:
-  explicit ReverseCuthillMcKee(bool symmetric) : symmetric_(symmetric) {}
+  explicit ReverseCuthillMcKee(std::string apply) : apply_(std::move(apply)) {}
 
   Order order(const CsrMatrix& matrix) const override {
-    require<Unsupported>(
-        matrix.rows == matrix.cols,
-        "reverse Cuthill-McKee orders a graph: it needs a square matrix, not {} x {}", matrix.rows,
-        matrix.cols);
-    const Adjacency graph = symmetric_pattern(matrix);
-    std::vector<std::int32_t> order, place(matrix.rows);
-    order.reserve(matrix.rows);
-    for_each_component(graph, [&](const std::vector<std::int32_t>& component) {
-      const auto part = cuthill_mckee(graph, component, place);
-      order.insert(order.end(), part.rbegin(), part.rend());
-    });
-    Permutation rows(std::move(order));
-    if (symmetric_) return {rows, rows};
-    return {std::move(rows), std::nullopt};
+    const Adjacency graph = symmetric_pattern(matrix, "reverse Cuthill-McKee");
+    return on_sides(order_by_component(graph, reverse_cuthill_mckee), apply_);
   }
 
  private:
-  bool symmetric_;
+  std::string apply_;
 };
 
 const Register<Reordering> entry{{
     .name = "rcm",
     .summary = "reverse Cuthill-McKee on A + A^T (Boost.Graph): small bandwidth",
-    .params = {{"apply",
-                std::string("symmetric"),
-                "move rows and columns, or rows alone",
-                {"symmetric", "rows"}}},
+    .params = {apply_to_both_sides()},
     .make =
         [](const Params& params) {
-          return std::make_unique<ReverseCuthillMcKee>(params.text("apply") == "symmetric");
+          return std::make_unique<ReverseCuthillMcKee>(params.text("apply"));
         },
 }};
 
