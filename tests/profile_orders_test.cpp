@@ -9,28 +9,11 @@
 #include "formats/io/source.hpp"
 #include "formats/statistics.hpp"
 #include "reorder/reordering.hpp"
+#include "tests/reorder_support.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
 namespace {
-
-/// The symmetric matrix of these edges, values seeded.
-CsrMatrix graph(std::int32_t n, const std::vector<std::pair<int, int>>& edges) {
-  std::vector<std::vector<std::int32_t>> rows(n);
-  for (const auto& [a, b] : edges) {
-    rows[a].push_back(b);
-    rows[b].push_back(a);
-  }
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::int32_t> cols;
-  for (auto& row : rows) {
-    std::ranges::sort(row);
-    cols.insert(cols.end(), row.begin(), row.end());
-    offsets.push_back(static_cast<std::int64_t>(cols.size()));
-  }
-  DenseMatrix values = random_dense(1, static_cast<std::int64_t>(cols.size()), 3);
-  return {n, n, std::move(offsets), std::move(cols), std::move(values.values)};
-}
 
 Order order_by(const std::string& name, const CsrMatrix& a, const Params::Given& given = {}) {
   return Registry<Reordering>::instance().make(name, given)->order(a);
@@ -41,7 +24,7 @@ const std::string kOrders[] = {"king", "sloan"};
 TEST_CASE("king takes the vertex that brings in the fewest new ones, whichever came first") {
   // From 9, the end farthest from 0: 8 leads to 6 and 7, 6 to 4 and 5, but 7 to 5 alone. A
   // breadth-first search takes 6 first.
-  const CsrMatrix net = graph(
+  const CsrMatrix net = from_edges(
       10, {{9, 8}, {8, 6}, {8, 7}, {6, 4}, {6, 5}, {7, 5}, {4, 3}, {5, 3}, {3, 2}, {2, 1}, {1, 0}});
 
   const Order order = order_by("king", net);
@@ -88,7 +71,7 @@ TEST_CASE("king and sloan take linear time with many components and with a hub")
 
   for (const std::string& name : kOrders) {
     CAPTURE(name);
-    const CsrMatrix a = graph(n, triples), b = graph(n, star);
+    const CsrMatrix a = from_edges(n, triples), b = from_edges(n, star);
     const auto start = std::chrono::steady_clock::now();
     const Order of_triples = order_by(name, a), of_star = order_by(name, b);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

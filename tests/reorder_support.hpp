@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/base/random.hpp"
@@ -32,6 +33,17 @@ inline CsrMatrix pattern_matrix(std::int32_t rows, std::int32_t cols,
   CsrMatrix matrix{rows, cols, std::move(offsets), std::move(indices), std::move(values)};
   validate(matrix);
   return matrix;
+}
+
+/// The symmetric matrix of these edges, values seeded.
+inline CsrMatrix from_edges(std::int32_t n, const std::vector<std::pair<int, int>>& edges) {
+  std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(n));
+  for (const auto& [a, b] : edges) {
+    rows[a].push_back(b);
+    rows[b].push_back(a);
+  }
+  for (auto& row : rows) std::ranges::sort(row);
+  return pattern_matrix(n, n, rows);
 }
 
 /// 4096 vertices in 256 communities of 16, most edges within, in random order.

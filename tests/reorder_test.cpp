@@ -6,28 +6,11 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "reorder/reordering.hpp"
+#include "tests/reorder_support.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
 namespace {
-
-CsrMatrix from_edges(std::int32_t n, const std::vector<std::pair<int, int>>& edges) {
-  std::vector<std::vector<std::int32_t>> rows(n);
-  for (const auto& [a, b] : edges) {
-    rows[a].push_back(b);
-    rows[b].push_back(a);
-  }
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::int32_t> cols;
-  std::vector<float> values;
-  for (auto& row : rows) {
-    std::ranges::sort(row);
-    cols.insert(cols.end(), row.begin(), row.end());
-    offsets.push_back(static_cast<std::int64_t>(cols.size()));
-  }
-  for (std::size_t k = 0; k < cols.size(); ++k) values.push_back(random_signed(11, k));
-  return {n, n, std::move(offsets), std::move(cols), std::move(values)};
-}
 
 std::int32_t bandwidth(const CsrMatrix& matrix) {
   std::int32_t widest = 0;
