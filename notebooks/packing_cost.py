@@ -1,7 +1,7 @@
 # %% [markdown]
 # # What packing costs, in products
 # A format pays when the products it speeds up outweigh its packing. The unit that says so is one
-# product: the fastest SpMM that was measured for the matrix in the same session, on the same GPU.
+# product: the fastest SpMM that was measured for the matrix right after, on the same GPU.
 
 # %%
 """Time to pack on a GPU, in units of the fastest SpMM of the same matrix.

@@ -46,6 +46,13 @@ TEST_CASE("affinity compares with the whole row window when asked to") {
   CHECK(affinity(a, by_window(1)) == affinity(a, kInFileOrder));
 }
 
+TEST_CASE("affinity counts a column of the row window once, however many of its rows hold it") {
+  // Rows 0 and 1 both hold column 0, the only one that row 2 shares with them; row 3 shares two.
+  const CsrMatrix a = pattern_matrix(4, 6, {{0, 1, 2}, {0, 1, 3}, {0, 5}, {2, 3}});
+
+  CHECK(affinity(a, by_window(4)) == Permutation({0, 1, 3, 2}));
+}
+
 TEST_CASE("affinity breaks ties in base order or by fewest columns") {
   const CsrMatrix a = pattern_matrix(3, 5, {{0, 1}, {1, 2, 3}, {0, 4}});
   Params::Given given = kInFileOrder;
