@@ -3,25 +3,17 @@
 #include <algorithm>
 #include <numeric>
 
-#include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/entry_rows.hpp"
 
 namespace tessera {
 namespace {
-
-constexpr std::int64_t kRowGrain = 1 << 14;
 
 class CooFormat final : public Format {
  public:
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix, const PackLimits&) const override {
     auto packed = std::make_unique<Coo>(matrix.rows, matrix.cols, matrix.nnz());
-    packed->row_indices.resize(static_cast<std::size_t>(matrix.nnz()));
-    parallel_for(matrix.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        std::fill(packed->row_indices.begin() + matrix.row_offsets[row],
-                  packed->row_indices.begin() + matrix.row_offsets[row + 1],
-                  static_cast<std::int32_t>(row));
-    });
+    packed->row_indices = entry_rows(matrix);
     packed->col_indices = matrix.col_indices;
     packed->values = matrix.values;
     return packed;

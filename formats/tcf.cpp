@@ -6,20 +6,10 @@
 
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
+#include "formats/entry_rows.hpp"
 
 namespace tessera {
 namespace {
-
-std::vector<std::int32_t> rows_of_nonzeros(const CsrMatrix& matrix) {
-  constexpr std::int64_t kRowGrain = 1 << 12;
-  std::vector<std::int32_t> rows(static_cast<std::size_t>(matrix.nnz()));
-  parallel_for(matrix.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row)
-      std::fill(rows.begin() + matrix.row_offsets[row], rows.begin() + matrix.row_offsets[row + 1],
-                static_cast<std::int32_t>(row));
-  });
-  return rows;
-}
 
 class TcfFormat final : public Format {
  public:
@@ -38,7 +28,7 @@ class TcfFormat final : public Format {
     packed->tile_cols = tile_cols_;
     packed->row_offsets.assign(matrix.row_offsets.begin(), matrix.row_offsets.end());
     packed->col_indices = matrix.col_indices;
-    packed->edge_to_row = rows_of_nonzeros(matrix);
+    packed->edge_to_row = entry_rows(matrix);
     packed->block_partition.resize(static_cast<std::size_t>(condensed.windows()));
     for (std::int64_t w = 0; w < condensed.windows(); ++w)
       packed->block_partition[w] =
