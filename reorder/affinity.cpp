@@ -207,7 +207,7 @@ class Affinity final : public Reordering {
  public:
   explicit Affinity(const Choices& choices) : choices_(choices) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     std::vector<std::int32_t> base(matrix.rows);
     std::iota(base.begin(), base.end(), 0);
     if (choices_.rabbit_base) base = rabbit_walk(matrix).rows;

@@ -14,7 +14,7 @@ class Degree final : public Reordering {
  public:
   explicit Degree(bool descending) : descending_(descending) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     std::vector<std::int32_t> rows(matrix.rows);
     std::iota(rows.begin(), rows.end(), 0);
     std::ranges::stable_sort(rows, [&](std::int32_t a, std::int32_t b) {

@@ -41,7 +41,7 @@ class King final : public Reordering {
  public:
   explicit King(std::string apply) : apply_(std::move(apply)) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     return on_sides(order_by_component(symmetric_pattern(matrix, "king"), king), apply_);
   }
 

@@ -77,7 +77,7 @@ class Metis final : public Reordering {
         seed_(params.integer("seed")),
         apply_(params.text("apply")) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     const Adjacency graph = symmetric_pattern(matrix, "metis");
     const auto edges = static_cast<std::int64_t>(graph.neighbours.size());
     require<Unsupported>(edges <= std::numeric_limits<idx_t>::max(),

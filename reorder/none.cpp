@@ -8,7 +8,7 @@ namespace {
 
 class None final : public Reordering {
  public:
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     return {Permutation::identity(matrix.rows), std::nullopt};
   }
 };

@@ -194,7 +194,7 @@ class Rabbit final : public Reordering {
  public:
   explicit Rabbit(bool symmetric) : symmetric_(symmetric) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     RabbitWalk walk = rabbit_walk(matrix);
     Permutation rows(std::move(walk.rows));
     if (!symmetric_) return {std::move(rows), std::nullopt};

@@ -16,7 +16,7 @@ class Random final : public Reordering {
  public:
   Random(std::uint64_t seed, bool symmetric) : seed_(seed), symmetric_(symmetric) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     require<Unsupported>(
         !symmetric_ || matrix.rows == matrix.cols,
         "random moves rows and columns alike only in a square matrix, not {} x {}; apply=rows "

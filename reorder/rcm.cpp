@@ -46,7 +46,7 @@ class ReverseCuthillMcKee final : public Reordering {
  public:
   explicit ReverseCuthillMcKee(std::string apply) : apply_(std::move(apply)) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     const Adjacency graph = symmetric_pattern(matrix, "reverse Cuthill-McKee");
     return on_sides(order_by_component(graph, reverse_cuthill_mckee), apply_);
   }

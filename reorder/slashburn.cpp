@@ -98,7 +98,7 @@ class SlashBurn final : public Reordering {
   SlashBurn(double hub_share, std::string apply)
       : hub_share_(hub_share), apply_(std::move(apply)) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     const Adjacency graph = symmetric_pattern(matrix, "slashburn");
     const auto hubs = static_cast<std::int64_t>(std::ceil(hub_share_ * matrix.rows));
     return on_sides(SlashBurnSearch(graph, std::max<std::int64_t>(hubs, 1)).order(), apply_);

@@ -71,7 +71,7 @@ class Sloan final : public Reordering {
  public:
   Sloan(Weights weights, std::string apply) : weights_(weights), apply_(std::move(apply)) {}
 
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     const auto by_sloan = [&](const Adjacency& component) {
       return SloanSearch(component, weights_).order();
     };

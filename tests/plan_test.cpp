@@ -23,7 +23,7 @@ namespace {
 /// The file's order under parameters of every type, one of them a name that acc_spmm has as well.
 class ToyOrder final : public Reordering {
  public:
-  Order order(const CsrMatrix& matrix) const override {
+  Order order(const CsrMatrix& matrix, Watch&) const override {
     return {Permutation::identity(matrix.rows), std::nullopt};
   }
 };

@@ -1,0 +1,47 @@
+// The watch of a reordering: limits, interrupts, and that a stop is remembered.
+#include "reorder/watch.hpp"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+TEST_CASE("a watch without a limit never stops a reordering") {
+  Watch watch;
+  watch.limit(0);
+  watch.limit(1e30);
+
+  CHECK(!watch.stop());
+  CHECK(!watch.stopped());
+}
+
+TEST_CASE("a watch stops when its earliest limit is over") {
+  Watch watch;
+  watch.limit(1e-3);
+  watch.limit(3600);
+
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+
+  CHECK(!watch.stopped());  // nobody has asked yet
+  CHECK(watch.stop());
+  CHECK(watch.stopped());
+}
+
+TEST_CASE("a watch that was interrupted stays so, and tells how far the work is") {
+  bool interrupted = true;
+  std::vector<double> told;
+  Watch watch([&] { return interrupted; }, [&](double share) { told.push_back(share); });
+
+  CHECK(watch.stop());
+  interrupted = false;
+  watch.tell(0.25);
+
+  CHECK(watch.stop());
+  CHECK(told == std::vector<double>{0.25});
+}
+
+}  // namespace
+}  // namespace tessera
