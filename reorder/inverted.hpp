@@ -1,0 +1,68 @@
+// From sets of columns (rows, row windows) to the sets that hold each column.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "formats/base/parallel.hpp"
+
+namespace tessera {
+
+/// For each column the sets that hold it, ascending.
+struct Inverted {
+  std::vector<std::int64_t> offsets{0};  // [cols + 1]
+  std::vector<std::int32_t> sets;        // [offsets.back()]
+
+  std::span<const std::int32_t> of(std::int32_t col) const {
+    return {sets.data() + offsets[col], static_cast<std::size_t>(offsets[col + 1] - offsets[col])};
+  }
+};
+
+/// The part of an ascending list nearest to `centre`: at most `most` entries on either side.
+inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
+                                             std::int32_t centre, std::int32_t most) {
+  if (static_cast<std::int64_t>(list.size()) <= 2 * std::int64_t{most}) return list;
+  const auto place = std::ranges::lower_bound(list, centre) - list.begin();
+  const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(0, place - most);
+  const auto end = std::min<std::ptrdiff_t>(std::ssize(list), place + most);
+  return list.subspan(begin, end - begin);
+}
+
+/// cols_of(set) is the columns of a set of [0, sets), each once, ascending. Parallel: sets are
+/// counted in as many chunks as half the size of the result has room to count for.
+template <class ColsOf>
+Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
+  std::int64_t size = 0;
+  for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
+  const std::int64_t chunks = std::clamp<std::int64_t>(size / (2 * std::max(1, cols)), 1,
+                                                       std::max<std::int64_t>(1, num_threads()));
+  const std::int64_t chunk_sets = std::max<std::int64_t>(1, (sets + chunks - 1) / chunks);
+
+  // Where a chunk writes the next set of a column; before that, how many sets it has of it.
+  std::vector<std::vector<std::int64_t>> next(chunks, std::vector<std::int64_t>(cols, 0));
+  const auto for_each_chunk = [&](auto body) {
+    parallel_for(sets, chunk_sets, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::int64_t>& mine = next[begin / chunk_sets];
+      for (auto set = static_cast<std::int32_t>(begin); set < end; ++set)
+        for (const std::int32_t col : cols_of(set)) body(mine[col], set);
+    });
+  };
+  for_each_chunk([](std::int64_t& count, std::int32_t) { ++count; });
+
+  Inverted inverted;
+  inverted.offsets.resize(std::size_t(cols) + 1);
+  std::int64_t total = 0;
+  for (std::int32_t col = 0; col < cols; ++col) {
+    inverted.offsets[col] = total;
+    for (auto& chunk : next) total += std::exchange(chunk[col], total);
+  }
+  inverted.offsets[cols] = total;
+  inverted.sets.resize(total);
+  for_each_chunk([&](std::int64_t& place, std::int32_t set) { inverted.sets[place++] = set; });
+  return inverted;
+}
+
+}  // namespace tessera
