@@ -170,10 +170,10 @@ class Chaining {
   /// group of an earlier round is no longer in the lists, and so may be those it leads to.
   template <bool kEarlierRound>
   void offer(std::int32_t group, Scratch& scratch) {
-    open_.prefetch(matrix_.row_cols(groups_.first(group)));
-    for (const std::int32_t col : matrix_.row_cols(groups_.first(group))) {
-      if (std::exchange(scratch.seen[col], scratch.window) == scratch.window) continue;
-      open_.visit_nearest(col, group, rule_.candidates, [&](std::int32_t other) {
+    const auto cols = matrix_.row_cols(groups_.first(group));
+    for (std::int32_t i = 0; i < std::ssize(cols); ++i) {
+      if (std::exchange(scratch.seen[cols[i]], scratch.window) == scratch.window) continue;
+      open_.visit_nearest(group, i, cols[i], rule_.candidates, [&](std::int32_t other) {
         if (kEarlierRound && placed_[other]) return false;
         return scratch.scores.count(other);
       });
@@ -224,9 +224,8 @@ class Chaining {
     parallel_for(matrix_.cols, grain, [&](std::int64_t begin, std::int64_t end) {
       for (const std::int32_t group : groups) {
         const auto cols = matrix_.row_cols(groups_.first(group));
-        for (auto col = std::ranges::lower_bound(cols, begin); col != cols.end() && *col < end;
-             ++col)
-          open_.take_out(*col, group);
+        auto i = static_cast<std::int32_t>(std::ranges::lower_bound(cols, begin) - cols.begin());
+        for (; i < std::ssize(cols) && cols[i] < end; ++i) open_.take_out(group, i, cols[i]);
       }
     });
   }
