@@ -1,6 +1,7 @@
 // TCA (tensor core unit and cache aware) reordering of DTC-SpMM (Fan et al., ASPLOS 2024): similar
-// rows are merged into clusters of a row window's height, so that a window has few active columns; then similar clusters
-// are merged into larger ones, so that the windows that run together read the same rows of B.
+// rows are merged into clusters of a row window's height, so that a window has few active columns;
+// then similar clusters are merged into larger ones, so that the windows that run together read the
+// same rows of B.
 //
 // Read with the public script where the paper is silent: pairs by MinHash LSH (128 hashes,
 // threshold 0.2) on both levels, clusters by similarity_clusters.hpp, of 16 rows and then of 128

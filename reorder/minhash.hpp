@@ -42,8 +42,8 @@ Banding banding(int hashes, double threshold);
 
 struct LshChoices {
   Banding banding;
-  int reach = 8;      // sets of a bucket that a set is compared with, on each side of it
-  int partners = 16;  // most similar sets that a set keeps
+  int reach = 8;     // sets of a bucket that a set is compared with, on each side of it
+  int partners = 8;  // most similar sets that a set keeps
   std::uint64_t seed = 1;
 };
 

@@ -120,7 +120,7 @@ std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t cluster_rows
        0,
        4096},
       {"reach", std::int64_t{8}, "rows of a bucket compared with, on each side", {}, 1, 1024},
-      {"partners", std::int64_t{16}, "most similar rows that a row keeps", {}, 1, 1024},
+      {"partners", std::int64_t{8}, "most similar rows that a row keeps", {}, 1, 1024},
       {"cluster_rows", cluster_rows, "rows from which on a cluster is full", {}, 1, 1 << 20},
       {"seed", std::int64_t{1}, "of the hash functions", {}, 0},
       time_limit_param()};
