@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t kGrain = 2048;  // sets of a piece of a parallel loop
 constexpr int kBandsAtOnce = 4;        // 8 B a set each
 constexpr int kLanes = 8;              // hashes computed side by side
+constexpr std::int64_t kAhead = 8;     // sets whose partners are on their way from memory
 
 std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   std::int64_t count = 0;
@@ -157,13 +158,18 @@ class PartnerSearch {
   void compare(int band, Watch& watch) {
     const std::vector<Key>& keys = keys_[band % kBandsAtOnce];
     parallel_for(std::ssize(keys), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const auto after = [](std::uint32_t bucket, Key key) { return bucket < bucket_of(key); };
       std::int64_t first = 0, last = 0;  // of the bucket
       for (std::int64_t i = begin; i < end; ++i) {
         if ((i & 63) == 0 && watch.stop()) return;
+        if (i + kAhead < std::ssize(keys)) __builtin_prefetch(of(set_of(keys[i + kAhead])).data());
         if (i >= last) {
-          const auto bucket = std::ranges::equal_range(keys, bucket_of(keys[i]), {}, bucket_of);
-          first = bucket.begin() - keys.begin();
-          last = bucket.end() - keys.begin();
+          const std::uint32_t bucket = bucket_of(keys[i]);
+          first =
+              i > begin ? i : std::ranges::lower_bound(keys, bucket, {}, bucket_of) - keys.begin();
+          last = i + 1;
+          if (last < std::ssize(keys) && bucket_of(keys[last]) == bucket)
+            last = std::upper_bound(keys.begin() + last, keys.end(), bucket, after) - keys.begin();
         }
         compare(keys, first, last - first, i - first, band);
       }
