@@ -120,6 +120,7 @@ class PartnerSearch {
       for (int band = 0; band < count && !watch.stop(); ++band) compare(first + band, watch);
       tell(static_cast<double>(first + count) / bands);
     }
+    for (auto& keys : keys_) keys = {};  // the pairs need their room
   }
 
   std::vector<SimilarPair> pairs() const {
