@@ -92,7 +92,7 @@ class DtcLsh final : public Reordering {
 };
 
 std::vector<ParamSpec> params() {
-  std::vector<ParamSpec> params = lsh_params(128, 16);
+  std::vector<ParamSpec> params = lsh_params(128, 8, 16);
   params.push_back(
       {"levels", std::int64_t{2}, "1: clusters of rows; 2: clusters of these too", {}, 1, 2});
   params.push_back({"cluster_clusters",

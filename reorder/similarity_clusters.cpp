@@ -109,7 +109,8 @@ Clusters cluster_pairs(const ColumnSets& sets, std::vector<SimilarPair> pairs, s
   return merging.clusters();
 }
 
-std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t cluster_rows) {
+std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t partners,
+                                  std::int64_t cluster_rows) {
   return {
       {"hashes", hashes, "MinHash functions at most", {}, 1, 4096},
       {"threshold", 0.2, "Jaccard similarity from which on bands should tell rows", {}, 0.01, 1},
@@ -120,7 +121,7 @@ std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t cluster_rows
        0,
        4096},
       {"reach", std::int64_t{8}, "rows of a bucket compared with, on each side", {}, 1, 1024},
-      {"partners", std::int64_t{8}, "most similar rows that a row keeps", {}, 1, 1024},
+      {"partners", partners, "most similar rows that a row keeps", {}, 1, 1024},
       {"cluster_rows", cluster_rows, "rows from which on a cluster is full", {}, 1, 1 << 20},
       {"seed", std::int64_t{1}, "of the hash functions", {}, 0},
       time_limit_param()};

@@ -36,7 +36,8 @@ Clusters cluster_pairs(const ColumnSets& sets, std::vector<SimilarPair> pairs, s
                        Watch& watch);
 
 /// The parameters of an order by such clusters of rows, and what they say of the search for pairs.
-std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t cluster_rows);
+std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t partners,
+                                  std::int64_t cluster_rows);
 LshChoices lsh_choices(const Params& params);
 
 }  // namespace tessera
