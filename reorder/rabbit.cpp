@@ -18,6 +18,7 @@
 #include <atomic>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
@@ -99,10 +100,11 @@ class Merging {
   }
 
  private:
-  /// A community to join, and the strengths of both sides that this was decided on.
+  /// A community to join, and what it takes to see whether that is still the best.
   struct Choice {
-    std::int32_t to;  // kNone: gains with nobody
-    std::int64_t own_strength, to_strength;
+    WeightedEdge edge{Dendrogram::kNone, 0};  // to nobody: there is no gain
+    std::int64_t own_strength = 0;            // when this was decided
+    double next_gain = 0;                     // of the second best
   };
 
   /// Ascending. Merges change strengths, so this is decided before the first of them.
@@ -156,7 +158,7 @@ class Merging {
       choice = best_choice(v, weights_);
       left_[v].assign(weights_.edges().begin(), weights_.edges().end());
     }
-    const std::int32_t u = choice.to;
+    const std::int32_t u = choice.edge.to;
     if (u == Dendrogram::kNone || visited_[u])  // a visited community reads its edges no more
       std::vector<WeightedEdge>().swap(left_[v]);
     if (u == Dendrogram::kNone) return false;
@@ -166,11 +168,15 @@ class Merging {
     return true;
   }
 
-  /// Whether vertices have joined v since, or the community has grown or joined another one.
+  /// Whether vertices have joined v since, or the community has joined another one, or has grown so
+  /// much that the second best is better: strengths only grow, and gains fall.
   bool is_outdated(std::int32_t v, const Choice& choice) const {
     if (strength_[v] != choice.own_strength) return true;
-    if (choice.to == Dendrogram::kNone) return false;  // strengths only grow, and gains fall
-    return community_[choice.to] != choice.to || strength_[choice.to] != choice.to_strength;
+    const std::int32_t u = choice.edge.to;
+    if (u == Dendrogram::kNone) return false;
+    if (community_[u] != u) return true;
+    const double gain = gain_of(choice.edge, share_of(v));
+    return gain <= 0 || gain < choice.next_gain;
   }
 
   /// On several threads at once, as long as nobody merges: they only shorten each other's ways.
@@ -208,18 +214,29 @@ class Merging {
     }
   }
 
-  /// dQ = 2 (w_uv / 2m - k_u k_v / (2m)^2), here times m: the largest one that is positive.
+  /// dQ = 2 (w_uv / 2m - k_u k_v / (2m)^2), here times m, with `share` = k_v / 2m.
+  double gain_of(const WeightedEdge& edge, double share) const {
+    return edge.weight - static_cast<double>(strength_[edge.to]) * share;
+  }
+
+  double share_of(std::int32_t v) const {
+    return static_cast<double>(strength_[v]) /
+           static_cast<double>(std::max<std::int64_t>(1, total_strength_));
+  }
+
+  /// The largest gain that is positive.
   Choice best_choice(std::int32_t v, const CommunityWeights& weights) const {
-    Choice best{Dendrogram::kNone, strength_[v], 0};
+    Choice best{.own_strength = strength_[v]};
     double best_gain = 0;
-    const double share = static_cast<double>(strength_[v]) /
-                         static_cast<double>(std::max<std::int64_t>(1, total_strength_));
-    for (const auto& [u, weight] : weights.edges()) {
-      const double gain = weight - static_cast<double>(strength_[u]) * share;
-      if (gain <= best_gain) continue;
-      best_gain = gain;
-      best.to = u;
-      best.to_strength = strength_[u];
+    const double share = share_of(v);
+    for (const WeightedEdge& edge : weights.edges()) {
+      const double gain = gain_of(edge, share);
+      if (gain > best_gain) {
+        best.next_gain = std::exchange(best_gain, gain);
+        best.edge = edge;
+      } else {
+        best.next_gain = std::max(best.next_gain, gain);
+      }
     }
     return best;
   }
