@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
