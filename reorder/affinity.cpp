@@ -39,13 +39,13 @@ class Affinity final : public Reordering {
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(choices_.time_limit_s);
-    return {Permutation(chain_rows(matrix, base_order(matrix), choices_.rule, watch)),
+    return {Permutation(chain_rows(matrix, base_order(matrix, watch), choices_.rule, watch)),
             std::nullopt};
   }
 
  private:
-  std::vector<std::int32_t> base_order(const CsrMatrix& matrix) const {
-    if (choices_.base == "rabbit") return rabbit_walk(matrix).rows;
+  std::vector<std::int32_t> base_order(const CsrMatrix& matrix, Watch& watch) const {
+    if (choices_.base == "rabbit") return rabbit_walk(matrix, watch).rows;
     std::vector<std::int32_t> base(matrix.rows);
     std::iota(base.begin(), base.end(), 0);
     return base;

@@ -72,7 +72,7 @@ class Best final : public Reordering {
                          .candidates = choices_.candidates,
                          .common_weight = 6,
                          .stretch_rows = choices_.stretch_rows};
-    return chain_rows(matrix, rabbit_walk(matrix).rows, rule, watch);
+    return chain_rows(matrix, rabbit_walk(matrix, watch).rows, rule, watch);
   }
 
   std::int64_t blocks(const CsrMatrix& matrix, const std::vector<std::int32_t>& order) const {
