@@ -11,7 +11,7 @@
 //           included (window_swaps.hpp)
 //   pairs   windows are put two by two, for tiles of twice the height (window_pairs.hpp)
 // The order of the file, with its swaps too, is the other candidate. Memory: that of Rabbit Order,
-// then 8 bytes a nonzero for the swaps.
+// then 12 bytes a nonzero for the swaps.
 
 #include <numeric>
 
@@ -36,8 +36,8 @@ struct Choices {
   double time_limit_s;
 };
 
-std::vector<std::int32_t> natural_order(const CsrMatrix& matrix) {
-  std::vector<std::int32_t> order(matrix.rows);
+std::vector<std::int32_t> natural_order(std::int32_t rows) {
+  std::vector<std::int32_t> order(rows);
   std::iota(order.begin(), order.end(), 0);
   return order;
 }
@@ -48,21 +48,25 @@ class Best final : public Reordering {
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(choices_.time_limit_s);
-    const std::vector<std::int32_t> natural = natural_order(matrix);
-    std::vector<std::int32_t> order = fill(matrix, watch);
-    std::string chosen = "filled";
+    const std::vector<std::int32_t> natural = natural_order(matrix.rows);
     const std::int64_t natural_blocks = blocks(matrix, natural);
-    if (choices_.keep_natural && natural_blocks <= blocks(matrix, order)) {
-      order = natural;
+    std::vector<std::int32_t> start = fill(matrix, watch);
+    std::string chosen = "filled";
+    if (choices_.keep_natural && natural_blocks <= blocks(matrix, start)) {
+      start = natural;
       chosen = "natural";
     }
+    // From here on rows are called by their place in `start`.
+    const RowPattern pattern = ColumnNumbers().number(matrix, start);
+    std::vector<std::int32_t> order = natural;
     const SwapRule swaps{.window_rows = choices_.window_rows, .passes = choices_.swap_passes};
-    if (swap_rows(matrix, order, swaps, watch) > 0) chosen += ", swapped";
+    if (swap_rows(pattern, order, swaps, watch) > 0) chosen += ", swapped";
     // All but the last pass may trade blocks for columns.
-    if (choices_.keep_natural && natural_blocks <= blocks(matrix, order))
+    if (choices_.keep_natural && natural_blocks <= blocks(pattern, order))
       return {Permutation(natural), std::nullopt, "natural"};
     if (choices_.pairs && !watch.stop())
-      order = pair_windows(matrix, order, {.window_rows = choices_.window_rows}, watch);
+      order = pair_windows(pattern, order, {.window_rows = choices_.window_rows}, watch);
+    for (std::int32_t& row : order) row = start[row];
     return {Permutation(std::move(order)), std::nullopt, chosen};
   }
 
@@ -75,7 +79,8 @@ class Best final : public Reordering {
     return chain_rows(matrix, rabbit_walk(matrix, watch).rows, rule, watch);
   }
 
-  std::int64_t blocks(const CsrMatrix& matrix, const std::vector<std::int32_t>& order) const {
+  template <class Matrix>
+  std::int64_t blocks(const Matrix& matrix, const std::vector<std::int32_t>& order) const {
     return count_tc_blocks(matrix, {order, choices_.window_rows});
   }
 

@@ -6,39 +6,30 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
+
+#include "reorder/row_pattern.hpp"
 
 namespace tessera {
 
-/// The columns of some rows, numbered from 0 in the order in which they are met, so that all that
-/// follows is as small as those rows.
-struct LocalPattern {
-  std::vector<std::int64_t> offsets{0};  // [rows + 1]
-  std::vector<std::int32_t> cols;        // [offsets.back()] each once in a row
-  std::int32_t col_count = 0;
-
-  std::int32_t rows() const { return static_cast<std::int32_t>(offsets.size()) - 1; }
-  std::int64_t row_length(std::int32_t row) const { return offsets[row + 1] - offsets[row]; }
-};
-
 class OpenColumns {
  public:
-  explicit OpenColumns(const LocalPattern& pattern)
+  explicit OpenColumns(const RowPattern& pattern)
       : pattern_(pattern),
-        begins_(std::size_t(pattern.col_count) + 1, 0),
-        entries_(pattern.cols.size()),
-        ranks_(pattern.cols.size()) {
-    for (std::size_t k = 0; k < pattern.cols.size(); ++k)
-      ranks_[k] = static_cast<std::int32_t>(begins_[pattern.cols[k] + 1]++);
-    for (std::int32_t col = 0; col < pattern.col_count; ++col) begins_[col + 1] += begins_[col];
-    for (std::int32_t row = 0; row < pattern.rows(); ++row)
-      for (std::int64_t k = pattern.offsets[row]; k < pattern.offsets[row + 1]; ++k) link(row, k);
+        begins_(std::size_t(pattern.cols) + 1, 0),
+        entries_(pattern.col_indices.size()),
+        ranks_(pattern.col_indices.size()) {
+    for (std::size_t k = 0; k < pattern.col_indices.size(); ++k)
+      ranks_[k] = static_cast<std::int32_t>(begins_[pattern.col_indices[k] + 1]++);
+    for (std::int32_t col = 0; col < pattern.cols; ++col) begins_[col + 1] += begins_[col];
+    for (std::int32_t row = 0; row < pattern.rows; ++row)
+      for (std::int64_t k = pattern.row_offsets[row]; k < pattern.row_offsets[row + 1]; ++k)
+        link(row, k);
   }
 
   /// Takes a row, open until now, out of all its columns.
   void take_out(std::int32_t row) {
-    for (std::int64_t k = pattern_.offsets[row]; k < pattern_.offsets[row + 1]; ++k) {
+    for (std::int64_t k = pattern_.row_offsets[row]; k < pattern_.row_offsets[row + 1]; ++k) {
       Entry* const piece = piece_of(k);
       const Entry entry = piece[ranks_[k] % kNone];
       if (entry.before != kNone) piece[entry.before].after = entry.after;
@@ -69,7 +60,7 @@ class OpenColumns {
   };
 
   void link(std::int32_t row, std::int64_t k) {
-    const std::int32_t col = pattern_.cols[k], rank = ranks_[k];
+    const std::int32_t col = pattern_.col_indices[k], rank = ranks_[k];
     const bool is_last = begins_[col] + rank + 1 == begins_[col + 1];
     const auto place = static_cast<Place>(rank % kNone);
     entries_[begins_[col] + rank] = {
@@ -78,12 +69,12 @@ class OpenColumns {
   }
 
   std::int64_t piece_begin(std::int64_t k) const {
-    return begins_[pattern_.cols[k]] + ranks_[k] / kNone * kNone;
+    return begins_[pattern_.col_indices[k]] + ranks_[k] / kNone * kNone;
   }
   Entry* piece_of(std::int64_t k) { return entries_.data() + piece_begin(k); }
   const Entry* piece_of(std::int64_t k) const { return entries_.data() + piece_begin(k); }
 
-  const LocalPattern& pattern_;
+  const RowPattern& pattern_;
   std::vector<std::int64_t> begins_;  // [columns + 1]
   std::vector<Entry> entries_;        // [entries of the pattern] by column
   std::vector<std::int32_t> ranks_;   // [entries of the pattern] by row: of the row in the column

@@ -8,6 +8,7 @@
 #include "formats/base/scratch_pool.hpp"
 #include "reorder/open_columns.hpp"
 #include "reorder/row_groups.hpp"
+#include "reorder/row_pattern.hpp"
 
 namespace tessera {
 namespace {
@@ -72,47 +73,16 @@ class Scores {
   std::int32_t threshold_ = 0;
 };
 
-/// Numbers columns in the order in which they are met, without a pass over all columns to begin
-/// with: what the array holds of an earlier stretch is told by the column that has the number now.
-class ColumnNumbers {
- public:
-  LocalPattern number(const CsrMatrix& matrix, const RowGroups& groups) {
-    numbers_.resize(matrix.cols, 0);
-    numbered_.clear();
-    LocalPattern pattern;
-    for (std::int32_t group = 0; group < groups.size(); ++group) {
-      for (const std::int32_t col : matrix.row_cols(groups.first(group)))
-        pattern.cols.push_back(number_of(col));
-      pattern.offsets.push_back(std::ssize(pattern.cols));
-    }
-    pattern.col_count = static_cast<std::int32_t>(numbered_.size());
-    return pattern;
-  }
-
- private:
-  std::int32_t number_of(std::int32_t col) {
-    std::int32_t& number = numbers_[col];
-    if (number >= std::ssize(numbered_) || numbered_[number] != col) {
-      number = static_cast<std::int32_t>(numbered_.size());
-      numbered_.push_back(col);
-    }
-    return number;
-  }
-
-  std::vector<std::int32_t> numbers_;   // [cols]
-  std::vector<std::int32_t> numbered_;  // columns by number
-};
-
 /// One chain over the rows of a stretch.
 class Chain {
  public:
-  Chain(const LocalPattern& pattern, const RowGroups& groups, const ChainRule& rule)
+  Chain(const RowPattern& pattern, const RowGroups& groups, const ChainRule& rule)
       : pattern_(pattern),
         groups_(groups),
         rule_(rule),
         open_(pattern),
         scores_(groups.size()),
-        seen_(pattern.col_count, kNever) {}
+        seen_(pattern.cols, kNever) {}
 
   /// Writes the rows in order.
   void write(std::span<std::int32_t> order, Watch& watch) {
@@ -149,8 +119,8 @@ class Chain {
     const auto most = static_cast<std::int32_t>(std::clamp(
         rule_.candidates * kLongRow / length, std::min<std::int64_t>(kLeast, rule_.candidates),
         std::int64_t{rule_.candidates}));
-    for (std::int64_t k = pattern_.offsets[group]; k < pattern_.offsets[group + 1]; ++k) {
-      if (std::exchange(seen_[pattern_.cols[k]], window) == window) continue;
+    for (std::int64_t k = pattern_.row_offsets[group]; k < pattern_.row_offsets[group + 1]; ++k) {
+      if (std::exchange(seen_[pattern_.col_indices[k]], window) == window) continue;
       open_.visit_nearest(k, most, [&](std::int32_t other) { scores_.count(other); });
     }
   }
@@ -165,7 +135,7 @@ class Chain {
     return rule_.common_weight * scores_.of(group) - pattern_.row_length(group);
   }
 
-  const LocalPattern& pattern_;
+  const RowPattern& pattern_;
   const RowGroups& groups_;
   const ChainRule& rule_;
   OpenColumns open_;
@@ -203,7 +173,7 @@ std::vector<std::int32_t> chain_rows(const CsrMatrix& matrix, const std::vector<
     const RowGroups groups =
         group_rows(matrix, std::span(base).subspan(begin, size), rule.merge_identical);
     pool.use([&](ColumnNumbers& numbers) {
-      const LocalPattern pattern = numbers.number(matrix, groups);
+      const RowPattern pattern = numbers.number(matrix, groups.firsts());
       Chain(pattern, groups, rule).write(std::span(order).subspan(begin, size), watch);
     });
   });

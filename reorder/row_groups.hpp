@@ -16,6 +16,13 @@ struct RowGroups {
 
   std::int32_t size() const { return static_cast<std::int32_t>(offsets.size()) - 1; }
   std::int32_t first(std::int32_t group) const { return rows[offsets[group]]; }
+  /// Of each group the first row.
+  std::vector<std::int32_t> firsts() const {
+    std::vector<std::int32_t> firsts;
+    firsts.reserve(offsets.size());
+    for (std::int32_t group = 0; group < size(); ++group) firsts.push_back(first(group));
+    return firsts;
+  }
   std::span<const std::int32_t> of(std::int32_t group) const {
     return {rows.data() + offsets[group],
             static_cast<std::size_t>(offsets[group + 1] - offsets[group])};

@@ -1,18 +1,22 @@
 // The columns of row windows: what orders that fill windows compare and count.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "formats/base/matrix.hpp"
-#include "reorder/inverted.hpp"
+#include "formats/base/parallel.hpp"
+#include "formats/base/scratch_pool.hpp"
+#include "reorder/row_pattern.hpp"
 
 namespace tessera {
 
 /// Rows in an order, cut into windows of one height. The last one may be short.
 struct Windows {
-  std::span<const std::int32_t> order;  // [rows] old indices
+  std::span<const std::int32_t> order;  // [rows]
   std::int32_t height;
 
   std::int32_t count() const {
@@ -38,13 +42,58 @@ struct WindowColumns {
   std::int64_t count(std::int32_t window) const { return offsets[window + 1] - offsets[window]; }
 };
 
-/// Parallel.
-WindowColumns window_columns(const CsrMatrix& matrix, const Windows& windows);
-
 /// TC blocks eight wide that hold so many condensed columns.
 constexpr std::int64_t tc_blocks(std::int64_t active_cols) { return (active_cols + 7) / 8; }
 
-/// TC blocks of all windows. Parallel.
-std::int64_t count_tc_blocks(const CsrMatrix& matrix, const Windows& windows);
+/// Columns seen in the current window.
+class SeenColumns {
+ public:
+  void begin_window(std::int32_t cols) {
+    last_.resize(cols, 0);
+    ++window_;
+  }
+  bool is_new(std::int32_t col) { return std::exchange(last_[col], window_) != window_; }
+
+ private:
+  std::vector<std::int32_t> last_;  // [cols] the last window that held the column
+  std::int32_t window_ = 0;
+};
+
+/// Calls body(window, seen) for every window, in parallel pieces of kWindowGrain.
+constexpr std::int64_t kWindowGrain = 512;
+template <class Body>
+void for_each_window(std::int32_t cols, const Windows& windows, Body body) {
+  ScratchPool<SeenColumns> pool;
+  parallel_for(windows.count(), kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
+    pool.use([&](SeenColumns& seen) {
+      for (auto window = static_cast<std::int32_t>(begin); window < end; ++window) {
+        seen.begin_window(cols);
+        body(window, seen);
+      }
+    });
+  });
+}
+
+/// Active columns of a window; `matrix` is a CsrMatrix or a RowPattern.
+template <class Matrix>
+std::int64_t count_columns(const Matrix& matrix, std::span<const std::int32_t> rows,
+                           SeenColumns& seen) {
+  std::int64_t count = 0;
+  for (const std::int32_t row : rows)
+    for (const std::int32_t col : matrix.row_cols(row)) count += seen.is_new(col);
+  return count;
+}
+
+/// TC blocks of all windows.
+template <class Matrix>
+std::int64_t count_tc_blocks(const Matrix& matrix, const Windows& windows) {
+  std::vector<std::int64_t> blocks((windows.count() + kWindowGrain - 1) / kWindowGrain, 0);
+  for_each_window(matrix.cols, windows, [&](std::int32_t window, SeenColumns& seen) {
+    blocks[window / kWindowGrain] += tc_blocks(count_columns(matrix, windows.rows(window), seen));
+  });
+  return std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
+}
+
+WindowColumns window_columns(const RowPattern& pattern, const Windows& windows);
 
 }  // namespace tessera

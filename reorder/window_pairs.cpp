@@ -6,6 +6,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/parallel_sort.hpp"
 #include "formats/base/scratch_pool.hpp"
+#include "reorder/inverted.hpp"
 #include "reorder/window_columns.hpp"
 #include "reorder/window_scores.hpp"
 
@@ -20,11 +21,11 @@ struct Offer {
 };
 
 /// For each window the others that it would save most with.
-std::vector<Offer> find_offers(const CsrMatrix& matrix, const Windows& windows,
+std::vector<Offer> find_offers(const RowPattern& pattern, const Windows& windows,
                                const PairRule& rule, Watch& watch) {
-  const WindowColumns columns = window_columns(matrix, windows);
-  const Inverted holders =
-      invert(windows.count(), matrix.cols, [&](std::int32_t window) { return columns.of(window); });
+  const WindowColumns columns = window_columns(pattern, windows);
+  const Inverted holders = invert(windows.count(), pattern.cols,
+                                  [&](std::int32_t window) { return columns.of(window); });
   // Blocks first; columns in common, also without a block less, are good for the caches.
   constexpr std::int64_t kBlock = 10;
   const auto gain = [&](std::int32_t a, std::int32_t b, std::int32_t common) {
@@ -65,11 +66,11 @@ std::vector<Offer> find_offers(const CsrMatrix& matrix, const Windows& windows,
 
 }  // namespace
 
-std::vector<std::int32_t> pair_windows(const CsrMatrix& matrix,
+std::vector<std::int32_t> pair_windows(const RowPattern& pattern,
                                        const std::vector<std::int32_t>& order, const PairRule& rule,
                                        Watch& watch) {
   const Windows windows{order, rule.window_rows};
-  std::vector<Offer> offers = find_offers(matrix, windows, rule, watch);
+  std::vector<Offer> offers = find_offers(pattern, windows, rule, watch);
   parallel_sort(offers, [](const Offer& p, const Offer& q) { return p.rank() < q.rank(); });
   constexpr std::int32_t kAlone = -1;
   std::vector<std::int32_t> mate(windows.whole(), kAlone);

@@ -11,6 +11,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/parallel_sort.hpp"
 #include "formats/base/scratch_pool.hpp"
+#include "reorder/inverted.hpp"
 #include "reorder/window_columns.hpp"
 #include "reorder/window_scores.hpp"
 
@@ -49,12 +50,12 @@ struct Pair {
 /// Which pairs of windows to look at, best first.
 class PairSearch {
  public:
-  PairSearch(const CsrMatrix& matrix, const Windows& windows, const SwapRule& rule)
-      : matrix_(matrix),
+  PairSearch(const RowPattern& pattern, const Windows& windows, const SwapRule& rule)
+      : pattern_(pattern),
         windows_(windows),
         rule_(rule),
-        columns_(window_columns(matrix, windows)),
-        holders_(invert(windows.count(), matrix.cols,
+        columns_(window_columns(pattern, windows)),
+        holders_(invert(windows.count(), pattern.cols,
                         [&](std::int32_t window) { return columns_.of(window); })),
         wishes_(windows.whole()) {}
 
@@ -94,15 +95,15 @@ class PairSearch {
   /// saves the columns it holds alone and costs those that the other window does not have: that is,
   /// those it shares there minus those it shares here.
   std::vector<Wish> wishes(std::int32_t window, Scratch& scratch) const {
-    scratch.holders.resize(matrix_.cols, 0);
+    scratch.holders.resize(pattern_.cols, 0);
     scratch.scores.resize(windows_.count());
     const auto rows = windows_.rows(window);
     for (const std::int32_t row : rows)
-      for (const std::int32_t col : matrix_.row_cols(row)) ++scratch.holders[col];
+      for (const std::int32_t col : pattern_.row_cols(row)) ++scratch.holders[col];
     std::vector<Wish> wishes;
     for (const std::int32_t row : rows) {
       std::int32_t shared = 0;
-      for (const std::int32_t col : matrix_.row_cols(row)) {
+      for (const std::int32_t col : pattern_.row_cols(row)) {
         shared += scratch.holders[col] > 1;
         for (const std::int32_t other : nearest(holders_.of(col), window, rule_.candidates))
           scratch.scores.count(other);
@@ -133,7 +134,7 @@ class PairSearch {
     }
   }
 
-  const CsrMatrix& matrix_;
+  const RowPattern& pattern_;
   const Windows windows_;
   const SwapRule rule_;
   const WindowColumns columns_;
@@ -160,24 +161,24 @@ std::vector<std::vector<Pair>> in_steps(const std::vector<Pair>& pairs, std::int
 class PairTable {
  public:
   /// Makes the best swap until none is left that costs less; returns how many.
-  std::int32_t swap_all(const CsrMatrix& matrix, std::span<std::int32_t> a,
+  std::int32_t swap_all(const RowPattern& pattern, std::span<std::int32_t> a,
                         std::span<std::int32_t> b, const BlockCost& cost) {
     height_ = static_cast<std::int32_t>(a.size());
-    holders_.resize(matrix.cols);
+    holders_.resize(pattern.cols);
     for (std::int32_t i = 0; i < height_; ++i) {
-      enter(matrix.row_cols(a[i]), &Holders::a, i);
-      enter(matrix.row_cols(b[i]), &Holders::b, i);
+      enter(pattern.row_cols(a[i]), &Holders::a, i);
+      enter(pattern.row_cols(b[i]), &Holders::b, i);
     }
     // A cost falls with every swap, so this ends; the bound keeps a pair from holding up the rest.
     std::int32_t swaps = 0;
     for (; swaps < 2 * height_; ++swaps) {
       const auto [i, k] = best_swap(cost);
       if (i < 0) break;
-      for (const std::int32_t col : matrix.row_cols(a[i])) holders_[col].a ^= bit(i);
-      for (const std::int32_t col : matrix.row_cols(b[k])) holders_[col].b ^= bit(k);
+      for (const std::int32_t col : pattern.row_cols(a[i])) holders_[col].a ^= bit(i);
+      for (const std::int32_t col : pattern.row_cols(b[k])) holders_[col].b ^= bit(k);
       std::swap(a[i], b[k]);
-      for (const std::int32_t col : matrix.row_cols(a[i])) holders_[col].a ^= bit(i);
-      for (const std::int32_t col : matrix.row_cols(b[k])) holders_[col].b ^= bit(k);
+      for (const std::int32_t col : pattern.row_cols(a[i])) holders_[col].a ^= bit(i);
+      for (const std::int32_t col : pattern.row_cols(b[k])) holders_[col].b ^= bit(k);
     }
     for (const std::int32_t col : active_) holders_[col] = {};
     active_.clear();
@@ -265,7 +266,7 @@ class PairTable {
   std::array<PerRow, kMostRows> a_of_both_{}, b_of_both_{};
 };
 
-std::int64_t swap_pairs(const CsrMatrix& matrix, std::vector<std::int32_t>& order,
+std::int64_t swap_pairs(const RowPattern& pattern, std::vector<std::int32_t>& order,
                         std::int32_t height, const std::vector<Pair>& pairs, const BlockCost& cost,
                         Watch& watch) {
   constexpr std::int64_t kGrain = 64;
@@ -281,7 +282,7 @@ std::int64_t swap_pairs(const CsrMatrix& matrix, std::vector<std::int32_t>& orde
       pool.use([&](PairTable& table) {
         for (std::int64_t p = begin; p < end; ++p)
           made[begin / kGrain] +=
-              table.swap_all(matrix, rows_of(step[p].a), rows_of(step[p].b), cost);
+              table.swap_all(pattern, rows_of(step[p].a), rows_of(step[p].b), cost);
       });
     });
     swaps += std::accumulate(made.begin(), made.end(), std::int64_t{0});
@@ -291,7 +292,7 @@ std::int64_t swap_pairs(const CsrMatrix& matrix, std::vector<std::int32_t>& orde
 
 }  // namespace
 
-std::int64_t swap_rows(const CsrMatrix& matrix, std::vector<std::int32_t>& order,
+std::int64_t swap_rows(const RowPattern& pattern, std::vector<std::int32_t>& order,
                        const SwapRule& rule, Watch& watch) {
   assert(rule.window_rows <= kMostRows);
   std::int64_t swaps = 0;
@@ -299,9 +300,9 @@ std::int64_t swap_rows(const CsrMatrix& matrix, std::vector<std::int32_t>& order
     // Columns first, whole blocks last.
     const bool is_last = pass + 1 == rule.passes;
     const std::vector<Pair> pairs =
-        PairSearch(matrix, {order, rule.window_rows}, rule).pairs(watch);
+        PairSearch(pattern, {order, rule.window_rows}, rule).pairs(watch);
     swaps +=
-        swap_pairs(matrix, order, rule.window_rows, pairs, BlockCost(is_last ? 0.25 : 0.5), watch);
+        swap_pairs(pattern, order, rule.window_rows, pairs, BlockCost(is_last ? 0.25 : 0.5), watch);
   }
   return swaps;
 }
