@@ -9,7 +9,8 @@
 //           (row_chain.hpp)
 //   swaps   rows change places between two windows where that leaves fewer TC blocks, rounding up
 //           included (window_swaps.hpp)
-//   pairs   windows are put two by two, for tiles of twice the height (window_pairs.hpp)
+//   pairs   windows are put two by two, for tiles of twice the height (window_pairs.hpp), and rows
+//           change places once more within each pair
 // The order of the file, with its swaps too, is the other candidate. Memory: that of Rabbit Order,
 // then 12 bytes a nonzero for the swaps.
 
@@ -64,8 +65,10 @@ class Best final : public Reordering {
     // All but the last pass may trade blocks for columns.
     if (choices_.keep_natural && natural_blocks <= blocks(pattern, order))
       return {Permutation(natural), std::nullopt, "natural"};
-    if (choices_.pairs && !watch.stop())
+    if (choices_.pairs && !watch.stop()) {
       order = pair_windows(pattern, order, {.window_rows = choices_.window_rows}, watch);
+      if (choices_.swap_passes > 0) swap_neighbours(pattern, order, choices_.window_rows, watch);
+    }
     for (std::int32_t& row : order) row = start[row];
     return {Permutation(std::move(order)), std::nullopt, chosen};
   }

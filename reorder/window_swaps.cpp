@@ -307,4 +307,13 @@ std::int64_t swap_rows(const RowPattern& pattern, std::vector<std::int32_t>& ord
   return swaps;
 }
 
+std::int64_t swap_neighbours(const RowPattern& pattern, std::vector<std::int32_t>& order,
+                             std::int32_t window_rows, Watch& watch) {
+  std::vector<Pair> pairs;
+  const std::int32_t windows = Windows{order, window_rows}.whole();
+  for (std::int32_t window = 0; window + 1 < windows; window += 2)
+    pairs.push_back({window, window + 1, 0});
+  return swap_pairs(pattern, order, window_rows, pairs, BlockCost(0.25), watch);
+}
+
 }  // namespace tessera

@@ -13,7 +13,7 @@ struct SwapRule {
   std::int32_t window_rows = 8;  // at most 32
   std::int32_t passes = 2;       // over all windows
   std::int32_t partners = 4;     // windows that a row may look at: those with most of its columns
-  std::int32_t candidates = 32;  // windows that a column offers, on either side of the row's own
+  std::int32_t candidates = 16;  // windows that a column offers, on either side of the row's own
 };
 
 /// Changes `order` (rows of the pattern) and returns how many swaps were made. The last pass never
@@ -23,5 +23,10 @@ struct SwapRule {
 /// pass O(nnz candidates), memory 8 bytes a nonzero, and for each thread 8 a column and 4 a window.
 std::int64_t swap_rows(const RowPattern& pattern, std::vector<std::int32_t>& order,
                        const SwapRule& rule, Watch& watch);
+
+/// The same between the two windows of each pair of neighbours, the first and the second, the third
+/// and the fourth: tiles of twice the height stay as they are.
+std::int64_t swap_neighbours(const RowPattern& pattern, std::vector<std::int32_t>& order,
+                             std::int32_t window_rows, Watch& watch);
 
 }  // namespace tessera

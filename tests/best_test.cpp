@@ -22,7 +22,8 @@ Indices natural(const CsrMatrix& matrix) {
   return order;
 }
 
-std::int64_t blocks(const CsrMatrix& matrix, const Indices& order, std::int32_t height) {
+template <class Matrix>
+std::int64_t blocks(const Matrix& matrix, const Indices& order, std::int32_t height) {
   return count_tc_blocks(matrix, {order, height});
 }
 
