@@ -1,14 +1,16 @@
 // The interface of a backend: what a point is run on, and what origin its numbers have.
 //
 // "emulate" computes C as the GPU would, "model" predicts the time, "gpu" measures; "pack" and
-// "pack_gpu" multiply nothing: they build the packed A, and measure that. A backend gets everything
-// ready made (matrix, order, packed A, B) and gives back what it found; the check against the
-// oracle, or of the round trip, is not its business.
+// "pack_gpu" multiply nothing: they build the packed A, and measure that; "reorder" finds the order
+// of A, and measures that. A backend gets everything ready made (matrix, order, packed A, B) and
+// gives back what it found; the check against the oracle, or of the round trip, is not its
+// business.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "experiments/find_order.hpp"
 #include "experiments/point.hpp"
 #include "formats/format.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -46,7 +48,22 @@ struct PackingResult {
   Json fields = Json::object();          // joins the record: "time", ...
 };
 
-/// Its traits (point.hpp) say which of run() and pack() it overrides.
+/// One reordering, ready to run.
+struct Ordering {
+  const Point& point;
+  const Reordering& reordering;
+  const CsrMatrix& matrix;
+  Watch& watch;
+};
+
+struct OrderingResult {
+  FoundOrder found;              // its seconds are the measured median
+  double time_us = 0;            // the same
+  std::string fault;             // what is wrong with it; empty when right
+  Json fields = Json::object();  // joins the record: "time", ...
+};
+
+/// Its traits (point.hpp) say which of run(), pack() and reorder() it overrides.
 class Backend {
  public:
   static constexpr const char* kKind = "backend";
@@ -61,6 +78,7 @@ class Backend {
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
   virtual PackingResult pack(const Packing& packing) const;
+  virtual OrderingResult reorder(const Ordering& ordering) const;
 };
 
 /// The registered backend, or, for one this build was made without ("gpu" or "pack_gpu" without

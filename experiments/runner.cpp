@@ -132,7 +132,8 @@ class Run {
 
   void start_next() {
     Assignment assignment{std::move(waiting_.front()), done_ids_, stop_at_,
-                          options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0};
+                          options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
+                          options_.fresh_orders};
     waiting_.pop_front();
     workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
   }
@@ -162,6 +163,11 @@ class Run {
     switch (event.kind) {
       case WorkerEvent::Kind::kStart:
         progress_->working_on(entry.matrix);
+        break;
+      case WorkerEvent::Kind::kOrder:
+        progress_->working_on(
+            fmt::format("{}, finding its order by {}{}", entry.matrix, entry.point.reorder.name,
+                        event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
         break;
       case WorkerEvent::Kind::kAlreadyDone:
         finish(entry, "");
