@@ -21,8 +21,9 @@ namespace tessera {
 struct Multiplication {
   const Point& point;
   const SpmmKernel& kernel;
-  const PackedMatrix& a;  // in the point's order
-  const DenseMatrix& b;   // rows in the order of a's columns
+  const PackedMatrix& a;    // in the point's order
+  const DenseMatrix& b;     // rows in the order of a's columns
+  const Permutation& rows;  // order of a's rows, against the file
 };
 
 struct BackendResult {
@@ -31,6 +32,7 @@ struct BackendResult {
   double time_us = 0;            // measured median or prediction; 0 when there is none
   std::int64_t unwritten = 0;    // elements of C the launch left poisoned
   bool guards_intact = true;     // nothing was written outside C
+  std::string fault;             // what else is wrong; empty when nothing is
   Json fields = Json::object();  // joins the record: "time", "prediction", ...
 };
 

@@ -55,6 +55,12 @@ class ObjectReader {
   bool flag(const std::string& key) {
     return typed(key, at(key).is_boolean(), "true or false").get<bool>();
   }
+  /// A flag that is there only when it is true.
+  bool wish(const std::string& key) {
+    if (!json_.contains(key)) return false;
+    require(flag(key), "{}: a point has it only when it is true", name(key));
+    return true;
+  }
   double number(const std::string& key) {
     return typed(key, at(key).is_number(), "a number").get<double>();
   }
@@ -215,6 +221,7 @@ Json to_json(const Point& point) {
   if (backend.needs_device) json["device"] = point.device;
   if (backend.computes_c) json["check"] = point.check;
   if (backend.computes_c && point.against_fp32) json["against_fp32"] = true;
+  if (backend.computes_c && point.unpermute) json["unpermute"] = true;
   if (backend.task == Task::kPack && point.square) json["square"] = true;
   if (backend.measures)
     json["measure"] = {{"l2", point.measure.l2},
@@ -251,14 +258,11 @@ Point point_from_json(const Json& json) {
   if (backend.predicts) point.model = read_variant<Model>(reader.at("model"), "model");
   if (backend.needs_device) point.device = reader.text("device");
   if (backend.computes_c) point.check = reader.flag("check");
-  if (backend.computes_c && json.contains("against_fp32")) {
-    point.against_fp32 = reader.flag("against_fp32");
-    require(point.against_fp32, "against_fp32: a point has it only when it is true");
+  if (backend.computes_c) {
+    point.against_fp32 = reader.wish("against_fp32");
+    point.unpermute = reader.wish("unpermute");
   }
-  if (backend.task == Task::kPack && json.contains("square")) {
-    point.square = reader.flag("square");
-    require(point.square, "square: a point has it only when it is true");
-  }
+  if (backend.task == Task::kPack) point.square = reader.wish("square");
   if (backend.measures) point.measure = read_measure(reader.at("measure"));
   reader.refuse_unknown();
   return point;

@@ -45,6 +45,7 @@ struct Point {
   std::string device;         // described device, backends "model" and "emulate"; empty for "gpu"
   bool check = true;          // compare C with the oracle; backends that compute C
   bool against_fp32 = false;  // and with FP32 sums; in the JSON only when asked for
+  bool unpermute = false;     // also times restoring the rows of C; in the JSON when asked for
   bool square = false;        // where only A is packed: also counts A A; in the JSON when asked for
   std::int64_t threads = 0;   // backend "reorder" only; 0 for all
   MeasureRule measure;        // backend "gpu" only

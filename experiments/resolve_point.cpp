@@ -302,6 +302,7 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   point.square = backend.task == Task::kPack && config_.square;
   if (backend.computes_c) {
     point.check = config_.check;
+    point.unpermute = config_.unpermute;
     point.against_fp32 = config_.check && config_.against_fp32;
   }
   return point;

@@ -91,6 +91,8 @@ constexpr Source kSources[] = {
     {"apply_s", "/prep/apply_s", "putting A into its order, s"},
     {"pack_s", "/prep/pack_s", "packing A, s"},
     {"pack_gpu_s", "/prep/pack_gpu_s", "packing A on the GPU, s"},
+    {"unpermute_us", "/unpermute/median_us", "restoring the rows of C, us"},
+    {"unpermuted_on", "/unpermute/on", "what restored the rows of C: cpu or gpu"},
     {"emulate_s", "/emulate_s", "emulating the kernel, s"},
     {"footprint_bytes", "/prep/footprint_bytes", "packed A, bytes"},
     {"index_bytes", "/prep/index_bytes", "packed A without its values, bytes"},
@@ -226,6 +228,7 @@ std::string origin_of(const Row& row, const std::string& column, std::span<const
   }
   const auto source = std::ranges::find(kSources, column, &Source::column);
   const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
+  if (pointer.starts_with("/unpermute/")) return "measured";
   if (pointer.starts_with("/prep/")) {
     const bool of_host = pointer.ends_with("_s") || pointer.starts_with("/prep/reorder_");
     return of_host ? "measured" : "counted";  // of the packed A

@@ -12,6 +12,7 @@
 #include "experiments/latest.hpp"
 #include "experiments/machine.hpp"
 #include "experiments/record.hpp"
+#include "experiments/restore.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/random.hpp"
@@ -79,12 +80,6 @@ Loaded load(const Point& point) {
 
 std::string order_key_of(const Point& point, const Loaded& source) {
   return source.hash + "|" + key_of(point.reorder);
-}
-
-/// P^T C: row old_of_new[p] of the result is row p of c.
-DenseMatrix restore_rows(DenseMatrix c, const Permutation& rows) {
-  if (rows.is_identity()) return c;
-  return permute_rows(c, rows.inverse());
 }
 
 /// Versions of what decides the values and the speed: the reordering, and the kernel or, where only
@@ -253,13 +248,14 @@ void PointRunner::State::multiply(const Point& point, const Loaded& source, cons
     operand = &b_permuted.get(fmt::format("{}|{}|{}", order_key, point.n, point.seed),
                               [&] { return permute_rows(*operand, *order.order().cols); });
 
-  const Multiplication multiplication{point, kernel, *a.matrix, *operand};
+  const Multiplication multiplication{point, kernel, *a.matrix, *operand, order.order().rows};
   BackendResult result = backend.run(multiplication);
   record.update(result.fields);
   if (result.time_us > 0)
     record["gflops"] = 2.0 * static_cast<double>(source.matrix.nnz()) *
                        static_cast<double>(point.n) / (1e3 * result.time_us);
-  record["status"] = "ok";
+  record["status"] = result.fault.empty() ? "ok" : "wrong";
+  if (!result.fault.empty()) record["reason"] = result.fault;
   if (result.c && point.check) {
     const auto c_key = fmt::format("{}|{}|{}|{}|{}|{}", order_key, key_of(point.format),
                                    key_of(point.kernel), point.n, point.seed, result.generation);
@@ -331,6 +327,7 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
   record["check"] = checked.fields;
   std::string reason = launch_fault(result.unwritten, result.guards_intact,
                                     record.contains("bits") ? record["bits"] : Json());
+  if (!result.fault.empty()) reason += (reason.empty() ? "" : "; ") + result.fault;
   if (!checked.reason.empty()) reason += (reason.empty() ? "" : "; ") + checked.reason;
   if (!reason.empty()) {
     record["status"] = "wrong";
