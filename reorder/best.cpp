@@ -1,0 +1,123 @@
+// Our own order, the default of `tessera reorder`: rows into windows so that the windows have as
+// few TC blocks as possible, and the order of the file where that has fewer.
+//
+// Apart from the rounding up to whole blocks the objective is hypergraph partitioning in the
+// connectivity metric: rows are vertices, columns nets, parts have exactly window_rows rows. Three
+// steps, each of which can be turned off:
+//   fill    rows are grouped by MinHash, which makes near what is alike; from there chains grow, a
+//           window at a time, by the row with most columns in common with the window
+//           (row_chain.hpp)
+//   swaps   rows change places between two windows where that leaves fewer TC blocks, rounding up
+//           included (window_swaps.hpp)
+//   pairs   windows are put two by two, for tiles of twice the height (window_pairs.hpp)
+// The order of the file, with its swaps too, is the other candidate. Memory: 14 bytes a nonzero at
+// most, beside about 40 bytes a row and 8 a column, and for each thread 8 a row and 8 a column.
+
+#include <numeric>
+
+#include "formats/base/registry.hpp"
+#include "reorder/min_hash_order.hpp"
+#include "reorder/reordering.hpp"
+#include "reorder/row_chain.hpp"
+#include "reorder/window_columns.hpp"
+#include "reorder/window_pairs.hpp"
+#include "reorder/window_swaps.hpp"
+
+namespace tessera {
+namespace {
+
+struct Choices {
+  std::int32_t window_rows;
+  std::int32_t candidates;
+  std::int32_t chains;
+  std::int32_t swap_passes;
+  bool pairs;
+  bool keep_natural;
+  std::uint64_t seed;
+  double time_limit_s;
+};
+
+std::vector<std::int32_t> natural_order(const CsrMatrix& matrix) {
+  std::vector<std::int32_t> order(matrix.rows);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+class Best final : public Reordering {
+ public:
+  explicit Best(const Choices& choices) : choices_(choices) {}
+
+  Order order(const CsrMatrix& matrix, Watch& watch) const override {
+    watch.limit(choices_.time_limit_s);
+    const std::vector<std::int32_t> natural = natural_order(matrix);
+    std::vector<std::int32_t> order = fill(matrix, watch);
+    std::string chosen = "filled";
+    const std::int64_t natural_blocks = blocks(matrix, natural);
+    if (choices_.keep_natural && natural_blocks <= blocks(matrix, order)) {
+      order = natural;
+      chosen = "natural";
+    }
+    const SwapRule swaps{.window_rows = choices_.window_rows, .passes = choices_.swap_passes};
+    if (swap_rows(matrix, order, swaps, watch) > 0) chosen += ", swapped";
+    // All but the last pass may trade blocks for columns.
+    if (choices_.keep_natural && natural_blocks <= blocks(matrix, order))
+      return {Permutation(natural), std::nullopt, "natural"};
+    if (choices_.pairs && !watch.stop())
+      order = pair_windows(matrix, order, {.window_rows = choices_.window_rows}, watch);
+    return {Permutation(std::move(order)), std::nullopt, chosen};
+  }
+
+ private:
+  std::vector<std::int32_t> fill(const CsrMatrix& matrix, Watch& watch) const {
+    const RowGroups groups = group_rows(matrix, min_hash_order(matrix, choices_.seed), true);
+    const ChainRule rule{.window_rows = choices_.window_rows,
+                         .candidates = choices_.candidates,
+                         .common_weight = 6,
+                         .chains = choices_.chains};
+    return chain_rows(matrix, groups, rule, watch);
+  }
+
+  std::int64_t blocks(const CsrMatrix& matrix, const std::vector<std::int32_t>& order) const {
+    return count_tc_blocks(matrix, {order, choices_.window_rows});
+  }
+
+  Choices choices_;
+};
+
+const Register<Reordering> entry{{
+    .name = "best",
+    .summary = "ours: rows that share columns into windows, or the order of the file if better",
+    .params = {{"window_rows", std::int64_t{8}, "height of the row windows to fill", {}, 2, 32},
+               {"candidates",
+                std::int64_t{32},
+                "rows of a column that may come next, on each side of the row just placed",
+                {},
+                1,
+                0x1p30},
+               {"chains",
+                std::int64_t{0},
+                "grown at a time, from so many places; 0: by the size",
+                {},
+                0,
+                1024},
+               {"swap_passes", std::int64_t{1}, "of swaps over all windows", {}, 0, 100},
+               {"pairs", true, "put windows two by two, for tiles of twice the height"},
+               {"keep_natural", true, "start from the order of the file where that is better"},
+               {"seed", std::int64_t{1}, "of the hashes", {}, 0},
+               time_limit_param()},
+    .make =
+        [](const Params& p) {
+          return std::make_unique<Best>(
+              Choices{.window_rows = static_cast<std::int32_t>(p.integer("window_rows")),
+                      .candidates = static_cast<std::int32_t>(p.integer("candidates")),
+                      .chains = static_cast<std::int32_t>(p.integer("chains")),
+                      .swap_passes = static_cast<std::int32_t>(p.integer("swap_passes")),
+                      .pairs = p.flag("pairs"),
+                      .keep_natural = p.flag("keep_natural"),
+                      .seed = static_cast<std::uint64_t>(p.integer("seed")),
+                      .time_limit_s = p.real("time_limit_s")});
+        },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,87 @@
+// From sets of columns (rows, row windows) to the sets that hold each column.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "formats/base/parallel.hpp"
+
+namespace tessera {
+
+/// For each column the sets that hold it, ascending.
+struct Inverted {
+  std::vector<std::int64_t> offsets{0};  // [cols + 1]
+  std::vector<std::int32_t> sets;        // [offsets.back()]
+
+  std::span<const std::int32_t> of(std::int32_t col) const {
+    return {sets.data() + offsets[col], static_cast<std::size_t>(offsets[col + 1] - offsets[col])};
+  }
+};
+
+/// The part of an ascending list nearest to `centre`: at most `most` entries on either side.
+inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
+                                             std::int32_t centre, std::int32_t most) {
+  if (static_cast<std::int64_t>(list.size()) <= 2 * std::int64_t{most}) return list;
+  const auto place = std::ranges::lower_bound(list, centre) - list.begin();
+  const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(0, place - most);
+  const auto end = std::min<std::ptrdiff_t>(std::ssize(list), place + most);
+  return list.subspan(begin, end - begin);
+}
+
+/// Lists the sets of each column: cols_of(set) is the columns of a set of [0, sets), each once.
+/// Calls resize(n) with the number of entries, then write(set, i, begin, rank) for every entry: the
+/// list of the i-th column of the set begins at `begin`, and the set is the one of that rank in it,
+/// of ascending ones. Returns where the lists begin. [cols + 1] Parallel: sets are counted in as
+/// many chunks as there is room for in half the entries.
+template <class ColsOf, class Resize, class Write>
+std::vector<std::int64_t> list_by_column(std::int32_t sets, std::int32_t cols, ColsOf cols_of,
+                                         Resize resize, Write write) {
+  std::int64_t size = 0;
+  for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
+  const std::int64_t chunks = std::clamp<std::int64_t>(size / (2 * std::max(1, cols)), 1,
+                                                       std::max<std::int64_t>(1, num_threads()));
+  const std::int64_t chunk_sets = std::max<std::int64_t>(1, (sets + chunks - 1) / chunks);
+
+  // Where a chunk writes the next set of a column; before that, how many sets it has of it.
+  using Next = std::vector<std::int64_t>;  // [cols]
+  std::vector<Next> next(chunks, Next(cols, 0));
+  const auto for_each_chunk = [&](auto body) {
+    parallel_for(sets, chunk_sets, [&](std::int64_t begin, std::int64_t end) {
+      Next& mine = next[begin / chunk_sets];
+      for (auto set = static_cast<std::int32_t>(begin); set < end; ++set) {
+        const auto columns = cols_of(set);
+        for (std::int32_t i = 0; i < std::ssize(columns); ++i) body(mine, columns[i], set, i);
+      }
+    });
+  };
+  for_each_chunk([](Next& mine, std::int32_t col, std::int32_t, std::int32_t) { ++mine[col]; });
+
+  std::vector<std::int64_t> offsets(std::size_t(cols) + 1);
+  std::int64_t total = 0;
+  for (std::int32_t col = 0; col < cols; ++col) {
+    offsets[col] = total;
+    for (auto& chunk : next) total += std::exchange(chunk[col], total);
+  }
+  offsets[cols] = total;
+  resize(total);
+  for_each_chunk([&](Next& mine, std::int32_t col, std::int32_t set, std::int32_t i) {
+    write(set, i, offsets[col], static_cast<std::int32_t>(mine[col]++ - offsets[col]));
+  });
+  return offsets;
+}
+
+template <class ColsOf>
+Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
+  Inverted inverted;
+  inverted.offsets = list_by_column(
+      sets, cols, cols_of, [&](std::int64_t size) { inverted.sets.resize(size); },
+      [&](std::int32_t set, std::int32_t, std::int64_t begin, std::int32_t rank) {
+        inverted.sets[begin + rank] = set;
+      });
+  return inverted;
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+// Rows with the same columns, as one: they belong next to each other whatever the rule.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+
+namespace tessera {
+
+/// Groups are numbered by their first row in a base order, and the rows of a group keep that order.
+struct RowGroups {
+  std::vector<std::int32_t> rows;        // [matrix.rows] group by group
+  std::vector<std::int32_t> offsets{0};  // [groups + 1]
+
+  std::int32_t size() const { return static_cast<std::int32_t>(offsets.size()) - 1; }
+  std::int32_t first(std::int32_t group) const { return rows[offsets[group]]; }
+  std::span<const std::int32_t> of(std::int32_t group) const {
+    return {rows.data() + offsets[group],
+            static_cast<std::size_t>(offsets[group + 1] - offsets[group])};
+  }
+};
+
+/// `base` holds every row once. With merge = false every row is a group of its own. Parallel.
+RowGroups group_rows(const CsrMatrix& matrix, const std::vector<std::int32_t>& base, bool merge);
+
+}  // namespace tessera

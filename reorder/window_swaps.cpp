@@ -1,0 +1,309 @@
+#include "reorder/window_swaps.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+#include "formats/base/parallel.hpp"
+#include "formats/base/parallel_sort.hpp"
+#include "formats/base/scratch_pool.hpp"
+#include "reorder/window_columns.hpp"
+#include "reorder/window_scores.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::int32_t kMostRows = 32;
+
+/// What a window of so many active columns costs: its full TC blocks and, for the last one, a share
+/// that rises steeply at first. So a swap that empties the last block of one window pays even where
+/// the other takes the columns.
+class BlockCost {
+ public:
+  /// power in (0, 1]: 1 is the columns / 8, near 0 the blocks.
+  explicit BlockCost(double power) {
+    for (int rest = 0; rest < 8; ++rest)
+      last_[rest] = static_cast<std::int64_t>(std::lround(kBlock * std::pow(rest / 8.0, power)));
+  }
+  std::int64_t operator()(std::int32_t active_cols) const {
+    return active_cols / 8 * kBlock + last_[active_cols % 8];
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = 1024;
+  std::array<std::int64_t, 8> last_{};
+};
+
+/// Two windows and what their best rows would gain by changing places.
+struct Pair {
+  std::int32_t a, b;  // windows, a < b
+  std::int32_t gain;
+
+  auto rank() const { return std::tuple(-gain, a, b); }
+};
+
+/// Which pairs of windows to look at, best first.
+class PairSearch {
+ public:
+  PairSearch(const CsrMatrix& matrix, const Windows& windows, const SwapRule& rule)
+      : matrix_(matrix),
+        windows_(windows),
+        rule_(rule),
+        columns_(window_columns(matrix, windows)),
+        holders_(invert(windows.count(), matrix.cols,
+                        [&](std::int32_t window) { return columns_.of(window); })),
+        wishes_(windows.whole()) {}
+
+  std::vector<Pair> pairs(Watch& watch) {
+    constexpr std::int64_t kGrain = 256;
+    ScratchPool<Scratch> pool;
+    parallel_for(windows_.whole(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      if (watch.stop()) return;
+      pool.use([&](Scratch& scratch) {
+        for (auto window = static_cast<std::int32_t>(begin); window < end; ++window)
+          wishes_[window] = wishes(window, scratch);
+      });
+    });
+    std::vector<std::vector<Pair>> found((windows_.whole() + kGrain - 1) / kGrain);
+    parallel_for(windows_.whole(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (auto window = static_cast<std::int32_t>(begin); window < end; ++window)
+        answer(window, found[begin / kGrain]);
+    });
+    std::vector<Pair> pairs;
+    for (const auto& piece : found) pairs.insert(pairs.end(), piece.begin(), piece.end());
+    parallel_sort(pairs, [](const Pair& p, const Pair& q) { return p.rank() < q.rank(); });
+    return pairs;
+  }
+
+ private:
+  /// A window that a row would rather be in, and the columns that would be saved if it were.
+  struct Wish {
+    std::int32_t window;
+    std::int32_t gain;
+  };
+  struct Scratch {
+    WindowScores scores;
+    std::vector<std::int32_t> holders;  // [cols] rows of the window that hold the column
+  };
+
+  /// The windows its rows would rather be in, ascending, each with its best gain. A row that moves
+  /// saves the columns it holds alone and costs those that the other window does not have: that is,
+  /// those it shares there minus those it shares here.
+  std::vector<Wish> wishes(std::int32_t window, Scratch& scratch) const {
+    scratch.holders.resize(matrix_.cols, 0);
+    scratch.scores.resize(windows_.count());
+    const auto rows = windows_.rows(window);
+    for (const std::int32_t row : rows)
+      for (const std::int32_t col : matrix_.row_cols(row)) ++scratch.holders[col];
+    std::vector<Wish> wishes;
+    for (const std::int32_t row : rows) {
+      std::int32_t shared = 0;
+      for (const std::int32_t col : matrix_.row_cols(row)) {
+        shared += scratch.holders[col] > 1;
+        for (const std::int32_t other : nearest(holders_.of(col), window, rule_.candidates))
+          scratch.scores.count(other);
+      }
+      scratch.scores.remove(window);
+      scratch.scores.for_best(rule_.partners, [&](std::int32_t other, std::int32_t common) {
+        if (other < windows_.whole()) wishes.push_back({other, common - shared});
+      });
+    }
+    for (const std::int32_t col : columns_.of(window)) scratch.holders[col] = 0;
+    std::ranges::sort(wishes, {}, [](const Wish& w) { return std::pair(w.window, -w.gain); });
+    const auto repeated = std::ranges::unique(wishes, {}, &Wish::window);
+    wishes.erase(repeated.begin(), repeated.end());
+    return wishes;
+  }
+
+  /// The pairs of a window with later ones that have a wish for it too. No swap saves more columns
+  /// than the two gains together; one that saves none may still empty a TC block.
+  void answer(std::int32_t window, std::vector<Pair>& pairs) const {
+    constexpr std::int32_t kLeastGain = -3;
+    for (const Wish& wish : wishes_[window]) {
+      if (wish.window < window) continue;
+      const auto& back = wishes_[wish.window];
+      const auto answer = std::ranges::lower_bound(back, window, {}, &Wish::window);
+      if (answer == back.end() || answer->window != window) continue;
+      const std::int32_t gain = wish.gain + answer->gain;
+      if (gain >= kLeastGain) pairs.push_back({window, wish.window, gain});
+    }
+  }
+
+  const CsrMatrix& matrix_;
+  const Windows windows_;
+  const SwapRule rule_;
+  const WindowColumns columns_;
+  const Inverted holders_;
+  std::vector<std::vector<Wish>> wishes_;  // [whole windows]
+};
+
+/// Pairs in steps: no two of a step have a window in common, and a pair comes after all pairs in
+/// front of it that have one in common with it. So a step's pairs can go at the same time, and the
+/// result is that of one after the other.
+std::vector<std::vector<Pair>> in_steps(const std::vector<Pair>& pairs, std::int32_t windows) {
+  std::vector<std::int32_t> next(windows, 0);  // first step that is free of the window
+  std::vector<std::vector<Pair>> steps;
+  for (const Pair& pair : pairs) {
+    const std::int32_t step = std::max(next[pair.a], next[pair.b]);
+    next[pair.a] = next[pair.b] = step + 1;
+    if (step == std::ssize(steps)) steps.emplace_back();
+    steps[step].push_back(pair);
+  }
+  return steps;
+}
+
+/// The rows of a pair of windows, and which of them hold each column.
+class PairTable {
+ public:
+  /// Makes the best swap until none is left that costs less; returns how many.
+  std::int32_t swap_all(const CsrMatrix& matrix, std::span<std::int32_t> a,
+                        std::span<std::int32_t> b, const BlockCost& cost) {
+    height_ = static_cast<std::int32_t>(a.size());
+    holders_.resize(matrix.cols);
+    for (std::int32_t i = 0; i < height_; ++i) {
+      enter(matrix.row_cols(a[i]), &Holders::a, i);
+      enter(matrix.row_cols(b[i]), &Holders::b, i);
+    }
+    // A cost falls with every swap, so this ends; the bound keeps a pair from holding up the rest.
+    std::int32_t swaps = 0;
+    for (; swaps < 2 * height_; ++swaps) {
+      const auto [i, k] = best_swap(cost);
+      if (i < 0) break;
+      for (const std::int32_t col : matrix.row_cols(a[i])) holders_[col].a ^= bit(i);
+      for (const std::int32_t col : matrix.row_cols(b[k])) holders_[col].b ^= bit(k);
+      std::swap(a[i], b[k]);
+      for (const std::int32_t col : matrix.row_cols(a[i])) holders_[col].a ^= bit(i);
+      for (const std::int32_t col : matrix.row_cols(b[k])) holders_[col].b ^= bit(k);
+    }
+    for (const std::int32_t col : active_) holders_[col] = {};
+    active_.clear();
+    return swaps;
+  }
+
+ private:
+  /// Rows of the two windows that hold a column, a bit each.
+  struct Holders {
+    std::uint32_t a = 0, b = 0;
+  };
+  struct Swap {
+    std::int32_t i, k;  // rows of a and of b; -1 for none
+  };
+  using PerRow = std::array<std::int32_t, kMostRows>;
+
+  static constexpr std::uint32_t bit(std::int32_t row) { return std::uint32_t{1} << row; }
+
+  void enter(std::span<const std::int32_t> cols, std::uint32_t Holders::*side, std::int32_t row) {
+    for (const std::int32_t col : cols) {
+      Holders& holders = holders_[col];
+      if ((holders.a | holders.b) == 0) active_.push_back(col);
+      holders.*side |= bit(row);
+    }
+  }
+
+  static constexpr bool is_alone(std::uint32_t rows) {
+    return rows != 0 && (rows & (rows - 1)) == 0;
+  }
+
+  template <class Visit>
+  static void for_each_row(std::uint32_t rows, Visit visit) {
+    for (; rows != 0; rows &= rows - 1) visit(std::countr_zero(rows));
+  }
+
+  /// How the active columns of both windows change when row i of a and row k of b change places:
+  /// a sum over columns of a part of i, a part of k and a part of both.
+  void count_changes() {
+    for (auto* parts : {&a_of_i_, &a_of_k_, &b_of_i_, &b_of_k_}) parts->fill(0);
+    for (std::int32_t i = 0; i < height_; ++i) {
+      std::fill_n(a_of_both_[i].begin(), height_, 0);
+      std::fill_n(b_of_both_[i].begin(), height_, 0);
+    }
+    a_cols_ = b_cols_ = 0;
+    for (const std::int32_t col : active_) {
+      const auto [a, b] = holders_[col];
+      a_cols_ += a != 0;
+      b_cols_ += b != 0;
+      if (a == 0) for_each_row(b, [&](int k) { ++a_of_k_[k]; });
+      if (b == 0) for_each_row(a, [&](int i) { ++b_of_i_[i]; });
+      if (is_alone(a)) {  // leaves with its row, unless the other one brings it
+        const int i = std::countr_zero(a);
+        --a_of_i_[i];
+        for_each_row(b, [&](int k) { ++a_of_both_[i][k]; });
+      }
+      if (is_alone(b)) {
+        const int k = std::countr_zero(b);
+        --b_of_k_[k];
+        for_each_row(a, [&](int i) { ++b_of_both_[i][k]; });
+      }
+    }
+  }
+
+  Swap best_swap(const BlockCost& cost) {
+    count_changes();
+    Swap best{-1, -1};
+    std::int64_t least = cost(a_cols_) + cost(b_cols_);
+    for (std::int32_t i = 0; i < height_; ++i) {
+      for (std::int32_t k = 0; k < height_; ++k) {
+        const std::int64_t after = cost(a_cols_ + a_of_i_[i] + a_of_k_[k] + a_of_both_[i][k]) +
+                                   cost(b_cols_ + b_of_i_[i] + b_of_k_[k] + b_of_both_[i][k]);
+        if (after >= least) continue;
+        least = after;
+        best = {i, k};
+      }
+    }
+    return best;
+  }
+
+  std::int32_t height_ = 0;
+  std::vector<Holders> holders_;      // [cols]
+  std::vector<std::int32_t> active_;  // columns that some row holds
+  std::int32_t a_cols_ = 0, b_cols_ = 0;
+  PerRow a_of_i_{}, a_of_k_{}, b_of_i_{}, b_of_k_{};
+  std::array<PerRow, kMostRows> a_of_both_{}, b_of_both_{};
+};
+
+std::int64_t swap_pairs(const CsrMatrix& matrix, std::vector<std::int32_t>& order,
+                        std::int32_t height, const std::vector<Pair>& pairs, const BlockCost& cost,
+                        Watch& watch) {
+  constexpr std::int64_t kGrain = 64;
+  const auto rows_of = [&](std::int32_t window) {
+    return std::span(order).subspan(std::size_t(window) * height, height);
+  };
+  ScratchPool<PairTable> pool;
+  std::int64_t swaps = 0;
+  for (const auto& step : in_steps(pairs, static_cast<std::int32_t>(order.size()) / height)) {
+    std::vector<std::int64_t> made((step.size() + kGrain - 1) / kGrain, 0);
+    parallel_for(std::ssize(step), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      if (watch.stop()) return;
+      pool.use([&](PairTable& table) {
+        for (std::int64_t p = begin; p < end; ++p)
+          made[begin / kGrain] +=
+              table.swap_all(matrix, rows_of(step[p].a), rows_of(step[p].b), cost);
+      });
+    });
+    swaps += std::accumulate(made.begin(), made.end(), std::int64_t{0});
+  }
+  return swaps;
+}
+
+}  // namespace
+
+std::int64_t swap_rows(const CsrMatrix& matrix, std::vector<std::int32_t>& order,
+                       const SwapRule& rule, Watch& watch) {
+  assert(rule.window_rows <= kMostRows);
+  std::int64_t swaps = 0;
+  for (std::int32_t pass = 0; pass < rule.passes && !watch.stop(); ++pass) {
+    // Columns first, whole blocks last.
+    const bool is_last = pass + 1 == rule.passes;
+    const std::vector<Pair> pairs =
+        PairSearch(matrix, {order, rule.window_rows}, rule).pairs(watch);
+    swaps +=
+        swap_pairs(matrix, order, rule.window_rows, pairs, BlockCost(is_last ? 0.25 : 0.5), watch);
+  }
+  return swaps;
+}
+
+}  // namespace tessera

@@ -1,0 +1,99 @@
+// What orders of rows are built from: groups of equal rows, the MinHash order, the sets that hold
+// each column, sorting with all threads.
+#include "reorder/row_groups.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "formats/base/parallel_sort.hpp"
+#include "formats/base/random.hpp"
+#include "reorder/inverted.hpp"
+#include "reorder/min_hash_order.hpp"
+#include "tests/reorder_support.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+using Indices = std::vector<std::int32_t>;
+
+TEST_CASE("rows with the same columns are one group, numbered by its first row in base order") {
+  const CsrMatrix a = pattern_matrix(6, 5, {{0, 1}, {2}, {0, 1}, {}, {2}, {0, 1, 2}});
+
+  const RowGroups groups = group_rows(a, {4, 2, 5, 0, 3, 1}, true);
+
+  CHECK(groups.offsets == Indices{0, 2, 4, 5, 6});
+  CHECK(groups.rows == Indices{4, 1, 2, 0, 5, 3});
+  const RowGroups apart = group_rows(a, {4, 2, 5, 0, 3, 1}, false);
+  CHECK(apart.offsets == Indices{0, 1, 2, 3, 4, 5, 6});
+  CHECK(apart.rows == Indices{4, 2, 5, 0, 3, 1});
+  CHECK(group_rows(CsrMatrix{}, {}, true).size() == 0);
+}
+
+TEST_CASE(
+    "the sets that hold a column are the transpose of the pattern, at any number of threads") {
+  const CsrMatrix a = random_sparse(400, 30, 0.3, 7);
+  const CsrMatrix transposed = transpose(a);
+  for (const int threads : {1, 3}) {
+    const ThreadCount count(threads);
+
+    const Inverted holders =
+        invert(a.rows, a.cols, [&](std::int32_t row) { return a.row_cols(row); });
+
+    for (std::int32_t col = 0; col < a.cols; ++col)
+      CHECK(std::ranges::equal(holders.of(col), transposed.row_cols(col)));
+  }
+}
+
+TEST_CASE("the nearest of a list are those around a value, fewer at its ends") {
+  const Indices list{1, 3, 5, 7, 9, 11};
+  const auto around = [&](std::int32_t centre, std::int32_t most) {
+    const auto found = nearest(list, centre, most);
+    return Indices(found.begin(), found.end());
+  };
+
+  CHECK(around(7, 2) == Indices{3, 5, 7, 9});
+  CHECK(around(0, 2) == Indices{1, 3});
+  CHECK(around(12, 1) == Indices{11});
+  CHECK(around(5, 3) == list);
+}
+
+TEST_CASE("the MinHash order brings equal rows together and rows without columns to the end") {
+  Indices shuffled(600);
+  std::iota(shuffled.begin(), shuffled.end(), 0);
+  RandomSequence(3).shuffle(shuffled);
+  std::vector<Indices> rows(600);
+  for (std::int32_t i = 0; i < 600; ++i)
+    if (i % 60 < 58) rows[shuffled[i]] = {i / 60, 10 + i / 60};  // ten kinds of rows, and none
+  const CsrMatrix a = pattern_matrix(600, 20, rows);
+
+  const Indices order = min_hash_order(a, 5);
+
+  CHECK(Permutation(order).size() == 600);  // throws for an index that is missing or repeated
+  int changes = 0;
+  for (std::size_t i = 1; i < order.size(); ++i)
+    changes += !std::ranges::equal(a.row_cols(order[i]), a.row_cols(order[i - 1]));
+  CHECK(changes == 10);
+  CHECK(a.row_length(order.back()) == 0);
+  CHECK(min_hash_order(a, 6) != order);
+}
+
+TEST_CASE("sorting with many threads sorts") {
+  std::vector<std::uint64_t> values(300'001);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = random_bits(11, i);
+  std::vector<std::uint64_t> expected = values;
+  std::ranges::sort(expected);
+  for (const int threads : {1, 2, 3, 16}) {
+    const ThreadCount count(threads);
+    std::vector<std::uint64_t> sorted = values;
+
+    parallel_sort(sorted);
+
+    CHECK(sorted == expected);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
