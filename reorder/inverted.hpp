@@ -35,18 +35,18 @@ inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
 /// Calls resize(n) with the number of entries, then write(set, i, begin, rank) for every entry: the
 /// list of the i-th column of the set begins at `begin`, and the set is the one of that rank in it,
 /// of ascending ones. Returns where the lists begin. [cols + 1] Parallel: sets are counted in as
-/// many chunks as there is room for in half the entries.
+/// many chunks as a byte for each entry has room for.
 template <class ColsOf, class Resize, class Write>
 std::vector<std::int64_t> list_by_column(std::int32_t sets, std::int32_t cols, ColsOf cols_of,
                                          Resize resize, Write write) {
   std::int64_t size = 0;
   for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
-  const std::int64_t chunks = std::clamp<std::int64_t>(size / (2 * std::max(1, cols)), 1,
-                                                       std::max<std::int64_t>(1, num_threads()));
+  const std::int64_t chunks = std::clamp<std::int64_t>(size / (4 * std::int64_t{std::max(1, cols)}),
+                                                       1, std::max<std::int64_t>(1, num_threads()));
   const std::int64_t chunk_sets = std::max<std::int64_t>(1, (sets + chunks - 1) / chunks);
 
-  // Where a chunk writes the next set of a column; before that, how many sets it has of it.
-  using Next = std::vector<std::int64_t>;  // [cols]
+  // The rank of the next set of a column in a chunk; before that, how many sets it has of it.
+  using Next = std::vector<std::int32_t>;  // [cols]
   std::vector<Next> next(chunks, Next(cols, 0));
   const auto for_each_chunk = [&](auto body) {
     parallel_for(sets, chunk_sets, [&](std::int64_t begin, std::int64_t end) {
@@ -59,16 +59,15 @@ std::vector<std::int64_t> list_by_column(std::int32_t sets, std::int32_t cols, C
   };
   for_each_chunk([](Next& mine, std::int32_t col, std::int32_t, std::int32_t) { ++mine[col]; });
 
-  std::vector<std::int64_t> offsets(std::size_t(cols) + 1);
-  std::int64_t total = 0;
+  std::vector<std::int64_t> offsets(std::size_t(cols) + 1, 0);
   for (std::int32_t col = 0; col < cols; ++col) {
-    offsets[col] = total;
-    for (auto& chunk : next) total += std::exchange(chunk[col], total);
+    std::int32_t length = 0;
+    for (Next& chunk : next) length += std::exchange(chunk[col], length);
+    offsets[col + 1] = offsets[col] + length;
   }
-  offsets[cols] = total;
-  resize(total);
+  resize(size);
   for_each_chunk([&](Next& mine, std::int32_t col, std::int32_t set, std::int32_t i) {
-    write(set, i, offsets[col], static_cast<std::int32_t>(mine[col]++ - offsets[col]));
+    write(set, i, offsets[col], mine[col]++);
   });
   return offsets;
 }
