@@ -130,6 +130,18 @@ void add_values(const Json& params, Row& row) {
     std::visit([&, &key = name](const auto& v) { row["values." + key] = v; }, value);
 }
 
+/// "shuffle(of=cora, seed=3)" is cora in random order.
+void add_shuffled(Row& row) {
+  constexpr std::string_view kShuffle = "shuffle(of=";
+  std::string base = row.at("matrix");
+  row["shuffled"] = base.starts_with(kShuffle);
+  if (row["shuffled"] == true) {
+    base = base.substr(kShuffle.size(), base.size() - kShuffle.size() - 1);
+    for (const char* other : {", seed=", ", sides="}) base = base.substr(0, base.rfind(other));
+  }
+  row["base"] = base;
+}
+
 Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
   Row row;
   for (const Source& source : kSources) {
@@ -141,6 +153,7 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     for (const auto& [name, value] : found->items())
       if (!value.is_null()) row.try_emplace(name, value);
   row["matrix"] = entry.matrix;
+  add_shuffled(row);
   for (const char* stage : {"reorder", "format", "kernel", "model"}) {
     if (!record["params"].contains(stage)) continue;
     for (const auto& [name, value] : record["params"][stage].items())
@@ -334,6 +347,8 @@ const std::map<std::string, std::string>& row_columns() {
   static const std::map<std::string, std::string> columns = [] {
     std::map<std::string, std::string> all{
         {"matrix", "short name of A"},
+        {"shuffled", "A is a matrix in random order"},
+        {"base", "that matrix; A itself where it is not shuffled"},
         {"values", "value family of A and B"},
         {"time_us", "median of launches or packings, or its prediction, us"},
         {"device", "described device, or the GPU measured on"},

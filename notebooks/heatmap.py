@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
-from figure import HATCHES, Kind, Looks, plain, run
+from figure import HATCHES, Kind, Looks, label_short_log, plain, run
 from figure_data import FigureData, Panel
 
 
@@ -65,12 +65,14 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     bar = axes.figure.colorbar(plt.cm.ScalarMappable(norm, colors), ax=axes, pad=0.02, aspect=12)
-    bar.set_label(plain(data.y.label))
+    unit = f"\n{data.reference[1]}" if data.reference is not None else ""
+    bar.set_label(plain(data.y.label + unit))
+    label_short_log(bar.ax.yaxis)
     bar.outline.set_visible(False)
 
 
 # %%
-KIND = Kind("heatmap", draw_cells, None, row_height=0.13, x_categories=True)
+KIND = Kind("heatmap", draw_cells, None, row_height=0.13, x_categories=True, y_axis=False)
 
 if __name__ == "__main__":
     sys.exit(run(KIND))

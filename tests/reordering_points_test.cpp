@@ -320,5 +320,27 @@ TEST_CASE("what a reordering took is a column, measured, and the tiles it gives 
   CHECK(value_origin(row, "mean_nnz_tc_8x8", config) == "counted");
 }
 
+TEST_CASE("a shuffled matrix is known by the name of the one that was shuffled") {
+  const std::map<std::string, std::string> base_of{
+      {"rmat(scale=6)", "rmat(scale=6)"},
+      {"shuffle(of=rmat(scale=6))", "rmat(scale=6)"},
+      {"shuffle(of=rmat(scale=6), sides=both, seed=3)", "rmat(scale=6)"},
+      {"shuffle(of=mycielskian5, seed=3)", "mycielskian5"}};
+  for (const auto& [matrix, base] : base_of) {
+    CAPTURE(matrix);
+    const Config config = config_of("[grid]\nmatrix = \"" + matrix + "\"\nreorder = \"none\"\n");
+    const Plan plan = make_plan(config);
+    RecordSet records;
+    records.points.push_back({{"params_hash", plan.entries.at(0).hash},
+                              {"params", to_json(plan.entries.at(0).point)},
+                              {"status", "ok"}});
+
+    const Row row = make_rows(plan, records, config).at(0);
+
+    CHECK(row.at("base") == base);
+    CHECK(row.at("shuffled") == (matrix != base));
+  }
+}
+
 }  // namespace
 }  // namespace tessera
