@@ -178,17 +178,22 @@ class OneShotTest(ProgramTest):
                 self.assertEqual(sorted(order), list(range(4096)))
 
     def test_ctrl_c_leaves_the_best_order_so_far(self) -> None:
-        for name in self.limited():
-            with self.subTest(reordering=name):
-                process = self.start("reorder", "rmat(scale=17)", "--with", name, "--out",
-                                     "order.npy")
-                time.sleep(1)
-                process.send_signal(signal.SIGINT)
-                output, messages = process.communicate(timeout=60)
-
-                self.assertEqual(process.returncode, 130, messages)
-                self.assertIn("cut short", output)
-                self.assertTrue((self.folder / "order.npy").exists())
+        if "best" not in self.limited():
+            self.skipTest("there is no reordering 'best'")
+        self.tessera("matrix", "info", "rmat(scale=17)")  # from here on it is in the cache
+        for delay in (0.3, 0.6, 0.15, 1.2, 2.4):  # seconds; when it begins depends on the machine
+            process = self.start("reorder", "rmat(scale=17)", "--fresh-orders", "--out",
+                                 "order.npy")
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+            if process.returncode != 130 or "cut short" not in output:
+                continue  # not yet begun, or already done
+            self.assertTrue((self.folder / "order.npy").exists())
+            kept = self.json_of("reorder", "rmat(scale=17)", "--json")
+            self.assertFalse(kept["reorder_cut_short"])
+            return
+        self.fail("no Ctrl-C came while an order was being found")
 
     def test_pack_adds_up(self) -> None:
         for name in ("csr", "bit_tcf"):
