@@ -8,9 +8,9 @@
 // that was placed, nearest in the base order, so a hub costs no more than another column; rows with
 // the same columns are placed as one; score = window compares with all rows of the current row
 // window (its first row with those of the window before), not the last row alone; ties = short
-// takes the row that adds fewest columns first; a large matrix is shared out among several chains
-// that grow at a time (chains = 1 is the paper's single one). Time: O(nnz candidates). Memory: 12
-// bytes a nonzero and about 60 bytes a row and a column, after those of Rabbit Order have gone.
+// takes the row that adds fewest columns first; a large matrix is cut into stretches of the base
+// order with a chain each (stretch_rows = 0 is the paper's single one). Time: O(nnz candidates).
+// Memory: that of Rabbit Order, then that of the stretches at work (row_chain.hpp).
 
 #include <numeric>
 
@@ -27,7 +27,6 @@ constexpr std::int64_t kTiesOnly = std::int64_t{1} << 31;
 
 struct Choices {
   std::string base;
-  bool merge_identical;
   ChainRule rule;
   double time_limit_s;
 };
@@ -36,12 +35,12 @@ class Affinity final : public Reordering {
  public:
   explicit Affinity(const Choices& choices) : choices_(choices) {}
 
-  int version() const override { return 2; }  // several chains
+  int version() const override { return 2; }  // a chain for each stretch
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(choices_.time_limit_s);
-    const RowGroups groups = group_rows(matrix, base_order(matrix), choices_.merge_identical);
-    return {Permutation(chain_rows(matrix, groups, choices_.rule, watch)), std::nullopt};
+    return {Permutation(chain_rows(matrix, base_order(matrix), choices_.rule, watch)),
+            std::nullopt};
   }
 
  private:
@@ -78,24 +77,24 @@ const Register<Reordering> entry{{
                 "of rows with as many columns in common: in base order, or the shorter first",
                 {"base", "short"}},
                {"merge_identical", true, "place rows with the same columns as one"},
-               {"chains",
-                std::int64_t{0},
-                "grown at a time, from so many places of the base order; 0: by the size",
+               {"stretch_rows",
+                std::int64_t{32768},
+                "rows of the base order that have a chain of their own, about; 0: one for all",
                 {},
                 0,
-                1024},
+                0x1p31},
                time_limit_param()},
     .make =
         [](const Params& p) {
           const bool last = p.text("score") == "last";
           return std::make_unique<Affinity>(
               Choices{.base = p.text("base"),
-                      .merge_identical = p.flag("merge_identical"),
                       .rule = {.window_rows =
                                    last ? 1 : static_cast<std::int32_t>(p.integer("window_rows")),
                                .candidates = static_cast<std::int32_t>(p.integer("candidates")),
                                .common_weight = p.text("ties") == "short" ? kTiesOnly : 0,
-                               .chains = static_cast<std::int32_t>(p.integer("chains"))},
+                               .merge_identical = p.flag("merge_identical"),
+                               .stretch_rows = p.integer("stretch_rows")},
                       .time_limit_s = p.real("time_limit_s")});
         },
 }};

@@ -10,13 +10,13 @@
 //   swaps   rows change places between two windows where that leaves fewer TC blocks, rounding up
 //           included (window_swaps.hpp)
 //   pairs   windows are put two by two, for tiles of twice the height (window_pairs.hpp)
-// The order of the file, with its swaps too, is the other candidate. Memory: 14 bytes a nonzero at
-// most, beside about 40 bytes a row and 8 a column, and for each thread 8 a row and 8 a column.
+// The order of the file, with its swaps too, is the other candidate. Memory: that of Rabbit Order,
+// then 8 bytes a nonzero for the swaps.
 
 #include <numeric>
 
 #include "formats/base/registry.hpp"
-#include "reorder/min_hash_order.hpp"
+#include "reorder/rabbit.hpp"
 #include "reorder/reordering.hpp"
 #include "reorder/row_chain.hpp"
 #include "reorder/window_columns.hpp"
@@ -29,11 +29,10 @@ namespace {
 struct Choices {
   std::int32_t window_rows;
   std::int32_t candidates;
-  std::int32_t chains;
+  std::int64_t stretch_rows;
   std::int32_t swap_passes;
   bool pairs;
   bool keep_natural;
-  std::uint64_t seed;
   double time_limit_s;
 };
 
@@ -69,12 +68,11 @@ class Best final : public Reordering {
 
  private:
   std::vector<std::int32_t> fill(const CsrMatrix& matrix, Watch& watch) const {
-    const RowGroups groups = group_rows(matrix, min_hash_order(matrix, choices_.seed), true);
     const ChainRule rule{.window_rows = choices_.window_rows,
                          .candidates = choices_.candidates,
                          .common_weight = 6,
-                         .chains = choices_.chains};
-    return chain_rows(matrix, groups, rule, watch);
+                         .stretch_rows = choices_.stretch_rows};
+    return chain_rows(matrix, rabbit_walk(matrix).rows, rule, watch);
   }
 
   std::int64_t blocks(const CsrMatrix& matrix, const std::vector<std::int32_t>& order) const {
@@ -94,27 +92,25 @@ const Register<Reordering> entry{{
                 {},
                 1,
                 0x1p30},
-               {"chains",
-                std::int64_t{0},
-                "grown at a time, from so many places; 0: by the size",
+               {"stretch_rows",
+                std::int64_t{32768},
+                "rows of Rabbit Order that have a chain of their own, about; 0: one for all",
                 {},
                 0,
-                1024},
+                0x1p31},
                {"swap_passes", std::int64_t{1}, "of swaps over all windows", {}, 0, 100},
                {"pairs", true, "put windows two by two, for tiles of twice the height"},
                {"keep_natural", true, "start from the order of the file where that is better"},
-               {"seed", std::int64_t{1}, "of the hashes", {}, 0},
                time_limit_param()},
     .make =
         [](const Params& p) {
           return std::make_unique<Best>(
               Choices{.window_rows = static_cast<std::int32_t>(p.integer("window_rows")),
                       .candidates = static_cast<std::int32_t>(p.integer("candidates")),
-                      .chains = static_cast<std::int32_t>(p.integer("chains")),
+                      .stretch_rows = p.integer("stretch_rows"),
                       .swap_passes = static_cast<std::int32_t>(p.integer("swap_passes")),
                       .pairs = p.flag("pairs"),
                       .keep_natural = p.flag("keep_natural"),
-                      .seed = static_cast<std::uint64_t>(p.integer("seed")),
                       .time_limit_s = p.real("time_limit_s")});
         },
 }};

@@ -31,14 +31,10 @@ inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
   return list.subspan(begin, end - begin);
 }
 
-/// Lists the sets of each column: cols_of(set) is the columns of a set of [0, sets), each once.
-/// Calls resize(n) with the number of entries, then write(set, i, begin, rank) for every entry: the
-/// list of the i-th column of the set begins at `begin`, and the set is the one of that rank in it,
-/// of ascending ones. Returns where the lists begin. [cols + 1] Parallel: sets are counted in as
+/// cols_of(set) is the columns of a set of [0, sets), each once. Parallel: sets are counted in as
 /// many chunks as a byte for each entry has room for.
-template <class ColsOf, class Resize, class Write>
-std::vector<std::int64_t> list_by_column(std::int32_t sets, std::int32_t cols, ColsOf cols_of,
-                                         Resize resize, Write write) {
+template <class ColsOf>
+Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
   std::int64_t size = 0;
   for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
   const std::int64_t chunks = std::clamp<std::int64_t>(size / (4 * std::int64_t{std::max(1, cols)}),
@@ -51,35 +47,23 @@ std::vector<std::int64_t> list_by_column(std::int32_t sets, std::int32_t cols, C
   const auto for_each_chunk = [&](auto body) {
     parallel_for(sets, chunk_sets, [&](std::int64_t begin, std::int64_t end) {
       Next& mine = next[begin / chunk_sets];
-      for (auto set = static_cast<std::int32_t>(begin); set < end; ++set) {
-        const auto columns = cols_of(set);
-        for (std::int32_t i = 0; i < std::ssize(columns); ++i) body(mine, columns[i], set, i);
-      }
+      for (auto set = static_cast<std::int32_t>(begin); set < end; ++set)
+        for (const std::int32_t col : cols_of(set)) body(mine[col], col, set);
     });
   };
-  for_each_chunk([](Next& mine, std::int32_t col, std::int32_t, std::int32_t) { ++mine[col]; });
+  for_each_chunk([](std::int32_t& count, std::int32_t, std::int32_t) { ++count; });
 
-  std::vector<std::int64_t> offsets(std::size_t(cols) + 1, 0);
+  Inverted inverted;
+  inverted.offsets.resize(std::size_t(cols) + 1, 0);
   for (std::int32_t col = 0; col < cols; ++col) {
     std::int32_t length = 0;
     for (Next& chunk : next) length += std::exchange(chunk[col], length);
-    offsets[col + 1] = offsets[col] + length;
+    inverted.offsets[col + 1] = inverted.offsets[col] + length;
   }
-  resize(size);
-  for_each_chunk([&](Next& mine, std::int32_t col, std::int32_t set, std::int32_t i) {
-    write(set, i, offsets[col], mine[col]++);
+  inverted.sets.resize(size);
+  for_each_chunk([&](std::int32_t& rank, std::int32_t col, std::int32_t set) {
+    inverted.sets[inverted.offsets[col] + rank++] = set;
   });
-  return offsets;
-}
-
-template <class ColsOf>
-Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
-  Inverted inverted;
-  inverted.offsets = list_by_column(
-      sets, cols, cols_of, [&](std::int64_t size) { inverted.sets.resize(size); },
-      [&](std::int32_t set, std::int32_t, std::int64_t begin, std::int32_t rank) {
-        inverted.sets[begin + rank] = set;
-      });
   return inverted;
 }
 

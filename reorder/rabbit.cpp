@@ -2,58 +2,31 @@
 // neighbouring community that gains most modularity; the order is a depth-first walk of the
 // dendrogram of these merges.
 //
-// Departures: one thread, so the result is the same on any machine. The graph is A + A^T with an
-// edge of both directions counted twice, no diagonal; a rectangle is the bipartite graph of its
-// rows and columns. Ties in degree go to the smaller index, ties in gain to the first one met.
-// Time: a visit reads the edges its community has left, nnz in all where communities are found
-// early, nnz times the dendrogram's depth at worst (a star costs nnz: its leaves keep no edge).
-// Memory: A^T (dropped where it equals A), 16 bytes an edge still waiting to be absorbed, and about
-// 50 bytes a vertex.
+// Departures. In place of compare-and-swap, whose result depends on who comes first, vertices go in
+// batches: all threads sum up edges and choose communities as they stand when the batch starts,
+// then one of them merges in order and chooses again, from the edges summed up and those of the
+// batch that joined, where either side of a merge has changed since. The batches depend on the
+// graph alone, so the result is the same at any number of threads. The graph (graph.hpp) is A +
+// A^T. Ties in degree go to the smaller index, ties in gain to the first one met. Time: a visit
+// reads the edges its community has left, nnz in all where communities are found early, nnz times
+// the dendrogram's depth at worst (a star costs nnz: its leaves keep no edge). Memory: the graph, 8
+// bytes an edge still waiting to be absorbed, and about 60 bytes a vertex.
 
 #include "reorder/rabbit.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <atomic>
 #include <numeric>
+#include <span>
+#include <utility>
 
+#include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "reorder/community_weights.hpp"
 #include "reorder/reordering.hpp"
 
 namespace tessera {
 namespace {
-
-/// The undirected graph of a matrix, read from A and A^T in place.
-class Graph {
- public:
-  explicit Graph(const CsrMatrix& matrix)
-      : a_(matrix), transposed_(transpose(matrix)), bipartite_(matrix.rows != matrix.cols) {
-    const bool symmetric = !bipartite_ &&
-                           std::ranges::equal(a_.row_offsets, transposed_.row_offsets) &&
-                           std::ranges::equal(a_.col_indices, transposed_.col_indices);
-    if (symmetric) transposed_ = CsrMatrix{};
-  }
-
-  std::int32_t vertices() const { return bipartite_ ? a_.rows + a_.cols : a_.rows; }
-
-  /// Calls visit(neighbour) once for every nonzero of `vertex` in A and in A^T.
-  template <class Visit>
-  void for_each_neighbour(std::int32_t vertex, Visit visit) const {
-    if (vertex < a_.rows) {
-      const std::int32_t shift = bipartite_ ? a_.rows : 0;
-      for (const std::int32_t col : a_.row_cols(vertex))
-        if (col + shift != vertex) visit(col + shift);
-    }
-    const std::int32_t in_row = bipartite_ ? vertex - a_.rows : vertex;
-    if (in_row < 0 || in_row >= transposed_.rows) return;
-    for (const std::int32_t row : transposed_.row_cols(in_row))
-      if (row != vertex) visit(row);
-  }
-
- private:
-  const CsrMatrix& a_;
-  CsrMatrix transposed_;  // empty where it would repeat A
-  bool bipartite_;
-};
 
 /// Who joined whom. A vertex is a leaf and, with those that joined it, a community.
 class Dendrogram {
@@ -100,139 +73,220 @@ class Merging {
         community_(graph.vertices()),
         strength_(graph.vertices(), 0),
         left_(graph.vertices()),
-        weight_(graph.vertices(), 0) {
+        visited_(graph.vertices(), false) {
     std::iota(community_.begin(), community_.end(), 0);
-    for (std::int32_t v = 0; v < graph.vertices(); ++v)
-      graph.for_each_neighbour(v, [&](std::int32_t) { ++strength_[v]; });
+    parallel_for(graph.vertices(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+      for (auto v = static_cast<std::int32_t>(begin); v < end; ++v)
+        graph.for_each_neighbour(v, [&](std::int32_t) { ++strength_[v]; });
+    });
     total_strength_ = std::accumulate(strength_.begin(), strength_.end(), std::int64_t{0});
   }
 
-  std::vector<std::int32_t> order() {
-    std::vector<std::int32_t> by_degree(community_.size()), roots;
-    std::iota(by_degree.begin(), by_degree.end(), 0);
-    std::ranges::stable_sort(by_degree, {}, [&](std::int32_t v) { return strength_[v]; });
-    // Merges change strengths, so the order is fixed before the first of them.
-    std::vector<bool> visited(community_.size(), false);
-    for (const std::int32_t v : by_degree) {
-      visited[v] = true;
-      gather(v);
-      const std::int32_t u = best_community(v);
-      if (u == Dendrogram::kNone) {
-        roots.push_back(v);
-      } else {
-        if (!visited[u]) keep_edges(v);  // a visited community reads its edges no more
-        community_[v] = u;
-        strength_[u] += strength_[v];
-        dendrogram_.add_child(u, v);
-      }
-      for (const std::int32_t other : touched_) weight_[other] = 0;
-      touched_.clear();
+  std::vector<std::int32_t> order(Watch& watch) {
+    const std::vector<std::int32_t> by_degree = vertices_by_degree();
+    std::vector<std::int32_t> roots;
+    for (std::size_t done = 0; done < by_degree.size() && !watch.stop();) {
+      const auto batch = next_batch(std::span(by_degree).subspan(done));
+      choose(batch, watch);
+      if (watch.stopped()) break;
+      for (std::size_t i = 0; i < batch.size(); ++i)
+        if (!merge(batch[i], choices_[i])) roots.push_back(batch[i]);
+      done += batch.size();
+      watch.tell(static_cast<double>(done) / static_cast<double>(by_degree.size()));
     }
+    for (const std::int32_t v : by_degree)  // those that are left if the watch said stop
+      if (!visited_[v] && community_[v] == v) roots.push_back(v);
     return dendrogram_.walk(roots);
   }
 
  private:
-  struct Edge {
-    std::int32_t to;
-    std::int64_t weight;
+  /// A community to join, and what it takes to see whether that is still the best.
+  struct Choice {
+    WeightedEdge edge{Dendrogram::kNone, 0};  // to nobody: there is no gain
+    std::int64_t own_strength = 0;            // when this was decided
+    double next_gain = 0;                     // of the second best
   };
 
+  /// Ascending. Merges change strengths, so this is decided before the first of them.
+  std::vector<std::int32_t> vertices_by_degree() const {
+    const std::int64_t most = strength_.empty() ? 0 : *std::ranges::max_element(strength_);
+    std::vector<std::int32_t> place(most + 2, 0), order(strength_.size());
+    for (const std::int64_t degree : strength_) ++place[degree + 1];
+    std::partial_sum(place.begin(), place.end(), place.begin());
+    for (std::int32_t v = 0; v < graph_.vertices(); ++v) order[place[strength_[v]]++] = v;
+    return order;
+  }
+
+  /// The vertices to visit next: few of the graph's edges, so that little has to be decided again,
+  /// but enough to be worth starting threads.
+  std::span<const std::int32_t> next_batch(std::span<const std::int32_t> waiting) const {
+    constexpr std::int64_t kShareOfEdges = 24, kMostEdges = 1 << 21;
+    const std::int64_t wanted = std::min(total_strength_ / kShareOfEdges, kMostEdges);
+    std::size_t size = 0;
+    for (std::int64_t edges = 0; size < waiting.size() && (size == 0 || edges < wanted); ++size)
+      edges += graph_.degree_bound(waiting[size]) + 1;
+    return waiting.first(size);
+  }
+
+  /// Sums up the edges of each vertex of a batch and decides where it would go if it were alone.
+  void choose(std::span<const std::int32_t> batch, Watch& watch) {
+    constexpr std::int64_t kPieces = 32, kEdgesWorthThreads = 1 << 13;
+    const auto size = static_cast<std::int64_t>(batch.size());
+    const bool many = total_strength_ / kPieces > kEdgesWorthThreads;
+    choices_.resize(batch.size());
+    parallel_for(size, many ? size / kPieces + 1 : size, [&](std::int64_t begin, std::int64_t end) {
+      if (watch.stop()) return;
+      CommunityWeights weights;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int32_t v = batch[i];
+        weights.start(graph_.degree_bound(v) + edges_of_children(v));
+        graph_.for_each_neighbour(v, [&](std::int32_t to) { add(weights, v, {to, 1}); });
+        absorb_children(v, weights);
+        choices_[i] = best_choice(v, weights);
+        left_[v].assign(weights.edges().begin(), weights.edges().end());
+      }
+    });
+  }
+
+  /// Merges v into a community that it gains with; false if there is none.
+  bool merge(std::int32_t v, Choice choice) {
+    visited_[v] = true;
+    if (is_outdated(v, choice)) {
+      weights_.start(static_cast<std::int64_t>(left_[v].size()) + edges_of_children(v));
+      for (const WeightedEdge& edge : left_[v]) add(weights_, v, edge);
+      absorb_children(v, weights_);
+      choice = best_choice(v, weights_);
+      left_[v].assign(weights_.edges().begin(), weights_.edges().end());
+    }
+    const std::int32_t u = choice.edge.to;
+    if (u == Dendrogram::kNone || visited_[u])  // a visited community reads its edges no more
+      std::vector<WeightedEdge>().swap(left_[v]);
+    if (u == Dendrogram::kNone) return false;
+    community_[v] = u;
+    strength_[u] += strength_[v];
+    dendrogram_.add_child(u, v);
+    return true;
+  }
+
+  /// Whether vertices have joined v since, or the community has joined another one, or has grown so
+  /// much that the second best is better: strengths only grow, and gains fall.
+  bool is_outdated(std::int32_t v, const Choice& choice) const {
+    if (strength_[v] != choice.own_strength) return true;
+    const std::int32_t u = choice.edge.to;
+    if (u == Dendrogram::kNone) return false;
+    if (community_[u] != u) return true;
+    const double gain = gain_of(choice.edge, share_of(v));
+    return gain <= 0 || gain < choice.next_gain;
+  }
+
+  /// On several threads at once, as long as nobody merges: they only shorten each other's ways.
   std::int32_t community_of(std::int32_t v) {
-    while (community_[v] != v) v = community_[v] = community_[community_[v]];
-    return v;
-  }
-
-  void add(std::int32_t v, std::int32_t to, std::int64_t weight) {
-    const std::int32_t other = community_of(to);
-    if (other == v) return;
-    if (weight_[other] == 0) touched_.push_back(other);
-    weight_[other] += weight;
-  }
-
-  /// The edges of v and of those that joined it, summed by the community they lead to now.
-  void gather(std::int32_t v) {
-    graph_.for_each_neighbour(v, [&](std::int32_t to) { add(v, to, 1); });
-    for (std::int32_t child = dendrogram_.first_child(v); child != Dendrogram::kNone;
-         child = dendrogram_.next_sibling(child)) {
-      for (const Edge& edge : left_[child]) add(v, edge.to, edge.weight);
-      std::vector<Edge>().swap(left_[child]);
+    const auto parent = [&](std::int32_t child) { return std::atomic_ref(community_[child]); };
+    for (;;) {
+      const std::int32_t up = parent(v).load(std::memory_order_relaxed);
+      if (up == v) return v;
+      const std::int32_t further = parent(up).load(std::memory_order_relaxed);
+      if (further == up) return up;
+      parent(v).store(further, std::memory_order_relaxed);
+      v = further;
     }
   }
 
-  /// dQ = 2 (w_uv / 2m - k_u k_v / (2m)^2), here times m: the largest one that is positive.
-  std::int32_t best_community(std::int32_t v) const {
-    std::int32_t best = Dendrogram::kNone;
+  void add(CommunityWeights& weights, std::int32_t v, const WeightedEdge& edge) {
+    const std::int32_t other = community_of(edge.to);
+    if (other != v) weights.add(other, edge.weight);
+  }
+
+  std::int64_t edges_of_children(std::int32_t v) const {
+    std::size_t edges = 0;
+    for (std::int32_t child = dendrogram_.first_child(v); child != Dendrogram::kNone;
+         child = dendrogram_.next_sibling(child))
+      edges += left_[child].size();
+    return static_cast<std::int64_t>(edges);
+  }
+
+  /// Adds the edges that the children of v have left, and takes them away from them.
+  void absorb_children(std::int32_t v, CommunityWeights& weights) {
+    for (std::int32_t child = dendrogram_.first_child(v); child != Dendrogram::kNone;
+         child = dendrogram_.next_sibling(child)) {
+      for (const WeightedEdge& edge : left_[child]) add(weights, v, edge);
+      std::vector<WeightedEdge>().swap(left_[child]);
+    }
+  }
+
+  /// dQ = 2 (w_uv / 2m - k_u k_v / (2m)^2), here times m, with `share` = k_v / 2m.
+  double gain_of(const WeightedEdge& edge, double share) const {
+    return edge.weight - static_cast<double>(strength_[edge.to]) * share;
+  }
+
+  double share_of(std::int32_t v) const {
+    return static_cast<double>(strength_[v]) /
+           static_cast<double>(std::max<std::int64_t>(1, total_strength_));
+  }
+
+  /// The largest gain that is positive.
+  Choice best_choice(std::int32_t v, const CommunityWeights& weights) const {
+    Choice best{.own_strength = strength_[v]};
     double best_gain = 0;
-    const double share = static_cast<double>(strength_[v]) /
-                         static_cast<double>(std::max<std::int64_t>(1, total_strength_));
-    for (const std::int32_t u : touched_) {
-      const double gain =
-          static_cast<double>(weight_[u]) - static_cast<double>(strength_[u]) * share;
-      if (gain <= best_gain) continue;
-      best_gain = gain;
-      best = u;
+    const double share = share_of(v);
+    for (const WeightedEdge& edge : weights.edges()) {
+      const double gain = gain_of(edge, share);
+      if (gain > best_gain) {
+        best.next_gain = std::exchange(best_gain, gain);
+        best.edge = edge;
+      } else {
+        best.next_gain = std::max(best.next_gain, gain);
+      }
     }
     return best;
   }
 
-  void keep_edges(std::int32_t v) {
-    left_[v].reserve(touched_.size());
-    for (const std::int32_t u : touched_) left_[v].push_back({u, weight_[u]});
-  }
-
   const Graph& graph_;
   Dendrogram dendrogram_;
-  std::vector<std::int32_t> community_;  // [vertices] towards the community a vertex is in
+  std::vector<std::int32_t> community_;  // [vertices] towards its community
   std::vector<std::int64_t> strength_;   // [vertices] k of the community, valid for its vertex
   std::int64_t total_strength_ = 0;      // 2m
-  std::vector<std::vector<Edge>> left_;  // [vertices] edges to be absorbed by the parent
-  std::vector<std::int64_t> weight_;     // [vertices] of the edges gathered, 0 elsewhere
-  std::vector<std::int32_t> touched_;    // communities with weight
+  std::vector<std::vector<WeightedEdge>> left_;  // [vertices] to be absorbed by the parent
+  std::vector<bool> visited_;                    // [vertices]
+  std::vector<Choice> choices_;                  // [batch]
+  CommunityWeights weights_;                     // of a choice made again
 };
 
 class Rabbit final : public Reordering {
  public:
-  explicit Rabbit(bool symmetric) : symmetric_(symmetric) {}
+  Rabbit(std::string apply, double time_limit_s)
+      : apply_(std::move(apply)), time_limit_s_(time_limit_s) {}
 
-  Order order(const CsrMatrix& matrix, Watch&) const override {
-    RabbitWalk walk = rabbit_walk(matrix);
-    Permutation rows(std::move(walk.rows));
-    if (!symmetric_) return {std::move(rows), std::nullopt};
-    return {std::move(rows), Permutation(std::move(walk.cols))};
+  Order order(const CsrMatrix& matrix, Watch& watch) const override {
+    watch.limit(time_limit_s_);
+    return on_sides(rabbit_walk(matrix, watch), apply_);
   }
 
  private:
-  bool symmetric_;
+  std::string apply_;
+  double time_limit_s_;
 };
 
 const Register<Reordering> entry{{
     .name = "rabbit",
     .summary = "Rabbit Order: communities by modularity, along their dendrogram",
-    .params = {{"apply",
-                std::string("symmetric"),
-                "move rows and columns, or rows alone",
-                {"symmetric", "rows"}}},
+    .params = {apply_to_both_sides(), time_limit_param()},
     .make =
         [](const Params& params) {
-          return std::make_unique<Rabbit>(params.text("apply") == "symmetric");
+          return std::make_unique<Rabbit>(params.text("apply"), params.real("time_limit_s"));
         },
 }};
 
 }  // namespace
 
-RabbitWalk rabbit_walk(const CsrMatrix& matrix) {
-  const bool square = matrix.rows == matrix.cols;
-  require<Unsupported>(
-      square || std::int64_t{matrix.rows} + matrix.cols <= std::numeric_limits<std::int32_t>::max(),
-      "Rabbit Order numbers the rows and columns of a rectangle together: {} + {} are too many",
-      matrix.rows, matrix.cols);
-  const Graph graph(matrix);
-  std::vector<std::int32_t> order = Merging(graph).order();
-  if (square) return {order, order};
-  RabbitWalk walk;
-  for (const std::int32_t vertex : order)
-    vertex < matrix.rows ? walk.rows.push_back(vertex) : walk.cols.push_back(vertex - matrix.rows);
-  return walk;
+GraphOrder rabbit_walk(const CsrMatrix& matrix, Watch& watch) {
+  const Graph graph(matrix, "Rabbit Order");
+  return graph.split(Merging(graph).order(watch));
+}
+
+GraphOrder rabbit_walk(const CsrMatrix& matrix) {
+  Watch watch;
+  return rabbit_walk(matrix, watch);
 }
 
 }  // namespace tessera

@@ -1,21 +1,19 @@
 // The walk of Rabbit Order's dendrogram: an order of its own, and the base of the affinity order.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "formats/base/matrix.hpp"
+#include "reorder/graph.hpp"
+#include "reorder/watch.hpp"
 
 namespace tessera {
 
-/// Old indices in the order of the walk. A square matrix is one graph, and both are the same; a
-/// rectangle is a bipartite graph, whose walk is split into its rows and its columns.
-struct RabbitWalk {
-  std::vector<std::int32_t> rows;  // [matrix.rows]
-  std::vector<std::int32_t> cols;  // [matrix.cols]
-};
+/// The vertices in the order of the walk. A square matrix is one graph, and both sides are the
+/// same; a rectangle is a bipartite graph, whose walk is split into its rows and its columns.
+/// Throws Unsupported for a rectangle of more than 2^31 - 1 rows and columns together. A walk cut
+/// short leaves the vertices it has not visited as communities of their own.
+GraphOrder rabbit_walk(const CsrMatrix& matrix, Watch& watch);
 
-/// Throws Unsupported for a rectangle of more than 2^31 - 1 rows and columns together.
-RabbitWalk rabbit_walk(const CsrMatrix& matrix);
+/// Without a limit, telling nobody.
+GraphOrder rabbit_walk(const CsrMatrix& matrix);
 
 }  // namespace tessera

@@ -1,12 +1,13 @@
 #include "reorder/row_chain.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <span>
 #include <utility>
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/scratch_pool.hpp"
 #include "reorder/open_columns.hpp"
+#include "reorder/row_groups.hpp"
 
 namespace tessera {
 namespace {
@@ -18,20 +19,17 @@ namespace {
 /// common waits, however short it is.
 class Scores {
  public:
-  void resize(std::int32_t groups) { common_.resize(groups, 0); }
+  explicit Scores(std::int32_t groups) : common_(groups, 0) {}
 
-  /// False for a group that is taken.
-  bool count(std::int32_t group) {
+  void count(std::int32_t group) {
     const std::int32_t score = ++common_[group];
     if (score == 1) candidates_.push_back(group);
     if (score == threshold_ + 1) high_.push_back(group);
-    return score > 0;
   }
 
-  void take(std::int32_t group) { common_[group] = kTaken; }
-  /// As if it had never been taken.
-  void give_back(std::int32_t group) { common_[group] = 0; }
-  bool is_taken(std::int32_t group) const { return common_[group] < 0; }
+  void place(std::int32_t group) { common_[group] = kPlaced; }
+  bool is_placed(std::int32_t group) const { return common_[group] == kPlaced; }
+  std::int32_t of(std::int32_t group) const { return common_[group]; }
 
   /// The group that goes before all others; -1 without any.
   template <class GoesBefore>
@@ -43,7 +41,6 @@ class Scores {
       high_ = candidates_;
       threshold_ = 0;
     }
-    // Next time those with more than half of its score will do.
     if (found >= 0 && high_.size() > kMany && common_[found] / 2 > threshold_) {
       threshold_ = common_[found] / 2;
       std::erase_if(high_, [&](std::int32_t group) { return common_[group] <= threshold_; });
@@ -51,11 +48,9 @@ class Scores {
     return found;
   }
 
-  std::int32_t of(std::int32_t group) const { return common_[group]; }
-
   void clear() {
     for (const std::int32_t group : candidates_)
-      if (!is_taken(group)) common_[group] = 0;
+      if (!is_placed(group)) common_[group] = 0;
     candidates_.clear();
     high_.clear();
     threshold_ = 0;
@@ -66,202 +61,153 @@ class Scores {
   std::int32_t best_of(const std::vector<std::int32_t>& among, GoesBefore goes_before) const {
     std::int32_t best = -1;
     for (const std::int32_t group : among)
-      if (!is_taken(group) && (best < 0 || goes_before(group, best))) best = group;
+      if (!is_placed(group) && (best < 0 || goes_before(group, best))) best = group;
     return best;
   }
 
-  static constexpr std::int32_t kTaken = std::numeric_limits<std::int32_t>::min();
-  std::vector<std::int32_t> common_;      // [groups] below zero where taken
+  static constexpr std::int32_t kPlaced = -1;
+  std::vector<std::int32_t> common_;      // [groups]
   std::vector<std::int32_t> candidates_;  // those counted
   std::vector<std::int32_t> high_;        // of these the ones above the threshold
   std::int32_t threshold_ = 0;
 };
 
-/// What a thread needs to lengthen a chain.
-struct Scratch {
-  Scores scores;
-  std::vector<std::int32_t> seen;  // [cols] the last window that held the column
-  std::int32_t window = 0;         // number of the current one, counted over all chains it grew
-
-  void resize(std::int32_t groups, std::int32_t cols) {
-    scores.resize(groups);
-    seen.resize(cols, 0);
-  }
-};
-
-struct Chain {
-  std::int32_t next;                      // group from which on the base order is searched
-  std::int32_t searched = 0;              // groups searched there
-  std::vector<std::int32_t> groups = {};  // in their order
-  std::int64_t rows = 0;                  // of these
-  std::size_t window_begin = 0;           // first of them that the next one is compared with
-  std::vector<std::int32_t> taken = {};   // in this round
-};
-
-class Chaining {
+/// Numbers columns in the order in which they are met, without a pass over all columns to begin
+/// with: what the array holds of an earlier stretch is told by the column that has the number now.
+class ColumnNumbers {
  public:
-  Chaining(const CsrMatrix& matrix, const RowGroups& groups, const ChainRule& rule)
-      : matrix_(matrix),
-        groups_(groups),
-        rule_(rule),
-        open_(matrix, groups),
-        placed_(groups.size(), false),
-        left_(groups.size()) {
-    constexpr std::int32_t kGroupsPerChain = 16384, kMostChains = 16;
-    const std::int32_t chains = rule.chains > 0
-                                    ? std::min(rule.chains, std::max(1, groups.size()))
-                                    : std::clamp(groups.size() / kGroupsPerChain, 1, kMostChains);
-    for (std::int64_t c = 0; c < chains; ++c)
-      chains_.push_back({.next = static_cast<std::int32_t>(c * groups.size() / chains)});
-  }
-
-  std::vector<std::int32_t> rows(Watch& watch) {
-    while (left_ > 0 && !watch.stop()) {
-      round();
-      watch.tell(1 - static_cast<double>(left_) / groups_.size());
+  LocalPattern number(const CsrMatrix& matrix, const RowGroups& groups) {
+    numbers_.resize(matrix.cols, 0);
+    numbered_.clear();
+    LocalPattern pattern;
+    for (std::int32_t group = 0; group < groups.size(); ++group) {
+      for (const std::int32_t col : matrix.row_cols(groups.first(group)))
+        pattern.cols.push_back(number_of(col));
+      pattern.offsets.push_back(std::ssize(pattern.cols));
     }
-    return collect();
+    pattern.col_count = static_cast<std::int32_t>(numbered_.size());
+    return pattern;
   }
 
  private:
-  void round() {
-    // Short enough to let few rows be taken twice, long enough to be worth starting threads.
-    constexpr std::int32_t kMostGroups = 256, kLeastGroups = 8;
-    const auto chains = static_cast<std::int32_t>(chains_.size());
-    const std::int32_t quota = std::clamp(left_ / (4 * chains), kLeastGroups, kMostGroups);
-    parallel_for(chains, 1, [&](std::int64_t begin, std::int64_t) {
-      pool_.use([&](Scratch& scratch) { lengthen(chains_[begin], quota, scratch); });
-    });
-    settle();
+  std::int32_t number_of(std::int32_t col) {
+    std::int32_t& number = numbers_[col];
+    if (number >= std::ssize(numbered_) || numbered_[number] != col) {
+      number = static_cast<std::int32_t>(numbered_.size());
+      numbered_.push_back(col);
+    }
+    return number;
   }
 
-  void lengthen(Chain& chain, std::int32_t quota, Scratch& scratch) {
-    scratch.resize(groups_.size(), matrix_.cols);
-    Scores& scores = scratch.scores;
-    ++scratch.window;
-    for (std::size_t i = chain.window_begin; i < chain.groups.size(); ++i)
-      offer<true>(chain.groups[i], scratch);
-    std::int64_t rows = chain.rows;
-    for (std::int32_t i = 0; i < quota; ++i) {
+  std::vector<std::int32_t> numbers_;   // [cols]
+  std::vector<std::int32_t> numbered_;  // columns by number
+};
+
+/// One chain over the rows of a stretch.
+class Chain {
+ public:
+  Chain(const LocalPattern& pattern, const RowGroups& groups, const ChainRule& rule)
+      : pattern_(pattern),
+        groups_(groups),
+        rule_(rule),
+        open_(pattern),
+        scores_(groups.size()),
+        seen_(pattern.col_count, kNever) {}
+
+  /// Writes the rows in order.
+  void write(std::span<std::int32_t> order, Watch& watch) {
+    auto out = order.begin();
+    std::int32_t next = 0;  // from which on the base order is searched
+    std::int64_t window = -1;
+    for (std::int32_t placed = 0; placed < groups_.size(); ++placed) {
+      if (placed % kAskEvery == 0 && watch.stop()) break;
       std::int32_t group =
-          scores.best([&](std::int32_t a, std::int32_t b) { return goes_before(a, b, scores); });
-      if (group < 0) group = next_in_base(chain, scores);
-      if (group < 0) break;
-      scores.take(group);
-      chain.taken.push_back(group);
-      const std::int64_t window = last_window(rows);
-      rows += std::ssize(groups_.of(group));
-      if (last_window(rows) != window) {
-        scores.clear();
-        ++scratch.window;
+          scores_.best([&](std::int32_t a, std::int32_t b) { return goes_before(a, b); });
+      if (group < 0) {
+        while (scores_.is_placed(next)) ++next;
+        group = next;
       }
-      offer<false>(group, scratch);
+      out = std::ranges::copy(groups_.of(group), out).out;
+      const std::int64_t last_window = (out - order.begin() - 1) / rule_.window_rows;
+      if (std::exchange(window, last_window) != last_window) scores_.clear();
+      scores_.place(group);
+      offer(group, window);
+      open_.take_out(group);
     }
-    scores.clear();
-    for (const std::int32_t group : chain.taken) scores.give_back(group);
+    for (std::int32_t group = 0; out != order.end(); ++group)
+      if (!scores_.is_placed(group)) out = std::ranges::copy(groups_.of(group), out).out;
   }
 
-  /// The window of the last of so many rows; -1 without any.
-  std::int64_t last_window(std::int64_t rows) const {
-    return rows == 0 ? -1 : (rows - 1) / rule_.window_rows;
-  }
+ private:
+  static constexpr std::int32_t kAskEvery = 1024;
+  static constexpr std::int64_t kNever = -1;
 
-  /// Counts the columns of a group that are new to the window for those that hold them as well. A
-  /// group of an earlier round is no longer in the lists, and so may be those it leads to.
-  template <bool kEarlierRound>
-  void offer(std::int32_t group, Scratch& scratch) {
-    const auto cols = matrix_.row_cols(groups_.first(group));
-    for (std::int32_t i = 0; i < std::ssize(cols); ++i) {
-      if (std::exchange(scratch.seen[cols[i]], scratch.window) == scratch.window) continue;
-      open_.visit_nearest(group, i, cols[i], rule_.candidates, [&](std::int32_t other) {
-        if (kEarlierRound && placed_[other]) return false;
-        return scratch.scores.count(other);
-      });
+  /// Counts the columns of a group that are new to the window for those that hold them as well.
+  void offer(std::int32_t group, std::int64_t window) {
+    constexpr std::int64_t kLongRow = 256, kLeast = 4;
+    const std::int64_t length = std::max<std::int64_t>(1, pattern_.row_length(group));
+    const auto most = static_cast<std::int32_t>(std::clamp(
+        rule_.candidates * kLongRow / length, std::min<std::int64_t>(kLeast, rule_.candidates),
+        std::int64_t{rule_.candidates}));
+    for (std::int64_t k = pattern_.offsets[group]; k < pattern_.offsets[group + 1]; ++k) {
+      if (std::exchange(seen_[pattern_.cols[k]], window) == window) continue;
+      open_.visit_nearest(k, most, [&](std::int32_t other) { scores_.count(other); });
     }
   }
 
-  bool goes_before(std::int32_t a, std::int32_t b, const Scores& scores) const {
-    const std::int64_t worth_a = worth(a, scores), worth_b = worth(b, scores);
+  bool goes_before(std::int32_t a, std::int32_t b) const {
+    const std::int64_t worth_a = worth(a), worth_b = worth(b);
     return worth_a != worth_b ? worth_a > worth_b : a < b;
   }
 
-  std::int64_t worth(std::int32_t group, const Scores& scores) const {
-    if (rule_.common_weight == 0) return scores.of(group);
-    return rule_.common_weight * scores.of(group) - matrix_.row_length(groups_.first(group));
+  std::int64_t worth(std::int32_t group) const {
+    if (rule_.common_weight == 0) return scores_.of(group);
+    return rule_.common_weight * scores_.of(group) - pattern_.row_length(group);
   }
 
-  std::int32_t next_in_base(Chain& chain, const Scores& scores) const {
-    for (; chain.searched < groups_.size(); ++chain.searched) {
-      if (!placed_[chain.next] && !scores.is_taken(chain.next)) return chain.next;
-      chain.next = chain.next + 1 == groups_.size() ? 0 : chain.next + 1;
-    }
-    return -1;
-  }
-
-  /// Places what the chains have taken, as far as nobody before them has it.
-  void settle() {
-    std::vector<std::int32_t> now;
-    for (Chain& chain : chains_) {
-      for (const std::int32_t group : chain.taken) {
-        if (placed_[group]) continue;
-        placed_[group] = true;
-        now.push_back(group);
-        const std::int64_t window = last_window(chain.rows);
-        chain.rows += std::ssize(groups_.of(group));
-        if (last_window(chain.rows) != window) chain.window_begin = chain.groups.size();
-        chain.groups.push_back(group);
-      }
-      chain.taken.clear();
-    }
-    left_ -= static_cast<std::int32_t>(now.size());
-    take_out(now);
-  }
-
-  /// By ranges of columns, so that nobody else is at work in a column.
-  void take_out(const std::vector<std::int32_t>& groups) {
-    const std::int64_t grain =
-        std::max<std::int64_t>(1, (matrix_.cols + num_threads() - 1) / num_threads());
-    parallel_for(matrix_.cols, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (const std::int32_t group : groups) {
-        const auto cols = matrix_.row_cols(groups_.first(group));
-        auto i = static_cast<std::int32_t>(std::ranges::lower_bound(cols, begin) - cols.begin());
-        for (; i < std::ssize(cols) && cols[i] < end; ++i) open_.take_out(group, i, cols[i]);
-      }
-    });
-  }
-
-  /// One chain after the other, each in whole windows; then what does not fill one, and what is not
-  /// placed.
-  std::vector<std::int32_t> collect() const {
-    std::vector<std::int32_t> rows, tail;
-    rows.reserve(groups_.rows.size());
-    for (const Chain& chain : chains_) {
-      std::int64_t whole = chain.rows - chain.rows % rule_.window_rows;
-      for (const std::int32_t group : chain.groups)
-        for (const std::int32_t row : groups_.of(group)) (whole-- > 0 ? rows : tail).push_back(row);
-    }
-    rows.insert(rows.end(), tail.begin(), tail.end());
-    for (std::int32_t group = 0; group < groups_.size(); ++group)
-      if (!placed_[group])
-        rows.insert(rows.end(), groups_.of(group).begin(), groups_.of(group).end());
-    return rows;
-  }
-
-  const CsrMatrix& matrix_;
+  const LocalPattern& pattern_;
   const RowGroups& groups_;
-  const ChainRule rule_;
+  const ChainRule& rule_;
   OpenColumns open_;
-  std::vector<char> placed_;  // [groups]
-  std::int32_t left_;         // groups not placed
-  std::vector<Chain> chains_;
-  ScratchPool<Scratch> pool_;
+  Scores scores_;
+  std::vector<std::int64_t> seen_;  // [columns] the last window that held it
 };
+
+/// Where stretches of about as many nonzeros begin, and the end: whole windows each.
+std::vector<std::int64_t> cut(const CsrMatrix& matrix, const std::vector<std::int32_t>& base,
+                              const ChainRule& rule) {
+  const std::int64_t stretches =
+      rule.stretch_rows > 0 ? std::max<std::int64_t>(1, matrix.rows / rule.stretch_rows) : 1;
+  std::vector<std::int64_t> cuts{0};
+  std::int64_t before = 0;  // nonzeros, and one for each row
+  const std::int64_t all = matrix.nnz() + matrix.rows;
+  for (std::int64_t rank = 0; rank < matrix.rows; ++rank) {
+    if (rank % rule.window_rows == 0 && rank > cuts.back() &&
+        before >= all * std::ssize(cuts) / stretches)
+      cuts.push_back(rank);
+    before += matrix.row_length(base[rank]) + 1;
+  }
+  cuts.push_back(matrix.rows);
+  return cuts;
+}
 
 }  // namespace
 
-std::vector<std::int32_t> chain_rows(const CsrMatrix& matrix, const RowGroups& groups,
+std::vector<std::int32_t> chain_rows(const CsrMatrix& matrix, const std::vector<std::int32_t>& base,
                                      const ChainRule& rule, Watch& watch) {
-  return Chaining(matrix, groups, rule).rows(watch);
+  const std::vector<std::int64_t> cuts = cut(matrix, base, rule);
+  std::vector<std::int32_t> order(base.size());
+  ScratchPool<ColumnNumbers> pool;
+  parallel_for(std::ssize(cuts) - 1, 1, [&](std::int64_t stretch, std::int64_t) {
+    const std::int64_t begin = cuts[stretch], size = cuts[stretch + 1] - begin;
+    const RowGroups groups =
+        group_rows(matrix, std::span(base).subspan(begin, size), rule.merge_identical);
+    pool.use([&](ColumnNumbers& numbers) {
+      const LocalPattern pattern = numbers.number(matrix, groups);
+      Chain(pattern, groups, rule).write(std::span(order).subspan(begin, size), watch);
+    });
+  });
+  return order;
 }
 
 }  // namespace tessera

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
-#include "formats/base/parallel.hpp"
-#include "formats/base/parallel_sort.hpp"
 #include "formats/base/random.hpp"
 
 namespace tessera {
@@ -21,25 +20,14 @@ std::uint64_t hash_of(std::span<const std::int32_t> cols) {
   return hash;
 }
 
-std::vector<Row> hashed_rows(const CsrMatrix& matrix, const std::vector<std::int32_t>& base) {
-  constexpr std::int64_t kRowGrain = 1 << 12;
-  std::vector<Row> rows(base.size());
-  parallel_for(matrix.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const auto rank = static_cast<std::int32_t>(i);
-      rows[i] = {hash_of(matrix.row_cols(base[i])), rank};
-    }
-  });
-  return rows;
-}
-
 /// For each rank that of the first row with the same columns.
 std::vector<std::int32_t> find_leaders(const CsrMatrix& matrix,
-                                       const std::vector<std::int32_t>& base) {
-  std::vector<Row> rows = hashed_rows(matrix, base);
-  parallel_sort(rows, [](const Row& a, const Row& b) {
-    return a.hash != b.hash ? a.hash < b.hash : a.rank < b.rank;
-  });
+                                       std::span<const std::int32_t> base) {
+  std::vector<Row> rows;
+  rows.reserve(base.size());
+  for (std::int32_t rank = 0; rank < std::ssize(base); ++rank)
+    rows.push_back({hash_of(matrix.row_cols(base[rank])), rank});
+  std::ranges::sort(rows, {}, [](const Row& row) { return std::pair(row.hash, row.rank); });
   // Different rows of one hash, if ever, stay apart: a group lost, not a wrong one.
   std::vector<std::int32_t> leaders(base.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -55,16 +43,17 @@ std::vector<std::int32_t> find_leaders(const CsrMatrix& matrix,
 
 }  // namespace
 
-RowGroups group_rows(const CsrMatrix& matrix, const std::vector<std::int32_t>& base, bool merge) {
+RowGroups group_rows(const CsrMatrix& matrix, std::span<const std::int32_t> base, bool merge) {
+  const auto size = static_cast<std::int32_t>(base.size());
   RowGroups groups;
   if (!merge) {
-    groups.rows = base;
-    for (std::int32_t rank = 0; rank < matrix.rows; ++rank) groups.offsets.push_back(rank + 1);
+    groups.rows.assign(base.begin(), base.end());
+    for (std::int32_t rank = 0; rank < size; ++rank) groups.offsets.push_back(rank + 1);
     return groups;
   }
   const std::vector<std::int32_t> leaders = find_leaders(matrix, base);
   std::vector<std::int32_t> group_of(base.size());
-  for (std::int32_t rank = 0; rank < matrix.rows; ++rank) {
+  for (std::int32_t rank = 0; rank < size; ++rank) {
     if (leaders[rank] == rank) groups.offsets.push_back(0);
     // A leader has a lower rank than the others of its group.
     group_of[rank] = leaders[rank] == rank ? groups.size() - 1 : group_of[leaders[rank]];
@@ -73,8 +62,7 @@ RowGroups group_rows(const CsrMatrix& matrix, const std::vector<std::int32_t>& b
   std::partial_sum(groups.offsets.begin(), groups.offsets.end(), groups.offsets.begin());
   std::vector<std::int32_t> next(groups.offsets.begin(), groups.offsets.end() - 1);
   groups.rows.resize(base.size());
-  for (std::int32_t rank = 0; rank < matrix.rows; ++rank)
-    groups.rows[next[group_of[rank]]++] = base[rank];
+  for (std::int32_t rank = 0; rank < size; ++rank) groups.rows[next[group_of[rank]]++] = base[rank];
   return groups;
 }
 

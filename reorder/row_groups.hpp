@@ -22,7 +22,7 @@ struct RowGroups {
   }
 };
 
-/// `base` holds every row once. With merge = false every row is a group of its own. Parallel.
-RowGroups group_rows(const CsrMatrix& matrix, const std::vector<std::int32_t>& base, bool merge);
+/// Of the rows in `base`. With merge = false every row is a group of its own.
+RowGroups group_rows(const CsrMatrix& matrix, std::span<const std::int32_t> base, bool merge);
 
 }  // namespace tessera

@@ -157,16 +157,15 @@ TEST_CASE("best is never worse than the order of the file, whatever is turned of
   }
 }
 
-TEST_CASE("best orders matrices of awkward shape, and with a hub, in any number of chains") {
+TEST_CASE("best orders matrices of awkward shape, and with a hub, in stretches of any length") {
   check_awkward_shapes("best");
-  check_awkward_shapes("best", {{"chains", std::int64_t{5}}});
+  check_awkward_shapes("best", {{"stretch_rows", std::int64_t{20}}});
   check_hub("best");
 }
 
-TEST_CASE(
-    "chains share out a matrix and each row is placed once, the same on any number of threads") {
+TEST_CASE("stretches have a chain each, the same on any number of threads") {
   const CsrMatrix a = shuffled_communities();
-  const Params::Given given{{"chains", std::int64_t{7}}};
+  const Params::Given given{{"stretch_rows", std::int64_t{500}}};
   const auto with = [&](int threads) {
     const ThreadCount count(threads);
     return best(a, given).rows;
@@ -175,7 +174,7 @@ TEST_CASE(
   const Permutation alone = with(1);
 
   CHECK(alone == with(4));
-  CHECK(alone != best(a, {{"chains", std::int64_t{1}}}).rows);
+  CHECK(alone != best(a).rows);
 }
 
 TEST_CASE("best cut short at once still orders every row") {

@@ -59,5 +59,32 @@ TEST_CASE("rabbit finds shuffled communities again: 1.2 times the nonzeros of a 
 
 TEST_CASE("rabbit takes a hub of every vertex in its stride") { check_hub("rabbit"); }
 
+TEST_CASE("rabbit gives one order on any number of threads, batches of many edges included") {
+  const CsrMatrix large = random_sparse(40'000, 40'000, 5e-4, 12);
+  const auto on = [&](int threads) {
+    const ThreadCount count(threads);
+    return Registry<Reordering>::instance().make("rabbit")->order(large).rows;
+  };
+
+  const Permutation one = on(1);
+
+  CHECK(one == on(2));
+  CHECK(one == on(5));
+  CHECK(!one.is_identity());
+}
+
+TEST_CASE("rabbit that is cut short still orders all rows") {
+  const CsrMatrix shuffled = shuffled_communities();
+  const auto variant = Registry<Reordering>::instance().make("rabbit");
+  int asked = 0;
+  Watch watch([&] { return ++asked > 20; });
+
+  const Order order = variant->order(shuffled, watch);
+
+  CHECK(watch.stopped());
+  CHECK(order.rows.size() == shuffled.rows);
+  CHECK(order.rows != variant->order(shuffled).rows);
+}
+
 }  // namespace
 }  // namespace tessera

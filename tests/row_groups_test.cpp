@@ -1,4 +1,4 @@
-// What orders of rows are built from: groups of equal rows, the MinHash order, the sets that hold
+// What orders of rows are built from: groups of equal rows, the sets that hold
 // each column, sorting with all threads.
 #include "reorder/row_groups.hpp"
 
@@ -10,7 +10,6 @@
 #include "formats/base/parallel_sort.hpp"
 #include "formats/base/random.hpp"
 #include "reorder/inverted.hpp"
-#include "reorder/min_hash_order.hpp"
 #include "tests/reorder_support.hpp"
 #include "tests/support.hpp"
 
@@ -21,14 +20,15 @@ using Indices = std::vector<std::int32_t>;
 
 TEST_CASE("rows with the same columns are one group, numbered by its first row in base order") {
   const CsrMatrix a = pattern_matrix(6, 5, {{0, 1}, {2}, {0, 1}, {}, {2}, {0, 1, 2}});
+  const Indices base{4, 2, 5, 0, 3, 1};
 
-  const RowGroups groups = group_rows(a, {4, 2, 5, 0, 3, 1}, true);
+  const RowGroups groups = group_rows(a, base, true);
 
   CHECK(groups.offsets == Indices{0, 2, 4, 5, 6});
   CHECK(groups.rows == Indices{4, 1, 2, 0, 5, 3});
-  const RowGroups apart = group_rows(a, {4, 2, 5, 0, 3, 1}, false);
+  const RowGroups apart = group_rows(a, base, false);
   CHECK(apart.offsets == Indices{0, 1, 2, 3, 4, 5, 6});
-  CHECK(apart.rows == Indices{4, 2, 5, 0, 3, 1});
+  CHECK(apart.rows == base);
   CHECK(group_rows(CsrMatrix{}, {}, true).size() == 0);
 }
 
@@ -58,26 +58,6 @@ TEST_CASE("the nearest of a list are those around a value, fewer at its ends") {
   CHECK(around(0, 2) == Indices{1, 3});
   CHECK(around(12, 1) == Indices{11});
   CHECK(around(5, 3) == list);
-}
-
-TEST_CASE("the MinHash order brings equal rows together and rows without columns to the end") {
-  Indices shuffled(600);
-  std::iota(shuffled.begin(), shuffled.end(), 0);
-  RandomSequence(3).shuffle(shuffled);
-  std::vector<Indices> rows(600);
-  for (std::int32_t i = 0; i < 600; ++i)
-    if (i % 60 < 58) rows[shuffled[i]] = {i / 60, 10 + i / 60};  // ten kinds of rows, and none
-  const CsrMatrix a = pattern_matrix(600, 20, rows);
-
-  const Indices order = min_hash_order(a, 5);
-
-  CHECK(Permutation(order).size() == 600);  // throws for an index that is missing or repeated
-  int changes = 0;
-  for (std::size_t i = 1; i < order.size(); ++i)
-    changes += !std::ranges::equal(a.row_cols(order[i]), a.row_cols(order[i - 1]));
-  CHECK(changes == 10);
-  CHECK(a.row_length(order.back()) == 0);
-  CHECK(min_hash_order(a, 6) != order);
 }
 
 TEST_CASE("sorting with many threads sorts") {

@@ -1,0 +1,82 @@
+// Weights summed by community: what a vertex adds up while it goes through its edges.
+//
+// A hash table of the few communities around one vertex, which stays in the nearest cache where an
+// array over all communities would not, and which each thread can have for itself.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+/// An edge to a community, or a community and the weight of the edges to it. A weight stays at
+/// 2^32 - 1 rather than start again from zero.
+struct WeightedEdge {
+  std::int32_t to = 0;
+  std::uint32_t weight = 0;
+};
+
+class CommunityWeights {
+ public:
+  /// Forgets everything and makes room for `most` different communities.
+  void start(std::int64_t most) {
+    for (const std::uint32_t slot : used_) slots_[slot] = kEmpty;
+    used_.clear();
+    edges_.clear();
+    is_few_ = most <= kFew;
+    if (is_few_) return;
+    const std::uint64_t wanted = std::bit_ceil(static_cast<std::uint64_t>(2 * most));
+    if (wanted > slots_.size()) slots_.assign(wanted, kEmpty);
+    shift_ = 64 - std::countr_zero(wanted);
+    mask_ = wanted - 1;
+  }
+
+  void add(std::int32_t community, std::uint32_t weight) {
+    const std::size_t place = is_few_ ? place_by_search(community) : place_by_hash(community);
+    if (place == edges_.size()) {
+      edges_.push_back({community, weight});
+    } else {
+      std::uint32_t& sum = edges_[place].weight;
+      sum += std::min(weight, std::numeric_limits<std::uint32_t>::max() - sum);
+    }
+  }
+
+  /// In the order in which the communities were first added.
+  std::span<const WeightedEdge> edges() const { return edges_; }
+
+ private:
+  static constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::int64_t kFew = 12;  // up to there looking at all of them is faster
+
+  /// Of a community in edges_, or the end.
+  std::size_t place_by_search(std::int32_t community) const {
+    std::size_t place = 0;
+    while (place < edges_.size() && edges_[place].to != community) ++place;
+    return place;
+  }
+
+  /// The same; notes the end for a new one.
+  std::size_t place_by_hash(std::int32_t community) {
+    std::uint64_t slot = (static_cast<std::uint64_t>(community) * 0x9e3779b97f4a7c15u) >> shift_;
+    while (slots_[slot] != kEmpty && edges_[slots_[slot]].to != community)
+      slot = (slot + 1) & mask_;
+    if (slots_[slot] == kEmpty) {
+      slots_[slot] = static_cast<std::uint32_t>(edges_.size());
+      used_.push_back(static_cast<std::uint32_t>(slot));
+    }
+    return slots_[slot];
+  }
+
+  std::vector<std::uint32_t> slots_;  // [power of two] into edges_
+  std::vector<std::uint32_t> used_;   // slots that are not empty
+  std::vector<WeightedEdge> edges_;
+  bool is_few_ = true;
+  int shift_ = 0;
+  std::uint64_t mask_ = 0;
+};
+
+}  // namespace tessera
