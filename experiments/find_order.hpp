@@ -13,8 +13,8 @@ namespace tessera {
 
 struct FoundOrder {
   Order order;
-  double seconds = 0;  // of finding it, not of putting the matrix into it
-  int threads = 0;
+  double seconds = 0;                      // of finding it, not of putting the matrix into it
+  int threads = 0;                         // that it could use
   std::optional<std::int64_t> peak_bytes;  // of memory beyond the matrix
   std::string peak_unknown;                // why there is no such number
   bool from_cache = false;                 // the above is of the run that computed it

@@ -80,8 +80,8 @@ class ReorderVerb final : public Verb {
 
   void tell(const std::string& matrix, const FoundOrder& found, const Json& before,
             const Json& after) const {
-    fmt::print("{} by {}: {:.3f} s on {} thread{}, {}{}{}\n", matrix, reordering_, found.seconds,
-               found.threads, found.threads == 1 ? "" : "s",
+    fmt::print("{} by {}: {:.3f} s with up to {} thread{}, {}{}{}\n", matrix, reordering_,
+               found.seconds, found.threads, found.threads == 1 ? "" : "s",
                found.peak_bytes ? fmt::format("{:.1f} MB beyond the matrix, ",
                                               static_cast<double>(*found.peak_bytes) / 1e6)
                                 : "",
