@@ -5,12 +5,22 @@
 
 namespace tessera {
 
-BackendResult Backend::run(const Multiplication& multiplication) const {
-  throw Error(fmt::format("backend {} packs and does not multiply", multiplication.point.backend));
+namespace {
+
+[[noreturn]] void refuse(const Point& point, const char* task) {
+  throw Error(fmt::format("backend {} does not {}", point.backend, task));
 }
 
-PackingResult Backend::pack(const Packing& packing) const {
-  throw Error(fmt::format("backend {} multiplies and does not pack", packing.point.backend));
+}  // namespace
+
+BackendResult Backend::run(const Multiplication& multiplication) const {
+  refuse(multiplication.point, "multiply");
+}
+
+PackingResult Backend::pack(const Packing& packing) const { refuse(packing.point, "pack"); }
+
+OrderingResult Backend::reorder(const Ordering& ordering) const {
+  refuse(ordering.point, "reorder");
 }
 
 BackendChoice find_backend(const std::string& name) {

@@ -1,14 +1,16 @@
 // The interface of a backend: what a point is run on, and what origin its numbers have.
 //
 // "emulate" computes C as the GPU would, "model" predicts the time, "gpu" measures; "pack" and
-// "pack_gpu" multiply nothing: they build the packed A, and measure that. A backend gets everything
-// ready made (matrix, order, packed A, B) and gives back what it found; the check against the
-// oracle, or of the round trip, is not its business.
+// "pack_gpu" multiply nothing: they build the packed A, and measure that; "reorder" finds the order
+// of A, and measures that. A backend gets everything ready made (matrix, order, packed A, B) and
+// gives back what it found; the check against the oracle, or of the round trip, is not its
+// business.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "experiments/find_order.hpp"
 #include "experiments/point.hpp"
 #include "formats/format.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -19,8 +21,9 @@ namespace tessera {
 struct Multiplication {
   const Point& point;
   const SpmmKernel& kernel;
-  const PackedMatrix& a;  // in the point's order
-  const DenseMatrix& b;   // rows in the order of a's columns
+  const PackedMatrix& a;    // in the point's order
+  const DenseMatrix& b;     // rows in the order of a's columns
+  const Permutation& rows;  // order of a's rows, against the file
 };
 
 struct BackendResult {
@@ -29,6 +32,7 @@ struct BackendResult {
   double time_us = 0;            // measured median or prediction; 0 when there is none
   std::int64_t unwritten = 0;    // elements of C the launch left poisoned
   bool guards_intact = true;     // nothing was written outside C
+  std::string fault;             // what else is wrong; empty when nothing is
   Json fields = Json::object();  // joins the record: "time", "prediction", ...
 };
 
@@ -46,7 +50,22 @@ struct PackingResult {
   Json fields = Json::object();          // joins the record: "time", ...
 };
 
-/// Its traits (point.hpp) say which of run() and pack() it overrides.
+/// One reordering, ready to run.
+struct Ordering {
+  const Point& point;
+  const Reordering& reordering;
+  const CsrMatrix& matrix;
+  Watch& watch;
+};
+
+struct OrderingResult {
+  FoundOrder found;              // its seconds are the measured median
+  double time_us = 0;            // the same
+  std::string fault;             // what is wrong with it; empty when right
+  Json fields = Json::object();  // joins the record: "time", ...
+};
+
+/// Its traits (point.hpp) say which of run(), pack() and reorder() it overrides.
 class Backend {
  public:
   static constexpr const char* kKind = "backend";
@@ -61,6 +80,7 @@ class Backend {
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
   virtual PackingResult pack(const Packing& packing) const;
+  virtual OrderingResult reorder(const Ordering& ordering) const;
 };
 
 /// The registered backend, or, for one this build was made without ("gpu" or "pack_gpu" without

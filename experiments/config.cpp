@@ -95,7 +95,9 @@ void read_experiment(TableReader& reader, Config& config) {
     at_place(item.place, [&] { backend_traits(item.scalar.get_ref<const std::string&>()); });
 }
 
-void read_measure(TableReader& reader, MeasureRule& rule) {
+void read_measure(TableReader& reader, Config& config) {
+  MeasureRule& rule = config.measure;
+  reader.read("unpermute", config.unpermute);
   reader.read_choice("l2", rule.l2, l2_choices());
   reader.read("warmup", rule.warmup);
   reader.read("min_samples", rule.min_samples);
@@ -289,7 +291,7 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   });
   read_table(root, "statistics",
              [&](TableReader& reader) { reader.read("square", config.square); });
-  read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config.measure); });
+  read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config); });
   read_analysis(root, config);
   root.refuse_unknown();
 

@@ -135,6 +135,7 @@ struct Config {
   bool check = true;
   bool against_fp32 = false;  // the check also compares with FP32 sums
   bool square = false;        // statistics of packed matrices also count A A
+  bool unpermute = false;     // [measure]: also time restoring the rows of C
   MeasureRule measure;
   std::vector<Derive> derives;
   std::vector<Unfold> unfolds;

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "experiments/backend.hpp"
+#include "experiments/restore.hpp"
 #include "formats/base/registry.hpp"
 #include "model/device.hpp"
 
@@ -21,6 +22,7 @@ class EmulateBackend final : public Backend {
     result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     result.fields["emulate_s"] = elapsed.count();
+    if (m.point.unpermute) result.fields["unpermute"] = time_restoring(*result.c, m.rows);
     return result;
   }
 };

@@ -23,8 +23,9 @@ const std::vector<BackendTraits>& all_backend_traits() {
       {.name = "emulate", .computes_c = true, .needs_device = true},
       {.name = "gpu", .computes_c = true, .measures = true, .needs_gpu = true},
       {.name = "model", .needs_device = true, .predicts = true},
-      {.name = "pack", .packs = true},
-      {.name = "pack_gpu", .measures = true, .packs = true, .needs_gpu = true}};
+      {.name = "pack", .task = Task::kPack},
+      {.name = "pack_gpu", .task = Task::kPack, .measures = true, .needs_gpu = true},
+      {.name = "reorder", .task = Task::kReorder}};
   return traits;
 }
 
@@ -53,6 +54,12 @@ class ObjectReader {
   }
   bool flag(const std::string& key) {
     return typed(key, at(key).is_boolean(), "true or false").get<bool>();
+  }
+  /// A flag that is there only when it is true.
+  bool wish(const std::string& key) {
+    if (!json_.contains(key)) return false;
+    require(flag(key), "{}: a point has it only when it is true", name(key));
+    return true;
   }
   double number(const std::string& key) {
     return typed(key, at(key).is_number(), "a number").get<double>();
@@ -150,8 +157,16 @@ std::string to_text(const Variant& variant) {
 }
 
 std::string task_text(const Point& point) {
-  if (backend_traits(point.backend).packs)
-    return fmt::format("{} {}", point.reorder.name, to_text(point.format));
+  switch (backend_traits(point.backend).task) {
+    case Task::kReorder:
+      return point.threads == 0
+                 ? to_text(point.reorder)
+                 : fmt::format("{} threads={}", to_text(point.reorder), point.threads);
+    case Task::kPack:
+      return fmt::format("{} {}", point.reorder.name, to_text(point.format));
+    case Task::kMultiply:
+      break;
+  }
   return fmt::format("n={} {} {}", point.n, point.reorder.name, point.kernel.name);
 }
 
@@ -190,11 +205,15 @@ Json to_json(const Point& point) {
   const BackendTraits& backend = backend_traits(point.backend);
   Json json{{"backend", point.backend},
             {"matrix", point.matrix},
-            {"values", to_text(point.values)},
-            {"seed", point.seed},
-            {"reorder", variant_json(point.reorder)},
-            {"format", variant_json(point.format)}};
-  if (!backend.packs) {
+            {"reorder", variant_json(point.reorder)}};
+  if (backend.task == Task::kReorder) {
+    json["threads"] = point.threads;
+  } else {
+    json["values"] = to_text(point.values);
+    json["seed"] = point.seed;
+    json["format"] = variant_json(point.format);
+  }
+  if (backend.task == Task::kMultiply) {
     json["n"] = point.n;
     json["kernel"] = variant_json(point.kernel);
   }
@@ -202,7 +221,8 @@ Json to_json(const Point& point) {
   if (backend.needs_device) json["device"] = point.device;
   if (backend.computes_c) json["check"] = point.check;
   if (backend.computes_c && point.against_fp32) json["against_fp32"] = true;
-  if (backend.packs && point.square) json["square"] = true;
+  if (backend.computes_c && point.unpermute) json["unpermute"] = true;
+  if (backend.task == Task::kPack && point.square) json["square"] = true;
   if (backend.measures)
     json["measure"] = {{"l2", point.measure.l2},
                        {"warmup", point.measure.warmup},
@@ -219,26 +239,30 @@ Point point_from_json(const Json& json) {
   point.backend = reader.text("backend");
   const BackendTraits& backend = backend_traits(point.backend);
   point.matrix = reader.text("matrix");
-  point.values = read_values(reader.text("values"));
-  if (!backend.packs) {
+  point.reorder = read_variant<Reordering>(reader.at("reorder"), "reorder");
+  if (backend.task == Task::kReorder) {
+    point.values = parse_values(kPatternAlone);
+    point.threads = reader.integer("threads");
+    require(point.threads >= 0, "threads: at least 0, for all, was expected, not {}",
+            point.threads);
+  } else {
+    point.values = read_values(reader.text("values"));
+    point.seed = reader.unsigned_integer("seed");
+    point.format = read_variant<Format>(reader.at("format"), "format");
+  }
+  if (backend.task == Task::kMultiply) {
     point.n = reader.integer("n");
     require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
+    point.kernel = read_variant<SpmmKernel>(reader.at("kernel"), "kernel");
   }
-  point.seed = reader.unsigned_integer("seed");
-  point.reorder = read_variant<Reordering>(reader.at("reorder"), "reorder");
-  point.format = read_variant<Format>(reader.at("format"), "format");
-  if (!backend.packs) point.kernel = read_variant<SpmmKernel>(reader.at("kernel"), "kernel");
   if (backend.predicts) point.model = read_variant<Model>(reader.at("model"), "model");
   if (backend.needs_device) point.device = reader.text("device");
   if (backend.computes_c) point.check = reader.flag("check");
-  if (backend.computes_c && json.contains("against_fp32")) {
-    point.against_fp32 = reader.flag("against_fp32");
-    require(point.against_fp32, "against_fp32: a point has it only when it is true");
+  if (backend.computes_c) {
+    point.against_fp32 = reader.wish("against_fp32");
+    point.unpermute = reader.wish("unpermute");
   }
-  if (backend.packs && json.contains("square")) {
-    point.square = reader.flag("square");
-    require(point.square, "square: a point has it only when it is true");
-  }
+  if (backend.task == Task::kPack) point.square = reader.wish("square");
   if (backend.measures) point.measure = read_measure(reader.at("measure"));
   reader.refuse_unknown();
   return point;

@@ -33,30 +33,36 @@ struct MeasureRule {
 };
 
 struct Point {
-  std::string backend;     // "emulate", "model", "gpu", "pack" or "pack_gpu"
+  std::string backend;     // "emulate", "model", "gpu", "pack", "pack_gpu" or "reorder"
   std::string matrix;      // MatrixSource::reference
-  std::int64_t n = 0;      // columns of B; 0 where only A is packed
+  std::int64_t n = 0;      // columns of B; 0 without a product
   std::uint64_t seed = 0;  // of B, and of drawn values of A
   Variant values;          // of A and B: a value family, "auto" or "cancelling"
   Variant reorder;
-  Variant format;
-  Variant kernel;             // name empty where only A is packed
+  Variant format;             // name empty where A is only reordered
+  Variant kernel;             // name empty without a product
   Variant model;              // backend "model" only; name empty otherwise
   std::string device;         // described device, backends "model" and "emulate"; empty for "gpu"
   bool check = true;          // compare C with the oracle; backends that compute C
   bool against_fp32 = false;  // and with FP32 sums; in the JSON only when asked for
+  bool unpermute = false;     // also times restoring the rows of C; in the JSON when asked for
   bool square = false;        // where only A is packed: also counts A A; in the JSON when asked for
+  std::int64_t threads = 0;   // backend "reorder" only; 0 for all
   MeasureRule measure;        // backend "gpu" only
 };
+
+/// How far a point goes. A product needs a kernel, n, values and what the kernel reads; packing has
+/// a format, chosen freely, and values; reordering has neither, since only the pattern counts.
+enum class Task { kMultiply, kPack, kReorder };
 
 /// What of a point a backend looks at; the rest is left out of the canonical JSON.
 struct BackendTraits {
   std::string name;
+  Task task = Task::kMultiply;
   bool computes_c = false;    // check
   bool needs_device = false;  // device
   bool predicts = false;      // model
   bool measures = false;      // measure
-  bool packs = false;         // no product: neither n nor kernel, and the format is chosen freely
   bool needs_gpu = false;     // part of the CUDA half
 };
 
@@ -82,6 +88,9 @@ Variant parse_values(std::string_view text);
 
 /// "n=128 none acc_spmm", "rcm bit_tcf": what is done to the matrix, for messages.
 std::string task_text(const Point& point);
+
+/// The values of a point that has none of its own: those of the file.
+inline constexpr const char* kPatternAlone = "stored";
 
 /// What `l2` may be.
 const std::vector<std::string>& l2_choices();

@@ -27,6 +27,22 @@ class Progress {
   std::chrono::steady_clock::time_point drawn_;
 };
 
+/// The same of one piece of work that tells what share of it is done.
+class ShareProgress {
+ public:
+  explicit ShareProgress(std::string name);
+  ~ShareProgress();  // takes the line away
+
+  void tell(double share);
+
+ private:
+  const std::string name_;
+  const bool terminal_;
+  bool drawn_once_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point drawn_;
+};
+
 /// "3.2 s", "4 min 10 s", "2 h 5 min"
 std::string duration_text(double seconds);
 

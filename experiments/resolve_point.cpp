@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "experiments/read_sweep.hpp"
 #include "formats/base/registry.hpp"
@@ -16,11 +17,27 @@
 namespace tessera {
 namespace {
 
-const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "values", "reorder",
-                                     "format", "kernel", "device", "model",  "l2"};
+const std::vector<std::string> kAxes{"matrix", "n",      "seed",  "values", "reorder", "format",
+                                     "kernel", "device", "model", "l2",     "threads"};
 
-/// What a backend that only packs A cannot take.
 constexpr const char* kAxesOfProducts[] = {"n", "kernel", "device", "model"};
+
+/// Refuses an axis of what lies beyond the backend's task.
+void refuse_beyond(const BackendTraits& backend, const std::string& key, const Setting& setting) {
+  const bool of_product = std::ranges::find(kAxesOfProducts, key) != std::end(kAxesOfProducts);
+  if (backend.task == Task::kPack)
+    require(!of_product, "{}: {} is of a product, and backend {} only packs A", setting.place, key,
+            backend.name);
+  if (backend.task == Task::kReorder)
+    require(!of_product && key != "format",
+            "{}: {} is of a {}, and backend {} only finds an order of A", setting.place, key,
+            of_product ? "product" : "packing", backend.name);
+}
+
+/// What a point of the backend cannot do without, beside a matrix.
+const char* needed_axis(Task task) {
+  return task == Task::kMultiply ? "kernel" : (task == Task::kPack ? "format" : "reorder");
+}
 
 /// A stage's registry, whatever its interface.
 struct Stage {
@@ -144,16 +161,11 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
         sorted.params.push_back({key, {&setting, layer.rank}});
     }
   }
-  for (const char* key : {"matrix", backend.packs ? "format" : "kernel"})
+  for (const char* key : {"matrix", needed_axis(backend.task)})
     require(sorted.axes.contains(key),
             "{}: no {} is given: put one into [grid], [[zip]], [[case]] or [ablation]",
             config_.path, key);
-  for (const char* key : kAxesOfProducts) {
-    const auto given = sorted.axes.find(key);
-    require(!backend.packs || given == sorted.axes.end(),
-            "{}: {} is of a product, and backend {} only packs A",
-            given == sorted.axes.end() ? "" : given->second.setting->place, key, backend.name);
-  }
+  for (const auto& [key, slot] : sorted.axes) refuse_beyond(backend, key, *slot.setting);
   return sorted;
 }
 
@@ -165,7 +177,8 @@ std::string PointResolver::format_of(const std::string& kernel) {
 
 std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
     const Slots& axes, const BackendTraits& backend) {
-  std::array<std::string, kStages> names{"none", "", "", backend.packs ? "" : "roofline", "auto"};
+  const bool multiplies = backend.task == Task::kMultiply;
+  std::array<std::string, kStages> names{"none", "", "", multiplies ? "roofline" : "", "auto"};
   for (int s = 0; s < kStages; ++s) {
     const auto given = axes.find(stages()[s].key);
     if (given == axes.end()) continue;
@@ -173,7 +186,8 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
     names[s] = text_of(stages()[s].key, setting);
     at_place(setting, [&] { stages()[s].specs(names[s]); });
   }
-  if (backend.packs) return names;
+  if (backend.task == Task::kReorder) names[kValues].clear();
+  if (!multiplies) return names;
   const std::string reads = format_of(names[kKernel]);
   if (names[kFormat].empty()) names[kFormat] = reads;
   require(names[kFormat] == reads, "{}: kernel {} reads format {}, not {}",
@@ -253,7 +267,7 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   };
   Point point{.backend = backend.name,
               .matrix = matrix_name(sorted.axes),
-              .n = backend.packs ? 0 : 128,
+              .n = backend.task == Task::kMultiply ? 128 : 0,
               .seed = config_.seed,
               .values = variants[kValues],
               .reorder = variants[kReorder],
@@ -266,6 +280,15 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
   if (const auto* s = given("seed"))
     point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));
+  const bool reorders = backend.task == Task::kReorder;
+  if (reorders) {
+    skip("seed", false);
+    skip("values", false);
+    point.seed = 0;
+    point.values = parse_values(kPatternAlone);
+  }
+  if (!skip("threads", reorders))
+    if (const auto* s = given("threads")) point.threads = integer_of("threads", *s, 0);
   if (!skip("model", backend.predicts)) point.model = variants[kModel];
 
   std::string device = "h200";
@@ -276,9 +299,10 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   MeasureRule measure = config_.measure;
   if (const auto* s = given("l2")) measure.l2 = choice_of("l2", *s, l2_choices());
   if (!skip("l2", backend.measures)) point.measure = measure;
-  point.square = backend.packs && config_.square;
+  point.square = backend.task == Task::kPack && config_.square;
   if (backend.computes_c) {
     point.check = config_.check;
+    point.unpermute = config_.unpermute;
     point.against_fp32 = config_.check && config_.against_fp32;
   }
   return point;

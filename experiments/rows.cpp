@@ -37,7 +37,7 @@ constexpr Source kSources[] = {
     {"synthetic", "/matrix/synthetic", "A was generated"},
     {"n", "/params/n", "columns of B"},
     {"seed", "/params/seed", "of B and of drawn values of A"},
-    {"backend", "/params/backend", "emulate, model, gpu, pack, pack_gpu"},
+    {"backend", "/params/backend", "emulate, model, gpu, pack, pack_gpu, reorder"},
     {"reorder", "/params/reorder/name", "reordering"},
     {"format", "/params/format/name", "format of A"},
     {"kernel", "/params/kernel/name", "kernel"},
@@ -49,8 +49,8 @@ constexpr Source kSources[] = {
     {"p5_us", "/time/p5_us", "fifth percentile of the measured time, us"},
     {"p95_us", "/time/p95_us", "95th percentile of the measured time, us"},
     {"samples", "/time/n", "samples of the measured time"},
-    {"threads", "/time/threads", "CPU threads that packed"},
-    {"nnz_per_s", "/nnz_per_s", "nonzeros packed a second"},
+    {"threads", "/time/threads", "CPU threads that packing or reordering could use"},
+    {"nnz_per_s", "/nnz_per_s", "nonzeros packed or reordered a second"},
     {"round_trip_exact", "/check/round_trip_exact", "the packed A unpacks to A"},
     {"host_bytes", "/check/host_bytes",
      "packed on the GPU, every array has the bytes of the host's"},
@@ -81,9 +81,18 @@ constexpr Source kSources[] = {
     {"bits_compared", "/bits/compared", "elements compared with the emulation"},
     {"bits_different", "/bits/different", "of them, with different bits"},
     {"load_s", "/prep/load_s", "loading A, s"},
-    {"reorder_s", "/prep/reorder_s", "reordering A, s"},
+    {"reorder_s", "/prep/reorder_s", "finding the order of A, s"},
+    {"reorder_threads", "/prep/reorder_threads", "CPU threads that finding the order could use"},
+    {"reorder_peak_bytes", "/prep/reorder_peak_bytes",
+     "memory that finding the order took beyond A, bytes"},
+    {"reorder_from_cache", "/prep/reorder_from_cache", "the order is one kept from before"},
+    {"reorder_cut_short", "/prep/reorder_cut_short", "the order is the best so far at a limit"},
+    {"reorder_chosen", "/prep/reorder_chosen", "of several orders tried, the one taken"},
+    {"apply_s", "/prep/apply_s", "putting A into its order, s"},
     {"pack_s", "/prep/pack_s", "packing A, s"},
     {"pack_gpu_s", "/prep/pack_gpu_s", "packing A on the GPU, s"},
+    {"unpermute_us", "/unpermute/median_us", "restoring the rows of C, us"},
+    {"unpermuted_on", "/unpermute/on", "what restored the rows of C: cpu or gpu"},
     {"emulate_s", "/emulate_s", "emulating the kernel, s"},
     {"footprint_bytes", "/prep/footprint_bytes", "packed A, bytes"},
     {"index_bytes", "/prep/index_bytes", "packed A without its values, bytes"},
@@ -113,6 +122,26 @@ const std::vector<NamedValue>& statistics_columns() {
   return columns;
 }
 
+void add_values(const Json& params, Row& row) {
+  if (params.value("backend", "") == "reorder") return;  // only the pattern counts
+  const Variant values = parse_values(params.value("values", "auto"));
+  row["values"] = values.name;
+  for (const auto& [name, value] : values.params.values())
+    std::visit([&, &key = name](const auto& v) { row["values." + key] = v; }, value);
+}
+
+/// "shuffle(of=cora, seed=3)" is cora in random order.
+void add_shuffled(Row& row) {
+  constexpr std::string_view kShuffle = "shuffle(of=";
+  std::string base = row.at("matrix");
+  row["shuffled"] = base.starts_with(kShuffle);
+  if (row["shuffled"] == true) {
+    base = base.substr(kShuffle.size(), base.size() - kShuffle.size() - 1);
+    for (const char* other : {", seed=", ", sides="}) base = base.substr(0, base.rfind(other));
+  }
+  row["base"] = base;
+}
+
 Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
   Row row;
   for (const Source& source : kSources) {
@@ -124,15 +153,13 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     for (const auto& [name, value] : found->items())
       if (!value.is_null()) row.try_emplace(name, value);
   row["matrix"] = entry.matrix;
+  add_shuffled(row);
   for (const char* stage : {"reorder", "format", "kernel", "model"}) {
     if (!record["params"].contains(stage)) continue;
     for (const auto& [name, value] : record["params"][stage].items())
       if (name != "name") row[std::string(stage) + "." + name] = value;
   }
-  const Variant values = parse_values(record["params"].value("values", "auto"));
-  row["values"] = values.name;
-  for (const auto& [name, value] : values.params.values())
-    std::visit([&, &key = name](const auto& v) { row["values." + key] = v; }, value);
+  add_values(record["params"], row);
   for (const char* pointer : {"/time/median_us", "/prediction/time_us"})
     if (record.contains(Json::json_pointer(pointer)))
       row["time_us"] = record[Json::json_pointer(pointer)];
@@ -214,8 +241,11 @@ std::string origin_of(const Row& row, const std::string& column, std::span<const
   }
   const auto source = std::ranges::find(kSources, column, &Source::column);
   const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
-  if (pointer.starts_with("/prep/"))
-    return pointer.ends_with("_s") ? "measured" : "counted";  // of the host, of the packed A
+  if (pointer.starts_with("/unpermute/")) return "measured";
+  if (pointer.starts_with("/prep/")) {
+    const bool of_host = pointer.ends_with("_s") || pointer.starts_with("/prep/reorder_");
+    return of_host ? "measured" : "counted";  // of the packed A
+  }
   const bool of_pattern = std::ranges::find(statistics_columns(), column, &NamedValue::name) !=
                           statistics_columns().end();
   const bool unfolded = is_unfolded(row) && (column == "count" || column == "share");
@@ -317,6 +347,8 @@ const std::map<std::string, std::string>& row_columns() {
   static const std::map<std::string, std::string> columns = [] {
     std::map<std::string, std::string> all{
         {"matrix", "short name of A"},
+        {"shuffled", "A is a matrix in random order"},
+        {"base", "that matrix; A itself where it is not shuffled"},
         {"values", "value family of A and B"},
         {"time_us", "median of launches or packings, or its prediction, us"},
         {"device", "described device, or the GPU measured on"},

@@ -1,23 +1,23 @@
 #include "experiments/run_point.hpp"
 
-#include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cmath>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
+#include "experiments/describe.hpp"
+#include "experiments/find_order.hpp"
+#include "experiments/latest.hpp"
 #include "experiments/machine.hpp"
 #include "experiments/record.hpp"
+#include "experiments/restore.hpp"
 #include "formats/base/hash.hpp"
+#include "formats/base/parallel.hpp"
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
-#include "formats/named_statistics.hpp"
 #include "formats/values/value_family.hpp"
 #include "reorder/reordering.hpp"
 
@@ -34,30 +34,6 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// The last value made, kept until another key is asked for.
-template <class T>
-class Latest {
- public:
-  template <class Make>
-  const T& get(const std::string& key, Make make) {
-    if (!value_ || key_ != key) {
-      value_.reset();
-      value_.emplace(make());
-      key_ = key;
-    }
-    return *value_;
-  }
-  const T* find(const std::string& key) const { return value_ && key_ == key ? &*value_ : nullptr; }
-  void put(const std::string& key, T value) {
-    value_.emplace(std::move(value));
-    key_ = key;
-  }
-
- private:
-  std::string key_;
-  std::optional<T> value_;
-};
-
 struct Loaded {
   LoadedMatrix file;
   CsrMatrix matrix;    // with the values of the point
@@ -66,9 +42,11 @@ struct Loaded {
 };
 
 struct Ordered {
-  Order order;
+  FoundOrder found;
   CsrMatrix matrix;
-  double reorder_s = 0;
+  double apply_s = 0;
+
+  const Order& order() const { return found.order; }
 };
 
 struct Packed {
@@ -104,49 +82,35 @@ std::string order_key_of(const Point& point, const Loaded& source) {
   return source.hash + "|" + key_of(point.reorder);
 }
 
-Json tile_stats(const PackedMatrix& packed) {
-  const FormatStats found = stats(packed);
-  Json json{{"footprint_bytes", found.bytes},
-            {"index_bytes", found.index_bytes},
-            {"value_bytes", found.bytes - found.index_bytes}};
-  if (found.tile.tiles > 0) {
-    json["tiles"] = found.tile.tiles;
-    json["mean_nnz_tc"] = found.mean_nnz_per_tile;
-    json["tile_density"] = found.tile_density;
-    json["padding_ratio"] = found.padding_ratio;
+/// Versions of what decides the values and the speed: the reordering, and the kernel or, where only
+/// A is packed, the format.
+Json versions(const Point& point) {
+  const auto of = [](const auto& registry, const Variant& variant) {
+    return registry.make(variant.name, variant.params)->version();
+  };
+  Json json{{"reorder_version", of(Registry<Reordering>::instance(), point.reorder)}};
+  const Task task = backend_traits(point.backend).task;
+  if (task == Task::kPack) json["format_version"] = of(Registry<Format>::instance(), point.format);
+  if (task == Task::kMultiply)
+    json["kernel_version"] = of(Registry<SpmmKernel>::instance(), point.kernel);
+  return json;
+}
+
+/// Parallel loops on that many threads until it goes out of scope; 0 changes nothing.
+class ThreadScope {
+ public:
+  explicit ThreadScope(std::int64_t threads) : before_(num_threads()) {
+    require<Unsupported>(threads <= before_, "{} threads are asked for, this process has {}",
+                         threads, before_);
+    if (threads > 0) set_num_threads(static_cast<int>(threads));
   }
-  return json;
-}
+  ~ThreadScope() { set_num_threads(before_); }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
 
-Json arrays_json(const PackedMatrix& packed) {
-  Json arrays = Json::object();
-  for (const ArrayInfo& array : packed.arrays()) arrays[array.name] = array.bytes;
-  return arrays;
-}
-
-/// Counts of A A too where they are asked for and A has a square.
-Json statistics_json(const CsrMatrix& matrix, bool square) {
-  std::vector<NamedValue> figures = named_values(statistics(matrix));
-  if (square && matrix.rows == matrix.cols)
-    std::ranges::copy(named_values(count_square(matrix)), std::back_inserter(figures));
-  Json json = Json::object();
-  for (const NamedValue& figure : figures)
-    std::visit([&](const auto& value) { json[figure.name] = value; }, figure.value);
-  return json;
-}
-
-/// P^T C: row old_of_new[p] of the result is row p of c.
-DenseMatrix restore_rows(DenseMatrix c, const Permutation& rows) {
-  if (rows.is_identity()) return c;
-  return permute_rows(c, rows.inverse());
-}
-
-/// Of what decides the values and the speed: the kernel, or the format where only A is packed.
-int variant_version(const Point& point) {
-  if (backend_traits(point.backend).packs)
-    return Registry<Format>::instance().make(point.format.name, point.format.params)->version();
-  return Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params)->version();
-}
+ private:
+  int before_;
+};
 
 /// Empty when nothing is known of the matrix, not even where it is.
 std::string content_hash_if_known(const Point& point) {
@@ -168,6 +132,7 @@ Json base_record(const Point& point) {
 }  // namespace
 
 struct PointRunner::State {
+  PointRunnerOptions options;
   Latest<Loaded> loaded;
   Latest<Ordered> ordered;
   Latest<Packed> packed;
@@ -185,14 +150,29 @@ struct PointRunner::State {
 
   const Ordered& order_for(const Point& point, const Loaded& source) {
     return ordered.get(order_key_of(point, source), [&] {
-      const auto reordering =
-          Registry<Reordering>::instance().make(point.reorder.name, point.reorder.params);
-      const Stopwatch watch;
-      Ordered result{reordering->order(source.matrix), {}, 0};
-      result.matrix = apply(source.matrix, result.order);
-      result.reorder_s = watch.seconds();
+      Watch watch = watch_for(point);
+      Ordered result{find_order(source.matrix, source.file.content_hash, point.reorder, watch,
+                                options.fresh_orders),
+                     {},
+                     0};
+      const Stopwatch applying;
+      result.matrix = apply(source.matrix, result.order());
+      result.apply_s = applying.seconds();
       return result;
     });
+  }
+
+  /// Tells of the point's order. Nothing interrupts it: whoever wants to ends the process.
+  Watch watch_for(const Point& point) const {
+    if (!options.tell_order) return Watch();
+    options.tell_order(point, 0);
+    return Watch({}, [&](double share) { options.tell_order(point, share); });
+  }
+
+  const Json& statistics_for(const Point& point, const std::string& order_key,
+                             const CsrMatrix& reordered) {
+    return statistics.get(fmt::format("{}|{}", order_key, point.square),
+                          [&] { return describe(reordered, point.square); });
   }
 
   const Packed& pack_for(const Point& point, const std::string& order_key, const Ordered& source) {
@@ -222,6 +202,7 @@ struct PointRunner::State {
                 const Backend& backend, const SpmmKernel& kernel, Json& record);
   void pack(const Point& point, const Loaded& source, const Ordered& order, const Backend& backend,
             Json& record);
+  void reorder(const Point& point, const Loaded& source, const Backend& backend, Json& record);
   void check(const Point& point, const Loaded& source, const Ordered& ordered,
              const Multiplication& m, BackendResult& result, const std::string& c_key,
              Json& record);
@@ -229,8 +210,8 @@ struct PointRunner::State {
 
 void PointRunner::State::run(const Point& point, Json& record) {
   const BackendChoice choice = find_backend(point.backend);
-  const bool packs = backend_traits(point.backend).packs;
-  record[packs ? "format_version" : "kernel_version"] = variant_version(point);
+  const Task task = backend_traits(point.backend).task;
+  record.update(versions(point));
   if (choice.backend) record["origin"] = choice.backend->origin();
 
   const Loaded& source = load_for(point);
@@ -246,9 +227,11 @@ void PointRunner::State::run(const Point& point, Json& record) {
   record["prep"] = {{"load_s", source.file.load_s}, {"load_from_cache", source.file.from_cache}};
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
+  if (task == Task::kReorder) return reorder(point, source, *choice.backend, record);
   const Ordered& order = order_for(point, source);
-  record["prep"]["reorder_s"] = order.reorder_s;
-  if (packs) return pack(point, source, order, *choice.backend, record);
+  record["prep"].update(to_json(order.found));
+  record["prep"]["apply_s"] = order.apply_s;
+  if (task == Task::kPack) return pack(point, source, order, *choice.backend, record);
   const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
   multiply(point, source, order, *choice.backend, *kernel, record);
 }
@@ -258,20 +241,21 @@ void PointRunner::State::multiply(const Point& point, const Loaded& source, cons
   const std::string order_key = order_key_of(point, source);
   const Packed& a = pack_for(point, order_key, order);
   record["prep"]["pack_s"] = a.pack_s;
-  record["prep"].update(tile_stats(*a.matrix));
+  record["prep"].update(describe(*a.matrix));
 
   const DenseMatrix* operand = &b_for(point, source.matrix);
-  if (order.order.cols)
+  if (order.order().cols)
     operand = &b_permuted.get(fmt::format("{}|{}|{}", order_key, point.n, point.seed),
-                              [&] { return permute_rows(*operand, *order.order.cols); });
+                              [&] { return permute_rows(*operand, *order.order().cols); });
 
-  const Multiplication multiplication{point, kernel, *a.matrix, *operand};
+  const Multiplication multiplication{point, kernel, *a.matrix, *operand, order.order().rows};
   BackendResult result = backend.run(multiplication);
   record.update(result.fields);
   if (result.time_us > 0)
     record["gflops"] = 2.0 * static_cast<double>(source.matrix.nnz()) *
                        static_cast<double>(point.n) / (1e3 * result.time_us);
-  record["status"] = "ok";
+  record["status"] = result.fault.empty() ? "ok" : "wrong";
+  if (!result.fault.empty()) record["reason"] = result.fault;
   if (result.c && point.check) {
     const auto c_key = fmt::format("{}|{}|{}|{}|{}|{}", order_key, key_of(point.format),
                                    key_of(point.kernel), point.n, point.seed, result.generation);
@@ -286,13 +270,11 @@ void PointRunner::State::pack(const Point& point, const Loaded& source, const Or
   record.update(result.fields);
   const bool on_gpu = backend_traits(point.backend).needs_gpu;
   record["prep"][on_gpu ? "pack_gpu_s" : "pack_s"] = 1e-6 * result.time_us;
-  record["prep"].update(tile_stats(*result.packed));
-  record["prep"]["arrays"] = arrays_json(*result.packed);
+  record["prep"].update(describe(*result.packed));
+  record["prep"]["arrays"] = describe_arrays(*result.packed);
   if (result.time_us > 0)
     record["nnz_per_s"] = 1e6 * static_cast<double>(source.matrix.nnz()) / result.time_us;
-  record["statistics"] =
-      statistics.get(fmt::format("{}|{}", order_key_of(point, source), point.square),
-                     [&] { return statistics_json(order.matrix, point.square); });
+  record["statistics"] = statistics_for(point, order_key_of(point, source), order.matrix);
 
   std::string fault = round_trip_fault(result.packed->unpack(), order.matrix);
   record["check"] = {{"round_trip_exact", fault.empty()}};
@@ -300,6 +282,27 @@ void PointRunner::State::pack(const Point& point, const Loaded& source, const Or
   if (!result.fault.empty()) fault += (fault.empty() ? "" : "; ") + result.fault;
   record["status"] = fault.empty() ? "ok" : "wrong";
   if (!fault.empty()) record["reason"] = fault;
+}
+
+void PointRunner::State::reorder(const Point& point, const Loaded& source, const Backend& backend,
+                                 Json& record) {
+  const auto reordering =
+      Registry<Reordering>::instance().make(point.reorder.name, point.reorder.params);
+  Watch watch = watch_for(point);
+  const OrderingResult result = [&] {
+    const ThreadScope threads(point.threads);
+    return backend.reorder({point, *reordering, source.matrix, watch});
+  }();
+  record.update(result.fields);
+  record["prep"].update(to_json(result.found));
+  if (result.time_us > 0)
+    record["nnz_per_s"] = 1e6 * static_cast<double>(source.matrix.nnz()) / result.time_us;
+  const Stopwatch applying;
+  const CsrMatrix reordered = apply(source.matrix, result.found.order);
+  record["prep"]["apply_s"] = applying.seconds();
+  record["statistics"] = describe(reordered, false);
+  record["status"] = result.fault.empty() ? "ok" : "wrong";
+  if (!result.fault.empty()) record["reason"] = result.fault;
 }
 
 void PointRunner::State::check(const Point& point, const Loaded& source, const Ordered& order,
@@ -317,13 +320,14 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
     }
   }
 
-  DenseMatrix c = restore_rows(std::move(*result.c), order.order.rows);
+  DenseMatrix c = restore_rows(std::move(*result.c), order.order().rows);
   const CheckedResult checked =
       check_result(source.matrix, b_for(point, source.matrix), c,
-                   {m.kernel, m.a, order.order.rows, result.generation}, point.against_fp32);
+                   {m.kernel, m.a, order.order().rows, result.generation}, point.against_fp32);
   record["check"] = checked.fields;
   std::string reason = launch_fault(result.unwritten, result.guards_intact,
                                     record.contains("bits") ? record["bits"] : Json());
+  if (!result.fault.empty()) reason += (reason.empty() ? "" : "; ") + result.fault;
   if (!checked.reason.empty()) reason += (reason.empty() ? "" : "; ") + checked.reason;
   if (!reason.empty()) {
     record["status"] = "wrong";
@@ -332,7 +336,9 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
   last_c = std::move(c);
 }
 
-PointRunner::PointRunner() : state_(std::make_unique<State>()) {}
+PointRunner::PointRunner(PointRunnerOptions options) : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+}
 PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {
@@ -386,7 +392,7 @@ Json unfinished_record(const Point& point, const std::string& status, const std:
 
 std::string point_id(const Point& point, const std::string& content_hash) {
   return hash_text(
-      fmt::format("{}|{}|{}", to_json(point).dump(), content_hash, variant_version(point)));
+      fmt::format("{}|{}|{}", to_json(point).dump(), content_hash, versions(point).dump()));
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 // One point, from its request to its record: load, reorder, pack, run, put back in order, check;
-// or, where only A is packed: load, reorder, pack, unpack, compare.
+// or, where only A is packed: load, reorder, pack, unpack, compare; or, where only an order is
+// wanted: load, reorder, describe.
 //
 // What the points of one matrix share (the matrix, its orders, packed forms, B, emulated results)
 // is kept between calls, one of each kind: plans are ordered so that this is enough.
@@ -20,13 +21,20 @@ struct Attempt {
   bool restart_needed = false;  // the process is spoilt for further GPU work (sticky CUDA error)
 };
 
+struct PointRunnerOptions {
+  bool fresh_orders = false;  // compute every order, even one that is in the cache
+
+  /// Called while an order is computed, at its beginning and whenever the reordering tells.
+  std::function<void(const Point& point, double share)> tell_order = {};
+};
+
 class PointRunner {
  public:
-  PointRunner();
+  explicit PointRunner(PointRunnerOptions options = {});
   ~PointRunner();
 
-  /// Identity of the result: params, matrix content, version of the kernel or format. Loads the
-  /// matrix; when that fails, the identity of the request alone.
+  /// Identity of the result: params, matrix content, versions of the reordering and of the kernel
+  /// or format. Loads the matrix; when that fails, the identity of the request alone.
   std::string point_id(const Point& point);
 
   /// Never throws for what can go wrong with a point: that is in the record's status and reason.

@@ -3,11 +3,11 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <csignal>
 #include <deque>
 #include <filesystem>
 #include <memory>
 
+#include "experiments/interrupt.hpp"
 #include "experiments/machine.hpp"
 #include "experiments/progress.hpp"
 #include "experiments/record.hpp"
@@ -21,30 +21,6 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-/// Takes SIGINT and SIGTERM for the time of a run.
-class SignalGuard {
- public:
-  SignalGuard() {
-    interrupted = 0;
-    struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = 1; };
-    sigaction(SIGINT, &action, &before_int_);
-    sigaction(SIGTERM, &action, &before_term_);
-  }
-  ~SignalGuard() {
-    sigaction(SIGINT, &before_int_, nullptr);
-    sigaction(SIGTERM, &before_term_, nullptr);
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-
- private:
-  struct sigaction before_int_ {};
-  struct sigaction before_term_ {};
-};
 
 bool counts_as_failed(const std::string& status) {
   return status == "failed" || status == "timeout" || status == "oom";
@@ -84,10 +60,10 @@ class Run {
   }
 
   void go() {
-    const SignalGuard guard;
+    const InterruptGuard guard;
     Progress progress(static_cast<int>(total_));
     progress_ = &progress;
-    while ((!waiting_.empty() || !workers_.empty()) && interrupted == 0) {
+    while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted()) {
       while (!waiting_.empty() && static_cast<int>(workers_.size()) < options_.jobs) start_next();
       wait_for_events();
     }
@@ -97,7 +73,7 @@ class Run {
   RunSummary summary(const Plan& plan) const {
     RunSummary summary;
     summary.ran = ran_;
-    summary.interrupted = interrupted != 0;
+    summary.interrupted = InterruptGuard::interrupted();
     std::set<std::string> counted;
     for (const PlanEntry& entry : plan.entries) {
       if (!counted.insert(entry.hash).second) continue;
@@ -132,7 +108,8 @@ class Run {
 
   void start_next() {
     Assignment assignment{std::move(waiting_.front()), done_ids_, stop_at_,
-                          options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0};
+                          options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
+                          options_.fresh_orders};
     waiting_.pop_front();
     workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
   }
@@ -162,6 +139,11 @@ class Run {
     switch (event.kind) {
       case WorkerEvent::Kind::kStart:
         progress_->working_on(entry.matrix);
+        break;
+      case WorkerEvent::Kind::kOrder:
+        progress_->working_on(
+            fmt::format("{}, finding its order by {}{}", entry.matrix, entry.point.reorder.name,
+                        event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
         break;
       case WorkerEvent::Kind::kAlreadyDone:
         finish(entry, "");

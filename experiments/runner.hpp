@@ -22,6 +22,7 @@ struct RunOptions {
   double timeout_s = 600;       // of one point, loading its matrix included
   double max_seconds = 0;       // start no point after that; 0 for no limit
   std::set<std::string> rerun;  // "failed", "wrong", "all": do these again
+  bool fresh_orders = false;    // take no order from the cache
 };
 
 struct RunSummary {

@@ -28,10 +28,21 @@ void send(int fd, const Json& event) {
   }
 }
 
+/// Sends how far the order of the point at `place` is, now and then.
+auto order_teller(int fd, const std::size_t& place) {
+  return [fd, &place, told = Clock::time_point()](const Point&, double share) mutable {
+    const Clock::time_point now = Clock::now();
+    if (share > 0 && now - told < std::chrono::milliseconds(100)) return;
+    told = now;
+    send(fd, {{"event", "order"}, {"place", place}, {"share", share}});
+  };
+}
+
 [[noreturn]] void work(const Assignment& assignment, int fd) {
   if (assignment.threads > 0) set_num_threads(assignment.threads);
-  PointRunner runner;
-  for (std::size_t place = 0; place < assignment.entries.size(); ++place) {
+  std::size_t place = 0;
+  PointRunner runner({assignment.fresh_orders, order_teller(fd, place)});
+  for (; place < assignment.entries.size(); ++place) {
     if (Clock::now() >= assignment.stop_at) break;
     const Point& point = assignment.entries[place]->point;
     send(fd, {{"event", "start"}, {"place", place}});
@@ -112,7 +123,11 @@ std::vector<WorkerEvent> Worker::read_events() {
     if (kind == "start") {
       running_ = place;
       started_ = Clock::now();
-      events.push_back({WorkerEvent::Kind::kStart, place, {}});
+      events.push_back({WorkerEvent::Kind::kStart, place});
+      continue;
+    }
+    if (kind == "order") {
+      events.push_back({WorkerEvent::Kind::kOrder, place, {}, line.at("share")});
       continue;
     }
     running_.reset();

@@ -18,15 +18,17 @@ struct Assignment {
   std::vector<const PlanEntry*> entries;
   std::set<std::string> done_ids;  // results that need not be made again
   std::chrono::steady_clock::time_point stop_at;
-  int threads = 0;  // for its parallel loops; 0 for all
+  int threads = 0;            // for its parallel loops; 0 for all
+  bool fresh_orders = false;  // take no order from the cache
 };
 
 /// A line from the process. Points are told apart by their place in the assignment.
 struct WorkerEvent {
-  enum class Kind { kStart, kRecord, kAlreadyDone };
+  enum class Kind { kStart, kOrder, kRecord, kAlreadyDone };
   Kind kind;
   std::size_t place;
-  Json record;
+  Json record = {};
+  double share = 0;  // of kOrder: how much of the point's order is found
 };
 
 /// A running child process.

@@ -64,6 +64,7 @@ class Kind:
     looks: Optional[Callable[[FigureData], Looks]] = None
     x_categories: bool = False  # whether the kind needs x.scale to be category
     x_label: bool = True  # whether the x axis shows data.x
+    y_axis: bool = True  # whether values lie along the y axis, where a reference is a line
 
 
 def plain(text: str) -> str:
@@ -262,7 +263,7 @@ def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Op
     if data.has_bounds():
         handles.append(Line2D([], [], color="#555555", **BOUND_STYLE))
         labels.append("bound, in the colour of its series")
-    if data.reference is not None:
+    if data.reference is not None and kind.y_axis:
         handles.append(Line2D([], [], color="#555555", linewidth=0.8))
         labels.append(plain(data.reference[1]))
     for columns in range(len(handles), 0, -1):
@@ -310,7 +311,7 @@ def build(data: FigureData, kind: Kind) -> Figure:
     looks = (kind.looks or series_looks)(data)
     width = columns_needed(data, kind)
     rows, columns = grid_shape(data)
-    figure, grid = plt.subplots(rows, columns, sharey=kind.name != "heatmap", squeeze=False,
+    figure, grid = plt.subplots(rows, columns, sharey=kind.y_axis, squeeze=False,
                                 figsize=(width, panel_height(data, kind) * rows))
     cells = list(grid.flat)
     for axes, panel in zip(cells, data.panels):
@@ -318,14 +319,15 @@ def build(data: FigureData, kind: Kind) -> Figure:
         kind.draw(axes, data, panel, looks)
         axes.set_title(plain(panel.title))
         axes.set_xlabel(plain(data.x.label) if kind.x_label else "")
-        draw_reference(axes, data)
+        if kind.y_axis:
+            draw_reference(axes, data)
         label_short_log(axes.yaxis)
     for axes in cells[len(data.panels):]:
         axes.remove()
     for axes in cells[:max(0, len(data.panels) - columns)]:  # the panel below has the labels
         axes.set_xlabel("")
         axes.tick_params(axis="x", labelbottom=False)
-    for row in grid if kind.name != "heatmap" else ():  # there the colour bar has the label
+    for row in grid if kind.y_axis else ():  # there the colour bar has the label
         row[0].set_ylabel(plain(data.y.label))
     arrange(figure, data, add_legend(figure, data, kind, looks))
     return figure

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
-from figure import HATCHES, Kind, Looks, plain, run
+from figure import HATCHES, Kind, Looks, label_short_log, plain, run
 from figure_data import FigureData, Panel
 
 
@@ -31,6 +31,12 @@ def short(value: float) -> str:
     return f"{value:.2f}" if abs(value) >= 0.01 else f"{value:.0e}"
 
 
+def text_size(axes: Axes, columns: int) -> float:
+    """Points: as large as leaves four characters of a cell apart from the next cell's."""
+    width = 72 * axes.get_position().width * axes.figure.get_figwidth()
+    return min(5.5, 0.8 * width / max(1, columns) / (4 * 0.6))
+
+
 def color_scale(data: FigureData) -> Normalize:
     """One colour scale for all panels, log if y is."""
     values = [p.y for panel in data.panels for s in panel.series for p in s.points
@@ -45,6 +51,7 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
     del looks  # the colour says the value, so it cannot say the series
     norm, colors = color_scale(data), plt.get_cmap("cividis")
     columns = data.categories()
+    size = text_size(axes, len(columns))
     axes.set_yscale("linear")
     axes.grid(False)
     for row, series in enumerate(panel.series):
@@ -56,7 +63,7 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
             axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=face,
                                      edgecolor="#DDDDDD" if dark else "#777777", linewidth=0,
                                      hatch=HATCHES[series.origin] if value is not None else ""))
-            axes.text(column, row, "x" if value is None else plain(short(value)), size=5.5,
+            axes.text(column, row, "x" if value is None else plain(short(value)), size=size,
                       ha="center", va="center", color="white" if dark else "black",
                       bbox={"facecolor": face, "edgecolor": "none", "pad": 0.6})
     axes.set_xlim(-0.5, len(columns) - 0.5)
@@ -65,12 +72,14 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     bar = axes.figure.colorbar(plt.cm.ScalarMappable(norm, colors), ax=axes, pad=0.02, aspect=12)
-    bar.set_label(plain(data.y.label))
+    unit = f"\n{data.reference[1]}" if data.reference is not None else ""
+    bar.set_label(plain(data.y.label + unit))
+    label_short_log(bar.ax.yaxis)
     bar.outline.set_visible(False)
 
 
 # %%
-KIND = Kind("heatmap", draw_cells, None, row_height=0.13, x_categories=True)
+KIND = Kind("heatmap", draw_cells, None, row_height=0.13, x_categories=True, y_axis=False)
 
 if __name__ == "__main__":
     sys.exit(run(KIND))

@@ -66,6 +66,7 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "nnz": matrix.get("nnz"),
         "n": params.get("n"),
         "reorder": params["reorder"]["name"],
+        "backend": params.get("backend", ""),
         "format": call(params["format"]) if "format" in params else "",
         "kernel": kernel.get("name", ""),
         "precision": kernel.get("precision", ""),
@@ -77,6 +78,14 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "bound_ratio": check.get("bound_ratio"),
         "mean_nnz_tc": prep.get("mean_nnz_tc"),
         "footprint_bytes": prep.get("footprint_bytes"),
+        "pack_s": prep.get("pack_s"),
+        "reorder_s": prep.get("reorder_s"),
+        "apply_s": prep.get("apply_s"),
+        "reorder_threads": prep.get("reorder_threads"),
+        "reorder_peak_bytes": prep.get("reorder_peak_bytes"),
+        "unpermute_us": record.get("unpermute", {}).get("median_us"),
+        "synthetic": matrix.get("synthetic"),
+        "mean_nnz_tc_8x8": record.get("statistics", {}).get("mean_nnz_tc_8x8"),
     }
 
 

@@ -55,13 +55,13 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   const auto kernel = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
   const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
 
+  const Permutation rows = Permutation::identity(a.rows);
   const BackendResult result =
-      find_backend("gpu").backend->run(Multiplication{point, *kernel, *packed, b});
+      find_backend("gpu").backend->run(Multiplication{point, *kernel, *packed, b, rows});
 
   Verdict verdict;
   verdict.unwritten = result.unwritten;
   verdict.guards_intact = result.guards_intact;
-  const Permutation rows = Permutation::identity(a.rows);
   verdict.reason =
       check_result(a, b, *result.c, {*kernel, *packed, rows, result.generation}).reason;
   if (choice.emulated) {

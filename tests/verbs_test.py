@@ -7,7 +7,9 @@ generated; all files go to a temporary folder.
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 import unittest
 
 from program import POISSON, RMAT, UNIFORM, ProgramTest, machine
@@ -129,10 +131,69 @@ class OneShotTest(ProgramTest):
         self.assertEqual(set(told["before"]), set(told["after"]))
         self.assertGreater(told["before"]["mean_nnz_tc_8x8"], 0)
         self.assertGreaterEqual(told["reorder_s"], 0)
+        self.assertGreater(told["before"]["bricks"], 0)
+        self.assertFalse(told["reorder_cut_short"])
         self.assertIn("rmat", self.tessera("reorder", RMAT, "--with", "none").stdout)
         self.assertIn("does not move columns",
                       self.tessera("reorder", RMAT, "--with", "none", "--out-cols", "c.txt",
                                    code=2).stderr)
+
+    def limited(self) -> list[str]:
+        """Reorderings that can be told how long they may take."""
+        return [r["name"] for r in self.json_of("list", "reorderings", "--json")
+                if any(p["name"] == "time_limit_s" for p in r["params"])]
+
+    def test_the_best_order_is_the_default_of_reorder(self) -> None:
+        if "best" in self.limited():
+            told = self.json_of("reorder", RMAT, "--json")
+            self.assertTrue(told["reordering"].startswith("best("))
+            self.assertIn(f"chosen: {told['reorder_chosen']}",
+                          self.tessera("reorder", RMAT).stdout)
+        else:
+            self.assertIn("reordering 'best'", self.tessera("reorder", RMAT, code=2).stderr)
+
+    def test_an_order_is_kept_for_the_next_time(self) -> None:
+        call = ("reorder", "rmat(scale=13)", "--with", "affinity", "--json")
+
+        first, second = self.json_of(*call), self.json_of(*call)
+        fresh = self.json_of(*call, "--fresh-orders")
+
+        self.assertEqual([told["reorder_from_cache"] for told in (first, second, fresh)],
+                         [False, True, False])
+        self.assertEqual(second["reorder_s"], first["reorder_s"])
+        self.assertEqual(second["after"], fresh["after"])
+        self.assertIn("kept from when", self.tessera(*call[:-1]).stdout)
+
+    def test_an_order_that_took_too_long_is_cut_short_marked_and_written(self) -> None:
+        for name in self.limited():
+            with self.subTest(reordering=name):
+                call = ("reorder", "rmat(scale=12)", "--with", name, "--set", "time_limit_s=1e-6",
+                        "--out", "order.txt")
+                told = self.json_of(*call, "--json")
+
+                self.assertTrue(told["reorder_cut_short"])
+                self.assertFalse(told["reorder_from_cache"])
+                self.assertIn("cut short", self.tessera(*call).stdout)
+                order = [int(line) for line in (self.folder / "order.txt").read_text().split()]
+                self.assertEqual(sorted(order), list(range(4096)))
+
+    def test_ctrl_c_leaves_the_best_order_so_far(self) -> None:
+        if "best" not in self.limited():
+            self.skipTest("there is no reordering 'best'")
+        self.tessera("matrix", "info", "rmat(scale=17)")  # from here on it is in the cache
+        for delay in (0.3, 0.6, 0.15, 1.2, 2.4):  # seconds; when it begins depends on the machine
+            process = self.start("reorder", "rmat(scale=17)", "--fresh-orders", "--out",
+                                 "order.npy")
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+            if process.returncode != 130 or "cut short" not in output:
+                continue  # not yet begun, or already done
+            self.assertTrue((self.folder / "order.npy").exists())
+            kept = self.json_of("reorder", "rmat(scale=17)", "--json")
+            self.assertFalse(kept["reorder_cut_short"])
+            return
+        self.fail("no Ctrl-C came while an order was being found")
 
     def test_pack_adds_up(self) -> None:
         for name in ("csr", "bit_tcf"):

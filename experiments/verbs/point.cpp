@@ -25,11 +25,13 @@ class PointVerb final : public Verb {
         ->required();
     app.add_option("--out", out_,
                    "record file (.jsonl) to append to; a point it already holds is not run again");
+    app.add_flag("--fresh-orders", fresh_orders_,
+                 "compute the order, even when it is kept from before");
   }
 
   int run() override {
     const Point point = point_from_json(parse(text()));
-    PointRunner runner;
+    PointRunner runner({.fresh_orders = fresh_orders_});
     if (!out_.empty() && std::filesystem::exists(out_)) {
       const std::string id = runner.point_id(point);
       for (const Json& record : read_records(out_).points) {
@@ -82,6 +84,7 @@ class PointVerb final : public Verb {
 
   std::string json_;
   std::string out_;
+  bool fresh_orders_ = false;
 };
 
 const Register<Verb> entry{{

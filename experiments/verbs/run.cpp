@@ -20,7 +20,7 @@ class RunVerb final : public Verb {
     app.add_option("CONFIG", configs_, "config files, or names of shipped experiments")->required();
     app.add_option("--out", options_.out, "folder of the records (default: out/<experiment id>)");
     app.add_option("--backend", backends_,
-                   "instead of the config's: emulate, model, gpu, pack, pack_gpu")
+                   "instead of the config's: emulate, model, gpu, pack, pack_gpu, reorder")
         ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config, as in grid.n=32")
         ->allow_extra_args(false);
@@ -33,6 +33,8 @@ class RunVerb final : public Verb {
         ->check(CLI::IsMember({"failed", "wrong", "all"}));
     app.add_option("--jobs", options_.jobs, "matrices at a time")->check(CLI::Range(1, 1024));
     app.add_option("--require", required_, "exit with 5 when this backend cannot run here");
+    app.add_flag("--fresh-orders", options_.fresh_orders,
+                 "compute every order, even one that is kept from before");
     app.add_flag("--json", json_, "print the table as JSON");
   }
 

@@ -15,11 +15,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -31,6 +28,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/parallel.hpp"
+#include "formats/io/cache_file.hpp"
 
 namespace tessera {
 namespace {
@@ -156,49 +154,6 @@ void place(std::vector<std::byte>& file, std::int64_t position, const Array<T>& 
   if (!array.empty()) std::memcpy(file.data() + position, array.data(), array.size() * sizeof(T));
 }
 
-void write_all(int file, Bytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    require(written > 0, "{}", std::strerror(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
-/// Under a name of its own first, then renamed: nobody ever sees half of it.
-void write_beside(const std::string& path, Bytes bytes) {
-  static std::atomic<int> counter{0};
-  std::error_code failed;
-  fs::create_directories(fs::path(path).parent_path(), failed);
-  require(!failed, "{}", failed.message());
-  const std::string beside = fmt::format("{}.{}.{}.tmp", path, ::getpid(), counter++);
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  require(file >= 0, "{}", std::strerror(errno));
-  try {
-    write_all(file, bytes);
-  } catch (...) {
-    ::close(file);
-    ::unlink(beside.c_str());
-    throw;
-  }
-  const bool closed = ::close(file) == 0;
-  if (closed && ::rename(beside.c_str(), path.c_str()) == 0) return;
-  const int why = errno;
-  ::unlink(beside.c_str());
-  throw Error(std::strerror(why));
-}
-
-void write_or_warn(const std::string& path, Bytes bytes) {
-  static std::atomic<bool> warned{false};
-  try {
-    write_beside(path, bytes);
-  } catch (const std::exception& error) {
-    if (!warned.exchange(true))
-      fmt::print(stderr, "warning: the cache cannot be written, loads stay slow: {}: {}\n", path,
-                 error.what());
-  }
-}
-
 /// The lines of a note in sources/: the last one is a checksum of the rest.
 std::string note_text(std::string_view identity, std::string_view content_hash) {
   const std::string body = fmt::format("tessera source 1\n{}\n{}\n", content_hash, identity);
@@ -241,7 +196,7 @@ std::optional<CsrMatrix> MatrixCache::load(std::string_view content_hash) const 
   Header header;
   const std::string problem = problem_with(mapping->bytes(), content_hash, header);
   if (!problem.empty()) {
-    fmt::print(stderr, "note: {} is not used: {}\n", path, problem);
+    tell_unused(path, problem);
     return std::nullopt;
   }
   const Layout layout = layout_of(header);
@@ -270,7 +225,7 @@ void MatrixCache::store(const CsrMatrix& matrix, std::string_view content_hash) 
   header.checksum = header_checksum(
       header, Bytes(file).subspan(sizeof header, layout.row_offsets - sizeof header));
   std::memcpy(file.data(), &header, sizeof header);
-  write_or_warn(matrix_path(content_hash), file);
+  write_cache_file(matrix_path(content_hash), file);
 }
 
 std::string MatrixCache::known_content(std::string_view identity) const {
@@ -286,7 +241,7 @@ std::string MatrixCache::known_content(std::string_view identity) const {
 void MatrixCache::remember(std::string_view identity, std::string_view content_hash) const {
   if (folder_.empty()) return;
   const std::string note = note_text(identity, content_hash);
-  write_or_warn(source_path(identity), std::as_bytes(std::span(note.data(), note.size())));
+  write_cache_file(source_path(identity), std::as_bytes(std::span(note.data(), note.size())));
 }
 
 }  // namespace tessera

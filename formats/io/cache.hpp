@@ -4,6 +4,7 @@
 //                                          reading: a matrix from the cache is not copied
 //   <folder>/sources/<hash>                what a source (a file as it was, a generator call) held
 //   <folder>/downloads/<group>/<name>.*    what fetch.hpp has brought
+//   <folder>/orders/<hash>                 what order_cache.hpp keeps
 //
 // Files are written beside and renamed into place, so processes may race: each sees a whole file
 // or none. Everything is checked on reading, every byte of it, and what does not check out counts
