@@ -5,53 +5,13 @@
 #include <utility>
 
 #include "formats/base/check.hpp"
-#include "formats/base/parallel.hpp"
+#include "reorder/inverted.hpp"
 
 namespace tessera {
-namespace {
-
-/// Ends of `pieces` runs of rows with about as many nonzeros each.
-std::vector<std::int32_t> split_rows(const CsrMatrix& matrix, std::int64_t pieces) {
-  std::vector<std::int32_t> ends{0};
-  for (std::int64_t p = 1; p <= pieces; ++p) {
-    const auto end = std::ranges::lower_bound(matrix.row_offsets, matrix.nnz() * p / pieces);
-    ends.push_back(static_cast<std::int32_t>(end - matrix.row_offsets.begin()));
-  }
-  ends.back() = matrix.rows;
-  return ends;
-}
-
-}  // namespace
-
 Adjacency rows_of_columns(const CsrMatrix& matrix) {
-  // Each thread counts and fills for a run of rows; the counts of all take at most 8 B a nonzero.
-  const auto cols = static_cast<std::size_t>(matrix.cols);
-  const std::int64_t pieces = std::clamp<std::int64_t>(
-      2 * matrix.nnz() / std::max<std::int64_t>(1, matrix.cols), 1, num_threads());
-  const std::vector<std::int32_t> ends = split_rows(matrix, pieces);
-  const auto for_each_nonzero = [&](std::int64_t piece, auto visit) {
-    for (std::int32_t row = ends[piece]; row < ends[piece + 1]; ++row)
-      for (const std::int32_t col : matrix.row_cols(row)) visit(row, col);
-  };
-  std::vector<std::vector<std::int32_t>> place(pieces);  // [pieces][cols] counts, then next places
-  parallel_for(pieces, 1, [&](std::int64_t piece, std::int64_t) {
-    place[piece].assign(cols, 0);
-    for_each_nonzero(piece, [&](std::int32_t, std::int32_t col) { ++place[piece][col]; });
-  });
-  Adjacency columns;
-  columns.offsets.resize(cols + 1);
-  for (std::size_t col = 0; col < cols; ++col) {
-    std::int32_t length = 0;
-    for (auto& counts : place) length += std::exchange(counts[col], length);
-    columns.offsets[col + 1] = columns.offsets[col] + length;
-  }
-  columns.neighbours.resize(matrix.nnz());
-  parallel_for(pieces, 1, [&](std::int64_t piece, std::int64_t) {
-    for_each_nonzero(piece, [&](std::int32_t row, std::int32_t col) {
-      columns.neighbours[columns.offsets[col] + place[piece][col]++] = row;
-    });
-  });
-  return columns;
+  Inverted columns =
+      invert(matrix.rows, matrix.cols, [&](std::int32_t row) { return matrix.row_cols(row); });
+  return {std::move(columns.offsets), std::move(columns.sets)};
 }
 
 Order on_sides(GraphOrder order, const std::string& apply) {

@@ -32,13 +32,13 @@ inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
 }
 
 /// cols_of(set) is the columns of a set of [0, sets), each once. Parallel: sets are counted in as
-/// many chunks as a byte for each entry has room for.
+/// many chunks as four bytes for each entry have room for.
 template <class ColsOf>
 Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
   std::int64_t size = 0;
   for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
-  const std::int64_t chunks = std::clamp<std::int64_t>(size / (4 * std::int64_t{std::max(1, cols)}),
-                                                       1, std::max<std::int64_t>(1, num_threads()));
+  const std::int64_t chunks = std::clamp<std::int64_t>(size / std::max(1, cols), 1,
+                                                       std::max<std::int64_t>(1, num_threads()));
   const std::int64_t chunk_sets = std::max<std::int64_t>(1, (sets + chunks - 1) / chunks);
 
   // The rank of the next set of a column in a chunk; before that, how many sets it has of it.
