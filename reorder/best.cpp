@@ -49,22 +49,21 @@ class Best final : public Reordering {
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(choices_.time_limit_s);
-    const std::vector<std::int32_t> natural = natural_order(matrix.rows);
-    const std::int64_t natural_blocks = blocks(matrix, natural);
+    const std::int64_t natural_blocks = blocks(matrix, natural_order(matrix.rows));
     std::vector<std::int32_t> start = fill(matrix, watch);
     std::string chosen = "filled";
     if (choices_.keep_natural && natural_blocks <= blocks(matrix, start)) {
-      start = natural;
+      start = natural_order(matrix.rows);
       chosen = "natural";
     }
     // From here on rows are called by their place in `start`.
     const RowPattern pattern = ColumnNumbers().number(matrix, start);
-    std::vector<std::int32_t> order = natural;
+    std::vector<std::int32_t> order = natural_order(matrix.rows);
     const SwapRule swaps{.window_rows = choices_.window_rows, .passes = choices_.swap_passes};
     if (swap_rows(pattern, order, swaps, watch) > 0) chosen += ", swapped";
     // All but the last pass may trade blocks for columns.
     if (choices_.keep_natural && natural_blocks <= blocks(pattern, order))
-      return {Permutation(natural), std::nullopt, "natural"};
+      return {Permutation::identity(matrix.rows), std::nullopt, "natural"};
     if (choices_.pairs && !watch.stop()) {
       order = pair_windows(pattern, order, {.window_rows = choices_.window_rows}, watch);
       if (choices_.swap_passes > 0) swap_neighbours(pattern, order, choices_.window_rows, watch);

@@ -15,7 +15,7 @@ namespace {
 
 struct Offer {
   std::int32_t a, b;  // windows, a < b
-  std::int64_t gain;
+  std::int32_t gain;
 
   auto rank() const { return std::tuple(-gain, a, b); }
 };
@@ -30,8 +30,9 @@ std::vector<Offer> find_offers(const RowPattern& pattern, const Windows& windows
   constexpr std::int64_t kBlock = 10;
   const auto gain = [&](std::int32_t a, std::int32_t b, std::int32_t common) {
     const std::int64_t both = columns.count(a) + columns.count(b) - common;
-    return kBlock * (tc_blocks(columns.count(a)) + tc_blocks(columns.count(b)) - tc_blocks(both)) +
-           common;
+    const std::int64_t saved =
+        tc_blocks(columns.count(a)) + tc_blocks(columns.count(b)) - tc_blocks(both);
+    return static_cast<std::int32_t>(kBlock * saved) + common;
   };
   constexpr std::int64_t kGrain = 256;
   std::vector<std::vector<Offer>> found((windows.whole() + kGrain - 1) / kGrain);
@@ -60,7 +61,13 @@ std::vector<Offer> find_offers(const RowPattern& pattern, const Windows& windows
     });
   });
   std::vector<Offer> offers;
-  for (const auto& piece : found) offers.insert(offers.end(), piece.begin(), piece.end());
+  std::size_t size = 0;
+  for (const auto& piece : found) size += piece.size();
+  offers.reserve(size);
+  for (auto& piece : found) {
+    offers.insert(offers.end(), piece.begin(), piece.end());
+    std::vector<Offer>().swap(piece);
+  }
   return offers;
 }
 

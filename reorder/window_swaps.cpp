@@ -75,12 +75,18 @@ class PairSearch {
         answer(window, found[begin / kGrain]);
     });
     std::vector<Pair> pairs;
-    for (const auto& piece : found) pairs.insert(pairs.end(), piece.begin(), piece.end());
+    for (auto& piece : found) {
+      pairs.insert(pairs.end(), piece.begin(), piece.end());
+      std::vector<Pair>().swap(piece);
+    }
     parallel_sort(pairs, [](const Pair& p, const Pair& q) { return p.rank() < q.rank(); });
     return pairs;
   }
 
  private:
+  // What pairs gain where a swap was ever made, nearly all of them.
+  static constexpr std::int32_t kLeastGain = -3, kLeastWish = -8;
+
   /// A window that a row would rather be in, and the columns that would be saved if it were.
   struct Wish {
     std::int32_t window;
@@ -89,6 +95,7 @@ class PairSearch {
   struct Scratch {
     WindowScores scores;
     std::vector<std::int32_t> holders;  // [cols] rows of the window that hold the column
+    std::vector<Wish> wishes;
   };
 
   /// The windows its rows would rather be in, ascending, each with its best gain. A row that moves
@@ -100,7 +107,8 @@ class PairSearch {
     const auto rows = windows_.rows(window);
     for (const std::int32_t row : rows)
       for (const std::int32_t col : pattern_.row_cols(row)) ++scratch.holders[col];
-    std::vector<Wish> wishes;
+    std::vector<Wish>& wishes = scratch.wishes;
+    wishes.clear();
     for (const std::int32_t row : rows) {
       std::int32_t shared = 0;
       for (const std::int32_t col : pattern_.row_cols(row)) {
@@ -110,20 +118,19 @@ class PairSearch {
       }
       scratch.scores.remove(window);
       scratch.scores.for_best(rule_.partners, [&](std::int32_t other, std::int32_t common) {
-        if (other < windows_.whole()) wishes.push_back({other, common - shared});
+        if (other < windows_.whole() && common - shared >= kLeastWish)
+          wishes.push_back({other, common - shared});
       });
     }
     for (const std::int32_t col : columns_.of(window)) scratch.holders[col] = 0;
     std::ranges::sort(wishes, {}, [](const Wish& w) { return std::pair(w.window, -w.gain); });
     const auto repeated = std::ranges::unique(wishes, {}, &Wish::window);
-    wishes.erase(repeated.begin(), repeated.end());
-    return wishes;
+    return {wishes.begin(), repeated.begin()};
   }
 
   /// The pairs of a window with later ones that have a wish for it too. No swap saves more columns
   /// than the two gains together; one that saves none may still empty a TC block.
   void answer(std::int32_t window, std::vector<Pair>& pairs) const {
-    constexpr std::int32_t kLeastGain = -3;
     for (const Wish& wish : wishes_[window]) {
       if (wish.window < window) continue;
       const auto& back = wishes_[wish.window];
