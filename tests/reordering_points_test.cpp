@@ -23,7 +23,11 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kBytes = 32 << 20;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::int64_t kUnsure = 16 << 20;  // of a measurement of memory: they have their own
+#else
 constexpr std::int64_t kUnsure = 1 << 20;  // of a measurement of memory
+#endif
 
 std::atomic<int> calls = 0;
 
