@@ -242,6 +242,7 @@ std::string PointResolver::matrix_name(const Slots& axes) {
     if (!unreadable) matrix.file_bytes = static_cast<std::int64_t>(size);
   } catch (const Unsupported&) {
     // Not on this machine: the point says so when it runs.
+    reference = at_place(setting, [&] { return matrix_reference(spec); });
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", setting.place, error.what()));
   }

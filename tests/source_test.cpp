@@ -266,6 +266,23 @@ TEST_CASE("a file in a data folder comes before a generator of that name") {
   CHECK(find_matrix("test_wave(size=9)").synthetic());
 }
 
+TEST_CASE("a matrix is referred to alike where its file is and where it is not") {
+  const char* const names[] = {"cora", " HB/bcsstk17 ", "test_mirror(of=cora)",
+                               "test_mirror(label=b, of=test_mirror(of=cora))", "test_wave5"};
+  for (const char* name : names) {
+    CAPTURE(name);
+    const Workshop workshop;
+    const std::string absent = matrix_reference(name);
+    workshop.put(workshop.second + "/cora.tiny", random_sparse(6, 8, 0.5, 1));
+    workshop.put(workshop.folder / "cache/downloads/HB/bcsstk17.tiny", random_sparse(3, 3, 0.5, 1));
+
+    CHECK(absent == find_matrix(name).reference);
+    CHECK(absent == matrix_reference(name));
+  }
+  CHECK(matrix_reference("test_mirror(of=cora)") == "test_mirror(of=cora, label=a)");
+  CHECK_THROWS_AS(matrix_reference("test_mirror(lable=b, of=cora)"), Error);
+}
+
 TEST_CASE("a parameter may name a matrix, to any reasonable depth") {
   const Workshop workshop;
   workshop.put(workshop.second + "/cora.tiny", random_sparse(6, 8, 0.5, 1));

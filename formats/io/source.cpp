@@ -28,7 +28,11 @@ constexpr int kMaxNesting = 16;
 constexpr std::string_view kMatrixParameter = "of";
 constexpr std::string_view kReaders = "readers 1";  // raise when a file comes to be read otherwise
 
-MatrixSource find(std::string_view spec, int depth);
+struct Lookup {
+  int depth = 0;               // of the matrix in others that are made of it
+  bool may_be_absent = false;  // a name that nothing has is kept, not an error
+};
+MatrixSource find(std::string_view spec, Lookup lookup);
 
 std::vector<std::string> known_suffixes() {
   std::vector<std::string> suffixes;
@@ -104,7 +108,7 @@ fs::path file_in_data_folders(std::string_view spec) {
 // --- generators ----------------------------------------------------------------------------------
 
 /// The named generator with its parameters filled in, the matrix it is made of resolved.
-MatrixSource generator_source(Call call, int depth) {
+MatrixSource generator_source(Call call, Lookup lookup) {
   const auto& registry = Registry<Generator>::instance();
   const Entry<Generator>& entry = registry.find(call.name);
   MatrixSource source;
@@ -117,7 +121,7 @@ MatrixSource generator_source(Call call, int depth) {
     const Params given = registry.resolve(call.name, call.given);
     require(!given.text(kMatrixParameter).empty(), "generator {}: '{}' must name a matrix",
             call.name, kMatrixParameter);
-    inner = find(given.text(kMatrixParameter), depth + 1);
+    inner = find(given.text(kMatrixParameter), {lookup.depth + 1, lookup.may_be_absent});
     call.given[std::string(kMatrixParameter)] = inner.canonical;
   }
   source.params = registry.resolve(call.name, call.given);
@@ -189,20 +193,24 @@ std::vector<std::string> names_at_hand() {
 }
 
 /// A name that is neither a path nor a call.
-MatrixSource find_bare(std::string_view spec, int depth) {
+MatrixSource find_bare(std::string_view spec, Lookup lookup) {
   if (const fs::path path = file_in_data_folders(spec); !path.empty()) return file_source(path);
   if (Registry<Generator>::instance().contains(spec))
-    return generator_source({std::string(spec), {}}, depth);
+    return generator_source({std::string(spec), {}}, lookup);
   if (Call call = trailing_number_call(spec); !call.name.empty()) {
-    MatrixSource source = generator_source(std::move(call), depth);
+    MatrixSource source = generator_source(std::move(call), lookup);
     source.name = spec;
     return source;
   }
-  not_found(spec);
+  if (!lookup.may_be_absent) not_found(spec);
+  MatrixSource absent;
+  absent.name = absent.canonical = spec;
+  return absent;
 }
 
-MatrixSource find(std::string_view spec, int depth) {
-  require(depth < kMaxNesting, "a matrix name can be nested {} deep, not deeper", kMaxNesting);
+MatrixSource find(std::string_view spec, Lookup lookup) {
+  require(lookup.depth < kMaxNesting, "a matrix name can be nested {} deep, not deeper",
+          kMaxNesting);
   const std::size_t first = spec.find_first_not_of(" \t");
   require(first != spec.npos, "a matrix name is empty");
   spec = spec.substr(first, spec.find_last_not_of(" \t") - first + 1);
@@ -213,8 +221,8 @@ MatrixSource find(std::string_view spec, int depth) {
             fmt::join(known_suffixes(), " "));
     return file_source(spec);
   }
-  if (spec.find('(') < slash) return generator_source(parse_call(spec), depth);
-  MatrixSource source = find_bare(spec, depth);
+  if (spec.find('(') < slash) return generator_source(parse_call(spec), lookup);
+  MatrixSource source = find_bare(spec, lookup);
   source.reference = spec;
   return source;
 }
@@ -248,7 +256,11 @@ CsrMatrix make(const MatrixSource& source) {
 
 }  // namespace
 
-MatrixSource find_matrix(std::string_view spec) { return find(spec, 0); }
+MatrixSource find_matrix(std::string_view spec) { return find(spec, {}); }
+
+std::string matrix_reference(std::string_view spec) {
+  return find(spec, {.may_be_absent = true}).reference;
+}
 
 LoadedMatrix load_matrix(const MatrixSource& source, bool use_cache) {
   const auto start = std::chrono::steady_clock::now();

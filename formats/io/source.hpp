@@ -34,6 +34,10 @@ struct MatrixSource {
 /// Finds out what a name means without loading it. Throws an Error that says where it looked.
 MatrixSource find_matrix(std::string_view spec);
 
+/// MatrixSource::reference, also of a matrix whose file is on another machine: how points call it
+/// does not depend on where it is.
+std::string matrix_reference(std::string_view spec);
+
 struct LoadedMatrix {
   MatrixSource source;
   CsrMatrix matrix;
