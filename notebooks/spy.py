@@ -31,6 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.ticker import MaxNLocator
 
 from figure import TWO_COLUMNS, arguments, plain, save, use_style
 
@@ -137,6 +138,8 @@ def draw(axes: Axes, picture: np.ndarray, pattern: Pattern, title: str, norm: Lo
     axes.grid(False)
     axes.spines[:].set_visible(True)
     axes.set_title(f"{title}\n{mean_nnz_tc(pattern):.2f} nonzeros per TC block (8 x 8)")
+    for side in (axes.xaxis, axes.yaxis):
+        side.set_major_locator(MaxNLocator(5, integer=True))  # six-digit labels side by side
     axes.set_xlabel("column")
     axes.set_ylabel("row")
 
