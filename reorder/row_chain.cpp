@@ -32,13 +32,13 @@ class Scores {
   bool is_placed(std::int32_t group) const { return common_[group] == kPlaced; }
   std::int32_t of(std::int32_t group) const { return common_[group]; }
 
-  /// The group that goes before all others; -1 without any.
-  template <class GoesBefore>
-  std::int32_t best(GoesBefore goes_before) {
+  /// The group worth most, of several the first; -1 without any.
+  template <class Worth>
+  std::int32_t best(Worth worth) {
     constexpr std::size_t kMany = 32;
-    std::int32_t found = best_of(high_, goes_before);
+    std::int32_t found = best_of(high_, worth);
     if (found < 0 && threshold_ > 0) {
-      found = best_of(candidates_, goes_before);
+      found = best_of(candidates_, worth);
       high_ = candidates_;
       threshold_ = 0;
     }
@@ -58,11 +58,17 @@ class Scores {
   }
 
  private:
-  template <class GoesBefore>
-  std::int32_t best_of(const std::vector<std::int32_t>& among, GoesBefore goes_before) const {
+  template <class Worth>
+  std::int32_t best_of(const std::vector<std::int32_t>& among, Worth worth) const {
     std::int32_t best = -1;
-    for (const std::int32_t group : among)
-      if (!is_placed(group) && (best < 0 || goes_before(group, best))) best = group;
+    std::int64_t most = 0;
+    for (const std::int32_t group : among) {
+      if (is_placed(group)) continue;
+      const std::int64_t own = worth(group);
+      if (best >= 0 && (own < most || (own == most && group > best))) continue;
+      best = group;
+      most = own;
+    }
     return best;
   }
 
@@ -91,8 +97,7 @@ class Chain {
     std::int64_t window = -1;
     for (std::int32_t placed = 0; placed < groups_.size(); ++placed) {
       if (placed % kAskEvery == 0 && watch.stop()) break;
-      std::int32_t group =
-          scores_.best([&](std::int32_t a, std::int32_t b) { return goes_before(a, b); });
+      std::int32_t group = scores_.best([&](std::int32_t candidate) { return worth(candidate); });
       if (group < 0) {
         while (scores_.is_placed(next)) ++next;
         group = next;
@@ -123,11 +128,6 @@ class Chain {
       if (std::exchange(seen_[pattern_.col_indices[k]], window) == window) continue;
       open_.visit_nearest(k, most, [&](std::int32_t other) { scores_.count(other); });
     }
-  }
-
-  bool goes_before(std::int32_t a, std::int32_t b) const {
-    const std::int64_t worth_a = worth(a), worth_b = worth(b);
-    return worth_a != worth_b ? worth_a > worth_b : a < b;
   }
 
   std::int64_t worth(std::int32_t group) const {
