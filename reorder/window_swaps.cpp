@@ -85,7 +85,7 @@ class PairSearch {
 
  private:
   // What pairs gain where a swap was ever made, nearly all of them.
-  static constexpr std::int32_t kLeastGain = -3, kLeastWish = -8;
+  static constexpr std::int32_t kLeastGain = -1, kLeastWish = -6;
 
   /// A window that a row would rather be in, and the columns that would be saved if it were.
   struct Wish {

@@ -12,8 +12,8 @@ namespace tessera {
 struct SwapRule {
   std::int32_t window_rows = 8;  // at most 32
   std::int32_t passes = 2;       // over all windows
-  std::int32_t partners = 4;     // windows that a row may look at: those with most of its columns
-  std::int32_t candidates = 16;  // windows that a column offers, on either side of the row's own
+  std::int32_t partners = 3;     // windows that a row may look at: those with most of its columns
+  std::int32_t candidates = 8;   // windows that a column offers, on either side of the row's own
 };
 
 /// Changes `order` (rows of the pattern) and returns how many swaps were made. The last pass never
