@@ -27,9 +27,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_points(folder: Path) -> list[dict[str, Any]]:
-    """The newest record of every point, as it stands in the files; `env` lines are left out."""
+    """The newest record of every request, as it stands in the files; `env` lines are left out. A
+    request whose kernel, format or reordering has become another version has one for each."""
     lines = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
-    return list({r["point_id"]: r for r in lines if "point_id" in r}.values())
+    return list({r.get("params_hash", r["point_id"]): r for r in lines if "point_id" in r}.values())
 
 
 def environment(folder: Path) -> str:

@@ -136,6 +136,18 @@ class RecordsTest(unittest.TestCase):
                  statistics={"mean_nnz_tc_8x8": nnz_tc},
                  prep={"reorder_peak_bytes": 20000})
 
+    def test_of_two_versions_of_a_reordering_the_newer_record_counts(self) -> None:
+        self.ordered("a", "none", 1, 8)
+        self.ordered("a", "rcm", 100, 16)
+        self.ordered("a", "rcm", 100, 24)
+        for line, request in zip(self.lines, ("before", "after", "after")):
+            line["params_hash"] = request
+
+        self.run_script("reorder_quality.py")
+
+        gains = {row["reorder"]: float(row["gain"]) for row in self.table("reorder_quality.csv")}
+        self.assertEqual(gains, {"none": 1, "rcm": 3})
+
     def test_quality_is_the_mean_over_the_matrices_all_have_finished(self) -> None:
         for matrix, gains in (("a", (1, 2)), ("b", (1, 8))):
             for reorder, gain in zip(("none", "rcm"), gains):
