@@ -3,10 +3,9 @@
 //
 // Apart from the rounding up to whole blocks the objective is hypergraph partitioning in the
 // connectivity metric: rows are vertices, columns nets, parts have exactly window_rows rows. Three
-// steps, each of which can be turned off:
-//   fill    rows are grouped by MinHash, which makes near what is alike; from there chains grow, a
-//           window at a time, by the row with most columns in common with the window
-//           (row_chain.hpp)
+// steps, of which the last two can be turned off:
+//   fill    along Rabbit Order, which makes near what is alike, chains grow, a window at a time, by
+//           the row with most columns in common with the window (row_chain.hpp)
 //   swaps   rows change places between two windows where that leaves fewer TC blocks, rounding up
 //           included (window_swaps.hpp)
 //   pairs   windows are put two by two, for tiles of twice the height (window_pairs.hpp), and rows
@@ -61,12 +60,14 @@ class Best final : public Reordering {
     // From here on rows are called by their place in `start`.
     const RowPattern pattern = ColumnNumbers().number(matrix, start);
     std::vector<std::int32_t> order = natural_order(matrix.rows);
+    watch.begin_part(0.5, 0.8);
     const SwapRule swaps{.window_rows = choices_.window_rows, .passes = choices_.swap_passes};
     if (swap_rows(pattern, order, swaps, watch) > 0) chosen += ", swapped";
     // All but the last pass may trade blocks for columns.
     if (choices_.keep_natural && natural_blocks <= blocks(pattern, order))
       return {Permutation::identity(matrix.rows), std::nullopt, "natural"};
     if (choices_.pairs && !watch.stop()) {
+      watch.begin_part(0.8, 1);
       order = pair_windows(pattern, order, {.window_rows = choices_.window_rows}, watch);
       if (choices_.swap_passes > 0) swap_neighbours(pattern, order, choices_.window_rows, watch);
     }
@@ -80,7 +81,10 @@ class Best final : public Reordering {
                          .candidates = choices_.candidates,
                          .common_weight = 6,
                          .stretch_rows = choices_.stretch_rows};
-    return chain_rows(matrix, rabbit_walk(matrix, watch).rows, rule, watch);
+    watch.begin_part(0, 0.2);
+    const std::vector<std::int32_t> base = rabbit_walk(matrix, watch).rows;
+    watch.begin_part(0.2, 0.5);
+    return chain_rows(matrix, base, rule, watch);
   }
 
   template <class Matrix>

@@ -67,25 +67,24 @@ class DtcLsh final : public Reordering {
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(choices_.time_limit);
     const ColumnSets rows{matrix.row_offsets, matrix.col_indices};
-    Clusters windows = cluster(rows, choices_.cluster_rows, watch, 0);
+    watch.begin_part(0, 0.4);
+    Clusters windows = cluster(rows, choices_.cluster_rows, watch);
     if (choices_.levels == 1 || watch.stop())
       return {Permutation(std::move(windows.sets)), std::nullopt};
     const Unions unions = unite(rows, windows);
+    watch.begin_part(0.5, 0.9);
     const Clusters groups =
-        cluster({unions.offsets, unions.cols}, choices_.cluster_clusters, watch, 0.5);
+        cluster({unions.offsets, unions.cols}, choices_.cluster_clusters, watch);
     std::vector<std::int32_t> order;
     order.reserve(windows.sets.size());
     for (const std::int32_t window : groups.sets)
       order.insert(order.end(), windows.of(window).begin(), windows.of(window).end());
-    watch.tell(1);
     return {Permutation(std::move(order)), std::nullopt};
   }
 
  private:
-  Clusters cluster(const ColumnSets& sets, std::int32_t full, Watch& watch, double done) const {
-    std::vector<SimilarPair> pairs = similar_pairs(
-        sets, choices_.lsh, watch, [&](double share) { watch.tell(done + 0.4 * share); });
-    return cluster_pairs(sets, std::move(pairs), full, watch);
+  Clusters cluster(const ColumnSets& sets, std::int32_t full, Watch& watch) const {
+    return cluster_pairs(sets, similar_pairs(sets, choices_.lsh, watch), full, watch);
   }
 
   Choices choices_;

@@ -16,11 +16,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <queue>
 #include <utility>
 
 #include "formats/base/registry.hpp"
+#include "reorder/inverted.hpp"
 #include "reorder/minhash.hpp"
 #include "reorder/reordering.hpp"
 
@@ -46,13 +46,11 @@ struct Quotient {
 /// For each column its rows without a group, ascending.
 class OpenRows {
  public:
-  OpenRows(const ColumnSets& rows, std::int32_t cols)
-      : ends_(cols, 0), first_(cols), rows_(rows.cols.size()) {
-    for (const std::int32_t col : rows.cols) ++ends_[col];
-    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
-    first_ = ends_;
-    for (std::int32_t row = rows.size() - 1; row >= 0; --row)
-      for (const std::int32_t col : rows.of(row)) rows_[--first_[col]] = row;
+  OpenRows(const ColumnSets& rows, std::int32_t cols) {
+    Inverted holders = invert(rows.size(), cols, [&](std::int32_t row) { return rows.of(row); });
+    first_.assign(holders.offsets.begin(), holders.offsets.end() - 1);
+    ends_.assign(holders.offsets.begin() + 1, holders.offsets.end());
+    rows_ = std::move(holders.sets);
   }
 
   /// Rows that may still be open.
@@ -99,11 +97,11 @@ class Grouping {
   }
 
   /// All rows, group by group. Asked to stop, the groups so far and the other rows as they were.
-  std::vector<std::int32_t> order(Watch& watch, const std::function<void(double)>& tell) {
+  std::vector<std::int32_t> order(Watch& watch) {
     for (std::int32_t seed = 0; seed < rows_.size(); ++seed) {
       if (grouped_[seed] || rows_.of(seed).empty()) continue;
       if (watch.stop()) break;
-      if (++groups_ % 4096 == 0) tell(static_cast<double>(seed) / rows_.size());
+      if (++groups_ % 4096 == 0) watch.tell(static_cast<double>(seed) / rows_.size());
       pattern_size_ = 0;
       silent_.clear();
       join(seed);
@@ -207,26 +205,24 @@ class Jaccard final : public Reordering {
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(time_limit_);
-    const double rows_share = both_ ? 0.5 : 1;
-    Permutation rows(
-        group_rows(matrix, watch, [&](double share) { watch.tell(rows_share * share); }));
+    watch.begin_part(0, both_ ? 0.5 : 1);
+    Permutation rows(group_rows(matrix, watch));
     if (!both_) return {std::move(rows), std::nullopt};
-    Permutation cols(group_rows(transpose(permute_rows(matrix, rows)), watch,
-                                [&](double share) { watch.tell(0.5 + 0.5 * share); }));
+    watch.begin_part(0.5, 1);
+    Permutation cols(group_rows(transpose(permute_rows(matrix, rows)), watch));
     return {std::move(rows), std::move(cols)};
   }
 
  private:
-  std::vector<std::int32_t> group_rows(const CsrMatrix& matrix, Watch& watch,
-                                       const std::function<void(double)>& tell) const {
+  std::vector<std::int32_t> group_rows(const CsrMatrix& matrix, Watch& watch) const {
     if (block_cols_ == 1) {
       const ColumnSets rows{matrix.row_offsets, matrix.col_indices};
-      return Grouping(rows, matrix.cols, choices_).order(watch, tell);
+      return Grouping(rows, matrix.cols, choices_).order(watch);
     }
     const Quotient quotient(matrix, block_cols_);
     const ColumnSets rows{quotient.offsets, quotient.cols};
     const std::int32_t cols = (matrix.cols - 1) / block_cols_ + 1;
-    return Grouping(rows, matrix.cols > 0 ? cols : 0, choices_).order(watch, tell);
+    return Grouping(rows, matrix.cols > 0 ? cols : 0, choices_).order(watch);
   }
 
   Choices choices_;

@@ -25,10 +25,9 @@ class Lsh64 final : public Reordering {
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(time_limit_);
     const ColumnSets rows{matrix.row_offsets, matrix.col_indices};
-    std::vector<SimilarPair> pairs =
-        similar_pairs(rows, choices_, watch, [&](double share) { watch.tell(0.8 * share); });
+    watch.begin_part(0, 0.8);
+    std::vector<SimilarPair> pairs = similar_pairs(rows, choices_, watch);
     Clusters clusters = cluster_pairs(rows, std::move(pairs), cluster_rows_, watch);
-    watch.tell(1);
     return {Permutation(std::move(clusters.sets)), std::nullopt};
   }
 

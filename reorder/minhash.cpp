@@ -108,7 +108,7 @@ class PartnerSearch {
     for (auto& keys : keys_) keys.resize(filled_.size());
   }
 
-  void run(Watch& watch, const std::function<void(double)>& tell) {
+  void run(Watch& watch) {
     const int bands = choices_.banding.bands;
     for (int first = 0; first < bands && !watch.stop(); first += kBandsAtOnce) {
       const int count = std::min(kBandsAtOnce, bands - first);
@@ -118,7 +118,7 @@ class PartnerSearch {
         if (!watch.stop()) sort_by_bucket(keys_[band], spare);
       });
       for (int band = 0; band < count && !watch.stop(); ++band) compare(first + band, watch);
-      tell(static_cast<double>(first + count) / bands);
+      watch.tell(static_cast<double>(first + count) / bands);
     }
     for (auto& keys : keys_) keys = {};  // the pairs need their room
   }
@@ -259,9 +259,9 @@ Banding banding(int hashes, double threshold) {
 }
 
 std::vector<SimilarPair> similar_pairs(const ColumnSets& sets, const LshChoices& choices,
-                                       Watch& watch, const std::function<void(double)>& tell) {
+                                       Watch& watch) {
   PartnerSearch search(sets, choices);
-  search.run(watch, tell);
+  search.run(watch);
   return search.pairs();
 }
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -59,6 +58,6 @@ struct SimilarPair {
 /// Time: hashes * columns, in parallel. Memory: 8 B a partner; beside them 40 B a set and 8 B a set
 /// and thread, then 12 B a pair.
 std::vector<SimilarPair> similar_pairs(const ColumnSets& sets, const LshChoices& choices,
-                                       Watch& watch, const std::function<void(double)>& tell);
+                                       Watch& watch);
 
 }  // namespace tessera

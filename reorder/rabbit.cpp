@@ -284,9 +284,4 @@ GraphOrder rabbit_walk(const CsrMatrix& matrix, Watch& watch) {
   return graph.split(Merging(graph).order(watch));
 }
 
-GraphOrder rabbit_walk(const CsrMatrix& matrix) {
-  Watch watch;
-  return rabbit_walk(matrix, watch);
-}
-
 }  // namespace tessera

@@ -13,7 +13,4 @@ namespace tessera {
 /// short leaves the vertices it has not visited as communities of their own.
 GraphOrder rabbit_walk(const CsrMatrix& matrix, Watch& watch);
 
-/// Without a limit, telling nobody.
-GraphOrder rabbit_walk(const CsrMatrix& matrix);
-
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "reorder/row_chain.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <utility>
 
@@ -90,13 +91,14 @@ class Chain {
         scores_(groups.size()),
         seen_(pattern.cols, kNever) {}
 
-  /// Writes the rows in order.
-  void write(std::span<std::int32_t> order, Watch& watch) {
+  /// Writes the rows in order. stops_at(rows written) is asked now and then.
+  template <class StopsAt>
+  void write(std::span<std::int32_t> order, StopsAt stops_at) {
     auto out = order.begin();
     std::int32_t next = 0;  // from which on the base order is searched
     std::int64_t window = -1;
     for (std::int32_t placed = 0; placed < groups_.size(); ++placed) {
-      if (placed % kAskEvery == 0 && watch.stop()) break;
+      if (placed % kAskEvery == 0 && stops_at(out - order.begin())) break;
       std::int32_t group = scores_.best([&](std::int32_t candidate) { return worth(candidate); });
       if (group < 0) {
         while (scores_.is_placed(next)) ++next;
@@ -168,13 +170,20 @@ std::vector<std::int32_t> chain_rows(const CsrMatrix& matrix, const std::vector<
   const std::vector<std::int64_t> cuts = cut(matrix, base, rule);
   std::vector<std::int32_t> order(base.size());
   ScratchPool<ColumnNumbers> pool;
+  std::atomic<std::int64_t> written = 0;  // by all chains
   parallel_for(std::ssize(cuts) - 1, 1, [&](std::int64_t stretch, std::int64_t) {
     const std::int64_t begin = cuts[stretch], size = cuts[stretch + 1] - begin;
     const RowGroups groups =
         group_rows(matrix, std::span(base).subspan(begin, size), rule.merge_identical);
     pool.use([&](ColumnNumbers& numbers) {
       const RowPattern pattern = numbers.number(matrix, groups.firsts());
-      Chain(pattern, groups, rule).write(std::span(order).subspan(begin, size), watch);
+      std::int64_t before = 0;  // written by this chain
+      const auto stops_at = [&](std::int64_t rows) {
+        written += rows - std::exchange(before, rows);
+        watch.tell(static_cast<double>(written) / matrix.rows);
+        return watch.stop();
+      };
+      Chain(pattern, groups, rule).write(std::span(order).subspan(begin, size), stops_at);
     });
   });
   return order;

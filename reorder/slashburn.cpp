@@ -27,11 +27,14 @@ class SlashBurnSearch {
     }
   }
 
-  std::vector<std::int32_t> order() {
-    while (static_cast<std::int64_t>(left_.size()) > hubs_) {
+  /// Asked to stop, all that is left goes in front, by degree.
+  std::vector<std::int32_t> order(Watch& watch) {
+    while (static_cast<std::int64_t>(left_.size()) > hubs_ && !watch.stop()) {
+      watch.tell(1 - static_cast<double>(left_.size()) / graph_.size());
       slash();
       burn();
     }
+    hubs_ = std::ssize(left_);
     slash();
     front_.insert(front_.end(), back_.rbegin(), back_.rend());
     return std::move(front_);
@@ -95,28 +98,32 @@ class SlashBurnSearch {
 
 class SlashBurn final : public Reordering {
  public:
-  SlashBurn(double hub_share, std::string apply)
-      : hub_share_(hub_share), apply_(std::move(apply)) {}
+  SlashBurn(double hub_share, std::string apply, double time_limit_s)
+      : hub_share_(hub_share), apply_(std::move(apply)), time_limit_s_(time_limit_s) {}
 
-  Order order(const CsrMatrix& matrix, Watch&) const override {
+  Order order(const CsrMatrix& matrix, Watch& watch) const override {
+    watch.limit(time_limit_s_);
     const Adjacency graph = symmetric_pattern(matrix, "slashburn");
     const auto hubs = static_cast<std::int64_t>(std::ceil(hub_share_ * matrix.rows));
-    return on_sides(SlashBurnSearch(graph, std::max<std::int64_t>(hubs, 1)).order(), apply_);
+    return on_sides(SlashBurnSearch(graph, std::max<std::int64_t>(hubs, 1)).order(watch), apply_);
   }
 
  private:
   double hub_share_;
   std::string apply_;
+  double time_limit_s_;
 };
 
 const Register<Reordering> entry{{
     .name = "slashburn",
     .summary = "SlashBurn on A + A^T: hubs in front, what falls apart without them at the back",
     .params = {{"hub_share", 0.005, "k of a round, as a share of the rows", {}, 1e-4, 1},
-               apply_to_both_sides()},
+               apply_to_both_sides(),
+               time_limit_param()},
     .make =
         [](const Params& params) {
-          return std::make_unique<SlashBurn>(params.real("hub_share"), params.text("apply"));
+          return std::make_unique<SlashBurn>(params.real("hub_share"), params.text("apply"),
+                                             params.real("time_limit_s"));
         },
 }};
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <thread>
 
 #include "formats/base/params.hpp"
 
@@ -30,9 +31,18 @@ class Watch {
   /// Whether the order was cut short: some stop() said so.
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-  /// How much of the work is done. Only from the thread that called the reordering.
+  /// From here on shares are of a part of the work, which goes from `begin` to `end` of the whole.
+  void begin_part(double begin, double end) {
+    part_begin_ = begin;
+    part_end_ = end;
+    tell(0);
+  }
+
+  /// How much of the work, or of the part that has begun, is done. Any thread may say so; only the
+  /// one that made the watch is heard.
   void tell(double share) const {
-    if (tell_) tell_(share);
+    if (tell_ && std::this_thread::get_id() == owner_)
+      tell_(part_begin_ + share * (part_end_ - part_begin_));
   }
 
  private:
@@ -40,6 +50,8 @@ class Watch {
   Clock::time_point deadline_ = Clock::time_point::max();
   std::function<bool()> interrupted_;
   std::function<void(double)> tell_;
+  std::thread::id owner_ = std::this_thread::get_id();
+  double part_begin_ = 0, part_end_ = 1;
   std::atomic<bool> stopped_ = false;
 };
 

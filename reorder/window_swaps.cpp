@@ -84,7 +84,8 @@ class PairSearch {
   }
 
  private:
-  // What pairs gain where a swap was ever made, nearly all of them.
+  // Nine of ten swaps on shuffled DD are made in pairs that gain at least so much, two fifths of
+  // all pairs. Wishes further below than the second are not kept: an answer would have to gain 5.
   static constexpr std::int32_t kLeastGain = -1, kLeastWish = -6;
 
   /// A window that a row would rather be in, and the columns that would be saved if it were.
@@ -308,6 +309,7 @@ std::int64_t swap_rows(const RowPattern& pattern, std::vector<std::int32_t>& ord
     const bool is_last = pass + 1 == rule.passes;
     const std::vector<Pair> pairs =
         PairSearch(pattern, {order, rule.window_rows}, rule).pairs(watch);
+    watch.tell((pass + 0.5) / rule.passes);
     swaps +=
         swap_pairs(pattern, order, rule.window_rows, pairs, BlockCost(is_last ? 0.25 : 0.5), watch);
   }

@@ -16,8 +16,6 @@
 namespace tessera {
 namespace {
 
-const auto kTellNobody = [](double) {};
-
 ColumnSets rows_of(const CsrMatrix& matrix) { return {matrix.row_offsets, matrix.col_indices}; }
 
 Permutation order_by(const std::string& name, const CsrMatrix& matrix,
@@ -66,7 +64,7 @@ TEST_CASE("similar pairs have their exact similarity, and few alike are missed")
   const LshChoices choices{.banding = banding(128, 0.2), .reach = 64, .partners = 32};
   Watch watch;
 
-  const std::vector<SimilarPair> pairs = similar_pairs(rows, choices, watch, kTellNobody);
+  const std::vector<SimilarPair> pairs = similar_pairs(rows, choices, watch);
 
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto& [similarity, first, second] = pairs[i];
@@ -94,8 +92,8 @@ TEST_CASE("a set keeps its most similar partners, and a stopped search finds non
   const LshChoices one_partner{.banding = {64, 1}, .partners = 1};
   Watch open, stopped([] { return true; });
 
-  const auto pairs = similar_pairs(rows_of(a), one_partner, open, kTellNobody);
-  const auto none = similar_pairs(rows_of(a), one_partner, stopped, kTellNobody);
+  const auto pairs = similar_pairs(rows_of(a), one_partner, open);
+  const auto none = similar_pairs(rows_of(a), one_partner, stopped);
 
   // 0 and 1 choose each other, 2 chooses 1 (2/3), 3 chooses 0 (2/5).
   REQUIRE(pairs.size() == 3);

@@ -1,11 +1,15 @@
 // SlashBurn: a worked example, hubs and fragments, and what it refuses.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "formats/base/registry.hpp"
 #include "formats/io/shuffle.hpp"
 #include "formats/io/source.hpp"
 #include "formats/statistics.hpp"
 #include "reorder/reordering.hpp"
+#include "tests/reorder_support.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -63,6 +67,19 @@ TEST_CASE("slashburn takes a star, matrices without edges and one row, and refus
   CHECK(slashburn(random_sparse(50, 50, 0.03, 2), 1).rows.size() == 50);
   CHECK(slashburn(CsrMatrix{}).rows.size() == 0);
   CHECK_THROWS_AS(slashburn(random_sparse(9, 8, 0.5, 1)), Unsupported);
+}
+
+TEST_CASE("slashburn cut short before its first round orders by degree") {
+  const CsrMatrix a = shuffled_communities();
+  Watch watch([] { return true; });
+
+  const auto order = Registry<Reordering>::instance().make("slashburn")->order(a, watch);
+
+  CHECK(watch.stopped());
+  const auto rows = order.rows.old_of_new();
+  CHECK(std::ranges::is_sorted(rows, std::ranges::greater(),
+                               [&](std::int32_t row) { return a.row_length(row); }));
+  CHECK(order.rows != Registry<Reordering>::instance().make("slashburn")->order(a).rows);
 }
 
 }  // namespace

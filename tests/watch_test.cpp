@@ -43,5 +43,17 @@ TEST_CASE("a watch that was interrupted stays so, and tells how far the work is"
   CHECK(told == std::vector<double>{0.25});
 }
 
+TEST_CASE("shares are of the part that has begun, and only the watch's own thread is heard") {
+  std::vector<double> told;
+  Watch watch({}, [&](double share) { told.push_back(share); });
+
+  watch.tell(0.25);
+  watch.begin_part(0.5, 0.75);
+  watch.tell(0.5);
+  std::thread([&] { watch.tell(1); }).join();
+
+  CHECK(told == std::vector<double>{0.25, 0.5, 0.625});
+}
+
 }  // namespace
 }  // namespace tessera
