@@ -189,7 +189,7 @@ class AccTrace final : public LaunchTrace {
     trace.wait_mma();
     trace.issue(kWarpInstructions / 2);
     for (int j = 0; j < 2; ++j) {
-      trace.store();
+      trace.store(n_ % 4 == 0 ? 16 : 4);
       for (int t = 0; t < 4; ++t) {
         const std::int64_t row = window * kRows + 2 * t + j;
         if (row < a_.rows()) trace.touch(c_ + 4 * (row * n_ + col), 4 * cols);

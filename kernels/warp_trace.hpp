@@ -35,7 +35,7 @@ struct WarpOp {
     kShared,     // a shared-memory instruction of `count` wavefronts (1 without bank conflicts)
     kLoad,       // global memory to registers; raises `scoreboard`
     kAsyncCopy,  // global memory to shared memory past the registers; raises `scoreboard`
-    kStore,      // registers to global memory; nobody waits for it
+    kStore,      // registers to global memory, `count` bytes a lane; nobody waits for it
     kAtomic,     // additions in the L2, `count` lanes of them; nobody waits for them
     kWait,       // until everything `scoreboard` was raised for is there
     kWaitMma,    // until the accumulators are
@@ -69,7 +69,8 @@ class WarpTrace {
   /// One memory instruction of the warp. Its bytes follow in calls of touch().
   void load(int scoreboard) { add(WarpOp::Kind::kLoad, scoreboard, 1); }
   void async_copy(int scoreboard) { add(WarpOp::Kind::kAsyncCopy, scoreboard, 1); }
-  void store() { add(WarpOp::Kind::kStore, 0, 1); }
+  /// `lane_bytes`: 4, 8 or 16, how much each lane stores at once.
+  void store(int lane_bytes = 4) { add(WarpOp::Kind::kStore, 0, lane_bytes); }
   void atomic(int lanes) { add(WarpOp::Kind::kAtomic, 0, lanes); }
 
   /// The bytes [address, address + bytes) belong to the last memory instruction.

@@ -94,7 +94,7 @@ class MemoryGroup {
   const Machine& machine_;
   int slices_per_group_;
   std::vector<Slice> slices_;  // [partitions * slices_per_group_]
-  double now_ = 0;  // when the request that is being served arrives
+  double now_ = 0;             // when the request that is being served arrives
   double dram_free_ = 0;
   std::int64_t dirty_ = 0;        // sectors
   std::int64_t dirty_limit_ = 0;  // beyond which the oldest are written back

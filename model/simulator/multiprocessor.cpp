@@ -152,6 +152,7 @@ void Multiprocessor::finish(Warp& warp) {
     return;
   }
   finished_.push_back({slot.thread_block, slot.start, slot.end});
+  counts_.active_cycles = std::max(counts_.active_cycles, slot.end);
   free_slots_.push_back({warp.slot, slot.end});
   --resident_blocks_;
 }
@@ -251,7 +252,11 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
 void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double time) {
   const int sectors = std::popcount(touch.sectors);
   const bool atomic = op.kind == WarpOp::Kind::kAtomic;
-  if (!atomic) counts_.store_sectors += sectors;
+  if (!atomic) {
+    counts_.store_sectors += sectors;
+    const int parts = op.count / 4;
+    counts_.store_hits += sectors - (sectors + parts - 1) / parts;
+  }
   request({.line = touch.line,
            .place = 0xffffffff,
            .kind = atomic ? Request::Kind::kAtomic : Request::Kind::kWrite,

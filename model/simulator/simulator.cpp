@@ -141,8 +141,7 @@ class Grid {
     for (std::size_t sm = 0; sm < sms_.size(); ++sm) {
       for (Request& request : sms_[sm]->requests(static_cast<int>(group))) {
         const auto cycle = static_cast<std::size_t>(std::max(request.time - begin_, 0.0));
-        buckets[std::min(cycle, buckets.size() - 1)].push_back(
-            {&request, static_cast<int>(sm)});
+        buckets[std::min(cycle, buckets.size() - 1)].push_back({&request, static_cast<int>(sm)});
       }
     }
     for (const auto& bucket : buckets)
