@@ -53,11 +53,12 @@ std::vector<Share> window_shares(std::span<const std::int64_t> tc_blocks) {
 }
 
 std::vector<double> relative_weights(std::span<const Share> shares, std::int64_t n,
-                                     const Rates& rates) {
+                                     const Rates& rates,
+                                     ShareTime (*time)(const Share&, std::int64_t, const Rates&)) {
   require(n > 0, "B has {} columns", n);
   std::vector<double> weights;
   weights.reserve(shares.size());
-  for (const Share& share : shares) weights.push_back(repaired_time(share, n, rates).total());
+  for (const Share& share : shares) weights.push_back(time(share, n, rates).total());
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (sum > 0)
     for (double& weight : weights) weight *= static_cast<double>(weights.size()) / sum;

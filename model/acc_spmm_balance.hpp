@@ -56,8 +56,10 @@ ShareTime repaired_time(const Share& share, std::int64_t n, const Rates& rates);
 /// Without balancing: a thread block for each row window. [row windows]
 std::vector<Share> window_shares(std::span<const std::int64_t> tc_blocks);
 
-/// Repaired times / their mean. [thread blocks]
+/// Times by either form / their mean. [thread blocks]
 std::vector<double> relative_weights(std::span<const Share> shares, std::int64_t n,
-                                     const Rates& rates);
+                                     const Rates& rates,
+                                     ShareTime (*time)(const Share&, std::int64_t,
+                                                       const Rates&) = repaired_time);
 
 }  // namespace tessera::acc_balance

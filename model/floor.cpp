@@ -9,9 +9,7 @@
 namespace tessera::floor_model {
 namespace {
 
-constexpr double kPositionBytes = 1;  // of a nonzero in its window: a bitmap or a local offset
-constexpr double kRowBytes = 4;       // where a row or window starts
-constexpr double kResultBytes = 4;    // an element of C
+constexpr double kResultBytes = 4;  // an element of C
 
 /// Of so many bytes or operations at 1e9 of them a second; 0 where the rate is not known.
 double microseconds(double amount, double giga_per_s) {
@@ -25,7 +23,7 @@ Rates rates(const Device& device, double element_bytes) {
     return device.has(quantity) ? device.value(quantity) : 0;
   };
   const std::string type = element_bytes > 2 ? "tf32" : "fp16";
-  const bool through_mma = device.measured.contains(type + "_mma");
+  const bool through_mma = device.has(type + "_mma");
   return {.dram_gbps = device.value("dram_bandwidth"),
           .l2_gbps = known("l2_bandwidth"),
           .gather_gbps = known("l2_bandwidth"),
@@ -37,8 +35,7 @@ Rates rates(const Device& device, double element_bytes) {
 double compulsory_bytes(const Product& p) {
   const auto nnz = static_cast<double>(p.nnz), rows = static_cast<double>(p.rows);
   const auto b_rows = static_cast<double>(p.b_rows), n = static_cast<double>(p.n);
-  return nnz * (p.element_bytes + kPositionBytes) + kRowBytes * rows +
-         p.element_bytes * b_rows * n + kResultBytes * rows * n;
+  return p.element_bytes * (nnz + b_rows * n) + p.index_bytes + kResultBytes * rows * n;
 }
 
 Floor strict_floor(const Product& p, std::span<const Windows> windows, const Rates& rates) {

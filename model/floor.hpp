@@ -4,8 +4,8 @@
 // The largest of four: every operand moved once; a row of B gathered once for each condensed column
 // of a window, and the multiplications of those columns on tensor cores, both at the window height
 // that suits best; and a launch. It is a bound, not a prediction: nothing of latency, balance or
-// occupancy is in it. Nothing of a format either: A is a value, a byte of position and, for each
-// row, four bytes of where.
+// occupancy is in it. How many bytes tell where the nonzeros of A are is the caller's to say: a
+// floor is only as strict as that.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct Product {
   std::int64_t nnz = 0;
   std::int64_t b_rows = 0;   // rows of B that A has a nonzero for
   std::int64_t n = 0;        // columns of B
+  double index_bytes = 0;    // of A beyond its values
   double element_bytes = 4;  // of values of A and B: 4 with TF32, 2 with FP16
 };
 

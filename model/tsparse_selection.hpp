@@ -42,6 +42,8 @@ struct Criterion {
   double precision = 0;
   double recall = 0;
 
+  /// Whether it asks for products, which take longer to count than rows and nonzeros.
+  bool needs_products() const { return above_products > 0 || at_least_products > 0; }
   bool holds(const Figures& figures) const;
 };
 

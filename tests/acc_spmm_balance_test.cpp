@@ -7,7 +7,7 @@
 #include "formats/condense.hpp"
 #include "formats/statistics.hpp"
 #include "model/acc_spmm_balance.hpp"
-#include "support.hpp"
+#include "tests/support.hpp"
 
 namespace tessera {
 namespace {
@@ -71,6 +71,8 @@ TEST_CASE("weights compare thread blocks and not devices") {
   CHECK(weights[2] > 0);  // an empty window still writes its zeros
   CHECK(weights[2] < weights[0]);
   CHECK(relative_weights({}, 64, {1e12, 1e14}).empty());
+  // As printed, every TC block writes C back, so that the heavy ones weigh more.
+  CHECK(relative_weights(shares, 64, {1e12, 1e14}, printed_time)[3] > weights[3]);
 }
 
 TEST_CASE("rates are the datasheet's, and a device without TF32 has none") {

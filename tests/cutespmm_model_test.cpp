@@ -8,7 +8,7 @@
 #include "formats/base/random.hpp"
 #include "formats/statistics.hpp"
 #include "model/cutespmm.hpp"
-#include "support.hpp"
+#include "tests/support.hpp"
 
 namespace tessera {
 namespace {

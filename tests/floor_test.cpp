@@ -9,7 +9,7 @@
 
 #include "formats/base/check.hpp"
 #include "model/floor.hpp"
-#include "support.hpp"
+#include "tests/support.hpp"
 
 namespace tessera {
 namespace {
@@ -20,10 +20,11 @@ using namespace floor_model;
 const Rates kToy{1000, 2000, 4000, 100, 1, 1e6};
 
 TEST_CASE("the parts of a floor, worked by hand") {
-  const Product product{.rows = 1000, .nnz = 20'000, .b_rows = 900, .n = 128};
+  const Product product{
+      .rows = 1000, .nnz = 20'000, .b_rows = 900, .n = 128, .index_bytes = 24'000};
   const std::vector<Windows> windows{{8, 18'000}, {16, 10'000}, {64, 9'000}};
 
-  const double bytes = 20'000 * 5 + 4 * 1000 + 4 * 900 * 128 + 4 * 1000 * 128;
+  const double bytes = 4 * 20'000 + 24'000 + 4 * 900 * 128 + 4 * 1000 * 128;
   const Floor cold = strict_floor(product, windows, kToy);
   Rates large_cache = kToy;
   large_cache.l2_bytes = 2e6;
@@ -112,6 +113,8 @@ std::vector<Recorded> read_floors(const std::string& path) {
     }
     cells >> r.compulsory_us >> r.time_us >> r.height;
     REQUIRE(cells);
+    // A byte for each nonzero and four for each row.
+    r.product.index_bytes = static_cast<double>(r.product.nnz + 4 * r.product.rows);
     if (r.matrix == "wiki-Vote") r.product.b_rows = 2381;  // the other columns are empty
     all.push_back(r);
   }

@@ -9,7 +9,7 @@
 #include "formats/condense.hpp"
 #include "formats/statistics.hpp"
 #include "model/smat.hpp"
-#include "support.hpp"
+#include "tests/support.hpp"
 
 namespace tessera {
 namespace {

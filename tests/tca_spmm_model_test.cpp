@@ -8,7 +8,7 @@
 #include "formats/base/random.hpp"
 #include "formats/condense.hpp"
 #include "model/tca_spmm.hpp"
-#include "support.hpp"
+#include "tests/support.hpp"
 
 namespace tessera {
 namespace {

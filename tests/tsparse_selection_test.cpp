@@ -11,7 +11,7 @@
 #include "formats/base/check.hpp"
 #include "formats/square.hpp"
 #include "model/tsparse_selection.hpp"
-#include "support.hpp"
+#include "tests/support.hpp"
 
 namespace tessera {
 namespace {
