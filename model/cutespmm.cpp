@@ -15,10 +15,8 @@ constexpr double kTransactionWords = kTransactionBytes / 4.0;
 constexpr double kPatternTransactions = 2;  // 64 bits for each lane of a warp
 
 void check(const Product& p) {
-  require(p.alpha >= 1.0 / kBrickRows && p.alpha <= 1,
-          "brick density alpha is {}: it lies between 1/16 and 1, every column of a brick has a "
-          "nonzero",
-          p.alpha);
+  require(p.alpha >= 1 / kBrickCells && p.alpha <= 1,
+          "brick density alpha is {}: it lies between 1/64 and 1, a brick has a nonzero", p.alpha);
   require(p.n > 0 && p.warp_cols > 0 && p.beta > 0,
           "n = {}, TN = {} and beta = {} have to be positive", p.n, p.warp_cols, p.beta);
 }

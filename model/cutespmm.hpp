@@ -26,7 +26,7 @@ constexpr int kTransactionBytes = 128;
 
 struct Product {
   std::int64_t nnz = 0;
-  double alpha = 0;           // density of a brick, in [1/16, 1]
+  double alpha = 0;           // density of a brick
   double beta = 1;            // bricks of a brick column: 1 for row panels one brick high
   std::int64_t n = 128;       // columns of B
   int warp_cols = kWarpCols;  // TN
@@ -40,8 +40,9 @@ struct Transactions {
   double total() const { return a + b; }
 };
 
-/// Equations 1, 3 and 5. Throws an Error unless alpha is in [1/16, 1] and n, beta and TN are
-/// positive.
+/// Equations 1, 3 and 5. Throws an Error unless alpha is in [1/64, 1] and n, beta and TN are
+/// positive. (The paper's least alpha is 1/16, a nonzero in every column of a brick; the last brick
+/// of a row panel may have columns to spare.)
 Transactions printed_transactions(const Product& product);
 
 /// ceil(64 alpha / 32) + 2 transactions of A a brick and TN columns, 4 rows of B a brick column.

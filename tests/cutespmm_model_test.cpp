@@ -103,7 +103,7 @@ TEST_CASE("the synergy class goes by alpha, and names the paper's other intensit
 }
 
 TEST_CASE("a density no brick can have is an error") {
-  CHECK_THROWS_AS(printed_transactions({.nnz = 10, .alpha = 0.06}), Error);
+  CHECK_THROWS_AS(printed_transactions({.nnz = 10, .alpha = 0.015}), Error);
   CHECK_THROWS_AS(exact_transactions({.nnz = 10, .alpha = 1.01}), Error);
   CHECK_THROWS_AS(exact_transactions({.nnz = 10, .alpha = 0.5, .n = 0}), Error);
   CHECK_THROWS_AS(num_waves(10, 0), Error);

@@ -113,6 +113,8 @@ class FitVerb final : public Verb {
   }
 
   int run() override {
+    require(confidence_ > 0 && confidence_ < 1, "confidence is {}, it lies between 0 and 1",
+            confidence_);
     Json fits = Json::array();
     const auto all = read_series(read_records(records_));
     require(!all.empty(),
