@@ -23,11 +23,17 @@ MAY_INCLUDE = {
     "formats": {"formats/base", "formats"},
     "reorder": {"formats/base", "reorder"},
     "oracle": {"formats/base", "oracle"},
-    "kernels": {"formats/base", "formats", "kernels", "kernels/work.hpp"},
-    "kernels/work.hpp": {"formats/base"},  # all that a model sees of a kernel
-    "model": {"formats/base", "kernels/work.hpp", "model"},
+    "kernels": {"formats/base", "formats", "kernels", "kernels/work.hpp", "kernels/warp_trace.hpp"},
+    # All that a model sees of a kernel.
+    "kernels/work.hpp": {"formats/base", "kernels/warp_trace.hpp"},
+    "kernels/warp_trace.hpp": {"formats/base"},
+    "model/simulator": {"formats/base", "kernels/work.hpp", "kernels/warp_trace.hpp", "model",
+                        "model/simulator"},
+    "model": {"formats/base", "kernels/work.hpp", "kernels/warp_trace.hpp", "model",
+              "model/simulator"},
     "experiments": {"formats/base", "formats/io", "formats/values", "formats", "reorder", "oracle",
-                    "kernels", "kernels/work.hpp", "model", "experiments"},
+                    "kernels", "kernels/work.hpp", "kernels/warp_trace.hpp", "model",
+                    "model/simulator", "experiments"},
 }  # fmt: skip
 MAY_INCLUDE["tests"] = {*MAY_INCLUDE, "tests"}
 
