@@ -37,18 +37,19 @@ TEST_CASE("the imbalance of a matrix is the one its statistics tell") {
 }
 
 TEST_CASE("equation 4, worked by hand in both forms") {
-  const Rates rates{.bytes_per_s = 1e12, .flops = 1e14};
+  // Slow enough that the times are no tiny numbers, which Approx would not tell apart.
+  const Rates rates{.bytes_per_s = 10, .flops = 100};
   const Share share{.tc_blocks = 10, .row_windows = 3};
 
   const ShareTime printed = printed_time(share, 128, rates);
   const ShareTime repaired = repaired_time(share, 128, rates);
 
-  CHECK(printed.load_b_s == doctest::Approx(8 * 128 * 10 / 1e12));
-  CHECK(printed.mma_s == doctest::Approx(8 * 15 * 128 / 1e14));
+  CHECK(printed.load_b_s == doctest::Approx(8 * 128 * 10 / 10.0));
+  CHECK(printed.mma_s == doctest::Approx(8 * 15 * 128 / 100.0));
   CHECK(printed.write_c_s == doctest::Approx(printed.load_b_s));
   CHECK(repaired.load_b_s == doctest::Approx(4 * printed.load_b_s));
   CHECK(repaired.mma_s == doctest::Approx(10 * printed.mma_s));
-  CHECK(repaired.write_c_s == doctest::Approx(4 * 8 * 128 * 3 / 1e12));
+  CHECK(repaired.write_c_s == doctest::Approx(4 * 8 * 128 * 3 / 10.0));
   CHECK(repaired.total() ==
         doctest::Approx(repaired.load_b_s + repaired.mma_s + repaired.write_c_s));
   // With a TC block per row window, only the bytes and the MMAs differ.
