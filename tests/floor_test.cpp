@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <sstream>
 
 #include "formats/base/check.hpp"
@@ -121,6 +123,27 @@ std::vector<Recorded> read_floors(const std::string& path) {
   return all;
 }
 
+/// The shortest right product that was measured in FP32 or TF32, in microseconds, by matrix and N.
+std::map<std::pair<std::string, std::int64_t>, double> read_best_times(const std::string& path) {
+  std::map<std::pair<std::string, std::int64_t>, double> best;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::ranges::replace(line, ',', ' ');
+    std::string matrix, method, precision, status;
+    std::int64_t nnz = 0, n = 0;
+    int pattern = 0;
+    double prep_ms = 0, ms = 0;
+    std::istringstream cells(line);
+    cells >> matrix >> nnz >> method >> precision >> pattern >> n >> status >> prep_ms >> ms;
+    if (status != "OK" || pattern != 0 || precision == "fp16") continue;
+    const auto [found, is_new] = best.try_emplace({matrix, n}, 1e3 * ms);
+    if (!is_new) found->second = std::min(found->second, 1e3 * ms);
+  }
+  return best;
+}
+
 /// What the recorded floors were computed with: an L2 stream of 8.3 TB/s up to 50 MB, 2 us.
 Rates recorded_rates(double element_bytes) {
   return {4400, 8300, 9000, element_bytes > 2 ? 313.0 : 627.0, 2, 50e6};
@@ -161,6 +184,29 @@ TEST_CASE(
     ++compared;
   }
   CHECK(compared > 130);
+}
+
+TEST_CASE("no product measured on an H200 is below its floor by the device file") {
+  const std::string floors = shared_path("anchors/floors_h200.csv");
+  const std::string times = shared_path("anchors/spmm_h200.csv");
+  if (floors.empty() || times.empty()) return;
+  const auto best = read_best_times(times);
+  const Rates of_file = rates(find_device("h200"));
+  double closest = std::numeric_limits<double>::infinity();
+  int compared = 0;
+  for (const Recorded& r : read_floors(floors)) {
+    const auto measured = best.find({r.matrix, r.product.n});
+    if (r.product.element_bytes != 4 || measured == best.end()) continue;
+    const double times_floor =
+        measured->second / strict_floor(r.product, r.windows, of_file).time_us;
+    CAPTURE(r.matrix);
+    CAPTURE(r.product.n);
+    CHECK(times_floor > 1);
+    closest = std::min(closest, times_floor);
+    ++compared;
+  }
+  CHECK(compared > 40);
+  CHECK(closest < 1.5);  // fb-Cornell5: the floor is not only safe, it is near
 }
 
 }  // namespace
