@@ -114,6 +114,8 @@ class AccTrace final : public LaunchTrace {
   // Of the instructions counted on an H200 (CUDA 13.0): 64 a warp, 120 more in one whose window is
   // not empty.
   static constexpr int kIdleInstructions = 40, kWarpInstructions = 60, kFirstInstructions = 116;
+  // Four population counts, whose unit takes eight cycles for each, and the way through it.
+  static constexpr int kPopulationCounts = 50;
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
 
   template <class T>
@@ -176,6 +178,7 @@ class AccTrace final : public LaunchTrace {
                 WarpTrace& trace) const {
     trace.wait(kIndexBoard);
     trace.issue(tile_instructions_ / 2);
+    trace.pause(kPopulationCounts);
     for (int half = 0; half < 2; ++half) load_b(tile, half, col, cols, trace);
     for (int half = 0; half < 2; ++half) load_values(tile, half, trace);
     load_index(std::min(tile + 1, last - 1), trace);

@@ -51,7 +51,7 @@ class CsrTrace final : public LaunchTrace {
     if (cursor.step == 0) begin(row, last > first, trace);
     // cursor.part counts nonzeros.
     const std::int64_t at = first + cursor.part;
-    const int count = cursor.part < odd            ? 1
+    const int count = cursor.part < odd              ? 1
                       : last - at >= kTurn * kUnroll ? kTurn * kUnroll
                                                      : static_cast<int>(last - at);
     if (at < last) add_nonzeros(at, count, col, cols, trace);

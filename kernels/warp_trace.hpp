@@ -30,6 +30,7 @@ struct LineTouch {
 struct WarpOp {
   enum class Kind : std::uint8_t {
     kIssue,      // `count` instructions that only take issue slots (integers, conversions, FMAs)
+    kPause,      // `count` cycles that the warp waits for a result of its own that is not of memory
     kMma,        // `count` tensor-core instructions, independent of each other; each continues the
                  // accumulators of the kMma before it
     kShared,     // a shared-memory instruction of `count` wavefronts (1 without bank conflicts)
@@ -60,6 +61,7 @@ class WarpTrace {
   }
 
   void issue(int instructions) { add(WarpOp::Kind::kIssue, 0, instructions); }
+  void pause(int cycles) { add(WarpOp::Kind::kPause, 0, cycles); }
   void mma(int instructions) { add(WarpOp::Kind::kMma, 0, instructions); }
   void shared(int wavefronts) { add(WarpOp::Kind::kShared, 0, wavefronts); }
   void wait(int scoreboard) { add(WarpOp::Kind::kWait, scoreboard, 1); }

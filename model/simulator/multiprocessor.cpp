@@ -115,6 +115,9 @@ bool Multiprocessor::step(int id, Warp& warp) {
     case kIssue:
       issue(warp, op.count);
       break;
+    case kPause:
+      warp.time += op.count;
+      break;
     case kMma:
       multiply(warp, op.count);
       break;
