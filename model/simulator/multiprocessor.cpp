@@ -269,10 +269,12 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
 
 void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
   issue(warp, 1);
-  const auto lines = static_cast<int>(op.last_line - op.first_line);
+  int sectors = 0;
+  for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
+    sectors += std::popcount(warp.piece.lines[i].sectors);
   const double start = std::max(warp.time, load_free_);
   counts_.wait_load_unit += start - warp.time;
-  const double busy = std::max(machine_.load_interval, lines * machine_.line_interval);
+  const double busy = std::max(machine_.load_interval, sectors * machine_.sector_interval);
   load_free_ = start + busy;
   counts_.load_busy += busy;
   warp.time = start;
