@@ -68,7 +68,7 @@ Machine describe(const Device& device, const WorkDescription& work) {
 
   m.block_latency = value_or(device, "block_latency", 200);
   m.launch_overhead_us = value_or(device, "launch_overhead", 2.5);
-  m.launch_latency_us = value_or(device, "launch_latency", 1.5);
+  m.launch_gap_us = value_or(device, "launch_gap", 2);
   return m;
 }
 

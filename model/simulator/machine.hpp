@@ -52,7 +52,7 @@ struct Machine {
 
   // Launches.
   double block_latency = 0;       // from a thread block's end to the start of its successor
-  double launch_latency_us = 0;   // around each launch, not overlapped
+  double launch_gap_us = 0;       // between launches in a stream, beside what they run
   double launch_overhead_us = 0;  // least time from launch to launch
 };
 
