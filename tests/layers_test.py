@@ -23,11 +23,14 @@ MAY_INCLUDE = {
     "formats": {"formats/base", "formats"},
     "reorder": {"formats/base", "reorder"},
     "oracle": {"formats/base", "oracle"},
-    "kernels": {"formats/base", "formats", "kernels", "kernels/work.hpp"},
+    "kernels": {"formats/base", "formats", "kernels", "kernels/work.hpp", "kernels/mma.cuh"},
     "kernels/work.hpp": {"formats/base"},  # all that a model sees of a kernel
+    "kernels/mma.cuh": {"kernels"},  # the instructions, which micro-benchmarks time
     "model": {"formats/base", "kernels/work.hpp", "model"},
+    "model/calibration": {"formats/base", "kernels/mma.cuh", "model", "model/calibration"},
     "experiments": {"formats/base", "formats/io", "formats/values", "formats", "reorder", "oracle",
-                    "kernels", "kernels/work.hpp", "model", "experiments"},
+                    "kernels", "kernels/work.hpp", "kernels/mma.cuh", "model",
+                    "model/calibration", "experiments"},
 }  # fmt: skip
 MAY_INCLUDE["tests"] = {*MAY_INCLUDE, "tests"}
 
@@ -111,6 +114,10 @@ class Layers(unittest.TestCase):
         "kernels/work.hpp": '#include "formats/base/matrix.hpp"\n',
         "kernels/csr.hpp": '#include "formats/csr.hpp"\n#include "kernels/work.hpp"\n',
         "kernels/csr.cu": '#include <cuda_runtime.h>\n\n#include "kernels/csr.hpp"\n',
+        "kernels/mma.hpp": "",
+        "kernels/mma.cuh": '#include "kernels/mma.hpp"\n',
+        "model/calibration/benchmark.hpp": "",
+        "model/calibration/mma.cu": '#include "kernels/mma.cuh"\n',
         "model/roofline.hpp": '#include "kernels/work.hpp"\n#include "formats/base/matrix.hpp"\n',
         "experiments/verbs/run.cpp": "".join(
             f'#include "{name}"\n'
@@ -146,7 +153,7 @@ class Layers(unittest.TestCase):
                      for target in MAY_INCLUDE if target not in allowed]  # fmt: skip
         self.assertGreater(len(forbidden), 40)
         for room, target in forbidden:
-            path = room if room.endswith(".hpp") else f"{room}/planted.hpp"
+            path = room if room.endswith((".hpp", ".cuh")) else f"{room}/planted.hpp"
             with self.subTest(room=room, target=target):
                 before = (self.root / path).read_text() if (self.root / path).exists() else None
                 self.expect(path, f'// Planted.\n#include "{target}"\n', f"but {room} may include")

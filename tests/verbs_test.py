@@ -281,9 +281,9 @@ class OneShotTest(ProgramTest):
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
-        self.assertEqual(sorted(verbs), ["doctor", "figure", "list", "matrix", "merge", "multiply",
-                                         "pack", "plan", "point", "reorder", "run", "status",
-                                         "validate"])
+        self.assertEqual(sorted(verbs), ["calibrate", "doctor", "figure", "list", "matrix", "merge",
+                                         "multiply", "pack", "plan", "point", "reorder", "run",
+                                         "status", "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         for call in calls:

@@ -1,0 +1,209 @@
+// What an SM's load unit takes for one load instruction of a warp: by width, by the lines it
+// touches in L1, by the conflicts it has in shared memory; and what one SM alone gets out of L2.
+//
+// 32 warps issue loads back to back, so the time for each is how long the unit is busy with it. The
+// lanes that share a line read neighbouring words, and no two lanes of a load the same bank.
+
+#include <string>
+
+#include "model/calibration/accesses.cuh"
+#include "model/calibration/gpu_timing.hpp"
+#include "model/calibration/microbenchmark.hpp"
+#include "model/calibration/words.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int kThreads = 1024, kWarps = kThreads / 32;
+constexpr double kWideBytes = 512;           // of a warp that loads 16 bytes a lane
+constexpr int kUnroll = 8;                   // independent loads of a thread
+constexpr int kSharedWords = 8192;           // of a thread block
+constexpr int kSharedSpan = 1024;            // words from one load of a thread to the next
+constexpr std::uint32_t kL2Words = 1 << 18;  // 1 MiB, far more than an L1
+
+struct Narrow {
+  __device__ static std::uint32_t global(const std::uint32_t* address) { return load_l1(address); }
+  __device__ static std::uint32_t shared(std::uint32_t address) { return load_shared(address); }
+};
+struct Wide {
+  __device__ static std::uint32_t global(const std::uint32_t* address) {
+    return sum_of(load_l1_wide(address));
+  }
+  __device__ static std::uint32_t shared(std::uint32_t address) {
+    return sum_of(load_shared_wide(address));
+  }
+};
+
+/// First word of a lane when a load of 32-bit words touches `lines` lines.
+constexpr int word_of_lane(int lane, int lines) { return lane / (32 / lines) * 32 + lane; }
+
+/// Lane l reads kUnroll places from lane_words[l] on, kSpan words apart, again and again. `step` is
+/// 0, which the compiler cannot know: it would take the loads out of the loop.
+template <class Load, int kSpan>
+__global__ void __launch_bounds__(kThreads)
+    load_from_l1(const std::uint32_t* words, const int* lane_words, int iterations, int step,
+                 long long* cycles, std::uint32_t* sums) {
+  const std::uint32_t* address = words + lane_words[threadIdx.x % 32];
+  std::uint32_t sum = 0;
+  __syncthreads();
+  const long long start = clock64();
+  for (int i = 0; i < iterations; ++i, address += step)
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) sum += Load::global(address + k * kSpan);
+  __syncthreads();
+  if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - start;
+  sums[blockIdx.x * kThreads + threadIdx.x] = sum;
+}
+
+template <class Load>
+__global__ void __launch_bounds__(kThreads)
+    load_from_shared(const std::uint32_t* words, const int* lane_words, int iterations, int step,
+                     long long* cycles, std::uint32_t* sums) {
+  __shared__ __align__(16) std::uint32_t copy[kSharedWords];
+  for (int i = threadIdx.x; i < kSharedWords; i += kThreads) copy[i] = words[i];
+  std::uint32_t address = shared_address(copy + lane_words[threadIdx.x % 32]);
+  std::uint32_t sum = 0;
+  __syncthreads();
+  const long long start = clock64();
+  for (int i = 0; i < iterations; ++i, address += step)
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) sum += Load::shared(address + k * kSharedSpan * 4);
+  __syncthreads();
+  if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - start;
+  sums[blockIdx.x * kThreads + threadIdx.x] = sum;
+}
+
+/// One thread block walks through kL2Words, a warp 512 bytes at a time.
+__global__ void __launch_bounds__(kThreads)
+    load_from_l2(const std::uint32_t* words, int passes, long long* cycles, std::uint32_t* sums) {
+  std::uint32_t sum = 0;
+  __syncthreads();
+  const long long start = clock64();
+  for (int pass = 0; pass < passes; ++pass)
+    for (std::uint32_t at = threadIdx.x * 4; at < kL2Words; at += kUnroll * kThreads * 4)
+#pragma unroll
+      for (std::uint32_t k = 0; k < kUnroll; ++k)
+        sum += sum_of(load_l2_wide(words + at + k * kThreads * 4));
+  __syncthreads();
+  if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - start;
+  sums[threadIdx.x] = sum;
+}
+
+/// What one of the two kernels above has to have summed up.
+void check_sums(const std::vector<std::uint32_t>& sums, const std::vector<int>& lane_words,
+                int width, int span, int iterations) {
+  for (std::size_t thread = 0; thread < sums.size(); ++thread) {
+    std::uint32_t once = 0;
+    for (int k = 0; k < kUnroll; ++k)
+      for (int w = 0; w < width; ++w)
+        once += word_at(static_cast<std::uint32_t>(lane_words[thread % 32] + k * span + w));
+    require(sums[thread] == once * static_cast<std::uint32_t>(iterations),
+            "thread {} summed up {:#x}, {:#x} is right", thread, sums[thread],
+            once * static_cast<std::uint32_t>(iterations));
+  }
+}
+
+struct LoadRun {
+  Effort effort;
+  DeviceArray<std::uint32_t> words = random_words(1 << 18);
+  int iterations = 256;
+  int thread_blocks = current_gpu().multiProcessorCount;
+  DeviceArray<std::uint32_t> sums =
+      DeviceArray<std::uint32_t>(static_cast<std::size_t>(thread_blocks) * kThreads);
+
+  /// Cycles of one warp's load, all SMs at the same time.
+  template <class Kernel>
+  std::vector<double> intervals(Kernel kernel, const std::vector<int>& lane_words, int width,
+                                int span) {
+    const DeviceArray<int> lanes(lane_words);
+    std::vector<double> cycles = run_cycles(effort.repeats, thread_blocks, [&](long long* to) {
+      kernel<<<thread_blocks, kThreads>>>(words.data(), lanes.data(), iterations, 0, to,
+                                          sums.data());
+    });
+    check_sums(sums.download(), lane_words, width, span, iterations);
+    for (double& count : cycles) count /= static_cast<double>(iterations) * kUnroll * kWarps;
+    return cycles;
+  }
+
+  template <int kLines>
+  std::vector<double> touching() {
+    std::vector<int> lane_words;
+    for (int lane = 0; lane < 32; ++lane) lane_words.push_back(word_of_lane(lane, kLines));
+    return intervals(load_from_l1<Narrow, kLines * 32>, lane_words, 1, kLines * 32);
+  }
+  std::vector<double> conflicting(int ways) {
+    std::vector<int> lane_words;
+    for (int lane = 0; lane < 32; ++lane) lane_words.push_back(lane * ways);
+    return intervals(load_from_shared<Narrow>, lane_words, 1, kSharedSpan);
+  }
+};
+
+std::vector<int> adjacent_quads() {
+  std::vector<int> lane_words;
+  for (int lane = 0; lane < 32; ++lane) lane_words.push_back(4 * lane);
+  return lane_words;
+}
+
+void measure_l1(LoadRun& run, Findings& findings) {
+  const std::vector<std::vector<double>> samples{run.touching<1>(),  run.touching<2>(),
+                                                 run.touching<4>(),  run.touching<8>(),
+                                                 run.touching<16>(), run.touching<32>()};
+  std::vector<double> lines, cycles;
+  Curve curve{"load_lines", {"lines", "cycles"}, {}};
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    lines.push_back(static_cast<double>(1 << i));
+    cycles.push_back(typical(samples[i]).median);
+    curve.rows.push_back({lines.back(), cycles.back()});
+  }
+  findings.curves.push_back(std::move(curve));
+  findings.numbers.push_back(finding("load_interval", typical(samples[0])));
+  findings.numbers.push_back(
+      {"load_line_interval", fitted_slope(lines, cycles), "slope over loads of 1 to 32 lines"});
+
+  const std::vector<double> wide = run.intervals(load_from_l1<Wide, 128>, adjacent_quads(), 4, 128);
+  findings.numbers.push_back(finding("load_wide_interval", typical(wide)));
+  findings.numbers.push_back(finding(
+      "l1_bandwidth", wide, [](double interval) { return kWideBytes / interval; },
+      "16 bytes a lane"));
+}
+
+void measure_shared(LoadRun& run, Findings& findings) {
+  Curve curve{"shared_conflicts", {"ways", "cycles"}, {}};
+  for (int ways = 1; ways <= 32; ways *= 2)
+    curve.rows.push_back({static_cast<double>(ways), typical(run.conflicting(ways)).median});
+  findings.curves.push_back(std::move(curve));
+
+  findings.numbers.push_back(finding(
+      "shared_bandwidth", run.intervals(load_from_shared<Wide>, adjacent_quads(), 4, kSharedSpan),
+      [](double interval) { return kWideBytes / interval; }, "16 bytes a lane"));
+}
+
+void measure_l2(LoadRun& run, Findings& findings) {
+  constexpr int kPasses = 4;
+  const std::vector<double> cycles = run_cycles(run.effort.repeats, 1, [&](long long* to) {
+    load_from_l2<<<1, kThreads>>>(run.words.data(), kPasses, to, run.sums.data());
+  });
+  std::uint32_t sum = 0, expected = 0;
+  const std::vector<std::uint32_t> sums = run.sums.download();
+  for (int thread = 0; thread < kThreads; ++thread) sum += sums[static_cast<std::size_t>(thread)];
+  for (std::uint32_t i = 0; i < kL2Words; ++i) expected += kPasses * word_at(i);
+  require(sum == expected, "an SM summed up {:#x} from L2, {:#x} is right", sum, expected);
+  findings.numbers.push_back(finding(
+      "l2_sm_bandwidth", cycles, [](double count) { return 4.0 * kPasses * kL2Words / count; },
+      "one thread block of 1024 threads, 1 MiB again and again"));
+}
+
+Findings measure(const Effort& effort) {
+  LoadRun run{effort};
+  Findings findings;
+  measure_l1(run, findings);
+  measure_shared(run, findings);
+  measure_l2(run, findings);
+  return findings;
+}
+
+const Register<Microbenchmark> entry{microbenchmark(
+    "loads", "cycles of a load by width, lines and conflicts; bandwidth of one SM", measure)};
+
+}  // namespace
+}  // namespace tessera
