@@ -44,9 +44,9 @@ __device__ bool has_arrived(std::uint32_t barrier, std::uint32_t parity) {
 }
 #endif
 
-constexpr std::uint32_t first_word(std::uint32_t thread_block, std::uint32_t copy,
-                                   std::uint32_t piece_words) {
-  return mix_word(thread_block * 0x10001u + copy) % (kWords / piece_words) * piece_words;
+/// First word of the piece of a draw; sizes are powers of two.
+constexpr std::uint32_t first_word(std::uint32_t draw, std::uint32_t piece_words) {
+  return draw / (0x80000000u / (kWords / 2)) & ~(piece_words - 1);
 }
 
 __global__ void copy_pieces(const std::uint32_t* words, std::uint32_t piece_bytes,
@@ -59,17 +59,18 @@ __global__ void copy_pieces(const std::uint32_t* words, std::uint32_t piece_byte
     start_barrier(shared_address(&barriers[stage]));
   // The copies' own way to shared memory has to see the barriers.
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
-  const auto fetch = [&](std::uint32_t copy, std::uint32_t stage) {
-    copy_bulk(shared_address(ring) + stage * piece_bytes,
-              words + first_word(blockIdx.x, copy, piece_bytes / 4), piece_bytes,
-              shared_address(&barriers[stage]));
+  std::uint32_t draw = mix_word(blockIdx.x);
+  const auto fetch = [&](std::uint32_t stage) {
+    copy_bulk(shared_address(ring) + stage * piece_bytes, words + first_word(draw, piece_bytes / 4),
+              piece_bytes, shared_address(&barriers[stage]));
+    draw = next_draw(draw);
   };
-  for (std::uint32_t copy = 0; copy < stages; ++copy) fetch(copy, copy);
+  for (std::uint32_t stage = 0; stage < stages; ++stage) fetch(stage);
   std::uint32_t sum = 0, stage = 0, parity = 0;
   for (std::uint32_t copy = 0; copy < copies; ++copy) {
     while (!has_arrived(shared_address(&barriers[stage]), parity)) continue;
     sum += load_shared(shared_address(ring) + stage * piece_bytes);
-    if (copy + stages < copies) fetch(copy + stages, stage);
+    if (copy + stages < copies) fetch(stage);
     if (++stage == stages) {
       stage = 0;
       parity ^= 1;
@@ -95,9 +96,9 @@ double rate(const DeviceArray<std::uint32_t>& words, std::uint32_t piece_bytes,
   });
   const std::vector<std::uint32_t> found = sums.download();
   for (const std::uint32_t block : {0u, static_cast<std::uint32_t>(thread_blocks) - 1}) {
-    std::uint32_t expected = 0;
-    for (std::uint32_t copy = 0; copy < copies; ++copy)
-      expected += word_at(first_word(block, copy, piece_bytes / 4));
+    std::uint32_t expected = 0, draw = mix_word(block);
+    for (std::uint32_t copy = 0; copy < copies; ++copy, draw = next_draw(draw))
+      expected += word_at(first_word(draw, piece_bytes / 4));
     require(found[block] == expected, "pieces of {} bytes were not copied right", piece_bytes);
   }
   return 1e-3 * copies * piece_bytes * thread_blocks / typical(times).median;

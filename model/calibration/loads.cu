@@ -4,6 +4,7 @@
 // 32 warps issue loads back to back, so the time for each is how long the unit is busy with it. The
 // lanes that share a line read neighbouring words, and no two lanes of a load the same bank.
 
+#include <numeric>
 #include <string>
 
 #include "model/calibration/accesses.cuh"
@@ -19,7 +20,7 @@ constexpr double kWideBytes = 512;           // of a warp that loads 16 bytes a 
 constexpr int kUnroll = 8;                   // independent loads of a thread
 constexpr int kSharedWords = 8192;           // of a thread block
 constexpr int kSharedSpan = 1024;            // words from one load of a thread to the next
-constexpr std::uint32_t kL2Words = 1 << 18;  // 1 MiB, far more than an L1
+constexpr std::uint32_t kL2Words = 1 << 20;  // 4 MiB, far more than an L1
 
 struct Narrow {
   __device__ static std::uint32_t global(const std::uint32_t* address) { return load_l1(address); }
@@ -76,14 +77,15 @@ __global__ void __launch_bounds__(kThreads)
 /// One thread block walks through kL2Words, a warp 512 bytes at a time.
 __global__ void __launch_bounds__(kThreads)
     load_from_l2(const std::uint32_t* words, int passes, long long* cycles, std::uint32_t* sums) {
+  const std::uint32_t stride = 4 * blockDim.x;
   std::uint32_t sum = 0;
   __syncthreads();
   const long long start = clock64();
   for (int pass = 0; pass < passes; ++pass)
-    for (std::uint32_t at = threadIdx.x * 4; at < kL2Words; at += kUnroll * kThreads * 4)
+    for (std::uint32_t at = threadIdx.x * 4; at < kL2Words; at += kUnroll * stride)
 #pragma unroll
       for (std::uint32_t k = 0; k < kUnroll; ++k)
-        sum += sum_of(load_l2_wide(words + at + k * kThreads * 4));
+        sum += sum_of(load_l2_wide(words + at + k * stride));
   __syncthreads();
   if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - start;
   sums[threadIdx.x] = sum;
@@ -105,7 +107,7 @@ void check_sums(const std::vector<std::uint32_t>& sums, const std::vector<int>& 
 
 struct LoadRun {
   Effort effort;
-  DeviceArray<std::uint32_t> words = random_words(1 << 18);
+  DeviceArray<std::uint32_t> words = random_words(kL2Words);
   int iterations = 256;
   int thread_blocks = current_gpu().multiProcessorCount;
   DeviceArray<std::uint32_t> sums =
@@ -178,19 +180,28 @@ void measure_shared(LoadRun& run, Findings& findings) {
       [](double interval) { return kWideBytes / interval; }, "16 bytes a lane"));
 }
 
-void measure_l2(LoadRun& run, Findings& findings) {
-  constexpr int kPasses = 4;
-  const std::vector<double> cycles = run_cycles(run.effort.repeats, 1, [&](long long* to) {
-    load_from_l2<<<1, kThreads>>>(run.words.data(), kPasses, to, run.sums.data());
+/// Bytes a cycle of each run, one SM alone.
+std::vector<double> l2_rates(LoadRun& run, int warps) {
+  constexpr int kPasses = 2;
+  std::vector<double> rates = run_cycles(run.effort.repeats, 1, [&](long long* to) {
+    load_from_l2<<<1, 32 * warps>>>(run.words.data(), kPasses, to, run.sums.data());
   });
-  std::uint32_t sum = 0, expected = 0;
   const std::vector<std::uint32_t> sums = run.sums.download();
-  for (int thread = 0; thread < kThreads; ++thread) sum += sums[static_cast<std::size_t>(thread)];
+  const auto sum = std::accumulate(sums.begin(), sums.begin() + 32 * warps, std::uint32_t{0});
+  std::uint32_t expected = 0;
   for (std::uint32_t i = 0; i < kL2Words; ++i) expected += kPasses * word_at(i);
   require(sum == expected, "an SM summed up {:#x} from L2, {:#x} is right", sum, expected);
-  findings.numbers.push_back(finding(
-      "l2_sm_bandwidth", cycles, [](double count) { return 4.0 * kPasses * kL2Words / count; },
-      "one thread block of 1024 threads, 1 MiB again and again"));
+  for (double& rate : rates) rate = 4.0 * kPasses * kL2Words / rate;
+  return rates;
+}
+
+void measure_l2(LoadRun& run, Findings& findings) {
+  Curve curve{"l2_one_sm", {"warps", "bytes_per_cycle"}, {}};
+  for (int warps = 1; warps <= kWarps; warps *= 2)
+    curve.rows.push_back({static_cast<double>(warps), typical(l2_rates(run, warps)).median});
+  findings.curves.push_back(std::move(curve));
+  findings.numbers.push_back(finding("l2_sm_bandwidth", typical(l2_rates(run, kWarps)),
+                                     "32 warps with 8 loads of 512 bytes each, from 4 MiB"));
 }
 
 Findings measure(const Effort& effort) {

@@ -16,17 +16,18 @@ namespace {
 constexpr int kThreads = 1024, kWarps = kThreads / 32;
 constexpr int kUnroll = 16;
 
-/// What a thread computes with; its integers are a Fibonacci sequence, which nothing simplifies.
+/// What a thread computes; its integers are a Fibonacci sequence, which nothing simplifies.
 struct State {
-  float x, factor, addend;
+  float x;
   std::uint32_t last, before_last;
 };
-constexpr State state_at(std::uint32_t i) {
-  return {float_at(i), 0.5f * float_at(i + 1), float_at(i + 2), word_at(i), word_at(i + 1)};
-}
+constexpr State state_at(std::uint32_t i) { return {float_at(i), word_at(i), word_at(i + 1)}; }
 
-__device__ void multiply_add(State& state) {
-  asm volatile("fma.rn.f32 %0, %0, %1, %2;" : "+f"(state.x) : "f"(state.factor), "f"(state.addend));
+/// Of all chains of a thread: operands of its own would have each multiply-add wait for registers.
+constexpr float kFactor = 0.5f, kAddend = 0.3f;
+
+__device__ void multiply_add(State& state, float factor, float addend) {
+  asm volatile("fma.rn.f32 %0, %0, %1, %2;" : "+f"(state.x) : "f"(factor), "f"(addend));
 }
 __device__ void add(State& state) {
   std::uint32_t sum;
@@ -38,7 +39,8 @@ __device__ void add(State& state) {
 /// kChains independent states of a thread, kUnroll multiply-adds (and additions) of each in turn.
 template <int kChains, bool kWithIntegers>
 __global__ void __launch_bounds__(kThreads)
-    compute(int iterations, long long* cycles, float* floats, std::uint32_t* integers) {
+    compute(int iterations, float factor, float addend, long long* cycles, float* floats,
+            std::uint32_t* integers) {
   State states[kChains];
   for (int chain = 0; chain < kChains; ++chain)
     states[chain] = state_at(threadIdx.x * kChains + chain);
@@ -49,7 +51,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < kUnroll; ++k)
 #pragma unroll
       for (int chain = 0; chain < kChains; ++chain) {
-        multiply_add(states[chain]);
+        multiply_add(states[chain], factor, addend);
         if (kWithIntegers) add(states[chain]);
       }
   __syncthreads();
@@ -97,8 +99,8 @@ class ComputeRun {
 
  private:
   void launch(long long* cycles) {
-    compute<kChains, kWithIntegers>
-        <<<thread_blocks_, threads_>>>(iterations_, cycles, floats_.data(), integers_.data());
+    compute<kChains, kWithIntegers><<<thread_blocks_, threads_>>>(
+        iterations_, kFactor, kAddend, cycles, floats_.data(), integers_.data());
   }
 
   void check() const {
@@ -109,7 +111,7 @@ class ComputeRun {
     for (std::uint32_t chain = 0; chain < kChains; ++chain) {
       State state = state_at(chain);
       for (int i = 0; i < iterations_ * kUnroll; ++i) {
-        state.x = std::fma(state.x, state.factor, state.addend);
+        state.x = std::fma(state.x, kFactor, kAddend);
         if (kWithIntegers)
           state.before_last = std::exchange(state.last, state.last + state.before_last);
       }

@@ -82,14 +82,20 @@ class MmaRun {
     return typical(std::move(cycles));
   }
 
-  /// TFLOP/s of all SMs.
-  std::vector<double> rates(int repeats) {
-    std::vector<double> rates = run_times_us(repeats, [&] { launch(iterations_, cycles_.data()); });
+  /// TFLOP/s of all SMs, and the clock that they had meanwhile.
+  Finding rate(const std::string& quantity, int repeats) {
+    const std::vector<double> times =
+        run_times_us(repeats, [&] { launch(iterations_, cycles_.data()); });
+    const std::vector<long long> cycles = cycles_.download();
     check();
     const double flops =
         2.0 * 16 * 8 * Mma::kK * iterations_ * kAccumulators * warps_ * thread_blocks_;
-    for (double& rate : rates) rate = 1e-6 * flops / rate;
-    return rates;
+    const double mhz = typical({cycles.begin(), cycles.end()}).median / typical(times).median;
+    return finding(
+        quantity, times, [&](double us) { return 1e-6 * flops / us; },
+        fmt::format("{} warps of an SM with {} independent accumulators, {:.0f} cycles in a "
+                    "microsecond",
+                    warps_, kAccumulators, mhz));
   }
 
  private:
@@ -149,11 +155,8 @@ Findings measure(const Effort& effort) {
   measure_shape<Fp16K8>("fp16_m16n8k8", 16, effort, findings);
   measure_shape<Fp16K16>("fp16_m16n8k16", 16, effort, findings);
   const int iterations = effort.quick ? 256 : 4096;
-  const std::string how = "32 warps of an SM with 8 independent accumulators";
-  findings.numbers.push_back(
-      finding("tf32_mma", typical(MmaRun<Tf32K8, 8>(32, iterations).rates(effort.repeats)), how));
-  findings.numbers.push_back(
-      finding("fp16_mma", typical(MmaRun<Fp16K16, 8>(32, iterations).rates(effort.repeats)), how));
+  findings.numbers.push_back(MmaRun<Tf32K8, 8>(32, iterations).rate("tf32_mma", effort.repeats));
+  findings.numbers.push_back(MmaRun<Fp16K16, 8>(32, iterations).rate("fp16_mma", effort.repeats));
   return findings;
 }
 

@@ -16,6 +16,11 @@ constexpr std::uint32_t mix_word(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
+/// The next of a sequence of draws whose upper bits are random (the linear congruential generator
+/// of Numerical Recipes): one instruction, where mix_word would take longer than what it is drawn
+/// for.
+constexpr std::uint32_t next_draw(std::uint32_t draw) { return draw * 1664525u + 1013904223u; }
+
 /// Word i of every array that random_words fills.
 constexpr std::uint32_t word_at(std::uint32_t i) { return mix_word(i ^ 0x9e3779b9u); }
 
