@@ -26,8 +26,9 @@ std::vector<double> run_cycles(int repeats, int thread_blocks,
 /// Overwrites twice the L2, so that nothing else is in it.
 void flush_l2();
 
-/// Dynamic shared memory that a kernel may have from now on. Throws Unsupported when it is more
-/// than a thread block of this GPU can get.
+/// Dynamic shared memory that a kernel may have from now on, out of as much as an SM can set aside,
+/// so that all thread blocks that fit are resident. Throws Unsupported when it is more than a
+/// thread block of this GPU can get.
 void allow_shared_bytes(const void* kernel, std::size_t bytes);
 
 }  // namespace tessera

@@ -75,9 +75,11 @@ void allow_shared_bytes(const void* kernel, std::size_t bytes) {
   const std::size_t most = current_gpu().sharedMemPerBlockOptin;
   require<Unsupported>(bytes <= most, "{} bytes of shared memory for a thread block, {} has {}",
                        bytes, current_gpu().name, most);
-  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)),
-             "asking for shared memory");
+  const auto set = [&](cudaFuncAttribute attribute, int value) {
+    cuda_check(cudaFuncSetAttribute(kernel, attribute, value), "asking for shared memory");
+  };
+  set(cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  set(cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
 }
 
 }  // namespace tessera

@@ -148,6 +148,11 @@ class Chain {
   }
   std::vector<double> single_loads(std::int64_t from, std::int64_t untimed) {
     DeviceArray<std::uint16_t> cycles(kTimed);
+    // Else the runtime makes room for many thread blocks with that much shared memory.
+    cuda_check(
+        cudaFuncSetAttribute(time_single_loads, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxL1),
+        "asking for a large L1");
     time_single_loads<<<1, 1>>>(place(from), untimed, cycles.data(), end_.data());
     cuda_check(cudaGetLastError(), "timing single loads");
     require(end_.download()[0] == place(from + untimed + kTimed),

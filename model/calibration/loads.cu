@@ -75,17 +75,20 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// One thread block walks through kL2Words, a warp 512 bytes at a time.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     load_from_l2(const std::uint32_t* words, int passes, long long* cycles, std::uint32_t* sums) {
   const std::uint32_t stride = 4 * blockDim.x;
   std::uint32_t sum = 0;
   __syncthreads();
   const long long start = clock64();
   for (int pass = 0; pass < passes; ++pass)
-    for (std::uint32_t at = threadIdx.x * 4; at < kL2Words; at += kUnroll * stride)
+    for (std::uint32_t at = threadIdx.x * 4; at < kL2Words; at += kUnroll * stride) {
+      uint4 quads[kUnroll];  // all on their way before the first is waited for
 #pragma unroll
-      for (std::uint32_t k = 0; k < kUnroll; ++k)
-        sum += sum_of(load_l2_wide(words + at + k * stride));
+      for (std::uint32_t k = 0; k < kUnroll; ++k) quads[k] = load_l2_wide(words + at + k * stride);
+#pragma unroll
+      for (const uint4 quad : quads) sum += sum_of(quad);
+    }
   __syncthreads();
   if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - start;
   sums[threadIdx.x] = sum;
@@ -160,7 +163,9 @@ void measure_l1(LoadRun& run, Findings& findings) {
   findings.curves.push_back(std::move(curve));
   findings.numbers.push_back(finding("load_interval", typical(samples[0])));
   findings.numbers.push_back(
-      {"load_line_interval", fitted_slope(lines, cycles), "slope over loads of 1 to 32 lines"});
+      {"load_line_interval",
+       fitted_slope({lines.end() - 3, lines.end()}, {cycles.end() - 3, cycles.end()}),
+       "slope over loads of 8, 16 and 32 lines"});
 
   const std::vector<double> wide = run.intervals(load_from_l1<Wide, 128>, adjacent_quads(), 4, 128);
   findings.numbers.push_back(finding("load_wide_interval", typical(wide)));
