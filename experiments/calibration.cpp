@@ -57,6 +57,12 @@ std::vector<std::string> take_numbers(Device& device, const std::vector<Finding>
   return problems;
 }
 
+std::string clock_range(double before_mhz, double after_mhz) {
+  const double low = std::round(std::min(before_mhz, after_mhz));
+  const double high = std::round(std::max(before_mhz, after_mhz));
+  return low == high ? fmt::format("{} MHz", low) : fmt::format("{} to {} MHz", low, high);
+}
+
 std::string curve_csv(const Curve& curve) {
   std::string text = fmt::format("{}\n", fmt::join(curve.columns, ","));
   for (const std::vector<double>& row : curve.rows) {

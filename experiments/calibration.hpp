@@ -20,6 +20,9 @@ Device device_to_calibrate(const std::string& name, const std::string& gpu_name,
 std::vector<std::string> take_numbers(Device& device, const std::vector<Finding>& numbers,
                                       const std::string& source);
 
+/// "1965 to 1980 MHz", or one number when both round to it.
+std::string clock_range(double before_mhz, double after_mhz);
+
 /// The curve as CSV. Throws an Error for a row with another number of cells than columns.
 std::string curve_csv(const Curve& curve);
 

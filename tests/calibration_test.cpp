@@ -200,6 +200,11 @@ TEST_CASE("the device to calibrate is the one named, the one of the GPU's name, 
                        doctest::Contains("compute capability 10.3"), Unsupported);
 }
 
+TEST_CASE("the clock before and after is told as a range, or as one number") {
+  CHECK(clock_range(1979.8, 1964.6) == "1965 to 1980 MHz");
+  CHECK(clock_range(1979.8, 1980.4) == "1980 MHz");
+}
+
 TEST_CASE("a curve is a table with a header, and rows that do not fit it are refused") {
   Curve curve{"gathers", {"footprint_bytes", "gbps"}, {{1048576, 5126.25}, {2147483648.0, 0.1}}};
 

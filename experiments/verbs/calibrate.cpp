@@ -1,7 +1,5 @@
 // tessera calibrate: micro-benchmarks on the GPU of this machine, as a device file and curves.
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "experiments/backend.hpp"
@@ -78,13 +76,11 @@ class CalibrateVerb final : public Verb {
 
   static std::string source_text(const Json& environment, double clock_before, double clock_after) {
     const Json& gpu = environment.at("gpu");
-    const auto [low, high] = std::minmax(std::round(clock_before), std::round(clock_after));
-    return fmt::format(
-        "measured by tessera calibrate on {}, {}, CUDA {}, driver {}, SM clock {} MHz",
-        gpu.at("name").get<std::string>(),
-        environment.at("started_at").get<std::string>().substr(0, 10),
-        gpu.at("cuda_runtime").get<std::string>(), gpu.at("driver").get<std::string>(),
-        low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high));
+    return fmt::format("measured by tessera calibrate on {}, {}, CUDA {}, driver {}, SM clock {}",
+                       gpu.at("name").get<std::string>(),
+                       environment.at("started_at").get<std::string>().substr(0, 10),
+                       gpu.at("cuda_runtime").get<std::string>(),
+                       gpu.at("driver").get<std::string>(), clock_range(clock_before, clock_after));
   }
 
   void report(Device& device, const Findings& findings, const std::string& source) {
