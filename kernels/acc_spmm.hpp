@@ -15,6 +15,7 @@ constexpr int kWarpCols = 32;  // columns of B and C per warp
 constexpr int kMmaCols = 16;   // of them, per MMA
 constexpr int kWarps = 4;      // per thread block
 constexpr int kThreads = 32 * kWarps;
+constexpr int kRegisters = 64;  // of a thread, as they are allocated: in eights
 static_assert(kWarpCols % kMmaCols == 0, "a warp does whole MMAs");
 
 /// Warps needed for C [rows x n]; warp w does window w / chunks, columns 32 (w % chunks) on.

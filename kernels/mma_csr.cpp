@@ -64,8 +64,8 @@ class MmaCsr final : public SpmmKernel {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
     WorkDescription work{.kernel = "mma_csr",
                          .mma_type = type() == MmaType::kTf32 ? "tf32" : "fp16",
-                         .flops_per_mma = 2 * kMmaRows * kMmaCols * depth_,
-                         .threads_per_block = 32 * kWarps};
+                         .mma_shape = fmt::format("m{}n{}k{}", kMmaRows, kMmaCols, depth_),
+                         .flops_per_mma = 2 * kMmaRows * kMmaCols * depth_};
     const auto chunks = terms_per_row(packed);
     const std::int64_t column_tiles = (n + kMmaRows - 1) / kMmaRows;  // swapped: C^T = B^T A^T
     const auto per_chunk = static_cast<std::int64_t>(precision_.mmas.size());
@@ -77,6 +77,9 @@ class MmaCsr final : public SpmmKernel {
       block.b_bytes += 4 * a.row_length(i) * n;
       block.c_bytes += 4 * n;
     }
+    work.launches = {{.name = "multiply",
+                      .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
+                      .threads_per_block = 32 * kWarps}};
     work.footprint_bytes = stats(packed).bytes;
     work.b_rows_bytes = 4 * n * count_distinct(a.col_indices, a.cols);
     work.c_bytes = 4 * n * a.rows;

@@ -1,12 +1,15 @@
-// What one launch of a kernel does, in numbers: the only thing of a kernel that a model may see.
+// What a kernel's launches do, in numbers: the only thing of a kernel that a model may see.
 //
-// A prediction cannot peek at a measurement because this header holds no code of the kernel, and
-// the model folder may include no other header of this one.
+// A prediction cannot peek at a measurement because this header and warp_trace.hpp hold no code of
+// the kernel, and the model folder may include no other header of this one.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "kernels/warp_trace.hpp"
 
 namespace tessera {
 
@@ -23,14 +26,25 @@ struct ThreadBlockWork {
   friend bool operator==(const ThreadBlockWork&, const ThreadBlockWork&) = default;
 };
 
+/// One grid of thread blocks. The launches of a product follow each other.
+struct Launch {
+  std::string name = {};
+  std::int64_t thread_blocks = 0;  // that many of WorkDescription::thread_blocks, in order
+  int threads_per_block = 0;
+  int registers_per_thread = 0;
+  std::int64_t shared_bytes = 0;                  // of a thread block
+  std::shared_ptr<const LaunchTrace> trace = {};  // empty: the kernel publishes none
+};
+
 struct WorkDescription {
   std::string kernel = {};
   std::string mma_type = {};  // which peak the MMAs run against: "tf32", "fp16", or "" without MMAs
-  int flops_per_mma = 0;      // multiplications and additions of one MMA instruction
-  int threads_per_block = 0;
-  std::vector<ThreadBlockWork> thread_blocks = {};
+  std::string mma_shape = {};  // "m16n8k8"
+  int flops_per_mma = 0;       // multiplications and additions of one MMA instruction
+  std::vector<ThreadBlockWork> thread_blocks = {};  // of all launches
+  std::vector<Launch> launches = {};
 
-  // The least a launch can move through device memory: every operand once.
+  // The least they can move through device memory: every operand once.
   std::int64_t footprint_bytes = 0;  // packed A
   std::int64_t b_rows_bytes = 0;     // rows of B that A has a nonzero for
   std::int64_t c_bytes = 0;          // C, written once
