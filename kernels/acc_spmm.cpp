@@ -114,6 +114,11 @@ class AccTrace final : public LaunchTrace {
   // Of the instructions counted on an H200 (CUDA 13.0): 64 a warp, 120 more in one whose window is
   // not empty.
   static constexpr int kIdleInstructions = 40, kWarpInstructions = 60, kFirstInstructions = 116;
+  // Two 64-bit divisions: what the compiled code waits between its instructions (its stall counts
+  // sum to 364 cycles), and for conversions and reciprocals.
+  static constexpr int kDivisions = 300;
+  // Four population counts, whose unit takes eight cycles for each, and the way through it.
+  static constexpr int kPopulationCounts = 50;
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
 
   template <class T>
@@ -123,6 +128,7 @@ class AccTrace final : public LaunchTrace {
 
   void begin(std::int64_t window, std::int64_t first, std::int64_t last, WarpTrace& trace) const {
     trace.issue(kWarpInstructions / 2);
+    trace.pause(kDivisions);
     for (int i = 0; i < 2; ++i) {
       trace.load(kIndexBoard);
       trace.touch(row_window_offset_ + 4 * (window + i), 4);
@@ -176,6 +182,7 @@ class AccTrace final : public LaunchTrace {
                 WarpTrace& trace) const {
     trace.wait(kIndexBoard);
     trace.issue(tile_instructions_ / 2);
+    trace.pause(kPopulationCounts);
     for (int half = 0; half < 2; ++half) load_b(tile, half, col, cols, trace);
     for (int half = 0; half < 2; ++half) load_values(tile, half, trace);
     load_index(std::min(tile + 1, last - 1), trace);

@@ -51,7 +51,7 @@ class CsrTrace final : public LaunchTrace {
     if (cursor.step == 0) begin(row, last > first, trace);
     // cursor.part counts nonzeros.
     const std::int64_t at = first + cursor.part;
-    const int count = cursor.part < odd            ? 1
+    const int count = cursor.part < odd              ? 1
                       : last - at >= kTurn * kUnroll ? kTurn * kUnroll
                                                      : static_cast<int>(last - at);
     if (at < last) add_nonzeros(at, count, col, cols, trace);
@@ -70,10 +70,12 @@ class CsrTrace final : public LaunchTrace {
   static constexpr int kUnroll = 4, kTurn = 4;
   static constexpr int kIdleInstructions = 18, kWarpInstructions = 26, kStoreInstructions = 7;
   static constexpr int kFirstInstructions = 50, kGroupInstructions = 36, kOddInstructions = 20;
+  static constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
 
   void begin(std::int64_t row, bool has_nonzeros, WarpTrace& trace) const {
     trace.issue(kWarpInstructions);
+    trace.pause(kSpecialRegisters);
     for (int i = 0; i < 2; ++i) {
       trace.load(kIndexBoard);
       trace.touch(row_offsets_ + 8 * (row + i), 8);

@@ -21,6 +21,11 @@ constexpr int kLineBytes = 128;     // of every cache here
 constexpr int kSectorBytes = 32;    // a line has four
 constexpr int kSectorsPerLine = 4;  // each fetched by itself
 
+/// Of a set of a line's sectors, how many there are.
+constexpr int count_sectors(unsigned sectors) {
+  return static_cast<int>((0x4332322132212110ull >> (4 * (sectors & 15))) & 15);
+}
+
 /// Sectors of one line of the launch's address space.
 struct LineTouch {
   std::uint32_t line;
@@ -30,6 +35,7 @@ struct LineTouch {
 struct WarpOp {
   enum class Kind : std::uint8_t {
     kIssue,      // `count` instructions that only take issue slots (integers, conversions, FMAs)
+    kPause,      // `count` cycles that the warp waits for a result of its own that is not of memory
     kMma,        // `count` tensor-core instructions, independent of each other; each continues the
                  // accumulators of the kMma before it
     kShared,     // a shared-memory instruction of `count` wavefronts (1 without bank conflicts)
@@ -60,6 +66,7 @@ class WarpTrace {
   }
 
   void issue(int instructions) { add(WarpOp::Kind::kIssue, 0, instructions); }
+  void pause(int cycles) { add(WarpOp::Kind::kPause, 0, cycles); }
   void mma(int instructions) { add(WarpOp::Kind::kMma, 0, instructions); }
   void shared(int wavefronts) { add(WarpOp::Kind::kShared, 0, wavefronts); }
   void wait(int scoreboard) { add(WarpOp::Kind::kWait, scoreboard, 1); }

@@ -1,7 +1,6 @@
 #include "model/simulator/memory.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace tessera::simulator {
 namespace {
@@ -75,7 +74,7 @@ std::int64_t MemoryGroup::place_for(Slice& slice, const Home& home, std::uint32_
   SectoredCache::Line out_line;
   const std::int64_t place = slice.cache.replace(set, line, out, out_line);
   if (out != SectoredCache::kNoLine && out_line.dirty != 0) {
-    const int sectors = std::popcount(out_line.dirty);
+    const int sectors = count_sectors(out_line.dirty);
     dirty_ -= sectors;
     write_dram(sectors, time);
   }
@@ -86,13 +85,13 @@ std::int64_t MemoryGroup::place_for(Slice& slice, const Home& home, std::uint32_
 double MemoryGroup::read(int partition, const Home& home, std::uint32_t line, std::uint8_t sectors,
                          double time, bool far) {
   Slice& here = slice(partition, home.slice);
-  const int count = std::popcount(sectors);
+  const int count = count_sectors(sectors);
   (far ? counts_.far_read : counts_.sm_read) += count;
   double done = occupy_slice(here, time, count * machine_.slice_interval);
   const std::int64_t place = place_for(here, home, line, time);
   SectoredCache::Line& entry = here.cache.line(place);
   const auto missing = static_cast<std::uint8_t>(sectors & ~entry.valid);
-  const int misses = std::popcount(missing);
+  const int misses = count_sectors(missing);
   (far ? counts_.far_hits : counts_.sm_hits) += count - misses;
   if (missing == 0) return std::max(done, entry.ready);
   if (home.partition != partition) {
@@ -115,7 +114,7 @@ void MemoryGroup::write_back_oldest(double time) {
     const std::int64_t place = slice.cache.find(home.row % slice.cache.sets(), line);
     if (place < 0) continue;  // put out, and written, before its turn
     SectoredCache::Line& entry = slice.cache.line(place);
-    const int sectors = std::popcount(entry.dirty);
+    const int sectors = count_sectors(entry.dirty);
     entry.dirty = 0;
     dirty_ -= sectors;
     write_dram(sectors, time);
@@ -125,7 +124,7 @@ void MemoryGroup::write_back_oldest(double time) {
 void MemoryGroup::write(int partition, const Home& home, const Request& request, double time,
                         bool far) {
   Slice& here = slice(partition, home.slice);
-  const int count = std::popcount(request.sectors);
+  const int count = count_sectors(request.sectors);
   const bool atomic = request.kind == Request::Kind::kAtomic;
   (far ? counts_.far_write : counts_.sm_write) += count;
   (far ? counts_.far_hits : counts_.sm_hits) += count;
@@ -143,9 +142,9 @@ void MemoryGroup::write(int partition, const Home& home, const Request& request,
   }
   SectoredCache::Line& entry = here.cache.line(place_for(here, home, request.line, time));
   const auto missing = static_cast<std::uint8_t>(request.sectors & ~entry.valid);
-  if (atomic && missing != 0) read_dram(std::popcount(missing), time);
+  if (atomic && missing != 0) read_dram(count_sectors(missing), time);
   if (entry.dirty == 0) dirty_lines_.push_back(request.line);
-  dirty_ += std::popcount(static_cast<std::uint8_t>(request.sectors & ~entry.dirty));
+  dirty_ += count_sectors(request.sectors & ~entry.dirty);
   entry.valid |= request.sectors;
   entry.dirty |= request.sectors;
   write_back_oldest(time);
@@ -169,7 +168,7 @@ void MemoryGroup::serve(Request& request, int sm) {
   Asked& before = asked(request.line, cluster);
   if (before.line == request.line && before.cluster == cluster && request.time < before.done &&
       (request.sectors & ~before.sectors) == 0) {
-    counts_.coalesced += std::popcount(request.sectors);
+    counts_.coalesced += count_sectors(request.sectors);
     request.done = std::max(before.done, request.time + way);
     return;
   }
