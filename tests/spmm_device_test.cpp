@@ -34,6 +34,10 @@ const Choice kChoices[] = {{"csr_spmm"},
                            {"acc_spmm", {{"precision", std::string("tf32x3")}}},
                            {"acc_spmm", {{"precision", std::string("tf32x3_promoted")}}},
                            {"acc_spmm", {{"promote", std::int64_t{3}}}},
+                           {"windows_spmm"},
+                           {"warps_spmm"},
+                           {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
+                           {"shares_spmm", {}, false},
                            {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
