@@ -111,8 +111,10 @@ class SharesTrace final : public StagedTrace {
             WarpTrace& trace) const override {
     const Share& share = shares_[thread_block];
     const Columns mine = columns(warp, cursor.part);
-    if (cursor.step == 0 && cursor.part == 0) begin(thread_block, trace);
-    if (share.first == share.last || mine.count == 0) return false;
+    const bool idle = share.first == share.last || mine.count == 0;
+    if (cursor.step == 0 && cursor.part == 0)
+      begin(thread_block, idle ? kIdleInstructions : kWarpInstructions, trace);
+    if (idle) return false;
     if (cursor.step == 0) begin_pass(share, mine, trace);
     const std::int64_t tile = share.first + cursor.step;
     advance(share.first, share.last, cursor.step++, mine, trace);
@@ -134,29 +136,29 @@ class SharesTrace final : public StagedTrace {
                                                  .wait = 9,
                                                  .copy = 55,
                                                  .product = 116};
-  static constexpr int kWarpInstructions = 21, kPassInstructions = 6;
+  static constexpr int kIdleInstructions = 15, kWarpInstructions = 21, kPassInstructions = 6;
   static constexpr int kFinishInstructions = 51, kWindowInstructions = 14;
   static constexpr int kMoveOnInstructions = 19;
-  static constexpr int kShareBoard = kExtentBoard + 1;
+  static constexpr int kShareBoard = kExtentBoard + 1, kNextBoard = kExtentBoard + 2;
 
-  void begin(std::int64_t thread_block, WarpTrace& trace) const {
+  void begin(std::int64_t thread_block, int instructions, WarpTrace& trace) const {
     trace.load(kShareBoard);
     trace.touch(shares_at_ + sizeof(Share) * static_cast<std::uint64_t>(thread_block),
                 sizeof(Share));
     trace.wait(kShareBoard);
-    trace.issue(kWarpInstructions - 1);
+    trace.issue(instructions - 1);
   }
 
   void begin_pass(const Share& share, const Columns& mine, WarpTrace& trace) const {
     start(share.first, share.last, mine, trace);
-    load_end(share.window, trace);
-    load_end(share.window + 1, trace);
+    load_end(share.window, kExtentBoard, trace);
+    load_end(share.window + 1, kNextBoard, trace);
     trace.wait(kExtentBoard);
   }
 
   /// Where a window ends.
-  void load_end(std::int64_t window, WarpTrace& trace) const {
-    trace.load(kExtentBoard);
+  void load_end(std::int64_t window, int board, WarpTrace& trace) const {
+    trace.load(board);
     trace.touch(at_.row_window_offset + 4 * std::min(window + 1, a_.num_row_windows()), 4);
   }
 
@@ -177,9 +179,9 @@ class SharesTrace final : public StagedTrace {
     if (last) return;
     // On to the next window that is not empty; the end of the one after it is loaded meanwhile.
     do {
-      trace.wait(kExtentBoard);
+      trace.wait(kNextBoard);
       trace.issue(kMoveOnInstructions - 1);
-      load_end(++window + 1, trace);
+      load_end(++window + 1, kNextBoard, trace);
     } while (a_.row_window_offset[window] == a_.row_window_offset[window + 1]);
     trace.issue(kWindowInstructions);
   }

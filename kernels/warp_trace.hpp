@@ -36,7 +36,7 @@ struct WarpOp {
     kLoad,       // global memory to registers; raises `scoreboard`
     kAsyncCopy,  // global memory to shared memory past the registers; raises `scoreboard`
     kStore,      // registers to global memory; nobody waits for it
-    kAtomic,     // additions in the L2, `count` lanes of them; nobody waits for them
+    kAtomic,     // `count` additions in the L2, of all lanes; nobody waits for them
     kWait,       // until everything `scoreboard` was raised for is there
     kWaitMma,    // until the accumulators are
     kBarrier,    // of the thread block
@@ -70,7 +70,7 @@ class WarpTrace {
   void load(int scoreboard) { add(WarpOp::Kind::kLoad, scoreboard, 1); }
   void async_copy(int scoreboard) { add(WarpOp::Kind::kAsyncCopy, scoreboard, 1); }
   void store() { add(WarpOp::Kind::kStore, 0, 1); }
-  void atomic(int lanes) { add(WarpOp::Kind::kAtomic, 0, lanes); }
+  void atomic(int additions) { add(WarpOp::Kind::kAtomic, 0, additions); }
 
   /// The bytes [address, address + bytes) belong to the last memory instruction.
   void touch(std::uint64_t address, std::int64_t bytes) {
