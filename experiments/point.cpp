@@ -23,6 +23,7 @@ const std::vector<BackendTraits>& all_backend_traits() {
       {.name = "emulate", .computes_c = true, .needs_device = true},
       {.name = "gpu", .computes_c = true, .measures = true, .needs_gpu = true},
       {.name = "model", .needs_device = true, .predicts = true},
+      {.name = "simulate", .needs_device = true, .simulates = true},
       {.name = "pack", .task = Task::kPack},
       {.name = "pack_gpu", .task = Task::kPack, .measures = true, .needs_gpu = true},
       {.name = "reorder", .task = Task::kReorder}};
@@ -230,6 +231,7 @@ Json to_json(const Point& point) {
                        {"max_samples", point.measure.max_samples},
                        {"noise", point.measure.noise},
                        {"max_seconds", point.measure.max_seconds}};
+  if (backend.simulates) json["measure"] = {{"l2", point.measure.l2}};
   return json;
 }
 
@@ -264,6 +266,11 @@ Point point_from_json(const Json& json) {
   }
   if (backend.task == Task::kPack) point.square = reader.wish("square");
   if (backend.measures) point.measure = read_measure(reader.at("measure"));
+  if (backend.simulates) {
+    ObjectReader measure(reader.at("measure"), "measure");
+    point.measure.l2 = measure.choice("l2", l2_choices());
+    measure.refuse_unknown();
+  }
   reader.refuse_unknown();
   return point;
 }

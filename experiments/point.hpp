@@ -33,7 +33,7 @@ struct MeasureRule {
 };
 
 struct Point {
-  std::string backend;     // "emulate", "model", "gpu", "pack", "pack_gpu" or "reorder"
+  std::string backend;     // "emulate", "model", "simulate", "gpu", "pack", ...
   std::string matrix;      // MatrixSource::reference
   std::int64_t n = 0;      // columns of B; 0 without a product
   std::uint64_t seed = 0;  // of B, and of drawn values of A
@@ -42,13 +42,13 @@ struct Point {
   Variant format;             // name empty where A is only reordered
   Variant kernel;             // name empty without a product
   Variant model;              // backend "model" only; name empty otherwise
-  std::string device;         // described device, backends "model" and "emulate"; empty for "gpu"
+  std::string device;         // described device; empty for backends that measure
   bool check = true;          // compare C with the oracle; backends that compute C
   bool against_fp32 = false;  // and with FP32 sums; in the JSON only when asked for
   bool unpermute = false;     // also times restoring the rows of C; in the JSON when asked for
   bool square = false;        // where only A is packed: also counts A A; in the JSON when asked for
   std::int64_t threads = 0;   // backend "reorder" only; 0 for all
-  MeasureRule measure;        // backend "gpu" only
+  MeasureRule measure;        // backend "gpu"; of backend "simulate", l2
 };
 
 /// How far a point goes. A product needs a kernel, n, values and what the kernel reads; packing has
@@ -63,6 +63,7 @@ struct BackendTraits {
   bool needs_device = false;  // device
   bool predicts = false;      // model
   bool measures = false;      // measure
+  bool simulates = false;     // of measure, l2
   bool needs_gpu = false;     // part of the CUDA half
 };
 

@@ -299,7 +299,10 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
 
   MeasureRule measure = config_.measure;
   if (const auto* s = given("l2")) measure.l2 = choice_of("l2", *s, l2_choices());
-  if (!skip("l2", backend.measures)) point.measure = measure;
+  if (!skip("l2", backend.measures || backend.simulates)) {
+    if (backend.measures) point.measure = measure;
+    point.measure.l2 = measure.l2;
+  }
   point.square = backend.task == Task::kPack && config_.square;
   if (backend.computes_c) {
     point.check = config_.check;

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "experiments/analysis.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/base/suggest.hpp"
@@ -149,9 +150,10 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     if (record.contains(pointer) && !record[pointer].is_null())
       row[source.column] = record[pointer];
   }
-  if (const auto found = record.find("statistics"); found != record.end())
-    for (const auto& [name, value] : found->items())
-      if (!value.is_null()) row.try_emplace(name, value);
+  for (const char* part : {"statistics", "analysis"})
+    if (const auto found = record.find(part); found != record.end())
+      for (const auto& [name, value] : found->items())
+        if (!value.is_null()) row.try_emplace(name, value);
   row["matrix"] = entry.matrix;
   add_shuffled(row);
   for (const char* stage : {"reorder", "format", "kernel", "model"}) {
@@ -359,6 +361,8 @@ const std::map<std::string, std::string>& row_columns() {
         {"count", "what falls into a bin of an unfolded histogram"},
         {"share", "share of it in all bins"}};
     for (const NamedValue& figure : statistics_columns()) all[figure.name] = figure.meaning;
+    for (const NamedValue& figure : analyse(count_for_models(CsrMatrix{}, false), 1, Device{}))
+      all[figure.name] = figure.meaning;
     for (const Source& source : kSources) all[source.column] = source.meaning;
     add_parameters<Reordering>("reorder", all);
     add_parameters<Format>("format", all);

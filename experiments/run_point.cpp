@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "experiments/analysis.hpp"
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
 #include "experiments/describe.hpp"
@@ -136,10 +137,11 @@ struct PointRunner::State {
   Latest<Loaded> loaded;
   Latest<Ordered> ordered;
   Latest<Packed> packed;
-  Latest<Json> statistics;         // of the reordered matrix
-  Latest<DenseMatrix> b;           // rows in the order of the file
-  Latest<DenseMatrix> b_permuted;  // rows in the order of the reordered columns
-  Latest<DenseMatrix> emulated;    // C, rows in the order of the packed matrix
+  Latest<Json> statistics;           // of the reordered matrix
+  Latest<ModelCounts> model_counts;  // of the same
+  Latest<DenseMatrix> b;             // rows in the order of the file
+  Latest<DenseMatrix> b_permuted;    // rows in the order of the reordered columns
+  Latest<DenseMatrix> emulated;      // C, rows in the order of the packed matrix
   std::optional<DenseMatrix> given_b;
   DenseMatrix last_c;
 
@@ -173,6 +175,13 @@ struct PointRunner::State {
                              const CsrMatrix& reordered) {
     return statistics.get(fmt::format("{}|{}", order_key, point.square),
                           [&] { return describe(reordered, point.square); });
+  }
+
+  /// What the papers' models say; A is counted once for every N and device.
+  Json analysis_for(const Point& point, const std::string& order_key, const CsrMatrix& reordered) {
+    const ModelCounts& counts =
+        model_counts.get(order_key, [&] { return count_for_models(reordered, false); });
+    return analysis_json(analyse(counts, point.n, find_device(point.device)));
   }
 
   const Packed& pack_for(const Point& point, const std::string& order_key, const Ordered& source) {
@@ -248,6 +257,8 @@ void PointRunner::State::multiply(const Point& point, const Loaded& source, cons
     operand = &b_permuted.get(fmt::format("{}|{}|{}", order_key, point.n, point.seed),
                               [&] { return permute_rows(*operand, *order.order().cols); });
 
+  if (backend_traits(point.backend).predicts)
+    record["analysis"] = analysis_for(point, order_key, order.matrix);
   const Multiplication multiplication{point, kernel, *a.matrix, *operand, order.order().rows};
   BackendResult result = backend.run(multiplication);
   record.update(result.fields);

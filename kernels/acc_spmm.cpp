@@ -90,6 +90,7 @@ class AccTrace final : public BitTcfTrace {
                 WarpTrace& trace) const {
     trace.wait(kIndexBoard);
     trace.issue(tile_instructions_ / 2);
+    trace.pause(kPopulationCounts);
     for (int half = 0; half < 2; ++half) load_b(tile, half, col, cols, trace);
     for (int half = 0; half < 2; ++half) load_values(tile, half, kDataBoard, trace);
     load_index(std::min(tile + 1, last - 1), trace);

@@ -153,7 +153,7 @@ bool BitTcfTrace::touch_b(std::int64_t tile, int half, std::int64_t col, std::in
 void BitTcfTrace::store(std::int64_t window, std::int64_t col, std::int64_t cols,
                         WarpTrace& trace) const {
   for (int j = 0; j < 2; ++j) {
-    trace.store();
+    trace.store(n_ % 4 == 0 ? 16 : 4);
     touch_c(window, j, col, cols, trace);
   }
 }

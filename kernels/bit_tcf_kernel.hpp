@@ -79,6 +79,10 @@ class BitTcfTrace : public LaunchTrace {
  protected:
   BitTcfTrace(const BitTcf& a, std::int64_t n, const BitTcfAddresses& at) : a_(a), n_(n), at_(at) {}
 
+  // Cycles that the places of two cells take: four population counts, whose unit takes eight cycles
+  // for each, and the way through it.
+  static constexpr int kPopulationCounts = 50;
+
   /// The extent of a window: two loads.
   void load_extent(std::int64_t window, int board, WarpTrace& trace) const;
 

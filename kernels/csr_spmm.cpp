@@ -21,8 +21,9 @@ void add_scaled_row(float a, const float* b, float* c, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) c[j] = __builtin_fmaf(a, b[j], c[j]);
 }
 
-/// What a warp does: its row's nonzeros in fours, the odd ones first, as the compiler unrolls the
-/// loop. All lanes read the same column and value, and 32 columns of a row of B.
+/// What a warp does: its row's nonzeros in fours, the odd ones first; four fours in a row are one
+/// turn of the compiled loop, in which the next four's columns are loaded ahead. All lanes read the
+/// same column and value, and 32 columns of a row of B.
 class CsrTrace final : public LaunchTrace {
  public:
   CsrTrace(const CsrMatrix& a, std::int64_t n, AddressSpace& space)
@@ -50,7 +51,9 @@ class CsrTrace final : public LaunchTrace {
     if (cursor.step == 0) begin(row, last > first, trace);
     // cursor.part counts nonzeros.
     const std::int64_t at = first + cursor.part;
-    const int count = cursor.part < odd ? 1 : kUnroll;
+    const int count = cursor.part < odd              ? 1
+                      : last - at >= kTurn * kUnroll ? kTurn * kUnroll
+                                                     : static_cast<int>(last - at);
     if (at < last) add_nonzeros(at, count, col, cols, trace);
     ++cursor.step;
     cursor.part += count;
@@ -64,7 +67,7 @@ class CsrTrace final : public LaunchTrace {
  private:
   // Counted on an H200 (CUDA 13.0): 36 instructions a warp, 50 more in one whose row is not empty,
   // 48 for four nonzeros, 23 for one of the odd ones.
-  static constexpr int kUnroll = 4;
+  static constexpr int kUnroll = 4, kTurn = 4;
   static constexpr int kIdleInstructions = 18, kWarpInstructions = 26, kStoreInstructions = 7;
   static constexpr int kFirstInstructions = 50, kGroupInstructions = 36, kOddInstructions = 20;
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
@@ -84,20 +87,25 @@ class CsrTrace final : public LaunchTrace {
     trace.touch(array + 4 * static_cast<std::uint64_t>(at), 4);
   }
 
+  /// One of the odd nonzeros, or some fours.
   void add_nonzeros(std::int64_t at, int count, std::int64_t col, std::int64_t cols,
                     WarpTrace& trace) const {
-    for (int i = 0; i < count; ++i) load_one(col_indices_, at + i, kIndexBoard, trace);
-    for (int i = 0; i < count; ++i) load_one(values_, at + i, kDataBoard, trace);
+    const int group = std::min(count, kUnroll);
     const int instructions = count == 1 ? kOddInstructions : kGroupInstructions;
-    trace.wait(kIndexBoard);
-    trace.issue(instructions / 2);
-    for (int i = 0; i < count; ++i) {
-      trace.load(kDataBoard);
-      trace.touch(b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[at + i]) * n_ + col),
-                  4 * cols);
+    for (int i = 0; i < group; ++i) load_one(col_indices_, at + i, kIndexBoard, trace);
+    for (int first = 0; first < count; first += group) {
+      trace.wait(kIndexBoard);
+      trace.issue(instructions / 2);
+      for (int i = first; i < first + group; ++i) {
+        trace.load(kDataBoard);
+        trace.touch(b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[at + i]) * n_ + col),
+                    4 * cols);
+        load_one(values_, at + i, kDataBoard, trace);
+        if (first + group < count) load_one(col_indices_, at + i + group, kIndexBoard, trace);
+      }
+      trace.wait(kDataBoard);
+      trace.issue(instructions - instructions / 2);
     }
-    trace.wait(kDataBoard);
-    trace.issue(instructions - instructions / 2);
   }
 
   const CsrMatrix& a_;

@@ -1,9 +1,10 @@
 // The device half of kernels/staged_tiles.hpp: cp.async (compute capability 8.0 on) copies of TC
 // blocks into a warp's stages, and the product of a stage.
 //
-// The copies go through the L1 (cp.async.ca), as loads do. Rows of B come in pieces of 16 bytes, in
-// elements where their alignment asks for that; places without column and columns beyond the edge
-// are filled with zeros by the copy itself.
+// Rows of B come in pieces of 16 bytes, past the L1, in elements where their alignment asks for
+// that; places without column and columns beyond the edge are filled with zeros by the copy itself.
+// Copies of less than 16 bytes go through the L1 (cp.async knows no other), which is as well for
+// values and bitmaps: the warps of a thread block ask for the same ones.
 #pragma once
 
 #include "kernels/staged_tiles.hpp"
@@ -16,10 +17,15 @@ using window_tile::View;
 /// Copies `kBytes` bytes, or fills with zeros where `real` is false; `from` is not read then.
 template <int kBytes>
 __device__ void copy_async(void* to, const void* from, bool real) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
-               "l"(from), "n"(kBytes), "r"(real ? kBytes : 0)
-               : "memory");
+  const auto place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int bytes = real ? kBytes : 0;
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from),
+                 "n"(kBytes), "r"(bytes)
+                 : "memory");
 }
 __device__ inline void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Until no more than kGroups of this thread's groups are on their way.

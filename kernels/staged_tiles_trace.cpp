@@ -57,15 +57,15 @@ void StagedTrace::advance(std::int64_t first, std::int64_t last, std::int64_t st
     trace.wait(kIndexBoard);
     copy(tile + kAhead, step + kAhead, columns, instructions_.copy, trace);
   }
-  constexpr int kSharedLoads = 5;
+  // Behind the bitmap, four loads from shared memory that are on their way together.
+  const std::uint64_t bitmap = a_.tc_local_bit[tile];
+  constexpr int kSharedLoads = 2;
   const int others = instructions_.product - kIndexLoads - kSharedLoads - kMmas;
   trace.shared(1);  // the bitmap, the same for all
   load_index(std::min(tile + kAhead + 1, last - 1), trace);
   trace.issue(others / 2);
-  for (int half = 0; half < 2; ++half) {
-    trace.shared(cell_wavefronts(a_.tc_local_bit[tile], half));
-    trace.shared(kWideWavefronts);
-  }
+  trace.pause(kPopulationCounts);
+  trace.shared(cell_wavefronts(bitmap, 0) + cell_wavefronts(bitmap, 1) + 2 * kWideWavefronts);
   trace.issue(others - others / 2);
   trace.mma(kMmas);
 }
@@ -73,13 +73,14 @@ void StagedTrace::advance(std::int64_t first, std::int64_t last, std::int64_t st
 void StagedTrace::copy(std::int64_t tile, std::int64_t step, const Columns& columns,
                        int instructions, WarpTrace& trace) const {
   const int stage = static_cast<int>(step % kStages);
+  // Copies of less than 16 bytes are as loads to the L1: it keeps what they fetch.
   // All but some are before the first copy: addresses and what is there at all.
   constexpr int kCopies = 5, kAmongCopies = 6;
   trace.issue(instructions - kCopies - kAmongCopies);
   int idle = kAmongCopies + kCopies;
   for (int half = 0; half < 2; ++half) idle -= copy_b(tile, half, stage, columns, trace);
   idle -= copy_values(tile, stage, trace);
-  trace.async_copy(stage);
+  trace.load(stage);
   trace.touch(at_.tc_local_bit + 8 * tile, 8);
   if (--idle > 0) trace.issue(idle);
 }
@@ -88,9 +89,13 @@ void StagedTrace::copy(std::int64_t tile, std::int64_t step, const Columns& colu
 int StagedTrace::copy_b(std::int64_t tile, int half, int stage, const Columns& columns,
                         WarpTrace& trace) const {
   if (!has_cols(tile, half)) return 0;
-  const int pieces = n_ % 4 == 0 ? 1 : 4;  // a lane's four columns, at once or one by one
-  for (int piece = 0; piece < pieces; ++piece) {
+  if (n_ % 4 == 0) {
     trace.async_copy(stage);
+    touch_b(tile, half, columns.first, columns.count, trace);
+    return 1;
+  }
+  for (int piece = 0; piece < 4; ++piece) {  // a lane's four columns one by one
+    trace.load(stage);
     touch_b(tile, half, columns.first, columns.count, trace);
   }
   return 1;
@@ -100,7 +105,7 @@ int StagedTrace::copy_values(std::int64_t tile, int stage, WarpTrace& trace) con
   const std::int64_t first = a_.tc_offset[tile], last = a_.tc_offset[tile + 1];
   int copies = 0;
   for (std::int64_t at = first; at < last; at += 32, ++copies) {
-    trace.async_copy(stage);
+    trace.load(stage);
     trace.touch(at_.values + 4 * at, 4 * std::min<std::int64_t>(32, last - at));
   }
   return copies;

@@ -45,7 +45,7 @@ class StagedTrace : public BitTcfTrace {
   void load_index(std::int64_t tile, WarpTrace& trace) const;
 
  private:
-  /// How many of `instructions` are no memory instruction, spread before and after them.
+  /// The copies of a TC block, at most five, among `instructions`.
   void copy(std::int64_t tile, std::int64_t step, const Columns& columns, int instructions,
             WarpTrace& trace) const;
   int copy_b(std::int64_t tile, int half, int stage, const Columns& columns,

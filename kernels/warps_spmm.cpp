@@ -76,6 +76,7 @@ class WarpsTrace final : public BitTcfTrace {
     const int others = kFirstInstructions - kIndexLoads - kCellLoads - kRowLoads;
     trace.wait(kIndexBoard);
     trace.issue(others);
+    trace.pause(kPopulationCounts);
     load_cells(first, trace);
     load_rows(first, col, trace);
     if (first + 1 == last) return;
@@ -89,6 +90,7 @@ class WarpsTrace final : public BitTcfTrace {
     const int others = kTileInstructions - kMmas - kIndexLoads - kCellLoads - kRowLoads;
     trace.wait(kIndexBoard);
     trace.issue(others / 3);
+    trace.pause(kPopulationCounts);
     trace.wait(kDataBoard);
     trace.mma(2);
     load_cells(tile + 1, trace);

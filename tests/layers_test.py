@@ -114,9 +114,11 @@ class Layers(unittest.TestCase):
         "formats/csr.cpp": '#include "formats/csr.hpp"\n',
         "reorder/reordering.hpp": '#include "formats/base/matrix.hpp"\n',
         "oracle/truth.hpp": "#include <vector>  // of the library\n",
-        "kernels/work.hpp": '#include "formats/base/matrix.hpp"\n',
+        "kernels/warp_trace.hpp": "#include <vector>\n",
+        "kernels/work.hpp": '#include "kernels/warp_trace.hpp"\n',
         "kernels/csr.hpp": '#include "formats/csr.hpp"\n#include "kernels/work.hpp"\n',
         "kernels/csr.cu": '#include <cuda_runtime.h>\n\n#include "kernels/csr.hpp"\n',
+        "model/simulator/machine.hpp": '#include "kernels/work.hpp"\n',
         "model/roofline.hpp": '#include "kernels/work.hpp"\n#include "formats/base/matrix.hpp"\n',
         "experiments/verbs/run.cpp": "".join(
             f'#include "{name}"\n'

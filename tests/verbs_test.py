@@ -11,8 +11,9 @@ import signal
 import subprocess
 import time
 import unittest
+from typing import Any
 
-from program import POISSON, RMAT, UNIFORM, ProgramTest, machine
+from program import POISSON, RMAT, UNIFORM, ProgramTest, machine, records_in
 
 
 def python_draws() -> bool:
@@ -58,6 +59,82 @@ class FigureTest(ProgramTest):
         self.assertIn("no such record file or folder", absent.stderr)
         self.assertIn("did you mean 'two'", unknown.stderr)
         self.assertIn("figure 'one' has no rows", empty.stderr)
+
+
+class AnalyseTest(ProgramTest):
+    """tessera analyse and tessera fit."""
+
+    BANDS = tuple(f"band(n=512, bandwidth={16 * b})" for b in (0, 2, 4, 8, 12))
+
+    def analysis(self, *words: str) -> dict[str, Any]:
+        """The figures."""
+        return self.json_of("analyse", *words, "--json")["analysis"]
+
+    def test_analyse_tells_the_figures_of_every_paper(self) -> None:
+        found = self.analysis(RMAT, "--n", "32")
+        text = self.tessera("analyse", RMAT, "--n", "32").stdout
+
+        for name, value in found.items():
+            self.assertIn(f"  {name} ", text)
+            if isinstance(value, str):
+                self.assertIn(value, text)
+        for paper in ("cuTeSpMM", "SMaT", "Acc-SpMM", "TCA-SpMM", "tSparse", "floor"):
+            self.assertIn(paper, text)
+        self.assertEqual(found["cutespmm_oi"], 512 * found["cutespmm_alpha"])
+        wider = self.analysis(RMAT, "--n", "64")
+        self.assertEqual(wider["tca_tile_mma"], 2 * found["tca_tile_mma"])
+
+    def test_analyse_takes_an_order_and_a_device(self) -> None:
+        shuffled = "shuffle(of=poisson2d(nx=40, ny=40))"
+        before = self.analysis(shuffled)
+        after = self.analysis(shuffled, "--reorder", "rcm")
+        elsewhere = self.analysis(shuffled, "--device", "titan-rtx", "--no-square")
+
+        self.assertLess(after["smat_blocks"], before["smat_blocks"])
+        self.assertNotIn("floor_us", elsewhere)
+        self.assertNotIn("tsparse_over_cusp", elsewhere)
+        self.assertIn("tsparse_over_cusp", before)
+        self.assertIn("  floor_us                                -", self.tessera(
+            "analyse", shuffled, "--device", "titan-rtx").stdout)
+        self.assertIn("did you mean 'rcm'",
+                      self.tessera("analyse", RMAT, "--reorder", "rmc", code=2).stderr)
+        self.assertIn("did you mean 'h200'",
+                      self.tessera("analyse", RMAT, "--device", "h20", code=2).stderr)
+
+    def test_predicted_products_keep_the_figures_and_a_table_asks_for_them(self) -> None:
+        config = self.config(RMAT, backends='"model"', rest='[table]\ncolumns = ["smat_blocks", '
+                             '"tca_mma", "floor_us"]\n')
+        table = self.run_config(config).stdout
+
+        [first, *_] = records_in(self.records)
+        self.assertEqual(first["analysis"]["smat_blocks"], self.analysis(RMAT)["smat_blocks"])
+        self.assertIn(f'{first["analysis"]["tca_mma"]}', table)
+
+    def test_fit_finds_the_line_that_times_were_planted_on(self) -> None:
+        self.run_config(self.config(*self.BANDS, backends='"model"'))
+        lines = [json.loads(line) for line in self.records.read_text().splitlines()]
+        for line in lines:
+            if line["type"] == "point":
+                line["prediction"]["time_us"] = 3 + 0.02 * line["analysis"]["smat_blocks"]
+        self.records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+        fits = self.json_of("fit", str(self.out), "--json")
+
+        for fit in fits:
+            self.assertEqual(len(fit["points"]), len(self.BANDS))
+            self.assertAlmostEqual(fit["time_per_block_us"]["value"], 0.02)
+            self.assertAlmostEqual(fit["init_us"]["value"], 3)
+            self.assertAlmostEqual(fit["r_squared"], 1)
+            self.assertEqual(fit["line"][0]["blocks"], 0)
+        self.assertIn("20 ns a block", self.tessera("fit", str(self.out)).stdout)
+        self.assertIn("confidence is 2", self.tessera("fit", str(self.out), "--confidence", "2",
+                                                      code=2).stderr)
+
+    def test_fit_without_blocks_or_with_too_few_points_says_so(self) -> None:
+        self.run_config(self.config(RMAT, UNIFORM, backends='"model"'))
+        self.assertIn("needs three pairs", self.tessera("fit", str(self.out)).stdout)
+        self.tessera("run", self.config(RMAT), "--out", "emulated")
+        self.assertIn("no product with a time", self.tessera("fit", "emulated", code=2).stderr)
 
 
 class MatrixTest(ProgramTest):
@@ -281,9 +358,9 @@ class OneShotTest(ProgramTest):
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
-        self.assertEqual(sorted(verbs), ["doctor", "figure", "list", "matrix", "merge", "multiply",
-                                         "pack", "plan", "point", "reorder", "run", "status",
-                                         "validate"])
+        self.assertEqual(sorted(verbs), ["analyse", "doctor", "figure", "fit", "list", "matrix",
+                                         "merge", "multiply", "pack", "plan", "point", "reorder",
+                                         "run", "status", "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         for call in calls:

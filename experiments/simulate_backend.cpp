@@ -1,0 +1,59 @@
+// Backend "simulate": the performance simulator on a described device. Its counters stand in the
+// record under the names of the hardware's.
+
+#include <chrono>
+
+#include "experiments/backend.hpp"
+#include "formats/base/registry.hpp"
+#include "model/simulator/counters.hpp"
+#include "model/simulator/report.hpp"
+
+namespace tessera {
+namespace {
+
+Json to_json(const simulator::Report& report) {
+  Json parts = Json::array();
+  for (const PredictedPart& part : report.parts)
+    parts.push_back({{"name", part.name}, {"time_us", part.time_us}, {"reason", part.reason}});
+  Json waits = Json::object();
+  for (const auto& [name, share] : report.warp_time) waits[name] = share;
+  return {{"parts", parts},
+          {"warp_time", waits},
+          {"waves", report.waves},
+          {"resident_thread_blocks", report.resident_thread_blocks},
+          {"occupancy_limit", report.occupancy_limit},
+          {"sm_balance", report.sm_balance},
+          {"longest_thread_block_us", report.longest_thread_block_us}};
+}
+
+class SimulateBackend final : public Backend {
+ public:
+  std::string origin() const override { return "simulated"; }
+
+  BackendResult run(const Multiplication& m) const override {
+    const WorkDescription work = m.kernel.work(m.a, m.point.n);
+    const auto began = std::chrono::steady_clock::now();
+    const simulator::Result simulated = simulator::simulate(work, find_device(m.point.device),
+                                                            {.warm = m.point.measure.l2 == "warm"});
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+
+    BackendResult result;
+    result.time_us = simulated.time_us;
+    const simulator::Report report = simulator::report(simulated);
+    result.fields["prediction"] = {{"time_us", simulated.time_us}, {"bound_by", report.bound_by}};
+    result.fields["simulation"] = to_json(report);
+    result.fields["simulation"]["seconds"] = took.count();
+    for (const auto& [name, value] : simulator::counters(simulated))
+      result.fields["counters"][name] = value;
+    return result;
+  }
+};
+
+const Register<Backend> entry{{
+    .name = "simulate",
+    .summary = "time and traffic on a described device, thread block by thread block",
+    .make = [](const Params&) { return std::make_unique<SimulateBackend>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

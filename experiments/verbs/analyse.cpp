@@ -1,0 +1,91 @@
+// tessera analyse: what the papers' analytic models say of one matrix.
+
+#include <cmath>
+
+#include "experiments/analysis.hpp"
+#include "experiments/find_order.hpp"
+#include "experiments/interrupt.hpp"
+#include "experiments/progress.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/io/call_syntax.hpp"
+#include "formats/io/source.hpp"
+
+namespace tessera {
+namespace {
+
+class AnalyseVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
+    app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
+    app.add_option("--device", device_, "described device (default h200)");
+    app.add_option("--reorder", reordering_, "order A first: a reordering, as in best(apply=rows)");
+    app.add_flag("--no-square", no_square_, "do not count A A, which may take longest");
+    app.add_flag("--json", json_, "as JSON");
+  }
+
+  int run() override {
+    const Device& device = find_device(device_);
+    const Call call = parse_call(reordering_);
+    const Variant variant{call.name,
+                          Registry<Reordering>::instance().resolve(call.name, call.given)};
+    const LoadedMatrix loaded = load_matrix(matrix_);
+    const InterruptGuard guard;
+    const auto figures =
+        analyse(count_for_models(ordered(loaded, variant), !no_square_), n_, device);
+    if (json_) {
+      print_json({{"matrix", loaded.source.name},
+                  {"reorder", to_text(variant)},
+                  {"n", n_},
+                  {"device", device.name},
+                  {"analysis", analysis_json(figures)}});
+    } else {
+      tell(loaded, variant, device, figures);
+    }
+    return InterruptGuard::interrupted() ? kInterrupted : kOk;
+  }
+
+ private:
+  /// Ctrl-C ends the search with the best order so far.
+  static CsrMatrix ordered(const LoadedMatrix& loaded, const Variant& variant) {
+    ShareProgress progress(fmt::format("{} by {}", loaded.source.name, variant.name));
+    Watch watch(InterruptGuard::interrupted, [&](double share) { progress.tell(share); });
+    return apply(loaded.matrix,
+                 find_order(loaded.matrix, loaded.content_hash, variant, watch).order);
+  }
+
+  /// For people: six significant digits, a dash for what does not apply.
+  static std::string short_text(const ParamValue& value) {
+    const double* number = std::get_if<double>(&value);
+    if (number == nullptr) return to_text(value);
+    return std::isnan(*number) ? "-" : fmt::format("{:.6g}", *number);
+  }
+
+  void tell(const LoadedMatrix& loaded, const Variant& variant, const Device& device,
+            const std::vector<NamedValue>& figures) const {
+    const CsrMatrix& a = loaded.matrix;
+    fmt::print("{}, {} x {}, {} nonzeros, order: {}; N = {}; {}\n", loaded.source.name, a.rows,
+               a.cols, a.nnz(), to_text(variant), n_, device.title);
+    std::string group;
+    for (const NamedValue& figure : figures) {
+      if (figure.group != group) fmt::print("{}\n", group = figure.group);
+      fmt::print("  {:28} {:>12}  {}\n", figure.name, short_text(figure.value), figure.meaning);
+    }
+  }
+
+  std::string matrix_, device_ = "h200", reordering_ = "none";
+  std::int64_t n_ = 128;
+  bool no_square_ = false;
+  bool json_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "analyse",
+    .summary = "what the papers' analytic models say of a matrix",
+    .make = [](const Params&) { return std::make_unique<AnalyseVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,78 @@
+// A set-associative cache of lines with four sectors, least recently used out first.
+//
+// A line is known by its number; which set it belongs to is the caller's business, since the caches
+// of a GPU hash addresses. Lines remember when their latest data arrives, so that whoever asks in
+// the meantime waits for the same fetch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace tessera::simulator {
+
+class SectoredCache {
+ public:
+  static constexpr int kWays = 16;
+  static constexpr std::uint32_t kNoLine = 0xffffffff;
+
+  struct Line {
+    std::uint32_t used = 0;  // when, in accesses
+    std::uint8_t valid = 0;  // sectors
+    std::uint8_t dirty = 0;
+    double ready = 0;  // when its latest sectors arrive
+  };
+
+  explicit SectoredCache(std::int64_t sets)
+      : sets_(sets), tags_(static_cast<std::size_t>(sets)), lines_(tags_.size() * kWays) {
+    for (auto& tags : tags_) tags.fill(kNoLine);
+  }
+
+  std::int64_t sets() const { return sets_; }
+  Line& line(std::int64_t place) { return lines_[static_cast<std::size_t>(place)]; }
+  std::uint32_t tag(std::int64_t place) const {
+    return tags_[static_cast<std::size_t>(place / kWays)][place % kWays];
+  }
+
+  /// Its place, or -1. Counts as a use.
+  std::int64_t find(std::int64_t set, std::uint32_t line) {
+    const auto& tags = tags_[static_cast<std::size_t>(set)];
+    for (int way = 0; way < kWays; ++way) {
+      if (tags[way] != line) continue;
+      const std::int64_t place = set * kWays + way;
+      lines_[static_cast<std::size_t>(place)].used = ++clock_;
+      return place;
+    }
+    return -1;
+  }
+
+  /// Makes room in the set by putting out the least recently used line, and gives its place to
+  /// `line`, without any sectors. `out` and `out_line` are what was there.
+  std::int64_t replace(std::int64_t set, std::uint32_t line, std::uint32_t& out, Line& out_line) {
+    auto& tags = tags_[static_cast<std::size_t>(set)];
+    int victim = 0;
+    for (int way = 0; way < kWays; ++way) {
+      if (tags[way] == kNoLine) {
+        victim = way;
+        break;
+      }
+      if (lines_[static_cast<std::size_t>(set * kWays + way)].used <
+          lines_[static_cast<std::size_t>(set * kWays + victim)].used)
+        victim = way;
+    }
+    const std::int64_t place = set * kWays + victim;
+    out = tags[victim];
+    out_line = lines_[static_cast<std::size_t>(place)];
+    tags[victim] = line;
+    lines_[static_cast<std::size_t>(place)] = {.used = ++clock_};
+    return place;
+  }
+
+ private:
+  std::int64_t sets_;
+  std::uint32_t clock_ = 0;
+  std::vector<std::array<std::uint32_t, kWays>> tags_;  // [sets]
+  std::vector<Line> lines_;                             // [sets * kWays]
+};
+
+}  // namespace tessera::simulator

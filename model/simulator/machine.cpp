@@ -1,0 +1,93 @@
+#include "model/simulator/machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/base/check.hpp"
+
+namespace tessera::simulator {
+namespace {
+
+/// A quantity, or what stands for it where the device's file has none.
+double value_or(const Device& device, const char* quantity, double otherwise) {
+  return device.has(quantity) ? device.value(quantity) : otherwise;
+}
+
+/// Cycles between the MMAs of one tensor core, from what was measured or from the peak.
+double mma_interval(const Device& device, const WorkDescription& work, const Machine& machine) {
+  const std::string measured = work.mma_type + "_" + work.mma_shape + "_interval";
+  if (device.has(measured)) return device.value(measured);
+  const std::string through_mma = work.mma_type + "_mma";
+  const double tflops = device.value(device.has(through_mma) ? through_mma : work.mma_type);
+  return work.flops_per_mma * machine.sms * machine.schedulers * machine.clock_mhz / (1e6 * tflops);
+}
+
+}  // namespace
+
+Machine describe(const Device& device, const WorkDescription& work) {
+  Machine m;
+  m.clock_mhz = device.value("clock");
+  m.sms = static_cast<int>(device.value("sm_count"));
+  m.warps_per_sm = static_cast<int>(device.value("warps_per_sm"));
+  m.thread_blocks_per_sm = static_cast<int>(device.value("thread_blocks_per_sm"));
+  m.registers_per_sm = std::llround(device.value("registers_per_sm"));
+  m.shared_per_sm = std::llround(device.value("shared_per_sm"));
+  m.reserved_shared = device.compute_capability >= "8.0" ? 1024 : 0;
+  m.l1_bytes = std::llround(device.value("l1_capacity"));
+
+  m.issue_interval = 1 / value_or(device, "issue_efficiency", 0.8);
+  m.instruction_latency = value_or(device, "instruction_latency", 2.5);
+  m.load_interval = value_or(device, "load_interval", 1);
+  m.line_interval = value_or(device, "load_line_interval", 1);
+  m.l1_latency = value_or(device, "l1_latency", 33);
+  m.shared_latency = value_or(device, "shared_latency", 29);
+  m.shared_interval = kLineBytes / value_or(device, "shared_bandwidth", 128);
+  m.barrier_latency = value_or(device, "barrier_latency", 20);
+  if (!work.mma_type.empty()) {
+    const std::string instruction = work.mma_type + "_" + work.mma_shape;
+    m.mma_interval = mma_interval(device, work, m);
+    m.mma_latency = value_or(device, (instruction + "_latency").c_str(), 33);
+  }
+
+  const double gbps_to_bytes_per_cycle = 1e3 / m.clock_mhz;
+  m.partitions = static_cast<int>(value_or(device, "l2_partitions", 1));
+  m.l2_bytes = std::llround(device.value("l2_capacity"));
+  m.l2_latency = value_or(device, "l2_latency", 262);
+  m.l2_far_latency = value_or(device, "l2_far_latency", m.l2_latency);
+  m.dram_latency = value_or(device, "dram_latency", m.l2_latency + 350);
+  const double l2_rate = device.value("l2_bandwidth") * gbps_to_bytes_per_cycle;
+  m.slice_interval = kSectorBytes * kSlices / l2_rate * value_or(device, "slice_efficiency", 0.9);
+  m.atomic_interval = 2 * m.slice_interval;
+  const double sm_rate = value_or(device, "l2_sm_bandwidth", 64);
+  m.miss_sector_interval = kSectorBytes / sm_rate;
+  const double read = device.value("dram_bandwidth") * gbps_to_bytes_per_cycle;
+  const double write = value_or(device, "dram_write_bandwidth", device.value("dram_bandwidth")) *
+                       gbps_to_bytes_per_cycle;
+  m.dram_read_interval = kSectorBytes / read;
+  m.dram_write_interval = kSectorBytes / write;
+
+  m.block_latency = value_or(device, "block_latency", 200);
+  m.launch_overhead_us = value_or(device, "launch_overhead", 2.5);
+  m.launch_latency_us = value_or(device, "launch_latency", 1.5);
+  return m;
+}
+
+Occupancy occupancy(const Machine& machine, const Launch& launch) {
+  const int warps = (launch.threads_per_block + 31) / 32;
+  // Registers are handed out to warps in units of 256, shared memory in units of 128 bytes.
+  const int registers_per_warp = (launch.registers_per_thread * 32 + 255) / 256 * 256;
+  const std::int64_t shared = (launch.shared_bytes + machine.reserved_shared + 127) / 128 * 128;
+  Occupancy result{machine.thread_blocks_per_sm, "thread blocks"};
+  const auto limit = [&](std::int64_t thread_blocks, const char* name) {
+    if (thread_blocks < result.thread_blocks) result = {static_cast<int>(thread_blocks), name};
+  };
+  limit(machine.warps_per_sm / warps, "warps");
+  if (registers_per_warp > 0)
+    limit(machine.registers_per_sm / (registers_per_warp * warps), "registers");
+  if (shared > 0) limit(machine.shared_per_sm / shared, "shared memory");
+  require<Unsupported>(result.thread_blocks > 0, "not one thread block of {} fits an SM: {}",
+                       launch.name, result.limit);
+  return result;
+}
+
+}  // namespace tessera::simulator

@@ -1,0 +1,106 @@
+// The L2 and the device memory behind the SMs.
+//
+// Lines are dealt to slices in turn, rotated pseudo-randomly, so that every stretch of memory
+// spreads evenly. Where the L2 has two partitions each line has its home in one of them; an SM asks
+// the partition it is near to, which fetches what has its home in the other from there and keeps a
+// copy (read off an H200's counters: what misses near and is homed far turns up as a request of the
+// other partition, and device memory is read once). Writes are counted where they arrive, pass on
+// to the home, and never miss.
+//
+// A group is a set of slices with all their lines: groups never touch each other's state, so that
+// they run in parallel and the outcome does not depend on the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "model/simulator/cache.hpp"
+#include "model/simulator/machine.hpp"
+#include "model/simulator/traffic.hpp"
+
+namespace tessera::simulator {
+
+constexpr int kGroups = 16;
+
+/// A request of an SM for sectors of one line.
+struct Request {
+  enum class Kind : std::uint8_t { kRead, kWrite, kAtomic };
+  double time = 0;  // when it leaves the SM
+  double done = 0;  // when its data is at the SM; set by the memory
+  std::uint32_t line = 0;
+  std::uint32_t place = 0;  // of the line in the SM's L1
+  Kind kind = Kind::kRead;
+  std::uint8_t sectors = 0;
+  std::uint8_t warp = 0;
+  std::uint8_t scoreboard = 0;
+};
+
+/// Where a line belongs.
+struct Home {
+  int partition;
+  int slice;         // within a partition
+  std::int64_t row;  // distinct lines of one slice have distinct rows
+
+  int group() const { return slice % kGroups; }
+};
+Home home_of(std::uint32_t line, int partitions);
+
+class MemoryGroup {
+ public:
+  MemoryGroup(const Machine& machine, int group);
+
+  /// One request of an SM; they come in the order of their times.
+  void serve(Request& request, int sm);
+
+  /// Keeps what the caches hold and forgets when; a launch starts at time zero.
+  void start_launch();
+
+  MemoryCounts take_counts() { return std::exchange(counts_, {}); }
+
+ private:
+  struct Slice {
+    SectoredCache cache;
+    double free = 0;
+  };
+
+  Slice& slice(int partition, int slice) {
+    return slices_[static_cast<std::size_t>(partition * slices_per_group_ + slice / kGroups)];
+  }
+  /// The last read of a line by a cluster of SMs: who asks for the same before it is answered
+  /// shares the answer.
+  struct Asked {
+    std::uint32_t line = SectoredCache::kNoLine;
+    std::uint8_t sectors = 0;
+    int cluster = 0;
+    double done = 0;
+  };
+
+  Asked& asked(std::uint32_t line, int cluster) {
+    return asked_[(line / kGroups * 31 + static_cast<std::uint32_t>(cluster) * 7919) %
+                  asked_.size()];
+  }
+  double occupy(double& free, double time, double cycles);
+  double occupy_slice(Slice& slice, double time, double cycles);
+  double read(int partition, const Home& home, std::uint32_t line, std::uint8_t sectors,
+              double time, bool far);
+  void write(int partition, const Home& home, const Request& request, double time, bool far);
+  double read_dram(int sectors, double time);
+  void write_dram(int sectors, double time);
+  std::int64_t place_for(Slice& slice, const Home& home, std::uint32_t line, double time);
+  void write_back_oldest(double time);
+
+  const Machine& machine_;
+  int slices_per_group_;
+  std::vector<Slice> slices_;  // [partitions * slices_per_group_]
+  double now_ = 0;             // when the request that is being served arrives
+  double dram_free_ = 0;
+  std::int64_t dirty_ = 0;        // sectors
+  std::int64_t dirty_limit_ = 0;  // beyond which the oldest are written back
+  std::deque<std::uint32_t> dirty_lines_;
+  std::vector<Asked> asked_ = std::vector<Asked>(8192);
+  MemoryCounts counts_;
+};
+
+}  // namespace tessera::simulator

@@ -1,0 +1,353 @@
+#include "model/simulator/multiprocessor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <functional>
+
+namespace tessera::simulator {
+namespace {
+
+/// What is left of the L1 beside the shared memory of the resident thread blocks. The hardware
+/// sets shared memory aside in a few sizes.
+std::int64_t l1_sets(const Machine& machine, const Launch& launch, int resident) {
+  const double kib = 1024;
+  const double wanted =
+      static_cast<double>(resident * (launch.shared_bytes + machine.reserved_shared)) / kib;
+  double carveout = static_cast<double>(machine.shared_per_sm) / kib;
+  for (const double size : {0.0, 32.0, 64.0, 100.0, 132.0, 164.0, 196.0, 228.0}) {
+    if (size < wanted) continue;
+    carveout = std::min(carveout, size);
+    break;
+  }
+  const double bytes = static_cast<double>(machine.l1_bytes) - carveout * kib;
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(bytes) / (kLineBytes * SectoredCache::kWays), 1);
+}
+
+constexpr std::uint32_t kGroupShift = 27;  // a request's group and index in one word
+
+}  // namespace
+
+Multiprocessor::Multiprocessor(const Machine& machine, const Launch& launch, int resident)
+    : machine_(machine),
+      launch_(launch),
+      warps_per_block_((launch.threads_per_block + 31) / 32),
+      slots_(static_cast<std::size_t>(resident)),
+      warps_(static_cast<std::size_t>(resident) * warps_per_block_),
+      l1_(l1_sets(machine, launch, resident)),
+      request_of_place_(static_cast<std::size_t>(l1_.sets()) * SectoredCache::kWays, 0) {
+  for (int slot = 0; slot < resident; ++slot) free_slots_.push_back({slot, 0});
+}
+
+void Multiprocessor::push(double time, int warp) {
+  events_.push_back({time, warp});
+  std::push_heap(events_.begin(), events_.end(), std::greater<>());
+}
+
+void Multiprocessor::place(std::int64_t thread_block, double start) {
+  const int slot = free_slots_.front().slot;
+  free_slots_.pop_front();
+  slots_[static_cast<std::size_t>(slot)] = {
+      .thread_block = thread_block, .start = start, .warps = warps_per_block_};
+  ++resident_blocks_;
+  for (int w = 0; w < warps_per_block_; ++w) {
+    const int id = slot * warps_per_block_ + w;
+    Warp& warp = warps_[static_cast<std::size_t>(id)];
+    warp.piece.clear();
+    warp.op = 0;
+    warp.last_piece = false;
+    warp.at_barrier = false;
+    warp.cursor = {};
+    warp.slot = slot;
+    warp.index = w;
+    warp.scheduler = id % machine_.schedulers;
+    warp.time = start;
+    warp.mma_ready = start;
+    warp.waits_for = -1;
+    warp.ready.fill(0);
+    assert(std::ranges::all_of(warp.pending, [](int p) { return p == 0; }));
+    push(start, id);
+  }
+}
+
+void Multiprocessor::advance(double end) {
+  while (!events_.empty() && events_.front().time < end) {
+    const int warp = events_.front().warp;
+    std::pop_heap(events_.begin(), events_.end(), std::greater<>());
+    events_.pop_back();
+    run(warp, end);
+  }
+}
+
+/// Goes on with the warp until it waits, ends, or another one is further behind.
+void Multiprocessor::run(int id, double end) {
+  Warp& warp = warps_[static_cast<std::size_t>(id)];
+  while (step(id, warp)) {
+    const double next = events_.empty() ? end : std::min(end, events_.front().time);
+    if (warp.time <= next && warp.time < end) continue;
+    push(warp.time, id);
+    return;
+  }
+}
+
+/// Makes the next operation available; false: the warp has ended.
+bool Multiprocessor::fetch(Warp& warp) {
+  while (warp.op == warp.piece.ops.size()) {
+    if (warp.last_piece) return false;
+    warp.piece.clear();
+    warp.op = 0;
+    warp.last_piece = !launch_.trace->next(slots_[static_cast<std::size_t>(warp.slot)].thread_block,
+                                           warp.index, warp.cursor, warp.piece);
+  }
+  return true;
+}
+
+/// One operation. False: the warp waits for somebody, or has ended.
+bool Multiprocessor::step(int id, Warp& warp) {
+  if (!fetch(warp)) {
+    finish(warp);
+    return false;
+  }
+  const WarpOp op = warp.piece.ops[warp.op];
+  using enum WarpOp::Kind;
+  switch (op.kind) {
+    case kIssue:
+      issue(warp, op.count);
+      break;
+    case kPause:
+      warp.time += op.count;
+      break;
+    case kMma:
+      multiply(warp, op.count);
+      break;
+    case kShared:
+      access_shared(warp, op.count);
+      break;
+    case kLoad:
+    case kAsyncCopy:
+    case kStore:
+    case kAtomic:
+      access_memory(id, warp, op);
+      break;
+    case kWait:
+      if (!wait(warp, op.scoreboard)) return false;
+      break;
+    case kWaitMma:
+      counts_.wait_tensor += std::max(0.0, warp.mma_ready - warp.time);
+      warp.time = std::max(warp.time, warp.mma_ready);
+      break;
+    case kBarrier:
+      ++warp.op;
+      meet(warp);
+      return false;
+  }
+  ++warp.op;
+  return true;
+}
+
+void Multiprocessor::finish(Warp& warp) {
+  Slot& slot = slots_[static_cast<std::size_t>(warp.slot)];
+  counts_.warp_cycles += warp.time - slot.start;
+  slot.end = std::max(slot.end, warp.time);
+  if (--slot.warps > 0) {
+    if (slot.arrived == slot.warps) open_barrier(warp.slot);
+    return;
+  }
+  finished_.push_back({slot.thread_block, slot.start, slot.end});
+  counts_.active_cycles = std::max(counts_.active_cycles, slot.end);
+  free_slots_.push_back({warp.slot, slot.end});
+  --resident_blocks_;
+}
+
+void Multiprocessor::issue(Warp& warp, int instructions) {
+  double& free = issue_free_[static_cast<std::size_t>(warp.scheduler)];
+  const double start = std::max(warp.time, free);
+  const double busy = instructions * machine_.issue_interval;
+  free = start + busy;
+  const double alone = warp.time + instructions * machine_.instruction_latency;
+  counts_.wait_issue += std::max(0.0, free - alone);
+  warp.time = std::max(free, alone);
+  counts_.instructions += instructions;
+  counts_.issue_busy += busy;
+}
+
+void Multiprocessor::multiply(Warp& warp, int instructions) {
+  double& free = tensor_free_[static_cast<std::size_t>(warp.scheduler)];
+  const double start = std::max({warp.time, free, warp.mma_ready});
+  counts_.wait_tensor += start - warp.time;
+  const double busy = instructions * machine_.mma_interval;
+  free = start + busy;
+  // Of the instructions each continues the accumulators of one before; the first result decides
+  // when the next group may begin.
+  warp.mma_ready = start + machine_.mma_latency;
+  warp.time = start;
+  counts_.tensor_busy += busy;
+  counts_.mma += instructions;
+  issue(warp, instructions);
+}
+
+void Multiprocessor::access_shared(Warp& warp, int wavefronts) {
+  issue(warp, 1);
+  const double start = std::max(warp.time, load_free_);
+  counts_.wait_load_unit += start - warp.time;
+  const double busy = wavefronts * machine_.shared_interval;
+  load_free_ = start + busy;
+  counts_.load_busy += busy;
+  warp.time = load_free_ + machine_.shared_latency;
+}
+
+void Multiprocessor::request(Request request, double time) {
+  const int sectors = std::popcount(request.sectors);
+  request.time = std::max(time, port_free_);
+  const double busy = sectors * machine_.miss_sector_interval;
+  port_free_ = request.time + busy;
+  counts_.port_busy += busy;
+  requests_[static_cast<std::size_t>(home_of(request.line, machine_.partitions).group())].push_back(
+      request);
+}
+
+void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineTouch& touch,
+                               double time) {
+  const auto sectors = static_cast<int>(std::popcount(touch.sectors));
+  Request miss{.line = touch.line,
+               .place = 0xffffffff,
+               .kind = Request::Kind::kRead,
+               .sectors = touch.sectors,
+               .warp = static_cast<std::uint8_t>(id),
+               .scoreboard = op.scoreboard};
+  if (op.kind == WarpOp::Kind::kLoad) {
+    counts_.load_sectors += sectors;
+    const std::int64_t set = touch.line % static_cast<std::uint32_t>(l1_.sets());
+    std::int64_t place = l1_.find(set, touch.line);
+    if (place < 0) {
+      std::uint32_t out = 0;
+      SectoredCache::Line out_line;
+      place = l1_.replace(set, touch.line, out, out_line);
+      request_of_place_[static_cast<std::size_t>(place)] = 0;
+    }
+    SectoredCache::Line& line = l1_.line(place);
+    miss.sectors = static_cast<std::uint8_t>(touch.sectors & ~line.valid);
+    counts_.load_hits += sectors - std::popcount(miss.sectors);
+    if (miss.sectors != touch.sectors) {
+      double& ready = warp.ready[op.scoreboard];
+      ready = std::max({ready, time + machine_.l1_latency, line.ready});
+      if (const std::uint32_t asked = request_of_place_[static_cast<std::size_t>(place)];
+          asked != 0) {
+        followers_.push_back({static_cast<int>(asked >> kGroupShift),
+                              (asked & ((1u << kGroupShift) - 1)) - 1,
+                              static_cast<std::uint8_t>(id), op.scoreboard});
+        ++warp.pending[op.scoreboard];
+      }
+    }
+    if (miss.sectors == 0) return;
+    line.valid |= miss.sectors;
+    miss.place = static_cast<std::uint32_t>(place);
+    const int group = home_of(touch.line, machine_.partitions).group();
+    request_of_place_[static_cast<std::size_t>(place)] =
+        (static_cast<std::uint32_t>(group) << kGroupShift) |
+        static_cast<std::uint32_t>(requests_[static_cast<std::size_t>(group)].size() + 1);
+  }
+  ++warp.pending[op.scoreboard];
+  request(miss, time);
+}
+
+void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double time) {
+  const int sectors = std::popcount(touch.sectors);
+  const bool atomic = op.kind == WarpOp::Kind::kAtomic;
+  if (!atomic) {
+    counts_.store_sectors += sectors;
+    const int parts = op.count / 4;
+    counts_.store_hits += sectors - (sectors + parts - 1) / parts;
+  }
+  request({.line = touch.line,
+           .place = 0xffffffff,
+           .kind = atomic ? Request::Kind::kAtomic : Request::Kind::kWrite,
+           .sectors = touch.sectors},
+          time);
+}
+
+void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
+  issue(warp, 1);
+  const auto lines = static_cast<int>(op.last_line - op.first_line);
+  const double start = std::max(warp.time, load_free_);
+  counts_.wait_load_unit += start - warp.time;
+  const double busy = std::max(machine_.load_interval, lines * machine_.line_interval);
+  load_free_ = start + busy;
+  counts_.load_busy += busy;
+  warp.time = start;
+  const bool reads = op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy;
+  if (op.kind == WarpOp::Kind::kLoad) ++counts_.load_requests;
+  for (std::uint32_t i = op.first_line; i < op.last_line; ++i) {
+    const LineTouch touch = warp.piece.lines[i];
+    if (reads)
+      read_line(id, warp, op, touch, load_free_);
+    else
+      write_line(op, touch, load_free_);
+  }
+}
+
+/// False: the warp sleeps until answer().
+bool Multiprocessor::wait(Warp& warp, int scoreboard) {
+  if (warp.pending[static_cast<std::size_t>(scoreboard)] > 0) {
+    warp.waits_for = scoreboard;
+    return false;
+  }
+  const double ready = warp.ready[static_cast<std::size_t>(scoreboard)];
+  counts_.wait_memory += std::max(0.0, ready - warp.time);
+  warp.time = std::max(warp.time, ready);
+  return true;
+}
+
+/// The warp arrives at the barrier, where all sleep until the last one has come.
+void Multiprocessor::meet(Warp& warp) {
+  issue(warp, 1);
+  Slot& slot = slots_[static_cast<std::size_t>(warp.slot)];
+  slot.barrier = slot.arrived == 0 ? warp.time : std::max(slot.barrier, warp.time);
+  warp.at_barrier = true;
+  if (++slot.arrived == slot.warps) open_barrier(warp.slot);
+}
+
+void Multiprocessor::open_barrier(int slot_index) {
+  Slot& slot = slots_[static_cast<std::size_t>(slot_index)];
+  slot.arrived = 0;
+  const double go = slot.barrier + machine_.barrier_latency;
+  for (int w = 0; w < warps_per_block_; ++w) {
+    const int id = slot_index * warps_per_block_ + w;
+    Warp& sleeper = warps_[static_cast<std::size_t>(id)];
+    if (!sleeper.at_barrier) continue;
+    sleeper.at_barrier = false;
+    counts_.wait_barrier += go - sleeper.time;
+    sleeper.time = go;
+    push(go, id);
+  }
+}
+
+void Multiprocessor::answer() {
+  const auto deliver = [&](int id, int scoreboard, double done) {
+    Warp& warp = warps_[static_cast<std::size_t>(id)];
+    double& ready = warp.ready[static_cast<std::size_t>(scoreboard)];
+    ready = std::max(ready, done);
+    if (--warp.pending[static_cast<std::size_t>(scoreboard)] > 0 || warp.waits_for != scoreboard)
+      return;
+    warp.waits_for = -1;
+    push(std::max(warp.time, ready), id);
+  };
+  for (const Follower& follower : followers_)
+    deliver(follower.warp, follower.scoreboard,
+            requests_[static_cast<std::size_t>(follower.group)][follower.request].done);
+  followers_.clear();
+  for (auto& requests : requests_) {
+    for (const Request& request : requests) {
+      if (request.kind != Request::Kind::kRead) continue;
+      if (request.place != 0xffffffff && l1_.tag(request.place) == request.line) {
+        l1_.line(request.place).ready = std::max(l1_.line(request.place).ready, request.done);
+        request_of_place_[request.place] = 0;
+      }
+      deliver(request.warp, request.scoreboard, request.done);
+    }
+    requests.clear();
+  }
+}
+
+}  // namespace tessera::simulator

@@ -1,0 +1,218 @@
+#include "model/simulator/simulator.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <deque>
+#include <exception>
+#include <thread>
+
+#include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
+
+namespace tessera::simulator {
+namespace {
+
+/// Threads that take turns on the same steps for as long as a launch lasts; starting them for each
+/// step would cost more than the steps.
+class Team {
+ public:
+  explicit Team(int threads) : threads_(threads), meeting_(threads) {}
+
+  /// body(member) on every thread; members meet by calling meet(). The first exception is rethrown.
+  void run(const std::function<void(int member)>& body) {
+    std::vector<std::thread> others;
+    std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads_));
+    const auto guarded = [&](int member) {
+      try {
+        body(member);
+      } catch (...) {
+        errors[static_cast<std::size_t>(member)] = std::current_exception();
+        meeting_.arrive_and_drop();
+      }
+    };
+    for (int member = 1; member < threads_; ++member) others.emplace_back(guarded, member);
+    guarded(0);
+    for (std::thread& thread : others) thread.join();
+    for (const std::exception_ptr& error : errors)
+      if (error) std::rethrow_exception(error);
+  }
+
+  void meet() { meeting_.arrive_and_wait(); }
+  int size() const { return threads_; }
+
+ private:
+  int threads_;
+  std::barrier<> meeting_;
+};
+
+/// One launch on one machine.
+class Grid {
+ public:
+  Grid(const Machine& machine, const Launch& launch, std::deque<MemoryGroup>& memory)
+      : machine_(machine), launch_(launch), memory_(memory) {
+    result_.name = launch.name;
+    result_.occupancy = occupancy(machine, launch);
+    result_.waves = static_cast<double>(launch.thread_blocks) /
+                    (double{1} * machine.sms * result_.occupancy.thread_blocks);
+    result_.spans.resize(static_cast<std::size_t>(launch.thread_blocks));
+    for (int sm = 0; sm < machine.sms; ++sm)
+      sms_.push_back(
+          std::make_unique<Multiprocessor>(machine, launch, result_.occupancy.thread_blocks));
+    // No answer comes back sooner than this.
+    stretch_ = machine.l2_latency;
+    buckets_.resize(memory.size());
+  }
+
+  LaunchResult run(Team& team, const std::function<void(double)>& progress) {
+    for (MemoryGroup& group : memory_) group.start_launch();
+    deal(0);
+    team.run([&](int member) {
+      // Every member sees the same done_, which changes between two meetings only.
+      while (!done_) {
+        const double end = begin_ + stretch_;
+        for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->advance(end);
+        team.meet();
+        for (std::size_t group = member; group < memory_.size(); group += team.size()) serve(group);
+        team.meet();
+        for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->answer();
+        team.meet();
+        if (member == 0) {
+          collect();
+          deal(end);
+          begin_ = end;
+          if (progress && ++steps_ % 64 == 0)
+            progress(static_cast<double>(ended_) / static_cast<double>(launch_.thread_blocks));
+          done_ = ended_ == launch_.thread_blocks;
+        }
+        team.meet();
+      }
+    });
+    for (const auto& sm : sms_) result_.sm += sm->counts();
+    for (MemoryGroup& group : memory_) result_.memory += group.take_counts();
+    return std::move(result_);
+  }
+
+ private:
+  /// Thread blocks go out in order, each to the SM whose place has been free for longest; in the
+  /// beginning one to each SM in turn.
+  void deal(double now) {
+    while (next_ < launch_.thread_blocks) {
+      int best = -1;
+      for (int sm = 0; sm < machine_.sms; ++sm) {
+        const Multiprocessor& candidate = *sms_[static_cast<std::size_t>(sm)];
+        if (!candidate.has_room()) continue;
+        if (best < 0 || earlier(sm, best)) best = sm;
+      }
+      if (best < 0) return;
+      Multiprocessor& sm = *sms_[static_cast<std::size_t>(best)];
+      const double start = now == 0 ? 0 : std::max(now, sm.room_since() + machine_.block_latency);
+      result_.spans[static_cast<std::size_t>(next_)].sm = best;
+      sm.place(next_++, start);
+      ++dealt_[static_cast<std::size_t>(best)];
+    }
+  }
+
+  bool earlier(int sm, int than) const {
+    const double a = sms_[static_cast<std::size_t>(sm)]->room_since();
+    const double b = sms_[static_cast<std::size_t>(than)]->room_since();
+    if (a != b) return a < b;
+    return dealt_[static_cast<std::size_t>(sm)] < dealt_[static_cast<std::size_t>(than)];
+  }
+
+  void collect() {
+    for (const auto& sm : sms_) {
+      for (const Multiprocessor::Finished& block : sm->finished()) {
+        BlockSpan& span = result_.spans[static_cast<std::size_t>(block.thread_block)];
+        span.start = block.start;
+        span.end = block.end;
+        result_.cycles = std::max(result_.cycles, block.end);
+        ++ended_;
+      }
+      sm->finished().clear();
+    }
+  }
+
+  /// The group's requests of this stretch, earliest first (to a cycle; then by SM).
+  void serve(std::size_t group) {
+    auto& buckets = buckets_[group];
+    buckets.resize(2 * static_cast<std::size_t>(stretch_));
+    for (auto& bucket : buckets) bucket.clear();
+    for (std::size_t sm = 0; sm < sms_.size(); ++sm) {
+      for (Request& request : sms_[sm]->requests(static_cast<int>(group))) {
+        const auto cycle = static_cast<std::size_t>(std::max(request.time - begin_, 0.0));
+        buckets[std::min(cycle, buckets.size() - 1)].push_back({&request, static_cast<int>(sm)});
+      }
+    }
+    for (const auto& bucket : buckets)
+      for (const auto& [request, sm] : bucket) memory_[group].serve(*request, sm);
+  }
+
+  struct Asked {
+    Request* request;
+    int sm;
+  };
+
+  const Machine& machine_;
+  const Launch& launch_;
+  std::deque<MemoryGroup>& memory_;
+  std::vector<std::unique_ptr<Multiprocessor>> sms_;
+  std::vector<std::vector<std::vector<Asked>>> buckets_;  // [groups][cycles]
+  std::vector<int> dealt_ = std::vector<int>(static_cast<std::size_t>(machine_.sms), 0);
+  double stretch_ = 0;
+  double begin_ = 0;
+  std::int64_t next_ = 0, ended_ = 0, steps_ = 0;
+  bool done_ = false;
+  LaunchResult result_;
+};
+
+}  // namespace
+
+SmCounts Result::sm() const {
+  SmCounts sum;
+  for (const LaunchResult& launch : launches) sum += launch.sm;
+  return sum;
+}
+
+MemoryCounts Result::memory() const {
+  MemoryCounts sum;
+  for (const LaunchResult& launch : launches) sum += launch.memory;
+  return sum;
+}
+
+double Result::cycles() const {
+  double sum = 0;
+  for (const LaunchResult& launch : launches) sum += launch.cycles;
+  return sum;
+}
+
+Result simulate(const WorkDescription& work, const Device& device, const Options& options) {
+  return simulate(work, describe(device, work), options);
+}
+
+Result simulate(const WorkDescription& work, const Machine& machine, const Options& options) {
+  require<Unsupported>(!work.launches.empty(), "{} describes no launches", work.kernel);
+  for (const Launch& launch : work.launches)
+    require<Unsupported>(launch.trace != nullptr, "{} publishes no trace of its warps",
+                         work.kernel);
+  std::deque<MemoryGroup> memory;
+  for (int group = 0; group < kGroups; ++group) memory.emplace_back(machine, group);
+  Team team(std::clamp(num_threads(), 1, kGroups));
+
+  Result result;
+  result.machine = machine;
+  const int rounds = options.warm ? 2 : 1;
+  for (int round = 0; round < rounds; ++round) {
+    result.launches.clear();
+    result.time_us = 0;
+    for (const Launch& launch : work.launches) {
+      if (launch.thread_blocks == 0) continue;
+      result.launches.push_back(Grid(machine, launch, memory).run(team, options.progress));
+      const double us = result.launches.back().cycles / machine.clock_mhz;
+      result.time_us += std::max(us + machine.launch_latency_us, machine.launch_overhead_us);
+    }
+  }
+  return result;
+}
+
+}  // namespace tessera::simulator

@@ -1,0 +1,63 @@
+// What is counted while a launch runs. Sectors are of 32 bytes.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::simulator {
+
+/// Of the SMs.
+struct SmCounts {
+  std::int64_t instructions = 0;
+  std::int64_t mma = 0;
+  std::int64_t load_requests = 0;
+  std::int64_t load_sectors = 0;
+  std::int64_t load_hits = 0;  // sectors found in the L1, also while they are on their way
+  std::int64_t store_sectors = 0;
+  std::int64_t store_hits = 0;  // sectors whose line an earlier part of the instruction touched
+  double active_cycles = 0;     // from an SM's first thread block to its last, summed over SMs
+  double tensor_busy = 0;       // cycles, summed over tensor cores
+  double issue_busy = 0;        // cycles, summed over schedulers
+  double load_busy = 0;         // cycles of load units
+  double port_busy = 0;         // cycles of the ports to the L2
+  double warp_cycles = 0;       // resident warps, summed over cycles
+  // Cycles that warps spent waiting, summed over warps.
+  double wait_memory = 0, wait_issue = 0, wait_load_unit = 0, wait_tensor = 0, wait_barrier = 0;
+
+  SmCounts& operator+=(const SmCounts& o) {
+    instructions += o.instructions, mma += o.mma, load_requests += o.load_requests;
+    load_sectors += o.load_sectors, load_hits += o.load_hits;
+    store_sectors += o.store_sectors, store_hits += o.store_hits;
+    active_cycles += o.active_cycles;
+    tensor_busy += o.tensor_busy, issue_busy += o.issue_busy, load_busy += o.load_busy;
+    port_busy += o.port_busy, warp_cycles += o.warp_cycles;
+    wait_memory += o.wait_memory, wait_issue += o.wait_issue, wait_load_unit += o.wait_load_unit;
+    wait_tensor += o.wait_tensor, wait_barrier += o.wait_barrier;
+    return *this;
+  }
+};
+
+/// Of the memory behind them.
+struct MemoryCounts {
+  std::int64_t sm_read = 0;    // sectors SMs asked the L2 for
+  std::int64_t sm_write = 0;   // sectors SMs wrote, atomics among them
+  std::int64_t sm_hits = 0;    // of both, found in the near partition
+  std::int64_t coalesced = 0;  // sectors another SM of the cluster was already waiting for
+  std::int64_t far_read = 0;   // sectors one partition asked the other for
+  std::int64_t far_write = 0;
+  std::int64_t far_hits = 0;
+  std::int64_t atomics = 0;    // sectors of atomics
+  std::int64_t dram_read = 0;  // sectors
+  std::int64_t dram_write = 0;
+  double slice_busy = 0;  // cycles, summed over slices
+
+  MemoryCounts& operator+=(const MemoryCounts& o) {
+    sm_read += o.sm_read, sm_write += o.sm_write, sm_hits += o.sm_hits;
+    coalesced += o.coalesced, far_read += o.far_read, far_write += o.far_write,
+        far_hits += o.far_hits;
+    atomics += o.atomics, dram_read += o.dram_read, dram_write += o.dram_write;
+    slice_busy += o.slice_busy;
+    return *this;
+  }
+};
+
+}  // namespace tessera::simulator
