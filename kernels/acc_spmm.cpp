@@ -53,10 +53,14 @@ class AccTrace final : public BitTcfTrace {
   // Of the instructions counted on an H200 (CUDA 13.0): 64 a warp, 120 more in one whose window is
   // not empty.
   static constexpr int kIdleInstructions = 40, kWarpInstructions = 60, kFirstInstructions = 116;
+  // Two 64-bit divisions: what the compiled code waits between its instructions (its stall counts
+  // sum to 364 cycles), and for conversions and reciprocals.
+  static constexpr int kDivisions = 300;
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
 
   void begin(std::int64_t window, std::int64_t first, std::int64_t last, WarpTrace& trace) const {
     trace.issue(kWarpInstructions / 2);
+    trace.pause(kDivisions);
     load_extent(window, kIndexBoard, trace);
     trace.wait(kIndexBoard);
     if (first == last) return;

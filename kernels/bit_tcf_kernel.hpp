@@ -82,6 +82,8 @@ class BitTcfTrace : public LaunchTrace {
   // Cycles that the places of two cells take: four population counts, whose unit takes eight cycles
   // for each, and the way through it.
   static constexpr int kPopulationCounts = 50;
+  // Cycles until thread and block indices are there.
+  static constexpr int kSpecialRegisters = 60;
 
   /// The extent of a window: two loads.
   void load_extent(std::int64_t window, int board, WarpTrace& trace) const;

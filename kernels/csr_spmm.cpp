@@ -70,10 +70,12 @@ class CsrTrace final : public LaunchTrace {
   static constexpr int kUnroll = 4, kTurn = 4;
   static constexpr int kIdleInstructions = 18, kWarpInstructions = 26, kStoreInstructions = 7;
   static constexpr int kFirstInstructions = 50, kGroupInstructions = 36, kOddInstructions = 20;
+  static constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
 
   void begin(std::int64_t row, bool has_nonzeros, WarpTrace& trace) const {
     trace.issue(kWarpInstructions);
+    trace.pause(kSpecialRegisters);
     for (int i = 0; i < 2; ++i) {
       trace.load(kIndexBoard);
       trace.touch(row_offsets_ + 8 * (row + i), 8);

@@ -142,6 +142,7 @@ class SharesTrace final : public StagedTrace {
   static constexpr int kShareBoard = kExtentBoard + 1, kNextBoard = kExtentBoard + 2;
 
   void begin(std::int64_t thread_block, int instructions, WarpTrace& trace) const {
+    trace.pause(kSpecialRegisters);
     trace.load(kShareBoard);
     trace.touch(shares_at_ + sizeof(Share) * static_cast<std::uint64_t>(thread_block),
                 sizeof(Share));

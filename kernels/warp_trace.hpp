@@ -21,6 +21,11 @@ constexpr int kLineBytes = 128;     // of every cache here
 constexpr int kSectorBytes = 32;    // a line has four
 constexpr int kSectorsPerLine = 4;  // each fetched by itself
 
+/// Of a set of a line's sectors, how many there are.
+constexpr int count_sectors(unsigned sectors) {
+  return static_cast<int>((0x4332322132212110ull >> (4 * (sectors & 15))) & 15);
+}
+
 /// Sectors of one line of the launch's address space.
 struct LineTouch {
   std::uint32_t line;

