@@ -158,12 +158,11 @@ class CsrSpmm final : public SpmmKernel {
                                       .c_bytes = 4 * rows * cols});
       }
     }
-    AddressSpace space;
     work.launches = {{.name = "multiply",
                       .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
                       .threads_per_block = kThreads,
                       .registers_per_thread = kRegisters,
-                      .trace = std::make_shared<CsrTrace>(a, n, space)}};
+                      .trace = std::make_shared<CsrTrace>(a, n, work.memory)}};
     work.footprint_bytes = stats(packed).bytes;
     work.b_rows_bytes = 4 * n * count_distinct(a.col_indices, a.cols);
     work.c_bytes = 4 * n * a.rows;
