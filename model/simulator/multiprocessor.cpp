@@ -220,7 +220,7 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
   const auto sectors = count_sectors(touch.sectors);
   Request miss{.line = touch.line,
                .place = 0xffffffff,
-               .kind = Request::Kind::kRead,
+               .kind = op.kind == WarpOp::Kind::kLoad ? Request::Kind::kRead : Request::Kind::kCopy,
                .sectors = touch.sectors,
                .warp = static_cast<std::uint8_t>(id),
                .scoreboard = op.scoreboard};
@@ -261,9 +261,8 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
   const int sectors = count_sectors(touch.sectors);
   const bool atomic = op.kind == WarpOp::Kind::kAtomic;
   if (!atomic) {
-    counts_.store_sectors += sectors;
-    const int parts = op.count / 4;
-    counts_.store_hits += sectors - (sectors + parts - 1) / parts;
+    counts_.store_sectors += sectors * op.count;
+    counts_.store_hits += sectors * (op.count - 1);
   }
   request({.line = touch.line,
            .place = 0xffffffff,
@@ -273,13 +272,15 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
 }
 
 void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
-  issue(warp, 1);
+  const int instructions = op.kind == WarpOp::Kind::kStore ? op.count : 1;
+  issue(warp, instructions);
   int sectors = 0;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
     sectors += count_sectors(warp.piece.lines[i].sectors);
   const double start = std::max(warp.time, load_free_);
   counts_.wait_load_unit += start - warp.time;
-  const double busy = std::max(machine_.load_interval, sectors * machine_.sector_interval);
+  const double busy =
+      instructions * std::max(machine_.load_interval, sectors * machine_.sector_interval);
   load_free_ = start + busy;
   counts_.load_busy += busy;
   warp.time = start;
@@ -346,7 +347,7 @@ void Multiprocessor::answer() {
   followers_.clear();
   for (auto& requests : requests_) {
     for (const Request& request : requests) {
-      if (request.kind != Request::Kind::kRead) continue;
+      if (request.kind != Request::Kind::kRead && request.kind != Request::Kind::kCopy) continue;
       if (request.place != 0xffffffff && l1_.tag(request.place) == request.line) {
         SectoredCache::Line& line = l1_.line(request.place);
         line.ready = std::max(line.ready, static_cast<float>(request.done));
