@@ -1,0 +1,110 @@
+// Asking for counters: in a config, in a point, and what becomes of it where there is no GPU.
+#include "experiments/counter_source.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "experiments/config.hpp"
+#include "experiments/plan.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "tests/planted_records.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+const std::string kHead =
+    "schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"emulate\", \"gpu\"]\n"
+    "[grid]\nmatrix = [\"absent\"]\nkernel = [\"csr_spmm\"]\n";
+
+Config load(const std::string& rest, const std::vector<std::string>& sets = {}) {
+  const TemporaryFolder folder;
+  write_text(folder / "c.toml", kHead + rest);
+  return load_config(folder / "c.toml", sets);
+}
+
+TEST_CASE("nothing is counted unless the section is there, and then the usual set") {
+  CHECK(load("").counters.source == "");
+  CHECK(load("[counters]\nsource = \"none\"\n").counters.source == "");
+
+  const CounterRule rule = load("[counters]\n").counters;
+
+  CHECK(rule.source == "auto");
+  CHECK(rule.metrics == default_metrics());
+  CHECK(load("", {"counters.source=ncu"}).counters.source == "ncu");
+  CHECK(load("[counters]\nmetrics = [\"dram__bytes_read.sum\"]\n").counters.metrics ==
+        std::vector<std::string>{"dram__bytes_read.sum"});
+}
+
+TEST_CASE("what [counters] cannot be is an error with its place") {
+  const auto error = [](const std::string& rest) { return error_of([&] { load(rest); }); };
+
+  CHECK(error("[counters]\nsource = \"cupty\"\n")
+            .starts_with("c.toml:9:10: unknown value for source 'cupty', did you mean 'cupti'"));
+  CHECK(error("[counters]\nmetric = [\"a\"]\n")
+            .starts_with("c.toml:9:1: unknown key in [counters] 'metric', did you mean 'metrics'"));
+  CHECK(error("[counters]\nmetrics = []\n").starts_with("c.toml:9:"));
+  CHECK(error("[counters]\nmetrics = [\"a.sum\", \"a.sum\"]\n") ==
+        "c.toml:8:2: counters.metrics: a.sum is there twice");
+}
+
+TEST_CASE("only points of the GPU count, and a point without counters keeps its hash") {
+  const Plan without = make_plan(load("")), with = make_plan(load("[counters]\n"));
+
+  REQUIRE(with.entries.size() == 2);
+  CHECK(with.entries[0].point.backend == "emulate");
+  CHECK(with.entries[0].hash == without.entries[0].hash);
+  CHECK(with.entries[1].hash != without.entries[1].hash);
+  CHECK_FALSE(to_json(without.entries[1].point).contains("counters"));
+  const Json json = to_json(with.entries[1].point);
+  CHECK(json["counters"]["source"] == "auto");
+  CHECK(to_json(point_from_json(json)) == json);
+}
+
+TEST_CASE("the JSON form of counters is refused with the key that is wrong") {
+  const Json right = to_json(make_plan(load("[counters]\n")).entries.at(1).point);
+  const auto error = [&](const char* key, const Json& value) {
+    Json wrong = right;
+    wrong["counters"][key] = value;
+    return error_of([&] { point_from_json(wrong); });
+  };
+
+  CHECK(error("source", "none").starts_with("counters.source: "));
+  CHECK(error("source", 3).starts_with("counters.source: text was expected"));
+  CHECK(error("metrics", Json::array()) == "counters.metrics: at least one metric was expected");
+  CHECK(error("metrics", "gpu__time_duration.sum")
+            .starts_with("counters.metrics: a list was expected"));
+  CHECK(error("metrics", {1}).starts_with("counters.metrics: a name was expected"));
+  CHECK(error("passes", 2).find("counters.passes") != std::string::npos);
+}
+
+TEST_CASE("every source is known by name, and one that cannot be used says why") {
+  for (const std::string& name : counter_sources()) {
+    if (name == "none") continue;
+    CAPTURE(name);
+    const CounterChoice choice = find_counter_source(name);
+    CHECK((choice.source != nullptr) >= choice.missing.empty());
+    if (!choice.source) CHECK(choice.missing != "");
+  }
+  for (const std::string& name : Registry<CounterSource>::instance().names())
+    CHECK(std::ranges::find(counter_sources(), name) != counter_sources().end());
+  CHECK(Registry<CounterSource>::instance().contains("ncu"));
+}
+
+TEST_CASE("ncu is looked for in the path") {
+  const TemporaryFolder folder;
+  const EnvironmentVariable path("PATH", folder.path());
+  const bool elsewhere = find_counter_source("ncu").missing.empty();
+
+  write_text(folder / "ncu", "#!/bin/sh\n");
+  CHECK(find_counter_source("ncu").missing.empty() == elsewhere);  // not executable
+  std::filesystem::permissions(folder / "ncu", std::filesystem::perms::owner_all);
+
+  CHECK(find_counter_source("ncu").missing == "");
+}
+
+}  // namespace
+}  // namespace tessera
