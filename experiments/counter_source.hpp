@@ -1,6 +1,9 @@
 // The interface of a source of hardware counters: what a product did on the GPU, under the metric
 // names of NVIDIA's tools.
 //
+// What is counted are a product's kernels, each on its own, put together by launch_counts.hpp; not
+// what is copied or set between them.
+//
 // "cupti" counts inside this process, "ncu" runs the point once more under Nsight Compute,
 // "external" only marks the product for a profiler the program was started under. Counting comes
 // after the timed launches, never between them. Backend "simulate" predicts the same metrics under
@@ -20,12 +23,13 @@ namespace tessera {
 /// A product on the device, to be launched as often as counting it takes.
 struct CountedProduct {
   const Point& point;
-  std::string algorithm;          // of a library with several, the one timed; else empty
-  std::function<void()> prepare;  // brings the L2 into the state that the point asks for
-  std::function<void()> launch;   // one product, all its kernels, waited for
+  std::string algorithm;         // of a library with several, the one timed; else empty
+  int warming = 0;               // products to launch just before the one that is counted
+  std::function<void()> flush;   // overwrites the L2; empty where the point wants it warm
+  std::function<void()> launch;  // one product, all its kernels, waited for
 };
 
-/// Metric -> value of one product: counts and bytes of all its kernels together, ns, percent.
+/// Metric -> value of one product: of all its kernels together; counts, bytes, ns, percent.
 using CounterValues = std::map<std::string, double>;
 
 class CounterSource {

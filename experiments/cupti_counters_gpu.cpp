@@ -1,9 +1,11 @@
 // Counter source "cupti": the Range Profiler of CUPTI (CUDA 13) inside this process.
 //
-// One range around one product, replayed by us: the product runs as often as its metrics need
-// passes, each time after the L2 has been brought into the state that the point asks for. Kernels
-// of one product are counted together, so that rates are those of the whole product; the duration
-// includes the gaps between its kernels.
+// A range around every launch, replayed by us: the product runs as often as its metrics need
+// passes, and launch_counts.hpp puts its launches together. Starting a pass was seen to empty the
+// L2 (H200, CUDA 13.0), so the launches that warm it come after the start and are left out of the
+// result. One range around the whole product would need no rules for rates, but was seen to be 24
+// us long around a kernel of 10. Each pass counts some of the metrics: a rate whose two sides come
+// from different passes may exceed 100 % a little, as it may in Nsight Compute.
 
 #if __has_include(<cupti_range_profiler.h>)
 
@@ -15,6 +17,7 @@
 #include "experiments/counter_source.hpp"
 #include "experiments/cupti_host.hpp"
 #include "experiments/gpu_info.hpp"
+#include "experiments/launch_counts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/registry.hpp"
@@ -22,7 +25,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kRange = "product";
+constexpr std::size_t kMostLaunches = 64;  // of one product
 constexpr int kMostPasses = 1000;  // some metrics need dozens; more than this is an endless loop
 
 CUcontext current_context() {
@@ -84,10 +87,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Runs the product pass by pass; what was counted is in the image.
-  std::vector<std::uint8_t> count(const std::vector<std::uint8_t>& configuration,
-                                  const std::vector<std::string>& metrics,
+  /// What each launch of the product did.
+  std::vector<LaunchCounts> count(const CuptiHost& host, const std::vector<std::string>& metrics,
                                   const CountedProduct& product) const {
+    const std::vector<std::uint8_t> configuration = host.configuration(metrics);
     std::vector<std::uint8_t> data = counter_data(metrics);
     configure(configuration, data);
     bool done = false;
@@ -96,7 +99,16 @@ class Session {
       done = run_pass(product);
     }
     decode();
-    return data;
+    // The last of the products is the one to count.
+    const std::size_t all = ranges(data), products = 1 + static_cast<std::size_t>(product.warming);
+    require(all > 0 && all % products == 0, "{} products made {} launches", products, all);
+    std::vector<LaunchCounts> launches(all / products);
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      const std::size_t range = all - launches.size() + i;
+      const std::vector<double> values = host.evaluate(data, range, metrics);
+      for (std::size_t m = 0; m < metrics.size(); ++m) launches[i][metrics[m]] = values[m];
+    }
+    return launches;
   }
 
  private:
@@ -107,7 +119,7 @@ class Session {
     return params;
   }
 
-  /// An empty image with room for one range.
+  /// An empty image.
   std::vector<std::uint8_t> counter_data(const std::vector<std::string>& metrics) const {
     std::vector<const char*> names;
     for (const std::string& metric : metrics) names.push_back(metric.c_str());
@@ -115,8 +127,8 @@ class Session {
         CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE);
     size.pMetricNames = names.data();
     size.numMetrics = names.size();
-    size.maxNumOfRanges = 1;
-    size.maxNumRangeTreeNodes = 1;
+    size.maxNumOfRanges = kMostLaunches;
+    size.maxNumRangeTreeNodes = kMostLaunches;
     Cupti::instance().checked("cuptiRangeProfilerGetCounterDataSize", size, "making room");
     std::vector<std::uint8_t> data(size.counterDataSize);
     auto initialise = params<CUpti_RangeProfiler_CounterDataImage_Initialize_Params>(
@@ -136,9 +148,9 @@ class Session {
     config.pConfig = configuration.data();
     config.counterDataImageSize = data.size();
     config.pCounterDataImage = data.data();
-    config.range = CUPTI_UserRange;
+    config.range = CUPTI_AutoRange;
     config.replayMode = CUPTI_UserReplay;
-    config.maxRangesPerPass = 1;
+    config.maxRangesPerPass = kMostLaunches;
     config.numNestingLevels = 1;
     config.minNestingLevel = 1;
     config.targetNestingLevel = 1;
@@ -148,18 +160,11 @@ class Session {
   /// True after the last pass.
   bool run_pass(const CountedProduct& product) const {
     const Cupti& cupti = Cupti::instance();
+    if (product.flush) product.flush();
     auto start =
         params<CUpti_RangeProfiler_Start_Params>(CUpti_RangeProfiler_Start_Params_STRUCT_SIZE);
     cupti.checked("cuptiRangeProfilerStart", start, "starting a pass");
-    product.prepare();
-    auto push = params<CUpti_RangeProfiler_PushRange_Params>(
-        CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE);
-    push.pRangeName = kRange;
-    cupti.checked("cuptiRangeProfilerPushRange", push, "starting a pass");
-    product.launch();
-    auto pop = params<CUpti_RangeProfiler_PopRange_Params>(
-        CUpti_RangeProfiler_PopRange_Params_STRUCT_SIZE);
-    cupti.checked("cuptiRangeProfilerPopRange", pop, "ending a pass");
+    for (int i = 0; i <= product.warming; ++i) product.launch();
     auto stop =
         params<CUpti_RangeProfiler_Stop_Params>(CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE);
     cupti.checked("cuptiRangeProfilerStop", stop, "ending a pass");
@@ -170,8 +175,17 @@ class Session {
     auto decoded = params<CUpti_RangeProfiler_DecodeData_Params>(
         CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE);
     Cupti::instance().checked("cuptiRangeProfilerDecodeData", decoded, "reading counters");
-    require(decoded.numOfRangeDropped == 0, "CUPTI dropped what it counted of {} ranges",
-            decoded.numOfRangeDropped);
+    require<Unsupported>(decoded.numOfRangeDropped == 0,
+                         "a product of more than {} launches is not counted", kMostLaunches);
+  }
+
+  static std::size_t ranges(const std::vector<std::uint8_t>& data) {
+    auto info = cupti_params<CUpti_RangeProfiler_GetCounterDataInfo_Params>(
+        CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE);
+    info.pCounterDataImage = data.data();
+    info.counterDataImageSize = data.size();
+    Cupti::instance().checked("cuptiRangeProfilerGetCounterDataInfo", info, "reading counters");
+    return info.numTotalRanges;
   }
 
   CUpti_RangeProfiler_Object* object_ = nullptr;
@@ -201,12 +215,10 @@ class CuptiCounters final : public CounterSource {
                         const CountedProduct& product) const override {
     const Profiler profiler;
     const CuptiHost host(profiler.chip());
-    const std::vector<std::uint8_t> configuration = host.configuration(metrics);
-    const std::vector<std::uint8_t> data = Session().count(configuration, metrics, product);
-    const std::vector<double> values = host.evaluate(data, metrics);
-    CounterValues found;
-    for (std::size_t i = 0; i < metrics.size(); ++i) found[metrics[i]] = values[i];
-    return found;
+    std::vector<LaunchCounts> launches = Session().count(host, metrics, product);
+    // Rates of several launches need more to be put together, and that more passes.
+    if (launches.size() > 1) launches = Session().count(host, with_companions(metrics), product);
+    return combine_launches(metrics, launches);
   }
 };
 

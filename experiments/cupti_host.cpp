@@ -195,6 +195,7 @@ std::size_t CuptiHost::passes(const std::vector<std::string>& metrics) const {
 }
 
 std::vector<double> CuptiHost::evaluate(std::span<const std::uint8_t> counter_data,
+                                        std::size_t range,
                                         const std::vector<std::string>& metrics) const {
   std::vector<const char*> names = pointers(metrics);
   std::vector<double> values(metrics.size());
@@ -203,6 +204,7 @@ std::vector<double> CuptiHost::evaluate(std::span<const std::uint8_t> counter_da
   params.pHostObject = host_;
   params.pCounterDataImage = counter_data.data();
   params.counterDataImageSize = counter_data.size();
+  params.rangeIndex = range;
   params.ppMetricNames = names.data();
   params.numMetrics = names.size();
   params.pMetricValues = values.data();

@@ -70,8 +70,8 @@ class CuptiHost final : public ChipMetrics {
   /// What the GPU has to be told to count these. Throws an Error for one that it does not have.
   std::vector<std::uint8_t> configuration(const std::vector<std::string>& metrics) const;
 
-  /// Values in the order of the metrics, of the only range in the image.
-  std::vector<double> evaluate(std::span<const std::uint8_t> counter_data,
+  /// Values in the order of the metrics, of one range in the image.
+  std::vector<double> evaluate(std::span<const std::uint8_t> counter_data, std::size_t range,
                                const std::vector<std::string>& metrics) const;
 
  private:

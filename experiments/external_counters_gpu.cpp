@@ -18,7 +18,8 @@ class ExternalCounters final : public CounterSource {
 
   CounterValues collect(const std::vector<std::string>&,
                         const CountedProduct& product) const override {
-    product.prepare();
+    for (int i = 0; i < product.warming; ++i) product.launch();
+    if (product.flush) product.flush();
     cuda_check(cudaProfilerStart(), "starting the profiler");
     product.launch();
     cuda_check(cudaProfilerStop(), "stopping the profiler");

@@ -124,19 +124,20 @@ void count(const Multiplication& m, const std::string& algorithm,
     result.fields["counters_missing"] = choice.missing;
     return;
   }
+  CountedProduct product{m.point, algorithm, kWarmingLaunches, {}, [&] {
+                           launch(stream);
+                           cuda_check(cudaDeviceSynchronize(), "running a counted product");
+                         }};
   std::optional<L2Flush> flush;
-  if (m.point.measure.l2 == "flush") flush.emplace();
-  const auto prepare = [&] {
-    for (int i = 0; i < (flush ? 0 : kWarmingLaunches); ++i) launch(stream);
-    if (flush) flush->overwrite(stream);
-    cuda_check(cudaDeviceSynchronize(), "preparing the L2");
-  };
-  const auto product = [&] {
-    launch(stream);
-    cuda_check(cudaDeviceSynchronize(), "running a counted product");
-  };
-  const CounterValues values =
-      choice.source->collect(rule.metrics, {m.point, algorithm, prepare, product});
+  if (m.point.measure.l2 == "flush") {
+    flush.emplace();
+    product.warming = 0;
+    product.flush = [&] {
+      flush->overwrite(stream);
+      cuda_check(cudaDeviceSynchronize(), "flushing");
+    };
+  }
+  const CounterValues values = choice.source->collect(rule.metrics, product);
   result.fields["counters_source"] = choice.name;
   result.fields["counters_l2"] = m.point.measure.l2;
   result.fields["counters"] = values;

@@ -107,14 +107,16 @@ Json child_point(const Point& point) {
   return to_json(child);
 }
 
-/// What went wrong, in ncu's words and the child's.
-std::string complaint(const std::string& report, const std::string& errors) {
-  for (const std::string& text : {report, errors}) {
+/// What went wrong, in the child's words and ncu's.
+std::string complaint(const std::string& errors, const std::string& report) {
+  std::string said;
+  for (const std::string& text : {errors, report}) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
-      if (line.starts_with("==ERROR==") || line.starts_with("error:")) return line;
+      if (line.starts_with("==ERROR==") || line.starts_with("error:"))
+        said += (said.empty() ? "" : "; ") + line;
   }
-  return errors.substr(0, 500);
+  return said.empty() ? errors.substr(0, 500) : said;
 }
 
 /// The child's record says how its attempt ended, and with which algorithm.
@@ -160,6 +162,7 @@ class NcuCounters final : public CounterSource {
                                   fmt::format("{}", fmt::join(wanted, ",")),
                                   fs::read_symlink("/proc/self/exe").string(),
                                   "point",
+                                  "--no-environment",
                                   "--json",
                                   point},
                                  out, err);
@@ -168,7 +171,7 @@ class NcuCounters final : public CounterSource {
     require<Unsupported>(table.find("ERR_NVGPUCTRPERM") == std::string::npos,
                          "ncu: this machine's driver lets only root read counters");
     require(code == 0 && printed.find('{') != std::string::npos, "ncu ended with {}: {}", code,
-            complaint(table, text_of(err)));
+            complaint(text_of(err), table));
     check_child(printed, product.algorithm);
     return combine_launches(metrics, read_ncu_report(table, wanted));
   }

@@ -9,6 +9,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/gpu_spmm.hpp"
 #include "model/simulator/counters.hpp"
 #include "tests/support.hpp"
 
@@ -99,10 +100,10 @@ TEST_CASE("all the usual metrics are counted, over several passes, and tell a pl
     CAPTURE(metric);
     CHECK(value >= 0);
     if (metric.ends_with(".pct") || metric.find("pct_of_peak") != std::string::npos)
-      CHECK(value <= 100);
+      CHECK(value <= 105);  // the sides of a rate come from different passes
   }
-  CHECK(found.at(kDuration) > 1000);  // ns
-  CHECK(found.at(kDuration) < 1e6 * result.time_us);
+  CHECK(found.at(kDuration) > 0.5e3 * result.time_us);  // ns
+  CHECK(found.at(kDuration) < 2e3 * result.time_us);
 }
 
 TEST_CASE(
@@ -116,6 +117,31 @@ TEST_CASE(
 
   CHECK(cold > b_bytes);
   CHECK(warm < 0.5 * cold);
+}
+
+TEST_CASE("a product of two launches is counted as one") {
+  if (cannot_count()) return;
+  const std::string hits = "l1tex__t_sector_hit_rate.pct";
+  const Product p = product("csr_spmm", random_sparse(3000, 2000, 0.01, 7), 64);
+  const auto gpu = Registry<GpuSpmm>::instance().make("csr_spmm")->upload(*p.a, p.b.cols);
+  const DeviceArray<float> b(p.b.values);
+  DeviceArray<float> c(static_cast<std::size_t>(p.a->rows() * p.b.cols));
+  const Point point;
+  const auto count = [&](int launches) {
+    return find_counter_source("cupti").source->collect(
+        {kLoadSectors, hits, kDuration}, {point, "", 1, {}, [&] {
+                                            for (int i = 0; i < launches; ++i)
+                                              gpu->launch(0, b.data(), c.data(), nullptr);
+                                            cuda_check(cudaDeviceSynchronize(),
+                                                       "running two launches");
+                                          }});
+  };
+
+  const CounterValues one = count(1), two = count(2);
+
+  CHECK(two.at(kLoadSectors) == 2 * one.at(kLoadSectors));
+  CHECK(two.at(hits) == doctest::Approx(one.at(hits)).epsilon(0.02));
+  CHECK(two.at(kDuration) == doctest::Approx(2 * one.at(kDuration)).epsilon(0.3));
 }
 
 TEST_CASE("a metric that the chip does not have is an error with the nearest names") {
