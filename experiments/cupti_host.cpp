@@ -1,3 +1,8 @@
+// CUPTI's library and its host half, whose functions take structures that say their own size.
+//
+// Metrics of a chip are looked up by its name alone, so no GPU is needed. A build without CUPTI's
+// headers has none of this file.
+
 #if __has_include(<cupti_profiler_host.h>)
 
 #include "experiments/cupti_host.hpp"

@@ -48,7 +48,7 @@ TEST_CASE("what [counters] cannot be is an error with its place") {
             .starts_with("c.toml:9:1: unknown key in [counters] 'metric', did you mean 'metrics'"));
   CHECK(error("[counters]\nmetrics = []\n").starts_with("c.toml:9:"));
   CHECK(error("[counters]\nmetrics = [\"a.sum\", \"a.sum\"]\n") ==
-        "c.toml:8:2: counters.metrics: a.sum is there twice");
+        "c.toml:8:1: counters.metrics: a.sum is there twice");
 }
 
 TEST_CASE("only points of the GPU count, and a point without counters keeps its hash") {

@@ -358,7 +358,7 @@ class OneShotTest(ProgramTest):
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
-        self.assertEqual(sorted(verbs), ["analyse", "doctor", "figure", "fit", "list", "matrix",
+        self.assertEqual(sorted(verbs), ["analyse", "counters", "doctor", "figure", "fit", "list", "matrix",
                                          "merge", "multiply", "pack", "plan", "point", "reorder",
                                          "run", "status", "validate"])
         calls = [(verb,) for verb in verbs]
