@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -17,10 +18,11 @@ class SectoredCache {
   static constexpr std::uint32_t kNoLine = 0xffffffff;
 
   struct Line {
-    std::uint32_t used = 0;  // when, in accesses
-    std::uint8_t valid = 0;  // sectors
+    std::uint32_t used = 0;   // when, in accesses
+    std::uint32_t asked = 0;  // whatever the owner wants to know it by while it is fetched
+    float ready = 0;          // when its latest sectors arrive
+    std::uint8_t valid = 0;   // sectors
     std::uint8_t dirty = 0;
-    double ready = 0;  // when its latest sectors arrive
   };
 
   explicit SectoredCache(std::int64_t sets)
@@ -37,13 +39,13 @@ class SectoredCache {
   /// Its place, or -1. Counts as a use.
   std::int64_t find(std::int64_t set, std::uint32_t line) {
     const auto& tags = tags_[static_cast<std::size_t>(set)];
-    for (int way = 0; way < kWays; ++way) {
-      if (tags[way] != line) continue;
-      const std::int64_t place = set * kWays + way;
-      lines_[static_cast<std::size_t>(place)].used = ++clock_;
-      return place;
-    }
-    return -1;
+    // All ways at once, without a branch for each: compilers make a few vector comparisons of it.
+    std::uint32_t match = 0;
+    for (int way = 0; way < kWays; ++way) match |= std::uint32_t{tags[way] == line} << way;
+    if (match == 0) return -1;
+    const std::int64_t place = set * kWays + std::countr_zero(match);
+    lines_[static_cast<std::size_t>(place)].used = ++clock_;
+    return place;
   }
 
   /// Makes room in the set by putting out the least recently used line, and gives its place to

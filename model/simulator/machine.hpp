@@ -1,10 +1,8 @@
 // The machine the simulator runs: a device's numbers in cycles of its SM clock and bytes a cycle.
 //
 // What a device file has is taken from it; for what it lacks there is a rule that says how it
-// follows from the rest, or a value of the same kind of GPU. The four numbers that no
-// micro-benchmark gives (how far instructions of one warp overlap, how busy issue slots and load
-// units can be kept, how long a thread block takes to be replaced) are fitted to measured kernels
-// on an H200 and stand in the device file with that as their source.
+// follows from the rest, or the value of an H200. What no micro-benchmark gives is fitted to
+// measured kernels on an H200 and stands in its device file with that as the source.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +31,7 @@ struct Machine {
   double mma_interval = 0;          // of one tensor core, per MMA
   double mma_latency = 0;           // to the accumulators
   double load_interval = 1;         // of the load unit, per memory instruction
-  double line_interval = 1;         // of the load unit, per line of one instruction
+  double sector_interval = 0.25;    // of the load unit, per sector of one instruction
   double miss_sector_interval = 0;  // of the port to the L2, per sector
   double shared_interval = 1;       // of shared memory, per wavefront
   double shared_latency = 0;
@@ -54,7 +52,7 @@ struct Machine {
 
   // Launches.
   double block_latency = 0;       // from a thread block's end to the start of its successor
-  double launch_latency_us = 0;   // around each launch, not overlapped
+  double launch_gap_us = 0;       // between launches in a stream, beside what they run
   double launch_overhead_us = 0;  // least time from launch to launch
 };
 

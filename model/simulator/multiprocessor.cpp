@@ -1,7 +1,6 @@
 #include "model/simulator/multiprocessor.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <functional>
 
@@ -29,14 +28,15 @@ constexpr std::uint32_t kGroupShift = 27;  // a request's group and index in one
 
 }  // namespace
 
-Multiprocessor::Multiprocessor(const Machine& machine, const Launch& launch, int resident)
+Multiprocessor::Multiprocessor(const Machine& machine, const Launch& launch, int resident,
+                               std::int64_t watched)
     : machine_(machine),
       launch_(launch),
       warps_per_block_((launch.threads_per_block + 31) / 32),
       slots_(static_cast<std::size_t>(resident)),
       warps_(static_cast<std::size_t>(resident) * warps_per_block_),
       l1_(l1_sets(machine, launch, resident)),
-      request_of_place_(static_cast<std::size_t>(l1_.sets()) * SectoredCache::kWays, 0) {
+      watched_block_(watched) {
   for (int slot = 0; slot < resident; ++slot) free_slots_.push_back({slot, 0});
 }
 
@@ -110,10 +110,22 @@ bool Multiprocessor::step(int id, Warp& warp) {
     return false;
   }
   const WarpOp op = warp.piece.ops[warp.op];
+  const double start = warp.time;
+  const bool goes_on = perform(id, warp, op);
+  const bool is_load = op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy;
+  if (is_watched(warp) && goes_on && !is_load)
+    watched_.push_back({warp.index, op.kind, start, warp.time});
+  return goes_on;
+}
+
+bool Multiprocessor::perform(int id, Warp& warp, const WarpOp& op) {
   using enum WarpOp::Kind;
   switch (op.kind) {
     case kIssue:
       issue(warp, op.count);
+      break;
+    case kPause:
+      warp.time += op.count;
       break;
     case kMma:
       multiply(warp, op.count);
@@ -194,25 +206,25 @@ void Multiprocessor::access_shared(Warp& warp, int wavefronts) {
   warp.time = load_free_ + machine_.shared_latency;
 }
 
-void Multiprocessor::request(Request request, double time) {
-  const int sectors = std::popcount(request.sectors);
+void Multiprocessor::request(Request request, int group, double time) {
+  const int sectors = count_sectors(request.sectors);
   request.time = std::max(time, port_free_);
   const double busy = sectors * machine_.miss_sector_interval;
   port_free_ = request.time + busy;
   counts_.port_busy += busy;
-  requests_[static_cast<std::size_t>(home_of(request.line, machine_.partitions).group())].push_back(
-      request);
+  requests_[static_cast<std::size_t>(group)].push_back(request);
 }
 
 void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineTouch& touch,
                                double time) {
-  const auto sectors = static_cast<int>(std::popcount(touch.sectors));
+  const auto sectors = count_sectors(touch.sectors);
   Request miss{.line = touch.line,
                .place = 0xffffffff,
                .kind = Request::Kind::kRead,
                .sectors = touch.sectors,
                .warp = static_cast<std::uint8_t>(id),
                .scoreboard = op.scoreboard};
+  const int group = home_of(touch.line, machine_.partitions).group();
   if (op.kind == WarpOp::Kind::kLoad) {
     counts_.load_sectors += sectors;
     const std::int64_t set = touch.line % static_cast<std::uint32_t>(l1_.sets());
@@ -221,16 +233,14 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
       std::uint32_t out = 0;
       SectoredCache::Line out_line;
       place = l1_.replace(set, touch.line, out, out_line);
-      request_of_place_[static_cast<std::size_t>(place)] = 0;
     }
     SectoredCache::Line& line = l1_.line(place);
     miss.sectors = static_cast<std::uint8_t>(touch.sectors & ~line.valid);
-    counts_.load_hits += sectors - std::popcount(miss.sectors);
+    counts_.load_hits += sectors - count_sectors(miss.sectors);
     if (miss.sectors != touch.sectors) {
       double& ready = warp.ready[op.scoreboard];
-      ready = std::max({ready, time + machine_.l1_latency, line.ready});
-      if (const std::uint32_t asked = request_of_place_[static_cast<std::size_t>(place)];
-          asked != 0) {
+      ready = std::max({ready, time + machine_.l1_latency, double{line.ready}});
+      if (const std::uint32_t asked = line.asked; asked != 0) {
         followers_.push_back({static_cast<int>(asked >> kGroupShift),
                               (asked & ((1u << kGroupShift) - 1)) - 1,
                               static_cast<std::uint8_t>(id), op.scoreboard});
@@ -240,17 +250,15 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
     if (miss.sectors == 0) return;
     line.valid |= miss.sectors;
     miss.place = static_cast<std::uint32_t>(place);
-    const int group = home_of(touch.line, machine_.partitions).group();
-    request_of_place_[static_cast<std::size_t>(place)] =
-        (static_cast<std::uint32_t>(group) << kGroupShift) |
-        static_cast<std::uint32_t>(requests_[static_cast<std::size_t>(group)].size() + 1);
+    line.asked = (static_cast<std::uint32_t>(group) << kGroupShift) |
+                 static_cast<std::uint32_t>(requests_[static_cast<std::size_t>(group)].size() + 1);
   }
   ++warp.pending[op.scoreboard];
-  request(miss, time);
+  request(miss, group, time);
 }
 
 void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double time) {
-  const int sectors = std::popcount(touch.sectors);
+  const int sectors = count_sectors(touch.sectors);
   const bool atomic = op.kind == WarpOp::Kind::kAtomic;
   if (!atomic) {
     counts_.store_sectors += sectors;
@@ -261,15 +269,17 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
            .place = 0xffffffff,
            .kind = atomic ? Request::Kind::kAtomic : Request::Kind::kWrite,
            .sectors = touch.sectors},
-          time);
+          home_of(touch.line, machine_.partitions).group(), time);
 }
 
 void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
   issue(warp, 1);
-  const auto lines = static_cast<int>(op.last_line - op.first_line);
+  int sectors = 0;
+  for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
+    sectors += count_sectors(warp.piece.lines[i].sectors);
   const double start = std::max(warp.time, load_free_);
   counts_.wait_load_unit += start - warp.time;
-  const double busy = std::max(machine_.load_interval, lines * machine_.line_interval);
+  const double busy = std::max(machine_.load_interval, sectors * machine_.sector_interval);
   load_free_ = start + busy;
   counts_.load_busy += busy;
   warp.time = start;
@@ -338,10 +348,14 @@ void Multiprocessor::answer() {
     for (const Request& request : requests) {
       if (request.kind != Request::Kind::kRead) continue;
       if (request.place != 0xffffffff && l1_.tag(request.place) == request.line) {
-        l1_.line(request.place).ready = std::max(l1_.line(request.place).ready, request.done);
-        request_of_place_[request.place] = 0;
+        SectoredCache::Line& line = l1_.line(request.place);
+        line.ready = std::max(line.ready, static_cast<float>(request.done));
+        line.asked = 0;
       }
       deliver(request.warp, request.scoreboard, request.done);
+      const Warp& warp = warps_[request.warp];
+      if (is_watched(warp))
+        watched_.push_back({warp.index, WarpOp::Kind::kLoad, request.time, request.done});
     }
     requests.clear();
   }

@@ -26,9 +26,19 @@ struct BlockSpan {
   double end = 0;
 };
 
+/// An operation of a watched thread block: for memory from the instruction to its data, for the
+/// rest as long as the warp was held up by it. In cycles since the start of the launch.
+struct OpSpan {
+  std::int32_t warp = 0;  // within the thread block
+  WarpOp::Kind kind = WarpOp::Kind::kIssue;
+  double start = 0;
+  double end = 0;
+};
+
 class Multiprocessor {
  public:
-  Multiprocessor(const Machine& machine, const Launch& launch, int resident);
+  /// `watched`: the thread block whose operations are kept, or -1.
+  Multiprocessor(const Machine& machine, const Launch& launch, int resident, std::int64_t watched);
 
   /// A new thread block, when one of the places is free.
   bool has_room() const { return !free_slots_.empty(); }
@@ -51,6 +61,7 @@ class Multiprocessor {
   };
   std::vector<Finished>& finished() { return finished_; }
   const SmCounts& counts() const { return counts_; }
+  const std::vector<OpSpan>& watched() const { return watched_; }
 
  private:
   struct Slot {
@@ -94,6 +105,10 @@ class Multiprocessor {
 
   void run(int warp, double end);
   bool step(int id, Warp& warp);
+  bool perform(int id, Warp& warp, const WarpOp& op);
+  bool is_watched(const Warp& warp) const {
+    return slots_[static_cast<std::size_t>(warp.slot)].thread_block == watched_block_;
+  }
   bool fetch(Warp& warp);
   void finish(Warp& warp);
   void issue(Warp& warp, int instructions);
@@ -102,7 +117,7 @@ class Multiprocessor {
   void access_memory(int id, Warp& warp, const WarpOp& op);
   void read_line(int id, Warp& warp, const WarpOp& op, const LineTouch& touch, double time);
   void write_line(const WarpOp& op, const LineTouch& touch, double time);
-  void request(Request request, double time);
+  void request(Request request, int group, double time);
   bool wait(Warp& warp, int scoreboard);
   void meet(Warp& warp);
   void open_barrier(int slot);
@@ -125,8 +140,9 @@ class Multiprocessor {
 
   SectoredCache l1_;
   std::array<std::vector<Request>, kGroups> requests_;
-  std::vector<std::uint32_t> request_of_place_;  // of the L1: 1 + index of an unanswered request
   std::vector<Follower> followers_;
+  std::int64_t watched_block_;
+  std::vector<OpSpan> watched_;
   SmCounts counts_;
 };
 

@@ -46,19 +46,35 @@ class Team {
   std::barrier<> meeting_;
 };
 
+/// Where a warm-up may begin. What does not fit the L2 replaces what was there before: it is enough
+/// to run thread blocks that ask for several times what it holds. Index into WorkDescription's.
+std::int64_t warm_up_from(const WorkDescription& work, const Machine& machine) {
+  constexpr double kTurnovers = 6;
+  if (work.footprint_bytes + work.b_rows_bytes + work.c_bytes <= machine.l2_bytes) return 0;
+  double bytes = kTurnovers * static_cast<double>(machine.l2_bytes);
+  auto first = static_cast<std::int64_t>(work.thread_blocks.size());
+  while (first > 0 && bytes > 0) {
+    const ThreadBlockWork& block = work.thread_blocks[static_cast<std::size_t>(--first)];
+    bytes -= static_cast<double>(block.a_bytes + block.b_bytes + block.c_bytes);
+  }
+  return first;
+}
+
 /// One launch on one machine.
 class Grid {
  public:
-  Grid(const Machine& machine, const Launch& launch, std::deque<MemoryGroup>& memory)
-      : machine_(machine), launch_(launch), memory_(memory) {
+  /// Runs the thread blocks from `first` on.
+  Grid(const Machine& machine, const Launch& launch, std::int64_t first, std::int64_t watched,
+       std::deque<MemoryGroup>& memory)
+      : machine_(machine), launch_(launch), memory_(memory), next_(first), ended_(first) {
     result_.name = launch.name;
     result_.occupancy = occupancy(machine, launch);
     result_.waves = static_cast<double>(launch.thread_blocks) /
                     (double{1} * machine.sms * result_.occupancy.thread_blocks);
     result_.spans.resize(static_cast<std::size_t>(launch.thread_blocks));
     for (int sm = 0; sm < machine.sms; ++sm)
-      sms_.push_back(
-          std::make_unique<Multiprocessor>(machine, launch, result_.occupancy.thread_blocks));
+      sms_.push_back(std::make_unique<Multiprocessor>(machine, launch,
+                                                      result_.occupancy.thread_blocks, watched));
     // No answer comes back sooner than this.
     stretch_ = machine.l2_latency;
     buckets_.resize(memory.size());
@@ -88,7 +104,10 @@ class Grid {
         team.meet();
       }
     });
-    for (const auto& sm : sms_) result_.sm += sm->counts();
+    for (const auto& sm : sms_) {
+      result_.sm += sm->counts();
+      result_.watched.insert(result_.watched.end(), sm->watched().begin(), sm->watched().end());
+    }
     for (MemoryGroup& group : memory_) result_.memory += group.take_counts();
     return std::move(result_);
   }
@@ -161,7 +180,7 @@ class Grid {
   std::vector<int> dealt_ = std::vector<int>(static_cast<std::size_t>(machine_.sms), 0);
   double stretch_ = 0;
   double begin_ = 0;
-  std::int64_t next_ = 0, ended_ = 0, steps_ = 0;
+  std::int64_t next_, ended_, steps_ = 0;
   bool done_ = false;
   LaunchResult result_;
 };
@@ -199,20 +218,23 @@ Result simulate(const WorkDescription& work, const Machine& machine, const Optio
   for (int group = 0; group < kGroups; ++group) memory.emplace_back(machine, group);
   Team team(std::clamp(num_threads(), 1, kGroups));
 
-  Result result;
-  result.machine = machine;
-  const int rounds = options.warm ? 2 : 1;
-  for (int round = 0; round < rounds; ++round) {
-    result.launches.clear();
-    result.time_us = 0;
+  const auto run = [&](std::int64_t first, bool counted) {
+    Result result;
+    result.machine = machine;
+    std::int64_t before = 0;  // thread blocks of the launches before
     for (const Launch& launch : work.launches) {
-      if (launch.thread_blocks == 0) continue;
-      result.launches.push_back(Grid(machine, launch, memory).run(team, options.progress));
+      const std::int64_t from = std::clamp<std::int64_t>(first - before, 0, launch.thread_blocks);
+      before += launch.thread_blocks;
+      if (from == launch.thread_blocks) continue;
+      result.launches.push_back(Grid(machine, launch, from, counted ? options.watched : -1, memory)
+                                    .run(team, counted ? options.progress : nullptr));
       const double us = result.launches.back().cycles / machine.clock_mhz;
-      result.time_us += std::max(us + machine.launch_latency_us, machine.launch_overhead_us);
+      result.time_us += std::max(us + machine.launch_gap_us, machine.launch_overhead_us);
     }
-  }
-  return result;
+    return result;
+  };
+  if (options.warm) run(warm_up_from(work, machine), false);
+  return run(0, true);
 }
 
 }  // namespace tessera::simulator

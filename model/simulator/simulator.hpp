@@ -22,7 +22,8 @@
 namespace tessera::simulator {
 
 struct Options {
-  bool warm = true;  // the L2 holds what the launches before left there
+  bool warm = true;           // the L2 holds what the launches before left there
+  std::int64_t watched = -1;  // a thread block of every launch whose operations are kept
   /// Called from time to time with the share that is done, from one thread at a time.
   std::function<void(double done)> progress = {};
 };
@@ -36,6 +37,7 @@ struct LaunchResult {
   SmCounts sm;
   MemoryCounts memory;
   std::vector<BlockSpan> spans;  // [thread blocks] in the order of the launch
+  std::vector<OpSpan> watched;   // operations of the watched thread block
 };
 
 struct Result {
