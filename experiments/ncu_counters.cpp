@@ -107,6 +107,19 @@ Json child_point(const Point& point) {
   return to_json(child);
 }
 
+/// Arguments of ncu before those of the program it runs.
+std::vector<std::string> ncu_command(const std::string& report, const std::string& l2,
+                                     const std::vector<std::string>& metrics) {
+  std::vector<std::string> command{find_ncu()};
+  for (const char* argument : {"--csv", "--page", "raw", "--print-units", "base", "--clock-control",
+                               "none", "--profile-from-start", "off"})
+    command.emplace_back(argument);
+  command.insert(command.end(), {"--cache-control", l2 == "flush" ? "all" : "none"});
+  command.insert(command.end(), {"--log-file", report});
+  command.insert(command.end(), {"--metrics", fmt::format("{}", fmt::join(metrics, ","))});
+  return command;
+}
+
 /// What went wrong, in the child's words and ncu's.
 std::string complaint(const std::string& errors, const std::string& report) {
   std::string said;
@@ -143,29 +156,10 @@ class NcuCounters final : public CounterSource {
     const std::string out = scratch.file("out"), err = scratch.file("err");
     std::ofstream(point) << child_point(product.point).dump();
     const std::vector<std::string> wanted = with_companions(metrics);
-    const char* caches = product.point.measure.l2 == "flush" ? "all" : "none";
-    const int code = run_program({find_ncu(),
-                                  "--csv",
-                                  "--page",
-                                  "raw",
-                                  "--print-units",
-                                  "base",
-                                  "--log-file",
-                                  report,
-                                  "--clock-control",
-                                  "none",
-                                  "--cache-control",
-                                  caches,
-                                  "--profile-from-start",
-                                  "off",
-                                  "--metrics",
-                                  fmt::format("{}", fmt::join(wanted, ",")),
-                                  fs::read_symlink("/proc/self/exe").string(),
-                                  "point",
-                                  "--no-environment",
-                                  "--json",
-                                  point},
-                                 out, err);
+    std::vector<std::string> command = ncu_command(report, product.point.measure.l2, wanted);
+    command.push_back(fs::read_symlink("/proc/self/exe").string());
+    command.insert(command.end(), {"point", "--no-environment", "--json", point});
+    const int code = run_program(command, out, err);
     const std::string table = text_of(report);
     const std::string printed = text_of(out);
     require<Unsupported>(table.find("ERR_NVGPUCTRPERM") == std::string::npos,

@@ -25,8 +25,10 @@ class RunVerb final : public Verb {
         ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config, as in grid.n=32")
         ->allow_extra_args(false);
-    app.add_option("--counters", counters_,
-                   "count products on the GPU with: auto, cupti, ncu, external; or none");
+    app.add_option(
+        "--counters", counters_,
+        "as --set counters.source=: count products on the GPU with auto, cupti, ncu, external, "
+        "or not (none)");
     app.add_flag("--dry-run", dry_run_, "say what would run, run nothing");
     app.add_option("--shard", shard_, "i/n: run the i-th of n parts (whole matrices)");
     app.add_option("--max-seconds", options_.max_seconds, "start no point after this time")
