@@ -139,8 +139,8 @@ void check_child(const std::string& printed, const std::string& algorithm) {
   require(record.value("status", "") == "ok", "the child under ncu ended '{}': {}",
           record.value("status", ""), record.value("reason", ""));
   const std::string counted = record.value("winner", "");
-  require(counted == algorithm, "the child under ncu found {} fastest, and {} was timed", counted,
-          algorithm);
+  require(counted == algorithm, "the child under ncu found '{}' fastest, and '{}' was timed",
+          counted, algorithm);
 }
 
 class NcuCounters final : public CounterSource {

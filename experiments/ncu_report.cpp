@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "formats/base/check.hpp"
-#include "formats/base/suggest.hpp"
 
 namespace tessera {
 namespace {
@@ -63,6 +62,16 @@ void check_unit(const std::string& metric, const std::string& unit) {
   require(!scaled.contains(unit), "ncu's report has {} in {}, not in its base unit", metric, unit);
 }
 
+/// ncu leaves out what a chip does not have; its report has hundreds of other names.
+std::string unknown_metric(const std::string& metric,
+                           const std::vector<std::vector<std::string>>& table) {
+  const auto chip = std::ranges::find(table[0], "CC");
+  const bool known = chip != table[0].end() && table.size() > 2;
+  return fmt::format(
+      "ncu found no metric {} on the chip{}: `tessera counters check {}` names the nearest", metric,
+      known ? " of compute capability " + table[2][chip - table[0].begin()] : "", metric);
+}
+
 }  // namespace
 
 std::vector<LaunchCounts> read_ncu_report(const std::string& text,
@@ -72,8 +81,7 @@ std::vector<LaunchCounts> read_ncu_report(const std::string& text,
   std::vector<LaunchCounts> launches(table.size() - 2);
   for (const std::string& metric : metrics) {
     const auto found = std::ranges::find(names, metric);
-    require(found != names.end(), "ncu's report: {}",
-            unknown_name_message("metric", metric, names));
+    require(found != names.end(), "{}", unknown_metric(metric, table));
     const auto column = static_cast<std::size_t>(found - names.begin());
     check_unit(metric, table[1][column]);
     for (std::size_t i = 0; i < launches.size(); ++i)

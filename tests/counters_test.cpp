@@ -94,6 +94,69 @@ TEST_CASE("every source is known by name, and one that cannot be used says why")
   CHECK(Registry<CounterSource>::instance().contains("ncu"));
 }
 
+/// A folder with an `ncu` that notes its arguments, prints `printed` and reports one launch.
+struct StandIn {
+  TemporaryFolder folder;
+  EnvironmentVariable path{"PATH", folder.path() + ":/usr/bin:/bin"};
+
+  StandIn(const std::string& printed, const std::string& rest, const std::string& report = "") {
+    write_text(folder / "report.csv", report.empty() ? "\"ID\",\"dram__bytes_read.sum\"\n"
+                                                       "\"\",\"byte\"\n\"0\",\"4,096\"\n"
+                                                     : report);
+    write_text(folder / "ncu", fmt::format("#!/bin/sh\necho \"$@\" > '{0}/arguments'\n"
+                                           "while [ $# -gt 1 ]; do\n"
+                                           "  [ $1 = --log-file ] && cp '{0}/report.csv' $2\n"
+                                           "  [ $1 = --json ] && cp $2 '{0}/point.json'\n"
+                                           "  shift\ndone\necho '{1}'\n{2}\n",
+                                           folder.path(), printed, rest));
+    std::filesystem::permissions(folder / "ncu", std::filesystem::perms::owner_all);
+  }
+
+  CounterValues collect(const std::string& l2, const std::string& algorithm = "") const {
+    Point point = make_plan(load("[counters]\n")).entries.at(1).point;
+    point.measure.l2 = l2;
+    return find_counter_source("ncu").source->collect({"dram__bytes_read.sum"},
+                                                      {point, algorithm, 0, {}, [] {}});
+  }
+};
+
+TEST_CASE("ncu runs the same point once more, marked, and its report is what was counted") {
+  const StandIn ncu(R"({"status": "ok", "winner": "alg2"})", "");
+
+  CHECK(ncu.collect("flush", "alg2").at("dram__bytes_read.sum") == 4096);
+
+  const std::string arguments = read_text(ncu.folder / "arguments");
+  for (const char* part : {"--cache-control all", "--profile-from-start off", "--print-units base",
+                           "--metrics dram__bytes_read.sum ", " point --no-environment --json "})
+    CHECK(arguments.find(part) != std::string::npos);
+  const Point child = point_from_json(Json::parse(read_text(ncu.folder / "point.json")));
+  CHECK(child.counters.source == "external");
+  CHECK_FALSE(child.check);
+  CHECK(child.kernel.name == "csr_spmm");
+  ncu.collect("warm", "alg2");
+  CHECK(read_text(ncu.folder / "arguments").find("--cache-control none") != std::string::npos);
+}
+
+TEST_CASE("what goes wrong under ncu is said in the words of ncu or of the child") {
+  const auto error = [](const std::string& printed, const std::string& rest,
+                        const std::string& report = "") {
+    const StandIn ncu(printed, rest, report);
+    return error_of([&] { ncu.collect("warm"); });
+  };
+
+  CHECK(error("", "echo 'error: no such matrix' >&2; exit 2") ==
+        "ncu ended with 2: error: no such matrix");
+  CHECK(error("", "exit 1", "==ERROR== Failed to find metric x\n") ==
+        "ncu ended with 1: ==ERROR== Failed to find metric x");
+  CHECK(error("", "exit 1", "==ERROR== ERR_NVGPUCTRPERM\n") ==
+        "ncu: this machine's driver lets only root read counters");
+  CHECK(error(R"({"status": "skipped", "reason": "no GPU"})", "") ==
+        "the child under ncu ended 'skipped': no GPU");
+  CHECK(error(R"({"status": "ok", "winner": "alg2"})", "") ==
+        "the child under ncu found 'alg2' fastest, and '' was timed");
+  CHECK(error("{", "") == "the child under ncu printed no record");
+}
+
 TEST_CASE("ncu is looked for in the path") {
   const TemporaryFolder folder;
   const EnvironmentVariable path("PATH", folder.path());

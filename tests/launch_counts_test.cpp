@@ -55,9 +55,9 @@ TEST_CASE("a report of another form is an error that says what is wrong with it"
     return error_of([&] { read_ncu_report(report, metrics); });
   };
 
-  CHECK(error(kReport, "", "", {"lts__t_sectors.smu"})
-            .find("unknown metric 'lts__t_sectors.smu', did you mean 'lts__t_sectors.sum'") !=
-        std::string::npos);
+  CHECK(error(kReport, "", "", {"lts__t_sectors.smu"}) ==
+        "ncu found no metric lts__t_sectors.smu on the chip of compute capability 9.0: "
+        "`tessera counters check lts__t_sectors.smu` names the nearest");
   CHECK(error(kReport, "2,000", "n/a", kMetrics) ==
         "ncu's report has no number for gpu__time_duration.sum, but 'n/a'");
   CHECK(error(kReport, "\"ns\"", "\"us\"", kMetrics) ==
