@@ -19,6 +19,11 @@ namespace tessera {
 namespace {
 
 constexpr const char* kLibrary = "libcupti.so.13";  // of the headers this is written for
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 constexpr CUpti_MetricType kTypes[] = {CUPTI_METRIC_TYPE_COUNTER, CUPTI_METRIC_TYPE_RATIO,
                                        CUPTI_METRIC_TYPE_THROUGHPUT};
 
@@ -80,6 +85,8 @@ const Cupti& Cupti::instance() {
 }
 
 Cupti::Cupti() : library_(nullptr) {
+  // CUPTI opens libraries with RTLD_DEEPBIND, at which a sanitizer's runtime ends the process.
+  require<Unsupported>(!kSanitized, "{} cannot be used in a build with sanitizers", kLibrary);
   for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/extras/CUPTI/lib64/",
                              "/usr/local/cuda/lib/"}) {
     library_ = dlopen((std::string(folder) + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
