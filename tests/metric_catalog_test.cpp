@@ -20,7 +20,7 @@ std::unique_ptr<MetricCatalog> catalog() {
   try {
     return find_metric_catalog();
   } catch (const Unsupported& missing) {
-    MESSAGE("skipped: " << missing.what());
+    MESSAGE("skipped: " << std::string(missing.what()));
     return nullptr;
   }
 }
