@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "experiments/counter_source.hpp"
 #include "experiments/plan.hpp"
 #include "experiments/read_sweep.hpp"
 #include "experiments/run_point.hpp"
@@ -22,9 +23,12 @@ class MultiplyVerb final : public Verb {
     app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
     app.add_option("--format", format_, "of A (default: what the kernel reads)");
     app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
-    app.add_option("--backend", backend_, "emulate (default), model or gpu");
-    app.add_option("--device", device_, "described device, for emulate and model");
+    app.add_option("--backend", backend_, "emulate (default), model, simulate or gpu");
+    app.add_option("--device", device_, "described device, for all but gpu");
     app.add_option("--values", values_, "of A and B, see `tessera list values`");
+    app.add_option("--counters", counters_,
+                   "count it, on backend gpu, with: auto, cupti, ncu, external");
+    app.add_option("--metrics", metrics_, "what to count (default: the usual set)")->delimiter(',');
     app.add_option("--seed", seed_, "of drawn values");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
         ->allow_extra_args(false);
@@ -59,6 +63,7 @@ class MultiplyVerb final : public Verb {
     config.path = "multiply";
     config.seed = seed_;
     config.backends = {backend_};
+    config.counters = counters();
     const auto set = [&](const std::string& name, Json value) {
       config.grid.push_back({name, {{{name, {std::move(value), "multiply"}}}}, "multiply"});
     };
@@ -72,6 +77,30 @@ class MultiplyVerb final : public Verb {
       set(name, part.value);
     for (const auto& [name, value] : given_params(sets_)) set(name, std::get<std::string>(value));
     return make_plan(config).entries.at(0).point;
+  }
+
+  CounterRule counters() const {
+    if (counters_.empty() && metrics_.empty()) return {};
+    require(backend_traits(backend_).counts, "counters are of backend gpu; backend is {}",
+            backend_);
+    const CounterRule rule{counters_.empty() ? "auto" : counters_,
+                           metrics_.empty() ? default_metrics() : metrics_};
+    if (rule.source == "none") return {};
+    validate(rule);
+    return rule;
+  }
+
+  static void tell_counters(const Json& record) {
+    if (record.contains("counters_missing"))
+      fmt::print("{:16} none: {}\n", "counters", record["counters_missing"].get<std::string>());
+    if (!record.contains("counters")) return;
+    fmt::print("{:16} {}\n", "counters",
+               record.contains("counters_source")
+                   ? fmt::format("by {}, L2 {}", record["counters_source"].get<std::string>(),
+                                 record["counters_l2"].get<std::string>())
+                   : record.value("origin", ""));
+    for (const auto& [metric, value] : record["counters"].items())
+      fmt::print("{:16} {:64} {:.10g}\n", "", metric, value.get<double>());
   }
 
   static void tell(const Json& record) {
@@ -100,11 +129,12 @@ class MultiplyVerb final : public Verb {
     if (record.contains("prediction")) {
       line("predicted time", fmt::format("{} us, bound by {}", number("/prediction/time_us"),
                                          record["prediction"]["bound_by"].get<std::string>()));
-      for (const Json& part : record["prediction"]["parts"])
+      for (const Json& part : record["prediction"].value("parts", Json::array()))
         line("", fmt::format("{:14} {:10.2f} us  {}", part["name"].get<std::string>(),
                              part["time_us"].get<double>(), part["reason"].get<std::string>()));
     }
     if (record.contains("gflops")) line("GFLOP/s", number("/gflops"));
+    tell_counters(record);
     if (record.contains("bits"))
       line("bits", fmt::format("{} of {} elements differ from the emulation",
                                record["bits"]["different"].get<std::int64_t>(),
@@ -124,10 +154,10 @@ class MultiplyVerb final : public Verb {
 
   std::string matrix_, kernel_, format_, reorder_ = "none", backend_ = "emulate", device_ = "h200";
   std::string values_ = "auto";
-  std::string b_file_, c_file_;
+  std::string b_file_, c_file_, counters_;
   std::int64_t n_ = 128;
   std::uint64_t seed_ = 42;
-  std::vector<std::string> sets_;
+  std::vector<std::string> sets_, metrics_;
   bool json_ = false;
 };
 
