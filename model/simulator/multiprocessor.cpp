@@ -61,7 +61,9 @@ void Multiprocessor::place(std::int64_t thread_block, double start) {
     warp.cursor = {};
     warp.slot = slot;
     warp.index = w;
-    warp.scheduler = id % machine_.schedulers;
+    // Turned from thread block to thread block: where only some of a block's warps have work, a
+    // fixed order would give all of it to one scheduler.
+    warp.scheduler = (slot + w) % machine_.schedulers;
     warp.time = start;
     warp.mma_ready = start;
     warp.waits_for = -1;
@@ -225,8 +227,8 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
                .warp = static_cast<std::uint8_t>(id),
                .scoreboard = op.scoreboard};
   const int group = home_of(touch.line, machine_.partitions).group();
+  counts_.load_sectors += sectors;
   if (op.kind == WarpOp::Kind::kLoad) {
-    counts_.load_sectors += sectors;
     const std::int64_t set = touch.line % static_cast<std::uint32_t>(l1_.sets());
     std::int64_t place = l1_.find(set, touch.line);
     if (place < 0) {
@@ -285,7 +287,7 @@ void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
   counts_.load_busy += busy;
   warp.time = start;
   const bool reads = op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy;
-  if (op.kind == WarpOp::Kind::kLoad) ++counts_.load_requests;
+  if (reads) ++counts_.load_requests;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i) {
     const LineTouch touch = warp.piece.lines[i];
     if (reads)
