@@ -18,12 +18,13 @@ class MultiplyVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
-    app.add_option("--kernel", kernel_, "see `tessera list kernels`")->required();
+    app.add_option("--kernel", kernel_, "see `tessera list kernels`; auto: what the advisor picks")
+        ->required();
     app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
     app.add_option("--format", format_, "of A (default: what the kernel reads)");
     app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
-    app.add_option("--backend", backend_, "emulate (default), model or gpu");
-    app.add_option("--device", device_, "described device, for emulate and model");
+    app.add_option("--backend", backend_, "emulate (default), model, simulate or gpu");
+    app.add_option("--device", device_, "described device, for all but gpu");
     app.add_option("--values", values_, "of A and B, see `tessera list values`");
     app.add_option("--seed", seed_, "of drawn values");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
@@ -74,6 +75,20 @@ class MultiplyVerb final : public Verb {
     return make_plan(config).entries.at(0).point;
   }
 
+  /// What kernel "auto" came down to.
+  static void tell_advice(const Json& advice, auto line) {
+    const auto text = [](const Json& way) {
+      return fmt::format("{}, {:.4g} us predicted", way["kernel"].get<std::string>(),
+                         way["time_us"].get<double>());
+    };
+    line("kernel", text(advice) + " on " + advice["device"].get<std::string>());
+    line("", advice["reason"]);
+    if (!advice["runner_up"].is_null())
+      line("runner-up",
+           text(advice["runner_up"]) + (advice["tie"].get<bool>() ? ", as good as equal" : ""));
+    if (advice.contains("remark")) line("", advice["remark"]);
+  }
+
   static void tell(const Json& record) {
     const auto line = [](const char* name, const std::string& text) {
       fmt::print("{:16} {}\n", name, text);
@@ -92,6 +107,7 @@ class MultiplyVerb final : public Verb {
                             record["matrix"]["cols"].get<std::int64_t>(),
                             record["matrix"]["nnz"].get<std::int64_t>(),
                             record["matrix"]["values"].get<std::string>()));
+    if (record.contains("advice")) tell_advice(record["advice"], line);
     line("origin", record.value("origin", ""));
     if (record.contains("time"))
       line("time", fmt::format("{} us (5 % to 95 %: {} to {} us)", number("/time/median_us"),
@@ -100,7 +116,8 @@ class MultiplyVerb final : public Verb {
     if (record.contains("prediction")) {
       line("predicted time", fmt::format("{} us, bound by {}", number("/prediction/time_us"),
                                          record["prediction"]["bound_by"].get<std::string>()));
-      for (const Json& part : record["prediction"]["parts"])
+      const char* told_by = record.contains("simulation") ? "simulation" : "prediction";
+      for (const Json& part : record[told_by]["parts"])
         line("", fmt::format("{:14} {:10.2f} us  {}", part["name"].get<std::string>(),
                              part["time_us"].get<double>(), part["reason"].get<std::string>()));
     }
