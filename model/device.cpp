@@ -101,6 +101,31 @@ std::string read_generation(const std::string& path, const toml::table& file) {
   return generation;
 }
 
+std::string quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    require(static_cast<unsigned char>(c) >= ' ' && c != 127,
+            "'{}' has a control character, which a device file may not have", text);
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+/// The section's quantities in the order of the schema, one line each; nothing when it has none.
+std::string section_text(const char* name,
+                         const std::map<std::string, Quantity, std::less<>>& quantities) {
+  std::string text;
+  for (const QuantitySpec& spec : quantity_specs()) {
+    const auto found = quantities.find(spec.name);
+    if (found == quantities.end()) continue;
+    const Quantity& quantity = found->second;
+    text += fmt::format("{} = {{ value = {}, unit = {}, source = {} }}\n", spec.name,
+                        quantity.value, quoted(quantity.unit), quoted(quantity.source));
+  }
+  return text.empty() ? text : fmt::format("\n[{}]\n{}", name, text);
+}
+
 /// What a device answers to.
 std::vector<std::string> names_of(const Device& device) {
   std::vector<std::string> names{device.name};
@@ -136,6 +161,47 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"thread_blocks_per_sm", "1", "resident thread blocks of one SM"},
       {"registers_per_sm", "1", "32-bit registers of one SM"},
       {"launch_overhead", "us", "time between the starts of two empty kernels in a stream"},
+      {"launch_latency", "us",
+       "what a launch behind another one adds to the time its thread blocks take"},
+      {"thread_block_launch_interval", "1/us",
+       "thread blocks of 128 threads that start and end in a microsecond, whole GPU"},
+
+      {"l1_latency", "cycles", "dependent load that hits L1"},
+      {"l2_latency", "cycles", "dependent load that hits the near part of L2"},
+      {"l2_far_latency", "cycles", "dependent load that hits the far part of L2"},
+      {"dram_latency", "cycles", "dependent load from device memory"},
+      {"shared_latency", "cycles", "dependent load from shared memory"},
+      {"l2_partitions", "1", "parts of L2 with a latency of their own, seen from one SM"},
+
+      {"l1_bandwidth", "bytes/cycle", "one SM, loads that hit L1"},
+      {"shared_bandwidth", "bytes/cycle", "one SM, loads from shared memory without conflicts"},
+      {"l2_sm_bandwidth", "bytes/cycle", "one SM alone, loads that hit L2"},
+      {"dram_write_bandwidth", "GB/s", "device memory, stores of whole lines"},
+      {"dram_copy_bandwidth", "GB/s", "device memory, bytes read and bytes written together"},
+
+      {"tf32_m16n8k4_interval", "cycles", "from one MMA to the next of one sub-core at full rate"},
+      {"tf32_m16n8k8_interval", "cycles", "from one MMA to the next of one sub-core at full rate"},
+      {"fp16_m16n8k8_interval", "cycles", "from one MMA to the next of one sub-core at full rate"},
+      {"fp16_m16n8k16_interval", "cycles", "from one MMA to the next of one sub-core at full rate"},
+      {"tf32_m16n8k4_latency", "cycles", "from one MMA to the next that adds to its result"},
+      {"tf32_m16n8k8_latency", "cycles", "from one MMA to the next that adds to its result"},
+      {"fp16_m16n8k8_latency", "cycles", "from one MMA to the next that adds to its result"},
+      {"fp16_m16n8k16_latency", "cycles", "from one MMA to the next that adds to its result"},
+      {"fma_latency", "cycles", "from one FP32 multiply-add to the next that needs its result"},
+      {"issue_rate", "1/cycle", "warp instructions of one SM, integer additions and FMA in turn"},
+      {"barrier_latency", "cycles", "__syncthreads of a thread block of four warps"},
+
+      {"load_interval", "cycles", "of one SM, a warp loads 32 adjacent floats from L1"},
+      {"load_line_interval", "cycles",
+       "of one SM, each further 128-byte line that a warp's load touches in L1"},
+      {"load_wide_interval", "cycles", "of one SM, a warp loads 512 adjacent bytes from L1"},
+      {"async_copy_interval", "cycles",
+       "of one SM, a warp copies 512 adjacent bytes from L2 to shared memory past L1 "
+       "(cp.async.cg)"},
+      {"atomic_same", "Gop/s", "red.add.f32 of all SMs to one address"},
+      {"atomic_distinct", "Gop/s",
+       "red.add.f32 of all SMs, warps to adjacent ones of 2^20 addresses"},
+      {"atomic_vector", "Gfloat/s", "floats that red.add.v4.f32 adds to 2^20 addresses, all SMs"},
   };
   return specs;
 }
@@ -167,6 +233,17 @@ Device read_device(const std::string& path) {
   device.datasheet = read_quantities(path, file, "datasheet");
   device.measured = read_quantities(path, file, "measured");
   return device;
+}
+
+std::string device_text(const Device& device) {
+  std::string text = fmt::format("# {}: every number with its source.\ntitle = {}\naliases = [",
+                                 device.title, quoted(device.title));
+  for (const std::string& alias : device.aliases)
+    text += (alias == device.aliases.front() ? "" : ", ") + quoted(alias);
+  text += fmt::format("]\ngeneration = {}\ncompute_capability = {}\n", quoted(device.generation),
+                      quoted(device.compute_capability));
+  text += section_text("datasheet", device.datasheet);
+  return text + section_text("measured", device.measured);
 }
 
 std::vector<Device> read_devices(const std::string& folder) {

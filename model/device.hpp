@@ -50,6 +50,10 @@ const std::vector<QuantitySpec>& quantity_specs();
 /// values that are not positive and finite, and a number without a source.
 Device read_device(const std::string& path);
 
+/// The file that read_device reads as this device, name apart: that is the file's own. Throws an
+/// Error for text with control characters.
+std::string device_text(const Device& device);
+
 /// Every *.toml of a folder, by file name. Throws what read_device throws, and an Error when two
 /// devices answer to one name.
 std::vector<Device> read_devices(const std::string& folder);

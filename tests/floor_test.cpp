@@ -174,11 +174,12 @@ TEST_CASE(
   int compared = 0;
   for (const Recorded& r : read_floors(path)) {
     Rates of_file = rates(h200, r.product.element_bytes);
-    CHECK(of_file.launch_us >= 2);  // the recorded floors take 2 us, the file has 2.5
+    CHECK(of_file.launch_us >= 2);  // the recorded floors take 2 us, the file more
     of_file.launch_us = 2;
     // The file has one L2 rate, that of gathering, and the whole L2 for what stays in it.
     const Floor floor = strict_floor(r.product, r.windows, of_file);
-    CHECK(floor.time_us <= r.time_us + 0.0051);
+    // Gathers run at 8.94 TB/s by the file, at 9 in those recorded.
+    CHECK(floor.time_us <= 1.01 * r.time_us + 0.0051);
     if (compulsory_bytes(r.product) > 50e6 && floor.in_l2) continue;
     CHECK(floor.time_us > 0.875 * r.time_us);
     ++compared;

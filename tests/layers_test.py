@@ -23,17 +23,21 @@ MAY_INCLUDE = {
     "formats": {"formats/base", "formats"},
     "reorder": {"formats/base", "reorder"},
     "oracle": {"formats/base", "oracle"},
-    "kernels": {"formats/base", "formats", "kernels", "kernels/work.hpp", "kernels/warp_trace.hpp"},
+    "kernels": {"formats/base", "formats", "kernels", "kernels/work.hpp", "kernels/warp_trace.hpp",
+                "kernels/mma.cuh"},
     # All that a model sees of a kernel.
     "kernels/work.hpp": {"formats/base", "kernels/warp_trace.hpp"},
     "kernels/warp_trace.hpp": {"formats/base"},
+    # The instructions themselves, which micro-benchmarks time.
+    "kernels/mma.cuh": {"kernels"},
     "model/simulator": {"formats/base", "kernels/work.hpp", "kernels/warp_trace.hpp", "model",
                         "model/simulator"},
+    "model/calibration": {"formats/base", "kernels/mma.cuh", "model", "model/calibration"},
     "model": {"formats/base", "kernels/work.hpp", "kernels/warp_trace.hpp", "model",
               "model/simulator"},
     "experiments": {"formats/base", "formats/io", "formats/values", "formats", "reorder", "oracle",
-                    "kernels", "kernels/work.hpp", "kernels/warp_trace.hpp", "model",
-                    "model/simulator", "experiments"},
+                    "kernels", "kernels/work.hpp", "kernels/warp_trace.hpp", "kernels/mma.cuh",
+                    "model", "model/simulator", "model/calibration", "experiments"},
 }  # fmt: skip
 MAY_INCLUDE["tests"] = {*MAY_INCLUDE, "tests"}
 
@@ -124,6 +128,8 @@ class Layers(unittest.TestCase):
             f'#include "{name}"\n'
             for name in ("formats/io/reader.hpp", "reorder/reordering.hpp", "oracle/truth.hpp",
                          "kernels/csr.hpp", "kernels/work.hpp", "model/roofline.hpp")),
+        "kernels/mma.cuh": '#include "kernels/csr.hpp"\n',
+        "model/calibration/mma.cu": '#include "kernels/mma.cuh"\n',
         "tests/support.hpp": '#include "experiments/verbs/run.cpp"\n',
     }  # fmt: skip
 
@@ -154,7 +160,7 @@ class Layers(unittest.TestCase):
                      for target in MAY_INCLUDE if target not in allowed]  # fmt: skip
         self.assertGreater(len(forbidden), 40)
         for room, target in forbidden:
-            path = room if room.endswith(".hpp") else f"{room}/planted.hpp"
+            path = room if room.endswith((".hpp", ".cuh")) else f"{room}/planted.hpp"
             with self.subTest(room=room, target=target):
                 before = (self.root / path).read_text() if (self.root / path).exists() else None
                 self.expect(path, f'// Planted.\n#include "{target}"\n', f"but {room} may include")

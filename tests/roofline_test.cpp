@@ -119,12 +119,15 @@ TEST_CASE("the roofline of a CSR kernel on an H200 is that of hardware measured 
   work.footprint_bytes = nnz * 8;
   work.b_rows_bytes = work.c_bytes = 65'536 * 512;
 
-  const Prediction prediction = roofline(work, find_device("h200"));
+  const Device& h200 = find_device("h200");
 
-  // 2.18 GB of B at 9 TB/s; cuSPARSE reached 3,783 of the 4,500 GFLOP/s this allows.
+  const Prediction prediction = roofline(work, h200);
+
+  // 2.18 GB of B at about 9 TB/s: an operation for every 2 bytes. cuSPARSE reached 3,783 GFLOP/s.
   CHECK(prediction.bound_by == "L2");
   const double gflops = 2.0 * static_cast<double>(nnz) * 128 / (prediction.time_us * 1e3);
-  CHECK(gflops == doctest::Approx(4500));
+  CHECK(gflops == doctest::Approx(h200.value("l2_bandwidth") / 2));
+  CHECK(gflops == doctest::Approx(4500).epsilon(0.02));
 }
 
 TEST_CASE("tensor cores a device does not have are Unsupported, and only when they are used") {

@@ -355,12 +355,29 @@ class OneShotTest(ProgramTest):
         misspelt = self.tessera("validate", "--family", "unifrom", code=2)
         self.assertIn("did you mean 'uniform'", misspelt.stderr)
 
+    def test_calibrate_wants_a_gpu_and_writes_a_device_file(self) -> None:
+        if machine()["backends"]["gpu"] == "works":
+            self.tessera("calibrate", "--quick", "--only", "loads", "pipelines", "--out", "g.toml",
+                         "--curves", "curves")
+            self.assertIn("issue_rate = { value = ", (self.folder / "g.toml").read_text())
+            lines = (self.folder / "curves" / "load_lines.csv").read_text().splitlines()
+            self.assertEqual(lines[0], "lines,cycles")
+            self.assertEqual(len(lines), 1 + 6)
+            self.assertIn("did you mean 'loads'",
+                          self.tessera("calibrate", "--only", "laods", code=2).stderr)
+        else:
+            done = self.tessera("calibrate", "--out", "g.toml", code=5)
+            self.assertIn("nothing to calibrate", done.stderr)
+            self.assertFalse((self.folder / "g.toml").exists())
+        misspelt = self.tessera("calibrate", "--device", "h20", code=2)
+        self.assertIn("did you mean 'h200'", misspelt.stderr)
+
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
-        self.assertEqual(sorted(verbs), ["analyse", "doctor", "figure", "fit", "list", "matrix",
-                                         "merge", "multiply", "pack", "plan", "point", "reorder",
-                                         "run", "status", "validate"])
+        self.assertEqual(sorted(verbs), ["analyse", "calibrate", "doctor", "figure", "fit", "list",
+                                         "matrix", "merge", "multiply", "pack", "plan", "point",
+                                         "reorder", "run", "status", "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         for call in calls:

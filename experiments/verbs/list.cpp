@@ -10,6 +10,7 @@
 #include "formats/io/generator.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/values/value_family.hpp"
+#include "model/calibration/microbenchmark.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
 
@@ -90,6 +91,7 @@ class ListVerb final : public Verb {
         {"reorderings", registered<Reordering>},
         {"kernels", registered<SpmmKernel>},
         {"models", registered<Model>},
+        {"microbenchmarks", registered<Microbenchmark>},
         {"generators", registered<Generator>},
         {"values", registered<ValueFamily>},
         {"backends", registered<Backend>},

@@ -8,6 +8,10 @@
 namespace tessera::simulator {
 namespace {
 
+/// Of the capacity that is reported. With all of it an H200 would read 1 to 3 % less from its
+/// memory than counters say, and keep 3 MB more of C when a launch ends.
+constexpr double kUsableL2 = 0.93;
+
 /// A quantity, or what stands for it where the device's file has none.
 double value_or(const Device& device, const char* quantity, double otherwise) {
   return device.has(quantity) ? device.value(quantity) : otherwise;
@@ -51,14 +55,14 @@ Machine describe(const Device& device, const WorkDescription& work) {
 
   const double gbps_to_bytes_per_cycle = 1e3 / m.clock_mhz;
   m.partitions = static_cast<int>(value_or(device, "l2_partitions", 1));
-  m.l2_bytes = std::llround(device.value("l2_capacity"));
+  m.l2_bytes = std::llround(kUsableL2 * device.value("l2_capacity"));
   m.l2_latency = value_or(device, "l2_latency", 281);
   m.l2_far_latency = value_or(device, "l2_far_latency", m.l2_latency);
   m.dram_latency = value_or(device, "dram_latency", m.l2_latency + 350);
   const double l2_rate = device.value("l2_bandwidth") * gbps_to_bytes_per_cycle;
   m.slice_interval = kSectorBytes * kSlices / l2_rate * value_or(device, "slice_efficiency", 0.9);
   m.atomic_interval = 2 * m.slice_interval;
-  const double sm_rate = value_or(device, "l2_sm_bandwidth", 64);
+  const double sm_rate = std::min(value_or(device, "l2_sm_bandwidth", 64), 64.0);
   m.miss_sector_interval = kSectorBytes / sm_rate;
   const double read = device.value("dram_bandwidth") * gbps_to_bytes_per_cycle;
   const double write = value_or(device, "dram_write_bandwidth", device.value("dram_bandwidth")) *

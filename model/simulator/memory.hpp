@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -89,16 +88,12 @@ class MemoryGroup {
   double read_dram(int sectors, double time);
   void write_dram(int sectors, double time);
   std::int64_t place_for(Slice& slice, const Home& home, std::uint32_t line, double time);
-  void write_back_oldest(double time);
 
   const Machine& machine_;
   int slices_per_group_;
   std::vector<Slice> slices_;  // [partitions * slices_per_group_]
   double now_ = 0;             // when the request that is being served arrives
   double dram_free_ = 0;
-  std::int64_t dirty_ = 0;        // sectors
-  std::int64_t dirty_limit_ = 0;  // beyond which the oldest are written back
-  std::deque<std::uint32_t> dirty_lines_;
   std::vector<Asked> asked_ = std::vector<Asked>(8192);
   MemoryCounts counts_;
 };
