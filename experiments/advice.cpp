@@ -88,8 +88,14 @@ double MatrixAdvice::preparation_s(const advisor::Ranked& one) const {
   return orders[found.order].found.seconds + found.apply_s + found.pack_s;
 }
 
+std::string order_text(const Variant& reordering) {
+  const Params defaults = Registry<Reordering>::instance().resolve(reordering.name, {});
+  return reordering.params.values() == defaults.values() ? reordering.name : to_text(reordering);
+}
+
 std::string way_text(const MatrixAdvice& advice, const Way& way) {
-  return fmt::format("{}, order {}", way.kernel.name, to_text(advice.orders[way.order].reordering));
+  return fmt::format("{}, order {}", way.kernel.name,
+                     order_text(advice.orders[way.order].reordering));
 }
 
 MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,

@@ -55,6 +55,9 @@ struct MatrixAdvice {
 MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
                     const AdviceRequest& request);
 
+/// A reordering as somebody writes it who wants its defaults: "best", "best(apply=rows, ...)".
+std::string order_text(const Variant& reordering);
+
 /// "acc_spmm, order best".
 std::string way_text(const MatrixAdvice& advice, const Way& way);
 

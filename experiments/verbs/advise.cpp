@@ -188,6 +188,15 @@ class AdviseVerb final : public Verb {
     return first;
   }
 
+  /// Of the lines that tie with the fastest, the one that takes least preparation. There is one.
+  static const Line* soonest_ready(const MatrixAdvice& advice, const std::vector<Line>& lines) {
+    const Line* soonest = &lines.front();
+    for (const Line& line : lines)
+      if (advice.advice.ties_with_best(*line.ranked) && line.preparation_s < soonest->preparation_s)
+        soonest = &line;
+    return soonest;
+  }
+
   Json line_json(const MatrixAdvice& advice, const Line& line) const {
     const Ranked& one = *line.ranked;
     const Way& way = advice.way(one);
@@ -245,7 +254,7 @@ class AdviseVerb final : public Verb {
     const Ranked& one = *line.ranked;
     const Way& way = advice.way(one);
     const bool bound = one.origin == Origin::kBound;
-    const std::string& order = advice.orders[way.order].reordering.name;
+    const std::string order = order_text(advice.orders[way.order].reordering);
     const std::string pays = order == "none"   ? "-"
                              : bound           ? "not known"
                              : line.pays_after ? fmt::format("{} products", *line.pays_after)
@@ -270,6 +279,8 @@ class AdviseVerb final : public Verb {
                  100 * advisor::kSimulatorError);
     const auto name = [&](const Line& line) { return way_text(advice, advice.way(*line.ranked)); };
     fmt::print("fastest product: {}\n", name(lines.front()));
+    if (const Line& tied = *soonest_ready(advice, lines); &tied != &lines.front())
+      fmt::print("as good, and ready sooner: {}\n", name(tied));
     fmt::print("fastest {} product{}, preparation included: {} ({:.3f} s)\n", products_,
                products_ == 1 ? "" : "s", name(*first), first->total_s);
   }
