@@ -4,28 +4,18 @@
 // indices, bitmap and offset of the one after that.
 
 #include "formats/base/registry.hpp"
-#include "formats/bit_tcf.hpp"
 #include "kernels/acc_spmm.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/precision.hpp"
 #include "kernels/tf32_operands.cuh"
+#include "kernels/window_tile.cuh"
 
 namespace tessera {
 namespace {
 
-using acc_spmm::kTileCols;
-using acc_spmm::kWindowRows;
-
-struct View {
-  std::int64_t rows;
-  std::int64_t n;
-  std::int64_t windows;
-  const std::uint32_t* row_window_offset;  // [windows + 1]
-  const std::uint32_t* tc_offset;          // [tc_blocks + 1]
-  const std::int32_t* sparse_a_to_b;       // [tc_blocks * 8]
-  const std::uint64_t* tc_local_bit;       // [tc_blocks]
-  const float* values;                     // [nnz]
-};
+using window_tile::cell;
+using window_tile::kTileCols;
+using window_tile::View;
 
 /// What the two k of a lane (t and t + 4) need of a TC block before its data can be loaded.
 struct TileIndex {
@@ -63,37 +53,22 @@ __device__ void load_b(const View& view, const float* __restrict__ b, std::int32
   }
 }
 
-/// Cell (row, col) of the TC block: its value, or zero where the bitmap has none.
-__device__ float load_a(const View& view, const TileIndex& index, int row, int col) {
-  const int bit = row * kTileCols + col;
-  if ((index.bitmap >> bit & 1) == 0) return 0;
-  const int rank = __popcll(index.bitmap & ((1ull << bit) - 1));
-  return view.values[index.first_value + rank];
-}
-
 template <bool kAligned>
 __device__ TileData load_data(const View& view, const TileIndex& index, const float* b, int group,
                               int t, std::int64_t col) {
   TileData data;
   for (int half = 0; half < 2; ++half) {
     load_b<kAligned>(view, b, index.col[half], col, data.b[half]);
-    data.a[half] = load_a(view, index, group, t + 4 * half);
+    data.a[half] = cell(index.bitmap, view.values, index.first_value, group, t + 4 * half);
   }
   return data;
 }
 
-/// Two products: 32 columns of C (rows of the swapped product) times the TC block.
 template <Tf32Precision kPrecision>
 __device__ void multiply(const TileData& data, float (&acc)[2][4]) {
   Tf32Operand<kPrecision, 2> tile;
   for (int half = 0; half < 2; ++half) tile.set(half, data.a[half]);
-  for (int mma = 0; mma < 2; ++mma) {
-    // Register r holds MMA row g + 8 (r % 2), which stands for column 4g + 2 mma + r % 2 of B
-    // (acc_spmm::col_of_mma_row), and depth t + 4 (r / 2).
-    Tf32Operand<kPrecision, 4> columns;
-    for (int r = 0; r < 4; ++r) columns.set(r, data.b[r / 2][2 * mma + r % 2]);
-    mma_m16n8k8_swapped(acc[mma], columns, tile);
-  }
+  window_tile::multiply(data.b, tile, acc);
 }
 
 /// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
@@ -133,23 +108,18 @@ class Sums {
   int promote_;
 };
 
-/// acc[mma][2 i + j] is C's row 2t + j of the window, column 4g + 2 mma + i of the warp's 32.
 template <bool kAligned>
-__device__ void store(const View& view, float* __restrict__ c, std::int64_t window, int t,
-                      std::int64_t col, const float (&acc)[2][4]) {
-  for (int j = 0; j < 2; ++j) {
-    const std::int64_t row = window * kWindowRows + 2 * t + j;
-    if (row >= view.rows) continue;
-    float* to = c + row * view.n + col;
-    const float values[4] = {acc[0][j], acc[0][2 + j], acc[1][j], acc[1][2 + j]};
+__device__ void store_window(const View& view, float* __restrict__ c, std::int64_t window, int t,
+                             std::int64_t col, const float (&acc)[2][4]) {
+  window_tile::for_each_row(view, c, window, t, col, acc, [&](float* to, float4 values) {
     if constexpr (kAligned) {
-      if (col < view.n)
-        *reinterpret_cast<float4*>(to) = float4{values[0], values[1], values[2], values[3]};
+      if (col < view.n) *reinterpret_cast<float4*>(to) = values;
     } else {
+      const float each[4] = {values.x, values.y, values.z, values.w};
       for (int i = 0; i < 4; ++i)
-        if (col + i < view.n) to[i] = values[i];
+        if (col + i < view.n) to[i] = each[i];
     }
-  }
+  });
 }
 
 template <bool kAligned, Tf32Precision kPrecision, bool kPromotes>
@@ -160,7 +130,7 @@ __global__ void __launch_bounds__(acc_spmm::kThreads)
   const std::int64_t window = warp / chunks;
   if (window >= view.windows) return;
   const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, t = lane % 4;
-  const std::int64_t col = warp % chunks * acc_spmm::kWarpCols + 4 * group;
+  const std::int64_t col = warp % chunks * window_tile::kWarpCols + 4 * group;
 
   Sums<kPromotes> sums(promote);
   const std::uint32_t first = view.row_window_offset[window];
@@ -176,7 +146,7 @@ __global__ void __launch_bounds__(acc_spmm::kThreads)
     }
     sums.template add<kPrecision>(data);
   }
-  store<kAligned>(view, c, window, t, col, sums.finish());
+  store_window<kAligned>(view, c, window, t, col, sums.finish());
 }
 
 using Kernel = void (*)(View, int, const float*, float*);
@@ -207,19 +177,8 @@ class AccMultiplication final : public GpuMultiplication {
   AccMultiplication(const BitTcf& a, std::int64_t n, const Precision& precision)
       : precision_(tf32_precision(precision.name)),
         promote_(precision.promote),
-        row_window_offset_(a.row_window_offset),
-        tc_offset_(a.tc_offset),
-        sparse_a_to_b_(a.sparse_a_to_b),
-        tc_local_bit_(a.tc_local_bit),
-        values_(a.values),
-        view_{a.rows(),
-              n,
-              a.num_row_windows(),
-              row_window_offset_.data(),
-              tc_offset_.data(),
-              sparse_a_to_b_.data(),
-              tc_local_bit_.data(),
-              values_.data()} {
+        a_(a),
+        view_(a_.view(n)) {
     const std::int64_t warps = view_.windows * acc_spmm::num_col_chunks(n);
     thread_blocks_ = (warps + acc_spmm::kWarps - 1) / acc_spmm::kWarps;
     require<Unsupported>(thread_blocks_ <= 0x7fffffff,
@@ -228,10 +187,7 @@ class AccMultiplication final : public GpuMultiplication {
 
   void launch(int, const float* b, float* c, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
-    // 16-byte pieces of every row need n % 4 == 0; both arrays come from cudaMalloc or a piece of
-    // one, whose alignment the caller vouches for only up to a float.
-    const bool aligned = view_.n % 4 == 0 && reinterpret_cast<std::uintptr_t>(b) % 16 == 0 &&
-                         reinterpret_cast<std::uintptr_t>(c) % 16 == 0;
+    const bool aligned = window_tile::in_16_bytes(view_.n, b, c);
     instance(
         precision_, aligned,
         promote_ > 0)<<<static_cast<unsigned>(thread_blocks_), acc_spmm::kThreads, 0, stream>>>(
@@ -242,11 +198,7 @@ class AccMultiplication final : public GpuMultiplication {
  private:
   Tf32Precision precision_;
   int promote_;
-  DeviceArray<std::uint32_t> row_window_offset_;
-  DeviceArray<std::uint32_t> tc_offset_;
-  DeviceArray<std::int32_t> sparse_a_to_b_;
-  DeviceArray<std::uint64_t> tc_local_bit_;
-  DeviceArray<float> values_;
+  window_tile::PackedOnDevice a_;
   View view_;
   std::int64_t thread_blocks_;
 };

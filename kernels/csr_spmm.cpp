@@ -51,10 +51,11 @@ class CsrTrace final : public LaunchTrace {
     if (cursor.step == 0) begin(row, last > first, trace);
     // cursor.part counts nonzeros.
     const std::int64_t at = first + cursor.part;
-    const int count = cursor.part < odd              ? 1
-                      : last - at >= kTurn * kUnroll ? kTurn * kUnroll
-                                                     : static_cast<int>(last - at);
-    if (at < last) add_nonzeros(at, count, col, cols, trace);
+    const int count = cursor.part < odd ? 1 : kUnroll;
+    const std::int64_t four = (cursor.part - odd) / kUnroll;
+    const bool opens_turn = count == 1 || four % kTurn == 0;
+    const bool closes_turn = count == 1 || four % kTurn == kTurn - 1 || at + count == last;
+    if (at < last) add_nonzeros(at, count, !opens_turn, !closes_turn, col, cols, trace);
     ++cursor.step;
     cursor.part += count;
     if (first + cursor.part < last) return true;
@@ -89,25 +90,22 @@ class CsrTrace final : public LaunchTrace {
     trace.touch(array + 4 * static_cast<std::uint64_t>(at), 4);
   }
 
-  /// One of the odd nonzeros, or some fours.
-  void add_nonzeros(std::int64_t at, int count, std::int64_t col, std::int64_t cols,
-                    WarpTrace& trace) const {
-    const int group = std::min(count, kUnroll);
+  /// One of the odd nonzeros, or a four; `loaded`: its columns are on their way already.
+  void add_nonzeros(std::int64_t at, int count, bool loaded, bool load_next, std::int64_t col,
+                    std::int64_t cols, WarpTrace& trace) const {
     const int instructions = count == 1 ? kOddInstructions : kGroupInstructions;
-    for (int i = 0; i < group; ++i) load_one(col_indices_, at + i, kIndexBoard, trace);
-    for (int first = 0; first < count; first += group) {
-      trace.wait(kIndexBoard);
-      trace.issue(instructions / 2);
-      for (int i = first; i < first + group; ++i) {
-        trace.load(kDataBoard);
-        trace.touch(b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[at + i]) * n_ + col),
-                    4 * cols);
-        load_one(values_, at + i, kDataBoard, trace);
-        if (first + group < count) load_one(col_indices_, at + i + group, kIndexBoard, trace);
-      }
-      trace.wait(kDataBoard);
-      trace.issue(instructions - instructions / 2);
+    for (int i = 0; i < count && !loaded; ++i) load_one(col_indices_, at + i, kIndexBoard, trace);
+    trace.wait(kIndexBoard);
+    trace.issue(instructions / 2);
+    for (int i = 0; i < count; ++i) {
+      trace.load(kDataBoard);
+      trace.touch(b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[at + i]) * n_ + col),
+                  4 * cols);
+      load_one(values_, at + i, kDataBoard, trace);
+      if (load_next) load_one(col_indices_, at + i + count, kIndexBoard, trace);
     }
+    trace.wait(kDataBoard);
+    trace.issue(instructions - instructions / 2);
   }
 
   const CsrMatrix& a_;
@@ -160,12 +158,11 @@ class CsrSpmm final : public SpmmKernel {
                                       .c_bytes = 4 * rows * cols});
       }
     }
-    AddressSpace space;
     work.launches = {{.name = "multiply",
                       .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
                       .threads_per_block = kThreads,
                       .registers_per_thread = kRegisters,
-                      .trace = std::make_shared<CsrTrace>(a, n, space)}};
+                      .trace = std::make_shared<CsrTrace>(a, n, work.memory)}};
     work.footprint_bytes = stats(packed).bytes;
     work.b_rows_bytes = 4 * n * count_distinct(a.col_indices, a.cols);
     work.c_bytes = 4 * n * a.rows;

@@ -24,6 +24,10 @@ class GpuMultiplication {
   /// Names of the algorithms to choose from; one without a name when there is no choice.
   virtual std::vector<std::string> candidates() const { return {""}; }
 
+  /// Registers of a thread in each of the launches that the host half describes, as compiled for
+  /// this device, operands aligned; empty where nobody promises any.
+  virtual std::vector<int> registers() const { return {}; }
+
   /// Whatever an algorithm does once per matrix; not part of a launch's time. `b` and `c` are those
   /// of the launches. Throws Unsupported when the algorithm does not take this case.
   virtual void prepare(int /*candidate*/, const float* /*b*/, float* /*c*/, cudaStream_t) {}
@@ -32,6 +36,15 @@ class GpuMultiplication {
   /// element of C.
   virtual void launch(int candidate, const float* b, float* c, cudaStream_t stream) = 0;
 };
+
+/// Registers of a thread of a kernel, as compiled for the current device.
+template <class Kernel>
+int registers_of(Kernel* kernel) {
+  cudaFuncAttributes attributes;
+  cuda_check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
+             "asking for a kernel's registers");
+  return attributes.numRegs;
+}
 
 class GpuSpmm {
  public:

@@ -39,10 +39,11 @@ struct WarpOp {
     kMma,        // `count` tensor-core instructions, independent of each other; each continues the
                  // accumulators of the kMma before it
     kShared,     // a shared-memory instruction of `count` wavefronts (1 without bank conflicts)
-    kLoad,       // global memory to registers; raises `scoreboard`
-    kAsyncCopy,  // global memory to shared memory past the registers; raises `scoreboard`
+    kLoad,       // global memory to registers, or to shared memory as far as that goes through the
+                 // L1 (cp.async of less than 16 bytes); raises `scoreboard`
+    kAsyncCopy,  // global memory to shared memory past registers and L1; raises `scoreboard`
     kStore,      // registers to global memory, `count` bytes a lane; nobody waits for it
-    kAtomic,     // additions in the L2, `count` lanes of them; nobody waits for them
+    kAtomic,     // `count` additions in the L2, of all lanes; nobody waits for them
     kWait,       // until everything `scoreboard` was raised for is there
     kWaitMma,    // until the accumulators are
     kBarrier,    // of the thread block
@@ -78,7 +79,7 @@ class WarpTrace {
   void async_copy(int scoreboard) { add(WarpOp::Kind::kAsyncCopy, scoreboard, 1); }
   /// `lane_bytes`: 4, 8 or 16, how much each lane stores at once.
   void store(int lane_bytes = 4) { add(WarpOp::Kind::kStore, 0, lane_bytes); }
-  void atomic(int lanes) { add(WarpOp::Kind::kAtomic, 0, lanes); }
+  void atomic(int additions) { add(WarpOp::Kind::kAtomic, 0, additions); }
 
   /// The bytes [address, address + bytes) belong to the last memory instruction.
   void touch(std::uint64_t address, std::int64_t bytes) {

@@ -43,6 +43,7 @@ struct WorkDescription {
   int flops_per_mma = 0;       // multiplications and additions of one MMA instruction
   std::vector<ThreadBlockWork> thread_blocks = {};  // of all launches
   std::vector<Launch> launches = {};
+  AddressSpace memory = {};  // where the arrays that the traces touch lie
 
   // The least they can move through device memory: every operand once.
   std::int64_t footprint_bytes = 0;  // packed A

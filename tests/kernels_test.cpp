@@ -11,9 +11,9 @@
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"
 #include "formats/csr.hpp"
-#include "kernels/acc_spmm.hpp"
 #include "kernels/mma.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "kernels/window_tile.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -129,6 +129,9 @@ TEST_CASE("emulation gives the bits of the kernel's definition") {
 
     check_emulation("csr_spmm", fma_chain, a, b);
     check_emulation("acc_spmm", hopper_tf32_chain, a, b);
+    check_emulation("windows_spmm", hopper_tf32_chain, a, b);
+    check_emulation("warps_spmm", hopper_tf32_chain, a, b);
+    check_emulation("shares_spmm", hopper_tf32_chain, a, b, {{"thread_blocks", std::int64_t{1}}});
     check_emulation("acc_spmm", hopper_tf32x3_chain<0>, a, b,
                     {{"precision", std::string("tf32x3")}});
     check_emulation("acc_spmm", hopper_tf32x3_chain<1>, a, b,
@@ -152,6 +155,40 @@ TEST_CASE("emulation keeps to the bits with NaN, infinities and vanishing values
   check_emulation("acc_spmm", hopper_tf32_chain, a, b);
   check_emulation("acc_spmm", hopper_tf32x3_chain<1>, a, b,
                   {{"precision", std::string("tf32x3_promoted")}});
+  check_emulation("windows_spmm", hopper_tf32_chain, a, b);
+  check_emulation("warps_spmm", hopper_tf32_chain, a, b);
+}
+
+/// A window's chunks in two halves, the later one longer, added like red.global.add.f32 does.
+float hopper_tf32_halves(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  int chunks = 0, chunk = 0;
+  for_each_chunk(a, b, i, j, [&](const auto&, const auto&) { ++chunks; });
+  float halves[2] = {0, 0};
+  for_each_chunk(a, b, i, j, [&](const auto& left, const auto& right) {
+    float& sum = halves[chunk++ >= chunks / 2];
+    sum = fused_dot_add(step, to_tf32(left), to_tf32(right), sum);
+  });
+  const auto flush = [](float value) {
+    return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
+  };
+  const float sum = flush(flush(halves[0]) + flush(halves[1]));
+  return std::isnan(sum) ? std::bit_cast<float>(0x7fffffff) : sum;
+}
+
+TEST_CASE("a window split over two thread blocks is the sum of its parts, subnormals lost") {
+  const CsrMatrix a = random_sparse(8, 60, 0.4, 71);  // one window: two shares are its halves
+  DenseMatrix b = random_dense(60, 12, 72);
+  b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
+  b.at(55, 4) = std::numeric_limits<float>::infinity();
+  for (std::int64_t k = 0; k < 60; ++k) b.at(k, 7) *= 0x1p-126f;
+
+  check_emulation("shares_spmm", hopper_tf32_halves, a, b, {{"thread_blocks", std::int64_t{2}}});
+
+  const auto thirds =
+      Registry<SpmmKernel>::instance().make("shares_spmm", {{"thread_blocks", std::int64_t{3}}});
+  CHECK_THROWS_AS(thirds->emulate(*pack_for(*thirds, a), b, find_generation("hopper")),
+                  Unsupported);
 }
 
 TEST_CASE("a truncating kernel differs from a rounding one, towards zero") {
@@ -177,7 +214,7 @@ TEST_CASE("a truncating kernel differs from a rounding one, towards zero") {
 TEST_CASE("the order of summation is the format's business: any number of threads, same bits") {
   const CsrMatrix a = random_sparse(300, 200, 0.05, 41);
   const DenseMatrix b = random_dense(200, 40, 42);
-  for (const char* name : {"csr_spmm", "acc_spmm"}) {
+  for (const char* name : {"csr_spmm", "acc_spmm", "windows_spmm", "warps_spmm"}) {
     const auto kernel = Registry<SpmmKernel>::instance().make(name);
     const auto packed = pack_for(*kernel, a);
     std::vector<std::vector<float>> results;
@@ -216,9 +253,22 @@ TEST_CASE("work descriptions add up to what the matrix says") {
     std::int64_t active = 0;
     for (const std::int32_t col : tiles.sparse_a_to_b) active += col != kNoColumn;
     const WorkDescription acc = describe("acc_spmm");
-    CHECK(acc.total().mma == 2 * tiles.num_tc_blocks() * acc_spmm::num_col_chunks(shape.n));
+    CHECK(acc.total().mma == 2 * tiles.num_tc_blocks() * window_tile::num_col_chunks(shape.n));
     CHECK(acc.total().b_bytes == 4 * active * shape.n);
     CHECK(acc.flops_per_mma == 2048);
+
+    for (const char* name : {"windows_spmm", "warps_spmm", "shares_spmm"}) {
+      const WorkDescription other = describe(name);
+      CHECK(other.useful_flops == acc.useful_flops);
+      CHECK(other.b_rows_bytes == acc.b_rows_bytes);
+      CHECK(other.total().b_bytes == acc.total().b_bytes);
+    }
+    CHECK(describe("windows_spmm").total().mma == acc.total().mma);
+    CHECK(describe("shares_spmm").total().mma == acc.total().mma);
+    CHECK(describe("warps_spmm").total().mma ==
+          8 * tiles.num_tc_blocks() * ((shape.n + 127) / 128));
+    CHECK(describe("windows_spmm").total().c_bytes == acc.c_bytes);
+    CHECK(describe("warps_spmm").total().c_bytes == acc.c_bytes);
   }
 }
 
@@ -330,12 +380,12 @@ TEST_CASE("an MMA's lane maps name every element of each fragment once") {
   check_shared_b<WgmmaM64N8K16>();
 }
 
-TEST_CASE("a warp of acc_spmm covers its columns of C once") {
+TEST_CASE("two MMAs cover their columns of C once") {
   std::set<int> cols;
   for (int mma = 0; mma < 2; ++mma)
-    for (int row = 0; row < 16; ++row) cols.insert(acc_spmm::col_of_mma_row(mma, row));
-  CHECK(cols.size() == acc_spmm::kWarpCols);
-  CHECK(*cols.rbegin() == acc_spmm::kWarpCols - 1);
+    for (int row = 0; row < 16; ++row) cols.insert(window_tile::col_of_mma_row(mma, row));
+  CHECK(cols.size() == window_tile::kWarpCols);
+  CHECK(*cols.rbegin() == window_tile::kWarpCols - 1);
 }
 
 }  // namespace

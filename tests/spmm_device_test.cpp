@@ -1,6 +1,7 @@
 // Every kernel's device half through the backend that experiments use: values inside the bound of
 // the oracle, bits equal to the emulation, all of C written and nothing outside it.
 
+#include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -11,6 +12,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/gpu_spmm.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -34,6 +36,10 @@ const Choice kChoices[] = {{"csr_spmm"},
                            {"acc_spmm", {{"precision", std::string("tf32x3")}}},
                            {"acc_spmm", {{"precision", std::string("tf32x3_promoted")}}},
                            {"acc_spmm", {{"promote", std::int64_t{3}}}},
+                           {"windows_spmm"},
+                           {"warps_spmm"},
+                           {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
+                           {"shares_spmm", {}, false},
                            {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
@@ -146,6 +152,34 @@ TEST_CASE(
     CHECK(verdict.compared == a.rows * b.cols);
     CHECK(verdict.different == 0);
   }
+}
+
+TEST_CASE("work descriptions say how many registers the compiled kernels take") {
+  if (no_gpu()) return;
+  cudaDeviceProp device;
+  REQUIRE(cudaGetDeviceProperties(&device, 0) == cudaSuccess);
+  if (device.major != 9) {
+    MESSAGE("skipped: they are those of compute capability 9.0");
+    return;
+  }
+  const CsrMatrix a = random_sparse(30, 30, 0.2, 41);
+  int launches = 0;
+  for (const std::string& name : Registry<GpuSpmm>::instance().names()) {
+    CAPTURE(name);
+    const auto params = Registry<SpmmKernel>::instance().resolve(name, {});
+    const auto kernel = Registry<SpmmKernel>::instance().make(name);
+    const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
+    const auto gpu = Registry<GpuSpmm>::instance().make(name, params);
+    const std::vector<int> registers = gpu->upload(*packed, 32)->registers();
+    if (registers.empty()) continue;
+    const WorkDescription work = kernel->work(*packed, 32);
+    REQUIRE(registers.size() == work.launches.size());
+    for (std::size_t i = 0; i < registers.size(); ++i, ++launches) {
+      CAPTURE(work.launches[i].name);
+      CHECK((registers[i] + 7) / 8 * 8 == work.launches[i].registers_per_thread);
+    }
+  }
+  CHECK(launches >= 4);
 }
 
 TEST_CASE("a grid of many thread blocks is as right as one") {

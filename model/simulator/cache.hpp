@@ -18,10 +18,11 @@ class SectoredCache {
   static constexpr std::uint32_t kNoLine = 0xffffffff;
 
   struct Line {
-    std::uint32_t used = 0;  // when, in accesses
-    std::uint8_t valid = 0;  // sectors
+    std::uint32_t used = 0;   // when, in accesses
+    std::uint32_t asked = 0;  // whatever the owner wants to know it by while it is fetched
+    float ready = 0;          // when its latest sectors arrive
+    std::uint8_t valid = 0;   // sectors
     std::uint8_t dirty = 0;
-    double ready = 0;  // when its latest sectors arrive
   };
 
   explicit SectoredCache(std::int64_t sets)

@@ -88,7 +88,7 @@ double MemoryGroup::read(int partition, const Home& home, std::uint32_t line, st
   const auto missing = static_cast<std::uint8_t>(sectors & ~entry.valid);
   const int misses = count_sectors(missing);
   (far ? counts_.far_hits : counts_.sm_hits) += count - misses;
-  if (missing == 0) return std::max(done, entry.ready);
+  if (missing == 0) return std::max(done, double{entry.ready});
   if (home.partition != partition) {
     const double there = (machine_.l2_far_latency - machine_.l2_latency) / 2;
     done = read(home.partition, home, line, missing, done + there, true) + there;
@@ -96,8 +96,8 @@ double MemoryGroup::read(int partition, const Home& home, std::uint32_t line, st
     done = read_dram(misses, done) + machine_.dram_latency - machine_.l2_latency;
   }
   entry.valid |= missing;
-  entry.ready = std::max(entry.ready, done);
-  return entry.ready;
+  entry.ready = std::max(entry.ready, static_cast<float>(done));
+  return std::max(done, double{entry.ready});
 }
 
 void MemoryGroup::write(int partition, const Home& home, const Request& request, double time,

@@ -36,7 +36,6 @@ Multiprocessor::Multiprocessor(const Machine& machine, const Launch& launch, int
       slots_(static_cast<std::size_t>(resident)),
       warps_(static_cast<std::size_t>(resident) * warps_per_block_),
       l1_(l1_sets(machine, launch, resident)),
-      request_of_place_(static_cast<std::size_t>(l1_.sets()) * SectoredCache::kWays, 0),
       watched_block_(watched) {
   for (int slot = 0; slot < resident; ++slot) free_slots_.push_back({slot, 0});
 }
@@ -234,16 +233,14 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
       std::uint32_t out = 0;
       SectoredCache::Line out_line;
       place = l1_.replace(set, touch.line, out, out_line);
-      request_of_place_[static_cast<std::size_t>(place)] = 0;
     }
     SectoredCache::Line& line = l1_.line(place);
     miss.sectors = static_cast<std::uint8_t>(touch.sectors & ~line.valid);
     counts_.load_hits += sectors - count_sectors(miss.sectors);
     if (miss.sectors != touch.sectors) {
       double& ready = warp.ready[op.scoreboard];
-      ready = std::max({ready, time + machine_.l1_latency, line.ready});
-      if (const std::uint32_t asked = request_of_place_[static_cast<std::size_t>(place)];
-          asked != 0) {
+      ready = std::max({ready, time + machine_.l1_latency, double{line.ready}});
+      if (const std::uint32_t asked = line.asked; asked != 0) {
         followers_.push_back({static_cast<int>(asked >> kGroupShift),
                               (asked & ((1u << kGroupShift) - 1)) - 1,
                               static_cast<std::uint8_t>(id), op.scoreboard});
@@ -253,9 +250,8 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
     if (miss.sectors == 0) return;
     line.valid |= miss.sectors;
     miss.place = static_cast<std::uint32_t>(place);
-    request_of_place_[static_cast<std::size_t>(place)] =
-        (static_cast<std::uint32_t>(group) << kGroupShift) |
-        static_cast<std::uint32_t>(requests_[static_cast<std::size_t>(group)].size() + 1);
+    line.asked = (static_cast<std::uint32_t>(group) << kGroupShift) |
+                 static_cast<std::uint32_t>(requests_[static_cast<std::size_t>(group)].size() + 1);
   }
   ++warp.pending[op.scoreboard];
   request(miss, group, time);
@@ -352,8 +348,9 @@ void Multiprocessor::answer() {
     for (const Request& request : requests) {
       if (request.kind != Request::Kind::kRead) continue;
       if (request.place != 0xffffffff && l1_.tag(request.place) == request.line) {
-        l1_.line(request.place).ready = std::max(l1_.line(request.place).ready, request.done);
-        request_of_place_[request.place] = 0;
+        SectoredCache::Line& line = l1_.line(request.place);
+        line.ready = std::max(line.ready, static_cast<float>(request.done));
+        line.asked = 0;
       }
       deliver(request.warp, request.scoreboard, request.done);
       const Warp& warp = warps_[request.warp];

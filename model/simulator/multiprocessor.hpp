@@ -140,7 +140,6 @@ class Multiprocessor {
 
   SectoredCache l1_;
   std::array<std::vector<Request>, kGroups> requests_;
-  std::vector<std::uint32_t> request_of_place_;  // of the L1: 1 + index of an unanswered request
   std::vector<Follower> followers_;
   std::int64_t watched_block_;
   std::vector<OpSpan> watched_;

@@ -1,0 +1,188 @@
+// The traces that kernels publish: they do the work that the description says, touch nothing else,
+// and come to an end.
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <map>
+
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+struct Case {
+  CsrMatrix a;
+  std::int64_t n;
+};
+
+/// Windows short, long and empty; widths that are whole sectors.
+std::vector<Case> cases() {
+  return {{random_sparse(1, 1, 1.0, 1), 8},      {random_sparse(203, 157, 0.07, 2), 32},
+          {random_sparse(64, 900, 0.2, 3), 128}, {random_sparse(300, 300, 0.002, 4), 136},
+          {random_sparse(40, 50, 0.0, 5), 32},   {random_sparse(9, 700, 0.5, 6), 264},
+          {random_sparse(1000, 40, 0.01, 7), 8}};
+}
+
+/// Calls check(kernel's name, packed, work, n) for all cases of every kernel that publishes a
+/// trace.
+template <class Check>
+int for_each_trace(const std::vector<Case>& cases, Check check) {
+  int traced = 0;
+  const auto& kernels = Registry<SpmmKernel>::instance();
+  for (const std::string& name : kernels.names()) {
+    const auto kernel = kernels.make(name);
+    for (const Case& c : cases) {
+      const auto packed = Registry<Format>::instance().make(kernel->format())->pack(c.a);
+      WorkDescription work;
+      try {
+        work = kernel->work(*packed, c.n);
+      } catch (const Unsupported&) {
+        continue;
+      }
+      if (work.launches.empty() || work.launches[0].trace == nullptr) continue;
+      ++traced;
+      CAPTURE(name);
+      CAPTURE(c.a.rows);
+      CAPTURE(c.n);
+      check(work);
+    }
+  }
+  return traced;
+}
+
+/// All of a warp, in one piece. Throws where it has no end.
+WarpTrace whole_warp(const LaunchTrace& launch, std::int64_t thread_block, int warp) {
+  WarpTrace trace;
+  WarpCursor cursor;
+  for (int pieces = 0; launch.next(thread_block, warp, cursor, trace); ++pieces)
+    require(pieces < 1'000'000, "warp {} of thread block {} has no end", warp, thread_block);
+  return trace;
+}
+
+const AddressSpace::Array& array_of(const AddressSpace& memory, const LineTouch& touch) {
+  const std::uint64_t address = std::uint64_t{touch.line} * kLineBytes;
+  for (const AddressSpace::Array& array : memory.arrays())
+    if (address >= array.begin &&
+        address < array.begin + static_cast<std::uint64_t>(array.bytes + kLineBytes - 1) /
+                                    kLineBytes * kLineBytes)
+      return array;
+  throw Error(fmt::format("line {} lies in no array", touch.line));
+}
+
+/// What a warp's operations do, in the terms of ThreadBlockWork; bytes in sectors.
+void add_to(ThreadBlockWork& work, const WarpTrace& trace, const AddressSpace& memory) {
+  using Kind = WarpOp::Kind;
+  for (const WarpOp& op : trace.ops) {
+    if (op.kind == Kind::kMma) work.mma += op.count;
+    if (op.kind == Kind::kAtomic) work.atomics += op.count;
+    if (op.kind == Kind::kBarrier) ++work.barriers;
+    for (std::uint32_t i = op.first_line; i < op.last_line; ++i) {
+      const LineTouch& touch = trace.lines[i];
+      const std::string& array = array_of(memory, touch).name;
+      const std::int64_t bytes = kSectorBytes * std::popcount(touch.sectors);
+      if (array == "b") work.b_bytes += bytes;
+      if (array == "c" && op.kind == Kind::kStore) work.c_bytes += bytes;
+      CHECK((array == "c") == (op.kind == Kind::kStore || op.kind == Kind::kAtomic));
+    }
+  }
+}
+
+TEST_CASE("a trace does the work that its thread block is said to do") {
+  const int traced = for_each_trace(cases(), [](const WorkDescription& work) {
+    std::int64_t at = 0;
+    for (const Launch& launch : work.launches) {
+      CAPTURE(launch.name);
+      for (std::int64_t block = 0; block < launch.thread_blocks; ++block, ++at) {
+        CAPTURE(block);
+        ThreadBlockWork traced_work;
+        for (int warp = 0; warp < launch.threads_per_block / 32; ++warp)
+          add_to(traced_work, whole_warp(*launch.trace, block, warp), work.memory);
+
+        const ThreadBlockWork& said = work.thread_blocks[at];
+        CHECK(traced_work.mma == said.mma);
+        CHECK(traced_work.b_bytes == said.b_bytes);
+        CHECK(traced_work.c_bytes == said.c_bytes);
+        CHECK(traced_work.atomics == said.atomics);
+        CHECK(traced_work.barriers == said.barriers);
+      }
+    }
+    CHECK(at == static_cast<std::int64_t>(work.thread_blocks.size()));
+  });
+  REQUIRE(traced >= 5 * 7);
+}
+
+TEST_CASE("a trace gives the same operations again, piece by piece") {
+  for_each_trace(cases(), [](const WorkDescription& work) {
+    for (const Launch& launch : work.launches) {
+      const std::int64_t block = launch.thread_blocks / 2;
+      if (block >= launch.thread_blocks) continue;
+      const WarpTrace once = whole_warp(*launch.trace, block, 0);
+      WarpTrace pieces, piece;
+      WarpCursor cursor;
+      for (bool more = true; more;) {
+        piece.clear();
+        more = launch.trace->next(block, 0, cursor, piece);
+        CHECK(!piece.ops.empty());
+        pieces.ops.insert(pieces.ops.end(), piece.ops.begin(), piece.ops.end());
+        pieces.lines.insert(pieces.lines.end(), piece.lines.begin(), piece.lines.end());
+      }
+
+      REQUIRE(pieces.ops.size() == once.ops.size());
+      for (std::size_t i = 0; i < once.ops.size(); ++i) {
+        CHECK(pieces.ops[i].kind == once.ops[i].kind);
+        CHECK(pieces.ops[i].count == once.ops[i].count);
+        CHECK(pieces.ops[i].scoreboard == once.ops[i].scoreboard);
+      }
+      REQUIRE(pieces.lines.size() == once.lines.size());
+      for (std::size_t i = 0; i < once.lines.size(); ++i) {
+        CHECK(pieces.lines[i].line == once.lines[i].line);
+        CHECK(pieces.lines[i].sectors == once.lines[i].sectors);
+      }
+    }
+  });
+}
+
+TEST_CASE("a trace stays in its arrays for any width of B, and waits for what it loads") {
+  std::vector<Case> odd = cases();
+  for (Case& c : odd) c.n = c.n + 3 + c.n % 5;
+  for_each_trace(odd, [](const WorkDescription& work) {
+    for (const Launch& launch : work.launches) {
+      for (std::int64_t block = 0; block < launch.thread_blocks; block += 7) {
+        for (int warp = 0; warp < launch.threads_per_block / 32; ++warp) {
+          const WarpTrace trace = whole_warp(*launch.trace, block, warp);
+          ThreadBlockWork traced_work;
+          CHECK_NOTHROW(add_to(traced_work, trace, work.memory));
+          std::map<int, bool> raised;
+          for (const WarpOp& op : trace.ops) {
+            if (op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy)
+              raised[op.scoreboard] = true;
+            if (op.kind == WarpOp::Kind::kWait) CHECK(raised[op.scoreboard]);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("a line outside the arrays would be seen") {
+  AddressSpace memory;
+  memory.add("b", 100);
+  const std::uint64_t c = memory.add("c", 100);
+  WarpTrace trace;
+  trace.store();
+  trace.touch(c, 32);
+  ThreadBlockWork work;
+  CHECK_NOTHROW(add_to(work, trace, memory));
+  CHECK(work.c_bytes == 32);
+
+  trace.store();
+  trace.touch(c + 128, 4);
+  CHECK_THROWS_AS(add_to(work, trace, memory), Error);
+}
+
+}  // namespace
+}  // namespace tessera
