@@ -28,7 +28,7 @@ struct Way {
   Variant format;
   std::string arithmetic;  // "fp32", "tf32"; empty while nothing is known of it
   double apply_s = 0;      // putting A into the order
-  double pack_s = 0;       // packing it
+  double pack_s = 0;       // packing it, the faster of the times that it was done
 };
 
 struct AdviceRequest {

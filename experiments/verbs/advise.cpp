@@ -255,10 +255,13 @@ class AdviseVerb final : public Verb {
     const Way& way = advice.way(one);
     const bool bound = one.origin == Origin::kBound;
     const std::string order = order_text(advice.orders[way.order].reordering);
-    const std::string pays = order == "none"   ? "-"
-                             : bound           ? "not known"
-                             : line.pays_after ? fmt::format("{} products", *line.pays_after)
-                                               : "never";
+    std::string pays = "never";
+    if (order == "none")
+      pays = "-";
+    else if (bound)
+      pays = "not known";
+    else if (line.pays_after)
+      pays = *line.pays_after == 0 ? "at once" : fmt::format("{} products", *line.pays_after);
     fmt::print("{:>3} {} {:>12}  {:16} {:14} {:10} {:10} {:>9.3f} s  {}\n", place,
                advice.advice.ties_with_best(one) ? '=' : ' ',
                fmt::format("{}{:.2f}", bound ? "over " : "", one.time_us), order, way.kernel.name,
