@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "experiments/counter_source.hpp"
 #include "experiments/matrix_set.hpp"
 #include "experiments/read_sweep.hpp"
 #include "experiments/table_reader.hpp"
@@ -105,6 +106,30 @@ void read_measure(TableReader& reader, Config& config) {
   reader.read("noise", rule.noise);
   reader.read("max_seconds", rule.max_seconds);
   at_place(reader.place(), [&] { validate(rule); });
+}
+
+/// The section alone asks for counters: by the first source that works, and the usual metrics.
+void read_counters(TableReader& reader, Config& config) {
+  CounterRule rule{"auto", default_metrics()};
+  reader.read_choice("source", rule.source, counter_sources());
+  if (reader.find("metrics") != nullptr) rule.metrics = reader.texts("metrics");
+  if (rule.source == "none") return;
+  at_place(reader.place(), [&] { validate(rule); });
+  config.counters = rule;
+}
+
+Join read_join(TableReader& reader) {
+  Join join{.name = reader.text("name"),
+            .on = {"matrix", "n", "seed", "values", "reorder", "format", "kernel", "step", "case"},
+            .columns = reader.texts("columns"),
+            .from = read_where(reader, "from"),
+            .place = reader.place()};
+  require(!join.from.empty(),
+          "{}: 'from' says which rows are joined to the others, as in "
+          "{{ backend = \"simulate\" }}",
+          join.place);
+  if (reader.find("on") != nullptr) join.on = reader.texts("on");
+  return join;
 }
 
 Derive read_derive(TableReader& reader) {
@@ -212,6 +237,8 @@ void check_figure_ids(const std::vector<Figure>& figures) {
 }
 
 void read_analysis(TableReader& root, Config& config) {
+  read_tables(root, "join",
+              [&](TableReader& reader) { config.joins.push_back(read_join(reader)); });
   read_tables(root, "derive",
               [&](TableReader& reader) { config.derives.push_back(read_derive(reader)); });
   read_tables(root, "unfold", [&](TableReader& reader) {
@@ -292,6 +319,7 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   read_table(root, "statistics",
              [&](TableReader& reader) { reader.read("square", config.square); });
   read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config); });
+  read_table(root, "counters", [&](TableReader& reader) { read_counters(reader, config); });
   read_analysis(root, config);
   root.refuse_unknown();
 

@@ -49,6 +49,18 @@ struct Ablation {
   std::vector<NamedSettings> steps;
 };
 
+/// [[join]]: beside the rows of one backend those of another of the same case. Every row that does
+/// not match `from` gets the `columns` of the row that does and agrees with it in `on`, under the
+/// names <name>_<column>, and its origin as <name>_origin: "predicted_l2_hit_pct" beside
+/// "l2_hit_pct". Joined before anything is derived.
+struct Join {
+  std::string name;
+  std::vector<std::string> on;
+  std::vector<std::string> columns;
+  Settings from;
+  Place place;
+};
+
 /// [[derive]]: a column computed from others of the same row: by `expr`, an arithmetic expression
 /// over numeric columns, or by cutting column `of` at `bins` into `labels` (one more than bins).
 struct Derive {
@@ -137,6 +149,8 @@ struct Config {
   bool square = false;        // statistics of packed matrices also count A A
   bool unpermute = false;     // [measure]: also time restoring the rows of C
   MeasureRule measure;
+  CounterRule counters;  // [counters]; without a source where nothing is counted
+  std::vector<Join> joins;
   std::vector<Derive> derives;
   std::vector<Unfold> unfolds;
   std::vector<Reduce> reduces;

@@ -54,7 +54,9 @@ std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows,
         panel.series, [&](const Series& s) { return s.name == name && s.origin == origin; },
         Series{name, origin, {}});
     const Json& x = row.at(figure.x);
-    require(std::ranges::none_of(series.dots, [&](const Dot& dot) { return dot.x == x; }),
+    // A scatter holds two measures against each other: cases may agree in one of them.
+    require(figure.kind == "scatter" ||
+                std::ranges::none_of(series.dots, [&](const Dot& dot) { return dot.x == x; }),
             "{}: figure '{}' has two rows for {} = {} in series {}: narrow its 'where', or add a "
             "panel",
             figure.place, figure.id, figure.x, cell_text(row, figure.x), name);

@@ -4,8 +4,11 @@
 // before the launch whose result is checked. Of a library's algorithms the fastest is used, and
 // named.
 
+#include <optional>
+
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
+#include "experiments/counter_source.hpp"
 #include "experiments/gpu_info.hpp"
 #include "experiments/launch_timer.hpp"
 #include "experiments/restore.hpp"
@@ -107,6 +110,39 @@ void time_restoring(const Multiplication& m, const DenseMatrix& c, const float* 
   if (!result.fault.empty()) result.fault = "restoring the rows of C: " + result.fault;
 }
 
+constexpr int kWarmingLaunches = 2;  // of the same product, before one that is counted
+
+/// Counts what one product does. A source that was asked for by name and cannot be used here makes
+/// the point one that is skipped; where any would have done, the record says why there was none.
+void count(const Multiplication& m, const std::string& algorithm,
+           const std::function<void(cudaStream_t)>& launch, cudaStream_t stream,
+           BackendResult& result) {
+  const CounterRule& rule = m.point.counters;
+  const CounterChoice choice = find_counter_source(rule.source);
+  if (!choice.missing.empty()) {
+    require<Unsupported>(rule.source == "auto", "counters: {}", choice.missing);
+    result.fields["counters_missing"] = choice.missing;
+    return;
+  }
+  CountedProduct product{m.point, algorithm, kWarmingLaunches, {}, [&] {
+                           launch(stream);
+                           cuda_check(cudaDeviceSynchronize(), "running a counted product");
+                         }};
+  std::optional<L2Flush> flush;
+  if (m.point.measure.l2 == "flush") {
+    flush.emplace();
+    product.warming = 0;
+    product.flush = [&] {
+      flush->overwrite(stream);
+      cuda_check(cudaDeviceSynchronize(), "flushing");
+    };
+  }
+  const CounterValues values = choice.source->collect(rule.metrics, product);
+  result.fields["counters_source"] = choice.name;
+  result.fields["counters_l2"] = m.point.measure.l2;
+  result.fields["counters"] = values;
+}
+
 class GpuBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
@@ -145,6 +181,11 @@ class GpuBackend final : public Backend {
       result.fields["winner"] = gpu->candidates()[choice.candidate];
       result.fields["candidates_us"] = choice.times_us;
     }
+    if (!m.point.counters.source.empty())
+      count(
+          m, gpu->candidates()[choice.candidate],
+          [&](cudaStream_t s) { gpu->launch(choice.candidate, b.data(), output.c(), s); }, stream,
+          result);
     return result;
   }
 };

@@ -8,12 +8,24 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <functional>
 
 #include "experiments/point.hpp"
 #include "experiments/time_summary.hpp"
+#include "formats/base/device_memory.hpp"
 
 namespace tessera {
+
+/// Twice the L2: what a launch is to find cold is overwritten with it.
+class L2Flush {
+ public:
+  L2Flush();
+  void overwrite(cudaStream_t stream);
+
+ private:
+  DeviceArray<std::byte> buffer_;
+};
 
 /// Times `launch`, which enqueues everything one multiplication needs on the stream.
 TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const MeasureRule& rule,

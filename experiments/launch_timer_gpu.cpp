@@ -4,8 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
-
-#include "formats/base/device_memory.hpp"
+#include <optional>
 
 namespace tessera {
 namespace {
@@ -31,15 +30,6 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Twice the L2, to be overwritten before a launch that is to find it cold.
-DeviceArray<std::byte> flush_buffer() {
-  int device = 0, l2_bytes = 0;
-  cuda_check(cudaGetDevice(&device), "asking for the device");
-  cuda_check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device),
-             "asking for the L2 size");
-  return DeviceArray<std::byte>(2 * static_cast<std::size_t>(l2_bytes));
-}
-
 bool quiet(const std::vector<double>& samples, double noise) {
   const auto n = static_cast<double>(samples.size());
   const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
@@ -48,16 +38,29 @@ bool quiet(const std::vector<double>& samples, double noise) {
   return std::sqrt(squares / (n - 1) / n) < noise * mean;
 }
 
+std::size_t twice_the_l2() {
+  int device = 0, l2_bytes = 0;
+  cuda_check(cudaGetDevice(&device), "asking for the device");
+  cuda_check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device),
+             "asking for the L2 size");
+  return 2 * static_cast<std::size_t>(l2_bytes);
+}
+
 }  // namespace
+
+L2Flush::L2Flush() : buffer_(twice_the_l2()) {}
+
+void L2Flush::overwrite(cudaStream_t stream) {
+  cuda_check(cudaMemsetAsync(buffer_.data(), 0xa5, buffer_.size(), stream), "flushing");
+}
 
 TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const MeasureRule& rule,
                           cudaStream_t stream) {
-  const bool flush = rule.l2 == "flush";
-  DeviceArray<std::byte> overwritten = flush ? flush_buffer() : DeviceArray<std::byte>();
+  std::optional<L2Flush> flush;
+  if (rule.l2 == "flush") flush.emplace();
   Event start, stop;
   const auto batch_us = [&](std::int64_t launches) {
-    if (flush)
-      cuda_check(cudaMemsetAsync(overwritten.data(), 0xa5, overwritten.size(), stream), "flushing");
+    if (flush) flush->overwrite(stream);
     start.record(stream);
     for (std::int64_t i = 0; i < launches; ++i) launch(stream);
     stop.record(stream);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/counter_source.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
@@ -21,7 +22,7 @@ namespace {
 const std::vector<BackendTraits>& all_backend_traits() {
   static const std::vector<BackendTraits> traits{
       {.name = "emulate", .computes_c = true, .needs_device = true},
-      {.name = "gpu", .computes_c = true, .measures = true, .needs_gpu = true},
+      {.name = "gpu", .computes_c = true, .measures = true, .counts = true, .needs_gpu = true},
       {.name = "model", .needs_device = true, .predicts = true},
       {.name = "simulate", .needs_device = true, .simulates = true},
       {.name = "pack", .task = Task::kPack},
@@ -153,6 +154,20 @@ MeasureRule read_measure(const Json& json) {
   return rule;
 }
 
+CounterRule read_counters(const Json& json) {
+  ObjectReader reader(json, "counters");
+  CounterRule rule{reader.text("source"), {}};
+  require(reader.at("metrics").is_array(), "counters.metrics: a list was expected, not {}",
+          reader.at("metrics").dump());
+  for (const Json& metric : reader.at("metrics")) {
+    require(metric.is_string(), "counters.metrics: a name was expected, not {}", metric.dump());
+    rule.metrics.push_back(metric);
+  }
+  reader.refuse_unknown();
+  validate(rule);
+  return rule;
+}
+
 }  // namespace
 
 std::string to_text(const Variant& variant) {
@@ -208,6 +223,16 @@ void validate(const MeasureRule& rule) {
           "measure.max_seconds = {}: it takes more than 0", rule.max_seconds);
 }
 
+void validate(const CounterRule& rule) {
+  const auto& sources = counter_sources();
+  require(std::ranges::find(sources, rule.source) != sources.end() && rule.source != "none",
+          "counters.source: {}", unknown_name_message("source", rule.source, sources));
+  require(!rule.metrics.empty(), "counters.metrics: at least one metric was expected");
+  std::set<std::string> seen;
+  for (const std::string& metric : rule.metrics)
+    require(seen.insert(metric).second, "counters.metrics: {} is there twice", metric);
+}
+
 Json to_json(const Point& point) {
   const BackendTraits& backend = backend_traits(point.backend);
   Json json{{"backend", point.backend},
@@ -238,6 +263,8 @@ Json to_json(const Point& point) {
                        {"noise", point.measure.noise},
                        {"max_seconds", point.measure.max_seconds}};
   if (backend.simulates) json["measure"] = {{"l2", point.measure.l2}};
+  if (backend.counts && !point.counters.source.empty())
+    json["counters"] = {{"source", point.counters.source}, {"metrics", point.counters.metrics}};
   return json;
 }
 
@@ -282,6 +309,8 @@ Point point_from_json(const Json& json) {
     point.measure.l2 = measure.choice("l2", l2_choices());
     measure.refuse_unknown();
   }
+  if (backend.counts && json.contains("counters"))
+    point.counters = read_counters(reader.at("counters"));
   reader.refuse_unknown();
   return point;
 }

@@ -32,6 +32,12 @@ struct MeasureRule {
   double max_seconds = 2;  // of timed launches
 };
 
+/// What is counted of a product on the GPU, once it has been timed (counter_source.hpp).
+struct CounterRule {
+  std::string source;                // "auto", "cupti", ...; empty: nothing is counted
+  std::vector<std::string> metrics;  // not empty where there is a source; no two alike
+};
+
 struct Point {
   std::string backend;     // "emulate", "model", "simulate", "gpu", "pack", ...
   std::string matrix;      // MatrixSource::reference
@@ -49,6 +55,7 @@ struct Point {
   bool square = false;        // where only A is packed: also counts A A; in the JSON when asked for
   std::int64_t threads = 0;   // backend "reorder" only; 0 for all
   MeasureRule measure;        // backend "gpu"; of backend "simulate", l2
+  CounterRule counters;       // backend "gpu"; in the JSON only when asked for
 };
 
 /// The kernel, and with it the format, of a point that takes what the advisor picks.
@@ -67,6 +74,7 @@ struct BackendTraits {
   bool predicts = false;      // model
   bool measures = false;      // measure
   bool simulates = false;     // of measure, l2
+  bool counts = false;        // counters
   bool needs_gpu = false;     // part of the CUDA half
 };
 
@@ -82,6 +90,9 @@ Point point_from_json(const Json& json);
 
 /// Throws an Error "measure.noise = ..." for a rule no measurement can follow.
 void validate(const MeasureRule& rule);
+
+/// Throws an Error for a source that is none, no metrics, or one twice.
+void validate(const CounterRule& rule);
 
 /// "auto", "cancelling(condition=10000)": a variant as one word, every parameter written. This is
 /// how the JSON form has the values, and matrices and tables name them.

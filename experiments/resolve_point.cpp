@@ -286,7 +286,8 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
               .model = {},
               .device = {},
               .check = true,
-              .measure = {}};
+              .measure = {},
+              .counters = backend.counts ? config_.counters : CounterRule{}};
   if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
   if (const auto* s = given("seed"))
     point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));

@@ -1,20 +1,16 @@
 #include "experiments/rows.hpp"
 
-#include <muParser.h>
-
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <numeric>
 #include <set>
 #include <span>
 
 #include "experiments/analysis.hpp"
+#include "experiments/row_steps.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/base/suggest.hpp"
 #include "formats/format.hpp"
-#include "formats/histogram.hpp"
 #include "formats/named_statistics.hpp"
 #include "formats/values/value_family.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -38,14 +34,14 @@ constexpr Source kSources[] = {
     {"synthetic", "/matrix/synthetic", "A was generated"},
     {"n", "/params/n", "columns of B"},
     {"seed", "/params/seed", "of B and of drawn values of A"},
-    {"backend", "/params/backend", "emulate, model, gpu, pack, pack_gpu, reorder"},
+    {"backend", "/params/backend", "emulate, model, simulate, gpu, pack, pack_gpu, reorder"},
     {"reorder", "/params/reorder/name", "reordering"},
     {"format", "/params/format/name", "format of A"},
     {"kernel", "/params/kernel/name", "kernel"},
     {"advised", "/advice/kernel", "the kernel that \"auto\" came down to"},
     {"model", "/params/model/name", "model of a prediction"},
     {"l2", "/params/measure/l2", "warm or flush"},
-    {"origin", "/origin", "emulated, modelled or measured"},
+    {"origin", "/origin", "emulated, modelled, simulated or measured"},
     {"status", "/status", "ok, skipped, failed, timeout, oom, wrong"},
     {"reason", "/reason", "of a status other than ok"},
     {"p5_us", "/time/p5_us", "fifth percentile of the measured time, us"},
@@ -104,7 +100,26 @@ constexpr Source kSources[] = {
     {"tile_density", "/prep/tile_density", "share of a tile's cells that are nonzero"},
     {"padding_ratio", "/prep/padding_ratio", "stored zeros per nonzero"},
     {"mma", "/work_description/mma", "MMAs of a launch"},
+    {"counters_source", "/counters_source", "what counted: cupti or ncu"},
+    {"l1_hit_pct", "/counters/l1tex__t_sector_hit_rate.pct", "sectors found in L1, %"},
+    {"l2_hit_pct", "/counters/lts__t_sector_hit_rate.pct", "sectors found in L2, %"},
+    {"l1_load_sectors", "/counters/l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+     "sectors of 32 bytes that loads asked the L1 for"},
+    {"l2_read_sectors", "/counters/lts__t_sectors_op_read.sum",
+     "sectors of 32 bytes read from L2, by SMs and its other partition"},
+    {"dram_read_bytes", "/counters/dram__bytes_read.sum", "read from device memory, bytes"},
+    {"dram_write_bytes", "/counters/dram__bytes_write.sum", "written to device memory, bytes"},
+    {"mma_executed", "/counters/sm__inst_executed_pipe_tensor.sum",
+     "instructions of the tensor cores, of a warp each"},
+    {"instructions", "/counters/sm__inst_executed.sum", "instructions of a warp each"},
+    {"tensor_pct", "/counters/sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
+     "cycles in which the tensor cores worked, %"},
+    {"warps_active_pct", "/counters/sm__warps_active.avg.pct_of_peak_sustained_active",
+     "resident warps, % of what an SM holds"},
 };
+
+/// In ns, unlike every other time.
+constexpr const char* kCountedTime = "/counters/gpu__time_duration.sum";
 
 /// The columns "kernel.precision", ... of everything registered.
 template <class T>
@@ -166,6 +181,8 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
   for (const char* pointer : {"/time/median_us", "/prediction/time_us"})
     if (record.contains(Json::json_pointer(pointer)))
       row["time_us"] = record[Json::json_pointer(pointer)];
+  if (const Json::json_pointer ns(kCountedTime); record.contains(ns))
+    row["counted_us"] = 1e-3 * record[ns].get<double>();
   // Measured points name the GPU they ran on, the others a described device.
   if (record["params"].contains("device")) {
     row["device"] = record["params"]["device"];
@@ -177,71 +194,35 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
   return row;
 }
 
-bool matches(const Row& row, const Settings& where) {
-  return std::ranges::all_of(where, [&](const auto& condition) {
-    const auto found = row.find(condition.first);
-    if (found == row.end()) return false;
-    const Json& wanted = condition.second.value;
-    if (wanted.is_array()) return std::ranges::find(wanted, found->second) != wanted.end();
-    return found->second == wanted;
-  });
-}
+std::string origin_of(const Row& row, const std::string& column, const Config& config,
+                      std::span<const Derive> derives);
 
-void derive_by_bins(const Derive& derive, Row& row) {
-  const auto of = row.find(derive.of);
-  if (of == row.end() || !of->second.is_number()) return;
-  const auto bin = std::ranges::upper_bound(derive.bins, of->second.get<double>());
-  row[derive.name] = derive.labels[bin - derive.bins.begin()];
-}
-
-/// The columns in the expression of a derived column.
-std::vector<std::string> variables_of(const Derive& derive) {
-  mu::Parser parser;
-  parser.SetExpr(derive.expr);
-  std::vector<std::string> names;
-  for (const auto& [name, value] : parser.GetUsedVar()) names.push_back(name);
-  return names;
-}
-
-/// Columns in the expression are its variables; a row without one of them gets no value.
-void derive_by_expression(const Derive& derive, const Config& config, std::vector<Row>& rows) {
-  mu::Parser parser;
-  std::map<std::string, double> values;
-  try {
-    parser.SetExpr(derive.expr);
-    for (const std::string& name : variables_of(derive)) {
-      check_column(name, rows, config, derive.place);
-      parser.DefineVar(name, &values[name]);
-    }
-    for (Row& row : rows) {
-      const bool complete = std::ranges::all_of(values, [&](auto& variable) {
-        const auto found = row.find(variable.first);
-        if (found == row.end() || !found->second.is_number()) return false;
-        variable.second = found->second.template get<double>();
-        return true;
-      });
-      if (!complete) continue;
-      const double result = parser.Eval();
-      if (std::isfinite(result)) row[derive.name] = result;
-    }
-  } catch (const mu::Parser::exception_type& error) {
-    throw Error(fmt::format("{}: '{}': {}", derive.place, derive.expr, error.GetMsg()));
+/// Of what is computed from values of several origins: that of the joined one if there is any, so
+/// that a prediction over a measurement is no measurement; counted if all are.
+std::string origin_of_derived(const Row& row, const Derive& derive, const Config& config,
+                              std::span<const Derive> before) {
+  const auto used = variables_of(derive);
+  bool counted = !used.empty();
+  for (const std::string& variable : used) {
+    const std::string origin = origin_of(row, variable, config, before);
+    if (origin == "counted") continue;
+    counted = false;
+    if (origin != cell_text(row, "origin") && origin != "measured") return origin;
   }
+  return counted ? "counted" : cell_text(row, "origin");
 }
-
-/// Made by an [[unfold]].
-bool is_unfolded(const Row& row) { return row.contains("unfolded"); }
 
 /// Of a column that is derived, only what was derived before it can be part.
-std::string origin_of(const Row& row, const std::string& column, std::span<const Derive> derives) {
-  for (std::size_t d = derives.size(); d-- > 0;) {
-    if (derives[d].name != column || derives[d].expr.empty()) continue;
-    const auto used = variables_of(derives[d]);
-    const bool counted = !used.empty() && std::ranges::all_of(used, [&](const auto& variable) {
-      return origin_of(row, variable, derives.first(d)) == "counted";
-    });
-    return counted ? "counted" : cell_text(row, "origin");
-  }
+std::string origin_of(const Row& row, const std::string& column, const Config& config,
+                      std::span<const Derive> derives) {
+  for (std::size_t d = derives.size(); d-- > 0;)
+    if (derives[d].name == column && !derives[d].expr.empty())
+      return origin_of_derived(row, derives[d], config, derives.first(d));
+  for (const Join& join : config.joins)
+    for (const std::string& from : join.columns)
+      if (column == joined_name(join, from))
+        return origin_of({{"origin", cell_text(row, joined_name(join, "origin"))}}, from, config,
+                         {});
   const auto source = std::ranges::find(kSources, column, &Source::column);
   const std::string_view pointer = source == std::end(kSources) ? "" : source->pointer;
   if (pointer.starts_with("/unpermute/")) return "measured";
@@ -258,61 +239,6 @@ std::string origin_of(const Row& row, const std::string& column, std::span<const
   return cell_text(row, "origin");
 }
 
-/// Adds a row for every bin of a row's histogram, all to the last bin of any row: figures compare
-/// them bin by bin.
-void unfold_rows(const Unfold& unfold, std::vector<Row>& rows) {
-  std::vector<std::pair<std::size_t, Histogram>> histograms;  // row and what it unfolds to
-  std::size_t bins = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto of = rows[i].find(unfold.of);
-    if (of == rows[i].end() || !of->second.is_string() || is_unfolded(rows[i])) continue;
-    histograms.push_back({i, histogram_from_text(of->second.get<std::string>())});
-    bins = std::max(bins, histograms.back().second.bins.size());
-  }
-  for (const auto& [i, histogram] : histograms) {
-    const auto sum = static_cast<double>(
-        std::accumulate(histogram.bins.begin(), histogram.bins.end(), std::int64_t{0}));
-    for (std::size_t bin = 0; bin < bins && sum > 0; ++bin) {
-      const std::int64_t count = bin < histogram.bins.size() ? histogram.bins[bin] : 0;
-      Row row = rows[i];
-      row["unfolded"] = unfold.name;
-      row[unfold.name] = bin_text(bin);
-      row["count"] = count;
-      row["share"] = static_cast<double>(count) / sum;
-      rows.push_back(std::move(row));
-    }
-  }
-}
-
-/// Adds, per group, its best row under the reduction's name.
-void reduce_rows(const Reduce& reduce, std::vector<Row>& rows) {
-  std::map<std::string, std::size_t> best;
-  std::vector<std::string> order;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto by = rows[i].find(reduce.by);
-    if (by == rows[i].end() || !by->second.is_number() || rows[i]["status"] != "ok" ||
-        is_unfolded(rows[i]) || !matches(rows[i], reduce.where))
-      continue;
-    Json key = Json::array();
-    for (const std::string& column : reduce.keep)
-      key.push_back(rows[i].contains(column) ? rows[i][column] : Json());
-    const auto [found, is_new] = best.try_emplace(key.dump(), i);
-    if (is_new) {
-      order.push_back(key.dump());
-      continue;
-    }
-    const double now = by->second.get<double>();
-    const double before = rows[found->second][reduce.by].get<double>();
-    if (reduce.largest ? now > before : now < before) found->second = i;
-  }
-  for (const std::string& key : order) {
-    Row row = rows[best[key]];
-    row["chosen"] = row.contains(reduce.column) ? row[reduce.column] : Json();
-    row[reduce.column] = reduce.name;
-    rows.push_back(std::move(row));
-  }
-}
-
 }  // namespace
 
 std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Config& config) {
@@ -323,26 +249,10 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
     if (const auto found = by_hash.find(entry.hash); found != by_hash.end())
       rows.push_back(flat_row(entry, *found->second, records));
 
-  for (const Derive& derive : config.derives) {
-    if (!derive.of.empty()) {
-      check_column(derive.of, rows, config, derive.place);
-      for (Row& row : rows) derive_by_bins(derive, row);
-    } else {
-      derive_by_expression(derive, config, rows);
-    }
-  }
-  for (const Unfold& unfold : config.unfolds) {
-    check_column(unfold.of, rows, config, unfold.place);
-    unfold_rows(unfold, rows);
-  }
-  for (const Reduce& reduce : config.reduces) {
-    check_column(reduce.by, rows, config, reduce.place);
-    check_column(reduce.column, rows, config, reduce.place);
-    for (const std::string& column : reduce.keep) check_column(column, rows, config, reduce.place);
-    for (const auto& [column, setting] : reduce.where)
-      check_column(column, rows, config, setting.place);
-    reduce_rows(reduce, rows);
-  }
+  for (const Join& join : config.joins) join_rows(join, config, rows);
+  for (const Derive& derive : config.derives) derive_column(derive, config, rows);
+  for (const Unfold& unfold : config.unfolds) unfold_rows(unfold, config, rows);
+  for (const Reduce& reduce : config.reduces) reduce_rows(reduce, config, rows);
   return rows;
 }
 
@@ -354,6 +264,7 @@ const std::map<std::string, std::string>& row_columns() {
         {"base", "that matrix; A itself where it is not shuffled"},
         {"values", "value family of A and B"},
         {"time_us", "median of launches or packings, or its prediction, us"},
+        {"counted_us", "time of the counted product, with counting on, us"},
         {"device", "described device, or the GPU measured on"},
         {"step", "label of an ablation step"},
         {"case", "name of a [[case]]"},
@@ -376,13 +287,17 @@ const std::map<std::string, std::string>& row_columns() {
 }
 
 std::string value_origin(const Row& row, const std::string& column, const Config& config) {
-  return origin_of(row, column, config.derives);
+  return origin_of(row, column, config, config.derives);
 }
 
 void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,
                   const Place& place) {
   std::set<std::string> known;
   for (const auto& [name, meaning] : row_columns()) known.insert(name);
+  for (const Join& join : config.joins) {
+    known.insert(joined_name(join, "origin"));
+    for (const std::string& name : join.columns) known.insert(joined_name(join, name));
+  }
   for (const Derive& derive : config.derives) known.insert(derive.name);
   for (const Unfold& unfold : config.unfolds) known.insert(unfold.name);
   for (const Row& row : rows)

@@ -150,10 +150,10 @@ bool BitTcfTrace::touch_b(std::int64_t tile, int half, std::int64_t col, std::in
   return rows[0] != kNoColumn;
 }
 
-void BitTcfTrace::store(std::int64_t window, std::int64_t col, std::int64_t cols,
+void BitTcfTrace::store(std::int64_t window, std::int64_t col, std::int64_t cols, int instructions,
                         WarpTrace& trace) const {
   for (int j = 0; j < 2; ++j) {
-    trace.store(n_ % 4 == 0 ? 16 : 4);
+    trace.store(n_ % 4 == 0 ? instructions : 4);
     touch_c(window, j, col, cols, trace);
   }
 }

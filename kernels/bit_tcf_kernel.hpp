@@ -97,7 +97,9 @@ class BitTcfTrace : public LaunchTrace {
                WarpTrace& trace) const;
 
   /// Each lane stores 16 bytes of two rows; a quarter of the warp has a sector of four rows.
-  void store(std::int64_t window, std::int64_t col, std::int64_t cols, WarpTrace& trace) const;
+  /// `instructions` for a lane's four columns, where they are aligned.
+  void store(std::int64_t window, std::int64_t col, std::int64_t cols, int instructions,
+             WarpTrace& trace) const;
 
   /// The bytes that row `j` of each lane (2t + j of the window) has in 32 columns of C.
   void touch_c(std::int64_t window, int j, std::int64_t col, std::int64_t cols,

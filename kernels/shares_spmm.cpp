@@ -174,7 +174,7 @@ class SharesTrace final : public StagedTrace {
     trace.issue(kFinishInstructions - 2);
     if (a_.row_window_offset[window] >= share.first &&
         a_.row_window_offset[window + 1] <= share.last)
-      store(window, mine.first, mine.count, trace);
+      store(window, mine.first, mine.count, 1, trace);
     else
       add(window, mine, trace);
     if (last) return;

@@ -42,7 +42,7 @@ struct WarpOp {
     kLoad,       // global memory to registers, or to shared memory as far as that goes through the
                  // L1 (cp.async of less than 16 bytes); raises `scoreboard`
     kAsyncCopy,  // global memory to shared memory past registers and L1; raises `scoreboard`
-    kStore,      // registers to global memory, `count` bytes a lane; nobody waits for it
+    kStore,      // registers to global memory by `count` instructions; nobody waits for it
     kAtomic,     // `count` additions in the L2, of all lanes; nobody waits for them
     kWait,       // until everything `scoreboard` was raised for is there
     kWaitMma,    // until the accumulators are
@@ -77,8 +77,8 @@ class WarpTrace {
   /// One memory instruction of the warp. Its bytes follow in calls of touch().
   void load(int scoreboard) { add(WarpOp::Kind::kLoad, scoreboard, 1); }
   void async_copy(int scoreboard) { add(WarpOp::Kind::kAsyncCopy, scoreboard, 1); }
-  /// `lane_bytes`: 4, 8 or 16, how much each lane stores at once.
-  void store(int lane_bytes = 4) { add(WarpOp::Kind::kStore, 0, lane_bytes); }
+  /// `instructions` that store one part of the same sectors each; the L1 gathers them.
+  void store(int instructions = 1) { add(WarpOp::Kind::kStore, 0, instructions); }
   void atomic(int additions) { add(WarpOp::Kind::kAtomic, 0, additions); }
 
   /// The bytes [address, address + bytes) belong to the last memory instruction.

@@ -147,7 +147,7 @@ class WarpsTrace final : public BitTcfTrace {
     for (int g = 0; g < kGroups; ++g) {
       const std::int64_t cols = cols_of(g, col);
       if (cols > 0)
-        store(window, col + g * kWarpCols, cols, trace);
+        store(window, col + g * kWarpCols, cols, 1, trace);
       else
         trace.issue(2);
     }

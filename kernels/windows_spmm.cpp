@@ -36,7 +36,7 @@ class WindowsTrace final : public StagedTrace {
     if (first + cursor.step < last) return true;
     trace.wait_mma();
     trace.issue(kStoreInstructions - 2);
-    store(window, mine.first, mine.count, trace);
+    store(window, mine.first, mine.count, 1, trace);
     cursor = {.step = 0, .part = cursor.part + 1};
     return columns(warp, cursor.part).count > 0;
   }

@@ -447,14 +447,39 @@ class OneShotTest(ProgramTest):
         misspelt = self.tessera("calibrate", "--device", "h20", code=2)
         self.assertIn("did you mean 'h200'", misspelt.stderr)
 
+    def test_metrics_are_looked_up_without_a_gpu_or_said_to_be_unknowable(self) -> None:
+        known = self.json_of("doctor", "--json")["metric_names"]
+        if not known.startswith("of "):
+            missing = self.tessera("counters", "list", code=5)
+            self.assertIn(f"metrics cannot be looked up: {known}", missing.stderr)
+            self.skipTest(known)
+        listed = self.tessera("counters", "list", "--match", "lts__t_sectors_op_r", "--json")
+        right = self.tessera("counters", "check", "--chip", "GA100", "--json")
+        wrong = self.tessera("counters", "check", "lts__t_sectors.sum", "lts__t_sector.sum",
+                             code=2)
+
+        self.assertIn("lts__t_sectors_op_read", [m["name"] for m in json.loads(listed.stdout)])
+        self.assertEqual(json.loads(right.stdout)["passes"], 2)
+        self.assertEqual(wrong.stdout, "lts__t_sectors.sum\n")
+        self.assertIn("chip GH100 has no metric lts__t_sector.sum; nearest: ", wrong.stderr)
+
+    def test_only_what_runs_on_a_gpu_is_counted(self) -> None:
+        refused = self.tessera("multiply", POISSON, "--kernel", "csr_spmm", "--counters", "cupti",
+                               code=2)
+        self.assertIn("counters are of backend gpu; backend is emulate", refused.stderr)
+        misspelt = self.tessera("multiply", POISSON, "--kernel", "csr_spmm", "--backend", "gpu",
+                                "--counters", "cupty", code=2)
+        self.assertIn("did you mean 'cupti'", misspelt.stderr)
+
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
-        self.assertEqual(sorted(verbs), ["analyse", "calibrate", "doctor", "figure", "fit", "list",
-                                         "matrix", "merge", "multiply", "pack", "plan", "point",
-                                         "reorder", "run", "status", "validate"])
+        self.assertEqual(sorted(verbs), ["analyse", "calibrate", "counters", "doctor", "figure",
+                                         "fit", "list", "matrix", "merge", "multiply", "pack",
+                                         "plan", "point", "reorder", "run", "status", "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
+        calls += [("counters", name) for name in ("check", "list")]
         for call in calls:
             with self.subTest(call=call):
                 done = self.tessera(*call, "--help")

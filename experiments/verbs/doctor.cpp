@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "experiments/backend.hpp"
+#include "experiments/counter_source.hpp"
 #include "experiments/machine.hpp"
+#include "experiments/metric_catalog.hpp"
 #include "experiments/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -33,9 +35,29 @@ constexpr Tool kTools[] = {
     {"nbformat", "python3 -c 'import nbformat' || /usr/bin/python3 -c 'import nbformat'",
      "turning scripts into .ipynb"},
     {"nvcc", "command -v nvcc || test -x /usr/local/cuda/bin/nvcc", "building the CUDA half here"},
-    {"ncu", "command -v ncu", "hardware counters"},
     {"compute-sanitizer", "command -v compute-sanitizer", "checking kernels for memory errors"},
 };
+
+/// What each counter source can do here.
+Json counter_sources_here() {
+  Json all = Json::object();
+  for (const std::string& name : counter_sources()) {
+    if (name == "none") continue;
+    const CounterChoice choice = find_counter_source(name);
+    all[name] = choice.missing.empty() ? "works" : choice.missing;
+    if (name == "auto" && choice.missing.empty()) all[name] = "takes " + choice.name;
+  }
+  return all;
+}
+
+/// Which chips' metrics `tessera counters` can look up.
+std::string metric_names() {
+  try {
+    return fmt::format("of {} chips, by CUPTI", find_metric_catalog()->chips().size());
+  } catch (const Unsupported& missing) {
+    return missing.what();
+  }
+}
 
 /// Whether users other than root may read hardware counters; nothing where the driver does not say.
 std::string counter_permission() {
@@ -52,10 +74,13 @@ class DoctorVerb final : public Verb {
     Json all{{"build", build_description()}, {"counters", counter_permission()}};
     for (const std::string& name : Registry<Probe>::instance().names())
       all["machine"][name] = Registry<Probe>::instance().make(name)->look();
-    for (const char* backend : {"emulate", "model", "gpu", "pack", "pack_gpu", "reorder"}) {
+    for (const char* backend :
+         {"emulate", "model", "simulate", "gpu", "pack", "pack_gpu", "reorder"}) {
       const std::string missing = find_backend(backend).missing;
       all["backends"][backend] = missing.empty() ? "works" : missing;
     }
+    all["counter_sources"] = counter_sources_here();
+    all["metric_names"] = metric_names();
     for (const Tool& tool : kTools)
       all["tools"].push_back(
           {{"name", tool.name}, {"found", succeeds(tool.test)}, {"disables", tool.disables}});
@@ -76,6 +101,9 @@ class DoctorVerb final : public Verb {
     fmt::print("{:18} {}\n", "counters for", plain(all["counters"]));
     for (const auto& [backend, state] : all["backends"].items())
       fmt::print("{:18} {}\n", "backend " + backend, plain(state));
+    for (const auto& [source, state] : all["counter_sources"].items())
+      fmt::print("{:18} {}\n", "counters " + source, plain(state));
+    fmt::print("{:18} {}\n", "metric names", plain(all["metric_names"]));
     for (const Json& tool : all["tools"])
       fmt::print("{:18} {}\n", tool["name"].get<std::string>(),
                  tool["found"].get<bool>()

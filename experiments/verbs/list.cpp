@@ -3,6 +3,7 @@
 #include <set>
 
 #include "experiments/backend.hpp"
+#include "experiments/counter_source.hpp"
 #include "experiments/rows.hpp"
 #include "experiments/verb.hpp"
 #include "formats/base/check.hpp"
@@ -95,6 +96,7 @@ class ListVerb final : public Verb {
         {"generators", registered<Generator>},
         {"values", registered<ValueFamily>},
         {"backends", registered<Backend>},
+        {"counters", registered<CounterSource>},
         {"files", registered<MatrixFile>},
         {"devices", devices},
         {"experiments", [] { return named(shipped_configs()); }},

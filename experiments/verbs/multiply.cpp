@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "experiments/counter_source.hpp"
 #include "experiments/plan.hpp"
 #include "experiments/read_sweep.hpp"
 #include "experiments/run_point.hpp"
@@ -26,6 +27,9 @@ class MultiplyVerb final : public Verb {
     app.add_option("--backend", backend_, "emulate (default), model, simulate or gpu");
     app.add_option("--device", device_, "described device, for all but gpu");
     app.add_option("--values", values_, "of A and B, see `tessera list values`");
+    app.add_option("--counters", counters_,
+                   "count it, on backend gpu, with: auto, cupti, ncu, external");
+    app.add_option("--metrics", metrics_, "what to count (default: the usual set)")->delimiter(',');
     app.add_option("--seed", seed_, "of drawn values");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
         ->allow_extra_args(false);
@@ -60,6 +64,7 @@ class MultiplyVerb final : public Verb {
     config.path = "multiply";
     config.seed = seed_;
     config.backends = {backend_};
+    config.counters = counters();
     const auto set = [&](const std::string& name, Json value) {
       config.grid.push_back({name, {{{name, {std::move(value), "multiply"}}}}, "multiply"});
     };
@@ -87,6 +92,30 @@ class MultiplyVerb final : public Verb {
       line("runner-up",
            text(advice["runner_up"]) + (advice["tie"].get<bool>() ? ", as good as equal" : ""));
     if (advice.contains("remark")) line("", advice["remark"]);
+  }
+
+  CounterRule counters() const {
+    if (counters_.empty() && metrics_.empty()) return {};
+    require(backend_traits(backend_).counts, "counters are of backend gpu; backend is {}",
+            backend_);
+    const CounterRule rule{counters_.empty() ? "auto" : counters_,
+                           metrics_.empty() ? default_metrics() : metrics_};
+    if (rule.source == "none") return {};
+    validate(rule);
+    return rule;
+  }
+
+  static void tell_counters(const Json& record) {
+    if (record.contains("counters_missing"))
+      fmt::print("{:16} none: {}\n", "counters", record["counters_missing"].get<std::string>());
+    if (!record.contains("counters")) return;
+    fmt::print("{:16} {}\n", "counters",
+               record.contains("counters_source")
+                   ? fmt::format("by {}, L2 {}", record["counters_source"].get<std::string>(),
+                                 record["counters_l2"].get<std::string>())
+                   : record.value("origin", ""));
+    for (const auto& [metric, value] : record["counters"].items())
+      fmt::print("{:16} {:64} {:.10g}\n", "", metric, value.get<double>());
   }
 
   static void tell(const Json& record) {
@@ -122,6 +151,7 @@ class MultiplyVerb final : public Verb {
                              part["time_us"].get<double>(), part["reason"].get<std::string>()));
     }
     if (record.contains("gflops")) line("GFLOP/s", number("/gflops"));
+    tell_counters(record);
     if (record.contains("bits"))
       line("bits", fmt::format("{} of {} elements differ from the emulation",
                                record["bits"]["different"].get<std::int64_t>(),
@@ -141,10 +171,10 @@ class MultiplyVerb final : public Verb {
 
   std::string matrix_, kernel_, format_, reorder_ = "none", backend_ = "emulate", device_ = "h200";
   std::string values_ = "auto";
-  std::string b_file_, c_file_;
+  std::string b_file_, c_file_, counters_;
   std::int64_t n_ = 128;
   std::uint64_t seed_ = 42;
-  std::vector<std::string> sets_;
+  std::vector<std::string> sets_, metrics_;
   bool json_ = false;
 };
 

@@ -25,6 +25,9 @@ class PointVerb final : public Verb {
         ->required();
     app.add_option("--out", out_,
                    "record file (.jsonl) to append to; a point it already holds is not run again");
+    app.add_flag("--no-environment", no_environment_,
+                 "leave out what machine it is: a record without env_id, for no record file")
+        ->excludes("--out");
     app.add_flag("--fresh-orders", fresh_orders_,
                  "compute the order, even when it is kept from before");
   }
@@ -40,9 +43,10 @@ class PointVerb final : public Verb {
         return code_of(record);
       }
     }
+    // First: a process that has used the GPU cannot ask another one about it.
+    const Json environment = no_environment_ ? Json::object() : environment_record();
     Json record = runner.run(point).record;
-    const Json environment = environment_record();
-    record["env_id"] = environment.at("env_id");
+    if (!no_environment_) record["env_id"] = environment.at("env_id");
     if (!out_.empty()) {
       const bool known = std::filesystem::exists(out_) &&
                          read_records(out_).environments.contains(environment.at("env_id"));
@@ -85,6 +89,7 @@ class PointVerb final : public Verb {
   std::string json_;
   std::string out_;
   bool fresh_orders_ = false;
+  bool no_environment_ = false;
 };
 
 const Register<Verb> entry{{

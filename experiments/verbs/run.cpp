@@ -19,11 +19,16 @@ class RunVerb final : public Verb {
   void declare(CLI::App& app) override {
     app.add_option("CONFIG", configs_, "config files, or names of shipped experiments")->required();
     app.add_option("--out", options_.out, "folder of the records (default: out/<experiment id>)");
-    app.add_option("--backend", backends_,
-                   "instead of the config's: emulate, model, gpu, pack, pack_gpu, reorder")
+    app.add_option(
+           "--backend", backends_,
+           "instead of the config's: emulate, model, simulate, gpu, pack, pack_gpu, reorder")
         ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config, as in grid.n=32")
         ->allow_extra_args(false);
+    app.add_option(
+        "--counters", counters_,
+        "as --set counters.source=: count products on the GPU with auto, cupti, ncu, external, "
+        "or not (none)");
     app.add_flag("--dry-run", dry_run_, "say what would run, run nothing");
     app.add_option("--shard", shard_, "i/n: run the i-th of n parts (whole matrices)");
     app.add_option("--max-seconds", options_.max_seconds, "start no point after this time")
@@ -39,6 +44,7 @@ class RunVerb final : public Verb {
   }
 
   int run() override {
+    if (!counters_.empty()) sets_.push_back("counters.source=" + counters_);
     options_.rerun.insert(rerun_.begin(), rerun_.end());
     for (const std::string& backend : required_) {
       const std::string missing = in_own_process([&] { return find_backend(backend).missing; });
@@ -114,7 +120,7 @@ class RunVerb final : public Verb {
   }
 
   std::vector<std::string> configs_, backends_, sets_, rerun_, required_;
-  std::string shard_;
+  std::string shard_, counters_;
   RunOptions options_;
   bool dry_run_ = false;
   bool json_ = false;

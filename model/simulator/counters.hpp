@@ -1,9 +1,8 @@
 // What a simulation found under the names of the hardware counters that measure it, so that the two
 // can be held against each other.
 //
-// A rule of the hardware's counting that is not obvious was read off an H200: a store of 16 bytes a
-// lane goes through the L1 in four parts, of which the later three hit what the first one has
-// touched; requests between the two partitions of the L2 count as L2 sectors once more.
+// Requests between the two partitions of the L2 count as L2 sectors once more; a store by several
+// instructions, each of which has a part of the same sectors, hits with all but the first.
 #pragma once
 
 #include <map>

@@ -5,8 +5,9 @@
 namespace tessera::simulator {
 namespace {
 
-/// SMs share requests in flight with others of their cluster. An H200 has eight (its GPCs); with
-/// that many the sectors that reach the L2 are within 2 % of its counters.
+/// SMs share requests in flight with others of their cluster, but for copies past the L1. An H200
+/// has eight (its GPCs); with that many the sectors that reach the L2 are within 2 % of its
+/// counters.
 constexpr int kClusters = 8;
 
 std::uint32_t mix(std::uint32_t x) {
@@ -131,20 +132,30 @@ void MemoryGroup::serve(Request& request, int sm) {
   const int partition = sm % machine_.partitions;
   const double way = machine_.l2_latency / 2;
   now_ = request.time + way;
+  if (request.kind == Request::Kind::kCopy) {
+    request.done = read(partition, home, request.line, request.sectors, now_, false) + way;
+    repeated_copies_ += machine_.copy_repeats;
+    if (repeated_copies_ >= 1) {
+      repeated_copies_ -= 1;
+      read(partition, home, request.line, request.sectors, now_, false);
+    }
+    return;
+  }
   if (request.kind != Request::Kind::kRead) {
     write(partition, home, request, now_, false);
     return;
   }
   const int cluster = sm % kClusters;
   Asked& before = asked(request.line, cluster);
-  if (before.line == request.line && before.cluster == cluster && request.time < before.done &&
-      (request.sectors & ~before.sectors) == 0) {
+  if (before.line == request.line && before.cluster == cluster &&
+      request.time < before.open_until && (request.sectors & ~before.sectors) == 0) {
     counts_.coalesced += count_sectors(request.sectors);
     request.done = std::max(before.done, request.time + way);
     return;
   }
   request.done = read(partition, home, request.line, request.sectors, now_, false) + way;
-  before = {request.line, request.sectors, cluster, request.done};
+  before = {request.line, request.sectors, cluster, request.done,
+            std::min(request.done, request.time + machine_.l2_latency)};
 }
 
 }  // namespace tessera::simulator

@@ -25,8 +25,8 @@ constexpr int kGroups = 16;
 
 /// A request of an SM for sectors of one line.
 struct Request {
-  enum class Kind : std::uint8_t { kRead, kWrite, kAtomic };
-  double time = 0;  // when it leaves the SM
+  enum class Kind : std::uint8_t { kRead, kCopy, kWrite, kAtomic };  // kCopy: a read past the L1
+  double time = 0;                                                   // when it leaves the SM
   double done = 0;  // when its data is at the SM; set by the memory
   std::uint32_t line = 0;
   std::uint32_t place = 0;  // of the line in the SM's L1
@@ -74,6 +74,7 @@ class MemoryGroup {
     std::uint8_t sectors = 0;
     int cluster = 0;
     double done = 0;
+    double open_until = 0;  // for others to join
   };
 
   Asked& asked(std::uint32_t line, int cluster) {
@@ -92,7 +93,8 @@ class MemoryGroup {
   const Machine& machine_;
   int slices_per_group_;
   std::vector<Slice> slices_;  // [partitions * slices_per_group_]
-  double now_ = 0;             // when the request that is being served arrives
+  double repeated_copies_ = 0;
+  double now_ = 0;  // when the request that is being served arrives
   double dram_free_ = 0;
   std::vector<Asked> asked_ = std::vector<Asked>(8192);
   MemoryCounts counts_;

@@ -61,7 +61,9 @@ void Multiprocessor::place(std::int64_t thread_block, double start) {
     warp.cursor = {};
     warp.slot = slot;
     warp.index = w;
-    warp.scheduler = id % machine_.schedulers;
+    // Turned from thread block to thread block: where only some of a block's warps have work, a
+    // fixed order would give all of it to one scheduler.
+    warp.scheduler = (slot + w) % machine_.schedulers;
     warp.time = start;
     warp.mma_ready = start;
     warp.waits_for = -1;
@@ -220,13 +222,13 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
   const auto sectors = count_sectors(touch.sectors);
   Request miss{.line = touch.line,
                .place = 0xffffffff,
-               .kind = Request::Kind::kRead,
+               .kind = op.kind == WarpOp::Kind::kLoad ? Request::Kind::kRead : Request::Kind::kCopy,
                .sectors = touch.sectors,
                .warp = static_cast<std::uint8_t>(id),
                .scoreboard = op.scoreboard};
   const int group = home_of(touch.line, machine_.partitions).group();
+  counts_.load_sectors += sectors;
   if (op.kind == WarpOp::Kind::kLoad) {
-    counts_.load_sectors += sectors;
     const std::int64_t set = touch.line % static_cast<std::uint32_t>(l1_.sets());
     std::int64_t place = l1_.find(set, touch.line);
     if (place < 0) {
@@ -261,9 +263,8 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
   const int sectors = count_sectors(touch.sectors);
   const bool atomic = op.kind == WarpOp::Kind::kAtomic;
   if (!atomic) {
-    counts_.store_sectors += sectors;
-    const int parts = op.count / 4;
-    counts_.store_hits += sectors - (sectors + parts - 1) / parts;
+    counts_.store_sectors += sectors * op.count;
+    counts_.store_hits += sectors * (op.count - 1);
   }
   request({.line = touch.line,
            .place = 0xffffffff,
@@ -273,18 +274,20 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
 }
 
 void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
-  issue(warp, 1);
+  const int instructions = op.kind == WarpOp::Kind::kStore ? op.count : 1;
+  issue(warp, instructions);
   int sectors = 0;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
     sectors += count_sectors(warp.piece.lines[i].sectors);
   const double start = std::max(warp.time, load_free_);
   counts_.wait_load_unit += start - warp.time;
-  const double busy = std::max(machine_.load_interval, sectors * machine_.sector_interval);
+  const double busy =
+      instructions * std::max(machine_.load_interval, sectors * machine_.sector_interval);
   load_free_ = start + busy;
   counts_.load_busy += busy;
   warp.time = start;
   const bool reads = op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy;
-  if (op.kind == WarpOp::Kind::kLoad) ++counts_.load_requests;
+  if (reads) ++counts_.load_requests;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i) {
     const LineTouch touch = warp.piece.lines[i];
     if (reads)
@@ -346,7 +349,7 @@ void Multiprocessor::answer() {
   followers_.clear();
   for (auto& requests : requests_) {
     for (const Request& request : requests) {
-      if (request.kind != Request::Kind::kRead) continue;
+      if (request.kind != Request::Kind::kRead && request.kind != Request::Kind::kCopy) continue;
       if (request.place != 0xffffffff && l1_.tag(request.place) == request.line) {
         SectoredCache::Line& line = l1_.line(request.place);
         line.ready = std::max(line.ready, static_cast<float>(request.done));

@@ -1,10 +1,12 @@
 #include "model/simulator/simulator.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cmath>
 #include <deque>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "formats/base/check.hpp"
@@ -17,20 +19,24 @@ namespace {
 /// step would cost more than the steps.
 class Team {
  public:
-  explicit Team(int threads) : threads_(threads), meeting_(threads) {}
+  explicit Team(int threads) : threads_(threads) {}
 
-  /// body(member) on every thread; members meet by calling meet(). The first exception is rethrown.
+  /// body(member) on every thread; members meet by calling meet() and stop when it says false. The
+  /// first exception is rethrown.
   void run(const std::function<void(int member)>& body) {
-    std::vector<std::thread> others;
+    meeting_.emplace(threads_);
+    failed_ = false;
     std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads_));
     const auto guarded = [&](int member) {
       try {
         body(member);
       } catch (...) {
         errors[static_cast<std::size_t>(member)] = std::current_exception();
-        meeting_.arrive_and_drop();
+        failed_ = true;
       }
+      meeting_->arrive_and_drop();
     };
+    std::vector<std::thread> others;
     for (int member = 1; member < threads_; ++member) others.emplace_back(guarded, member);
     guarded(0);
     for (std::thread& thread : others) thread.join();
@@ -38,12 +44,17 @@ class Team {
       if (error) std::rethrow_exception(error);
   }
 
-  void meet() { meeting_.arrive_and_wait(); }
+  /// False: a member has failed, and nobody goes on.
+  bool meet() {
+    meeting_->arrive_and_wait();
+    return !failed_;
+  }
   int size() const { return threads_; }
 
  private:
   int threads_;
-  std::barrier<> meeting_;
+  std::optional<std::barrier<>> meeting_;
+  std::atomic<bool> failed_ = false;
 };
 
 /// Where a warm-up may begin. What does not fit the L2 replaces what was there before: it is enough
@@ -88,11 +99,11 @@ class Grid {
       while (!done_) {
         const double end = begin_ + stretch_;
         for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->advance(end);
-        team.meet();
+        if (!team.meet()) return;
         for (std::size_t group = member; group < memory_.size(); group += team.size()) serve(group);
-        team.meet();
+        if (!team.meet()) return;
         for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->answer();
-        team.meet();
+        if (!team.meet()) return;
         if (member == 0) {
           collect();
           deal(end);
@@ -101,7 +112,7 @@ class Grid {
             progress(static_cast<double>(ended_) / static_cast<double>(launch_.thread_blocks));
           done_ = ended_ == launch_.thread_blocks;
         }
-        team.meet();
+        if (!team.meet()) return;
       }
     });
     for (const auto& sm : sms_) {

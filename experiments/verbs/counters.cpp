@@ -1,0 +1,103 @@
+// tessera counters: which hardware metrics a chip has, told by CUPTI without a GPU.
+
+#include "experiments/counter_source.hpp"
+#include "experiments/metric_catalog.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+
+namespace tessera {
+namespace {
+
+class CountersVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.require_subcommand(1);
+    CLI::App* check = app.add_subcommand("check", "whether a chip has these metrics");
+    check->add_option("METRIC", metrics_, "as in lts__t_sectors.sum (default: the usual set)");
+    check->callback([this] { check_ = true; });
+    CLI::App* list = app.add_subcommand("list", "the metrics of a chip, without their endings");
+    list->add_option("--match", match_, "only those with this in their name");
+    list->add_flag("--endings", endings_, "with what may follow each name");
+    for (CLI::App* sub : {check, list}) {
+      sub->add_option("--chip", chip_, "GA100 (A100), AD102 (L40), GH100 (H100, H200: default)");
+      sub->add_flag("--json", json_, "as JSON");
+    }
+  }
+
+  int run() override {
+    try {
+      const auto chip = find_metric_catalog()->open(chip_);
+      return check_ ? check(*chip) : list(*chip);
+    } catch (const Unsupported& missing) {
+      fmt::print(stderr, "error: metrics cannot be looked up: {}\n", missing.what());
+      return kMissing;
+    }
+  }
+
+ private:
+  int check(const ChipMetrics& chip) const {
+    const std::vector<std::string>& metrics = metrics_.empty() ? default_metrics() : metrics_;
+    Json all{{"chip", chip_}, {"metrics", Json::array()}};
+    std::vector<std::string> present;
+    for (const std::string& metric : metrics) {
+      const std::string fault = metric_fault(chip_, chip, metric);
+      if (fault.empty()) present.push_back(metric);
+      all["metrics"].push_back({{"name", metric}, {"exists", fault.empty()}, {"fault", fault}});
+    }
+    const bool complete = present.size() == metrics.size();
+    if (complete) all["passes"] = chip.passes(present);
+    if (json_)
+      print_json(all);
+    else
+      tell(all);
+    return complete ? kOk : kUsage;
+  }
+
+  static void tell(const Json& all) {
+    for (const Json& metric : all["metrics"]) {
+      if (metric["exists"].get<bool>())
+        fmt::print("{}\n", metric["name"].get<std::string>());
+      else
+        fmt::print(stderr, "error: {}\n", metric["fault"].get<std::string>());
+    }
+    if (all.contains("passes"))
+      fmt::print("{} metrics of {} in {} passes\n", all["metrics"].size(),
+                 all["chip"].get<std::string>(), all["passes"].get<std::size_t>());
+  }
+
+  int list(const ChipMetrics& chip) const {
+    Json all = Json::array();
+    for (const std::string& name : chip.names()) {
+      if (name.find(match_) == std::string::npos) continue;
+      const Metric metric = chip.describe(name);
+      all.push_back({{"name", name}, {"unit", metric.unit}, {"meaning", metric.meaning}});
+      if (endings_) all.back()["endings"] = chip.endings(name);
+    }
+    if (json_) {
+      print_json(all);
+      return kOk;
+    }
+    for (const Json& metric : all) {
+      fmt::print("{:64} {:16} {}\n", metric["name"].get<std::string>(),
+                 metric["unit"].get<std::string>(), metric["meaning"].get<std::string>());
+      if (!endings_) continue;
+      for (const Json& ending : metric["endings"])
+        fmt::print("{}{}\n", metric["name"].get<std::string>(), ending.get<std::string>());
+    }
+    return kOk;
+  }
+
+  std::string chip_ = "GH100", match_;
+  std::vector<std::string> metrics_;
+  bool check_ = false, endings_ = false, json_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "counters",
+    .summary = "which hardware metrics a chip has, told without a GPU",
+    .make = [](const Params&) { return std::make_unique<CountersVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,318 @@
+// The performance simulator: launches small enough to be worked out by hand, the rates of the
+// machine reached by launches made for it, and the same outcome for any number of threads.
+
+#include "model/simulator/simulator.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "formats/base/parallel.hpp"
+#include "formats/base/random.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "model/simulator/counters.hpp"
+#include "model/simulator/report.hpp"
+#include "tests/support.hpp"
+
+namespace tessera::simulator {
+namespace {
+
+/// Round numbers, one SM unless said otherwise.
+Machine toy_machine(int sms = 1) {
+  Machine m;
+  m.clock_mhz = 1000;
+  m.sms = sms;
+  m.warps_per_sm = 64;
+  m.thread_blocks_per_sm = 32;
+  m.registers_per_sm = 65536;
+  m.shared_per_sm = 64 * 1024;
+  m.issue_interval = 1;
+  m.instruction_latency = 2;
+  m.mma_interval = 8;
+  m.mma_latency = 32;
+  m.load_interval = 1;
+  m.sector_interval = 0.25;
+  m.miss_sector_interval = 0.5;
+  m.shared_interval = 1;
+  m.shared_latency = 20;
+  m.barrier_latency = 10;
+  m.l1_latency = 30;
+  m.l1_bytes = 256 * 1024;
+  m.l2_bytes = 32 << 20;
+  m.l2_latency = 200;
+  m.l2_far_latency = 400;
+  m.dram_latency = 600;
+  m.slice_interval = 1;
+  m.atomic_interval = 2;
+  m.dram_read_interval = 0.01;
+  m.dram_write_interval = 0.01;
+  m.block_latency = 100;
+  m.launch_gap_us = 1;
+  return m;
+}
+
+/// A launch whose warps all follow one function; it is called until it says false.
+class Toy final : public LaunchTrace {
+ public:
+  using Next = std::function<bool(std::int64_t block, int warp, WarpCursor&, WarpTrace&)>;
+  explicit Toy(Next next) : next_(std::move(next)) {}
+  bool next(std::int64_t block, int warp, WarpCursor& cursor, WarpTrace& trace) const override {
+    return next_(block, warp, cursor, trace);
+  }
+
+ private:
+  Next next_;
+};
+
+WorkDescription toy_work(std::int64_t thread_blocks, int warps, Toy::Next next) {
+  WorkDescription work{.kernel = "toy", .mma_type = "tf32", .mma_shape = "m16n8k8"};
+  work.thread_blocks.resize(static_cast<std::size_t>(thread_blocks));
+  work.launches = {{.name = "toy",
+                    .thread_blocks = thread_blocks,
+                    .threads_per_block = 32 * warps,
+                    .registers_per_thread = 32,
+                    .trace = std::make_shared<Toy>(std::move(next))}};
+  return work;
+}
+
+/// One warp that does this once.
+double cycles_of(const std::function<void(WarpTrace&)>& body, Machine machine = toy_machine()) {
+  const auto work = toy_work(1, 1, [&](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
+    body(trace);
+    return false;
+  });
+  return simulate(work, machine, {.warm = false}).cycles();
+}
+
+TEST_CASE("a lone warp takes the cycles worked out by hand") {
+  CHECK(cycles_of([](WarpTrace& t) { t.issue(10); }) == doctest::Approx(20));
+  CHECK(cycles_of([](WarpTrace& t) { t.pause(50); }) == doctest::Approx(50));
+  // Issue 2, through the load unit 1, then all the way to the memory.
+  const auto load = [](WarpTrace& t) {
+    t.load(0);
+    t.touch(4096, 4);
+    t.wait(0);
+  };
+  CHECK(cycles_of(load) == doctest::Approx(2 + 1 + 600));
+  // The second time the line is in the L1: 2 for the issue, 1, 30.
+  CHECK(cycles_of([&](WarpTrace& t) { load(t), load(t); }) == doctest::Approx(603 + 33));
+  // Another sector of the line is not: it is fetched, from the memory again.
+  CHECK(cycles_of([&](WarpTrace& t) {
+          load(t);
+          t.load(0);
+          t.touch(4096 + 32, 4);
+          t.wait(0);
+        }) == doctest::Approx(603 + 603));
+  // Two MMAs side by side, and another two that continue them.
+  CHECK(cycles_of([](WarpTrace& t) { t.mma(2), t.mma(2), t.wait_mma(); }) ==
+        doctest::Approx(32 + 32));
+  CHECK(cycles_of([](WarpTrace& t) { t.shared(4); }) == doctest::Approx(2 + 4 + 20));
+}
+
+TEST_CASE("loads that nobody waits for in between overlap") {
+  const auto loads = [](int count, bool waits) {
+    return [=](WarpTrace& t) {
+      for (int i = 0; i < count; ++i) {
+        t.load(0);
+        t.touch(static_cast<std::uint64_t>(i) << 16, 4);
+        if (waits) t.wait(0);
+      }
+      t.wait(0);
+    };
+  };
+  CHECK(cycles_of(loads(8, true)) == doctest::Approx(8 * 603));
+  CHECK(cycles_of(loads(8, false)) < 603 + 8 * 4);
+}
+
+TEST_CASE("a barrier holds every warp until the last one has come") {
+  const auto work = toy_work(1, 4, [](std::int64_t, int warp, WarpCursor&, WarpTrace& trace) {
+    trace.pause(100 * (warp + 1));
+    trace.barrier();
+    trace.pause(7);
+    return false;
+  });
+
+  const Result result = simulate(work, toy_machine(), {.warm = false});
+
+  // The last one comes at 400, issues the barrier in 2, all go on 10 later.
+  CHECK(result.cycles() == doctest::Approx(400 + 2 + 10 + 7));
+  CHECK(result.sm().wait_barrier == doctest::Approx(310 + 210 + 110 + 10));
+}
+
+TEST_CASE("thread blocks beyond what an SM holds wait for their turn") {
+  // 64 registers x 1024 threads fill the SM: one at a time.
+  auto work = toy_work(5, 32, [](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
+    trace.pause(1000);
+    return false;
+  });
+  work.launches[0].registers_per_thread = 64;
+
+  const Result result = simulate(work, toy_machine(2), {.warm = false});
+
+  CHECK(result.launches[0].occupancy.thread_blocks == 1);
+  CHECK(result.launches[0].occupancy.limit == "registers");
+  CHECK(result.launches[0].waves == doctest::Approx(2.5));
+  // Three in a row on one of the two SMs; a successor starts 100 cycles after an end, or when the
+  // stretch of 200 that holds the end is over.
+  CHECK(result.cycles() >= 3000 + 2 * 100);
+  CHECK(result.cycles() <= 3000 + 2 * 300);
+  for (const BlockSpan& span : result.launches[0].spans) CHECK(span.end - span.start == 1000);
+}
+
+/// Warps that load rows of `row_bytes` at random places below `bytes`, eight loads in flight.
+WorkDescription gather(double bytes, int row_bytes, int steps, int thread_blocks) {
+  return toy_work(
+      thread_blocks, 8, [=](std::int64_t block, int warp, WarpCursor& cursor, WarpTrace& trace) {
+        constexpr int kDepth = 8;
+        RandomSequence random(static_cast<std::uint64_t>((block * 8 + warp) * 1000003 + cursor.step));
+        const int board = static_cast<int>(cursor.step % kDepth);
+        if (cursor.step >= kDepth) trace.wait(board);
+        trace.issue(6);
+        trace.load(board);
+        for (int i = 0; i < 512 / row_bytes; ++i) {
+          const auto rows = static_cast<std::uint64_t>(bytes) / row_bytes;
+          trace.touch(random.below(rows) * row_bytes, row_bytes);
+        }
+        return ++cursor.step < steps;
+      });
+}
+
+TEST_CASE("random rows come at the measured rates of an H200, from its L2 and from its memory") {
+  const Device& h200 = find_device("h200");
+  const auto tb_per_s = [&](double bytes, int row_bytes) {
+    WorkDescription work = gather(bytes, row_bytes, 100, 132 * 4);
+    work.footprint_bytes = static_cast<std::int64_t>(bytes);
+    const Result result = simulate(work, h200);
+    return 132 * 4 * 8 * 100 * 512.0 / (result.cycles() / result.machine.clock_mhz) / 1e6;
+  };
+
+  // experiments/results/h200/calibration/gathers.csv: 9.0, 9.1 and 4.5 TB/s.
+  CHECK(tb_per_s(16.8e6, 512) == doctest::Approx(9.01).epsilon(0.15));
+  CHECK(tb_per_s(16.8e6, 128) == doctest::Approx(9.07).epsilon(0.25));
+  CHECK(tb_per_s(1518e6, 512) == doctest::Approx(4.48).epsilon(0.1));
+}
+
+TEST_CASE("tensor cores are as fast as their interval, however many warps feed them") {
+  for (const int warps : {4, 16, 32}) {
+    const auto work = toy_work(2, warps, [](std::int64_t, int, WarpCursor& c, WarpTrace& trace) {
+      trace.mma(8);  // eight accumulators: enough to hide the latency
+      return ++c.step < 50;
+    });
+    const Result result = simulate(work, toy_machine(), {.warm = false});
+
+    const double mmas_per_core = 2.0 * warps * 8 * 50 / 4;
+    CHECK(result.cycles() == doctest::Approx(mmas_per_core * 8).epsilon(0.02));
+    CHECK(counters(result).at("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed") ==
+          doctest::Approx(100).epsilon(0.02));
+  }
+}
+
+TEST_CASE("a warm L2 holds what the launch before has read, a cold one nothing") {
+  const auto work = toy_work(64, 4, [](std::int64_t block, int warp, WarpCursor&, WarpTrace& t) {
+    t.load(0);
+    t.touch(static_cast<std::uint64_t>(block * 4 + warp) * 128, 128);
+    t.wait(0);
+    return false;
+  });
+
+  const Result cold = simulate(work, toy_machine(4), {.warm = false});
+  const Result warm = simulate(work, toy_machine(4), {.warm = true});
+
+  CHECK(cold.memory().dram_read == 64 * 4 * 4);
+  CHECK(warm.memory().dram_read == 0);
+  CHECK(warm.cycles() < cold.cycles());
+}
+
+TEST_CASE("two partitions read memory once and ask each other for what is homed there") {
+  // Every SM reads the same 1 MB.
+  const auto work = toy_work(8, 1, [](std::int64_t, int, WarpCursor& c, WarpTrace& t) {
+    t.load(0);
+    t.touch(static_cast<std::uint64_t>(c.step) * 512, 512);
+    t.wait(0);
+    return ++c.step < 2048;
+  });
+  Machine machine = toy_machine(8);
+  machine.l1_bytes = 64 * 1024;  // nothing is left beside shared memory
+  machine.partitions = 2;
+
+  const MemoryCounts counts = simulate(work, machine, {.warm = false}).memory();
+
+  const std::int64_t sectors = 2048 * 16;
+  CHECK(counts.dram_read == sectors);
+  CHECK(counts.far_read == sectors);  // each sector is homed far from one of the partitions
+  CHECK(counts.sm_read + counts.coalesced >= 2 * sectors);
+}
+
+TEST_CASE("the simulation is the same for any number of threads, and moves with what it is told") {
+  const auto kernel = Registry<SpmmKernel>::instance().make("acc_spmm");
+  const CsrMatrix a = random_sparse(3000, 3000, 0.01, 71);
+  const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
+  const WorkDescription work = kernel->work(*packed, 64);
+  const Device& h200 = find_device("h200");
+  const auto run = [&](int threads) {
+    set_num_threads(threads);
+    const Result result = simulate(work, h200);
+    set_num_threads(0);
+    return std::pair(result.cycles(), counters(result));
+  };
+
+  const auto one = run(1);
+  CHECK(run(2) == one);
+  CHECK(run(5) == one);
+  CHECK(one.second.at("sm__inst_executed_pipe_tensor.sum") ==
+        static_cast<double>(work.total().mma));
+  Machine slower = describe(h200, work);
+  const double before = simulate(work, slower).cycles();
+  slower.l2_latency *= 2;
+  slower.l2_far_latency *= 2;
+  CHECK(simulate(work, slower).cycles() > 1.2 * before);
+}
+
+TEST_CASE("progress is told, and an error of a trace reaches the caller") {
+  std::vector<double> told;
+  const auto work = toy_work(400, 1, [](std::int64_t, int, WarpCursor& c, WarpTrace& t) {
+    t.pause(4000);
+    return ++c.step < 20;
+  });
+  simulate(work, toy_machine(), {.warm = false, .progress = [&](double d) { told.push_back(d); }});
+  CHECK(!told.empty());
+  CHECK(std::ranges::is_sorted(told));
+
+  const auto broken = toy_work(400, 1, [](std::int64_t block, int, WarpCursor&, WarpTrace& t) {
+    require(block != 333, "thread block {} is broken", block);
+    t.pause(10);
+    return false;
+  });
+  CHECK_THROWS_WITH_AS(simulate(broken, toy_machine(4)), "thread block 333 is broken", Error);
+  WorkDescription no_trace = broken;
+  no_trace.launches[0].trace = nullptr;
+  CHECK_THROWS_AS(simulate(no_trace, toy_machine()), Unsupported);
+}
+
+TEST_CASE("the report names what decides the time") {
+  const auto bound = [](const WorkDescription& work, const Machine& machine) {
+    return report(simulate(work, machine, {.warm = false})).bound_by;
+  };
+  const auto mma = toy_work(8, 16, [](std::int64_t, int, WarpCursor& c, WarpTrace& t) {
+    t.mma(8);
+    return ++c.step < 100;
+  });
+  const auto uneven = toy_work(8, 1, [](std::int64_t block, int, WarpCursor& c, WarpTrace& t) {
+    t.pause(1000);
+    return ++c.step < (block == 0 ? 100 : 1);
+  });
+  Machine launchless = toy_machine(8);
+  launchless.launch_gap_us = 0;
+  CHECK(bound(mma, launchless) == "tensor cores");
+  CHECK(bound(uneven, launchless) == "balance");
+  CHECK(bound(gather(1e9, 512, 40, 8 * 4), [&] {
+          Machine slow = launchless;
+          slow.dram_read_interval = 1;
+          return slow;
+        }()) == "DRAM");
+}
+
+}  // namespace
+}  // namespace tessera::simulator
