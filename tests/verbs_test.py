@@ -474,9 +474,10 @@ class OneShotTest(ProgramTest):
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
-        self.assertEqual(sorted(verbs), ["analyse", "calibrate", "counters", "doctor", "figure",
-                                         "fit", "list", "matrix", "merge", "multiply", "pack",
-                                         "plan", "point", "reorder", "run", "status", "validate"])
+        self.assertEqual(sorted(verbs), ["advise", "analyse", "calibrate", "counters", "doctor",
+                                         "figure", "fit", "list", "matrix", "merge", "multiply",
+                                         "pack", "plan", "point", "reorder", "run", "status",
+                                         "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         calls += [("counters", name) for name in ("check", "list")]
