@@ -128,6 +128,12 @@ Variant read_variant(const Json& json, const std::string& key) {
   return variant;
 }
 
+/// A variant, or kAuto, which has no parameters.
+template <class T>
+Variant read_variant_or_auto(const Json& json, const std::string& key) {
+  return json == Json{{"name", kAuto}} ? Variant{kAuto, {}} : read_variant<T>(json, key);
+}
+
 /// Text, in the one form that it has in a point: hashes are over it.
 Variant read_values(const std::string& text) {
   Variant values = parse_values(text);
@@ -277,12 +283,17 @@ Point point_from_json(const Json& json) {
   } else {
     point.values = read_values(reader.text("values"));
     point.seed = reader.unsigned_integer("seed");
-    point.format = read_variant<Format>(reader.at("format"), "format");
+    point.format = backend.task == Task::kMultiply
+                       ? read_variant_or_auto<Format>(reader.at("format"), "format")
+                       : read_variant<Format>(reader.at("format"), "format");
   }
   if (backend.task == Task::kMultiply) {
     point.n = reader.integer("n");
     require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
-    point.kernel = read_variant<SpmmKernel>(reader.at("kernel"), "kernel");
+    point.kernel = read_variant_or_auto<SpmmKernel>(reader.at("kernel"), "kernel");
+    require((point.kernel.name == kAuto) == (point.format.name == kAuto),
+            "kernel {} with format {}: both are {} or neither", point.kernel.name,
+            point.format.name, kAuto);
   }
   if (backend.predicts) point.model = read_variant<Model>(reader.at("model"), "model");
   if (backend.needs_device) point.device = reader.text("device");

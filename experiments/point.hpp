@@ -46,7 +46,7 @@ struct Point {
   Variant values;          // of A and B: a value family, "auto" or "cancelling"
   Variant reorder;
   Variant format;             // name empty where A is only reordered
-  Variant kernel;             // name empty without a product
+  Variant kernel;             // name empty without a product; kAuto, as format, if left open
   Variant model;              // backend "model" only; name empty otherwise
   std::string device;         // described device; empty for backends that measure
   bool check = true;          // compare C with the oracle; backends that compute C
@@ -57,6 +57,9 @@ struct Point {
   MeasureRule measure;        // backend "gpu"; of backend "simulate", l2
   CounterRule counters;       // backend "gpu"; in the JSON only when asked for
 };
+
+/// The kernel, and with it the format, of a point that takes what the advisor picks.
+inline constexpr const char* kAuto = "auto";
 
 /// How far a point goes. A product needs a kernel, n, values and what the kernel reads; packing has
 /// a format, chosen freely, and values; reordering has neither, since only the pattern counts.

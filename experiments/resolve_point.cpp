@@ -106,8 +106,13 @@ ParamValue param_value(const Setting& setting) {
   return setting.value.get<std::string>();
 }
 
+/// Without parameters: none, or left to the advisor.
+bool is_open(int stage, const std::string& variant) {
+  return variant.empty() || (variant == kAuto && (stage == kFormat || stage == kKernel));
+}
+
 bool declares(int stage, const std::string& variant, const std::string& param) {
-  if (variant.empty()) return false;
+  if (is_open(stage, variant)) return false;
   const auto& specs = stages()[stage].specs(variant);
   return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
 }
@@ -135,7 +140,7 @@ void override_slot(std::map<std::string, PointResolver::Slot>& slots, const std:
 
 Variant make_variant(int stage, const std::string& name,
                      const std::map<std::string, PointResolver::Slot>& slots) {
-  if (name.empty()) return {};
+  if (is_open(stage, name)) return {name, {}};
   Params::Given given;
   for (const auto& [param, slot] : slots) {
     given[param] = param_value(*slot.setting);
@@ -170,6 +175,7 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
 }
 
 std::string PointResolver::format_of(const std::string& kernel) {
+  if (kernel == kAuto) return kAuto;
   std::string& format = kernel_formats_[kernel];
   if (format.empty()) format = Registry<SpmmKernel>::instance().make(kernel)->format();
   return format;
@@ -184,14 +190,17 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
     if (given == axes.end()) continue;
     const Setting& setting = *given->second.setting;
     names[s] = text_of(stages()[s].key, setting);
-    at_place(setting, [&] { stages()[s].specs(names[s]); });
+    if (!multiplies || !is_open(s, names[s]))
+      at_place(setting, [&] { stages()[s].specs(names[s]); });
   }
   if (backend.task == Task::kReorder) names[kValues].clear();
   if (!multiplies) return names;
   const std::string reads = format_of(names[kKernel]);
   if (names[kFormat].empty()) names[kFormat] = reads;
-  require(names[kFormat] == reads, "{}: kernel {} reads format {}, not {}",
-          axes.contains("format") ? axes.at("format").setting->place : config_.path, names[kKernel],
+  const Place& place = axes.contains("format") ? axes.at("format").setting->place : config_.path;
+  require(reads != kAuto || names[kFormat] == kAuto,
+          "{}: kernel auto picks its format, and cannot be told to read {}", place, names[kFormat]);
+  require(names[kFormat] == reads, "{}: kernel {} reads format {}, not {}", place, names[kKernel],
           reads, names[kFormat]);
   return names;
 }
@@ -199,7 +208,7 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
 std::array<PointResolver::Slots, PointResolver::kStages> PointResolver::hand_out(
     const Sorted& sorted, const std::array<std::string, kStages>& names) {
   for (int s = 0; s < kStages; ++s)
-    if (!names[s].empty())
+    if (!is_open(s, names[s]))
       for (const ParamSpec& spec : stages()[s].specs(names[s])) declared_.insert({s, spec.name});
 
   std::array<Slots, kStages> slots;

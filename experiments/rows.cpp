@@ -38,6 +38,7 @@ constexpr Source kSources[] = {
     {"reorder", "/params/reorder/name", "reordering"},
     {"format", "/params/format/name", "format of A"},
     {"kernel", "/params/kernel/name", "kernel"},
+    {"advised", "/advice/kernel", "the kernel that \"auto\" came down to"},
     {"model", "/params/model/name", "model of a prediction"},
     {"l2", "/params/measure/l2", "warm or flush"},
     {"origin", "/origin", "emulated, modelled, simulated or measured"},

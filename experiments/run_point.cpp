@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "experiments/advice.hpp"
 #include "experiments/analysis.hpp"
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
@@ -83,8 +84,8 @@ std::string order_key_of(const Point& point, const Loaded& source) {
   return source.hash + "|" + key_of(point.reorder);
 }
 
-/// Versions of what decides the values and the speed: the reordering, and the kernel or, where only
-/// A is packed, the format.
+/// Versions of what decides the values and the speed: the reordering, and the kernel, or what picks
+/// it, or, where only A is packed, the format.
 Json versions(const Point& point) {
   const auto of = [](const auto& registry, const Variant& variant) {
     return registry.make(variant.name, variant.params)->version();
@@ -92,7 +93,9 @@ Json versions(const Point& point) {
   Json json{{"reorder_version", of(Registry<Reordering>::instance(), point.reorder)}};
   const Task task = backend_traits(point.backend).task;
   if (task == Task::kPack) json["format_version"] = of(Registry<Format>::instance(), point.format);
-  if (task == Task::kMultiply)
+  if (task == Task::kMultiply && point.kernel.name == kAuto)
+    json.update(choice_versions());
+  else if (task == Task::kMultiply)
     json["kernel_version"] = of(Registry<SpmmKernel>::instance(), point.kernel);
   return json;
 }
@@ -136,6 +139,7 @@ struct PointRunner::State {
   PointRunnerOptions options;
   Latest<Loaded> loaded;
   Latest<Ordered> ordered;
+  Latest<KernelChoice> chosen;  // in the place of kernel "auto"
   Latest<Packed> packed;
   Latest<Json> statistics;           // of the reordered matrix
   Latest<ModelCounts> model_counts;  // of the same
@@ -182,6 +186,20 @@ struct PointRunner::State {
     const ModelCounts& counts =
         model_counts.get(order_key, [&] { return count_for_models(reordered, false); });
     return analysis_json(analyse(counts, point.n, find_device(point.device)));
+  }
+
+  /// The point with a kernel in the place of "auto"; the record tells which and why.
+  Point with_kernel(Point point, const std::string& order_key, const CsrMatrix& reordered,
+                    Json& record) {
+    const AdviceRequest request = advice_request(point);
+    const std::string key =
+        fmt::format("{}|{}|{}|{}", order_key, point.n, request.device, request.options.warm);
+    const KernelChoice& choice = chosen.get(key, [&] { return choose_kernel(reordered, request); });
+    record["advice"] = choice.fields;
+    record["prep"]["advise_s"] = choice.seconds;
+    point.kernel = choice.kernel;
+    point.format = choice.format;
+    return point;
   }
 
   const Packed& pack_for(const Point& point, const std::string& order_key, const Ordered& source) {
@@ -241,8 +259,11 @@ void PointRunner::State::run(const Point& point, Json& record) {
   record["prep"].update(to_json(order.found));
   record["prep"]["apply_s"] = order.apply_s;
   if (task == Task::kPack) return pack(point, source, order, *choice.backend, record);
-  const auto kernel = Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
-  multiply(point, source, order, *choice.backend, *kernel, record);
+  const Point known = point.kernel.name == kAuto
+                          ? with_kernel(point, order_key_of(point, source), order.matrix, record)
+                          : point;
+  const auto kernel = Registry<SpmmKernel>::instance().make(known.kernel.name, known.kernel.params);
+  multiply(known, source, order, *choice.backend, *kernel, record);
 }
 
 void PointRunner::State::multiply(const Point& point, const Loaded& source, const Ordered& order,

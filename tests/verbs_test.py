@@ -61,6 +61,81 @@ class FigureTest(ProgramTest):
         self.assertIn("figure 'one' has no rows", empty.stderr)
 
 
+class AdviseTest(ProgramTest):
+    """tessera advise, and the kernel "auto"."""
+
+    SHUFFLED = "shuffle(of=poisson2d(nx=40, ny=40))"
+
+    def test_advise_ranks_what_the_registry_offers_and_says_why(self) -> None:
+        kernels = {one["name"] for one in self.json_of("list", "kernels", "--json")}
+        found = self.json_of("advise", self.SHUFFLED, "--n", "32", "--reorder", "rcm", "--json")
+        text = self.tessera("advise", self.SHUFFLED, "--n", "32", "--reorder", "rcm").stdout
+
+        ranked = found["ranked"]
+        left_out = {line.split()[1].rstrip(":") for line in found["left_out"]}
+        self.assertEqual({one["kernel"].partition("(")[0] for one in ranked} | left_out, kernels)
+        self.assertEqual({one["reorder"].partition("(")[0] for one in ranked}, {"none", "rcm"})
+        simulated = [one["time_us"] for one in ranked if one["origin"] == "simulated"]
+        self.assertEqual(simulated, sorted(simulated))
+        for one in ranked:
+            self.assertLessEqual(one["lower_bound_us"], one["time_us"])
+            self.assertAlmostEqual(one["preparation_s"],
+                                   one["reorder_s"] + one["apply_s"] + one["pack_s"])
+            self.assertIn(one["reason"], text)
+        for line in found["left_out"]:
+            self.assertIn(f"left out: {line}\n", text)
+        self.assertTrue(ranked[0]["as_fast_as_first"])
+        self.assertIn("fastest product: ", text)
+
+    def test_an_order_pays_after_the_products_that_its_saving_takes(self) -> None:
+        found = self.json_of("advise", self.SHUFFLED, "--n", "64", "--kernel", "acc_spmm",
+                             "--reorder", "best", "--products", "7", "--json")
+
+        by_order = {one["reorder"].partition("(")[0]: one for one in found["ranked"]}
+        best, plain = by_order["best"], by_order["none"]
+        saved = 1e-6 * (plain["time_us"] - best["time_us"])
+        extra = best["preparation_s"] - plain["preparation_s"]
+        self.assertGreater(saved, 0)
+        self.assertAlmostEqual(best["pays_after_products"], extra / saved, delta=1)
+        self.assertIsNone(plain["pays_after_products"])
+        for one in found["ranked"]:
+            self.assertAlmostEqual(one["total_s"], one["preparation_s"] + 7e-6 * one["time_us"])
+        simulated = [one for one in found["ranked"] if one["origin"] == "simulated"]
+        self.assertEqual(found["for_products"], min(simulated, key=lambda one: one["total_s"]))
+
+    def test_quick_advice_is_modelled_and_cold_advice_slower(self) -> None:
+        quick, warm, cold = (self.json_of("advise", RMAT, "--n", "32", "--reorder", "none", "--json",
+                                          *words)
+                             for words in (["--quick"], [], ["--cold"]))
+
+        self.assertEqual({one["origin"] for one in quick["ranked"]}, {"modelled"})
+        self.assertEqual((warm["l2"], cold["l2"]), ("warm", "flush"))
+        self.assertLess(warm["ranked"][0]["time_us"], cold["ranked"][0]["time_us"])
+
+    def test_wrong_requests_for_advice_are_errors(self) -> None:
+        for words, message in ((["--kernel", "acc_spm"], "did you mean 'acc_spmm'"),
+                               (["--device", "h20"], "did you mean 'h200'"),
+                               (["--reorder", "rmc"], "did you mean 'rcm'"),
+                               (["--n", "0"], "--n"), (["--products", "0"], "--products")):
+            self.assertIn(message, self.tessera("advise", RMAT, *words, code=2).stderr)
+        nothing = self.tessera("advise", RMAT, "--kernel", "cusparse", code=5)
+        self.assertIn("left out: kernel cusparse: ", nothing.stdout)
+        self.assertIn("nothing can be predicted on h200", nothing.stdout)
+
+    def test_multiply_takes_the_advised_kernel(self) -> None:
+        record = self.json_of("multiply", RMAT, "--kernel", "auto", "--n", "16", "--json")
+        text = self.tessera("multiply", RMAT, "--kernel", "auto", "--n", "16", "--backend",
+                            "simulate").stdout
+
+        advised = record["advice"]["kernel"].partition("(")[0]
+        first = self.json_of("advise", RMAT, "--n", "16", "--reorder", "none", "--json")["ranked"][0]
+        self.assertEqual(record["advice"]["kernel"], first["kernel"])
+        self.assertEqual(record["advice"]["time_us"], first["time_us"])
+        self.assertEqual(record["status"], "ok")
+        self.assertEqual(record["params"]["kernel"], {"name": "auto"})
+        self.assertRegex(text, rf"kernel +{advised}.* us predicted on h200")
+
+
 class AnalyseTest(ProgramTest):
     """tessera analyse and tessera fit."""
 
@@ -399,9 +474,10 @@ class OneShotTest(ProgramTest):
     def test_every_verb_has_help(self) -> None:
         verbs = re.findall(r"^  (\w+) +\S", self.tessera("--help").stdout.split("ommands:")[1],
                            re.MULTILINE)
-        self.assertEqual(sorted(verbs), ["analyse", "calibrate", "counters", "doctor", "figure",
-                                         "fit", "list", "matrix", "merge", "multiply", "pack",
-                                         "plan", "point", "reorder", "run", "status", "validate"])
+        self.assertEqual(sorted(verbs), ["advise", "analyse", "calibrate", "counters", "doctor",
+                                         "figure", "fit", "list", "matrix", "merge", "multiply",
+                                         "pack", "plan", "point", "reorder", "run", "status",
+                                         "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         calls += [("counters", name) for name in ("check", "list")]

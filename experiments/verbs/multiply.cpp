@@ -19,7 +19,8 @@ class MultiplyVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
-    app.add_option("--kernel", kernel_, "see `tessera list kernels`")->required();
+    app.add_option("--kernel", kernel_, "see `tessera list kernels`; auto: what the advisor picks")
+        ->required();
     app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
     app.add_option("--format", format_, "of A (default: what the kernel reads)");
     app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
@@ -79,6 +80,20 @@ class MultiplyVerb final : public Verb {
     return make_plan(config).entries.at(0).point;
   }
 
+  /// What kernel "auto" came down to.
+  static void tell_advice(const Json& advice, auto line) {
+    const auto text = [](const Json& way) {
+      return fmt::format("{}, {:.4g} us predicted", way["kernel"].get<std::string>(),
+                         way["time_us"].get<double>());
+    };
+    line("kernel", text(advice) + " on " + advice["device"].get<std::string>());
+    line("", advice["reason"]);
+    if (!advice["runner_up"].is_null())
+      line("runner-up",
+           text(advice["runner_up"]) + (advice["tie"].get<bool>() ? ", as good as equal" : ""));
+    if (advice.contains("remark")) line("", advice["remark"]);
+  }
+
   CounterRule counters() const {
     if (counters_.empty() && metrics_.empty()) return {};
     require(backend_traits(backend_).counts, "counters are of backend gpu; backend is {}",
@@ -121,6 +136,7 @@ class MultiplyVerb final : public Verb {
                             record["matrix"]["cols"].get<std::int64_t>(),
                             record["matrix"]["nnz"].get<std::int64_t>(),
                             record["matrix"]["values"].get<std::string>()));
+    if (record.contains("advice")) tell_advice(record["advice"], line);
     line("origin", record.value("origin", ""));
     if (record.contains("time"))
       line("time", fmt::format("{} us (5 % to 95 %: {} to {} us)", number("/time/median_us"),
@@ -129,7 +145,8 @@ class MultiplyVerb final : public Verb {
     if (record.contains("prediction")) {
       line("predicted time", fmt::format("{} us, bound by {}", number("/prediction/time_us"),
                                          record["prediction"]["bound_by"].get<std::string>()));
-      for (const Json& part : record["prediction"].value("parts", Json::array()))
+      const char* told_by = record.contains("simulation") ? "simulation" : "prediction";
+      for (const Json& part : record[told_by]["parts"])
         line("", fmt::format("{:14} {:10.2f} us  {}", part["name"].get<std::string>(),
                              part["time_us"].get<double>(), part["reason"].get<std::string>()));
     }
