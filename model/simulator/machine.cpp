@@ -34,7 +34,8 @@ double mma_interval(const Device& device, const WorkDescription& work, const Mac
 
 Machine describe(const Device& device, const WorkDescription& work) {
   Machine m;
-  m.clock_mhz = device.value("clock");
+  const double clock = device.value("clock");
+  m.clock_mhz = work.mma_type.empty() ? clock : value_or(device, "tensor_clock", clock);
   m.sms = static_cast<int>(device.value("sm_count"));
   m.warps_per_sm = static_cast<int>(device.value("warps_per_sm"));
   m.thread_blocks_per_sm = static_cast<int>(device.value("thread_blocks_per_sm"));
@@ -62,7 +63,9 @@ Machine describe(const Device& device, const WorkDescription& work) {
   m.l2_bytes = std::llround(kUsableL2 * device.value("l2_capacity"));
   m.l2_latency = value_or(device, "l2_latency", 281);
   m.l2_far_latency = value_or(device, "l2_far_latency", m.l2_latency);
-  m.dram_latency = value_or(device, "dram_latency", m.l2_latency + 350);
+  // The memory does not slow down with the SMs.
+  const double behind_l2 = value_or(device, "dram_latency", m.l2_latency + 350) - m.l2_latency;
+  m.dram_latency = m.l2_latency + behind_l2 * m.clock_mhz / clock;
   const double l2_rate = device.value("l2_bandwidth") * gbps_to_bytes_per_cycle;
   m.slice_interval = kSectorBytes * kSlices / l2_rate * value_or(device, "slice_efficiency", 0.9);
   m.atomic_interval = 2 * m.slice_interval;
