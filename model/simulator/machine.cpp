@@ -12,6 +12,10 @@ namespace {
 /// memory than counters say, and keep 3 MB more of C when a launch ends.
 constexpr double kUsableL2 = 0.93;
 
+/// Of the L2, per SM, where its bandwidth is not known: that of an A100 and of an H100 (RRZE
+/// gpu-benches).
+constexpr double kL2BytesPerCycle = 35;
+
 /// An H200 reads 1.44 to 1.49 times the sectors of cp.async.cg from its L2, in every kernel and for
 /// every matrix that was counted; why is not known.
 constexpr double kCopyRepeats = 0.46;
@@ -66,7 +70,9 @@ Machine describe(const Device& device, const WorkDescription& work) {
   // The memory does not slow down with the SMs.
   const double behind_l2 = value_or(device, "dram_latency", m.l2_latency + 350) - m.l2_latency;
   m.dram_latency = m.l2_latency + behind_l2 * m.clock_mhz / clock;
-  const double l2_rate = device.value("l2_bandwidth") * gbps_to_bytes_per_cycle;
+  const double l2_rate = device.has("l2_bandwidth")
+                             ? device.value("l2_bandwidth") * gbps_to_bytes_per_cycle
+                             : kL2BytesPerCycle * m.sms;
   m.slice_interval = kSectorBytes * kSlices / l2_rate * value_or(device, "slice_efficiency", 0.9);
   m.atomic_interval = 2 * m.slice_interval;
   m.copy_repeats = kCopyRepeats;
