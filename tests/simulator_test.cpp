@@ -208,20 +208,21 @@ TEST_CASE("thread blocks beyond what an SM holds wait for their turn") {
 
 /// Warps that load rows of `row_bytes` at random places below `bytes`, eight loads in flight.
 WorkDescription gather(double bytes, int row_bytes, int steps, int thread_blocks) {
-  return toy_work(
-      thread_blocks, 8, [=](std::int64_t block, int warp, WarpCursor& cursor, WarpTrace& trace) {
-        constexpr int kDepth = 8;
-        RandomSequence random(static_cast<std::uint64_t>((block * 8 + warp) * 1000003 + cursor.step));
-        const int board = static_cast<int>(cursor.step % kDepth);
-        if (cursor.step >= kDepth) trace.wait(board);
-        trace.issue(6);
-        trace.load(board);
-        for (int i = 0; i < 512 / row_bytes; ++i) {
-          const auto rows = static_cast<std::uint64_t>(bytes) / row_bytes;
-          trace.touch(random.below(rows) * row_bytes, row_bytes);
-        }
-        return ++cursor.step < steps;
-      });
+  return toy_work(thread_blocks, 8,
+                  [=](std::int64_t block, int warp, WarpCursor& cursor, WarpTrace& trace) {
+                    constexpr int kDepth = 8;
+                    RandomSequence random(
+                        static_cast<std::uint64_t>((block * 8 + warp) * 1000003 + cursor.step));
+                    const int board = static_cast<int>(cursor.step % kDepth);
+                    if (cursor.step >= kDepth) trace.wait(board);
+                    trace.issue(6);
+                    trace.load(board);
+                    for (int i = 0; i < 512 / row_bytes; ++i) {
+                      const auto rows = static_cast<std::uint64_t>(bytes) / row_bytes;
+                      trace.touch(random.below(rows) * row_bytes, row_bytes);
+                    }
+                    return ++cursor.step < steps;
+                  });
 }
 
 TEST_CASE("random rows come at the measured rates of an H200, from its L2 and from its memory") {

@@ -181,7 +181,7 @@ class NotebookTest(TimelineTest):
 
         self.assertEqual(len(picture), blocks["sm"].nunique())
         self.assertAlmostEqual(float((picture * np.diff(edges)).sum()),
-                               float((blocks["end_us"] - blocks["start_us"]).sum()))
+                               float((blocks["end_us"] - blocks["start_us"]).sum()), delta=1e-3)
 
     def test_a_folder_of_something_else_is_an_error(self) -> None:
         self.timeline("--kernel", "windows_spmm")

@@ -65,12 +65,11 @@ class MultiplyVerb final : public Verb {
     config.seed = seed_;
     config.backends = {backend_};
     config.counters = counters();
-    std::vector<std::pair<std::string, Json>> settings{
-        {"matrix", find_matrix(matrix_).canonical},
-        {"kernel", kernel_},
-        {"n", n_},
-        {"reorder", reorder_},
-        {"device", device_}};
+    std::vector<std::pair<std::string, Json>> settings{{"matrix", find_matrix(matrix_).canonical},
+                                                       {"kernel", kernel_},
+                                                       {"n", n_},
+                                                       {"reorder", reorder_},
+                                                       {"device", device_}};
     if (!format_.empty()) settings.emplace_back("format", format_);
     for (const auto& [name, part] : take_apart("values", {values_, "multiply"}))
       settings.emplace_back(name, part.value);

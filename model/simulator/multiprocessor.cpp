@@ -360,10 +360,10 @@ void Multiprocessor::answer() {
       deliver(request.warp, request.scoreboard, request.done);
       const Warp& warp = warps_[request.warp];
       if (is_watched(warp))
-        watched_.push_back({warp.index,
-                            request.kind == Request::Kind::kCopy ? WarpOp::Kind::kAsyncCopy
-                                                                 : WarpOp::Kind::kLoad,
-                            request.time, request.done});
+        watched_.push_back(
+            {warp.index,
+             request.kind == Request::Kind::kCopy ? WarpOp::Kind::kAsyncCopy : WarpOp::Kind::kLoad,
+             request.time, request.done});
     }
     requests.clear();
   }
