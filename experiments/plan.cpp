@@ -162,6 +162,12 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
   return plan;
 }
 
+Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>& settings) {
+  for (const auto& [name, value] : settings)
+    config.grid.push_back({name, {{{name, {value, config.path}}}}, config.path});
+  return make_plan(config).entries.at(0).point;
+}
+
 Plan shard(const Plan& plan, int index, int count) {
   require(count >= 1 && index >= 1 && index <= count,
           "shard {}/{}: the first number has to be from 1 to the second", index, count);

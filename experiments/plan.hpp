@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/config.hpp"
@@ -41,6 +42,10 @@ struct Plan {
 /// to a product, and for a missing format. A matrix that is merely absent from this machine keeps
 /// the name it was given: its points say so when they run.
 Plan make_plan(const Config& config, const std::vector<std::string>& backends = {});
+
+/// The one point that a verb's options come down to, by the same road as a config's: `config`,
+/// whose path stands in messages, with these axes and parameters as its grid.
+Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>& settings);
 
 /// The entries of shard `index` (1-based) of `count`: whole matrices, dealt by descending cost to
 /// the shard that has least. A function of the plan alone; every entry is in exactly one shard.

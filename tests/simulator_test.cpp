@@ -141,6 +141,51 @@ TEST_CASE("a barrier holds every warp until the last one has come") {
   CHECK(result.sm().wait_barrier == doctest::Approx(310 + 210 + 110 + 10));
 }
 
+TEST_CASE("a watched thread block keeps its reads, and what held its warps up") {
+  const auto body = [](std::int64_t, int warp, WarpCursor&, WarpTrace& t) {
+    t.load(0);
+    t.touch(4096 * (warp + 1), 4);
+    t.async_copy(1);
+    t.touch(4096 * (warp + 9), 4);
+    t.wait(0);
+    t.pause(100 * warp);
+    t.barrier();
+    return false;
+  };
+  using enum WarpOp::Kind;
+
+  const auto work = toy_work(2, 2, body);
+  const LaunchResult watched =
+      simulate(work, toy_machine(2), {.warm = false, .watched = 1}).launches[0];
+  const LaunchResult unwatched = simulate(work, toy_machine(2), {.warm = false}).launches[0];
+
+  const auto spans_of = [&](int warp, WarpOp::Kind kind) {
+    std::vector<OpSpan> spans;
+    for (const OpSpan& span : watched.watched)
+      if (span.warp == warp && span.kind == kind) spans.push_back(span);
+    return spans;
+  };
+  CHECK(unwatched.watched.empty());
+  CHECK(unwatched.cycles == watched.cycles);
+  for (int warp = 0; warp < 2; ++warp) {
+    CAPTURE(warp);
+    const auto load = spans_of(warp, kLoad), wait = spans_of(warp, kWait);
+    REQUIRE(load.size() == 1);
+    REQUIRE(wait.size() == 1);
+    CHECK(spans_of(warp, kAsyncCopy).size() == 1);
+    CHECK(load[0].end - load[0].start == doctest::Approx(600));
+    CHECK(wait[0].end == doctest::Approx(load[0].end));
+    CHECK(wait[0].start < wait[0].end);
+  }
+  // Warp 0 waits at the barrier for the one that paused.
+  const auto first = spans_of(0, kBarrier), last = spans_of(1, kBarrier);
+  REQUIRE(first.size() == 1);
+  REQUIRE(last.size() == 1);
+  CHECK(first[0].end == last[0].end);
+  CHECK(last[0].end - last[0].start == doctest::Approx(10));
+  CHECK(first[0].end - first[0].start > 100);
+}
+
 TEST_CASE("thread blocks beyond what an SM holds wait for their turn") {
   // 64 registers x 1024 threads fill the SM: one at a time.
   auto work = toy_work(5, 32, [](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
@@ -163,20 +208,21 @@ TEST_CASE("thread blocks beyond what an SM holds wait for their turn") {
 
 /// Warps that load rows of `row_bytes` at random places below `bytes`, eight loads in flight.
 WorkDescription gather(double bytes, int row_bytes, int steps, int thread_blocks) {
-  return toy_work(
-      thread_blocks, 8, [=](std::int64_t block, int warp, WarpCursor& cursor, WarpTrace& trace) {
-        constexpr int kDepth = 8;
-        RandomSequence random(static_cast<std::uint64_t>((block * 8 + warp) * 1000003 + cursor.step));
-        const int board = static_cast<int>(cursor.step % kDepth);
-        if (cursor.step >= kDepth) trace.wait(board);
-        trace.issue(6);
-        trace.load(board);
-        for (int i = 0; i < 512 / row_bytes; ++i) {
-          const auto rows = static_cast<std::uint64_t>(bytes) / row_bytes;
-          trace.touch(random.below(rows) * row_bytes, row_bytes);
-        }
-        return ++cursor.step < steps;
-      });
+  return toy_work(thread_blocks, 8,
+                  [=](std::int64_t block, int warp, WarpCursor& cursor, WarpTrace& trace) {
+                    constexpr int kDepth = 8;
+                    RandomSequence random(
+                        static_cast<std::uint64_t>((block * 8 + warp) * 1000003 + cursor.step));
+                    const int board = static_cast<int>(cursor.step % kDepth);
+                    if (cursor.step >= kDepth) trace.wait(board);
+                    trace.issue(6);
+                    trace.load(board);
+                    for (int i = 0; i < 512 / row_bytes; ++i) {
+                      const auto rows = static_cast<std::uint64_t>(bytes) / row_bytes;
+                      trace.touch(random.below(rows) * row_bytes, row_bytes);
+                    }
+                    return ++cursor.step < steps;
+                  });
 }
 
 TEST_CASE("random rows come at the measured rates of an H200, from its L2 and from its memory") {

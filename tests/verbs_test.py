@@ -477,7 +477,7 @@ class OneShotTest(ProgramTest):
         self.assertEqual(sorted(verbs), ["advise", "analyse", "calibrate", "counters", "doctor",
                                          "figure", "fit", "list", "matrix", "merge", "multiply",
                                          "pack", "plan", "point", "reorder", "run", "status",
-                                         "validate"])
+                                         "timeline", "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         calls += [("counters", name) for name in ("check", "list")]

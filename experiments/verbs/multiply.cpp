@@ -65,19 +65,17 @@ class MultiplyVerb final : public Verb {
     config.seed = seed_;
     config.backends = {backend_};
     config.counters = counters();
-    const auto set = [&](const std::string& name, Json value) {
-      config.grid.push_back({name, {{{name, {std::move(value), "multiply"}}}}, "multiply"});
-    };
-    set("matrix", find_matrix(matrix_).canonical);
-    set("kernel", kernel_);
-    set("n", n_);
-    set("reorder", reorder_);
-    set("device", device_);
-    if (!format_.empty()) set("format", format_);
+    std::vector<std::pair<std::string, Json>> settings{{"matrix", find_matrix(matrix_).canonical},
+                                                       {"kernel", kernel_},
+                                                       {"n", n_},
+                                                       {"reorder", reorder_},
+                                                       {"device", device_}};
+    if (!format_.empty()) settings.emplace_back("format", format_);
     for (const auto& [name, part] : take_apart("values", {values_, "multiply"}))
-      set(name, part.value);
-    for (const auto& [name, value] : given_params(sets_)) set(name, std::get<std::string>(value));
-    return make_plan(config).entries.at(0).point;
+      settings.emplace_back(name, part.value);
+    for (const auto& [name, value] : given_params(sets_))
+      settings.emplace_back(name, std::get<std::string>(value));
+    return plan_point(std::move(config), settings);
   }
 
   /// What kernel "auto" came down to.

@@ -349,6 +349,8 @@ void Multiprocessor::open_barrier(int slot_index) {
     if (!sleeper.at_barrier) continue;
     sleeper.at_barrier = false;
     counts_.wait_barrier += go - sleeper.time;
+    if (is_watched(sleeper))
+      watched_.push_back({sleeper.index, WarpOp::Kind::kBarrier, sleeper.time, go});
     sleeper.time = go;
     push(go, id);
   }
@@ -379,7 +381,10 @@ void Multiprocessor::answer() {
       deliver(request.warp, request.scoreboard, request.done);
       const Warp& warp = warps_[request.warp];
       if (is_watched(warp))
-        watched_.push_back({warp.index, WarpOp::Kind::kLoad, request.time, request.done});
+        watched_.push_back(
+            {warp.index,
+             request.kind == Request::Kind::kCopy ? WarpOp::Kind::kAsyncCopy : WarpOp::Kind::kLoad,
+             request.time, request.done});
     }
     requests.clear();
   }

@@ -26,8 +26,10 @@ struct BlockSpan {
   double end = 0;
 };
 
-/// An operation of a watched thread block: for memory from the instruction to its data, for the
-/// rest as long as the warp was held up by it. In cycles since the start of the launch.
+/// An operation of a watched thread block: for reads of global memory from a request that leaves
+/// the SM to its data, one span for each line; for the rest, barriers too, as long as the warp was
+/// held up by it. What the L1 answers, and issuing a read, have no span. In cycles since the start
+/// of the launch.
 struct OpSpan {
   std::int32_t warp = 0;  // within the thread block
   WarpOp::Kind kind = WarpOp::Kind::kIssue;

@@ -21,13 +21,12 @@ double sm_balance(const LaunchResult& launch, int sms) {
   return longest > 0 ? std::accumulate(ends.begin(), ends.end(), 0.0) / (longest * sms) : 1;
 }
 
-/// The launch that takes most of the time.
+}  // namespace
+
 const LaunchResult* main_launch(const Result& result) {
   const auto longest = std::ranges::max_element(result.launches, {}, &LaunchResult::cycles);
   return longest == result.launches.end() ? nullptr : &*longest;
 }
-
-}  // namespace
 
 Report report(const Result& result) {
   const Machine& m = result.machine;

@@ -28,6 +28,10 @@ struct Report {
 
 Report report(const Result& result);
 
+/// The launch that takes most of the time; nullptr when there is none. The report's waves, balance
+/// and thread blocks are of this one.
+const LaunchResult* main_launch(const Result& result);
+
 /// Thread blocks by how long they ran: edges [bins + 1] in us, counts [bins].
 struct BalanceHistogram {
   std::vector<double> edges_us;

@@ -1,0 +1,176 @@
+// tessera timeline: one simulated product as files to draw: when and where each thread block ran,
+// what one of them did, and how evenly the work was spread.
+
+#include <algorithm>
+#include <optional>
+
+#include "experiments/advice.hpp"
+#include "experiments/find_order.hpp"
+#include "experiments/machine.hpp"
+#include "experiments/plan.hpp"
+#include "experiments/progress.hpp"
+#include "experiments/table.hpp"
+#include "experiments/timeline.hpp"
+#include "experiments/verb.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/io/source.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "model/simulator/report.hpp"
+
+namespace tessera {
+namespace {
+
+class TimelineVerb final : public Verb {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
+    app.add_option("--kernel", kernel_, "see `tessera list kernels`; auto: what the advisor picks")
+        ->required();
+    app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
+    app.add_option("--device", device_, "described device (default h200)");
+    app.add_option("--thread-block", thread_block_,
+                   "whose operations are kept, of the longest launch (default: the longest)")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--format", format_, "of A (default: what the kernel reads)");
+    app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
+    app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
+        ->allow_extra_args(false);
+    app.add_flag("--cold", cold_, "B and C are not in the L2 from the product before");
+    app.add_option("--out", out_, "folder of the files (default out/timeline)");
+  }
+
+  int run() override {
+    Point point = resolve();
+    const LoadedMatrix loaded = load_matrix(point.matrix);
+    try {
+      const CsrMatrix a = ordered(loaded, point.reorder);
+      if (point.kernel.name == kAuto) {
+        const KernelChoice choice = choose_kernel(a, advice_request(point));
+        point.kernel = choice.kernel;
+        point.format = choice.format;
+      }
+      const auto packed =
+          Registry<Format>::instance().make(point.format.name, point.format.params)->pack(a);
+      const auto kernel =
+          Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
+      const Timeline timeline = simulated(kernel->work(*packed, point.n), point);
+      write(timeline, loaded, point);
+      tell(timeline, loaded, point);
+    } catch (const Unsupported& missing) {
+      fmt::print(stderr, "error: {}\n", missing.what());
+      return kMissing;
+    }
+    return kOk;
+  }
+
+ private:
+  Point resolve() const {
+    Config config;
+    config.path = "timeline";
+    config.backends = {"simulate"};
+    std::vector<std::pair<std::string, Json>> settings{{"matrix", find_matrix(matrix_).canonical},
+                                                       {"kernel", kernel_},
+                                                       {"n", n_},
+                                                       {"reorder", reorder_},
+                                                       {"device", device_},
+                                                       {"l2", cold_ ? "flush" : "warm"}};
+    if (!format_.empty()) settings.emplace_back("format", format_);
+    for (const auto& [name, value] : given_params(sets_))
+      settings.emplace_back(name, std::get<std::string>(value));
+    return plan_point(std::move(config), settings);
+  }
+
+  static CsrMatrix ordered(const LoadedMatrix& loaded, const Variant& reordering) {
+    ShareProgress progress(fmt::format("{} by {}", loaded.source.name, reordering.name));
+    Watch watch({}, [&](double share) { progress.tell(share); });
+    return apply(loaded.matrix,
+                 find_order(loaded.matrix, loaded.content_hash, reordering, watch).order);
+  }
+
+  Timeline simulated(const WorkDescription& work, const Point& point) const {
+    std::string working_on;
+    std::optional<ShareProgress> progress;
+    return make_timeline(work, find_device(point.device),
+                         {.thread_block = thread_block_,
+                          .warm = point.measure.l2 == "warm",
+                          .progress = [&](const std::string& what, double share) {
+                            if (what != working_on) progress.emplace(working_on = what);
+                            progress->tell(share);
+                          }});
+  }
+
+  /// Beside the three tables what they are of, and the machine and commit they are from.
+  void write(const Timeline& timeline, const LoadedMatrix& loaded, const Point& point) const {
+    const simulator::Report report = simulator::report(timeline.result);
+    const Json about{
+        {"schema", 1},
+        {"type", "timeline"},
+        {"origin", "simulated"},
+        {"params", to_json(point)},
+        {"matrix", loaded.source.name},
+        {"time_us", timeline.result.time_us},
+        {"bound_by", report.bound_by},
+        {"waves", report.waves},
+        {"sms", timeline.result.machine.sms},
+        {"resident_thread_blocks", report.resident_thread_blocks},
+        {"sm_balance", report.sm_balance},
+        {"launch", timeline.launch().name},
+        {"thread_block", timeline.thread_block},
+        {"thread_block_start_us", timeline.span().start / timeline.result.machine.clock_mhz},
+        {"thread_block_end_us", timeline.span().end / timeline.result.machine.clock_mhz}};
+    write_file(out_ + "/thread_blocks.csv", thread_blocks_csv(timeline));
+    write_file(out_ + "/operations.csv", operations_csv(timeline));
+    write_file(out_ + "/balance.csv", balance_csv(timeline));
+    write_file(out_ + "/timeline.jsonl",
+               environment_record().dump(-1, ' ', false, Json::error_handler_t::replace) + "\n" +
+                   about.dump() + "\n");
+  }
+
+  void tell(const Timeline& timeline, const LoadedMatrix& loaded, const Point& point) const {
+    const auto line = [](const char* name, const std::string& text) {
+      fmt::print("{:20} {}\n", name, text);
+    };
+    const simulator::Report report = simulator::report(timeline.result);
+    const double mhz = timeline.result.machine.clock_mhz;
+    line("product", fmt::format("{}, order {}, {}, N = {}, simulated on {}", loaded.source.name,
+                                point.reorder.name, point.kernel.name, point.n, point.device));
+    line("time", fmt::format("{:.4g} us, bound by {}", timeline.result.time_us, report.bound_by));
+    line("launch", fmt::format("{}, {} thread blocks, {:.2f} waves", timeline.launch().name,
+                               timeline.launch().spans.size(), report.waves));
+    line("resident", fmt::format("{} thread blocks an SM, limited by {}",
+                                 report.resident_thread_blocks, report.occupancy_limit));
+    line("SM balance", fmt::format("{:.3f}, mean over longest time of an SM", report.sm_balance));
+    line("longest thread block", fmt::format("{:.4g} us", report.longest_thread_block_us));
+    line("watched",
+         fmt::format("thread block {}, {:.4g} to {:.4g} us on SM {}, {} operations",
+                     timeline.thread_block, timeline.span().start / mhz, timeline.span().end / mhz,
+                     timeline.span().sm, timeline.launch().watched.size()));
+    const char* name = "warp time";
+    std::vector<std::pair<std::string, double>> shares(report.warp_time.begin(),
+                                                       report.warp_time.end());
+    std::ranges::stable_sort(shares, std::ranges::greater{},
+                             [](const auto& s) { return s.second; });
+    for (const auto& [what, share] : shares) {
+      line(name, fmt::format("{:12} {:5.1f} %", what, 100 * share));
+      name = "";
+    }
+    line("wrote", out_ + "/{thread_blocks,operations,balance}.csv and timeline.jsonl");
+  }
+
+  std::string matrix_, kernel_, format_, reorder_ = "none", device_ = "h200";
+  std::string out_ = "out/timeline";
+  std::int64_t n_ = 128;
+  std::optional<std::int64_t> thread_block_;
+  std::vector<std::string> sets_;
+  bool cold_ = false;
+};
+
+const Register<Verb> entry{{
+    .name = "timeline",
+    .summary = "a simulated product as it runs: thread blocks on SMs, operations of one of them",
+    .make = [](const Params&) { return std::make_unique<TimelineVerb>(); },
+}};
+
+}  // namespace
+}  // namespace tessera
