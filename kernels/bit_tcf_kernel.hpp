@@ -79,9 +79,9 @@ class BitTcfTrace : public LaunchTrace {
  protected:
   BitTcfTrace(const BitTcf& a, std::int64_t n, const BitTcfAddresses& at) : a_(a), n_(n), at_(at) {}
 
-  // Cycles that the places of two cells take: four population counts, whose unit takes eight cycles
-  // for each, and the way through it.
-  static constexpr int kPopulationCounts = 50;
+  // Cycles that the places of two cells take: population counts, whose unit is behind a queue of
+  // its own.
+  static constexpr int kPopulationCounts = 20;
   // Cycles until thread and block indices are there.
   static constexpr int kSpecialRegisters = 60;
 

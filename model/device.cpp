@@ -144,6 +144,7 @@ const std::vector<QuantitySpec>& quantity_specs() {
   static const std::vector<QuantitySpec> specs{
       {"sm_count", "1", "streaming multiprocessors"},
       {"clock", "MHz", "SM clock: the one tensor peaks are stated at, or the one seen under load"},
+      {"tensor_clock", "MHz", "SM clock while tensor cores are busy, where it is another"},
       {"fp32", "TFLOP/s", "FP32 fused multiply-adds on CUDA cores, two operations each"},
       {"tf32", "TFLOP/s", "TF32 tensor cores, dense, FP32 accumulate"},
       {"fp16", "TFLOP/s", "FP16 tensor cores, dense, FP32 accumulate"},

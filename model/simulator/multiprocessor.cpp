@@ -24,6 +24,18 @@ std::int64_t l1_sets(const Machine& machine, const Launch& launch, int resident)
       static_cast<std::int64_t>(bytes) / (kLineBytes * SectoredCache::kWays), 1);
 }
 
+/// Takes `busy` of what is free again at `free`, for a warp that asks at `now` and comes at `time`.
+/// What lies between the two is left to others.
+double occupy(double& free, double now, double time, double busy) {
+  free = std::max(free, now);
+  const double start = std::max(time, free);
+  free += busy;
+  return start;
+}
+
+/// Schedulers take turns among their warps; a warp gives up its turn after so many instructions.
+constexpr int kTurn = 16;
+
 constexpr std::uint32_t kGroupShift = 27;  // a request's group and index in one word
 
 }  // namespace
@@ -58,6 +70,7 @@ void Multiprocessor::place(std::int64_t thread_block, double start) {
     warp.op = 0;
     warp.last_piece = false;
     warp.at_barrier = false;
+    warp.issued = 0;
     warp.cursor = {};
     warp.slot = slot;
     warp.index = w;
@@ -113,6 +126,7 @@ bool Multiprocessor::step(int id, Warp& warp) {
   }
   const WarpOp op = warp.piece.ops[warp.op];
   const double start = warp.time;
+  now_ = warp.time;
   const bool goes_on = perform(id, warp, op);
   const bool is_load = op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy;
   if (is_watched(warp) && goes_on && !is_load)
@@ -123,9 +137,14 @@ bool Multiprocessor::step(int id, Warp& warp) {
 bool Multiprocessor::perform(int id, Warp& warp, const WarpOp& op) {
   using enum WarpOp::Kind;
   switch (op.kind) {
-    case kIssue:
-      issue(warp, op.count);
+    case kIssue: {
+      const int count = std::min(op.count - warp.issued, kTurn);
+      issue(warp, count);
+      warp.issued += count;
+      if (warp.issued < op.count) return true;
+      warp.issued = 0;
       break;
+    }
     case kPause:
       warp.time += op.count;
       break;
@@ -176,9 +195,11 @@ void Multiprocessor::issue(Warp& warp, int instructions) {
   const double start = std::max(warp.time, free);
   const double busy = instructions * machine_.issue_interval;
   free = start + busy;
+  // Others' turns are longer than one instruction, but do not hold it up.
+  const double end = instructions == 1 ? std::min(free, warp.time + kTurn) : free;
   const double alone = warp.time + instructions * machine_.instruction_latency;
-  counts_.wait_issue += std::max(0.0, free - alone);
-  warp.time = std::max(free, alone);
+  counts_.wait_issue += std::max(0.0, end - alone);
+  warp.time = std::max(end, alone);
   counts_.instructions += instructions;
   counts_.issue_busy += busy;
 }
@@ -199,20 +220,19 @@ void Multiprocessor::multiply(Warp& warp, int instructions) {
 }
 
 void Multiprocessor::access_shared(Warp& warp, int wavefronts) {
+  const double now = warp.time;
   issue(warp, 1);
-  const double start = std::max(warp.time, load_free_);
-  counts_.wait_load_unit += start - warp.time;
   const double busy = wavefronts * machine_.shared_interval;
-  load_free_ = start + busy;
+  const double start = occupy(load_free_, now, warp.time, busy);
+  counts_.wait_load_unit += start - warp.time;
   counts_.load_busy += busy;
-  warp.time = load_free_ + machine_.shared_latency;
+  warp.time = start + busy + machine_.shared_latency;
 }
 
 void Multiprocessor::request(Request request, int group, double time) {
   const int sectors = count_sectors(request.sectors);
-  request.time = std::max(time, port_free_);
   const double busy = sectors * machine_.miss_sector_interval;
-  port_free_ = request.time + busy;
+  request.time = occupy(port_free_, now_, time, busy);
   counts_.port_busy += busy;
   requests_[static_cast<std::size_t>(group)].push_back(request);
 }
@@ -275,25 +295,26 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
 
 void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
   const int instructions = op.kind == WarpOp::Kind::kStore ? op.count : 1;
+  const double now = warp.time;
   issue(warp, instructions);
   int sectors = 0;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
     sectors += count_sectors(warp.piece.lines[i].sectors);
-  const double start = std::max(warp.time, load_free_);
-  counts_.wait_load_unit += start - warp.time;
   const double busy =
       instructions * std::max(machine_.load_interval, sectors * machine_.sector_interval);
-  load_free_ = start + busy;
+  const double start = occupy(load_free_, now, warp.time, busy);
+  counts_.wait_load_unit += start - warp.time;
   counts_.load_busy += busy;
   warp.time = start;
+  const double looked_up = start + busy;
   const bool reads = op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy;
   if (reads) ++counts_.load_requests;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i) {
     const LineTouch touch = warp.piece.lines[i];
     if (reads)
-      read_line(id, warp, op, touch, load_free_);
+      read_line(id, warp, op, touch, looked_up);
     else
-      write_line(op, touch, load_free_);
+      write_line(op, touch, looked_up);
   }
 }
 

@@ -83,6 +83,7 @@ class Multiprocessor {
     std::size_t op = 0;
     bool last_piece = false;
     bool at_barrier = false;
+    int issued = 0;  // instructions of an operation that takes several turns
     WarpCursor cursor = {};
     int slot = 0;
     int index = 0;  // within its thread block
@@ -139,6 +140,7 @@ class Multiprocessor {
   std::array<double, 4> tensor_free_ = {};
   double load_free_ = 0;
   double port_free_ = 0;
+  double now_ = 0;  // when the operation that is being performed began
 
   SectoredCache l1_;
   std::array<std::vector<Request>, kGroups> requests_;
