@@ -203,8 +203,8 @@ def main() -> int:
     print(f"regret of the kernel simulation prefers: geometric mean "
           f"{np.exp(np.log(worst).mean()):.3f}, largest {worst.max():.3f} ({worst.idxmax()})")
     errors = table["error_pct"].abs()
-    mape = (f"{len(table)} products, MAPE {errors.mean():.1f} % (roofline "
-            f"{table['roofline_error_pct'].abs().mean():.0f} %), the kind of matrix held out")
+    mape = (f"Across: measured or counted on the GPU; up: predicted. {len(table)} products, MAPE {errors.mean():.1f} % (roofline "
+            f"{table['roofline_error_pct'].abs().mean():.0f} %), kinds held out")
     draw(table, mape, environment(records), folder)
     return 0
 
