@@ -8,6 +8,14 @@ import sys
 import tempfile
 import unittest
 
+try:
+    import matplotlib  # noqa: F401
+    import numpy  # noqa: F401
+    import pandas  # noqa: F401
+except ImportError:
+    print("skipped: matplotlib, numpy or pandas is not installed")
+    sys.exit(77)
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MMAS = "sm__inst_executed_pipe_tensor.sum"
 READS = "lts__t_sectors_op_read.sum"
