@@ -6,29 +6,12 @@
 #include <numeric>
 #include <optional>
 
+#include "formats/base/device_event.hpp"
+
 namespace tessera {
 namespace {
 
 constexpr double kLeastBatchUs = 100;
-
-class Event {
- public:
-  Event() { cuda_check(cudaEventCreate(&event_), "creating an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record(cudaStream_t stream) { cuda_check(cudaEventRecord(event_, stream), "timing"); }
-  double us_since(const Event& start) const {
-    float ms = 0;
-    cuda_check(cudaEventSynchronize(event_), "running a kernel");
-    cuda_check(cudaEventElapsedTime(&ms, start.event_, event_), "timing");
-    return 1e3 * ms;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 bool quiet(const std::vector<double>& samples, double noise) {
   const auto n = static_cast<double>(samples.size());
@@ -58,7 +41,7 @@ TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const
                           cudaStream_t stream) {
   std::optional<L2Flush> flush;
   if (rule.l2 == "flush") flush.emplace();
-  Event start, stop;
+  DeviceEvent start, stop;
   const auto batch_us = [&](std::int64_t launches) {
     if (flush) flush->overwrite(stream);
     start.record(stream);

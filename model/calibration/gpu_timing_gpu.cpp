@@ -1,28 +1,10 @@
 #include "model/calibration/gpu_timing.hpp"
 
+#include "formats/base/device_event.hpp"
 #include "model/calibration/microbenchmark.hpp"
 
 namespace tessera {
 namespace {
-
-class Event {
- public:
-  Event() { cuda_check(cudaEventCreate(&event_), "creating an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record() { cuda_check(cudaEventRecord(event_), "timing"); }
-  double us_since(const Event& start) const {
-    float ms = 0;
-    cuda_check(cudaEventSynchronize(event_), "running a micro-benchmark");
-    cuda_check(cudaEventElapsedTime(&ms, start.event_, event_), "timing");
-    return 1e3 * ms;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 cudaDeviceProp properties() {
   int device = 0;
@@ -40,7 +22,7 @@ const cudaDeviceProp& current_gpu() {
 }
 
 std::vector<double> run_times_us(int repeats, const std::function<void()>& launch) {
-  Event start, stop;
+  DeviceEvent start, stop;
   std::vector<double> times;
   for (int run = -1; run < repeats; ++run) {
     start.record();

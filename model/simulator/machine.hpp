@@ -1,8 +1,9 @@
 // The machine the simulator runs: a device's numbers in cycles of its SM clock and bytes a cycle.
 //
 // What a device file has is taken from it; for what it lacks there is a rule that says how it
-// follows from the rest, or the value of an H200. What no micro-benchmark gives is fitted to
-// measured kernels on an H200 and stands in its device file with that as the source.
+// follows from the rest, or the value of an H200. What no micro-benchmark gives was fitted to
+// measured kernels on an H200 or set by hand, holds for every device, and stands at the head of
+// machine.cpp with where it comes from.
 #pragma once
 
 #include <cstdint>

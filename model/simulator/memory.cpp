@@ -108,7 +108,6 @@ void MemoryGroup::write(int partition, const Home& home, const Request& request,
   const bool atomic = request.kind == Request::Kind::kAtomic;
   (far ? counts_.far_write : counts_.sm_write) += count;
   (far ? counts_.far_hits : counts_.sm_hits) += count;
-  if (atomic && !far) counts_.atomics += count;
   occupy_slice(here, time, count * (atomic ? machine_.atomic_interval : machine_.slice_interval));
   SectoredCache::Line& entry = here.cache.line(place_for(here, home, request.line, time));
   const auto missing = static_cast<std::uint8_t>(request.sectors & ~entry.valid);

@@ -62,7 +62,6 @@ void Multiprocessor::place(std::int64_t thread_block, double start) {
   free_slots_.pop_front();
   slots_[static_cast<std::size_t>(slot)] = {
       .thread_block = thread_block, .start = start, .warps = warps_per_block_};
-  ++resident_blocks_;
   for (int w = 0; w < warps_per_block_; ++w) {
     const int id = slot * warps_per_block_ + w;
     Warp& warp = warps_[static_cast<std::size_t>(id)];
@@ -187,7 +186,6 @@ void Multiprocessor::finish(Warp& warp) {
   finished_.push_back({slot.thread_block, slot.start, slot.end});
   counts_.active_cycles = std::max(counts_.active_cycles, slot.end);
   free_slots_.push_back({warp.slot, slot.end});
-  --resident_blocks_;
 }
 
 void Multiprocessor::issue(Warp& warp, int instructions) {

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <vector>
 
 #include "model/simulator/cache.hpp"
@@ -50,7 +49,6 @@ class Multiprocessor {
 
   /// Runs everything that happens before `end`.
   void advance(double end);
-  bool idle() const { return resident_blocks_ == 0; }
 
   /// What it asked of each group of the memory since the last call of answer().
   std::vector<Request>& requests(int group) { return requests_[static_cast<std::size_t>(group)]; }
@@ -131,9 +129,8 @@ class Multiprocessor {
   int warps_per_block_;
   std::vector<Slot> slots_;
   std::deque<FreeSlot> free_slots_;  // in the order they became free
-  int resident_blocks_ = 0;
-  std::vector<Warp> warps_;    // [slots * warps_per_block]
-  std::vector<Event> events_;  // a heap, earliest first
+  std::vector<Warp> warps_;          // [slots * warps_per_block]
+  std::vector<Event> events_;        // a heap, earliest first
   std::vector<Finished> finished_;
 
   std::array<double, 4> issue_free_ = {};

@@ -45,7 +45,6 @@ struct MemoryCounts {
   std::int64_t far_read = 0;   // sectors one partition asked the other for
   std::int64_t far_write = 0;
   std::int64_t far_hits = 0;
-  std::int64_t atomics = 0;    // sectors of atomics
   std::int64_t dram_read = 0;  // sectors
   std::int64_t dram_write = 0;
   double slice_busy = 0;  // cycles, summed over slices
@@ -54,7 +53,7 @@ struct MemoryCounts {
     sm_read += o.sm_read, sm_write += o.sm_write, sm_hits += o.sm_hits;
     coalesced += o.coalesced, far_read += o.far_read, far_write += o.far_write,
         far_hits += o.far_hits;
-    atomics += o.atomics, dram_read += o.dram_read, dram_write += o.dram_write;
+    dram_read += o.dram_read, dram_write += o.dram_write;
     slice_busy += o.slice_busy;
     return *this;
   }
