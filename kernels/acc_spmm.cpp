@@ -89,6 +89,7 @@ class AccTrace final : public BitTcfTrace {
     for (int piece = 0; piece < pieces; ++piece) {
       trace.load(kDataBoard);
       touch_b(tile, half, col, cols, trace);
+      lies_as_fragments(trace);
     }
   }
 

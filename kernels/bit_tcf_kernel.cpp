@@ -150,11 +150,21 @@ bool BitTcfTrace::touch_b(std::int64_t tile, int half, std::int64_t col, std::in
   return rows[0] != kNoColumn;
 }
 
+void BitTcfTrace::lies_as_fragments(WarpTrace& trace) const {
+  constexpr int kRowsAtOnce = 4;
+  trace.wavefronts(n_ % 4 == 0 ? std::max(1, trace.touched_sectors()) : kRowsAtOnce);
+}
+
 void BitTcfTrace::store(std::int64_t window, std::int64_t col, std::int64_t cols, int instructions,
                         WarpTrace& trace) const {
+  constexpr int kPieces = 4;  // a lane's four columns one by one
   for (int j = 0; j < 2; ++j) {
-    trace.store(n_ % 4 == 0 ? instructions : 4);
+    if (n_ % 4 != 0) instructions = kPieces;
+    trace.store(instructions);
     touch_c(window, j, col, cols, trace);
+    // As fragments lie; counted, four stores of 4 bytes take twice as many as one of 16.
+    const int sectors = trace.touched_sectors();
+    if (sectors > 0) trace.wavefronts(instructions == 1 ? sectors : 2 * sectors);
   }
 }
 

@@ -96,6 +96,10 @@ class BitTcfTrace : public LaunchTrace {
   bool touch_b(std::int64_t tile, int half, std::int64_t col, std::int64_t cols,
                WarpTrace& trace) const;
 
+  /// The last load brought rows of B straight to the lanes that multiply them: of any eight lanes
+  /// each two have another row, so that every sector takes a wavefront of its own.
+  void lies_as_fragments(WarpTrace& trace) const;
+
   /// Each lane stores 16 bytes of two rows; a quarter of the warp has a sector of four rows.
   /// `instructions` for a lane's four columns, where they are aligned.
   void store(std::int64_t window, std::int64_t col, std::int64_t cols, int instructions,

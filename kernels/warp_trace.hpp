@@ -51,6 +51,7 @@ struct WarpOp {
   Kind kind = Kind::kIssue;
   std::uint8_t scoreboard = 0;
   std::uint16_t count = 1;
+  std::uint16_t wavefronts = 0;  // of the L1's data, where lanes do not take whole lines in order
   std::uint32_t first_line = 0;  // touched lines: [first_line, last_line) of WarpTrace::lines
   std::uint32_t last_line = 0;
 };
@@ -81,6 +82,20 @@ class WarpTrace {
   void store(int instructions = 1) { add(WarpOp::Kind::kStore, 0, instructions); }
   void atomic(int additions) { add(WarpOp::Kind::kAtomic, 0, additions); }
 
+  /// Of the last memory instruction. Eight lanes of 16 bytes take one wavefront, of 128 bytes, from
+  /// one line; from four lines, as the fragments of an MMA lie, they take four.
+  void wavefronts(int count) {
+    assert(count > 0 && count < 0x10000);
+    ops.back().wavefronts = static_cast<std::uint16_t>(count);
+  }
+  /// Sectors of the last memory instruction.
+  int touched_sectors() const {
+    int sectors = 0;
+    for (std::uint32_t i = ops.back().first_line; i < ops.back().last_line; ++i)
+      sectors += count_sectors(lines[i].sectors);
+    return sectors;
+  }
+
   /// The bytes [address, address + bytes) belong to the last memory instruction.
   void touch(std::uint64_t address, std::int64_t bytes) {
     assert(!ops.empty() && bytes > 0);
@@ -94,8 +109,11 @@ class WarpTrace {
   void add(WarpOp::Kind kind, int scoreboard, int count) {
     assert(count > 0 && count < 0x10000 && scoreboard >= 0 && scoreboard < kScoreboards);
     const auto here = static_cast<std::uint32_t>(lines.size());
-    ops.push_back({kind, static_cast<std::uint8_t>(scoreboard), static_cast<std::uint16_t>(count),
-                   here, here});
+    ops.push_back({.kind = kind,
+                   .scoreboard = static_cast<std::uint8_t>(scoreboard),
+                   .count = static_cast<std::uint16_t>(count),
+                   .first_line = here,
+                   .last_line = here});
   }
 
   void touch_sector(std::uint64_t sector) {

@@ -136,6 +136,7 @@ class WarpsTrace final : public BitTcfTrace {
           touch_b(tile, half, col + g * kWarpCols, cols, trace);
           const std::int32_t last_row = a_.sparse_a_to_b[tile * kTileCols + 4 * half + 3];
           if (last_row == kNoColumn) trace.touch(zeros_ + 4 * g * kWarpCols, 4 * kWarpCols);
+          lies_as_fragments(trace);
         }
       }
     }

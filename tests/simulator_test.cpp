@@ -126,6 +126,35 @@ TEST_CASE("loads that nobody waits for in between overlap") {
   CHECK(cycles_of(loads(8, false)) < 603 + 8 * 4);
 }
 
+TEST_CASE("lanes take a wavefront a line in order, and one a sector where they lie as fragments") {
+  constexpr int kRows = 4;  // 128 bytes of each
+  const auto load = [](bool as_fragments) {
+    return [=](WarpTrace& t) {
+      t.load(0);
+      for (std::uint64_t row = 0; row < kRows; ++row) t.touch(row << 16, 128);
+      if (as_fragments) t.wavefronts(t.touched_sectors());
+    };
+  };
+  const auto hot_cycles = [&](int loads, bool as_fragments) {
+    return cycles_of([=](WarpTrace& t) {
+      load(false)(t);
+      t.wait(0);
+      for (int i = 0; i < loads; ++i) load(as_fragments)(t);
+      t.wait(0);
+    });
+  };
+  const auto cold_cycles = [&](bool as_fragments) {
+    return cycles_of([=](WarpTrace& t) { load(as_fragments)(t), t.wait(0); });
+  };
+
+  // An H200 has 4.0 and 16.1 cycles a load.
+  CHECK(hot_cycles(60, false) - hot_cycles(40, false) == doctest::Approx(20 * 4));
+  CHECK(hot_cycles(60, true) - hot_cycles(40, true) == doctest::Approx(20 * 16));
+  CHECK(cold_cycles(false) == doctest::Approx(2 + 4 + 600));
+  // What comes back at once leaves the data stage 12 cycles later.
+  CHECK(cold_cycles(true) == doctest::Approx(2 + 16 + 600));
+}
+
 TEST_CASE("a barrier holds every warp until the last one has come") {
   const auto work = toy_work(1, 4, [](std::int64_t, int warp, WarpCursor&, WarpTrace& trace) {
     trace.pause(100 * (warp + 1));

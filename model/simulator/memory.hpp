@@ -28,6 +28,7 @@ struct Request {
   enum class Kind : std::uint8_t { kRead, kCopy, kWrite, kAtomic };  // kCopy: a read past the L1
   double time = 0;                                                   // when it leaves the SM
   double done = 0;  // when its data is at the SM; set by the memory
+  float lag = 0;    // from then until the L1 has passed it on
   std::uint32_t line = 0;
   std::uint32_t place = 0;  // of the line in the SM's L1
   Kind kind = Kind::kRead;

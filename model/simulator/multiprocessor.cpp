@@ -33,6 +33,9 @@ double occupy(double& free, double now, double time, double busy) {
   return start;
 }
 
+/// When a lane can use what a request brought.
+double done_at(const Request& request) { return request.done + double{request.lag}; }
+
 /// Schedulers take turns among their warps; a warp gives up its turn after so many instructions.
 constexpr int kTurn = 16;
 
@@ -221,22 +224,25 @@ void Multiprocessor::access_shared(Warp& warp, int wavefronts) {
   const double now = warp.time;
   issue(warp, 1);
   const double busy = wavefronts * machine_.shared_interval;
-  const double start = occupy(load_free_, now, warp.time, busy);
+  const double start = occupy(data_free_, now, warp.time, busy);
   counts_.wait_load_unit += start - warp.time;
   counts_.load_busy += busy;
   warp.time = start + busy + machine_.shared_latency;
 }
 
-void Multiprocessor::request(Request request, int group, double time) {
+void Multiprocessor::request(Request request, int group, Passage passage) {
   const int sectors = count_sectors(request.sectors);
   const double busy = sectors * machine_.miss_sector_interval;
-  request.time = occupy(port_free_, now_, time, busy);
+  request.time = occupy(port_free_, now_, passage.looked_up, busy);
+  // Data comes back in the order and at the distances of the requests: what the data stage was
+  // behind when they left, it is behind when they return.
+  request.lag = static_cast<float>(std::max(0.0, passage.passed - request.time));
   counts_.port_busy += busy;
   requests_[static_cast<std::size_t>(group)].push_back(request);
 }
 
 void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineTouch& touch,
-                               double time) {
+                               Passage passage) {
   const auto sectors = count_sectors(touch.sectors);
   Request miss{.line = touch.line,
                .place = 0xffffffff,
@@ -259,7 +265,8 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
     counts_.load_hits += sectors - count_sectors(miss.sectors);
     if (miss.sectors != touch.sectors) {
       double& ready = warp.ready[op.scoreboard];
-      ready = std::max({ready, time + machine_.l1_latency, double{line.ready}});
+      ready = std::max(
+          {ready, passage.looked_up + machine_.l1_latency, passage.passed, double{line.ready}});
       if (const std::uint32_t asked = line.asked; asked != 0) {
         followers_.push_back({static_cast<int>(asked >> kGroupShift),
                               (asked & ((1u << kGroupShift) - 1)) - 1,
@@ -274,10 +281,10 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
                  static_cast<std::uint32_t>(requests_[static_cast<std::size_t>(group)].size() + 1);
   }
   ++warp.pending[op.scoreboard];
-  request(miss, group, time);
+  request(miss, group, passage);
 }
 
-void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double time) {
+void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, Passage passage) {
   const int sectors = count_sectors(touch.sectors);
   const bool atomic = op.kind == WarpOp::Kind::kAtomic;
   if (!atomic) {
@@ -288,7 +295,7 @@ void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, double
            .place = 0xffffffff,
            .kind = atomic ? Request::Kind::kAtomic : Request::Kind::kWrite,
            .sectors = touch.sectors},
-          home_of(touch.line, machine_.partitions).group(), time);
+          home_of(touch.line, machine_.partitions).group(), passage);
 }
 
 void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
@@ -298,21 +305,23 @@ void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
   int sectors = 0;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
     sectors += count_sectors(warp.piece.lines[i].sectors);
-  const double busy =
+  const double lookup =
       instructions * std::max(machine_.load_interval, sectors * machine_.sector_interval);
-  const double start = occupy(load_free_, now, warp.time, busy);
+  const double busy = std::max(lookup, op.wavefronts * machine_.shared_interval);
+  const double start = occupy(load_free_, now, warp.time, lookup);
   counts_.wait_load_unit += start - warp.time;
   counts_.load_busy += busy;
   warp.time = start;
-  const double looked_up = start + busy;
+  Passage passage{.looked_up = start + lookup, .passed = 0};
+  passage.passed = occupy(data_free_, now, start, busy) + busy;
   const bool reads = op.kind == WarpOp::Kind::kLoad || op.kind == WarpOp::Kind::kAsyncCopy;
   if (reads) ++counts_.load_requests;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i) {
     const LineTouch touch = warp.piece.lines[i];
     if (reads)
-      read_line(id, warp, op, touch, looked_up);
+      read_line(id, warp, op, touch, passage);
     else
-      write_line(op, touch, looked_up);
+      write_line(op, touch, passage);
   }
 }
 
@@ -366,23 +375,23 @@ void Multiprocessor::answer() {
   };
   for (const Follower& follower : followers_)
     deliver(follower.warp, follower.scoreboard,
-            requests_[static_cast<std::size_t>(follower.group)][follower.request].done);
+            done_at(requests_[static_cast<std::size_t>(follower.group)][follower.request]));
   followers_.clear();
   for (auto& requests : requests_) {
     for (const Request& request : requests) {
       if (request.kind != Request::Kind::kRead && request.kind != Request::Kind::kCopy) continue;
       if (request.place != 0xffffffff && l1_.tag(request.place) == request.line) {
         SectoredCache::Line& line = l1_.line(request.place);
-        line.ready = std::max(line.ready, static_cast<float>(request.done));
+        line.ready = std::max(line.ready, static_cast<float>(done_at(request)));
         line.asked = 0;
       }
-      deliver(request.warp, request.scoreboard, request.done);
+      deliver(request.warp, request.scoreboard, done_at(request));
       const Warp& warp = warps_[request.warp];
       if (is_watched(warp))
         watched_.push_back(
             {warp.index,
              request.kind == Request::Kind::kCopy ? WarpOp::Kind::kAsyncCopy : WarpOp::Kind::kLoad,
-             request.time, request.done});
+             request.time, done_at(request)});
     }
     requests.clear();
   }

@@ -104,6 +104,12 @@ class Multiprocessor {
     std::uint8_t warp, scoreboard;
   };
 
+  /// Of a memory instruction through the L1.
+  struct Passage {
+    double looked_up;  // its lines
+    double passed;     // its data, were all of it there
+  };
+
   void run(int warp, double end);
   bool step(int id, Warp& warp);
   bool perform(int id, Warp& warp, const WarpOp& op);
@@ -116,9 +122,9 @@ class Multiprocessor {
   void multiply(Warp& warp, int instructions);
   void access_shared(Warp& warp, int wavefronts);
   void access_memory(int id, Warp& warp, const WarpOp& op);
-  void read_line(int id, Warp& warp, const WarpOp& op, const LineTouch& touch, double time);
-  void write_line(const WarpOp& op, const LineTouch& touch, double time);
-  void request(Request request, int group, double time);
+  void read_line(int id, Warp& warp, const WarpOp& op, const LineTouch& touch, Passage passage);
+  void write_line(const WarpOp& op, const LineTouch& touch, Passage passage);
+  void request(Request request, int group, Passage passage);
   bool wait(Warp& warp, int scoreboard);
   void meet(Warp& warp);
   void open_barrier(int slot);
@@ -135,7 +141,8 @@ class Multiprocessor {
 
   std::array<double, 4> issue_free_ = {};
   std::array<double, 4> tensor_free_ = {};
-  double load_free_ = 0;
+  double load_free_ = 0;  // where the L1 looks up lines
+  double data_free_ = 0;  // where its data, or shared memory's, goes to and from registers
   double port_free_ = 0;
   double now_ = 0;  // when the operation that is being performed began
 
