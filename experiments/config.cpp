@@ -13,6 +13,7 @@
 #include "formats/base/hash.hpp"
 #include "formats/base/shipped_files.hpp"
 #include "formats/base/suggest.hpp"
+#include "model/simulator/sampling.hpp"
 
 namespace tessera {
 namespace {
@@ -106,6 +107,19 @@ void read_measure(TableReader& reader, Config& config) {
   reader.read("noise", rule.noise);
   reader.read("max_seconds", rule.max_seconds);
   at_place(reader.place(), [&] { validate(rule); });
+}
+
+/// How much of a launch is simulated: "off", "auto", or a number of stretches.
+void read_simulate(TableReader& reader, Config& config) {
+  const Node* sample = reader.find("sample");
+  if (sample == nullptr) return;
+  if (sample->kind == Node::Kind::kScalar && sample->scalar.is_number_integer())
+    config.sample = sample->scalar.dump();
+  else
+    reader.read("sample", config.sample);
+  at_place(sample->place, [&] {
+    if (simulator::sampling_of(config.sample).stretches == 0) config.sample.clear();
+  });
 }
 
 /// The section alone asks for counters: by the first source that works, and the usual metrics.
@@ -319,6 +333,7 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   read_table(root, "statistics",
              [&](TableReader& reader) { reader.read("square", config.square); });
   read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config); });
+  read_table(root, "simulate", [&](TableReader& reader) { read_simulate(reader, config); });
   read_table(root, "counters", [&](TableReader& reader) { read_counters(reader, config); });
   read_analysis(root, config);
   root.refuse_unknown();

@@ -149,6 +149,7 @@ struct Config {
   bool square = false;        // statistics of packed matrices also count A A
   bool unpermute = false;     // [measure]: also time restoring the rows of C
   MeasureRule measure;
+  std::string sample;    // [simulate]: as in Point
   CounterRule counters;  // [counters]; without a source where nothing is counted
   std::vector<Join> joins;
   std::vector<Derive> derives;

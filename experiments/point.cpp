@@ -14,6 +14,7 @@
 #include "formats/values/value_family.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
+#include "model/simulator/sampling.hpp"
 #include "reorder/reordering.hpp"
 
 namespace tessera {
@@ -263,6 +264,7 @@ Json to_json(const Point& point) {
                        {"noise", point.measure.noise},
                        {"max_seconds", point.measure.max_seconds}};
   if (backend.simulates) json["measure"] = {{"l2", point.measure.l2}};
+  if (backend.simulates && !point.sample.empty()) json["sample"] = point.sample;
   if (backend.counts && !point.counters.source.empty())
     json["counters"] = {{"source", point.counters.source}, {"metrics", point.counters.metrics}};
   return json;
@@ -308,6 +310,11 @@ Point point_from_json(const Json& json) {
     ObjectReader measure(reader.at("measure"), "measure");
     point.measure.l2 = measure.choice("l2", l2_choices());
     measure.refuse_unknown();
+    if (json.contains("sample")) {
+      point.sample = reader.text("sample");
+      require(simulator::sampling_of(point.sample).stretches > 0,
+              "sample: a point has it only when it is not {}", point.sample);
+    }
   }
   if (backend.counts && json.contains("counters"))
     point.counters = read_counters(reader.at("counters"));

@@ -56,6 +56,8 @@ struct Point {
   std::int64_t threads = 0;   // backend "reorder" only; 0 for all
   MeasureRule measure;        // backend "gpu"; of backend "simulate", l2
   CounterRule counters;       // backend "gpu"; in the JSON only when asked for
+  std::string sample;         // backend "simulate": as in simulator::sampling_of(), or empty for
+                              // "off"; in the JSON only when asked for
 };
 
 /// The kernel, and with it the format, of a point that takes what the advisor picks.

@@ -287,7 +287,8 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
               .device = {},
               .check = true,
               .measure = {},
-              .counters = backend.counts ? config_.counters : CounterRule{}};
+              .counters = backend.counts ? config_.counters : CounterRule{},
+              .sample = backend.simulates ? config_.sample : ""};
   if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
   if (const auto* s = given("seed"))
     point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));

@@ -26,6 +26,24 @@ Json to_json(const simulator::Report& report) {
           {"longest_thread_block_us", report.longest_thread_block_us}};
 }
 
+/// How much was simulated, and half the 95 % intervals that this leaves: of what is summed up, in
+/// percent; of every counter, in its unit.
+Json sampling_json(const simulator::Result& simulated) {
+  const auto counters = simulator::counters(simulated);
+  const auto percent = [&](const char* counter) {
+    const auto error = simulated.counter_errors.find(counter);
+    const double value = counters.at(counter);
+    return error == simulated.counter_errors.end() || value == 0 ? 0 : 100 * error->second / value;
+  };
+  Json json{{"sampled_share", simulated.sampled_share()},
+            {"time_error_pct", 100 * simulated.time_error},
+            {"l2_read_error_pct", percent("lts__t_sectors_op_read.sum")},
+            {"dram_read_error_pct", percent("dram__bytes_read.sum")},
+            {"dram_write_error_pct", percent("dram__bytes_write.sum")}};
+  if (!simulated.counter_errors.empty()) json["counter_errors"] = simulated.counter_errors;
+  return json;
+}
+
 class SimulateBackend final : public Backend {
  public:
   std::string origin() const override { return "simulated"; }
@@ -33,8 +51,9 @@ class SimulateBackend final : public Backend {
   BackendResult run(const Multiplication& m) const override {
     const WorkDescription work = m.kernel.work(m.a, m.point.n);
     const auto began = std::chrono::steady_clock::now();
-    const simulator::Result simulated = simulator::simulate(work, find_device(m.point.device),
-                                                            {.warm = m.point.measure.l2 == "warm"});
+    const simulator::Result simulated = simulator::simulate(
+        work, find_device(m.point.device),
+        {.warm = m.point.measure.l2 == "warm", .sampling = simulator::sampling_of(m.point.sample)});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
 
     BackendResult result;
@@ -43,6 +62,7 @@ class SimulateBackend final : public Backend {
     result.fields["prediction"] = {{"time_us", simulated.time_us}, {"bound_by", report.bound_by}};
     result.fields["simulation"] = to_json(report);
     result.fields["simulation"]["seconds"] = took.count();
+    result.fields["simulation"].update(sampling_json(simulated));
     for (const auto& [name, value] : simulator::counters(simulated))
       result.fields["counters"][name] = value;
     return result;

@@ -11,6 +11,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/io/npy.hpp"
 #include "formats/io/source.hpp"
+#include "model/simulator/sampling.hpp"
 
 namespace tessera {
 namespace {
@@ -30,6 +31,9 @@ class MultiplyVerb final : public Verb {
     app.add_option("--counters", counters_,
                    "count it, on backend gpu, with: auto, cupti, ncu, external");
     app.add_option("--metrics", metrics_, "what to count (default: the usual set)")->delimiter(',');
+    app.add_option("--sample", sample_,
+                   "on backend simulate, simulate launches in part: auto, those that would take "
+                   "minutes; or in so many stretches; off (default)");
     app.add_option("--seed", seed_, "of drawn values");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
         ->allow_extra_args(false);
@@ -65,6 +69,7 @@ class MultiplyVerb final : public Verb {
     config.seed = seed_;
     config.backends = {backend_};
     config.counters = counters();
+    config.sample = sample();
     std::vector<std::pair<std::string, Json>> settings{{"matrix", find_matrix(matrix_).canonical},
                                                        {"kernel", kernel_},
                                                        {"n", n_},
@@ -101,6 +106,25 @@ class MultiplyVerb final : public Verb {
     if (rule.source == "none") return {};
     validate(rule);
     return rule;
+  }
+
+  std::string sample() const {
+    if (simulator::sampling_of(sample_).stretches == 0) return "";
+    require(backend_traits(backend_).simulates, "sampling is of backend simulate; backend is {}",
+            backend_);
+    return sample_;
+  }
+
+  /// How much was simulated, and what that leaves open.
+  static void tell_sampling(const Json& simulation, auto line) {
+    if (!simulation.contains("counter_errors")) return;
+    const auto number = [&](const char* name) { return simulation[name].get<double>(); };
+    line("sampled",
+         fmt::format("{:.3g} % of the thread blocks; 95 % intervals: time +-{:.2g} %, L2 "
+                     "reads +-{:.2g} %, DRAM reads +-{:.2g} %, writes +-{:.2g} %",
+                     100 * number("sampled_share"), number("time_error_pct"),
+                     number("l2_read_error_pct"), number("dram_read_error_pct"),
+                     number("dram_write_error_pct")));
   }
 
   static void tell_counters(const Json& record) {
@@ -143,6 +167,7 @@ class MultiplyVerb final : public Verb {
     if (record.contains("prediction")) {
       line("predicted time", fmt::format("{} us, bound by {}", number("/prediction/time_us"),
                                          record["prediction"]["bound_by"].get<std::string>()));
+      if (record.contains("simulation")) tell_sampling(record["simulation"], line);
       const char* told_by = record.contains("simulation") ? "simulation" : "prediction";
       for (const Json& part : record[told_by]["parts"])
         line("", fmt::format("{:14} {:10.2f} us  {}", part["name"].get<std::string>(),
@@ -169,7 +194,7 @@ class MultiplyVerb final : public Verb {
 
   std::string matrix_, kernel_, format_, reorder_ = "none", backend_ = "emulate", device_ = "h200";
   std::string values_ = "auto";
-  std::string b_file_, c_file_, counters_;
+  std::string b_file_, c_file_, counters_, sample_;
   std::int64_t n_ = 128;
   std::uint64_t seed_ = 42;
   std::vector<std::string> sets_, metrics_;

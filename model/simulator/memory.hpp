@@ -57,6 +57,7 @@ class MemoryGroup {
   /// Keeps what the caches hold and forgets when; a launch starts at time zero.
   void start_launch();
 
+  const MemoryCounts& counts() const { return counts_; }
   MemoryCounts take_counts() { return std::exchange(counts_, {}); }
 
  private:

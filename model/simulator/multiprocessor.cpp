@@ -43,15 +43,13 @@ constexpr std::uint32_t kGroupShift = 27;  // a request's group and index in one
 
 }  // namespace
 
-Multiprocessor::Multiprocessor(const Machine& machine, const Launch& launch, int resident,
-                               std::int64_t watched)
+Multiprocessor::Multiprocessor(const Machine& machine, const Launch& launch, int resident)
     : machine_(machine),
       launch_(launch),
       warps_per_block_((launch.threads_per_block + 31) / 32),
       slots_(static_cast<std::size_t>(resident)),
       warps_(static_cast<std::size_t>(resident) * warps_per_block_),
-      l1_(l1_sets(machine, launch, resident)),
-      watched_block_(watched) {
+      l1_(l1_sets(machine, launch, resident)) {
   for (int slot = 0; slot < resident; ++slot) free_slots_.push_back({slot, 0});
 }
 
@@ -186,7 +184,7 @@ void Multiprocessor::finish(Warp& warp) {
     if (slot.arrived == slot.warps) open_barrier(warp.slot);
     return;
   }
-  finished_.push_back({slot.thread_block, slot.start, slot.end});
+  finished_.push_back({slot.thread_block, slot.start, slot.end, slot.instructions});
   counts_.active_cycles = std::max(counts_.active_cycles, slot.end);
   free_slots_.push_back({warp.slot, slot.end});
 }
@@ -202,6 +200,7 @@ void Multiprocessor::issue(Warp& warp, int instructions) {
   counts_.wait_issue += std::max(0.0, end - alone);
   warp.time = std::max(end, alone);
   counts_.instructions += instructions;
+  slots_[static_cast<std::size_t>(warp.slot)].instructions += instructions;
   counts_.issue_busy += busy;
 }
 

@@ -38,8 +38,10 @@ struct OpSpan {
 
 class Multiprocessor {
  public:
-  /// `watched`: the thread block whose operations are kept, or -1.
-  Multiprocessor(const Machine& machine, const Launch& launch, int resident, std::int64_t watched);
+  Multiprocessor(const Machine& machine, const Launch& launch, int resident);
+
+  /// Keeps the operations of this thread block; -1, as in the beginning: of none.
+  void watch(std::int64_t thread_block) { watched_block_ = thread_block; }
 
   /// A new thread block, when one of the places is free.
   bool has_room() const { return !free_slots_.empty(); }
@@ -58,6 +60,7 @@ class Multiprocessor {
   struct Finished {
     std::int64_t thread_block;
     double start, end;
+    std::int64_t instructions;  // of its warps
   };
   std::vector<Finished>& finished() { return finished_; }
   const SmCounts& counts() const { return counts_; }
@@ -71,6 +74,7 @@ class Multiprocessor {
     int arrived = 0;     // at the barrier
     double barrier = 0;  // when the last of them came
     double end = 0;      // of the last warp that has ended
+    std::int64_t instructions = 0;
   };
   struct FreeSlot {
     int slot;
@@ -149,7 +153,7 @@ class Multiprocessor {
   SectoredCache l1_;
   std::array<std::vector<Request>, kGroups> requests_;
   std::vector<Follower> followers_;
-  std::int64_t watched_block_;
+  std::int64_t watched_block_ = -1;
   std::vector<OpSpan> watched_;
   SmCounts counts_;
 };

@@ -1,61 +1,18 @@
 #include "model/simulator/simulator.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <barrier>
 #include <cmath>
 #include <deque>
-#include <exception>
 #include <optional>
-#include <thread>
+#include <span>
+#include <utility>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
+#include "model/simulator/counters.hpp"
 
 namespace tessera::simulator {
 namespace {
-
-/// Threads that take turns on the same steps for as long as a launch lasts; starting them for each
-/// step would cost more than the steps.
-class Team {
- public:
-  explicit Team(int threads) : threads_(threads) {}
-
-  /// body(member) on every thread; members meet by calling meet() and stop when it says false. The
-  /// first exception is rethrown.
-  void run(const std::function<void(int member)>& body) {
-    meeting_.emplace(threads_);
-    failed_ = false;
-    std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads_));
-    const auto guarded = [&](int member) {
-      try {
-        body(member);
-      } catch (...) {
-        errors[static_cast<std::size_t>(member)] = std::current_exception();
-        failed_ = true;
-      }
-      meeting_->arrive_and_drop();
-    };
-    std::vector<std::thread> others;
-    for (int member = 1; member < threads_; ++member) others.emplace_back(guarded, member);
-    guarded(0);
-    for (std::thread& thread : others) thread.join();
-    for (const std::exception_ptr& error : errors)
-      if (error) std::rethrow_exception(error);
-  }
-
-  /// False: a member has failed, and nobody goes on.
-  bool meet() {
-    meeting_->arrive_and_wait();
-    return !failed_;
-  }
-  int size() const { return threads_; }
-
- private:
-  int threads_;
-  std::optional<std::barrier<>> meeting_;
-  std::atomic<bool> failed_ = false;
-};
 
 /// Where a warm-up may begin. What does not fit the L2 replaces what was there before: it is enough
 /// to run thread blocks that ask for several times what it holds. Index into WorkDescription's.
@@ -71,129 +28,123 @@ std::int64_t warm_up_from(const WorkDescription& work, const Machine& machine) {
   return first;
 }
 
-/// One launch on one machine.
-class Grid {
+double product_us(const Result& result) {
+  double sum = 0;
+  for (const LaunchResult& launch : result.launches)
+    sum += std::max(launch.cycles / result.machine.clock_mhz + result.machine.launch_gap_us,
+                    result.machine.launch_overhead_us);
+  return sum;
+}
+
+/// The launches of a product on one machine, one after the other.
+class Product {
  public:
-  /// Runs the thread blocks from `first` on.
-  Grid(const Machine& machine, const Launch& launch, std::int64_t first, std::int64_t watched,
-       std::deque<MemoryGroup>& memory)
-      : machine_(machine), launch_(launch), memory_(memory), next_(first), ended_(first) {
-    result_.name = launch.name;
-    result_.occupancy = occupancy(machine, launch);
-    result_.waves = static_cast<double>(launch.thread_blocks) /
-                    (double{1} * machine.sms * result_.occupancy.thread_blocks);
-    result_.spans.resize(static_cast<std::size_t>(launch.thread_blocks));
-    for (int sm = 0; sm < machine.sms; ++sm)
-      sms_.push_back(std::make_unique<Multiprocessor>(machine, launch,
-                                                      result_.occupancy.thread_blocks, watched));
-    // No answer comes back sooner than this.
-    stretch_ = machine.l2_latency;
-    buckets_.resize(memory.size());
+  Product(const WorkDescription& work, const Machine& machine)
+      : work_(work), machine_(machine), team_(std::clamp(num_threads(), 1, kGroups)) {
+    for (int group = 0; group < kGroups; ++group) memory_.emplace_back(machine, group);
   }
 
-  LaunchResult run(Team& team, const std::function<void(double)>& progress) {
-    for (MemoryGroup& group : memory_) group.start_launch();
-    deal(0);
-    team.run([&](int member) {
-      // Every member sees the same done_, which changes between two meetings only.
-      while (!done_) {
-        const double end = begin_ + stretch_;
-        for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->advance(end);
-        if (!team.meet()) return;
-        for (std::size_t group = member; group < memory_.size(); group += team.size()) serve(group);
-        if (!team.meet()) return;
-        for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->answer();
-        if (!team.meet()) return;
-        if (member == 0) {
-          collect();
-          deal(end);
-          begin_ = end;
-          if (progress && ++steps_ % 64 == 0)
-            progress(static_cast<double>(ended_) / static_cast<double>(launch_.thread_blocks));
-          done_ = ended_ == launch_.thread_blocks;
-        }
-        if (!team.meet()) return;
-      }
-    });
-    for (const auto& sm : sms_) {
-      result_.sm += sm->counts();
-      result_.watched.insert(result_.watched.end(), sm->watched().begin(), sm->watched().end());
+  /// From this thread block of all launches on, for the sake of what it leaves in the L2.
+  void warm_up(std::int64_t first) {
+    std::int64_t before = 0;
+    for (const Launch& launch : work_.launches) {
+      const std::int64_t from = std::clamp<std::int64_t>(first - before, 0, launch.thread_blocks);
+      before += launch.thread_blocks;
+      if (from < launch.thread_blocks)
+        Grid(machine_, launch, {{from, launch.thread_blocks}}, memory_).run(team_, nullptr);
     }
-    for (MemoryGroup& group : memory_) result_.memory += group.take_counts();
-    return std::move(result_);
+  }
+
+  Result run(const Options& options) {
+    Result result;
+    result.machine = machine_;
+    std::vector<std::pair<std::size_t, SampledLaunch>> sampled;  // index of a launch, and its rates
+    std::span<const ThreadBlockWork> rest = work_.thread_blocks;
+    for (const Launch& launch : work_.launches) {
+      if (launch.thread_blocks == 0) continue;
+      const auto blocks = rest.first(static_cast<std::size_t>(launch.thread_blocks));
+      rest = rest.subspan(blocks.size());
+      if (auto sample = run_sample(launch, blocks, options, result.launches))
+        sampled.emplace_back(result.launches.size() - 1, std::move(*sample));
+      else
+        run_whole(launch, options, result.launches);
+    }
+    result.time_us = product_us(result);
+    if (!sampled.empty()) put_errors(sampled, result);
+    return result;
   }
 
  private:
-  /// Thread blocks go out in order, each to the SM whose place has been free for longest; in the
-  /// beginning one to each SM in turn.
-  void deal(double now) {
-    while (next_ < launch_.thread_blocks) {
-      int best = -1;
-      for (int sm = 0; sm < machine_.sms; ++sm) {
-        const Multiprocessor& candidate = *sms_[static_cast<std::size_t>(sm)];
-        if (!candidate.has_room()) continue;
-        if (best < 0 || earlier(sm, best)) best = sm;
+  void run_whole(const Launch& launch, const Options& options,
+                 std::vector<LaunchResult>& launches) {
+    Grid grid(machine_, launch, {{0, launch.thread_blocks}}, memory_);
+    grid.watch(options.watched);
+    launches.push_back(grid.run(team_, options.progress));
+  }
+
+  /// None, and everything as it was, where the launch has to be simulated whole.
+  std::optional<SampledLaunch> run_sample(const Launch& launch,
+                                          std::span<const ThreadBlockWork> blocks,
+                                          const Options& options,
+                                          std::vector<LaunchResult>& launches) {
+    const std::int64_t resident =
+        std::int64_t{1} * machine_.sms * occupancy(machine_, launch).thread_blocks;
+    const auto plan = plan_sample(blocks, machine_, resident, options.sampling);
+    if (!plan) return std::nullopt;
+    std::deque<MemoryGroup> before = memory_;
+    Grid grid(machine_, launch, plan->stretches, memory_);
+    grid.keep_moments(plan->dealt);
+    LaunchResult result = grid.run(team_, options.progress);
+    auto sampled = extrapolate(*plan, grid, blocks, machine_, result);
+    if (sampled)
+      launches.push_back(std::move(result));
+    else
+      memory_.swap(before);
+    return sampled;
+  }
+
+  /// Launches are sampled independently of each other: their variances add up.
+  static void put_errors(const std::vector<std::pair<std::size_t, SampledLaunch>>& sampled,
+                         Result& result) {
+    const std::map<std::string, double> found = quantities(result);
+    std::map<std::string, double> squares;
+    for (const auto& [launch, sample] : sampled) {
+      const auto with = [&, &launch = launch](const Totals& totals) {
+        Result other{.machine = result.machine, .launches = {}};
+        for (const LaunchResult& one : result.launches) {
+          LaunchResult& copy = other.launches.emplace_back();
+          copy.cycles = one.cycles, copy.sm = one.sm, copy.memory = one.memory;
+        }
+        LaunchResult& changed = other.launches[launch];
+        changed.cycles = totals.cycles, changed.sm = totals.sm, changed.memory = totals.memory;
+        return quantities(other);
+      };
+      std::vector<std::map<std::string, double>> without;
+      for (const Totals& totals : sample.without) without.push_back(with(totals));
+      const auto early = with(sample.early), late = with(sample.late);
+      for (const auto& [name, value] : found) {
+        std::vector<double> values;
+        for (const auto& one : without) values.push_back(one.at(name));
+        const double half = half_interval(values, early.at(name), late.at(name));
+        squares[name] += half * half;
       }
-      if (best < 0) return;
-      Multiprocessor& sm = *sms_[static_cast<std::size_t>(best)];
-      const double start = now == 0 ? 0 : std::max(now, sm.room_since() + machine_.block_latency);
-      result_.spans[static_cast<std::size_t>(next_)].sm = best;
-      sm.place(next_++, start);
-      ++dealt_[static_cast<std::size_t>(best)];
     }
+    for (const auto& [name, square] : squares) result.counter_errors[name] = std::sqrt(square);
+    result.time_error = result.counter_errors.extract(kTime).mapped() / result.time_us;
   }
 
-  bool earlier(int sm, int than) const {
-    const double a = sms_[static_cast<std::size_t>(sm)]->room_since();
-    const double b = sms_[static_cast<std::size_t>(than)]->room_since();
-    if (a != b) return a < b;
-    return dealt_[static_cast<std::size_t>(sm)] < dealt_[static_cast<std::size_t>(than)];
+  static constexpr const char* kTime = "time of the product";
+  /// All that an error is told for.
+  static std::map<std::string, double> quantities(const Result& result) {
+    std::map<std::string, double> all = counters(result);
+    all[kTime] = product_us(result);
+    return all;
   }
 
-  void collect() {
-    for (const auto& sm : sms_) {
-      for (const Multiprocessor::Finished& block : sm->finished()) {
-        BlockSpan& span = result_.spans[static_cast<std::size_t>(block.thread_block)];
-        span.start = block.start;
-        span.end = block.end;
-        result_.cycles = std::max(result_.cycles, block.end);
-        ++ended_;
-      }
-      sm->finished().clear();
-    }
-  }
-
-  /// The group's requests of this stretch, earliest first (to a cycle; then by SM).
-  void serve(std::size_t group) {
-    auto& buckets = buckets_[group];
-    buckets.resize(2 * static_cast<std::size_t>(stretch_));
-    for (auto& bucket : buckets) bucket.clear();
-    for (std::size_t sm = 0; sm < sms_.size(); ++sm) {
-      for (Request& request : sms_[sm]->requests(static_cast<int>(group))) {
-        const auto cycle = static_cast<std::size_t>(std::max(request.time - begin_, 0.0));
-        buckets[std::min(cycle, buckets.size() - 1)].push_back({&request, static_cast<int>(sm)});
-      }
-    }
-    for (const auto& bucket : buckets)
-      for (const auto& [request, sm] : bucket) memory_[group].serve(*request, sm);
-  }
-
-  struct Asked {
-    Request* request;
-    int sm;
-  };
-
+  const WorkDescription& work_;
   const Machine& machine_;
-  const Launch& launch_;
-  std::deque<MemoryGroup>& memory_;
-  std::vector<std::unique_ptr<Multiprocessor>> sms_;
-  std::vector<std::vector<std::vector<Asked>>> buckets_;  // [groups][cycles]
-  std::vector<int> dealt_ = std::vector<int>(static_cast<std::size_t>(machine_.sms), 0);
-  double stretch_ = 0;
-  double begin_ = 0;
-  std::int64_t next_, ended_, steps_ = 0;
-  bool done_ = false;
-  LaunchResult result_;
+  Team team_;
+  std::deque<MemoryGroup> memory_;
 };
 
 }  // namespace
@@ -216,6 +167,15 @@ double Result::cycles() const {
   return sum;
 }
 
+double Result::sampled_share() const {
+  double simulated = 0, all = 0;
+  for (const LaunchResult& launch : launches) {
+    simulated += static_cast<double>(launch.spans.size());
+    all += static_cast<double>(launch.spans.size()) / launch.sampled_share;
+  }
+  return all > 0 ? simulated / all : 1;
+}
+
 Result simulate(const WorkDescription& work, const Device& device, const Options& options) {
   return simulate(work, describe(device, work), options);
 }
@@ -225,27 +185,11 @@ Result simulate(const WorkDescription& work, const Machine& machine, const Optio
   for (const Launch& launch : work.launches)
     require<Unsupported>(launch.trace != nullptr, "{} publishes no trace of its warps",
                          work.kernel);
-  std::deque<MemoryGroup> memory;
-  for (int group = 0; group < kGroups; ++group) memory.emplace_back(machine, group);
-  Team team(std::clamp(num_threads(), 1, kGroups));
-
-  const auto run = [&](std::int64_t first, bool counted) {
-    Result result;
-    result.machine = machine;
-    std::int64_t before = 0;  // thread blocks of the launches before
-    for (const Launch& launch : work.launches) {
-      const std::int64_t from = std::clamp<std::int64_t>(first - before, 0, launch.thread_blocks);
-      before += launch.thread_blocks;
-      if (from == launch.thread_blocks) continue;
-      result.launches.push_back(Grid(machine, launch, from, counted ? options.watched : -1, memory)
-                                    .run(team, counted ? options.progress : nullptr));
-      const double us = result.launches.back().cycles / machine.clock_mhz;
-      result.time_us += std::max(us + machine.launch_gap_us, machine.launch_overhead_us);
-    }
-    return result;
-  };
-  if (options.warm) run(warm_up_from(work, machine), false);
-  return run(0, true);
+  require(options.watched < 0 || options.sampling.stretches == 0,
+          "thread block {} is to be watched: its launch cannot be sampled", options.watched);
+  Product product(work, machine);
+  if (options.warm) product.warm_up(warm_up_from(work, machine));
+  return product.run(options);
 }
 
 }  // namespace tessera::simulator

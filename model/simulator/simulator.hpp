@@ -2,21 +2,20 @@
 // operation by warp operation, and says how long they take and what moves between the levels of
 // memory.
 //
-// SMs advance side by side through a short stretch of time, less than what any answer of the L2
-// takes; then the groups of the memory serve what was asked, in the order of its times; then the
-// answers are handed back. Both halves run in parallel and share nothing, so the outcome is the
-// same for any number of threads.
+// Launches of very many thread blocks can be sampled: sampling.hpp.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "kernels/work.hpp"
 #include "model/device.hpp"
+#include "model/simulator/grid.hpp"
 #include "model/simulator/machine.hpp"
-#include "model/simulator/multiprocessor.hpp"
+#include "model/simulator/sampling.hpp"
 #include "model/simulator/traffic.hpp"
 
 namespace tessera::simulator {
@@ -24,27 +23,21 @@ namespace tessera::simulator {
 struct Options {
   bool warm = true;           // the L2 holds what the launches before left there
   std::int64_t watched = -1;  // a thread block of every launch whose operations are kept
+  Sampling sampling = {};     // not together with a watched thread block
   /// Called from time to time with the share that is done, from one thread at a time.
   std::function<void(double done)> progress = {};
-};
-
-/// What came of one launch.
-struct LaunchResult {
-  std::string name;
-  double cycles = 0;  // from its first thread block's start to its last one's end
-  Occupancy occupancy;
-  double waves = 0;  // thread blocks over those the GPU holds at once
-  SmCounts sm;
-  MemoryCounts memory;
-  std::vector<BlockSpan> spans;  // [thread blocks] in the order of the launch
-  std::vector<OpSpan> watched;   // operations of the watched thread block
 };
 
 struct Result {
   Machine machine;
   double time_us = 0;  // of one product, launches following each other
   std::vector<LaunchResult> launches;
+  /// Half the 95 % interval that sampling leaves of time_us, relative; 0 where nothing is sampled.
+  double time_error = 0;
+  /// The same for what counters() gives, each in its unit; empty where nothing is sampled.
+  std::map<std::string, double> counter_errors = {};
 
+  double sampled_share() const;  // of all thread blocks: those that were simulated
   SmCounts sm() const;
   MemoryCounts memory() const;
   double cycles() const;

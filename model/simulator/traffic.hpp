@@ -23,15 +23,22 @@ struct SmCounts {
   // Cycles that warps spent waiting, summed over warps.
   double wait_memory = 0, wait_issue = 0, wait_load_unit = 0, wait_tensor = 0, wait_barrier = 0;
 
+  /// Calls f(of this, of the other) for each count.
+  template <class F>
+  void with_each(const SmCounts& o, F f) {
+    f(instructions, o.instructions), f(mma, o.mma), f(load_requests, o.load_requests);
+    f(load_sectors, o.load_sectors), f(load_hits, o.load_hits);
+    f(store_sectors, o.store_sectors), f(store_hits, o.store_hits);
+    f(active_cycles, o.active_cycles);
+    f(tensor_busy, o.tensor_busy), f(issue_busy, o.issue_busy), f(load_busy, o.load_busy);
+    f(port_busy, o.port_busy), f(warp_cycles, o.warp_cycles);
+    f(wait_memory, o.wait_memory), f(wait_issue, o.wait_issue);
+    f(wait_load_unit, o.wait_load_unit), f(wait_tensor, o.wait_tensor);
+    f(wait_barrier, o.wait_barrier);
+  }
+
   SmCounts& operator+=(const SmCounts& o) {
-    instructions += o.instructions, mma += o.mma, load_requests += o.load_requests;
-    load_sectors += o.load_sectors, load_hits += o.load_hits;
-    store_sectors += o.store_sectors, store_hits += o.store_hits;
-    active_cycles += o.active_cycles;
-    tensor_busy += o.tensor_busy, issue_busy += o.issue_busy, load_busy += o.load_busy;
-    port_busy += o.port_busy, warp_cycles += o.warp_cycles;
-    wait_memory += o.wait_memory, wait_issue += o.wait_issue, wait_load_unit += o.wait_load_unit;
-    wait_tensor += o.wait_tensor, wait_barrier += o.wait_barrier;
+    with_each(o, [](auto& sum, auto part) { sum += part; });
     return *this;
   }
 };
@@ -49,12 +56,17 @@ struct MemoryCounts {
   std::int64_t dram_write = 0;
   double slice_busy = 0;  // cycles, summed over slices
 
+  /// Calls f(of this, of the other) for each count.
+  template <class F>
+  void with_each(const MemoryCounts& o, F f) {
+    f(sm_read, o.sm_read), f(sm_write, o.sm_write), f(sm_hits, o.sm_hits);
+    f(coalesced, o.coalesced), f(far_read, o.far_read), f(far_write, o.far_write);
+    f(far_hits, o.far_hits), f(dram_read, o.dram_read), f(dram_write, o.dram_write);
+    f(slice_busy, o.slice_busy);
+  }
+
   MemoryCounts& operator+=(const MemoryCounts& o) {
-    sm_read += o.sm_read, sm_write += o.sm_write, sm_hits += o.sm_hits;
-    coalesced += o.coalesced, far_read += o.far_read, far_write += o.far_write,
-        far_hits += o.far_hits;
-    dram_read += o.dram_read, dram_write += o.dram_write;
-    slice_busy += o.slice_busy;
+    with_each(o, [](auto& sum, auto part) { sum += part; });
     return *this;
   }
 };

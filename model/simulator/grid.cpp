@@ -1,0 +1,170 @@
+#include "model/simulator/grid.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+#include <utility>
+
+namespace tessera::simulator {
+
+void Team::run(const std::function<void(int member)>& body) {
+  meeting_.emplace(threads_);
+  failed_ = false;
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads_));
+  const auto guarded = [&](int member) {
+    try {
+      body(member);
+    } catch (...) {
+      errors[static_cast<std::size_t>(member)] = std::current_exception();
+      failed_ = true;
+    }
+    meeting_->arrive_and_drop();
+  };
+  std::vector<std::thread> others;
+  for (int member = 1; member < threads_; ++member) others.emplace_back(guarded, member);
+  guarded(0);
+  for (std::thread& thread : others) thread.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+Grid::Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange> ranges,
+           std::deque<MemoryGroup>& memory)
+    : machine_(machine),
+      launch_(launch),
+      ranges_(std::move(ranges)),
+      instructions_(ranges_.size()),
+      memory_(memory),
+      dealt_to_(static_cast<std::size_t>(machine.sms)) {
+  for (const BlockRange& range : ranges_) {
+    before_.push_back(thread_blocks_);
+    thread_blocks_ += range.size();
+  }
+  result_.name = launch.name;
+  result_.occupancy = occupancy(machine, launch);
+  result_.waves = static_cast<double>(launch.thread_blocks) /
+                  (double{1} * machine.sms * result_.occupancy.thread_blocks);
+  result_.spans.resize(static_cast<std::size_t>(thread_blocks_));
+  for (int sm = 0; sm < machine.sms; ++sm)
+    sms_.push_back(
+        std::make_unique<Multiprocessor>(machine, launch, result_.occupancy.thread_blocks));
+  // No answer comes back sooner than this.
+  stretch_ = machine.l2_latency;
+  buckets_.resize(memory.size());
+}
+
+void Grid::watch(std::int64_t thread_block) {
+  for (const auto& sm : sms_) sm->watch(thread_block);
+}
+
+LaunchResult Grid::run(Team& team, const std::function<void(double)>& progress) {
+  for (MemoryGroup& group : memory_) group.start_launch();
+  deal(0);
+  team.run([&](int member) {
+    // Every member sees the same done_, which changes between two meetings only.
+    while (!done_) {
+      const double end = begin_ + stretch_;
+      for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->advance(end);
+      if (!team.meet()) return;
+      for (std::size_t group = member; group < memory_.size(); group += team.size()) serve(group);
+      if (!team.meet()) return;
+      for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->answer();
+      if (!team.meet()) return;
+      if (member == 0) step(progress);
+      if (!team.meet()) return;
+    }
+  });
+  const Totals end = totals();
+  result_.sm = end.sm;
+  result_.memory = end.memory;
+  for (const auto& sm : sms_)
+    result_.watched.insert(result_.watched.end(), sm->watched().begin(), sm->watched().end());
+  for (MemoryGroup& group : memory_) group.take_counts();
+  return std::move(result_);
+}
+
+/// What one member does for all between two stretches of time.
+void Grid::step(const std::function<void(double)>& progress) {
+  const double end = begin_ + stretch_;
+  collect();
+  deal(end);
+  begin_ = end;
+  while (moments_.size() < marks_.size() && dealt_ >= marks_[moments_.size()])
+    moments_.push_back(totals());
+  if (progress && ++steps_ % 64 == 0)
+    progress(static_cast<double>(ended_) / static_cast<double>(thread_blocks_));
+  done_ = ended_ == thread_blocks_;
+}
+
+/// Thread blocks go out in order, each to the SM whose place has been free for longest; in the
+/// beginning one to each SM in turn.
+void Grid::deal(double now) {
+  while (dealt_ < thread_blocks_) {
+    int best = -1;
+    for (int sm = 0; sm < machine_.sms; ++sm) {
+      const Multiprocessor& candidate = *sms_[static_cast<std::size_t>(sm)];
+      if (!candidate.has_room()) continue;
+      if (best < 0 || earlier(sm, best)) best = sm;
+    }
+    if (best < 0) return;
+    while (dealt_ - before_[range_] == ranges_[range_].size()) ++range_;
+    Multiprocessor& sm = *sms_[static_cast<std::size_t>(best)];
+    const double start = now == 0 ? 0 : std::max(now, sm.room_since() + machine_.block_latency);
+    result_.spans[static_cast<std::size_t>(dealt_)].sm = best;
+    sm.place(ranges_[range_].first + dealt_ - before_[range_], start);
+    ++dealt_;
+    ++dealt_to_[static_cast<std::size_t>(best)];
+  }
+}
+
+bool Grid::earlier(int sm, int than) const {
+  const double a = sms_[static_cast<std::size_t>(sm)]->room_since();
+  const double b = sms_[static_cast<std::size_t>(than)]->room_since();
+  if (a != b) return a < b;
+  return dealt_to_[static_cast<std::size_t>(sm)] < dealt_to_[static_cast<std::size_t>(than)];
+}
+
+void Grid::collect() {
+  for (const auto& sm : sms_) {
+    for (const Multiprocessor::Finished& block : sm->finished()) {
+      const std::size_t range = range_of(block.thread_block);
+      BlockSpan& span = result_.spans[static_cast<std::size_t>(before_[range] + block.thread_block -
+                                                               ranges_[range].first)];
+      span.start = block.start;
+      span.end = block.end;
+      instructions_[range] += block.instructions;
+      result_.cycles = std::max(result_.cycles, block.end);
+      ++ended_;
+    }
+    sm->finished().clear();
+  }
+}
+
+Totals Grid::totals() const {
+  Totals sum{.cycles = begin_, .sm = {}, .memory = {}};
+  for (const auto& sm : sms_) sum.sm += sm->counts();
+  for (const MemoryGroup& group : memory_) sum.memory += group.counts();
+  return sum;
+}
+
+std::size_t Grid::range_of(std::int64_t thread_block) const {
+  const auto next = std::ranges::upper_bound(ranges_, thread_block, {}, &BlockRange::first);
+  return static_cast<std::size_t>(next - ranges_.begin()) - 1;
+}
+
+/// The group's requests of this stretch, earliest first (to a cycle; then by SM).
+void Grid::serve(std::size_t group) {
+  auto& buckets = buckets_[group];
+  buckets.resize(2 * static_cast<std::size_t>(stretch_));
+  for (auto& bucket : buckets) bucket.clear();
+  for (std::size_t sm = 0; sm < sms_.size(); ++sm) {
+    for (Request& request : sms_[sm]->requests(static_cast<int>(group))) {
+      const auto cycle = static_cast<std::size_t>(std::max(request.time - begin_, 0.0));
+      buckets[std::min(cycle, buckets.size() - 1)].push_back({&request, static_cast<int>(sm)});
+    }
+  }
+  for (const auto& bucket : buckets)
+    for (const auto& [request, sm] : bucket) memory_[group].serve(*request, sm);
+}
+
+}  // namespace tessera::simulator

@@ -1,0 +1,309 @@
+#include "model/simulator/sampling.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "formats/base/check.hpp"
+
+namespace tessera::simulator {
+namespace {
+
+/// Of what the GPU holds at once: a stretch's uncounted head, and what is measured of it.
+constexpr double kHeadWaves = 1.5;
+constexpr double kMeasuredWaves = 2;
+
+/// At least that many times the L2's capacity is asked for in them. What the stretch before has
+/// left in the L2 has to be gone: most of what is asked for is a hit, and puts out nothing.
+constexpr double kHeadTurnovers = 4;
+constexpr double kMeasuredTurnovers = 2;
+
+/// Of a launch's work; where stretches take more, it is simulated whole.
+constexpr double kLargestShare = 0.5;
+
+/// A thread block takes time even where it moves nothing. As so many bytes.
+constexpr double kBlockBytes = 256;
+
+double work_of(const ThreadBlockWork& block) {
+  return kBlockBytes +
+         static_cast<double>(block.a_bytes + block.b_bytes + block.c_bytes + 4 * block.atomics);
+}
+
+/// Described work of a launch's thread blocks, summed up.
+class WorkSum {
+ public:
+  explicit WorkSum(std::span<const ThreadBlockWork> blocks) : sums_(blocks.size() + 1) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) sums_[i + 1] = sums_[i] + work_of(blocks[i]);
+  }
+
+  std::int64_t size() const { return static_cast<std::int64_t>(sums_.size()) - 1; }
+  double total() const { return sums_.back(); }
+  double before(std::int64_t block) const { return sums_[static_cast<std::size_t>(block)]; }
+  double of(const BlockRange& range) const { return before(range.last) - before(range.first); }
+  /// The first thread block that has at least so much work before it.
+  std::int64_t where(double work) const {
+    return std::ranges::lower_bound(sums_, work) - sums_.begin();
+  }
+  /// So many thread blocks further, or more where that is less work.
+  std::int64_t after(std::int64_t from, std::int64_t blocks, double work) const {
+    return std::min(size(), std::max(from + blocks, where(before(from) + work)));
+  }
+  /// The same backwards.
+  std::int64_t ahead_of(std::int64_t to, std::int64_t blocks, double work) const {
+    const double least = before(to) - work;
+    return std::max<std::int64_t>(0, std::min(to - blocks, least > 0 ? where(least) - 1 : 0));
+  }
+
+ private:
+  std::vector<double> sums_;  // [thread blocks + 1]
+};
+
+/// So many stretches; none where they do not fit.
+std::optional<SamplePlan> plan_stretches(const WorkSum& work, int stretches, double resident,
+                                         double l2_bytes) {
+  const auto head = [&](std::int64_t warm) {
+    return work.ahead_of(warm, std::llround(kHeadWaves * resident), kHeadTurnovers * l2_bytes);
+  };
+  const std::int64_t measured = std::llround(kMeasuredWaves * resident);
+  const double measured_bytes = kMeasuredTurnovers * l2_bytes;
+  SamplePlan plan;
+  std::int64_t dealt = 0;
+  for (int s = 0; s < stretches; ++s) {
+    const bool is_first = s == 0, is_last = s == stretches - 1;
+    std::int64_t warm = work.where(work.total() * (s + 0.5) / stretches);
+    if (is_first)
+      warm = work.after(0, std::llround(kHeadWaves * resident), kHeadTurnovers * l2_bytes);
+    if (is_last) warm = work.ahead_of(work.size(), measured, measured_bytes);
+    const BlockRange range{is_first ? 0 : head(warm),
+                           is_last ? work.size() : work.after(warm, measured, measured_bytes)};
+    if (!plan.stretches.empty() && range.first < plan.stretches.back().last) return std::nullopt;
+    const std::int64_t half = work.where((work.before(warm) + work.before(range.last)) / 2);
+    for (const std::int64_t mark : {warm, half, range.last})
+      plan.dealt.push_back(dealt + mark - range.first);
+    dealt += range.size();
+    plan.stretches.push_back(range);
+    plan.work.push_back(work.of(range));
+    plan.part.push_back(work.total() / stretches);
+  }
+  const double taken = std::accumulate(plan.work.begin(), plan.work.end(), 0.0);
+  if (taken > kLargestShare * work.total()) return std::nullopt;
+  return plan;
+}
+
+/// sum += factor * part.
+void add(Totals& sum, const Totals& part, double factor) {
+  const auto add_one = [factor](auto& to, auto one) {
+    const double scaled = factor * static_cast<double>(one);
+    if constexpr (std::is_integral_v<std::remove_reference_t<decltype(to)>>)
+      to += std::llround(scaled);
+    else
+      to += scaled;
+  };
+  add_one(sum.cycles, part.cycles);
+  sum.sm.with_each(part.sm, add_one);
+  sum.memory.with_each(part.memory, add_one);
+}
+
+Totals difference(const Totals& after, const Totals& before) {
+  Totals result = after;
+  add(result, before, -1);
+  return result;
+}
+
+/// Something that was measured, and how much of the described work that was.
+struct Measured {
+  Totals totals;
+  double work = 0;
+};
+
+/// A run of a plan, in pieces. Instructions say how far a stretch has come within its work: they
+/// are counted as they are issued, and known of the stretch as a whole.
+class Pieces {
+ public:
+  Pieces(const SamplePlan& plan, const Grid& grid, const Totals& end)
+      : plan_(plan), grid_(grid), end_(end) {}
+
+  std::size_t size() const { return plan_.stretches.size(); }
+  Measured measured(std::size_t s) const { return piece(s, moment(s, 0), moment(s, 2)); }
+  Measured early(std::size_t s) const { return piece(s, moment(s, 0), moment(s, 1)); }
+  Measured late(std::size_t s) const { return piece(s, moment(s, 1), moment(s, 2)); }
+  /// What is simulated and is at its place in the launch: what is measured, and of the first
+  /// stretch also all before, of the last one all behind it.
+  Measured in_place(std::size_t s) const {
+    return piece(s, s == 0 ? Totals{} : moment(s, 0), s + 1 == size() ? end_ : moment(s, 2));
+  }
+  /// The rest of the part of the launch.
+  double left_out(std::size_t s) const { return std::max(0.0, plan_.part[s] - in_place(s).work); }
+  bool all_hold_work() const {
+    for (std::size_t s = 0; s < size(); ++s)
+      if (!(early(s).work > 0) || !(late(s).work > 0)) return false;
+    return true;
+  }
+
+ private:
+  const Totals& moment(std::size_t s, std::size_t which) const {
+    return grid_.moments()[3 * s + which];
+  }
+  Measured piece(std::size_t s, const Totals& from, const Totals& to) const {
+    Measured result{difference(to, from), 0};
+    const auto all = static_cast<double>(grid_.instructions()[s]);
+    const auto here = static_cast<double>(result.totals.sm.instructions);
+    result.work = all > 0 ? plan_.work[s] * here / all : 0;
+    return result;
+  }
+
+  const SamplePlan& plan_;
+  const Grid& grid_;
+  const Totals& end_;
+};
+
+/// The launch by rates of each stretch, those of `skipped` left out; -1: by all.
+template <class Rate>
+Totals by_rates(const Pieces& pieces, const Rate& rate, int skipped = -1) {
+  Totals sum;
+  double left_out = 0, told = 0;
+  for (std::size_t s = 0; s < pieces.size(); ++s) {
+    left_out += pieces.left_out(s);
+    if (static_cast<int>(s) != skipped) told += pieces.left_out(s);
+    add(sum, pieces.in_place(s).totals, 1);
+  }
+  for (std::size_t s = 0; s < pieces.size() && told > 0; ++s) {
+    if (static_cast<int>(s) == skipped) continue;
+    const Measured measured = rate(s);
+    add(sum, measured.totals, left_out / told * pieces.left_out(s) / measured.work);
+  }
+  return sum;
+}
+
+/// Thread blocks of the launch that were not simulated.
+template <class Each>
+void for_each_left_out(const SamplePlan& plan, const Each& each) {
+  for (std::size_t s = 1; s < plan.stretches.size(); ++s)
+    for (std::int64_t b = plan.stretches[s - 1].last; b < plan.stretches[s].first; ++b) each(b);
+}
+
+/// When the last of the thread blocks that were left out ends, if the largest of them runs as long
+/// for its work as the slowest large one that was simulated. `spans` of those that were.
+double last_end_left_out(const SamplePlan& plan, const WorkSum& work,
+                         const std::vector<BlockSpan>& spans, double cycles) {
+  struct Large {
+    double work, cycles;
+  };
+  std::vector<Large> simulated;
+  std::size_t place = 0;
+  for (const BlockRange& stretch : plan.stretches)
+    for (std::int64_t b = stretch.first; b < stretch.last; ++b, ++place)
+      simulated.push_back({work.of({b, b + 1}), spans[place].end - spans[place].start});
+  const std::size_t large =
+      std::min(simulated.size(), std::max<std::size_t>(16, simulated.size() / 100));
+  std::ranges::nth_element(simulated, simulated.begin() + static_cast<std::ptrdiff_t>(large - 1),
+                           std::ranges::greater{}, &Large::work);
+  double slowest = 0;
+  for (std::size_t i = 0; i < large; ++i)
+    slowest = std::max(slowest, simulated[i].cycles / simulated[i].work);
+  const double least = simulated[large - 1].work;
+  double last = 0;
+  for_each_left_out(plan, [&](std::int64_t b) {
+    const double here = work.of({b, b + 1});
+    if (here >= least)
+      last = std::max(last, cycles * work.before(b) / work.total() + slowest * here);
+  });
+  return last;
+}
+
+/// Moves thread blocks from when they were simulated to when their share of the launch runs.
+void move_spans(const SamplePlan& plan, double added, std::vector<BlockSpan>& spans) {
+  std::size_t place = 0;
+  for (std::size_t s = 0; s < plan.stretches.size(); ++s) {
+    const double shift =
+        added * static_cast<double>(s) / static_cast<double>(plan.stretches.size() - 1);
+    for (std::int64_t b = plan.stretches[s].first; b < plan.stretches[s].last; ++b, ++place)
+      spans[place].start += shift, spans[place].end += shift;
+  }
+}
+
+/// Student's t that 97.5 % lie below (Abramowitz and Stegun 26.7.5); within 1 % from 3 degrees on.
+double t_quantile(int degrees) {
+  const double z = 1.959964, v = degrees;
+  const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
+  return z + (z3 + z) / (4 * v) + (5 * z5 + 16 * z3 + 3 * z) / (96 * v * v) +
+         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * v * v * v);
+}
+
+}  // namespace
+
+Sampling sampling_of(std::string_view text) {
+  if (text.empty() || text == "off") return {};
+  if (text == "auto") return kAutoSampling;
+  int stretches = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), stretches);
+  require(error == std::errc() && stop == text.data() + text.size() && stretches >= kLeastStretches,
+          "sample = '{}': it takes off, auto, or a number of stretches, {} or more", text,
+          kLeastStretches);
+  return {.stretches = stretches, .least_bytes = 0};
+}
+
+std::optional<SamplePlan> plan_sample(std::span<const ThreadBlockWork> blocks,
+                                      const Machine& machine, std::int64_t resident,
+                                      const Sampling& sampling) {
+  const auto least = std::llround(kLeastStretches * kMeasuredWaves * static_cast<double>(resident));
+  if (sampling.stretches == 0 || static_cast<std::int64_t>(blocks.size()) < least)
+    return std::nullopt;
+  const WorkSum work(blocks);
+  if (work.total() < sampling.least_bytes) return std::nullopt;
+  for (int stretches = sampling.stretches; stretches >= kLeastStretches; --stretches)
+    if (auto plan = plan_stretches(work, stretches, static_cast<double>(resident),
+                                   static_cast<double>(machine.l2_bytes)))
+      return plan;
+  return std::nullopt;
+}
+
+std::optional<SampledLaunch> extrapolate(const SamplePlan& plan, const Grid& grid,
+                                         std::span<const ThreadBlockWork> blocks,
+                                         const Machine& machine, LaunchResult& result) {
+  const Totals end{result.cycles, result.sm, result.memory};
+  const Pieces pieces(plan, grid, end);
+  if (!pieces.all_hold_work()) return std::nullopt;
+  const auto measured = [&](std::size_t s) { return pieces.measured(s); };
+  SampledLaunch sampled;
+  sampled.whole = by_rates(pieces, measured);
+  if (last_end_left_out(plan, WorkSum(blocks), result.spans, sampled.whole.cycles) >
+      sampled.whole.cycles)
+    return std::nullopt;
+  for (std::size_t s = 0; s < pieces.size(); ++s)
+    sampled.without.push_back(by_rates(pieces, measured, static_cast<int>(s)));
+  sampled.early = by_rates(pieces, [&](std::size_t s) { return pieces.early(s); });
+  sampled.late = by_rates(pieces, [&](std::size_t s) { return pieces.late(s); });
+
+  std::int64_t mma = 0;
+  for (const ThreadBlockWork& block : blocks) mma += block.mma;
+  const auto exact = [&](Totals& totals) {
+    totals.sm.mma = mma;
+    totals.sm.tensor_busy = static_cast<double>(mma) * machine.mma_interval;
+  };
+  for (Totals* totals : {&sampled.whole, &sampled.early, &sampled.late}) exact(*totals);
+  for (Totals& totals : sampled.without) exact(totals);
+
+  move_spans(plan, sampled.whole.cycles - result.cycles, result.spans);
+  result.cycles = sampled.whole.cycles;
+  result.sm = sampled.whole.sm;
+  result.memory = sampled.whole.memory;
+  result.sampled_share =
+      static_cast<double>(result.spans.size()) / static_cast<double>(blocks.size());
+  return sampled;
+}
+
+double half_interval(const std::vector<double>& without, double early, double late) {
+  const auto count = static_cast<double>(without.size());
+  const double mean = std::accumulate(without.begin(), without.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : without) squares += (value - mean) * (value - mean);
+  const double standard_error = std::sqrt((count - 1) / count * squares);
+  return t_quantile(static_cast<int>(without.size()) - 1) * standard_error + std::abs(late - early);
+}
+
+}  // namespace tessera::simulator
