@@ -425,6 +425,33 @@ TEST_CASE("the hash of a point changes with every field that applies, and with n
   }
 }
 
+TEST_CASE("a sampled simulation is another point, and of no other backend") {
+  const auto planned = [](const char* section) {
+    return plan_of(std::string(section) + "[grid]\nmatrix = \"absent_a\"\nkernel = \"csr_spmm\"\n",
+                   {"simulate", "model"})
+        .entries;
+  };
+
+  const auto whole = planned(""), off = planned("[simulate]\nsample = \"off\"\n");
+  const auto sampled = planned("[simulate]\nsample = 8\n");
+  const auto by_size = planned("[simulate]\nsample = \"auto\"\n");
+
+  CHECK(params_hash(off[0].point) == params_hash(whole[0].point));
+  CHECK_FALSE(to_json(whole[0].point).contains("sample"));
+  CHECK(params_hash(sampled[0].point) != params_hash(whole[0].point));
+  CHECK(params_hash(by_size[0].point) != params_hash(sampled[0].point));
+  CHECK(params_hash(sampled[1].point) == params_hash(whole[1].point));
+  Json json = to_json(sampled[0].point);
+  CHECK(json["sample"] == "8");
+  CHECK(to_json(point_from_json(json)) == json);
+  for (const Json& wrong : {Json("off"), Json(""), Json("3"), Json(8)}) {
+    json["sample"] = wrong;
+    CHECK_THROWS_AS(point_from_json(json), Error);
+  }
+  CHECK(error_of("[simulate]\nsample = 2\n") ==
+        "c.toml:6:10: sample = '2': it takes off, auto, or a number of stretches, 4 or more");
+}
+
 TEST_CASE("a point keeps the hash that records of it have had since they were written") {
   const Json json =
       Json::parse(R"({"backend":"emulate","check":true,"device":"h200","format":{"name":"csr"},)"

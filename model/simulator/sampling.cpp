@@ -25,6 +25,10 @@ constexpr double kMeasuredTurnovers = 2;
 /// Of a launch's work; where stretches take more, it is simulated whole.
 constexpr double kLargestShare = 0.5;
 
+/// Of a launch's time: how much later a thread block that was left out may end. Beyond that the
+/// launch is simulated whole, up to it the stated error of the time is the larger for it.
+constexpr double kLargestOutlasting = 0.1;
+
 /// A thread block takes time even where it moves nothing. As so many bytes.
 constexpr double kBlockBytes = 256;
 
@@ -186,31 +190,44 @@ void for_each_left_out(const SamplePlan& plan, const Each& each) {
     for (std::int64_t b = plan.stretches[s - 1].last; b < plan.stretches[s].first; ++b) each(b);
 }
 
-/// When the last of the thread blocks that were left out ends, if the largest of them runs as long
-/// for its work as the slowest large one that was simulated. `spans` of those that were.
+/// A thread block that was simulated.
+struct Ran {
+  double work;
+  double cycles_per_work;
+};
+
+/// The largest of those that were simulated, the largest first; `spans` as they came out.
+std::vector<Ran> largest_that_ran(const SamplePlan& plan, const WorkSum& work,
+                                  const std::vector<BlockSpan>& spans) {
+  std::vector<Ran> ran;
+  for (const BlockRange& stretch : plan.stretches) {
+    for (std::int64_t b = stretch.first; b < stretch.last; ++b) {
+      const BlockSpan& span = spans[ran.size()];
+      const double here = work.of({b, b + 1});
+      ran.push_back({here, (span.end - span.start) / here});
+    }
+  }
+  std::ranges::sort(ran, std::ranges::greater{}, &Ran::work);
+  ran.resize(std::min(ran.size(), std::max<std::size_t>(16, ran.size() / 100)));
+  return ran;
+}
+
+/// When the last of the large thread blocks that were left out ends, if each runs as long for its
+/// work as the slowest of those that are no smaller than two thirds of it.
 double last_end_left_out(const SamplePlan& plan, const WorkSum& work,
                          const std::vector<BlockSpan>& spans, double cycles) {
-  struct Large {
-    double work, cycles;
-  };
-  std::vector<Large> simulated;
-  std::size_t place = 0;
-  for (const BlockRange& stretch : plan.stretches)
-    for (std::int64_t b = stretch.first; b < stretch.last; ++b, ++place)
-      simulated.push_back({work.of({b, b + 1}), spans[place].end - spans[place].start});
-  const std::size_t large =
-      std::min(simulated.size(), std::max<std::size_t>(16, simulated.size() / 100));
-  std::ranges::nth_element(simulated, simulated.begin() + static_cast<std::ptrdiff_t>(large - 1),
-                           std::ranges::greater{}, &Large::work);
-  double slowest = 0;
-  for (std::size_t i = 0; i < large; ++i)
-    slowest = std::max(slowest, simulated[i].cycles / simulated[i].work);
-  const double least = simulated[large - 1].work;
+  std::vector<Ran> large = largest_that_ran(plan, work, spans);
+  for (std::size_t i = 1; i < large.size(); ++i)
+    large[i].cycles_per_work = std::max(large[i].cycles_per_work, large[i - 1].cycles_per_work);
   double last = 0;
   for_each_left_out(plan, [&](std::int64_t b) {
     const double here = work.of({b, b + 1});
-    if (here >= least)
-      last = std::max(last, cycles * work.before(b) / work.total() + slowest * here);
+    if (here < large.back().work) return;
+    const auto like_it =
+        std::ranges::upper_bound(large, here / 1.5, std::ranges::greater{}, &Ran::work) -
+        large.begin();
+    const Ran& slowest = large[static_cast<std::size_t>(std::max<std::ptrdiff_t>(like_it, 4)) - 1];
+    last = std::max(last, cycles * work.before(b) / work.total() + here * slowest.cycles_per_work);
   });
   return last;
 }
@@ -271,9 +288,10 @@ std::optional<SampledLaunch> extrapolate(const SamplePlan& plan, const Grid& gri
   const auto measured = [&](std::size_t s) { return pieces.measured(s); };
   SampledLaunch sampled;
   sampled.whole = by_rates(pieces, measured);
-  if (last_end_left_out(plan, WorkSum(blocks), result.spans, sampled.whole.cycles) >
-      sampled.whole.cycles)
-    return std::nullopt;
+  sampled.outlasting =
+      std::max(0.0, last_end_left_out(plan, WorkSum(blocks), result.spans, sampled.whole.cycles) -
+                        sampled.whole.cycles);
+  if (sampled.outlasting > kLargestOutlasting * sampled.whole.cycles) return std::nullopt;
   for (std::size_t s = 0; s < pieces.size(); ++s)
     sampled.without.push_back(by_rates(pieces, measured, static_cast<int>(s)));
   sampled.early = by_rates(pieces, [&](std::size_t s) { return pieces.early(s); });

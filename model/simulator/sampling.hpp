@@ -58,6 +58,7 @@ struct SampledLaunch {
   Totals whole;                 // the estimate
   std::vector<Totals> without;  // [stretches] the rates of one left out
   Totals early, late;           // by the first and second halves of what was measured
+  double outlasting = 0;        // cycles that a thread block left out may take beyond the estimate
 };
 
 /// Extrapolates a run of the plan and puts what it leads to into `result`: counts, cycles, share,

@@ -130,7 +130,12 @@ class Product {
       }
     }
     for (const auto& [name, square] : squares) result.counter_errors[name] = std::sqrt(square);
-    result.time_error = result.counter_errors.extract(kTime).mapped() / result.time_us;
+    double outlasting_us = 0;
+    for (const auto& [launch, sample] : sampled)
+      outlasting_us += sample.outlasting / result.machine.clock_mhz;
+    result.counter_errors["gpu__time_duration.sum"] += 1e3 * outlasting_us;
+    result.time_error =
+        (result.counter_errors.extract(kTime).mapped() + outlasting_us) / result.time_us;
   }
 
   static constexpr const char* kTime = "time of the product";
