@@ -19,7 +19,7 @@ constexpr double kMeasuredWaves = 2;
 
 /// At least that many times the L2's capacity is asked for in them. What the stretch before has
 /// left in the L2 has to be gone: most of what is asked for is a hit, and puts out nothing.
-constexpr double kHeadTurnovers = 4;
+constexpr double kHeadTurnovers = 8;
 constexpr double kMeasuredTurnovers = 2;
 
 /// Of a launch's work; where stretches take more, it is simulated whole.
@@ -28,6 +28,12 @@ constexpr double kLargestShare = 0.5;
 /// Of a launch's time: how much later a thread block that was left out may end. Beyond that the
 /// launch is simulated whole, up to it the stated error of the time is the larger for it.
 constexpr double kLargestOutlasting = 0.1;
+
+/// See carried_over(); beyond that a launch is simulated whole.
+constexpr double kLargestCarriedOver = 0.02;
+
+/// Relative. Stretches of a uniform matrix may agree better than that by chance.
+constexpr double kLeastError = 0.01;
 
 /// A thread block takes time even where it moves nothing. As so many bytes.
 constexpr double kBlockBytes = 256;
@@ -66,37 +72,62 @@ class WorkSum {
   std::vector<double> sums_;  // [thread blocks + 1]
 };
 
-/// So many stretches; none where they do not fit.
-std::optional<SamplePlan> plan_stretches(const WorkSum& work, int stretches, double resident,
-                                         double l2_bytes) {
-  const auto head = [&](std::int64_t warm) {
-    return work.ahead_of(warm, std::llround(kHeadWaves * resident), kHeadTurnovers * l2_bytes);
-  };
-  const std::int64_t measured = std::llround(kMeasuredWaves * resident);
-  const double measured_bytes = kMeasuredTurnovers * l2_bytes;
-  SamplePlan plan;
-  std::int64_t dealt = 0;
-  for (int s = 0; s < stretches; ++s) {
-    const bool is_first = s == 0, is_last = s == stretches - 1;
-    std::int64_t warm = work.where(work.total() * (s + 0.5) / stretches);
-    if (is_first)
-      warm = work.after(0, std::llround(kHeadWaves * resident), kHeadTurnovers * l2_bytes);
-    if (is_last) warm = work.ahead_of(work.size(), measured, measured_bytes);
-    const BlockRange range{is_first ? 0 : head(warm),
-                           is_last ? work.size() : work.after(warm, measured, measured_bytes)};
-    if (!plan.stretches.empty() && range.first < plan.stretches.back().last) return std::nullopt;
-    const std::int64_t half = work.where((work.before(warm) + work.before(range.last)) / 2);
-    for (const std::int64_t mark : {warm, half, range.last})
-      plan.dealt.push_back(dealt + mark - range.first);
-    dealt += range.size();
-    plan.stretches.push_back(range);
-    plan.work.push_back(work.of(range));
-    plan.part.push_back(work.total() / stretches);
+/// A plan as it grows, stretch by stretch.
+class Planner {
+ public:
+  Planner(const WorkSum& work, double resident, double l2_bytes)
+      : work_(work),
+        head_(std::llround(kHeadWaves * resident)),
+        measured_(std::llround(kMeasuredWaves * resident)),
+        head_bytes_(kHeadTurnovers * l2_bytes),
+        measured_bytes_(kMeasuredTurnovers * l2_bytes) {}
+
+  /// The beginning and the end of the launch stand for themselves, and so many stretches for all
+  /// between, each in the middle of its part. None where they do not fit.
+  std::optional<SamplePlan> plan(int stretches) {
+    plan_ = {};
+    dealt_ = 0;
+    const std::int64_t begin_to = work_.after(0, measured_, measured_bytes_);
+    const std::int64_t end_from = work_.ahead_of(work_.size(), measured_, measured_bytes_);
+    const BlockRange begin{0, begin_to};
+    const BlockRange end{work_.ahead_of(end_from, head_, head_bytes_), work_.size()};
+    const double between = work_.before(end.first) - work_.before(begin_to);
+    if (!add(begin, work_.where(work_.of(begin) / 2), work_.of(begin))) return std::nullopt;
+    for (int s = 0; s < stretches; ++s) {
+      const std::int64_t middle =
+          work_.where(work_.before(begin_to) + between * (s + 0.5) / stretches);
+      const std::int64_t warm = work_.ahead_of(middle, measured_ / 2, measured_bytes_ / 2);
+      if (!add({work_.ahead_of(warm, head_, head_bytes_),
+                work_.after(warm, measured_, measured_bytes_)},
+               warm, between / stretches))
+        return std::nullopt;
+    }
+    if (!add(end, end_from, work_.of(end))) return std::nullopt;
+    const double taken = std::accumulate(plan_.work.begin(), plan_.work.end(), 0.0);
+    if (taken > kLargestShare * work_.total()) return std::nullopt;
+    return std::move(plan_);
   }
-  const double taken = std::accumulate(plan.work.begin(), plan.work.end(), 0.0);
-  if (taken > kLargestShare * work.total()) return std::nullopt;
-  return plan;
-}
+
+ private:
+  /// False: it begins before the last one ends.
+  bool add(const BlockRange& range, std::int64_t warm, double part) {
+    if (!plan_.stretches.empty() && range.first < plan_.stretches.back().last) return false;
+    const std::int64_t half = work_.where((work_.before(warm) + work_.before(range.last)) / 2);
+    for (const std::int64_t mark : {warm, half, range.last})
+      plan_.dealt.push_back(dealt_ + mark - range.first);
+    dealt_ += range.size();
+    plan_.stretches.push_back(range);
+    plan_.work.push_back(work_.of(range));
+    plan_.part.push_back(part);
+    return true;
+  }
+
+  const WorkSum& work_;
+  std::int64_t head_, measured_;        // thread blocks
+  double head_bytes_, measured_bytes_;  // described work
+  std::int64_t dealt_ = 0;
+  SamplePlan plan_;
+};
 
 /// sum += factor * part.
 void add(Totals& sum, const Totals& part, double factor) {
@@ -232,6 +263,25 @@ double last_end_left_out(const SamplePlan& plan, const WorkSum& work,
   return last;
 }
 
+/// The largest share of what a stretch measures that thread blocks of earlier stretches had of the
+/// SMs: in the launch they would have ended long before.
+double carried_over(const SamplePlan& plan, const Grid& grid, const std::vector<BlockSpan>& spans) {
+  double largest = 0;
+  for (std::size_t s = 1; s < plan.stretches.size(); ++s) {
+    const double from = grid.moments()[3 * s].cycles, to = grid.moments()[3 * s + 2].cycles;
+    const std::int64_t own = plan.dealt[3 * s - 1];
+    double earlier = 0, all = 0;
+    for (std::size_t place = 0; place < spans.size(); ++place) {
+      const double here = std::min(spans[place].end, to) - std::max(spans[place].start, from);
+      if (here <= 0) continue;
+      all += here;
+      if (static_cast<std::int64_t>(place) < own) earlier += here;
+    }
+    if (all > 0) largest = std::max(largest, earlier / all);
+  }
+  return largest;
+}
+
 /// Moves thread blocks from when they were simulated to when their share of the launch runs.
 void move_spans(const SamplePlan& plan, double added, std::vector<BlockSpan>& spans) {
   std::size_t place = 0;
@@ -272,10 +322,9 @@ std::optional<SamplePlan> plan_sample(std::span<const ThreadBlockWork> blocks,
     return std::nullopt;
   const WorkSum work(blocks);
   if (work.total() < sampling.least_bytes) return std::nullopt;
+  Planner planner(work, static_cast<double>(resident), static_cast<double>(machine.l2_bytes));
   for (int stretches = sampling.stretches; stretches >= kLeastStretches; --stretches)
-    if (auto plan = plan_stretches(work, stretches, static_cast<double>(resident),
-                                   static_cast<double>(machine.l2_bytes)))
-      return plan;
+    if (auto plan = planner.plan(stretches)) return plan;
   return std::nullopt;
 }
 
@@ -284,7 +333,8 @@ std::optional<SampledLaunch> extrapolate(const SamplePlan& plan, const Grid& gri
                                          const Machine& machine, LaunchResult& result) {
   const Totals end{result.cycles, result.sm, result.memory};
   const Pieces pieces(plan, grid, end);
-  if (!pieces.all_hold_work()) return std::nullopt;
+  if (!pieces.all_hold_work() || carried_over(plan, grid, result.spans) > kLargestCarriedOver)
+    return std::nullopt;
   const auto measured = [&](std::size_t s) { return pieces.measured(s); };
   SampledLaunch sampled;
   sampled.whole = by_rates(pieces, measured);
@@ -292,7 +342,7 @@ std::optional<SampledLaunch> extrapolate(const SamplePlan& plan, const Grid& gri
       std::max(0.0, last_end_left_out(plan, WorkSum(blocks), result.spans, sampled.whole.cycles) -
                         sampled.whole.cycles);
   if (sampled.outlasting > kLargestOutlasting * sampled.whole.cycles) return std::nullopt;
-  for (std::size_t s = 0; s < pieces.size(); ++s)
+  for (std::size_t s = 1; s + 1 < pieces.size(); ++s)
     sampled.without.push_back(by_rates(pieces, measured, static_cast<int>(s)));
   sampled.early = by_rates(pieces, [&](std::size_t s) { return pieces.early(s); });
   sampled.late = by_rates(pieces, [&](std::size_t s) { return pieces.late(s); });
@@ -315,13 +365,15 @@ std::optional<SampledLaunch> extrapolate(const SamplePlan& plan, const Grid& gri
   return sampled;
 }
 
-double half_interval(const std::vector<double>& without, double early, double late) {
+double half_interval(double value, const std::vector<double>& without, double early, double late) {
   const auto count = static_cast<double>(without.size());
   const double mean = std::accumulate(without.begin(), without.end(), 0.0) / count;
   double squares = 0;
-  for (const double value : without) squares += (value - mean) * (value - mean);
+  for (const double one : without) squares += (one - mean) * (one - mean);
   const double standard_error = std::sqrt((count - 1) / count * squares);
-  return t_quantile(static_cast<int>(without.size()) - 1) * standard_error + std::abs(late - early);
+  const double half =
+      t_quantile(static_cast<int>(without.size()) - 1) * standard_error + std::abs(late - early);
+  return std::max(half, kLeastError * std::abs(value));
 }
 
 }  // namespace tessera::simulator

@@ -125,7 +125,7 @@ class Product {
       for (const auto& [name, value] : found) {
         std::vector<double> values;
         for (const auto& one : without) values.push_back(one.at(name));
-        const double half = half_interval(values, early.at(name), late.at(name));
+        const double half = half_interval(value, values, early.at(name), late.at(name));
         squares[name] += half * half;
       }
     }
