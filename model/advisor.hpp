@@ -25,7 +25,7 @@ namespace tessera::advisor {
 /// identity of a result that was advised.
 constexpr int kVersion = 2;
 
-/// Relative: predicted times no further apart are as good as equal. The simulator is 8.7 % off in
+/// Relative: predicted times no further apart are as good as equal. The simulator is 7.1 % off in
 /// the mean on an H200 (experiments/results/simulator); between kernels on one matrix a part
 /// cancels.
 constexpr double kSimulatorError = 0.1;
