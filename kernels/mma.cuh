@@ -15,6 +15,14 @@ __device__ inline std::uint32_t round_to_tf32(float value) {
   return tf32;
 }
 
+/// The same for an operand of an MMA, which takes no notice of the 13 bits that TF32 lacks: they
+/// keep what the addition left there.
+__device__ inline std::uint32_t round_operand_to_tf32(float value) {
+  constexpr std::uint32_t kHalf = 1u << 12;  // of the last place
+  const std::uint32_t bits = __float_as_uint(value);
+  return fabsf(value) < __int_as_float(0x7f800000) ? bits + kHalf : bits;
+}
+
 // One function for each shape and type; the instruction's name is all they differ in.
 #define TESSERA_MMA_A2_B1(name, instruction)                            \
   __device__ inline void name(float(&d)[4], const std::uint32_t(&a)[2], \

@@ -205,14 +205,17 @@ void RowChain::run(const ChunkMma& mma, std::span<const ChunkTerm> terms, std::s
   }
 }
 
+float add_on_gpu(float x, float y) {
+  const float sum = x + y;
+  return std::isnan(sum) ? std::bit_cast<float>(0x7fffffffu) : sum;
+}
+
 /// c <- c + accumulators, in FP32 to nearest; without promotion c is still zero.
 void RowChain::promote() {
   for (std::size_t j = 0; j < c_.size(); ++j) {
     float sum = sums_[0][j];
     if (sums_.size() > 1) sum += sums_[1][j] / precision_->part_scale;
-    if (promoted_) sum += c_[j];
-    // What a GPU's addition makes of a NaN and of opposite infinities.
-    c_[j] = std::isnan(sum) ? std::bit_cast<float>(0x7fffffffu) : sum;
+    c_[j] = add_on_gpu(sum, promoted_ ? c_[j] : 0.0f);
   }
   for (auto& sum : sums_) std::ranges::fill(sum, 0.0f);
   promoted_ = true;

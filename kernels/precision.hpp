@@ -48,6 +48,9 @@ struct Precision {
 
 constexpr int kMaxParts = 3;
 
+/// FADD: FP32 to nearest; the NaN it makes of NaNs and of opposite infinities is always the same.
+float add_on_gpu(float x, float y);
+
 /// The parts of one operand; those a precision has none of are zero.
 using Parts = std::array<float, kMaxParts>;
 

@@ -30,13 +30,13 @@ struct Tf32Operand {
   __device__ void set(int index, float value) {
     if constexpr (kPrecision == Tf32Precision::kRaw) {
       parts[0][index] = __float_as_uint(value);
+    } else if constexpr (kPrecision == Tf32Precision::kRounded) {
+      parts[0][index] = round_operand_to_tf32(value);
     } else {
       parts[0][index] = round_to_tf32(value);
-      if constexpr (kParts == 2) {
-        const float large = __uint_as_float(parts[0][index]);
-        // What is left of a NaN or an infinity is nothing.
-        parts[1][index] = isfinite(large) ? round_to_tf32(value - large) : 0u;
-      }
+      const float large = __uint_as_float(parts[0][index]);
+      // What is left of a NaN or an infinity is nothing.
+      parts[1][index] = isfinite(large) ? round_operand_to_tf32(value - large) : 0u;
     }
   }
 };

@@ -13,6 +13,7 @@
 #include "formats/csr.hpp"
 #include "kernels/mma.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "kernels/window_tasks.hpp"
 #include "kernels/window_tile.hpp"
 #include "tests/support.hpp"
 
@@ -176,6 +177,93 @@ float hopper_tf32_halves(const CsrMatrix& a, const DenseMatrix& b, std::int64_t 
   return std::isnan(sum) ? std::bit_cast<float>(0x7fffffff) : sum;
 }
 
+/// A window's chunks in parts of at most three, nearly equal, added in order.
+float hopper_tf32_parts(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  int chunks = 0, chunk = 0;
+  for_each_chunk(a, b, i, j, [&](const auto&, const auto&) { ++chunks; });
+  const int parts = std::max(1, (chunks + 2) / 3);
+  std::vector<float> sums(static_cast<std::size_t>(parts), 0.0f);
+  for_each_chunk(a, b, i, j, [&](const auto& left, const auto& right) {
+    int part = 0;
+    while (chunk >= chunks * (part + 1) / parts) ++part;
+    ++chunk;
+    sums[part] = fused_dot_add(step, to_tf32(left), to_tf32(right), sums[part]);
+  });
+  float total = sums[0];
+  for (int part = 1; part < parts; ++part) total += sums[part];
+  return std::isnan(total) ? std::bit_cast<float>(0x7fffffff) : total;
+}
+
+TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") {
+  DenseMatrix b = random_dense(90, 12, 72);
+  b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
+  b.at(55, 4) = std::numeric_limits<float>::infinity();
+  const Params::Given cap = {{"max_blocks", std::int64_t{3}}};
+  const auto with = [&](const char* name, const char* value) {
+    Params::Given params = cap;
+    params[name] = std::string(value);
+    return params;
+  };
+
+  for (const double density : {0.02, 0.3}) {  // without and with windows beyond the cap
+    const CsrMatrix a = random_sparse(44, 90, density, 71);
+    check_emulation("acc_spmm", hopper_tf32_parts, a, b, cap);
+    check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("pipeline", "registers"));
+    check_emulation("acc_spmm", hopper_tf32_chain, a, b, with("balance", "none"));
+    check_emulation("acc_spmm", hopper_tf32_chain, a, b, with("balance", "ibd"));  // even windows
+  }
+  const CsrMatrix a = random_sparse(44, 90, 0.3, 71);
+  const auto atomic = Registry<SpmmKernel>::instance().make("acc_spmm", with("combine", "atomic"));
+  CHECK_THROWS_AS(atomic->emulate(*pack_for(*atomic, a), b, find_generation("hopper")),
+                  Unsupported);
+}
+
+TEST_CASE("windows are cut into tasks that are no longer than asked, and lose nothing") {
+  const CsrMatrix a = random_sparse(203, 400, 0.06, 73);
+  const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
+  const auto& tiles = packed_as<BitTcf>(*packed);
+
+  for (const std::int64_t cap : {0, 1, 4, 7, 1000}) {
+    const window_tasks::Tasks cut = window_tasks::cut(tiles, cap);
+    std::int64_t slots = 0;
+    std::uint32_t next = 0, shortest = ~0u, longest = 0;
+    for (std::size_t i = 0; i < cut.tasks.size(); ++i) {
+      const window_tasks::Task& task = cut.tasks[i];
+      const std::uint32_t blocks = task.last - task.first;
+      CHECK(task.first == next);
+      next = task.last;
+      CHECK(task.first >= tiles.row_window_offset[task.window]);
+      CHECK(task.last <= tiles.row_window_offset[task.window + 1]);
+      if (cap > 0) CHECK(blocks <= cap);
+      if (task.split == 0) continue;
+      const window_tasks::Split& split = cut.splits[task.split - 1];
+      CHECK(i >= split.first_task);
+      CHECK(i < split.first_task + split.parts);
+      CHECK(split.first_slot + i - split.first_task == static_cast<std::size_t>(slots++));
+      shortest = std::min(shortest, blocks), longest = std::max(longest, blocks);
+    }
+    CHECK(next == tiles.num_tc_blocks());
+    CHECK(slots == cut.slots);
+    CHECK(cut.splits.empty() == (cap == 0 || cap == 1000));
+    if (cap == 4) CHECK(2 * shortest >= longest);
+  }
+}
+
+TEST_CASE("imbalance is the mean distance from the mean window") {
+  // Windows of 4, 0 and 2 TC blocks: mean 2, distances 2, 2 and 0.
+  CsrMatrix a = random_sparse(24, 40, 0.0, 1);
+  std::vector<std::int32_t> cols;
+  for (std::int32_t col = 0; col < 32; ++col) cols.push_back(col);
+  for (std::int32_t col = 0; col < 16; ++col) cols.push_back(col);
+  a.col_indices.assign(cols.begin(), cols.end());
+  a.values.assign(cols.size(), 1.5f);
+  for (std::int32_t row = 1; row <= 24; ++row) a.row_offsets[row] = row <= 23 ? 32 : 48;
+  const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
+
+  CHECK(window_tasks::imbalance(packed_as<BitTcf>(*packed)) == doctest::Approx(4.0 / 3));
+}
+
 TEST_CASE("a window split over two thread blocks is the sum of its parts, subnormals lost") {
   const CsrMatrix a = random_sparse(8, 60, 0.4, 71);  // one window: two shares are its halves
   DenseMatrix b = random_dense(60, 12, 72);
@@ -253,7 +341,10 @@ TEST_CASE("work descriptions add up to what the matrix says") {
     std::int64_t active = 0;
     for (const std::int32_t col : tiles.sparse_a_to_b) active += col != kNoColumn;
     const WorkDescription acc = describe("acc_spmm");
-    CHECK(acc.total().mma == 2 * tiles.num_tc_blocks() * window_tile::num_col_chunks(shape.n));
+    // 32, 64 or 128 columns a warp, whole groups of 32 in any case.
+    const std::int64_t groups = shape.n <= 32 ? 1 : shape.n <= 64 ? 2 : 4;
+    CHECK(acc.total().mma ==
+          2 * groups * tiles.num_tc_blocks() * ((shape.n + 32 * groups - 1) / (32 * groups)));
     CHECK(acc.total().b_bytes == 4 * active * shape.n);
     CHECK(acc.flops_per_mma == 2048);
 
@@ -263,8 +354,9 @@ TEST_CASE("work descriptions add up to what the matrix says") {
       CHECK(other.b_rows_bytes == acc.b_rows_bytes);
       CHECK(other.total().b_bytes == acc.total().b_bytes);
     }
-    CHECK(describe("windows_spmm").total().mma == acc.total().mma);
-    CHECK(describe("shares_spmm").total().mma == acc.total().mma);
+    for (const char* name : {"windows_spmm", "shares_spmm"})
+      CHECK(describe(name).total().mma ==
+            2 * tiles.num_tc_blocks() * window_tile::num_col_chunks(shape.n));
     CHECK(describe("warps_spmm").total().mma ==
           8 * tiles.num_tc_blocks() * ((shape.n + 127) / 128));
     CHECK(describe("windows_spmm").total().c_bytes == acc.c_bytes);

@@ -30,17 +30,32 @@ struct Choice {
   Params::Given params = {};
   bool emulated = true;
 };
-const Choice kChoices[] = {{"csr_spmm"},
-                           {"acc_spmm"},
-                           {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
-                           {"acc_spmm", {{"precision", std::string("tf32x3")}}},
-                           {"acc_spmm", {{"precision", std::string("tf32x3_promoted")}}},
-                           {"acc_spmm", {{"promote", std::int64_t{3}}}},
-                           {"windows_spmm"},
-                           {"warps_spmm"},
-                           {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
-                           {"shares_spmm", {}, false},
-                           {"cusparse", {}, false}};
+const Choice kChoices[] = {
+    {"csr_spmm"},
+    {"acc_spmm"},
+    {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
+    {"acc_spmm", {{"precision", std::string("tf32x3")}}},
+    {"acc_spmm", {{"precision", std::string("tf32x3_promoted")}}},
+    {"acc_spmm", {{"promote", std::int64_t{3}}}},
+    {"acc_spmm", {{"pipeline", std::string("registers")}}},
+    {"acc_spmm", {{"max_blocks", std::int64_t{2}}}},
+    {"acc_spmm",
+     {{"max_blocks", std::int64_t{1}},
+      {"pipeline", std::string("registers")},
+      {"precision", std::string("tf32x3_promoted")}}},
+    {"acc_spmm", {{"max_blocks", std::int64_t{1}}, {"combine", std::string("atomic")}}, false},
+    {"acc_spmm",
+     {{"stages", std::int64_t{3}}, {"columns", std::int64_t{32}}, {"cache", std::string("ca")}}},
+    {"acc_spmm",
+     {{"stages", std::int64_t{4}},
+      {"columns", std::int64_t{128}},
+      {"balance", std::string("ibd")}}},
+    {"acc_spmm", {{"columns", std::int64_t{64}}, {"balance", std::string("none")}}},
+    {"windows_spmm"},
+    {"warps_spmm"},
+    {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
+    {"shares_spmm", {}, false},
+    {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
 struct Verdict {

@@ -1,0 +1,185 @@
+// What acc_spmm's pipelines have in common on the device: the tasks, the sums of a warp, and how
+// they come into C.
+#pragma once
+
+#include "kernels/acc_spmm.hpp"
+#include "kernels/tf32_operands.cuh"
+#include "kernels/window_tile.cuh"
+
+namespace tessera::acc_spmm {
+
+using window_tasks::Split;
+using window_tasks::Task;
+using window_tile::kTileCols;
+using window_tile::kWarpCols;
+using window_tile::View;
+
+/// A product: operands, tasks, and where the sums of split windows meet.
+struct Product {
+  View view;
+  const Task* tasks;  // [num_tasks]
+  std::uint32_t num_tasks;
+  const Split* splits;  // [num_splits]
+  std::uint32_t num_splits;
+  std::int64_t num_slots;
+  float4* slots;            // [chunks][num_slots][2 groups][32]
+  std::uint32_t* arrivals;  // [chunks][num_splits] zero between launches
+  bool atomic;
+  int promote;
+  const float* b;
+  float* c;
+};
+
+/// A warp's place in the product.
+struct Place {
+  std::uint32_t task;
+  std::int64_t chunk;
+
+  /// Tasks of one chunk of columns, then those of the next: what is gathered from B at a time is
+  /// narrower than B and stays in the L2.
+  __device__ static Place of_warp(const Product& product) {
+    const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+    const std::uint32_t padded = (product.num_tasks + kWarps - 1) / kWarps * kWarps;
+    const auto chunk = static_cast<std::uint32_t>(warp / padded);
+    return {static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded), chunk};
+  }
+};
+
+/// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
+/// FP32 to nearest every so many TC blocks.
+template <int kGroups, bool kPromotes>
+class Sums {
+ public:
+  __device__ explicit Sums(int promote) : promote_(promote) {}
+
+  /// 32 columns of a TC block; group after group.
+  template <Tf32Precision kPrecision>
+  __device__ void add(int group, const float (&b)[2][4], const Tf32Operand<kPrecision, 2>& tile) {
+    window_tile::multiply(b, tile, acc_[group]);
+  }
+  /// All groups of a TC block have been added.
+  __device__ void end_tile() {
+    if constexpr (kPromotes)
+      if (++tiles_ == promote_) move_on();
+  }
+
+  __device__ float (&finish())[kGroups][2][4] {
+    if constexpr (!kPromotes) return acc_;
+    move_on();
+    return total_;
+  }
+
+ private:
+  __device__ void move_on() {
+    for (int group = 0; group < kGroups; ++group) {
+      for (int mma = 0; mma < 2; ++mma) {
+        for (int i = 0; i < 4; ++i) {
+          total_[group][mma][i] += acc_[group][mma][i];
+          acc_[group][mma][i] = 0;
+        }
+      }
+    }
+    tiles_ = 0;
+  }
+
+  float acc_[kGroups][2][4] = {};
+  float total_[kGroups][2][4] = {};  // no register without promotion
+  int tiles_ = 0;
+  int promote_;
+};
+
+/// Four additions to C in the L2.
+__device__ inline void add_16(float* to, float4 values) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x),
+               "f"(values.y), "f"(values.z), "f"(values.w)
+               : "memory");
+#else
+  atomicAdd(to, values.x), atomicAdd(to + 1, values.y);
+  atomicAdd(to + 2, values.z), atomicAdd(to + 3, values.w);
+#endif
+}
+
+/// Calls write(to, a lane's four columns of one row of C) for what the warp has of a window.
+template <int kGroups, class Write>
+__device__ void for_each_piece(const Product& product, const Task& task, std::int64_t first_col,
+                               int lane, const float (&acc)[kGroups][2][4], Write write) {
+  for (int group = 0; group < kGroups; ++group) {
+    const std::int64_t col = first_col + group * kWarpCols + lane / 4 * 4;
+    window_tile::for_each_row(product.view, product.c, task.window, lane % 4, col, acc[group],
+                              [&](float* to, float4 values) { write(to, values, col); });
+  }
+}
+
+/// Leaves the sums of a split window's task in its slot. True for the last task to arrive, which
+/// then has the sums of all, added in the order of their TC blocks.
+template <int kGroups>
+__device__ bool meet(const Product& product, const Place& place, const Task& task, int lane,
+                     float (&acc)[kGroups][2][4]) {
+  const Split split = product.splits[task.split - 1];
+  constexpr int kPieces = 2 * kGroups;
+  float4* first =
+      product.slots + (place.chunk * product.num_slots + split.first_slot) * (32 * kPieces) + lane;
+  float4* mine = first + (place.task - split.first_task) * (32 * kPieces);
+  for (int group = 0; group < kGroups; ++group)
+    for (int j = 0; j < 2; ++j)
+      __stcg(mine + 32 * (2 * group + j), window_tile::row_of(acc[group], j));
+  __threadfence();
+  __syncwarp();
+  std::uint32_t* arrivals = product.arrivals + place.chunk * product.num_splits + task.split - 1;
+  std::uint32_t before = 0;
+  if (lane == 0) before = atomicAdd(arrivals, 1);
+  before = __shfl_sync(~0u, before, 0);
+  if (before + 1 < split.parts) return false;
+  __threadfence();
+  if (lane == 0) *arrivals = 0;  // for the next launch
+  float4 sums[kPieces];
+  for (int i = 0; i < kPieces; ++i) sums[i] = __ldcg(first + 32 * i);
+#pragma unroll 2
+  for (std::uint32_t part = 1; part < split.parts; ++part) {
+    const float4* from = first + part * (32 * kPieces);
+    for (int i = 0; i < kPieces; ++i) {
+      const float4 piece = __ldcg(from + 32 * i);
+      sums[i].x += piece.x, sums[i].y += piece.y, sums[i].z += piece.z, sums[i].w += piece.w;
+    }
+  }
+  for (int group = 0; group < kGroups; ++group) {
+    for (int j = 0; j < 2; ++j) {
+      const float4 sum = sums[2 * group + j];
+      acc[group][0][j] = sum.x, acc[group][0][2 + j] = sum.y;
+      acc[group][1][j] = sum.z, acc[group][1][2 + j] = sum.w;
+    }
+  }
+  return true;
+}
+
+/// The sums of a task into C.
+template <bool kAligned, int kGroups>
+__device__ void deliver(const Product& product, const Place& place, const Task& task, int lane,
+                        float (&acc)[kGroups][2][4]) {
+  const std::int64_t first_col = place.chunk * kGroups * kWarpCols;
+  const std::int64_t n = product.view.n;
+  const bool adds = task.split != 0 && product.atomic;
+  if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
+  for_each_piece(product, task, first_col, lane, acc,
+                 [&](float* to, float4 values, std::int64_t col) {
+                   if constexpr (kAligned) {
+                     if (col >= n) return;
+                     if (adds)
+                       add_16(to, values);
+                     else
+                       window_tile::store_16(to, values);
+                   } else {
+                     const float each[4] = {values.x, values.y, values.z, values.w};
+                     for (int i = 0; i < 4; ++i) {
+                       if (col + i >= n) continue;
+                       if (adds)
+                         atomicAdd(to + i, each[i]);
+                       else
+                         to[i] = each[i];
+                     }
+                   }
+                 });
+}
+
+}  // namespace tessera::acc_spmm

@@ -1,0 +1,20 @@
+// What acc_spmm's warps do, for the performance simulator.
+#pragma once
+
+#include <memory>
+
+#include "kernels/acc_spmm.hpp"
+#include "kernels/bit_tcf_kernel.hpp"
+
+namespace tessera::acc_spmm {
+
+/// Arrays beside those of the product.
+struct TaskAddresses {
+  std::uint64_t tasks, slots;
+};
+
+std::unique_ptr<LaunchTrace> make_trace(const BitTcf& a, std::int64_t n, const Choices& choices,
+                                        std::shared_ptr<const window_tasks::Tasks> tasks,
+                                        const BitTcfAddresses& at, const TaskAddresses& task_at);
+
+}  // namespace tessera::acc_spmm
