@@ -75,28 +75,29 @@ struct Addresses {
   std::int64_t a_piece;  // bytes of one
 };
 
-/// Instructions of a warp besides memory instructions and MMAs.
+/// Instructions of a warp besides those to memory and MMAs.
 struct Instructions {
   int start;      // before its pieces
   int piece;      // for each
-  int per_group;  // of it, for 32 columns
+  int per_copy;   // of it, for a copy of rows of B
+  int per_group;  // of it, for the operands of 32 columns
   int per_col;    // of it, for a column that is multiplied (CUDA cores)
-  int store;
+  int store;      // for 8 rows and 32 columns; on CUDA cores for all
 };
 constexpr Instructions instructions_of(Rung rung) {
   switch (rung) {
     case Rung::kNaive:
-      return {60, 10, 0, 8, 4};
+      return {180, 18, 0, 0, 19, 4};
     case Rung::kB:
-      return {60, 10, 0, 24, 24};
+      return {90, 17, 0, 0, 34, 80};
     case Rung::kT:
-      return {60, 30, 24, 0, 24};
+      return {90, 40, 0, 55, 0, 25};
     case Rung::kBt:
-      return {60, 20, 24, 0, 24};
+      return {90, 45, 0, 24, 0, 25};
     case Rung::kCbt:
       break;
   }
-  return {90, 55, 8, 0, 24};
+  return {150, 50, 5, 8, 0, 25};
 }
 
 class SmatTrace final : public LaunchTrace {
@@ -166,8 +167,8 @@ class SmatTrace final : public LaunchTrace {
     if (piece < count) {
       const int board = static_cast<int>(piece % choices_.stages);
       trace.wait(kRowsBoard);
-      trace.issue(instructions_.piece);
       const int at_once = 4 / groups_;  // rows of one instruction
+      trace.issue(instructions_.piece + instructions_.per_copy * kDepth / at_once);
       for (int k = 0; k < kDepth; k += at_once) {
         const int copies = n_ % 4 == 0 ? 1 : 4;  // a lane's four columns, at once or one by one
         for (int i = 0; i < copies; ++i)
@@ -284,7 +285,8 @@ class SmatTrace final : public LaunchTrace {
 
   void store(const Share& share, WarpTrace& trace) const {
     if (choices_.on_tensor_cores() && !share.pieces.empty()) trace.wait_mma();
-    trace.issue(instructions_.store);
+    const int stored = choices_.on_tensor_cores() ? groups_ * parts() : 1;
+    trace.issue(instructions_.store * stored);
     const auto touch_c = [&](std::int64_t row, std::int64_t col, std::int64_t cols) {
       trace.touch(at_.c + 4 * ((share.first_row + row) * n_ + share.col + col), 4 * cols);
     };
