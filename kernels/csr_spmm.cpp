@@ -14,12 +14,13 @@
 #include "kernels/spmm_kernel.hpp"
 
 namespace tessera {
-namespace {
 
 TESSERA_VECTOR_CLONES
-void add_scaled_row(float a, const float* b, float* c, std::int64_t n) {
+void csr_spmm::add_scaled_row(float a, const float* b, float* c, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) c[j] = __builtin_fmaf(a, b[j], c[j]);
 }
+
+namespace {
 
 /// What a warp does: its row's nonzeros in fours, the odd ones first; four fours in a row are one
 /// turn of the compiled loop, in which the next four's columns are loaded ahead. All lanes read the
@@ -133,7 +134,7 @@ class CsrSpmm final : public SpmmKernel {
         const auto values = a.row_values(i);
         const auto c_row = c.row(i);
         for (std::size_t k = 0; k < cols.size(); ++k)
-          add_scaled_row(values[k], b.row(cols[k]).data(), c_row.data(), b.cols);
+          csr_spmm::add_scaled_row(values[k], b.row(cols[k]).data(), c_row.data(), b.cols);
         // The GPU knows one NaN.
         for (float& value : c_row)
           if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);

@@ -29,7 +29,13 @@ struct Choice {
   std::string kernel;
   Params::Given params = {};
   bool emulated = true;
+  Params::Given format = {};
 };
+
+Params::Given blocks_of(std::int64_t rows, std::int64_t cols) {
+  return {{"block_rows", rows}, {"block_cols", cols}};
+}
+
 const Choice kChoices[] = {
     {"csr_spmm"},
     {"acc_spmm"},
@@ -55,6 +61,23 @@ const Choice kChoices[] = {
     {"warps_spmm"},
     {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
     {"shares_spmm", {}, false},
+    {"smat"},
+    {"smat", {{"rung", std::string("naive")}}},
+    {"smat", {{"rung", std::string("b")}}},
+    {"smat", {{"rung", std::string("t")}}},
+    {"smat", {{"rung", std::string("bt")}}},
+    {"smat", {{"precision", std::string("bf16")}}},
+    {"smat", {{"padding", std::string("read")}}},
+    {"smat", {{"warp_cols", std::string("32")}}},
+    {"smat", {{"warp_cols", std::string("64")}, {"stages", std::int64_t{3}}}},
+    {"smat", {{"warp_cols", std::string("128")}, {"stages", std::int64_t{4}}}},
+    {"smat", {}, true, blocks_of(8, 8)},
+    {"smat", {}, true, blocks_of(16, 8)},
+    {"smat", {}, true, blocks_of(32, 32)},
+    {"smat", {{"rung", std::string("bt")}}, true, blocks_of(8, 16)},
+    {"smat", {{"rung", std::string("t")}}, true, blocks_of(5, 40)},
+    {"smat", {{"rung", std::string("b")}}, true, blocks_of(20, 3)},
+    {"smat", {{"rung", std::string("naive")}}, true, blocks_of(40, 24)},
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
@@ -65,6 +88,12 @@ struct Verdict {
   std::int64_t compared = 0, different = 0;  // bits
 };
 
+std::string text_of(const Params::Given& params) {
+  std::string text;
+  for (const auto& [name, value] : params) text += name + " = " + to_text(value) + " ";
+  return text;
+}
+
 Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   Point point;
   point.backend = "gpu";
@@ -74,7 +103,7 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 1;
   const auto kernel = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
-  const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
+  const auto packed = Registry<Format>::instance().make(kernel->format(), choice.format)->pack(a);
 
   const Permutation rows = Permutation::identity(a.rows);
   const BackendResult result =
@@ -96,7 +125,8 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
 
 void check(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   CAPTURE(choice.kernel);
-  CAPTURE(choice.params.size());
+  const std::string chosen = text_of(choice.params) + text_of(choice.format);
+  CAPTURE(chosen);
   CAPTURE(a.rows);
   CAPTURE(a.cols);
   CAPTURE(b.cols);

@@ -27,14 +27,28 @@ std::vector<Case> cases() {
           {random_sparse(1000, 40, 0.01, 7), 8}};
 }
 
-/// Calls check(kernel's name, packed, work, n) for all cases of every kernel that publishes a
-/// trace.
+/// A kernel and its parameters.
+struct Variant {
+  std::string kernel;
+  Params::Given params = {};
+};
+
+/// Every kernel with its defaults, and those whose parameters make another trace.
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const std::string& name : Registry<SpmmKernel>::instance().names()) all.push_back({name});
+  for (const char* rung : {"naive", "b", "t", "bt"})
+    all.push_back({"smat", {{"rung", std::string(rung)}}});
+  all.push_back({"smat", {{"stages", std::int64_t{4}}, {"warp_cols", std::string("64")}}});
+  return all;
+}
+
+/// Calls check(work) for all cases of every kernel that publishes a trace.
 template <class Check>
 int for_each_trace(const std::vector<Case>& cases, Check check) {
   int traced = 0;
-  const auto& kernels = Registry<SpmmKernel>::instance();
-  for (const std::string& name : kernels.names()) {
-    const auto kernel = kernels.make(name);
+  for (const auto& [name, params] : variants()) {
+    const auto kernel = Registry<SpmmKernel>::instance().make(name, params);
     for (const Case& c : cases) {
       const auto packed = Registry<Format>::instance().make(kernel->format())->pack(c.a);
       WorkDescription work;

@@ -1,0 +1,51 @@
+// The rungs of smat's ladder and how each cuts C up; its host and its device half both go by this.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "formats/base/params.hpp"
+#include "kernels/precision.hpp"
+#include "kernels/smat_pieces.hpp"
+
+namespace tessera::smat_spmm {
+
+/// What a warp does and with what; kernels/smat.cpp says it of each.
+enum class Rung { kNaive, kB, kT, kBt, kCbt };
+
+constexpr int kWarps = 2;  // per thread block
+constexpr int kThreads = 32 * kWarps;
+constexpr int kGroupCols = 32;  // columns of C that two MMAs make: four in a lane, 16 bytes
+constexpr int kMaxStages = 4;
+
+/// Floats from one row of B to the next in a stage that holds so many columns: four more, and the
+/// pairs of rows that eight lanes read lie in different banks.
+constexpr int stage_pitch(int cols) { return cols + 4; }
+
+/// Rows of B and the fragment of one piece.
+constexpr std::int64_t stage_bytes(int cols, int height) {
+  return 4 * kDepth * stage_pitch(cols) + 2 * kDepth * height;
+}
+
+/// What a user chooses.
+struct Choices {
+  Rung rung = Rung::kCbt;
+  Precision precision;
+  bool read_padding = false;
+  int warp_cols = 0;  // 0: by the width of B
+  int stages = 0;
+
+  explicit Choices(const Params& params);
+
+  bool on_tensor_cores() const { return rung != Rung::kNaive && rung != Rung::kB; }
+  /// Whether a warp has more than 32 columns, and A comes as fragments.
+  bool by_blocks() const { return rung == Rung::kBt || rung == Rung::kCbt; }
+  /// Columns of C of a warp, where B has n.
+  int cols_of_warp(std::int64_t n) const;
+  /// Shared memory of a thread block.
+  std::int64_t shared_bytes(std::int64_t n, int height) const {
+    return rung == Rung::kCbt ? kWarps * stages * stage_bytes(cols_of_warp(n), height) : 0;
+  }
+};
+
+}  // namespace tessera::smat_spmm
