@@ -78,6 +78,21 @@ const Choice kChoices[] = {
     {"smat", {{"rung", std::string("t")}}, true, blocks_of(5, 40)},
     {"smat", {{"rung", std::string("b")}}, true, blocks_of(20, 3)},
     {"smat", {{"rung", std::string("naive")}}, true, blocks_of(40, 24)},
+    {"tca_spmm"},
+    {"tca_spmm", {{"precision", std::string("fp16")}}},
+    {"tca_spmm", {{"precision", std::string("tf32_raw")}}},
+    {"tca_spmm", {{"tile_cols", std::int64_t{128}}}},
+    {"tca_spmm", {{"method", std::string("multiblock")}}},
+    {"tca_spmm",
+     {{"method", std::string("multirow")},
+      {"warps_per_row", std::int64_t{1}},
+      {"tile_cols", std::int64_t{128}}}},
+    {"tca_spmm",
+     {{"method", std::string("multirow")},
+      {"warps_per_row", std::int64_t{2}},
+      {"precision", std::string("fp16")}}},
+    {"tca_spmm", {{"warps_per_row", std::int64_t{4}}}},
+    {"tca_spmm", {{"warps_per_row", std::int64_t{8}}}},
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.

@@ -1,0 +1,105 @@
+// How tca_spmm cuts C up and lays a row out as an MMA's operands (TCA-SpMM, sections 4.1 and 4.2);
+// its host and its device half both go by this.
+//
+// A chunk is 8 p nonzeros of a row, p of 1, 2, 4 or 8. They are the p columns of an MMA's right
+// operand; a column of B at the same 8 p rows is p rows of the left one, and the trace of the p x p
+// block of the result is an element of C: 16 / p of them an MMA, called a fragment here.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+#include "formats/base/params.hpp"
+
+namespace tessera::tca_spmm {
+
+constexpr int kWarps = 8;  // of a thread block
+constexpr int kThreads = 32 * kWarps;
+constexpr int kDepth = 8;         // nonzeros in a column of the right operand
+constexpr int kMaxTraceRows = 8;  // p of a row longer than 32
+constexpr int kMmaRows = 16;
+constexpr int kPadding = 8;  // floats between rows of B in shared memory
+
+/// Of a thread, as they are allocated: in eights.
+constexpr int registers_of(int tile_cols) { return tile_cols == 64 ? 80 : 112; }
+
+/// How a row's work is cut.
+struct Task {
+  std::int32_t row = -1;  // none: the warp has nothing to do
+  std::uint8_t p = 1;     // columns of the right operand that a chunk fills
+  std::uint8_t warps = 1;
+  std::uint8_t warp = 0;  // which of them
+  std::uint8_t unused = 0;
+};
+static_assert(sizeof(Task) == 8, "a warp reads it at once");
+
+/// p of a row of so many nonzeros: the least power of two whose chunk holds them, at most 8.
+constexpr int trace_rows(std::int64_t nnz) {
+  const auto columns = static_cast<std::uint64_t>((nnz + kDepth - 1) / kDepth);
+  return static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(columns), kMaxTraceRows));
+}
+
+/// Of a power of two.
+constexpr int log2_of(int power) { return std::countr_zero(static_cast<unsigned>(power)); }
+
+/// Columns of C that a row's warps do at a time, of the tile_cols of a thread block: where there
+/// are fewer warps than p, as many fewer, so that no warp has more than tile_cols / 16 fragments.
+constexpr int group_cols(int tile_cols, int p, int warps) {
+  return warps < p ? tile_cols * warps / p : tile_cols;
+}
+
+/// Of one stage: a chunk's rows of B.
+constexpr int stage_floats(int tile_cols, int p, int warps) {
+  return kDepth * p * (group_cols(tile_cols, p, warps) + kPadding);
+}
+
+/// Fragments [first, last) of a row's columns.
+struct Fragments {
+  int first, last;
+};
+constexpr Fragments fragments_of(int tile_cols, int p, int warps, int warp, int cols) {
+  const int share = std::max(1, group_cols(tile_cols, p, warps) * p / kMmaRows / warps);
+  const int all = (cols * p + kMmaRows - 1) / kMmaRows;
+  return {std::min(warp * share, all), std::min((warp + 1) * share, all)};
+}
+
+/// Pieces of four columns of B that the fragments of `cols` columns read, as a power of two.
+constexpr int pieces_of(int p, int cols) {
+  const int all = (cols * p + kMmaRows - 1) / kMmaRows * (kMmaRows / p);
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>((all + 3) / 4)));
+}
+
+/// Where a stage has column 0 of row t + 4 r + 4 p half of B: that of nonzero 8 r + k, k being the
+/// depth that lane 4 g + t holds in value `half` of an operand. Eight lanes of two g that read four
+/// columns each find them in different banks, for every p.
+constexpr int place_of(int p, int r, int t, int half, int pitch) {
+  const int four = half * p + r;
+  return (4 * four + t) * pitch + 4 * (four % 2);
+}
+
+/// Which rows are done by whom.
+struct Options {
+  enum class Method { kAuto, kMultirow, kMultiblock };
+  Method method = Method::kAuto;
+  int warps_per_row = 0;  // of rows that share thread blocks; 0: p of them
+  int tile_cols = 64;     // columns of C of a thread block
+};
+
+/// From the parameters of the kernel.
+Options options_of(const Params& params);
+
+struct Plan {
+  std::vector<Task> tasks;  // [thread blocks of a tile of columns * kWarps]
+  int warp_floats = 0;      // of shared memory; a row has those of its warps
+
+  std::int64_t blocks() const { return static_cast<std::int64_t>(tasks.size()) / kWarps; }
+  std::int64_t shared_bytes() const { return std::int64_t{4} * kWarps * warp_floats; }
+};
+
+/// Rows in their order, as many to a thread block as have warps in it.
+Plan plan(const CsrMatrix& a, const Options& options);
+
+}  // namespace tessera::tca_spmm
