@@ -29,7 +29,17 @@ struct Choice {
   std::string kernel;
   Params::Given params = {};
   bool emulated = true;
+  Params::Given format = {};  // parameters of the format it reads
 };
+
+const Params::Given kUnsplit = {{"balance", std::string("none")}};
+
+/// cutespmm without parts of row panels, and with more parameters than that.
+Choice cute(Params::Given more, Params::Given format = {}) {
+  more.insert(kUnsplit.begin(), kUnsplit.end());
+  return {"cutespmm", std::move(more), true, std::move(format)};
+}
+
 const Choice kChoices[] = {{"csr_spmm"},
                            {"acc_spmm"},
                            {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
@@ -40,6 +50,24 @@ const Choice kChoices[] = {{"csr_spmm"},
                            {"warps_spmm"},
                            {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
                            {"shares_spmm", {}, false},
+                           {"cutespmm", kUnsplit},
+                           {"cutespmm", {}, false},
+                           {"cutespmm", {{"resident", std::int64_t{1}}}, false},
+                           {"cutespmm", {{"balance", std::string("sorted")}}},
+                           cute({{"precision", std::string("tf32_raw")}}),
+                           cute({{"mma", std::string("m16n8k4")}}),
+                           cute({{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}}),
+                           cute({{"coarsen", std::int64_t{32}},
+                                 {"mma", std::string("m16n8k4")},
+                                 {"stages", std::int64_t{1}}}),
+                           cute({{"panels", std::int64_t{4}}, {"stages", std::int64_t{4}}},
+                                {{"tile_cols", std::int64_t{8}}}),
+                           cute({{"panels", std::int64_t{2}}, {"coarsen", std::int64_t{32}}},
+                                {{"tile_cols", std::int64_t{12}}}),
+                           cute({{"stages", std::int64_t{1}}}, {{"tile_cols", std::int64_t{4}}}),
+                           cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
+                           cute({{"mma", std::string("m16n8k4")}},
+                                {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
                            {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
@@ -59,7 +87,7 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 1;
   const auto kernel = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
-  const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
+  const auto packed = Registry<Format>::instance().make(kernel->format(), choice.format)->pack(a);
 
   const Permutation rows = Permutation::identity(a.rows);
   const BackendResult result =
