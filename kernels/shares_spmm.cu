@@ -1,6 +1,7 @@
 // Device half of shares_spmm: equal shares of the stream of TC blocks. See kernels/shares_spmm.cpp.
 
 #include "formats/base/registry.hpp"
+#include "kernels/add_16.cuh"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/shares_spmm.hpp"
 #include "kernels/staged_tiles.cuh"
@@ -19,23 +20,6 @@ __global__ void __launch_bounds__(shares_spmm::kClearThreads) clear(float* c, st
     const std::int64_t at = first + i * shares_spmm::kClearThreads;
     if (at < size) c[at] = 0;
   }
-}
-
-/// Adds four values in the L2, as far as there are columns.
-template <bool kAligned>
-__device__ void add(float* to, float4 values, std::int64_t cols) {
-#if __CUDA_ARCH__ >= 900
-  if constexpr (kAligned) {
-    if (cols > 0)
-      asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x),
-                   "f"(values.y), "f"(values.z), "f"(values.w)
-                   : "memory");
-    return;
-  }
-#endif
-  const float each[4] = {values.x, values.y, values.z, values.w};
-  for (int i = 0; i < 4; ++i)
-    if (i < cols) atomicAdd(to + i, each[i]);
 }
 
 /// The windows that a share's TC blocks go through, one after another.
@@ -88,7 +72,7 @@ __device__ void finish_window(const View& view, float* c, const Windows& windows
   } else {
     window_tile::for_each_row(
         view, c, windows.window(), t, col, acc,
-        [&](float* to, float4 values) { add<kAligned>(to, values, view.n - col); });
+        [&](float* to, float4 values) { add_atomically(to, values, view.n - col, kAligned); });
   }
   for (auto& sums : acc)
     for (float& sum : sums) sum = 0;

@@ -1,5 +1,6 @@
 // cuTeSpMM's analytic model: shared-memory transactions, operational intensity, the synergy of a
-// matrix with tensor cores, and how its wave-aware load balancing splits row panels.
+// matrix with tensor cores, and the thread blocks that its wave-aware load balance counts
+// (formats/base/wave_balance.hpp has the balance itself).
 //
 // Source: cuTeSpMM, sections 4 (equations 1 to 5), 5 (6 and 7) and 6.4. A brick is 16 x 4 condensed
 // columns of A, a transaction 128 bytes between shared memory and registers. Two forms of each
@@ -10,10 +11,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
 
+#include "formats/base/wave_balance.hpp"
 #include "model/device.hpp"
 
 namespace tessera::cutespmm {
@@ -71,26 +71,9 @@ struct Synergy {
 /// By alpha alone: low below 12.5 %, medium below 25 %, high from there.
 const Synergy& synergy(double alpha);
 
-/// Blocks (TM x TK) of a row panel / mean blocks of a panel, equation 6; 0 without any block.
-/// [row panels]
-std::vector<double> num_loads(std::span<const std::int64_t> blocks);
-
-/// ceil(thread blocks / those resident at a time), as in the paper's example: 991 on 100 are 10.
-std::int64_t num_waves(std::int64_t thread_blocks, std::int64_t resident);
-
 /// Thread blocks a device holds at a time by its limits on threads, thread blocks and shared
 /// memory; registers, which only the compiled kernel knows, are left out. `n` columns of B make
 /// ceil(n / 32) warps, four at most.
 std::int64_t resident_thread_blocks(std::int64_t n, const Device& device);
-
-/// How a row panel is split.
-struct Partition {
-  double ratio = 0;        // num_loads / num_waves, equation 7
-  std::int64_t parts = 1;  // ceil(ratio) where that is above 1; more than one add to C atomically
-};
-
-/// No more parts than blocks, which the paper does not say: it matters where most panels are empty.
-/// [row panels]
-std::vector<Partition> partitions(std::span<const std::int64_t> blocks, std::int64_t waves);
 
 }  // namespace tessera::cutespmm

@@ -93,6 +93,10 @@ const Choice kChoices[] = {
       {"precision", std::string("fp16")}}},
     {"tca_spmm", {{"warps_per_row", std::int64_t{4}}}},
     {"tca_spmm", {{"warps_per_row", std::int64_t{8}}}},
+    {"cutespmm", kUnsplit},
+    {"cutespmm", {}, false},
+    {"cutespmm", {{"resident", std::int64_t{1}}}, false},
+    {"cutespmm", {{"balance", std::string("sorted")}}},
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
