@@ -29,11 +29,19 @@ struct Choice {
   std::string kernel;
   Params::Given params = {};
   bool emulated = true;
-  Params::Given format = {};
+  Params::Given format = {};  // parameters of the format it reads
 };
 
 Params::Given blocks_of(std::int64_t rows, std::int64_t cols) {
   return {{"block_rows", rows}, {"block_cols", cols}};
+}
+
+const Params::Given kUnsplit = {{"balance", std::string("none")}};
+
+/// cutespmm without parts of row panels, and with more parameters than that.
+Choice cute(Params::Given more, Params::Given format = {}) {
+  more.insert(kUnsplit.begin(), kUnsplit.end());
+  return {"cutespmm", std::move(more), true, std::move(format)};
 }
 
 const Choice kChoices[] = {
@@ -97,6 +105,21 @@ const Choice kChoices[] = {
     {"cutespmm", {}, false},
     {"cutespmm", {{"resident", std::int64_t{1}}}, false},
     {"cutespmm", {{"balance", std::string("sorted")}}},
+
+    cute({{"precision", std::string("tf32_raw")}}),
+    cute({{"mma", std::string("m16n8k4")}}),
+    cute({{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}}),
+    cute({{"coarsen", std::int64_t{32}},
+          {"mma", std::string("m16n8k4")},
+          {"stages", std::int64_t{1}}}),
+    cute({{"panels", std::int64_t{4}}, {"stages", std::int64_t{4}}},
+         {{"tile_cols", std::int64_t{8}}}),
+    cute({{"panels", std::int64_t{2}}, {"coarsen", std::int64_t{32}}},
+         {{"tile_cols", std::int64_t{12}}}),
+    cute({{"stages", std::int64_t{1}}}, {{"tile_cols", std::int64_t{4}}}),
+    cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
+    cute({{"mma", std::string("m16n8k4")}},
+         {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
