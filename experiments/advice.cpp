@@ -24,6 +24,19 @@ Variant default_variant(const auto& registry, const std::string& name) {
   return {name, registry.resolve(name, {})};
 }
 
+/// Every kernel whose operands keep the range of FP32. One that takes them as FP16 makes infinities
+/// of large ones: it is looked at only by name.
+std::vector<std::string> kernels_in_fp32_range() {
+  const auto& registry = Registry<SpmmKernel>::instance();
+  std::vector<std::string> names = registry.names();
+  std::erase_if(names, [&](const std::string& name) {
+    const Arithmetic arithmetic = registry.make(name)->arithmetic();
+    return arithmetic.sum == Arithmetic::Sum::kTensorCore &&
+           operand_format(arithmetic.type).min_exponent > kFp32Format.min_exponent;
+  });
+  return names;
+}
+
 /// Puts the matrix into one order after the other and packs it, when a candidate is described.
 class Preparation {
  public:
@@ -104,7 +117,7 @@ MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
                     const AdviceRequest& request) {
   const auto& registry = Registry<SpmmKernel>::instance();
   const std::vector<std::string> kernels =
-      request.kernels.empty() ? registry.names() : request.kernels;
+      request.kernels.empty() ? kernels_in_fp32_range() : request.kernels;
   MatrixAdvice result{std::move(orders), {}, {}, {}};
   Preparation preparation(matrix, result, request.n);
   for (std::size_t order = 0; order < result.orders.size(); ++order) {

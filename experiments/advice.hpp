@@ -34,7 +34,7 @@ struct Way {
 struct AdviceRequest {
   std::int64_t n = 128;
   std::string device = "h200";
-  std::vector<std::string> kernels = {};  // names; every one that is registered when empty
+  std::vector<std::string> kernels = {};  // names; when empty, all that keep the range of FP32
   advisor::Options options = {};
   std::string remark = {};  // on the device; goes with the advice
 };

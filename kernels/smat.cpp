@@ -11,7 +11,7 @@
 //   bt     both: a warp has a strip and up to 128 columns; A comes as 16-bit fragments, 16 bytes a
 //          lane, made when it is uploaded; rows of B go straight to the lanes that multiply them.
 //   cbt    and cooperative loads: a warp copies whole rows of B to shared memory asynchronously,
-//          two or more pieces of A ahead of each other.
+//          one or more pieces of A ahead (stages = 2 is SMaT's double buffering).
 //
 // A sum is one chain in the order of A's columns: of fused multiply-adds in naive and b, of MMAs
 // (one for sixteen columns of a block) in the others. Every element of C is written once, without
@@ -176,7 +176,7 @@ const Register<SpmmKernel> entry{{
           "columns of C of a warp in bt and cbt; auto: as B has, at most 128",
           {"auto", "32", "64", "128"}},
          {"stages",
-          std::int64_t{2},
+          std::int64_t{3},
           "pieces of A, with their rows of B, in a warp's shared memory in cbt; 2: double "
           "buffering",
           {},

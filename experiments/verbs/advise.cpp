@@ -68,7 +68,7 @@ class AdviseVerb final : public Verb {
     app.add_option("--reorder", orders_,
                    "orders to look at beside none, as in best(apply=rows); all; or only none "
                    "(default: a few that are good for their time)");
-    app.add_option("--kernel", kernels_, "kernels to look at (default: all)");
+    app.add_option("--kernel", kernels_, "kernels to look at (default: all but those in FP16)");
     app.add_option("--products", products_, "that preparation is for (default 1000)")
         ->check(CLI::PositiveNumber);
     app.add_flag("--cold", cold_, "B and C are not in the L2 from the product before");
