@@ -132,7 +132,9 @@ void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
                 4 * std::min<std::int64_t>(size, at.last - chunk));
   }
   trace.issue(kChunkInstructions);
-  trace.wait(kCopyBoard);
+  // A narrow piece of B may not take all warps to copy.
+  const int pieces = pieces_of(at.task.p, at.columns.count);
+  if (places_of(at.task, pieces, 0).first < size) trace.wait(kCopyBoard);
   if (at.task.warps == kWarps) trace.barrier();  // others are of a part of the thread block
   if (chunk + size < at.last) {
     copy(at, chunk + size, trace);
