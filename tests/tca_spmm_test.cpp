@@ -182,14 +182,15 @@ TEST_CASE("every row has its warps, side by side in one thread block") {
       if (task.warp == 0) CHECK(task.row == next++);
       CHECK(task.row == next - 1);
       const std::size_t first = i - task.warp;
-      CHECK(first / tca_spmm::kWarps == (first + task.warps - 1) / tca_spmm::kWarps);
+      CHECK(first / tca_spmm::kWarps == (first + task.warps() - 1) / tca_spmm::kWarps);
       CHECK(plan.tasks[first].warp == 0);
       // A stage for a row of one chunk, two for a longer one.
-      const int stage = tca_spmm::stage_floats(
-          static_cast<int>(std::get<std::int64_t>(cut.at("tile_cols"))), task.p, task.warps);
-      const bool long_row = a.row_length(task.row) > 8 * task.p;
-      CHECK(plan.warp_floats * task.warps >=
-            (a.row_length(task.row) == 0 ? 0 : stage) * (1 + long_row));
+      const int pitch =
+          tca_spmm::pitch_of(static_cast<int>(std::get<std::int64_t>(cut.at("tile_cols"))),
+                             task.log_p, task.log_warps);
+      const int stages = a.row_length(task.row) > 8 * task.p() ? 2 : 1;
+      if (a.row_length(task.row) > 0)
+        CHECK(plan.warp_floats * task.warps() >= stages * 8 * task.p() * pitch);
     }
     CHECK(next == a.rows);
   }
@@ -200,7 +201,7 @@ TEST_CASE("the paper's warps per row: 1, 2, 4 and 8, and whole thread blocks bey
   const auto warps = [&](const Given& params) {
     std::vector<int> found(5);
     for (const tca_spmm::Task& task : plan_of(a, params).tasks)
-      if (task.row >= 0) found[static_cast<std::size_t>(task.row)] = task.warps;
+      if (task.row >= 0) found[static_cast<std::size_t>(task.row)] = task.warps();
     return found;
   };
   CHECK(warps({}) == std::vector{1, 2, 4, 8, 8});
@@ -212,20 +213,21 @@ TEST_CASE("the paper's warps per row: 1, 2, 4 and 8, and whole thread blocks bey
 }
 
 /// Bank of 16 bytes that a lane's load of 16 bytes begins in.
-int bank_of(int p, int lane, int half, int pitch) {
-  const int g = lane / 4, t = lane % 4;
-  return (tca_spmm::place_of(p, g % p, t, half, pitch) + 4 * (g / p)) / 4 % 8;
+int bank_of(int log_p, int lane, int half, int pitch) {
+  const int g = lane / 4, t = lane % 4, p = 1 << log_p;
+  return (tca_spmm::place_of(log_p, g % p, t, half, pitch) + 4 * (g / p)) / 4 % 8;
 }
 
 TEST_CASE("lanes find their rows of B in different banks, and every row has a place of its own") {
-  for (const int p : {1, 2, 4, 8}) {
+  for (const int log_p : {0, 1, 2, 3}) {
+    const int p = 1 << log_p;
     CAPTURE(p);
     for (const int pitch : {64 + tca_spmm::kPadding, 128 + tca_spmm::kPadding}) {
       for (int half = 0; half < 2; ++half) {
         for (int first = 0; first < 32; first += 8) {
           std::set<int> banks;
           for (int lane = first; lane < first + 8; ++lane)
-            banks.insert(bank_of(p, lane, half, pitch));
+            banks.insert(bank_of(log_p, lane, half, pitch));
           CHECK(banks.size() == 8);
         }
       }
@@ -233,7 +235,7 @@ TEST_CASE("lanes find their rows of B in different banks, and every row has a pl
       for (int r = 0; r < p; ++r)
         for (int t = 0; t < 4; ++t)
           for (int half = 0; half < 2; ++half) {
-            const int place = tca_spmm::place_of(p, r, t, half, pitch);
+            const int place = tca_spmm::place_of(log_p, r, t, half, pitch);
             CHECK(place + pitch - tca_spmm::kPadding <= 8 * p * pitch);
             rows.insert(place / pitch);
           }
