@@ -328,19 +328,21 @@ __device__ void multiply_row(const View& view, const Group& group, Row row, cons
   std::int32_t rows[kFragments];
   float acc[kFragments][4] = {};
   copier.load_index(row.col_indices, row.nnz, rows);
+  float a[2];
+  load_chunk<Operands>(row.values, row.nnz, group, a);
   if (row.nnz > 0) copier.copy(rows, stages);
   if (row.nnz > size) copier.load_index(row.col_indices + size, row.nnz - size, rows);
   for (int stage = 0; row.nnz > 0; stage ^= 1) {
-    float a[2];
-    load_chunk<Operands>(row.values, row.nnz, group, a);
     staged_tiles::wait_groups<0>();
     group.sync();  // all copies are there, and the other stage is free
+    const Operands operands(a[0], a[1]);
     row.drop(size);
     if (row.nnz > 0) {
       copier.copy(rows, stages + (stage ^ 1) * size * pitch);
       if (row.nnz > size) copier.load_index(row.col_indices + size, row.nnz - size, rows);
+      load_chunk<Operands>(row.values, row.nnz, group, a);
     }
-    multiply(stages + stage * size * pitch, group, pitch, mine, Operands(a[0], a[1]), acc);
+    multiply(stages + stage * size * pitch, group, pitch, mine, operands, acc);
   }
 
   const Traces traces(group, c, cols);

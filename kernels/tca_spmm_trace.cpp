@@ -5,15 +5,16 @@ namespace {
 
 constexpr int kIndexBoard = 0, kCopyBoard = 1, kValueBoard = 2;
 
-// Instructions of the compiled code (CUDA 13.0, sm_90a, TF32, operands aligned), counted in the
-// machine code without the memory instructions, MMAs and barriers among them.
-constexpr int kIdleInstructions = 24, kWarpInstructions = 90, kRowInstructions = 60;
-constexpr int kIndexInstructions = 5, kCopyInstructions = 22;  // of one of a lane's pieces
-constexpr int kChunkInstructions = 40;
-constexpr int kFragmentInstructions = 10;  // conversions and addresses
-constexpr int kTraceInstructions = 14;     // of two fragments, for every halving of a block
-// Cycles until thread and block indices are there, and those of a division.
-constexpr int kSpecialRegisters = 60, kDivision = 150;
+// Instructions of the compiled code (CUDA 13.0, sm_90a, TF32, tiles of 64 columns, operands
+// aligned), counted in the machine code without the memory instructions, MMAs and barriers.
+constexpr int kIdleInstructions = 16, kWarpInstructions = 38, kRowInstructions = 63;
+constexpr int kIndexInstructions = 9, kCopyInstructions = 22;  // of one of a lane's pieces
+constexpr int kChunkInstructions = 75;
+constexpr int kFragmentInstructions = 20;  // conversions and addresses
+constexpr int kSpecialRegisters = 60;      // cycles until thread and block indices are there
+
+/// Of two fragments, from their sums to C.
+int trace_instructions(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
 
 /// Places of a chunk that one of the copies of a warp takes: its lanes go along the pieces of one
 /// row of B, then to the next row.
@@ -60,8 +61,12 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
   if (cursor.step == 0) {
     trace.issue(kRowInstructions);
     load_index(at, chunk, trace);
-    if (chunk < at.last) copy(at, chunk, trace);
-    load_index(at, chunk + kDepth * task.p(), trace);
+    if (chunk < at.last) {
+      load_values(at, chunk, trace);
+      copy(at, chunk, trace);
+    }
+    const std::int64_t second = chunk + kDepth * task.p();
+    if (second < at.last) load_index(at, second, trace);
   }
   if (chunk < at.last) advance(at, chunk, trace);
   ++cursor.step;
@@ -73,7 +78,7 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
 
 void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& trace) const {
   trace.issue(kIdleInstructions);
-  trace.pause(kSpecialRegisters + kDivision);
+  trace.pause(kSpecialRegisters);
   trace.load(kIndexBoard);
   trace.touch(tasks_ + sizeof(Task) * static_cast<std::uint64_t>(block * kWarps + warp),
               sizeof(Task));
@@ -122,22 +127,27 @@ void Trace::copy(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   }
 }
 
-void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
-  const int size = kDepth * at.task.p();
+/// Both values of a lane.
+void Trace::load_values(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   for (int half = 0; half < 2; ++half) {
     trace.load(kValueBoard);
     trace.touch(values_ + 4 * static_cast<std::uint64_t>(chunk),
-                4 * std::min<std::int64_t>(size, at.last - chunk));
+                4 * std::min<std::int64_t>(kDepth * at.task.p(), at.last - chunk));
   }
+}
+
+void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
+  const int size = kDepth * at.task.p();
   trace.issue(kChunkInstructions);
   // A narrow piece of B may not take all warps to copy.
   if (places_of(at.task, at.columns.count, 0).first < size) trace.wait(kCopyBoard);
   if (at.task.warps() == kWarps) trace.barrier();  // others are of a part of the thread block
+  trace.wait(kValueBoard);
   if (chunk + size < at.last) {
     copy(at, chunk + size, trace);
-    load_index(at, chunk + 2 * size, trace);
+    if (chunk + 2 * size < at.last) load_index(at, chunk + 2 * size, trace);
+    load_values(at, chunk + size, trace);
   }
-  trace.wait(kValueBoard);
   const int fragments = at.fragments.last - at.fragments.first;
   if (fragments == 0) return;
   trace.shared(4 * fragments);  // 16 bytes a lane for two of them, at both depths
@@ -160,7 +170,7 @@ void Trace::store(const At& at, WarpTrace& trace) const {
   const int step = std::max(8, 2 * outputs);
   const int instructions = p == 2 || p == 8 ? 2 : p == 1 && n_ % 4 != 0 ? 4 : 1;
   for (std::int64_t col = first; col < end; col += step) {
-    trace.issue(kTraceInstructions * (1 + at.task.log_p));
+    trace.issue(trace_instructions(at.task.log_p) * step / (2 * outputs));
     trace.store(instructions);
     trace.touch(c_ + 4 * static_cast<std::uint64_t>(at.task.row * n_ + col),
                 4 * std::min<std::int64_t>(step, end - col));
