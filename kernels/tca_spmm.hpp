@@ -21,7 +21,8 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kDepth = 8;         // nonzeros in a column of the right operand
 constexpr int kMaxTraceRows = 8;  // p of a row longer than 32
 constexpr int kMmaRows = 16;
-constexpr int kPadding = 8;  // floats between rows of B in shared memory
+constexpr int kMaxSharedBytes = 96 << 10;  // of any plan: two stages of a row that one warp does
+constexpr int kPadding = 8;                // floats between rows of B in shared memory
 
 /// Of a thread, as they are allocated: in eights.
 constexpr int registers_of(int tile_cols) { return tile_cols == 64 ? 80 : 112; }

@@ -25,7 +25,7 @@ std::unique_ptr<SpmmKernel> make(const Given& params = {}) {
   return Registry<SpmmKernel>::instance().make("tca_spmm", params);
 }
 
-/// Rows of every length around the changes of p and of the number of chunks, and empty ones.
+/// Rows of these lengths, their columns all over the width.
 CsrMatrix rows_of_lengths(std::vector<std::int32_t> lengths, std::int32_t cols) {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> indices;
@@ -33,7 +33,6 @@ CsrMatrix rows_of_lengths(std::vector<std::int32_t> lengths, std::int32_t cols) 
   for (const std::int32_t length : lengths) {
     const CsrMatrix full = random_sparse(1, cols, 1.0, static_cast<std::uint64_t>(length) + 7);
     for (std::int32_t k = 0; k < length; ++k) {
-      // Every few columns, over the whole width.
       indices.push_back(static_cast<std::int32_t>(std::int64_t{k} * cols / length));
       values.push_back(full.values[k]);
     }
@@ -49,6 +48,7 @@ CsrMatrix rows_of_lengths(std::vector<std::int32_t> lengths, std::int32_t cols) 
   return a;
 }
 
+/// Lengths around the changes of p and of the number of chunks, and empty rows.
 CsrMatrix awkward_rows() {
   return rows_of_lengths(
       {0, 1, 7, 8, 9, 16, 17, 0, 0, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 5}, 211);
@@ -163,7 +163,7 @@ TEST_CASE("tca_spmm's MMAs are those of the paper's equations, however a row is 
   CHECK(make({{"precision", std::string("fp16")}})->work(CsrPacked(a), 8).mma_type == "fp16");
 }
 
-/// As CsrMatrix, with the plan of those parameters.
+/// The plan of those parameters.
 tca_spmm::Plan plan_of(const CsrMatrix& a, const Given& params) {
   return tca_spmm::plan(
       a, tca_spmm::options_of(Registry<SpmmKernel>::instance().resolve("tca_spmm", params)));
@@ -174,6 +174,7 @@ TEST_CASE("every row has its warps, side by side in one thread block") {
   for (const Given& cut : cuts()) {
     const tca_spmm::Plan plan = plan_of(a, cut);
     REQUIRE(plan.tasks.size() % tca_spmm::kWarps == 0);
+    CHECK(plan.shared_bytes() <= tca_spmm::kMaxSharedBytes);
 
     std::int32_t next = 0;
     for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
