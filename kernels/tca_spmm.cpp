@@ -28,17 +28,27 @@ namespace {
 
 constexpr std::int64_t kLongestShared = std::int64_t{kDepth} * kMaxTraceRows;
 
-Task cut(std::int64_t nnz, const Options& options) {
+Task cut(std::int32_t row, std::int64_t nnz, const Options& options) {
   using enum Options::Method;
-  const bool whole_block =
-      options.method == kMultiblock || (options.method == kAuto && nnz > kLongestShared);
-  Task task;
-  task.p =
-      static_cast<std::uint8_t>(options.method == kMultiblock ? kMaxTraceRows : trace_rows(nnz));
-  task.warps = static_cast<std::uint8_t>(whole_block                 ? kWarps
-                                         : options.warps_per_row > 0 ? options.warps_per_row
-                                                                     : task.p);
+  const bool shares_block =
+      options.method == kMultirow || (options.method == kAuto && nnz <= kLongestShared);
+  const int log_p = ceil_log2(kMaxTraceRows);
+  Task task{.row = row};
+  task.log_p =
+      static_cast<std::uint8_t>(options.method == kMultiblock ? log_p : log_trace_rows(nnz));
+  task.log_warps =
+      static_cast<std::uint8_t>(!shares_block               ? ceil_log2(kWarps)
+                                : options.warps_per_row > 0 ? ceil_log2(options.warps_per_row)
+                                                            : task.log_p);
   return task;
+}
+
+/// Floats of a warp's part of the shared memory that a row takes: two stages where it has several
+/// chunks.
+int warp_floats(const Task& task, std::int64_t nnz, int tile_cols) {
+  const auto stages = static_cast<int>(std::min<std::int64_t>(chunks_of(nnz, task.p()), 2));
+  return stages * kDepth * task.p() * pitch_of(tile_cols, task.log_p, task.log_warps) /
+         task.warps();
 }
 
 }  // namespace
@@ -57,15 +67,11 @@ Plan plan(const CsrMatrix& a, const Options& options) {
   Plan plan;
   for (std::int32_t row = 0; row < a.rows; ++row) {
     const std::int64_t nnz = a.row_length(row);
-    Task task = cut(nnz, options);
-    task.row = row;
+    Task task = cut(row, nnz, options);
     const auto used = plan.tasks.size() % kWarps;
-    if (used + task.warps > kWarps) plan.tasks.resize(plan.tasks.size() + kWarps - used);
-    const int stages = static_cast<int>(std::min<std::int64_t>(chunks_of(nnz, task.p), 2));
-    plan.warp_floats =
-        std::max(plan.warp_floats,
-                 stages * stage_floats(options.tile_cols, task.p, task.warps) / task.warps);
-    for (int warp = 0; warp < task.warps; ++warp) {
+    if (used + task.warps() > kWarps) plan.tasks.resize(plan.tasks.size() + kWarps - used);
+    plan.warp_floats = std::max(plan.warp_floats, warp_floats(task, nnz, options.tile_cols));
+    for (int warp = 0; warp < task.warps(); ++warp) {
       task.warp = static_cast<std::uint8_t>(warp);
       plan.tasks.push_back(task);
     }
@@ -88,7 +94,7 @@ class RowEmulation {
       : a_(a), precision_(precision), step_(step), b_(b), parts_(kMaxTraceRows, n) {}
 
   void run(std::int64_t row, std::span<float> c) {
-    const int p = trace_rows(a_.row_length(row));
+    const int p = 1 << log_trace_rows(a_.row_length(row));
     std::ranges::fill(parts_.values, 0.0f);
     for (int r = 0; r < p; ++r) chain(row, p, r);
     for (int apart = 1; apart < p; apart *= 2)
@@ -144,8 +150,8 @@ class TcaSpmm final : public SpmmKernel {
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     std::vector<std::int64_t> terms = packed_as<CsrPacked>(packed).row_lengths();
     for (std::int64_t& count : terms) {
-      const int p = trace_rows(count);
-      count = chunks_of(count, p) + log2_of(p);
+      const int log_p = log_trace_rows(count);
+      count = chunks_of(count, 1 << log_p) + log_p;
     }
     return terms;
   }
@@ -178,14 +184,15 @@ void add_warp(const Task& task, std::int64_t nnz, int tile_cols, std::int64_t n,
   work.a_bytes += sizeof(Task);
   if (task.row < 0) return;
   work.a_bytes += 16;  // the row's ends
-  const std::int64_t chunks = chunks_of(nnz, task.p);
+  const std::int64_t chunks = chunks_of(nnz, task.p());
   for (std::int64_t part = 0;; ++part) {
     const Columns columns = columns_of(task, tile_cols, n, tile, part);
     if (columns.count == 0) return;
-    const Fragments mine = fragments_of(tile_cols, task.p, task.warps, task.warp, columns.count);
+    const Fragments mine =
+        fragments_of(tile_cols, task.log_p, task.log_warps, task.warp, columns.count);
     work.mma += chunks * (mine.last - mine.first);
     work.a_bytes += 4 * nnz;  // values; column indices are shared
-    if (task.warps == kWarps) work.barriers += chunks;
+    if (task.warps() == kWarps) work.barriers += chunks;
     if (task.warp > 0) continue;
     work.a_bytes += 4 * nnz;
     work.b_bytes += 4 * nnz * columns.count;

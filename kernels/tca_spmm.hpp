@@ -21,63 +21,75 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kDepth = 8;         // nonzeros in a column of the right operand
 constexpr int kMaxTraceRows = 8;  // p of a row longer than 32
 constexpr int kMmaRows = 16;
-constexpr int kPadding = 8;  // floats between rows of B in shared memory
+constexpr int kMaxSharedBytes = 96 << 10;  // of any plan: two stages of a row that one warp does
+constexpr int kPadding = 8;                // floats between rows of B in shared memory
 
 /// Of a thread, as they are allocated: in eights.
 constexpr int registers_of(int tile_cols) { return tile_cols == 64 ? 80 : 112; }
 
-/// How a row's work is cut.
-struct Task {
-  std::int32_t row = -1;  // none: the warp has nothing to do
-  std::uint8_t p = 1;     // columns of the right operand that a chunk fills
-  std::uint8_t warps = 1;
-  std::uint8_t warp = 0;  // which of them
+/// The least power of two, as its logarithm, that is no less; up to 32.
+constexpr int ceil_log2(int value) {
+  return (value > 1) + (value > 2) + (value > 4) + (value > 8) + (value > 16);
+}
+
+/// p of a row of so many nonzeros, as its logarithm: its chunk holds them, or p is 8.
+constexpr int log_trace_rows(std::int64_t nnz) {
+  return ceil_log2(
+      static_cast<int>(std::min<std::int64_t>((nnz + kDepth - 1) / kDepth, kMaxTraceRows)));
+}
+
+/// What a warp does: its part of a row. Powers of two are given by their logarithms, so that the
+/// device divides by shifting.
+struct alignas(8) Task {
+  std::int32_t row = -1;       // none: the warp has nothing to do
+  std::uint8_t log_p = 0;      // p columns of the right operand are a chunk
+  std::uint8_t log_warps = 0;  // of the row
+  std::uint8_t warp = 0;       // which of them
   std::uint8_t unused = 0;
+
+  constexpr int p() const { return 1 << log_p; }
+  constexpr int warps() const { return 1 << log_warps; }
 };
 static_assert(sizeof(Task) == 8, "a warp reads it at once");
 
-/// p of a row of so many nonzeros: the least power of two whose chunk holds them, at most 8.
-constexpr int trace_rows(std::int64_t nnz) {
-  const auto columns = static_cast<std::uint64_t>((nnz + kDepth - 1) / kDepth);
-  return static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(columns), kMaxTraceRows));
-}
-
-/// Of a power of two.
-constexpr int log2_of(int power) { return std::countr_zero(static_cast<unsigned>(power)); }
-
 /// Columns of C that a row's warps do at a time, of the tile_cols of a thread block: where there
 /// are fewer warps than p, as many fewer, so that no warp has more than tile_cols / 16 fragments.
-constexpr int group_cols(int tile_cols, int p, int warps) {
-  return warps < p ? tile_cols * warps / p : tile_cols;
+constexpr int group_cols(int tile_cols, int log_p, int log_warps) {
+  return tile_cols >> std::max(log_p - log_warps, 0);
 }
 
-/// Of one stage: a chunk's rows of B.
-constexpr int stage_floats(int tile_cols, int p, int warps) {
-  return kDepth * p * (group_cols(tile_cols, p, warps) + kPadding);
+/// From one row of B in shared memory to the next.
+constexpr int pitch_of(int tile_cols, int log_p, int log_warps) {
+  return group_cols(tile_cols, log_p, log_warps) + kPadding;
 }
+
+/// Fragments of so many columns, and columns of so many fragments.
+constexpr int count_fragments(int log_p, int cols) {
+  return ((cols << log_p) + kMmaRows - 1) / unsigned{kMmaRows};
+}
+constexpr int cols_of(int log_p, int fragments) { return (fragments * kMmaRows) >> log_p; }
 
 /// Fragments [first, last) of a row's columns.
 struct Fragments {
   int first, last;
 };
-constexpr Fragments fragments_of(int tile_cols, int p, int warps, int warp, int cols) {
-  const int share = std::max(1, group_cols(tile_cols, p, warps) * p / kMmaRows / warps);
-  const int all = (cols * p + kMmaRows - 1) / kMmaRows;
+constexpr Fragments fragments_of(int tile_cols, int log_p, int log_warps, int warp, int cols) {
+  const int whole = count_fragments(log_p, group_cols(tile_cols, log_p, log_warps));
+  const int share = std::max(1, whole >> log_warps), all = count_fragments(log_p, cols);
   return {std::min(warp * share, all), std::min((warp + 1) * share, all)};
 }
 
 /// Pieces of four columns of B that the fragments of `cols` columns read, as a power of two.
-constexpr int pieces_of(int p, int cols) {
-  const int all = (cols * p + kMmaRows - 1) / kMmaRows * (kMmaRows / p);
-  return static_cast<int>(std::bit_ceil(static_cast<unsigned>((all + 3) / 4)));
+constexpr int log_pieces_of(int log_p, int cols) {
+  return ceil_log2((cols_of(log_p, count_fragments(log_p, cols)) + 3) / 4);
 }
 
-/// Where a stage has column 0 of row t + 4 r + 4 p half of B: that of nonzero 8 r + k, k being the
-/// depth that lane 4 g + t holds in value `half` of an operand. Eight lanes of two g that read four
-/// columns each find them in different banks, for every p.
-constexpr int place_of(int p, int r, int t, int half, int pitch) {
-  const int four = half * p + r;
-  return (4 * four + t) * pitch + 4 * (four % 2);
+/// Where a stage has column 0 of the row of B of nonzero 8 r + k, k being the depth that lane 4 g +
+/// t holds in value `half` of an operand. Eight lanes of two g that read four columns each find
+/// them in different banks, for every p.
+constexpr int place_of(int log_p, int r, int t, int half, int pitch) {
+  const int four = (half << log_p) + r;
+  return (4 * four + t) * pitch + 4 * (four & 1);
 }
 
 /// Which rows are done by whom.

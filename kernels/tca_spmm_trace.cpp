@@ -5,31 +5,32 @@ namespace {
 
 constexpr int kIndexBoard = 0, kCopyBoard = 1, kValueBoard = 2;
 
-// Instructions of the compiled code (CUDA 13.0, sm_90a, TF32, operands aligned), counted in the
-// machine code without the memory instructions, MMAs and barriers among them.
-constexpr int kIdleInstructions = 24, kWarpInstructions = 90, kRowInstructions = 60;
-constexpr int kIndexInstructions = 5, kCopyInstructions = 22;  // of one of a lane's pieces
-constexpr int kChunkInstructions = 40;
-constexpr int kFragmentInstructions = 10;  // conversions and addresses
-constexpr int kTraceInstructions = 14;     // of two fragments, for every halving of a block
-// Cycles until thread and block indices are there, and those of a division.
-constexpr int kSpecialRegisters = 60, kDivision = 150;
+// Instructions of the compiled code (CUDA 13.0, sm_90a, TF32, tiles of 64 columns, operands
+// aligned), counted in the machine code without the memory instructions, MMAs and barriers.
+constexpr int kIdleInstructions = 16, kWarpInstructions = 38, kRowInstructions = 63;
+constexpr int kIndexInstructions = 9, kCopyInstructions = 22;  // of one of a lane's pieces
+constexpr int kChunkInstructions = 75;
+constexpr int kFragmentInstructions = 20;  // conversions and addresses
+constexpr int kSpecialRegisters = 60;      // cycles until thread and block indices are there
+
+/// Of two fragments, from their sums to C.
+int trace_instructions(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
 
 /// Places of a chunk that one of the copies of a warp takes: its lanes go along the pieces of one
 /// row of B, then to the next row.
 struct Places {
   int first, count;
 };
-Places places_of(const Task& task, int pieces, int copy) {
-  const int all = 32 * task.warps / pieces;  // of the row's warps at once
-  return {32 * task.warp / pieces + copy * all, 32 / pieces};
+Places places_of(const Task& task, int cols, int copy) {
+  const int count = 32 >> log_pieces_of(task.log_p, cols);
+  return {(task.warp + copy * task.warps()) * count, count};
 }
 
 }  // namespace
 
 Columns columns_of(const Task& task, int tile_cols, std::int64_t n, std::int64_t tile,
                    std::int64_t part) {
-  const int step = group_cols(tile_cols, task.p, task.warps);
+  const int step = group_cols(tile_cols, task.log_p, task.log_warps);
   const std::int64_t first = tile * tile_cols + part * step;
   const std::int64_t end = std::min(n, (tile + 1) * tile_cols);
   return {first, static_cast<int>(std::clamp<std::int64_t>(end - first, 0, step))};
@@ -55,17 +56,21 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
   if (task.row < 0) return false;
   const Columns columns = columns_of(task, tile_cols_, n_, tile, cursor.part);
   const At at{task, a_.row_offsets[task.row], a_.row_offsets[task.row + 1], columns,
-              fragments_of(tile_cols_, task.p, task.warps, task.warp, columns.count)};
-  const std::int64_t chunk = at.first + cursor.step * kDepth * task.p;
+              fragments_of(tile_cols_, task.log_p, task.log_warps, task.warp, columns.count)};
+  const std::int64_t chunk = at.first + cursor.step * kDepth * task.p();
   if (cursor.step == 0) {
     trace.issue(kRowInstructions);
     load_index(at, chunk, trace);
-    if (chunk < at.last) copy(at, chunk, trace);
-    load_index(at, chunk + kDepth * task.p, trace);
+    if (chunk < at.last) {
+      load_values(at, chunk, trace);
+      copy(at, chunk, trace);
+    }
+    const std::int64_t second = chunk + kDepth * task.p();
+    if (second < at.last) load_index(at, second, trace);
   }
   if (chunk < at.last) advance(at, chunk, trace);
   ++cursor.step;
-  if (chunk + kDepth * task.p < at.last) return true;
+  if (chunk + kDepth * task.p() < at.last) return true;
   store(at, trace);
   cursor = {.step = 0, .part = cursor.part + 1};
   return columns_of(task, tile_cols_, n_, tile, cursor.part).count > 0;
@@ -73,7 +78,7 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
 
 void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& trace) const {
   trace.issue(kIdleInstructions);
-  trace.pause(kSpecialRegisters + kDivision);
+  trace.pause(kSpecialRegisters);
   trace.load(kIndexBoard);
   trace.touch(tasks_ + sizeof(Task) * static_cast<std::uint64_t>(block * kWarps + warp),
               sizeof(Task));
@@ -89,12 +94,11 @@ void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& tra
 
 /// A lane without nonzero loads nothing; a load that no lane takes part in is not made.
 void Trace::load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const {
-  const int pieces = pieces_of(at.task.p, at.columns.count);
   for (int i = 0; i < tile_cols_ / kMmaRows; ++i) {
     trace.issue(kIndexInstructions);
-    const Places places = places_of(at.task, pieces, i);
+    const Places places = places_of(at.task, at.columns.count, i);
     const std::int64_t end =
-        std::min({chunk + places.first + places.count, chunk + kDepth * at.task.p, at.last});
+        std::min({chunk + places.first + places.count, chunk + kDepth * at.task.p(), at.last});
     if (chunk + places.first >= end) continue;
     trace.load(kIndexBoard);
     trace.touch(col_indices_ + 4 * static_cast<std::uint64_t>(chunk + places.first),
@@ -103,18 +107,17 @@ void Trace::load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const
 }
 
 void Trace::copy(const At& at, std::int64_t chunk, WarpTrace& trace) const {
-  const int pieces = pieces_of(at.task.p, at.columns.count);
   trace.wait(kIndexBoard);
   for (int i = 0; i < tile_cols_ / kMmaRows; ++i) {
-    const Places places = places_of(at.task, pieces, i);
-    if (places.first >= kDepth * at.task.p) return;
+    const Places places = places_of(at.task, at.columns.count, i);
+    if (places.first >= kDepth * at.task.p()) return;
     trace.issue(kCopyInstructions);
     for (int part = 0; part < (n_ % 4 == 0 ? 1 : 4); ++part) {
       if (n_ % 4 == 0)
         trace.async_copy(kCopyBoard);
       else
         trace.load(kCopyBoard);  // four bytes each: through the L1
-      const int end = std::min(places.first + places.count, kDepth * at.task.p);
+      const int end = std::min(places.first + places.count, kDepth * at.task.p());
       for (std::int64_t k = chunk + places.first; k < std::min(chunk + end, at.last); ++k)
         trace.touch(b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[k]) *
                                   static_cast<std::uint64_t>(n_) +
@@ -124,21 +127,27 @@ void Trace::copy(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   }
 }
 
-void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
-  const int size = kDepth * at.task.p;
+/// Both values of a lane.
+void Trace::load_values(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   for (int half = 0; half < 2; ++half) {
     trace.load(kValueBoard);
     trace.touch(values_ + 4 * static_cast<std::uint64_t>(chunk),
-                4 * std::min<std::int64_t>(size, at.last - chunk));
+                4 * std::min<std::int64_t>(kDepth * at.task.p(), at.last - chunk));
   }
+}
+
+void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
+  const int size = kDepth * at.task.p();
   trace.issue(kChunkInstructions);
-  trace.wait(kCopyBoard);
-  if (at.task.warps == kWarps) trace.barrier();  // others are of a part of the thread block
+  // A narrow piece of B may not take all warps to copy.
+  if (places_of(at.task, at.columns.count, 0).first < size) trace.wait(kCopyBoard);
+  if (at.task.warps() == kWarps) trace.barrier();  // others are of a part of the thread block
+  trace.wait(kValueBoard);
   if (chunk + size < at.last) {
     copy(at, chunk + size, trace);
-    load_index(at, chunk + 2 * size, trace);
+    if (chunk + 2 * size < at.last) load_index(at, chunk + 2 * size, trace);
+    load_values(at, chunk + size, trace);
   }
-  trace.wait(kValueBoard);
   const int fragments = at.fragments.last - at.fragments.first;
   if (fragments == 0) return;
   trace.shared(4 * fragments);  // 16 bytes a lane for two of them, at both depths
@@ -147,7 +156,7 @@ void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
 }
 
 void Trace::store(const At& at, WarpTrace& trace) const {
-  const int p = at.task.p, outputs = kMmaRows / p;
+  const int p = at.task.p(), outputs = kMmaRows / p;
   const std::int64_t first = at.columns.first + at.fragments.first * outputs;
   const std::int64_t end =
       at.columns.first + std::min(at.fragments.last * outputs, at.columns.count);
@@ -161,7 +170,7 @@ void Trace::store(const At& at, WarpTrace& trace) const {
   const int step = std::max(8, 2 * outputs);
   const int instructions = p == 2 || p == 8 ? 2 : p == 1 && n_ % 4 != 0 ? 4 : 1;
   for (std::int64_t col = first; col < end; col += step) {
-    trace.issue(kTraceInstructions * (1 + log2_of(p)));
+    trace.issue(trace_instructions(at.task.log_p) * step / (2 * outputs));
     trace.store(instructions);
     trace.touch(c_ + 4 * static_cast<std::uint64_t>(at.task.row * n_ + col),
                 4 * std::min<std::int64_t>(step, end - col));

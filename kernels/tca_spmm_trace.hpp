@@ -42,6 +42,7 @@ class Trace final : public LaunchTrace {
   void begin(std::int64_t thread_block, int warp, const Task& task, WarpTrace& trace) const;
   void load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const;
   void copy(const At& at, std::int64_t chunk, WarpTrace& trace) const;
+  void load_values(const At& at, std::int64_t chunk, WarpTrace& trace) const;
   void advance(const At& at, std::int64_t chunk, WarpTrace& trace) const;
   void store(const At& at, WarpTrace& trace) const;
 
