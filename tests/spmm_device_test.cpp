@@ -107,9 +107,16 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   return verdict;
 }
 
+/// "cutespmm mma=m16n8k4 tile_cols=8".
+std::string text_of(const Choice& choice) {
+  std::string text = choice.kernel;
+  for (const Params::Given* given : {&choice.params, &choice.format})
+    for (const auto& [name, value] : *given) text += fmt::format(" {}={}", name, to_text(value));
+  return text;
+}
+
 void check(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
-  CAPTURE(choice.kernel);
-  CAPTURE(choice.params.size());
+  CAPTURE(text_of(choice));
   CAPTURE(a.rows);
   CAPTURE(a.cols);
   CAPTURE(b.cols);
@@ -173,7 +180,7 @@ TEST_CASE(
 
   for (const Choice& choice : kChoices) {
     if (!choice.emulated) continue;
-    CAPTURE(choice.kernel);
+    CAPTURE(text_of(choice));
     const Verdict verdict = run(choice, a, b);
     CHECK(verdict.unwritten == 0);
     CHECK(verdict.guards_intact);
