@@ -104,6 +104,7 @@ class CuteSpmm final : public SpmmKernel {
   /// An addition of parts is no worse than one more MMA; fewest waves make the most parts.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<Hrpb>(packed);
+    check_blocks(a);
     std::vector<std::int64_t> terms(static_cast<std::size_t>(a.rows()), 0);
     const bool splits = options_.balance == Balance::kWaves;
     const std::vector<std::int64_t> parts =
@@ -125,6 +126,7 @@ class CuteSpmm final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const auto& a = packed_as<Hrpb>(packed);
+    check_blocks(a);
     const auto split = split_panels(plan_tasks(a, b.cols, options_));
     require<Unsupported>(split.empty(),
                          "cutespmm adds the parts of {} row panels in no fixed order: only with "

@@ -61,6 +61,9 @@ struct Geometry {
 Options read_options(const Params& params);
 
 /// Throws Unsupported for blocks of more than 32 x 32.
+void check_blocks(const Hrpb& a);
+
+/// Throws as check_blocks.
 Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options);
 
 /// Registers of a thread on compute capability 9.0, as they are allocated: in eights.

@@ -52,11 +52,15 @@ Options read_options(const Params& params) {
           .resident = params.integer("resident")};
 }
 
-Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options) {
+void check_blocks(const Hrpb& a) {
   require<Unsupported>(
       a.tile_rows <= 2 * Hrpb::kBrickRows && a.tile_cols <= kMaxTileCols,
       "cutespmm takes blocks of 16 or 32 rows and up to {} columns, not of {} x {}", kMaxTileCols,
       a.tile_rows, a.tile_cols);
+}
+
+Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options) {
+  check_blocks(a);
   const std::int64_t wide = std::clamp<std::int64_t>(n, kChunkCols, kTeamCols);
   const int team_cols = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(wide)));
   const int warp_cols = std::min(options.coarsen, team_cols);

@@ -113,8 +113,8 @@ class CuteTrace final : public LaunchTrace {
   };
 
   // Of the machine code for 128 columns a warp, TM = 16, m16n8k8, aligned operands.
-  static constexpr int kIdleInstructions = 25, kWarpInstructions = 130, kBlockInstructions = 70;
-  static constexpr int kRowInstructions = 5, kDecodeInstructions = 40, kOperandInstructions = 2;
+  static constexpr int kIdleInstructions = 25, kWarpInstructions = 130, kBlockInstructions = 90;
+  static constexpr int kRowInstructions = 9, kDecodeInstructions = 40, kOperandInstructions = 2;
   static constexpr int kStoreInstructions = 3;
   static constexpr int kSpecialRegisters = 60, kPopulationCounts = 20;
   static constexpr int kTaskBoard = kMaxStages, kIndexBoard = kMaxStages + 1;

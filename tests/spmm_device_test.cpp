@@ -103,7 +103,7 @@ const Choice kChoices[] = {
     {"tca_spmm", {{"warps_per_row", std::int64_t{8}}}},
     {"cutespmm", kUnsplit},
     {"cutespmm", {}, false},
-    {"cutespmm", {{"resident", std::int64_t{1}}}, false},
+    {"cutespmm", {{"resident", std::int64_t{1} << 20}}, false},
     {"cutespmm", {{"balance", std::string("sorted")}}},
 
     cute({{"precision", std::string("tf32_raw")}}),

@@ -27,10 +27,11 @@ std::vector<Case> cases() {
           {random_sparse(1000, 40, 0.01, 7), 8}};
 }
 
-/// A kernel and its parameters.
+/// A kernel, its parameters and its format's.
 struct Variant {
   std::string kernel;
   Params::Given params = {};
+  Params::Given format = {};
 };
 
 /// Every kernel with its defaults, and those whose parameters make another trace.
@@ -40,6 +41,18 @@ std::vector<Variant> variants() {
   for (const char* rung : {"naive", "b", "t", "bt"})
     all.push_back({"smat", {{"rung", std::string(rung)}}});
   all.push_back({"smat", {{"stages", std::int64_t{4}}, {"warp_cols", std::string("64")}}});
+  const auto cute = [&](Params::Given params, Params::Given format = {}) {
+    all.push_back({"cutespmm", std::move(params), std::move(format)});
+  };
+  cute({{"balance", std::string("sorted")}, {"panels", std::int64_t{4}}});
+  cute({{"coarsen", std::int64_t{32}}, {"stages", std::int64_t{1}}},
+       {{"tile_rows", std::int64_t{32}}});
+  cute(
+      {{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}, {"mma", std::string("m16n8k4")}},
+      {{"tile_cols", std::int64_t{12}}});
+  all.push_back({"acc_spmm", {{"pipeline", std::string("registers")}}});
+  all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
+  all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
   return all;
 }
 
@@ -47,10 +60,10 @@ std::vector<Variant> variants() {
 template <class Check>
 int for_each_trace(const std::vector<Case>& cases, Check check) {
   int traced = 0;
-  for (const auto& [name, params] : variants()) {
+  for (const auto& [name, params, format] : variants()) {
     const auto kernel = Registry<SpmmKernel>::instance().make(name, params);
     for (const Case& c : cases) {
-      const auto packed = Registry<Format>::instance().make(kernel->format())->pack(c.a);
+      const auto packed = Registry<Format>::instance().make(kernel->format(), format)->pack(c.a);
       WorkDescription work;
       try {
         work = kernel->work(*packed, c.n);
