@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/acc_spmm.hpp"
+#include "kernels/add_16.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.cuh"
 
@@ -88,18 +89,6 @@ class Sums {
   int promote_;
 };
 
-/// Four additions to C in the L2.
-__device__ inline void add_16(float* to, float4 values) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x),
-               "f"(values.y), "f"(values.z), "f"(values.w)
-               : "memory");
-#else
-  atomicAdd(to, values.x), atomicAdd(to + 1, values.y);
-  atomicAdd(to + 2, values.z), atomicAdd(to + 3, values.w);
-#endif
-}
-
 /// Calls write(to, a lane's four columns of one row of C) for what the warp has of a window.
 template <int kGroups, class Write>
 __device__ void for_each_piece(const Product& product, const Task& task, std::int64_t first_col,
@@ -163,21 +152,14 @@ __device__ void deliver(const Product& product, const Place& place, const Task& 
   if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
   for_each_piece(product, task, first_col, lane, acc,
                  [&](float* to, float4 values, std::int64_t col) {
-                   if constexpr (kAligned) {
-                     if (col >= n) return;
-                     if (adds)
-                       add_16(to, values);
-                     else
-                       window_tile::store_16(to, values);
+                   if (adds) {
+                     add_atomically(to, values, n - col, kAligned);
+                   } else if constexpr (kAligned) {
+                     if (col < n) window_tile::store_16(to, values);
                    } else {
                      const float each[4] = {values.x, values.y, values.z, values.w};
-                     for (int i = 0; i < 4; ++i) {
-                       if (col + i >= n) continue;
-                       if (adds)
-                         atomicAdd(to + i, each[i]);
-                       else
-                         to[i] = each[i];
-                     }
+                     for (int i = 0; i < 4; ++i)
+                       if (col + i < n) to[i] = each[i];
                    }
                  });
 }

@@ -15,14 +15,9 @@ namespace tessera::cute_spmm {
 template <class V>
 using Sums = float[V::kBricks][4 * V::kChunks][4];
 
-/// The MMA reads the upper 19 bits only: adding half of the last one's unit rounds to nearest, ties
-/// away from zero, as cvt.rna.tf32 does in more cycles. A NaN must have its mark in the upper bits,
-/// as all have that arithmetic makes.
 template <bool kRounds>
 __device__ std::uint32_t operand(float value) {
-  const std::uint32_t bits = __float_as_uint(value);
-  if constexpr (!kRounds) return bits;
-  return fabsf(value) < __int_as_float(0x7f800000) ? bits + 0x1000 : bits;
+  return kRounds ? round_operand_to_tf32(value) : __float_as_uint(value);
 }
 
 /// The bricks of a block's brick columns, one after another.
