@@ -75,7 +75,7 @@ std::vector<ParamSpec> acc_spmm::params() {
            "deviation from the mean window is above 8 TC blocks (ibd), never (none)",
            {"capped", "ibd", "none"}},
           {"max_blocks",
-           std::int64_t{24},
+           std::int64_t{16},
            "TC blocks of a warp at most, where windows are split",
            {},
            1,

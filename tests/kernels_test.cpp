@@ -252,13 +252,11 @@ TEST_CASE("windows are cut into tasks that are no longer than asked, and lose no
 
 TEST_CASE("imbalance is the mean distance from the mean window") {
   // Windows of 4, 0 and 2 TC blocks: mean 2, distances 2, 2 and 0.
-  CsrMatrix a = random_sparse(24, 40, 0.0, 1);
-  std::vector<std::int32_t> cols;
-  for (std::int32_t col = 0; col < 32; ++col) cols.push_back(col);
-  for (std::int32_t col = 0; col < 16; ++col) cols.push_back(col);
-  a.col_indices.assign(cols.begin(), cols.end());
-  a.values.assign(cols.size(), 1.5f);
-  for (std::int32_t row = 1; row <= 24; ++row) a.row_offsets[row] = row <= 23 ? 32 : 48;
+  std::vector<std::int64_t> offsets(25, 32);
+  offsets.front() = 0, offsets.back() = 48;
+  std::vector<std::int32_t> cols(48);
+  for (std::int32_t i = 0; i < 48; ++i) cols[i] = i % 32;
+  const CsrMatrix a{24, 40, std::move(offsets), std::move(cols), std::vector<float>(48, 1.5f)};
   const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
 
   CHECK(window_tasks::imbalance(packed_as<BitTcf>(*packed)) == doctest::Approx(4.0 / 3));
