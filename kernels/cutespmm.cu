@@ -46,7 +46,7 @@ __device__ void put_panel(const View& view, const Task& task, float* c, std::int
         const auto& of = sums[r / 2];
         const int value = 2 * (r % 2) + i, mma = 4 * chunk;
         const std::int64_t col =
-            first_col + chunk * kChunkCols + 4 * (lane % 4 + 4 * i);  // place_of_piece(2t + i)
+            first_col + chunk * kChunkCols + 4 * place_of_piece(2 * (lane % 4) + i);
         put<kPut>(to + col,
                   {of[mma][value], of[mma + 1][value], of[mma + 2][value], of[mma + 3][value]},
                   view.n - col, aligned);
@@ -58,7 +58,7 @@ __device__ void put_panel(const View& view, const Task& task, float* c, std::int
 template <class V>
 __global__ void __launch_bounds__(V::kMaxThreads, V::kMinBlocks)
     multiply_panels(View view, const float* __restrict__ b, float* __restrict__ c, bool aligned) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(32) unsigned char shared[];
   const Geometry& geometry = view.geometry;
   const int team = static_cast<int>(threadIdx.x) / V::kThreads;
   const int thread = static_cast<int>(threadIdx.x) % V::kThreads, lane = thread % 32;

@@ -15,16 +15,18 @@ namespace tessera::cute_spmm {
 
 constexpr int kTeamCols = 128;    // columns of C of a team, at most
 constexpr int kChunkCols = 32;    // of four MMAs: a lane has 16 bytes of a row of B for them
-constexpr int kPad = 4;           // floats after a staged row of B: see place_of_piece
+constexpr int kPad = 8;           // floats after a staged row of B: see place_of_piece
 constexpr int kMaxTileCols = 32;  // a lane of a warp for each column of a block
 constexpr int kIndexBytes = 4 * kMaxTileCols;  // of a warp: the rows of B of a block
 constexpr int kMaxStages = 4;
 
 /// The 16-byte piece (four columns) of a chunk's rows that MMA columns `group` of its four MMAs
-/// are. Column 2t + i of an MMA's result is in lane t, so that a lane has pieces t and t + 4 of a
-/// row of C, and four lanes store 64 bytes at once. Rows four floats apart in the banks make the
-/// pieces that eight lanes load at once (four rows, two pieces) lie in different ones.
-constexpr int place_of_piece(int group) { return group / 2 + 4 * (group % 2); }
+/// are. Column 2t + i of an MMA's result is in lane t, so that four lanes store pieces 0 to 3 or 4
+/// to 7 of a row of C, 64 bytes, at once. Rows eight floats apart in the banks, and an even beside
+/// an odd piece, make the pieces that eight lanes load at once (four rows, two pieces) lie in
+/// different ones. Rows begin at multiples of 32 bytes: what cp.async writes across one it reads
+/// twice.
+constexpr int place_of_piece(int group) { return group % 2 == 0 ? group / 2 : 4 + (group / 2 ^ 1); }
 
 enum class Balance { kNone, kWaves, kSorted };
 
@@ -48,7 +50,10 @@ struct Geometry {
 
   constexpr int team_cols() const { return warp_cols * warps; }
   constexpr int pitch() const { return team_cols() + kPad; }  // floats, of a staged row of B
-  constexpr int stage_bytes() const { return 4 * pitch() * stage_rows + block_bytes; }
+  constexpr int stage_bytes() const {
+    constexpr int kSector = 32;
+    return (4 * pitch() * stage_rows + block_bytes + kSector - 1) / kSector * kSector;
+  }
   constexpr int team_bytes() const { return stages * stage_bytes() + warps * kIndexBytes; }
   constexpr int shared_bytes() const { return teams * team_bytes(); }
   constexpr int threads() const { return 32 * warps * teams; }

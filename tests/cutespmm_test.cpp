@@ -320,12 +320,17 @@ TEST_CASE("pieces of a row of B go to the lanes without bank conflicts, each to 
       CHECK(banks.size() == 8);
     }
   }
-  // Column 2t + i of an MMA's result is in lane t: pieces t and t + 4 of a row of C.
-  for (int t = 0; t < 4; ++t)
-    for (int i = 0; i < 2; ++i) {
+  // Column 2t + i of an MMA's result is in lane t: four lanes have 64 bytes of a row of C.
+  for (int i = 0; i < 2; ++i) {
+    std::set<int> pieces;
+    for (int t = 0; t < 4; ++t) {
       CHECK(MmaM16N8::c_col(t, i) == 2 * t + i);
-      CHECK(place_of_piece(MmaM16N8::c_col(t, i)) == t + 4 * i);
+      pieces.insert(place_of_piece(MmaM16N8::c_col(t, i)));
     }
+    CHECK(*pieces.begin() == 4 * i);
+    CHECK(*pieces.rbegin() == 4 * i + 3);
+    CHECK(pieces.size() == 4);
+  }
 }
 
 TEST_CASE("blocks that cutespmm has no room for are refused") {

@@ -17,9 +17,9 @@ constexpr double kUsableL2 = 0.93;
 constexpr double kL2BytesPerCycle = 35;
 
 /// An H200 reads 1.44 to 1.50 times the sectors of cp.async.cg from its L2 where every second stage
-/// or row begins in the middle of 32 bytes of shared memory, as in windows_spmm, shares_spmm and
-/// cutespmm: it fetches a sector twice whose halves lie apart. Where none does it reads them once,
-/// which a trace cannot say: acc_spmm's staged copies are simulated with too many reads.
+/// or row begins in the middle of 32 bytes of shared memory, as in windows_spmm and shares_spmm: it
+/// fetches a sector twice whose halves lie apart. Where none does it reads them once, which a trace
+/// cannot say: the staged copies of acc_spmm and cutespmm are simulated with too many reads.
 constexpr double kCopyRepeats = 0.46;
 
 /// Of the rate of independent instructions, what compiled kernels reach when warps enough are
