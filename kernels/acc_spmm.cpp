@@ -16,6 +16,7 @@
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/base/window_balance.hpp"
 #include "kernels/acc_trace.hpp"
 #include "kernels/bit_tcf_kernel.hpp"
 
@@ -44,8 +45,8 @@ int acc_spmm::Choices::groups(std::int64_t n) const {
 }
 
 window_tasks::Tasks acc_spmm::Choices::cut(const BitTcf& a) const {
-  const bool splits =
-      balance == "capped" || (balance == "ibd" && window_tasks::imbalance(a) > kImbalanced);
+  const bool splits = balance == "capped" ||
+                      (balance == "ibd" && acc_balance::is_imbalanced(window_tasks::imbalance(a)));
   return window_tasks::cut(a, splits ? max_blocks : 0);
 }
 
@@ -168,7 +169,7 @@ class AccSpmm final : public BitTcfKernel {
     work.launches = {{.name = "multiply",
                       .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
                       .threads_per_block = kThreads,
-                      .registers_per_thread = !staged       ? kRegisterRegisters
+                      .registers_per_thread = !staged       ? kRegistersPipeline
                                               : groups == 1 ? 64
                                               : groups == 2 ? 80
                                                             : 112,
@@ -179,7 +180,7 @@ class AccSpmm final : public BitTcfKernel {
 
  private:
   // Of a thread, as they are allocated; of the paper's pipeline.
-  static constexpr int kRegisterRegisters = 56;
+  static constexpr int kRegistersPipeline = 56;
 
   /// What a task adds to its thread block: TC blocks of a window, `cols` columns of B and C.
   void add_task(const BitTcf& a, const Tasks& tasks, std::int64_t index, int groups,

@@ -13,7 +13,6 @@ namespace tessera::acc_spmm {
 
 constexpr int kWarps = 4;  // per thread block
 constexpr int kThreads = 32 * kWarps;
-constexpr double kImbalanced = 8;  // above it balance = ibd splits windows (equation 3)
 
 /// Where a warp gets rows of B from.
 enum class Pipeline {

@@ -92,7 +92,7 @@ class CuteSpmm final : public SpmmKernel {
       : options_(options), precision_(find_precision(options.rounds ? "tf32" : "tf32_raw")) {}
 
   std::string format() const override { return Hrpb::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,

@@ -1,19 +1,15 @@
 #include "kernels/window_tasks.hpp"
 
-#include <cmath>
-
 #include "formats/base/check.hpp"
+#include "formats/base/window_balance.hpp"
 
 namespace tessera::window_tasks {
 
 double imbalance(const BitTcf& a) {
-  const auto windows = static_cast<double>(a.num_row_windows());
-  if (windows == 0) return 0;
-  const double mean = static_cast<double>(a.num_tc_blocks()) / windows;
-  double sum = 0;
-  for (std::int64_t w = 0; w < a.num_row_windows(); ++w)
-    sum += std::abs(a.row_window_offset[w + 1] - a.row_window_offset[w] - mean);
-  return sum / windows;
+  std::vector<std::int64_t> blocks(static_cast<std::size_t>(a.num_row_windows()));
+  for (std::size_t w = 0; w < blocks.size(); ++w)
+    blocks[w] = a.row_window_offset[w + 1] - a.row_window_offset[w];
+  return acc_balance::ibd(blocks);
 }
 
 Tasks cut(const BitTcf& a, std::int64_t max_blocks) {

@@ -33,8 +33,7 @@ struct Tasks {
   std::int64_t slots = 0;     // tasks of split windows
 };
 
-/// Imbalance of the windows: the mean of |TC blocks of a window - their mean| (Acc-SpMM, equation
-/// 3).
+/// The windows' IBD (formats/base/window_balance.hpp).
 double imbalance(const BitTcf& a);
 
 /// No task has more than `max_blocks` TC blocks; 0: no window is split.

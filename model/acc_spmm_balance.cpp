@@ -1,6 +1,5 @@
 #include "model/acc_spmm_balance.hpp"
 
-#include <cmath>
 #include <numeric>
 
 #include "formats/base/check.hpp"
@@ -12,17 +11,6 @@ constexpr double kFloatBytes = 4;
 constexpr double kOperationsPerColumn = kTileRows * (2.0 * kTileCols - 1);  // M (2K - 1)
 
 }  // namespace
-
-double ibd(std::span<const std::int64_t> tc_blocks) {
-  if (tc_blocks.empty()) return 0;
-  const auto windows = static_cast<double>(tc_blocks.size());
-  const double mean =
-      static_cast<double>(std::accumulate(tc_blocks.begin(), tc_blocks.end(), std::int64_t{0})) /
-      windows;
-  double sum = 0;
-  for (const std::int64_t blocks : tc_blocks) sum += std::abs(static_cast<double>(blocks) - mean);
-  return sum / windows;
-}
 
 Rates rates(const Device& device) {
   return {1e9 * device.value("dram_bandwidth", Ceilings::kDatasheet),

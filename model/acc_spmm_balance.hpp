@@ -11,19 +11,13 @@
 #include <span>
 #include <vector>
 
+#include "formats/base/window_balance.hpp"
 #include "model/device.hpp"
 
 namespace tessera::acc_balance {
 
 constexpr int kTileRows = 8, kTileCols = 8;  // M and K of the swapped operands
-constexpr double kImbalanced = 8;            // IBD above which a matrix is rebalanced
 constexpr int kMaxBlocks = 32;               // TC blocks of a thread block at most
-
-/// Equation 3: mean of |TC blocks of a window - their mean|; 0 without a window.
-double ibd(std::span<const std::int64_t> tc_blocks);
-
-/// Whether the matrix is to be rebalanced: IBD above 8, strictly.
-inline bool is_imbalanced(double ibd) { return ibd > kImbalanced; }
 
 /// What one thread block works on.
 struct Share {
