@@ -18,14 +18,16 @@ using window_tile::View;
 /// A product: operands, tasks, and where the sums of split windows meet.
 struct Product {
   View view;
-  const Task* tasks;  // [num_tasks]
-  std::uint32_t num_tasks;
+  const Task* tasks;            // [num_tasks]
+  const std::uint32_t* shares;  // [num_shares + 1] first task of a warp, where it has several
+  std::uint32_t num_shares;
   const Split* splits;  // [num_splits]
   std::uint32_t num_splits;
   std::int64_t num_slots;
   float4* slots;            // [chunks][num_slots][2 groups][32]
   std::uint32_t* arrivals;  // [chunks][num_splits] zero between launches
   bool atomic;
+  window_tile::Store store;
   int promote;
   const float* b;
   float* c;
@@ -35,16 +37,28 @@ struct Product {
 struct Place {
   std::uint32_t task;
   std::int64_t chunk;
-
-  /// Tasks of one chunk of columns, then those of the next: what is gathered from B at a time is
-  /// narrower than B and stays in the L2.
-  __device__ static Place of_warp(const Product& product) {
-    const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
-    const std::uint32_t padded = (product.num_tasks + kWarps - 1) / kWarps * kWarps;
-    const auto chunk = static_cast<std::uint32_t>(warp / padded);
-    return {static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded), chunk};
-  }
 };
+
+/// Calls run(place, task) for what the warp has to do: a task, or those of its share one after
+/// another, which takes registers. Those of one chunk of columns come before those of the next:
+/// what is gathered from B at a time is narrower than B and stays in the L2.
+template <bool kShares, class Run>
+__device__ void for_each_task(const Product& product, Run run) {
+  const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  const std::uint32_t padded = (product.num_shares + kWarps - 1) / kWarps * kWarps;
+  const auto chunk = static_cast<std::uint32_t>(warp / padded);
+  const auto share = static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded);
+  if (share >= product.num_shares) return;
+  if constexpr (!kShares) {
+    run(Place{share, chunk}, product.tasks[share]);
+  } else {
+    const std::uint32_t last = product.shares[share + 1];
+    for (std::uint32_t task = product.shares[share]; task < last; ++task) {
+      run(Place{task, chunk}, product.tasks[task]);
+      __syncwarp();  // the warp's shared memory is free
+    }
+  }
+}
 
 /// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
 /// FP32 to nearest every so many TC blocks.
@@ -142,6 +156,20 @@ __device__ bool meet(const Product& product, const Place& place, const Task& tas
   return true;
 }
 
+__device__ inline void store_16(window_tile::Store store, float* to, float4 values) {
+  using window_tile::Store;
+  switch (store) {
+    case Store::kWriteBack:
+      return window_tile::store_16(to, values);
+    case Store::kInL2:
+      return window_tile::store_16<Store::kInL2>(to, values);
+    case Store::kStreaming:
+      return window_tile::store_16<Store::kStreaming>(to, values);
+    case Store::kWriteThrough:
+      return window_tile::store_16<Store::kWriteThrough>(to, values);
+  }
+}
+
 /// The sums of a task into C.
 template <bool kAligned, int kGroups>
 __device__ void deliver(const Product& product, const Place& place, const Task& task, int lane,
@@ -155,7 +183,7 @@ __device__ void deliver(const Product& product, const Place& place, const Task& 
                    if (adds) {
                      add_atomically(to, values, n - col, kAligned);
                    } else if constexpr (kAligned) {
-                     if (col < n) window_tile::store_16(to, values);
+                     if (col < n) store_16(product.store, to, values);
                    } else {
                      const float each[4] = {values.x, values.y, values.z, values.w};
                      for (int i = 0; i < 4; ++i)

@@ -111,11 +111,12 @@ std::int64_t rows_of_window(const BitTcf& a, std::int64_t window) {
   return std::min<std::int64_t>(kRows, a.rows() - window * kRows);
 }
 
-BitTcfAddresses::BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space)
+BitTcfAddresses::BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space,
+                                 bool has_bitmaps)
     : row_window_offset(space.add("row_window_offset", bytes_of(a.row_window_offset))),
       tc_offset(space.add("tc_offset", bytes_of(a.tc_offset))),
       sparse_a_to_b(space.add("sparse_a_to_b", bytes_of(a.sparse_a_to_b))),
-      tc_local_bit(space.add("tc_local_bit", bytes_of(a.tc_local_bit))),
+      tc_local_bit(space.add("tc_local_bit", has_bitmaps ? bytes_of(a.tc_local_bit) : 0)),
       values(space.add("values", bytes_of(a.values))),
       b(space.add("b", 4 * n * a.cols())),
       c(space.add("c", 4 * n * a.rows())) {}

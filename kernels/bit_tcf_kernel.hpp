@@ -68,7 +68,7 @@ std::int64_t rows_of_window(const BitTcf& a, std::int64_t window);
 
 /// Where the arrays of a product lie.
 struct BitTcfAddresses {
-  BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space);
+  BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space, bool has_bitmaps = true);
 
   std::uint64_t row_window_offset, tc_offset, sparse_a_to_b, tc_local_bit, values, b, c;
 };
