@@ -70,12 +70,15 @@ class Places<Names::kBitmap> {
 
   /// The TC block to 64 floats of shared memory; complete when the copies are.
   __device__ void copy(float* tile) const {
+    const std::uint32_t words[2] = {static_cast<std::uint32_t>(bitmap_),
+                                    static_cast<std::uint32_t>(bitmap_ >> 32)};
+    const std::uint32_t before = (1u << lane_) - 1;
+    std::uint32_t first = first_;  // value of the word
     for (int half = 0; half < 2; ++half) {
-      const int bit = lane_ + 32 * half;
-      const bool real = (bitmap_ >> bit & 1) != 0;
-      const int rank = __popcll(bitmap_ & ((1ull << bit) - 1));
-      copy_async<4, Cache::kL1>(shared_address(tile + bit),
-                                view_.values + (real ? std::uint64_t{first_} + rank : 0), real);
+      copy_async<4, Cache::kL1>(shared_address(tile + lane_ + 32 * half),
+                                view_.values + (first + __popc(words[half] & before)),
+                                (words[half] >> lane_ & 1) != 0);
+      first += __popc(words[half]);
     }
   }
 

@@ -20,7 +20,7 @@ struct Rows {
 
 /// Four columns of a row of B from `from` on, `cols` of which there are; zeros beyond.
 template <bool kAligned, Cache kCache>
-__device__ void load_b(const float* from, std::int64_t cols, float (&out)[4]) {
+__device__ void load_b(const float* from, int cols, float (&out)[4]) {
   for (float& value : out) value = 0;
   if constexpr (!kAligned) {
     for (int i = 0; i < 4; ++i)
@@ -46,12 +46,16 @@ class Warp {
  public:
   __device__ Warp(const Product& product, const Task& task, std::int64_t first_col, int lane,
                   Buffers& buffers)
-      : product_(product),
-        task_(task),
+      : last_(task.last),
         lane_(lane),
-        col_(first_col + lane / 4 * 4),
+        row_ids_(product.view.sparse_a_to_b + 4 * lane),
+        stride_(static_cast<std::uint32_t>(product.view.n)),
         buffers_(buffers),
-        places_(product, task, lane) {}
+        places_(product, task, lane) {
+    const std::int64_t col = first_col + lane / 4 * 4;
+    cols_ = static_cast<int>(min(max(product.view.n - col, std::int64_t{0}), std::int64_t{4}));
+    b_ = product.b + (cols_ > 0 ? col : 0);
+  }
 
   /// The TC block that places are known of, to buffer `to`.
   __device__ void copy_cells(int to) {
@@ -59,10 +63,9 @@ class Warp {
     places_.move_on();
   }
   __device__ void copy_row_ids(std::uint32_t tile, int to) const {
-    if (tile < task_.last && lane_ < 2)
-      copy_async<16, Cache::kL1>(
-          shared_address(&buffers_.rows[to][4 * lane_]),
-          product_.view.sparse_a_to_b + std::uint64_t{tile} * kTileCols + 4 * lane_, true);
+    if (tile < last_ && lane_ < 2)
+      copy_async<16, Cache::kL1>(shared_address(&buffers_.rows[to][4 * lane_]),
+                                 row_ids_ + std::uint64_t{tile} * kTileCols, true);
   }
   /// All copies are there, and all lanes have read what was.
   __device__ static void meet() {
@@ -74,8 +77,9 @@ class Warp {
     Rows rows;
     for (int half = 0; half < 2; ++half) {
       const std::int32_t row = buffers_.rows[from][lane_ % 4 + 4 * half];
-      load_b<kAligned, kCache>(product_.b + row * product_.view.n + col_,
-                               row >= 0 ? product_.view.n - col_ : 0, rows.b[half]);
+      load_b<kAligned, kCache>(
+          b_ + std::uint64_t{static_cast<std::uint32_t>(max(row, 0))} * stride_,
+          row >= 0 ? cols_ : 0, rows.b[half]);
     }
     return rows;
   }
@@ -90,10 +94,12 @@ class Warp {
   }
 
  private:
-  const Product& product_;
-  const Task& task_;
+  std::uint32_t last_;  // TC block of the task, beyond
   int lane_;
-  std::int64_t col_;  // first of the lane's four
+  const std::int32_t* row_ids_;  // the lane's four of TC block 0
+  std::uint32_t stride_;         // of B, elements
+  int cols_;                     // of the lane's four, those within B
+  const float* b_;               // the lane's columns of row 0
   Buffers& buffers_;
   Places<kNames> places_;
 };
@@ -145,7 +151,9 @@ __device__ void multiply_ahead(AnyWarp& warp, const Task& task, WarpSums& sums) 
 
 template <bool kAligned, Tf32Precision kPrecision, bool kPromotes, Names kNames, Cache kCache,
           Pipeline kPipeline, bool kShares>
-__global__ void __launch_bounds__(kThreads) run_registers(Product product) {
+__global__ void __launch_bounds__(kThreads,
+                                  kPrecision == Tf32Precision::kSplit || kPromotes ? 5 : 7)
+    run_registers(Product product) {
   __shared__ alignas(16) Buffers buffers[kWarps];
   const int lane = static_cast<int>(threadIdx.x % 32);
   for_each_task<kShares>(product, [&](const Place& place, const Task& task) {

@@ -50,11 +50,13 @@ __device__ void for_each_task(const Product& product, Run run) {
   const auto share = static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded);
   if (share >= product.num_shares) return;
   if constexpr (!kShares) {
-    run(Place{share, chunk}, product.tasks[share]);
+    const Task task = product.tasks[share];
+    run(Place{share, chunk}, task);
   } else {
     const std::uint32_t last = product.shares[share + 1];
-    for (std::uint32_t task = product.shares[share]; task < last; ++task) {
-      run(Place{task, chunk}, product.tasks[task]);
+    for (std::uint32_t index = product.shares[share]; index < last; ++index) {
+      const Task task = product.tasks[index];
+      run(Place{index, chunk}, task);
       __syncwarp();  // the warp's shared memory is free
     }
   }
