@@ -61,20 +61,20 @@ CsrMatrix MeTcf::unpack() const {
   });
 }
 
-BitTcf to_bit_tcf(const MeTcf& a) {
+std::unique_ptr<BitTcf> to_bit_tcf(const MeTcf& a) {
   require(
       a.window_rows == BitTcf::kTileRows,
       "TC blocks with bitmaps are {} rows high, and these of ME-TCF {}: give it window_rows = {}",
       BitTcf::kTileRows, a.window_rows, BitTcf::kTileRows);
-  BitTcf tiles(a.rows(), a.cols(), a.nnz());
-  tiles.row_window_offset = a.row_window_offset;
-  tiles.tc_offset = a.tc_offset;
-  tiles.sparse_a_to_b = a.sparse_a_to_b;
-  tiles.values = a.values;
-  tiles.tc_local_bit.resize(static_cast<std::size_t>(a.num_tc_blocks()), 0);
+  auto tiles = std::make_unique<BitTcf>(a.rows(), a.cols(), a.nnz());
+  tiles->row_window_offset = a.row_window_offset;
+  tiles->tc_offset = a.tc_offset;
+  tiles->sparse_a_to_b = a.sparse_a_to_b;
+  tiles->values = a.values;
+  tiles->tc_local_bit.resize(static_cast<std::size_t>(a.num_tc_blocks()), 0);
   for (std::int64_t block = 0; block < a.num_tc_blocks(); ++block)
     for (std::int64_t k = a.tc_offset[block]; k < a.tc_offset[block + 1]; ++k)
-      tiles.tc_local_bit[block] |= std::uint64_t{1} << a.tc_local_id[k];
+      tiles->tc_local_bit[block] |= std::uint64_t{1} << a.tc_local_id[k];
   return tiles;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "formats/bit_tcf.hpp"
@@ -38,6 +39,6 @@ struct MeTcf final : PackedMatrix {
 };
 
 /// The same TC blocks with a bitmap each for a byte a nonzero. Throws for windows of 16 rows.
-BitTcf to_bit_tcf(const MeTcf& a);
+std::unique_ptr<BitTcf> to_bit_tcf(const MeTcf& a);
 
 }  // namespace tessera

@@ -1,14 +1,18 @@
-// Acc-SpMM (Xia et al., PPoPP 2025): BitTCF's TC blocks on TF32 tensor cores, operands swapped so
-// that a window needs eight rows (section 3.4), every choice a parameter.
+// Acc-SpMM (Xia et al., PPoPP 2025): TC blocks of 8 x 8 on TF32 tensor cores, operands swapped so
+// that a window needs eight rows (section 3.4), every choice of its ablation (figure 15) a
+// parameter: format (section 3.3), store and cache (table 1), pipeline (3.4) and balance (3.5).
 //
-// pipeline = registers is the paper's: each lane loads the elements of B that it multiplies. Ours,
-// staged, copies whole rows to shared memory (acc_staged.cuh says why). Load balance (section 3.5)
-// cuts windows of more than max_blocks TC blocks, always or where the imbalance (equation 3) is
-// above 8 as in the paper. Departures: A is not staged in shared memory, as its cells come a TC
-// block ahead; short windows are not gathered into one thread block, as a warp takes one at a time;
-// a window's parts are added in the order of its TC blocks, so that results do not depend on
-// chance, unless combine = atomic; operands are rounded to nearest unless precision says otherwise;
-// any N, M and K.
+// pipeline = registers is the paper's and dtc is DTC-SpMM's as it describes it (acc_registers.cuh);
+// staged is ours, which copies whole rows of B to shared memory (acc_staged.cuh says why). balance
+// = capped and ibd cut windows of more than max_blocks TC blocks, always or where the imbalance
+// (equation 3) is above 8 as in the paper; dtc is DTC-SpMM's strict balance, equal shares of TC
+// blocks whatever their windows. cache = ca is what a plain load does, so that of the paper's cache
+// policy only store = wt makes a difference; A's .ca is the one cp.async has for 4 bytes.
+//
+// Departures: a warp has a task and 32 or more columns to itself, where the paper's thread blocks
+// share a TC block of A; short windows are not gathered into one (but by balance = dtc); a window's
+// parts are added in the order of its TC blocks, so that results do not depend on chance, unless
+// combine = atomic; operands are rounded to nearest unless precision says otherwise; any N, M, K.
 
 #include "kernels/acc_spmm.hpp"
 
@@ -251,15 +255,18 @@ class AccSpmm final : public BitTcfKernel {
  private:
   /// The packed matrix with bitmaps, if need be a copy of it.
   std::shared_ptr<const BitTcf> tiles_of(const PackedMatrix& packed) const {
-    if (choices_.names == acc_spmm::Names::kBytes)
-      return std::make_shared<const BitTcf>(to_bit_tcf(packed_as<MeTcf>(packed)));
+    if (choices_.names == acc_spmm::Names::kBytes) return to_bit_tcf(packed_as<MeTcf>(packed));
     return {std::shared_ptr<const BitTcf>(), &packed_as<BitTcf>(packed)};  // not owned
   }
 
   /// Of a thread, as they are allocated (CUDA 13.0, sm_90a).
   int registers(int groups) const {
-    if (choices_.pipeline != acc_spmm::Pipeline::kStaged) return 56;
-    return groups == 1 ? 64 : groups == 2 ? 80 : 112;
+    using acc_spmm::Pipeline;
+    const bool deals = choices_.deals();
+    if (choices_.pipeline == Pipeline::kRegisters) return deals ? 72 : 64;
+    if (choices_.pipeline == Pipeline::kDtc)
+      return choices_.names == acc_spmm::Names::kBytes && !deals ? 56 : 64;
+    return groups == 1 ? (deals ? 72 : 64) : groups == 2 ? (deals ? 96 : 80) : (deals ? 128 : 120);
   }
 
   /// What a task adds to its thread block: TC blocks of a window, `cols` columns of B and C.

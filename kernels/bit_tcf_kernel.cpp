@@ -169,6 +169,17 @@ void BitTcfTrace::store(std::int64_t window, std::int64_t col, std::int64_t cols
   }
 }
 
+void BitTcfTrace::add(std::int64_t window, std::int64_t col, std::int64_t cols,
+                      WarpTrace& trace) const {
+  const std::int64_t rows = rows_of_window(a_, window);
+  for (int j = 0; j < 2; ++j) {
+    const std::int64_t count = (rows - j + 1) / 2;  // rows 2t + j
+    if (count == 0) continue;
+    trace.atomic(static_cast<int>(count * cols));
+    touch_c(window, j, col, cols, trace);
+  }
+}
+
 void BitTcfTrace::touch_c(std::int64_t window, int j, std::int64_t col, std::int64_t cols,
                           WarpTrace& trace) const {
   for (int t = 0; t < 4; ++t) {

@@ -105,6 +105,9 @@ class BitTcfTrace : public LaunchTrace {
   void store(std::int64_t window, std::int64_t col, std::int64_t cols, int instructions,
              WarpTrace& trace) const;
 
+  /// Four values a lane are added in the L2, of the rows that there are.
+  void add(std::int64_t window, std::int64_t col, std::int64_t cols, WarpTrace& trace) const;
+
   /// The bytes that row `j` of each lane (2t + j of the window) has in 32 columns of C.
   void touch_c(std::int64_t window, int j, std::int64_t col, std::int64_t cols,
                WarpTrace& trace) const;

@@ -50,7 +50,20 @@ std::vector<Variant> variants() {
   cute(
       {{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}, {"mma", std::string("m16n8k4")}},
       {{"tile_cols", std::int64_t{12}}});
-  all.push_back({"acc_spmm", {{"pipeline", std::string("registers")}}});
+  const auto acc = [&](std::initializer_list<std::pair<const char*, const char*>> choices) {
+    Params::Given params;
+    for (const auto& [name, value] : choices) params[name] = std::string(value);
+    const bool bytes = params.contains("format");
+    all.push_back({"acc_spmm", params,
+                   bytes ? Params::Given{{"window_rows", std::int64_t{8}}} : Params::Given{}});
+  };
+  acc({{"pipeline", "registers"}});
+  acc({{"pipeline", "registers"}, {"cache", "cg"}});
+  acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}});
+  acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"max_blocks", "3"}});
+  acc({{"pipeline", "dtc"}, {"format", "me_tcf"}});
+  acc({{"format", "me_tcf"}, {"columns", "32"}});
+  acc({{"balance", "dtc"}, {"max_blocks", "2"}, {"combine", "atomic"}});
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
   all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
   return all;
