@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <map>
 
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
@@ -44,6 +45,15 @@ Choice cute(Params::Given more, Params::Given format = {}) {
   return {"cutespmm", std::move(more), true, std::move(format)};
 }
 
+/// acc_spmm with choices by name, and windows cut into parts of so many TC blocks.
+Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blocks = 16) {
+  Params::Given params(names.begin(), names.end());
+  params["max_blocks"] = max_blocks;
+  Params::Given format;
+  if (names.contains("format")) format["window_rows"] = std::int64_t{8};  // it is me_tcf
+  return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
+}
+
 const Choice kChoices[] = {
     {"csr_spmm"},
     {"acc_spmm"},
@@ -65,6 +75,22 @@ const Choice kChoices[] = {
       {"columns", std::int64_t{128}},
       {"balance", std::string("ibd")}}},
     {"acc_spmm", {{"columns", std::int64_t{64}}, {"balance", std::string("none")}}},
+    acc({{"pipeline", "registers"}, {"cache", "cg"}, {"store", "wt"}}),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"store", "cs"}}, 2),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"cache", "cg"}}),
+    acc({{"pipeline", "registers"}, {"balance", "dtc"}}, 3),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 1),
+    acc({{"pipeline", "dtc"}, {"store", "cg"}}),
+    acc({{"pipeline", "dtc"}, {"cache", "cg"}, {"balance", "none"}}),
+    acc({{"pipeline", "dtc"}, {"balance", "dtc"}}, 32),
+    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"cache", "cg"}, {"balance", "ibd"}}),
+    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 2),
+    acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"combine", "atomic"}}, 2),
+    acc({{"format", "me_tcf"}}),
+    acc({{"format", "me_tcf"}, {"columns", "32"}, {"store", "wt"}}, 1),
+    acc({{"balance", "dtc"}}),
+    acc({{"balance", "dtc"}, {"columns", "64"}, {"store", "cs"}}, 2),
+    acc({{"balance", "dtc"}, {"columns", "32"}, {"combine", "atomic"}}, 1),
     {"windows_spmm"},
     {"warps_spmm"},
     {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
