@@ -198,6 +198,28 @@ float hopper_tf32_parts(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i
   return std::isnan(total) ? std::bit_cast<float>(0x7fffffff) : total;
 }
 
+/// A matrix's chunks in shares of two, of whatever window; a window's sums added in order.
+float hopper_tf32_shares(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  int chunk = 0;
+  for (std::int64_t row = 0; row < i / 8 * 8; row += 8)
+    for_each_chunk(a, b, row, j, [&](const auto&, const auto&) { ++chunk; });
+  int share = chunk / 2;
+  float sum = 0, total = 0;
+  bool first = true;
+  const auto add = [&] {
+    total = first ? sum : total + sum;
+    first = false, sum = 0;
+  };
+  for_each_chunk(a, b, i, j, [&](const auto& left, const auto& right) {
+    if (chunk / 2 != share) add();
+    share = chunk++ / 2;
+    sum = fused_dot_add(step, to_tf32(left), to_tf32(right), sum);
+  });
+  add();
+  return std::isnan(total) ? std::bit_cast<float>(0x7fffffff) : total;
+}
+
 TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") {
   DenseMatrix b = random_dense(90, 12, 72);
   b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
@@ -221,6 +243,8 @@ TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") 
     Params::Given dealt = with("balance", "dtc");
     dealt["max_blocks"] = std::int64_t{1000};  // one share for all
     check_emulation("acc_spmm", hopper_tf32_chain, a, b, dealt);
+    dealt["max_blocks"] = std::int64_t{2};
+    check_emulation("acc_spmm", hopper_tf32_shares, a, b, dealt);
   }
   const CsrMatrix a = random_sparse(44, 90, 0.3, 71);
   const auto atomic = Registry<SpmmKernel>::instance().make("acc_spmm", with("combine", "atomic"));
