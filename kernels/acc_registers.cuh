@@ -5,8 +5,9 @@
 // registers (Acc-SpMM, algorithm 2, "least bubble"): rows of B are loaded a TC block ahead, so that
 // they and the copies are on their way while MMAs run. dtc (Acc-SpMM, figure 5a): rows of B are
 // loaded when they are multiplied, and the MMAs wait for them; only the copies are ahead. Nothing
-// else tells the two apart. Departure: a warp has buffers of its own, so that where the papers
-// synchronise a thread block, here a warp meets.
+// else tells the two apart. Departures: a warp has buffers of its own, so that where the papers
+// synchronise a thread block, here a warp meets; the compiler (CUDA 13.0) puts the wait for the
+// copies before the MMAs of the same step, whose issue takes a few cycles.
 #pragma once
 
 #include "kernels/acc_cells.cuh"

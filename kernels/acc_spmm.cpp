@@ -225,12 +225,20 @@ class AccSpmm final : public BitTcfKernel {
     const auto tasks = std::make_shared<const Tasks>(choices_.cut(a.row_window_offset));
     const int groups = choices_.groups(n);
     const std::int64_t blocks_of_shares = (tasks->num_shares() + kWarps - 1) / kWarps;
-    work.thread_blocks.resize(static_cast<std::size_t>(blocks_of_shares * num_chunks(n, groups)));
+    const bool clears = choices_.combine == Combine::kAtomic && !tasks->splits.empty();
+    const std::int64_t clearings = clears ? std::ssize(tasks->splits) : 0;
+    for (std::int64_t i = 0; i < clearings; ++i) {
+      const std::int64_t window = tasks->tasks[tasks->splits[i].first_task].window;
+      work.thread_blocks.push_back({.a_bytes = 16, .c_bytes = 4 * rows_of_window(a, window) * n});
+    }
+    const std::int64_t multiplying = blocks_of_shares * num_chunks(n, groups);
+    work.thread_blocks.resize(static_cast<std::size_t>(clearings + multiplying));
     for (std::int64_t chunk = 0; chunk < num_chunks(n, groups); ++chunk) {
       const std::int64_t cols = std::min<std::int64_t>(groups * window_tile::kWarpCols,
                                                        n - chunk * groups * window_tile::kWarpCols);
       for (std::int64_t share = 0; share < tasks->num_shares(); ++share) {
-        ThreadBlockWork& block = work.thread_blocks[chunk * blocks_of_shares + share / kWarps];
+        ThreadBlockWork& block =
+            work.thread_blocks[clearings + chunk * blocks_of_shares + share / kWarps];
         if (!tasks->shares.empty()) block.a_bytes += 8;
         for (std::int64_t i = tasks->first_of(share); i < tasks->first_of(share + 1); ++i)
           add_task(a, *tasks, i, groups, cols, block);
@@ -243,12 +251,18 @@ class AccSpmm final : public BitTcfKernel {
         work.memory.add("shares", 4 * std::ssize(tasks->shares)),
         work.memory.add("slots", tasks->slots * num_chunks(n, groups) * groups * 1024),
         work.memory.add("tc_local_id", bitmaps ? 0 : a.nnz())};
-    work.launches = {{.name = "multiply",
-                      .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
-                      .threads_per_block = kThreads,
-                      .registers_per_thread = registers(groups),
-                      .shared_bytes = choices_.shared_bytes(n),
-                      .trace = make_trace(tiles, n, choices_, tasks, at, task_at)}};
+    if (clears)
+      work.launches.push_back({.name = "clear",
+                               .thread_blocks = clearings,
+                               .threads_per_block = kClearThreads,
+                               .registers_per_thread = kClearRegisters,
+                               .trace = make_clear_trace(tiles, n, tasks, at, task_at)});
+    work.launches.push_back({.name = "multiply",
+                             .thread_blocks = multiplying,
+                             .threads_per_block = kThreads,
+                             .registers_per_thread = registers(groups),
+                             .shared_bytes = choices_.shared_bytes(n),
+                             .trace = make_trace(tiles, n, choices_, tasks, at, task_at)});
     return work;
   }
 

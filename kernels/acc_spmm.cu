@@ -27,13 +27,16 @@ class AccMultiplication final : public GpuMultiplication {
   AccMultiplication(const Packed& a, std::int64_t n, const Choices& choices)
       : AccMultiplication(a, n, choices, choices.cut(a.row_window_offset)) {}
 
-  std::vector<int> registers() const override { return {registers_of(kernel(true))}; }
+  std::vector<int> registers() const override {
+    if (clears()) return {registers_of(clear_split_windows), registers_of(kernel(true))};
+    return {registers_of(kernel(true))};
+  }
 
   void launch(int, const float* b, float* c, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
     product_.b = b, product_.c = c;
-    if (product_.atomic && product_.num_splits > 0) {
-      clear_split_windows<<<product_.num_splits, 256, 0, stream>>>(product_);
+    if (clears()) {
+      clear_split_windows<<<product_.num_splits, kClearThreads, 0, stream>>>(product_);
       cuda_check(cudaGetLastError(), "launching acc_spmm's clearing");
     }
     const Kernel run = kernel(window_tile::in_16_bytes(product_.view.n, b, c));
@@ -79,6 +82,8 @@ class AccMultiplication final : public GpuMultiplication {
                                       static_cast<int>(shared_bytes_)),
                  "asking for shared memory");
   }
+
+  bool clears() const { return product_.atomic && product_.num_splits > 0; }
 
   Kernel kernel(bool aligned) const {
     return choices_.pipeline == Pipeline::kStaged ? staged_kernel(choices_, groups_, aligned)

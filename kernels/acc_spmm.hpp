@@ -15,6 +15,10 @@ namespace tessera::acc_spmm {
 constexpr int kWarps = 4;  // per thread block
 constexpr int kThreads = 32 * kWarps;
 
+// Of a thread block that writes zeros to a window that atomics add to.
+constexpr int kClearThreads = 256;
+constexpr int kClearRegisters = 24;  // of a thread, as they are allocated
+
 /// What says where the nonzeros of a TC block are.
 enum class Names {
   kBitmap,  // BitTCF: a bit for each place

@@ -126,7 +126,50 @@ class StagedTrace final : public AccTrace {
   bool through_l1_;
 };
 
+/// 128 bytes of zeros at a time.
+class ClearTrace final : public LaunchTrace {
+ public:
+  ClearTrace(std::shared_ptr<const BitTcf> a, std::int64_t n,
+             std::shared_ptr<const window_tasks::Tasks> tasks, const BitTcfAddresses& at,
+             const TaskAddresses& task_at)
+      : a_(std::move(a)), n_(n), tasks_(std::move(tasks)), at_(at), task_at_(task_at) {}
+
+  bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
+    const std::uint64_t index = tasks_->splits[thread_block].first_task;
+    const std::int64_t window = tasks_->tasks[index].window;
+    const std::int64_t values = rows_of_window(*a_, window) * n_;
+    trace.issue(kInstructions);
+    trace.load(kTaskBoard);
+    trace.touch(task_at_.tasks + 16 * index, 4);
+    trace.wait(kTaskBoard);
+    for (std::int64_t at = 32 * warp; at < values; at += kClearThreads) {
+      trace.issue(kStoreInstructions - 1);
+      trace.store();
+      trace.touch(at_.c + 4 * static_cast<std::uint64_t>(window * BitTcf::kTileRows * n_ + at),
+                  4 * std::min<std::int64_t>(32, values - at));
+    }
+    return false;
+  }
+
+ private:
+  static constexpr int kInstructions = 30, kStoreInstructions = 12;  // CUDA 13.0, sm_90a
+  static constexpr int kTaskBoard = 0;
+
+  std::shared_ptr<const BitTcf> a_;
+  std::int64_t n_;
+  std::shared_ptr<const window_tasks::Tasks> tasks_;
+  BitTcfAddresses at_;
+  TaskAddresses task_at_;
+};
+
 }  // namespace
+
+std::unique_ptr<LaunchTrace> make_clear_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
+                                              std::shared_ptr<const window_tasks::Tasks> tasks,
+                                              const BitTcfAddresses& at,
+                                              const TaskAddresses& task_at) {
+  return std::make_unique<ClearTrace>(std::move(a), n, std::move(tasks), at, task_at);
+}
 
 std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
                                         const Choices& choices,

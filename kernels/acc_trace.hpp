@@ -20,4 +20,10 @@ std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::in
                                         std::shared_ptr<const window_tasks::Tasks> tasks,
                                         const BitTcfAddresses& at, const TaskAddresses& task_at);
 
+/// Of the launch before it, where atomics add: zeros to a split window by each thread block.
+std::unique_ptr<LaunchTrace> make_clear_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
+                                              std::shared_ptr<const window_tasks::Tasks> tasks,
+                                              const BitTcfAddresses& at,
+                                              const TaskAddresses& task_at);
+
 }  // namespace tessera::acc_spmm
