@@ -69,9 +69,9 @@ void acc_spmm::Choices::require_compiled() const {
   const bool bitmaps = names == Names::kBitmap, staged = pipeline == Pipeline::kStaged;
   const bool usual = stages == 2 && cache == cache_of("auto", pipeline);
   require<Unsupported>(plain || (usual && bitmaps && pipeline != Pipeline::kDtc && !deals()),
-                       "acc_spmm has stages (here {}), cache, format = me_tcf, pipeline = dtc and "
-                       "balance = dtc to choose "
-                       "from for precision = tf32 without promotion alone, not for {}",
+                       "acc_spmm has a choice of stages (here {}) and cache, format = me_tcf, "
+                       "pipeline = dtc and balance = dtc for precision = tf32 without promotion "
+                       "alone, not for {}",
                        stages, precision.name);
   require<Unsupported>(usual || (bitmaps && !deals()),
                        "acc_spmm has other caches and numbers of stages ({}) than its own for "
@@ -224,26 +224,8 @@ class AccSpmm final : public BitTcfKernel {
     work.footprint_bytes = stats(packed).bytes;
     const auto tasks = std::make_shared<const Tasks>(choices_.cut(a.row_window_offset));
     const int groups = choices_.groups(n);
-    const std::int64_t blocks_of_shares = (tasks->num_shares() + kWarps - 1) / kWarps;
-    const bool clears = choices_.combine == Combine::kAtomic && !tasks->splits.empty();
-    const std::int64_t clearings = clears ? std::ssize(tasks->splits) : 0;
-    for (std::int64_t i = 0; i < clearings; ++i) {
-      const std::int64_t window = tasks->tasks[tasks->splits[i].first_task].window;
-      work.thread_blocks.push_back({.a_bytes = 16, .c_bytes = 4 * rows_of_window(a, window) * n});
-    }
-    const std::int64_t multiplying = blocks_of_shares * num_chunks(n, groups);
-    work.thread_blocks.resize(static_cast<std::size_t>(clearings + multiplying));
-    for (std::int64_t chunk = 0; chunk < num_chunks(n, groups); ++chunk) {
-      const std::int64_t cols = std::min<std::int64_t>(groups * window_tile::kWarpCols,
-                                                       n - chunk * groups * window_tile::kWarpCols);
-      for (std::int64_t share = 0; share < tasks->num_shares(); ++share) {
-        ThreadBlockWork& block =
-            work.thread_blocks[clearings + chunk * blocks_of_shares + share / kWarps];
-        if (!tasks->shares.empty()) block.a_bytes += 8;
-        for (std::int64_t i = tasks->first_of(share); i < tasks->first_of(share + 1); ++i)
-          add_task(a, *tasks, i, groups, cols, block);
-      }
-    }
+    work.thread_blocks = thread_blocks(a, *tasks, n);
+    const std::int64_t clearings = num_clearings(*tasks);
     const bool bitmaps = choices_.names == Names::kBitmap;
     const BitTcfAddresses at(a, n, work.memory, bitmaps);
     const TaskAddresses task_at{
@@ -251,14 +233,14 @@ class AccSpmm final : public BitTcfKernel {
         work.memory.add("shares", 4 * std::ssize(tasks->shares)),
         work.memory.add("slots", tasks->slots * num_chunks(n, groups) * groups * 1024),
         work.memory.add("tc_local_id", bitmaps ? 0 : a.nnz())};
-    if (clears)
+    if (clearings > 0)
       work.launches.push_back({.name = "clear",
                                .thread_blocks = clearings,
                                .threads_per_block = kClearThreads,
                                .registers_per_thread = kClearRegisters,
                                .trace = make_clear_trace(tiles, n, tasks, at, task_at)});
     work.launches.push_back({.name = "multiply",
-                             .thread_blocks = multiplying,
+                             .thread_blocks = std::ssize(work.thread_blocks) - clearings,
                              .threads_per_block = kThreads,
                              .registers_per_thread = registers(groups),
                              .shared_bytes = choices_.shared_bytes(n),
@@ -281,6 +263,32 @@ class AccSpmm final : public BitTcfKernel {
     if (choices_.pipeline == Pipeline::kDtc)
       return choices_.names == acc_spmm::Names::kBytes && !deals ? 56 : 64;
     return groups == 1 ? (deals ? 72 : 64) : groups == 2 ? (deals ? 96 : 80) : (deals ? 128 : 120);
+  }
+
+  /// Windows that atomics add to, each cleared by a thread block.
+  std::int64_t num_clearings(const Tasks& tasks) const {
+    return choices_.combine == acc_spmm::Combine::kAtomic ? std::ssize(tasks.splits) : 0;
+  }
+
+  /// Of both launches.
+  std::vector<ThreadBlockWork> thread_blocks(const BitTcf& a, const Tasks& tasks,
+                                             std::int64_t n) const {
+    using namespace acc_spmm;
+    std::vector<ThreadBlockWork> all;
+    for (std::int64_t i = 0; i < num_clearings(tasks); ++i) {
+      const std::int64_t window = tasks.tasks[tasks.splits[i].first_task].window;
+      all.push_back({.a_bytes = 16, .c_bytes = 4 * rows_of_window(a, window) * n});
+    }
+    const std::int64_t warp_cols = choices_.groups(n) * window_tile::kWarpCols;
+    for (std::int64_t first_col = 0; first_col < n; first_col += warp_cols) {
+      for (std::int64_t share = 0; share < tasks.num_shares(); ++share) {
+        if (share % kWarps == 0) all.emplace_back();
+        if (!tasks.shares.empty()) all.back().a_bytes += 8;
+        for (std::int64_t i = tasks.first_of(share); i < tasks.first_of(share + 1); ++i)
+          add_task(a, tasks, i, choices_.groups(n), std::min(warp_cols, n - first_col), all.back());
+      }
+    }
+    return all;
   }
 
   /// What a task adds to its thread block: TC blocks of a window, `cols` columns of B and C.
