@@ -66,7 +66,7 @@ class Smat final : public SpmmKernel {
   explicit Smat(Choices choices) : choices_(std::move(choices)) {}
 
   std::string format() const override { return Bcsr::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     if (!choices_.on_tensor_cores()) return {};

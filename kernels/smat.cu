@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Operands, int kGroups, int kParts, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     multiply_staged(View view, int stages, const float* __restrict__ b, float* __restrict__ c) {
-  extern __shared__ float4 shared[];
+  extern __shared__ __align__(32) unsigned char shared[];
   const Task task(view, kGroups * kGroupCols);
   if (task.strip >= view.strips) return;
   using StageOf = Stage<kGroups, kParts>;
