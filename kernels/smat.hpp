@@ -47,6 +47,8 @@ struct Choices {
   bool by_blocks() const { return rung == Rung::kBt || rung == Rung::kCbt; }
   /// Columns of C of a warp, where B has n.
   int cols_of_warp(std::int64_t n) const;
+  /// Registers of a thread, in eights; as compiled for sm_90a with aligned operands.
+  int registers(std::int64_t n, int height) const;
   /// Shared memory of a thread block.
   std::int64_t shared_bytes(std::int64_t n, int height) const {
     return rung == Rung::kCbt ? kWarps * stages * stage_bytes(cols_of_warp(n), height) : 0;
