@@ -127,7 +127,8 @@ class RegistersTrace final : public AccTrace {
 
  private:
   static constexpr int kFirstInstructions = 116;
-  static constexpr int kTileInstructions = 87;  // besides loads and MMAs; counted on an H200
+  // Besides loads and MMAs, in the machine code (CUDA 13.0, sm_90a).
+  static constexpr int kTileInstructions = 91;
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
 
   void start(const Task& task, std::int64_t, WarpTrace& trace) const override {
