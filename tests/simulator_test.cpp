@@ -228,7 +228,7 @@ TEST_CASE("a watched thread block keeps its reads, and what held its warps up") 
     t.async_copy(1);
     t.copy_to_shared(static_cast<std::uint64_t>(4096 * (warp + 9)), 16, 0);
     t.wait(0);
-    t.pause(100 * warp);
+    t.pause(1 + 100 * warp);
     t.barrier();
     return false;
   };
