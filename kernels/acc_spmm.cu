@@ -123,6 +123,7 @@ class AccMultiplication final : public GpuMultiplication {
     thread_blocks_ = rows_of_blocks * num_chunks(n, groups_);
     require<Unsupported>(thread_blocks_ <= 0x7fffffff,
                          "{} thread blocks are more than a grid holds", thread_blocks_);
+    load_now(clear_split_windows, kernel(true), kernel(false));
     if (choices.pipeline == Pipeline::kRegisters) return;
     shared_bytes_ = static_cast<std::size_t>(acc_spmm::shared_bytes(groups_, choices.stages));
     for (const bool aligned : {false, true})

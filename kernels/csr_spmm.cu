@@ -29,7 +29,9 @@ class CsrMultiplication final : public GpuMultiplication {
         n_(n),
         row_offsets_(a.row_offsets),
         col_indices_(a.col_indices),
-        values_(a.values) {}
+        values_(a.values) {
+    load_now(multiply);
+  }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     const dim3 blocks(

@@ -142,6 +142,7 @@ class CuteMultiplication final : public GpuMultiplication {
     thread_blocks_ = groups * geometry_.num_chunks(n);
     require<Unsupported>(thread_blocks_ <= INT_MAX, "{} thread blocks are more than a grid holds",
                          thread_blocks_);
+    load_now(clear_panels, kernel_);
     allow_shared_memory();
   }
 

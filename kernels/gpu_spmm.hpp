@@ -57,6 +57,14 @@ int registers_of(Kernel* kernel) {
   return attributes.numRegs;
 }
 
+/// Brings kernels to the current device. The runtime would do that at their first launch, and may
+/// then wait for all that runs there (CUDA programming guide, "Lazy loading"): whoever uploads a
+/// matrix loads the kernels of its launches.
+template <class... Kernels>
+void load_now(Kernels*... kernels) {
+  (registers_of(kernels), ...);
+}
+
 class GpuSpmm {
  public:
   static constexpr const char* kKind = "GPU kernel";

@@ -114,6 +114,7 @@ class SharesMultiplication final : public GpuMultiplication {
         clearings_((view_.rows * n + shares_spmm::kClearValues - 1) / shares_spmm::kClearValues) {
     require<Unsupported>(clearings_ <= INT_MAX, "{} thread blocks are more than a grid holds",
                          clearings_);
+    load_now(clear, multiply_shares<true>, multiply_shares<false>);
   }
 
   std::vector<int> registers() const override {

@@ -203,7 +203,9 @@ class SmatMultiplication final : public GpuMultiplication {
     shared_bytes_ = static_cast<int>(choices.shared_bytes(n, view_.height));
     for (const bool aligned : {false, true}) {
       kernels_[aligned] = instance(choices, n, view_.height, aligned);
-      if (kernels_[aligned].staged != nullptr)
+      if (kernels_[aligned].staged == nullptr)
+        load_now(kernels_[aligned].direct);
+      else
         cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernels_[aligned].staged),
                                         cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_),
                    "asking for smat's shared memory");

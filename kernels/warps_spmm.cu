@@ -151,7 +151,9 @@ __global__ void __launch_bounds__(warps_spmm::kThreads, 2)
 class WarpsMultiplication final : public GpuMultiplication {
  public:
   WarpsMultiplication(const BitTcf& a, std::int64_t n)
-      : a_(a), view_(a_.view(n)), thread_blocks_((view_.windows + kWarps - 1) / kWarps) {}
+      : a_(a), view_(a_.view(n)), thread_blocks_((view_.windows + kWarps - 1) / kWarps) {
+    load_now(multiply_by_warps<true>, multiply_by_warps<false>);
+  }
 
   std::vector<int> registers() const override { return {registers_of(multiply_by_warps<true>)}; }
 

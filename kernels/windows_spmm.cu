@@ -34,7 +34,9 @@ __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
 
 class WindowsMultiplication final : public GpuMultiplication {
  public:
-  WindowsMultiplication(const BitTcf& a, std::int64_t n) : a_(a), view_(a_.view(n)) {}
+  WindowsMultiplication(const BitTcf& a, std::int64_t n) : a_(a), view_(a_.view(n)) {
+    load_now(multiply_windows<true>, multiply_windows<false>);
+  }
 
   std::vector<int> registers() const override { return {registers_of(multiply_windows<true>)}; }
 
