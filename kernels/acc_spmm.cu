@@ -71,8 +71,7 @@ __global__ void clear_split_windows(Product product) {
       window_tile::kWindowRows;
   const std::int64_t rows = min(std::int64_t{window_tile::kWindowRows}, product.view.rows - row);
   float* c = product.c + row * product.view.n;
-  for (std::int64_t i = threadIdx.x; i < rows * product.view.n; i += blockDim.x)
-    c[i] = before_adding(product.scaling, c + i);
+  begin_adding(c, threadIdx.x, rows * product.view.n, product.scaling);
 }
 
 class AccMultiplication final : public GpuMultiplication {

@@ -91,8 +91,7 @@ __global__ void __launch_bounds__(kClearThreads)
                  float* c, Scaling scaling) {
   const std::int64_t first = std::int64_t{panels[blockIdx.x]} * tile_rows;
   const std::int64_t end = min(first + tile_rows, rows) * n;
-  for (std::int64_t at = first * n + threadIdx.x; at < end; at += kClearThreads)
-    c[at] = before_adding(scaling, c + at);
+  begin_adding(c, first * n + threadIdx.x, end, scaling);
 }
 
 using Kernel = void (*)(View, const float*, float*, Scaling, bool);

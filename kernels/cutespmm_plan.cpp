@@ -87,7 +87,7 @@ int registers_per_thread(const Geometry& geometry, const Options& options, int t
       {32, 4, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}},
       {64, 1, {{{104, 96}, {120, 120}}, {{112, 96}, {136, 136}}}},
       {64, 2, {{{112, 96}, {128, 128}}, {{120, 96}, {144, 144}}}},
-      {128, 1, {{{136, 120}, {200, 200}}, {{152, 128}, {200, 200}}}}};
+      {128, 1, {{{136, 120}, {192, 192}}, {{152, 128}, {200, 200}}}}};
   const auto* found = std::ranges::find_if(kTable, [&](const OfWarps& of) {
     return of.warp_cols == geometry.warp_cols && of.warps == geometry.warps;
   });

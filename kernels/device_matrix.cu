@@ -62,6 +62,17 @@ __global__ void __launch_bounds__(kTile* kThreadRows) convert(Conversion m) {
 
 }  // namespace
 
+Strides Strides::of(const char* name, Order order, std::int64_t ld, std::int64_t rows,
+                    std::int64_t cols) {
+  const bool by_rows = order == Order::kRowMajor;
+  const std::int64_t length = by_rows ? cols : rows;
+  require(ld == 0 || ld >= length,
+          "{} is {} x {} in {} order: its leading dimension is {}, not {} or more", name, rows,
+          cols, by_rows ? "row" : "column", ld, length);
+  const std::int64_t step = ld == 0 ? length : ld;
+  return by_rows ? Strides{step, 1} : Strides{1, step};
+}
+
 void load_convert_layout() { load_now(convert); }
 
 void convert_layout(const float* from, Strides from_strides, const std::int32_t* from_row,

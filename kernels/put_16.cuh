@@ -23,22 +23,47 @@ __device__ inline void store_16(float* to, float4 values) {
                : "memory");
 }
 
+/// The same for what C holds before; other lanes write beside it.
+__device__ inline float4 load_old_16(const float* from) {
+  float4 values;
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "l"(from)
+               : "memory");
+  return values;
+}
+
 /// Stores as many of the four as there are columns, if any; `kAligned`: `to` is at 16 bytes, all or
 /// none are.
 template <bool kAligned>
 __device__ void put_16(float* to, float4 sums, std::int64_t cols, const Scaling& scaling) {
   if constexpr (kAligned) {
     if (cols <= 0) return;
-    float4 old = {};
-    if (scaling.beta != 0) old = *reinterpret_cast<const float4*>(to);
-    store_16(to, {scaled(scaling, sums.x, &old.x), scaled(scaling, sums.y, &old.y),
-                  scaled(scaling, sums.z, &old.z), scaled(scaling, sums.w, &old.w)});
+    const auto store = [&](const float4& old) {
+      store_16(to, {scaled(scaling, sums.x, &old.x), scaled(scaling, sums.y, &old.y),
+                    scaled(scaling, sums.z, &old.z), scaled(scaling, sums.w, &old.w)});
+    };
+    // Apart, so that the usual case does not carry the other's instructions along.
+    if (scaling.beta == 0)
+      store(sums);  // which nobody reads as C
+    else
+      store(load_old_16(to));
   } else {
     const float each[4] = {sums.x, sums.y, sums.z, sums.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       if (i < cols) to[i] = scaled(scaling, each[i], to + i);
   }
+}
+
+/// What C is before sums are added to it: beta C, or zeros, when C is not read. Elements [first,
+/// end), one for every thread of the thread block at a time.
+__device__ inline void begin_adding(float* c, std::int64_t first, std::int64_t end,
+                                    const Scaling& scaling) {
+  if (scaling.beta == 0)
+    for (std::int64_t at = first; at < end; at += blockDim.x) c[at] = 0;
+  else
+    for (std::int64_t at = first; at < end; at += blockDim.x) c[at] *= scaling.beta;
 }
 
 /// Adds alpha times as many of the four as there are columns; `aligned` as in put_16.

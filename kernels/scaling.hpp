@@ -36,12 +36,6 @@ TESSERA_HOST_DEVICE inline float scaled(const Scaling& scaling, float sum, const
 #endif
 }
 
-/// What an element is before sums are added to it one after another: beta *old, or 0 where beta is
-/// 0, when *old is not read.
-TESSERA_HOST_DEVICE inline float before_adding(const Scaling& scaling, const float* old) {
-  return scaling.beta == 0 ? 0 : scaling.beta * *old;
-}
-
 /// alpha A B + beta C, bit for bit as a kernel without atomics computes it: `product` is A B as
 /// SpmmKernel::emulate gives it, `c` what C holds before, of the same shape (throws an Error
 /// otherwise). `c` is not read where beta is 0.

@@ -16,10 +16,16 @@ using window_tile::View;
 __global__ void __launch_bounds__(shares_spmm::kClearThreads)
     clear(float* c, std::int64_t size, Scaling scaling) {
   const std::int64_t first = std::int64_t{blockIdx.x} * shares_spmm::kClearValues + threadIdx.x;
-  for (int i = 0; i < shares_spmm::kClearStores; ++i) {
-    const std::int64_t at = first + i * shares_spmm::kClearThreads;
-    if (at < size) c[at] = before_adding(scaling, c + at);
-  }
+  const auto for_each = [&](auto write) {
+    for (int i = 0; i < shares_spmm::kClearStores; ++i) {
+      const std::int64_t at = first + i * shares_spmm::kClearThreads;
+      if (at < size) write(c[at]);
+    }
+  };
+  if (scaling.beta == 0)
+    for_each([](float& value) { value = 0; });
+  else
+    for_each([&](float& value) { value *= scaling.beta; });
 }
 
 /// The windows that a share's TC blocks go through, one after another.

@@ -232,17 +232,6 @@ void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to,
   convert_layout(c.data(), plain, new_of_old.data(), to.data, of_c, rows, n, scaling, stream);
 }
 
-Strides Strides::of(const char* name, Order order, std::int64_t ld, std::int64_t rows,
-                    std::int64_t cols) {
-  const bool by_rows = order == Order::kRowMajor;
-  const std::int64_t length = by_rows ? cols : rows;
-  require(ld == 0 || ld >= length,
-          "{} is {} x {} in {} order: its leading dimension is {}, not {} or more", name, rows,
-          cols, by_rows ? "row" : "column", ld, length);
-  const std::int64_t step = ld == 0 ? length : ld;
-  return by_rows ? Strides{step, 1} : Strides{1, step};
-}
-
 SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options) {
   validate(a);
   require(n >= 1, "B has {} columns, and needs one at least", n);
