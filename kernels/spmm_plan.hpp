@@ -33,9 +33,9 @@ struct SpmmCandidate {
 };
 
 struct SpmmPlanOptions {
-  /// Timed once on this GPU, where there are several; the fastest is kept. By default the fastest
-  /// here on most matrices: they round operands to TF32, but for csr_spmm, and cutespmm adds in no
-  /// fixed order. For FP32 alone, or for the same bits every time, name one that has them.
+  /// Timed once on this GPU, where there are several; the fastest is kept. Those by default differ
+  /// in what they compute: acc_spmm and cutespmm round operands to TF32, csr_spmm does not, and
+  /// cutespmm may add in another order every time. Who cares for either names the kernel.
   std::vector<SpmmCandidate> candidates = {{"acc_spmm"}, {"cutespmm"}, {"csr_spmm"}};
 
   /// Rows of A in an order that a kernel likes better (a reordering's), none: as they are. C comes
