@@ -83,11 +83,16 @@ class RegistersTrace final : public AccTrace {
       trace.shared(1);
       if (!has_cols(tile, half)) continue;  // no lane loads
       for (int piece = 0; piece < pieces; ++piece) {
-        if (past_l1_ && n_ % 4 == 0)
-          trace.async_copy(rows_board(step));
-        else
+        if (past_l1_ && n_ % 4 == 0) {
+          trace.async_copy(
+              rows_board(step));  // as past the L1 as a copy, and nothing is taken apart
+          for_each_row_of_b(tile, half, col, [&](int, std::uint64_t address) {
+            trace.copy_to_shared(address, 4 * cols_of(0, col), address);
+          });
+        } else {
           trace.load(rows_board(step));
-        touch_b(tile, half, col, cols_of(0, col), trace);
+          touch_b(tile, half, col, cols_of(0, col), trace);
+        }
         lies_as_fragments(trace);
       }
     }

@@ -41,8 +41,7 @@ acc_spmm::Cache cache_of(const std::string& name, acc_spmm::Pipeline pipeline) {
   return name == "ca" ? Cache::kL1 : Cache::kL2;
 }
 
-window_tile::Store store_of(const std::string& name) {
-  using window_tile::Store;
+Store store_of(const std::string& name) {
   if (name == "wb") return Store::kWriteBack;
   if (name == "cg") return Store::kInL2;
   return name == "cs" ? Store::kStreaming : Store::kWriteThrough;

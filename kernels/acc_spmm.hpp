@@ -7,6 +7,7 @@
 
 #include "formats/base/params.hpp"
 #include "kernels/precision.hpp"
+#include "kernels/store.hpp"
 #include "kernels/window_tasks.hpp"
 #include "kernels/window_tile.hpp"
 
@@ -50,7 +51,7 @@ struct Choices {
   int stages;   // of a warp; staged
   int columns;  // of C that a warp computes at a time; 0: by the width of C
   Cache cache;
-  window_tile::Store store;
+  Store store;
   std::string balance;
   std::int64_t max_blocks;
   Combine combine;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/acc_spmm.hpp"
-#include "kernels/add_16.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.cuh"
 
@@ -27,10 +26,11 @@ struct Product {
   float4* slots;            // [chunks][num_slots][2 groups][32]
   std::uint32_t* arrivals;  // [chunks][num_splits] zero between launches
   bool atomic;
-  window_tile::Store store;
+  Store store;
   int promote;
   const float* b;
   float* c;
+  Scaling scaling;
 };
 
 /// A warp's place in the product.
@@ -158,20 +158,6 @@ __device__ bool meet(const Product& product, const Place& place, const Task& tas
   return true;
 }
 
-__device__ inline void store_16(window_tile::Store store, float* to, float4 values) {
-  using window_tile::Store;
-  switch (store) {
-    case Store::kWriteBack:
-      return window_tile::store_16(to, values);
-    case Store::kInL2:
-      return window_tile::store_16<Store::kInL2>(to, values);
-    case Store::kStreaming:
-      return window_tile::store_16<Store::kStreaming>(to, values);
-    case Store::kWriteThrough:
-      return window_tile::store_16<Store::kWriteThrough>(to, values);
-  }
-}
-
 /// The sums of a task into C.
 template <bool kAligned, int kGroups>
 __device__ void deliver(const Product& product, const Place& place, const Task& task, int lane,
@@ -181,16 +167,11 @@ __device__ void deliver(const Product& product, const Place& place, const Task& 
   const bool adds = task.split != 0 && product.atomic;
   if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
   for_each_piece(product, task, first_col, lane, acc,
-                 [&](float* to, float4 values, std::int64_t col) {
-                   if (adds) {
-                     add_atomically(to, values, n - col, kAligned);
-                   } else if constexpr (kAligned) {
-                     if (col < n) store_16(product.store, to, values);
-                   } else {
-                     const float each[4] = {values.x, values.y, values.z, values.w};
-                     for (int i = 0; i < 4; ++i)
-                       if (col + i < n) to[i] = each[i];
-                   }
+                 [&](float* to, float4 sums, std::int64_t col) {
+                   if (adds)
+                     add_16(to, sums, n - col, product.scaling.alpha, kAligned);
+                   else
+                     put_16<kAligned>(to, sums, n - col, product.scaling, product.store);
                  });
 }
 

@@ -91,6 +91,12 @@ class StagedTrace final : public AccTrace {
     trace.issue(kPassInstructions);
   }
 
+  /// Of a row of B, in the warp's shared memory.
+  std::uint64_t place_of_row(std::int64_t step, int row) const {
+    const std::int64_t in_stages = step % stages_ * kTileCols + row;
+    return sizeof(float) * static_cast<std::uint64_t>(in_stages * row_pitch(groups_));
+  }
+
   /// Column indices of a TC block: two wide loads where all lanes need all, else one a copy.
   void load_rows(std::int64_t tile, WarpTrace& trace) const {
     const int loads = groups_ == 4 ? 2 : kTileCols / rows_at_once();
@@ -108,15 +114,20 @@ class StagedTrace final : public AccTrace {
       trace.issue(kCopyInstructions - 1);
       // Padding is at the end and nothing is read for it.
       if (a_.sparse_a_to_b[tile * kTileCols + row] == kNoColumn) continue;
+      const bool past_l1 = n_ % 4 == 0 && !through_l1_;
       for (int piece = 0; piece < (n_ % 4 == 0 ? 1 : 4); ++piece) {
-        if (n_ % 4 == 0 && !through_l1_)
+        if (past_l1)
           trace.async_copy(board);
         else
           trace.load(board);
         for (int r = row; r < row + rows_at_once(); ++r) {
           const std::int32_t b_row = a_.sparse_a_to_b[tile * kTileCols + r];
-          if (b_row != kNoColumn)
-            trace.touch(at_.b + 4 * (static_cast<std::uint64_t>(b_row) * n_ + col), 4 * cols);
+          if (b_row == kNoColumn) continue;
+          const auto from = at_.b + 4 * (static_cast<std::uint64_t>(b_row) * n_ + col);
+          if (past_l1)
+            trace.copy_to_shared(from, 4 * cols, place_of_row(step, r));
+          else
+            trace.touch(from, 4 * cols);
         }
       }
     }

@@ -145,10 +145,9 @@ bool BitTcfTrace::load_values(std::int64_t tile, int half, int board, WarpTrace&
 
 bool BitTcfTrace::touch_b(std::int64_t tile, int half, std::int64_t col, std::int64_t cols,
                           WarpTrace& trace) const {
-  const std::int32_t* rows = &a_.sparse_a_to_b[tile * kCols + 4 * half];
-  for (int k = 0; k < 4 && rows[k] != kNoColumn; ++k)
-    trace.touch(at_.b + 4 * (static_cast<std::uint64_t>(rows[k]) * n_ + col), 4 * cols);
-  return rows[0] != kNoColumn;
+  for_each_row_of_b(tile, half, col,
+                    [&](int, std::uint64_t address) { trace.touch(address, 4 * cols); });
+  return has_cols(tile, half);
 }
 
 void BitTcfTrace::lies_as_fragments(WarpTrace& trace) const {

@@ -92,6 +92,15 @@ class BitTcfTrace : public LaunchTrace {
   /// and nothing is added, where there are none.
   bool load_values(std::int64_t tile, int half, int board, WarpTrace& trace) const;
 
+  /// Calls visit(k, address of column `col`) for the rows of B of four condensed columns, as far as
+  /// there are such.
+  template <class Visit>
+  void for_each_row_of_b(std::int64_t tile, int half, std::int64_t col, Visit visit) const {
+    const std::int32_t* rows = &a_.sparse_a_to_b[tile * BitTcf::kTileCols + 4 * half];
+    for (int k = 0; k < 4 && rows[k] != kNoColumn; ++k)
+      visit(k, at_.b + 4 * (static_cast<std::uint64_t>(rows[k]) * n_ + col));
+  }
+
   /// Touches columns [col, col + cols) of four rows of B; false where there are none.
   bool touch_b(std::int64_t tile, int half, std::int64_t col, std::int64_t cols,
                WarpTrace& trace) const;

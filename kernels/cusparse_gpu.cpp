@@ -31,6 +31,7 @@ class Library {
   decltype(&cusparseDestroySpMat) destroy_sparse;
   decltype(&cusparseCreateDnMat) create_dense;
   decltype(&cusparseDestroyDnMat) destroy_dense;
+  decltype(&cusparseDnMatSetValues) set_values;
   decltype(&cusparseSpMM_bufferSize) buffer_size;
   decltype(&cusparseSpMM_preprocess) preprocess;
   decltype(&cusparseSpMM) multiply;
@@ -49,6 +50,7 @@ class Library {
     load(destroy_sparse, "cusparseDestroySpMat");
     load(create_dense, "cusparseCreateDnMat");
     load(destroy_dense, "cusparseDestroyDnMat");
+    load(set_values, "cusparseDnMatSetValues");
     load(buffer_size, "cusparseSpMM_bufferSize");
     load(preprocess, "cusparseSpMM_preprocess");
     load(multiply, "cusparseSpMM");
@@ -124,8 +126,12 @@ class CusparseMultiplication final : public GpuMultiplication {
           "preprocessing");
   }
 
-  void launch(int candidate, const float*, float*, cudaStream_t) override {
-    check(library_.multiply(handle_, kAsIs, kAsIs, &kOne, a_, b_, &kZero, c_, CUDA_R_32F,
+  void launch(int candidate, const Operands& operands, cudaStream_t stream) override {
+    check(library_.set_stream(handle_, stream), "choosing a stream");
+    check(library_.set_values(b_, const_cast<float*>(operands.b)), "naming B");
+    check(library_.set_values(c_, operands.c), "naming C");
+    const auto& [alpha, beta] = operands.scaling;
+    check(library_.multiply(handle_, kAsIs, kAsIs, &alpha, a_, b_, &beta, c_, CUDA_R_32F,
                             kAlgorithms[candidate].id, buffer_.data()),
           "multiplying");
   }

@@ -195,16 +195,26 @@ class CuteTrace final : public LaunchTrace {
         else
           trace.load(stage);
         for (int r = 0; r < rows_at_once; ++r)
-          touch_b(block, place + (warp.index * rows_at_once + r) * rows_of_thread + i, warp, trace);
+          touch_b(block, place + (warp.index * rows_at_once + r) * rows_of_thread + i, stage, warp,
+                  trace);
       }
     }
   }
 
-  void touch_b(std::int64_t block, int place, const Warp& warp, WarpTrace& trace) const {
+  void touch_b(std::int64_t block, int place, int stage, const Warp& warp, WarpTrace& trace) const {
     if (place >= p_->a.tile_cols) return;
     const std::int32_t row = p_->a.active_cols[block * p_->a.tile_cols + place];
     if (row == kNoColumn) return;
-    trace.touch(p_->at.b + 4 * static_cast<std::uint64_t>(row * p_->n + warp.col), 4 * warp.cols);
+    const auto from = p_->at.b + 4 * static_cast<std::uint64_t>(row * p_->n + warp.col);
+    if (aligned())
+      trace.copy_to_shared(from, 4 * warp.cols,
+                           place_in_stage(stage, 4 * p_->shape.pitch() * place));
+    else
+      trace.touch(from, 4 * warp.cols);
+  }
+
+  std::uint64_t place_in_stage(int stage, std::int64_t byte) const {
+    return static_cast<std::uint64_t>(stage * p_->shape.stage_bytes() + byte);
   }
 
   void copy_bytes(std::int64_t block, int stage, const Warp& warp, WarpTrace& trace) const {
@@ -213,8 +223,9 @@ class CuteTrace final : public LaunchTrace {
     for (std::int64_t at = first + kAtOnce * warp.index; at < last;
          at += kAtOnce * p_->shape.warps) {
       trace.async_copy(stage);
-      trace.touch(p_->at.packed_blocks + static_cast<std::uint64_t>(at),
-                  std::min(kAtOnce, last - at));
+      trace.copy_to_shared(
+          p_->at.packed_blocks + static_cast<std::uint64_t>(at), std::min(kAtOnce, last - at),
+          place_in_stage(stage, 4 * p_->shape.pitch() * p_->shape.stage_rows + at - first));
       trace.issue(4);
     }
   }

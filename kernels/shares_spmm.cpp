@@ -196,7 +196,7 @@ class SharesSpmm final : public BitTcfKernel {
   explicit SharesSpmm(std::int64_t thread_blocks)
       : BitTcfKernel(find_precision("tf32")), thread_blocks_(thread_blocks) {}
 
-  int version() const override { return 2; }
+  int version() const override { return 3; }
 
   /// An addition of parts is no worse than one more MMA.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {

@@ -16,9 +16,6 @@ constexpr int kWarpCols = 32;  // columns of B and C that two MMAs have
 constexpr int kMmaCols = 16;   // of them, per MMA
 static_assert(kWarpCols % kMmaCols == 0, "a warp does whole MMAs");
 
-/// Cache operator of a store (PTX ISA, "Cache Operators"): wb, cg, cs, wt.
-enum class Store { kWriteBack, kInL2, kStreaming, kWriteThrough };
-
 /// Groups of 32 columns in C [rows x n].
 constexpr std::int64_t num_col_chunks(std::int64_t n) { return (n + kWarpCols - 1) / kWarpCols; }
 
