@@ -123,6 +123,8 @@ const Choice kChoices[] = {
     cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
     cute({{"mma", std::string("m16n8k4")}},
          {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
+    {"cublas", {}, false},
+    {"cublas", {{"precision", std::string("tf32")}}, false},
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
