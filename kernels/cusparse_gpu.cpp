@@ -1,15 +1,14 @@
 // Device half of the cuSPARSE baseline.
 //
-// The library is loaded when first asked for, so that the program starts on hosts without it; only
-// its header is needed to build. Row-major B and C, compute type FP32.
+// Row-major B and C, compute type FP32.
 
 #include <cusparse.h>
-#include <dlfcn.h>
 
 #include <array>
 
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
+#include "kernels/closed_library.hpp"
 #include "kernels/gpu_spmm.hpp"
 
 namespace tessera {
@@ -37,32 +36,22 @@ class Library {
   decltype(&cusparseSpMM) multiply;
 
  private:
-  Library() {
-    const std::string name = fmt::format("libcusparse.so.{}", CUSPARSE_VER_MAJOR);
-    handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) handle_ = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), RTLD_NOW);
-    require<Unsupported>(handle_ != nullptr, "{} is not on this machine", name);
-    load(create, "cusparseCreate");
-    load(destroy, "cusparseDestroy");
-    load(set_stream, "cusparseSetStream");
-    load(error_string, "cusparseGetErrorString");
-    load(create_csr, "cusparseCreateCsr");
-    load(destroy_sparse, "cusparseDestroySpMat");
-    load(create_dense, "cusparseCreateDnMat");
-    load(destroy_dense, "cusparseDestroyDnMat");
-    load(set_values, "cusparseDnMatSetValues");
-    load(buffer_size, "cusparseSpMM_bufferSize");
-    load(preprocess, "cusparseSpMM_preprocess");
-    load(multiply, "cusparseSpMM");
+  Library() : file_(fmt::format("libcusparse.so.{}", CUSPARSE_VER_MAJOR)) {
+    file_.load(create, "cusparseCreate");
+    file_.load(destroy, "cusparseDestroy");
+    file_.load(set_stream, "cusparseSetStream");
+    file_.load(error_string, "cusparseGetErrorString");
+    file_.load(create_csr, "cusparseCreateCsr");
+    file_.load(destroy_sparse, "cusparseDestroySpMat");
+    file_.load(create_dense, "cusparseCreateDnMat");
+    file_.load(destroy_dense, "cusparseDestroyDnMat");
+    file_.load(set_values, "cusparseDnMatSetValues");
+    file_.load(buffer_size, "cusparseSpMM_bufferSize");
+    file_.load(preprocess, "cusparseSpMM_preprocess");
+    file_.load(multiply, "cusparseSpMM");
   }
 
-  template <class F>
-  void load(F& function, const char* name) {
-    function = reinterpret_cast<F>(dlsym(handle_, name));
-    require<Unsupported>(function != nullptr, "this machine's cuSPARSE has no {}", name);
-  }
-
-  void* handle_;
+  ClosedLibrary file_;
 };
 
 void check(cusparseStatus_t status, const char* doing) {

@@ -149,6 +149,11 @@ const Choice kChoices[] = {
     cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
     cute({{"mma", std::string("m16n8k4")}},
          {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
+    cute({{"precision", std::string("tf32x3")}}),
+    cute({{"precision", std::string("tf32x3")}, {"coarsen", std::int64_t{32}}}),
+    {"cutespmm", {{"precision", std::string("tf32x3")}}, false},
+    {"cublas", {}, false},
+    {"cublas", {{"precision", std::string("tf32")}}, false},
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
