@@ -198,10 +198,8 @@ class AccSpmm final : public BitTcfKernel {
       std::vector<float> part(static_cast<std::size_t>(b.cols));
       for (std::int64_t i = begin; i < end; ++i) {
         const Task& task = tasks.tasks[i];
-        // The first task of a window does all of it.
-        if (task.split != 0 && tasks.splits[task.split - 1].first_task != i) continue;
-        const std::int64_t parts = task.split == 0 ? 1 : tasks.splits[task.split - 1].parts;
-        for (int r = 0; r < rows_of_window(a, task.window); ++r) {
+        const std::int64_t parts = tasks.parts_from(i);
+        for (int r = 0; parts > 0 && r < rows_of_window(a, task.window); ++r) {
           const std::span<float> row = c.row(task.window * std::int64_t{BitTcf::kTileRows} + r);
           window.run_row(r, task.first, task.last, row);
           for (std::int64_t p = 1; p < parts; ++p) {
@@ -237,7 +235,12 @@ class AccSpmm final : public BitTcfKernel {
                                .thread_blocks = clearings,
                                .threads_per_block = kClearThreads,
                                .registers_per_thread = kClearRegisters,
-                               .trace = make_clear_trace(tiles, n, tasks, at, task_at)});
+                               .trace = make_clear_trace({.window_rows = BitTcf::kTileRows,
+                                                          .rows = a.rows(),
+                                                          .n = n,
+                                                          .tasks = task_at.tasks,
+                                                          .c = at.c},
+                                                         tasks)});
     work.launches.push_back({.name = "multiply",
                              .thread_blocks = std::ssize(work.thread_blocks) - clearings,
                              .threads_per_block = kThreads,

@@ -10,15 +10,7 @@ namespace {
 
 using namespace acc_spmm;
 
-/// beta C where atomics add: a thread block for a split window.
-__global__ void clear_split_windows(Product product) {
-  const std::int64_t row =
-      std::int64_t{product.tasks[product.splits[blockIdx.x].first_task].window} *
-      window_tile::kWindowRows;
-  const std::int64_t rows = min(std::int64_t{window_tile::kWindowRows}, product.view.rows - row);
-  float* c = product.c + row * product.view.n;
-  begin_adding(c, threadIdx.x, rows * product.view.n, product.scaling);
-}
+constexpr auto clear_windows = clear_split_windows<window_tile::kWindowRows>;
 
 class AccMultiplication final : public GpuMultiplication {
  public:
@@ -28,7 +20,7 @@ class AccMultiplication final : public GpuMultiplication {
       : AccMultiplication(a, n, choices, choices.cut(a.row_window_offset)) {}
 
   std::vector<int> registers() const override {
-    if (clears()) return {registers_of(clear_split_windows), registers_of(kernel(true))};
+    if (clears()) return {registers_of(clear_windows), registers_of(kernel(true))};
     return {registers_of(kernel(true))};
   }
 
@@ -37,7 +29,7 @@ class AccMultiplication final : public GpuMultiplication {
     Product product = product_;
     product.b = operands.b, product.c = operands.c, product.scaling = operands.scaling;
     if (clears()) {
-      clear_split_windows<<<product.num_splits, kClearThreads, 0, stream>>>(product);
+      clear_windows<<<product.num_splits, kClearThreads, 0, stream>>>(product);
       cuda_check(cudaGetLastError(), "launching acc_spmm's clearing");
     }
     const Kernel run = kernel(in_16_bytes(product.view.n, operands));
@@ -76,7 +68,7 @@ class AccMultiplication final : public GpuMultiplication {
     thread_blocks_ = (cut.num_shares() + kWarps - 1) / kWarps * num_chunks(n, groups_);
     require<Unsupported>(thread_blocks_ <= 0x7fffffff,
                          "{} thread blocks are more than a grid holds", thread_blocks_);
-    load_now(clear_split_windows, kernel(true), kernel(false));
+    load_now(clear_windows, kernel(true), kernel(false));
     if (choices.pipeline != Pipeline::kStaged) return;  // what they have is theirs at compile time
     shared_bytes_ = static_cast<std::size_t>(choices.shared_bytes(n));
     for (const bool aligned : {false, true})

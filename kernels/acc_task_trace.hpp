@@ -105,8 +105,7 @@ class AccTrace : public BitTcfTrace {
 
  private:
   // Of the machine code (CUDA 13.0, sm_90a).
-  static constexpr int kIdleInstructions = 30, kWarpInstructions = 70, kStoreInstructions = 20,
-                       kMeetInstructions = 40;
+  static constexpr int kIdleInstructions = 30, kWarpInstructions = 70, kStoreInstructions = 20;
 
   /// The extent of the share, where it is one of several tasks.
   void begin(std::int64_t share, WarpTrace& trace) const {
@@ -142,7 +141,9 @@ class AccTrace : public BitTcfTrace {
   void deliver(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
                WarpTrace& trace) const {
     trace.issue(kStoreInstructions * (1 + groups_));
-    if (task.split != 0 && !atomic_ && !meet(task, index, chunk, trace)) return;
+    if (task.split != 0 && !atomic_ &&
+        !trace_meeting(*tasks_, index, chunk, 2 * groups_, task_at_.slots, kPartBoard, trace))
+      return;
     for (int group = 0; group < groups_; ++group) {
       const std::int64_t cols = cols_of(group, col);
       if (cols == 0) continue;
@@ -151,31 +152,6 @@ class AccTrace : public BitTcfTrace {
       else
         add(task.window, col + group * kWarpCols, cols, trace);
     }
-  }
-
-  /// A slot of the task's own; the last part is taken for the last to arrive, which reads all.
-  bool meet(const Task& task, std::int64_t index, std::int64_t chunk, WarpTrace& trace) const {
-    const Split& split = tasks_->splits[task.split - 1];
-    const std::int64_t pieces = 2 * groups_, part = index - split.first_task;
-    const auto slot = [&](std::int64_t p) {
-      return task_at_.slots + static_cast<std::uint64_t>(
-                                  (chunk * tasks_->slots + split.first_slot + p) * pieces * 512);
-    };
-    trace.issue(kMeetInstructions);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      trace.store();
-      trace.touch(slot(part) + 512 * static_cast<std::uint64_t>(i), 512);
-    }
-    if (part + 1 < split.parts) return false;
-    for (std::int64_t p = 0; p < split.parts; ++p) {
-      for (std::int64_t i = 0; i < pieces; ++i) {
-        trace.load(kPartBoard);
-        trace.touch(slot(p) + 512 * static_cast<std::uint64_t>(i), 512);
-      }
-      if (p % 2 == 1 || p + 1 == split.parts) trace.wait(kPartBoard);
-      trace.issue(static_cast<int>(5 * pieces));
-    }
-    return true;
   }
 
   bool atomic_;

@@ -62,6 +62,16 @@ __device__ void for_each_task(const Product& product, Run run) {
   }
 }
 
+/// beta C where atomics add: a thread block for a split window.
+template <int kWindowRows>
+__global__ void clear_split_windows(Product product) {
+  const std::int64_t row =
+      std::int64_t{product.tasks[product.splits[blockIdx.x].first_task].window} * kWindowRows;
+  const std::int64_t rows = min(std::int64_t{kWindowRows}, product.view.rows - row);
+  float* c = product.c + row * product.view.n;
+  begin_adding(c, threadIdx.x, rows * product.view.n, product.scaling);
+}
+
 /// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
 /// FP32 to nearest every so many TC blocks.
 template <int kGroups, bool kPromotes>
@@ -140,7 +150,8 @@ __device__ bool meet(const Product& product, const Place& place, const Task& tas
   if (lane == 0) *arrivals = 0;  // for the next launch
   float4 sums[kPieces];
   for (int i = 0; i < kPieces; ++i) sums[i] = __ldcg(first + 32 * i);
-#pragma unroll 2
+  constexpr int kPartsAtOnce = kPieces > 8 ? 1 : 2;  // as far as there are registers
+#pragma unroll kPartsAtOnce
   for (std::uint32_t part = 1; part < split.parts; ++part) {
     const float4* from = first + part * (32 * kPieces);
     for (int i = 0; i < kPieces; ++i) {

@@ -140,23 +140,22 @@ class StagedTrace final : public AccTrace {
 /// 128 bytes of zeros at a time.
 class ClearTrace final : public LaunchTrace {
  public:
-  ClearTrace(std::shared_ptr<const BitTcf> a, std::int64_t n,
-             std::shared_ptr<const window_tasks::Tasks> tasks, const BitTcfAddresses& at,
-             const TaskAddresses& task_at)
-      : a_(std::move(a)), n_(n), tasks_(std::move(tasks)), at_(at), task_at_(task_at) {}
+  ClearTrace(const Clearing& clearing, std::shared_ptr<const window_tasks::Tasks> tasks)
+      : at_(clearing), tasks_(std::move(tasks)) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
     const std::uint64_t index = tasks_->splits[thread_block].first_task;
-    const std::int64_t window = tasks_->tasks[index].window;
-    const std::int64_t values = rows_of_window(*a_, window) * n_;
+    const std::int64_t first_row = tasks_->tasks[index].window * std::int64_t{at_.window_rows};
+    const std::int64_t rows = std::min<std::int64_t>(at_.window_rows, at_.rows - first_row);
+    const std::int64_t values = rows * at_.n;
     trace.issue(kInstructions);
     trace.load(kTaskBoard);
-    trace.touch(task_at_.tasks + 16 * index, 4);
+    trace.touch(at_.tasks + 16 * index, 4);
     trace.wait(kTaskBoard);
     for (std::int64_t at = 32 * warp; at < values; at += kClearThreads) {
       trace.issue(kStoreInstructions - 1);
       trace.store();
-      trace.touch(at_.c + 4 * static_cast<std::uint64_t>(window * BitTcf::kTileRows * n_ + at),
+      trace.touch(at_.c + 4 * static_cast<std::uint64_t>(first_row * at_.n + at),
                   4 * std::min<std::int64_t>(32, values - at));
     }
     return false;
@@ -166,20 +165,41 @@ class ClearTrace final : public LaunchTrace {
   static constexpr int kInstructions = 30, kStoreInstructions = 12;  // CUDA 13.0, sm_90a
   static constexpr int kTaskBoard = 0;
 
-  std::shared_ptr<const BitTcf> a_;
-  std::int64_t n_;
+  Clearing at_;
   std::shared_ptr<const window_tasks::Tasks> tasks_;
-  BitTcfAddresses at_;
-  TaskAddresses task_at_;
 };
 
 }  // namespace
 
-std::unique_ptr<LaunchTrace> make_clear_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
-                                              std::shared_ptr<const window_tasks::Tasks> tasks,
-                                              const BitTcfAddresses& at,
-                                              const TaskAddresses& task_at) {
-  return std::make_unique<ClearTrace>(std::move(a), n, std::move(tasks), at, task_at);
+std::unique_ptr<LaunchTrace> make_clear_trace(const Clearing& clearing,
+                                              std::shared_ptr<const window_tasks::Tasks> tasks) {
+  return std::make_unique<ClearTrace>(clearing, std::move(tasks));
+}
+
+bool trace_meeting(const window_tasks::Tasks& tasks, std::int64_t index, std::int64_t chunk,
+                   int pieces, std::uint64_t slots, int board, WarpTrace& trace) {
+  constexpr int kInstructions = 40;  // CUDA 13.0, sm_90a
+  const Split& split = tasks.splits[tasks.tasks[index].split - 1];
+  const std::int64_t part = index - split.first_task;
+  const auto slot = [&](std::int64_t p) {
+    return slots +
+           static_cast<std::uint64_t>((chunk * tasks.slots + split.first_slot + p) * pieces * 512);
+  };
+  trace.issue(kInstructions);
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    trace.store();
+    trace.touch(slot(part) + 512 * static_cast<std::uint64_t>(i), 512);
+  }
+  if (part + 1 < split.parts) return false;
+  for (std::int64_t p = 0; p < split.parts; ++p) {
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      trace.load(board);
+      trace.touch(slot(p) + 512 * static_cast<std::uint64_t>(i), 512);
+    }
+    if (p % 2 == 1 || p + 1 == split.parts) trace.wait(board);
+    trace.issue(5 * pieces);
+  }
+  return true;
 }
 
 std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,

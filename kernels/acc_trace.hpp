@@ -21,9 +21,18 @@ std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::in
                                         const BitTcfAddresses& at, const TaskAddresses& task_at);
 
 /// Of the launch before it, where atomics add: zeros to a split window by each thread block.
-std::unique_ptr<LaunchTrace> make_clear_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
-                                              std::shared_ptr<const window_tasks::Tasks> tasks,
-                                              const BitTcfAddresses& at,
-                                              const TaskAddresses& task_at);
+/// Windows of `window_rows` of C's [rows x n].
+struct Clearing {
+  int window_rows;
+  std::int64_t rows, n;
+  std::uint64_t tasks, c;  // addresses
+};
+std::unique_ptr<LaunchTrace> make_clear_trace(const Clearing& clearing,
+                                              std::shared_ptr<const window_tasks::Tasks> tasks);
+
+/// Leaves the sums of a split window's task in its slot of `pieces` times 512 bytes; the last part
+/// is taken for the last to arrive, which reads all: true.
+bool trace_meeting(const window_tasks::Tasks& tasks, std::int64_t index, std::int64_t chunk,
+                   int pieces, std::uint64_t slots, int board, WarpTrace& trace);
 
 }  // namespace tessera::acc_spmm

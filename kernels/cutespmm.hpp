@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formats/hrpb.hpp"
+#include "kernels/mma_pieces.hpp"
 #include "kernels/precision.hpp"
 
 namespace tessera::cute_spmm {
@@ -19,14 +20,6 @@ constexpr int kPad = 8;           // floats after a staged row of B: see place_o
 constexpr int kMaxTileCols = 32;  // a lane of a warp for each column of a block
 constexpr int kIndexBytes = 4 * kMaxTileCols;  // of a warp: the rows of B of a block
 constexpr int kMaxStages = 4;
-
-/// The 16-byte piece (four columns) of a chunk's rows that MMA columns `group` of its four MMAs
-/// are. Column 2t + i of an MMA's result is in lane t, so that four lanes store pieces 0 to 3 or 4
-/// to 7 of a row of C, 64 bytes, at once. Rows eight floats apart in the banks, and an even beside
-/// an odd piece, make the pieces that eight lanes load at once (four rows, two pieces) lie in
-/// different ones. Rows begin at multiples of 32 bytes: what cp.async writes across one it reads
-/// twice.
-constexpr int place_of_piece(int group) { return group % 2 == 0 ? group / 2 : 4 + (group / 2 ^ 1); }
 
 enum class Balance { kNone, kWaves, kSorted };
 

@@ -39,6 +39,13 @@ struct Tasks {
     return shares.empty() ? std::ssize(tasks) : std::ssize(shares) - 1;
   }
   std::int64_t first_of(std::int64_t share) const { return shares.empty() ? share : shares[share]; }
+
+  /// How many tasks the window has whose first one task `i` is; 0 where it is not the first.
+  std::int64_t parts_from(std::int64_t i) const {
+    if (tasks[i].split == 0) return 1;
+    const Split& split = splits[tasks[i].split - 1];
+    return split.first_task == i ? split.parts : 0;
+  }
 };
 
 /// First TC block of each row window, and their number. [row windows + 1]

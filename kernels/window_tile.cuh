@@ -38,8 +38,8 @@ class PackedOnDevice {
         sparse_a_to_b_(a.sparse_a_to_b),
         tc_local_bit_(a.tc_local_bit),
         values_(a.values) {}
-  /// Of windows eight rows high.
-  explicit PackedOnDevice(const MeTcf& a)
+  /// Of windows so many rows high.
+  explicit PackedOnDevice(const MeTcf& a, int window_rows = kWindowRows)
       : rows_(a.rows()),
         windows_(a.num_row_windows()),
         row_window_offset_(a.row_window_offset),
@@ -47,8 +47,8 @@ class PackedOnDevice {
         sparse_a_to_b_(a.sparse_a_to_b),
         tc_local_id_(a.tc_local_id),
         values_(a.values) {
-    require(a.window_rows == kWindowRows, "the kernels' TC blocks are {} rows high, not {}",
-            kWindowRows, a.window_rows);
+    require(a.window_rows == window_rows, "the kernel's TC blocks are {} rows high, not {}",
+            window_rows, a.window_rows);
   }
 
   /// For a B and C of n columns.

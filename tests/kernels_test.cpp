@@ -30,11 +30,13 @@ const std::vector<Shape> kShapes{{1, 1, 1, 1.0},     {7, 5, 3, 0.4},     {8, 8, 
                                  {65, 40, 33, 0.15}, {64, 200, 4, 0.05}, {30, 9, 130, 0.9},
                                  {20, 20, 8, 0.0}};
 
-std::unique_ptr<PackedMatrix> pack_for(const SpmmKernel& kernel, const CsrMatrix& a) {
-  Params::Given params;
-  if (kernel.format() == MeTcf::kFormat) params["window_rows"] = std::int64_t{8};
-  return Registry<Format>::instance().make(kernel.format(), params)->pack(a);
+std::unique_ptr<PackedMatrix> pack_for(const SpmmKernel& kernel, const CsrMatrix& a,
+                                       const Params::Given& format = {}) {
+  return Registry<Format>::instance().make(kernel.format(), format)->pack(a);
 }
+
+/// acc_spmm's ME-TCF.
+const Params::Given kEightRows = {{"window_rows", std::int64_t{8}}};
 
 /// The same result, worked out element by element from the definition.
 using Definition = float (*)(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i,
@@ -113,7 +115,9 @@ float hopper_tf32x3_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t
 void check_emulation(const char* name, Definition definition, const CsrMatrix& a,
                      const DenseMatrix& b, const Params::Given& params = {}) {
   const auto kernel = Registry<SpmmKernel>::instance().make(name, params);
-  const DenseMatrix c = kernel->emulate(*pack_for(*kernel, a), b, find_generation("hopper"));
+  const auto packed =
+      pack_for(*kernel, a, params.contains("format") ? kEightRows : Params::Given{});
+  const DenseMatrix c = kernel->emulate(*packed, b, find_generation("hopper"));
   REQUIRE(c.rows == a.rows);
   REQUIRE(c.cols == b.cols);
   for (std::int64_t i = 0; i < c.rows; ++i) {
@@ -343,7 +347,7 @@ TEST_CASE("acc_spmm computes the same bits of ME-TCF as of BitTCF, and counts it
     by_bytes["format"] = std::string("me_tcf");
     const auto bits = registry.make("acc_spmm", by_bits);
     const auto bytes = registry.make("acc_spmm", by_bytes);
-    const auto packed_bits = pack_for(*bits, a), packed_bytes = pack_for(*bytes, a);
+    const auto packed_bits = pack_for(*bits, a), packed_bytes = pack_for(*bytes, a, kEightRows);
 
     const Generation& hopper = find_generation("hopper");
     CHECK(bits->emulate(*packed_bits, b, hopper).values ==

@@ -57,6 +57,16 @@ Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blo
   return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
 }
 
+/// dtc_spmm with choices by name, and so many TC blocks for a team.
+Choice dtc(const std::map<std::string, std::string>& names, bool split = false,
+           std::int64_t max_blocks = 16, bool double_buffer = true) {
+  Params::Given params(names.begin(), names.end());
+  params["split"] = split;
+  params["max_blocks"] = max_blocks;
+  params["double_buffer"] = double_buffer;
+  return {"dtc_spmm", std::move(params), !names.contains("combine")};
+}
+
 const Choice kChoices[] = {
     {"csr_spmm"},
     {"acc_spmm"},
@@ -152,6 +162,19 @@ const Choice kChoices[] = {
     cute({{"precision", std::string("tf32x3")}}),
     cute({{"precision", std::string("tf32x3")}, {"coarsen", std::int64_t{32}}}),
     {"cutespmm", {{"precision", std::string("tf32x3")}}, false},
+    {"dtc_spmm"},
+    dtc({{"mma", "m16n8k8"}}, false, 2),
+    dtc({{"mma", "m16n8k8"}}, true, 1),
+    dtc({{"balance", "none"}}, true),
+    dtc({{"balance", "none"}}, false, 16, false),
+    dtc({{"combine", "atomic"}}, false, 2),
+    dtc({{"combine", "atomic"}, {"fetch", "float2"}}, true, 1),
+    dtc({{"fetch", "float"}}, false, 3),
+    dtc({{"fetch", "float"}}, true, 16, false),
+    dtc({{"fetch", "float2"}, {"mma", "m16n8k8"}}),
+    dtc({{"fetch", "float2"}}, true),
+    dtc({{"fetch", "float4"}}, false, 2, false),
+    dtc({{"fetch", "float4"}, {"mma", "m16n8k8"}}, true, 3),
     {"cublas", {}, false},
     {"cublas", {{"precision", std::string("tf32")}}, false},
     {"cusparse", {}, false}};

@@ -66,6 +66,12 @@ std::vector<Variant> variants() {
   acc({{"balance", "dtc"}, {"max_blocks", "2"}, {"combine", "atomic"}});
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
   all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
+  const auto dtc = [&](Params::Given params) { all.push_back({"dtc_spmm", std::move(params)}); };
+  dtc({{"mma", std::string("m16n8k8")}, {"split", true}, {"max_blocks", std::int64_t{2}}});
+  dtc({{"balance", std::string("none")}, {"split", true}, {"double_buffer", false}});
+  dtc({{"max_blocks", std::int64_t{1}}, {"combine", std::string("atomic")}});
+  for (const char* fetch : {"float", "float2", "float4"})
+    dtc({{"fetch", std::string(fetch)}, {"split", fetch == std::string("float2")}});
   return all;
 }
 

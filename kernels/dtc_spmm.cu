@@ -1,0 +1,118 @@
+// Device half of dtc_spmm: the launches around dtc_kernels.cuh. See kernels/dtc_spmm.cpp.
+
+#include "formats/base/registry.hpp"
+#include "kernels/dtc_kernels.cuh"
+#include "kernels/gpu_spmm.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace dtc_spmm;
+using window_tasks::Split;
+
+constexpr auto clear_windows = acc_spmm::clear_split_windows<tall_tile::kWindowRows>;
+
+class DtcMultiplication final : public GpuMultiplication {
+ public:
+  DtcMultiplication(const MeTcf& a, std::int64_t n, const Choices& choices)
+      : DtcMultiplication(a, n, choices, choices.cut(a)) {}
+
+  std::vector<int> registers() const override {
+    if (clears()) return {registers_of(clear_windows), registers_of(kernel(true))};
+    return {registers_of(kernel(true))};
+  }
+
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
+    if (thread_blocks_ == 0) return;
+    Product product = product_;
+    product.b = operands.b, product.c = operands.c, product.scaling = operands.scaling;
+    if (clears()) {
+      clear_windows<<<product.num_splits, acc_spmm::kClearThreads, 0, stream>>>(product);
+      cuda_check(cudaGetLastError(), "launching dtc_spmm's clearing");
+    }
+    kernel(in_16_bytes(product.view.n, operands))<<<static_cast<unsigned>(thread_blocks_),
+                                                    shape_.threads(), shared_bytes_, stream>>>(
+        product, choices_.double_buffer);
+    cuda_check(cudaGetLastError(), "launching dtc_spmm");
+  }
+
+ private:
+  DtcMultiplication(const MeTcf& a, std::int64_t n, const Choices& choices,
+                    const window_tasks::Tasks& cut)
+      : choices_(choices),
+        shape_(choices.geometry(n)),
+        shared_bytes_(static_cast<std::size_t>(choices.shared_bytes(shape_))),
+        a_(a, tall_tile::kWindowRows),
+        tasks_(cut.tasks),
+        shares_(cut.shares),
+        splits_(cut.splits),
+        slots_(static_cast<std::size_t>(chunks(n) * cut.slots * 128 * shape_.groups)),
+        arrivals_(
+            std::vector<std::uint32_t>(static_cast<std::size_t>(chunks(n)) * cut.splits.size())),
+        thread_blocks_(shape_.thread_blocks(cut, n)) {
+    require<Unsupported>(thread_blocks_ <= 0x7fffffff,
+                         "{} thread blocks are more than a grid holds", thread_blocks_);
+    product_ = {.view = a_.view(n),
+                .tasks = tasks_.data(),
+                .shares = shares_.data(),
+                .num_shares = static_cast<std::uint32_t>(cut.num_shares()),
+                .splits = splits_.data(),
+                .num_splits = static_cast<std::uint32_t>(cut.splits.size()),
+                .num_slots = cut.slots,
+                .slots = slots_.data(),
+                .arrivals = arrivals_.data(),
+                .atomic = choices.combine == acc_spmm::Combine::kAtomic,
+                .store = Store::kWriteBack,
+                .promote = 0,
+                .b = nullptr,
+                .c = nullptr,
+                .scaling = {}};
+    load_now(clear_windows, kernel(true), kernel(false));
+    for (const bool aligned : {false, true})
+      cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel(aligned)),
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared_bytes_)),
+                 "asking for shared memory");
+  }
+
+  /// Warps side by side in C, those beyond its edge too.
+  std::int64_t chunks(std::int64_t n) const { return shape_.num_chunks(n) * shape_.team; }
+  bool clears() const { return product_.atomic && product_.num_splits > 0; }
+  Kernel kernel(bool aligned) const {
+    return choices_.depth == 4 ? kernel_of_depth_4(choices_.fetch, shape_, aligned)
+                               : kernel_of_depth_8(choices_.fetch, shape_, aligned);
+  }
+
+  Choices choices_;
+  Geometry shape_;
+  std::size_t shared_bytes_;
+  window_tile::PackedOnDevice a_;
+  DeviceArray<Task> tasks_;
+  DeviceArray<std::uint32_t> shares_;
+  DeviceArray<Split> splits_;
+  DeviceArray<float4> slots_;
+  DeviceArray<std::uint32_t> arrivals_;
+  std::int64_t thread_blocks_;
+  Product product_ = {};
+};
+
+class GpuDtcSpmm final : public GpuSpmm {
+ public:
+  explicit GpuDtcSpmm(Choices choices) : choices_(choices) {}
+  std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
+                                            std::int64_t n) const override {
+    return std::make_unique<DtcMultiplication>(packed_as<MeTcf>(packed), n, choices_);
+  }
+
+ private:
+  Choices choices_;
+};
+
+const Register<GpuSpmm> entry{{
+    .name = "dtc_spmm",
+    .summary = "device half of dtc_spmm",
+    .make = [](const Params& params) { return std::make_unique<GpuDtcSpmm>(Choices(params)); },
+}};
+
+}  // namespace
+}  // namespace tessera
