@@ -23,12 +23,13 @@ class RowCopier {
     std::int32_t row[kSteps];
   };
 
-  __device__ RowCopier(const Product& product, std::int64_t first_col, int lane)
-      : row_ids_(product.view.sparse_a_to_b + lane / kLanesPerRow),
-        stride_(static_cast<std::uint32_t>(product.view.n)) {
+  /// `row_ids` are those of all TC blocks, for who asks for rows().
+  __device__ RowCopier(const std::int32_t* row_ids, const float* b, std::int64_t n,
+                       std::int64_t first_col, int lane)
+      : row_ids_(row_ids + lane / kLanesPerRow), stride_(static_cast<std::uint32_t>(n)) {
     const std::int64_t col = first_col + 4 * (lane % kLanesPerRow);
-    cols_ = static_cast<int>(min(max(product.view.n - col, std::int64_t{0}), std::int64_t{4}));
-    b_ = product.b + (cols_ > 0 ? col : 0);
+    cols_ = static_cast<int>(min(max(n - col, std::int64_t{0}), std::int64_t{4}));
+    b_ = b + (cols_ > 0 ? col : 0);
     place_ = 4 * (lane / kLanesPerRow * row_pitch(kGroups) + 4 * (lane % kLanesPerRow));
   }
 
@@ -80,7 +81,8 @@ template <bool kAligned, Tf32Precision kPrecision, int kGroups, int kStages, Cac
 __device__ void multiply_staged(const Product& product, const Task& task, std::int64_t first_col,
                                 int lane, float* stages, float* tile_memory, WarpSums& sums) {
   constexpr int kStageFloats = kTileCols * row_pitch(kGroups);
-  const RowCopier<kAligned, kGroups, kCache> copier(product, first_col, lane);
+  const RowCopier<kAligned, kGroups, kCache> copier(product.view.sparse_a_to_b, product.b,
+                                                    product.view.n, first_col, lane);
   const auto memory = static_cast<std::uint32_t>(__cvta_generic_to_shared(stages));
   const std::uint32_t end = task.last - 1;
 

@@ -95,7 +95,7 @@ class StagedRows {
  public:
   __device__ StagedRows(const Product& product, const Task& task, std::int64_t first_col, int lane,
                         float* stages)
-      : copier_(product, first_col, lane),
+      : copier_(product.view.sparse_a_to_b, product.b, product.view.n, first_col, lane),
         stages_(stages),
         end_(task.last - 1),
         lane_(lane),

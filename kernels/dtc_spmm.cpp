@@ -1,5 +1,5 @@
 // DTC-SpMM (Fan et al., ASPLOS 2024): ME-TCF with windows of 16 rows, TC blocks of A scattered into
-// shared memory by their local ids (section 4.3), m16n8k4 on TF32 tensor cores. Every choice of its
+// shared memory by their local ids, m16n8k4 on TF32 tensor cores. Every choice of its
 // kernels is a parameter: fetch = float, float2 or float4 brings rows of B past shared memory by
 // loads of that width, split lays C's columns over the warps of a thread block, double_buffer
 // copies a TC block of A while the one before is multiplied, and balance = strict gives all thread
@@ -163,7 +163,7 @@ class DtcSpmm final : public SpmmKernel {
   /// Of a thread, as they are allocated (CUDA 13.0, sm_90a).
   static int registers(const Geometry& shape) {
     if (shape.team > 1) return shape.team == 2 ? 96 : 80;
-    return shape.groups == 1 ? 96 : shape.groups == 2 ? 128 : 168;
+    return shape.groups == 1 ? 88 : shape.groups == 2 ? 128 : 168;
   }
 
   void add_thread_blocks(const MeTcf& a, const Tasks& tasks, std::int64_t n, const Geometry& shape,

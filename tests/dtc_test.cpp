@@ -187,6 +187,52 @@ TEST_CASE("dtc_spmm's terms are MMAs with a nonzero of the row, and parts") {
   }
 }
 
+std::unique_ptr<SpmmKernel> tcgnn(std::int64_t warps) {
+  return Registry<SpmmKernel>::instance().make("tcgnn", {{"warps", warps}});
+}
+
+TEST_CASE("tcgnn's emulation gives the bits of its definition, which is m16n8k8's") {
+  for (const Shape& shape : kShapes) {
+    CAPTURE(shape.m);
+    const CsrMatrix a = random_sparse(shape.m, shape.k, shape.density, 61);
+    DenseMatrix b = random_dense(shape.k, 5, 62);
+    check_bits(*tcgnn(4), a, b, 8, 0);
+    b.at(0, 1) = std::numeric_limits<float>::quiet_NaN();
+    b.at(shape.k - 1, 2) = std::numeric_limits<float>::infinity();
+    check_bits(*tcgnn(1), a, b, 8, 0);
+  }
+}
+
+TEST_CASE("tcgnn's work adds up to what the matrix says, and its terms are dtc_spmm's") {
+  const CsrMatrix a = random_sparse(203, 157, 0.07, 71);
+  const std::int64_t windows = (a.rows + 15) / 16, blocks = first_block(a, windows);
+  std::int64_t active = 0;
+  for (std::int64_t w = 0; w < windows; ++w) active += std::ssize(active_cols(a, w));
+
+  for (const std::int64_t n : {8, 40, 128, 136}) {
+    for (const std::int64_t warps : {1, 2, 4, 8}) {
+      CAPTURE(n);
+      CAPTURE(warps);
+      const WorkDescription work = tcgnn(warps)->work(*pack(*tcgnn(warps), a), n);
+      CHECK(std::ssize(work.thread_blocks) == windows * ((n + 32 * warps - 1) / (32 * warps)));
+      CHECK(work.total().mma == blocks * ((n + 31) / 32) * 4);
+      CHECK(work.total().b_bytes == 4 * active * n);
+      CHECK(work.total().c_bytes == 4 * n * a.rows);
+      CHECK(work.useful_flops == 2 * a.nnz() * n);
+      CHECK(work.flops_per_mma == 2 * 16 * 8 * 8);
+    }
+  }
+  const auto like = dtc({{"mma", std::string("m16n8k8")}, {"balance", std::string("none")}});
+  CHECK(tcgnn(4)->terms_per_row(*pack(*tcgnn(4), a)) == like->terms_per_row(*pack(*like, a)));
+}
+
+TEST_CASE("tcgnn multiplies TC blocks of 16 x 8 alone") {
+  const CsrMatrix a = random_sparse(40, 40, 0.1, 81);
+  const auto wide =
+      Registry<Format>::instance().make("tcf", {{"tile_cols", std::int64_t{16}}})->pack(a);
+  CHECK_THROWS_WITH_AS(tcgnn(4)->work(*wide, 8), doctest::Contains("16 x 8"), Error);
+}
+
 TEST_CASE("a TC block's cells lie in as many places, fragments in as many banks") {
   std::set<int> places;
   for (int id = 0; id < tall_tile::kCells; ++id) places.insert(tall_tile::place_of_cell(id));

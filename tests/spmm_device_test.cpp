@@ -175,6 +175,10 @@ const Choice kChoices[] = {
     dtc({{"fetch", "float2"}}, true),
     dtc({{"fetch", "float4"}}, false, 2, false),
     dtc({{"fetch", "float4"}, {"mma", "m16n8k8"}}, true, 3),
+    {"tcgnn"},
+    {"tcgnn", {{"warps", std::int64_t{1}}}},
+    {"tcgnn", {{"warps", std::int64_t{2}}}},
+    {"tcgnn", {{"warps", std::int64_t{8}}}},
     {"cublas", {}, false},
     {"cublas", {{"precision", std::string("tf32")}}, false},
     {"cusparse", {}, false}};

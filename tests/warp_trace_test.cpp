@@ -66,6 +66,7 @@ std::vector<Variant> variants() {
   acc({{"balance", "dtc"}, {"max_blocks", "2"}, {"combine", "atomic"}});
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
   all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
+  for (const std::int64_t warps : {1, 2, 8}) all.push_back({"tcgnn", {{"warps", warps}}});
   const auto dtc = [&](Params::Given params) { all.push_back({"dtc_spmm", std::move(params)}); };
   dtc({{"mma", std::string("m16n8k8")}, {"split", true}, {"max_blocks", std::int64_t{2}}});
   dtc({{"balance", std::string("none")}, {"split", true}, {"double_buffer", false}});
