@@ -9,6 +9,7 @@
 #include "kernels/closed_library.hpp"
 #include "kernels/cublas.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/half_operand.hpp"
 
 namespace tessera {
 namespace {
@@ -63,12 +64,6 @@ __global__ void scatter(const std::int64_t* offsets, const std::int32_t* cols, c
     dense[row * ld + cols[i]] = static_cast<T>(values[i]);
 }
 
-__global__ void to_half(const float* from, std::int64_t count, __half* to) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
-    to[i] = __float2half_rn(from[i]);
-}
-
 class CublasMultiplication final : public GpuMultiplication {
  public:
   CublasMultiplication(const CsrMatrix& a, std::int64_t n, bool half)
@@ -82,10 +77,10 @@ class CublasMultiplication final : public GpuMultiplication {
                          "A as a dense matrix takes {:.3g} GB; {:.3g} GB are free", wanted / 1e9,
                          static_cast<double>(free) / 1e9);
     a_ = DeviceArray<std::byte>(bytes * static_cast<std::size_t>(rows_ * cols_));
-    if (half_) b_half_ = DeviceArray<__half>(static_cast<std::size_t>(cols_ * n_));
+    if (half_) b_half_ = DeviceArray<std::uint16_t>(static_cast<std::size_t>(cols_ * n_));
     half_ ? fill(a, reinterpret_cast<__half*>(a_.data()))
           : fill(a, reinterpret_cast<float*>(a_.data()));
-    load_now(to_half);
+    load_convert_to_half();
     check(library_.create(&handle_), "starting");
     check(library_.set_workspace(handle_, workspace_.data(), workspace_.size()),
           "giving it memory");
@@ -96,10 +91,7 @@ class CublasMultiplication final : public GpuMultiplication {
     if (rows_ == 0 || n_ == 0) return;
     const void* b = operands.b;
     if (half_) {
-      const std::int64_t blocks = (cols_ * n_ + kThreads - 1) / kThreads;
-      to_half<<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 4096)), kThreads, 0, stream>>>(
-          operands.b, cols_ * n_, b_half_.data());
-      cuda_check(cudaGetLastError(), "launching B's conversion");
+      convert_to_half(operands.b, cols_ * n_, b_half_.data(), stream);
       b = b_half_.data();
     }
     // Column-major, as the library has it: C' [n x rows] = B' [n x cols] A' [cols x rows].
@@ -132,8 +124,8 @@ class CublasMultiplication final : public GpuMultiplication {
   std::int64_t n_;
   bool half_;
   DeviceArray<std::byte> workspace_;
-  DeviceArray<std::byte> a_;    // [rows][cols] of FP16 or FP32
-  DeviceArray<__half> b_half_;  // [cols][n], FP16 only
+  DeviceArray<std::byte> a_;           // [rows][cols] of FP16 or FP32
+  DeviceArray<std::uint16_t> b_half_;  // [cols][n], FP16 only
   cublasHandle_t handle_ = nullptr;
 };
 

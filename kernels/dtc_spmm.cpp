@@ -1,9 +1,8 @@
 // DTC-SpMM (Fan et al., ASPLOS 2024): ME-TCF with windows of 16 rows, TC blocks of A scattered into
-// shared memory by their local ids, m16n8k4 on TF32 tensor cores. Every choice of its
-// kernels is a parameter: fetch = float, float2 or float4 brings rows of B past shared memory by
-// loads of that width, split lays C's columns over the warps of a thread block, double_buffer
-// copies a TC block of A while the one before is multiplied, and balance = strict gives all thread
-// blocks equally many TC blocks.
+// shared memory by their local ids, m16n8k4 on TF32 tensor cores. Every choice of its kernels is a
+// parameter: fetch = float, float2 or float4 brings rows of B past shared memory by loads of that
+// width, split lays C's columns over the warps of a thread block, double_buffer copies a TC block
+// of A while the one before is multiplied, and balance = strict gives all equally many TC blocks.
 //
 // Departures: by default rows of B are staged in shared memory by asynchronous copies, a row of 512
 // bytes with one instruction, since lanes that load fragments themselves take a wavefront of the L1

@@ -2,8 +2,8 @@
 // row window of 16 rows and some columns of C, TC blocks of 16 x 8 scattered into shared memory
 // from the window's edges, B's rows staged there, too (algorithm 2), 16 x 8 times 8 x 16 on TF32
 // tensor cores. WMMA's m16n16k8 is two m16n8k8, which are issued here one by one, so that a lane's
-// part of the operands is known. `warps` of a thread block is what its figure 9 varies; each has 32
-// columns.
+// part of the operands is known. The `warps` of a thread block share a tile of A; each has 32
+// columns of C.
 //
 // Departures: A's values are multiplied, where the released code takes ones; edges are read in
 // order, eight of each row for a TC block, not all of the window's for each of its TC blocks; both

@@ -564,6 +564,23 @@ TEST_CASE("a closed library says why it is not emulated") {
   CHECK_THROWS_AS(kernel->work(packed, 1), Unsupported);
 }
 
+TEST_CASE("cusparse's terms are nonzeros in every format, its errors those of what it rounds") {
+  const CsrMatrix a = random_sparse(50, 90, 0.1, 61);
+  for (const char* format : {"csr", "coo", "bcsr", "blocked_ell"}) {
+    CAPTURE(format);
+    for (const char* precision : {"fp32", "fp16"}) {
+      const auto kernel = Registry<SpmmKernel>::instance().make(
+          "cusparse", {{"format", std::string(format)}, {"precision", std::string(precision)}});
+      CHECK(kernel->format() == format);
+      const auto terms = kernel->terms_per_row(*pack_for(*kernel, a));
+      for (std::int32_t i = 0; i < a.rows; ++i) CHECK(terms[i] == a.row_length(i));
+
+      const bool rounds = precision == std::string("fp16") || format == std::string("blocked_ell");
+      CHECK((kernel->arithmetic().input_error > 0) == rounds);
+    }
+  }
+}
+
 /// Every element of each fragment is in one place, and in no other.
 template <class Map>
 void check_map(bool has_b) {
