@@ -212,7 +212,7 @@ __device__ void multiply_task(const Product& product, bool ahead, const Task& ta
   for (int i = 0; i < kTiles - 1; ++i) scatter.clear(tiles + i * kCells);
   meet_team<V>();
   if (ahead) scatter.copy(tiles);
-  Rows rows(product, task, has_cols ? first_col : 0, lane, stages);
+  Rows rows(product, task, first_col, lane, stages);
   tall_tile::end_copies();
 
   int here = 0;
