@@ -58,7 +58,9 @@ inline void check(cusparseStatus_t status, const char* doing) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;
   const auto message =
       fmt::format("cuSPARSE error while {}: {}", doing, Library::instance().error_string(status));
-  if (status == CUSPARSE_STATUS_NOT_SUPPORTED) throw Unsupported(message);
+  // The latter is what it says of sizes of blocks and widths of B that it does not take.
+  if (status == CUSPARSE_STATUS_NOT_SUPPORTED || status == CUSPARSE_STATUS_INVALID_VALUE)
+    throw Unsupported(message);
   if (status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES || status == CUSPARSE_STATUS_ALLOC_FAILED)
     throw OutOfMemory(message);
   throw std::runtime_error(message);
