@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
@@ -17,6 +16,7 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "tests/kernel_choices.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -28,134 +28,6 @@ bool no_gpu() {
   return !why.empty();
 }
 
-/// A kernel with its parameters, as a point names it.
-struct Choice {
-  std::string kernel;
-  Params::Given params = {};
-  bool emulated = true;
-  Params::Given format = {};  // parameters of the format it reads
-};
-
-Params::Given blocks_of(std::int64_t rows, std::int64_t cols) {
-  return {{"block_rows", rows}, {"block_cols", cols}};
-}
-
-const Params::Given kUnsplit = {{"balance", std::string("none")}};
-
-/// cutespmm without parts of row panels, and with more parameters than that.
-Choice cute(Params::Given more, Params::Given format = {}) {
-  more.insert(kUnsplit.begin(), kUnsplit.end());
-  return {"cutespmm", std::move(more), true, std::move(format)};
-}
-
-/// acc_spmm with choices by name, and windows cut into parts of so many TC blocks.
-Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blocks = 16) {
-  Params::Given params(names.begin(), names.end());
-  params["max_blocks"] = max_blocks;
-  Params::Given format;
-  if (names.contains("format")) format["window_rows"] = std::int64_t{8};  // it is me_tcf
-  return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
-}
-
-const Choice kChoices[] = {
-    {"csr_spmm"},
-    {"acc_spmm"},
-    {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
-    {"acc_spmm", {{"precision", std::string("tf32x3")}}},
-    {"acc_spmm", {{"precision", std::string("tf32x3_promoted")}}},
-    {"acc_spmm", {{"promote", std::int64_t{3}}}},
-    {"acc_spmm", {{"pipeline", std::string("registers")}}},
-    {"acc_spmm", {{"max_blocks", std::int64_t{2}}}},
-    {"acc_spmm",
-     {{"max_blocks", std::int64_t{1}},
-      {"pipeline", std::string("registers")},
-      {"precision", std::string("tf32x3_promoted")}}},
-    {"acc_spmm", {{"max_blocks", std::int64_t{1}}, {"combine", std::string("atomic")}}, false},
-    {"acc_spmm",
-     {{"stages", std::int64_t{3}}, {"columns", std::int64_t{32}}, {"cache", std::string("ca")}}},
-    {"acc_spmm",
-     {{"stages", std::int64_t{4}},
-      {"columns", std::int64_t{128}},
-      {"balance", std::string("ibd")}}},
-    {"acc_spmm", {{"columns", std::int64_t{64}}, {"balance", std::string("none")}}},
-    acc({{"pipeline", "registers"}, {"cache", "cg"}, {"store", "wt"}}),
-    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"store", "cs"}}, 2),
-    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"cache", "cg"}}),
-    acc({{"pipeline", "registers"}, {"balance", "dtc"}}, 3),
-    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 1),
-    acc({{"pipeline", "dtc"}, {"store", "cg"}}),
-    acc({{"pipeline", "dtc"}, {"cache", "cg"}, {"balance", "none"}}),
-    acc({{"pipeline", "dtc"}, {"balance", "dtc"}}, 32),
-    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"cache", "cg"}, {"balance", "ibd"}}),
-    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 2),
-    acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"combine", "atomic"}}, 2),
-    acc({{"format", "me_tcf"}}),
-    acc({{"format", "me_tcf"}, {"columns", "32"}, {"store", "wt"}}, 1),
-    acc({{"balance", "dtc"}}),
-    acc({{"balance", "dtc"}, {"columns", "64"}, {"store", "cs"}}, 2),
-    acc({{"balance", "dtc"}, {"columns", "32"}, {"combine", "atomic"}}, 1),
-    {"windows_spmm"},
-    {"warps_spmm"},
-    {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
-    {"shares_spmm", {}, false},
-    {"smat"},
-    {"smat", {{"rung", std::string("naive")}}},
-    {"smat", {{"rung", std::string("b")}}},
-    {"smat", {{"rung", std::string("t")}}},
-    {"smat", {{"rung", std::string("bt")}}},
-    {"smat", {{"precision", std::string("bf16")}}},
-    {"smat", {{"padding", std::string("read")}}},
-    {"smat", {{"warp_cols", std::string("32")}}},
-    {"smat", {{"warp_cols", std::string("64")}, {"stages", std::int64_t{3}}}},
-    {"smat", {{"warp_cols", std::string("128")}, {"stages", std::int64_t{4}}}},
-    {"smat", {}, true, blocks_of(8, 8)},
-    {"smat", {}, true, blocks_of(16, 8)},
-    {"smat", {}, true, blocks_of(32, 32)},
-    {"smat", {{"rung", std::string("bt")}}, true, blocks_of(8, 16)},
-    {"smat", {{"rung", std::string("t")}}, true, blocks_of(5, 40)},
-    {"smat", {{"rung", std::string("b")}}, true, blocks_of(20, 3)},
-    {"smat", {{"rung", std::string("naive")}}, true, blocks_of(40, 24)},
-    {"tca_spmm"},
-    {"tca_spmm", {{"precision", std::string("fp16")}}},
-    {"tca_spmm", {{"precision", std::string("tf32_raw")}}},
-    {"tca_spmm", {{"tile_cols", std::int64_t{128}}}},
-    {"tca_spmm", {{"method", std::string("multiblock")}}},
-    {"tca_spmm",
-     {{"method", std::string("multirow")},
-      {"warps_per_row", std::int64_t{1}},
-      {"tile_cols", std::int64_t{128}}}},
-    {"tca_spmm",
-     {{"method", std::string("multirow")},
-      {"warps_per_row", std::int64_t{2}},
-      {"precision", std::string("fp16")}}},
-    {"tca_spmm", {{"warps_per_row", std::int64_t{4}}}},
-    {"tca_spmm", {{"warps_per_row", std::int64_t{8}}}},
-    {"cutespmm", kUnsplit},
-    {"cutespmm", {}, false},
-    {"cutespmm", {{"resident", std::int64_t{1} << 20}}, false},
-    {"cutespmm", {{"balance", std::string("sorted")}}},
-
-    cute({{"precision", std::string("tf32_raw")}}),
-    cute({{"mma", std::string("m16n8k4")}}),
-    cute({{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}}),
-    cute({{"coarsen", std::int64_t{32}},
-          {"mma", std::string("m16n8k4")},
-          {"stages", std::int64_t{1}}}),
-    cute({{"panels", std::int64_t{4}}, {"stages", std::int64_t{4}}},
-         {{"tile_cols", std::int64_t{8}}}),
-    cute({{"panels", std::int64_t{2}}, {"coarsen", std::int64_t{32}}},
-         {{"tile_cols", std::int64_t{12}}}),
-    cute({{"stages", std::int64_t{1}}}, {{"tile_cols", std::int64_t{4}}}),
-    cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
-    cute({{"mma", std::string("m16n8k4")}},
-         {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
-    cute({{"precision", std::string("tf32x3")}}),
-    cute({{"precision", std::string("tf32x3")}, {"coarsen", std::int64_t{32}}}),
-    {"cutespmm", {{"precision", std::string("tf32x3")}}, false},
-    {"cublas", {}, false},
-    {"cublas", {{"precision", std::string("tf32")}}, false},
-    {"cusparse", {}, false}};
-
 /// What the checks found, for a test to compare.
 struct Verdict {
   std::string reason;  // beyond the bound; empty when right
@@ -163,12 +35,6 @@ struct Verdict {
   bool guards_intact = false;
   std::int64_t compared = 0, different = 0;  // bits
 };
-
-std::string text_of(const Params::Given& params) {
-  std::string text;
-  for (const auto& [name, value] : params) text += name + " = " + to_text(value) + " ";
-  return text;
-}
 
 Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   Point point;
@@ -222,7 +88,7 @@ TEST_CASE("every kernel is right for awkward widths of B") {
   for (const std::int64_t n : {1,  2,  3,  4,  5,   7,   8,   9,   15,  17,  31, 32,
                                33, 36, 63, 65, 100, 127, 128, 130, 257, 512, 515}) {
     const DenseMatrix b = random_dense(a.cols, n, 100 + static_cast<std::uint64_t>(n));
-    for (const Choice& choice : kChoices) check(choice, a, b);
+    for (const Choice& choice : kernel_choices()) check(choice, a, b);
   }
 }
 
@@ -238,7 +104,7 @@ TEST_CASE("every kernel is right for awkward shapes of A") {
     const CsrMatrix a = random_sparse(shape.rows, shape.cols, shape.density, 7);
     for (const std::int64_t n : {3, 32, 100}) {
       const DenseMatrix b = random_dense(a.cols, n, 8);
-      for (const Choice& choice : kChoices) check(choice, a, b);
+      for (const Choice& choice : kernel_choices()) check(choice, a, b);
     }
   }
 }
@@ -249,7 +115,7 @@ TEST_CASE("rows without nonzeros are written, and so is a matrix without any") {
   const CsrMatrix empty = random_sparse(40, 50, 0.0, 4);
 
   for (const CsrMatrix* a : {&sparse, &empty})
-    for (const Choice& choice : kChoices)
+    for (const Choice& choice : kernel_choices())
       if (a->nnz() > 0 || choice.emulated) check(choice, *a, random_dense(a->cols, 17, 5));
 }
 
@@ -264,7 +130,7 @@ TEST_CASE(
   for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, 7) *= 0x1p-126f;
   for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, 8) = std::copysign(0x1p-149f, b.at(k, 8));
 
-  for (const Choice& choice : kChoices) {
+  for (const Choice& choice : kernel_choices()) {
     if (!choice.emulated) continue;
     CAPTURE(choice.kernel);
     const Verdict verdict = run(choice, a, b);
@@ -348,7 +214,7 @@ TEST_CASE("every kernel scales what it writes, and reads C only where beta asks 
     const ScalingCase given(n, 50 + static_cast<std::uint64_t>(n));
     for (const Scaling scaling : {Scaling{-1.7f, 0}, Scaling{-1.7f, 0.3f}, Scaling{1, 1}}) {
       const DenseMatrix expected = emulate_scaling(scaling, given.product, given.c);
-      for (const Choice& choice : kChoices) {
+      for (const Choice& choice : kernel_choices()) {
         CAPTURE(choice.kernel);
         const std::string chosen = text_of(choice.params) + text_of(choice.format);
         CAPTURE(chosen);
@@ -401,7 +267,7 @@ TEST_CASE("a grid of many thread blocks is as right as one") {
   const CsrMatrix a = random_sparse(20000, 20000, 0.0005, 31);
 
   for (const std::int64_t n : {32, 128})
-    for (const Choice& choice : kChoices) check(choice, a, random_dense(a.cols, n, 32));
+    for (const Choice& choice : kernel_choices()) check(choice, a, random_dense(a.cols, n, 32));
 }
 
 }  // namespace
