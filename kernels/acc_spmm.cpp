@@ -275,7 +275,7 @@ class AccSpmm final : public BitTcfKernel {
     if (choices_.pipeline == Pipeline::kLeastBubble) return deals ? 72 : 64;
     if (choices_.pipeline == Pipeline::kDtc)
       return choices_.names == acc_spmm::Names::kBytes && !deals ? 56 : 64;
-    return groups == 1 ? (deals ? 72 : 64) : groups == 2 ? (deals ? 96 : 80) : (deals ? 128 : 120);
+    return groups == 1 ? (deals ? 72 : 64) : groups == 2 ? (deals ? 88 : 80) : (deals ? 128 : 112);
   }
 
   /// Windows that atomics add to, each cleared by a thread block.
