@@ -1,0 +1,393 @@
+// The device half of kernels/row_pieces.hpp: lanes that multiply a piece, or a share of pieces,
+// into registers, and bring the sums into C.
+//
+// For 128 columns of B a nonzero is one 16-byte load by each of 32 lanes; column indices come a
+// group of nonzeros ahead of the loads that they feed, values along with the rows of B. Nonzeros
+// beyond the end of a group are multiplied as 0 times -0, which changes no sum, not even a zero's
+// sign; nothing is read for them.
+#pragma once
+
+#include "kernels/add_16.cuh"
+#include "kernels/row_pieces_gpu.hpp"
+#include "kernels/window_tile.cuh"
+
+namespace tessera::row_pieces {
+
+/// kWidth: floats of a load or store; kValues columns of a lane come in kValues / kWidth of them.
+template <int kLanes_, int kValues_, int kWidth_, int kUnroll_, Reach kReach_, int kGroups_ = 1>
+struct Tile {
+  static constexpr int kLanes = kLanes_;
+  static constexpr int kValues = kValues_;
+  static constexpr int kWidth = kWidth_;
+  static constexpr int kUnroll = kUnroll_;
+  static constexpr int kGroups = kGroups_;
+  static constexpr Reach kReach = kReach_;
+  static constexpr int kVectors = kValues / kWidth;
+  static constexpr int kColumns = kLanes * kValues;
+  static_assert(kReach == Reach::kBroadcast || kLanes == 32,
+                "whole warps give each other nonzeros");
+  static_assert(kGroups == 1 || kReach == Reach::kBroadcast, "groups load their own nonzeros");
+  static_assert(kValues % kWidth == 0 && kUnroll % 4 == 0 && kLanes * kGroups <= 32);
+};
+
+/// The lanes of a unit: where they are in the warp, and the columns that they have.
+template <class T>
+struct Lanes {
+  static constexpr int kUnitLanes = T::kLanes * T::kGroups;
+  int lane;                // of those side by side
+  unsigned mask;           // of the first group
+  std::int64_t first_col;  // of the first vector
+  unsigned cols;           // bit v: vector v is within C
+
+  __device__ Lanes(std::int64_t chunk, std::int64_t n) {
+    const unsigned in_warp = threadIdx.x % 32;
+    lane = static_cast<int>(in_warp % T::kLanes);
+    constexpr unsigned kAll = static_cast<unsigned>((1ull << T::kLanes) - 1);
+    mask = kAll << (in_warp / kUnitLanes * kUnitLanes);
+    first_col = chunk * T::kColumns + lane * T::kWidth;
+    cols = 0;
+    for (int v = 0; v < T::kVectors; ++v) cols |= unsigned{first_col + col(v) < n} << v;
+  }
+  __device__ static constexpr int col(int vector) { return vector * T::kWidth * T::kLanes; }
+  __device__ bool has(int vector) const { return (cols >> vector & 1) != 0; }
+};
+
+/// A load that stays where it is written and reads nothing unless `when`.
+template <int kWidth>
+__device__ void load_if(bool when, const float* from, float* to) {
+  const int p = when;
+  if constexpr (kWidth == 4)
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.s32 p, %5, 0;\n"
+        "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
+        : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3])
+        : "l"(from), "r"(p));
+  else if constexpr (kWidth == 2)
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.s32 p, %3, 0;\n@p ld.global.nc.v2.f32 {%0, %1}, [%2];\n}"
+        : "+f"(to[0]), "+f"(to[1])
+        : "l"(from), "r"(p));
+  else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n@p ld.global.nc.f32 %0, [%1];\n}"
+                 : "+f"(to[0])
+                 : "l"(from), "r"(p));
+}
+
+template <int kWidth>
+__device__ void store(float* to, const float* values) {
+  if constexpr (kWidth == 4)
+    window_tile::store_16(to, {values[0], values[1], values[2], values[3]});
+  else if constexpr (kWidth == 2)
+    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(values[0]), "f"(values[1])
+                 : "memory");
+  else
+    *to = values[0];
+}
+
+/// Nonzeros [first, last) of a unit, a group at a time; columns(k) may run one group ahead of
+/// values(k).
+template <class T, Reach kReach = T::kReach>
+class Nonzeros;
+
+/// All lanes load the same four at a time, from a multiple of four on (reverse offset alignment).
+template <class T>
+class Nonzeros<T, Reach::kBroadcast> {
+ public:
+  __device__ Nonzeros(const Product& product, const Lanes<T>&, std::uint32_t, std::uint32_t)
+      : columns_(product.col_indices), values_(product.values) {}
+
+  __device__ static std::uint32_t start(std::uint32_t first) { return first & ~3u; }
+  __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
+    for (int j = 0; j < T::kUnroll; j += 4)
+      asm volatile("ld.global.nc.v4.s32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(to[j]), "=r"(to[j + 1]), "=r"(to[j + 2]), "=r"(to[j + 3])
+                   : "l"(columns_ + k + j));
+  }
+  __device__ void values(std::uint32_t k, float (&to)[T::kUnroll]) {
+    for (int j = 0; j < T::kUnroll; j += 4) {
+      const float4 four = window_tile::load_16(values_ + k + j);
+      to[j] = four.x, to[j + 1] = four.y, to[j + 2] = four.z, to[j + 3] = four.w;
+    }
+  }
+
+ private:
+  const std::int32_t* columns_;
+  const float* values_;
+};
+
+/// A nonzero a lane, 32 further ones under way meanwhile.
+template <class T>
+class OnePerLane {
+ public:
+  __device__ OnePerLane(const Product& product, std::uint32_t first, std::uint32_t last)
+      : product_(product), last_(last), base_(first) {
+    load();
+  }
+
+  __device__ static std::uint32_t start(std::uint32_t first) { return first; }
+
+ protected:
+  /// True where the 32 nonzeros from k on, and no earlier ones, are to be handed out from now on.
+  __device__ bool moves_to(std::uint32_t k) {
+    if (k != base_) return false;
+    column = next_column_, value = next_value_;
+    base_ += 32;
+    load();
+    return true;
+  }
+  /// Of nonzero k among the 32.
+  __device__ int place(std::uint32_t k) const { return static_cast<int>(k - (base_ - 32)); }
+
+  int column = 0;
+  float value = 0;
+
+ private:
+  __device__ void load() {
+    const std::uint32_t k = base_ + threadIdx.x % 32;
+    const int p = k < last_;
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.nc.s32 %0, [%2];\n"
+        "@p ld.global.nc.f32 %1, [%3];\n}"
+        : "+r"(next_column_), "+f"(next_value_)
+        : "l"(product_.col_indices + k), "l"(product_.values + k), "r"(p));
+  }
+
+  const Product& product_;
+  std::uint32_t last_, base_;
+  int next_column_ = 0;
+  float next_value_ = 0;
+};
+
+template <class T>
+class Nonzeros<T, Reach::kShuffle> : OnePerLane<T> {
+ public:
+  __device__ Nonzeros(const Product& product, const Lanes<T>&, std::uint32_t first,
+                      std::uint32_t last)
+      : OnePerLane<T>(product, first, last) {}
+
+  using OnePerLane<T>::start;
+  __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
+    this->moves_to(k);
+    for (int j = 0; j < T::kUnroll; ++j) to[j] = __shfl_sync(~0u, this->column, this->place(k) + j);
+  }
+  __device__ void values(std::uint32_t k, float (&to)[T::kUnroll]) {
+    for (int j = 0; j < T::kUnroll; ++j) to[j] = __shfl_sync(~0u, this->value, this->place(k) + j);
+  }
+};
+
+/// GE-SpMM's coalesced row caching.
+template <class T>
+class Nonzeros<T, Reach::kShared> : OnePerLane<T> {
+ public:
+  __device__ Nonzeros(const Product& product, const Lanes<T>&, std::uint32_t first,
+                      std::uint32_t last)
+      : OnePerLane<T>(product, first, last) {
+    extern __shared__ int4 cached_nonzeros[];
+    columns_ = reinterpret_cast<int*>(cached_nonzeros) + threadIdx.x / 32 * 64;
+  }
+
+  using OnePerLane<T>::start;
+  __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
+    if (this->moves_to(k)) {
+      __syncwarp();
+      columns_[threadIdx.x % 32] = this->column;
+      columns_[32 + threadIdx.x % 32] = __float_as_int(this->value);
+      __syncwarp();
+    }
+    read(columns_ + this->place(k), to);
+  }
+  __device__ void values(std::uint32_t k, float (&to)[T::kUnroll]) {
+    int bits[T::kUnroll];
+    read(columns_ + 32 + this->place(k), bits);
+    for (int j = 0; j < T::kUnroll; ++j) to[j] = __int_as_float(bits[j]);
+  }
+
+ private:
+  __device__ static void read(const int* from, int (&to)[T::kUnroll]) {
+    for (int j = 0; j < T::kUnroll; j += 4) {
+      const int4 four = *reinterpret_cast<const int4*>(from + j);
+      to[j] = four.x, to[j + 1] = four.y, to[j + 2] = four.z, to[j + 3] = four.w;
+    }
+  }
+
+  int* columns_;  // [32], then as many values
+};
+
+/// Rows of B times values for the nonzeros [first, last) of a unit; after(k, sums) once nonzero k
+/// has been added, where something is to be done there.
+template <class T, class After>
+__device__ void multiply(const Product& product, const Lanes<T>& lanes, std::uint32_t first,
+                         std::uint32_t last, float (&sums)[T::kValues], After after) {
+  const char* b = reinterpret_cast<const char*>(product.b + lanes.first_col);
+  const std::uint32_t row_bytes = static_cast<std::uint32_t>(product.n) * 4;
+  Nonzeros<T> nonzeros(product, lanes, first, last);
+  int columns[T::kUnroll];
+  std::uint32_t k = nonzeros.start(first);
+  if (k < last) nonzeros.columns(k, columns);
+#pragma unroll 1
+  for (; k < last; k += T::kUnroll) {
+    float rows[T::kUnroll][T::kValues], values[T::kUnroll];
+#pragma unroll
+    for (int j = 0; j < T::kUnroll; ++j) {
+      const bool in = k + j - first < last - first;
+      const auto* row = reinterpret_cast<const float*>(
+          b + static_cast<std::uint64_t>(static_cast<std::uint32_t>(columns[j])) * row_bytes);
+#pragma unroll
+      for (int v = 0; v < T::kVectors; ++v) {
+        for (int i = 0; i < T::kWidth; ++i) rows[j][v * T::kWidth + i] = -0.0f;
+        load_if<T::kWidth>(in && lanes.has(v), row + lanes.col(v), rows[j] + v * T::kWidth);
+      }
+    }
+    nonzeros.values(k, values);
+    nonzeros.columns(k + T::kUnroll, columns);
+#pragma unroll
+    for (int j = 0; j < T::kUnroll; ++j) {
+      const float value = k + j - first < last - first ? values[j] : 0.0f;
+#pragma unroll
+      for (int i = 0; i < T::kValues; ++i) sums[i] = fmaf(value, rows[j][i], sums[i]);
+      after(k + j, sums);
+    }
+  }
+}
+
+/// Sums into C: the only place that writes it.
+template <class T>
+__device__ void write_row(const Product& product, const Lanes<T>& lanes, std::uint32_t row,
+                          bool adds, const float (&sums)[T::kValues]) {
+  float* c = product.c + std::int64_t{row} * product.n + lanes.first_col;
+#pragma unroll
+  for (int v = 0; v < T::kVectors; ++v) {
+    if (!lanes.has(v)) continue;
+    const float* part = sums + v * T::kWidth;
+    if (!adds) {
+      store<T::kWidth>(c + lanes.col(v), part);
+    } else if constexpr (T::kWidth == 4) {
+      add_atomically(c + lanes.col(v), {part[0], part[1], part[2], part[3]}, 4, true);
+    } else {
+      for (int i = 0; i < T::kWidth; ++i) atomicAdd(c + lanes.col(v) + i, part[i]);
+    }
+  }
+}
+
+/// Leaves a part's sums in its slot. True for the last part of its row to arrive, which then has
+/// the sums of all, added in their order.
+template <class T>
+__device__ bool meet(const Product& product, const Lanes<T>& lanes, std::int64_t chunk,
+                     std::uint32_t slot, float (&sums)[T::kValues]) {
+  const std::uint32_t index = product.split_of_slot[slot];
+  const Split split = product.splits[index];
+  float* first =
+      product.slots + (chunk * product.num_slots + split.first_slot) * T::kColumns + lanes.lane;
+  float* mine = first + std::int64_t{slot - split.first_slot} * T::kColumns;
+  for (int i = 0; i < T::kValues; ++i) __stcg(mine + i * T::kLanes, sums[i]);
+  __threadfence();
+  __syncwarp(lanes.mask);
+  std::uint32_t* arrivals = product.arrivals + chunk * product.num_splits + index;
+  std::uint32_t before = 0;
+  if (lanes.lane == 0) before = atomicAdd(arrivals, 1);
+  before = __shfl_sync(lanes.mask, before, 0, T::kLanes);
+  if (before + 1 < split.parts) return false;
+  __threadfence();
+  if (lanes.lane == 0) *arrivals = 0;  // for the next launch
+  for (int i = 0; i < T::kValues; ++i) sums[i] = __ldcg(first + i * T::kLanes);
+#pragma unroll 4
+  for (std::uint32_t part = 1; part < split.parts; ++part) {
+    const float* from = first + std::int64_t{part} * T::kColumns;
+    for (int i = 0; i < T::kValues; ++i) sums[i] += __ldcg(from + i * T::kLanes);
+  }
+  return true;
+}
+
+/// A piece's sums to where they belong.
+template <class T>
+__device__ void deliver(const Product& product, const Lanes<T>& lanes, std::int64_t chunk,
+                        std::uint32_t row, std::uint32_t slot, float (&sums)[T::kValues]) {
+  const bool splits = slot != 0;
+  if (splits && !product.atomic && !meet(product, lanes, chunk, slot - 1, sums)) return;
+  write_row(product, lanes, row, splits && product.atomic, sums);
+}
+
+__device__ inline Piece load_piece(const Piece* from) {
+  const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
+  return {words.x, words.y, words.z, words.w};
+}
+
+/// A unit's place: units of one chunk of columns, then those of the next, so that what is gathered
+/// from B at a time is narrower than B.
+template <class T>
+struct Place {
+  std::uint32_t unit;
+  std::int64_t chunk;
+
+  __device__ explicit Place(const Product& product) {
+    const std::uint32_t index = blockIdx.x % product.blocks_of_units;
+    chunk = blockIdx.x / product.blocks_of_units;
+    unit = (index * blockDim.x + threadIdx.x) / Lanes<T>::kUnitLanes;
+  }
+};
+
+/// One piece a unit.
+template <class T>
+__global__ void multiply_pieces(Product product) {
+  const Place<T> place(product);
+  if (place.unit >= product.num_units) return;
+  const Lanes<T> lanes(place.chunk, product.n);
+  const Piece piece = load_piece(product.pieces + place.unit);
+  float sums[T::kValues] = {};
+  multiply<T>(product, lanes, piece.first, piece.last, sums, [](std::uint32_t, auto&) {});
+  deliver<T>(product, lanes, place.chunk, piece.row, piece.slot, sums);
+}
+
+/// A share a unit: a running sum while the row stays. Only the first and the last piece may be
+/// parts of rows; what the first one comes to is delivered at the end.
+template <class T>
+__global__ void multiply_shares(Product product) {
+  const Place<T> place(product);
+  if (place.unit >= product.num_units) return;
+  const Lanes<T> lanes(place.chunk, product.n);
+  const Piece* at = product.pieces + product.shares[place.unit];
+  const Piece* last = product.pieces + product.shares[place.unit + 1] - 1;
+  Piece piece = load_piece(at), next = load_piece(at < last ? at + 1 : last);
+  const std::uint32_t end = load_piece(last).last;
+  float sums[T::kValues] = {}, head[T::kValues] = {};
+  std::uint32_t head_slot = 0, head_row = 0;
+  // Rows that end with the nonzero before `k`, also those without any.
+  const auto finish_rows = [&](std::uint32_t k, float(&of)[T::kValues]) {
+    while (piece.last == k && at < last) {
+      if (piece.slot != 0) {
+        head_slot = piece.slot, head_row = piece.row;
+        for (int i = 0; i < T::kValues; ++i) head[i] = of[i];
+      } else {
+        write_row(product, lanes, piece.row, false, of);
+      }
+      for (int i = 0; i < T::kValues; ++i) of[i] = 0;
+      piece = next;
+      ++at;
+      next = load_piece(at < last ? at + 1 : last);
+    }
+  };
+  const std::uint32_t first = piece.first;
+  finish_rows(first, sums);
+  multiply<T>(product, lanes, first, end, sums,
+              [&](std::uint32_t k, float(&of)[T::kValues]) { finish_rows(k + 1, of); });
+  deliver<T>(product, lanes, place.chunk, piece.row, piece.slot, sums);
+  if (head_slot != 0) deliver<T>(product, lanes, place.chunk, head_row, head_slot, head);
+}
+
+/// Operands as wide as a lane's columns, up to 16 bytes; or one by one, where nothing but being
+/// right counts.
+template <int kLanes, int kValues, int kUnroll, Reach kReach>
+Kernels pieces_kernels() {
+  constexpr int kWidth = kValues < 4 ? kValues : 4;
+  return {multiply_pieces<Tile<kLanes, kValues, kWidth, kUnroll, kReach>>,
+          multiply_pieces<Tile<kLanes, kValues, 1, 4, kReach>>, kWidth};
+}
+
+template <int kLanes, int kValues, int kUnroll, Reach kReach>
+Kernels shares_kernels() {
+  constexpr int kWidth = kValues < 4 ? kValues : 4;
+  return {multiply_shares<Tile<kLanes, kValues, kWidth, kUnroll, kReach>>,
+          multiply_shares<Tile<kLanes, kValues, 1, 4, kReach>>, kWidth};
+}
+
+}  // namespace tessera::row_pieces
