@@ -10,22 +10,22 @@ namespace {
 
 using namespace row_pieces;
 
-template <int kUnroll>
-Kernels pick(int lanes) {
-  if (lanes == 8) return pieces_kernels<8, 4, kUnroll, Reach::kBroadcast>();
-  if (lanes == 16) return pieces_kernels<16, 4, kUnroll, Reach::kBroadcast>();
-  return pieces_kernels<32, 4, kUnroll, Reach::kBroadcast>();
+template <int kLanes>
+Kernels pick_unroll(int unroll) {
+  if (unroll == 4) return pieces_kernels<kLanes, 4, 4, Reach::kBroadcast>();
+  return pieces_kernels<kLanes, 4, 8, Reach::kBroadcast>();
+}
+
+Kernels pick(const Shape& shape) {
+  if (shape.lanes == 8) return pick_unroll<8>(shape.unroll);
+  if (shape.lanes == 16) return pick_unroll<16>(shape.unroll);
+  return pick_unroll<32>(shape.unroll);
 }
 
 const Register<GpuSpmm> entry{{
     .name = "rode",
     .summary = "device half of rode",
-    .make =
-        [](const Params& params) {
-          return make_gpu_spmm(rode::method(params), [](const Shape& shape) {
-            return shape.unroll == 4 ? pick<4>(shape.lanes) : pick<8>(shape.lanes);
-          });
-        },
+    .make = [](const Params& params) { return make_gpu_spmm(rode::method(params), pick); },
 }};
 
 }  // namespace

@@ -91,10 +91,10 @@ Plan equal_shares(const CsrMatrix& a, std::int64_t nonzeros) {
   return make_plan(a, std::move(pieces), std::move(shares));
 }
 
-std::int64_t share_size(const CsrMatrix& a, std::int64_t nonzeros) {
+std::int64_t share_size(std::int64_t items, std::int64_t asked) {
   constexpr std::int64_t kUnits = 16384;  // three times as many warps as an H200 holds
-  if (nonzeros != 0) return nonzeros;
-  return std::clamp<std::int64_t>((a.nnz() / kUnits + 7) / 8 * 8, 16, 128);
+  if (asked != 0) return asked;
+  return std::clamp<std::int64_t>((items / kUnits + 7) / 8 * 8, 16, 128);
 }
 
 Shape lanes_for(std::int64_t n, std::int64_t columns, Shape shape) {
@@ -133,16 +133,20 @@ ParamSpec unroll_param(const std::string& fallback, std::vector<std::string> cho
 }
 
 ParamSpec warps_param(std::int64_t fallback) {
-  return {"warps", fallback, "warps of a thread block", {"1", "2", "4", "8", "16"}};
+  return {"warps", fallback, "warps of a thread block", {"1", "2", "4", "8"}};
 }
 
-ParamSpec nonzeros_param() {
-  return {"nonzeros", std::int64_t{0}, "nonzeros of a warp; 0: 16 to 128, by the matrix", {},
-          0,          1 << 20};
+ParamSpec share_param(const std::string& name, const std::string& items) {
+  return {name,
+          std::int64_t{0},
+          items + " that are worked on one after another; 0: 16 to 128, by the matrix",
+          {},
+          0,
+          1 << 20};
 }
 
 bool is_atomic(const Params& params) { return params.text("combine") == "atomic"; }
 
-int registers(const Shape& shape, bool streams) { return streams ? 64 : 16 + 6 * shape.unroll; }
+int registers(const Shape& shape) { return shape.streams ? 64 : 16 + 6 * shape.unroll; }
 
 }  // namespace tessera::row_pieces

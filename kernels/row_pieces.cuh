@@ -13,6 +13,9 @@
 
 namespace tessera::row_pieces {
 
+/// Without bounds the compiler takes as few registers as it can, and loads rows of B one by one.
+constexpr int kMaxThreads = 256;
+
 /// kWidth: floats of a load or store; kValues columns of a lane come in kValues / kWidth of them.
 template <int kLanes_, int kValues_, int kWidth_, int kUnroll_, Reach kReach_, int kGroups_ = 1>
 struct Tile {
@@ -24,9 +27,18 @@ struct Tile {
   static constexpr Reach kReach = kReach_;
   static constexpr int kVectors = kValues / kWidth;
   static constexpr int kColumns = kLanes * kValues;
-  static_assert(kReach == Reach::kBroadcast || kLanes == 32,
+  static constexpr int kFloats = kUnroll * kValues;  // of rows of B
+  static constexpr bool kPlain = kReach == Reach::kBroadcast;
+  /// Thread blocks of an SM, which say how many registers a thread may have: 40, 64 or 128, or some
+  /// more where nonzeros are handed out.
+  static constexpr int kBlocks = kFloats > 32   ? 2
+                                 : kFloats > 16 ? (kPlain ? 4 : 3)
+                                 : kPlain       ? 6
+                                                : 5;
+  static constexpr int kShareBlocks = kFloats > 16 ? 3 : 4;
+  static_assert(kLanes == 32 || (kReach != Reach::kShuffle && kReach != Reach::kShared),
                 "whole warps give each other nonzeros");
-  static_assert(kGroups == 1 || kReach == Reach::kBroadcast, "groups load their own nonzeros");
+  static_assert((kGroups > 1) <= (kReach == Reach::kOwn), "groups load their own nonzeros");
   static_assert(kValues % kWidth == 0 && kUnroll % 4 == 0 && kLanes * kGroups <= 32);
 };
 
@@ -34,21 +46,25 @@ struct Tile {
 template <class T>
 struct Lanes {
   static constexpr int kUnitLanes = T::kLanes * T::kGroups;
-  int lane;                // of those side by side
-  unsigned mask;           // of the first group
-  std::int64_t first_col;  // of the first vector
-  unsigned cols;           // bit v: vector v is within C
+  int lane;                 // of those side by side
+  std::uint32_t group;      // that it is in
+  unsigned mask;            // of the first group
+  std::uint32_t first_col;  // of the first vector
+  unsigned cols;            // bit v: vector v is within C
 
-  __device__ Lanes(std::int64_t chunk, std::int64_t n) {
+  __device__ Lanes(std::uint32_t chunk, std::int64_t n) {
     const unsigned in_warp = threadIdx.x % 32;
     lane = static_cast<int>(in_warp % T::kLanes);
+    group = in_warp % kUnitLanes / T::kLanes;
     constexpr unsigned kAll = static_cast<unsigned>((1ull << T::kLanes) - 1);
     mask = kAll << (in_warp / kUnitLanes * kUnitLanes);
     first_col = chunk * T::kColumns + lane * T::kWidth;
     cols = 0;
     for (int v = 0; v < T::kVectors; ++v) cols |= unsigned{first_col + col(v) < n} << v;
   }
-  __device__ static constexpr int col(int vector) { return vector * T::kWidth * T::kLanes; }
+  __device__ static constexpr std::uint32_t col(int vector) {
+    return static_cast<std::uint32_t>(vector * T::kWidth * T::kLanes);
+  }
   __device__ bool has(int vector) const { return (cols >> vector & 1) != 0; }
 };
 
@@ -84,8 +100,8 @@ __device__ void store(float* to, const float* values) {
     *to = values[0];
 }
 
-/// Nonzeros [first, last) of a unit, a group at a time; columns(k) may run one group ahead of
-/// values(k).
+/// Nonzeros [first, last) of a unit, a group at a time; where kAhead, columns(k) runs one group
+/// ahead of values(k).
 template <class T, Reach kReach = T::kReach>
 class Nonzeros;
 
@@ -96,6 +112,7 @@ class Nonzeros<T, Reach::kBroadcast> {
   __device__ Nonzeros(const Product& product, const Lanes<T>&, std::uint32_t, std::uint32_t)
       : columns_(product.col_indices), values_(product.values) {}
 
+  static constexpr bool kAhead = true;
   __device__ static std::uint32_t start(std::uint32_t first) { return first & ~3u; }
   __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
     for (int j = 0; j < T::kUnroll; j += 4)
@@ -115,6 +132,33 @@ class Nonzeros<T, Reach::kBroadcast> {
   const float* values_;
 };
 
+/// Every group of lanes loads its own, which is every kGroups-th.
+template <class T>
+class Nonzeros<T, Reach::kOwn> {
+ public:
+  __device__ Nonzeros(const Product& product, const Lanes<T>& lanes, std::uint32_t,
+                      std::uint32_t last)
+      : product_(product), group_(lanes.group), last_(last) {}
+
+  static constexpr bool kAhead = true;
+  __device__ static std::uint32_t start(std::uint32_t first) { return first; }
+  __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
+    for (int j = 0; j < T::kUnroll; ++j) to[j] = product_.col_indices[place(k, j)];
+  }
+  __device__ void values(std::uint32_t k, float (&to)[T::kUnroll]) {
+    for (int j = 0; j < T::kUnroll; ++j) to[j] = product_.values[place(k, j)];
+  }
+
+ private:
+  /// Not beyond the last one.
+  __device__ std::uint32_t place(std::uint32_t k, int j) const {
+    return min(k + j * T::kGroups + group_, last_ - 1);
+  }
+
+  const Product& product_;
+  std::uint32_t group_, last_;
+};
+
 /// A nonzero a lane, 32 further ones under way meanwhile.
 template <class T>
 class OnePerLane {
@@ -124,6 +168,7 @@ class OnePerLane {
     load();
   }
 
+  static constexpr bool kAhead = false;
   __device__ static std::uint32_t start(std::uint32_t first) { return first; }
 
  protected:
@@ -165,7 +210,7 @@ class Nonzeros<T, Reach::kShuffle> : OnePerLane<T> {
                       std::uint32_t last)
       : OnePerLane<T>(product, first, last) {}
 
-  using OnePerLane<T>::start;
+  using OnePerLane<T>::start, OnePerLane<T>::kAhead;
   __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
     this->moves_to(k);
     for (int j = 0; j < T::kUnroll; ++j) to[j] = __shfl_sync(~0u, this->column, this->place(k) + j);
@@ -186,7 +231,7 @@ class Nonzeros<T, Reach::kShared> : OnePerLane<T> {
     columns_ = reinterpret_cast<int*>(cached_nonzeros) + threadIdx.x / 32 * 64;
   }
 
-  using OnePerLane<T>::start;
+  using OnePerLane<T>::start, OnePerLane<T>::kAhead;
   __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
     if (this->moves_to(k)) {
       __syncwarp();
@@ -223,13 +268,14 @@ __device__ void multiply(const Product& product, const Lanes<T>& lanes, std::uin
   Nonzeros<T> nonzeros(product, lanes, first, last);
   int columns[T::kUnroll];
   std::uint32_t k = nonzeros.start(first);
-  if (k < last) nonzeros.columns(k, columns);
+  if (Nonzeros<T>::kAhead && k < last) nonzeros.columns(k, columns);
 #pragma unroll 1
-  for (; k < last; k += T::kUnroll) {
+  for (; k < last; k += T::kUnroll * T::kGroups) {
     float rows[T::kUnroll][T::kValues], values[T::kUnroll];
+    if (!Nonzeros<T>::kAhead) nonzeros.columns(k, columns);
 #pragma unroll
     for (int j = 0; j < T::kUnroll; ++j) {
-      const bool in = k + j - first < last - first;
+      const bool in = k + j * T::kGroups + lanes.group - first < last - first;
       const auto* row = reinterpret_cast<const float*>(
           b + static_cast<std::uint64_t>(static_cast<std::uint32_t>(columns[j])) * row_bytes);
 #pragma unroll
@@ -239,15 +285,24 @@ __device__ void multiply(const Product& product, const Lanes<T>& lanes, std::uin
       }
     }
     nonzeros.values(k, values);
-    nonzeros.columns(k + T::kUnroll, columns);
+    if (Nonzeros<T>::kAhead) nonzeros.columns(k + T::kUnroll * T::kGroups, columns);
 #pragma unroll
     for (int j = 0; j < T::kUnroll; ++j) {
-      const float value = k + j - first < last - first ? values[j] : 0.0f;
+      const bool in = k + j * T::kGroups + lanes.group - first < last - first;
+      const float value = in ? values[j] : 0.0f;
 #pragma unroll
       for (int i = 0; i < T::kValues; ++i) sums[i] = fmaf(value, rows[j][i], sums[i]);
       after(k + j, sums);
     }
   }
+}
+
+/// The groups' sums into those of the first, half of them to the other half at a time.
+template <class T>
+__device__ void reduce(float (&sums)[T::kValues]) {
+#pragma unroll
+  for (int half = T::kGroups / 2; half > 0; half /= 2)
+    for (int i = 0; i < T::kValues; ++i) sums[i] += __shfl_xor_sync(~0u, sums[i], half * T::kLanes);
 }
 
 /// Sums into C: the only place that writes it.
@@ -272,17 +327,18 @@ __device__ void write_row(const Product& product, const Lanes<T>& lanes, std::ui
 /// Leaves a part's sums in its slot. True for the last part of its row to arrive, which then has
 /// the sums of all, added in their order.
 template <class T>
-__device__ bool meet(const Product& product, const Lanes<T>& lanes, std::int64_t chunk,
+__device__ bool meet(const Product& product, const Lanes<T>& lanes, std::uint32_t chunk,
                      std::uint32_t slot, float (&sums)[T::kValues]) {
   const std::uint32_t index = product.split_of_slot[slot];
   const Split split = product.splits[index];
-  float* first =
-      product.slots + (chunk * product.num_slots + split.first_slot) * T::kColumns + lanes.lane;
+  float* first = product.slots +
+                 (std::int64_t{chunk} * product.num_slots + split.first_slot) * T::kColumns +
+                 lanes.lane;
   float* mine = first + std::int64_t{slot - split.first_slot} * T::kColumns;
   for (int i = 0; i < T::kValues; ++i) __stcg(mine + i * T::kLanes, sums[i]);
   __threadfence();
   __syncwarp(lanes.mask);
-  std::uint32_t* arrivals = product.arrivals + chunk * product.num_splits + index;
+  std::uint32_t* arrivals = product.arrivals + std::int64_t{chunk} * product.num_splits + index;
   std::uint32_t before = 0;
   if (lanes.lane == 0) before = atomicAdd(arrivals, 1);
   before = __shfl_sync(lanes.mask, before, 0, T::kLanes);
@@ -300,7 +356,7 @@ __device__ bool meet(const Product& product, const Lanes<T>& lanes, std::int64_t
 
 /// A piece's sums to where they belong.
 template <class T>
-__device__ void deliver(const Product& product, const Lanes<T>& lanes, std::int64_t chunk,
+__device__ void deliver(const Product& product, const Lanes<T>& lanes, std::uint32_t chunk,
                         std::uint32_t row, std::uint32_t slot, float (&sums)[T::kValues]) {
   const bool splits = slot != 0;
   if (splits && !product.atomic && !meet(product, lanes, chunk, slot - 1, sums)) return;
@@ -316,8 +372,7 @@ __device__ inline Piece load_piece(const Piece* from) {
 /// from B at a time is narrower than B.
 template <class T>
 struct Place {
-  std::uint32_t unit;
-  std::int64_t chunk;
+  std::uint32_t unit, chunk;
 
   __device__ explicit Place(const Product& product) {
     const std::uint32_t index = blockIdx.x % product.blocks_of_units;
@@ -328,59 +383,88 @@ struct Place {
 
 /// One piece a unit.
 template <class T>
-__global__ void multiply_pieces(Product product) {
+__global__ void __launch_bounds__(kMaxThreads, T::kBlocks) multiply_pieces(Product product) {
   const Place<T> place(product);
   if (place.unit >= product.num_units) return;
   const Lanes<T> lanes(place.chunk, product.n);
   const Piece piece = load_piece(product.pieces + place.unit);
   float sums[T::kValues] = {};
   multiply<T>(product, lanes, piece.first, piece.last, sums, [](std::uint32_t, auto&) {});
+  if constexpr (T::kGroups > 1) {
+    static_assert(Lanes<T>::kUnitLanes == 32);
+    reduce<T>(sums);
+    if (lanes.group != 0) return;
+  }
   deliver<T>(product, lanes, place.chunk, piece.row, piece.slot, sums);
 }
+
+/// Pieces of a share, one after another; of the next one it is known ahead where it ends.
+class Pieces {
+ public:
+  __device__ Pieces(const Piece* first, const Piece* last) : at_(first), last_(last) {
+    const Piece piece = load_piece(first);
+    row_ = piece.row, end_ = piece.last;
+    load_next();
+  }
+
+  __device__ bool is_last() const { return at_ == last_; }
+  __device__ std::uint32_t row() const { return row_; }
+  __device__ std::uint32_t end() const { return end_; }
+  __device__ void move_on() {
+    ++at_;
+    row_ = next_row_, end_ = next_end_;
+    load_next();
+  }
+
+ private:
+  __device__ void load_next() {
+    const Piece piece = load_piece(at_ < last_ ? at_ + 1 : at_);
+    next_row_ = piece.row, next_end_ = piece.last;
+  }
+
+  const Piece *at_, *last_;
+  std::uint32_t row_, end_, next_row_, next_end_;
+};
 
 /// A share a unit: a running sum while the row stays. Only the first and the last piece may be
 /// parts of rows; what the first one comes to is delivered at the end.
 template <class T>
-__global__ void multiply_shares(Product product) {
+__global__ void __launch_bounds__(kMaxThreads, T::kShareBlocks) multiply_shares(Product product) {
   const Place<T> place(product);
   if (place.unit >= product.num_units) return;
   const Lanes<T> lanes(place.chunk, product.n);
-  const Piece* at = product.pieces + product.shares[place.unit];
+  const Piece* first = product.pieces + product.shares[place.unit];
   const Piece* last = product.pieces + product.shares[place.unit + 1] - 1;
-  Piece piece = load_piece(at), next = load_piece(at < last ? at + 1 : last);
-  const std::uint32_t end = load_piece(last).last;
+  Pieces pieces(first, last);
   float sums[T::kValues] = {}, head[T::kValues] = {};
-  std::uint32_t head_slot = 0, head_row = 0;
-  // Rows that end with the nonzero before `k`, also those without any.
+  bool in_head = first->slot != 0;
+  // Rows that end before nonzero `k`, also those without any.
   const auto finish_rows = [&](std::uint32_t k, float(&of)[T::kValues]) {
-    while (piece.last == k && at < last) {
-      if (piece.slot != 0) {
-        head_slot = piece.slot, head_row = piece.row;
+    while (pieces.end() == k && !pieces.is_last()) {
+      if (in_head)
         for (int i = 0; i < T::kValues; ++i) head[i] = of[i];
-      } else {
-        write_row(product, lanes, piece.row, false, of);
-      }
+      else
+        write_row(product, lanes, pieces.row(), false, of);
+      in_head = false;
       for (int i = 0; i < T::kValues; ++i) of[i] = 0;
-      piece = next;
-      ++at;
-      next = load_piece(at < last ? at + 1 : last);
+      pieces.move_on();
     }
   };
-  const std::uint32_t first = piece.first;
-  finish_rows(first, sums);
-  multiply<T>(product, lanes, first, end, sums,
+  finish_rows(first->first, sums);
+  multiply<T>(product, lanes, first->first, last->last, sums,
               [&](std::uint32_t k, float(&of)[T::kValues]) { finish_rows(k + 1, of); });
-  deliver<T>(product, lanes, place.chunk, piece.row, piece.slot, sums);
-  if (head_slot != 0) deliver<T>(product, lanes, place.chunk, head_row, head_slot, head);
+  deliver<T>(product, lanes, place.chunk, last->row, last->slot, sums);
+  if (first != last && first->slot != 0)
+    deliver<T>(product, lanes, place.chunk, first->row, first->slot, head);
 }
 
 /// Operands as wide as a lane's columns, up to 16 bytes; or one by one, where nothing but being
 /// right counts.
-template <int kLanes, int kValues, int kUnroll, Reach kReach>
+template <int kLanes, int kValues, int kUnroll, Reach kReach, int kGroups = 1>
 Kernels pieces_kernels() {
   constexpr int kWidth = kValues < 4 ? kValues : 4;
-  return {multiply_pieces<Tile<kLanes, kValues, kWidth, kUnroll, kReach>>,
-          multiply_pieces<Tile<kLanes, kValues, 1, 4, kReach>>, kWidth};
+  return {multiply_pieces<Tile<kLanes, kValues, kWidth, kUnroll, kReach, kGroups>>,
+          multiply_pieces<Tile<kLanes, kValues, 1, 4, kReach, kGroups>>, kWidth};
 }
 
 template <int kLanes, int kValues, int kUnroll, Reach kReach>

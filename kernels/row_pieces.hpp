@@ -55,6 +55,7 @@ enum class Reach {
   kBroadcast,  // all lanes load the same four
   kShuffle,    // each lane of a warp loads another, and gives it to the others
   kShared,     // through shared memory, 32 at a time
+  kOwn,        // each group of lanes loads its own
 };
 
 /// The lanes that take a unit, and what each of them does.
@@ -65,6 +66,7 @@ struct Shape {
   int unroll = 8;  // rows of B in flight
   int warps = 8;   // of a thread block
   Reach reach = Reach::kBroadcast;
+  bool streams = false;  // a unit is a share of pieces
 
   int columns() const { return lanes * values; }
   int units_per_warp() const { return 32 / (lanes * groups); }
@@ -97,8 +99,8 @@ std::vector<std::uint32_t> by_length(const CsrMatrix& a);
 /// Shares of so many consecutive nonzeros each, cut at the rows' ends; rows without any nonzero
 /// have no piece.
 Plan equal_shares(const CsrMatrix& a, std::int64_t nonzeros);
-/// `nonzeros`, or where that is 0 few enough for thousands of warps, between 16 and 128.
-std::int64_t share_size(const CsrMatrix& a, std::int64_t nonzeros);
+/// `asked` of so many items, or where that is 0 few enough for thousands of warps: 16 to 128.
+std::int64_t share_size(std::int64_t items, std::int64_t asked);
 
 /// One lane for four columns, or fewer columns a lane for a warp: what suits the width of C, or
 /// the columns asked for (0: whatever suits).
@@ -110,7 +112,7 @@ ParamSpec columns_param();  // 0, 32, 64 or 128
 ParamSpec combine_param();  // ordered or atomic
 ParamSpec unroll_param(const std::string& fallback, std::vector<std::string> choices);
 ParamSpec warps_param(std::int64_t fallback);
-ParamSpec nonzeros_param();  // of a share
+ParamSpec share_param(const std::string& name, const std::string& items);  // see share_size
 bool is_atomic(const Params& params);
 
 // Clearing: a thread block for a row.
@@ -118,7 +120,7 @@ constexpr int kClearThreads = 128;
 constexpr int kClearRegisters = 16;
 
 /// Of a thread, as they are allocated, in the instance for aligned operands.
-int registers(const Shape& shape, bool streams);
+int registers(const Shape& shape);
 
 /// Shared memory of a thread block: 32 nonzeros of each warp.
 inline std::int64_t shared_bytes(const Shape& shape) {

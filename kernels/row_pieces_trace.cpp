@@ -127,6 +127,9 @@ class PiecesTrace final : public LaunchTrace {
     const std::int64_t first = begin_of(unit);
     return shape_.reach == Reach::kBroadcast && first < end(unit) ? first / 4 * 4 : first;
   }
+  bool hands_out() const {
+    return shape_.reach == Reach::kShuffle || shape_.reach == Reach::kShared;
+  }
   /// Nonzeros of a unit in one step.
   int group() const { return shape_.unroll * shape_.groups; }
 
@@ -152,21 +155,21 @@ class PiecesTrace final : public LaunchTrace {
     if (count > 0) trace.touch(array + 4 * static_cast<std::uint64_t>(first), 4 * count);
   }
 
-  /// Nonzeros of all units that have some in a step, in fours.
-  void load_fours(const Warp& mine, std::uint64_t array, std::int64_t step, int board,
-                  WarpTrace& trace) const {
-    for (int j = 0; j < group(); j += 4) {
+  /// Nonzeros of all units that have some in a step, in fours or for each group another.
+  void load_nonzeros(const Warp& mine, std::uint64_t array, std::int64_t step, int board,
+                     WarpTrace& trace) const {
+    const int at_once = shape_.reach == Reach::kOwn ? shape_.groups : 4;
+    for (int j = 0; j < group(); j += at_once) {
       trace.load(board);
       for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
         const std::int64_t k = start(unit) + step * group();
-        if (k < end(unit)) touch_nonzeros(array, k + j, 4, trace);
+        if (k < end(unit)) touch_nonzeros(array, k + j, at_once, trace);
       }
     }
   }
 
   void load_columns(const Warp& mine, std::int64_t step, WarpTrace& trace) const {
-    if (shape_.reach == Reach::kBroadcast)
-      return load_fours(mine, at_.col_indices, step, kIndexBoard, trace);
+    if (!hands_out()) return load_nonzeros(mine, at_.col_indices, step, kIndexBoard, trace);
     if (step * group() % kCached != 0) return;
     const std::int64_t k = start(mine.first) + step * group();
     for (const std::uint64_t array : {at_.col_indices, at_.values}) {
@@ -180,7 +183,7 @@ class PiecesTrace final : public LaunchTrace {
     if (shape_.reach == Reach::kShared) trace.shared(4);
     trace.issue(kNonzeroInstructions * shape_.unroll / 2);
     for (int j = 0; j < group(); j += shape_.groups) load_rows(mine, step, j, trace);
-    if (shape_.reach == Reach::kBroadcast) load_fours(mine, at_.values, step, kDataBoard, trace);
+    if (!hands_out()) load_nonzeros(mine, at_.values, step, kDataBoard, trace);
     if (step + 1 < steps) load_columns(mine, step + 1, trace);
     trace.wait(kDataBoard);
     trace.issue((kNonzeroInstructions / 2 + shape_.values) * shape_.unroll);
@@ -345,7 +348,7 @@ void describe_launches(const CsrMatrix& a, std::shared_ptr<const Plan> plan, con
   work.launches.push_back({.name = "multiply",
                            .thread_blocks = blocks * shape.chunks(n),
                            .threads_per_block = 32 * shape.warps,
-                           .registers_per_thread = registers(shape, !plan->shares.empty()),
+                           .registers_per_thread = registers(shape),
                            .shared_bytes = shared_bytes(shape),
                            .trace = trace});
 }

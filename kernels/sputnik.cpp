@@ -1,0 +1,50 @@
+// Sputnik's SpMM (Gale et al., SC 2020): one-dimensional tiles, that is part of a warp owns a row
+// and a strip of columns of C; FP32 on CUDA cores.
+//
+// As in the paper: loads of 16 bytes, nonzeros from a multiple of four on whatever a row begins
+// with and the surplus masked (reverse offset memory alignment, section 5.3), rows handed out by
+// length, the longest first (row swizzle, 5.2). Departures: lanes load the nonzeros they need all
+// at once instead of staging 32 in shared memory, so that neither a residue nor a wait is left;
+// rows are sorted as a whole, not bundled for the parts of a warp, which comes to the same.
+
+#include "kernels/sputnik.hpp"
+
+#include "formats/base/registry.hpp"
+#include "kernels/row_pieces_kernel.hpp"
+
+namespace tessera {
+
+using namespace row_pieces;
+
+Method sputnik::method(const Params& params) {
+  const bool swizzle = params.text("swizzle") == "on";
+  const Shape shape{.unroll = static_cast<int>(params.integer("unroll")),
+                    .warps = static_cast<int>(params.integer("warps"))};
+  const std::int64_t columns = params.integer("columns");
+  return {.name = "sputnik",
+          .version = 1,
+          .atomic = false,
+          .cut =
+              [=](const CsrMatrix& a) {
+                return make_plan(a, whole_rows(a, swizzle ? by_length(a) : natural_order(a)));
+              },
+          .shape = [=](std::int64_t n) { return lanes_for(n, columns, shape); }};
+}
+
+namespace {
+
+const Register<SpmmKernel> entry{{
+    .name = "sputnik",
+    .summary = "CSR, part of a warp a row and a strip of columns, rows by length (Sputnik, FP32)",
+    .params = {{"swizzle", std::string("on"), "rows by length, the longest first", {"on", "off"}},
+               columns_param(),
+               unroll_param("16", {"4", "8", "16"}),
+               warps_param(4)},
+    .make =
+        [](const Params& params) {
+          return std::make_unique<RowPiecesKernel>(sputnik::method(params));
+        },
+}};
+
+}  // namespace
+}  // namespace tessera
