@@ -31,11 +31,13 @@ struct Tile {
   static constexpr bool kPlain = kReach == Reach::kBroadcast;
   /// Thread blocks of an SM, which say how many registers a thread may have: 40, 64 or 128, or some
   /// more where nonzeros are handed out.
-  static constexpr int kBlocks = kFloats > 32   ? 2
-                                 : kFloats > 16 ? (kPlain ? 4 : 3)
-                                 : kPlain       ? 6
-                                                : 5;
-  static constexpr int kShareBlocks = kFloats > 16 ? 3 : 4;
+  static constexpr int blocks() {
+    if (kFloats > 32) return 2;
+    if (kPlain) return kFloats > 16 ? 4 : 6;
+    if (kFloats > 16 || kUnroll > 8) return 3;
+    return kUnroll > 4 ? 4 : 5;
+  }
+  static constexpr int share_blocks() { return kFloats > 16 ? 3 : 4; }
   static_assert(kLanes == 32 || (kReach != Reach::kShuffle && kReach != Reach::kShared),
                 "whole warps give each other nonzeros");
   static_assert((kGroups > 1) <= (kReach == Reach::kOwn), "groups load their own nonzeros");
@@ -377,13 +379,13 @@ struct Place {
   __device__ explicit Place(const Product& product) {
     const std::uint32_t index = blockIdx.x % product.blocks_of_units;
     chunk = blockIdx.x / product.blocks_of_units;
-    unit = (index * blockDim.x + threadIdx.x) / Lanes<T>::kUnitLanes;
+    unit = index * (blockDim.x / Lanes<T>::kUnitLanes) + threadIdx.x / Lanes<T>::kUnitLanes;
   }
 };
 
 /// One piece a unit.
 template <class T>
-__global__ void __launch_bounds__(kMaxThreads, T::kBlocks) multiply_pieces(Product product) {
+__global__ void __launch_bounds__(kMaxThreads, T::blocks()) multiply_pieces(Product product) {
   const Place<T> place(product);
   if (place.unit >= product.num_units) return;
   const Lanes<T> lanes(place.chunk, product.n);
@@ -429,7 +431,7 @@ class Pieces {
 /// A share a unit: a running sum while the row stays. Only the first and the last piece may be
 /// parts of rows; what the first one comes to is delivered at the end.
 template <class T>
-__global__ void __launch_bounds__(kMaxThreads, T::kShareBlocks) multiply_shares(Product product) {
+__global__ void __launch_bounds__(kMaxThreads, T::share_blocks()) multiply_shares(Product product) {
   const Place<T> place(product);
   if (place.unit >= product.num_units) return;
   const Lanes<T> lanes(place.chunk, product.n);
