@@ -147,6 +147,15 @@ ParamSpec share_param(const std::string& name, const std::string& items) {
 
 bool is_atomic(const Params& params) { return params.text("combine") == "atomic"; }
 
-int registers(const Shape& shape) { return shape.streams ? 64 : 16 + 6 * shape.unroll; }
+int registers(const Shape& shape) {
+  const int floats = shape.unroll * shape.values;  // of rows of B
+  if (shape.streams) return floats > 16 ? 80 : floats > 4 ? 64 : 56;
+  if (floats > 32) return 120;
+  if (shape.reach == Reach::kBroadcast) return floats > 16 ? 64 : 40;
+  if (shape.unroll == 16) return shape.values == 1 ? 72 : 80;
+  if (floats > 16) return 72;
+  if (shape.unroll == 8) return shape.reach == Reach::kShared && shape.values == 1 ? 48 : 56;
+  return shape.values == 4 ? 48 : 40;
+}
 
 }  // namespace tessera::row_pieces

@@ -83,7 +83,7 @@ class PiecesTrace final : public LaunchTrace {
  private:
   // Of the machine code (CUDA 13.0, sm_90a): around a unit, for a nonzero besides its load, for
   // four values of a lane.
-  static constexpr int kIdleInstructions = 15, kWarpInstructions = 60, kNonzeroInstructions = 10,
+  static constexpr int kIdleInstructions = 30, kWarpInstructions = 52, kNonzeroInstructions = 12,
                        kStoreInstructions = 12, kMeetInstructions = 40;
   static constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
   static constexpr int kPieceBoard = 0, kIndexBoard = 1, kDataBoard = 2, kPartBoard = 3;
