@@ -48,7 +48,7 @@ Method dgsparse::method(const Params& params) {
           "dgsparse with reduce = {} has {} columns of C at a time at {}, not {}", reduce, 32,
           parallel ? "most" : "least", columns);
   const bool by_rows = params.text("balance") == "row";
-  const Shape shape{.unroll = 8,
+  const Shape shape{.unroll = by_rows ? 4 : 8,
                     .warps = static_cast<int>(params.integer("warps")),
                     .reach = parallel  ? Reach::kOwn
                              : caching ? Reach::kShared
@@ -59,7 +59,7 @@ Method dgsparse::method(const Params& params) {
           .atomic = is_atomic(params),
           .cut = [=](const CsrMatrix& a) { return cut(a, by_rows, parallel, nonzeros); },
           .shape =
-              [=](std::int64_t n) {
+              [=](const CsrMatrix&, std::int64_t n) {
                 if (parallel) return groups_for(n, columns, shape);
                 return caching ? warp_for(n, columns, shape) : lanes_for(n, columns, shape);
               }};

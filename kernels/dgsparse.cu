@@ -18,7 +18,7 @@ Kernels parallel() {
 template <int kLanes, int kValues, Reach kReach>
 Kernels pick_balance(bool streams) {
   if (streams) return shares_kernels<kLanes, kValues, 8, kReach>();
-  return pieces_kernels<kLanes, kValues, 8, kReach>();
+  return pieces_kernels<kLanes, kValues, 4, kReach>();
 }
 
 Kernels pick(const Shape& shape) {

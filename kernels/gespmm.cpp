@@ -16,15 +16,19 @@ namespace tessera {
 using namespace row_pieces;
 
 Method gespmm::method(const Params& params) {
-  const Shape shape{.unroll = static_cast<int>(params.integer("unroll")),
-                    .warps = static_cast<int>(params.integer("warps")),
-                    .reach = Reach::kShared};
+  const Shape shape{.warps = static_cast<int>(params.integer("warps")), .reach = Reach::kShared};
+  const std::int64_t unroll = params.integer("unroll");
   const std::int64_t columns = 32 * params.integer("cwm");
   return {.name = "gespmm",
           .version = 1,
           .atomic = false,
           .cut = [](const CsrMatrix& a) { return make_plan(a, whole_rows(a, natural_order(a))); },
-          .shape = [=](std::int64_t n) { return warp_for(n, columns, shape); }};
+          .shape =
+              [=](const CsrMatrix& a, std::int64_t n) {
+                Shape mine = shape;
+                mine.unroll = rows_in_flight(a, unroll, 8);
+                return warp_for(n, columns, mine);
+              }};
 }
 
 namespace {
@@ -37,7 +41,7 @@ const Register<SpmmKernel> entry{{
                 "times 32 columns of C of a warp (coarse-grained warp merging); 0: 1, 2 or 4, by "
                 "the width of C",
                 {"0", "1", "2", "4", "8"}},
-               unroll_param("8", {"4", "8"}),
+               unroll_param(0, {"0", "4", "8"}),
                warps_param(8)},
     .make =
         [](const Params& params) {

@@ -27,7 +27,7 @@ Method hp_spmm::method(const Params& params) {
           .version = 1,
           .atomic = is_atomic(params),
           .cut = [=](const CsrMatrix& a) { return equal_shares(a, share_size(a.nnz(), nonzeros)); },
-          .shape = [=](std::int64_t n) { return warp_for(n, columns, shape); }};
+          .shape = [=](const CsrMatrix&, std::int64_t n) { return warp_for(n, columns, shape); }};
 }
 
 namespace {
@@ -36,7 +36,7 @@ const Register<SpmmKernel> entry{{
     .name = "hp_spmm",
     .summary = "CSR, as many nonzeros for every warp, running sums (HP-SpMM, FP32)",
     .params = {share_param("nonzeros", "nonzeros"), combine_param(), columns_param(),
-               unroll_param("8", {"4", "8"}), warps_param(8)},
+               unroll_param(8, {"4", "8"}), warps_param(8)},
     .make =
         [](const Params& params) {
           return std::make_unique<RowPiecesKernel>(hp_spmm::method(params));

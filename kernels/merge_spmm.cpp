@@ -55,7 +55,7 @@ Method merge_spmm::method(const Params& params) {
           .version = 1,
           .atomic = is_atomic(params),
           .cut = [=](const CsrMatrix& a) { return cut(a, share_size(a.nnz() + a.rows, items)); },
-          .shape = [=](std::int64_t n) { return lanes_for(n, columns, shape); }};
+          .shape = [=](const CsrMatrix&, std::int64_t n) { return lanes_for(n, columns, shape); }};
 }
 
 namespace {
@@ -64,7 +64,7 @@ const Register<SpmmKernel> entry{{
     .name = "merge_spmm",
     .summary = "CSR, as many nonzeros and rows for every part of a warp (merge-path, FP32)",
     .params = {share_param("items", "nonzeros and rows"), combine_param(), columns_param(),
-               unroll_param("8", {"4", "8"}), warps_param(8)},
+               unroll_param(8, {"4", "8"}), warps_param(8)},
     .make =
         [](const Params& params) {
           return std::make_unique<RowPiecesKernel>(merge_spmm::method(params));

@@ -53,7 +53,7 @@ const std::vector<ParamSpec> kParams = {
      1 << 20},
     combine_param(),
     columns_param(),
-    unroll_param("8", {"4", "8"}),
+    unroll_param(4, {"4", "8"}),
     warps_param(8)};
 
 }  // namespace
@@ -68,7 +68,7 @@ Method rode::method(const Params& params) {
           .version = 1,
           .atomic = is_atomic(params),
           .cut = [=](const CsrMatrix& a) { return cut(a, segment, block); },
-          .shape = [=](std::int64_t n) { return lanes_for(n, columns, shape); }};
+          .shape = [=](const CsrMatrix&, std::int64_t n) { return lanes_for(n, columns, shape); }};
 }
 
 namespace {

@@ -97,6 +97,18 @@ std::int64_t share_size(std::int64_t items, std::int64_t asked) {
   return std::clamp<std::int64_t>((items / kUnits + 7) / 8 * 8, 16, 128);
 }
 
+int rows_in_flight(const CsrMatrix& a, std::int64_t asked, int most) {
+  // While a row waits for one load of B, an H200 gets through about 8000 nonzeros of other rows, for
+  // N = 128; twice that, as others take their share of it.
+  constexpr std::int64_t kLatency = 2 * 8000;
+  if (asked != 0) return static_cast<int>(asked);
+  std::int64_t longest = 0;
+  for (std::int64_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
+  int rows = 4;
+  while (rows < most && rows * a.nnz() < kLatency * longest) rows *= 2;
+  return rows;
+}
+
 Shape lanes_for(std::int64_t n, std::int64_t columns, Shape shape) {
   if (columns == 0) columns = n <= 32 ? 32 : n <= 64 ? 64 : 128;
   shape.values = 4;
@@ -126,9 +138,10 @@ ParamSpec combine_param() {
           {"ordered", "atomic"}};
 }
 
-ParamSpec unroll_param(const std::string& fallback, std::vector<std::string> choices) {
-  return {"unroll", std::int64_t{std::stoi(fallback)},
-          "rows of B that a warp, or its part, has in flight (rows in 16 bytes)",
+ParamSpec unroll_param(std::int64_t fallback, std::vector<std::string> choices) {
+  return {"unroll", fallback,
+          std::string("rows of B that a warp, or its part, has in flight (rows in 16 bytes)") +
+              (fallback == 0 ? "; 0: more where a row is long" : ""),
           std::move(choices)};
 }
 

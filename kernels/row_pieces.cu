@@ -53,7 +53,7 @@ class Multiplication final : public GpuMultiplication {
   Multiplication(const CsrMatrix& a, std::int64_t n, const Method& method, Pick pick,
                  const Plan& plan)
       : name_("launching " + method.name),
-        shape_(method.shape(n)),
+        shape_(method.shape(a, n)),
         kernels_(pick(shape_)),
         pieces_(plan.pieces),
         shares_(plan.shares),

@@ -83,7 +83,7 @@ struct Method {
   int version;
   bool atomic;
   std::function<Plan(const CsrMatrix& a)> cut;
-  std::function<Shape(std::int64_t n)> shape;
+  std::function<Shape(const CsrMatrix& a, std::int64_t n)> shape;
 };
 
 /// Numbers the parts of split rows and finds rows that have no piece. Pieces' slots are zero.
@@ -102,6 +102,10 @@ Plan equal_shares(const CsrMatrix& a, std::int64_t nonzeros);
 /// `asked` of so many items, or where that is 0 few enough for thousands of warps: 16 to 128.
 std::int64_t share_size(std::int64_t items, std::int64_t asked);
 
+/// `asked`, or where that is 0 as many rows of B in flight, 4 to `most`, as keep the longest row
+/// from taking longer than all others together; with fewer of them, more warps are resident.
+int rows_in_flight(const CsrMatrix& a, std::int64_t asked, int most);
+
 /// One lane for four columns, or fewer columns a lane for a warp: what suits the width of C, or
 /// the columns asked for (0: whatever suits).
 Shape lanes_for(std::int64_t n, std::int64_t columns, Shape shape);
@@ -110,7 +114,7 @@ Shape warp_for(std::int64_t n, std::int64_t columns, Shape shape);
 // Parameters that several kernels have.
 ParamSpec columns_param();  // 0, 32, 64 or 128
 ParamSpec combine_param();  // ordered or atomic
-ParamSpec unroll_param(const std::string& fallback, std::vector<std::string> choices);
+ParamSpec unroll_param(std::int64_t fallback, std::vector<std::string> choices);
 ParamSpec warps_param(std::int64_t fallback);
 ParamSpec share_param(const std::string& name, const std::string& items);  // see share_size
 bool is_atomic(const Params& params);

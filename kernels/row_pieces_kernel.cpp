@@ -64,7 +64,7 @@ std::vector<std::int64_t> RowPiecesKernel::terms_per_row(const PackedMatrix& pac
   std::vector<std::int64_t> terms = csr.row_lengths();
   for (const Split& split : method_.cut(csr.matrix).splits) terms[split.row] += split.parts;
   // Chains of a piece that are added to each other, for whatever width of B.
-  if (const int groups = method_.shape(1).groups; groups > 1)
+  if (const int groups = method_.shape(csr.matrix, 1).groups; groups > 1)
     for (std::int64_t& count : terms)
       if (count > 0) count += groups;
   return terms;
@@ -79,8 +79,9 @@ DenseMatrix RowPiecesKernel::emulate(const PackedMatrix& packed, const DenseMatr
   const std::vector<std::uint32_t> piece_of_slot = pieces_of_slots(plan);
   DenseMatrix c(a.rows, b.cols);
   const auto count = static_cast<std::int64_t>(plan.pieces.size());
+  const int groups = method_.shape(a, b.cols).groups;
   parallel_for(count, 64, [&](std::int64_t begin, std::int64_t end) {
-    PieceSum sum(a, b, method_.shape(b.cols).groups);
+    PieceSum sum(a, b, groups);
     for (std::int64_t p = begin; p < end; ++p) {
       const Piece& piece = plan.pieces[p];
       std::uint32_t parts = 1;

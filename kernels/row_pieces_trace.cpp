@@ -322,7 +322,7 @@ Addresses add_arrays(const CsrMatrix& a, const Plan& plan, const Shape& shape, s
 
 void describe_launches(const CsrMatrix& a, std::shared_ptr<const Plan> plan, const Method& method,
                        std::int64_t n, WorkDescription& work) {
-  const Shape shape = method.shape(n);
+  const Shape shape = method.shape(a, n);
   std::vector<std::uint32_t> cleared = plan->cleared(method.atomic);
   const auto clearings = static_cast<std::int64_t>(cleared.size());
   const Addresses at = add_arrays(a, *plan, shape, n, clearings, work.memory);

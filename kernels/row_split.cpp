@@ -15,15 +15,19 @@ namespace tessera {
 using namespace row_pieces;
 
 Method row_split::method(const Params& params) {
-  const Shape shape{.unroll = static_cast<int>(params.integer("unroll")),
-                    .warps = static_cast<int>(params.integer("warps")),
-                    .reach = Reach::kShuffle};
+  const Shape shape{.warps = static_cast<int>(params.integer("warps")), .reach = Reach::kShuffle};
+  const std::int64_t unroll = params.integer("unroll");
   const std::int64_t columns = params.integer("columns");
   return {.name = "row_split",
           .version = 1,
           .atomic = false,
           .cut = [](const CsrMatrix& a) { return make_plan(a, whole_rows(a, natural_order(a))); },
-          .shape = [=](std::int64_t n) { return warp_for(n, columns, shape); }};
+          .shape =
+              [=](const CsrMatrix& a, std::int64_t n) {
+                Shape mine = shape;
+                mine.unroll = rows_in_flight(a, unroll, 16);
+                return warp_for(n, columns, mine);
+              }};
 }
 
 namespace {
@@ -31,7 +35,7 @@ namespace {
 const Register<SpmmKernel> entry{{
     .name = "row_split",
     .summary = "CSR, a warp a row, nonzeros shuffled between its lanes (row-split, FP32)",
-    .params = {columns_param(), unroll_param("8", {"4", "8", "16"}), warps_param(8)},
+    .params = {columns_param(), unroll_param(0, {"0", "4", "8", "16"}), warps_param(8)},
     .make =
         [](const Params& params) {
           return std::make_unique<RowPiecesKernel>(row_split::method(params));

@@ -18,8 +18,8 @@ using namespace row_pieces;
 
 Method sputnik::method(const Params& params) {
   const bool swizzle = params.text("swizzle") == "on";
-  const Shape shape{.unroll = static_cast<int>(params.integer("unroll")),
-                    .warps = static_cast<int>(params.integer("warps"))};
+  const Shape shape{.warps = static_cast<int>(params.integer("warps"))};
+  const std::int64_t unroll = params.integer("unroll");
   const std::int64_t columns = params.integer("columns");
   return {.name = "sputnik",
           .version = 1,
@@ -28,7 +28,12 @@ Method sputnik::method(const Params& params) {
               [=](const CsrMatrix& a) {
                 return make_plan(a, whole_rows(a, swizzle ? by_length(a) : natural_order(a)));
               },
-          .shape = [=](std::int64_t n) { return lanes_for(n, columns, shape); }};
+          .shape =
+              [=](const CsrMatrix& a, std::int64_t n) {
+                Shape mine = shape;
+                mine.unroll = rows_in_flight(a, unroll, 16);
+                return lanes_for(n, columns, mine);
+              }};
 }
 
 namespace {
@@ -38,7 +43,7 @@ const Register<SpmmKernel> entry{{
     .summary = "CSR, part of a warp a row and a strip of columns, rows by length (Sputnik, FP32)",
     .params = {{"swizzle", std::string("on"), "rows by length, the longest first", {"on", "off"}},
                columns_param(),
-               unroll_param("16", {"4", "8", "16"}),
+               unroll_param(0, {"0", "4", "8", "16"}),
                warps_param(4)},
     .make =
         [](const Params& params) {
