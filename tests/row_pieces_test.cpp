@@ -355,6 +355,17 @@ TEST_CASE("atomics are emulated where no row is split, and the bound knows a row
   CHECK_NOTHROW(rode->emulate(short_rows, random_dense(60, 5, 9), find_generation("hopper")));
 }
 
+TEST_CASE("more rows of B are in flight where one row is long, unless so many are asked for") {
+  const CsrMatrix even = rows_of({3}, 30000, 8, 1);
+  const CsrMatrix uneven = rows_of({500, 0, 0, 0}, 4, 512, 2);
+
+  CHECK(row_pieces::rows_in_flight(even, 0, 16) == 4);
+  CHECK(row_pieces::rows_in_flight(uneven, 0, 16) == 16);
+  CHECK(row_pieces::rows_in_flight(uneven, 0, 8) == 8);
+  CHECK(row_pieces::rows_in_flight(uneven, 4, 16) == 4);
+  CHECK(row_pieces::rows_in_flight(even, 16, 16) == 16);
+}
+
 TEST_CASE("dgsparse says which columns go with which sums") {
   const auto make = [](const char* reduce, std::int64_t columns) {
     return Registry<SpmmKernel>::instance().make("dgsparse",
