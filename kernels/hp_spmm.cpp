@@ -1,12 +1,12 @@
 // HP-SpMM (Fan et al., IPDPS 2023): the nonzeros of the matrix are one stream, of which every warp
 // takes an equal number, whatever rows they are in; FP32 on CUDA cores.
 //
-// A warp keeps a running sum while the row stays, and writes it where the row changes; as in the
-// paper, nonzeros are staged in shared memory and read in 16 bytes, and how many a warp takes
-// follows from the matrix. Departures: where rows end is read from a list of pieces instead of a
-// row index with each nonzero (COO), a third less to read; only rows that several warps have parts
-// of are added up, in their order by the last warp to arrive, unless combine = atomic, which is the
-// paper's; only those rows, or the empty ones, are cleared.
+// A warp keeps a running sum while the row stays, and writes it where the row changes; how many
+// nonzeros it takes follows from the matrix. They are staged in shared memory, 32 at a time.
+// Departures: where rows end is read from a list of pieces instead of a row index with each nonzero
+// (COO), a third less to read; only rows that several warps have parts of are added up, in their
+// order by the last warp to arrive, unless combine = atomic, which is the paper's; only those rows,
+// or the empty ones, are cleared.
 
 #include "kernels/hp_spmm.hpp"
 

@@ -1,12 +1,12 @@
 // RoDe (Pang et al., PPoPP 2024): rows are decomposed into a regular part, whose nonzeros are a
 // multiple of `segment`, and a residue of fewer; FP32 on CUDA cores.
 //
-// Regular parts are cut into blocks of at most `block` nonzeros, which balances long rows; all
-// blocks come first in one launch, then all residues. Part of a warp takes a block or a residue
-// with loads of 16 bytes. Departures: rows are not padded to segments (RoDe's sub-blocks), as
-// groups of four are masked instead; the parts of a row are added in their order by the last to
-// arrive, unless combine = atomic, which is the paper's; a row of one part is stored; rows of B go
-// straight to registers without staging nonzeros in shared memory.
+// Regular parts are cut into blocks of at most `block` nonzeros, which balances long rows; in one
+// launch all blocks come first, then all residues, so that the parts of a warp, and of a thread
+// block, have about as much to do. Part of a warp takes a block or a residue with loads of 16
+// bytes. Departures: rows of B go straight to registers, column indices a group ahead of them,
+// instead of the paper's pipeline of sub-blocks; the parts of a row are added in their order by the
+// last to arrive, unless combine = atomic, which is the paper's; a row of one part is stored.
 
 #include "kernels/rode.hpp"
 

@@ -98,8 +98,8 @@ std::int64_t share_size(std::int64_t items, std::int64_t asked) {
 }
 
 int rows_in_flight(const CsrMatrix& a, std::int64_t asked, int most) {
-  // While a row waits for one load of B, an H200 gets through about 8000 nonzeros of other rows, for
-  // N = 128; twice that, as others take their share of it.
+  // While a row waits for one load of B, an H200 gets through about 8000 nonzeros of other rows,
+  // for N = 128; twice that, as others take their share of it.
   constexpr std::int64_t kLatency = 2 * 8000;
   if (asked != 0) return static_cast<int>(asked);
   std::int64_t longest = 0;

@@ -18,9 +18,12 @@ DeviceArray<T> padded(const Array<T>& host) {
   return device;
 }
 
-__global__ void clear_rows(const std::uint32_t* rows, std::int64_t n, float* c) {
-  float* row = c + std::int64_t{rows[blockIdx.x]} * n;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) row[i] = 0;
+__global__ void clear_rows(const std::uint32_t* rows, std::uint32_t count, std::int64_t n,
+                           float* c) {
+  const std::uint32_t index = blockIdx.x * kClearRows + threadIdx.x / 32;
+  if (index >= count) return;
+  float* row = c + std::int64_t{rows[index]} * n;
+  for (std::int64_t i = threadIdx.x % 32; i < n; i += 32) row[i] = 0;
 }
 
 class Multiplication final : public GpuMultiplication {
@@ -38,8 +41,9 @@ class Multiplication final : public GpuMultiplication {
   void launch(int, const float* b, float* c, cudaStream_t stream) override {
     product_.b = b, product_.c = c;
     if (cleared_.size() > 0 && product_.n > 0) {
-      clear_rows<<<static_cast<unsigned>(cleared_.size()), kClearThreads, 0, stream>>>(
-          cleared_.data(), product_.n, c);
+      const auto count = static_cast<std::uint32_t>(cleared_.size());
+      clear_rows<<<static_cast<unsigned>(clearing_blocks(count)), kClearThreads, 0, stream>>>(
+          cleared_.data(), count, product_.n, c);
       cuda_check(cudaGetLastError(), "launching the clearing of rows");
     }
     if (thread_blocks_ == 0) return;

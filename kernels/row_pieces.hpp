@@ -119,8 +119,12 @@ ParamSpec warps_param(std::int64_t fallback);
 ParamSpec share_param(const std::string& name, const std::string& items);  // see share_size
 bool is_atomic(const Params& params);
 
-// Clearing: a thread block for a row.
-constexpr int kClearThreads = 128;
+// Clearing: a warp for a row.
+constexpr int kClearRows = 8;  // of a thread block
+constexpr int kClearThreads = 32 * kClearRows;
+inline std::int64_t clearing_blocks(std::int64_t rows) {
+  return (rows + kClearRows - 1) / kClearRows;
+}
 constexpr int kClearRegisters = 16;
 
 /// Of a thread, as they are allocated, in the instance for aligned operands.

@@ -9,7 +9,7 @@ struct Addresses {
   std::uint64_t pieces, shares, col_indices, values, b, c, slots, cleared;
 };
 
-/// Zeros for a row, a thread block each.
+/// Zeros for a row, 128 bytes at a time.
 class ClearTrace final : public LaunchTrace {
  public:
   ClearTrace(std::vector<std::uint32_t> rows, std::int64_t n, const Addresses& at)
@@ -17,19 +17,20 @@ class ClearTrace final : public LaunchTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    if (cursor.step++ == 0) {
-      trace.issue(kInstructions);
+    const std::int64_t index = thread_block * kClearRows + warp;
+    if (cursor.step++ == 0) trace.issue(kInstructions);
+    if (index >= std::ssize(rows_)) return false;
+    if (cursor.part == 0) {
       trace.load(0);
-      trace.touch(at_.cleared + 4 * static_cast<std::uint64_t>(thread_block), 4);
+      trace.touch(at_.cleared + 4 * static_cast<std::uint64_t>(index), 4);
       trace.wait(0);
     }
-    const std::int64_t first = 32 * warp + kClearThreads * cursor.part++;
-    if (first >= n_) return false;
+    const std::int64_t first = 32 * cursor.part++;
     trace.store();
-    trace.touch(at_.c + 4 * (rows_[thread_block] * static_cast<std::uint64_t>(n_) + first),
+    trace.touch(at_.c + 4 * (rows_[index] * static_cast<std::uint64_t>(n_) + first),
                 4 * std::min<std::int64_t>(32, n_ - first));
     trace.issue(kStoreInstructions);
-    return first + kClearThreads < n_;
+    return first + 32 < n_;
   }
 
  private:
@@ -324,10 +325,14 @@ void describe_launches(const CsrMatrix& a, std::shared_ptr<const Plan> plan, con
                        std::int64_t n, WorkDescription& work) {
   const Shape shape = method.shape(a, n);
   std::vector<std::uint32_t> cleared = plan->cleared(method.atomic);
-  const auto clearings = static_cast<std::int64_t>(cleared.size());
-  const Addresses at = add_arrays(a, *plan, shape, n, clearings, work.memory);
-  if (clearings > 0) {
-    work.thread_blocks.assign(cleared.size(), {.a_bytes = 4, .c_bytes = 4 * n});
+  const auto rows = static_cast<std::int64_t>(cleared.size());
+  const std::int64_t clearings = clearing_blocks(rows);
+  const Addresses at = add_arrays(a, *plan, shape, n, rows, work.memory);
+  if (rows > 0) {
+    for (std::int64_t row = 0; row < rows; row += kClearRows) {
+      const std::int64_t count = std::min<std::int64_t>(kClearRows, rows - row);
+      work.thread_blocks.push_back({.a_bytes = 4 * count, .c_bytes = 4 * n * count});
+    }
     work.launches.push_back({.name = "clear",
                              .thread_blocks = clearings,
                              .threads_per_block = kClearThreads,

@@ -1,11 +1,12 @@
 // Sputnik's SpMM (Gale et al., SC 2020): one-dimensional tiles, that is part of a warp owns a row
 // and a strip of columns of C; FP32 on CUDA cores.
 //
-// As in the paper: loads of 16 bytes, nonzeros from a multiple of four on whatever a row begins
-// with and the surplus masked (reverse offset memory alignment, section 5.3), rows handed out by
-// length, the longest first (row swizzle, 5.2). Departures: lanes load the nonzeros they need all
-// at once instead of staging 32 in shared memory, so that neither a residue nor a wait is left;
-// rows are sorted as a whole, not bundled for the parts of a warp, which comes to the same.
+// As in the paper: loads of 16 bytes; nonzeros from a multiple of four on, whatever a row begins
+// with, and the surplus masked (reverse offset memory alignment); rows handed out by length, the
+// longest first (row swizzle). Departures: lanes load the nonzeros they need all at once instead of
+// staging 32 in shared memory, so that there is no residue; rows are sorted as a whole, which also
+// bundles rows of about one length in a warp; how many rows of B are in flight depends on the
+// longest row.
 
 #include "kernels/sputnik.hpp"
 
