@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/acc_spmm.hpp"
-#include "kernels/add_16.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.cuh"
 
@@ -18,33 +17,50 @@ using window_tile::View;
 /// A product: operands, tasks, and where the sums of split windows meet.
 struct Product {
   View view;
-  const Task* tasks;  // [num_tasks]
-  std::uint32_t num_tasks;
+  const Task* tasks;            // [num_tasks]
+  const std::uint32_t* shares;  // [num_shares + 1] first task of a warp, where it has several
+  std::uint32_t num_shares;
   const Split* splits;  // [num_splits]
   std::uint32_t num_splits;
   std::int64_t num_slots;
   float4* slots;            // [chunks][num_slots][2 groups][32]
   std::uint32_t* arrivals;  // [chunks][num_splits] zero between launches
   bool atomic;
+  Store store;
   int promote;
   const float* b;
   float* c;
+  Scaling scaling;
 };
 
 /// A warp's place in the product.
 struct Place {
   std::uint32_t task;
   std::int64_t chunk;
-
-  /// Tasks of one chunk of columns, then those of the next: what is gathered from B at a time is
-  /// narrower than B and stays in the L2.
-  __device__ static Place of_warp(const Product& product) {
-    const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
-    const std::uint32_t padded = (product.num_tasks + kWarps - 1) / kWarps * kWarps;
-    const auto chunk = static_cast<std::uint32_t>(warp / padded);
-    return {static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded), chunk};
-  }
 };
+
+/// Calls run(place, task) for what the warp has to do: a task, or those of its share one after
+/// another, which takes registers. Those of one chunk of columns come before those of the next:
+/// what is gathered from B at a time is narrower than B and stays in the L2.
+template <bool kShares, class Run>
+__device__ void for_each_task(const Product& product, Run run) {
+  const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  const std::uint32_t padded = (product.num_shares + kWarps - 1) / kWarps * kWarps;
+  const auto chunk = static_cast<std::uint32_t>(warp / padded);
+  const auto share = static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded);
+  if (share >= product.num_shares) return;
+  if constexpr (!kShares) {
+    const Task task = product.tasks[share];
+    run(Place{share, chunk}, task);
+  } else {
+    const std::uint32_t last = product.shares[share + 1];
+    for (std::uint32_t index = product.shares[share]; index < last; ++index) {
+      const Task task = product.tasks[index];
+      run(Place{index, chunk}, task);
+      __syncwarp();  // the warp's shared memory is free
+    }
+  }
+}
 
 /// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
 /// FP32 to nearest every so many TC blocks.
@@ -151,16 +167,11 @@ __device__ void deliver(const Product& product, const Place& place, const Task& 
   const bool adds = task.split != 0 && product.atomic;
   if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
   for_each_piece(product, task, first_col, lane, acc,
-                 [&](float* to, float4 values, std::int64_t col) {
-                   if (adds) {
-                     add_atomically(to, values, n - col, kAligned);
-                   } else if constexpr (kAligned) {
-                     if (col < n) window_tile::store_16(to, values);
-                   } else {
-                     const float each[4] = {values.x, values.y, values.z, values.w};
-                     for (int i = 0; i < 4; ++i)
-                       if (col + i < n) to[i] = each[i];
-                   }
+                 [&](float* to, float4 sums, std::int64_t col) {
+                   if (adds)
+                     add_16(to, sums, n - col, product.scaling.alpha, kAligned);
+                   else
+                     put_16<kAligned>(to, sums, n - col, product.scaling, product.store);
                  });
 }
 

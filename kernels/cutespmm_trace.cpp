@@ -114,7 +114,8 @@ class CuteTrace final : public LaunchTrace {
 
   // Of the machine code for 128 columns a warp, TM = 16, m16n8k8, aligned operands.
   static constexpr int kIdleInstructions = 25, kWarpInstructions = 130, kBlockInstructions = 90;
-  static constexpr int kRowInstructions = 9, kDecodeInstructions = 40, kOperandInstructions = 2;
+  static constexpr int kRowInstructions = 9, kDecodeInstructions = 40;
+  static constexpr int kOperandInstructions[] = {2, 0, 7};  // of Tf32Precision
   static constexpr int kStoreInstructions = 3;
   static constexpr int kSpecialRegisters = 60, kPopulationCounts = 20;
   static constexpr int kTaskBoard = kMaxStages, kIndexBoard = kMaxStages + 1;
@@ -195,16 +196,26 @@ class CuteTrace final : public LaunchTrace {
         else
           trace.load(stage);
         for (int r = 0; r < rows_at_once; ++r)
-          touch_b(block, place + (warp.index * rows_at_once + r) * rows_of_thread + i, warp, trace);
+          touch_b(block, place + (warp.index * rows_at_once + r) * rows_of_thread + i, stage, warp,
+                  trace);
       }
     }
   }
 
-  void touch_b(std::int64_t block, int place, const Warp& warp, WarpTrace& trace) const {
+  void touch_b(std::int64_t block, int place, int stage, const Warp& warp, WarpTrace& trace) const {
     if (place >= p_->a.tile_cols) return;
     const std::int32_t row = p_->a.active_cols[block * p_->a.tile_cols + place];
     if (row == kNoColumn) return;
-    trace.touch(p_->at.b + 4 * static_cast<std::uint64_t>(row * p_->n + warp.col), 4 * warp.cols);
+    const auto from = p_->at.b + 4 * static_cast<std::uint64_t>(row * p_->n + warp.col);
+    if (aligned())
+      trace.copy_to_shared(from, 4 * warp.cols,
+                           place_in_stage(stage, 4 * p_->shape.pitch() * place));
+    else
+      trace.touch(from, 4 * warp.cols);
+  }
+
+  std::uint64_t place_in_stage(int stage, std::int64_t byte) const {
+    return static_cast<std::uint64_t>(stage * p_->shape.stage_bytes() + byte);
   }
 
   void copy_bytes(std::int64_t block, int stage, const Warp& warp, WarpTrace& trace) const {
@@ -213,8 +224,9 @@ class CuteTrace final : public LaunchTrace {
     for (std::int64_t at = first + kAtOnce * warp.index; at < last;
          at += kAtOnce * p_->shape.warps) {
       trace.async_copy(stage);
-      trace.touch(p_->at.packed_blocks + static_cast<std::uint64_t>(at),
-                  std::min(kAtOnce, last - at));
+      trace.copy_to_shared(
+          p_->at.packed_blocks + static_cast<std::uint64_t>(at), std::min(kAtOnce, last - at),
+          place_in_stage(stage, 4 * p_->shape.pitch() * p_->shape.stage_rows + at - first));
       trace.issue(4);
     }
   }
@@ -231,8 +243,8 @@ class CuteTrace final : public LaunchTrace {
       trace.issue(halves * kDecodeInstructions);
       trace.pause(kPopulationCounts);
       if (loaded != mma.first_col) trace.shared(halves * chunks * kWideWavefronts);
-      if (p_->options.rounds) trace.issue(elements * kOperandInstructions);
-      trace.mma(4 * chunks);
+      trace.issue(elements * kOperandInstructions[static_cast<int>(p_->options.precision)]);
+      trace.mma(4 * chunks * mmas_of_chunk(p_->options));
       loaded = mma.first_col;
     });
   }
@@ -280,8 +292,9 @@ TaskWork work_of(const Product& p, const Task& task) {
   if (warps > 1) work.barriers = warps * blocks * (p.shape.stages == 1 ? 2 : 1);
   for (std::int64_t b = task.first; b < task.last; ++b) {
     work.b_rows += count_cols(p.a, b);
-    for_each_mma(p.a, b, p.options.depth,
-                 [&](const BlockMma&) { work.mma += p.shape.team_cols() / 8; });
+    for_each_mma(p.a, b, p.options.depth, [&](const BlockMma&) {
+      work.mma += p.shape.team_cols() / 8 * mmas_of_chunk(p.options);
+    });
   }
   return work;
 }

@@ -18,12 +18,13 @@ DeviceArray<T> padded(const Array<T>& host) {
   return device;
 }
 
+/// Rows without a nonzero, and those that atomics add to.
 __global__ void clear_rows(const std::uint32_t* rows, std::uint32_t count, std::int64_t n,
-                           float* c) {
+                           Scaling scaling, float* c) {
   const std::uint32_t index = blockIdx.x * kClearRows + threadIdx.x / 32;
   if (index >= count) return;
   float* row = c + std::int64_t{rows[index]} * n;
-  for (std::int64_t i = threadIdx.x % 32; i < n; i += 32) row[i] = 0;
+  for (std::int64_t i = threadIdx.x % 32; i < n; i += 32) row[i] = scaled(scaling, 0, row + i);
 }
 
 class Multiplication final : public GpuMultiplication {
@@ -38,16 +39,16 @@ class Multiplication final : public GpuMultiplication {
     return all;
   }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
-    product_.b = b, product_.c = c;
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
+    product_.b = operands.b, product_.c = operands.c, product_.scaling = operands.scaling;
     if (cleared_.size() > 0 && product_.n > 0) {
       const auto count = static_cast<std::uint32_t>(cleared_.size());
       clear_rows<<<static_cast<unsigned>(clearing_blocks(count)), kClearThreads, 0, stream>>>(
-          cleared_.data(), count, product_.n, c);
+          cleared_.data(), count, product_.n, operands.scaling, operands.c);
       cuda_check(cudaGetLastError(), "launching the clearing of rows");
     }
     if (thread_blocks_ == 0) return;
-    const Kernel run = fits(b, c) ? kernels_.aligned : kernels_.any;
+    const Kernel run = fits(operands) ? kernels_.aligned : kernels_.any;
     run<<<static_cast<unsigned>(thread_blocks_), 32 * shape_.warps,
           static_cast<std::size_t>(shared_bytes(shape_)), stream>>>(product_);
     cuda_check(cudaGetLastError(), name_.c_str());
@@ -94,13 +95,16 @@ class Multiplication final : public GpuMultiplication {
                 .values = values_.data(),
                 .n = n,
                 .b = nullptr,
-                .c = nullptr};
+                .c = nullptr,
+                .scaling = {}};
+    load_now(clear_rows, kernels_.aligned, kernels_.any);
   }
 
-  bool fits(const float* b, const float* c) const {
+  bool fits(const Operands& operands) const {
     const auto bytes = static_cast<std::uintptr_t>(4 * kernels_.width);
-    return product_.n % kernels_.width == 0 && reinterpret_cast<std::uintptr_t>(b) % bytes == 0 &&
-           reinterpret_cast<std::uintptr_t>(c) % bytes == 0;
+    return product_.n % kernels_.width == 0 &&
+           reinterpret_cast<std::uintptr_t>(operands.b) % bytes == 0 &&
+           reinterpret_cast<std::uintptr_t>(operands.c) % bytes == 0;
   }
 
   std::string name_;

@@ -7,7 +7,7 @@
 // sign; nothing is read for them.
 #pragma once
 
-#include "kernels/add_16.cuh"
+#include "kernels/put_16.cuh"
 #include "kernels/row_nonzeros.cuh"
 
 namespace tessera::row_pieces {
@@ -68,12 +68,15 @@ __device__ void write_row(const Product& product, const Lanes<T>& lanes, std::ui
   for (int v = 0; v < T::kVectors; ++v) {
     if (!lanes.has(v)) continue;
     const float* part = sums + v * T::kWidth;
+    float* to = c + lanes.col(v);
     if (!adds) {
-      store<T::kWidth>(c + lanes.col(v), part);
+      float values[T::kWidth];
+      for (int i = 0; i < T::kWidth; ++i) values[i] = scaled(product.scaling, part[i], to + i);
+      store<T::kWidth>(to, values);
     } else if constexpr (T::kWidth == 4) {
-      add_atomically(c + lanes.col(v), {part[0], part[1], part[2], part[3]}, 4, true);
+      add_16(to, {part[0], part[1], part[2], part[3]}, 4, product.scaling.alpha, true);
     } else {
-      for (int i = 0; i < T::kWidth; ++i) atomicAdd(c + lanes.col(v) + i, part[i]);
+      for (int i = 0; i < T::kWidth; ++i) atomicAdd(to + i, product.scaling.alpha * part[i]);
     }
   }
 }

@@ -28,6 +28,7 @@ struct Product {
   std::int64_t n;
   const float* b;
   float* c;
+  Scaling scaling;
 };
 
 using Kernel = void (*)(Product);

@@ -59,6 +59,26 @@ int smat_spmm::Choices::cols_of_warp(std::int64_t n) const {
   return n <= 2 * kGroupCols ? 2 * kGroupCols : 4 * kGroupCols;
 }
 
+int smat_spmm::Choices::registers(std::int64_t n, int height) const {
+  const int wide = height / kMmaRows - 1;
+  const int size = std::countr_zero(static_cast<unsigned>(cols_of_warp(n) / kGroupCols));
+  constexpr int kBtOf[2][3] = {{64, 72, 96}, {64, 96, 144}},
+                kCbtOf[2][3] = {{56, 72, 88}, {64, 88, 128}};
+  switch (rung) {
+    case Rung::kNaive:
+      return 32;
+    case Rung::kB:
+      return wide == 0 ? 32 : 40;
+    case Rung::kT:
+      return 56;
+    case Rung::kBt:
+      return kBtOf[wide][size];
+    case Rung::kCbt:
+      break;
+  }
+  return kCbtOf[wide][size];
+}
+
 namespace {
 
 class Smat final : public SpmmKernel {
@@ -66,7 +86,7 @@ class Smat final : public SpmmKernel {
   explicit Smat(Choices choices) : choices_(std::move(choices)) {}
 
   std::string format() const override { return Bcsr::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     if (!choices_.on_tensor_cores()) return {};

@@ -197,8 +197,8 @@ __device__ void multiply(const FragmentOfB& b, const FragmentOfA<kParts>& a, Sum
 
 /// A lane's part of 32 columns of the strip into C: rows 2t and 2t + 1 of every eight.
 template <int kParts, bool kAligned>
-__device__ void store(const View& view, float* __restrict__ c, std::int64_t strip, int t,
-                      std::int64_t col, const Sums<kParts>& sums) {
+__device__ void store(const View& view, float* __restrict__ c, Scaling scaling, std::int64_t strip,
+                      int t, std::int64_t col, const Sums<kParts>& sums) {
   const int rows = view.num_rows(strip);
   const std::int64_t first = view.first_row(strip);
 #pragma unroll
@@ -210,21 +210,14 @@ __device__ void store(const View& view, float* __restrict__ c, std::int64_t stri
       const auto& [even, odd] = sums.part[p];
       const float4 values{even[i], even[2 + i], odd[i], odd[2 + i]};
       float* const to = c + (first + row) * view.n + col;
-      if constexpr (kAligned) {
-        if (col < view.n) window_tile::store_16(to, values);
-      } else {
-        const float each[4] = {values.x, values.y, values.z, values.w};
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          if (col + j < view.n) to[j] = each[j];
-      }
+      put_16<kAligned>(to, values, view.n - col, scaling);
     }
   }
 }
 
 /// A piece's rows of B, 32 kGroups columns of them, and its fragments in shared memory.
 template <int kGroups, int kParts>
-struct alignas(16) Stage {
+struct alignas(32) Stage {
   static constexpr int kPitch = stage_pitch(kGroups * kGroupCols);
   float b[kDepth * kPitch];
   std::uint32_t a[32 * kLaneWords * kParts];
@@ -238,7 +231,10 @@ template <int kGroups, int kParts, bool kAligned>
 class Copier {
  public:
   __device__ Copier(const View& view, const float* b, std::int64_t first_col, int lane)
-      : view_(view), lane_(lane), row_(lane / kLanes), place_(lane / kLanes * kPitch) {
+      : view_(view),
+        lane_(lane),
+        row_(lane / kLanes),
+        place_(row_in_stage(lane / kLanes) * kPitch) {
     const int in_row = lane % kLanes * 4;
     place_ += in_row;
     const std::int64_t col = first_col + in_row;
@@ -251,8 +247,9 @@ class Copier {
     const std::uint32_t needed = rows.cols >> row_;
 #pragma unroll
     for (int i = 0; i < kDepth / kRowsAtOnce; ++i) {
+      // Of the sum of a row below kRowsAtOnce and a multiple of it, a power of two.
       copy_row(from, (needed >> (i * kRowsAtOnce) & 1) != 0,
-               stage.b + place_ + i * kRowsAtOnce * kPitch);
+               stage.b + place_ + row_in_stage(i * kRowsAtOnce) * kPitch);
       from += kRowsAtOnce * view_.n;
     }
     staged_tiles::copy_async<4 * kLaneWords * kParts>(stage.a + lane_ * kLaneWords * kParts,
@@ -299,14 +296,16 @@ __device__ void multiply_stage(const Stage<kGroups, kParts>& stage, int lane,
                                Sums<kParts> (&sums)[kGroups]) {
   const auto a =
       *reinterpret_cast<const FragmentOfA<kParts>*>(stage.a + lane * kLaneWords * kParts);
+  constexpr int kPitch = Stage<kGroups, kParts>::kPitch;
+  const float* const rows =
+      stage.b + row_in_stage(row_of_lane(lane % 4, 0)) * kPitch + lane / 4 * 4;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     FragmentOfB b;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      b.row[i] = *reinterpret_cast<const float4*>(
-          stage.b + row_of_lane(lane % 4, i) * Stage<kGroups, kParts>::kPitch + g * kGroupCols +
-          lane / 4 * 4);
+      b.row[i] = *reinterpret_cast<const float4*>(rows + row_in_stage(row_of_lane(0, i)) * kPitch +
+                                                  g * kGroupCols);
     multiply<Operands, kParts>(b, a, sums[g]);
   }
 }

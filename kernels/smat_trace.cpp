@@ -174,8 +174,7 @@ class SmatTrace final : public LaunchTrace {
         for (int i = 0; i < copies; ++i)
           copy_rows(share, share.pieces[piece], k, at_once, board, trace);
       }
-      trace.async_copy(board);
-      touch_a(share, piece, trace);
+      copy_fragments(share, piece, board, trace);
     }
     load_rows_of_b(share, std::min(piece + 1, count - 1), trace);
   }
@@ -186,12 +185,34 @@ class SmatTrace final : public LaunchTrace {
     if (needed == 0) {
       trace.issue(1);  // zeros to shared memory
     } else if (n_ % 4 == 0) {
+      const std::int64_t pitch = 4 * stage_pitch(groups_ * kGroupCols);
       trace.async_copy(board);
-      touch_b(share, piece, needed, trace);
+      for_each_row_of_b(share, piece, needed, [&](int row, std::uint64_t from) {
+        trace.copy_to_shared(from, 4 * share.cols,
+                             place_in_stage(board, row_in_stage(row) * pitch));
+      });
     } else {
       trace.load(board);
-      touch_b(share, piece, needed, trace);
+      for_each_row_of_b(share, piece, needed,
+                        [&](int, std::uint64_t from) { trace.touch(from, 4 * share.cols); });
     }
+  }
+
+  /// 8 bytes a lane, through the L1, for eight rows of A; 16 for sixteen.
+  void copy_fragments(const Share& share, std::int64_t piece, int board, WarpTrace& trace) const {
+    const std::uint64_t from = at_.a_pieces + at_.a_piece * (share.first_piece + piece);
+    if (parts() == 1) {
+      trace.load(board);
+      trace.touch(from, at_.a_piece);
+    } else {
+      const std::int64_t behind_b = 4 * kDepth * stage_pitch(groups_ * kGroupCols);
+      trace.async_copy(board);
+      trace.copy_to_shared(from, at_.a_piece, place_in_stage(board, behind_b));
+    }
+  }
+
+  std::uint64_t place_in_stage(int stage, std::int64_t byte) const {
+    return stage * stage_bytes(groups_ * kGroupCols, pieces_->height()) + byte;
   }
 
   void multiply_stage(const Share& share, std::int64_t piece, WarpTrace& trace) const {
@@ -274,13 +295,14 @@ class SmatTrace final : public LaunchTrace {
     return at_.b + 4 * ((std::int64_t{piece.b_row} + k) * n_ + col);
   }
 
-  void touch_b(const Share& share, const Piece& piece, std::uint32_t rows, WarpTrace& trace) const {
-    for (; rows != 0; rows &= rows - 1)
-      trace.touch(address_of_b(piece, std::countr_zero(rows), share.col), 4 * share.cols);
-  }
-
-  void touch_a(const Share& share, std::int64_t piece, WarpTrace& trace) const {
-    trace.touch(at_.a_pieces + at_.a_piece * (share.first_piece + piece), at_.a_piece);
+  /// Calls visit(k, address of the warp's first column) for the rows k of `rows`.
+  template <class Visit>
+  void for_each_row_of_b(const Share& share, const Piece& piece, std::uint32_t rows,
+                         Visit visit) const {
+    for (; rows != 0; rows &= rows - 1) {
+      const int k = std::countr_zero(rows);
+      visit(k, address_of_b(piece, k, share.col));
+    }
   }
 
   void store(const Share& share, WarpTrace& trace) const {
@@ -341,26 +363,6 @@ void add_share(const Pieces& pieces, const Share& share, const Choices& choices,
   }
 }
 
-/// Of a thread, in eights; as compiled for sm_90a with aligned operands.
-int registers_of(const Choices& choices, int groups, int height) {
-  const int wide = height / kMmaRows - 1, size = std::countr_zero(static_cast<unsigned>(groups));
-  constexpr int kBt[2][3] = {{64, 72, 96}, {72, 96, 144}},
-                kCbt[2][3] = {{56, 72, 88}, {64, 88, 128}};
-  switch (choices.rung) {
-    case Rung::kNaive:
-      return 32;
-    case Rung::kB:
-      return wide == 0 ? 32 : 40;
-    case Rung::kT:
-      return 56;
-    case Rung::kBt:
-      return kBt[wide][size];
-    case Rung::kCbt:
-      break;
-  }
-  return kCbt[wide][size];
-}
-
 std::int64_t count_rows_of_b(const Bcsr& a, const Pieces& pieces) {
   std::vector<std::uint8_t> needed(a.cols(), 0);
   for (const Piece& piece : pieces.all())
@@ -392,7 +394,7 @@ WorkDescription describe_work(const Bcsr& a, std::shared_ptr<const Pieces> piece
   work.launches = {{.name = "multiply",
                     .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
                     .threads_per_block = kThreads,
-                    .registers_per_thread = registers_of(choices, groups, pieces->height()),
+                    .registers_per_thread = choices.registers(n, pieces->height()),
                     .shared_bytes = choices.shared_bytes(n, pieces->height()),
                     .trace = std::make_shared<SmatTrace>(a, pieces, choices, n, at)}};
   return work;

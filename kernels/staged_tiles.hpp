@@ -17,21 +17,22 @@ constexpr int kWarps = 4;  // of a thread block, next to each other in C
 constexpr int kThreads = 32 * kWarps;
 constexpr int kBlockCols = kWarps * window_tile::kWarpCols;  // of C, in one pass
 
-struct alignas(16) Stage {
+/// Rows of B lie in whole 32 bytes, in every stage: what cp.async takes apart it reads twice.
+struct alignas(32) Stage {
   float b[window_tile::kTileCols * window_tile::kWarpCols];         // see place_of_b
   float values[window_tile::kWindowRows * window_tile::kTileCols];  // as many as there are
   std::uint64_t bitmap;
 };
-static_assert(sizeof(Stage) == 1296, "what the launches say they need");
+static_assert(sizeof(Stage) == 1312, "what the launches say they need");
 
 constexpr std::int64_t kSharedBytes = std::int64_t{sizeof(Stage)} * kStages * kWarps;
 
 /// Passes over the windows that C [rows x n] takes.
 constexpr std::int64_t num_passes(std::int64_t n) { return (n + kBlockCols - 1) / kBlockCols; }
 
-/// Where Stage::b has column `col` of row `row`. Pieces of 16 bytes change places, so that the
-/// eight lanes whose pieces a load of 16 bytes a lane fetches at once (two columns of pieces, four
-/// rows) find them in different banks.
+/// Where Stage::b has column `col` of row `row`. Pieces of 16 bytes change places, two at a time,
+/// so that the eight lanes whose pieces a load of 16 bytes a lane fetches at once (two columns of
+/// pieces, four rows) find them in different banks.
 constexpr int place_of_b(int row, int col) {
   return row * window_tile::kWarpCols + ((col / 4) ^ (2 * (row % 4))) * 4 + col % 4;
 }

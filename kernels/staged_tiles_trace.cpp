@@ -91,7 +91,10 @@ int StagedTrace::copy_b(std::int64_t tile, int half, int stage, const Columns& c
   if (!has_cols(tile, half)) return 0;
   if (n_ % 4 == 0) {
     trace.async_copy(stage);
-    touch_b(tile, half, columns.first, columns.count, trace);
+    for_each_row_of_b(tile, half, columns.first, [&](int k, std::uint64_t address) {
+      const std::size_t place = stage * sizeof(Stage) + sizeof(float) * place_of_b(k + 4 * half, 0);
+      trace.copy_to_shared(address, 4 * columns.count, place);
+    });
     return 1;
   }
   for (int piece = 0; piece < 4; ++piece) {  // a lane's four columns one by one

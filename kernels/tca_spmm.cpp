@@ -137,7 +137,7 @@ class TcaSpmm final : public SpmmKernel {
       : precision_(std::move(precision)), options_(options) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,

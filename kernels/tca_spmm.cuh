@@ -138,8 +138,8 @@ class Copier {
       const unsigned place = first + i * step_, depth = place % kDepth;
       if (place >= chunk_size_) break;
       const int at = place_of(log_p_, static_cast<int>(place / kDepth), Operands::t_of(depth),
-                              Operands::half_of(depth), pitch_);
-      copy_piece(rows[i], stage + at + 4 * piece_);
+                              Operands::half_of(depth), 4 * piece_, pitch_);
+      copy_piece(rows[i], stage + at);
     }
     staged_tiles::close_group();
   }
@@ -185,10 +185,11 @@ __device__ void load_chunk(const float* values, int left, const Group& group, fl
 class Traces {
  public:
   /// `row` has `cols` columns.
-  __device__ Traces(const Group& group, float* row, int cols)
+  __device__ Traces(const Group& group, float* row, int cols, Scaling scaling)
       : group_(group),
         row_(row),
         cols_(cols),
+        scaling_(scaling),
         odd_((group.g & 1) != 0),
         on_diagonal_(group.t == group.g / 2) {}
 
@@ -241,22 +242,18 @@ class Traces {
     return sum;
   }
 
-  __device__ void store(int col, float value) const {
-    if (on_diagonal_ && col < cols_) row_[col] = value;
+  __device__ void store(int col, float sum) const {
+    if (on_diagonal_ && col < cols_) row_[col] = scaled(scaling_, sum, row_ + col);
   }
   template <bool kAligned>
-  __device__ void store_four(int col, float4 values) const {
-    if constexpr (kAligned) {
-      if (on_diagonal_ && col < cols_) window_tile::store_16(row_ + col, values);
-    } else {
-      const float each[4] = {values.x, values.y, values.z, values.w};
-      for (int i = 0; i < 4; ++i) store(col + i, each[i]);
-    }
+  __device__ void store_four(int col, float4 sums) const {
+    if (on_diagonal_) put_16<kAligned>(row_ + col, sums, cols_ - col, scaling_);
   }
 
   const Group& group_;
   float* row_;
   int cols_;
+  Scaling scaling_;
   bool odd_;
   bool on_diagonal_;
 };
@@ -266,8 +263,12 @@ template <class Operands, int kFragments>
 __device__ void multiply(const float* stage, const Group& group, int pitch, const Fragments& mine,
                          const Operands& operands, float (&acc)[kFragments][4]) {
   pitch = anew(pitch);
-  const float* low = stage + place_of(group.log_p, group.r(), group.t, 0, pitch);
-  const float* high = stage + place_of(group.log_p, group.r(), group.t, 1, pitch);
+  const auto low = [&](int col) {
+    return stage + place_of(group.log_p, group.r(), group.t, 0, col, pitch);
+  };
+  const auto high = [&](int col) {
+    return stage + place_of(group.log_p, group.r(), group.t, 1, col, pitch);
+  };
   const int first = anew(mine.first);
   for (int f = 0; f < kFragments; f += 2) {
     const int fragment = first + f;
@@ -275,14 +276,14 @@ __device__ void multiply(const float* stage, const Group& group, int pitch, cons
     const int col = cols_of(group.log_p, fragment);
     if (fragment + 1 < mine.last) {
       const int at = col + 4 * group.block();
-      const float4 b = *reinterpret_cast<const float4*>(low + at);
-      const float4 c = *reinterpret_cast<const float4*>(high + at);
+      const float4 b = *reinterpret_cast<const float4*>(low(at));
+      const float4 c = *reinterpret_cast<const float4*>(high(at));
       operands.multiply(acc[f], {b.x, b.y}, {c.x, c.y});
       operands.multiply(acc[f + 1], {b.z, b.w}, {c.z, c.w});
     } else {
       const int at = col + 2 * group.block();
-      operands.multiply(acc[f], *reinterpret_cast<const float2*>(low + at),
-                        *reinterpret_cast<const float2*>(high + at));
+      operands.multiply(acc[f], *reinterpret_cast<const float2*>(low(at)),
+                        *reinterpret_cast<const float2*>(high(at)));
     }
   }
 }

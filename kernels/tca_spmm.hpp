@@ -84,12 +84,14 @@ constexpr int log_pieces_of(int log_p, int cols) {
   return ceil_log2((cols_of(log_p, count_fragments(log_p, cols)) + 3) / 4);
 }
 
-/// Where a stage has column 0 of the row of B of nonzero 8 r + k, k being the depth that lane 4 g +
-/// t holds in value `half` of an operand. Eight lanes of two g that read four columns each find
-/// them in different banks, for every p.
-constexpr int place_of(int log_p, int r, int t, int half, int pitch) {
+/// Where a stage has column `col` of the row of B of nonzero 8 r + k, k being the depth that lane
+/// 4 g + t holds in value `half` of an operand. Every other four rows have the two pieces of 16
+/// bytes of any 32 the other way round: eight lanes of two g that read four columns each find them
+/// in different banks, for every p, and cp.async takes no 32 bytes apart, which it would read
+/// twice.
+constexpr int place_of(int log_p, int r, int t, int half, int col, int pitch) {
   const int four = (half << log_p) + r;
-  return (4 * four + t) * pitch + 4 * (four & 1);
+  return (4 * four + t) * pitch + (col ^ 4 * (four & 1));
 }
 
 /// Which rows are done by whom.

@@ -13,6 +13,11 @@ constexpr int kChunkInstructions = 75;
 constexpr int kFragmentInstructions = 20;  // conversions and addresses
 constexpr int kSpecialRegisters = 60;      // cycles until thread and block indices are there
 
+/// Of a row of B, in 32 bytes of shared memory: pitches are multiples, and place_of only exchanges
+/// halves of them.
+constexpr std::uint64_t kStartOfRow = 0;
+static_assert(kPadding % 8 == 0);
+
 /// Of two fragments, from their sums to C.
 int trace_instructions(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
 
@@ -118,11 +123,15 @@ void Trace::copy(const At& at, std::int64_t chunk, WarpTrace& trace) const {
       else
         trace.load(kCopyBoard);  // four bytes each: through the L1
       const int end = std::min(places.first + places.count, kDepth * at.task.p());
-      for (std::int64_t k = chunk + places.first; k < std::min(chunk + end, at.last); ++k)
-        trace.touch(b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[k]) *
-                                  static_cast<std::uint64_t>(n_) +
-                              static_cast<std::uint64_t>(at.columns.first)),
-                    4 * at.columns.count);
+      for (std::int64_t k = chunk + places.first; k < std::min(chunk + end, at.last); ++k) {
+        const std::uint64_t from = b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[k]) *
+                                                 static_cast<std::uint64_t>(n_) +
+                                             static_cast<std::uint64_t>(at.columns.first));
+        if (n_ % 4 == 0)
+          trace.copy_to_shared(from, 4 * at.columns.count, kStartOfRow);
+        else
+          trace.touch(from, 4 * at.columns.count);
+      }
     }
   }
 }

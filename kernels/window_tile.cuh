@@ -9,6 +9,8 @@
 
 #include "formats/base/device_memory.hpp"
 #include "formats/bit_tcf.hpp"
+#include "formats/me_tcf.hpp"
+#include "kernels/put_16.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.hpp"
 
@@ -21,7 +23,8 @@ struct View {
   const std::uint32_t* row_window_offset;  // [windows + 1]
   const std::uint32_t* tc_offset;          // [tc_blocks + 1]
   const std::int32_t* sparse_a_to_b;       // [tc_blocks * 8]
-  const std::uint64_t* tc_local_bit;       // [tc_blocks]
+  const std::uint64_t* tc_local_bit;       // [tc_blocks] BitTCF
+  const std::uint8_t* tc_local_id;         // [nnz] ME-TCF of the same TC blocks, and no bitmaps
   const float* values;                     // [nnz]
 };
 
@@ -35,6 +38,18 @@ class PackedOnDevice {
         sparse_a_to_b_(a.sparse_a_to_b),
         tc_local_bit_(a.tc_local_bit),
         values_(a.values) {}
+  /// Of windows eight rows high.
+  explicit PackedOnDevice(const MeTcf& a)
+      : rows_(a.rows()),
+        windows_(a.num_row_windows()),
+        row_window_offset_(a.row_window_offset),
+        tc_offset_(a.tc_offset),
+        sparse_a_to_b_(a.sparse_a_to_b),
+        tc_local_id_(a.tc_local_id),
+        values_(a.values) {
+    require(a.window_rows == kWindowRows, "the kernels' TC blocks are {} rows high, not {}",
+            kWindowRows, a.window_rows);
+  }
 
   /// For a B and C of n columns.
   View view(std::int64_t n) const {
@@ -46,6 +61,7 @@ class PackedOnDevice {
             tc_offset_.data(),
             sparse_a_to_b_.data(),
             tc_local_bit_.data(),
+            tc_local_id_.data(),
             values_.data()};
   }
 
@@ -55,15 +71,9 @@ class PackedOnDevice {
   DeviceArray<std::uint32_t> tc_offset_;
   DeviceArray<std::int32_t> sparse_a_to_b_;
   DeviceArray<std::uint64_t> tc_local_bit_;
+  DeviceArray<std::uint8_t> tc_local_id_;
   DeviceArray<float> values_;
 };
-
-/// Whether rows of B and C come in pieces of 16 bytes. Both arrays come from cudaMalloc or a piece
-/// of one, whose alignment the caller vouches for only up to a float.
-inline bool in_16_bytes(std::int64_t n, const float* b, const float* c) {
-  return n % 4 == 0 && reinterpret_cast<std::uintptr_t>(b) % 16 == 0 &&
-         reinterpret_cast<std::uintptr_t>(c) % 16 == 0;
-}
 
 /// Cell (row, col) of a TC block: its value, or zero where the bitmap has none. The TC block's
 /// values are those from `first` on.
@@ -112,6 +122,11 @@ __device__ inline std::uint32_t load_ahead(const std::uint32_t* from) {
   asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from));
   return value;
 }
+__device__ inline std::uint32_t load_ahead(const std::uint8_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
 __device__ inline std::int32_t load_ahead(const std::int32_t* from) {
   return static_cast<std::int32_t>(load_ahead(reinterpret_cast<const std::uint32_t*>(from)));
 }
@@ -121,8 +136,7 @@ __device__ inline std::uint64_t load_ahead(const std::uint64_t* from) {
   return value;
 }
 
-/// 16 bytes at once, in so many words: where a float4's address is only checked under a condition,
-/// the compiler takes it apart.
+/// 16 bytes at once, in so many words, as store_16 does.
 __device__ inline float4 load_16(const float* from) {
   float4 values;
   asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -130,25 +144,13 @@ __device__ inline float4 load_16(const float* from) {
                : "l"(from));
   return values;
 }
-__device__ inline void store_16(float* to, float4 values) {
-  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x), "f"(values.y),
-               "f"(values.z), "f"(values.w)
-               : "memory");
-}
 
 /// A lane's part of the window into C.
 template <bool kAligned>
-__device__ void store(const View& view, float* c, std::int64_t window, int t, std::int64_t col,
-                      const float (&acc)[2][4]) {
-  for_each_row(view, c, window, t, col, acc, [&](float* to, float4 values) {
-    if constexpr (kAligned) {
-      if (col < view.n) store_16(to, values);
-    } else {
-      const float each[4] = {values.x, values.y, values.z, values.w};
-      for (int i = 0; i < 4; ++i)
-        if (col + i < view.n) to[i] = each[i];
-    }
-  });
+__device__ void store(const View& view, float* c, Scaling scaling, std::int64_t window, int t,
+                      std::int64_t col, const float (&acc)[2][4]) {
+  for_each_row(view, c, window, t, col, acc,
+               [&](float* to, float4 sums) { put_16<kAligned>(to, sums, view.n - col, scaling); });
 }
 
 }  // namespace tessera::window_tile

@@ -67,7 +67,7 @@ class WindowsSpmm final : public BitTcfKernel {
  public:
   WindowsSpmm() : BitTcfKernel(find_precision("tf32")) {}
 
-  int version() const override { return 2; }
+  int version() const override { return 3; }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<BitTcf>(packed);

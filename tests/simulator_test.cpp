@@ -170,14 +170,65 @@ TEST_CASE("a barrier holds every warp until the last one has come") {
   CHECK(result.sm().wait_barrier == doctest::Approx(310 + 210 + 110 + 10));
 }
 
+TEST_CASE("an asynchronous copy asks twice for the sectors whose halves it takes apart") {
+  struct Read {
+    std::int64_t l2, dram, l1;  // sectors
+    double cycles;
+  };
+  const auto read = [](const std::function<void(WarpTrace&)>& copies) {
+    const auto work = toy_work(1, 1, [&](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
+      trace.async_copy(0);
+      copies(trace);
+      trace.wait(0);
+      return false;
+    });
+    const Result result = simulate(work, toy_machine(), {.warm = false});
+    return Read{result.memory().sm_read, result.memory().dram_read, result.sm().load_sectors,
+                result.cycles()};
+  };
+  constexpr std::uint64_t kRow = 4096;
+  constexpr int kBytes = 512, kSectors = kBytes / kSectorBytes;
+
+  // Rows of B and of a stage begin alike: at the start of a sector, or both in its middle.
+  const Read whole = read([&](WarpTrace& t) { t.copy_to_shared(kRow, kBytes, 64); });
+  const Read alike = read([&](WarpTrace& t) { t.copy_to_shared(kRow + 16, kBytes, 16); });
+  CHECK(whole.l2 == kSectors);
+  CHECK(alike.l2 == kSectors + 1);
+  // One of the two in the middle: all sectors twice but those of which only a half is copied.
+  const Read apart = read([&](WarpTrace& t) { t.copy_to_shared(kRow, kBytes, 16); });
+  const Read edges = read([&](WarpTrace& t) { t.copy_to_shared(kRow + 16, kBytes, 32); });
+  CHECK(apart.l2 == 2 * kSectors);
+  CHECK(edges.l2 == 2 * (kSectors - 1) + 2);
+  // Every second row of an instruction: 1.5 times, as an H200 has it.
+  const Read second = read([&](WarpTrace& t) {
+    for (int row = 0; row < 4; ++row)
+      t.copy_to_shared(kRow * static_cast<std::uint64_t>(row + 1), 128,
+                       static_cast<std::uint64_t>(row) * 144);
+  });
+  CHECK(second.l2 == kSectors * 3 / 2);
+  // Two rows share a sector, a half each, and lie apart.
+  const Read shared = read([&](WarpTrace& t) {
+    t.copy_to_shared(kRow, 48, 0);
+    t.copy_to_shared(kRow + 48, 16, 160);
+  });
+  CHECK(shared.l2 == 3);
+
+  // Memory, and what the SM counts, know every sector once; the data is there later.
+  for (const Read& r : {whole, apart, second}) {
+    CHECK(r.dram == kSectors);
+    CHECK(r.l1 == kSectors);
+  }
+  CHECK(apart.cycles > whole.cycles);
+}
+
 TEST_CASE("a watched thread block keeps its reads, and what held its warps up") {
   const auto body = [](std::int64_t, int warp, WarpCursor&, WarpTrace& t) {
     t.load(0);
     t.touch(4096 * (warp + 1), 4);
     t.async_copy(1);
-    t.touch(4096 * (warp + 9), 4);
+    t.copy_to_shared(static_cast<std::uint64_t>(4096 * (warp + 9)), 16, 0);
     t.wait(0);
-    t.pause(100 * warp);
+    t.pause(1 + 100 * warp);
     t.barrier();
     return false;
   };

@@ -10,6 +10,7 @@
 
 #include "experiments/check_result.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/smat.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "tests/support.hpp"
 
@@ -250,6 +251,34 @@ TEST_CASE("smat's terms are the nonzeros of a row on CUDA cores, its MMAs on ten
     for (const std::int32_t col : a.row_cols(i)) blocks.insert(col / 16);
     CHECK(naive[i] == a.row_length(i));
     CHECK(mmas[i] == std::ssize(blocks));
+  }
+}
+
+TEST_CASE("rows of smat's stages begin at whole 32 bytes and are read without bank conflicts") {
+  using namespace smat_spmm;
+  std::set<int> rows;
+  for (int k = 0; k < kDepth; ++k) rows.insert(row_in_stage(k));
+  CHECK(std::ssize(rows) == kDepth);
+  CHECK(*rows.rbegin() == kDepth - 1);
+
+  for (const int cols : {32, 64, 128}) {
+    CAPTURE(cols);
+    CHECK(4 * stage_pitch(cols) % 32 == 0);
+    for (const int height : {8, 16}) CHECK(stage_bytes(cols, height) % 32 == 0);
+    // Lane 4g + t reads columns 4g to 4g + 3 of rows 2t + 1 or 2t, eight further or not: eight
+    // lanes at a time, 16 bytes each.
+    for (const int first_row : {0, 1, 8, 9}) {
+      for (int first = 0; first < 32; first += 8) {
+        std::set<int> banks;
+        for (int lane = first; lane < first + 8; ++lane) {
+          const int place = row_in_stage(first_row + lane % 4 * 2) * stage_pitch(cols);
+          banks.insert((place + lane / 4 * 4) / 4 % 8);
+        }
+        CHECK(banks.size() == 8);
+      }
+    }
+    // Eight lanes at a time copy 128 bytes of a row.
+    for (int row = 0; row < kDepth; ++row) CHECK(row_in_stage(row) * stage_pitch(cols) % 8 == 0);
   }
 }
 

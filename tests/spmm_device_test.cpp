@@ -4,7 +4,11 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
+#include <map>
 
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
@@ -53,6 +57,15 @@ Choice dg(const char* reduce, const char* balance, std::int64_t columns = 0) {
            {"balance", std::string(balance)},
            {"columns", columns},
            {"nonzeros", std::int64_t{20}}}};
+}
+
+/// acc_spmm with choices by name, and windows cut into parts of so many TC blocks.
+Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blocks = 16) {
+  Params::Given params(names.begin(), names.end());
+  params["max_blocks"] = max_blocks;
+  Params::Given format;
+  if (names.contains("format")) format["window_rows"] = std::int64_t{8};  // it is me_tcf
+  return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
 }
 
 const Choice kChoices[] = {
@@ -128,6 +141,22 @@ const Choice kChoices[] = {
       {"columns", std::int64_t{128}},
       {"balance", std::string("ibd")}}},
     {"acc_spmm", {{"columns", std::int64_t{64}}, {"balance", std::string("none")}}},
+    acc({{"pipeline", "registers"}, {"cache", "cg"}, {"store", "wt"}}),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"store", "cs"}}, 2),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"cache", "cg"}}),
+    acc({{"pipeline", "registers"}, {"balance", "dtc"}}, 3),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 1),
+    acc({{"pipeline", "dtc"}, {"store", "cg"}}),
+    acc({{"pipeline", "dtc"}, {"cache", "cg"}, {"balance", "none"}}),
+    acc({{"pipeline", "dtc"}, {"balance", "dtc"}}, 32),
+    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"cache", "cg"}, {"balance", "ibd"}}),
+    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 2),
+    acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"combine", "atomic"}}, 2),
+    acc({{"format", "me_tcf"}}),
+    acc({{"format", "me_tcf"}, {"columns", "32"}, {"store", "wt"}}, 1),
+    acc({{"balance", "dtc"}}),
+    acc({{"balance", "dtc"}, {"columns", "64"}, {"store", "cs"}}, 2),
+    acc({{"balance", "dtc"}, {"columns", "32"}, {"combine", "atomic"}}, 1),
     {"windows_spmm"},
     {"warps_spmm"},
     {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
@@ -183,6 +212,11 @@ const Choice kChoices[] = {
     cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
     cute({{"mma", std::string("m16n8k4")}},
          {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
+    cute({{"precision", std::string("tf32x3")}}),
+    cute({{"precision", std::string("tf32x3")}, {"coarsen", std::int64_t{32}}}),
+    {"cutespmm", {{"precision", std::string("tf32x3")}}, false},
+    {"cublas", {}, false},
+    {"cublas", {{"precision", std::string("tf32")}}, false},
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
@@ -301,6 +335,99 @@ TEST_CASE(
     CHECK(verdict.guards_intact);
     CHECK(verdict.compared == a.rows * b.cols);
     CHECK(verdict.different == 0);
+  }
+}
+
+/// Multiples of 1/8, which every kernel multiplies and adds up without an error.
+std::vector<float> in_eighths(std::span<const float> values) {
+  std::vector<float> eighths;
+  for (const float value : values) eighths.push_back(std::round(8 * value) / 8);
+  return eighths;
+}
+
+/// C before, A B and the sum of the absolute products, for every element.
+struct ScalingCase {
+  CsrMatrix a;
+  DenseMatrix b, c, product, magnitude;
+
+  ScalingCase(std::int64_t n, std::uint64_t seed)
+      : a(random_sparse(203, 157, 0.07, seed)),
+        b(random_dense(a.cols, n, seed + 1)),
+        c(random_dense(a.rows, n, seed + 2)),
+        product(a.rows, n),
+        magnitude(a.rows, n) {
+    a.values = in_eighths({a.values.data(), a.values.size()});
+    b.values = in_eighths(b.values);
+    for (std::int32_t row = 0; row < a.rows; ++row) {
+      for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k) {
+        for (std::int64_t col = 0; col < n; ++col) {
+          const float term = a.values[k] * b.at(a.col_indices[k], col);
+          product.at(row, col) += term;
+          magnitude.at(row, col) += std::abs(term);
+        }
+      }
+    }
+  }
+};
+
+/// alpha A B + beta C by the device half, between guards of poison.
+LaunchOutput run_scaled(const Choice& choice, const ScalingCase& given, Scaling scaling) {
+  constexpr std::size_t kGuard = 64;
+  const auto& registry = Registry<GpuSpmm>::instance();
+  const auto host = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
+  const auto packed =
+      Registry<Format>::instance().make(host->format(), choice.format)->pack(given.a);
+  const auto params = Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params);
+  const auto gpu = registry.make(choice.kernel, params)->upload(*packed, given.b.cols);
+  const DeviceArray<float> b(given.b.values);
+  std::vector<float> memory(given.c.values.size() + 2 * kGuard, std::bit_cast<float>(kPoison));
+  if (scaling.beta != 0) std::ranges::copy(given.c.values, memory.begin() + kGuard);
+  DeviceArray<float> c(memory);
+
+  gpu->prepare(0, b.data(), c.data() + kGuard, nullptr);
+  gpu->launch(0, {b.data(), c.data() + kGuard, scaling}, nullptr);
+  cuda_check(cudaDeviceSynchronize(), "running a scaled product");
+  return read_output(c.download(), kGuard, given.c.rows, given.c.cols);
+}
+
+/// The largest error in units of 2^-24 of what was added up.
+double worst_error(const DenseMatrix& found, const ScalingCase& given, Scaling scaling) {
+  double worst = 0;
+  for (std::size_t i = 0; i < found.values.size(); ++i) {
+    const double old = scaling.beta == 0 ? 0 : double{scaling.beta} * given.c.values[i];
+    const double expected = double{scaling.alpha} * given.product.values[i] + old;
+    const double scale =
+        std::abs(double{scaling.alpha}) * given.magnitude.values[i] + std::abs(old);
+    const double error = std::abs(found.values[i] - expected);
+    const double units = error == 0 ? 0 : error / (0x1p-24 * scale);
+    worst = std::isnan(units) ? std::numeric_limits<double>::infinity() : std::max(worst, units);
+  }
+  return worst;
+}
+
+TEST_CASE("every kernel scales what it writes, and reads C only where beta asks for it") {
+  if (no_gpu()) return;
+  for (const std::int64_t n : {17, 132}) {
+    const ScalingCase given(n, 50 + static_cast<std::uint64_t>(n));
+    for (const Scaling scaling : {Scaling{-1.7f, 0}, Scaling{-1.7f, 0.3f}, Scaling{1, 1}}) {
+      const DenseMatrix expected = emulate_scaling(scaling, given.product, given.c);
+      for (const Choice& choice : kChoices) {
+        CAPTURE(choice.kernel);
+        const std::string chosen = text_of(choice.params) + text_of(choice.format);
+        CAPTURE(chosen);
+        CAPTURE(n);
+        CAPTURE(scaling.beta);
+
+        const LaunchOutput output = run_scaled(choice, given, scaling);
+
+        CHECK(output.guards_intact);
+        CHECK(output.unwritten == 0);
+        // Where sums are added to beta C one after another, they are rounded on the way.
+        const bool exact = choice.emulated && choice.kernel != "shares_spmm";
+        if (exact) CHECK(compare_bits(output.c, expected)["different"] == 0);
+        if (!exact) CHECK(worst_error(output.c, given, scaling) <= 64);
+      }
+    }
   }
 }
 

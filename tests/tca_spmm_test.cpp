@@ -216,7 +216,7 @@ TEST_CASE("the paper's warps per row: 1, 2, 4 and 8, and whole thread blocks bey
 /// Bank of 16 bytes that a lane's load of 16 bytes begins in.
 int bank_of(int log_p, int lane, int half, int pitch) {
   const int g = lane / 4, t = lane % 4, p = 1 << log_p;
-  return (tca_spmm::place_of(log_p, g % p, t, half, pitch) + 4 * (g / p)) / 4 % 8;
+  return tca_spmm::place_of(log_p, g % p, t, half, 4 * (g / p), pitch) / 4 % 8;
 }
 
 TEST_CASE("lanes find their rows of B in different banks, and every row has a place of its own") {
@@ -236,9 +236,16 @@ TEST_CASE("lanes find their rows of B in different banks, and every row has a pl
       for (int r = 0; r < p; ++r)
         for (int t = 0; t < 4; ++t)
           for (int half = 0; half < 2; ++half) {
-            const int place = tca_spmm::place_of(log_p, r, t, half, pitch);
-            CHECK(place + pitch - tca_spmm::kPadding <= 8 * p * pitch);
-            rows.insert(place / pitch);
+            std::set<int> places;
+            for (int col = 0; col < pitch - tca_spmm::kPadding; ++col) {
+              const int place = tca_spmm::place_of(log_p, r, t, half, col, pitch);
+              // Those of 32 bytes of B stay in 32 bytes of shared memory.
+              CHECK(place % pitch / 8 == col / 8);
+              CHECK(place / pitch < 8 * p);
+              places.insert(place % pitch);
+              rows.insert(place / pitch);
+            }
+            CHECK(std::ssize(places) == pitch - tca_spmm::kPadding);
           }
       CHECK(rows.size() == static_cast<std::size_t>(8 * p));
     }

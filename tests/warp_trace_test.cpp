@@ -50,7 +50,20 @@ std::vector<Variant> variants() {
   cute(
       {{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}, {"mma", std::string("m16n8k4")}},
       {{"tile_cols", std::int64_t{12}}});
-  all.push_back({"acc_spmm", {{"pipeline", std::string("registers")}}});
+  const auto acc = [&](std::initializer_list<std::pair<const char*, const char*>> choices) {
+    Params::Given params;
+    for (const auto& [name, value] : choices) params[name] = std::string(value);
+    const bool bytes = params.contains("format");
+    all.push_back({"acc_spmm", params,
+                   bytes ? Params::Given{{"window_rows", std::int64_t{8}}} : Params::Given{}});
+  };
+  acc({{"pipeline", "registers"}});
+  acc({{"pipeline", "registers"}, {"cache", "cg"}});
+  acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}});
+  acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"max_blocks", "3"}});
+  acc({{"pipeline", "dtc"}, {"format", "me_tcf"}});
+  acc({{"format", "me_tcf"}, {"columns", "32"}});
+  acc({{"balance", "dtc"}, {"max_blocks", "2"}, {"combine", "atomic"}});
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
   all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
   for (const char* kernel : {"rode", "hp_spmm", "merge_spmm"})
@@ -202,6 +215,53 @@ TEST_CASE("a trace stays in its arrays for any width of B, and waits for what it
       }
     }
   });
+}
+
+/// Sectors of B that asynchronous copies read, and those of them that they take apart.
+struct CopiedSectors {
+  std::int64_t all = 0, split = 0;
+};
+CopiedSectors copied_from_b(const WorkDescription& work) {
+  CopiedSectors copied;
+  for (const Launch& launch : work.launches)
+    for (std::int64_t block = 0; block < launch.thread_blocks; ++block)
+      for (int warp = 0; warp < launch.threads_per_block / 32; ++warp) {
+        const WarpTrace trace = whole_warp(*launch.trace, block, warp);
+        for (const WarpOp& op : trace.ops) {
+          if (op.kind != WarpOp::Kind::kAsyncCopy) continue;
+          for (std::uint32_t i = op.first_line; i < op.last_line; ++i) {
+            if (array_of(work.memory, trace.lines[i]).name != "b") continue;
+            copied.all += std::popcount(trace.lines[i].sectors);
+            copied.split += std::popcount(trace.lines[i].split);
+          }
+        }
+      }
+  return copied;
+}
+
+TEST_CASE("copies of rows of B take sectors apart only where rows begin in the middle of one") {
+  const std::vector<Case> whole{{random_sparse(203, 157, 0.07, 12), 136}};
+  const std::vector<Case> turned{{random_sparse(203, 157, 0.07, 12), 132}};
+  std::int64_t copied = 0;
+
+  for_each_trace(whole, [&](const WorkDescription& work) {
+    const CopiedSectors b = copied_from_b(work);
+    CHECK(b.split == 0);
+    copied += b.all;
+  });
+  REQUIRE(copied > 0);
+  int to_registers = 0;
+  for_each_trace(turned, [&](const WorkDescription& work) {
+    const CopiedSectors b = copied_from_b(work);
+    if (b.all > 0 && b.split == 0) {
+      ++to_registers;
+      return;
+    }
+    // Every other row, and of it not the halves at its ends.
+    CHECK(b.split >= 3 * b.all / 10);
+    CHECK(b.split <= 6 * b.all / 10);
+  });
+  CHECK(to_registers == 1);  // acc_spmm with cache = cg: past the L1, but no copies
 }
 
 TEST_CASE("a line outside the arrays would be seen") {

@@ -16,12 +16,6 @@ constexpr double kUsableL2 = 0.93;
 /// gpu-benches).
 constexpr double kL2BytesPerCycle = 35;
 
-/// An H200 reads 1.44 to 1.50 times the sectors of cp.async.cg from its L2 where every second stage
-/// or row begins in the middle of 32 bytes of shared memory, as in windows_spmm and shares_spmm: it
-/// fetches a sector twice whose halves lie apart. Where none does it reads them once, which a trace
-/// cannot say: the staged copies of acc_spmm and cutespmm are simulated with too many reads.
-constexpr double kCopyRepeats = 0.46;
-
 /// Of the rate of independent instructions, what compiled kernels reach when warps enough are
 /// ready: counters of five kernels show no more than 77 % of an H200's issue slots in use. Fitted
 /// to the measured times of eight of 24 matrices at N = 32 and 128.
@@ -101,7 +95,6 @@ Machine describe(const Device& device, const WorkDescription& work) {
                              : kL2BytesPerCycle * m.sms;
   m.slice_interval = kSectorBytes * kSlices / l2_rate * kSliceEfficiency;
   m.atomic_interval = 2 * m.slice_interval;
-  m.copy_repeats = kCopyRepeats;
   m.miss_sector_interval =
       kSectorBytes / std::min(value_or(device, "l2_sm_bandwidth", kPortBytes), kPortBytes);
   const double read = device.value("dram_bandwidth") * gbps_to_bytes_per_cycle;

@@ -51,8 +51,6 @@ struct Machine {
   double dram_read_interval = 0;   // of all channels together, per sector
   double dram_write_interval = 0;  // the same
 
-  double copy_repeats = 0;  // of copies past the L1, how many ask the L2 twice
-
   // Launches.
   double block_latency = 0;       // from a thread block's end to the start of its successor
   double launch_gap_us = 0;       // between launches in a stream, beside what they run

@@ -133,11 +133,6 @@ void MemoryGroup::serve(Request& request, int sm) {
   now_ = request.time + way;
   if (request.kind == Request::Kind::kCopy) {
     request.done = read(partition, home, request.line, request.sectors, now_, false) + way;
-    repeated_copies_ += machine_.copy_repeats;
-    if (repeated_copies_ >= 1) {
-      repeated_copies_ -= 1;
-      read(partition, home, request.line, request.sectors, now_, false);
-    }
     return;
   }
   if (request.kind != Request::Kind::kRead) {

@@ -95,8 +95,7 @@ class MemoryGroup {
   const Machine& machine_;
   int slices_per_group_;
   std::vector<Slice> slices_;  // [partitions * slices_per_group_]
-  double repeated_copies_ = 0;
-  double now_ = 0;  // when the request that is being served arrives
+  double now_ = 0;             // when the request that is being served arrives
   double dram_free_ = 0;
   std::vector<Asked> asked_ = std::vector<Asked>(8192);
   MemoryCounts counts_;

@@ -281,6 +281,11 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
   }
   ++warp.pending[op.scoreboard];
   request(miss, group, passage);
+  if (touch.split == 0) return;
+  // The other halves of what an asynchronous copy takes apart are asked for by themselves.
+  miss.sectors = touch.split;
+  ++warp.pending[op.scoreboard];
+  request(miss, group, passage);
 }
 
 void Multiprocessor::write_line(const WarpOp& op, const LineTouch& touch, Passage passage) {
