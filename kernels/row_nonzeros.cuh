@@ -89,7 +89,7 @@ __device__ void load_if(bool when, const float* from, float* to) {
 template <int kWidth>
 __device__ void store(float* to, const float* values) {
   if constexpr (kWidth == 4)
-    window_tile::store_16(to, {values[0], values[1], values[2], values[3]});
+    store_16(to, {values[0], values[1], values[2], values[3]});
   else if constexpr (kWidth == 2)
     asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(values[0]), "f"(values[1])
                  : "memory");
