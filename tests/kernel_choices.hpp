@@ -32,6 +32,17 @@ inline Choice cute(Params::Given more, Params::Given format = {}) {
   return {"cutespmm", std::move(more), true, std::move(format)};
 }
 
+inline const Params::Given kAtomic = {{"combine", std::string("atomic")}};
+
+/// dgsparse, its parts short enough for rows of several.
+inline Choice dg(const char* reduce, const char* balance, std::int64_t columns = 0) {
+  return {"dgsparse",
+          {{"reduce", std::string(reduce)},
+           {"balance", std::string(balance)},
+           {"columns", columns},
+           {"nonzeros", std::int64_t{20}}}};
+}
+
 /// acc_spmm with choices by name, and windows cut into parts of so many TC blocks.
 inline Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blocks = 16) {
   Params::Given params(names.begin(), names.end());
@@ -45,6 +56,60 @@ inline Choice acc(const std::map<std::string, std::string>& names, std::int64_t 
 inline const std::vector<Choice>& kernel_choices() {
   static const std::vector<Choice> choices{
       {"csr_spmm"},
+      {"rode"},
+      {"rode", kAtomic, false},
+      {"rode", {{"segment", std::int64_t{4}}, {"block", std::int64_t{8}}}},
+      {"rode",
+       {{"segment", std::int64_t{4}},
+        {"block", std::int64_t{8}},
+        {"combine", std::string("atomic")}},
+       false},
+      {"rode", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{8}}}},
+      {"rode", {{"columns", std::int64_t{64}}, {"warps", std::int64_t{1}}}},
+      {"rode",
+       {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}, {"warps", std::int64_t{2}}}},
+      {"sputnik"},
+      {"sputnik", {{"swizzle", std::string("off")}, {"columns", std::int64_t{32}}}},
+      {"sputnik", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{4}}}},
+      {"sputnik", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+      {"sputnik", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{16}}}},
+      {"sputnik", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}}},
+      {"gespmm"},
+      {"gespmm", {{"cwm", std::int64_t{1}}, {"unroll", std::int64_t{4}}}},
+      {"gespmm", {{"cwm", std::int64_t{2}}, {"warps", std::int64_t{4}}}},
+      {"gespmm", {{"cwm", std::int64_t{4}}}},
+      {"gespmm", {{"cwm", std::int64_t{8}}}},
+      {"gespmm", {{"cwm", std::int64_t{8}}, {"unroll", std::int64_t{4}}}},
+      {"row_split"},
+      {"row_split", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{16}}}},
+      {"row_split", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+      {"row_split", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}}},
+      {"row_split", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{16}}}},
+      {"hp_spmm"},
+      {"hp_spmm", kAtomic, false},
+      {"hp_spmm", {{"nonzeros", std::int64_t{1}}}},
+      {"hp_spmm", {{"nonzeros", std::int64_t{7}}, {"columns", std::int64_t{128}}}},
+      {"hp_spmm", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+      {"hp_spmm", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{4}}}},
+      {"merge_spmm"},
+      {"merge_spmm", kAtomic, false},
+      {"merge_spmm", {{"items", std::int64_t{1}}}},
+      {"merge_spmm", {{"items", std::int64_t{9}}, {"columns", std::int64_t{128}}}},
+      {"merge_spmm", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+      {"merge_spmm", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{4}}}},
+      dg("sequential", "row"),
+      dg("sequential", "nnz"),
+      dg("sequential", "nnz", 128),
+      dg("sequential", "row", 64),
+      dg("caching", "row"),
+      dg("caching", "nnz"),
+      dg("caching", "nnz", 128),
+      dg("parallel", "row"),
+      dg("parallel", "nnz"),
+      dg("parallel", "row", 4),
+      dg("parallel", "nnz", 8),
+      dg("parallel", "row", 16),
+      dg("parallel", "nnz", 32),
       {"acc_spmm"},
       {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
       {"acc_spmm", {{"precision", std::string("tf32x3")}}},

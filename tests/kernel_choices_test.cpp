@@ -37,11 +37,8 @@ TEST_CASE(
       CHECK(!kernel->work(*packed, b.cols).thread_blocks.empty());
       CHECK(kernel->terms_per_row(*packed).size() == static_cast<std::size_t>(a.rows));
     }
-    const Generation& hopper = find_generation("hopper");
     if (choice.emulated)
-      CHECK(kernel->emulate(*packed, b, hopper).rows == a.rows);
-    else if (choice.params.contains("combine"))  // others add by atomics only where they must
-      CHECK_THROWS_AS(kernel->emulate(*packed, b, hopper), Unsupported);
+      CHECK(kernel->emulate(*packed, b, find_generation("hopper")).rows == a.rows);
   }
 }
 

@@ -67,6 +67,13 @@ std::vector<Variant> variants() {
   acc({{"balance", "dtc"}, {"max_blocks", "2"}, {"combine", "atomic"}});
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
   all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
+  for (const char* kernel : {"rode", "hp_spmm", "merge_spmm"})
+    all.push_back({kernel, {{"combine", std::string("atomic")}, {"columns", std::int64_t{32}}}});
+  all.push_back({"rode", {{"block", std::int64_t{32}}, {"unroll", std::int64_t{4}}}});
+  all.push_back({"gespmm", {{"cwm", std::int64_t{8}}}});
+  for (const char* reduce : {"sequential", "parallel", "caching"})
+    all.push_back({"dgsparse", {{"reduce", std::string(reduce)}, {"balance", std::string("nnz")}}});
+  all.push_back({"dgsparse", {{"reduce", std::string("parallel")}, {"columns", std::int64_t{8}}}});
   return all;
 }
 
