@@ -80,8 +80,8 @@ void acc_spmm::Choices::require_compiled() const {
                        "acc_spmm's pipeline = registers is for format = bit_tcf, without balance = "
                        "dtc, and has the cache it has");
   require<Unsupported>(writes_back || !staged || (usual && bitmaps && !deals()),
-                       "acc_spmm's pipeline = staged has stores other than wb for format = bit_tcf "
-                       "alone, not for balance = dtc, and with 2 stages (not {}) and cache = cg",
+                       "acc_spmm's pipeline = staged has stores other than wb only with format = "
+                       "bit_tcf, 2 stages (here {}), cache = cg and a balance other than dtc",
                        stages);
   require<Unsupported>(usual || (bitmaps && !deals()),
                        "acc_spmm has other caches and numbers of stages ({}) than its own for "
