@@ -46,8 +46,8 @@ int acc_spmm::Choices::groups(std::int64_t n) const {
 
 window_tasks::Tasks acc_spmm::Choices::cut(const BitTcf& a) const {
   const bool splits = balance == "capped" ||
-                      (balance == "ibd" && acc_balance::is_imbalanced(window_tasks::imbalance(a)));
-  return window_tasks::cut(a, splits ? max_blocks : 0);
+                      (balance == "ibd" && acc_balance::is_imbalanced(window_tasks::imbalance(a.row_window_offset)));
+  return window_tasks::cut(a.row_window_offset, splits ? max_blocks : 0);
 }
 
 std::vector<ParamSpec> acc_spmm::params() {

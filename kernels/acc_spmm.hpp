@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "formats/base/params.hpp"
+#include "formats/bit_tcf.hpp"
 #include "kernels/precision.hpp"
 #include "kernels/window_tasks.hpp"
 #include "kernels/window_tile.hpp"

@@ -4,12 +4,14 @@
 // Here a window of more than so many TC blocks becomes several tasks of nearly equal length;
 // shorter ones are one task each. The sums of a split window's tasks are added in the order of its
 // TC blocks (by whichever task is the last to arrive), or by atomics in any order.
+//
+// DTC-SpMM's strict balance deals the TC blocks out in equal shares wherever windows begin and end:
+// a warp then has the tasks that its share holds of several windows, one after another.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
-
-#include "formats/bit_tcf.hpp"
 
 namespace tessera::window_tasks {
 
@@ -28,15 +30,28 @@ struct Split {
 };
 
 struct Tasks {
-  std::vector<Task> tasks;    // windows in order, also those without TC blocks
-  std::vector<Split> splits;  // empty: no window is split
-  std::int64_t slots = 0;     // tasks of split windows
+  std::vector<Task> tasks;            // windows in order, also those without TC blocks
+  std::vector<Split> splits;          // empty: no window is split
+  std::int64_t slots = 0;             // tasks of split windows
+  std::vector<std::uint32_t> shares;  // [num_shares() + 1] first task of a warp; empty: one each
+
+  std::int64_t num_shares() const {
+    return shares.empty() ? std::ssize(tasks) : std::ssize(shares) - 1;
+  }
+  std::int64_t first_of(std::int64_t share) const { return shares.empty() ? share : shares[share]; }
 };
 
-/// The windows' IBD (formats/base/window_balance.hpp).
-double imbalance(const BitTcf& a);
+/// First TC block of each row window, and their number. [row windows + 1]
+using WindowOffsets = std::span<const std::uint32_t>;
 
-/// No task has more than `max_blocks` TC blocks; 0: no window is split.
-Tasks cut(const BitTcf& a, std::int64_t max_blocks);
+/// The windows' IBD (formats/base/window_balance.hpp).
+double imbalance(WindowOffsets windows);
+
+/// No task has more than `max_blocks` TC blocks; 0: no window is split. A warp for each task.
+Tasks cut(WindowOffsets windows, std::int64_t max_blocks);
+
+/// Shares of `blocks` TC blocks; of less at the end, and where more than as many windows in a row
+/// have none.
+Tasks deal(WindowOffsets windows, std::int64_t blocks);
 
 }  // namespace tessera::window_tasks

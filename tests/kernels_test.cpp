@@ -225,7 +225,7 @@ TEST_CASE("windows are cut into tasks that are no longer than asked, and lose no
   const auto& tiles = packed_as<BitTcf>(*packed);
 
   for (const std::int64_t cap : {0, 1, 4, 7, 1000}) {
-    const window_tasks::Tasks cut = window_tasks::cut(tiles, cap);
+    const window_tasks::Tasks cut = window_tasks::cut(tiles.row_window_offset, cap);
     std::int64_t slots = 0;
     std::uint32_t next = 0, shortest = ~0u, longest = 0;
     for (std::size_t i = 0; i < cut.tasks.size(); ++i) {
@@ -259,7 +259,8 @@ TEST_CASE("imbalance is the mean distance from the mean window") {
   const CsrMatrix a{24, 40, std::move(offsets), std::move(cols), std::vector<float>(48, 1.5f)};
   const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
 
-  CHECK(window_tasks::imbalance(packed_as<BitTcf>(*packed)) == doctest::Approx(4.0 / 3));
+  CHECK(window_tasks::imbalance(packed_as<BitTcf>(*packed).row_window_offset) ==
+        doctest::Approx(4.0 / 3));
 }
 
 TEST_CASE("a window split over two thread blocks is the sum of its parts, subnormals lost") {
