@@ -226,9 +226,17 @@ Expect read_expect(TableReader& reader) {
   expect.source = reader.text("source");
   expect.column = reader.text("column");
   expect.statistic = "geomean";
-  reader.read_choice("statistic", expect.statistic, {"geomean", "mean", "median", "min", "max"});
+  reader.read_choice("statistic", expect.statistic,
+                     {"geomean", "mean", "median", "min", "max", "rank_correlation"});
+  reader.read("with", expect.with);
   expect.where = read_where(reader, "where");
   expect.relative_to = read_where(reader, "relative_to");
+  const bool correlates = expect.statistic == "rank_correlation";
+  require(correlates != expect.with.empty(),
+          "{}: a rank_correlation, and nothing else, takes the other column in 'with'",
+          expect.place);
+  require(!correlates || expect.relative_to.empty(),
+          "{}: a rank_correlation is of two columns, not relative_to other rows", expect.place);
   require(reader.find("value") != nullptr, "{}: [[expect]] needs 'value'", expect.place);
   reader.read("value", expect.value);
   expect.tolerance = 0.1;

@@ -123,7 +123,8 @@ struct Expect {
   std::string name;
   std::string source;
   std::string column;
-  std::string statistic;  // geomean, mean, median, min, max
+  std::string statistic;  // geomean, mean, median, min, max, rank_correlation
+  std::string with;       // the other column of a rank correlation
   Settings where;
   Settings relative_to;  // when given: of the ratios column(where) / column(relative_to)
   double value = 0;

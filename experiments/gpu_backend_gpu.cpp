@@ -13,6 +13,7 @@
 #include "experiments/launch_timer.hpp"
 #include "experiments/restore.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/gpu_generation.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/restore_rows.hpp"
 
@@ -72,8 +73,12 @@ Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRul
     } catch (const Unsupported&) {
       continue;
     }
-    const double us =
-        time_launches([&](cudaStream_t s) { gpu.launch(i, b, c, s); }, quick, stream).median;
+    const double us = time_launches(
+                          [&](cudaStream_t s) {
+                            gpu.launch(i, {b, c}, s);
+                          },
+                          quick, stream)
+                          .median;
     choice.times_us[names[i]] = us;
     if (choice.candidate < 0 || us < best) {
       choice.candidate = i;
@@ -162,14 +167,16 @@ class GpuBackend final : public Backend {
 
     BackendResult result;
     output.poison();
-    gpu->launch(choice.candidate, b.data(), output.c(), stream);
+    gpu->launch(choice.candidate, {b.data(), output.c()}, stream);
     cuda_check(cudaDeviceSynchronize(), "running the kernel");
     output.collect(result, rows, n);
     result.generation = gpu_generation();
 
     const GpuClocks before = gpu_clocks();
     const TimeSummary time = time_launches(
-        [&](cudaStream_t s) { gpu->launch(choice.candidate, b.data(), output.c(), s); },
+        [&](cudaStream_t s) {
+          gpu->launch(choice.candidate, {b.data(), output.c()}, s);
+        },
         m.point.measure, stream);
     result.time_us = time.median;
     result.fields["time"] = to_json(time);
@@ -184,8 +191,10 @@ class GpuBackend final : public Backend {
     if (!m.point.counters.source.empty())
       count(
           m, gpu->candidates()[choice.candidate],
-          [&](cudaStream_t s) { gpu->launch(choice.candidate, b.data(), output.c(), s); }, stream,
-          result);
+          [&](cudaStream_t s) {
+            gpu->launch(choice.candidate, {b.data(), output.c()}, s);
+          },
+          stream, result);
     return result;
   }
 };

@@ -14,10 +14,6 @@ namespace tessera {
 /// Why no GPU can be used here; empty when one can.
 std::string gpu_unavailable();
 
-/// Name of the tensor cores of the current GPU ("hopper"), by compute capability. Throws
-/// Unsupported for a generation this project has no arithmetic of.
-std::string gpu_generation();
-
 struct GpuClocks {
   std::optional<unsigned> sm_mhz;
   std::optional<unsigned> memory_mhz;

@@ -8,6 +8,7 @@
 #include "experiments/machine.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/gpu_generation.hpp"
 
 namespace tessera {
 namespace {
@@ -82,23 +83,6 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// Empty for one whose arithmetic is not known.
-std::string generation_of(const cudaDeviceProp& device) {
-  switch (device.major * 10 + device.minor) {
-    case 75:
-      return "turing";
-    case 80:
-    case 86:
-      return "ampere";
-    case 89:
-      return "ada";
-    case 90:
-      return "hopper";
-    default:
-      return "";
-  }
-}
-
 class GpuProbe final : public Probe {
  public:
   Json look() const override {
@@ -123,15 +107,6 @@ std::string gpu_unavailable() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) return fmt::format("no usable GPU: {}", cudaGetErrorString(status));
   return count > 0 ? "" : "this machine has no GPU";
-}
-
-std::string gpu_generation() {
-  const cudaDeviceProp device = properties();
-  const std::string name = generation_of(device);
-  require<Unsupported>(!name.empty(),
-                       "the arithmetic of compute capability {}.{} ({}) is not known", device.major,
-                       device.minor, device.name);
-  return name;
 }
 
 GpuClocks gpu_clocks() {
@@ -159,7 +134,7 @@ Json gpu_description() {
   return {{"name", device.name},
           {"uuid", uuid},
           {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
-          {"tensor_cores", generation_of(device)},
+          {"tensor_cores", generation_of(device.major, device.minor)},
           {"sm_count", device.multiProcessorCount},
           {"memory_bytes", device.totalGlobalMem},
           {"l2_bytes", device.l2CacheSize},

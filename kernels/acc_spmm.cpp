@@ -180,7 +180,7 @@ class AccSpmm final : public BitTcfKernel {
 
  private:
   // Of a thread, as they are allocated; of the paper's pipeline.
-  static constexpr int kRegistersPipeline = 56;
+  static constexpr int kRegistersPipeline = 48;
 
   /// What a task adds to its thread block: TC blocks of a window, `cols` columns of B and C.
   void add_task(const BitTcf& a, const Tasks& tasks, std::int64_t index, int groups,

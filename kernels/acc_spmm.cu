@@ -64,14 +64,14 @@ Kernel instance(const Choices& choices, int groups, bool aligned) {
   return nullptr;
 }
 
-/// Zeros where atomics add: a thread block for a split window.
+/// beta C where atomics add: a thread block for a split window.
 __global__ void clear_split_windows(Product product) {
   const std::int64_t row =
       std::int64_t{product.tasks[product.splits[blockIdx.x].first_task].window} *
       window_tile::kWindowRows;
   const std::int64_t rows = min(std::int64_t{window_tile::kWindowRows}, product.view.rows - row);
   float* c = product.c + row * product.view.n;
-  for (std::int64_t i = threadIdx.x; i < rows * product.view.n; i += blockDim.x) c[i] = 0;
+  begin_adding(c, threadIdx.x, rows * product.view.n, product.scaling);
 }
 
 class AccMultiplication final : public GpuMultiplication {
@@ -81,15 +81,16 @@ class AccMultiplication final : public GpuMultiplication {
 
   std::vector<int> registers() const override { return {registers_of(kernel(true))}; }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
-    product_.b = b, product_.c = c;
-    if (product_.atomic && product_.num_splits > 0) {
-      clear_split_windows<<<product_.num_splits, 256, 0, stream>>>(product_);
+    Product product = product_;
+    product.b = operands.b, product.c = operands.c, product.scaling = operands.scaling;
+    if (product.atomic && product.num_splits > 0) {
+      clear_split_windows<<<product.num_splits, 256, 0, stream>>>(product);
       cuda_check(cudaGetLastError(), "launching acc_spmm's clearing");
     }
-    const Kernel run = kernel(window_tile::in_16_bytes(product_.view.n, b, c));
-    run<<<static_cast<unsigned>(thread_blocks_), kThreads, shared_bytes_, stream>>>(product_);
+    const Kernel run = kernel(in_16_bytes(product.view.n, operands));
+    run<<<static_cast<unsigned>(thread_blocks_), kThreads, shared_bytes_, stream>>>(product);
     cuda_check(cudaGetLastError(), "launching acc_spmm");
   }
 
@@ -115,11 +116,13 @@ class AccMultiplication final : public GpuMultiplication {
                 .atomic = choices.combine == Combine::kAtomic,
                 .promote = choices.precision.promote,
                 .b = nullptr,
-                .c = nullptr};
+                .c = nullptr,
+                .scaling = {}};
     const auto rows_of_blocks = (static_cast<std::int64_t>(cut.tasks.size()) + kWarps - 1) / kWarps;
     thread_blocks_ = rows_of_blocks * num_chunks(n, groups_);
     require<Unsupported>(thread_blocks_ <= 0x7fffffff,
                          "{} thread blocks are more than a grid holds", thread_blocks_);
+    load_now(clear_split_windows, kernel(true), kernel(false));
     if (choices.pipeline == Pipeline::kRegisters) return;
     shared_bytes_ = static_cast<std::size_t>(acc_spmm::shared_bytes(groups_, choices.stages));
     for (const bool aligned : {false, true})

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/acc_spmm.hpp"
-#include "kernels/add_16.cuh"
 #include "kernels/split_windows.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.cuh"
@@ -30,6 +29,7 @@ struct Product {
   int promote;
   const float* b;
   float* c;
+  Scaling scaling;
 };
 
 /// A warp's place in the product.
@@ -129,16 +129,11 @@ __device__ void deliver(const Product& product, const Place& place, const Task& 
   const bool adds = task.split != 0 && product.atomic;
   if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
   for_each_piece(product, task, first_col, lane, acc,
-                 [&](float* to, float4 values, std::int64_t col) {
-                   if (adds) {
-                     add_atomically(to, values, n - col, kAligned);
-                   } else if constexpr (kAligned) {
-                     if (col < n) window_tile::store_16(to, values);
-                   } else {
-                     const float each[4] = {values.x, values.y, values.z, values.w};
-                     for (int i = 0; i < 4; ++i)
-                       if (col + i < n) to[i] = each[i];
-                   }
+                 [&](float* to, float4 sums, std::int64_t col) {
+                   if (adds)
+                     add_16(to, sums, n - col, product.scaling.alpha, kAligned);
+                   else
+                     put_16<kAligned>(to, sums, n - col, product.scaling);
                  });
 }
 

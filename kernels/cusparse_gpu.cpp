@@ -1,15 +1,14 @@
 // Device half of the cuSPARSE baseline.
 //
-// The library is loaded when first asked for, so that the program starts on hosts without it; only
-// its header is needed to build. Row-major B and C, compute type FP32.
+// Row-major B and C, compute type FP32.
 
 #include <cusparse.h>
-#include <dlfcn.h>
 
 #include <array>
 
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
+#include "kernels/closed_library.hpp"
 #include "kernels/gpu_spmm.hpp"
 
 namespace tessera {
@@ -31,36 +30,28 @@ class Library {
   decltype(&cusparseDestroySpMat) destroy_sparse;
   decltype(&cusparseCreateDnMat) create_dense;
   decltype(&cusparseDestroyDnMat) destroy_dense;
+  decltype(&cusparseDnMatSetValues) set_values;
   decltype(&cusparseSpMM_bufferSize) buffer_size;
   decltype(&cusparseSpMM_preprocess) preprocess;
   decltype(&cusparseSpMM) multiply;
 
  private:
-  Library() {
-    const std::string name = fmt::format("libcusparse.so.{}", CUSPARSE_VER_MAJOR);
-    handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) handle_ = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), RTLD_NOW);
-    require<Unsupported>(handle_ != nullptr, "{} is not on this machine", name);
-    load(create, "cusparseCreate");
-    load(destroy, "cusparseDestroy");
-    load(set_stream, "cusparseSetStream");
-    load(error_string, "cusparseGetErrorString");
-    load(create_csr, "cusparseCreateCsr");
-    load(destroy_sparse, "cusparseDestroySpMat");
-    load(create_dense, "cusparseCreateDnMat");
-    load(destroy_dense, "cusparseDestroyDnMat");
-    load(buffer_size, "cusparseSpMM_bufferSize");
-    load(preprocess, "cusparseSpMM_preprocess");
-    load(multiply, "cusparseSpMM");
+  Library() : file_(fmt::format("libcusparse.so.{}", CUSPARSE_VER_MAJOR)) {
+    file_.load(create, "cusparseCreate");
+    file_.load(destroy, "cusparseDestroy");
+    file_.load(set_stream, "cusparseSetStream");
+    file_.load(error_string, "cusparseGetErrorString");
+    file_.load(create_csr, "cusparseCreateCsr");
+    file_.load(destroy_sparse, "cusparseDestroySpMat");
+    file_.load(create_dense, "cusparseCreateDnMat");
+    file_.load(destroy_dense, "cusparseDestroyDnMat");
+    file_.load(set_values, "cusparseDnMatSetValues");
+    file_.load(buffer_size, "cusparseSpMM_bufferSize");
+    file_.load(preprocess, "cusparseSpMM_preprocess");
+    file_.load(multiply, "cusparseSpMM");
   }
 
-  template <class F>
-  void load(F& function, const char* name) {
-    function = reinterpret_cast<F>(dlsym(handle_, name));
-    require<Unsupported>(function != nullptr, "this machine's cuSPARSE has no {}", name);
-  }
-
-  void* handle_;
+  ClosedLibrary file_;
 };
 
 void check(cusparseStatus_t status, const char* doing) {
@@ -124,8 +115,12 @@ class CusparseMultiplication final : public GpuMultiplication {
           "preprocessing");
   }
 
-  void launch(int candidate, const float*, float*, cudaStream_t) override {
-    check(library_.multiply(handle_, kAsIs, kAsIs, &kOne, a_, b_, &kZero, c_, CUDA_R_32F,
+  void launch(int candidate, const Operands& operands, cudaStream_t stream) override {
+    check(library_.set_stream(handle_, stream), "choosing a stream");
+    check(library_.set_values(b_, const_cast<float*>(operands.b)), "naming B");
+    check(library_.set_values(c_, operands.c), "naming C");
+    const auto& [alpha, beta] = operands.scaling;
+    check(library_.multiply(handle_, kAsIs, kAsIs, &alpha, a_, b_, &beta, c_, CUDA_R_32F,
                             kAlgorithms[candidate].id, buffer_.data()),
           "multiplying");
   }

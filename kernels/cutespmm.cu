@@ -3,7 +3,6 @@
 #include <climits>
 
 #include "formats/base/registry.hpp"
-#include "kernels/add_16.cuh"
 #include "kernels/cutespmm_bricks.cuh"
 #include "kernels/cutespmm_stages.cuh"
 #include "kernels/gpu_spmm.hpp"
@@ -15,24 +14,19 @@ using namespace cute_spmm;
 
 enum class Put { kPieces, kElements, kAdd };
 
-/// A lane's four values of a row of C, stored or added to it as far as there are columns.
+/// A lane's four sums of a row of C, stored or added to it as far as there are columns.
 template <Put kPut>
-__device__ void put(float* to, float4 values, std::int64_t cols, bool aligned) {
-  if constexpr (kPut == Put::kPieces) {
-    if (cols > 0) window_tile::store_16(to, values);
-  } else if constexpr (kPut == Put::kAdd) {
-    add_atomically(to, values, cols, aligned);
-  } else {
-    const float each[4] = {values.x, values.y, values.z, values.w};
-    for (int i = 0; i < 4; ++i)
-      if (i < cols) to[i] = each[i];
-  }
+__device__ void put(float* to, float4 sums, std::int64_t cols, Scaling scaling, bool aligned) {
+  if constexpr (kPut == Put::kAdd)
+    add_16(to, sums, cols, scaling.alpha, aligned);
+  else
+    put_16<kPut == Put::kPieces>(to, sums, cols, scaling);
 }
 
 /// The warp's columns of the panel's C, from first_col on.
 template <class V, Put kPut>
-__device__ void put_panel(const View& view, const Task& task, float* c, std::int64_t first_col,
-                          int lane, bool aligned, const Sums<V>& sums) {
+__device__ void put_panel(const View& view, const Task& task, float* c, Scaling scaling,
+                          std::int64_t first_col, int lane, bool aligned, const Sums<V>& sums) {
 #pragma unroll
   for (int r = 0; r < 2 * V::kBricks; ++r) {
     const std::int64_t row =
@@ -49,7 +43,7 @@ __device__ void put_panel(const View& view, const Task& task, float* c, std::int
             first_col + chunk * kChunkCols + 4 * place_of_piece(2 * (lane % 4) + i);
         put<kPut>(to + col,
                   {of[mma][value], of[mma + 1][value], of[mma + 2][value], of[mma + 3][value]},
-                  view.n - col, aligned);
+                  view.n - col, scaling, aligned);
       }
     }
   }
@@ -57,7 +51,8 @@ __device__ void put_panel(const View& view, const Task& task, float* c, std::int
 
 template <class V>
 __global__ void __launch_bounds__(V::kMaxThreads, V::kMinBlocks)
-    multiply_panels(View view, const float* __restrict__ b, float* __restrict__ c, bool aligned) {
+    multiply_panels(View view, const float* __restrict__ b, float* __restrict__ c, Scaling scaling,
+                    bool aligned) {
   extern __shared__ __align__(32) unsigned char shared[];
   const Geometry& geometry = view.geometry;
   const int team = static_cast<int>(threadIdx.x) / V::kThreads;
@@ -83,23 +78,23 @@ __global__ void __launch_bounds__(V::kMaxThreads, V::kMinBlocks)
   }
   const std::int64_t col = first_col + warp_col;
   if (task.is_part != 0)
-    put_panel<V, Put::kAdd>(view, task, c, col, lane, aligned, sums);
+    put_panel<V, Put::kAdd>(view, task, c, scaling, col, lane, aligned, sums);
   else if (aligned)
-    put_panel<V, Put::kPieces>(view, task, c, col, lane, aligned, sums);
+    put_panel<V, Put::kPieces>(view, task, c, scaling, col, lane, aligned, sums);
   else
-    put_panel<V, Put::kElements>(view, task, c, col, lane, aligned, sums);
+    put_panel<V, Put::kElements>(view, task, c, scaling, col, lane, aligned, sums);
 }
 
-/// Zeros in the row panels that several tasks add to, a thread block for each.
+/// beta C in the row panels that several tasks add to, a thread block for each.
 __global__ void __launch_bounds__(kClearThreads)
     clear_panels(const std::uint32_t* panels, int tile_rows, std::int64_t rows, std::int64_t n,
-                 float* c) {
+                 float* c, Scaling scaling) {
   const std::int64_t first = std::int64_t{panels[blockIdx.x]} * tile_rows;
   const std::int64_t end = min(first + tile_rows, rows) * n;
-  for (std::int64_t at = first * n + threadIdx.x; at < end; at += kClearThreads) c[at] = 0;
+  begin_adding(c, first * n + threadIdx.x, end, scaling);
 }
 
-using Kernel = void (*)(View, const float*, float*, bool);
+using Kernel = void (*)(View, const float*, float*, Scaling, bool);
 
 template <int kDepth, int kBricks, bool kRounds>
 Kernel instance(int warp_cols, int warps) {
@@ -146,6 +141,7 @@ class CuteMultiplication final : public GpuMultiplication {
     thread_blocks_ = groups * geometry_.num_chunks(n);
     require<Unsupported>(thread_blocks_ <= INT_MAX, "{} thread blocks are more than a grid holds",
                          thread_blocks_);
+    load_now(clear_panels, kernel_);
     allow_shared_memory();
   }
 
@@ -156,11 +152,11 @@ class CuteMultiplication final : public GpuMultiplication {
     return of_launches;
   }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
     if (split_.size() > 0)
       clear_panels<<<static_cast<unsigned>(split_.size()), kClearThreads, 0, stream>>>(
-          split_.data(), tile_rows_, rows_, n_, c);
+          split_.data(), tile_rows_, rows_, n_, operands.c, operands.scaling);
     const View view{rows_,
                     n_,
                     tile_cols_,
@@ -172,7 +168,7 @@ class CuteMultiplication final : public GpuMultiplication {
                     geometry_};
     kernel_<<<static_cast<unsigned>(thread_blocks_), static_cast<unsigned>(geometry_.threads()),
               static_cast<std::size_t>(geometry_.shared_bytes()), stream>>>(
-        view, b, c, window_tile::in_16_bytes(n_, b, c));
+        view, operands.b, operands.c, operands.scaling, in_16_bytes(n_, operands));
     cuda_check(cudaGetLastError(), "launching cutespmm");
   }
 

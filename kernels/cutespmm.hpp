@@ -93,6 +93,6 @@ std::vector<Task> plan_tasks(const Hrpb& a, std::int64_t n, const Options& optio
 std::vector<std::uint32_t> split_panels(const std::vector<Task>& tasks);
 
 constexpr int kClearThreads = 256;  // a thread block clears a row panel
-constexpr int kClearRegisters = 24;
+constexpr int kClearRegisters = 32;
 
 }  // namespace tessera::cute_spmm

@@ -13,8 +13,17 @@
 
 #include "formats/base/device_memory.hpp"
 #include "formats/format.hpp"
+#include "kernels/scaling.hpp"
 
 namespace tessera {
+
+/// B and C of a product, on the device, row-major, apart. alpha and beta are those of the launch,
+/// not of memory.
+struct Operands {
+  const float* b;  // [cols of A x n]
+  float* c;        // [rows of A x n]; not read where beta is 0
+  Scaling scaling = {};
+};
 
 /// A packed A on the device, ready to multiply B of one width.
 class GpuMultiplication {
@@ -28,13 +37,15 @@ class GpuMultiplication {
   /// this device, operands aligned; empty where nobody promises any.
   virtual std::vector<int> registers() const { return {}; }
 
-  /// Whatever an algorithm does once per matrix; not part of a launch's time. `b` and `c` are those
-  /// of the launches. Throws Unsupported when the algorithm does not take this case.
+  /// Whatever an algorithm does once per matrix; not part of a launch's time. `b` and `c` are like
+  /// those of the launches, at least as well aligned. Throws Unsupported when the algorithm does
+  /// not take this case.
   virtual void prepare(int /*candidate*/, const float* /*b*/, float* /*c*/, cudaStream_t) {}
 
-  /// C [rows x n] = A B, all operands on the device, row-major. Every kernel it needs, every
-  /// element of C.
-  virtual void launch(int candidate, const float* b, float* c, cudaStream_t stream) = 0;
+  /// C = alpha A B + beta C: every kernel it needs, every element of C. Enqueues on the stream and
+  /// returns: it neither waits nor takes or gives back memory, so that a CUDA graph can capture it.
+  /// Launches of one object run one after another: they may share a workspace.
+  virtual void launch(int candidate, const Operands& operands, cudaStream_t stream) = 0;
 };
 
 /// Registers of a thread of a kernel, as compiled for the current device.
@@ -44,6 +55,14 @@ int registers_of(Kernel* kernel) {
   cuda_check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
              "asking for a kernel's registers");
   return attributes.numRegs;
+}
+
+/// Brings kernels to the current device. The runtime would do that at their first launch, and may
+/// then wait for all that runs there (CUDA programming guide, "Lazy loading"): whoever uploads a
+/// matrix loads the kernels of its launches.
+template <class... Kernels>
+void load_now(Kernels*... kernels) {
+  (registers_of(kernels), ...);
 }
 
 class GpuSpmm {

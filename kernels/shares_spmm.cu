@@ -1,7 +1,6 @@
 // Device half of shares_spmm: equal shares of the stream of TC blocks. See kernels/shares_spmm.cpp.
 
 #include "formats/base/registry.hpp"
-#include "kernels/add_16.cuh"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/shares_spmm.hpp"
 #include "kernels/staged_tiles.cuh"
@@ -14,12 +13,19 @@ using staged_tiles::kStages;
 using staged_tiles::kWarps;
 using window_tile::View;
 
-__global__ void __launch_bounds__(shares_spmm::kClearThreads) clear(float* c, std::int64_t size) {
+__global__ void __launch_bounds__(shares_spmm::kClearThreads)
+    clear(float* c, std::int64_t size, Scaling scaling) {
   const std::int64_t first = std::int64_t{blockIdx.x} * shares_spmm::kClearValues + threadIdx.x;
-  for (int i = 0; i < shares_spmm::kClearStores; ++i) {
-    const std::int64_t at = first + i * shares_spmm::kClearThreads;
-    if (at < size) c[at] = 0;
-  }
+  const auto for_each = [&](auto write) {
+    for (int i = 0; i < shares_spmm::kClearStores; ++i) {
+      const std::int64_t at = first + i * shares_spmm::kClearThreads;
+      if (at < size) write(c[at]);
+    }
+  };
+  if (scaling.beta == 0)
+    for_each([](float& value) { value = 0; });
+  else
+    for_each([&](float& value) { value *= scaling.beta; });
 }
 
 /// The windows that a share's TC blocks go through, one after another.
@@ -64,15 +70,16 @@ class Windows {
 };
 
 template <bool kAligned>
-__device__ void finish_window(const View& view, float* c, const Windows& windows,
+__device__ void finish_window(const View& view, float* c, Scaling scaling, const Windows& windows,
                               std::uint32_t share_last, std::int64_t col, int t,
                               float (&acc)[2][4]) {
   if (windows.begins_here() && windows.last() <= share_last) {
-    window_tile::store<kAligned>(view, c, windows.window(), t, col, acc);
+    window_tile::store<kAligned>(view, c, {scaling.alpha, scaling.beta == 0 ? 0.0f : 1.0f},
+                                 windows.window(), t, col, acc);
   } else {
-    window_tile::for_each_row(
-        view, c, windows.window(), t, col, acc,
-        [&](float* to, float4 values) { add_atomically(to, values, view.n - col, kAligned); });
+    window_tile::for_each_row(view, c, windows.window(), t, col, acc, [&](float* to, float4 sums) {
+      add_16(to, sums, view.n - col, scaling.alpha, kAligned);
+    });
   }
   for (auto& sums : acc)
     for (float& sum : sums) sum = 0;
@@ -81,7 +88,7 @@ __device__ void finish_window(const View& view, float* c, const Windows& windows
 template <bool kAligned>
 __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
     multiply_shares(View view, const Share* __restrict__ shares, const float* __restrict__ b,
-                    float* __restrict__ c) {
+                    float* __restrict__ c, Scaling scaling) {
   __shared__ staged_tiles::Stage stages[kWarps][kStages];
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const Share share = shares[blockIdx.x];
@@ -95,12 +102,12 @@ __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
     float acc[2][4] = {};
     for (std::uint32_t step = 0; share.first + step < share.last; ++step) {
       if (share.first + step == windows.last()) {
-        finish_window<kAligned>(view, c, windows, share.last, col, lane % 4, acc);
+        finish_window<kAligned>(view, c, scaling, windows, share.last, col, lane % 4, acc);
         windows.move_on();
       }
       pipeline.advance(step, acc);
     }
-    finish_window<kAligned>(view, c, windows, share.last, col, lane % 4, acc);
+    finish_window<kAligned>(view, c, scaling, windows, share.last, col, lane % 4, acc);
   }
 }
 
@@ -113,20 +120,21 @@ class SharesMultiplication final : public GpuMultiplication {
         clearings_((view_.rows * n + shares_spmm::kClearValues - 1) / shares_spmm::kClearValues) {
     require<Unsupported>(clearings_ <= INT_MAX, "{} thread blocks are more than a grid holds",
                          clearings_);
+    load_now(clear, multiply_shares<true>, multiply_shares<false>);
   }
 
   std::vector<int> registers() const override {
     return {registers_of(clear), registers_of(multiply_shares<true>)};
   }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (clearings_ == 0) return;
     clear<<<static_cast<unsigned>(clearings_), shares_spmm::kClearThreads, 0, stream>>>(
-        c, view_.rows * view_.n);
+        operands.c, view_.rows * view_.n, operands.scaling);
     const auto kernel =
-        window_tile::in_16_bytes(view_.n, b, c) ? multiply_shares<true> : multiply_shares<false>;
+        in_16_bytes(view_.n, operands) ? multiply_shares<true> : multiply_shares<false>;
     kernel<<<static_cast<unsigned>(shares_.size()), staged_tiles::kThreads, 0, stream>>>(
-        view_, shares_.data(), b, c);
+        view_, shares_.data(), operands.b, operands.c, operands.scaling);
     cuda_check(cudaGetLastError(), "launching shares_spmm");
   }
 

@@ -19,7 +19,7 @@ constexpr int kRegisters = 56;                   // of a thread, as they are all
 constexpr int kClearThreads = 256;
 constexpr int kClearStores = 16;
 constexpr int kClearValues = kClearThreads * kClearStores;  // of a thread block
-constexpr int kClearRegisters = 16;
+constexpr int kClearRegisters = 24;
 
 /// What a thread block does: TC blocks [first, last), the first of them in row window `window`.
 struct alignas(16) Share {

@@ -62,7 +62,7 @@ int smat_spmm::Choices::cols_of_warp(std::int64_t n) const {
 int smat_spmm::Choices::registers(std::int64_t n, int height) const {
   const int wide = height / kMmaRows - 1;
   const int size = std::countr_zero(static_cast<unsigned>(cols_of_warp(n) / kGroupCols));
-  constexpr int kBtOf[2][3] = {{64, 72, 96}, {72, 96, 144}},
+  constexpr int kBtOf[2][3] = {{64, 72, 96}, {64, 96, 144}},
                 kCbtOf[2][3] = {{56, 72, 88}, {64, 88, 128}};
   switch (rung) {
     case Rung::kNaive:

@@ -30,7 +30,7 @@ struct Task {
 
 /// CUDA cores, a row of C: a lane's column.
 __global__ void __launch_bounds__(kThreads)
-    multiply_rows(View view, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_rows(View view, const float* __restrict__ b, float* __restrict__ c, Scaling scaling) {
   const Task task(view, kGroupCols);
   const std::int64_t row = task.strip;  // a warp has but one of them
   const std::int64_t col = task.first_col + threadIdx.x % 32;
@@ -46,13 +46,15 @@ __global__ void __launch_bounds__(kThreads)
       sum = fmaf(cells[p * size + k], b[(std::int64_t{rows.first} + k) * view.n + col], sum);
     }
   }
-  c[row * view.n + col] = sum;
+  float* const to = c + row * view.n + col;
+  *to = scaled(scaling, sum, to);
 }
 
 /// CUDA cores, a strip: a lane's column of all its rows.
 template <int kHeight>
 __global__ void __launch_bounds__(kThreads)
-    multiply_strips(View view, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_strips(View view, const float* __restrict__ b, float* __restrict__ c,
+                    Scaling scaling) {
   const Task task(view, kGroupCols);
   const std::int64_t col = task.first_col + threadIdx.x % 32;
   if (task.strip >= view.strips || col >= view.n) return;
@@ -71,13 +73,14 @@ __global__ void __launch_bounds__(kThreads)
   float* const to = c + view.first_row(task.strip) * view.n + col;
 #pragma unroll
   for (int r = 0; r < kHeight; ++r)
-    if (r < rows) to[r * view.n] = sum[r];
+    if (r < rows) to[r * view.n] = scaled(scaling, sum[r], to + r * view.n);
 }
 
 /// Tensor cores, straight from global memory: kFragments tells how A comes.
 template <class Operands, int kGroups, int kParts, bool kFragments, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
-    multiply_pieces(View view, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_pieces(View view, const float* __restrict__ b, float* __restrict__ c,
+                    Scaling scaling) {
   const Task task(view, kGroups * kGroupCols);
   if (task.strip >= view.strips) return;
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -98,14 +101,15 @@ __global__ void __launch_bounds__(kThreads)
   }
 #pragma unroll
   for (int g = 0; g < kGroups; ++g)
-    store<kParts, kAligned>(view, c, task.strip, lane % 4, col + g * kGroupCols, sums[g]);
+    store<kParts, kAligned>(view, c, scaling, task.strip, lane % 4, col + g * kGroupCols, sums[g]);
 }
 
 /// Tensor cores, from stages in shared memory: pieces [p, p + stages - 1) are on their way while
 /// the one before is multiplied.
 template <class Operands, int kGroups, int kParts, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
-    multiply_staged(View view, int stages, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_staged(View view, int stages, const float* __restrict__ b, float* __restrict__ c,
+                    Scaling scaling) {
   extern __shared__ __align__(32) unsigned char shared[];
   const Task task(view, kGroups * kGroupCols);
   if (task.strip >= view.strips) return;
@@ -138,12 +142,12 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t col = task.first_col + lane / 4 * 4;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g)
-    store<kParts, kAligned>(view, c, task.strip, lane % 4, col + g * kGroupCols, sums[g]);
+    store<kParts, kAligned>(view, c, scaling, task.strip, lane % 4, col + g * kGroupCols, sums[g]);
 }
 
 /// Every kernel behind one signature; `stages` is for the last rung alone.
-using Direct = void (*)(View, const float*, float*);
-using Staged = void (*)(View, int, const float*, float*);
+using Direct = void (*)(View, const float*, float*, Scaling);
+using Staged = void (*)(View, int, const float*, float*, Scaling);
 struct Kernel {
   Direct direct = nullptr;
   Staged staged = nullptr;
@@ -199,7 +203,9 @@ class SmatMultiplication final : public GpuMultiplication {
     shared_bytes_ = static_cast<int>(choices.shared_bytes(n, view_.height));
     for (const bool aligned : {false, true}) {
       kernels_[aligned] = instance(choices, n, view_.height, aligned);
-      if (kernels_[aligned].staged != nullptr)
+      if (kernels_[aligned].staged == nullptr)
+        load_now(kernels_[aligned].direct);
+      else
         cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernels_[aligned].staged),
                                         cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_),
                    "asking for smat's shared memory");
@@ -211,15 +217,16 @@ class SmatMultiplication final : public GpuMultiplication {
     return {kernel.staged != nullptr ? registers_of(kernel.staged) : registers_of(kernel.direct)};
   }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
-    const Kernel& kernel = kernels_[window_tile::in_16_bytes(view_.n, b, c)];
+    const Kernel& kernel = kernels_[in_16_bytes(view_.n, operands)];
     const auto blocks = static_cast<unsigned>(thread_blocks_);
     if (kernel.staged != nullptr)
       kernel.staged<<<blocks, kThreads, static_cast<unsigned>(shared_bytes_), stream>>>(
-          view_, choices_.stages, b, c);
+          view_, choices_.stages, operands.b, operands.c, operands.scaling);
     else
-      kernel.direct<<<blocks, kThreads, 0, stream>>>(view_, b, c);
+      kernel.direct<<<blocks, kThreads, 0, stream>>>(view_, operands.b, operands.c,
+                                                     operands.scaling);
     cuda_check(cudaGetLastError(), "launching smat");
   }
 

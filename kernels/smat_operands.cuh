@@ -197,8 +197,8 @@ __device__ void multiply(const FragmentOfB& b, const FragmentOfA<kParts>& a, Sum
 
 /// A lane's part of 32 columns of the strip into C: rows 2t and 2t + 1 of every eight.
 template <int kParts, bool kAligned>
-__device__ void store(const View& view, float* __restrict__ c, std::int64_t strip, int t,
-                      std::int64_t col, const Sums<kParts>& sums) {
+__device__ void store(const View& view, float* __restrict__ c, Scaling scaling, std::int64_t strip,
+                      int t, std::int64_t col, const Sums<kParts>& sums) {
   const int rows = view.num_rows(strip);
   const std::int64_t first = view.first_row(strip);
 #pragma unroll
@@ -210,14 +210,7 @@ __device__ void store(const View& view, float* __restrict__ c, std::int64_t stri
       const auto& [even, odd] = sums.part[p];
       const float4 values{even[i], even[2 + i], odd[i], odd[2 + i]};
       float* const to = c + (first + row) * view.n + col;
-      if constexpr (kAligned) {
-        if (col < view.n) window_tile::store_16(to, values);
-      } else {
-        const float each[4] = {values.x, values.y, values.z, values.w};
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          if (col + j < view.n) to[j] = each[j];
-      }
+      put_16<kAligned>(to, values, view.n - col, scaling);
     }
   }
 }

@@ -37,7 +37,7 @@ struct Row {
 /// Columns [col, col + cols) of a row of C, by all warps of its group; `c` is the first.
 template <class Operands, int kFragments, bool kAligned>
 __device__ void multiply_row(const View& view, const Group& group, Row row, const float* b, int col,
-                             int cols, float* c, float* stages) {
+                             int cols, float* c, Scaling scaling, float* stages) {
   constexpr int kTileCols = kMmaRows * kFragments;
   const int pitch = pitch_of(kTileCols, group.log_p, group.log_warps);
   const int size = group.chunk_size();
@@ -64,7 +64,7 @@ __device__ void multiply_row(const View& view, const Group& group, Row row, cons
     multiply(stages + stage * size * pitch, group, pitch, mine, operands, acc);
   }
 
-  const Traces traces(group, c, cols);
+  const Traces traces(group, c, cols, scaling);
   for (int f = 0; f < kFragments; f += 2) {
     const int fragment = mine.first + f;
     if (fragment >= mine.last) break;
@@ -89,7 +89,7 @@ __device__ Task load_task(const Task* from) {
 
 template <class Operands, int kFragments, bool kAligned>
 __global__ void __launch_bounds__(kThreads, kFragments == 4 ? 3 : 2)
-    multiply_rows(View view, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_rows(View view, const float* __restrict__ b, float* __restrict__ c, Scaling scaling) {
   extern __shared__ float4 shared[];
   constexpr int kTileCols = kMmaRows * kFragments;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
@@ -100,14 +100,14 @@ __global__ void __launch_bounds__(kThreads, kFragments == 4 ? 3 : 2)
   const int first = kTileCols * static_cast<int>(blockIdx.y), end = min(view.n, first + kTileCols);
   const int step = group_cols(kTileCols, group.log_p, group.log_warps);
   for (int col = first; col < end; col += step) {
-    multiply_row<Operands, kFragments, kAligned>(view, group, Row(view, task.row), b, col,
-                                                 min(end - col, step),
-                                                 c + std::int64_t{task.row} * view.n + col, stages);
+    multiply_row<Operands, kFragments, kAligned>(
+        view, group, Row(view, task.row), b, col, min(end - col, step),
+        c + std::int64_t{task.row} * view.n + col, scaling, stages);
     if (col + step < end) group.sync();  // nobody reads the stages any more
   }
 }
 
-using Kernel = void (*)(View, const float*, float*);
+using Kernel = void (*)(View, const float*, float*, Scaling);
 
 template <class Operands>
 Kernel instance(int tile_cols, bool aligned) {
@@ -131,10 +131,11 @@ class TcaMultiplication final : public GpuMultiplication {
 
   std::vector<int> registers() const override { return {registers_of(kernels_[true])}; }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (grid_.x == 0 || grid_.y == 0) return;
-    const Kernel kernel = kernels_[window_tile::in_16_bytes(view_.n, b, c)];
-    kernel<<<grid_, kThreads, shared_bytes_, stream>>>(view_, b, c);
+    const Kernel kernel = kernels_[in_16_bytes(view_.n, operands)];
+    kernel<<<grid_, kThreads, shared_bytes_, stream>>>(view_, operands.b, operands.c,
+                                                       operands.scaling);
     cuda_check(cudaGetLastError(), "launching tca_spmm");
   }
 

@@ -185,10 +185,11 @@ __device__ void load_chunk(const float* values, int left, const Group& group, fl
 class Traces {
  public:
   /// `row` has `cols` columns.
-  __device__ Traces(const Group& group, float* row, int cols)
+  __device__ Traces(const Group& group, float* row, int cols, Scaling scaling)
       : group_(group),
         row_(row),
         cols_(cols),
+        scaling_(scaling),
         odd_((group.g & 1) != 0),
         on_diagonal_(group.t == group.g / 2) {}
 
@@ -241,22 +242,18 @@ class Traces {
     return sum;
   }
 
-  __device__ void store(int col, float value) const {
-    if (on_diagonal_ && col < cols_) row_[col] = value;
+  __device__ void store(int col, float sum) const {
+    if (on_diagonal_ && col < cols_) row_[col] = scaled(scaling_, sum, row_ + col);
   }
   template <bool kAligned>
-  __device__ void store_four(int col, float4 values) const {
-    if constexpr (kAligned) {
-      if (on_diagonal_ && col < cols_) window_tile::store_16(row_ + col, values);
-    } else {
-      const float each[4] = {values.x, values.y, values.z, values.w};
-      for (int i = 0; i < 4; ++i) store(col + i, each[i]);
-    }
+  __device__ void store_four(int col, float4 sums) const {
+    if (on_diagonal_) put_16<kAligned>(row_ + col, sums, cols_ - col, scaling_);
   }
 
   const Group& group_;
   float* row_;
   int cols_;
+  Scaling scaling_;
   bool odd_;
   bool on_diagonal_;
 };

@@ -6,8 +6,8 @@
 // 1 of every 4 pack of a TC block, and rows 2t and 2t + 1 of the window's C.
 #pragma once
 
-#include "kernels/add_16.cuh"
 #include "kernels/mma.cuh"
+#include "kernels/put_16.cuh"
 #include "kernels/smat_operands.cuh"
 #include "kernels/split_windows.cuh"
 #include "kernels/staged_tiles.cuh"
@@ -32,6 +32,7 @@ struct Product {
   std::uint32_t pitch;  // of them, elements
   bool c_in_16_bytes;
   float* c;
+  Scaling scaling;
   float a_scale;           // kInt8: what 1 of A stands for, and
   const float* largest_b;  //        the largest magnitude of B
 };
@@ -273,24 +274,26 @@ __device__ int col_of(int lane, int i) {
 template <bool kMapped>
 __device__ void put(const Product& product, std::int64_t row, std::int64_t group_col, int lane,
                     float4 sums, bool adds) {
-  float* to = product.c + row * product.n;
+  const std::int64_t col = group_col + col_of<kMapped>(lane, 0);
+  float* to = product.c + row * product.n + col;
+  const std::int64_t cols = product.n - col;
   if constexpr (kMapped) {
-    const std::int64_t col = group_col + col_of<true>(lane, 0);
-    if (adds) return add_atomically(to + col, sums, product.n - col, product.c_in_16_bytes);
-    if (product.c_in_16_bytes) {
-      if (col < product.n) window_tile::store_16(to + col, sums);
-      return;
-    }
-  }
-  const float each[4] = {sums.x, sums.y, sums.z, sums.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const std::int64_t col = group_col + col_of<kMapped>(lane, i);
-    if (col >= product.n) continue;
     if (adds)
-      atomicAdd(to + col, each[i]);
+      add_16(to, sums, cols, product.scaling.alpha, product.c_in_16_bytes);
+    else if (product.c_in_16_bytes)
+      put_16<true>(to, sums, cols, product.scaling);
     else
-      to[col] = each[i];
+      put_16<false>(to, sums, cols, product.scaling);
+  } else {
+    const float each[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (8 * i >= cols) continue;
+      if (adds)
+        atomicAdd(to + 8 * i, product.scaling.alpha * each[i]);
+      else
+        to[8 * i] = scaled(product.scaling, each[i], to + 8 * i);
+    }
   }
 }
 

@@ -80,13 +80,12 @@ __global__ void __launch_bounds__(kConversionThreads)
   });
 }
 
-/// Zeros where atomics add: a thread block for a cut window.
-__global__ void clear_cut_windows(Product product) {
+/// What cut windows are before atomics add to them: a thread block for each.
+__global__ void begin_cut_windows(Product product) {
   const std::int64_t window = product.tasks[product.meeting.splits[blockIdx.x].first_task].window;
   const std::int64_t row = window * product.vector_rows;
-  const std::int64_t rows = min(std::int64_t{product.vector_rows}, product.rows - row);
-  float* c = product.c + row * product.n;
-  for (std::int64_t i = threadIdx.x; i < rows * product.n; i += blockDim.x) c[i] = 0;
+  const std::int64_t end = min(row + product.vector_rows, product.rows);
+  begin_adding(product.c, row * product.n + threadIdx.x, end * product.n, product.scaling);
 }
 
 /// A's values as operands, in their order.
@@ -149,9 +148,11 @@ class Multiplication final : public GpuMultiplication {
                 .pitch = static_cast<std::uint32_t>(pitch),
                 .c_in_16_bytes = false,
                 .c = nullptr,
+                .scaling = {},
                 .a_scale = scale_.value(),
                 .largest_b = largest_.data()};
     shared_bytes_ = static_cast<std::size_t>(plan.shared_bytes(a.depth));
+    load_now(begin_cut_windows, to_fp16, find_largest, to_int8, kernel(false), kernel(true));
     for (const bool aligned : {false, true})
       cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel(aligned)),
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -168,37 +169,39 @@ class Multiplication final : public GpuMultiplication {
     return registers;
   }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
-    const bool aligned = window_tile::in_16_bytes(product_.n, b, c);
-    product_.c = c, product_.c_in_16_bytes = aligned;
+    const bool aligned = in_16_bytes(product_.n, operands);
+    Product product = product_;
+    product.c = operands.c, product.c_in_16_bytes = aligned, product.scaling = operands.scaling;
     if (has_workspace(plan_.operand))
-      convert_b(b, stream);
+      convert_b(operands.b, stream);
     else
-      product_.b = b;
-    if (product_.atomic && product_.meeting.num_splits > 0) {
-      clear_cut_windows<<<product_.meeting.num_splits, 256, 0, stream>>>(product_);
-      cuda_check(cudaGetLastError(), "launching the clearing of cut windows");
+      product.b = operands.b;
+    if (product.atomic && product.meeting.num_splits > 0) {
+      begin_cut_windows<<<product.meeting.num_splits, 256, 0, stream>>>(product);
+      cuda_check(cudaGetLastError(), "launching the beginning of cut windows");
     }
     kernel(aligned)<<<static_cast<unsigned>(thread_blocks_), kThreads, shared_bytes_, stream>>>(
-        product_);
+        product);
     cuda_check(cudaGetLastError(), "launching a product of vectors");
   }
 
  private:
   void convert_b(const float* b, cudaStream_t stream) {
     if (conversion_blocks_ == 0) return;
-    source_.b = b;
-    source_.in_16_bytes = source_.n % 4 == 0 && reinterpret_cast<std::uintptr_t>(b) % 16 == 0;
+    Source source = source_;
+    source.b = b;
+    source.in_16_bytes = source.n % 4 == 0 && reinterpret_cast<std::uintptr_t>(b) % 16 == 0;
     const auto blocks = static_cast<unsigned>(conversion_blocks_);
     if (plan_.operand == Operand::kFp16) {
       to_fp16<<<blocks, kConversionThreads, 0, stream>>>(
-          source_, reinterpret_cast<std::uint16_t*>(workspace_.data()));
+          source, reinterpret_cast<std::uint16_t*>(workspace_.data()));
     } else {
       cuda_check(cudaMemsetAsync(largest_.data(), 0, sizeof(float), stream), "clearing a scale");
       find_largest<<<blocks, kConversionThreads, 0, stream>>>(
-          source_, reinterpret_cast<unsigned*>(largest_.data()));
-      to_int8<<<blocks, kConversionThreads, 0, stream>>>(source_, largest_.data(),
+          source, reinterpret_cast<unsigned*>(largest_.data()));
+      to_int8<<<blocks, kConversionThreads, 0, stream>>>(source, largest_.data(),
                                                          workspace_.data());
     }
     cuda_check(cudaGetLastError(), "launching the conversion of B");

@@ -132,7 +132,8 @@ __device__ void multiply_window(const Loader<kAligned>& loader, std::uint32_t fi
 
 template <bool kAligned>
 __global__ void __launch_bounds__(warps_spmm::kThreads, 2)
-    multiply_by_warps(View view, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_by_warps(View view, const float* __restrict__ b, float* __restrict__ c,
+                      Scaling scaling) {
   const std::int64_t window = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (window >= view.windows) return;
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(warps_spmm::kThreads, 2)
     float acc[kGroups][2][4] = {};
     if (first < last) multiply_window(Loader<kAligned>(view, b, first_col, lane), first, last, acc);
     for (int g = 0; g < kGroups; ++g)
-      window_tile::store<kAligned>(view, c, window, lane % 4,
+      window_tile::store<kAligned>(view, c, scaling, window, lane % 4,
                                    first_col + g * window_tile::kWarpCols + lane / 4 * 4, acc[g]);
   }
 }
@@ -150,15 +151,18 @@ __global__ void __launch_bounds__(warps_spmm::kThreads, 2)
 class WarpsMultiplication final : public GpuMultiplication {
  public:
   WarpsMultiplication(const BitTcf& a, std::int64_t n)
-      : a_(a), view_(a_.view(n)), thread_blocks_((view_.windows + kWarps - 1) / kWarps) {}
+      : a_(a), view_(a_.view(n)), thread_blocks_((view_.windows + kWarps - 1) / kWarps) {
+    load_now(multiply_by_warps<true>, multiply_by_warps<false>);
+  }
 
   std::vector<int> registers() const override { return {registers_of(multiply_by_warps<true>)}; }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0 || view_.n == 0) return;
-    const auto kernel = window_tile::in_16_bytes(view_.n, b, c) ? multiply_by_warps<true>
-                                                                : multiply_by_warps<false>;
-    kernel<<<static_cast<unsigned>(thread_blocks_), warps_spmm::kThreads, 0, stream>>>(view_, b, c);
+    const auto kernel =
+        in_16_bytes(view_.n, operands) ? multiply_by_warps<true> : multiply_by_warps<false>;
+    kernel<<<static_cast<unsigned>(thread_blocks_), warps_spmm::kThreads, 0, stream>>>(
+        view_, operands.b, operands.c, operands.scaling);
     cuda_check(cudaGetLastError(), "launching warps_spmm");
   }
 

@@ -9,6 +9,7 @@
 
 #include "formats/base/device_memory.hpp"
 #include "formats/bit_tcf.hpp"
+#include "kernels/put_16.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.hpp"
 
@@ -57,13 +58,6 @@ class PackedOnDevice {
   DeviceArray<std::uint64_t> tc_local_bit_;
   DeviceArray<float> values_;
 };
-
-/// Whether rows of B and C come in pieces of 16 bytes. Both arrays come from cudaMalloc or a piece
-/// of one, whose alignment the caller vouches for only up to a float.
-inline bool in_16_bytes(std::int64_t n, const float* b, const float* c) {
-  return n % 4 == 0 && reinterpret_cast<std::uintptr_t>(b) % 16 == 0 &&
-         reinterpret_cast<std::uintptr_t>(c) % 16 == 0;
-}
 
 /// Cell (row, col) of a TC block: its value, or zero where the bitmap has none. The TC block's
 /// values are those from `first` on.
@@ -121,8 +115,7 @@ __device__ inline std::uint64_t load_ahead(const std::uint64_t* from) {
   return value;
 }
 
-/// 16 bytes at once, in so many words: where a float4's address is only checked under a condition,
-/// the compiler takes it apart.
+/// 16 bytes at once, in so many words, as store_16 does.
 __device__ inline float4 load_16(const float* from) {
   float4 values;
   asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -130,25 +123,12 @@ __device__ inline float4 load_16(const float* from) {
                : "l"(from));
   return values;
 }
-__device__ inline void store_16(float* to, float4 values) {
-  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x), "f"(values.y),
-               "f"(values.z), "f"(values.w)
-               : "memory");
-}
-
 /// A lane's part of the window into C.
 template <bool kAligned>
-__device__ void store(const View& view, float* c, std::int64_t window, int t, std::int64_t col,
-                      const float (&acc)[2][4]) {
-  for_each_row(view, c, window, t, col, acc, [&](float* to, float4 values) {
-    if constexpr (kAligned) {
-      if (col < view.n) store_16(to, values);
-    } else {
-      const float each[4] = {values.x, values.y, values.z, values.w};
-      for (int i = 0; i < 4; ++i)
-        if (col + i < view.n) to[i] = each[i];
-    }
-  });
+__device__ void store(const View& view, float* c, Scaling scaling, std::int64_t window, int t,
+                      std::int64_t col, const float (&acc)[2][4]) {
+  for_each_row(view, c, window, t, col, acc,
+               [&](float* to, float4 sums) { put_16<kAligned>(to, sums, view.n - col, scaling); });
 }
 
 }  // namespace tessera::window_tile

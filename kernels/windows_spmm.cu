@@ -14,7 +14,8 @@ using window_tile::View;
 
 template <bool kAligned>
 __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
-    multiply_windows(View view, const float* __restrict__ b, float* __restrict__ c) {
+    multiply_windows(View view, const float* __restrict__ b, float* __restrict__ c,
+                     Scaling scaling) {
   __shared__ staged_tiles::Stage stages[kWarps][kStages];
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const std::uint32_t first = view.row_window_offset[blockIdx.x];
@@ -27,22 +28,24 @@ __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
       staged_tiles::Pipeline pipeline(copier, stages[warp], first, last);
       for (std::uint32_t step = 0; step < last - first; ++step) pipeline.advance(step, acc);
     }
-    window_tile::store<kAligned>(view, c, blockIdx.x, lane % 4, col + lane / 4 * 4, acc);
+    window_tile::store<kAligned>(view, c, scaling, blockIdx.x, lane % 4, col + lane / 4 * 4, acc);
   }
 }
 
 class WindowsMultiplication final : public GpuMultiplication {
  public:
-  WindowsMultiplication(const BitTcf& a, std::int64_t n) : a_(a), view_(a_.view(n)) {}
+  WindowsMultiplication(const BitTcf& a, std::int64_t n) : a_(a), view_(a_.view(n)) {
+    load_now(multiply_windows<true>, multiply_windows<false>);
+  }
 
   std::vector<int> registers() const override { return {registers_of(multiply_windows<true>)}; }
 
-  void launch(int, const float* b, float* c, cudaStream_t stream) override {
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (view_.windows == 0 || view_.n == 0) return;
     const auto kernel =
-        window_tile::in_16_bytes(view_.n, b, c) ? multiply_windows<true> : multiply_windows<false>;
-    kernel<<<static_cast<unsigned>(view_.windows), staged_tiles::kThreads, 0, stream>>>(view_, b,
-                                                                                        c);
+        in_16_bytes(view_.n, operands) ? multiply_windows<true> : multiply_windows<false>;
+    kernel<<<static_cast<unsigned>(view_.windows), staged_tiles::kThreads, 0, stream>>>(
+        view_, operands.b, operands.c, operands.scaling);
     cuda_check(cudaGetLastError(), "launching windows_spmm");
   }
 

@@ -9,6 +9,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/gpu_generation.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "model/simulator/counters.hpp"
 #include "tests/support.hpp"
@@ -131,7 +132,7 @@ TEST_CASE("a product of two launches is counted as one") {
     return find_counter_source("cupti").source->collect(
         {kLoadSectors, hits, kDuration}, {point, "", 1, {}, [&] {
                                             for (int i = 0; i < launches; ++i)
-                                              gpu->launch(0, b.data(), c.data(), nullptr);
+                                              gpu->launch(0, {b.data(), c.data()}, nullptr);
                                             cuda_check(cudaDeviceSynchronize(),
                                                        "running two launches");
                                           }});

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <regex>
 
 #include "formats/base/check.hpp"
@@ -45,6 +46,24 @@ TEST_CASE("every statistic is over the rows chosen") {
   CHECK(found("geomean") == doctest::Approx(22.6274));
   CHECK(judged("value = 1\nstatistic = \"median\"\n").found == 40);
   CHECK(judged(kAcc + "value = 1\n").found == doctest::Approx(22.6274));
+}
+
+TEST_CASE("a rank correlation is of two columns of the rows that have both") {
+  const std::string kCorrelation = "value = 1\nstatistic = \"rank_correlation\"\nwith = ";
+  const auto all = [&](const std::string& with) {
+    return judged("where = { backend = \"model\" }\n" + kCorrelation + "\"" + with + "\"\n");
+  };
+
+  CHECK(judged(kAcc + kCorrelation + "\"nnz\"\n").found == doctest::Approx(1));
+  CHECK(all("nnz").found == doctest::Approx(2 / std::sqrt(20)));  // ties share their ranks
+  CHECK(all("gflops").found == doctest::Approx(-0.6));
+  CHECK(all("gflops").values == 4);
+  CHECK(all("n").found == 0);  // the same everywhere
+  CHECK(error_of(kHead + kCorrelation + "\"\"\n").find("takes the other column in 'with'") !=
+        std::string::npos);
+  CHECK(error_of(kHead + "value = 1\nwith = \"n\"\n").find("takes the other column in 'with'") !=
+        std::string::npos);
+  CHECK(error_of(kHead + kCorrelation + "\"nmz\"\n").find("nmz") != std::string::npos);
 }
 
 TEST_CASE("a number is met within its tolerance, and not beyond") {

@@ -11,6 +11,7 @@
 #include "experiments/instruction_validation.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/parallel.hpp"
+#include "kernels/gpu_generation.hpp"
 #include "kernels/mma.cuh"
 
 namespace tessera {

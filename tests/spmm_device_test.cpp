@@ -4,6 +4,9 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "experiments/backend.hpp"
@@ -120,6 +123,8 @@ const Choice kChoices[] = {
     cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
     cute({{"mma", std::string("m16n8k4")}},
          {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
+    {"cublas", {}, false},
+    {"cublas", {{"precision", std::string("tf32")}}, false},
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
@@ -238,6 +243,99 @@ TEST_CASE(
     CHECK(verdict.guards_intact);
     CHECK(verdict.compared == a.rows * b.cols);
     CHECK(verdict.different == 0);
+  }
+}
+
+/// Multiples of 1/8, which every kernel multiplies and adds up without an error.
+std::vector<float> in_eighths(std::span<const float> values) {
+  std::vector<float> eighths;
+  for (const float value : values) eighths.push_back(std::round(8 * value) / 8);
+  return eighths;
+}
+
+/// C before, A B and the sum of the absolute products, for every element.
+struct ScalingCase {
+  CsrMatrix a;
+  DenseMatrix b, c, product, magnitude;
+
+  ScalingCase(std::int64_t n, std::uint64_t seed)
+      : a(random_sparse(203, 157, 0.07, seed)),
+        b(random_dense(a.cols, n, seed + 1)),
+        c(random_dense(a.rows, n, seed + 2)),
+        product(a.rows, n),
+        magnitude(a.rows, n) {
+    a.values = in_eighths({a.values.data(), a.values.size()});
+    b.values = in_eighths(b.values);
+    for (std::int32_t row = 0; row < a.rows; ++row) {
+      for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k) {
+        for (std::int64_t col = 0; col < n; ++col) {
+          const float term = a.values[k] * b.at(a.col_indices[k], col);
+          product.at(row, col) += term;
+          magnitude.at(row, col) += std::abs(term);
+        }
+      }
+    }
+  }
+};
+
+/// alpha A B + beta C by the device half, between guards of poison.
+LaunchOutput run_scaled(const Choice& choice, const ScalingCase& given, Scaling scaling) {
+  constexpr std::size_t kGuard = 64;
+  const auto& registry = Registry<GpuSpmm>::instance();
+  const auto host = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
+  const auto packed =
+      Registry<Format>::instance().make(host->format(), choice.format)->pack(given.a);
+  const auto params = Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params);
+  const auto gpu = registry.make(choice.kernel, params)->upload(*packed, given.b.cols);
+  const DeviceArray<float> b(given.b.values);
+  std::vector<float> memory(given.c.values.size() + 2 * kGuard, std::bit_cast<float>(kPoison));
+  if (scaling.beta != 0) std::ranges::copy(given.c.values, memory.begin() + kGuard);
+  DeviceArray<float> c(memory);
+
+  gpu->prepare(0, b.data(), c.data() + kGuard, nullptr);
+  gpu->launch(0, {b.data(), c.data() + kGuard, scaling}, nullptr);
+  cuda_check(cudaDeviceSynchronize(), "running a scaled product");
+  return read_output(c.download(), kGuard, given.c.rows, given.c.cols);
+}
+
+/// The largest error in units of 2^-24 of what was added up.
+double worst_error(const DenseMatrix& found, const ScalingCase& given, Scaling scaling) {
+  double worst = 0;
+  for (std::size_t i = 0; i < found.values.size(); ++i) {
+    const double old = scaling.beta == 0 ? 0 : double{scaling.beta} * given.c.values[i];
+    const double expected = double{scaling.alpha} * given.product.values[i] + old;
+    const double scale =
+        std::abs(double{scaling.alpha}) * given.magnitude.values[i] + std::abs(old);
+    const double error = std::abs(found.values[i] - expected);
+    const double units = error == 0 ? 0 : error / (0x1p-24 * scale);
+    worst = std::isnan(units) ? std::numeric_limits<double>::infinity() : std::max(worst, units);
+  }
+  return worst;
+}
+
+TEST_CASE("every kernel scales what it writes, and reads C only where beta asks for it") {
+  if (no_gpu()) return;
+  for (const std::int64_t n : {17, 132}) {
+    const ScalingCase given(n, 50 + static_cast<std::uint64_t>(n));
+    for (const Scaling scaling : {Scaling{-1.7f, 0}, Scaling{-1.7f, 0.3f}, Scaling{1, 1}}) {
+      const DenseMatrix expected = emulate_scaling(scaling, given.product, given.c);
+      for (const Choice& choice : kChoices) {
+        CAPTURE(choice.kernel);
+        const std::string chosen = text_of(choice.params) + text_of(choice.format);
+        CAPTURE(chosen);
+        CAPTURE(n);
+        CAPTURE(scaling.beta);
+
+        const LaunchOutput output = run_scaled(choice, given, scaling);
+
+        CHECK(output.guards_intact);
+        CHECK(output.unwritten == 0);
+        // Where sums are added to beta C one after another, they are rounded on the way.
+        const bool exact = choice.emulated && choice.kernel != "shares_spmm";
+        if (exact) CHECK(compare_bits(output.c, expected)["different"] == 0);
+        if (!exact) CHECK(worst_error(output.c, given, scaling) <= 64);
+      }
+    }
   }
 }
 

@@ -1,0 +1,45 @@
+// alpha and beta of C = alpha A B + beta C: what becomes of one element, the same on host and
+// device. Every kernel applies it where it writes C, so that it costs no pass of its own.
+#pragma once
+
+#include <bit>
+#include <cmath>
+
+#include "formats/base/matrix.hpp"
+
+#ifdef __CUDACC__
+#define TESSERA_HOST_DEVICE __host__ __device__
+#else
+#define TESSERA_HOST_DEVICE
+#endif
+
+namespace tessera {
+
+struct Scaling {
+  float alpha = 1;
+  float beta = 0;
+
+  friend bool operator==(const Scaling&, const Scaling&) = default;
+};
+
+/// beta *old + alpha sum with two roundings, that of alpha sum and that of the whole; alpha sum
+/// where beta is 0, when *old is not read and may be anything. Multiplying by an alpha of 1 leaves
+/// every sum as it is, but for the NaNs of the host: the device's arithmetic knows one NaN.
+TESSERA_HOST_DEVICE inline float scaled(const Scaling& scaling, float sum, const float* old) {
+#ifdef __CUDA_ARCH__
+  const float product = __fmul_rn(scaling.alpha, sum);
+  return scaling.beta == 0 ? product : __fmaf_rn(scaling.beta, *old, product);
+#else
+  const float product = scaling.alpha * sum;
+  const float value = scaling.beta == 0 ? product : std::fma(scaling.beta, *old, product);
+  return std::isnan(value) ? std::bit_cast<float>(0x7fffffffu) : value;
+#endif
+}
+
+/// alpha A B + beta C, bit for bit as a kernel without atomics computes it: `product` is A B as
+/// SpmmKernel::emulate gives it, `c` what C holds before, of the same shape (throws an Error
+/// otherwise). `c` is not read where beta is 0.
+DenseMatrix emulate_scaling(const Scaling& scaling, const DenseMatrix& product,
+                            const DenseMatrix& c);
+
+}  // namespace tessera
