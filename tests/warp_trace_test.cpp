@@ -66,6 +66,8 @@ std::vector<Variant> variants() {
   flash({{"precision", "fp16"}, {"b", "converted"}}, 8);
   flash({{"precision", "fp16"}, {"b", "converted"}, {"max_vectors", "32"}}, 16);
   flash({{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}}, 16);
+  all.push_back({"magicube", {}, {{"vector_rows", std::int64_t{2}}}});
+  all.push_back({"magicube", {{"precision", std::string("int8")}}, {{"stride", std::int64_t{32}}}});
   return all;
 }
 
