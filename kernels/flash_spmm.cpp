@@ -62,7 +62,6 @@ Plan flash_spmm::Choices::plan(const Vectors& a, std::int64_t n) const {
   Plan plan{.operand = operand(a), .staged = staged, .mapped = mapped, .atomic = atomic};
   plan.groups = staged ? groups_for(n, columns) : 1;
   plan.stages = stages_for(stages, plan.operand, a.depth, plan.groups);
-  plan.registers = staged ? 128 : 64;
   plan.tasks = tasks(a);
   return plan;
 }

@@ -38,7 +38,6 @@ Plan magicube::Choices::plan(const Vectors& a, std::int64_t n) const {
   Plan plan{.operand = int8 ? Operand::kInt8 : Operand::kFp16};
   plan.groups = groups_for(n, columns);
   plan.stages = stages_for(stages, plan.operand, depth, plan.groups);
-  plan.registers = 128;
   plan.tasks = cut(a, 0);
   for (const window_tasks::Task& task : plan.tasks.tasks)
     require<Unsupported>(!int8 || task.last - task.first <= kMostVectors,

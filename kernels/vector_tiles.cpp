@@ -143,6 +143,26 @@ DenseMatrix emulate(const Vectors& a, const Tasks& tasks, const Precision& preci
   return c;
 }
 
+int Plan::registers(int depth) const {
+  const int size = std::countr_zero(static_cast<unsigned>(groups));
+  const bool deep = depth > (operand == Operand::kTf32 ? 4 : 8);
+  constexpr int kTf32[2][3] = {{48, 64, 112}, {56, 72, 112}};
+  constexpr int kFp16AsIs[2][3] = {{56, 72, 112}, {72, 96, 120}};
+  constexpr int kFp16[2][3] = {{48, 64, 112}, {56, 80, 112}};
+  constexpr int kInt8[3] = {64, 80, 112};
+  switch (operand) {
+    case Operand::kTf32:
+      return staged ? kTf32[deep][size] : 40;
+    case Operand::kFp16AsIs:
+      return staged ? kFp16AsIs[deep][size] : deep ? 56 : 40;
+    case Operand::kFp16:
+      return staged ? kFp16[deep][size] : deep && mapped ? 48 : 40;
+    case Operand::kInt8:
+      break;
+  }
+  return kInt8[size];
+}
+
 ConversionShape::ConversionShape(std::int64_t rows, std::int64_t padded_cols)
     : lanes(static_cast<int>(
           std::min<std::uint64_t>(32, std::bit_ceil(static_cast<std::uint64_t>(padded_cols) / 4)))),

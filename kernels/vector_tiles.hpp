@@ -122,7 +122,6 @@ struct Plan {
   bool atomic = false;  // parts of a window are added to C in any order
   int groups = 1;       // of 32 columns, of a warp
   int stages = 0;
-  int registers = 0;  // of a thread that multiplies
   window_tasks::Tasks tasks = {};
 
   std::int64_t num_chunks(std::int64_t n) const {
@@ -131,6 +130,8 @@ struct Plan {
   std::int64_t shared_bytes(int depth) const {
     return staged ? std::int64_t{kWarps} * stages * stage_bytes(operand, depth, groups) : 0;
   }
+  /// Of a thread that multiplies, in eights; as compiled for sm_90a with aligned operands.
+  int registers(int depth) const;
 };
 
 /// Groups of 32 columns of a warp: as `columns` says; 0: by the width of C.

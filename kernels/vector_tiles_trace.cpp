@@ -359,7 +359,7 @@ void add_conversion(const char* name, const Vectors& a, Operand operand, std::in
       {.name = name,
        .thread_blocks = shape.thread_blocks(),
        .threads_per_block = 32 * ConversionShape::kConversionWarps,
-       .registers_per_thread = 32,
+       .registers_per_thread = writes && operand == Operand::kInt8 ? 32 : 24,
        .trace = std::make_shared<ConversionTrace>(a.cols, n, operand, writes, at)});
 }
 
@@ -392,7 +392,7 @@ WorkDescription describe_work(const std::string& kernel, const PackedMatrix& pac
   work.c_bytes = 4 * n * a.rows;
   work.useful_flops = 2 * a.nnz * n;
   const std::int64_t shared_bytes = plan.shared_bytes(a.depth);
-  const int registers = plan.registers;
+  const int registers = plan.registers(a.depth);
   work.launches.push_back(
       {.name = "multiply",
        .thread_blocks = blocks_of_tasks * chunks,

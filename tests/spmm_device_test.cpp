@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
@@ -45,6 +46,23 @@ const Params::Given kUnsplit = {{"balance", std::string("none")}};
 Choice cute(Params::Given more, Params::Given format = {}) {
   more.insert(kUnsplit.begin(), kUnsplit.end());
   return {"cutespmm", std::move(more), true, std::move(format)};
+}
+
+/// flash_spmm with choices by name and a depth of its MMAs.
+Choice flash(std::int64_t depth, const std::map<std::string, std::string>& names) {
+  return {"flash_spmm",
+          Params::Given(names.begin(), names.end()),
+          !names.contains("combine"),
+          {{"tile_cols", depth}}};
+}
+
+Choice cube(const char* precision, std::int64_t height, Params::Given more = {}) {
+  const bool int8 = std::string_view(precision) == "int8";
+  more["precision"] = std::string(precision);
+  return {"magicube",
+          std::move(more),
+          true,
+          {{"vector_rows", height}, {"stride", std::int64_t{int8 ? 32 : 16}}}};
 }
 
 const Choice kChoices[] = {
@@ -125,6 +143,30 @@ const Choice kChoices[] = {
          {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
     {"cublas", {}, false},
     {"cublas", {{"precision", std::string("tf32")}}, false},
+    {"flash_spmm"},
+    flash(4, {}),
+    flash(4, {{"max_vectors", "8"}, {"columns", "32"}, {"stages", "3"}}),
+    flash(8, {{"balance", "off"}, {"columns", "64"}, {"stages", "4"}}),
+    flash(8, {{"max_vectors", "16"}, {"combine", "atomic"}}),
+    flash(8, {{"pipeline", "registers"}, {"max_vectors", "24"}}),
+    flash(8, {{"pipeline", "registers"}, {"map", "off"}}),
+    flash(4,
+          {{"pipeline", "registers"}, {"map", "off"}, {"combine", "atomic"}, {"max_vectors", "8"}}),
+    flash(8, {{"precision", "fp16"}}),
+    flash(8, {{"precision", "fp16"}, {"b", "converted"}, {"max_vectors", "16"}}),
+    flash(16, {{"precision", "fp16"}, {"b", "converted"}}),
+    flash(16, {{"precision", "fp16"}, {"b", "as_is"}, {"max_vectors", "32"}, {"columns", "32"}}),
+    flash(16, {{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}}),
+    flash(16, {{"precision", "fp16"}, {"b", "as_is"}, {"pipeline", "registers"}, {"map", "off"}}),
+    flash(8, {{"precision", "fp16"}, {"b", "as_is"}, {"pipeline", "registers"}}),
+    flash(8,
+          {{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}, {"map", "off"}}),
+    cube("fp16", 8),
+    cube("fp16", 4, {{"columns", std::int64_t{32}}, {"stages", std::int64_t{3}}}),
+    cube("fp16", 2),
+    cube("int8", 8),
+    cube("int8", 4, {{"columns", std::int64_t{64}}}),
+    cube("int8", 2, {{"columns", std::int64_t{32}}, {"stages", std::int64_t{4}}}),
     {"cusparse", {}, false}};
 
 /// What the checks found, for a test to compare.
@@ -141,7 +183,8 @@ std::string text_of(const Params::Given& params) {
   return text;
 }
 
-Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
+BackendResult multiply(const Choice& choice, const SpmmKernel& kernel, const PackedMatrix& packed,
+                       const DenseMatrix& b) {
   Point point;
   point.backend = "gpu";
   point.n = b.cols;
@@ -149,12 +192,15 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
                   Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params)};
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 1;
+  return find_backend("gpu").backend->run(
+      Multiplication{point, kernel, packed, b, Permutation::identity(packed.rows())});
+}
+
+Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   const auto kernel = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
   const auto packed = Registry<Format>::instance().make(kernel->format(), choice.format)->pack(a);
-
   const Permutation rows = Permutation::identity(a.rows);
-  const BackendResult result =
-      find_backend("gpu").backend->run(Multiplication{point, *kernel, *packed, b, rows});
+  const BackendResult result = multiply(choice, *kernel, *packed, b);
 
   Verdict verdict;
   verdict.unwritten = result.unwritten;
@@ -365,6 +411,41 @@ TEST_CASE("work descriptions say how many registers the compiled kernels take") 
     }
   }
   CHECK(launches >= 4);
+}
+
+TEST_CASE("products of whole numbers in INT8 are exact") {
+  if (no_gpu()) return;
+  CsrMatrix a = random_sparse(203, 317, 0.08, 51);
+  const auto whole = [](float uniform) {
+    return std::nearbyint(uniform * 126) + (uniform < 0 ? -1.0f : 1.0f);
+  };
+  std::vector<float> values(a.values.begin(), a.values.end());
+  for (float& value : values) value = whole(value);
+  values[3] = 127;  // the scale is 1
+
+  for (const std::int64_t n : {1, 31, 100, 128, 300}) {
+    DenseMatrix b = random_dense(a.cols, n, 52);
+    for (float& value : b.values) value = whole(value);
+    b.values[5] = -127;
+    a.values = std::vector<float>(values);
+    for (const std::int64_t height : {2, 4, 8}) {
+      const Choice choice = cube("int8", height);
+      const auto kernel = Registry<SpmmKernel>::instance().make("magicube", choice.params);
+      const auto packed =
+          Registry<Format>::instance().make(kernel->format(), choice.format)->pack(a);
+      const BackendResult result = multiply(choice, *kernel, *packed, b);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < a.rows; ++i)
+        for (std::int64_t j = 0; j < n; ++j) {
+          std::int64_t sum = 0;
+          for (std::int64_t k = a.row_offsets[i]; k < a.row_offsets[i + 1]; ++k)
+            sum += static_cast<std::int64_t>(a.values[k]) *
+                   static_cast<std::int64_t>(b.at(a.col_indices[k], j));
+          wrong += result.c->at(i, j) != static_cast<float>(sum);
+        }
+      CHECK(wrong == 0);
+    }
+  }
 }
 
 TEST_CASE("a grid of many thread blocks is as right as one") {
