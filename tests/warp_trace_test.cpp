@@ -68,6 +68,7 @@ std::vector<Variant> variants() {
   flash({{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}}, 16);
   all.push_back({"magicube", {}, {{"vector_rows", std::int64_t{2}}}});
   all.push_back({"magicube", {{"precision", std::string("int8")}}, {{"stride", std::int64_t{32}}}});
+  all.push_back({"dasp", {{"long_row", std::int64_t{20}}, {"part", std::int64_t{64}}}});
   return all;
 }
 
