@@ -408,6 +408,8 @@ WorkDescription Dasp::work(const PackedMatrix& packed, std::int64_t n) const {
   at.b = memory.add("b", 4 * n * a.cols);
   at.c = memory.add("c", 4 * n * a.rows);
 
+  // Of a thread, in eights; as compiled for sm_90a with aligned operands.
+  constexpr int kRegisters[kMaxCols] = {48, 56, 56, 48, 64, 64, 64, 64};
   const std::int64_t blocks = (count + kWarps - 1) / kWarps;
   work.thread_blocks.resize(static_cast<std::size_t>(blocks));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -425,7 +427,7 @@ WorkDescription Dasp::work(const PackedMatrix& packed, std::int64_t n) const {
   work.launches = {{.name = "multiply",
                     .thread_blocks = blocks,
                     .threads_per_block = kThreads,
-                    .registers_per_thread = 40,
+                    .registers_per_thread = kRegisters[n - 1],
                     .trace = std::make_shared<DaspTrace>(packing, n, at)}};
   if (long_rows > 0) {
     constexpr std::int64_t kRows = kThreads / kMaxCols;

@@ -120,7 +120,7 @@ __device__ void store_part(const View& view, const Sums<kMmas>& sums, std::uint3
 }
 
 template <int kMmas, int kVector>
-__global__ void __launch_bounds__(kThreads) multiply(View view) {
+__global__ void __launch_bounds__(kThreads, 8) multiply(View view) {
   const std::uint32_t index = blockIdx.x * kWarps + threadIdx.x / 32;
   if (index >= view.num_tasks) return;
   const int lane = static_cast<int>(threadIdx.x % 32), g = lane / 4;
