@@ -10,9 +10,9 @@
 // rows of B to shared memory asynchronously, which takes a quarter of the L1's wavefronts; it is
 // mapped always. Departures: a lane's columns are four next to each other, not two; B is FP32 to
 // the caller: for FP16 it is converted by a launch of its own (b = converted) or on the way
-// (as_is), auto by which moves fewer bytes; values beyond FP16's range become infinite, which
-// the oracle calls wrong; operands are rounded to nearest; the parts of a cut window are added in
-// their order, unless combine = atomic; any M, K and N.
+// (as_is), auto by what the bytes that either moves should take; values beyond FP16's range become
+// infinite, which the oracle calls wrong; operands are rounded to nearest; the parts of a cut
+// window are added in their order, unless combine = atomic; any M, K and N.
 
 #include "kernels/flash_spmm.hpp"
 
@@ -43,14 +43,16 @@ window_tasks::Tasks flash_spmm::Choices::tasks(const Vectors& a) const {
   return cut(a, max_vectors);
 }
 
-/// Converting reads 4 bytes and writes 2 for every element of B, and then saves 2 for every vector:
-/// it pays from three vectors a row of B on. The launch costs another two microseconds, for which
-/// one more is asked.
-Operand flash_spmm::Choices::operand(const Vectors& a) const {
+/// Converting reads 4 bytes and writes 2 for every element of B, and then saves 2 for every vector.
+/// What is gathered comes from the L2, at 8.3 TB/s of an H200, what is converted goes through
+/// device memory, at about 5; and a launch takes the time of some 20 MB.
+Operand flash_spmm::Choices::operand(const Vectors& a, std::int64_t n) const {
   if (!is_fp16()) return Operand::kTf32;
-  const bool pays = std::ssize(a.col_indices) > 4 * std::int64_t{a.cols};
-  const bool converted =
-      conversions == Conversions::kConverted || (conversions == Conversions::kAuto && pays);
+  constexpr std::int64_t kLaunchBytes = 20'000'000;
+  const std::int64_t saved = 2 * std::ssize(a.col_indices) * n;
+  const std::int64_t spent = 10 * std::int64_t{a.cols} * n + kLaunchBytes;
+  const bool converted = conversions == Conversions::kConverted ||
+                         (conversions == Conversions::kAuto && saved > spent);
   return converted ? Operand::kFp16 : Operand::kFp16AsIs;
 }
 
@@ -59,7 +61,7 @@ Plan flash_spmm::Choices::plan(const Vectors& a, std::int64_t n) const {
   require<Unsupported>(a.depth == most || 2 * a.depth == most,
                        "{} MMAs have {} or {} vectors, not the {} of these TC blocks",
                        precision.name, most / 2, most, a.depth);
-  Plan plan{.operand = operand(a), .staged = staged, .mapped = mapped, .atomic = atomic};
+  Plan plan{.operand = operand(a, n), .staged = staged, .mapped = mapped, .atomic = atomic};
   plan.groups = staged ? groups_for(n, columns) : 1;
   plan.stages = stages_for(stages, plan.operand, a.depth, plan.groups);
   plan.tasks = tasks(a);
@@ -132,7 +134,7 @@ const Register<SpmmKernel> entry{{
          {"b",
           std::string("auto"),
           "B for FP16: converted by a launch of its own, or read as it is and converted on the "
-          "way; auto: whichever moves fewer bytes",
+          "way; auto: whichever should take less time",
           {"auto", "converted", "as_is"}},
          {"stages",
           std::int64_t{0},

@@ -26,7 +26,7 @@ struct Choices {
   vector_tiles::Plan plan(const vector_tiles::Vectors& a, std::int64_t n) const;
 
  private:
-  vector_tiles::Operand operand(const vector_tiles::Vectors& a) const;
+  vector_tiles::Operand operand(const vector_tiles::Vectors& a, std::int64_t n) const;
 };
 
 }  // namespace tessera::flash_spmm

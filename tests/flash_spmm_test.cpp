@@ -194,12 +194,14 @@ TEST_CASE("flash_spmm's work is that of its vectors") {
   }
 }
 
-TEST_CASE("B is converted where that moves fewer bytes") {
-  const auto launches = [](const CsrMatrix& a) {
-    return kernel_of({"fp16", 8})->work(*pack(a, {"fp16", 8}), 64).launches.size();
+TEST_CASE("B is converted where that should take less time") {
+  const auto launches = [](const CsrMatrix& a, std::int64_t n) {
+    return kernel_of({"fp16", 8})->work(*pack(a, {"fp16", 8}), n).launches.size();
   };
-  CHECK(launches(random_sparse(2000, 50, 0.1, 51)) == 2);  // a row of B is gathered often
-  CHECK(launches(random_sparse(50, 2000, 0.05, 52)) == 1);
+  const CsrMatrix tall = random_sparse(4000, 100, 0.1, 51);  // a row of B is gathered often
+  CHECK(launches(tall, 512) == 2);
+  CHECK(launches(tall, 128) == 1);  // which a launch would not pay for
+  CHECK(launches(random_sparse(100, 40'000, 0.02, 52), 512) == 1);
 }
 
 TEST_CASE("rows of a stage are whole sectors and lanes read them without bank conflicts") {
