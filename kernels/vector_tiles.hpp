@@ -143,7 +143,7 @@ constexpr int groups_for(std::int64_t n, int columns) {
 /// Stages that keep enough bytes on their way with few of them; `asked`: 0, or as many.
 constexpr int stages_for(int asked, Operand operand, int depth, int groups) {
   if (asked != 0) return asked;
-  return stage_bytes(operand, depth, groups) >= 4096 ? 2 : kMaxStages;
+  return stage_bytes(operand, depth, groups) >= 4096 ? 2 : 3;
 }
 
 /// The launches that bring B into the workspace, of which there are none without, and the product.
