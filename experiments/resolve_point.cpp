@@ -117,6 +117,14 @@ bool declares(int stage, const std::string& variant, const std::string& param) {
   return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
 }
 
+/// Whether the kernel can be told to read it.
+bool offers_format(const std::string& kernel, const std::string& format) {
+  if (is_open(kKernel, kernel)) return false;
+  const auto& specs = stages()[kKernel].specs(kernel);
+  const auto spec = std::ranges::find(specs, "format", &ParamSpec::name);
+  return spec != specs.end() && std::ranges::find(spec->choices, format) != spec->choices.end();
+}
+
 /// "kernel.precision" -> {kKernel, "precision"}; "precision" -> {-1, "precision"}.
 std::pair<int, std::string> split(const std::string& key, const Setting& setting) {
   const std::size_t dot = key.find('.');
@@ -160,7 +168,10 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
     for (const auto& [key, setting] : *layer.settings) {
       require(key != "backend", "{}: backend is no axis: [experiment] backends lists them",
               setting.place);
-      if (std::ranges::find(kAxes, key) != kAxes.end())
+      // What a kernel reads is the point's format, and may be said of either.
+      if (key == "kernel.format")
+        override_slot(sorted.axes, "format", {&setting, layer.rank});
+      else if (std::ranges::find(kAxes, key) != kAxes.end())
         override_slot(sorted.axes, key, {&setting, layer.rank});
       else
         sorted.params.push_back({key, {&setting, layer.rank}});
@@ -200,8 +211,8 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
   const Place& place = axes.contains("format") ? axes.at("format").setting->place : config_.path;
   require(reads != kAuto || names[kFormat] == kAuto,
           "{}: kernel auto picks its format, and cannot be told to read {}", place, names[kFormat]);
-  require(names[kFormat] == reads, "{}: kernel {} reads format {}, not {}", place, names[kKernel],
-          reads, names[kFormat]);
+  require(names[kFormat] == reads || offers_format(names[kKernel], names[kFormat]),
+          "{}: kernel {} reads format {}, not {}", place, names[kKernel], reads, names[kFormat]);
   return names;
 }
 
@@ -230,6 +241,9 @@ std::array<PointResolver::Slots, PointResolver::kStages> PointResolver::hand_out
             takers.empty() ? "" : takers.back(), takers.empty() ? "" : takers.front(), param);
     if (!takers.empty()) params_applied_.insert(key);
   }
+  const auto format = sorted.axes.find("format");
+  if (format != sorted.axes.end() && declares(kKernel, names[kKernel], "format"))
+    slots[kKernel]["format"] = format->second;
   return slots;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
 #include "formats/unpack.hpp"
@@ -58,6 +59,23 @@ CsrMatrix MeTcf::unpack() const {
         visit(window * window_rows + tc_local_id[k] / kTileCols,
               sparse_a_to_b[b * kTileCols + tc_local_id[k] % kTileCols], values[k]);
   });
+}
+
+std::unique_ptr<BitTcf> to_bit_tcf(const MeTcf& a) {
+  require(
+      a.window_rows == BitTcf::kTileRows,
+      "TC blocks with bitmaps are {} rows high, and these of ME-TCF {}: give it window_rows = {}",
+      BitTcf::kTileRows, a.window_rows, BitTcf::kTileRows);
+  auto tiles = std::make_unique<BitTcf>(a.rows(), a.cols(), a.nnz());
+  tiles->row_window_offset = a.row_window_offset;
+  tiles->tc_offset = a.tc_offset;
+  tiles->sparse_a_to_b = a.sparse_a_to_b;
+  tiles->values = a.values;
+  tiles->tc_local_bit.resize(static_cast<std::size_t>(a.num_tc_blocks()), 0);
+  for (std::int64_t block = 0; block < a.num_tc_blocks(); ++block)
+    for (std::int64_t k = a.tc_offset[block]; k < a.tc_offset[block + 1]; ++k)
+      tiles->tc_local_bit[block] |= std::uint64_t{1} << a.tc_local_id[k];
+  return tiles;
 }
 
 std::vector<ArrayInfo> MeTcf::arrays() const {

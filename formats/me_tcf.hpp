@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "formats/bit_tcf.hpp"
 #include "formats/format.hpp"
 
 namespace tessera {
@@ -35,5 +37,8 @@ struct MeTcf final : PackedMatrix {
   TileInfo tiles() const override;
   std::string locate(std::int32_t row) const override;
 };
+
+/// The same TC blocks with a bitmap each for a byte a nonzero. Throws for windows of 16 rows.
+std::unique_ptr<BitTcf> to_bit_tcf(const MeTcf& a);
 
 }  // namespace tessera

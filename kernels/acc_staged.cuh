@@ -6,27 +6,12 @@
 // stages. A warp has stages of its own and needs no barrier but its own.
 #pragma once
 
-#include "kernels/acc_tasks.cuh"
+#include "kernels/acc_cells.cuh"
 
 namespace tessera::acc_spmm {
 
-enum class Copy { kPastL1, kThroughL1 };
-
-template <int kBytes, Copy kCopy>
-__device__ void copy_async(std::uint32_t to, const float* from, bool real) {
-  // Of what is not real nothing is read, and zeros are written.
-  const int bytes = real ? kBytes : 0;
-  if constexpr (kBytes == 16 && kCopy == Copy::kPastL1)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes),
-                 "r"(bytes)
-                 : "memory");
-}
-
 /// A lane's part in copying rows of B: of 16-byte pieces of rows, 32 at a time.
-template <bool kAligned, int kGroups, Copy kCopy>
+template <bool kAligned, int kGroups, Cache kCache>
 class RowCopier {
  public:
   static constexpr int kLanesPerRow = 8 * kGroups;
@@ -70,11 +55,11 @@ class RowCopier {
       const std::uint32_t to = stage + place_ + 4 * i * kRowsAtOnce * row_pitch(kGroups);
       const float* from = b_ + std::uint64_t{static_cast<std::uint32_t>(max(row, 0))} * stride_;
       if constexpr (kAligned) {
-        copy_async<16, kCopy>(to, from, row >= 0 && cols_ > 0);
+        copy_async<16, kCache>(to, from, row >= 0 && cols_ > 0);
       } else {
         for (int k = 0; k < 4; ++k) {
           const bool real = row >= 0 && k < cols_;
-          copy_async<4, kCopy>(to + 4 * k, real ? from + k : b_, real);
+          copy_async<4, kCache>(to + 4 * k, real ? from + k : b_, real);
         }
       }
     }
@@ -88,28 +73,14 @@ class RowCopier {
   std::uint32_t place_;   // of its piece in a stage, bytes
 };
 
-/// Two cells of A, (lane / 4, lane % 4) and (lane / 4, lane % 4 + 4).
-struct Cells {
-  float value[2];
-};
-
-__device__ inline Cells load_cells(const View& view, std::uint64_t bitmap, std::uint32_t first,
-                                   int lane) {
-  Cells cells;
-  for (int half = 0; half < 2; ++half)
-    cells.value[half] =
-        window_tile::cell(bitmap, view.values, first, lane / 4, lane % 4 + 4 * half);
-  return cells;
-}
-
-/// sums += the task's TC blocks, of which there are some, times their rows of B.
-template <bool kAligned, Tf32Precision kPrecision, int kGroups, int kStages, Copy kCopy,
-          class WarpSums>
+/// sums += the task's TC blocks, of which there are some, times their rows of B. ME-TCF's cells go
+/// through `tile_memory`.
+template <bool kAligned, Tf32Precision kPrecision, int kGroups, int kStages, Cache kCache,
+          Names kNames, class WarpSums>
 __device__ void multiply_staged(const Product& product, const Task& task, std::int64_t first_col,
-                                int lane, float* stages, WarpSums& sums) {
+                                int lane, float* stages, float* tile_memory, WarpSums& sums) {
   constexpr int kStageFloats = kTileCols * row_pitch(kGroups);
-  const View& view = product.view;
-  const RowCopier<kAligned, kGroups, kCopy> copier(product, first_col, lane);
+  const RowCopier<kAligned, kGroups, kCache> copier(product, first_col, lane);
   const auto memory = static_cast<std::uint32_t>(__cvta_generic_to_shared(stages));
   const std::uint32_t end = task.last - 1;
 
@@ -120,21 +91,19 @@ __device__ void multiply_staged(const Product& product, const Task& task, std::i
     asm volatile("cp.async.commit_group;" ::: "memory");
     rows = copier.rows(min(task.first + stage + 1, end));
   }
-  Cells cells = load_cells(view, window_tile::load_ahead(view.tc_local_bit + task.first),
-                           window_tile::load_ahead(view.tc_offset + task.first), lane);
-  std::uint64_t bitmap = window_tile::load_ahead(view.tc_local_bit + min(task.first + 1, end));
-  std::uint32_t first_value = window_tile::load_ahead(view.tc_offset + min(task.first + 1, end));
+  Places<kNames> places(product, task, lane);
+  auto loaded = places.load();
+  places.move_on();
 
   int stage = 0;
   for (std::uint32_t tile = task.first; tile < task.last; ++tile) {
     asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
     __syncwarp();  // all lanes' copies are there, and the stage before is free
     Tf32Operand<kPrecision, 2> operand;
+    const Cells cells = places.take(loaded, tile_memory);
     for (int half = 0; half < 2; ++half) operand.set(half, cells.value[half]);
-    cells = load_cells(view, bitmap, first_value, lane);
-    const std::uint32_t next = min(tile + 2, end);
-    bitmap = window_tile::load_ahead(view.tc_local_bit + next);
-    first_value = window_tile::load_ahead(view.tc_offset + next);
+    loaded = places.load();
+    places.move_on();
 
     const int free = stage == 0 ? kStages - 1 : stage - 1;
     if (tile + kStages - 1 < task.last) copier.copy(rows, memory + 4 * free * kStageFloats);
@@ -159,21 +128,21 @@ __device__ void multiply_staged(const Product& product, const Task& task, std::i
 }
 
 template <bool kAligned, Tf32Precision kPrecision, bool kPromotes, int kGroups, int kStages,
-          Copy kCopy>
+          Cache kCache, Names kNames, bool kShares>
 __global__ void __launch_bounds__(kThreads,
                                   kPrecision == Tf32Precision::kSplit || kPromotes ? 3 : 4)
     run_staged(Product product) {
-  extern __shared__ __align__(16) float stages[];
-  const Place place = Place::of_warp(product);
-  if (place.task >= product.num_tasks) return;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const Task task = product.tasks[place.task];
-  Sums<kGroups, kPromotes> sums(product.promote);
-  if (task.first < task.last)
-    multiply_staged<kAligned, kPrecision, kGroups, kStages, kCopy>(
-        product, task, place.chunk * kGroups * kWarpCols, lane,
-        stages + threadIdx.x / 32 * (kStages * kTileCols * row_pitch(kGroups)), sums);
-  deliver<kAligned>(product, place, task, lane, sums.finish());
+  extern __shared__ __align__(16) float memory[];
+  constexpr int kWarpFloats = kStages * kTileCols * row_pitch(kGroups);
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  for_each_task<kShares>(product, [&](const Place& place, const Task& task) {
+    Sums<kGroups, kPromotes> sums(product.promote);
+    if (task.first < task.last)
+      multiply_staged<kAligned, kPrecision, kGroups, kStages, kCache, kNames>(
+          product, task, place.chunk * kGroups * kWarpCols, lane, memory + warp * kWarpFloats,
+          memory + kWarps * kWarpFloats + warp * kTileCells, sums);
+    deliver<kAligned>(product, place, task, lane, sums.finish());
+  });
 }
 
 }  // namespace tessera::acc_spmm

@@ -18,14 +18,16 @@ using window_tile::View;
 /// A product: operands, tasks, and where the sums of split windows meet.
 struct Product {
   View view;
-  const Task* tasks;  // [num_tasks]
-  std::uint32_t num_tasks;
+  const Task* tasks;            // [num_tasks]
+  const std::uint32_t* shares;  // [num_shares + 1] first task of a warp, where it has several
+  std::uint32_t num_shares;
   const Split* splits;  // [num_splits]
   std::uint32_t num_splits;
   std::int64_t num_slots;
   float4* slots;            // [chunks][num_slots][2 groups][32]
   std::uint32_t* arrivals;  // [chunks][num_splits] zero between launches
   bool atomic;
+  Store store;
   int promote;
   const float* b;
   float* c;
@@ -36,16 +38,30 @@ struct Product {
 struct Place {
   std::uint32_t task;
   std::int64_t chunk;
-
-  /// Tasks of one chunk of columns, then those of the next: what is gathered from B at a time is
-  /// narrower than B and stays in the L2.
-  __device__ static Place of_warp(const Product& product) {
-    const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
-    const std::uint32_t padded = (product.num_tasks + kWarps - 1) / kWarps * kWarps;
-    const auto chunk = static_cast<std::uint32_t>(warp / padded);
-    return {static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded), chunk};
-  }
 };
+
+/// Calls run(place, task) for what the warp has to do: a task, or those of its share one after
+/// another, which takes registers. Those of one chunk of columns come before those of the next:
+/// what is gathered from B at a time is narrower than B and stays in the L2.
+template <bool kShares, class Run>
+__device__ void for_each_task(const Product& product, Run run) {
+  const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  const std::uint32_t padded = (product.num_shares + kWarps - 1) / kWarps * kWarps;
+  const auto chunk = static_cast<std::uint32_t>(warp / padded);
+  const auto share = static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded);
+  if (share >= product.num_shares) return;
+  if constexpr (!kShares) {
+    const Task task = product.tasks[share];
+    run(Place{share, chunk}, task);
+  } else {
+    const std::uint32_t last = product.shares[share + 1];
+    for (std::uint32_t index = product.shares[share]; index < last; ++index) {
+      const Task task = product.tasks[index];
+      run(Place{index, chunk}, task);
+      __syncwarp();  // the warp's shared memory is free
+    }
+  }
+}
 
 /// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
 /// FP32 to nearest every so many TC blocks.
@@ -133,7 +149,7 @@ __device__ void deliver(const Product& product, const Place& place, const Task& 
                    if (adds)
                      add_16(to, sums, n - col, product.scaling.alpha, kAligned);
                    else
-                     put_16<kAligned>(to, sums, n - col, product.scaling);
+                     put_16<kAligned>(to, sums, n - col, product.scaling, product.store);
                  });
 }
 

@@ -10,11 +10,20 @@ namespace tessera::acc_spmm {
 
 /// Arrays beside those of the product.
 struct TaskAddresses {
-  std::uint64_t tasks, slots;
+  std::uint64_t tasks, shares, slots;
+  std::uint64_t tc_local_id;  // ME-TCF's
 };
 
-std::unique_ptr<LaunchTrace> make_trace(const BitTcf& a, std::int64_t n, const Choices& choices,
+/// `a` has the TC blocks of the packed matrix, whatever names their nonzeros.
+std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
+                                        const Choices& choices,
                                         std::shared_ptr<const window_tasks::Tasks> tasks,
                                         const BitTcfAddresses& at, const TaskAddresses& task_at);
+
+/// Of the launch before it, where atomics add: zeros to a split window by each thread block.
+std::unique_ptr<LaunchTrace> make_clear_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
+                                              std::shared_ptr<const window_tasks::Tasks> tasks,
+                                              const BitTcfAddresses& at,
+                                              const TaskAddresses& task_at);
 
 }  // namespace tessera::acc_spmm

@@ -111,11 +111,12 @@ std::int64_t rows_of_window(const BitTcf& a, std::int64_t window) {
   return std::min<std::int64_t>(kRows, a.rows() - window * kRows);
 }
 
-BitTcfAddresses::BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space)
+BitTcfAddresses::BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space,
+                                 bool has_bitmaps)
     : row_window_offset(space.add("row_window_offset", bytes_of(a.row_window_offset))),
       tc_offset(space.add("tc_offset", bytes_of(a.tc_offset))),
       sparse_a_to_b(space.add("sparse_a_to_b", bytes_of(a.sparse_a_to_b))),
-      tc_local_bit(space.add("tc_local_bit", bytes_of(a.tc_local_bit))),
+      tc_local_bit(space.add("tc_local_bit", has_bitmaps ? bytes_of(a.tc_local_bit) : 0)),
       values(space.add("values", bytes_of(a.values))),
       b(space.add("b", 4 * n * a.cols())),
       c(space.add("c", 4 * n * a.rows())) {}
@@ -164,6 +165,17 @@ void BitTcfTrace::store(std::int64_t window, std::int64_t col, std::int64_t cols
     // As fragments lie; counted, four stores of 4 bytes take twice as many as one of 16.
     const int sectors = trace.touched_sectors();
     if (sectors > 0) trace.wavefronts(instructions == 1 ? sectors : 2 * sectors);
+  }
+}
+
+void BitTcfTrace::add(std::int64_t window, std::int64_t col, std::int64_t cols,
+                      WarpTrace& trace) const {
+  const std::int64_t rows = rows_of_window(a_, window);
+  for (int j = 0; j < 2; ++j) {
+    const std::int64_t count = (rows - j + 1) / 2;  // rows 2t + j
+    if (count == 0) continue;
+    trace.atomic(static_cast<int>(count * cols));
+    touch_c(window, j, col, cols, trace);
   }
 }
 

@@ -68,7 +68,7 @@ std::int64_t rows_of_window(const BitTcf& a, std::int64_t window);
 
 /// Where the arrays of a product lie.
 struct BitTcfAddresses {
-  BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space);
+  BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space, bool has_bitmaps = true);
 
   std::uint64_t row_window_offset, tc_offset, sparse_a_to_b, tc_local_bit, values, b, c;
 };
@@ -113,6 +113,9 @@ class BitTcfTrace : public LaunchTrace {
   /// `instructions` for a lane's four columns, where they are aligned.
   void store(std::int64_t window, std::int64_t col, std::int64_t cols, int instructions,
              WarpTrace& trace) const;
+
+  /// Four values a lane are added in the L2, of the rows that there are.
+  void add(std::int64_t window, std::int64_t col, std::int64_t cols, WarpTrace& trace) const;
 
   /// The bytes that row `j` of each lane (2t + j of the window) has in 32 columns of C.
   void touch_c(std::int64_t window, int j, std::int64_t col, std::int64_t cols,

@@ -86,10 +86,15 @@ bool has_row(const BlockMma& mma, int r) {
   return ((mma.pattern[0] | mma.pattern[1]) >> (r * Hrpb::kBrickCols) & 0xf) != 0;
 }
 
+const Precision& precision_of(Tf32Precision precision) {
+  using enum Tf32Precision;
+  return find_precision(precision == kRounded ? "tf32" : precision == kRaw ? "tf32_raw" : "tf32x3");
+}
+
 class CuteSpmm final : public SpmmKernel {
  public:
   explicit CuteSpmm(const Options& options)
-      : options_(options), precision_(find_precision(options.rounds ? "tf32" : "tf32_raw")) {}
+      : options_(options), precision_(precision_of(options.precision)) {}
 
   std::string format() const override { return Hrpb::kFormat; }
   int version() const override { return 2; }
@@ -98,13 +103,14 @@ class CuteSpmm final : public SpmmKernel {
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = MmaType::kTf32,
             .mma_depth = options_.depth,
-            .input_error = precision_.input_error};
+            .input_error = precision_.input_error,
+            .mmas_per_chunk = static_cast<int>(std::ssize(precision_.mmas))};
   }
 
   /// An addition of parts is no worse than one more MMA; fewest waves make the most parts.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<Hrpb>(packed);
-    check_blocks(a);
+    check_blocks(a, options_);
     std::vector<std::int64_t> terms(static_cast<std::size_t>(a.rows()), 0);
     const bool splits = options_.balance == Balance::kWaves;
     const std::vector<std::int64_t> parts =
@@ -126,7 +132,7 @@ class CuteSpmm final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const auto& a = packed_as<Hrpb>(packed);
-    check_blocks(a);
+    check_blocks(a, options_);
     const auto split = split_panels(plan_tasks(a, b.cols, options_));
     require<Unsupported>(split.empty(),
                          "cutespmm adds the parts of {} row panels in no fixed order: only with "
@@ -191,8 +197,8 @@ const Register<SpmmKernel> entry{{
                 1 << 20},
                {"precision",
                 std::string("tf32"),
-                "operands rounded to TF32 or, raw, cut off",
-                {"tf32", "tf32_raw"}}},
+                "operands rounded to TF32; raw, cut off; or in two parts, for three MMAs",
+                {"tf32", "tf32_raw", "tf32x3"}}},
     .make = [](const Params& params) { return std::make_unique<CuteSpmm>(read_options(params)); },
 }};
 

@@ -96,29 +96,33 @@ __global__ void __launch_bounds__(kClearThreads)
 
 using Kernel = void (*)(View, const float*, float*, Scaling, bool);
 
-template <int kDepth, int kBricks, bool kRounds>
+template <int kDepth, int kBricks, Tf32Precision kPrecision>
 Kernel instance(int warp_cols, int warps) {
-  if (warp_cols == 128) return multiply_panels<Variant<kDepth, 128, 1, kBricks, kRounds>>;
+  if (warp_cols == 128) return multiply_panels<Variant<kDepth, 128, 1, kBricks, kPrecision>>;
   if (warp_cols == 64)
-    return warps == 1 ? multiply_panels<Variant<kDepth, 64, 1, kBricks, kRounds>>
-                      : multiply_panels<Variant<kDepth, 64, 2, kBricks, kRounds>>;
-  if (warps == 1) return multiply_panels<Variant<kDepth, 32, 1, kBricks, kRounds>>;
-  return warps == 2 ? multiply_panels<Variant<kDepth, 32, 2, kBricks, kRounds>>
-                    : multiply_panels<Variant<kDepth, 32, 4, kBricks, kRounds>>;
+    return warps == 1 ? multiply_panels<Variant<kDepth, 64, 1, kBricks, kPrecision>>
+                      : multiply_panels<Variant<kDepth, 64, 2, kBricks, kPrecision>>;
+  if (warps == 1) return multiply_panels<Variant<kDepth, 32, 1, kBricks, kPrecision>>;
+  return warps == 2 ? multiply_panels<Variant<kDepth, 32, 2, kBricks, kPrecision>>
+                    : multiply_panels<Variant<kDepth, 32, 4, kBricks, kPrecision>>;
 }
 
 template <int kDepth, int kBricks>
-Kernel instance(const Geometry& geometry, bool rounds) {
-  return rounds ? instance<kDepth, kBricks, true>(geometry.warp_cols, geometry.warps)
-                : instance<kDepth, kBricks, false>(geometry.warp_cols, geometry.warps);
+Kernel instance(const Geometry& geometry, Tf32Precision precision) {
+  using enum Tf32Precision;
+  return precision == kRounded
+             ? instance<kDepth, kBricks, kRounded>(geometry.warp_cols, geometry.warps)
+             : instance<kDepth, kBricks, kRaw>(geometry.warp_cols, geometry.warps);
 }
 
 Kernel instance(const Geometry& geometry, const Options& options, int tile_rows) {
+  if (options.precision == Tf32Precision::kSplit)
+    return instance<8, 1, Tf32Precision::kSplit>(geometry.warp_cols, geometry.warps);
   if (tile_rows == kBrickRows)
-    return options.depth == 4 ? instance<4, 1>(geometry, options.rounds)
-                              : instance<8, 1>(geometry, options.rounds);
-  return options.depth == 4 ? instance<4, 2>(geometry, options.rounds)
-                            : instance<8, 2>(geometry, options.rounds);
+    return options.depth == 4 ? instance<4, 1>(geometry, options.precision)
+                              : instance<8, 1>(geometry, options.precision);
+  return options.depth == 4 ? instance<4, 2>(geometry, options.precision)
+                            : instance<8, 2>(geometry, options.precision);
 }
 
 class CuteMultiplication final : public GpuMultiplication {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "formats/base/params.hpp"
 #include "formats/hrpb.hpp"
+#include "kernels/precision.hpp"
 
 namespace tessera::cute_spmm {
 
@@ -35,10 +35,15 @@ struct Options {
   int coarsen = 128;  // columns of C of a warp: 32, 64 or 128
   int stages = 2;     // blocks in shared memory, one of which is multiplied
   int panels = 1;     // teams of a thread block
-  bool rounds = true;
+  Tf32Precision precision = Tf32Precision::kRounded;
   Balance balance = Balance::kWaves;
   std::int64_t resident = 0;  // thread blocks at a time, for kWaves; 0: an H200's
 };
+
+/// MMAs for the same products.
+constexpr int mmas_of_chunk(const Options& options) {
+  return options.precision == Tf32Precision::kSplit ? 3 : 1;
+}
 
 /// What a thread block is, for one packed matrix and one width.
 struct Geometry {
@@ -65,8 +70,9 @@ struct Geometry {
 
 Options read_options(const Params& params);
 
-/// Throws Unsupported for blocks of more than 32 x 32.
-void check_blocks(const Hrpb& a);
+/// Throws Unsupported for blocks of more than 32 x 32, and, where operands are split, for others
+/// than of 16 rows by m16n8k8: their parts would not leave registers for more.
+void check_blocks(const Hrpb& a, const Options& options);
 
 /// Throws as check_blocks.
 Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options);

@@ -7,18 +7,13 @@
 #pragma once
 
 #include "kernels/cutespmm_stages.cuh"
-#include "kernels/mma.cuh"
+#include "kernels/tf32_operands.cuh"
 
 namespace tessera::cute_spmm {
 
 /// A lane's sums: [brick row][chunk, MMA of it][values of the accumulator].
 template <class V>
 using Sums = float[V::kBricks][4 * V::kChunks][4];
-
-template <bool kRounds>
-__device__ std::uint32_t operand(float value) {
-  return kRounds ? round_operand_to_tf32(value) : __float_as_uint(value);
-}
 
 /// The bricks of a block's brick columns, one after another.
 template <int kBricks>
@@ -40,9 +35,7 @@ class BrickReader {
 
   /// The lane's elements (a0, a1) of every brick of a brick column, zeros where there is no brick.
   /// Columns are asked for in ascending order.
-  template <bool kRounds>
-  __device__ void next(int col, int lane, std::uint32_t (&a)[kBricks][2],
-                       bool (&present)[kBricks]) {
+  __device__ void next(int col, int lane, float (&a)[kBricks][2], bool (&present)[kBricks]) {
 #pragma unroll
     for (int r = 0; r < kBricks; ++r) {
       const uint2 pattern = of_row(col, r);
@@ -51,8 +44,8 @@ class BrickReader {
       const int low = __popc(pattern.x);
       const float a0 = values_[__popc(pattern.x & below)];
       const float a1 = values_[low + __popc(pattern.y & below)];
-      a[r][0] = operand<kRounds>((pattern.x >> lane & 1) != 0 ? a0 : 0.0f);
-      a[r][1] = operand<kRounds>((pattern.y >> lane & 1) != 0 ? a1 : 0.0f);
+      a[r][0] = (pattern.x >> lane & 1) != 0 ? a0 : 0.0f;
+      a[r][1] = (pattern.y >> lane & 1) != 0 ? a1 : 0.0f;
       values_ += low + __popc(pattern.y);
     }
   }
@@ -75,15 +68,6 @@ class BrickReader {
   int brick_ = 0;        // the next
 };
 
-template <class V>
-__device__ void multiply(float (&sum)[4], const std::uint32_t (&a)[V::kHalves][2],
-                         const std::uint32_t (&b)[V::kHalves]) {
-  if constexpr (V::kDepth == 4)
-    mma_m16n8k4_tf32(sum, a[0], b);
-  else
-    mma_m16n8k8_tf32(sum, {a[0][0], a[0][1], a[1][0], a[1][1]}, b);
-}
-
 /// The warp's columns of a staged block's rows of B times the block.
 template <class V>
 __device__ void multiply_block(const std::uint8_t* bytes, const float* rows, int tile_cols,
@@ -91,33 +75,34 @@ __device__ void multiply_block(const std::uint8_t* bytes, const float* rows, int
   BrickReader<V::kBricks> bricks(bytes, tile_cols / kBrickCols);
   const float* from = rows + lane % 4 * V::kPitch + 4 * place_of_piece(lane / 4);
   for (int col = 0; bricks.has(col); col += V::kHalves) {
-    std::uint32_t a[V::kBricks][V::kHalves][2];
+    Tf32Operand<V::kPrecision, 2 * V::kHalves> a[V::kBricks];
     bool present[V::kBricks] = {};
 #pragma unroll
     for (int half = 0; half < V::kHalves; ++half) {
-      std::uint32_t of_column[V::kBricks][2];
+      float of_column[V::kBricks][2];
       bool here[V::kBricks];
-      bricks.template next<V::kRounds>(col + half, lane, of_column, here);
+      bricks.next(col + half, lane, of_column, here);
       for (int r = 0; r < V::kBricks; ++r) {
-        a[r][half][0] = of_column[r][0], a[r][half][1] = of_column[r][1];
+        for (int i = 0; i < 2; ++i) a[r].set(2 * half + i, of_column[r][i]);
         present[r] |= here[r];
       }
     }
 #pragma unroll
     for (int chunk = 0; chunk < V::kChunks; ++chunk) {
-      std::uint32_t b[4][V::kHalves];
+      Tf32Operand<V::kPrecision, V::kHalves> b[4];
 #pragma unroll
       for (int half = 0; half < V::kHalves; ++half) {
         const float4 piece = *reinterpret_cast<const float4*>(from + half * kBrickCols * V::kPitch +
                                                               chunk * kChunkCols);
-        b[0][half] = operand<V::kRounds>(piece.x), b[1][half] = operand<V::kRounds>(piece.y);
-        b[2][half] = operand<V::kRounds>(piece.z), b[3][half] = operand<V::kRounds>(piece.w);
+        b[0].set(half, piece.x), b[1].set(half, piece.y);
+        b[2].set(half, piece.z), b[3].set(half, piece.w);
       }
 #pragma unroll
       for (int r = 0; r < V::kBricks; ++r) {
         if (V::kBricks > 1 && !present[r]) continue;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) multiply<V>(sums[r][4 * chunk + j], a[r], b[j]);
+        for (int j = 0; j < 4; ++j)
+          mma_m16n8<V::kPrecision, V::kDepth>(sums[r][4 * chunk + j], a[r], b[j]);
       }
     }
     from += V::kDepth * V::kPitch;

@@ -45,22 +45,27 @@ Options read_options(const Params& params) {
           .coarsen = static_cast<int>(params.integer("coarsen")),
           .stages = static_cast<int>(params.integer("stages")),
           .panels = static_cast<int>(params.integer("panels")),
-          .rounds = params.text("precision") == "tf32",
+          .precision = tf32_precision(params.text("precision")),
           .balance = balance == "none"    ? Balance::kNone
                      : balance == "waves" ? Balance::kWaves
                                           : Balance::kSorted,
           .resident = params.integer("resident")};
 }
 
-void check_blocks(const Hrpb& a) {
+void check_blocks(const Hrpb& a, const Options& options) {
   require<Unsupported>(
       a.tile_rows <= 2 * Hrpb::kBrickRows && a.tile_cols <= kMaxTileCols,
       "cutespmm takes blocks of 16 or 32 rows and up to {} columns, not of {} x {}", kMaxTileCols,
       a.tile_rows, a.tile_cols);
+  require<Unsupported>(
+      options.precision != Tf32Precision::kSplit ||
+          (options.depth == 8 && a.tile_rows == Hrpb::kBrickRows),
+      "cutespmm splits operands for m16n8k8 and blocks of 16 rows, not for m16n8k{} and {} rows",
+      options.depth, a.tile_rows);
 }
 
 Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options) {
-  check_blocks(a);
+  check_blocks(a, options);
   const std::int64_t wide = std::clamp<std::int64_t>(n, kChunkCols, kTeamCols);
   const int team_cols = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(wide)));
   const int warp_cols = std::min(options.coarsen, team_cols);
@@ -79,19 +84,22 @@ int registers_per_thread(const Geometry& geometry, const Options& options, int t
   struct OfWarps {
     int warp_cols, warps;
     int registers[2][2][2];  // [depth 4, 8][TM 16, 32][tf32_raw, tf32]
+    int split;               // tf32x3
   };
   // As ptxas of CUDA 13.0 says for sm_90a.
   static constexpr OfWarps kTable[] = {
-      {32, 1, {{{80, 72}, {88, 80}}, {{96, 72}, {96, 96}}}},
-      {32, 2, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}},
-      {32, 4, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}},
-      {64, 1, {{{104, 96}, {120, 120}}, {{112, 96}, {136, 136}}}},
-      {64, 2, {{{112, 96}, {128, 128}}, {{120, 96}, {144, 144}}}},
-      {128, 1, {{{136, 120}, {192, 192}}, {{152, 128}, {200, 200}}}}};
+      {32, 1, {{{80, 72}, {88, 80}}, {{96, 72}, {96, 96}}}, 96},
+      {32, 2, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}, 88},
+      {32, 4, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}, 88},
+      {64, 1, {{{104, 96}, {120, 120}}, {{112, 96}, {136, 136}}}, 120},
+      {64, 2, {{{112, 96}, {128, 128}}, {{128, 96}, {144, 144}}}, 120},
+      {128, 1, {{{136, 120}, {184, 184}}, {{136, 128}, {200, 200}}}, 184}};
   const auto* found = std::ranges::find_if(kTable, [&](const OfWarps& of) {
     return of.warp_cols == geometry.warp_cols && of.warps == geometry.warps;
   });
-  return found->registers[options.depth == 8][tile_rows > Hrpb::kBrickRows][options.rounds];
+  if (options.precision == Tf32Precision::kSplit) return found->split;
+  return found->registers[options.depth == 8][tile_rows > Hrpb::kBrickRows]
+                         [options.precision == Tf32Precision::kRounded];
 }
 
 std::vector<std::int64_t> split_by_waves(const Hrpb& a, std::int64_t waves) {

@@ -30,13 +30,13 @@ struct View {
 };
 
 /// What a kernel is compiled for.
-template <int kDepth_, int kWarpCols_, int kWarps_, int kBricks_, bool kRounds_>
+template <int kDepth_, int kWarpCols_, int kWarps_, int kBricks_, Tf32Precision kPrecision_>
 struct Variant {
   static constexpr int kDepth = kDepth_;        // condensed columns of an MMA
   static constexpr int kWarpCols = kWarpCols_;  // columns of C of a warp
   static constexpr int kWarps = kWarps_;        // of a team
   static constexpr int kBricks = kBricks_;      // of a brick column: TM / 16
-  static constexpr bool kRounds = kRounds_;     // operands to TF32, to nearest
+  static constexpr Tf32Precision kPrecision = kPrecision_;
 
   static constexpr int kThreads = 32 * kWarps;         // of a team
   static constexpr int kHalves = kDepth / kBrickCols;  // brick columns of an MMA
@@ -48,8 +48,10 @@ struct Variant {
   static constexpr int kMaxThreads = 4 * kThreads;
   // As many warps of an SM as leave the accumulators the registers that they need.
   static constexpr int kTiles = kChunks * kBricks;
-  static constexpr int kWarpsOfSm = kTiles > 4                              ? 8
-                                    : kTiles == 4 && kBricks + !kRounds > 1 ? 12
+  static constexpr bool kIsSplit = kPrecision == Tf32Precision::kSplit;
+  static constexpr bool kIsRaw = kPrecision == Tf32Precision::kRaw;
+  static constexpr int kWarpsOfSm = kTiles > 4 || (kTiles == 4 && kIsSplit) ? 8
+                                    : kTiles == 4 && kBricks + kIsRaw > 1   ? 12
                                                                             : 16;
   static constexpr int kMinBlocks = kWarpsOfSm / (4 * kWarps);
 };

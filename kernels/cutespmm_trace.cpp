@@ -114,7 +114,8 @@ class CuteTrace final : public LaunchTrace {
 
   // Of the machine code for 128 columns a warp, TM = 16, m16n8k8, aligned operands.
   static constexpr int kIdleInstructions = 25, kWarpInstructions = 130, kBlockInstructions = 90;
-  static constexpr int kRowInstructions = 9, kDecodeInstructions = 40, kOperandInstructions = 2;
+  static constexpr int kRowInstructions = 9, kDecodeInstructions = 40;
+  static constexpr int kOperandInstructions[] = {2, 0, 7};  // of Tf32Precision
   static constexpr int kStoreInstructions = 3;
   static constexpr int kSpecialRegisters = 60, kPopulationCounts = 20;
   static constexpr int kTaskBoard = kMaxStages, kIndexBoard = kMaxStages + 1;
@@ -242,8 +243,8 @@ class CuteTrace final : public LaunchTrace {
       trace.issue(halves * kDecodeInstructions);
       trace.pause(kPopulationCounts);
       if (loaded != mma.first_col) trace.shared(halves * chunks * kWideWavefronts);
-      if (p_->options.rounds) trace.issue(elements * kOperandInstructions);
-      trace.mma(4 * chunks);
+      trace.issue(elements * kOperandInstructions[static_cast<int>(p_->options.precision)]);
+      trace.mma(4 * chunks * mmas_of_chunk(p_->options));
       loaded = mma.first_col;
     });
   }
@@ -291,8 +292,9 @@ TaskWork work_of(const Product& p, const Task& task) {
   if (warps > 1) work.barriers = warps * blocks * (p.shape.stages == 1 ? 2 : 1);
   for (std::int64_t b = task.first; b < task.last; ++b) {
     work.b_rows += count_cols(p.a, b);
-    for_each_mma(p.a, b, p.options.depth,
-                 [&](const BlockMma&) { work.mma += p.shape.team_cols() / 8; });
+    for_each_mma(p.a, b, p.options.depth, [&](const BlockMma&) {
+      work.mma += p.shape.team_cols() / 8 * mmas_of_chunk(p.options);
+    });
   }
   return work;
 }

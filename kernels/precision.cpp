@@ -123,6 +123,11 @@ Precision find_precision(std::string_view name, std::int64_t promote) {
   return precision;
 }
 
+Tf32Precision tf32_precision(std::string_view name) {
+  if (name == "tf32_raw") return Tf32Precision::kRaw;
+  return name == "tf32" ? Tf32Precision::kRounded : Tf32Precision::kSplit;
+}
+
 ParamSpec promote_param() {
   return {"promote",
           std::int64_t{-1},

@@ -46,6 +46,13 @@ struct Precision {
   double input_error = 0;           // as if each operand were off by this, relatively
 };
 
+/// What a kernel with TF32 operands does with each of them: rounds it, leaves it to be cut off, or
+/// splits it into two parts for three MMAs.
+enum class Tf32Precision { kRounded, kRaw, kSplit };
+
+/// Of "tf32", "tf32_raw", "tf32x3", "tf32x3_promoted".
+Tf32Precision tf32_precision(std::string_view name);
+
 constexpr int kMaxParts = 3;
 
 /// FADD: FP32 to nearest; the NaN it makes of NaNs and of opposite infinities is always the same.

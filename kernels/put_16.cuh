@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/store.hpp"
 
 namespace tessera {
 
@@ -17,11 +18,27 @@ inline bool in_16_bytes(std::int64_t n, const Operands& operands) {
 
 /// 16 bytes at once, in so many words: where a float4's address is only checked under a condition,
 /// the compiler takes it apart.
-__device__ inline void store_16(float* to, float4 values) {
-  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x), "f"(values.y),
-               "f"(values.z), "f"(values.w)
-               : "memory");
+#define TESSERA_STORE_16(instruction)                                                          \
+  asm volatile(instruction " [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x), "f"(values.y), \
+               "f"(values.z), "f"(values.w)                                                    \
+               : "memory")
+__device__ inline void store_16(float* to, float4 values, Store store = Store::kWriteBack) {
+  switch (store) {
+    case Store::kWriteBack:
+      TESSERA_STORE_16("st.global.v4.f32");
+      break;
+    case Store::kInL2:
+      TESSERA_STORE_16("st.global.cg.v4.f32");
+      break;
+    case Store::kStreaming:
+      TESSERA_STORE_16("st.global.cs.v4.f32");
+      break;
+    case Store::kWriteThrough:
+      TESSERA_STORE_16("st.global.wt.v4.f32");
+      break;
+  }
 }
+#undef TESSERA_STORE_16
 
 /// The same for what C holds before; other lanes write beside it.
 __device__ inline float4 load_old_16(const float* from) {
@@ -36,12 +53,15 @@ __device__ inline float4 load_old_16(const float* from) {
 /// Stores as many of the four as there are columns, if any; `kAligned`: `to` is at 16 bytes, all or
 /// none are.
 template <bool kAligned>
-__device__ void put_16(float* to, float4 sums, std::int64_t cols, const Scaling& scaling) {
+__device__ void put_16(float* to, float4 sums, std::int64_t cols, const Scaling& scaling,
+                       Store how = Store::kWriteBack) {
   if constexpr (kAligned) {
     if (cols <= 0) return;
     const auto store = [&](const float4& old) {
-      store_16(to, {scaled(scaling, sums.x, &old.x), scaled(scaling, sums.y, &old.y),
-                    scaled(scaling, sums.z, &old.z), scaled(scaling, sums.w, &old.w)});
+      store_16(to,
+               {scaled(scaling, sums.x, &old.x), scaled(scaling, sums.y, &old.y),
+                scaled(scaling, sums.z, &old.z), scaled(scaling, sums.w, &old.w)},
+               how);
     };
     // Apart, so that the usual case does not carry the other's instructions along.
     if (scaling.beta == 0)

@@ -176,7 +176,7 @@ class SharesTrace final : public StagedTrace {
         a_.row_window_offset[window + 1] <= share.last)
       store(window, mine.first, mine.count, 1, trace);
     else
-      add(window, mine, trace);
+      add(window, mine.first, mine.count, trace);
     if (last) return;
     // On to the next window that is not empty; the end of the one after it is loaded meanwhile.
     do {
@@ -185,17 +185,6 @@ class SharesTrace final : public StagedTrace {
       load_end(++window + 1, kNextBoard, trace);
     } while (a_.row_window_offset[window] == a_.row_window_offset[window + 1]);
     trace.issue(kWindowInstructions);
-  }
-
-  /// Four values a lane, of the rows that there are.
-  void add(std::int64_t window, const Columns& mine, WarpTrace& trace) const {
-    const std::int64_t rows = rows_of_window(a_, window);
-    for (int j = 0; j < 2; ++j) {
-      const std::int64_t count = (rows - j + 1) / 2;  // rows 2t + j
-      if (count == 0) continue;
-      trace.atomic(static_cast<int>(count * mine.count));
-      touch_c(window, j, mine.first, mine.count, trace);
-    }
   }
 
   std::vector<Share> shares_;

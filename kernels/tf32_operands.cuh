@@ -7,19 +7,11 @@
 #pragma once
 
 #include <cmath>
-#include <string_view>
 
 #include "kernels/mma.cuh"
+#include "kernels/precision.hpp"
 
 namespace tessera {
-
-enum class Tf32Precision { kRounded, kRaw, kSplit };
-
-/// Of "tf32", "tf32_raw", "tf32x3", "tf32x3_promoted".
-inline Tf32Precision tf32_precision(std::string_view name) {
-  if (name == "tf32_raw") return Tf32Precision::kRaw;
-  return name == "tf32" ? Tf32Precision::kRounded : Tf32Precision::kSplit;
-}
 
 /// A fragment of kRegisters FP32 values.
 template <Tf32Precision kPrecision, int kRegisters>
@@ -41,11 +33,28 @@ struct Tf32Operand {
   }
 };
 
+/// d += left * right by m16n8k4 or m16n8k8; A's values are the left operand.
+template <Tf32Precision kPrecision, int kDepth>
+__device__ void mma_m16n8(float (&d)[4], const Tf32Operand<kPrecision, kDepth / 2>& a,
+                          const Tf32Operand<kPrecision, kDepth / 4>& b) {
+  const auto add = [&](int a_part, int b_part) {
+    if constexpr (kDepth == 4)
+      mma_m16n8k4_tf32(d, a.parts[a_part], b.parts[b_part]);
+    else
+      mma_m16n8k8_tf32(d, a.parts[a_part], b.parts[b_part]);
+  };
+  // The small products first: they must not meet a sum that has no place for them.
+  if constexpr (kPrecision == Tf32Precision::kSplit) {
+    add(1, 0);
+    add(0, 1);
+  }
+  add(0, 0);
+}
+
 /// d += left * right; A's values are the right operand (swapped operands, C^T = B^T A^T).
 template <Tf32Precision kPrecision>
 __device__ void mma_m16n8k8_swapped(float (&d)[4], const Tf32Operand<kPrecision, 4>& b,
                                     const Tf32Operand<kPrecision, 2>& a) {
-  // The small products first: they must not meet a sum that has no place for them.
   if constexpr (kPrecision == Tf32Precision::kSplit) {
     mma_m16n8k8_tf32(d, b.parts[0], a.parts[1]);
     mma_m16n8k8_tf32(d, b.parts[1], a.parts[0]);

@@ -9,6 +9,7 @@
 
 #include "formats/base/device_memory.hpp"
 #include "formats/bit_tcf.hpp"
+#include "formats/me_tcf.hpp"
 #include "kernels/put_16.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.hpp"
@@ -22,7 +23,8 @@ struct View {
   const std::uint32_t* row_window_offset;  // [windows + 1]
   const std::uint32_t* tc_offset;          // [tc_blocks + 1]
   const std::int32_t* sparse_a_to_b;       // [tc_blocks * 8]
-  const std::uint64_t* tc_local_bit;       // [tc_blocks]
+  const std::uint64_t* tc_local_bit;       // [tc_blocks] BitTCF
+  const std::uint8_t* tc_local_id;         // [nnz] ME-TCF of the same TC blocks, and no bitmaps
   const float* values;                     // [nnz]
 };
 
@@ -36,6 +38,18 @@ class PackedOnDevice {
         sparse_a_to_b_(a.sparse_a_to_b),
         tc_local_bit_(a.tc_local_bit),
         values_(a.values) {}
+  /// Of windows eight rows high.
+  explicit PackedOnDevice(const MeTcf& a)
+      : rows_(a.rows()),
+        windows_(a.num_row_windows()),
+        row_window_offset_(a.row_window_offset),
+        tc_offset_(a.tc_offset),
+        sparse_a_to_b_(a.sparse_a_to_b),
+        tc_local_id_(a.tc_local_id),
+        values_(a.values) {
+    require(a.window_rows == kWindowRows, "the kernels' TC blocks are {} rows high, not {}",
+            kWindowRows, a.window_rows);
+  }
 
   /// For a B and C of n columns.
   View view(std::int64_t n) const {
@@ -47,6 +61,7 @@ class PackedOnDevice {
             tc_offset_.data(),
             sparse_a_to_b_.data(),
             tc_local_bit_.data(),
+            tc_local_id_.data(),
             values_.data()};
   }
 
@@ -56,6 +71,7 @@ class PackedOnDevice {
   DeviceArray<std::uint32_t> tc_offset_;
   DeviceArray<std::int32_t> sparse_a_to_b_;
   DeviceArray<std::uint64_t> tc_local_bit_;
+  DeviceArray<std::uint8_t> tc_local_id_;
   DeviceArray<float> values_;
 };
 
@@ -106,6 +122,11 @@ __device__ inline std::uint32_t load_ahead(const std::uint32_t* from) {
   asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from));
   return value;
 }
+__device__ inline std::uint32_t load_ahead(const std::uint8_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
 __device__ inline std::int32_t load_ahead(const std::int32_t* from) {
   return static_cast<std::int32_t>(load_ahead(reinterpret_cast<const std::uint32_t*>(from)));
 }
@@ -123,6 +144,7 @@ __device__ inline float4 load_16(const float* from) {
                : "l"(from));
   return values;
 }
+
 /// A lane's part of the window into C.
 template <bool kAligned>
 __device__ void store(const View& view, float* c, Scaling scaling, std::int64_t window, int t,

@@ -134,6 +134,25 @@ TEST_CASE("ME-TCF in windows of 8 rows") {
   CHECK(tcf.tc_local_id == std::vector<std::uint8_t>{0, 1, 2, 8, 9, 10, 11, 12, 13, 14, 1, 8});
 }
 
+TEST_CASE("bitmaps of ME-TCF's TC blocks are those of BitTCF") {
+  for (const double density : {0.0, 0.02, 0.4}) {
+    const CsrMatrix a = random_sparse(101, 70, density, 21);
+    const auto bytes = pack("me_tcf", a, given("window_rows", 8)), bits = pack("bit_tcf", a);
+    const auto& expected = packed_as<BitTcf>(*bits);
+
+    const auto tiles = to_bit_tcf(packed_as<MeTcf>(*bytes));
+
+    CHECK(tiles->row_window_offset == expected.row_window_offset);
+    CHECK(tiles->tc_offset == expected.tc_offset);
+    CHECK(tiles->sparse_a_to_b == expected.sparse_a_to_b);
+    CHECK(tiles->tc_local_bit == expected.tc_local_bit);
+    CHECK(tiles->values == expected.values);
+  }
+  const auto tall = pack("me_tcf", condensed_example());
+  CHECK_THROWS_WITH_AS(to_bit_tcf(packed_as<MeTcf>(*tall)),
+                       doctest::Contains("give it window_rows = 8"), Error);
+}
+
 TEST_CASE("SR-BCRS of a small matrix pads every window's vectors to the stride") {
   const auto packed = pack("sr_bcrs", condensed_example());
   const auto& bcrs = packed_as<SrBcrs>(*packed);

@@ -70,17 +70,19 @@ void for_each_group(const CsrMatrix& a, const Tiling& tiling, std::int64_t i, Vi
 
 /// An element of C by definition.
 float element(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix& b,
-              const Tiling& tiling, Conversion conversion, std::int64_t i, std::int64_t j) {
+              const Tiling& tiling, const Precision& precision, std::int64_t i, std::int64_t j) {
   const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
   float sum = 0;
   for_each_group(a, tiling, i, [&](const std::vector<std::int32_t>& columns, bool multiplied) {
     if (!multiplied) return;
-    std::vector<float> left(tiling.depth, 0), right(tiling.depth, 0);
-    for (std::size_t k = 0; k < columns.size(); ++k) {
-      left[k] = convert(dense_a.at(i, columns[k]), conversion);
-      right[k] = convert(b.at(columns[k], j), conversion);
+    for (const ChunkMma& mma : precision.mmas) {
+      std::vector<float> left(tiling.depth, 0), right(tiling.depth, 0);
+      for (std::size_t k = 0; k < columns.size(); ++k) {
+        left[k] = split(dense_a.at(i, columns[k]), precision)[mma.a_part];
+        right[k] = split(b.at(columns[k], j), precision)[mma.b_part];
+      }
+      sum = fused_dot_add(step, left, right, sum);
     }
-    sum = fused_dot_add(step, left, right, sum);
   });
   return sum;
 }
@@ -92,8 +94,6 @@ void check_bits(const CsrMatrix& a, const DenseMatrix& b, const Tiling& tiling,
   CAPTURE(tiling.depth);
   const auto kernel = kernel_of(tiling, "none", {{"precision", precision}});
   const DenseMatrix c = kernel->emulate(*pack(a, tiling), b, find_generation("hopper"));
-  const Conversion conversion =
-      precision == "tf32" ? Conversion::kTf32 : find_precision(precision).conversion;
   const DenseMatrix dense_a = to_dense(a);
   REQUIRE(c.rows == a.rows);
   REQUIRE(c.cols == b.cols);
@@ -102,7 +102,8 @@ void check_bits(const CsrMatrix& a, const DenseMatrix& b, const Tiling& tiling,
       CAPTURE(i);
       CAPTURE(j);
       REQUIRE(std::bit_cast<std::uint32_t>(c.at(i, j)) ==
-              std::bit_cast<std::uint32_t>(element(a, dense_a, b, tiling, conversion, i, j)));
+              std::bit_cast<std::uint32_t>(
+                  element(a, dense_a, b, tiling, find_precision(precision), i, j)));
     }
   }
 }
@@ -119,6 +120,24 @@ TEST_CASE(
     const DenseMatrix b = random_dense(shape.k, 5, 12);
     for (const Tiling& tiling : kTilings) check_bits(a, b, tiling, "tf32");
     check_bits(a, b, kTilings[0], "tf32_raw");
+    for (const Tiling& tiling : kTilings)
+      if (tiling.depth == 8 && tiling.tile_rows == 16) check_bits(a, b, tiling, "tf32x3");
+  }
+}
+
+TEST_CASE("cutespmm splits operands for the blocks and the instruction that leave room for it") {
+  const CsrMatrix a = random_sparse(40, 40, 0.1, 13);
+  const DenseMatrix b = random_dense(40, 3, 14);
+  for (const Tiling& tiling : kTilings) {
+    CAPTURE(tiling.tile_rows);
+    CAPTURE(tiling.depth);
+    const auto kernel = kernel_of(tiling, "none", {{"precision", std::string("tf32x3")}});
+    const auto packed = pack(a, tiling);
+    if (tiling.depth == 8 && tiling.tile_rows == 16)
+      CHECK(kernel->work(*packed, 3).total().mma ==
+            3 * kernel_of(tiling, "none")->work(*packed, 3).total().mma);
+    else
+      CHECK_THROWS_AS(kernel->emulate(*packed, b, find_generation("hopper")), Unsupported);
   }
 }
 

@@ -51,13 +51,14 @@ TEST_CASE("every statistic is over the rows chosen") {
 TEST_CASE("a rank correlation is of two columns of the rows that have both") {
   const std::string kCorrelation = "value = 1\nstatistic = \"rank_correlation\"\nwith = ";
   const auto all = [&](const std::string& with) {
-    return judged("where = { backend = \"model\" }\n" + kCorrelation + "\"" + with + "\"\n");
+    return judged("where = { backend = \"model\" }\n" + kCorrelation + "\"" + with + "\"\n" +
+                  "[[derive]]\nname = \"rate\"\nexpr = \"1 / time_us\"\n");
   };
 
   CHECK(judged(kAcc + kCorrelation + "\"nnz\"\n").found == doctest::Approx(1));
   CHECK(all("nnz").found == doctest::Approx(2 / std::sqrt(20)));  // ties share their ranks
-  CHECK(all("gflops").found == doctest::Approx(-0.6));
-  CHECK(all("gflops").values == 4);
+  CHECK(all("rate").found == doctest::Approx(-1));
+  CHECK(all("rate").values == 4);
   CHECK(all("n").found == 0);  // the same everywhere
   CHECK(error_of(kHead + kCorrelation + "\"\"\n").find("takes the other column in 'with'") !=
         std::string::npos);

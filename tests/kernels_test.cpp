@@ -11,6 +11,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"
 #include "formats/csr.hpp"
+#include "formats/me_tcf.hpp"
 #include "kernels/mma.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/window_tasks.hpp"
@@ -30,7 +31,9 @@ const std::vector<Shape> kShapes{{1, 1, 1, 1.0},     {7, 5, 3, 0.4},     {8, 8, 
                                  {20, 20, 8, 0.0}};
 
 std::unique_ptr<PackedMatrix> pack_for(const SpmmKernel& kernel, const CsrMatrix& a) {
-  return Registry<Format>::instance().make(kernel.format())->pack(a);
+  Params::Given params;
+  if (kernel.format() == MeTcf::kFormat) params["window_rows"] = std::int64_t{8};
+  return Registry<Format>::instance().make(kernel.format(), params)->pack(a);
 }
 
 /// The same result, worked out element by element from the definition.
@@ -195,6 +198,28 @@ float hopper_tf32_parts(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i
   return std::isnan(total) ? std::bit_cast<float>(0x7fffffff) : total;
 }
 
+/// A matrix's chunks in shares of two, of whatever window; a window's sums added in order.
+float hopper_tf32_shares(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  int chunk = 0;
+  for (std::int64_t row = 0; row < i / 8 * 8; row += 8)
+    for_each_chunk(a, b, row, j, [&](const auto&, const auto&) { ++chunk; });
+  int share = chunk / 2;
+  float sum = 0, total = 0;
+  bool first = true;
+  const auto add = [&] {
+    total = first ? sum : total + sum;
+    first = false, sum = 0;
+  };
+  for_each_chunk(a, b, i, j, [&](const auto& left, const auto& right) {
+    if (chunk / 2 != share) add();
+    share = chunk++ / 2;
+    sum = fused_dot_add(step, to_tf32(left), to_tf32(right), sum);
+  });
+  add();
+  return std::isnan(total) ? std::bit_cast<float>(0x7fffffff) : total;
+}
+
 TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") {
   DenseMatrix b = random_dense(90, 12, 72);
   b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
@@ -212,6 +237,14 @@ TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") 
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("pipeline", "registers"));
     check_emulation("acc_spmm", hopper_tf32_chain, a, b, with("balance", "none"));
     check_emulation("acc_spmm", hopper_tf32_chain, a, b, with("balance", "ibd"));  // even windows
+    check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("pipeline", "dtc"));
+    check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("format", "me_tcf"));
+    check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("store", "wt"));
+    Params::Given dealt = with("balance", "dtc");
+    dealt["max_blocks"] = std::int64_t{1000};  // one share for all
+    check_emulation("acc_spmm", hopper_tf32_chain, a, b, dealt);
+    dealt["max_blocks"] = std::int64_t{2};
+    check_emulation("acc_spmm", hopper_tf32_shares, a, b, dealt);
   }
   const CsrMatrix a = random_sparse(44, 90, 0.3, 71);
   const auto atomic = Registry<SpmmKernel>::instance().make("acc_spmm", with("combine", "atomic"));
@@ -248,6 +281,107 @@ TEST_CASE("windows are cut into tasks that are no longer than asked, and lose no
     CHECK(cut.splits.empty() == (cap == 0 || cap == 1000));
     if (cap == 4) CHECK(2 * shortest >= longest);
   }
+}
+
+TEST_CASE("dealt shares have as many TC blocks each, of whatever windows") {
+  // Two windows without nonzeros at the start, forty in the middle.
+  CsrMatrix a = random_sparse(600, 300, 0.02, 74);
+  const auto empty = [](std::int64_t row) { return row < 16 || (row >= 200 && row < 520); };
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    if (!empty(row)) cols.insert(cols.end(), a.row_cols(row).begin(), a.row_cols(row).end());
+    offsets.push_back(std::ssize(cols));
+  }
+  std::vector<float> values(cols.size(), 0.5f);
+  a = CsrMatrix{a.rows, a.cols, std::move(offsets), std::move(cols), std::move(values)};
+  const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
+  const auto& tiles = packed_as<BitTcf>(*packed);
+
+  for (const std::int64_t blocks : {1, 5, 16, 10000}) {
+    CAPTURE(blocks);
+    const window_tasks::Tasks dealt = window_tasks::deal(tiles.row_window_offset, blocks);
+    REQUIRE(dealt.shares.front() == 0);
+    REQUIRE(dealt.shares.back() == dealt.tasks.size());
+    std::int64_t next = 0, window = -1, full = 0;
+    for (std::int64_t share = 0; share < dealt.num_shares(); ++share) {
+      std::int64_t mine = 0, empties = 0;
+      for (std::int64_t i = dealt.first_of(share); i < dealt.first_of(share + 1); ++i) {
+        const window_tasks::Task& task = dealt.tasks[i];
+        CHECK(task.first == next);
+        next = task.last;
+        CHECK((task.window == window || task.window == window + 1));
+        window = task.window;
+        CHECK(task.first >= tiles.row_window_offset[window]);
+        CHECK(task.last <= tiles.row_window_offset[window + 1]);
+        const bool whole = task.first == tiles.row_window_offset[window] &&
+                           task.last == tiles.row_window_offset[window + 1];
+        CHECK((task.split == 0) == whole);
+        mine += task.last - task.first;
+        if (task.first == task.last) ++empties;
+      }
+      CHECK(mine + empties > 0);
+      CHECK(mine <= blocks);
+      CHECK(empties <= blocks);
+      if (mine == blocks) ++full;
+    }
+    CHECK(next == tiles.num_tc_blocks());
+    CHECK(window + 1 == tiles.num_row_windows());
+    // All but the last, and one that a stretch of empty windows ends.
+    CHECK(full >= tiles.num_tc_blocks() / blocks - 1);
+  }
+}
+
+TEST_CASE("acc_spmm computes the same bits of ME-TCF as of BitTCF, and counts its bytes") {
+  const auto& registry = Registry<SpmmKernel>::instance();
+  const CsrMatrix a = random_sparse(203, 157, 0.07, 75);
+  const DenseMatrix b = random_dense(157, 36, 76);
+  for (const char* pipeline : {"staged", "registers", "dtc"}) {
+    CAPTURE(pipeline);
+    const Params::Given by_bits = {{"pipeline", std::string(pipeline)}};
+    Params::Given by_bytes = by_bits;
+    by_bytes["format"] = std::string("me_tcf");
+    const auto bits = registry.make("acc_spmm", by_bits);
+    const auto bytes = registry.make("acc_spmm", by_bytes);
+    const auto packed_bits = pack_for(*bits, a), packed_bytes = pack_for(*bytes, a);
+
+    const Generation& hopper = find_generation("hopper");
+    CHECK(bits->emulate(*packed_bits, b, hopper).values ==
+          bytes->emulate(*packed_bytes, b, hopper).values);
+    CHECK(bits->terms_per_row(*packed_bits) == bytes->terms_per_row(*packed_bytes));
+    const auto a_bytes = [](const WorkDescription& work) {
+      std::int64_t sum = 0;
+      for (const ThreadBlockWork& block : work.thread_blocks) sum += block.a_bytes;
+      return sum;
+    };
+    const WorkDescription of_bits = bits->work(*packed_bits, 32);
+    const WorkDescription of_bytes = bytes->work(*packed_bytes, 32);
+    const std::int64_t blocks = packed_as<BitTcf>(*packed_bits).num_tc_blocks();
+    CHECK(a_bytes(of_bytes) - a_bytes(of_bits) == a.nnz() - 8 * blocks);
+    CHECK(of_bytes.footprint_bytes - of_bits.footprint_bytes == a.nnz() - 8 * blocks);
+  }
+
+  const auto bytes = registry.make("acc_spmm", {{"format", std::string("me_tcf")}});
+  const auto tall = Registry<Format>::instance().make("me_tcf")->pack(a);
+  CHECK_THROWS_WITH_AS(bytes->emulate(*tall, b, find_generation("hopper")),
+                       doctest::Contains("window_rows = 8"), Error);
+}
+
+TEST_CASE("acc_spmm says which of its choices there is no kernel for") {
+  const auto& registry = Registry<SpmmKernel>::instance();
+  const auto refused = [&](Params::Given params) {
+    CHECK_THROWS_AS(registry.make("acc_spmm", params), Unsupported);
+  };
+  const std::string dtc = "dtc", me_tcf = "me_tcf", split = "tf32x3";
+
+  refused({{"precision", split}, {"pipeline", dtc}});
+  refused({{"precision", split}, {"balance", dtc}});
+  refused({{"precision", split}, {"format", me_tcf}});
+  refused({{"promote", std::int64_t{2}}, {"cache", std::string("ca")}});
+  refused({{"format", me_tcf}, {"stages", std::int64_t{3}}});
+  refused({{"balance", dtc}, {"cache", std::string("ca")}});
+  refused({{"balance", dtc}, {"format", me_tcf}});
+  CHECK_NOTHROW(registry.make("acc_spmm", {{"precision", split}, {"cache", std::string("cg")}}));
 }
 
 TEST_CASE("imbalance is the mean distance from the mean window") {

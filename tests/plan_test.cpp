@@ -178,6 +178,25 @@ TEST_CASE("a parameter two variants declare has to say whose it is") {
         "c.toml:8:13: precision is given twice, the other one is at c.toml:7:43");
 }
 
+TEST_CASE("a kernel that reads several formats is told which by the format of the point") {
+  const std::string head = "[grid]\nmatrix = \"absent_a\"\n";
+  const std::string bytes = "{ name = \"me_tcf\", window_rows = 8 }";
+  const auto told = [](const Plan& plan) {
+    return lines(plan, [](const PlanEntry& e) {
+      return to_text(e.point.format) + " " + e.point.kernel.params.text("format");
+    });
+  };
+
+  CHECK(told(plan_of(head + "kernel = \"acc_spmm\"\nformat = [\"bit_tcf\", " + bytes + "]\n")) ==
+        "bit_tcf bit_tcf\nme_tcf(window_rows=8) me_tcf\n");
+  CHECK(told(plan_of(head + "kernel = { name = \"acc_spmm\", format = \"me_tcf\" }\n"
+                            "window_rows = 8\n")) == "me_tcf(window_rows=8) me_tcf\n");
+  CHECK(error_of(head + "kernel = { name = \"acc_spmm\", format = \"csr\" }\n") ==
+        "c.toml:7:40: kernel acc_spmm reads format bit_tcf, not csr");
+  CHECK(error_of(head + "kernel = \"windows_spmm\"\nformat = " + bytes + "\n") ==
+        "c.toml:8:19: kernel windows_spmm reads format bit_tcf, not me_tcf");
+}
+
 TEST_CASE("what a backend does not look at is left out, and points merge") {
   const Plan plan = plan_of(
       "[grid]\nmatrix = \"absent_a\"\nkernel = \"csr_spmm\"\ndevice = [\"h200\", \"h100-sxm\"]\n"

@@ -67,8 +67,80 @@ Choice cube(const char* precision, std::int64_t height, Params::Given more = {})
           {{"vector_rows", height}, {"stride", std::int64_t{int8 ? 32 : 16}}}};
 }
 
+const Params::Given kAtomic = {{"combine", std::string("atomic")}};
+
+/// dgsparse, its parts short enough for rows of several.
+Choice dg(const char* reduce, const char* balance, std::int64_t columns = 0) {
+  return {"dgsparse",
+          {{"reduce", std::string(reduce)},
+           {"balance", std::string(balance)},
+           {"columns", columns},
+           {"nonzeros", std::int64_t{20}}}};
+}
+
+/// acc_spmm with choices by name, and windows cut into parts of so many TC blocks.
+Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blocks = 16) {
+  Params::Given params(names.begin(), names.end());
+  params["max_blocks"] = max_blocks;
+  Params::Given format;
+  if (names.contains("format")) format["window_rows"] = std::int64_t{8};  // it is me_tcf
+  return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
+}
+
 const Choice kChoices[] = {
     {"csr_spmm"},
+    {"rode"},
+    {"rode", kAtomic, false},
+    {"rode", {{"segment", std::int64_t{4}}, {"block", std::int64_t{8}}}},
+    {"rode",
+     {{"segment", std::int64_t{4}}, {"block", std::int64_t{8}}, {"combine", std::string("atomic")}},
+     false},
+    {"rode", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{8}}}},
+    {"rode", {{"columns", std::int64_t{64}}, {"warps", std::int64_t{1}}}},
+    {"rode",
+     {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}, {"warps", std::int64_t{2}}}},
+    {"sputnik"},
+    {"sputnik", {{"swizzle", std::string("off")}, {"columns", std::int64_t{32}}}},
+    {"sputnik", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{4}}}},
+    {"sputnik", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+    {"sputnik", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{16}}}},
+    {"sputnik", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}}},
+    {"gespmm"},
+    {"gespmm", {{"cwm", std::int64_t{1}}, {"unroll", std::int64_t{4}}}},
+    {"gespmm", {{"cwm", std::int64_t{2}}, {"warps", std::int64_t{4}}}},
+    {"gespmm", {{"cwm", std::int64_t{4}}}},
+    {"gespmm", {{"cwm", std::int64_t{8}}}},
+    {"gespmm", {{"cwm", std::int64_t{8}}, {"unroll", std::int64_t{4}}}},
+    {"row_split"},
+    {"row_split", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{16}}}},
+    {"row_split", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+    {"row_split", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}}},
+    {"row_split", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{16}}}},
+    {"hp_spmm"},
+    {"hp_spmm", kAtomic, false},
+    {"hp_spmm", {{"nonzeros", std::int64_t{1}}}},
+    {"hp_spmm", {{"nonzeros", std::int64_t{7}}, {"columns", std::int64_t{128}}}},
+    {"hp_spmm", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+    {"hp_spmm", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{4}}}},
+    {"merge_spmm"},
+    {"merge_spmm", kAtomic, false},
+    {"merge_spmm", {{"items", std::int64_t{1}}}},
+    {"merge_spmm", {{"items", std::int64_t{9}}, {"columns", std::int64_t{128}}}},
+    {"merge_spmm", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
+    {"merge_spmm", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{4}}}},
+    dg("sequential", "row"),
+    dg("sequential", "nnz"),
+    dg("sequential", "nnz", 128),
+    dg("sequential", "row", 64),
+    dg("caching", "row"),
+    dg("caching", "nnz"),
+    dg("caching", "nnz", 128),
+    dg("parallel", "row"),
+    dg("parallel", "nnz"),
+    dg("parallel", "row", 4),
+    dg("parallel", "nnz", 8),
+    dg("parallel", "row", 16),
+    dg("parallel", "nnz", 32),
     {"acc_spmm"},
     {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
     {"acc_spmm", {{"precision", std::string("tf32x3")}}},
@@ -88,6 +160,22 @@ const Choice kChoices[] = {
       {"columns", std::int64_t{128}},
       {"balance", std::string("ibd")}}},
     {"acc_spmm", {{"columns", std::int64_t{64}}, {"balance", std::string("none")}}},
+    acc({{"pipeline", "registers"}, {"cache", "cg"}, {"store", "wt"}}),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"store", "cs"}}, 2),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"cache", "cg"}}),
+    acc({{"pipeline", "registers"}, {"balance", "dtc"}}, 3),
+    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 1),
+    acc({{"pipeline", "dtc"}, {"store", "cg"}}),
+    acc({{"pipeline", "dtc"}, {"cache", "cg"}, {"balance", "none"}}),
+    acc({{"pipeline", "dtc"}, {"balance", "dtc"}}, 32),
+    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"cache", "cg"}, {"balance", "ibd"}}),
+    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 2),
+    acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"combine", "atomic"}}, 2),
+    acc({{"format", "me_tcf"}}),
+    acc({{"format", "me_tcf"}, {"columns", "32"}, {"store", "wt"}}, 1),
+    acc({{"balance", "dtc"}}),
+    acc({{"balance", "dtc"}, {"columns", "64"}, {"store", "cs"}}, 2),
+    acc({{"balance", "dtc"}, {"columns", "32"}, {"combine", "atomic"}}, 1),
     {"windows_spmm"},
     {"warps_spmm"},
     {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
@@ -143,6 +231,9 @@ const Choice kChoices[] = {
     cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
     cute({{"mma", std::string("m16n8k4")}},
          {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
+    cute({{"precision", std::string("tf32x3")}}),
+    cute({{"precision", std::string("tf32x3")}, {"coarsen", std::int64_t{32}}}),
+    {"cutespmm", {{"precision", std::string("tf32x3")}}, false},
     {"cublas", {}, false},
     {"cublas", {{"precision", std::string("tf32")}}, false},
     {"flash_spmm"},
