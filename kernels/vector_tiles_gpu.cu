@@ -1,5 +1,5 @@
-// Products of vectors on the device: A's operands and the workspaces when A is uploaded; B into FP16
-// or INT8, and the product, in each launch.
+// Products of vectors on the device: A's operands and the workspaces when A is uploaded; B into
+// FP16 or INT8, and the product, in each launch.
 
 #include "kernels/vector_tiles_gpu.hpp"
 
