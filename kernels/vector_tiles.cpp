@@ -51,38 +51,28 @@ class Chains {
 
 }  // namespace
 
-Vectors::Vectors(const MeBcrs& a)
+template <class Packed>
+Vectors::Vectors(const Packed& a, int depth)
     : rows(a.rows()),
       cols(a.cols()),
       nnz(a.nnz()),
       vector_rows(a.vector_rows),
-      depth(a.tile_cols),
-      window_offset(a.row_window_offset),
+      depth(depth),
+      tc_offset(1, 0),
       col_indices(a.col_indices),
       values(a.values) {
   require<Unsupported>(vector_rows <= window_tile::kWindowRows,
                        "vectors of at most {} rows fit into the MMA's right operand, not of {}",
                        window_tile::kWindowRows, vector_rows);
-  tc_offset.assign(1, 0);
-  for (std::int64_t w = 0; w < num_windows(); ++w)
+  for (std::int64_t w = 0; w < a.num_row_windows(); ++w)
     tc_offset.push_back(tc_offset.back() + static_cast<std::uint32_t>(a.tc_blocks(w)));
 }
 
-Vectors::Vectors(const SrBcrs& a)
-    : rows(a.rows()),
-      cols(a.cols()),
-      nnz(a.nnz()),
-      vector_rows(a.vector_rows),
-      depth(a.stride),
-      window_offset(a.row_begin),
-      col_indices(a.col_indices),
-      values(a.values) {
-  require<Unsupported>(vector_rows <= window_tile::kWindowRows,
-                       "vectors of at most {} rows fit into the MMA's right operand, not of {}",
-                       window_tile::kWindowRows, vector_rows);
+Vectors::Vectors(const MeBcrs& a) : Vectors(a, a.tile_cols) { window_offset = a.row_window_offset; }
+
+Vectors::Vectors(const SrBcrs& a) : Vectors(a, a.stride) {
+  window_offset = a.row_begin;
   window_offset.push_back(static_cast<std::uint32_t>(a.num_vectors()));
-  for (const std::uint32_t first : window_offset)
-    tc_offset.push_back(first / static_cast<std::uint32_t>(depth));
 }
 
 Tasks cut(const Vectors& a, std::int64_t max_vectors) {

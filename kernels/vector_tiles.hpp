@@ -102,6 +102,10 @@ struct Vectors {
   std::int64_t blocks_of(const window_tasks::Task& task) const {
     return (std::int64_t{task.last} - task.first + depth - 1) / depth;
   }
+
+ private:
+  template <class Packed>
+  Vectors(const Packed& a, int depth);  // all but window_offset
 };
 
 /// Tasks in vectors, of whole TC blocks and no more than `max_vectors`; 0: whole windows.
