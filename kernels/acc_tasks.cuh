@@ -2,6 +2,8 @@
 // they come into C.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/acc_spmm.hpp"
 #include "kernels/split_windows.cuh"
 #include "kernels/tf32_operands.cuh"
@@ -106,16 +108,36 @@ class Sums {
   int promote_;
 };
 
-/// Calls write(to, a lane's four columns of one row of C) for what the warp has of a window.
-template <int kGroups, class Write>
-__device__ void for_each_piece(const Product& product, const Task& task, std::int64_t first_col,
-                               int lane, const float (&acc)[kGroups][2][4], Write write) {
-  for (int group = 0; group < kGroups; ++group) {
-    const std::int64_t col = first_col + group * kWarpCols + lane / 4 * 4;
-    window_tile::for_each_row(product.view, product.c, task.window, lane % 4, col, acc[group],
-                              [&](float* to, float4 values) { write(to, values, col); });
+/// What a lane has of a window's C: two rows, and of every group four columns. Where they are takes
+/// an address for all of them, not one for each.
+class Pieces {
+ public:
+  __device__ Pieces(const Product& product, const Task& task, std::int64_t first_col, int lane) {
+    const View& view = product.view;
+    const std::int64_t row = task.window * std::int64_t{window_tile::kWindowRows} + 2 * (lane % 4);
+    const std::int64_t col = first_col + lane / 4 * 4;
+    c_ = product.c + row * view.n + col;
+    stride_ = view.n;
+    rows_ = static_cast<int>(min(view.rows - row, std::int64_t{2}));
+    cols_ = static_cast<int>(view.n - col);
   }
-}
+
+  /// Calls write(to, four columns of a row, number of columns from there on, if any).
+  template <int kGroups, class Write>
+  __device__ void write(const float (&acc)[kGroups][2][4], Write write) const {
+    for (int j = 0; j < 2; ++j) {
+      if (j >= rows_) return;
+      for (int group = 0; group < kGroups; ++group)
+        write(c_ + j * stride_ + group * kWarpCols, window_tile::row_of(acc[group], j),
+              cols_ - group * kWarpCols);
+    }
+  }
+
+ private:
+  float* c_;  // the lane's first element
+  std::int64_t stride_;
+  int rows_, cols_;  // from there on; none beyond the edges
+};
 
 /// As window_tasks::meet, for a lane's accumulators.
 template <int kGroups>
@@ -136,21 +158,49 @@ __device__ bool meet(const Product& product, const Place& place, const Task& tas
   return true;
 }
 
-/// The sums of a task into C.
-template <bool kAligned, int kGroups>
+/// Calls run(std::integral_constant) with a store that is only known now.
+template <class Run>
+__device__ void with_store(Store store, Run run) {
+  switch (store) {
+    case Store::kWriteBack:
+      return run(std::integral_constant<Store, Store::kWriteBack>{});
+    case Store::kInL2:
+      return run(std::integral_constant<Store, Store::kInL2>{});
+    case Store::kStreaming:
+      return run(std::integral_constant<Store, Store::kStreaming>{});
+    case Store::kWriteThrough:
+      return run(std::integral_constant<Store, Store::kWriteThrough>{});
+  }
+}
+
+/// The sums of a task into C. What is decided at run time is decided once for all of them: every
+/// launch fetches the instructions that it runs, and shall find them in one piece. Without
+/// `kAnyStore` the stores write back.
+template <bool kAligned, bool kAnyStore, int kGroups>
 __device__ void deliver(const Product& product, const Place& place, const Task& task, int lane,
                         float (&acc)[kGroups][2][4]) {
   const std::int64_t first_col = place.chunk * kGroups * kWarpCols;
-  const std::int64_t n = product.view.n;
-  const bool adds = task.split != 0 && product.atomic;
   if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
-  for_each_piece(product, task, first_col, lane, acc,
-                 [&](float* to, float4 sums, std::int64_t col) {
-                   if (adds)
-                     add_16(to, sums, n - col, product.scaling.alpha, kAligned);
-                   else
-                     put_16<kAligned>(to, sums, n - col, product.scaling, product.store);
-                 });
+  const Pieces pieces(product, task, first_col, lane);
+  const auto put = [&](const Scaling& scaling, auto store) {
+    pieces.write(acc, [&](float* to, float4 sums, int cols) {
+      put_16<kAligned>(to, sums, cols, scaling, store);
+    });
+  };
+  const auto put_all = [&](auto store) {
+    if (product.scaling.beta == 0)
+      put(Scaling{product.scaling.alpha, 0}, store);
+    else
+      put(product.scaling, store);
+  };
+  if (task.split != 0 && product.atomic)
+    pieces.write(acc, [&](float* to, float4 sums, int cols) {
+      add_16(to, sums, cols, product.scaling.alpha, kAligned);
+    });
+  else if constexpr (kAnyStore)
+    with_store(product.store, put_all);
+  else
+    put_all(std::integral_constant<Store, Store::kWriteBack>{});
 }
 
 }  // namespace tessera::acc_spmm

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 
 #include "experiments/backend.hpp"
@@ -18,6 +17,7 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "tests/kernel_choices.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -29,241 +29,6 @@ bool no_gpu() {
   return !why.empty();
 }
 
-/// A kernel with its parameters, as a point names it.
-struct Choice {
-  std::string kernel;
-  Params::Given params = {};
-  bool emulated = true;
-  Params::Given format = {};  // parameters of the format it reads
-  std::int64_t most_cols = std::numeric_limits<std::int64_t>::max();  // of B
-};
-
-Params::Given blocks_of(std::int64_t rows, std::int64_t cols) {
-  return {{"block_rows", rows}, {"block_cols", cols}};
-}
-
-const Params::Given kUnsplit = {{"balance", std::string("none")}};
-
-/// cutespmm without parts of row panels, and with more parameters than that.
-Choice cute(Params::Given more, Params::Given format = {}) {
-  more.insert(kUnsplit.begin(), kUnsplit.end());
-  return {"cutespmm", std::move(more), true, std::move(format)};
-}
-
-/// flash_spmm with choices by name and a depth of its MMAs.
-Choice flash(std::int64_t depth, const std::map<std::string, std::string>& names) {
-  return {"flash_spmm",
-          Params::Given(names.begin(), names.end()),
-          !names.contains("combine"),
-          {{"tile_cols", depth}}};
-}
-
-Choice cube(const char* precision, std::int64_t height, Params::Given more = {}) {
-  const bool int8 = std::string_view(precision) == "int8";
-  more["precision"] = std::string(precision);
-  return {"magicube",
-          std::move(more),
-          true,
-          {{"vector_rows", height}, {"stride", std::int64_t{int8 ? 32 : 16}}}};
-}
-
-const Params::Given kAtomic = {{"combine", std::string("atomic")}};
-
-/// dgsparse, its parts short enough for rows of several.
-Choice dg(const char* reduce, const char* balance, std::int64_t columns = 0) {
-  return {"dgsparse",
-          {{"reduce", std::string(reduce)},
-           {"balance", std::string(balance)},
-           {"columns", columns},
-           {"nonzeros", std::int64_t{20}}}};
-}
-
-/// acc_spmm with choices by name, and windows cut into parts of so many TC blocks.
-Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blocks = 16) {
-  Params::Given params(names.begin(), names.end());
-  params["max_blocks"] = max_blocks;
-  Params::Given format;
-  if (names.contains("format")) format["window_rows"] = std::int64_t{8};  // it is me_tcf
-  return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
-}
-
-const Choice kChoices[] = {
-    {"csr_spmm"},
-    {"rode"},
-    {"rode", kAtomic, false},
-    {"rode", {{"segment", std::int64_t{4}}, {"block", std::int64_t{8}}}},
-    {"rode",
-     {{"segment", std::int64_t{4}}, {"block", std::int64_t{8}}, {"combine", std::string("atomic")}},
-     false},
-    {"rode", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{8}}}},
-    {"rode", {{"columns", std::int64_t{64}}, {"warps", std::int64_t{1}}}},
-    {"rode",
-     {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}, {"warps", std::int64_t{2}}}},
-    {"sputnik"},
-    {"sputnik", {{"swizzle", std::string("off")}, {"columns", std::int64_t{32}}}},
-    {"sputnik", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{4}}}},
-    {"sputnik", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
-    {"sputnik", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{16}}}},
-    {"sputnik", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}}},
-    {"gespmm"},
-    {"gespmm", {{"cwm", std::int64_t{1}}, {"unroll", std::int64_t{4}}}},
-    {"gespmm", {{"cwm", std::int64_t{2}}, {"warps", std::int64_t{4}}}},
-    {"gespmm", {{"cwm", std::int64_t{4}}}},
-    {"gespmm", {{"cwm", std::int64_t{8}}}},
-    {"gespmm", {{"cwm", std::int64_t{8}}, {"unroll", std::int64_t{4}}}},
-    {"row_split"},
-    {"row_split", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{16}}}},
-    {"row_split", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
-    {"row_split", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{8}}}},
-    {"row_split", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{16}}}},
-    {"hp_spmm"},
-    {"hp_spmm", kAtomic, false},
-    {"hp_spmm", {{"nonzeros", std::int64_t{1}}}},
-    {"hp_spmm", {{"nonzeros", std::int64_t{7}}, {"columns", std::int64_t{128}}}},
-    {"hp_spmm", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
-    {"hp_spmm", {{"columns", std::int64_t{128}}, {"unroll", std::int64_t{4}}}},
-    {"merge_spmm"},
-    {"merge_spmm", kAtomic, false},
-    {"merge_spmm", {{"items", std::int64_t{1}}}},
-    {"merge_spmm", {{"items", std::int64_t{9}}, {"columns", std::int64_t{128}}}},
-    {"merge_spmm", {{"columns", std::int64_t{64}}, {"unroll", std::int64_t{4}}}},
-    {"merge_spmm", {{"columns", std::int64_t{32}}, {"unroll", std::int64_t{4}}}},
-    dg("sequential", "row"),
-    dg("sequential", "nnz"),
-    dg("sequential", "nnz", 128),
-    dg("sequential", "row", 64),
-    dg("caching", "row"),
-    dg("caching", "nnz"),
-    dg("caching", "nnz", 128),
-    dg("parallel", "row"),
-    dg("parallel", "nnz"),
-    dg("parallel", "row", 4),
-    dg("parallel", "nnz", 8),
-    dg("parallel", "row", 16),
-    dg("parallel", "nnz", 32),
-    {"acc_spmm"},
-    {"acc_spmm", {{"precision", std::string("tf32_raw")}}},
-    {"acc_spmm", {{"precision", std::string("tf32x3")}}},
-    {"acc_spmm", {{"precision", std::string("tf32x3_promoted")}}},
-    {"acc_spmm", {{"promote", std::int64_t{3}}}},
-    {"acc_spmm", {{"pipeline", std::string("registers")}}},
-    {"acc_spmm", {{"max_blocks", std::int64_t{2}}}},
-    {"acc_spmm",
-     {{"max_blocks", std::int64_t{1}},
-      {"pipeline", std::string("registers")},
-      {"precision", std::string("tf32x3_promoted")}}},
-    {"acc_spmm", {{"max_blocks", std::int64_t{1}}, {"combine", std::string("atomic")}}, false},
-    {"acc_spmm",
-     {{"stages", std::int64_t{3}}, {"columns", std::int64_t{32}}, {"cache", std::string("ca")}}},
-    {"acc_spmm",
-     {{"stages", std::int64_t{4}},
-      {"columns", std::int64_t{128}},
-      {"balance", std::string("ibd")}}},
-    {"acc_spmm", {{"columns", std::int64_t{64}}, {"balance", std::string("none")}}},
-    acc({{"pipeline", "registers"}, {"cache", "cg"}, {"store", "wt"}}),
-    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"store", "cs"}}, 2),
-    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"cache", "cg"}}),
-    acc({{"pipeline", "registers"}, {"balance", "dtc"}}, 3),
-    acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 1),
-    acc({{"pipeline", "dtc"}, {"store", "cg"}}),
-    acc({{"pipeline", "dtc"}, {"cache", "cg"}, {"balance", "none"}}),
-    acc({{"pipeline", "dtc"}, {"balance", "dtc"}}, 32),
-    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"cache", "cg"}, {"balance", "ibd"}}),
-    acc({{"pipeline", "dtc"}, {"format", "me_tcf"}, {"balance", "dtc"}}, 2),
-    acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"combine", "atomic"}}, 2),
-    acc({{"format", "me_tcf"}}),
-    acc({{"format", "me_tcf"}, {"columns", "32"}, {"store", "wt"}}, 1),
-    acc({{"balance", "dtc"}}),
-    acc({{"balance", "dtc"}, {"columns", "64"}, {"store", "cs"}}, 2),
-    acc({{"balance", "dtc"}, {"columns", "32"}, {"combine", "atomic"}}, 1),
-    {"windows_spmm"},
-    {"warps_spmm"},
-    {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
-    {"shares_spmm", {}, false},
-    {"smat"},
-    {"smat", {{"rung", std::string("naive")}}},
-    {"smat", {{"rung", std::string("b")}}},
-    {"smat", {{"rung", std::string("t")}}},
-    {"smat", {{"rung", std::string("bt")}}},
-    {"smat", {{"precision", std::string("bf16")}}},
-    {"smat", {{"padding", std::string("read")}}},
-    {"smat", {{"warp_cols", std::string("32")}}},
-    {"smat", {{"warp_cols", std::string("64")}, {"stages", std::int64_t{3}}}},
-    {"smat", {{"warp_cols", std::string("128")}, {"stages", std::int64_t{4}}}},
-    {"smat", {}, true, blocks_of(8, 8)},
-    {"smat", {}, true, blocks_of(16, 8)},
-    {"smat", {}, true, blocks_of(32, 32)},
-    {"smat", {{"rung", std::string("bt")}}, true, blocks_of(8, 16)},
-    {"smat", {{"rung", std::string("t")}}, true, blocks_of(5, 40)},
-    {"smat", {{"rung", std::string("b")}}, true, blocks_of(20, 3)},
-    {"smat", {{"rung", std::string("naive")}}, true, blocks_of(40, 24)},
-    {"tca_spmm"},
-    {"tca_spmm", {{"precision", std::string("fp16")}}},
-    {"tca_spmm", {{"precision", std::string("tf32_raw")}}},
-    {"tca_spmm", {{"tile_cols", std::int64_t{128}}}},
-    {"tca_spmm", {{"method", std::string("multiblock")}}},
-    {"tca_spmm",
-     {{"method", std::string("multirow")},
-      {"warps_per_row", std::int64_t{1}},
-      {"tile_cols", std::int64_t{128}}}},
-    {"tca_spmm",
-     {{"method", std::string("multirow")},
-      {"warps_per_row", std::int64_t{2}},
-      {"precision", std::string("fp16")}}},
-    {"tca_spmm", {{"warps_per_row", std::int64_t{4}}}},
-    {"tca_spmm", {{"warps_per_row", std::int64_t{8}}}},
-    {"cutespmm", kUnsplit},
-    {"cutespmm", {}, false},
-    {"cutespmm", {{"resident", std::int64_t{1} << 20}}, false},
-    {"cutespmm", {{"balance", std::string("sorted")}}},
-
-    cute({{"precision", std::string("tf32_raw")}}),
-    cute({{"mma", std::string("m16n8k4")}}),
-    cute({{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}}),
-    cute({{"coarsen", std::int64_t{32}},
-          {"mma", std::string("m16n8k4")},
-          {"stages", std::int64_t{1}}}),
-    cute({{"panels", std::int64_t{4}}, {"stages", std::int64_t{4}}},
-         {{"tile_cols", std::int64_t{8}}}),
-    cute({{"panels", std::int64_t{2}}, {"coarsen", std::int64_t{32}}},
-         {{"tile_cols", std::int64_t{12}}}),
-    cute({{"stages", std::int64_t{1}}}, {{"tile_cols", std::int64_t{4}}}),
-    cute({{"coarsen", std::int64_t{64}}}, {{"tile_rows", std::int64_t{32}}}),
-    cute({{"mma", std::string("m16n8k4")}},
-         {{"tile_rows", std::int64_t{32}}, {"tile_cols", std::int64_t{32}}}),
-    cute({{"precision", std::string("tf32x3")}}),
-    cute({{"precision", std::string("tf32x3")}, {"coarsen", std::int64_t{32}}}),
-    {"cutespmm", {{"precision", std::string("tf32x3")}}, false},
-    {"cublas", {}, false},
-    {"cublas", {{"precision", std::string("tf32")}}, false},
-    {"flash_spmm"},
-    flash(4, {}),
-    flash(4, {{"max_vectors", "8"}, {"columns", "32"}, {"stages", "3"}}),
-    flash(8, {{"balance", "off"}, {"columns", "64"}, {"stages", "4"}}),
-    flash(8, {{"max_vectors", "16"}, {"combine", "atomic"}}),
-    flash(8, {{"pipeline", "registers"}, {"max_vectors", "24"}}),
-    flash(8, {{"pipeline", "registers"}, {"map", "off"}}),
-    flash(4,
-          {{"pipeline", "registers"}, {"map", "off"}, {"combine", "atomic"}, {"max_vectors", "8"}}),
-    flash(8, {{"precision", "fp16"}}),
-    flash(8, {{"precision", "fp16"}, {"b", "converted"}, {"max_vectors", "16"}}),
-    flash(16, {{"precision", "fp16"}, {"b", "converted"}}),
-    flash(16, {{"precision", "fp16"}, {"b", "as_is"}, {"max_vectors", "32"}, {"columns", "32"}}),
-    flash(16, {{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}}),
-    flash(16, {{"precision", "fp16"}, {"b", "as_is"}, {"pipeline", "registers"}, {"map", "off"}}),
-    flash(8, {{"precision", "fp16"}, {"b", "as_is"}, {"pipeline", "registers"}}),
-    flash(8,
-          {{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}, {"map", "off"}}),
-    cube("fp16", 8),
-    cube("fp16", 4, {{"columns", std::int64_t{32}}, {"stages", std::int64_t{3}}}),
-    cube("fp16", 2),
-    cube("int8", 8),
-    cube("int8", 4, {{"columns", std::int64_t{64}}}),
-    cube("int8", 2, {{"columns", std::int64_t{32}}, {"stages", std::int64_t{4}}}),
-    {"dasp", {}, true, {}, 8},
-    {"dasp", {{"long_row", std::int64_t{12}}, {"part", std::int64_t{64}}}, true, {}, 8},
-    {"cusparse", {}, false}};
-
 /// What the checks found, for a test to compare.
 struct Verdict {
   std::string reason;  // beyond the bound; empty when right
@@ -271,12 +36,6 @@ struct Verdict {
   bool guards_intact = false;
   std::int64_t compared = 0, different = 0;  // bits
 };
-
-std::string text_of(const Params::Given& params) {
-  std::string text;
-  for (const auto& [name, value] : params) text += name + " = " + to_text(value) + " ";
-  return text;
-}
 
 BackendResult multiply(const Choice& choice, const SpmmKernel& kernel, const PackedMatrix& packed,
                        const DenseMatrix& b) {
@@ -335,7 +94,7 @@ TEST_CASE("every kernel is right for awkward widths of B") {
   for (const std::int64_t n : {1,  2,  3,  4,  5,   7,   8,   9,   15,  17,  31, 32,
                                33, 36, 63, 65, 100, 127, 128, 130, 257, 512, 515}) {
     const DenseMatrix b = random_dense(a.cols, n, 100 + static_cast<std::uint64_t>(n));
-    for (const Choice& choice : kChoices) check(choice, a, b);
+    for (const Choice& choice : kernel_choices()) check(choice, a, b);
   }
 }
 
@@ -351,7 +110,7 @@ TEST_CASE("every kernel is right for awkward shapes of A") {
     const CsrMatrix a = random_sparse(shape.rows, shape.cols, shape.density, 7);
     for (const std::int64_t n : {3, 32, 100}) {
       const DenseMatrix b = random_dense(a.cols, n, 8);
-      for (const Choice& choice : kChoices) check(choice, a, b);
+      for (const Choice& choice : kernel_choices()) check(choice, a, b);
     }
   }
 }
@@ -362,7 +121,7 @@ TEST_CASE("rows without nonzeros are written, and so is a matrix without any") {
   const CsrMatrix empty = random_sparse(40, 50, 0.0, 4);
 
   for (const CsrMatrix* a : {&sparse, &empty})
-    for (const Choice& choice : kChoices)
+    for (const Choice& choice : kernel_choices())
       for (const std::int64_t n : {5, 17})
         if (a->nnz() > 0 || choice.emulated) check(choice, *a, random_dense(a->cols, n, 5));
 }
@@ -380,7 +139,7 @@ TEST_CASE(
   for (std::int64_t k = 0; k < b.rows; ++k)
     std::ranges::copy(b.row(k).subspan(1, 8), narrow.row(k).begin());
 
-  for (const Choice& choice : kChoices) {
+  for (const Choice& choice : kernel_choices()) {
     if (!choice.emulated) continue;
     CAPTURE(choice.kernel);
     const DenseMatrix& given = b.cols > choice.most_cols ? narrow : b;
@@ -474,7 +233,7 @@ TEST_CASE("every kernel scales what it writes, and reads C only where beta asks 
     const ScalingCase given(n, 50 + static_cast<std::uint64_t>(n));
     for (const Scaling scaling : {Scaling{-1.7f, 0}, Scaling{-1.7f, 0.3f}, Scaling{1, 1}}) {
       const DenseMatrix expected = emulate_scaling(scaling, given.product, given.c);
-      for (const Choice& choice : kChoices) {
+      for (const Choice& choice : kernel_choices()) {
         if (n > choice.most_cols) continue;
         CAPTURE(choice.kernel);
         const std::string chosen = text_of(choice.params) + text_of(choice.format);
@@ -567,7 +326,7 @@ TEST_CASE("a grid of many thread blocks is as right as one") {
   const CsrMatrix a = random_sparse(20000, 20000, 0.0005, 31);
 
   for (const std::int64_t n : {8, 32, 128})
-    for (const Choice& choice : kChoices) check(choice, a, random_dense(a.cols, n, 32));
+    for (const Choice& choice : kernel_choices()) check(choice, a, random_dense(a.cols, n, 32));
 }
 
 }  // namespace

@@ -58,8 +58,9 @@ std::vector<Variant> variants() {
                    bytes ? Params::Given{{"window_rows", std::int64_t{8}}} : Params::Given{}});
   };
   acc({{"pipeline", "registers"}});
-  acc({{"pipeline", "registers"}, {"cache", "cg"}});
-  acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}});
+  acc({{"pipeline", "least_bubble"}});
+  acc({{"pipeline", "least_bubble"}, {"cache", "cg"}});
+  acc({{"pipeline", "least_bubble"}, {"format", "me_tcf"}, {"balance", "dtc"}});
   acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"max_blocks", "3"}});
   acc({{"pipeline", "dtc"}, {"format", "me_tcf"}});
   acc({{"format", "me_tcf"}, {"columns", "32"}});
