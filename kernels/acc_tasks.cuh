@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/acc_spmm.hpp"
+#include "kernels/split_windows.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.cuh"
 
@@ -138,38 +139,15 @@ class Pieces {
   int rows_, cols_;  // from there on; none beyond the edges
 };
 
-/// Leaves the sums of a split window's task in its slot. True for the last task to arrive, which
-/// then has the sums of all, added in the order of their TC blocks.
+/// As window_tasks::meet, for a lane's accumulators.
 template <int kGroups>
 __device__ bool meet(const Product& product, const Place& place, const Task& task, int lane,
                      float (&acc)[kGroups][2][4]) {
-  const Split split = product.splits[task.split - 1];
-  constexpr int kPieces = 2 * kGroups;
-  float4* first =
-      product.slots + (place.chunk * product.num_slots + split.first_slot) * (32 * kPieces) + lane;
-  float4* mine = first + (place.task - split.first_task) * (32 * kPieces);
-  for (int group = 0; group < kGroups; ++group)
-    for (int j = 0; j < 2; ++j)
-      __stcg(mine + 32 * (2 * group + j), window_tile::row_of(acc[group], j));
-  __threadfence();
-  __syncwarp();
-  std::uint32_t* arrivals = product.arrivals + place.chunk * product.num_splits + task.split - 1;
-  std::uint32_t before = 0;
-  if (lane == 0) before = atomicAdd(arrivals, 1);
-  before = __shfl_sync(~0u, before, 0);
-  if (before + 1 < split.parts) return false;
-  __threadfence();
-  if (lane == 0) *arrivals = 0;  // for the next launch
-  float4 sums[kPieces];
-  for (int i = 0; i < kPieces; ++i) sums[i] = __ldcg(first + 32 * i);
-#pragma unroll 2
-  for (std::uint32_t part = 1; part < split.parts; ++part) {
-    const float4* from = first + part * (32 * kPieces);
-    for (int i = 0; i < kPieces; ++i) {
-      const float4 piece = __ldcg(from + 32 * i);
-      sums[i].x += piece.x, sums[i].y += piece.y, sums[i].z += piece.z, sums[i].w += piece.w;
-    }
-  }
+  float4 sums[2 * kGroups];
+  for (int i = 0; i < 2 * kGroups; ++i) sums[i] = window_tile::row_of(acc[i / 2], i % 2);
+  const window_tasks::Meeting meeting{product.splits, product.num_splits, product.num_slots,
+                                      product.slots, product.arrivals};
+  if (!window_tasks::meet(meeting, place.task, place.chunk, task, lane, sums)) return false;
   for (int group = 0; group < kGroups; ++group) {
     for (int j = 0; j < 2; ++j) {
       const float4 sum = sums[2 * group + j];

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct Choice {
   Params::Given params = {};
   bool emulated = true;
   Params::Given format = {};  // parameters of the format it reads
+  std::int64_t most_cols = std::numeric_limits<std::int64_t>::max();  // of B
 };
 
 inline Params::Given blocks_of(std::int64_t rows, std::int64_t cols) {
@@ -50,6 +53,23 @@ inline Choice acc(const std::map<std::string, std::string>& names, std::int64_t 
   Params::Given format;
   if (names.contains("format")) format["window_rows"] = std::int64_t{8};  // it is me_tcf
   return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
+}
+
+/// flash_spmm with choices by name and a depth of its MMAs.
+inline Choice flash(std::int64_t depth, const std::map<std::string, std::string>& names) {
+  return {"flash_spmm",
+          Params::Given(names.begin(), names.end()),
+          !names.contains("combine"),
+          {{"tile_cols", depth}}};
+}
+
+inline Choice cube(const char* precision, std::int64_t height, Params::Given more = {}) {
+  const bool int8 = std::string_view(precision) == "int8";
+  more["precision"] = std::string(precision);
+  return {"magicube",
+          std::move(more),
+          true,
+          {{"vector_rows", height}, {"stride", std::int64_t{int8 ? 32 : 16}}}};
 }
 
 /// Every kernel, and every value of its parameters at least once.
@@ -210,6 +230,33 @@ inline const std::vector<Choice>& kernel_choices() {
       {"cutespmm", {{"precision", std::string("tf32x3")}}, false},
       {"cublas", {}, false},
       {"cublas", {{"precision", std::string("tf32")}}, false},
+      {"flash_spmm"},
+      flash(4, {}),
+      flash(4, {{"max_vectors", "8"}, {"columns", "32"}, {"stages", "3"}}),
+      flash(8, {{"balance", "off"}, {"columns", "64"}, {"stages", "4"}}),
+      flash(8, {{"max_vectors", "16"}, {"combine", "atomic"}}),
+      flash(8, {{"pipeline", "registers"}, {"max_vectors", "24"}}),
+      flash(8, {{"pipeline", "registers"}, {"map", "off"}}),
+      flash(
+          4,
+          {{"pipeline", "registers"}, {"map", "off"}, {"combine", "atomic"}, {"max_vectors", "8"}}),
+      flash(8, {{"precision", "fp16"}}),
+      flash(8, {{"precision", "fp16"}, {"b", "converted"}, {"max_vectors", "16"}}),
+      flash(16, {{"precision", "fp16"}, {"b", "converted"}}),
+      flash(16, {{"precision", "fp16"}, {"b", "as_is"}, {"max_vectors", "32"}, {"columns", "32"}}),
+      flash(16, {{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}}),
+      flash(16, {{"precision", "fp16"}, {"b", "as_is"}, {"pipeline", "registers"}, {"map", "off"}}),
+      flash(8, {{"precision", "fp16"}, {"b", "as_is"}, {"pipeline", "registers"}}),
+      flash(8,
+            {{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}, {"map", "off"}}),
+      cube("fp16", 8),
+      cube("fp16", 4, {{"columns", std::int64_t{32}}, {"stages", std::int64_t{3}}}),
+      cube("fp16", 2),
+      cube("int8", 8),
+      cube("int8", 4, {{"columns", std::int64_t{64}}}),
+      cube("int8", 2, {{"columns", std::int64_t{32}}, {"stages", std::int64_t{4}}}),
+      {"dasp", {}, true, {}, 8},
+      {"dasp", {{"long_row", std::int64_t{12}}, {"part", std::int64_t{64}}}, true, {}, 8},
       {"cusparse", {}, false}};
   return choices;
 }

@@ -67,6 +67,22 @@ std::vector<Variant> variants() {
   acc({{"balance", "dtc"}, {"max_blocks", "2"}, {"combine", "atomic"}});
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
   all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
+  const auto flash = [&](std::initializer_list<std::pair<const char*, const char*>> choices,
+                         std::int64_t depth) {
+    Params::Given params;
+    for (const auto& [name, value] : choices) params[name] = std::string(value);
+    all.push_back({"flash_spmm", std::move(params), {{"tile_cols", depth}}});
+  };
+  flash({{"max_vectors", "16"}}, 4);
+  flash({{"pipeline", "registers"}}, 8);
+  flash({{"pipeline", "registers"}, {"map", "off"}}, 8);
+  flash({{"precision", "fp16"}, {"b", "as_is"}, {"stages", "3"}}, 16);
+  flash({{"precision", "fp16"}, {"b", "converted"}}, 8);
+  flash({{"precision", "fp16"}, {"b", "converted"}, {"max_vectors", "32"}}, 16);
+  flash({{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}}, 16);
+  all.push_back({"magicube", {}, {{"vector_rows", std::int64_t{2}}}});
+  all.push_back({"magicube", {{"precision", std::string("int8")}}, {{"stride", std::int64_t{32}}}});
+  all.push_back({"dasp", {{"long_row", std::int64_t{20}}, {"part", std::int64_t{64}}}});
   for (const char* kernel : {"rode", "hp_spmm", "merge_spmm"})
     all.push_back({kernel, {{"combine", std::string("atomic")}, {"columns", std::int64_t{32}}}});
   all.push_back({"rode", {{"block", std::int64_t{32}}, {"unroll", std::int64_t{4}}}});
@@ -132,11 +148,11 @@ void add_to(ThreadBlockWork& work, const WarpTrace& trace, const AddressSpace& m
       const LineTouch& touch = trace.lines[i];
       const std::string& array = array_of(memory, touch).name;
       const std::int64_t bytes = kSectorBytes * std::popcount(touch.sectors);
-      if (array == "b") work.b_bytes += bytes;
-      if (array == "c" && op.kind == Kind::kStore) work.c_bytes += bytes;
       const bool writes = op.kind == Kind::kStore || op.kind == Kind::kAtomic;
-      // Sums that wait for others lie in slots.
-      CHECK((array == "slots" || (array == "c") == writes));
+      if (array == "b" || (array == "workspace" && !writes)) work.b_bytes += bytes;
+      if (array == "c" && op.kind == Kind::kStore) work.c_bytes += bytes;
+      // Sums that wait for others lie in slots, B in another type in a workspace.
+      CHECK((array == "slots" || array == "workspace" || (array == "c") == writes));
     }
   }
 }
