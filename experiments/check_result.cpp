@@ -72,6 +72,16 @@ ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation&
       bound.absolute[row] = underflow_bound(nnz);
       continue;
     }
+    if (arithmetic.sum == Arithmetic::Sum::kInteger) {
+      // Both scales are rounded, and so are the sum and its products with them.
+      constexpr int kRoundings = 5;
+      const double lost = input_rounding_bound(arithmetic.quantisation);
+      bound.relative[row] = fp32_sum_bound(kRoundings);
+      bound.absolute[row] = underflow_bound(kRoundings) + (1 + fp32_sum_bound(kRoundings)) * lost *
+                                                              largest_a * largest_b *
+                                                              static_cast<double>(nnz);
+      continue;
+    }
     bound.relative[row] = tensor_core_row_bound(arithmetic, *step, terms[p]);
     const std::int64_t results = terms[p] * steps_per_chunk(arithmetic, *step);
     const double quantum = quantum_of(arithmetic.type);

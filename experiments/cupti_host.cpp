@@ -49,6 +49,21 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
+/// Without endings, sorted.
+std::vector<std::string> list_names(CUpti_Profiler_Host_Object* host) {
+  std::vector<std::string> names;
+  for (const CUpti_MetricType type : kTypes) {
+    auto params = cupti_params<CUpti_Profiler_Host_GetBaseMetrics_Params>(
+        CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE);
+    params.pHostObject = host;
+    params.metricType = type;
+    Cupti::instance().checked("cuptiProfilerHostGetBaseMetrics", params, "listing metrics");
+    names.insert(names.end(), params.ppMetricNames, params.ppMetricNames + params.numMetrics);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 /// Of a metric with or without its ending; false when there is none of that name.
 bool properties(CUpti_Profiler_Host_Object* host, const std::string& metric,
                 CUpti_Profiler_Host_GetMetricProperties_Params& found) {
@@ -118,6 +133,12 @@ CuptiHost::CuptiHost(std::string chip) : chip_(std::move(chip)), host_(nullptr) 
   require(std::ranges::find(known, chip_) != known.end(), "{}",
           unknown_name_message("chip", chip_, known));
   host_ = open_host(chip_);
+  try {
+    names_ = list_names(host_);
+  } catch (...) {
+    close_host(host_);
+    throw;
+  }
 }
 
 CuptiHost::~CuptiHost() { close_host(host_); }
@@ -127,20 +148,6 @@ std::vector<std::string> CuptiHost::chips() {
       CUpti_Profiler_Host_GetSupportedChips_Params_STRUCT_SIZE);
   Cupti::instance().checked("cuptiProfilerHostGetSupportedChips", params, "asking for its chips");
   return {params.ppChipNames, params.ppChipNames + params.numChips};
-}
-
-std::vector<std::string> CuptiHost::names() const {
-  std::vector<std::string> names;
-  for (const CUpti_MetricType type : kTypes) {
-    auto params = cupti_params<CUpti_Profiler_Host_GetBaseMetrics_Params>(
-        CUpti_Profiler_Host_GetBaseMetrics_Params_STRUCT_SIZE);
-    params.pHostObject = host_;
-    params.metricType = type;
-    Cupti::instance().checked("cuptiProfilerHostGetBaseMetrics", params, "listing metrics");
-    names.insert(names.end(), params.ppMetricNames, params.ppMetricNames + params.numMetrics);
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 Metric CuptiHost::describe(const std::string& name) const {
@@ -164,7 +171,7 @@ std::vector<std::string> CuptiHost::endings(const std::string& name) const {
 bool CuptiHost::has(const std::string& metric) const {
   // A name without an ending has properties as well, and cannot be counted.
   CUpti_Profiler_Host_GetMetricProperties_Params found;
-  return properties(host_, metric, found) && !std::ranges::binary_search(names(), metric);
+  return properties(host_, metric, found) && !std::ranges::binary_search(names_, metric);
 }
 
 std::vector<std::uint8_t> CuptiHost::configuration(const std::vector<std::string>& metrics) const {

@@ -61,7 +61,7 @@ class CuptiHost final : public ChipMetrics {
 
   static std::vector<std::string> chips();
 
-  std::vector<std::string> names() const override;
+  std::vector<std::string> names() const override { return names_; }
   Metric describe(const std::string& name) const override;
   std::vector<std::string> endings(const std::string& name) const override;
   bool has(const std::string& metric) const override;
@@ -77,6 +77,7 @@ class CuptiHost final : public ChipMetrics {
  private:
   std::string chip_;
   CUpti_Profiler_Host_Object* host_;
+  std::vector<std::string> names_;  // sorted: asking for them takes milliseconds
 };
 
 }  // namespace tessera

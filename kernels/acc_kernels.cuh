@@ -11,6 +11,7 @@ using Kernel = void (*)(Product);
 /// `aligned`: rows of B and C come in pieces of 16 bytes.
 Kernel staged_kernel(const Choices& choices, int groups, bool aligned);
 Kernel registers_kernel(const Choices& choices, bool aligned);
+Kernel buffered_kernel(const Choices& choices, bool aligned);  // least_bubble, dtc
 
 /// The paper's precision, for which alone there are variants that only the speed depends on.
 constexpr bool is_plain(Tf32Precision precision, bool promotes) {

@@ -2,7 +2,8 @@
 // that a window needs eight rows (section 3.4), every choice of its ablation (figure 15) a
 // parameter: format (section 3.3), store and cache (table 1), pipeline (3.4) and balance (3.5).
 //
-// pipeline = registers is the paper's and dtc is DTC-SpMM's as it describes it (acc_registers.cuh);
+// pipeline = least_bubble is the paper's algorithm 2 to the letter and dtc is DTC-SpMM's as it
+// describes it (acc_buffered.cuh); registers has its idea without the buffers (acc_registers.cuh);
 // staged is ours, which copies whole rows of B to shared memory (acc_staged.cuh says why). balance
 // = capped and ibd cut windows of more than max_blocks TC blocks, always or where the imbalance
 // (equation 3) is above 8 as in the paper; dtc is DTC-SpMM's strict balance, equal shares of TC
@@ -32,7 +33,8 @@ namespace {
 acc_spmm::Pipeline pipeline_of(const std::string& name) {
   using acc_spmm::Pipeline;
   if (name == "staged") return Pipeline::kStaged;
-  return name == "dtc" ? Pipeline::kDtc : Pipeline::kRegisters;
+  if (name == "registers") return Pipeline::kRegisters;
+  return name == "dtc" ? Pipeline::kDtc : Pipeline::kLeastBubble;
 }
 
 acc_spmm::Cache cache_of(const std::string& name, acc_spmm::Pipeline pipeline) {
@@ -67,11 +69,20 @@ void acc_spmm::Choices::require_compiled() const {
   const bool plain = precision.name == "tf32" && precision.promote == 0;
   const bool bitmaps = names == Names::kBitmap, staged = pipeline == Pipeline::kStaged;
   const bool usual = stages == 2 && cache == cache_of("auto", pipeline);
-  require<Unsupported>(plain || (usual && bitmaps && pipeline != Pipeline::kDtc && !deals()),
-                       "acc_spmm has a choice of stages (here {}) and cache, format = me_tcf, "
-                       "pipeline = dtc and balance = dtc for precision = tf32 without promotion "
-                       "alone, not for {}",
+  const bool buffered = pipeline == Pipeline::kLeastBubble || pipeline == Pipeline::kDtc;
+  const bool writes_back = store == Store::kWriteBack;
+  require<Unsupported>(plain || (usual && bitmaps && writes_back && !buffered && !deals()),
+                       "acc_spmm has a choice of stages (here {}), cache and store, format = "
+                       "me_tcf, pipeline = least_bubble and dtc and balance = dtc for precision = "
+                       "tf32 without promotion alone, not for {}",
                        stages, precision.name);
+  require<Unsupported>(pipeline != Pipeline::kRegisters || (usual && bitmaps && !deals()),
+                       "acc_spmm's pipeline = registers is for format = bit_tcf, without balance = "
+                       "dtc, and has the cache it has");
+  require<Unsupported>(writes_back || !staged || (usual && bitmaps && !deals()),
+                       "acc_spmm's pipeline = staged has stores other than wb only with format = "
+                       "bit_tcf, 2 stages (here {}), cache = cg and a balance other than dtc",
+                       stages);
   require<Unsupported>(usual || (bitmaps && !deals()),
                        "acc_spmm has other caches and numbers of stages ({}) than its own for "
                        "format = bit_tcf alone, and not for balance = dtc",
@@ -89,6 +100,7 @@ int acc_spmm::Choices::groups(std::int64_t n) const {
 
 std::int64_t acc_spmm::Choices::shared_bytes(std::int64_t n) const {
   constexpr std::int64_t kFloat = 4;
+  if (pipeline == Pipeline::kRegisters) return 0;
   if (pipeline != Pipeline::kStaged) return kWarps * std::int64_t{sizeof(Buffers)};
   const int cells = names == Names::kBytes ? kTileCells : 0;
   return kFloat * kWarps * (stages * window_tile::kTileCols * row_pitch(groups(n)) + cells);
@@ -115,10 +127,11 @@ std::vector<ParamSpec> acc_spmm::params() {
            {BitTcf::kFormat, MeTcf::kFormat}},
           {"pipeline",
            std::string("staged"),
-           "how rows of B reach the warps: by asynchronous copies to shared memory (staged), "
-           "straight to registers, a TC block ahead as in Acc-SpMM (registers) or when they are "
-           "multiplied as in DTC-SpMM (dtc)",
-           {"staged", "registers", "dtc"}},
+           "how rows of B reach the warps: by asynchronous copies to shared memory (staged), or "
+           "straight to registers: those of A as well (registers), or A through two buffers and B "
+           "a TC block ahead, as in Acc-SpMM (least_bubble), or when it is multiplied, as in "
+           "DTC-SpMM (dtc)",
+           {"staged", "registers", "least_bubble", "dtc"}},
           {"stages", std::int64_t{2}, "TC blocks of a warp in shared memory (staged)", {}, 2, 4},
           {"columns",
            std::int64_t{0},
@@ -166,7 +179,7 @@ class AccSpmm final : public BitTcfKernel {
   std::string format() const override {
     return choices_.names == acc_spmm::Names::kBytes ? MeTcf::kFormat : BitTcf::kFormat;
   }
-  int version() const override { return 4; }
+  int version() const override { return 5; }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto tiles = tiles_of(packed);
@@ -261,10 +274,11 @@ class AccSpmm final : public BitTcfKernel {
   int registers(int groups) const {
     using acc_spmm::Pipeline;
     const bool deals = choices_.deals();
-    if (choices_.pipeline == Pipeline::kRegisters) return deals ? 72 : 64;
+    if (choices_.pipeline == Pipeline::kRegisters) return 48;
+    if (choices_.pipeline == Pipeline::kLeastBubble) return deals ? 72 : 64;
     if (choices_.pipeline == Pipeline::kDtc)
       return choices_.names == acc_spmm::Names::kBytes && !deals ? 56 : 64;
-    return groups == 1 ? (deals ? 72 : 64) : groups == 2 ? (deals ? 96 : 80) : (deals ? 128 : 120);
+    return groups == 1 ? (deals ? 72 : 64) : groups == 2 ? (deals ? 88 : 80) : (deals ? 128 : 112);
   }
 
   /// Windows that atomics add to, each cleared by a thread block.

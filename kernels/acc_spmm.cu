@@ -1,5 +1,5 @@
-// Device half of acc_spmm: the launches around its pipelines, which are acc_staged.cuh and
-// acc_registers.cuh. See kernels/acc_spmm.cpp.
+// Device half of acc_spmm: the launches around its pipelines, which are acc_staged.cuh,
+// acc_registers.cuh and acc_buffered.cuh. See kernels/acc_spmm.cpp.
 
 #include "formats/base/registry.hpp"
 #include "kernels/acc_kernels.cuh"
@@ -81,8 +81,9 @@ class AccMultiplication final : public GpuMultiplication {
   bool clears() const { return product_.atomic && product_.num_splits > 0; }
 
   Kernel kernel(bool aligned) const {
-    return choices_.pipeline == Pipeline::kStaged ? staged_kernel(choices_, groups_, aligned)
-                                                  : registers_kernel(choices_, aligned);
+    if (choices_.pipeline == Pipeline::kStaged) return staged_kernel(choices_, groups_, aligned);
+    return choices_.pipeline == Pipeline::kRegisters ? registers_kernel(choices_, aligned)
+                                                     : buffered_kernel(choices_, aligned);
   }
 
   Choices choices_;

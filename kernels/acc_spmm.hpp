@@ -29,8 +29,10 @@ enum class Names {
 /// Where a warp gets rows of B from, and when.
 enum class Pipeline {
   kStaged,     // whole rows to stages in shared memory, asynchronously
-  kRegisters,  // each lane the elements it multiplies, a TC block ahead
-  kDtc,        // the same, when they are needed
+  kRegisters,  // each lane the elements it multiplies
+  // The same, while TC blocks of A go through two buffers in shared memory:
+  kLeastBubble,  // a TC block ahead
+  kDtc,          // when they are needed
 };
 
 /// Caches that rows of B are left in.
@@ -82,8 +84,8 @@ constexpr int row_pitch(int groups) { return groups * window_tile::kWarpCols + 8
 
 constexpr int kTileCells = window_tile::kWindowRows * window_tile::kTileCols;
 
-/// What a warp has in shared memory where lanes load rows of B themselves: two TC blocks of A, and
-/// the columns that they stand for.
+/// What a warp of least_bubble and dtc has in shared memory: two TC blocks of A, and the columns
+/// that they stand for.
 struct Buffers {
   float cells[2][kTileCells];
   std::int32_t rows[2][window_tile::kTileCols];

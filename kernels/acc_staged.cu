@@ -7,29 +7,34 @@
 namespace tessera::acc_spmm {
 namespace {
 
+template <int kGroups, int kStages, Cache kCache, bool kAnyStore = false>
+constexpr Kernel kAlignedBitmaps = run_staged<true, Tf32Precision::kRounded, false, kGroups,
+                                              kStages, kCache, Names::kBitmap, false, kAnyStore>;
+
 template <int kGroups, int kStages>
 Kernel aligned_bitmaps(Cache cache) {
-  constexpr auto kRounded = Tf32Precision::kRounded;
-  return cache == Cache::kL1 ? run_staged<true, kRounded, false, kGroups, kStages, Cache::kL1,
-                                          Names::kBitmap, false>
-                             : run_staged<true, kRounded, false, kGroups, kStages, Cache::kL2,
-                                          Names::kBitmap, false>;
+  return cache == Cache::kL1 ? kAlignedBitmaps<kGroups, kStages, Cache::kL1>
+                             : kAlignedBitmaps<kGroups, kStages, Cache::kL2>;
 }
 
 template <bool kAligned, Tf32Precision kPrecision, bool kPromotes, int kGroups>
 Kernel variant(const Choices& choices) {
   if constexpr (is_plain(kPrecision, kPromotes)) {
     if (choices.names == Names::kBytes)
-      return run_staged<kAligned, kPrecision, false, kGroups, 2, Cache::kL2, Names::kBytes, false>;
+      return run_staged<kAligned, kPrecision, false, kGroups, 2, Cache::kL2, Names::kBytes, false,
+                        false>;
     if (choices.deals())
-      return run_staged<kAligned, kPrecision, false, kGroups, 2, Cache::kL2, Names::kBitmap, true>;
+      return run_staged<kAligned, kPrecision, false, kGroups, 2, Cache::kL2, Names::kBitmap, true,
+                        false>;
     if constexpr (kAligned) {
+      if (choices.store != Store::kWriteBack) return kAlignedBitmaps<kGroups, 2, Cache::kL2, true>;
       if (choices.stages == 2) return aligned_bitmaps<kGroups, 2>(choices.cache);
       if (choices.stages == 3) return aligned_bitmaps<kGroups, 3>(choices.cache);
       return aligned_bitmaps<kGroups, 4>(choices.cache);
     }
   }
-  return run_staged<kAligned, kPrecision, kPromotes, kGroups, 2, Cache::kL2, Names::kBitmap, false>;
+  return run_staged<kAligned, kPrecision, kPromotes, kGroups, 2, Cache::kL2, Names::kBitmap, false,
+                    false>;
 }
 
 }  // namespace

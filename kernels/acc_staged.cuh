@@ -130,7 +130,7 @@ __device__ void multiply_staged(const Product& product, const Task& task, std::i
 }
 
 template <bool kAligned, Tf32Precision kPrecision, bool kPromotes, int kGroups, int kStages,
-          Cache kCache, Names kNames, bool kShares>
+          Cache kCache, Names kNames, bool kShares, bool kAnyStore>
 __global__ void __launch_bounds__(kThreads,
                                   kPrecision == Tf32Precision::kSplit || kPromotes ? 3 : 4)
     run_staged(Product product) {
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kThreads,
       multiply_staged<kAligned, kPrecision, kGroups, kStages, kCache, kNames>(
           product, task, place.chunk * kGroups * kWarpCols, lane, memory + warp * kWarpFloats,
           memory + kWarps * kWarpFloats + warp * kTileCells, sums);
-    deliver<kAligned>(product, place, task, lane, sums.finish());
+    deliver<kAligned, kAnyStore>(product, place, task, lane, sums.finish());
   });
 }
 

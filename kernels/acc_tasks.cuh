@@ -2,7 +2,10 @@
 // they come into C.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/acc_spmm.hpp"
+#include "kernels/split_windows.cuh"
 #include "kernels/tf32_operands.cuh"
 #include "kernels/window_tile.cuh"
 
@@ -62,16 +65,6 @@ __device__ void for_each_task(const Product& product, Run run) {
   }
 }
 
-/// beta C where atomics add: a thread block for a split window.
-template <int kWindowRows>
-__global__ void clear_split_windows(Product product) {
-  const std::int64_t row =
-      std::int64_t{product.tasks[product.splits[blockIdx.x].first_task].window} * kWindowRows;
-  const std::int64_t rows = min(std::int64_t{kWindowRows}, product.view.rows - row);
-  float* c = product.c + row * product.view.n;
-  begin_adding(c, threadIdx.x, rows * product.view.n, product.scaling);
-}
-
 /// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
 /// FP32 to nearest every so many TC blocks.
 template <int kGroups, bool kPromotes>
@@ -115,50 +108,56 @@ class Sums {
   int promote_;
 };
 
-/// Calls write(to, a lane's four columns of one row of C) for what the warp has of a window.
-template <int kGroups, class Write>
-__device__ void for_each_piece(const Product& product, const Task& task, std::int64_t first_col,
-                               int lane, const float (&acc)[kGroups][2][4], Write write) {
-  for (int group = 0; group < kGroups; ++group) {
-    const std::int64_t col = first_col + group * kWarpCols + lane / 4 * 4;
-    window_tile::for_each_row(product.view, product.c, task.window, lane % 4, col, acc[group],
-                              [&](float* to, float4 values) { write(to, values, col); });
+/// What a lane has of a window's C: two rows, and of every group four columns. Where they are takes
+/// an address for all of them, not one for each.
+class Pieces {
+ public:
+  __device__ Pieces(const Product& product, const Task& task, std::int64_t first_col, int lane) {
+    const View& view = product.view;
+    const std::int64_t row = task.window * std::int64_t{window_tile::kWindowRows} + 2 * (lane % 4);
+    const std::int64_t col = first_col + lane / 4 * 4;
+    c_ = product.c + row * view.n + col;
+    stride_ = view.n;
+    rows_ = static_cast<int>(min(view.rows - row, std::int64_t{2}));
+    cols_ = static_cast<int>(view.n - col);
   }
+
+  /// Calls write(to, four columns of a row, number of columns from there on, if any).
+  template <int kGroups, class Write>
+  __device__ void write(const float (&acc)[kGroups][2][4], Write write) const {
+    for (int j = 0; j < 2; ++j) {
+      if (j >= rows_) return;
+      for (int group = 0; group < kGroups; ++group)
+        write(c_ + j * stride_ + group * kWarpCols, window_tile::row_of(acc[group], j),
+              cols_ - group * kWarpCols);
+    }
+  }
+
+ private:
+  float* c_;  // the lane's first element
+  std::int64_t stride_;
+  int rows_, cols_;  // from there on; none beyond the edges
+};
+
+/// beta C where atomics add: a thread block for a split window.
+template <int kWindowRows>
+__global__ void clear_split_windows(Product product) {
+  const std::int64_t row =
+      std::int64_t{product.tasks[product.splits[blockIdx.x].first_task].window} * kWindowRows;
+  const std::int64_t rows = min(std::int64_t{kWindowRows}, product.view.rows - row);
+  float* c = product.c + row * product.view.n;
+  begin_adding(c, threadIdx.x, rows * product.view.n, product.scaling);
 }
 
-/// Leaves the sums of a split window's task in its slot. True for the last task to arrive, which
-/// then has the sums of all, added in the order of their TC blocks.
+/// As window_tasks::meet, for a lane's accumulators.
 template <int kGroups>
 __device__ bool meet(const Product& product, const Place& place, const Task& task, int lane,
                      float (&acc)[kGroups][2][4]) {
-  const Split split = product.splits[task.split - 1];
-  constexpr int kPieces = 2 * kGroups;
-  float4* first =
-      product.slots + (place.chunk * product.num_slots + split.first_slot) * (32 * kPieces) + lane;
-  float4* mine = first + (place.task - split.first_task) * (32 * kPieces);
-  for (int group = 0; group < kGroups; ++group)
-    for (int j = 0; j < 2; ++j)
-      __stcg(mine + 32 * (2 * group + j), window_tile::row_of(acc[group], j));
-  __threadfence();
-  __syncwarp();
-  std::uint32_t* arrivals = product.arrivals + place.chunk * product.num_splits + task.split - 1;
-  std::uint32_t before = 0;
-  if (lane == 0) before = atomicAdd(arrivals, 1);
-  before = __shfl_sync(~0u, before, 0);
-  if (before + 1 < split.parts) return false;
-  __threadfence();
-  if (lane == 0) *arrivals = 0;  // for the next launch
-  float4 sums[kPieces];
-  for (int i = 0; i < kPieces; ++i) sums[i] = __ldcg(first + 32 * i);
-  constexpr int kPartsAtOnce = kPieces > 8 ? 1 : 2;  // as far as there are registers
-#pragma unroll kPartsAtOnce
-  for (std::uint32_t part = 1; part < split.parts; ++part) {
-    const float4* from = first + part * (32 * kPieces);
-    for (int i = 0; i < kPieces; ++i) {
-      const float4 piece = __ldcg(from + 32 * i);
-      sums[i].x += piece.x, sums[i].y += piece.y, sums[i].z += piece.z, sums[i].w += piece.w;
-    }
-  }
+  float4 sums[2 * kGroups];
+  for (int i = 0; i < 2 * kGroups; ++i) sums[i] = window_tile::row_of(acc[i / 2], i % 2);
+  const window_tasks::Meeting meeting{product.splits, product.num_splits, product.num_slots,
+                                      product.slots, product.arrivals};
+  if (!window_tasks::meet(meeting, place.task, place.chunk, task, lane, sums)) return false;
   for (int group = 0; group < kGroups; ++group) {
     for (int j = 0; j < 2; ++j) {
       const float4 sum = sums[2 * group + j];
@@ -169,21 +168,49 @@ __device__ bool meet(const Product& product, const Place& place, const Task& tas
   return true;
 }
 
-/// The sums of a task into C.
-template <bool kAligned, int kGroups>
+/// Calls run(std::integral_constant) with a store that is only known now.
+template <class Run>
+__device__ void with_store(Store store, Run run) {
+  switch (store) {
+    case Store::kWriteBack:
+      return run(std::integral_constant<Store, Store::kWriteBack>{});
+    case Store::kInL2:
+      return run(std::integral_constant<Store, Store::kInL2>{});
+    case Store::kStreaming:
+      return run(std::integral_constant<Store, Store::kStreaming>{});
+    case Store::kWriteThrough:
+      return run(std::integral_constant<Store, Store::kWriteThrough>{});
+  }
+}
+
+/// The sums of a task into C. What is decided at run time is decided once for all of them: every
+/// launch fetches the instructions that it runs, and shall find them in one piece. Without
+/// `kAnyStore` the stores write back.
+template <bool kAligned, bool kAnyStore, int kGroups>
 __device__ void deliver(const Product& product, const Place& place, const Task& task, int lane,
                         float (&acc)[kGroups][2][4]) {
   const std::int64_t first_col = place.chunk * kGroups * kWarpCols;
-  const std::int64_t n = product.view.n;
-  const bool adds = task.split != 0 && product.atomic;
   if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
-  for_each_piece(product, task, first_col, lane, acc,
-                 [&](float* to, float4 sums, std::int64_t col) {
-                   if (adds)
-                     add_16(to, sums, n - col, product.scaling.alpha, kAligned);
-                   else
-                     put_16<kAligned>(to, sums, n - col, product.scaling, product.store);
-                 });
+  const Pieces pieces(product, task, first_col, lane);
+  const auto put = [&](const Scaling& scaling, auto store) {
+    pieces.write(acc, [&](float* to, float4 sums, int cols) {
+      put_16<kAligned>(to, sums, cols, scaling, store);
+    });
+  };
+  const auto put_all = [&](auto store) {
+    if (product.scaling.beta == 0)
+      put(Scaling{product.scaling.alpha, 0}, store);
+    else
+      put(product.scaling, store);
+  };
+  if (task.split != 0 && product.atomic)
+    pieces.write(acc, [&](float* to, float4 sums, int cols) {
+      add_16(to, sums, cols, product.scaling.alpha, kAligned);
+    });
+  else if constexpr (kAnyStore)
+    with_store(product.store, put_all);
+  else
+    put_all(std::integral_constant<Store, Store::kWriteBack>{});
 }
 
 }  // namespace tessera::acc_spmm

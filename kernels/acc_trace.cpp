@@ -3,6 +3,7 @@
 
 #include "kernels/acc_trace.hpp"
 
+#include "kernels/acc_buffered_trace.hpp"
 #include "kernels/acc_registers_trace.hpp"
 #include "kernels/acc_task_trace.hpp"
 
@@ -208,7 +209,10 @@ std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::in
                                         const BitTcfAddresses& at, const TaskAddresses& task_at) {
   if (choices.pipeline == Pipeline::kStaged)
     return std::make_unique<StagedTrace>(std::move(a), n, choices, std::move(tasks), at, task_at);
-  return std::make_unique<RegistersTrace>(std::move(a), n, choices, std::move(tasks), at, task_at);
+  if (choices.pipeline == Pipeline::kRegisters)
+    return std::make_unique<RegistersTrace>(std::move(a), n, choices, std::move(tasks), at,
+                                            task_at);
+  return std::make_unique<BufferedTrace>(std::move(a), n, choices, std::move(tasks), at, task_at);
 }
 
 }  // namespace tessera::acc_spmm

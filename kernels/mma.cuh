@@ -67,6 +67,16 @@ __device__ inline void mma_m16n8k16_fp16_fp16(std::uint32_t (&d)[2], const std::
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/// INT8, exact sums in INT32 that wrap around.
+__device__ inline void mma_m16n8k32_int8(int (&d)[4], const std::uint32_t (&a)[4],
+                                         const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 // wgmma belongs to compute capability 9.0 alone, and only its own machine code (sm_90a) has it.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 

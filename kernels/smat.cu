@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int s = 0; s + 1 < stages; ++s) copy_next(s);
     int slot = 0;
     for (std::int64_t p = first; p < last; ++p) {
-      wait_for_oldest(stages);
+      staged_tiles::wait_for_oldest(stages);
       __syncwarp();  // all lanes' copies are there, and nobody reads the stage before
       copy_next(slot == 0 ? stages - 1 : slot - 1);
       multiply_stage<Operands>(ring[slot], lane, sums);

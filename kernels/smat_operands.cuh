@@ -280,15 +280,6 @@ class Copier {
   const float* b_;  // the lane's columns of row 0
 };
 
-/// Until the oldest of stages - 1 groups is there.
-__device__ inline void wait_for_oldest(int stages) {
-  if (stages == 2)
-    staged_tiles::wait_groups<0>();
-  else if (stages == 3)
-    staged_tiles::wait_groups<1>();
-  else
-    staged_tiles::wait_groups<2>();
-}
 static_assert(kMaxStages == 4, "a wait for each number of stages");
 
 template <class Operands, int kGroups, int kParts>

@@ -22,6 +22,7 @@ struct Arithmetic {
   enum class Sum {
     kFp32,        // FP32 additions or fused multiply-adds, in any order
     kTensorCore,  // chained MMAs
+    kInteger,     // exact, of operands quantised with one scale a matrix; the result is rounded
   };
   Sum sum = Sum::kFp32;
   MmaType type = MmaType::kTf32;  // of the MMAs; kTensorCore only
@@ -30,6 +31,8 @@ struct Arithmetic {
   int mmas_per_chunk = 1;         // MMAs for the same products: operands split into parts
   int promote = 0;                // chunks between additions to FP32 registers; 0: never
   bool equilibrated = false;      // rows of A and columns of B are scaled to about one
+  double quantisation = 0;        // largest error of an operand, relative to its matrix's largest
+                                  // magnitude; kInteger only
 };
 
 class SpmmKernel {

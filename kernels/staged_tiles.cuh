@@ -34,6 +34,16 @@ __device__ void wait_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
+/// Until the oldest of stages - 1 groups is there; 2 to 4 stages.
+__device__ inline void wait_for_oldest(int stages) {
+  if (stages == 2)
+    wait_groups<0>();
+  else if (stages == 3)
+    wait_groups<1>();
+  else
+    wait_groups<2>();
+}
+
 /// What a lane has to know of a TC block before it can copy its part: the rows of B l / 8 and
 /// l / 8 + 4, and the TC block's values.
 struct CopyIndex {

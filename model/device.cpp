@@ -148,6 +148,7 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"fp32", "TFLOP/s", "FP32 fused multiply-adds on CUDA cores, two operations each"},
       {"tf32", "TFLOP/s", "TF32 tensor cores, dense, FP32 accumulate"},
       {"fp16", "TFLOP/s", "FP16 tensor cores, dense, FP32 accumulate"},
+      {"int8", "TOP/s", "INT8 tensor cores, dense, INT32 accumulate"},
       {"tf32_mma", "TFLOP/s", "TF32 through mma.sync.m16n8k8"},
       {"fp16_mma", "TFLOP/s", "FP16 through mma.sync.m16n8k16, FP32 accumulate"},
       {"dram_bandwidth", "GB/s", "device memory, read"},

@@ -218,7 +218,7 @@ TEST_CASE("one broken file among the shipped ones is refused, and so is a name c
   const std::string sound = read_text(folder / "h200.toml");
 
   write_text(folder / "h200.toml", replaced(sound, "unit = \"GB/s\"", "unit = \"TB/s\""));
-  CHECK_THROWS_WITH_AS(read_devices(folder.path()), doctest::Contains("h200.toml:13:18: "), Error);
+  CHECK_THROWS_WITH_AS(read_devices(folder.path()), doctest::Contains("h200.toml:14:18: "), Error);
 
   write_text(folder / "h200.toml", replaced(sound, "aliases = []", "aliases = [\"h100\"]"));
   CHECK_THROWS_WITH_AS(read_devices(folder.path()), doctest::Contains("'h100' is already that of"),

@@ -241,6 +241,7 @@ TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") 
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("pipeline", "registers"));
     check_emulation("acc_spmm", hopper_tf32_chain, a, b, with("balance", "none"));
     check_emulation("acc_spmm", hopper_tf32_chain, a, b, with("balance", "ibd"));  // even windows
+    check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("pipeline", "least_bubble"));
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("pipeline", "dtc"));
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("format", "me_tcf"));
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("store", "wt"));
@@ -340,7 +341,7 @@ TEST_CASE("acc_spmm computes the same bits of ME-TCF as of BitTCF, and counts it
   const auto& registry = Registry<SpmmKernel>::instance();
   const CsrMatrix a = random_sparse(203, 157, 0.07, 75);
   const DenseMatrix b = random_dense(157, 36, 76);
-  for (const char* pipeline : {"staged", "registers", "dtc"}) {
+  for (const char* pipeline : {"staged", "least_bubble", "dtc"}) {
     CAPTURE(pipeline);
     const Params::Given by_bits = {{"pipeline", std::string(pipeline)}};
     Params::Given by_bytes = by_bits;
@@ -376,15 +377,27 @@ TEST_CASE("acc_spmm says which of its choices there is no kernel for") {
   const auto refused = [&](Params::Given params) {
     CHECK_THROWS_AS(registry.make("acc_spmm", params), Unsupported);
   };
-  const std::string dtc = "dtc", me_tcf = "me_tcf", split = "tf32x3";
+  const std::string dtc = "dtc", me_tcf = "me_tcf", split = "tf32x3", wt = "wt", ca = "ca";
+  const std::string registers = "registers", least_bubble = "least_bubble";
 
   refused({{"precision", split}, {"pipeline", dtc}});
+  refused({{"precision", split}, {"pipeline", least_bubble}});
   refused({{"precision", split}, {"balance", dtc}});
   refused({{"precision", split}, {"format", me_tcf}});
-  refused({{"promote", std::int64_t{2}}, {"cache", std::string("ca")}});
+  refused({{"precision", split}, {"pipeline", registers}, {"store", wt}});
+  refused({{"promote", std::int64_t{2}}, {"cache", ca}});
   refused({{"format", me_tcf}, {"stages", std::int64_t{3}}});
-  refused({{"balance", dtc}, {"cache", std::string("ca")}});
+  refused({{"balance", dtc}, {"cache", ca}});
   refused({{"balance", dtc}, {"format", me_tcf}});
+  refused({{"pipeline", registers}, {"cache", std::string("cg")}});
+  refused({{"pipeline", registers}, {"format", me_tcf}});
+  refused({{"pipeline", registers}, {"balance", dtc}});
+  refused({{"store", wt}, {"stages", std::int64_t{3}}});
+  refused({{"store", wt}, {"cache", ca}});
+  refused({{"store", wt}, {"format", me_tcf}});
+  refused({{"store", wt}, {"balance", dtc}});
+  CHECK_NOTHROW(registry.make("acc_spmm", {{"store", wt}}));
+  CHECK_NOTHROW(registry.make("acc_spmm", {{"pipeline", registers}, {"store", wt}}));
   CHECK_NOTHROW(registry.make("acc_spmm", {{"precision", split}, {"cache", std::string("cg")}}));
 }
 

@@ -58,8 +58,9 @@ std::vector<Variant> variants() {
                    bytes ? Params::Given{{"window_rows", std::int64_t{8}}} : Params::Given{}});
   };
   acc({{"pipeline", "registers"}});
-  acc({{"pipeline", "registers"}, {"cache", "cg"}});
-  acc({{"pipeline", "registers"}, {"format", "me_tcf"}, {"balance", "dtc"}});
+  acc({{"pipeline", "least_bubble"}});
+  acc({{"pipeline", "least_bubble"}, {"cache", "cg"}});
+  acc({{"pipeline", "least_bubble"}, {"format", "me_tcf"}, {"balance", "dtc"}});
   acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"max_blocks", "3"}});
   acc({{"pipeline", "dtc"}, {"format", "me_tcf"}});
   acc({{"format", "me_tcf"}, {"columns", "32"}});
@@ -73,6 +74,29 @@ std::vector<Variant> variants() {
   dtc({{"max_blocks", std::int64_t{1}}, {"combine", std::string("atomic")}});
   for (const char* fetch : {"float", "float2", "float4"})
     dtc({{"fetch", std::string(fetch)}, {"split", fetch == std::string("float2")}});
+  const auto flash = [&](std::initializer_list<std::pair<const char*, const char*>> choices,
+                         std::int64_t depth) {
+    Params::Given params;
+    for (const auto& [name, value] : choices) params[name] = std::string(value);
+    all.push_back({"flash_spmm", std::move(params), {{"tile_cols", depth}}});
+  };
+  flash({{"max_vectors", "16"}}, 4);
+  flash({{"pipeline", "registers"}}, 8);
+  flash({{"pipeline", "registers"}, {"map", "off"}}, 8);
+  flash({{"precision", "fp16"}, {"b", "as_is"}, {"stages", "3"}}, 16);
+  flash({{"precision", "fp16"}, {"b", "converted"}}, 8);
+  flash({{"precision", "fp16"}, {"b", "converted"}, {"max_vectors", "32"}}, 16);
+  flash({{"precision", "fp16"}, {"b", "converted"}, {"pipeline", "registers"}}, 16);
+  all.push_back({"magicube", {}, {{"vector_rows", std::int64_t{2}}}});
+  all.push_back({"magicube", {{"precision", std::string("int8")}}, {{"stride", std::int64_t{32}}}});
+  all.push_back({"dasp", {{"long_row", std::int64_t{20}}, {"part", std::int64_t{64}}}});
+  for (const char* kernel : {"rode", "hp_spmm", "merge_spmm"})
+    all.push_back({kernel, {{"combine", std::string("atomic")}, {"columns", std::int64_t{32}}}});
+  all.push_back({"rode", {{"block", std::int64_t{32}}, {"unroll", std::int64_t{4}}}});
+  all.push_back({"gespmm", {{"cwm", std::int64_t{8}}}});
+  for (const char* reduce : {"sequential", "parallel", "caching"})
+    all.push_back({"dgsparse", {{"reduce", std::string(reduce)}, {"balance", std::string("nnz")}}});
+  all.push_back({"dgsparse", {{"reduce", std::string("parallel")}, {"columns", std::int64_t{8}}}});
   return all;
 }
 
@@ -131,11 +155,11 @@ void add_to(ThreadBlockWork& work, const WarpTrace& trace, const AddressSpace& m
       const LineTouch& touch = trace.lines[i];
       const std::string& array = array_of(memory, touch).name;
       const std::int64_t bytes = kSectorBytes * std::popcount(touch.sectors);
-      if (array == "b") work.b_bytes += bytes;
-      if (array == "c" && op.kind == Kind::kStore) work.c_bytes += bytes;
       const bool writes = op.kind == Kind::kStore || op.kind == Kind::kAtomic;
-      // Sums that wait for others lie in slots.
-      CHECK((array == "slots" || (array == "c") == writes));
+      if (array == "b" || (array == "workspace" && !writes)) work.b_bytes += bytes;
+      if (array == "c" && op.kind == Kind::kStore) work.c_bytes += bytes;
+      // Sums that wait for others lie in slots, B in another type in a workspace.
+      CHECK((array == "slots" || array == "workspace" || (array == "c") == writes));
     }
   }
 }
