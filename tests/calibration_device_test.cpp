@@ -55,7 +55,8 @@ TEST_CASE("micro-benchmarks find numbers that are possible, of all quantities th
   // What only datasheets state, and what some GPUs do not have.
   std::set<std::string> expected;
   for (const QuantitySpec& spec : quantity_specs()) expected.insert(spec.name);
-  for (const char* quantity : {"tf32", "fp16", "dram_capacity", "l1_capacity", "tensor_clock"})
+  for (const char* quantity :
+       {"tf32", "fp16", "int8", "dram_capacity", "l1_capacity", "tensor_clock"})
     expected.erase(quantity);
   for (const char* quantity : {"l2_far_latency", "atomic_vector", "async_copy_interval"}) {
     expected.erase(quantity);
