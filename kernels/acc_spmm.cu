@@ -71,11 +71,7 @@ class AccMultiplication final : public GpuMultiplication {
     load_now(clear_windows, kernel(true), kernel(false));
     if (choices.pipeline != Pipeline::kStaged) return;  // what they have is theirs at compile time
     shared_bytes_ = static_cast<std::size_t>(choices.shared_bytes(n));
-    for (const bool aligned : {false, true})
-      cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel(aligned)),
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared_bytes_)),
-                 "asking for shared memory");
+    allow_shared_memory(static_cast<std::int64_t>(shared_bytes_), kernel(false), kernel(true));
   }
 
   bool clears() const { return product_.atomic && product_.num_splits > 0; }

@@ -185,11 +185,9 @@ class CuteMultiplication final : public GpuMultiplication {
     require<Unsupported>(geometry_.shared_bytes() <= most,
                          "cutespmm: {} bytes of shared memory, where a thread block has {} at most",
                          geometry_.shared_bytes(), most);
-    const auto* kernel = reinterpret_cast<const void*>(kernel_);
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    geometry_.shared_bytes()),
-               "asking for shared memory");
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+    tessera::allow_shared_memory(geometry_.shared_bytes(), kernel_);
+    cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel_),
+                                    cudaFuncAttributePreferredSharedMemoryCarveout,
                                     cudaSharedmemCarveoutMaxShared),
                "asking for shared memory");
   }

@@ -68,11 +68,7 @@ class DtcMultiplication final : public GpuMultiplication {
                 .c = nullptr,
                 .scaling = {}};
     load_now(clear_windows, kernel(true), kernel(false));
-    for (const bool aligned : {false, true})
-      cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel(aligned)),
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared_bytes_)),
-                 "asking for shared memory");
+    allow_shared_memory(static_cast<std::int64_t>(shared_bytes_), kernel(false), kernel(true));
   }
 
   /// Warps side by side in C, those beyond its edge too.

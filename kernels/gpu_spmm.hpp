@@ -65,6 +65,18 @@ void load_now(Kernels*... kernels) {
   (registers_of(kernels), ...);
 }
 
+/// Lets kernels be launched with so much dynamic shared memory on the current device, and brings
+/// them there.
+template <class... Kernels>
+void allow_shared_memory(std::int64_t bytes, Kernels*... kernels) {
+  const auto allow = [&](const void* kernel) {
+    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(bytes)),
+               "asking for shared memory");
+  };
+  (allow(reinterpret_cast<const void*>(kernels)), ...);
+}
+
 class GpuSpmm {
  public:
   static constexpr const char* kKind = "GPU kernel";

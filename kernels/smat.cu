@@ -206,9 +206,7 @@ class SmatMultiplication final : public GpuMultiplication {
       if (kernels_[aligned].staged == nullptr)
         load_now(kernels_[aligned].direct);
       else
-        cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernels_[aligned].staged),
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_),
-                   "asking for smat's shared memory");
+        allow_shared_memory(shared_bytes_, kernels_[aligned].staged);
     }
   }
 

@@ -161,9 +161,7 @@ class TcaMultiplication final : public GpuMultiplication {
              .values = values_.data()};
     for (const bool aligned : {false, true}) {
       kernels_[aligned] = instance(precision, tile_cols, aligned);
-      cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernels_[aligned]),
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxSharedBytes),
-                 "asking for shared memory");
+      allow_shared_memory(kMaxSharedBytes, kernels_[aligned]);
     }
   }
 

@@ -156,11 +156,7 @@ class Multiplication final : public GpuMultiplication {
                 .largest_b = largest_.data()};
     shared_bytes_ = static_cast<std::size_t>(plan.shared_bytes(a.depth));
     load_now(begin_cut_windows, to_fp16, find_largest, to_int8, kernel(false), kernel(true));
-    for (const bool aligned : {false, true})
-      cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel(aligned)),
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared_bytes_)),
-                 "asking for shared memory");
+    allow_shared_memory(static_cast<std::int64_t>(shared_bytes_), kernel(false), kernel(true));
   }
 
   std::vector<int> registers() const override {
