@@ -187,8 +187,8 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
   std::vector<Row> drawn = select(rows, figure.where);
   std::erase_if(drawn,
                 [&](const Row& row) { return !row.contains(figure.x) || !number(row, figure.y); });
-  require(!drawn.empty(), "{}: figure '{}' has no rows: nothing it asks for has run ok",
-          figure.place, figure.id);
+  require<NoRows>(!drawn.empty(), "{}: figure '{}' has no rows: nothing it asks for has run ok",
+                  figure.place, figure.id);
   std::vector<Panel> panels = collect(figure, drawn, config);
   if (!figure.normalise.empty()) normalise(figure, panels);
 

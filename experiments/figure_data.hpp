@@ -8,8 +8,15 @@
 #include <vector>
 
 #include "experiments/rows.hpp"
+#include "formats/base/check.hpp"
 
 namespace tessera {
+
+/// Nothing that a figure asks for has run, or not yet.
+class NoRows : public Error {
+ public:
+  using Error::Error;
+};
 
 struct FigureData {
   Json json;        // see notebooks/figure.py

@@ -110,10 +110,19 @@ std::vector<std::string> draw_figures(const Report& report, const std::string& f
 
   std::string python;  // looked for when there is something to draw
   std::vector<std::string> drawn;
+  std::string empty;  // the last one's message
   for (const Figure& figure : report.config.figures) {
     if (!only.empty() && std::ranges::find(only, figure.id) == only.end()) continue;
     const std::string base = folder + "/" + figure.id;
-    const FigureData data = make_figure_data(figure, report.rows, report.config, provenance);
+    FigureData data;
+    try {
+      data = make_figure_data(figure, report.rows, report.config, provenance);
+    } catch (const NoRows& none) {
+      if (!only.empty()) throw;
+      empty = none.what();
+      fmt::print(stderr, "note: {}\n", empty);
+      continue;
+    }
     write_file(base + ".json", data.json.dump(2));
     write_file(base + ".csv", data.csv);
     if (python.empty()) python = find_python();
@@ -121,6 +130,7 @@ std::vector<std::string> draw_figures(const Report& report, const std::string& f
     drawn.push_back(base + ".pdf");
     drawn.push_back(base + ".png");
   }
+  require<NoRows>(empty.empty() || !drawn.empty(), "{}", empty);
   return drawn;
 }
 

@@ -27,7 +27,8 @@ void print_table(const Report& report, bool as_json);
 bool judge_all(const Report& report);
 
 /// Draws every [[figure]] (or those named) into the folder: data (.json, .csv) and, through the
-/// scripts in notebooks/, .pdf and .png. Returns the paths of the figures drawn.
+/// scripts in notebooks/, .pdf and .png. Returns the paths of the figures drawn. One without rows
+/// is left out, which stderr says; NoRows where it was named, or is all there is.
 std::vector<std::string> draw_figures(const Report& report, const std::string& folder,
                                       const std::vector<std::string>& only);
 

@@ -55,10 +55,15 @@ class FigureTest(ProgramTest):
                                code=2)
         empty = self.tessera("figure", config, "--out", str(self.out), "--set",
                              "figure.0.where.n=5", "--only", "one", code=2)
+        others = self.tessera("figure", config, "--out", str(self.out), "--set",
+                              "figure.0.where.n=5")
 
         self.assertIn("no such record file or folder", absent.stderr)
         self.assertIn("did you mean 'two'", unknown.stderr)
         self.assertIn("figure 'one' has no rows", empty.stderr)
+        self.assertIn("figure 'one' has no rows", others.stderr)
+        self.assertNotIn("one.pdf", others.stdout)
+        self.assertIn("two.pdf", others.stdout)
 
 
 class AdviseTest(ProgramTest):
