@@ -320,9 +320,7 @@ class AccSpmm final : public BitTcfKernel {
     work.a_bytes += names + blocks * (4 + 4 * BitTcf::kTileCols) + 4 * nnz + 16;
     work.b_bytes += 4 * count_active_cols(a, task.first, task.last) * cols;
     const bool adds = task.split != 0 && choices_.combine == acc_spmm::Combine::kAtomic;
-    const bool delivers =
-        task.split == 0 || index + 1 == tasks.splits[task.split - 1].first_task +
-                                            std::int64_t{tasks.splits[task.split - 1].parts};
+    const bool delivers = tasks.is_last_part(index);
     const std::int64_t values = rows_of_window(a, task.window) * cols;
     if (adds)
       work.atomics += values;

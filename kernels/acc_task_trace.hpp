@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/acc_trace.hpp"
+#include "kernels/split_windows_trace.hpp"
 
 namespace tessera::acc_spmm {
 
@@ -142,7 +143,8 @@ class AccTrace : public BitTcfTrace {
                WarpTrace& trace) const {
     trace.issue(kStoreInstructions * (1 + groups_));
     if (task.split != 0 && !atomic_ &&
-        !trace_meeting(*tasks_, index, chunk, 2 * groups_, task_at_.slots, kPartBoard, trace))
+        !window_tasks::trace_meeting(*tasks_, index, chunk, 2 * groups_, task_at_.slots, kPartBoard,
+                                     trace))
       return;
     for (int group = 0; group < groups_; ++group) {
       const std::int64_t cols = cols_of(group, col);

@@ -30,9 +30,4 @@ struct Clearing {
 std::unique_ptr<LaunchTrace> make_clear_trace(const Clearing& clearing,
                                               std::shared_ptr<const window_tasks::Tasks> tasks);
 
-/// Leaves the sums of a split window's task in its slot of `pieces` times 512 bytes; the last part
-/// is taken for the last to arrive, which reads all: true.
-bool trace_meeting(const window_tasks::Tasks& tasks, std::int64_t index, std::int64_t chunk,
-                   int pieces, std::uint64_t slots, int board, WarpTrace& trace);
-
 }  // namespace tessera::acc_spmm

@@ -193,9 +193,7 @@ class DtcSpmm final : public SpmmKernel {
     work.b_bytes += 4 * me_tcf_kernel::count_active_cols(a, task.first, task.last) * cols;
     if (shape.team > 1) work.barriers += shape.team * (blocks + (blocks > 0 ? 2 : 1));
     const std::int64_t values = me_tcf_kernel::rows_of_window(a, task.window) * cols;
-    const bool is_last =
-        task.split == 0 || index + 1 == tasks.splits[task.split - 1].first_task +
-                                            std::int64_t{tasks.splits[task.split - 1].parts};
+    const bool is_last = tasks.is_last_part(index);
     if (task.split != 0 && adds())
       work.atomics += values;
     else if (is_last)

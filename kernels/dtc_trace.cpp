@@ -1,4 +1,5 @@
 #include "kernels/dtc_trace.hpp"
+#include "kernels/split_windows_trace.hpp"
 
 #include <algorithm>
 
@@ -240,8 +241,8 @@ class DtcTrace final : public LaunchTrace {
     const bool atomic = choices_.combine == acc_spmm::Combine::kAtomic;
     trace.issue(kStoreInstructions * (1 + 2 * shape_.groups));
     if (task.split != 0 && !atomic &&
-        !acc_spmm::trace_meeting(*tasks_, place.task, place.chunk, 4 * shape_.groups, at_.slots,
-                                 kPartBoard, trace))
+        !window_tasks::trace_meeting(*tasks_, place.task, place.chunk, 4 * shape_.groups, at_.slots,
+                                     kPartBoard, trace))
       return;
     const int cols_at_once = width() == 1 ? 8 : 16;
     for (int upper = 0; upper < 2; ++upper)

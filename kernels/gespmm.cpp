@@ -16,19 +16,9 @@ namespace tessera {
 using namespace row_pieces;
 
 Method gespmm::method(const Params& params) {
-  const Shape shape{.warps = static_cast<int>(params.integer("warps")), .reach = Reach::kShared};
-  const std::int64_t unroll = params.integer("unroll");
-  const std::int64_t columns = 32 * params.integer("cwm");
-  return {.name = "gespmm",
-          .version = 1,
-          .atomic = false,
-          .cut = [](const CsrMatrix& a) { return make_plan(a, whole_rows(a, natural_order(a))); },
-          .shape =
-              [=](const CsrMatrix& a, std::int64_t n) {
-                Shape mine = shape;
-                mine.unroll = rows_in_flight(a, unroll, 8);
-                return warp_for(n, columns, mine);
-              }};
+  return warp_a_row("gespmm",
+                    {.warps = static_cast<int>(params.integer("warps")), .reach = Reach::kShared},
+                    32 * params.integer("cwm"), params.integer("unroll"), 8);
 }
 
 namespace {

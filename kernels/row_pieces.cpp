@@ -97,6 +97,20 @@ std::int64_t share_size(std::int64_t items, std::int64_t asked) {
   return std::clamp<std::int64_t>((items / kUnits + 7) / 8 * 8, 16, 128);
 }
 
+Method warp_a_row(std::string name, Shape shape, std::int64_t columns, std::int64_t unroll,
+                  int most) {
+  return {.name = std::move(name),
+          .version = 1,
+          .atomic = false,
+          .cut = [](const CsrMatrix& a) { return make_plan(a, whole_rows(a, natural_order(a))); },
+          .shape =
+              [=](const CsrMatrix& a, std::int64_t n) {
+                Shape mine = shape;
+                mine.unroll = rows_in_flight(a, unroll, most);
+                return warp_for(n, columns, mine);
+              }};
+}
+
 int rows_in_flight(const CsrMatrix& a, std::int64_t asked, int most) {
   // While a row waits for one load of B, an H200 gets through about 8000 nonzeros of other rows,
   // for N = 128; twice that, as others take their share of it.

@@ -7,6 +7,8 @@
 // sign; nothing is read for them.
 #pragma once
 
+#include <cassert>
+
 #include "kernels/put_16.cuh"
 #include "kernels/row_nonzeros.cuh"
 
@@ -222,6 +224,26 @@ Kernels pieces_kernels() {
   constexpr int kWidth = kValues < 4 ? kValues : 4;
   return {multiply_pieces<Tile<kLanes, kValues, kWidth, kUnroll, kReach, kGroups>>,
           multiply_pieces<Tile<kLanes, kValues, 1, 4, kReach, kGroups>>, kWidth};
+}
+
+/// Pieces of four columns a lane, broadcast loads: the lanes of the shape, and its rows in flight,
+/// of which there are those named.
+template <int... kUnrolls>
+Kernels broadcast_kernels(const Shape& shape) {
+  Kernels found = {};
+  const auto of_lanes = [&]<int kLanes>() {
+    ((shape.unroll == kUnrolls &&
+      (found = pieces_kernels<kLanes, 4, kUnrolls, Reach::kBroadcast>(), true)) ||
+     ...);
+  };
+  if (shape.lanes == 8)
+    of_lanes.template operator()<8>();
+  else if (shape.lanes == 16)
+    of_lanes.template operator()<16>();
+  else
+    of_lanes.template operator()<32>();
+  assert(found.aligned != nullptr);
+  return found;
 }
 
 template <int kLanes, int kValues, int kUnroll, Reach kReach>

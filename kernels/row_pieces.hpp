@@ -102,6 +102,10 @@ Plan equal_shares(const CsrMatrix& a, std::int64_t nonzeros);
 /// `asked` of so many items, or where that is 0 few enough for thousands of warps: 16 to 128.
 std::int64_t share_size(std::int64_t items, std::int64_t asked);
 
+/// A whole row for each warp, in their order; the rest as rows_in_flight and warp_for have it.
+Method warp_a_row(std::string name, Shape shape, std::int64_t columns, std::int64_t unroll,
+                  int most);
+
 /// `asked`, or where that is 0 as many rows of B in flight, 4 to `most`, as keep the longest row
 /// from taking longer than all others together; with fewer of them, more warps are resident.
 int rows_in_flight(const CsrMatrix& a, std::int64_t asked, int most);

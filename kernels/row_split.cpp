@@ -15,19 +15,9 @@ namespace tessera {
 using namespace row_pieces;
 
 Method row_split::method(const Params& params) {
-  const Shape shape{.warps = static_cast<int>(params.integer("warps")), .reach = Reach::kShuffle};
-  const std::int64_t unroll = params.integer("unroll");
-  const std::int64_t columns = params.integer("columns");
-  return {.name = "row_split",
-          .version = 1,
-          .atomic = false,
-          .cut = [](const CsrMatrix& a) { return make_plan(a, whole_rows(a, natural_order(a))); },
-          .shape =
-              [=](const CsrMatrix& a, std::int64_t n) {
-                Shape mine = shape;
-                mine.unroll = rows_in_flight(a, unroll, 16);
-                return warp_for(n, columns, mine);
-              }};
+  return warp_a_row("row_split",
+                    {.warps = static_cast<int>(params.integer("warps")), .reach = Reach::kShuffle},
+                    params.integer("columns"), params.integer("unroll"), 16);
 }
 
 namespace {

@@ -3,12 +3,12 @@
 
 #include <bit>
 
+#include "kernels/split_windows_trace.hpp"
 #include "kernels/vector_tiles.hpp"
 
 namespace tessera::vector_tiles {
 namespace {
 
-using window_tasks::Split;
 using window_tasks::Task;
 
 constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
@@ -128,8 +128,7 @@ class ProductTrace final : public LaunchTrace {
 
  private:
   static constexpr int kIdleInstructions = 30, kWarpInstructions = 60, kStoreInstructions = 20,
-                       kMeetInstructions = 40, kBlockInstructions = 60, kCopyInstructions = 8,
-                       kGroupInstructions = 20;
+                       kBlockInstructions = 60, kCopyInstructions = 8, kGroupInstructions = 20;
   // Scoreboards from kFirstStageBoard on are the stages'.
   static constexpr int kIndexBoard = 0, kValueBoard = 1, kDataBoard = 2, kTaskBoard = 4,
                        kPartBoard = 5, kFirstStageBoard = 8;
@@ -259,7 +258,10 @@ class ProductTrace final : public LaunchTrace {
   void deliver(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
                WarpTrace& trace) const {
     trace.issue(kStoreInstructions * (1 + plan_.groups));
-    if (task.split != 0 && !plan_.atomic && !meet(task, index, chunk, trace)) return;
+    if (task.split != 0 && !plan_.atomic &&
+        !window_tasks::trace_meeting(plan_.tasks, index, chunk, 2 * plan_.groups, at_.slots,
+                                     kPartBoard, trace))
+      return;
     for (int group = 0; group < plan_.groups; ++group)
       for (int j = 0; j < 2; ++j)
         store(task, col + group * kGroupCols, j, task.split != 0 && plan_.atomic, trace);
@@ -283,31 +285,6 @@ class ProductTrace final : public LaunchTrace {
             4 * std::min(step, cols - from));
       trace.wavefronts(std::max(1, trace.touched_sectors()) * (instructions == 1 ? 1 : 2));
     }
-  }
-
-  /// A slot of the task's own; the last part is taken for the last to arrive, which reads all.
-  bool meet(const Task& task, std::int64_t index, std::int64_t chunk, WarpTrace& trace) const {
-    const Split& split = plan_.tasks.splits[task.split - 1];
-    const std::int64_t pieces = 2 * plan_.groups, part = index - split.first_task;
-    const auto slot = [&](std::int64_t p) {
-      return at_.slots + static_cast<std::uint64_t>(
-                             (chunk * plan_.tasks.slots + split.first_slot + p) * pieces * 512);
-    };
-    trace.issue(kMeetInstructions);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      trace.store();
-      trace.touch(slot(part) + 512 * static_cast<std::uint64_t>(i), 512);
-    }
-    if (part + 1 < split.parts) return false;
-    for (std::int64_t p = 0; p < split.parts; ++p) {
-      for (std::int64_t i = 0; i < pieces; ++i) {
-        trace.load(kPartBoard);
-        trace.touch(slot(p) + 512 * static_cast<std::uint64_t>(i), 512);
-      }
-      trace.wait(kPartBoard);
-      trace.issue(static_cast<int>(5 * pieces));
-    }
-    return true;
   }
 
   std::uint64_t address_of(std::int32_t b_row, std::int64_t col) const {
@@ -339,9 +316,7 @@ void add_task(const Vectors& a, const Plan& plan, std::int64_t index, std::int64
   work.b_bytes += b_bytes(plan.operand) * (vectors - std::ranges::count(ids, kNoColumn)) *
                   std::min(chunk, gathered_cols(plan.operand, n) - col);
   const std::int64_t values = a.rows_of_window(task.window) * cols;
-  const bool last =
-      task.split == 0 || index + 1 == plan.tasks.splits[task.split - 1].first_task +
-                                          std::int64_t{plan.tasks.splits[task.split - 1].parts};
+  const bool last = plan.tasks.is_last_part(index);
   if (task.split != 0 && plan.atomic)
     work.atomics += values;
   else if (last)

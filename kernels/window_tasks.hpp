@@ -46,6 +46,13 @@ struct Tasks {
     const Split& split = splits[tasks[i].split - 1];
     return split.first_task == i ? split.parts : 0;
   }
+
+  /// Whether task `i` is the last of its window, which in order delivers the sums of all.
+  bool is_last_part(std::int64_t i) const {
+    if (tasks[i].split == 0) return true;
+    const Split& split = splits[tasks[i].split - 1];
+    return i + 1 == std::int64_t{split.first_task} + split.parts;
+  }
 };
 
 /// First TC block of each row window, and their number. [row windows + 1]

@@ -132,12 +132,7 @@ TEST_CASE("smat's emulation gives the bits of its definition, for blocks of any 
 
 TEST_CASE("smat's emulation honours NaN, infinities, overflow of FP16 and vanishing values") {
   const CsrMatrix a = random_sparse(40, 50, 0.1, 5);
-  DenseMatrix b = random_dense(50, 9, 6);
-  b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
-  b.at(7, 3) = std::numeric_limits<float>::infinity();
-  b.at(9, 4) = 70000;  // infinite in FP16
-  for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, 7) *= 0x1p-126f;
-  for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, 8) *= 0x1p-24f;
+  const DenseMatrix b = dense_beyond_fp16(50, 6);
 
   for (const Block& block : kBlocks)
     for (const std::string& rung : kRungs)

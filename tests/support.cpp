@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <limits>
 
 #include <csignal>
 #include <cstdio>
@@ -119,6 +120,16 @@ DenseMatrix to_dense(const CsrMatrix& matrix) {
     for (std::int64_t k = matrix.row_offsets[i]; k < matrix.row_offsets[i + 1]; ++k)
       dense.at(i, matrix.col_indices[k]) = matrix.values[k];
   return dense;
+}
+
+DenseMatrix dense_beyond_fp16(std::int64_t rows, std::uint64_t seed) {
+  DenseMatrix b = random_dense(rows, 9, seed);
+  b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
+  b.at(7, 3) = std::numeric_limits<float>::infinity();
+  b.at(9, 4) = 70000;
+  for (std::int64_t k = 0; k < rows; ++k) b.at(k, 7) *= 0x1p-126f;
+  for (std::int64_t k = 0; k < rows; ++k) b.at(k, 8) *= 0x1p-24f;
+  return b;
 }
 
 }  // namespace tessera

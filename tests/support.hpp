@@ -43,6 +43,10 @@ std::string read_text(const std::string& path);
 /// file "printed". False, with a message that the test is skipped, where there is no SciPy.
 bool run_scipy(const TemporaryFolder& folder, const std::string& script);
 
+/// Nine columns of random numbers that a kernel with FP16 operands has to honour: a NaN (row 3), an
+/// infinity (7), one beyond FP16 (9), and two columns that vanish in FP32 and in FP16.
+DenseMatrix dense_beyond_fp16(std::int64_t rows, std::uint64_t seed);
+
 /// How a piece of code ended that ran in a process of its own.
 struct Outcome {
   int exit_code = -1;  // when it exited

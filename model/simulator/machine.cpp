@@ -27,7 +27,7 @@ constexpr double kInstructionLatency = 2;
 
 /// Of the measured rate of the L2, what slices that addresses are hashed to make of it together.
 /// Fitted to the measured times of six of 24 matrices at N = 32 and 128 (acc_spmm, cutespmm, smat)
-/// once the sectors of copies were counted as the hardware counts them; 1 / 0.9 of the rate before.
+/// once the sectors of copies were counted as the hardware counts them.
 constexpr double kSliceEfficiency = 1 / 1.1;
 
 /// Cycles from a thread block's end to the start of the next one; assumed, no probe tells it alone.
