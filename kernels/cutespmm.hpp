@@ -49,8 +49,10 @@ struct Geometry {
   constexpr int team_cols() const { return warp_cols * warps; }
   constexpr int pitch() const { return team_cols() + kPad; }  // floats, of a staged row of B
   constexpr int stage_bytes() const {
-    constexpr int kSector = 32;
-    return (4 * pitch() * stage_rows + block_bytes + kSector - 1) / kSector * kSector;
+    // A lane may read one value beyond a block's last, in vain: not where the next stage is copied.
+    constexpr int kSector = 32, kInVain = sizeof(float);
+    const int used = 4 * pitch() * stage_rows + block_bytes + kInVain;
+    return (used + kSector - 1) / kSector * kSector;
   }
   constexpr int team_bytes() const { return stages * stage_bytes() + warps * kIndexBytes; }
   constexpr int shared_bytes() const { return teams * team_bytes(); }

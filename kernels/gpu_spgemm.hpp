@@ -1,0 +1,163 @@
+// The device half of an SpGEMM kernel: upload once, multiply as often as asked.
+//
+// Registered under the name of its host half (kernels/spgemm_kernel.hpp), from a *.cu or *_gpu.cpp
+// file. A product takes all its device memory, C included, from the ProductRun that it is given:
+// so it is timed with every allocation inside, from either source, and its peak is known.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/base/device_memory.hpp"
+#include "formats/base/matrix.hpp"
+
+namespace tessera {
+
+/// Where a product's memory comes from: the plain allocator, which waits for the device, or the
+/// device's pool, in the order of the stream.
+enum class MemorySource { kMalloc, kPool };
+
+/// One execution of a product: its stream, its memory, and when its stages began.
+class ProductRun {
+ public:
+  ProductRun(MemorySource source, cudaStream_t stream) : source_(source), stream_(stream) {}
+  ProductRun(const ProductRun&) = delete;
+  ProductRun& operator=(const ProductRun&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+
+  /// Fills what is taken from now on with bytes 0xff, so that what nobody writes can be seen.
+  void poison() { poisons_ = true; }
+
+  /// Remembers when stages begin; without this, naming them costs nothing.
+  void watch_stages() { watches_ = true; }
+
+  /// From here on the stream's time belongs to the stage.
+  void stage(const char* name) {
+    if (!watches_) return;
+    cudaEvent_t event = nullptr;
+    cuda_check(cudaEventCreate(&event), "creating an event");
+    cuda_check(cudaEventRecord(event, stream_), "timing a stage");
+    stages_.push_back({name, event});
+  }
+
+  struct StageTime {
+    std::string name;
+    double us;
+  };
+  /// Ends the last stage, waits, and tells how long each took; once. Stages of one name are one.
+  std::vector<StageTime> stage_times();
+
+  std::int64_t peak_bytes() const { return peak_; }
+
+  /// Uninitialised memory, aligned to 256 bytes; nullptr for none. Throws OutOfMemory.
+  void* take(std::int64_t bytes);
+  void give_back(void* memory, std::int64_t bytes) noexcept;
+
+  ~ProductRun();
+
+ private:
+  struct Stage {
+    const char* name;
+    cudaEvent_t begin;
+  };
+  MemorySource source_;
+  cudaStream_t stream_;
+  bool poisons_ = false, watches_ = false;
+  std::int64_t taken_ = 0, peak_ = 0;
+  std::vector<Stage> stages_;
+};
+
+/// An array of a product, given back to its run when it goes out of scope. The run has to live as
+/// long.
+template <class T>
+class RunArray {
+ public:
+  RunArray() = default;
+  RunArray(ProductRun& run, std::int64_t size)
+      : run_(&run), size_(size), data_(static_cast<T*>(run.take(size * bytes_each()))) {}
+  ~RunArray() {
+    if (data_ != nullptr) run_->give_back(data_, size_ * bytes_each());
+  }
+  RunArray(RunArray&& other) noexcept
+      : run_(other.run_),
+        size_(std::exchange(other.size_, 0)),
+        data_(std::exchange(other.data_, nullptr)) {}
+  RunArray& operator=(RunArray&& other) noexcept {
+    std::swap(run_, other.run_);
+    std::swap(size_, other.size_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+
+  T* data() const { return data_; }
+  std::int64_t size() const { return size_; }
+
+ private:
+  static constexpr std::int64_t bytes_each() { return sizeof(T); }
+
+  ProductRun* run_ = nullptr;
+  std::int64_t size_ = 0;
+  T* data_ = nullptr;
+};
+
+/// A and B on the device in the form that the kernel reads, and C after a product.
+class GpuSparseProduct {
+ public:
+  virtual ~GpuSparseProduct() = default;
+
+  /// C = alpha A B, complete with its allocations. May wait for the device; when it returns, what
+  /// is left to do is on the run's stream. A C of before has been released.
+  virtual void multiply(float alpha, ProductRun& run) = 0;
+
+  /// Gives C's memory back to its run.
+  virtual void release() = 0;
+
+  /// The C of the last product, in whatever form the kernel leaves it, as CSR. Waits.
+  virtual CsrMatrix download() const = 0;
+};
+
+/// A CSR matrix on the device, offsets in 64 bits.
+struct DeviceCsr {
+  explicit DeviceCsr(const CsrMatrix& matrix)
+      : rows(matrix.rows),
+        cols(matrix.cols),
+        nnz(matrix.nnz()),
+        row_offsets(matrix.row_offsets),
+        col_indices(matrix.col_indices),
+        values(matrix.values) {}
+
+  std::int32_t rows, cols;
+  std::int64_t nnz;
+  DeviceArray<std::int64_t> row_offsets;  // [rows + 1]
+  DeviceArray<std::int32_t> col_indices;  // [nnz]
+  DeviceArray<float> values;              // [nnz]
+};
+
+/// The C of a product in CSR, taken from its run.
+struct SparseResult {
+  std::int32_t rows = 0, cols = 0;
+  RunArray<std::int64_t> row_offsets;  // [rows + 1]
+  RunArray<std::int32_t> col_indices;  // [nnz]
+  RunArray<float> values;              // [nnz]
+
+  CsrMatrix download() const;
+};
+
+class GpuSpgemm {
+ public:
+  static constexpr const char* kKind = "GPU SpGEMM kernel";
+  virtual ~GpuSpgemm() = default;
+
+  /// Brings A and B to the device, converted if the kernel reads another form than CSR: that is
+  /// not part of a product's time. Throws Unsupported for operands it does not take.
+  virtual std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a,
+                                                   const CsrMatrix& b) const = 0;
+};
+
+}  // namespace tessera

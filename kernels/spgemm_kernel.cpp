@@ -1,0 +1,98 @@
+#include "kernels/spgemm_kernel.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
+#include "formats/base/scratch_pool.hpp"
+
+namespace tessera {
+namespace {
+
+/// A row of C in the making: sums by column, and the columns that have one.
+class RowSums {
+ public:
+  void add(const CsrMatrix& a, const CsrMatrix& b, std::int64_t row) {
+    sums_.resize(b.cols, 0.0f);
+    touched_.resize(b.cols, 0);
+    for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k) {
+      const std::int32_t of_b = a.col_indices[k];
+      for (std::int64_t j = b.row_offsets[of_b]; j < b.row_offsets[of_b + 1]; ++j) {
+        const std::int32_t col = b.col_indices[j];
+        if (touched_[col] == 0) cols_.push_back(col);
+        touched_[col] = 1;
+        sums_[col] = std::fma(a.values[k], b.values[j], sums_[col]);
+      }
+    }
+  }
+
+  /// Appends the row, columns ascending, and forgets it.
+  void move_to(std::vector<std::int32_t>& cols, std::vector<float>& values) {
+    std::ranges::sort(cols_);
+    for (const std::int32_t col : cols_) {
+      cols.push_back(col);
+      values.push_back(sums_[col]);
+      sums_[col] = 0;
+      touched_[col] = 0;
+    }
+    cols_.clear();
+  }
+
+ private:
+  std::vector<float> sums_;            // [cols]
+  std::vector<std::uint8_t> touched_;  // [cols]
+  std::vector<std::int32_t> cols_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> SpgemmKernel::terms_per_row(const CsrMatrix& a, const CsrMatrix&) const {
+  std::vector<std::int64_t> terms(a.rows);
+  for (std::int32_t row = 0; row < a.rows; ++row)
+    terms[row] = a.row_offsets[row + 1] - a.row_offsets[row];
+  return terms;
+}
+
+CsrMatrix SpgemmKernel::emulate(const CsrMatrix&, const CsrMatrix&, const Generation&) const {
+  throw Unsupported("the order of this kernel's sums is not known: it has no emulation");
+}
+
+WorkDescription SpgemmKernel::work(const CsrMatrix&, const CsrMatrix&) const {
+  throw Unsupported("this kernel does not describe its work");
+}
+
+CsrMatrix multiply_rows(const CsrMatrix& a, const CsrMatrix& b) {
+  require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
+  constexpr std::int64_t kRowsOfPiece = 512;
+  struct Piece {
+    std::vector<std::int64_t> lengths;
+    std::vector<std::int32_t> cols;
+    std::vector<float> values;
+  };
+  std::vector<Piece> pieces((a.rows + kRowsOfPiece - 1) / kRowsOfPiece);
+  ScratchPool<RowSums> pool;
+  parallel_for(a.rows, kRowsOfPiece, [&](std::int64_t begin, std::int64_t end) {
+    Piece& piece = pieces[begin / kRowsOfPiece];
+    pool.use([&](RowSums& sums) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        sums.add(a, b, row);
+        const auto before = std::ssize(piece.cols);
+        sums.move_to(piece.cols, piece.values);
+        piece.lengths.push_back(std::ssize(piece.cols) - before);
+      }
+    });
+  });
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  std::vector<float> values;
+  for (Piece& piece : pieces) {
+    for (const std::int64_t length : piece.lengths) offsets.push_back(offsets.back() + length);
+    cols.insert(cols.end(), piece.cols.begin(), piece.cols.end());
+    values.insert(values.end(), piece.values.begin(), piece.values.end());
+    piece = {};
+  }
+  return {a.rows, b.cols, std::move(offsets), std::move(cols), std::move(values)};
+}
+
+}  // namespace tessera

@@ -1,0 +1,59 @@
+// What every SpGEMM kernel's product runs on: memory, stages, and C brought back.
+
+#include <algorithm>
+
+#include "kernels/gpu_spgemm.hpp"
+
+namespace tessera {
+
+void* ProductRun::take(std::int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* memory = nullptr;
+  const auto size = static_cast<std::size_t>(bytes);
+  cuda_check(source_ == MemorySource::kMalloc ? cudaMalloc(&memory, size)
+                                              : cudaMallocAsync(&memory, size, stream_),
+             "allocating device memory for a product");
+  taken_ += bytes;
+  peak_ = std::max(peak_, taken_);
+  if (poisons_) cuda_check(cudaMemsetAsync(memory, 0xff, size, stream_), "poisoning memory");
+  return memory;
+}
+
+void ProductRun::give_back(void* memory, std::int64_t bytes) noexcept {
+  taken_ -= bytes;
+  source_ == MemorySource::kMalloc ? cudaFree(memory) : cudaFreeAsync(memory, stream_);
+}
+
+std::vector<ProductRun::StageTime> ProductRun::stage_times() {
+  if (stages_.empty()) return {};
+  stage("");
+  cuda_check(cudaStreamSynchronize(stream_), "waiting for a product");
+  std::vector<StageTime> times;
+  for (std::size_t i = 0; i + 1 < stages_.size(); ++i) {
+    float ms = 0;
+    cuda_check(cudaEventElapsedTime(&ms, stages_[i].begin, stages_[i + 1].begin), "timing a stage");
+    auto of_name = std::ranges::find(times, stages_[i].name, &StageTime::name);
+    if (of_name == times.end()) of_name = times.insert(times.end(), {stages_[i].name, 0});
+    of_name->us += 1e3 * ms;
+  }
+  return times;
+}
+
+ProductRun::~ProductRun() {
+  for (const Stage& stage : stages_) cudaEventDestroy(stage.begin);
+}
+
+CsrMatrix SparseResult::download() const {
+  cuda_check(cudaDeviceSynchronize(), "waiting for a product");
+  const auto bring = [](const auto& array) {
+    using T = std::remove_pointer_t<decltype(array.data())>;
+    std::vector<T> host(static_cast<std::size_t>(array.size()));
+    cuda_check(
+        cudaMemcpy(host.data(), array.data(), host.size() * sizeof(T), cudaMemcpyDeviceToHost),
+        "bringing C back");
+    return host;
+  };
+  return {rows, cols, bring(row_offsets), bring(col_indices), bring(values)};
+}
+
+}  // namespace tessera
