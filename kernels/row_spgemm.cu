@@ -2,290 +2,21 @@
 // counted, sums made. The host waits twice: for the number of tasks, and for that of C's nonzeros.
 // See kernels/row_spgemm.hpp.
 
+#include <algorithm>
 #include <climits>
 #include <cub/device/device_scan.cuh>
+#include <optional>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
-#include "kernels/row_spgemm_group.cuh"
+#include "kernels/row_spgemm_steps.cuh"
 
 namespace tessera {
 namespace {
 
 using namespace row_spgemm;
 
-constexpr int kThreads = 256;          // of the kernels that go over rows
-constexpr int kLanesOfRow = 8;         // of a row's analysis
 constexpr int kThreadsOfGroups = 128;  // of a thread block of several groups
-constexpr int kAhead = 4;              // segments of B that are loaded together
-
-/// What is asked about a row of B, in one load.
-struct alignas(16) RowOfB {
-  std::int32_t begin, length, first_col, last_col;
-};
-
-struct View {
-  std::int32_t rows, rows_of_b_count;
-  const std::int32_t* a_offsets;  // [rows + 1]
-  const std::int32_t* a_cols;
-  const float* a_values;
-  const std::int32_t* b_offsets;  // [rows_of_b_count + 1]
-  const std::int32_t* b_cols;
-  const float* b_values;
-  RowOfB* rows_of_b;  // [rows_of_b_count]
-};
-
-__global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  if (row >= view.rows_of_b_count) return;
-  const std::int32_t begin = view.b_offsets[row], length = view.b_offsets[row + 1] - begin;
-  RowOfB of{begin, length, 0, 0};
-  if (length > 0) {
-    of.first_col = view.b_cols[begin];
-    of.last_col = view.b_cols[begin + length - 1];
-  }
-  view.rows_of_b[row] = of;
-}
-
-/// What the host wants to know of all rows, and of all tasks.
-struct Summary {
-  unsigned long long tasks;
-  unsigned long long nonzeros;
-  std::uint32_t mark_classes[kMarkClasses];  // tasks of each
-  std::uint32_t sum_classes[kSumClasses];
-  std::uint32_t mark_cursors[kMarkClasses];  // used while they are sorted
-  std::uint32_t sum_cursors[kSumClasses];
-};
-
-/// Adds a thread block's counts to those of all.
-template <int kCount>
-__device__ void add_counts(const std::uint32_t (&of_block)[kCount], std::uint32_t* of_all) {
-  const int i = static_cast<int>(threadIdx.x);
-  if (i < kCount && of_block[i] > 0) atomicAdd(of_all + i, of_block[i]);
-}
-
-template <int kCount>
-__device__ void clear_counts(std::uint32_t (&counts)[kCount]) {
-  if (threadIdx.x < kCount) counts[threadIdx.x] = 0;
-  __syncthreads();
-}
-
-__device__ RowPlan analyse_row(const View& view, int row, int lane) {
-  long long products = 0;
-  std::int32_t first = INT_MAX, last = 0, nonzeros = 0;
-  if (row < view.rows) {
-    const std::int32_t begin = view.a_offsets[row], end = view.a_offsets[row + 1];
-    nonzeros = end - begin;
-    for (std::int32_t at = begin + lane; at < end; at += kLanesOfRow) {
-      const RowOfB of = view.rows_of_b[view.a_cols[at]];
-      if (of.length == 0) continue;
-      products += of.length;
-      first = min(first, of.first_col);
-      last = max(last, of.last_col);
-    }
-  }
-#pragma unroll
-  for (int step = kLanesOfRow / 2; step > 0; step /= 2) {
-    products += __shfl_xor_sync(~0u, products, step);
-    first = min(first, __shfl_xor_sync(~0u, first, step));
-    last = max(last, __shfl_xor_sync(~0u, last, step));
-  }
-  return plan_row(row, products, nonzeros, first, last);
-}
-
-__global__ void __launch_bounds__(kThreads)
-    analyse_rows(View view, RowPlan* plans, std::int32_t* slices, Summary* summary) {
-  __shared__ std::uint32_t counts[kMarkClasses];
-  __shared__ std::uint32_t tasks;
-  if (threadIdx.x == 0) tasks = 0;
-  clear_counts(counts);
-  const auto thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const int lane = static_cast<int>(thread % kLanesOfRow);
-  const auto row = static_cast<int>(min(thread / kLanesOfRow, std::int64_t{view.rows}));
-  const RowPlan plan = analyse_row(view, row, lane);
-  if (row < view.rows && lane == 0) {
-    plans[row] = plan;
-    slices[row] = plan.slices;
-    atomicAdd(&tasks, static_cast<std::uint32_t>(plan.slices));
-    // All slices but the last have the same class.
-    const std::uint32_t alike = plan.slices - 1;
-    if (alike > 0) atomicAdd(counts + mark_class(plan.task(0)), alike);
-    atomicAdd(counts + mark_class(plan.task(plan.slices - 1)), 1u);
-  }
-  __syncthreads();
-  add_counts(counts, summary->mark_classes);
-  if (threadIdx.x == 0) atomicAdd(&summary->tasks, static_cast<unsigned long long>(tasks));
-}
-
-/// `first_tasks` [rows] says where a row's tasks go; without, every row has one.
-__global__ void __launch_bounds__(kThreads)
-    make_tasks(int rows, const RowPlan* plans, const std::int32_t* first_tasks, Task* tasks) {
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  if (row >= rows) return;
-  const RowPlan plan = plans[row];
-  Task* to = tasks + (first_tasks != nullptr ? first_tasks[row] : row);
-  for (int slice = 0; slice < plan.slices; ++slice) to[slice] = plan.task(slice);
-}
-
-/// Where each class begins among the sorted tasks.
-template <int kCount>
-struct Begins {
-  std::uint32_t of[kCount];
-};
-
-/// Numbers of tasks by class, in no order within a class.
-template <int kCount, class ClassOf>
-__global__ void __launch_bounds__(kThreads)
-    sort_tasks(int count, Begins<kCount> begins, std::uint32_t* cursors, std::int32_t* sorted,
-               ClassOf class_of) {
-  __shared__ std::uint32_t counts[kCount], places[kCount];
-  clear_counts(counts);
-  const int task = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  int of = 0;
-  std::uint32_t place = 0;
-  if (task < count) {
-    of = class_of(task);
-    place = atomicAdd(counts + of, 1u);
-  }
-  __syncthreads();
-  if (threadIdx.x < kCount && counts[threadIdx.x] > 0)
-    places[threadIdx.x] =
-        begins.of[threadIdx.x] + atomicAdd(cursors + threadIdx.x, counts[threadIdx.x]);
-  __syncthreads();
-  if (task < count) sorted[places[of] + place] = task;
-}
-
-struct MarkClassOf {
-  const Task* tasks;
-  __device__ int operator()(int task) const { return mark_class(tasks[task]); }
-};
-
-struct SumClassOf {
-  const Task* tasks;
-  const std::int32_t* lengths;
-  __device__ int operator()(int task) const { return sum_class(tasks[task], lengths[task]); }
-};
-
-/// A part of a row of B, times a value of A.
-struct alignas(16) Segment {
-  std::int32_t begin = 0, length = 0;
-  float value = 0;
-};
-
-/// The first of the ascending columns [begin, end) that is not below `col`.
-__device__ std::int32_t lower_bound(const std::int32_t* cols, std::int32_t begin, std::int32_t end,
-                                    std::int64_t col) {
-  while (begin < end) {
-    const std::int32_t middle = begin + (end - begin) / 2;
-    if (cols[middle] < col)
-      begin = middle + 1;
-    else
-      end = middle;
-  }
-  return begin;
-}
-
-/// Nonzero `at` of A's row, which ends at `end`.
-__device__ Segment load_segment(const View& view, const Task& task, std::int32_t at,
-                                std::int32_t end) {
-  if (at >= end) return {};
-  const RowOfB of = view.rows_of_b[view.a_cols[at]];
-  Segment segment{of.begin, of.length, view.a_values[at]};
-  if (task.is_sliced && of.length > 0) {
-    const std::int64_t first = std::int64_t{task.first_word} * kWordCols;
-    const std::int64_t beyond = first + std::int64_t{task.words} * kWordCols;
-    segment.begin = lower_bound(view.b_cols, of.begin, of.begin + of.length, first);
-    segment.length =
-        lower_bound(view.b_cols, segment.begin, of.begin + of.length, beyond) - segment.begin;
-  }
-  return segment;
-}
-
-/// Calls visit(segments, how many) for all segments of the task that are not empty, in the order of
-/// A's columns, as many at a time as the group has lanes.
-template <class Group, class Visit>
-__device__ void for_segments(const View& view, const Task& task, Segment* staged, int* scratch,
-                             Visit visit) {
-  const bool has_work = task.words > 0;
-  const std::int32_t begin = has_work ? view.a_offsets[task.row] : 0;
-  const std::int32_t end = has_work ? view.a_offsets[task.row + 1] : 0;
-  const int count = Group::most(end - begin);
-  Segment next = load_segment(view, task, begin + Group::lane(), end);
-  for (int first = 0; first < count; first += Group::kLanes) {
-    int size = 0;
-    const int at = Group::before(next.length > 0 ? 1 : 0, size, scratch);
-    if (next.length > 0) staged[at] = next;
-    // The next ones are on their way while these are worked on.
-    next = load_segment(view, task, begin + first + Group::kLanes + Group::lane(), end);
-    Group::sync();
-    visit(size);
-    Group::sync();
-  }
-}
-
-/// Marks every column of the task's products.
-template <class Group, class Bitmap>
-__device__ void mark_columns(const View& view, const Task& task, Segment* staged, int* scratch,
-                             Bitmap& bitmap) {
-  // Marks come in any order: each warp of a thread block has segments of its own.
-  constexpr int kWidth = Group::kIsBlock ? 32 : Group::kLanes;
-  const int lane = Group::lane() % kWidth, warp = Group::lane() / kWidth;
-  for_segments<Group>(view, task, staged, scratch, [&](int size) {
-    for (int i = warp; i < size; i += kAhead * Group::kWarps) {
-      Segment segments[kAhead];
-      std::int32_t cols[kAhead];
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        const int at = i + u * Group::kWarps;
-        if (at < size) segments[u] = staged[at];
-        if (lane < segments[u].length) cols[u] = view.b_cols[segments[u].begin + lane];
-      }
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        if (lane < segments[u].length) bitmap.mark(cols[u]);
-        for (int j = lane + kWidth; j < segments[u].length; j += kWidth)
-          bitmap.mark(view.b_cols[segments[u].begin + j]);
-      }
-    }
-  });
-}
-
-/// Adds the task's products to their sums, element for element in the order of A's columns.
-template <class Group, class Bitmap>
-__device__ void add_products(const View& view, const Task& task, Segment* staged, int* scratch,
-                             const Bitmap& bitmap, float* sums) {
-  const int lane = Group::lane();
-  for_segments<Group>(view, task, staged, scratch, [&](int size) {
-    const int most = Group::most(size);
-    for (int i = 0; i < most; i += kAhead) {
-      Segment segments[kAhead];
-      std::int32_t cols[kAhead];
-      float values[kAhead];
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        if (i + u < size) segments[u] = staged[i + u];
-        if (lane >= segments[u].length) continue;
-        cols[u] = view.b_cols[segments[u].begin + lane];
-        values[u] = view.b_values[segments[u].begin + lane];
-      }
-      int places[kAhead];
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u)
-        if (lane < segments[u].length) places[u] = bitmap.rank(cols[u]);
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        if (i + u >= most) break;
-        const Segment& of = segments[u];
-        if (lane < of.length) sums[places[u]] = fmaf(of.value, values[u], sums[places[u]]);
-        for (int j = lane + Group::kLanes; j < of.length; j += Group::kLanes) {
-          float& sum = sums[bitmap.rank(view.b_cols[of.begin + j])];
-          sum = fmaf(of.value, view.b_values[of.begin + j], sum);
-        }
-        Group::sync();  // the next segment may have the same columns
-      }
-    }
-  });
-}
 
 /// Sorted tasks of one class.
 struct Batch {
@@ -320,7 +51,8 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   auto* staged = reinterpret_cast<Segment*>(memory);
   Bitmap bitmap(task, memory + Group::kLanes * sizeof(Segment));
   Group::sync();
-  mark_columns<Group>(view, task, staged, scratch, bitmap);
+  Segments<Group> segments(view, task, staged, scratch);
+  mark_columns<Group>(view, segments, bitmap);
   int found = 0;
   for (int i = Group::lane(); i < bitmap.slots(); i += Group::kLanes)
     found += __popc(bitmap.marks(i));
@@ -381,21 +113,23 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   Bitmap bitmap(task, reinterpret_cast<unsigned char*>(sums + count));
   for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
   Group::sync();
-  mark_columns<Group>(view, task, staged, scratch, bitmap);
+  Segments<Group> segments(view, task, staged, scratch);
+  mark_columns<Group>(view, segments, bitmap);
   rank_columns<Group>(bitmap, scratch, output.cols + first);
   Group::sync();
-  add_products<Group>(view, task, staged, scratch, bitmap, sums);
+  add_products<Group>(view, segments, bitmap, sums);
   for (int i = Group::lane(); i < count; i += Group::kLanes)
     output.values[first + i] = output.alpha == 1 ? sums[i] : output.alpha * sums[i];
 }
 
-/// The offsets of rows from those of tasks.
+/// The offsets of rows from those of tasks; without `first_tasks` every row has one.
 __global__ void __launch_bounds__(kThreads)
     gather_offsets(int rows, const std::int32_t* first_tasks, const std::int64_t* offsets,
                    std::int64_t nonzeros, std::int64_t* row_offsets) {
   const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (row > rows) return;
-  row_offsets[row] = row < rows ? offsets[first_tasks[row]] : nonzeros;
+  const int task = first_tasks == nullptr || row == rows ? row : first_tasks[row];
+  row_offsets[row] = row < rows ? offsets[task] : nonzeros;
 }
 
 unsigned blocks_for(std::int64_t count, int each) {
@@ -480,78 +214,125 @@ class RowProduct final : public GpuSparseProduct {
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  /// What a product needs beside C.
+  /// What a product needs beside C: one block, and more only where rows are cut into many tasks.
   struct Work {
-    Work(ProductRun& run, int rows, const View& of)
-        : view(of),
-          rows_of_b(run, of.rows_of_b_count),
-          plans(run, rows),
-          slices(run, rows + 1),
-          summary(run, 1) {
-      view.rows_of_b = rows_of_b.data();
+    Work(ProductRun& run, int rows, const View& of) : view(of), capacity(rows + rows / 8 + 1024) {
+      const std::int64_t at_rows_of_b = block.place<RowOfB>(of.rows_of_b_count);
+      const std::int64_t at_plans = block.place<RowPlan>(rows);
+      const std::int64_t at_slices = block.place<std::int32_t>(rows);
+      const std::int64_t at_summary = block.place<Summary>(1);
+      const TaskPlaces places(block, capacity);
+      block.take(run);
+      view.rows_of_b = block.array<RowOfB>(at_rows_of_b, of.rows_of_b_count).data();
+      plans = block.array<RowPlan>(at_plans, rows);
+      slices = block.array<std::int32_t>(at_slices, rows);
+      summary = block.array<Summary>(at_summary, 1).data();
+      places.hand_out(*this, block, capacity);
     }
 
-    View view;
-    RunArray<RowOfB> rows_of_b;     // [rows of B]
-    RunArray<RowPlan> plans;        // [rows]
-    RunArray<std::int32_t> slices;  // [rows + 1]: of each row; then its first task
-    RunArray<Summary> summary;      // [1]
-    int num_tasks = 0;
-    RunArray<Task> tasks;            // [num_tasks]
-    RunArray<std::int32_t> sorted;   // [num_tasks]
-    RunArray<std::int32_t> lengths;  // [num_tasks + 1]: columns of C of each
-    RunArray<std::int64_t> offsets;  // [num_tasks + 1], where tasks are not rows
-    const std::int64_t* task_offsets = nullptr;
+    /// Makes room for that many tasks.
+    void reserve(ProductRun& run, std::int64_t tasks) {
+      if (tasks <= capacity) return;
+      capacity = tasks;
+      const TaskPlaces places(more, capacity);
+      more.take(run);
+      places.hand_out(*this, more, capacity);
+    }
 
     bool is_sliced() const { return num_tasks != static_cast<int>(plans.size()); }
+
+    View view;
+    std::int64_t capacity;
+    int num_tasks = 0;
+    RunArray<RowPlan> plans;         // [rows]
+    RunArray<std::int32_t> slices;   // [rows]: of each row; then its first task
+    Summary* summary;                // [1]
+    RunArray<Task> tasks;            // [capacity], num_tasks of them used; likewise:
+    RunArray<std::int32_t> sorted;   // [capacity]
+    RunArray<std::int32_t> lengths;  // [capacity + 1]: columns of C of each
+    RunArray<std::int64_t> offsets;  // [capacity + 1]: in C
+    RunArray<std::byte> scratch;     // of scans
+
+   private:
+    struct TaskPlaces {
+      TaskPlaces(RunBlock& block, std::int64_t capacity)
+          : tasks(block.place<Task>(capacity)),
+            sorted(block.place<std::int32_t>(capacity)),
+            lengths(block.place<std::int32_t>(capacity + 1)),
+            offsets(block.place<std::int64_t>(capacity + 1)),
+            scratch_bytes(scan_bytes(capacity + 1)),
+            scratch(block.place<std::byte>(scratch_bytes)) {}
+
+      void hand_out(Work& work, const RunBlock& block, std::int64_t capacity) const {
+        work.tasks = block.array<Task>(tasks, capacity);
+        work.sorted = block.array<std::int32_t>(sorted, capacity);
+        work.lengths = block.array<std::int32_t>(lengths, capacity + 1);
+        work.offsets = block.array<std::int64_t>(offsets, capacity + 1);
+        work.scratch = block.array<std::byte>(scratch, scratch_bytes);
+      }
+
+      std::int64_t tasks, sorted, lengths, offsets;
+      std::int64_t scratch_bytes, scratch;
+    };
+
+    RunBlock block, more;
   };
 
   /// What the device has found so far. Waits.
   const Summary& read_summary(const Work& work, cudaStream_t stream) {
-    cuda_check(cudaMemcpyAsync(summary_, work.summary.data(), sizeof(Summary),
-                               cudaMemcpyDeviceToHost, stream),
-               "reading what was counted");
+    cuda_check(
+        cudaMemcpyAsync(summary_, work.summary, sizeof(Summary), cudaMemcpyDeviceToHost, stream),
+        "reading what was counted");
     cuda_check(cudaStreamSynchronize(stream), "analysing rows");
     return *summary_;
   }
 
   template <class In, class Out>
-  static void scan(const In* from, Out* to, std::int64_t count, ProductRun& run) {
-    std::size_t bytes = 0;
-    cuda_check(cub::DeviceScan::ExclusiveScan(nullptr, bytes, from, to, cuda::std::plus<Out>{},
-                                              Out{0}, count, run.stream()),
-               "sizing a scan");
-    const RunArray<std::byte> scratch(run, static_cast<std::int64_t>(bytes));
-    cuda_check(cub::DeviceScan::ExclusiveScan(scratch.data(), bytes, from, to,
-                                              cuda::std::plus<Out>{}, Out{0}, count, run.stream()),
+  static void scan(const In* from, Out* to, std::int64_t count, const Work& work,
+                   cudaStream_t stream) {
+    auto bytes = static_cast<std::size_t>(work.scratch.size());
+    cuda_check(cub::DeviceScan::ExclusiveScan(work.scratch.data(), bytes, from, to,
+                                              cuda::std::plus<Out>{}, Out{0}, count, stream),
                "scanning");
+  }
+
+  /// Scratch of any scan here of at most so many elements.
+  static std::int64_t scan_bytes(std::int64_t count) {
+    std::size_t narrow = 0, wide = 0;
+    const std::int32_t* from = nullptr;
+    cuda_check(
+        cub::DeviceScan::ExclusiveScan(nullptr, narrow, from, static_cast<std::int32_t*>(nullptr),
+                                       cuda::std::plus<std::int32_t>{}, 0, count),
+        "sizing a scan");
+    cuda_check(
+        cub::DeviceScan::ExclusiveScan(nullptr, wide, from, static_cast<std::int64_t*>(nullptr),
+                                       cuda::std::plus<std::int64_t>{}, std::int64_t{0}, count),
+        "sizing a scan");
+    return static_cast<std::int64_t>(std::max(narrow, wide));
   }
 
   void analyse(Work& work, ProductRun& run) {
     const cudaStream_t stream = run.stream();
-    cuda_check(cudaMemsetAsync(work.summary.data(), 0, sizeof(Summary), stream), "clearing");
+    cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(Summary), stream), "clearing");
     if (work.view.rows_of_b_count > 0)
       describe_rows_of_b<<<blocks_for(work.view.rows_of_b_count, kThreads), kThreads, 0, stream>>>(
           work.view);
     if (rows_ > 0)
       analyse_rows<<<blocks_for(std::int64_t{rows_} * kLanesOfRow, kThreads), kThreads, 0,
-                     stream>>>(work.view, work.plans.data(), work.slices.data(),
-                               work.summary.data());
+                     stream>>>(work.view, work.plans.data(), work.slices.data(), work.summary);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     const Summary& summary = read_summary(work, stream);
     require<Unsupported>(summary.tasks <= INT_MAX / 2, "{} tasks are more than row_spgemm counts",
                          summary.tasks);
     work.num_tasks = static_cast<int>(summary.tasks);
-    work.tasks = RunArray<Task>(run, work.num_tasks);
-    work.sorted = RunArray<std::int32_t>(run, work.num_tasks);
-    work.lengths = RunArray<std::int32_t>(run, work.num_tasks + 1);
+    work.reserve(run, work.num_tasks);
     if (work.num_tasks == 0) return;
-    if (work.is_sliced()) scan(work.slices.data(), work.slices.data(), rows_, run);
+    if (work.is_sliced()) scan(work.slices.data(), work.slices.data(), rows_, work, stream);
     make_tasks<<<blocks_for(rows_, kThreads), kThreads, 0, stream>>>(
         rows_, work.plans.data(), work.is_sliced() ? work.slices.data() : nullptr,
         work.tasks.data());
-    sort(summary.mark_classes, work.summary.data()->mark_cursors, MarkClassOf{work.tasks.data()},
-         work, stream);
+    sort(summary.mark_classes, work.summary->mark_cursors, MarkClassOf{work.tasks.data()}, work,
+         stream);
   }
 
   template <int kCount, class ClassOf>
@@ -580,22 +361,15 @@ class RowProduct final : public GpuSparseProduct {
       with_class<mark_limits, kMarkClasses, kMarkSmallTable, kMarkLargeTable>(
           of, [&]<class Group, class Bitmap>(int bytes) {
             launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, run.stream(),
-                                 work.view, batch, bytes, work.lengths.data(), work.summary.data());
+                                 work.view, batch, bytes, work.lengths.data(), work.summary);
           });
     });
-    c_ = {rows_, cols_, RunArray<std::int64_t>(run, rows_ + 1), {}, {}};
-    std::int64_t* offsets = c_.row_offsets.data();
-    if (work.is_sliced()) {
-      work.offsets = RunArray<std::int64_t>(run, work.num_tasks + 1);
-      offsets = work.offsets.data();
-    }
     // What lies beyond the last length is read, and counts for nothing: the scan excludes it.
     cuda_check(cudaMemsetAsync(work.lengths.data() + work.num_tasks, 0, sizeof(std::int32_t),
                                run.stream()),
                "clearing");
-    scan(work.lengths.data(), offsets, work.num_tasks + 1, run);
-    work.task_offsets = offsets;
-    cuda_check(cudaMemcpyAsync(&work.summary.data()->nonzeros, offsets + work.num_tasks,
+    scan(work.lengths.data(), work.offsets.data(), work.num_tasks + 1, work, run.stream());
+    cuda_check(cudaMemcpyAsync(&work.summary->nonzeros, work.offsets.data() + work.num_tasks,
                                sizeof(std::int64_t), cudaMemcpyDeviceToDevice, run.stream()),
                "counting the nonzeros of C");
   }
@@ -603,12 +377,14 @@ class RowProduct final : public GpuSparseProduct {
   void sum(float alpha, Work& work, ProductRun& run) {
     const Summary& summary = read_summary(work, run.stream());
     const auto nonzeros = static_cast<std::int64_t>(summary.nonzeros);
-    c_.col_indices = RunArray<std::int32_t>(run, nonzeros);
-    c_.values = RunArray<float>(run, nonzeros);
-    if (work.num_tasks == 0) return;
-    sort(summary.sum_classes, work.summary.data()->sum_cursors,
+    c_ = SparseResult::in_one_block(run, rows_, cols_, nonzeros);
+    gather_offsets<<<blocks_for(std::int64_t{rows_} + 1, kThreads), kThreads, 0, run.stream()>>>(
+        rows_, work.is_sliced() ? work.slices.data() : nullptr, work.offsets.data(), nonzeros,
+        c_.row_offsets.data());
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    sort(summary.sum_classes, work.summary->sum_cursors,
          SumClassOf{work.tasks.data(), work.lengths.data()}, work, run.stream());
-    const Output output{work.task_offsets, c_.col_indices.data(), c_.values.data(), alpha};
+    const Output output{work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
     for_classes(summary.sum_classes, work, [&](int of, const Batch& batch) {
       with_class<sum_limits, kSumClasses, kSumSmallTable, kSumLargeTable>(
           of, [&]<class Group, class Bitmap>(int bytes) {
@@ -616,10 +392,6 @@ class RowProduct final : public GpuSparseProduct {
                                  work.view, batch, bytes, output);
           });
     });
-    if (!work.is_sliced()) return;
-    gather_offsets<<<blocks_for(rows_ + 1, kThreads), kThreads, 0, run.stream()>>>(
-        rows_, work.slices.data(), work.task_offsets, nonzeros, c_.row_offsets.data());
-    cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
   NarrowCsr a_;

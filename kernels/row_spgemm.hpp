@@ -22,7 +22,7 @@ constexpr int kWordCols = 32;  // columns of a word of the bitmap
 /// The widest bitmap of a task: an SM holds it with a sum for each of its columns.
 constexpr int kMostWords = 1536;
 /// Rows of more products, or more nonzeros of A, are cut into slices of columns, a task each.
-constexpr std::int64_t kProductsOfSlice = 1 << 20, kNonzerosOfSlice = 2048;
+constexpr std::int64_t kProductsOfSlice = 1 << 20, kNonzerosOfSlice = 1024;
 constexpr int kLeastWords = 8;  // of a slice
 /// Tasks of at least so many products get a thread block each.
 constexpr std::int64_t kHeavyProducts = 12288;
@@ -163,8 +163,7 @@ constexpr TaskClass sum_limits(int of) {
 
 /// Of a task with so many columns of C.
 constexpr int sum_class(const Task& task, int sums) {
-  if (task.table == Table::kSmall) return kSumSmallTable;
-  if (task.table == Table::kLarge) return kSumLargeTable;
+  if (task.table != Table::kNone) return sums <= kSmallTable / 2 ? kSumSmallTable : kSumLargeTable;
   const int bytes = sum_bytes(task.words, sums);
   if (task.is_heavy || bytes > sum_limits(kSum14K).bytes)
     return bytes <= sum_limits(kSumHeavy).bytes ? kSumHeavy : kSumMost;
