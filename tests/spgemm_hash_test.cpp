@@ -79,5 +79,76 @@ TEST_CASE("a row's method is the cheapest one that its table allows") {
   CHECK(speck.bin({9, 9000, 8192, 100'000}) == kHashBins + kSizes - 1);
 }
 
+/// Three levels at a width of 8: rows of none, some and all of 600 nonzeros.
+struct LongRows {
+  CsrMatrix a = [] {
+    const CsrMatrix some = random_sparse(40, 600, 0.3, 3), few = random_sparse(40, 600, 0.01, 4);
+    std::vector<std::int64_t> offsets{0};
+    std::vector<std::int32_t> cols;
+    std::vector<float> values;
+    for (int row = 0; row < 40; ++row) {
+      const CsrMatrix& from = row % 3 == 0 ? some : few;
+      const auto row_cols = from.row_cols(row);
+      const auto row_values = from.row_values(row);
+      if (row % 7 != 0) {
+        cols.insert(cols.end(), row_cols.begin(), row_cols.end());
+        values.insert(values.end(), row_values.begin(), row_values.end());
+      }
+      if (row == 21)
+        for (int col = 0; col < 600; ++col) {
+          cols.push_back(col);
+          values.push_back(0.25f * static_cast<float>(col % 9) - 1.1f);
+        }
+      offsets.push_back(std::ssize(cols));
+    }
+    return csr(40, 600, offsets, cols, values);
+  }();
+  CsrMatrix b = random_sparse(600, 330, 0.05, 5);
+};
+
+TEST_CASE("merged rows are right at any width, with rows of many levels and of none") {
+  const LongRows x;
+  for (const std::int64_t width : {2, 4, 8, 16, 32}) {
+    CAPTURE(width);
+    const CsrMatrix c = emulate("merge_spgemm", x.a, x.b, {{"width", width}});
+    validate(c);
+    const SpgemmErrors errors = compare_spgemm(x.a, x.b, c, fp32_bound(x.a));
+    CHECK(errors.values.ok());
+    CHECK(errors.same_pattern());
+  }
+}
+
+TEST_CASE("merged values are added in a tree over the lanes, pieces first") {
+  // Five rows of B with one column. 2^24 + 1 is 2^24 in FP32, 2^24 + 2 is not.
+  const CsrMatrix b = csr(5, 1, {0, 1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, {0x1p24f, 1, 1, 1, 1});
+  const CsrMatrix a = csr(1, 5, {0, 5}, {0, 1, 2, 3, 4}, {1, 1, 1, 1, 1});
+  const auto sum = [&](std::int64_t width) {
+    return emulate("merge_spgemm", a, b, {{"width", width}}).values[0];
+  };
+
+  CHECK(sum(32) == 0x1p24f + 2);  // eight lanes: ((x0 + x4) + x2) + (x1 + x3)
+  CHECK(sum(8) == 0x1p24f + 2);
+  CHECK(sum(4) == 0x1p24f + 4);  // pieces of four and one: ((x0 + x2) + (x1 + x3)) + x4
+  CHECK(sum(2) == 0x1p24f + 4);  // ((x0 + x1) + (x2 + x3)) + x4
+  CHECK(spgemm_fp32(a, b).values[0] == 0x1p24f);
+}
+
+TEST_CASE("products in tables or by merging may be empty or of any shape") {
+  for (const char* kernel : {"hash_spgemm", "speck_spgemm", "merge_spgemm"})
+    for (const std::int32_t rows : {0, 1, 70})
+      for (const std::int32_t inner : {0, 5})
+        for (const std::int32_t cols : {0, 1, 70}) {
+          const CsrMatrix a = random_sparse(rows, inner, 0.3, 6);
+          const CsrMatrix b = random_sparse(inner, cols, 0.3, 7);
+          const CsrMatrix c = emulate(kernel, a, b);
+          const SpgemmErrors errors = compare_spgemm(a, b, c, fp32_bound(a));
+          CHECK(errors.values.ok());
+          CHECK(errors.same_pattern());
+        }
+  const CsrMatrix a = random_sparse(4, 3, 0.5, 8);
+  for (const char* kernel : {"hash_spgemm", "speck_spgemm", "merge_spgemm"})
+    CHECK_THROWS_WITH_AS(emulate(kernel, a, a), "A has 3 columns and B 4 rows", Error);
+}
+
 }  // namespace
 }  // namespace tessera
