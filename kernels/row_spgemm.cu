@@ -51,10 +51,9 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   auto* staged = reinterpret_cast<Segment*>(memory);
   Bitmap bitmap(task, memory + Group::kLanes * sizeof(Segment));
   Group::sync();
-  Segments<Group> segments(view, task, staged, scratch);
-  mark_columns<Group>(view, segments, bitmap);
+  mark_columns<Group>(view, task, staged, scratch, bitmap);
   int found = 0;
-  for (int i = Group::lane(); i < bitmap.slots(); i += Group::kLanes)
+  for (int i = Group::lane(); i < bitmap.size(); i += Group::kLanes)
     found += __popc(bitmap.marks(i));
   int total = 0;
   Group::before(found, total, scratch);
@@ -74,25 +73,40 @@ struct Output {
   float alpha;
 };
 
-/// Gives every word its rank, and writes the columns of C.
+/// Gives every word its rank, and writes the columns of C. `found` [columns of C] is for use
+/// meanwhile.
 template <class Group, class Bitmap>
-__device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* cols) {
+__device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
+                             std::int32_t* cols) {
   bitmap.sort(scratch);
-  int before = 0;
+  constexpr int kBits = 16;  // of a count of columns; words with any are counted above them
+  static_assert(kMostWords * kWordCols < 1 << kBits);
+  std::uint32_t before = 0;
   const int most = Group::most(bitmap.words());
   for (int first = 0; first < most; first += Group::kLanes) {
     const int i = first + Group::lane();
-    const bool is_word = i < bitmap.words();
-    const int slot = is_word ? bitmap.slot(i) : 0;
-    std::uint32_t marks = is_word ? bitmap.marks(slot) : 0;
-    int found = 0;
-    int place = before + Group::before(__popc(marks), found, scratch);
-    before += found;
-    if (!is_word) continue;
-    bitmap.set_rank(slot, place);
-    for (const std::int32_t col = bitmap.first_col(i); marks != 0; marks &= marks - 1)
-      cols[place++] = col + __ffs(static_cast<int>(marks)) - 1;
+    const int slot = i < bitmap.words() ? bitmap.slot(i) : 0;
+    const std::uint32_t marks = i < bitmap.words() ? bitmap.marks(slot) : 0;
+    if constexpr (!Group::kIsBlock)
+      if (__all_sync(~0u, marks == 0)) continue;
+    int all = 0;
+    const std::uint32_t place =
+        before + Group::before(marks == 0 ? 0 : (1 << kBits) + __popc(marks), all, scratch);
+    before += all;
+    if (marks == 0) continue;
+    bitmap.set_rank(slot, place % (1u << kBits));
+    found[place >> kBits] = slot;
   }
+  Group::sync();
+  const int words = static_cast<int>(before >> kBits);
+  for (int i = Group::lane(); i < words; i += Group::kLanes) {
+    const int slot = found[i];
+    const std::int32_t col = bitmap.first_col(slot);
+    std::int32_t* to = cols + bitmap.rank(col);
+    for (std::uint32_t marks = bitmap.marks(slot); marks != 0; marks &= marks - 1)
+      *to++ = col + __ffs(static_cast<int>(marks)) - 1;
+  }
+  Group::sync();
 }
 
 template <class Group, class Bitmap>
@@ -109,15 +123,15 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
 
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
-  auto* sums = reinterpret_cast<float*>(memory + Group::kLanes * sizeof(Segment));
-  Bitmap bitmap(task, reinterpret_cast<unsigned char*>(sums + count));
+  unsigned char* of_bitmap = memory + Group::kLanes * sizeof(Segment);
+  Bitmap bitmap(task, of_bitmap);
+  auto* sums = reinterpret_cast<float*>(of_bitmap + bitmap.bytes());
+  Group::sync();
+  mark_columns<Group>(view, task, staged, scratch, bitmap);
+  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums), output.cols + first);
   for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
   Group::sync();
-  Segments<Group> segments(view, task, staged, scratch);
-  mark_columns<Group>(view, segments, bitmap);
-  rank_columns<Group>(bitmap, scratch, output.cols + first);
-  Group::sync();
-  add_products<Group>(view, segments, bitmap, sums);
+  add_products<Group>(view, task, staged, scratch, bitmap, sums);
   for (int i = Group::lane(); i < count; i += Group::kLanes)
     output.values[first + i] = output.alpha == 1 ? sums[i] : output.alpha * sums[i];
 }
@@ -137,18 +151,20 @@ unsigned blocks_for(std::int64_t count, int each) {
 }
 
 /// Calls body.operator()<Group, Bitmap>(bytes) for one of the classes, those from kFrom to kCount.
-template <auto kLimits, int kCount, int kSmall, int kLarge, int kFrom = 0, class Body>
+template <bool kWithRanks, auto kLimits, int kCount, int kSmall, int kLarge, int kFrom = 0,
+          class Body>
 void with_class(int of, Body body) {
   if constexpr (kFrom < kCount) {
-    if (of != kFrom) return with_class<kLimits, kCount, kSmall, kLarge, kFrom + 1>(of, body);
+    if (of != kFrom)
+      return with_class<kWithRanks, kLimits, kCount, kSmall, kLarge, kFrom + 1>(of, body);
     constexpr TaskClass limits = kLimits(kFrom);
     using Lanes = Group<limits.lanes>;
     if constexpr (kFrom == kSmall)
-      body.template operator()<Lanes, HashedBitmap<Lanes, kSmallTable>>(limits.bytes);
+      body.template operator()<Lanes, HashedBitmap<Lanes, kWithRanks, kSmallTable>>(limits.bytes);
     else if constexpr (kFrom == kLarge)
-      body.template operator()<Lanes, HashedBitmap<Lanes, kLargeTable>>(limits.bytes);
+      body.template operator()<Lanes, HashedBitmap<Lanes, kWithRanks, kLargeTable>>(limits.bytes);
     else
-      body.template operator()<Lanes, PlainBitmap<Lanes>>(limits.bytes);
+      body.template operator()<Lanes, PlainBitmap<Lanes, kWithRanks>>(limits.bytes);
   }
 }
 
@@ -185,15 +201,18 @@ class RowProduct final : public GpuSparseProduct {
   RowProduct(const CsrMatrix& a, const CsrMatrix& b) : a_(a), rows_(a.rows), cols_(b.cols) {
     if (&a != &b) b_.emplace(b);
     const NarrowCsr& right = b_ ? *b_ : a_;
-    view_ = {a.rows,
-             b.rows,
-             a_.offsets.data(),
-             a_.cols.data(),
-             a_.values.data(),
-             right.offsets.data(),
-             right.cols.data(),
-             right.values.data(),
-             nullptr};
+    view_ = {.rows = a.rows,
+             .rows_of_b_count = b.rows,
+             .nonzeros_of_b = b.nnz(),
+             .a_offsets = a_.offsets.data(),
+             .a_cols = a_.cols.data(),
+             .a_values = a_.values.data(),
+             .b_offsets = right.offsets.data(),
+             .b_cols = right.cols.data(),
+             .b_values = right.values.data(),
+             .rows_of_b = nullptr,
+             .ranges_of_b = nullptr,
+             .words_of_b = nullptr};
     cuda_check(cudaMallocHost(&summary_, sizeof(Summary)), "allocating pinned memory");
   }
   ~RowProduct() override { cudaFreeHost(summary_); }
@@ -218,12 +237,16 @@ class RowProduct final : public GpuSparseProduct {
   struct Work {
     Work(ProductRun& run, int rows, const View& of) : view(of), capacity(rows + rows / 8 + 1024) {
       const std::int64_t at_rows_of_b = block.place<RowOfB>(of.rows_of_b_count);
+      const std::int64_t at_ranges = block.place<RangeOfB>(of.rows_of_b_count);
+      const std::int64_t at_words = block.place<WordOfB>(of.nonzeros_of_b);
       const std::int64_t at_plans = block.place<RowPlan>(rows);
       const std::int64_t at_slices = block.place<std::int32_t>(rows);
       const std::int64_t at_summary = block.place<Summary>(1);
       const TaskPlaces places(block, capacity);
       block.take(run);
       view.rows_of_b = block.array<RowOfB>(at_rows_of_b, of.rows_of_b_count).data();
+      view.ranges_of_b = block.array<RangeOfB>(at_ranges, of.rows_of_b_count).data();
+      view.words_of_b = block.array<WordOfB>(at_words, of.nonzeros_of_b).data();
       plans = block.array<RowPlan>(at_plans, rows);
       slices = block.array<std::int32_t>(at_slices, rows);
       summary = block.array<Summary>(at_summary, 1).data();
@@ -315,8 +338,9 @@ class RowProduct final : public GpuSparseProduct {
     const cudaStream_t stream = run.stream();
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(Summary), stream), "clearing");
     if (work.view.rows_of_b_count > 0)
-      describe_rows_of_b<<<blocks_for(work.view.rows_of_b_count, kThreads), kThreads, 0, stream>>>(
-          work.view);
+      describe_rows_of_b<<<blocks_for(std::int64_t{work.view.rows_of_b_count} * kLanesOfRow,
+                                      kThreads),
+                           kThreads, 0, stream>>>(work.view);
     if (rows_ > 0)
       analyse_rows<<<blocks_for(std::int64_t{rows_} * kLanesOfRow, kThreads), kThreads, 0,
                      stream>>>(work.view, work.plans.data(), work.slices.data(), work.summary);
@@ -358,7 +382,7 @@ class RowProduct final : public GpuSparseProduct {
 
   void count(Work& work, ProductRun& run) {
     for_classes(summary_->mark_classes, work, [&](int of, const Batch& batch) {
-      with_class<mark_limits, kMarkClasses, kMarkSmallTable, kMarkLargeTable>(
+      with_class<false, mark_limits, kMarkClasses, kMarkSmallTable, kMarkLargeTable>(
           of, [&]<class Group, class Bitmap>(int bytes) {
             launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, run.stream(),
                                  work.view, batch, bytes, work.lengths.data(), work.summary);
@@ -386,7 +410,7 @@ class RowProduct final : public GpuSparseProduct {
          SumClassOf{work.tasks.data(), work.lengths.data()}, work, run.stream());
     const Output output{work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
     for_classes(summary.sum_classes, work, [&](int of, const Batch& batch) {
-      with_class<sum_limits, kSumClasses, kSumSmallTable, kSumLargeTable>(
+      with_class<true, sum_limits, kSumClasses, kSumSmallTable, kSumLargeTable>(
           of, [&]<class Group, class Bitmap>(int bytes) {
             launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, run.stream(),
                                  work.view, batch, bytes, output);

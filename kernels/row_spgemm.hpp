@@ -26,8 +26,10 @@ constexpr std::int64_t kProductsOfSlice = 1 << 20, kNonzerosOfSlice = 1024;
 constexpr int kLeastWords = 8;  // of a slice
 /// Tasks of at least so many products get a thread block each.
 constexpr std::int64_t kHeavyProducts = 12288;
-/// Where segments of B's rows are longer than this on average, a task gets a whole warp.
-constexpr std::int64_t kLongSegment = 12;
+/// By the mean length of their segments of B's rows tasks are short, of middle length, or long:
+/// lanes beyond a segment's end have nothing to do.
+constexpr std::int64_t kShortSegment = 12, kMiddleSegment = 48;
+enum class Segments : std::uint8_t { kShort, kMiddle, kLong };
 
 /// Slots of the hash tables of words. A row uses one only if it has at most half as many products.
 constexpr int kSmallTable = 256, kLargeTable = 1024;
@@ -40,8 +42,8 @@ struct Task {
   std::int32_t first_word = 0;
   std::int32_t words = 0;
   Table table = Table::kNone;
-  bool is_heavy = false;   // a thread block's work
-  bool is_long = false;    // a warp's at least
+  bool is_heavy = false;  // a thread block's work
+  Segments segments = Segments::kShort;
   bool is_sliced = false;  // the row has other tasks
 };
 
@@ -73,7 +75,9 @@ constexpr RowPlan plan_row(std::int32_t row, std::int64_t products, std::int64_t
   const int first_word = first / kWordCols, words = last / kWordCols - first_word + 1;
   plan.whole.first_word = first_word;
   plan.whole.words = plan.slice_words = words;
-  plan.whole.is_long = products > kLongSegment * nonzeros;
+  plan.whole.segments = products <= kShortSegment * nonzeros    ? Segments::kShort
+                        : products <= kMiddleSegment * nonzeros ? Segments::kMiddle
+                                                                : Segments::kLong;
   if (words > kMostWords && products <= kLargeTable / 2) {
     plan.whole.table = products <= kSmallTable / 2 ? Table::kSmall : Table::kLarge;
     return plan;
@@ -95,7 +99,7 @@ struct TaskClass {
   int bytes;
 };
 
-/// Of the first phase: bitmaps by their words, with short and with long segments; tables; heavy
+/// Of the first phase: bitmaps by their words, with short and with other segments; tables; heavy
 /// ones.
 enum MarkClass {
   kMark64,
@@ -110,7 +114,7 @@ enum MarkClass {
 };
 constexpr TaskClass mark_limits(int of) {
   constexpr TaskClass all[kMarkClasses] = {
-      {8, 64 * 4},          {32, 64 * 4},          {16, 512 * 4},         {32, 512 * 4},
+      {8, 64 * 4},          {16, 64 * 4},          {8, 512 * 4},          {16, 512 * 4},
       {32, kMostWords * 4}, {16, kSmallTable * 8}, {32, kLargeTable * 8}, {256, kMostWords * 4}};
   return all[of];
 }
@@ -119,26 +123,24 @@ constexpr int mark_class(const Task& task) {
   if (task.table == Table::kSmall) return kMarkSmallTable;
   if (task.table == Table::kLarge) return kMarkLargeTable;
   if (task.is_heavy) return kMarkHeavy;
-  if (task.words <= 64) return task.is_long ? kMark64Long : kMark64;
-  if (task.words <= 512) return task.is_long ? kMark512Long : kMark512;
-  return kMarkMost;
+  const int longer = task.segments == Segments::kShort ? 0 : 1;
+  if (task.words <= 64) return kMark64 + longer;
+  return task.words <= 512 ? kMark512 + longer : kMarkMost;
 }
 
 /// Bytes of a bitmap with ranks, and of sums.
-constexpr int sum_bytes(int words, int sums) { return (6 * words + 3) / 4 * 4 + 4 * sums; }
-/// Of a hash table with keys, marks, order and ranks, and its sums.
-constexpr int table_bytes(int slots) { return 10 * slots + 4 * (slots / 2) + 4 * (slots / 2); }
+constexpr int sum_bytes(int words, int sums) { return 8 * words + 4 * sums; }
+/// Of a hash table with keys, marks, ranks and order, and its sums.
+constexpr int table_bytes(int slots) { return 12 * slots + 4 * (slots / 2) + 4 * (slots / 2); }
 
-/// Of the second phase: bitmaps by what they and their sums take; tables; thread blocks.
+/// Of the second phase: bitmaps by what they and their sums take, each with short, middle and long
+/// segments; tables; thread blocks.
 enum SumClass {
   kSum1K,
-  kSum1KLong,
-  kSum2K,
-  kSum2KLong,
-  kSum4K,
-  kSum4KLong,
-  kSum8K,
-  kSum14K,
+  kSum2K = kSum1K + 3,
+  kSum4K = kSum2K + 3,
+  kSum8K = kSum4K + 3,
+  kSum16K = kSum8K + 3,
   kSumSmallTable,
   kSumLargeTable,
   kSumHeavy,
@@ -147,13 +149,18 @@ enum SumClass {
 };
 constexpr TaskClass sum_limits(int of) {
   constexpr TaskClass all[kSumClasses] = {{8, 1 << 10},
+                                          {16, 1 << 10},
                                           {32, 1 << 10},
                                           {8, 2 << 10},
+                                          {16, 2 << 10},
                                           {32, 2 << 10},
+                                          {8, 4 << 10},
                                           {16, 4 << 10},
                                           {32, 4 << 10},
+                                          {16, 8 << 10},
+                                          {16, 8 << 10},
                                           {32, 8 << 10},
-                                          {32, 14 << 10},
+                                          {32, 16 << 10},
                                           {16, table_bytes(kSmallTable)},
                                           {32, table_bytes(kLargeTable)},
                                           {256, 52 << 10},
@@ -165,12 +172,13 @@ constexpr TaskClass sum_limits(int of) {
 constexpr int sum_class(const Task& task, int sums) {
   if (task.table != Table::kNone) return sums <= kSmallTable / 2 ? kSumSmallTable : kSumLargeTable;
   const int bytes = sum_bytes(task.words, sums);
-  if (task.is_heavy || bytes > sum_limits(kSum14K).bytes)
+  if (task.is_heavy || bytes > sum_limits(kSum16K).bytes)
     return bytes <= sum_limits(kSumHeavy).bytes ? kSumHeavy : kSumMost;
-  if (bytes <= sum_limits(kSum1K).bytes) return task.is_long ? kSum1KLong : kSum1K;
-  if (bytes <= sum_limits(kSum2K).bytes) return task.is_long ? kSum2KLong : kSum2K;
-  if (bytes <= sum_limits(kSum4K).bytes) return task.is_long ? kSum4KLong : kSum4K;
-  return bytes <= sum_limits(kSum8K).bytes ? kSum8K : kSum14K;
+  const int longer = static_cast<int>(task.segments);
+  if (bytes <= sum_limits(kSum1K).bytes) return kSum1K + longer;
+  if (bytes <= sum_limits(kSum2K).bytes) return kSum2K + longer;
+  if (bytes <= sum_limits(kSum4K).bytes) return kSum4K + longer;
+  return bytes <= sum_limits(kSum8K).bytes ? kSum8K + longer : kSum16K;
 }
 
 }  // namespace tessera::row_spgemm

@@ -70,74 +70,91 @@ __device__ T peek(const T* at) {
   return *static_cast<const volatile T*>(at);
 }
 
-__device__ inline std::uint32_t bit_of(std::int32_t col) { return 1u << (col % kWordCols); }
-
-__device__ inline void mark_in(std::uint32_t* word, std::int32_t col) {
-  if ((peek(word) & bit_of(col)) == 0) atomicOr(word, bit_of(col));
+/// The word of a column, and the columns of a word before it.
+__device__ inline std::int32_t word_of(std::int32_t col) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(col) / kWordCols);
+}
+__device__ inline std::uint32_t columns_before(std::int32_t col) {
+  return (1u << (static_cast<std::uint32_t>(col) % kWordCols)) - 1;
 }
 
-/// Marks of a word below a column's own.
-__device__ inline int marks_below(std::uint32_t word, std::int32_t col) {
-  return __popc(word & (bit_of(col) - 1));
+/// Marks of 32 columns, and where ranks are asked for, the marks of all words before.
+template <bool kWithRank>
+struct Slot;
+template <>
+struct Slot<false> {
+  std::uint32_t marks;
+};
+template <>
+struct alignas(8) Slot<true> {
+  std::uint32_t marks;
+  std::int32_t rank;
+};
+
+template <bool kWithRank>
+__device__ void mark_in(Slot<kWithRank>& slot, std::uint32_t columns) {
+  if ((peek(&slot.marks) & columns) != columns) atomicOr(&slot.marks, columns);
 }
 
-/// The bitmap of a task, a word for each 32 columns of its range: 4 bytes a word, 6 with ranks.
-template <class Group>
+__device__ inline int rank_in(const Slot<true>& slot, std::int32_t col) {
+  return slot.rank + __popc(slot.marks & columns_before(col));
+}
+
+/// The bitmap of a task, a slot for each 32 columns of its range.
+template <class Group, bool kWithRanks>
 class PlainBitmap {
  public:
   __device__ PlainBitmap(const Task& task, unsigned char* memory)
       : first_word_(task.first_word),
         words_(task.words),
-        marks_(reinterpret_cast<std::uint32_t*>(memory)),
-        ranks_(reinterpret_cast<std::uint16_t*>(memory + 4 * task.words)) {
-    for (int i = Group::lane(); i < words_; i += Group::kLanes) marks_[i] = 0;
+        slots_(reinterpret_cast<Slot<kWithRanks>*>(memory)) {
+    for (int i = Group::lane(); i < words_; i += Group::kLanes) slots_[i].marks = 0;
   }
 
-  __device__ void mark(std::int32_t col) { mark_in(marks_ + col / kWordCols - first_word_, col); }
+  __device__ void mark(std::int32_t word, std::uint32_t columns) {
+    mark_in(slots_[word - first_word_], columns);
+  }
 
-  /// Slots that marks are counted in, without order.
-  __device__ int slots() const { return words_; }
-  __device__ std::uint32_t marks(int slot) const { return marks_[slot]; }
+  /// Of its memory.
+  __device__ int bytes() const { return words_ * static_cast<int>(sizeof(Slot<kWithRanks>)); }
 
-  /// Makes words() and word() what they are: nothing to do, they lie in order.
+  /// How many slots may have marks; those of a slot.
+  __device__ int size() const { return words_; }
+  __device__ std::uint32_t marks(int slot) const { return slots_[slot].marks; }
+
+  /// Makes words() and slot() what they are: nothing to do, words lie in order.
   __device__ void sort(int*) {}
 
   /// Words in the order of their columns: how many, the slot of each and its first column.
   __device__ int words() const { return words_; }
   __device__ int slot(int i) const { return i; }
-  __device__ std::int32_t first_col(int i) const { return (first_word_ + i) * kWordCols; }
+  __device__ std::int32_t first_col(int slot) const { return (first_word_ + slot) * kWordCols; }
 
-  __device__ void set_rank(int slot, int rank) { ranks_[slot] = static_cast<std::uint16_t>(rank); }
-
+  __device__ void set_rank(int slot, int rank) { slots_[slot].rank = rank; }
   __device__ int rank(std::int32_t col) const {
-    const int at = col / kWordCols - first_word_;
-    return ranks_[at] + marks_below(marks_[at], col);
+    return rank_in(slots_[word_of(col) - first_word_], col);
   }
 
  private:
   int first_word_, words_;
-  std::uint32_t* marks_;  // [words]
-  std::uint16_t* ranks_;  // [words]: marks of the words before
+  Slot<kWithRanks>* slots_;  // [words]
 };
 
-/// The same with words found by hashing, for tasks whose products are at most half of the slots: 8
-/// bytes a slot, 12 with order and ranks.
-template <class Group, int kSlots>
+/// The same with words found by hashing, for tasks whose words are at most half of the slots.
+template <class Group, bool kWithRanks, int kSlots>
 class HashedBitmap {
  public:
   __device__ HashedBitmap(const Task&, unsigned char* memory)
-      : keys_(reinterpret_cast<std::int32_t*>(memory)),
-        marks_(reinterpret_cast<std::uint32_t*>(keys_ + kSlots)),
-        sorted_(reinterpret_cast<std::int32_t*>(marks_ + kSlots)),
-        ranks_(reinterpret_cast<std::uint16_t*>(sorted_ + kSlots / 2)) {
+      : slots_(reinterpret_cast<Slot<kWithRanks>*>(memory)),
+        keys_(reinterpret_cast<std::int32_t*>(slots_ + kSlots)),
+        sorted_(keys_ + kSlots) {
     for (int i = Group::lane(); i < kSlots; i += Group::kLanes) {
       keys_[i] = kEmpty;
-      marks_[i] = 0;
+      slots_[i].marks = 0;
     }
   }
 
-  __device__ void mark(std::int32_t col) {
-    const std::int32_t word = col / kWordCols;
+  __device__ void mark(std::int32_t word, std::uint32_t columns) {
     int at = first_slot(word);
     while (true) {
       std::int32_t key = peek(keys_ + at);
@@ -145,37 +162,37 @@ class HashedBitmap {
       if (key == kEmpty || key == word) break;
       at = (at + 1) % kSlots;
     }
-    mark_in(marks_ + at, col);
+    mark_in(slots_[at], columns);
   }
 
-  __device__ int slots() const { return kSlots; }
-  __device__ std::uint32_t marks(int slot) const { return marks_[slot]; }
+  __device__ int bytes() const {
+    return kSlots * static_cast<int>(sizeof(Slot<kWithRanks>) + 4) + kSlots / 2 * 4;
+  }
+
+  __device__ int size() const { return kSlots; }
+  __device__ std::uint32_t marks(int slot) const { return slots_[slot].marks; }
 
   __device__ void sort(int* scratch) {
-    size_ = 0;
+    words_ = 0;
     for (int first = 0; first < kSlots; first += Group::kLanes) {
       const std::int32_t key = keys_[first + Group::lane()];
       int found = 0;
-      const int at = size_ + Group::before(key != kEmpty ? 1 : 0, found, scratch);
+      const int at = words_ + Group::before(key != kEmpty ? 1 : 0, found, scratch);
       if (key != kEmpty) sorted_[at] = key;
-      size_ += found;
+      words_ += found;
     }
     int padded = 1;
-    while (padded < size_) padded *= 2;
-    for (int i = size_ + Group::lane(); i < padded; i += Group::kLanes) sorted_[i] = INT_MAX;
+    while (padded < words_) padded *= 2;
+    for (int i = words_ + Group::lane(); i < padded; i += Group::kLanes) sorted_[i] = INT_MAX;
     sort_bitonic(padded);
   }
 
-  __device__ int words() const { return size_; }
+  __device__ int words() const { return words_; }
   __device__ int slot(int i) const { return find(sorted_[i]); }
-  __device__ std::int32_t first_col(int i) const { return sorted_[i] * kWordCols; }
+  __device__ std::int32_t first_col(int slot) const { return keys_[slot] * kWordCols; }
 
-  __device__ void set_rank(int slot, int rank) { ranks_[slot] = static_cast<std::uint16_t>(rank); }
-
-  __device__ int rank(std::int32_t col) const {
-    const int at = find(col / kWordCols);
-    return ranks_[at] + marks_below(marks_[at], col);
-  }
+  __device__ void set_rank(int slot, int rank) { slots_[slot].rank = rank; }
+  __device__ int rank(std::int32_t col) const { return rank_in(slots_[find(word_of(col))], col); }
 
  private:
   static constexpr std::int32_t kEmpty = -1;
@@ -210,11 +227,10 @@ class HashedBitmap {
     }
   }
 
-  std::int32_t* keys_;    // [kSlots]
-  std::uint32_t* marks_;  // [kSlots]
-  std::int32_t* sorted_;  // [kSlots / 2]: keys
-  std::uint16_t* ranks_;  // [kSlots]
-  int size_ = 0;
+  Slot<kWithRanks>* slots_;  // [kSlots]
+  std::int32_t* keys_;       // [kSlots]
+  std::int32_t* sorted_;     // [kSlots / 2]: keys; where ranks are asked for
+  int words_ = 0;
 };
 
 }  // namespace tessera::row_spgemm

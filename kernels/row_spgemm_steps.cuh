@@ -4,25 +4,35 @@
 
 #include <cstdint>
 
-#include "kernels/row_spgemm_group.cuh"
 #include "kernels/row_spgemm_tasks.cuh"
 
 namespace tessera::row_spgemm {
 
 constexpr int kAhead = 4;  // steps whose products are on their way
 
-/// A part of a row of B, times a value of A.
+/// A part of a row of B, in nonzeros or in words; times a value of A.
 struct alignas(16) Segment {
   std::int32_t begin = 0, length = 0;
   float value = 0;
 };
 
-/// The first of the ascending columns [begin, end) that is not below `col`.
-__device__ inline std::int32_t lower_bound(const std::int32_t* cols, std::int32_t begin,
-                                           std::int32_t end, std::int64_t col) {
+enum class What { kWords, kNonzeros };
+
+template <What kWhat>
+__device__ std::int32_t word_at(const View& view, std::int32_t at) {
+  if constexpr (kWhat == What::kWords)
+    return view.words_of_b[at].word;
+  else
+    return word_of(view.b_cols[at]);
+}
+
+/// The first place in [begin, end) whose word is not below `word`.
+template <What kWhat>
+__device__ std::int32_t find_word(const View& view, std::int32_t begin, std::int32_t end,
+                                  std::int32_t word) {
   while (begin < end) {
     const std::int32_t middle = begin + (end - begin) / 2;
-    if (cols[middle] < col)
+    if (word_at<kWhat>(view, middle) < word)
       begin = middle + 1;
     else
       end = middle;
@@ -31,123 +41,76 @@ __device__ inline std::int32_t lower_bound(const std::int32_t* cols, std::int32_
 }
 
 /// Nonzero `at` of A's row, which ends at `end`.
-__device__ inline Segment load_segment(const View& view, const Task& task, std::int32_t at,
-                                       std::int32_t end) {
+template <What kWhat>
+__device__ Segment load_segment(const View& view, const Task& task, std::int32_t at,
+                                std::int32_t end) {
   if (at >= end) return {};
   const RowOfB of = view.rows_of_b[view.a_cols[at]];
-  Segment segment{of.begin, of.length, view.a_values[at]};
-  if (task.is_sliced && of.length > 0) {
-    const std::int64_t first = std::int64_t{task.first_word} * kWordCols;
-    const std::int64_t beyond = first + std::int64_t{task.words} * kWordCols;
-    segment.begin = lower_bound(view.b_cols, of.begin, of.begin + of.length, first);
+  Segment segment{of.begin, kWhat == What::kWords ? of.words : of.length, 0};
+  if constexpr (kWhat == What::kNonzeros) segment.value = view.a_values[at];
+  if (task.is_sliced && segment.length > 0) {
+    const std::int32_t last = of.begin + segment.length;
+    segment.begin = find_word<kWhat>(view, of.begin, last, task.first_word);
     segment.length =
-        lower_bound(view.b_cols, segment.begin, of.begin + of.length, beyond) - segment.begin;
+        find_word<kWhat>(view, segment.begin, last, task.first_word + task.words) - segment.begin;
   }
   return segment;
 }
 
-/// The segments of a task that are not empty, in the order of A's columns: as many at a time in
-/// shared memory as the group has lanes.
-template <class Group>
-class Segments {
- public:
-  /// `staged` [lanes] and `scratch` are shared memory of the group.
-  __device__ Segments(const View& view, const Task& task, Segment* staged, int* scratch)
-      : view_(view), task_(task), staged_(staged), scratch_(scratch) {
-    if (task.words > 0) {
-      begin_ = view.a_offsets[task.row];
-      end_ = view.a_offsets[task.row + 1];
-    }
-    most_ = Group::most(end_ - begin_);
-  }
-
-  /// Calls visit(staged, how many, how many steps of as many products as the group has lanes).
-  template <class Visit>
-  __device__ void for_all(Visit visit) {
-    if (most_ <= Group::kLanes) {  // they stay where they are for the next time
-      if (!is_staged_) stage(load(begin_ + Group::lane()));
-      is_staged_ = true;
-      visit(staged_, size_, steps_);
-      Group::sync();
-      return;
-    }
-    Segment next = load(begin_ + Group::lane());
-    for (int first = 0; first < most_; first += Group::kLanes) {
-      stage(next);
-      // The next ones are on their way while these are worked on.
-      next = load(begin_ + first + Group::kLanes + Group::lane());
-      visit(staged_, size_, steps_);
-      Group::sync();
-    }
-  }
-
- private:
-  __device__ Segment load(std::int32_t at) const { return load_segment(view_, task_, at, end_); }
-
-  __device__ void stage(const Segment& segment) {
-    const int at = Group::before(segment.length > 0 ? 1 : 0, size_, scratch_);
-    Group::before((segment.length + Group::kLanes - 1) / Group::kLanes, steps_, scratch_);
-    if (segment.length > 0) staged_[at] = segment;
+/// Calls visit(how many, how many steps of as many as the group has lanes) for the segments of a
+/// task that are not empty, in the order of A's columns: `staged`, as many at a time as there are
+/// lanes.
+template <class Group, What kWhat, class Visit>
+__device__ void for_segments(const View& view, const Task& task, Segment* staged, int* scratch,
+                             Visit visit) {
+  const bool has_work = task.words > 0;
+  const std::int32_t begin = has_work ? view.a_offsets[task.row] : 0;
+  const std::int32_t end = has_work ? view.a_offsets[task.row + 1] : 0;
+  const int most = Group::most(end - begin);
+  Segment next = load_segment<kWhat>(view, task, begin + Group::lane(), end);
+  for (int first = 0; first < most; first += Group::kLanes) {
+    int size = 0, steps = 0;
+    const int at = Group::before(next.length > 0 ? 1 : 0, size, scratch);
+    Group::before((next.length + Group::kLanes - 1) / Group::kLanes, steps, scratch);
+    if (next.length > 0) staged[at] = next;
+    Group::sync();
+    // The next ones are on their way while these are worked on.
+    next = load_segment<kWhat>(view, task, begin + first + Group::kLanes + Group::lane(), end);
+    visit(size, steps);
     Group::sync();
   }
+}
 
-  const View& view_;
-  const Task& task_;
-  Segment* staged_;
-  int* scratch_;
-  std::int32_t begin_ = 0, end_ = 0;  // A's row
-  int most_ = 0;                      // nonzeros, of the rows of the warp's groups
-  int size_ = 0, steps_ = 0;          // what is staged
-  bool is_staged_ = false;
-};
-
-/// One product of a step; none where the segment has ended.
-struct Product {
-  std::int32_t col = -1;
-  float left = 0, right = 0;
-};
-
-/// The way of kWidth lanes through staged segments, or every kStride-th of them: kWidth products of
+/// The way of kWidth lanes through staged segments, or every kStride-th of them: kWidth places of
 /// one segment a step.
-template <int kWidth, int kStride, bool kWithValues>
+template <int kWidth, int kStride>
 class Steps {
  public:
-  __device__ Steps(const View& view, const Segment* staged, int size, int first, int lane)
-      : cols_(view.b_cols),
-        values_(view.b_values),
-        staged_(staged),
-        size_(size),
-        at_(first),
-        lane_(lane) {
-    if (at_ < size_) now_ = staged_[at_];
+  __device__ Steps(const Segment* staged, int size, int first, int lane)
+      : staged_(staged), size_(size), at_(first), lane_(lane) {
+    fetch();
   }
 
   __device__ bool is_at_end() const { return at_ >= size_; }
 
-  /// The lane's product of the next step.
-  __device__ Product load() {
-    Product product;
-    if (is_at_end()) return product;
-    if (offset_ + lane_ < now_.length) {
-      const std::int32_t at = now_.begin + offset_ + lane_;
-      product.col = __ldg(cols_ + at);
-      if constexpr (kWithValues) {
-        product.left = now_.value;
-        product.right = __ldg(values_ + at);
-      }
-    }
+  /// The lane's place in the next step, or -1 where the segment has ended; the segment's value.
+  __device__ std::int32_t next(float& value) {
+    const std::int32_t place = offset_ + lane_ < now_.length ? now_.begin + offset_ + lane_ : -1;
+    value = now_.value;
     offset_ += kWidth;
     if (offset_ >= now_.length) {
-      offset_ = 0;
       at_ += kStride;
-      if (at_ < size_) now_ = staged_[at_];
+      fetch();
     }
-    return product;
+    return place;
   }
 
  private:
-  const std::int32_t* cols_;
-  const float* values_;
+  __device__ void fetch() {
+    offset_ = 0;
+    now_ = at_ < size_ ? staged_[at_] : Segment{};
+  }
+
   const Segment* staged_;
   int size_, at_;
   int lane_;
@@ -157,48 +120,71 @@ class Steps {
 
 /// Marks every column of the task's products.
 template <class Group, class Bitmap>
-__device__ void mark_columns(const View& view, Segments<Group>& segments, Bitmap& bitmap) {
+__device__ void mark_columns(const View& view, const Task& task, Segment* staged, int* scratch,
+                             Bitmap& bitmap) {
   // Marks come in any order: each warp of a thread block has segments of its own.
   constexpr int kWidth = Group::kIsBlock ? 32 : Group::kLanes;
-  segments.for_all([&](const Segment* staged, int size, int) {
-    Steps<kWidth, Group::kWarps, false> steps(view, staged, size, Group::lane() / kWidth,
-                                              Group::lane() % kWidth);
-    std::int32_t next[kAhead];
+  for_segments<Group, What::kWords>(view, task, staged, scratch, [&](int size, int) {
+    Steps<kWidth, Group::kWarps> steps(staged, size, Group::lane() / kWidth,
+                                       Group::lane() % kWidth);
+    const auto load = [&] {
+      float no_value;
+      const std::int32_t at = steps.next(no_value);
+      // No columns: marking them would do nothing.
+      return at < 0 ? make_uint2(0, 0)
+                    : __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
+    };
+    uint2 next[kAhead];
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) next[u] = steps.load().col;
+    for (int u = 0; u < kAhead; ++u) next[u] = load();
     bool is_last = false;
     while (!is_last) {
       is_last = steps.is_at_end();
-      std::int32_t now[kAhead];
+      uint2 now[kAhead];
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
         now[u] = next[u];
-        next[u] = steps.load().col;
+        next[u] = load();
       }
 #pragma unroll
       for (int u = 0; u < kAhead; ++u)
-        if (now[u] >= 0) bitmap.mark(now[u]);
+        if (now[u].y != 0) bitmap.mark(static_cast<std::int32_t>(now[u].x), now[u].y);
     }
   });
 }
 
+/// One product; no column where the segment has ended.
+struct Product {
+  std::int32_t col = -1;
+  float left = 0, right = 0;
+};
+
 /// Adds the task's products to their sums, element for element in the order of A's columns.
 template <class Group, class Bitmap>
-__device__ void add_products(const View& view, Segments<Group>& segments, const Bitmap& bitmap,
-                             float* sums) {
-  segments.for_all([&](const Segment* staged, int size, int num_steps) {
-    Steps<Group::kLanes, 1, true> steps(view, staged, size, 0, Group::lane());
+__device__ void add_products(const View& view, const Task& task, Segment* staged, int* scratch,
+                             const Bitmap& bitmap, float* sums) {
+  for_segments<Group, What::kNonzeros>(view, task, staged, scratch, [&](int size, int num_steps) {
+    Steps<Group::kLanes, 1> steps(staged, size, 0, Group::lane());
+    const auto load = [&] {
+      Product product;
+      const std::int32_t at = steps.next(product.left);
+      if (at >= 0) {
+        product.col = __ldg(view.b_cols + at);
+        product.right = __ldg(view.b_values + at);
+      }
+      return product;
+    };
     const int most = Group::most(num_steps);
     Product next[kAhead];
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) next[u] = steps.load();
+    for (int u = 0; u < kAhead; ++u) next[u] = load();
     for (int i = 0; i < most; i += kAhead) {
       Product now[kAhead];
       int places[kAhead];
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
         now[u] = next[u];
-        next[u] = steps.load();
+        next[u] = load();
       }
 #pragma unroll
       for (int u = 0; u < kAhead; ++u)

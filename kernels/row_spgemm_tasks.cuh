@@ -5,39 +5,85 @@
 #include <climits>
 #include <cstdint>
 
-#include "kernels/row_spgemm.hpp"
+#include "kernels/row_spgemm_group.cuh"
 
 namespace tessera::row_spgemm {
 
 constexpr int kThreads = 256;   // of the kernels that go over rows
 constexpr int kLanesOfRow = 8;  // of a row's analysis
 
-/// What is asked about a row of B, in one load.
+/// What is asked about a row of B, in one load. Its words begin where its nonzeros do.
 struct alignas(16) RowOfB {
-  std::int32_t begin, length, first_col, last_col;
+  std::int32_t begin, length, words;
+};
+
+/// The columns that a row of B spans.
+struct alignas(8) RangeOfB {
+  std::int32_t first_col, last_col;
+};
+
+/// Up to 32 nonzeros of a row of B that are in one word of a bitmap.
+struct alignas(8) WordOfB {
+  std::int32_t word;
+  std::uint32_t columns;
 };
 
 struct View {
   std::int32_t rows, rows_of_b_count;
+  std::int64_t nonzeros_of_b;
   const std::int32_t* a_offsets;  // [rows + 1]
   const std::int32_t* a_cols;
   const float* a_values;
   const std::int32_t* b_offsets;  // [rows_of_b_count + 1]
   const std::int32_t* b_cols;
   const float* b_values;
-  RowOfB* rows_of_b;  // [rows_of_b_count]
+  RowOfB* rows_of_b;      // [rows_of_b_count]
+  RangeOfB* ranges_of_b;  // [rows_of_b_count]
+  WordOfB* words_of_b;    // [nonzeros_of_b], as many of each row as it has
 };
 
+/// Turns a row of B into words, a few lanes each.
 inline __global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  if (row >= view.rows_of_b_count) return;
-  const std::int32_t begin = view.b_offsets[row], length = view.b_offsets[row + 1] - begin;
-  RowOfB of{begin, length, 0, 0};
-  if (length > 0) {
-    of.first_col = view.b_cols[begin];
-    of.last_col = view.b_cols[begin + length - 1];
+  const auto thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int lane = static_cast<int>(thread % kLanesOfRow);
+  const std::int64_t row = thread / kLanesOfRow;
+  const bool is_row = row < view.rows_of_b_count;
+  const std::int32_t begin = is_row ? view.b_offsets[row] : 0;
+  const std::int32_t length = is_row ? view.b_offsets[row + 1] - begin : 0;
+  const int most = __reduce_max_sync(~0u, length);
+  constexpr unsigned kLanes = (1u << kLanesOfRow) - 1;
+  const int shift = static_cast<int>(threadIdx.x) % 32 / kLanesOfRow * kLanesOfRow;
+
+  int words = 0;        // up to here
+  WordOfB last{-1, 0};  // the last of them, so far
+  for (int first = 0; first < most; first += kLanesOfRow) {
+    const int at = first + lane;
+    const std::int32_t col = at < length ? view.b_cols[begin + at] : -1;
+    const std::int32_t word = col < 0 ? -1 : word_of(col);
+    std::uint32_t columns = col < 0 ? 0 : columns_before(col) + 1;
+    if (word == last.word) columns |= last.columns;
+#pragma unroll
+    for (int step = 1; step < kLanesOfRow; step *= 2) {  // of the lanes before in the same word
+      const std::int32_t other = __shfl_up_sync(~0u, word, step, kLanesOfRow);
+      const std::uint32_t others = __shfl_up_sync(~0u, columns, step, kLanesOfRow);
+      if (lane >= step && other == word) columns |= others;
+    }
+    const std::int32_t before = __shfl_up_sync(~0u, word, 1, kLanesOfRow);
+    const bool begins = col >= 0 && word != (lane == 0 ? last.word : before);
+    const unsigned heads = __ballot_sync(~0u, begins) >> shift & kLanes;
+    const std::int32_t after = __shfl_down_sync(~0u, word, 1, kLanesOfRow);
+    const bool ends = col >= 0 && (lane == kLanesOfRow - 1 || after != word);
+    const int place = words + __popc(heads & ((2u << lane) - 1)) - 1;
+    if (ends) view.words_of_b[begin + place] = {word, columns};
+    words += __popc(heads);
+    last.word = __shfl_sync(~0u, word, kLanesOfRow - 1, kLanesOfRow);
+    last.columns = __shfl_sync(~0u, columns, kLanesOfRow - 1, kLanesOfRow);
+    __syncwarp();  // a word that goes on is written again, by another lane
   }
-  view.rows_of_b[row] = of;
+  if (!is_row || lane != 0) return;
+  view.rows_of_b[row] = {begin, length, words};
+  view.ranges_of_b[row] =
+      length == 0 ? RangeOfB{0, 0} : RangeOfB{view.b_cols[begin], view.b_cols[begin + length - 1]};
 }
 
 /// What the host wants to know of all rows, and of all tasks.
@@ -70,11 +116,13 @@ __device__ inline RowPlan analyse_row(const View& view, int row, int lane) {
     const std::int32_t begin = view.a_offsets[row], end = view.a_offsets[row + 1];
     nonzeros = end - begin;
     for (std::int32_t at = begin + lane; at < end; at += kLanesOfRow) {
-      const RowOfB of = view.rows_of_b[view.a_cols[at]];
-      if (of.length == 0) continue;
-      products += of.length;
-      first = min(first, of.first_col);
-      last = max(last, of.last_col);
+      const std::int32_t row_of_b = view.a_cols[at];
+      const std::int32_t length = view.rows_of_b[row_of_b].length;
+      if (length == 0) continue;
+      const RangeOfB range = view.ranges_of_b[row_of_b];
+      products += length;
+      first = min(first, range.first_col);
+      last = max(last, range.last_col);
     }
   }
 #pragma unroll
