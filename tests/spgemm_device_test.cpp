@@ -70,8 +70,7 @@ std::optional<CsrMatrix> emulated(const SpgemmKernel& kernel, const CsrMatrix& a
 }
 
 struct Operands {
-  const CsrMatrix& a;
-  const CsrMatrix& b;
+  CsrMatrix a, b;
 };
 
 /// Holds one C against the oracle and, scaled alike, against the emulation.
@@ -115,9 +114,11 @@ void check(const SpgemmChoice& choice, const Operands& operands) {
   }
 }
 
-void check_all(const CsrMatrix& a, const CsrMatrix& b) {
-  for (const SpgemmChoice& choice : spgemm_choices())
-    if (Registry<GpuSpgemm>::instance().contains(choice.kernel)) check(choice, {a, b});
+void check_all(const std::vector<Operands>& cases) {
+  if (no_gpu()) return;
+  for (const Operands& operands : cases)
+    for (const SpgemmChoice& choice : spgemm_choices())
+      if (Registry<GpuSpgemm>::instance().contains(choice.kernel)) check(choice, operands);
 }
 
 /// Rows of 1 to `most` nonzeros at random columns.
@@ -155,78 +156,99 @@ CsrMatrix patterned(std::int32_t rows, std::int32_t cols, std::uint64_t seed, Ha
   return {rows, cols, std::move(offsets), std::move(col_indices), std::move(values)};
 }
 
+std::vector<Operands> awkward_shapes() {
+  struct Shape {
+    std::int32_t rows, inner, cols;
+    double density;
+  };
+  std::vector<Operands> cases;
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1.0}, Shape{1, 700, 1, 0.5}, Shape{700, 1, 900, 0.7}, Shape{7, 3, 5, 0.6},
+        Shape{33, 65, 31, 0.3}, Shape{2000, 33, 500, 0.01}, Shape{40, 5000, 60, 0.02},
+        Shape{300, 300, 300, 0.001}, Shape{203, 157, 411, 0.07}})
+    cases.push_back({random_sparse(shape.rows, shape.inner, shape.density, 1),
+                     random_sparse(shape.inner, shape.cols, shape.density, 2)});
+  return cases;
+}
+
+/// Without a nonzero, without a row or column, or with none that meet.
+std::vector<Operands> empty_products() {
+  const CsrMatrix empty = random_sparse(40, 50, 0.0, 3), some = random_sparse(50, 30, 0.1, 4);
+  return {{empty, some},
+          {some, random_sparse(30, 20, 0.0, 7)},
+          {patterned(50, 50, 5, [](int, int col) { return col < 20; }),
+           patterned(50, 50, 6, [](int row, int) { return row >= 20; })},
+          {random_sparse(0, 50, 0.0, 8), some},
+          {some, random_sparse(30, 0, 0.0, 9)},
+          {random_sparse(20, 0, 0.0, 10), random_sparse(0, 30, 0.0, 11)}};
+}
+
+std::vector<Operands> regular_patterns() {
+  const CsrMatrix dense = random_sparse(200, 200, 1.0, 11);
+  const CsrMatrix band =
+      patterned(1500, 1500, 12, [](int row, int col) { return std::abs(row - col) <= 3; });
+  const CsrMatrix blocks = patterned(
+      900, 900, 13, [](int row, int col) { return (row / 3 * 7 + col / 3 * 5) % 41 < 2; });
+  return {{dense, dense}, {band, band}, {blocks, blocks}};
+}
+
+std::vector<Operands> many_lengths() {
+  const CsrMatrix a = random_rows(3000, 3000, 40, 21);
+  return {{a, a}, {a, transpose(random_rows(500, 3000, 300, 22))}};
+}
+
+/// A full row, a full column, and both among short ones.
+std::vector<Operands> hubs() {
+  const auto strewn = [](int row, int col) { return (row * 31 + col * 17) % 1999 == 0; };
+  const CsrMatrix row =
+      patterned(5000, 5000, 31, [&](int i, int j) { return i == 17 || strewn(i, j); });
+  const CsrMatrix both =
+      patterned(1200, 1200, 32, [&](int i, int j) { return i == 17 || j == 4 || strewn(i, j); });
+  const CsrMatrix column = transpose(row);
+  return {{row, row}, {column, column}, {row, column}, {both, both}};
+}
+
+/// Tens of thousands of nonzeros in every row of C.
+std::vector<Operands> long_rows() {
+  return {{random_sparse(6, 300, 0.5, 41), random_rows(300, 120'000, 900, 42)},
+          {random_sparse(3, 40, 1.0, 43), random_rows(40, 150'000, 12'000, 44)}};
+}
+
 TEST_CASE("every SpGEMM kernel with a device half has a host half of that name") {
   for (const std::string& name : Registry<GpuSpgemm>::instance().names())
     CHECK_MESSAGE(Registry<SpgemmKernel>::instance().contains(name), name);
   CHECK(!Registry<GpuSpgemm>::instance().names().empty());
 }
 
-TEST_CASE("every SpGEMM kernel is right for awkward shapes") {
-  if (no_gpu()) return;
-  struct Shape {
-    std::int32_t rows, inner, cols;
-    double density;
-  };
-  for (const Shape& shape :
-       {Shape{1, 1, 1, 1.0}, Shape{1, 700, 1, 0.5}, Shape{700, 1, 900, 0.7}, Shape{7, 3, 5, 0.6},
-        Shape{33, 65, 31, 0.3}, Shape{2000, 33, 500, 0.01}, Shape{40, 5000, 60, 0.02},
-        Shape{300, 300, 300, 0.001}, Shape{203, 157, 411, 0.07}})
-    check_all(random_sparse(shape.rows, shape.inner, shape.density, 1),
-              random_sparse(shape.inner, shape.cols, shape.density, 2));
+TEST_CASE("the operands of these tests are matrices, and rows multiplied one by one are right") {
+  const auto kernel = Registry<SpgemmKernel>::instance().make("csr_spgemm");
+  for (const auto& cases : {awkward_shapes(), empty_products(), regular_patterns(), many_lengths(),
+                            hubs(), long_rows()})
+    for (const auto& [a, b] : cases) {
+      validate(a);
+      validate(b);
+      CHECK(check_result({*kernel, a, b, "hopper"}, multiply_rows(a, b)).reason == "");
+    }
+  for (const auto& [a, b] : empty_products()) CHECK(multiply_rows(a, b).nnz() == 0);
+  for (const auto& [a, b] : long_rows()) CHECK(multiply_rows(a, b).nnz() > 20'000 * a.rows);
 }
 
-TEST_CASE("SpGEMM with empty operands, and with operands that never meet, is an empty C") {
-  if (no_gpu()) return;
-  const CsrMatrix empty = random_sparse(40, 50, 0.0, 3), some = random_sparse(50, 30, 0.1, 4);
-  const CsrMatrix left = patterned(50, 50, 5, [](int, int col) { return col < 20; });
-  const CsrMatrix lower = patterned(50, 50, 6, [](int row, int) { return row >= 20; });
+TEST_CASE("every SpGEMM kernel is right for awkward shapes") { check_all(awkward_shapes()); }
 
-  check_all(empty, some);
-  check_all(some, random_sparse(30, 20, 0.0, 7));
-  check_all(left, lower);
-  check_all(random_sparse(0, 50, 0.0, 8), some);
-  check_all(some, random_sparse(30, 0, 0.0, 9));
-  check_all(random_sparse(20, 0, 0.0, 10), random_sparse(0, 30, 0.0, 11));
+TEST_CASE("every SpGEMM kernel makes an empty C where nothing meets") {
+  check_all(empty_products());
 }
 
 TEST_CASE("every SpGEMM kernel is right for dense, banded and blocked matrices") {
-  if (no_gpu()) return;
-  const CsrMatrix dense = random_sparse(200, 200, 1.0, 11);
-  const CsrMatrix band =
-      patterned(1500, 1500, 12, [](int row, int col) { return std::abs(row - col) <= 3; });
-  const CsrMatrix blocks = patterned(
-      900, 900, 13, [](int row, int col) { return (row / 3 * 7 + col / 3 * 5) % 41 < 2; });
-  for (const CsrMatrix* a : {&dense, &band, &blocks}) check_all(*a, *a);
+  check_all(regular_patterns());
 }
 
-TEST_CASE("every SpGEMM kernel is right for rows of many lengths, and products of many rows") {
-  if (no_gpu()) return;
-  const CsrMatrix a = random_rows(3000, 3000, 40, 21);
-  check_all(a, a);
-  check_all(a, transpose(random_rows(500, 3000, 300, 22)));
-}
+TEST_CASE("every SpGEMM kernel is right for rows of many lengths") { check_all(many_lengths()); }
 
-TEST_CASE("every SpGEMM kernel is right for hubs") {
-  if (no_gpu()) return;
-  // Row 17 and column 4 are full, the others short: C is dense, and its row 17 of long sums.
-  const auto arrow = [](int row, int col) {
-    return row == 17 || col == 4 || (row * 31 + col * 17) % 1999 == 0;
-  };
-  const CsrMatrix hub_row = patterned(5000, 5000, 31, [&](int row, int col) {
-    return row == 17 || (row * 31 + col * 17) % 1999 == 0;
-  });
-  const CsrMatrix hub_col = transpose(hub_row);
-  const CsrMatrix both = patterned(1200, 1200, 32, arrow);
-  check_all(hub_row, hub_row);
-  check_all(hub_col, hub_col);
-  check_all(hub_row, hub_col);
-  check_all(both, both);
-}
+TEST_CASE("every SpGEMM kernel is right for hubs") { check_all(hubs()); }
 
 TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of nonzeros") {
-  if (no_gpu()) return;
-  check_all(random_sparse(6, 300, 0.5, 41), random_rows(300, 120'000, 900, 42));
-  check_all(random_sparse(3, 40, 1.0, 43), random_rows(40, 150'000, 12'000, 44));
+  check_all(long_rows());
 }
 
 TEST_CASE("backend gpu times a sparse product from both sources of memory") {
