@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-const std::vector<std::string> kAxes{"matrix", "right",  "n",      "seed",  "values", "reorder",
+const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "right", "values", "reorder",
                                      "format", "kernel", "device", "model", "l2",     "threads"};
 
 constexpr const char* kAxesOfProducts[] = {"right", "n", "kernel", "device", "model"};

@@ -1,6 +1,7 @@
 #include "kernels/spgemm_kernel.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "formats/base/check.hpp"
@@ -32,7 +33,8 @@ class RowSums {
     std::ranges::sort(cols_);
     for (const std::int32_t col : cols_) {
       cols.push_back(col);
-      values.push_back(sums_[col]);
+      // The GPU knows one NaN.
+      values.push_back(std::isnan(sums_[col]) ? std::bit_cast<float>(0x7fffffff) : sums_[col]);
       sums_[col] = 0;
       touched_[col] = 0;
     }

@@ -72,7 +72,8 @@ class AdviseTest(ProgramTest):
     SHUFFLED = "shuffle(of=poisson2d(nx=40, ny=40))"
 
     def test_advise_ranks_what_the_registry_offers_and_says_why(self) -> None:
-        kernels = {one["name"] for one in self.json_of("list", "kernels", "--json")}
+        kernels = {one["name"] for one in self.json_of("list", "kernels", "--json")
+                   if one["b"] == "dense"}
         found = self.json_of("advise", self.SHUFFLED, "--n", "32", "--reorder", "rcm", "--json")
         text = self.tessera("advise", self.SHUFFLED, "--n", "32", "--reorder", "rcm").stdout
 
@@ -394,6 +395,24 @@ class OneShotTest(ProgramTest):
         self.assertEqual((self.folder / "c.npy").read_bytes()[:6], b"\x93NUMPY")
         self.assertEqual(self.json_of("multiply", UNIFORM, "--kernel", "csr_spmm", "--b", "c.npy",
                                       "--json", code=3)["status"], "failed")
+
+    def test_multiply_takes_a_sparse_b(self) -> None:
+        record = self.json_of("multiply", POISSON, "--kernel", "csr_spgemm", "--json")
+        text = self.tessera("multiply", POISSON, "--kernel", "csr_spgemm", "--right",
+                            "transpose").stdout
+        listed = {one["name"]: one["b"] for one in self.json_of("list", "kernels", "--json")}
+
+        self.assertEqual(record["status"], "ok")
+        self.assertEqual(record["params"]["right"], "self")
+        self.assertEqual(record["check"]["missing"], 0)
+        self.assertIn(f"products         {record['products']}", text)
+        self.assertIn("worst element", text)
+        self.assertEqual((listed["csr_spgemm"], listed["csr_spmm"]), ("sparse", "dense"))
+        for kernel, option in (("csr_spgemm", "--out=c.npy"), ("csr_spgemm", "--counters=cupti"),
+                               ("csr_spgemm", "--format=csr"), ("csr_spmm", "--right=transpose")):
+            refused = self.tessera("multiply", POISSON, "--kernel", kernel, option, "--backend",
+                                   "gpu", code=2)
+            self.assertIn(f"kernel {kernel}", refused.stderr)
 
     def test_list_knows_everything_with_a_name(self) -> None:
         expected = {"formats": "bit_tcf", "reorderings": "rcm", "kernels": "acc_spmm",

@@ -41,8 +41,15 @@ Json registered() {
 
 /// Of both kinds, those that multiply by a dense B first.
 Json kernels() {
-  Json list = registered<SpmmKernel>();
-  for (Json& sparse : registered<SpgemmKernel>()) list.push_back(std::move(sparse));
+  Json list = Json::array();
+  const auto add = [&](const char* b, Json of_kind) {
+    for (Json& kernel : of_kind) {
+      kernel["b"] = b;
+      list.push_back(std::move(kernel));
+    }
+  };
+  add("dense", registered<SpmmKernel>());
+  add("sparse", registered<SpgemmKernel>());
   return list;
 }
 
