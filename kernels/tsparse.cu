@@ -307,7 +307,7 @@ class TsparseProduct final : public GpuSparseProduct {
     scratch.running_sum(place);
     DeviceTilesOfC result(run, read_back(place.data() + tiles, run.stream()));
     result.values = RunArray<float>(run, read_back(first_value.data() + tiles, run.stream()));
-    compact<<<blocks_for(32 * tiles), kThreads, 0, run.stream()>>>(
+    compact<<<blocks_for(kSide * tiles), kThreads, 0, run.stream()>>>(
         tiles, c.view(), kept.data(), first_value.data(), place.data(), result.view());
     check_launch();
     return result;
