@@ -1,0 +1,146 @@
+// Device half of esc_spgemm: expand, sort, compress. See kernels/esc_spgemm.cpp.
+
+#include "kernels/esc_spgemm.hpp"
+
+#include <algorithm>
+
+#include "formats/base/registry.hpp"
+#include "kernels/spgemm_slices.cuh"
+
+namespace tessera {
+namespace {
+
+using namespace spgemm;
+
+constexpr int kThreads = 256;
+constexpr std::uint32_t kTile = 2048;  // products that a thread block expands
+
+/// Products in the order of A's nonzeros, keys of row in the slice and column.
+template <class Key>
+__global__ void __launch_bounds__(kThreads)
+    expand(CsrView a, CsrView b, Slice slice, int col_bits,
+           const std::int64_t* __restrict__ before_rows,
+           const std::uint32_t* __restrict__ before_nonzeros, Key* __restrict__ keys,
+           float* __restrict__ values) {
+  __shared__ std::int64_t ends[2];  // the rows of the first and the last product
+  const std::uint32_t begin = blockIdx.x * kTile;
+  const std::uint32_t end = min(begin + kTile, static_cast<std::uint32_t>(slice.products));
+  if (threadIdx.x < 2)
+    ends[threadIdx.x] = last_at_most(before_rows, slice.first_row, slice.first_row + slice.rows,
+                                     slice.first_product + (threadIdx.x == 0 ? begin : end - 1));
+  __syncthreads();
+  for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const std::int64_t row =
+        last_at_most(before_rows, ends[0], ends[1] + 1, slice.first_product + i);
+    const std::int64_t first = a.row_offsets[row] - slice.first_nonzero;
+    const std::int64_t last = a.row_offsets[row + 1] - slice.first_nonzero;
+    const std::int64_t nonzero = last_at_most(before_nonzeros, first, last, i);
+    const std::int64_t k = slice.first_nonzero + nonzero;
+    const std::int64_t j = b.row_offsets[a.col_indices[k]] + (i - before_nonzeros[nonzero]);
+    keys[i] =
+        static_cast<Key>(row - slice.first_row) << col_bits | static_cast<Key>(b.col_indices[j]);
+    values[i] = __fmul_rn(a.values[k], b.values[j]);
+  }
+}
+
+/// A row's cells begin with the run where its products begin, which sorting keeps in their row.
+__global__ void write_offsets(Slice slice, const std::int64_t* __restrict__ before_rows,
+                              const std::uint32_t* __restrict__ runs, std::uint32_t nnz,
+                              std::int64_t* __restrict__ offsets) {
+  const std::int64_t row = grid_thread();
+  if (row > slice.rows) return;
+  const std::int64_t first = before_rows[slice.first_row + row] - slice.first_product;
+  offsets[row] = first_at_least(runs, nnz, static_cast<std::uint32_t>(first));
+}
+
+/// A thread adds up the products of a cell, from left to right.
+template <class Key>
+__global__ void compress(const Key* __restrict__ keys, const float* __restrict__ products,
+                         std::uint32_t count, const std::uint32_t* __restrict__ runs,
+                         std::uint32_t nnz, int col_bits, float alpha,
+                         std::int32_t* __restrict__ cols, float* __restrict__ values) {
+  const std::int64_t cell = grid_thread();
+  if (cell >= nnz) return;
+  const std::uint32_t begin = runs[cell], end = cell + 1 < nnz ? runs[cell + 1] : count;
+  float sum = products[begin];
+  for (std::uint32_t i = begin + 1; i < end; ++i) sum = __fadd_rn(sum, products[i]);
+  cols[cell] = static_cast<std::int32_t>(keys[begin] & ((Key{1} << col_bits) - 1));
+  values[cell] = scaled(alpha, sum);
+}
+
+class EscProduct final : public GpuSparseProduct {
+ public:
+  EscProduct(const CsrMatrix& a, const CsrMatrix& b, std::int64_t bound)
+      : bound_(bound), a_(a), b_(b) {}
+
+  void multiply(float alpha, ProductRun& run) override {
+    release();
+    multiply_slices(
+        run, a_, b_, bound_, c_,
+        [&](const Slice& slice, const std::int64_t* before_rows, std::int64_t* offsets) {
+          const bool narrow = index_bits(slice.rows) + index_bits(b_.cols) <= 32;
+          return (narrow ? multiply_slice<std::uint32_t>
+                         : multiply_slice<std::uint64_t>)(run, a_, b_, slice, alpha, before_rows,
+                                                          offsets);
+        });
+  }
+  void release() override { c_ = {}; }
+  CsrMatrix download() const override { return c_.download(); }
+
+ private:
+  template <class Key>
+  static SliceCells multiply_slice(ProductRun& run, CsrView a, CsrView b, const Slice& slice,
+                                   float alpha, const std::int64_t* before_rows,
+                                   std::int64_t* offsets) {
+    const int col_bits = index_bits(b.cols);
+    run.stage("expand");
+    SortedCells<Key> cells(run, slice.products);
+    {
+      const RunArray<std::uint32_t> before = products_before_nonzeros(run, a, b, slice);
+      expand<<<grid_for(slice.products, kTile), kThreads, 0, run.stream()>>>(
+          a, b, slice, col_bits, before_rows, before.data(), cells.keys(), cells.values());
+      cuda_check(cudaGetLastError(), "expanding products");
+    }
+    run.stage("sort");
+    cells.sort(index_bits(slice.rows) + col_bits);
+    run.stage("compress");
+    const auto nnz = static_cast<std::uint32_t>(cells.find_runs());
+    write_offsets<<<grid_for(slice.rows + 1, kThreads), kThreads, 0, run.stream()>>>(
+        slice, before_rows, cells.runs(), nnz, offsets);
+    cuda_check(cudaGetLastError(), "finding C's offsets");
+    SliceCells c{RunArray<std::int32_t>(run, nnz), RunArray<float>(run, nnz)};
+    compress<<<grid_for(nnz, kThreads), kThreads, 0, run.stream()>>>(
+        cells.keys(), cells.values(), static_cast<std::uint32_t>(slice.products), cells.runs(), nnz,
+        col_bits, alpha, c.col_indices.data(), c.values.data());
+    cuda_check(cudaGetLastError(), "adding up products");
+    return c;
+  }
+
+  std::int64_t bound_;
+  DeviceCsr a_, b_;
+  SparseResult c_;
+};
+
+class GpuEscSpgemm final : public GpuSpgemm {
+ public:
+  explicit GpuEscSpgemm(std::int64_t bound) : bound_(bound) {}
+  std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
+    require_operands(a, b);
+    return std::make_unique<EscProduct>(a, b, bound_);
+  }
+
+ private:
+  std::int64_t bound_;
+};
+
+const Register<GpuSpgemm> entry{{
+    .name = "esc_spgemm",
+    .summary = "device half of esc_spgemm",
+    .make =
+        [](const Params& params) {
+          return std::make_unique<GpuEscSpgemm>(params.integer("slice"));
+        },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,107 @@
+// What SpGEMM kernels share before they multiply: A and B as a kernel reads them, the products of
+// each row (of A's nonzero a_ik as many as row k of B has nonzeros), running sums in a product's
+// own memory, and rows cut into slices of so many products at most.
+#pragma once
+
+#include <cub/device/device_scan.cuh>
+#include <limits>
+#include <vector>
+
+#include "kernels/gpu_spgemm.hpp"
+
+namespace tessera::spgemm {
+
+/// A CSR matrix on the device, as a kernel's parameter.
+struct CsrView {
+  CsrView(const DeviceCsr& matrix)
+      : rows(matrix.rows),
+        cols(matrix.cols),
+        nnz(matrix.nnz),
+        row_offsets(matrix.row_offsets.data()),
+        col_indices(matrix.col_indices.data()),
+        values(matrix.values.data()) {}
+
+  __device__ std::int64_t row_length(std::int64_t row) const {
+    return row_offsets[row + 1] - row_offsets[row];
+  }
+
+  std::int32_t rows, cols;
+  std::int64_t nnz;
+  const std::int64_t* row_offsets;  // [rows + 1]
+  const std::int32_t* col_indices;  // [nnz]
+  const float* values;              // [nnz]
+};
+
+/// What every SpGEMM of this project asks of its operands: nonzeros that 32 bits count.
+inline void require_operands(const CsrMatrix& a, const CsrMatrix& b) {
+  require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  require<Unsupported>(a.nnz() <= kMost && b.nnz() <= kMost,
+                       "A has {} and B {} nonzeros: at most {} are taken", a.nnz(), b.nnz(), kMost);
+}
+
+/// Bits stay where alpha is one.
+__device__ inline float scaled(float alpha, float sum) { return alpha == 1 ? sum : alpha * sum; }
+
+/// Thread blocks so that `count` units are covered; not zero, and kernels that take more units than
+/// a grid has go on in strides of the grid.
+inline unsigned grid_for(std::int64_t count, int units_per_block) {
+  constexpr std::int64_t kMost = 1 << 30;
+  const std::int64_t blocks = (count + units_per_block - 1) / units_per_block;
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMost ? blocks : kMost);
+}
+
+/// This thread's place in its grid, and how many threads that has.
+__device__ inline std::int64_t grid_thread() {
+  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t grid_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
+
+/// sums[i] = from[0] + ... + from[i - 1], i in [0, count), in the type of the sums; may be in
+/// place.
+template <class From, class To>
+void running_sum(ProductRun& run, From from, To* sums, std::int64_t count) {
+  const auto sum = [&](void* scratch, std::size_t& bytes) {
+    cuda_check(cub::DeviceScan::ExclusiveScan(scratch, bytes, from, sums, cuda::std::plus<To>(),
+                                              To{0}, count, run.stream()),
+               "summing up");
+  };
+  std::size_t bytes = 0;
+  sum(nullptr, bytes);
+  const RunArray<std::uint8_t> scratch(run, static_cast<std::int64_t>(bytes));
+  sum(scratch.data(), bytes);
+}
+
+/// Values on the device, known to the host; waits for the stream.
+template <class T>
+std::vector<T> read_back(ProductRun& run, const T* values, std::int64_t count) {
+  std::vector<T> host(static_cast<std::size_t>(count));
+  cuda_check(cudaMemcpyAsync(host.data(), values, host.size() * sizeof(T), cudaMemcpyDeviceToHost,
+                             run.stream()),
+             "reading from the device");
+  cuda_check(cudaStreamSynchronize(run.stream()), "waiting for a product");
+  return host;
+}
+template <class T>
+T read_back(ProductRun& run, const T* value) {
+  return read_back(run, value, 1)[0];
+}
+
+/// The products of every row, and zero behind them. [rows of A + 1]
+RunArray<std::int64_t> row_products(ProductRun& run, CsrView a, CsrView b);
+
+/// The products of the rows before each row, and of all of them. [rows of A + 1]
+RunArray<std::int64_t> products_before_rows(ProductRun& run, CsrView a, CsrView b);
+
+/// Where a slice of rows begins.
+struct RowCut {
+  std::int64_t row;
+  std::int64_t products;  // of all rows before
+};
+
+/// Cuts rows into slices of at most `bound` products each, or of one row: slice i is the rows from
+/// cut i up to cut i + 1. At least one slice, unless there are no rows. Waits for the stream.
+std::vector<RowCut> cut_rows(ProductRun& run, const RunArray<std::int64_t>& products_before,
+                             std::int64_t bound);
+
+}  // namespace tessera::spgemm
