@@ -50,13 +50,19 @@ struct DeviceTiles {
   DeviceArray<Value> values;              // [nnz]
 };
 
-/// Tiles of C in a run's memory.
+/// Tiles of C in a run's memory; their values are apart, since their number comes later.
 struct DeviceTilesOfC {
-  DeviceTilesOfC(ProductRun& run, std::int64_t tiles)
-      : tile_row(run, tiles),
-        tile_col(run, tiles),
-        bitmap(run, tiles),
-        first_value(run, tiles + 1) {}
+  DeviceTilesOfC(ProductRun& run, std::int64_t tiles) {
+    const std::int64_t rows = block.place<std::int32_t>(tiles);
+    const std::int64_t cols = block.place<std::int32_t>(tiles);
+    const std::int64_t bitmaps = block.place<std::uint64_t>(tiles);
+    const std::int64_t firsts = block.place<std::int64_t>(tiles + 1);
+    block.take(run);
+    tile_row = block.array<std::int32_t>(rows, tiles);
+    tile_col = block.array<std::int32_t>(cols, tiles);
+    bitmap = block.array<std::uint64_t>(bitmaps, tiles);
+    first_value = block.array<std::int64_t>(firsts, tiles + 1);
+  }
 
   std::int64_t count() const { return bitmap.size(); }
   ViewOfC view() const {
@@ -66,6 +72,7 @@ struct DeviceTilesOfC {
     return {bring(tile_row), bring(tile_col), bring(bitmap), bring(first_value), bring(values)};
   }
 
+  RunBlock block;
   RunArray<std::int32_t> tile_row, tile_col;  // [tiles]
   RunArray<std::uint64_t> bitmap;             // [tiles]
   RunArray<std::int64_t> first_value;         // [tiles + 1]
@@ -119,16 +126,27 @@ struct Slice {
   std::int64_t tasks;
 };
 
-/// The list of tasks of a slice, before and after sorting. Both keys and tasks are there twice.
+/// The list of tasks of a slice, twice: sorting goes from one to the other.
 template <class Key>
 struct Workspace {
-  Workspace(ProductRun& run, std::int64_t tasks)
-      : keys(run, 2 * tasks), tasks(run, 2 * tasks), counters(run, 2), scratch(run) {}
+  Workspace(ProductRun& run, std::int64_t most_tasks)
+      : half((most_tasks + kAligned - 1) / kAligned * kAligned) {
+    const std::int64_t key_places = block.place<Key>(2 * half);
+    const std::int64_t task_places = block.place<TileTask>(2 * half);
+    const std::int64_t counter_places = block.place<unsigned>(2);
+    block.take(run);
+    keys = block.array<Key>(key_places, 2 * half);
+    tasks = block.array<TileTask>(task_places, 2 * half);
+    counters = block.array<unsigned>(counter_places, 2);
+  }
 
-  RunArray<Key> keys;
-  RunArray<TileTask> tasks;
+  static constexpr std::int64_t kAligned = 64;  // tasks: the other half begins like an allocation
+
+  std::int64_t half;
+  RunBlock block;
+  RunArray<Key> keys;           // [2 * half]
+  RunArray<TileTask> tasks;     // [2 * half]
   RunArray<unsigned> counters;  // tiles of C; whether there are zeros among the cells
-  Scratch scratch;
 };
 
 template <class Cores>
@@ -154,7 +172,8 @@ class TsparseProduct final : public GpuSparseProduct {
     release();
     if (a_.count() == 0 || b_.count() == 0) return;
     run.stage("task list");
-    const RunArray<std::int64_t> first_task = count_all_tasks(run);
+    Scratch scratch(run);
+    const RunArray<std::int64_t> first_task = count_all_tasks(scratch, run);
     const std::vector<Slice> slices = plan(first_task, run);
     std::int64_t most_tasks = 0;
     std::int32_t most_rows = 1;
@@ -164,9 +183,9 @@ class TsparseProduct final : public GpuSparseProduct {
     }
     const Finish finish{factor_, alpha};
     if (row_bits(most_rows) + col_bits_ <= 32)
-      multiply_slices<std::uint32_t>(slices, first_task, most_tasks, finish, run);
+      multiply_slices<std::uint32_t>(slices, first_task, most_tasks, finish, scratch, run);
     else
-      multiply_slices<std::uint64_t>(slices, first_task, most_tasks, finish, run);
+      multiply_slices<std::uint64_t>(slices, first_task, most_tasks, finish, scratch, run);
   }
 
   void release() override { c_.clear(); }
@@ -182,14 +201,14 @@ class TsparseProduct final : public GpuSparseProduct {
   static int row_bits(std::int32_t rows) { return std::bit_width(static_cast<unsigned>(rows - 1)); }
 
   /// Running sums over A's tiles of the products they take part in. [tiles + 1]
-  RunArray<std::int64_t> count_all_tasks(ProductRun& run) const {
+  RunArray<std::int64_t> count_all_tasks(Scratch& scratch, ProductRun& run) const {
     RunArray<std::int64_t> tasks(run, a_.count() + 1);
     cuda_check(cudaMemsetAsync(tasks.data() + a_.count(), 0, sizeof(std::int64_t), run.stream()),
                "counting the tasks");
     count_tasks<<<blocks_for(32 * a_.count()), kThreads, 0, run.stream()>>>(
         a_.count(), a_.tiles.data(), b_.tiles.data(), b_.row_begin.data(), tasks.data());
     check_launch();
-    Scratch(run).running_sum(tasks);
+    scratch.running_sum(tasks);
     return tasks;
   }
 
@@ -223,48 +242,55 @@ class TsparseProduct final : public GpuSparseProduct {
 
   template <class Key>
   void multiply_slices(const std::vector<Slice>& slices, const RunArray<std::int64_t>& first_task,
-                       std::int64_t most_tasks, const Finish& finish, ProductRun& run) {
+                       std::int64_t most_tasks, const Finish& finish, Scratch& scratch,
+                       ProductRun& run) {
     Workspace<Key> workspace(run, most_tasks);
-    for (const Slice& slice : slices) multiply_slice(slice, first_task, workspace, finish, run);
+    for (const Slice& slice : slices)
+      multiply_slice(slice, first_task, workspace, finish, scratch, run);
   }
 
   template <class Key>
   void multiply_slice(const Slice& slice, const RunArray<std::int64_t>& first_task,
-                      Workspace<Key>& workspace, const Finish& finish, ProductRun& run) {
+                      Workspace<Key>& workspace, const Finish& finish, Scratch& scratch,
+                      ProductRun& run) {
     run.stage("task list");
-    cub::DoubleBuffer<Key> keys(workspace.keys.data(), workspace.keys.data() + slice.tasks);
-    cub::DoubleBuffer<TileTask> tasks(workspace.tasks.data(), workspace.tasks.data() + slice.tasks);
+    cub::DoubleBuffer<Key> keys(workspace.keys.data(), workspace.keys.data() + workspace.half);
+    cub::DoubleBuffer<TileTask> tasks(workspace.tasks.data(),
+                                      workspace.tasks.data() + workspace.half);
     list_tasks<<<blocks_for(32 * (slice.of_a.end - slice.of_a.begin)), kThreads, 0, run.stream()>>>(
         slice.of_a, a_.tiles.data(), a_.row_of_tile.data(), b_.tiles.data(), b_.row_begin.data(),
         first_task.data(), keys.Current(), tasks.Current());
     check_launch();
     run.stage("sorting");
     const int bits = std::max(row_bits(slice.rows) + col_bits_, 1);
-    workspace.scratch.with("sorting the tasks", [&](void* memory, std::size_t& bytes) {
+    scratch.with("sorting the tasks", [&](void* memory, std::size_t& bytes) {
       return cub::DeviceRadixSort::SortPairs(memory, bytes, keys, tasks, slice.tasks, 0, bits,
                                              run.stream());
     });
     run.stage("counting");
-    // The keys' other half is free.
+    // The other halves are free.
     auto* heads = reinterpret_cast<std::uint32_t*>(keys.Alternate());
-    const TaskList list{tasks.Current(), heads,
-                        find_heads(keys.Current(), heads, slice.tasks, workspace, run),
-                        static_cast<std::uint32_t>(slice.tasks)};
-    DeviceTilesOfC c = make_tiles(list, slice.of_a, keys.Current(), workspace.scratch, run);
+    const TaskList list{
+        tasks.Current(), heads,
+        find_heads(keys.Current(), heads, slice.tasks, workspace.counters.data(), scratch, run),
+        static_cast<std::uint32_t>(slice.tasks)};
+    DeviceTilesOfC c = make_tiles(list, slice.of_a, keys.Current(), scratch, run);
     run.stage("multiplication");
-    fill_tiles(list, c, workspace, finish, run);
+    static_assert(sizeof(TileTask) == sizeof(std::uint64_t));
+    auto* kept = reinterpret_cast<std::uint64_t*>(tasks.Alternate());
+    fill_tiles(list, c, {choices_.drops_zeros ? kept : nullptr, workspace.counters.data() + 1},
+               finish, scratch, run);
   }
 
   /// The first task of each tile of C; returns their number.
   template <class Key>
   std::int64_t find_heads(const Key* keys, std::uint32_t* heads, std::int64_t tasks,
-                          Workspace<Key>& workspace, ProductRun& run) const {
-    workspace.scratch.with("finding the tiles of C", [&](void* memory, std::size_t& bytes) {
-      return cub::DeviceSelect::If(memory, bytes, thrust::make_counting_iterator(0u), heads,
-                                   workspace.counters.data(), tasks, IsHead<Key>{keys},
-                                   run.stream());
+                          unsigned* count, Scratch& scratch, ProductRun& run) const {
+    scratch.with("finding the tiles of C", [&](void* memory, std::size_t& bytes) {
+      return cub::DeviceSelect::If(memory, bytes, thrust::make_counting_iterator(0u), heads, count,
+                                   tasks, IsHead<Key>{keys}, run.stream());
     });
-    return read_back(workspace.counters.data(), run.stream());
+    return read_back(count, run.stream());
   }
 
   /// The tiles of C, with room for the cells of their bitmaps.
@@ -280,35 +306,33 @@ class TsparseProduct final : public GpuSparseProduct {
     return c;
   }
 
-  template <class Key>
-  void fill_tiles(const TaskList& list, DeviceTilesOfC& c, Workspace<Key>& workspace,
-                  const Finish& finish, ProductRun& run) {
-    const RunArray<std::uint64_t> kept(run, choices_.drops_zeros ? list.tiles : 0);
-    unsigned* zeros = workspace.counters.data() + 1;
-    cuda_check(cudaMemsetAsync(zeros, 0, sizeof(unsigned), run.stream()), "counting the zeros");
+  void fill_tiles(const TaskList& list, DeviceTilesOfC& c, const Kept& kept, const Finish& finish,
+                  Scratch& scratch, ProductRun& run) {
+    cuda_check(cudaMemsetAsync(kept.zeros, 0, sizeof(unsigned), run.stream()),
+               "counting the zeros");
     multiply_tiles<Cores><<<blocks_for((list.tiles + 1) / 2 * 32), kThreads, 0, run.stream()>>>(
-        list, a_.view(), b_.view(), c.view(), finish, Kept{kept.data(), zeros});
+        list, a_.view(), b_.view(), c.view(), finish, kept);
     check_launch();
-    if (choices_.drops_zeros) {
+    if (kept.bitmap != nullptr) {
       run.stage("compaction");
-      if (read_back(zeros, run.stream()) != 0) c = compacted(c, kept, workspace.scratch, run);
+      if (read_back(kept.zeros, run.stream()) != 0) c = compacted(c, kept.bitmap, scratch, run);
     }
     if (c.count() > 0) c_.push_back(std::move(c));
   }
 
-  DeviceTilesOfC compacted(const DeviceTilesOfC& c, const RunArray<std::uint64_t>& kept,
-                           Scratch& scratch, ProductRun& run) const {
+  DeviceTilesOfC compacted(const DeviceTilesOfC& c, const std::uint64_t* kept, Scratch& scratch,
+                           ProductRun& run) const {
     const std::int64_t tiles = c.count();
     const RunArray<std::int64_t> first_value(run, tiles + 1), place(run, tiles + 1);
     count_kept<<<blocks_for(tiles + 1), kThreads, 0, run.stream()>>>(
-        tiles, kept.data(), first_value.data(), place.data());
+        tiles, kept, first_value.data(), place.data());
     check_launch();
     scratch.running_sum(first_value);
     scratch.running_sum(place);
     DeviceTilesOfC result(run, read_back(place.data() + tiles, run.stream()));
     result.values = RunArray<float>(run, read_back(first_value.data() + tiles, run.stream()));
-    compact<<<blocks_for(32 * tiles), kThreads, 0, run.stream()>>>(
-        tiles, c.view(), kept.data(), first_value.data(), place.data(), result.view());
+    compact<<<blocks_for(kSide * tiles), kThreads, 0, run.stream()>>>(
+        tiles, c.view(), kept, first_value.data(), place.data(), result.view());
     check_launch();
     return result;
   }

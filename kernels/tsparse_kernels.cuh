@@ -37,12 +37,6 @@ __device__ inline std::uint64_t shuffle(std::uint64_t value, int lane, int width
   return __shfl_sync(kAllLanes, static_cast<unsigned long long>(value), lane, width);
 }
 
-/// The tile of another lane; without its column.
-__device__ inline Tile shuffle(const Tile& tile, int lane, int width) {
-  return {shuffle(tile.bitmap, lane, width), __shfl_sync(kAllLanes, tile.first_value, lane, width),
-          0};
-}
-
 /// How many products each tile of A takes part in: a warp for each. counts [tiles]
 __global__ void count_tasks(std::int64_t tiles, const Tile* __restrict__ a,
                             const Tile* __restrict__ b,
@@ -159,8 +153,8 @@ __global__ void count_cells(TaskList list, SliceOfA slice, const Key* __restrict
       of_a = a[task.a].bitmap;
       of_b = b[task.b].bitmap;
     }
-#pragma unroll
-    for (int s = 0; s < kSide; ++s)
+    const auto steps = static_cast<int>(min(longest - begin, std::uint32_t{kSide}));
+    for (int s = 0; s < steps; ++s)
       bytes |= products_of_row(shuffle(of_a, s, kSide), shuffle(of_b, s, kSide), lane);
   }
   std::uint64_t cells = std::uint64_t{nonzero_bytes(bytes)} << kSide * lane;
@@ -226,20 +220,19 @@ struct Kept {
 
 constexpr int kBatch = 16;  // tasks of a tile fetched at a time, by half a warp
 
-/// The tiles that a lane's next task multiplies; empty ones past the end.
+/// The tiles that a task multiplies.
 struct Operands {
   Tile a, b;
-
-  template <class Value>
-  __device__ Operands(const TaskList& list, const TaskList::Range& range, std::uint32_t i,
-                      const TilesView<Value>& of_a, const TilesView<Value>& of_b)
-      : a{0, 0, 0}, b{0, 0, 0} {
-    if (i >= range.length) return;
-    const TileTask task = list.tasks[range.begin + i];
-    a = of_a.tiles[task.a];
-    b = of_b.tiles[task.b];
-  }
 };
+
+/// Empty ones past the end.
+template <class Value>
+__device__ Operands fetch(const TaskList& list, const TaskList::Range& range, std::uint32_t i,
+                          const TilesView<Value>& a, const TilesView<Value>& b) {
+  if (i >= range.length) return {{0, 0, 0}, {0, 0, 0}};
+  const TileTask task = list.tasks[range.begin + i];
+  return {a.tiles[task.a], b.tiles[task.b]};
+}
 
 /// A lane's two neighbouring values of a tile, as a register of a fragment: row lane / 4 of A at
 /// depths 2 (lane % 4) and one more, or of B, by columns, column lane / 4.
@@ -258,13 +251,13 @@ struct OnTensorCores {
   using Value = std::uint16_t;
   float sums[4] = {0, 0, 0, 0};
 
-  __device__ void add(const Operands& operands, int s, const Value* __restrict__ a,
+  /// The step's task of the first tile, and of the second.
+  __device__ void add(const Operands* first, const Value* __restrict__ a,
                       const Value* __restrict__ b) {
     const int lane = threadIdx.x % 32;
-    const Tile a0 = shuffle(operands.a, s, 32), a1 = shuffle(operands.a, kBatch + s, 32);
-    const Tile b0 = shuffle(operands.b, s, 32), b1 = shuffle(operands.b, kBatch + s, 32);
-    const std::uint32_t of_a[4] = {fragment_of(a0, a, lane), 0, 0, fragment_of(a1, a, lane)};
-    const std::uint32_t of_b[2] = {fragment_of(b0, b, lane), fragment_of(b1, b, lane)};
+    const Operands x0 = first[0], x1 = first[kBatch];
+    const std::uint32_t of_a[4] = {fragment_of(x0.a, a, lane), 0, 0, fragment_of(x1.a, a, lane)};
+    const std::uint32_t of_b[2] = {fragment_of(x0.b, b, lane), fragment_of(x1.b, b, lane)};
     mma_m16n8k16_fp16(sums, of_a, of_b);
   }
 
@@ -290,9 +283,9 @@ struct OnScalarCores {
 
   __device__ static int first_cell() { return threadIdx.x % kBatch * 4; }
 
-  __device__ void add(const Operands& operands, int s, const Value* __restrict__ a,
+  __device__ void add(const Operands* first, const Value* __restrict__ a,
                       const Value* __restrict__ b) {
-    const Tile of_a = shuffle(operands.a, s, kBatch), of_b = shuffle(operands.b, s, kBatch);
+    const auto [of_a, of_b] = first[threadIdx.x % 32 / kBatch * kBatch];
     const int row_bit = first_cell() / kSide * kSide;
     const auto row = static_cast<std::uint32_t>(of_a.bitmap >> row_bit) & 0xff;
     if (row == 0) return;
@@ -330,17 +323,18 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t tile = global_thread() / 32 * 2;
   if (tile >= list.tiles) return;
   const int lane = threadIdx.x % 32;
+  __shared__ Operands all_batches[kThreads];  // [warps][2 tiles][kBatch]
+  Operands* batch = all_batches + (threadIdx.x - lane);
   const TaskList::Range range = list.of_tile(tile + lane / kBatch);
   const std::uint32_t longest = __reduce_max_sync(kAllLanes, range.length);
   Cores cores;
   for (std::uint32_t begin = 0; begin < longest; begin += kBatch) {
-    const Operands operands(list, range, begin + lane % kBatch, a, b);
+    __syncwarp();
+    batch[lane] = fetch(list, range, begin + lane % kBatch, a, b);
+    __syncwarp();
     const auto steps = static_cast<int>(min(longest - begin, std::uint32_t{kBatch}));
 #pragma unroll 2
-    for (int s = 0; s < steps; ++s) {
-      __syncwarp();
-      cores.add(operands, s, a.values, b.values);
-    }
+    for (int s = 0; s < steps; ++s) cores.add(batch + s, a.values, b.values);
   }
   __syncwarp();
   cores.store(tile, list.tiles, c, finish, kept);
@@ -356,22 +350,21 @@ __global__ void count_kept(std::int64_t tiles, const std::uint64_t* __restrict__
   stays[tile] = bitmap != 0 ? 1 : 0;
 }
 
-/// Tiles and cells without zeros: a warp for each tile. first_value and place are running sums of
-/// what count_kept gave. [tiles + 1]
+/// Tiles and cells without zeros: eight lanes for each tile, a lane for a row of cells. first_value
+/// and place are running sums of what count_kept gave. [tiles + 1]
 __global__ void compact(std::int64_t tiles, ViewOfC from, const std::uint64_t* __restrict__ kept,
                         const std::int64_t* __restrict__ first_value,
                         const std::int64_t* __restrict__ place, ViewOfC to) {
-  const std::int64_t tile = global_thread() / 32;
+  const std::int64_t tile = global_thread() / kSide;
   if (tile >= tiles) return;
-  const int lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % kSide;
   const std::uint64_t before = from.bitmap[tile], after = kept[tile];
   if (tile + 1 == tiles && lane == 0) to.first_value[place[tiles]] = first_value[tiles];
   if (after == 0) return;
   const float* values = from.values + from.first_value[tile];
-  float* to_values = to.values + first_value[tile];
-  for (int bit = 2 * lane; bit < 2 * lane + 2; ++bit)
-    if ((after >> bit & 1) != 0)
-      to_values[__popcll(bits_before(after, bit))] = values[__popcll(bits_before(before, bit))];
+  float* to_values = to.values + first_value[tile] + __popcll(bits_before(after, kSide * lane));
+  for (int bit = kSide * lane; bit < kSide * (lane + 1); ++bit)
+    if ((after >> bit & 1) != 0) *to_values++ = values[__popcll(bits_before(before, bit))];
   if (lane != 0) return;
   const std::int64_t at = place[tile];
   to.tile_row[at] = from.tile_row[tile];
