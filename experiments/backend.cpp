@@ -17,6 +17,10 @@ BackendResult Backend::run(const Multiplication& multiplication) const {
   refuse(multiplication.point, "multiply");
 }
 
+SparseProductResult Backend::multiply(const SparseMultiplication& multiplication) const {
+  refuse(multiplication.point, "multiply sparse matrices");
+}
+
 PackingResult Backend::pack(const Packing& packing) const { refuse(packing.point, "pack"); }
 
 OrderingResult Backend::reorder(const Ordering& ordering) const {

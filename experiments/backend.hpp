@@ -13,6 +13,7 @@
 #include "experiments/find_order.hpp"
 #include "experiments/point.hpp"
 #include "formats/format.hpp"
+#include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 
 namespace tessera {
@@ -34,6 +35,23 @@ struct BackendResult {
   bool guards_intact = true;     // nothing was written outside C
   std::string fault;             // what else is wrong; empty when nothing is
   Json fields = Json::object();  // joins the record: "time", "prediction", ...
+};
+
+/// One product of two sparse matrices, ready to run.
+struct SparseMultiplication {
+  const Point& point;
+  const SpgemmKernel& kernel;
+  const CsrMatrix& a;  // in the point's order
+  const CsrMatrix& b;  // rows in the order of a's columns
+};
+
+struct SparseProductResult {
+  std::optional<CsrMatrix> c;    // rows in the order of a, and as the kernel left it: unchecked
+  std::string generation;        // tensor cores whose arithmetic c has; empty without c
+  double time_us = 0;            // measured median or prediction; 0 when there is none
+  double pool_us = 0;            // measured median with memory from a pool; likewise
+  double pack_s = 0;             // bringing A and B into the kernel's form; likewise
+  Json fields = Json::object();  // joins the record: "time", "stages", ...
 };
 
 /// One packing, ready to run.
@@ -65,7 +83,8 @@ struct OrderingResult {
   Json fields = Json::object();  // joins the record: "time", ...
 };
 
-/// Its traits (point.hpp) say which of run(), pack() and reorder() it overrides.
+/// Its traits (point.hpp) say which of run(), pack() and reorder() it overrides; what has
+/// run() multiplies sparse matrices as well.
 class Backend {
  public:
   static constexpr const char* kKind = "backend";
@@ -79,6 +98,7 @@ class Backend {
 
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
+  virtual SparseProductResult multiply(const SparseMultiplication& multiplication) const;
   virtual PackingResult pack(const Packing& packing) const;
   virtual OrderingResult reorder(const Ordering& ordering) const;
 };

@@ -6,6 +6,7 @@
 
 #include "formats/base/check.hpp"
 #include "oracle/error_bounds.hpp"
+#include "oracle/spgemm_oracle.hpp"
 #include "oracle/spmm_oracle.hpp"
 
 namespace tessera {
@@ -50,16 +51,25 @@ double tensor_core_row_bound(const Arithmetic& arithmetic, const FusedStep& step
   return combine(input_rounding_bound(arithmetic.input_error), sum);
 }
 
-/// Per row of the file: what relative to |A||B|, and what absolutely, the kernel may be off by.
-ErrorBound bound_of(const CsrMatrix& a, const DenseMatrix& b, const Computation& computation) {
-  const Arithmetic arithmetic = computation.kernel.arithmetic();
-  const auto terms = computation.kernel.terms_per_row(computation.a);
-  const auto old_of_new = computation.rows.old_of_new();
-  const double largest_a = largest_finite(a.values), largest_b = largest_finite(b.values);
+/// What the error of a product depends on.
+struct Sums {
+  Arithmetic arithmetic;
+  std::vector<std::int64_t> terms;  // [rows], as the kernel has them
+  Permutation rows;                 // order of those, against A
+  const std::string& generation;
+  double largest_b;
+};
+
+/// Per row of A: what relative to |A||B|, and what absolutely, the kernel may be off by.
+ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
+  const Arithmetic& arithmetic = sums.arithmetic;
+  const auto& terms = sums.terms;
+  const auto old_of_new = sums.rows.old_of_new();
+  const double largest_a = largest_finite(a.values), largest_b = sums.largest_b;
 
   const FusedStep* step = nullptr;
   if (arithmetic.sum == Arithmetic::Sum::kTensorCore)
-    step = &find_generation(computation.generation).step(arithmetic.type);
+    step = &find_generation(sums.generation).step(arithmetic.type);
 
   ErrorBound bound;
   bound.relative.resize(a.rows);
@@ -171,19 +181,14 @@ Json fields_of(const ProductErrors& errors) {
   return fields;
 }
 
-}  // namespace
-
-CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
-                           const Computation& computation, bool against_fp32) {
-  const ProductErrors errors = compare_spmm(a, b, c, bound_of(a, b, computation), against_fp32);
+/// The measures, the worst element and why C is wrong; `locate` says where a row of A is.
+template <class Locate>
+CheckedResult judged(const ProductErrors& errors, Locate locate) {
   CheckedResult result{fields_of(errors), ""};
   if (errors.compared == 0) return result;
 
   const auto& worst = errors.worst;
-  const auto old_of_new = computation.rows.old_of_new();
-  const auto place = std::ranges::find(old_of_new, static_cast<std::int32_t>(worst.row));
-  const std::string tile =
-      computation.a.locate(static_cast<std::int32_t>(place - old_of_new.begin()));
+  const std::string tile = locate(worst.row);
   result.fields["worst"] = {{"row", worst.row},
                             {"col", worst.col},
                             {"expected", finite_or_huge(worst.expected)},
@@ -197,6 +202,94 @@ CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const Dense
         errors.beyond_bound + errors.non_finite, errors.compared, worst.row, worst.col,
         worst.computed, worst.expected, worst.bound, tile);
   return result;
+}
+
+/// Why the arrays are no matrix of that shape; empty when they are.
+std::string matrix_fault(const CsrMatrix& c, std::int32_t rows, std::int32_t cols) {
+  if (c.rows != rows || c.cols != cols)
+    return fmt::format("C is {} x {}, not {} x {}", c.rows, c.cols, rows, cols);
+  try {
+    validate(c);
+  } catch (const Error& error) {
+    return fmt::format("C is no valid matrix: {}", error.what());
+  }
+  return "";
+}
+
+}  // namespace
+
+CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
+                           const Computation& computation, bool against_fp32) {
+  const Sums sums{computation.kernel.arithmetic(), computation.kernel.terms_per_row(computation.a),
+                  computation.rows, computation.generation, largest_finite(b.values)};
+  const auto locate = [&](std::int64_t row) {
+    const auto old_of_new = computation.rows.old_of_new();
+    const auto place = std::ranges::find(old_of_new, static_cast<std::int32_t>(row));
+    return computation.a.locate(static_cast<std::int32_t>(place - old_of_new.begin()));
+  };
+  return judged(compare_spmm(a, b, c, bound_of(a, sums), against_fp32), locate);
+}
+
+CheckedResult check_result(const SparseComputation& computation, const CsrMatrix& c,
+                           bool against_fp32) {
+  const CsrMatrix &a = computation.a, &b = computation.b;
+  if (const std::string fault = matrix_fault(c, a.rows, b.cols); !fault.empty()) return {{}, fault};
+  const SpgemmKernel& kernel = computation.kernel;
+  const Sums sums{kernel.arithmetic(), kernel.terms_per_row(a, b), Permutation::identity(a.rows),
+                  computation.generation, largest_finite(b.values)};
+  const SpgemmErrors errors = compare_spgemm(a, b, c, bound_of(a, sums), against_fp32);
+  CheckedResult result = judged(errors.values, [&](std::int64_t row) {
+    return fmt::format("row {} of A, {} nonzeros", row, a.row_length(row));
+  });
+  result.fields["missing"] = errors.missing;
+  result.fields["extra"] = errors.extra;
+  if (errors.extra > 0 || (errors.missing > 0 && kernel.keeps_zeros()))
+    result.reason += fmt::format("{}C has another pattern: {} cells are missing, {} are extra",
+                                 result.reason.empty() ? "" : "; ", errors.missing, errors.extra);
+  return result;
+}
+
+namespace {
+
+/// What the two have in a row: visit(column, of c or null, of expected or null), columns ascending.
+template <class Visit>
+void for_each_cell(const CsrMatrix& c, const CsrMatrix& expected, std::int64_t row, Visit visit) {
+  const auto cols = c.row_cols(row), expected_cols = expected.row_cols(row);
+  const auto values = c.row_values(row), expected_values = expected.row_values(row);
+  std::size_t i = 0, j = 0;
+  while (i < cols.size() || j < expected_cols.size()) {
+    const bool here = j == expected_cols.size() || (i < cols.size() && cols[i] <= expected_cols[j]);
+    const bool there =
+        i == cols.size() || (j < expected_cols.size() && expected_cols[j] <= cols[i]);
+    visit(here ? cols[i] : expected_cols[j], here ? &values[i] : nullptr,
+          there ? &expected_values[j] : nullptr);
+    i += here;
+    j += there;
+  }
+}
+
+Json value_or_absent(const float* value) { return value ? number_or_text(*value) : "absent"; }
+
+}  // namespace
+
+Json compare_bits(const CsrMatrix& c, const CsrMatrix& expected) {
+  require(c.rows == expected.rows && c.cols == expected.cols, "C is {} x {}, its emulation {} x {}",
+          c.rows, c.cols, expected.rows, expected.cols);
+  std::int64_t compared = 0, different = 0;
+  Json first;
+  for (std::int64_t row = 0; row < c.rows; ++row)
+    for_each_cell(c, expected, row, [&](std::int32_t col, const float* x, const float* y) {
+      ++compared;
+      if (x && y && std::bit_cast<std::uint32_t>(*x) == std::bit_cast<std::uint32_t>(*y)) return;
+      if (different++ == 0)
+        first = {{"row", row},
+                 {"col", col},
+                 {"computed", value_or_absent(x)},
+                 {"expected", value_or_absent(y)}};
+    });
+  Json bits{{"compared", compared}, {"different", different}};
+  if (different > 0) bits["first"] = first;
+  return bits;
 }
 
 Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {

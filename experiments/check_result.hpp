@@ -8,6 +8,7 @@
 
 #include "experiments/point.hpp"
 #include "formats/base/permutation.hpp"
+#include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 
 namespace tessera {
@@ -18,6 +19,14 @@ struct Computation {
   const PackedMatrix& a;          // as the kernel read it
   const Permutation& rows;        // order of a's rows, against the matrix of the oracle
   const std::string& generation;  // of the tensor cores
+};
+
+/// What computed a sparse C from sparse operands.
+struct SparseComputation {
+  const SpgemmKernel& kernel;
+  const CsrMatrix& a;
+  const CsrMatrix& b;
+  const std::string& generation;
 };
 
 struct CheckedResult {
@@ -36,9 +45,20 @@ struct CheckedResult {
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
                            const Computation& computation, bool against_fp32 = false);
 
+/// The same of a sparse C, in the order of the operands, with "missing" and "extra" cells of its
+/// pattern. A C whose shape or arrays are no matrix is wrong and has no fields. Extra cells are
+/// wrong, and so are missing ones where the kernel keeps zeros; where it does not they are compared
+/// as zeros.
+CheckedResult check_result(const SparseComputation& computation, const CsrMatrix& c,
+                           bool against_fp32 = false);
+
 /// {"compared": .., "different": ..}, and the first element that differs. Throws an Error when the
 /// shapes do not fit.
 Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected);
+
+/// The same of sparse matrices, over the cells that either has: one that only one has is different,
+/// and "absent" in the other.
+Json compare_bits(const CsrMatrix& c, const CsrMatrix& expected);
 
 /// What C's memory holds before a launch. All bits set: a NaN, but not 0x7fffffff, the only one the
 /// hardware's arithmetic gives.

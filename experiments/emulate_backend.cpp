@@ -25,6 +25,17 @@ class EmulateBackend final : public Backend {
     if (m.point.unpermute) result.fields["unpermute"] = time_restoring(*result.c, m.rows);
     return result;
   }
+
+  SparseProductResult multiply(const SparseMultiplication& m) const override {
+    const Device& device = find_device(m.point.device);
+    const auto start = std::chrono::steady_clock::now();
+    SparseProductResult result;
+    result.generation = device.generation;
+    result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    result.fields["emulate_s"] = elapsed.count();
+    return result;
+  }
 };
 
 const Register<Backend> entry{{

@@ -11,6 +11,7 @@
 #include "experiments/counter_source.hpp"
 #include "experiments/gpu_info.hpp"
 #include "experiments/launch_timer.hpp"
+#include "experiments/measure_sparse_product.hpp"
 #include "experiments/restore.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_generation.hpp"
@@ -196,6 +197,10 @@ class GpuBackend final : public Backend {
           },
           stream, result);
     return result;
+  }
+
+  SparseProductResult multiply(const SparseMultiplication& m) const override {
+    return measure_sparse_product(m);
   }
 };
 

@@ -3,7 +3,8 @@
 // CUDA events around batches of launches. Warm: a batch is as many launches as last 100 us, so that
 // neither the events' resolution nor the launch itself decides. Flush: one launch a batch, the L2
 // overwritten before it. Samples are taken until the standard error of their mean is below the
-// rule's noise, between its least and greatest number, and not longer than its seconds.
+// rule's noise, between its least and greatest number, and not longer than its seconds; nor is the
+// warm-up before.
 #pragma once
 
 #include <cuda_runtime_api.h>

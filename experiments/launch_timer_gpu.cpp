@@ -50,8 +50,13 @@ TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const
     return stop.us_since(start) / static_cast<double>(launches);
   };
 
-  double once_us = 0;
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(rule.warmup, 1); ++i) once_us = batch_us(1);
+  const auto seconds_since = [](std::chrono::steady_clock::time_point began) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  double once_us = batch_us(1);
+  const auto warming = std::chrono::steady_clock::now();
+  for (std::int64_t i = 1; i < rule.warmup && seconds_since(warming) < rule.max_seconds; ++i)
+    once_us = batch_us(1);
   const std::int64_t launches =
       flush ? 1 : static_cast<std::int64_t>(std::ceil(kLeastBatchUs / std::max(once_us, 1.0)));
 
@@ -60,9 +65,8 @@ TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const
   const std::int64_t least = std::max<std::int64_t>(rule.min_samples, 2);
   while (static_cast<std::int64_t>(samples.size()) < std::max(rule.max_samples, least)) {
     samples.push_back(batch_us(launches));
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     const bool enough = static_cast<std::int64_t>(samples.size()) >= least;
-    if (enough && (quiet(samples, rule.noise) || elapsed.count() > rule.max_seconds)) break;
+    if (enough && (quiet(samples, rule.noise) || seconds_since(began) > rule.max_seconds)) break;
   }
   return summarise(std::move(samples), launches);
 }

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/any_kernel.hpp"
 #include "experiments/counter_source.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
 #include "formats/io/call_syntax.hpp"
 #include "formats/values/value_family.hpp"
-#include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
 #include "model/simulator/sampling.hpp"
 #include "reorder/reordering.hpp"
@@ -118,21 +118,48 @@ Params::Given read_params(const Json& json, ObjectReader& reader) {
   return given;
 }
 
-/// The JSON form holds every parameter, so one that is missing is an error here and no default.
+/// The registered variants of a kind, or of several.
+struct Kind {
+  const std::vector<ParamSpec>& (*params)(const std::string& name);
+  Params (*resolve)(const std::string& name, const Params::Given& given);
+};
+
 template <class T>
-Variant read_variant(const Json& json, const std::string& key) {
+Kind registered() {
+  return {[](const std::string& name) -> const std::vector<ParamSpec>& {
+            return Registry<T>::instance().find(name).params;
+          },
+          [](const std::string& name, const Params::Given& given) {
+            return Registry<T>::instance().resolve(name, given);
+          }};
+}
+
+/// The JSON form holds every parameter, so one that is missing is an error here and no default.
+Variant read_variant(const Json& json, const std::string& key, const Kind& kind) {
   ObjectReader reader(json, key);
   Variant variant{reader.text("name"), {}};
-  const auto& registry = Registry<T>::instance();
-  variant.params = registry.resolve(variant.name, read_params(json, reader));
-  for (const ParamSpec& spec : registry.find(variant.name).params) reader.at(spec.name);
+  variant.params = kind.resolve(variant.name, read_params(json, reader));
+  for (const ParamSpec& spec : kind.params(variant.name)) reader.at(spec.name);
   return variant;
 }
 
-/// A variant, or kAuto, which has no parameters.
-template <class T>
-Variant read_variant_or_auto(const Json& json, const std::string& key) {
-  return json == Json{{"name", kAuto}} ? Variant{kAuto, {}} : read_variant<T>(json, key);
+bool is_auto(const Json& json) { return json == Json{{"name", kAuto}}; }
+
+Variant read_format(const Json& json) { return read_variant(json, "format", registered<Format>()); }
+
+Variant read_kernel(const Json& json) {
+  return is_auto(json) ? Variant{kAuto, {}}
+                       : read_variant(json, "kernel", {kernel_params, resolve_kernel});
+}
+
+void read_dense_product(ObjectReader& reader, Point& point) {
+  const Json& format = reader.at("format");
+  point.format = is_auto(format) ? Variant{kAuto, {}} : read_format(format);
+  point.n = reader.integer("n");
+  require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
+  require((point.kernel.name == kAuto) == (point.format.name == kAuto),
+          "kernel {} with format {}: both are {} or neither", point.kernel.name, point.format.name,
+          kAuto);
 }
 
 /// Text, in the one form that it has in a point: hashes are over it.
@@ -180,13 +207,15 @@ std::string to_text(const Variant& variant) {
 }
 
 std::string task_text(const Point& point) {
-  switch (backend_traits(point.backend).task) {
+  switch (task_of(point)) {
     case Task::kReorder:
       return point.threads == 0
                  ? to_text(point.reorder)
                  : fmt::format("{} threads={}", to_text(point.reorder), point.threads);
     case Task::kPack:
       return fmt::format("{} {}", point.reorder.name, to_text(point.format));
+    case Task::kSparseProduct:
+      return fmt::format("x {} {} {}", point.right, point.reorder.name, point.kernel.name);
     case Task::kMultiply:
       break;
   }
@@ -210,6 +239,15 @@ const BackendTraits& backend_traits(std::string_view backend) {
     names.push_back(traits.name);
   }
   throw Error(unknown_name_message("backend", backend, names));
+}
+
+Task task_of(const BackendTraits& backend, std::string_view kernel) {
+  return backend.task == Task::kMultiply && is_sparse_product(kernel) ? Task::kSparseProduct
+                                                                      : backend.task;
+}
+
+Task task_of(const Point& point) {
+  return task_of(backend_traits(point.backend), point.kernel.name);
 }
 
 void validate(const MeasureRule& rule) {
@@ -236,26 +274,27 @@ void validate(const CounterRule& rule) {
 
 Json to_json(const Point& point) {
   const BackendTraits& backend = backend_traits(point.backend);
+  const Task task = task_of(point);
+  const bool by_dense = task == Task::kMultiply;
   Json json{{"backend", point.backend},
             {"matrix", point.matrix},
             {"reorder", variant_json(point.reorder)}};
-  if (backend.task == Task::kReorder) {
+  if (task == Task::kReorder) {
     json["threads"] = point.threads;
   } else {
     json["values"] = to_text(point.values);
     json["seed"] = point.seed;
-    json["format"] = variant_json(point.format);
   }
-  if (backend.task == Task::kMultiply) {
-    json["n"] = point.n;
-    json["kernel"] = variant_json(point.kernel);
-  }
+  if (by_dense || task == Task::kPack) json["format"] = variant_json(point.format);
+  if (by_dense) json["n"] = point.n;
+  if (task == Task::kSparseProduct) json["right"] = point.right;
+  if (by_dense || task == Task::kSparseProduct) json["kernel"] = variant_json(point.kernel);
   if (backend.predicts) json["model"] = variant_json(point.model);
   if (backend.needs_device) json["device"] = point.device;
   if (backend.computes_c) json["check"] = point.check;
   if (backend.computes_c && point.against_fp32) json["against_fp32"] = true;
-  if (backend.computes_c && point.unpermute) json["unpermute"] = true;
-  if (backend.task == Task::kPack && point.square) json["square"] = true;
+  if (backend.computes_c && by_dense && point.unpermute) json["unpermute"] = true;
+  if (task == Task::kPack && point.square) json["square"] = true;
   if (backend.measures)
     json["measure"] = {{"l2", point.measure.l2},
                        {"warmup", point.measure.warmup},
@@ -265,7 +304,7 @@ Json to_json(const Point& point) {
                        {"max_seconds", point.measure.max_seconds}};
   if (backend.simulates) json["measure"] = {{"l2", point.measure.l2}};
   if (backend.simulates && !point.sample.empty()) json["sample"] = point.sample;
-  if (backend.counts && !point.counters.source.empty())
+  if (backend.counts && by_dense && !point.counters.source.empty())
     json["counters"] = {{"source", point.counters.source}, {"metrics", point.counters.metrics}};
   return json;
 }
@@ -276,8 +315,11 @@ Point point_from_json(const Json& json) {
   point.backend = reader.text("backend");
   const BackendTraits& backend = backend_traits(point.backend);
   point.matrix = reader.text("matrix");
-  point.reorder = read_variant<Reordering>(reader.at("reorder"), "reorder");
-  if (backend.task == Task::kReorder) {
+  point.reorder = read_variant(reader.at("reorder"), "reorder", registered<Reordering>());
+  if (backend.task == Task::kMultiply) point.kernel = read_kernel(reader.at("kernel"));
+  const Task task = task_of(point);
+  const bool by_dense = task == Task::kMultiply;
+  if (task == Task::kReorder) {
     point.values = parse_values(kPatternAlone);
     point.threads = reader.integer("threads");
     require(point.threads >= 0, "threads: at least 0, for all, was expected, not {}",
@@ -285,26 +327,19 @@ Point point_from_json(const Json& json) {
   } else {
     point.values = read_values(reader.text("values"));
     point.seed = reader.unsigned_integer("seed");
-    point.format = backend.task == Task::kMultiply
-                       ? read_variant_or_auto<Format>(reader.at("format"), "format")
-                       : read_variant<Format>(reader.at("format"), "format");
   }
-  if (backend.task == Task::kMultiply) {
-    point.n = reader.integer("n");
-    require(point.n >= 1, "n: at least 1 column was expected, not {}", point.n);
-    point.kernel = read_variant_or_auto<SpmmKernel>(reader.at("kernel"), "kernel");
-    require((point.kernel.name == kAuto) == (point.format.name == kAuto),
-            "kernel {} with format {}: both are {} or neither", point.kernel.name,
-            point.format.name, kAuto);
-  }
-  if (backend.predicts) point.model = read_variant<Model>(reader.at("model"), "model");
+  if (task == Task::kPack) point.format = read_format(reader.at("format"));
+  if (by_dense) read_dense_product(reader, point);
+  if (task == Task::kSparseProduct) point.right = reader.text("right");
+  if (backend.predicts)
+    point.model = read_variant(reader.at("model"), "model", registered<Model>());
   if (backend.needs_device) point.device = reader.text("device");
   if (backend.computes_c) point.check = reader.flag("check");
   if (backend.computes_c) {
     point.against_fp32 = reader.wish("against_fp32");
-    point.unpermute = reader.wish("unpermute");
+    if (by_dense) point.unpermute = reader.wish("unpermute");
   }
-  if (backend.task == Task::kPack) point.square = reader.wish("square");
+  if (task == Task::kPack) point.square = reader.wish("square");
   if (backend.measures) point.measure = read_measure(reader.at("measure"));
   if (backend.simulates) {
     ObjectReader measure(reader.at("measure"), "measure");
@@ -316,7 +351,7 @@ Point point_from_json(const Json& json) {
               "sample: a point has it only when it is not {}", point.sample);
     }
   }
-  if (backend.counts && json.contains("counters"))
+  if (backend.counts && by_dense && json.contains("counters"))
     point.counters = read_counters(reader.at("counters"));
   reader.refuse_unknown();
   return point;

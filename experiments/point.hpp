@@ -41,7 +41,8 @@ struct CounterRule {
 struct Point {
   std::string backend;     // "emulate", "model", "simulate", "gpu", "pack", ...
   std::string matrix;      // MatrixSource::reference
-  std::int64_t n = 0;      // columns of B; 0 without a product
+  std::int64_t n = 0;      // columns of a dense B; 0 otherwise
+  std::string right = {};  // a sparse B: kSelf, kTranspose, or a matrix as above; empty otherwise
   std::uint64_t seed = 0;  // of B, and of drawn values of A
   Variant values;          // of A and B: a value family, "auto" or "cancelling"
   Variant reorder;
@@ -51,11 +52,11 @@ struct Point {
   std::string device;         // described device; empty for backends that measure
   bool check = true;          // compare C with the oracle; backends that compute C
   bool against_fp32 = false;  // and with FP32 sums; in the JSON only when asked for
-  bool unpermute = false;     // also times restoring the rows of C; in the JSON when asked for
+  bool unpermute = false;     // dense B: also times restoring C's rows; in the JSON when asked for
   bool square = false;        // where only A is packed: also counts A A; in the JSON when asked for
   std::int64_t threads = 0;   // backend "reorder" only; 0 for all
   MeasureRule measure;        // backend "gpu"; of backend "simulate", l2
-  CounterRule counters;       // backend "gpu"; in the JSON only when asked for
+  CounterRule counters;       // backend "gpu", dense B; in the JSON only when asked for
   std::string sample;         // backend "simulate": as in simulator::sampling_of(), or empty for
                               // "off"; in the JSON only when asked for
 };
@@ -63,25 +64,34 @@ struct Point {
 /// The kernel, and with it the format, of a point that takes what the advisor picks.
 inline constexpr const char* kAuto = "auto";
 
-/// How far a point goes. A product needs a kernel, n, values and what the kernel reads; packing has
-/// a format, chosen freely, and values; reordering has neither, since only the pattern counts.
-enum class Task { kMultiply, kPack, kReorder };
+/// What may stand as a sparse B, beside other matrices: A itself, or its transpose.
+inline constexpr const char* kSelf = "self";
+inline constexpr const char* kTranspose = "transpose";
+
+/// How far a point goes. A product needs a kernel, n, values and what the kernel reads; one by a
+/// sparse B needs a kernel of that kind, that B and values; packing has a format, chosen freely,
+/// and values; reordering has neither, since only the pattern counts.
+enum class Task { kMultiply, kSparseProduct, kPack, kReorder };
 
 /// What of a point a backend looks at; the rest is left out of the canonical JSON.
 struct BackendTraits {
   std::string name;
-  Task task = Task::kMultiply;
-  bool computes_c = false;    // check
-  bool needs_device = false;  // device
-  bool predicts = false;      // model
-  bool measures = false;      // measure
-  bool simulates = false;     // of measure, l2
-  bool counts = false;        // counters
-  bool needs_gpu = false;     // part of the CUDA half
+  Task task = Task::kMultiply;  // and kSparseProduct, as task_of() says
+  bool computes_c = false;      // check
+  bool needs_device = false;    // device
+  bool predicts = false;        // model
+  bool measures = false;        // measure
+  bool simulates = false;       // of measure, l2
+  bool counts = false;          // counters
+  bool needs_gpu = false;       // part of the CUDA half
 };
 
 /// Throws an Error with the nearest name for a backend a point cannot ask for.
 const BackendTraits& backend_traits(std::string_view backend);
+
+/// What a point of the backend does. Of those that multiply, the kernel says whether B is sparse.
+Task task_of(const BackendTraits& backend, std::string_view kernel);
+Task task_of(const Point& point);
 
 /// Canonical JSON: what does not apply to the backend is left out.
 Json to_json(const Point& point);
@@ -103,7 +113,8 @@ std::string to_text(const Variant& variant);
 /// The inverse for value families, defaults filled in. Throws an Error for what is not registered.
 Variant parse_values(std::string_view text);
 
-/// "n=128 none acc_spmm", "rcm bit_tcf": what is done to the matrix, for messages.
+/// "n=128 none acc_spmm", "x self none csr_spgemm", "rcm bit_tcf": what is done to the matrix, for
+/// messages.
 std::string task_text(const Point& point);
 
 /// The values of a point that has none of its own: those of the file.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "experiments/any_kernel.hpp"
 #include "experiments/read_sweep.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
@@ -17,10 +18,10 @@
 namespace tessera {
 namespace {
 
-const std::vector<std::string> kAxes{"matrix", "n",      "seed",  "values", "reorder", "format",
-                                     "kernel", "device", "model", "l2",     "threads"};
+const std::vector<std::string> kAxes{"matrix", "right",  "n",      "seed",  "values", "reorder",
+                                     "format", "kernel", "device", "model", "l2",     "threads"};
 
-constexpr const char* kAxesOfProducts[] = {"n", "kernel", "device", "model"};
+constexpr const char* kAxesOfProducts[] = {"right", "n", "kernel", "device", "model"};
 
 /// Refuses an axis of what lies beyond the backend's task.
 void refuse_beyond(const BackendTraits& backend, const std::string& key, const Setting& setting) {
@@ -60,8 +61,8 @@ Stage stage(const char* key) {
 enum { kReorder, kFormat, kKernel, kModel, kValues };
 const std::array<Stage, 5>& stages() {
   static const std::array<Stage, 5> all{stage<Reordering>("reorder"), stage<Format>("format"),
-                                        stage<SpmmKernel>("kernel"), stage<Model>("model"),
-                                        stage<ValueFamily>("values")};
+                                        Stage{"kernel", kernel_params, resolve_kernel},
+                                        stage<Model>("model"), stage<ValueFamily>("values")};
   return all;
 }
 
@@ -146,6 +147,17 @@ void override_slot(std::map<std::string, PointResolver::Slot>& slots, const std:
   present->second = slot;
 }
 
+/// Throws an Error for a format of a kernel that reads none.
+void refuse_format(const std::map<std::string, PointResolver::Slot>& axes,
+                   const std::string& kernel) {
+  const auto format = axes.find("format");
+  if (format == axes.end()) return;
+  throw Error(
+      fmt::format("{}: kernel {} multiplies two sparse matrices as they are, and reads no "
+                  "format",
+                  format->second.setting->place, kernel));
+}
+
 Variant make_variant(int stage, const std::string& name,
                      const std::map<std::string, PointResolver::Slot>& slots) {
   if (is_open(stage, name)) return {name, {}};
@@ -206,6 +218,10 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
   }
   if (backend.task == Task::kReorder) names[kValues].clear();
   if (!multiplies) return names;
+  if (task_of(backend, names[kKernel]) == Task::kSparseProduct) {
+    refuse_format(axes, names[kKernel]);
+    return names;
+  }
   const std::string reads = format_of(names[kKernel]);
   if (names[kFormat].empty()) names[kFormat] = reads;
   const Place& place = axes.contains("format") ? axes.at("format").setting->place : config_.path;
@@ -247,9 +263,8 @@ std::array<PointResolver::Slots, PointResolver::kStages> PointResolver::hand_out
   return slots;
 }
 
-std::string PointResolver::matrix_name(const Slots& axes) {
-  const Setting& setting = *axes.at("matrix").setting;
-  const std::string& spec = text_of("matrix", setting);
+std::string PointResolver::matrix_name(const std::string& key, const Setting& setting) {
+  const std::string& spec = text_of(key, setting);
   require(!spec.empty(), "{}: the name of a matrix is empty", setting.place);
   const auto known = references_.find(spec);
   if (known != references_.end()) return known->second;
@@ -273,10 +288,17 @@ std::string PointResolver::matrix_name(const Slots& axes) {
   return references_[spec] = reference;
 }
 
+std::string PointResolver::right_name(const Setting& setting) {
+  const std::string& spec = text_of("right", setting);
+  return spec == kSelf || spec == kTranspose ? spec : matrix_name("right", setting);
+}
+
 Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string& backend_name) {
   const BackendTraits& backend = backend_traits(backend_name);
   const Sorted sorted = sort(layers, backend);
   const auto names = stage_names(sorted.axes, backend);
+  const Task task = task_of(backend, names[kKernel]);
+  const bool by_dense = task == Task::kMultiply, by_sparse = task == Task::kSparseProduct;
   const auto slots = hand_out(sorted, names);
   std::array<Variant, kStages> variants;
   for (int s = 0; s < kStages; ++s) variants[s] = make_variant(s, names[s], slots[s]);
@@ -290,8 +312,9 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
     return !applies;
   };
   Point point{.backend = backend.name,
-              .matrix = matrix_name(sorted.axes),
-              .n = backend.task == Task::kMultiply ? 128 : 0,
+              .matrix = matrix_name("matrix", *sorted.axes.at("matrix").setting),
+              .n = by_dense ? 128 : 0,
+              .right = by_sparse ? kSelf : "",
               .seed = config_.seed,
               .values = variants[kValues],
               .reorder = variants[kReorder],
@@ -301,9 +324,16 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
               .device = {},
               .check = true,
               .measure = {},
-              .counters = backend.counts ? config_.counters : CounterRule{},
+              .counters = backend.counts && by_dense ? config_.counters : CounterRule{},
               .sample = backend.simulates ? config_.sample : ""};
-  if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
+  const auto skip_of_kernel = [&](const char* key, bool applies) {
+    if (given(key) != nullptr && !applies) left_out_.insert({key, "kernel " + names[kKernel]});
+    return !applies;
+  };
+  if (!skip_of_kernel("n", by_dense))
+    if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
+  if (!skip_of_kernel("right", by_sparse))
+    if (const auto* s = given("right")) point.right = right_name(*s);
   if (const auto* s = given("seed"))
     point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));
   const bool reorders = backend.task == Task::kReorder;
@@ -331,7 +361,7 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   point.square = backend.task == Task::kPack && config_.square;
   if (backend.computes_c) {
     point.check = config_.check;
-    point.unpermute = config_.unpermute;
+    point.unpermute = config_.unpermute && by_dense;
     point.against_fp32 = config_.check && config_.against_fp32;
   }
   return point;
@@ -361,7 +391,8 @@ std::vector<std::string> PointResolver::notes() const {
     const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
       return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");
     });
-    if (has_takers || variant.starts_with("backend "))
+    const bool is_axis = std::ranges::find(kAxes, key) != kAxes.end();
+    if (has_takers || is_axis)
       notes.push_back(fmt::format("{} does not apply to {} and is left out there", key, variant));
   }
   return notes;

@@ -61,7 +61,8 @@ class PointResolver {
   std::array<std::string, kStages> stage_names(const Slots& axes, const BackendTraits& backend);
   std::array<Slots, kStages> hand_out(const Sorted& sorted,
                                       const std::array<std::string, kStages>& names);
-  std::string matrix_name(const Slots& axes);
+  std::string matrix_name(const std::string& key, const Setting& setting);
+  std::string right_name(const Setting& setting);
   std::string format_of(const std::string& kernel);
 
   const Config& config_;

@@ -1,6 +1,7 @@
 #include "experiments/rows.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <set>
 #include <span>
@@ -13,6 +14,7 @@
 #include "formats/format.hpp"
 #include "formats/named_statistics.hpp"
 #include "formats/values/value_family.hpp"
+#include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
@@ -32,7 +34,8 @@ constexpr Source kSources[] = {
     {"cols", "/matrix/cols", "columns of A"},
     {"nnz", "/matrix/nnz", "nonzeros of A"},
     {"synthetic", "/matrix/synthetic", "A was generated"},
-    {"n", "/params/n", "columns of B"},
+    {"n", "/params/n", "columns of a dense B"},
+    {"right", "/params/right", "a sparse B: self, transpose or another matrix"},
     {"seed", "/params/seed", "of B and of drawn values of A"},
     {"backend", "/params/backend", "emulate, model, simulate, gpu, pack, pack_gpu, reorder"},
     {"reorder", "/params/reorder/name", "reordering"},
@@ -52,7 +55,15 @@ constexpr Source kSources[] = {
     {"round_trip_exact", "/check/round_trip_exact", "the packed A unpacks to A"},
     {"host_bytes", "/check/host_bytes",
      "packed on the GPU, every array has the bytes of the host's"},
-    {"gflops", "/gflops", "2 nnz N / time, GFLOP/s"},
+    {"gflops", "/gflops", "2 nnz N / time, or 2 products / time, GFLOP/s"},
+    {"pool_us", "/time_pool/median_us", "time_us of a sparse product with memory from a pool, us"},
+    {"pool_gflops", "/pool_gflops", "2 products / pool_us, GFLOP/s"},
+    {"products", "/products", "terms of all sums of a sparse C"},
+    {"nnz_c", "/nnz_c", "elements of a sparse C"},
+    {"compression", "/compression", "products / nnz_c"},
+    {"peak_bytes", "/memory/peak_bytes", "most device memory a sparse product held, C included"},
+    {"missing", "/check/missing", "cells of the true pattern that a sparse C does not have"},
+    {"extra", "/check/extra", "cells of a sparse C that are not in the true pattern"},
     {"winner", "/winner", "algorithm a library was used with"},
     {"bound_by", "/prediction/bound_by", "part that decides a prediction"},
     {"smape_pct", "/check/smape_pct", "SMAPE against fp64 as tSparse defines it, 0 to 100 %"},
@@ -166,6 +177,21 @@ void add_shuffled(Row& row) {
   row["base"] = base;
 }
 
+/// "count" becomes the column stage_count_us.
+std::string stage_column(std::string name) {
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return "stage_" + name + "_us";
+}
+
+/// What only sparse products have, beside what is in kSources.
+void add_sparse_product(const Json& record, Row& row) {
+  if (const auto peak = row.find("peak_bytes"); peak != row.end())
+    row["peak_mb"] = 1e-6 * peak->second.get<double>();
+  if (!record.contains("stages")) return;
+  for (const Json& stage : record["stages"]) row[stage_column(stage["name"])] = stage["us"];
+}
+
 Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
   Row row;
   for (const Source& source : kSources) {
@@ -197,6 +223,7 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
              env != records.environments.end() && env->second.contains("gpu")) {
     row["device"] = env->second["gpu"].value("name", "");
   }
+  add_sparse_product(record, row);
   for (const auto& [label, value] : entry.labels) row[label] = value;
   return row;
 }
@@ -241,7 +268,7 @@ std::string origin_of(const Row& row, const std::string& column, const Config& c
                           statistics_columns().end();
   const bool unfolded = is_unfolded(row) && (column == "count" || column == "share");
   if (of_pattern || unfolded || pointer.starts_with("/matrix/") ||
-      pointer.starts_with("/work_description/"))
+      pointer.starts_with("/work_description/") || pointer == "/products")
     return "counted";
   return cell_text(row, "origin");
 }
@@ -272,6 +299,7 @@ const std::map<std::string, std::string>& row_columns() {
         {"values", "value family of A and B"},
         {"time_us", "median of launches or packings, or its prediction, us"},
         {"counted_us", "time of the counted product, with counting on, us"},
+        {"peak_mb", "peak_bytes in 10^6"},
         {"device", "described device, or the GPU measured on"},
         {"step", "label of an ablation step"},
         {"case", "name of a [[case]]"},
@@ -286,6 +314,7 @@ const std::map<std::string, std::string>& row_columns() {
     add_parameters<Reordering>("reorder", all);
     add_parameters<Format>("format", all);
     add_parameters<SpmmKernel>("kernel", all);
+    add_parameters<SpgemmKernel>("kernel", all);
     add_parameters<Model>("model", all);
     add_parameters<ValueFamily>("values", all);
     return all;

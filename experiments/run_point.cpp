@@ -91,12 +91,14 @@ Json versions(const Point& point) {
     return registry.make(variant.name, variant.params)->version();
   };
   Json json{{"reorder_version", of(Registry<Reordering>::instance(), point.reorder)}};
-  const Task task = backend_traits(point.backend).task;
+  const Task task = task_of(point);
   if (task == Task::kPack) json["format_version"] = of(Registry<Format>::instance(), point.format);
   if (task == Task::kMultiply && point.kernel.name == kAuto)
     json.update(choice_versions());
   else if (task == Task::kMultiply)
     json["kernel_version"] = of(Registry<SpmmKernel>::instance(), point.kernel);
+  if (task == Task::kSparseProduct)
+    json["kernel_version"] = of(Registry<SpgemmKernel>::instance(), point.kernel);
   return json;
 }
 
@@ -116,13 +118,47 @@ class ThreadScope {
   int before_;
 };
 
-/// Empty when nothing is known of the matrix, not even where it is.
-std::string content_hash_if_known(const Point& point) {
-  try {
-    return known_content_hash(find_matrix(point.matrix));
-  } catch (const Error&) {
-    return "";
-  }
+/// Whether B is a matrix of its own that has to be loaded.
+bool has_right_matrix(const Point& point) {
+  return !point.right.empty() && point.right != kSelf && point.right != kTranspose;
+}
+
+/// Of all that a point loads, by the hash of each matrix.
+template <class HashOf>
+std::string joint_hash(const Point& point, HashOf hash_of) {
+  const std::string hash = hash_of(point.matrix);
+  return has_right_matrix(point) ? hash + " x " + hash_of(point.right) : hash;
+}
+
+Json matrix_json(const Loaded& loaded) {
+  return {{"name", loaded.file.source.name},
+          {"hash", loaded.file.content_hash},
+          {"rows", loaded.matrix.rows},
+          {"cols", loaded.matrix.cols},
+          {"nnz", loaded.matrix.nnz()},
+          {"source", loaded.file.source.canonical},
+          {"synthetic", loaded.file.source.synthetic()},
+          {"values", loaded.values}};
+}
+
+/// Terms of all sums of A B.
+std::int64_t count_products(const CsrMatrix& a, const CsrMatrix& b) {
+  std::int64_t products = 0;
+  for (const std::int32_t k : a.col_indices) products += b.row_length(k);
+  return products;
+}
+
+/// A A of a reordered A is the reordered A A only where rows and columns moved alike.
+void require_one_order(const Point& point, const Order& order) {
+  const bool is_one = order.cols ? *order.cols == order.rows : order.rows.is_identity();
+  require<Unsupported>(is_one,
+                       "reordering {} does not move rows and columns alike, and both factors of "
+                       "A A are the reordered A",
+                       point.reorder.name);
+}
+
+void add_reason(std::string& reason, const std::string& more) {
+  if (!more.empty()) reason += (reason.empty() ? "" : "; ") + more;
 }
 
 Json base_record(const Point& point) {
@@ -141,11 +177,14 @@ struct PointRunner::State {
   Latest<Ordered> ordered;
   Latest<KernelChoice> chosen;  // in the place of kernel "auto"
   Latest<Packed> packed;
-  Latest<Json> statistics;           // of the reordered matrix
-  Latest<ModelCounts> model_counts;  // of the same
-  Latest<DenseMatrix> b;             // rows in the order of the file
-  Latest<DenseMatrix> b_permuted;    // rows in the order of the reordered columns
-  Latest<DenseMatrix> emulated;      // C, rows in the order of the packed matrix
+  Latest<Json> statistics;            // of the reordered matrix
+  Latest<ModelCounts> model_counts;   // of the same
+  Latest<DenseMatrix> b;              // rows in the order of the file
+  Latest<DenseMatrix> b_permuted;     // rows in the order of the reordered columns
+  Latest<DenseMatrix> emulated;       // C, rows in the order of the packed matrix
+  Latest<Loaded> right;               // a sparse B of its own, in the order of the file
+  Latest<CsrMatrix> right_ordered;    // the transpose, or that B, in the order of A's columns
+  Latest<CsrMatrix> emulated_sparse;  // C
   std::optional<DenseMatrix> given_b;
   DenseMatrix last_c;
 
@@ -212,6 +251,39 @@ struct PointRunner::State {
     });
   }
 
+  const Loaded& right_for(const Point& point) {
+    Point of_right = point;
+    of_right.matrix = point.right;
+    of_right.seed = mix_bits(point.seed);  // another stream than A's drawn values
+    return right.get(fmt::format("{}|{}|{}", point.right, to_text(point.values), point.seed),
+                     [&] { return load(of_right); });
+  }
+
+  /// The sparse B, rows in the order of the columns of the reordered A.
+  const CsrMatrix& sparse_b_for(const Point& point, const std::string& order_key,
+                                const Ordered& a) {
+    if (point.right == kSelf) {
+      require<Unsupported>(a.matrix.rows == a.matrix.cols, "A A needs a square A, and A is {} x {}",
+                           a.matrix.rows, a.matrix.cols);
+      require_one_order(point, a.order());
+      return a.matrix;
+    }
+    const auto key = fmt::format("{}|{}", order_key, point.right);
+    if (point.right == kTranspose)
+      return right_ordered.get(key, [&] { return transpose(a.matrix); });
+    const CsrMatrix& b = right_for(point).matrix;
+    require<Unsupported>(a.matrix.cols == b.rows, "A has {} columns and B {} rows", a.matrix.cols,
+                         b.rows);
+    if (!a.order().cols) return b;
+    return right_ordered.get(key, [&] { return permute_rows(b, *a.order().cols); });
+  }
+
+  std::string hash_of_all(const Point& point) {
+    return joint_hash(point, [&](const std::string& matrix) {
+      return (matrix == point.matrix ? load_for(point) : right_for(point)).file.content_hash;
+    });
+  }
+
   const DenseMatrix& b_for(const Point& point, const CsrMatrix& a) {
     const auto key = fmt::format("{}|{}|{}|{}", a.cols, point.n, point.seed, to_text(point.values));
     return b.get(key, [&] {
@@ -227,6 +299,10 @@ struct PointRunner::State {
   void run(const Point& point, Json& record);
   void multiply(const Point& point, const Loaded& source, const Ordered& order,
                 const Backend& backend, const SpmmKernel& kernel, Json& record);
+  void multiply_sparse(const Point& point, const Loaded& source, const Ordered& order,
+                       const Backend& backend, Json& record);
+  void check_sparse(const SparseMultiplication& m, const SparseProductResult& result,
+                    const std::string& c_key, Json& record);
   void pack(const Point& point, const Loaded& source, const Ordered& order, const Backend& backend,
             Json& record);
   void reorder(const Point& point, const Loaded& source, const Backend& backend, Json& record);
@@ -237,20 +313,14 @@ struct PointRunner::State {
 
 void PointRunner::State::run(const Point& point, Json& record) {
   const BackendChoice choice = find_backend(point.backend);
-  const Task task = backend_traits(point.backend).task;
+  const Task task = task_of(point);
   record.update(versions(point));
   if (choice.backend) record["origin"] = choice.backend->origin();
 
   const Loaded& source = load_for(point);
-  record["point_id"] = tessera::point_id(point, source.file.content_hash);
-  record["matrix"] = {{"name", source.file.source.name},
-                      {"hash", source.file.content_hash},
-                      {"rows", source.matrix.rows},
-                      {"cols", source.matrix.cols},
-                      {"nnz", source.matrix.nnz()},
-                      {"source", source.file.source.canonical},
-                      {"synthetic", source.file.source.synthetic()},
-                      {"values", source.values}};
+  record["point_id"] = tessera::point_id(point, hash_of_all(point));
+  record["matrix"] = matrix_json(source);
+  if (has_right_matrix(point)) record["right"] = matrix_json(right_for(point));
   record["prep"] = {{"load_s", source.file.load_s}, {"load_from_cache", source.file.from_cache}};
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
@@ -259,6 +329,8 @@ void PointRunner::State::run(const Point& point, Json& record) {
   record["prep"].update(to_json(order.found));
   record["prep"]["apply_s"] = order.apply_s;
   if (task == Task::kPack) return pack(point, source, order, *choice.backend, record);
+  if (task == Task::kSparseProduct)
+    return multiply_sparse(point, source, order, *choice.backend, record);
   const Point known = point.kernel.name == kAuto
                           ? with_kernel(point, order_key_of(point, source), order.matrix, record)
                           : point;
@@ -293,6 +365,61 @@ void PointRunner::State::multiply(const Point& point, const Loaded& source, cons
                                    key_of(point.kernel), point.n, point.seed, result.generation);
     check(point, source, order, multiplication, result, c_key, record);
   }
+}
+
+void PointRunner::State::multiply_sparse(const Point& point, const Loaded& source,
+                                         const Ordered& order, const Backend& backend,
+                                         Json& record) {
+  const std::string order_key = order_key_of(point, source);
+  const CsrMatrix& a = order.matrix;
+  const CsrMatrix& b = sparse_b_for(point, order_key, order);
+  const auto kernel =
+      Registry<SpgemmKernel>::instance().make(point.kernel.name, point.kernel.params);
+  const SparseMultiplication multiplication{point, *kernel, a, b};
+  const SparseProductResult result = backend.multiply(multiplication);
+  record.update(result.fields);
+  if (result.pack_s > 0) record["prep"]["pack_s"] = result.pack_s;
+  const std::int64_t products = count_products(a, b);
+  const double flops = 2 * static_cast<double>(products);
+  record["products"] = products;
+  if (result.time_us > 0) record["gflops"] = flops / (1e3 * result.time_us);
+  if (result.pool_us > 0) record["pool_gflops"] = flops / (1e3 * result.pool_us);
+  record["status"] = "ok";
+  if (!result.c) return;
+  record["nnz_c"] = result.c->nnz();
+  if (result.c->nnz() > 0)
+    record["compression"] = static_cast<double>(products) / static_cast<double>(result.c->nnz());
+  if (!point.check) return;
+  const auto c_key =
+      fmt::format("{}|{}|{}|{}", order_key, point.right, key_of(point.kernel), result.generation);
+  check_sparse(multiplication, result, c_key, record);
+}
+
+void PointRunner::State::check_sparse(const SparseMultiplication& m,
+                                      const SparseProductResult& result, const std::string& c_key,
+                                      Json& record) {
+  const CheckedResult checked =
+      check_result({m.kernel, m.a, m.b, result.generation}, *result.c, m.point.against_fp32);
+  std::string reason = checked.reason;
+  if (!checked.fields.is_null()) {  // C is a matrix
+    record["check"] = checked.fields;
+    if (m.point.backend == "emulate") {
+      emulated_sparse.put(c_key, *result.c);
+    } else {
+      try {
+        const CsrMatrix& expected = emulated_sparse.get(
+            c_key, [&] { return m.kernel.emulate(m.a, m.b, find_generation(result.generation)); });
+        record["bits"] = compare_bits(*result.c, expected);
+        reason = launch_fault(0, true, record["bits"]);
+        add_reason(reason, checked.reason);
+      } catch (const Unsupported&) {
+        // A closed library has no emulation; the oracle still checks it.
+      }
+    }
+  }
+  if (reason.empty()) return;
+  record["status"] = "wrong";
+  record["reason"] = reason;
 }
 
 void PointRunner::State::pack(const Point& point, const Loaded& source, const Ordered& order,
@@ -359,8 +486,8 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
   record["check"] = checked.fields;
   std::string reason = launch_fault(result.unwritten, result.guards_intact,
                                     record.contains("bits") ? record["bits"] : Json());
-  if (!result.fault.empty()) reason += (reason.empty() ? "" : "; ") + result.fault;
-  if (!checked.reason.empty()) reason += (reason.empty() ? "" : "; ") + checked.reason;
+  add_reason(reason, result.fault);
+  add_reason(reason, checked.reason);
   if (!reason.empty()) {
     record["status"] = "wrong";
     record["reason"] = reason;
@@ -375,7 +502,7 @@ PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {
   try {
-    return tessera::point_id(point, state_->load_for(point).file.content_hash);
+    return tessera::point_id(point, state_->hash_of_all(point));
   } catch (const std::exception&) {
     return tessera::point_id(point, "");
   }
@@ -416,10 +543,20 @@ void PointRunner::use_b(DenseMatrix b) { state_->given_b = std::move(b); }
 
 Json unfinished_record(const Point& point, const std::string& status, const std::string& reason) {
   Json record = base_record(point);
-  record["point_id"] = point_id(point, content_hash_if_known(point));
+  try {
+    record["point_id"] = known_point_id(point);
+  } catch (const Error&) {
+    record["point_id"] = point_id(point, "");  // not even where a matrix is, is known
+  }
   record["status"] = status;
   record["reason"] = reason;
   return record;
+}
+
+std::string known_point_id(const Point& point) {
+  return point_id(point, joint_hash(point, [](const std::string& matrix) {
+                    return known_content_hash(find_matrix(matrix));
+                  }));
 }
 
 std::string point_id(const Point& point, const std::string& content_hash) {

@@ -1,6 +1,6 @@
 // One point, from its request to its record: load, reorder, pack, run, put back in order, check;
-// or, where only A is packed: load, reorder, pack, unpack, compare; or, where only an order is
-// wanted: load, reorder, describe.
+// or, where B is sparse too: load both, reorder, run, check; or, where only A is packed: load,
+// reorder, pack, unpack, compare; or, where only an order is wanted: load, reorder, describe.
 //
 // What the points of one matrix share (the matrix, its orders, packed forms, B, emulated results)
 // is kept between calls, one of each kind: plans are ordered so that this is enough.
@@ -54,7 +54,11 @@ class PointRunner {
 /// A record for a point that never got to run to its end ("timeout", "failed", "oom").
 Json unfinished_record(const Point& point, const std::string& status, const std::string& reason);
 
-/// Identity of a result whose matrix content is known.
+/// Identity of the result as far as is known, without loading them, what its matrices hold. Throws
+/// an Error when one is not on this machine.
+std::string known_point_id(const Point& point);
+
+/// Identity of a result whose matrix content is known: A's, and that of a sparse B of its own.
 std::string point_id(const Point& point, const std::string& content_hash);
 
 }  // namespace tessera

@@ -49,23 +49,33 @@ class SimulateBackend final : public Backend {
   std::string origin() const override { return "simulated"; }
 
   BackendResult run(const Multiplication& m) const override {
-    const WorkDescription work = m.kernel.work(m.a, m.point.n);
+    BackendResult result;
+    result.time_us = simulate(m.point, m.kernel.work(m.a, m.point.n), result.fields);
+    return result;
+  }
+
+  SparseProductResult multiply(const SparseMultiplication& m) const override {
+    SparseProductResult result;
+    result.time_us = simulate(m.point, m.kernel.work(m.a, m.b), result.fields);
+    return result;
+  }
+
+ private:
+  static double simulate(const Point& point, const WorkDescription& work, Json& fields) {
     const auto began = std::chrono::steady_clock::now();
     const simulator::Result simulated = simulator::simulate(
-        work, find_device(m.point.device),
-        {.warm = m.point.measure.l2 == "warm", .sampling = simulator::sampling_of(m.point.sample)});
+        work, find_device(point.device),
+        {.warm = point.measure.l2 == "warm", .sampling = simulator::sampling_of(point.sample)});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
 
-    BackendResult result;
-    result.time_us = simulated.time_us;
     const simulator::Report report = simulator::report(simulated);
-    result.fields["prediction"] = {{"time_us", simulated.time_us}, {"bound_by", report.bound_by}};
-    result.fields["simulation"] = to_json(report);
-    result.fields["simulation"]["seconds"] = took.count();
-    result.fields["simulation"].update(sampling_json(simulated));
+    fields["prediction"] = {{"time_us", simulated.time_us}, {"bound_by", report.bound_by}};
+    fields["simulation"] = to_json(report);
+    fields["simulation"]["seconds"] = took.count();
+    fields["simulation"].update(sampling_json(simulated));
     for (const auto& [name, value] : simulator::counters(simulated))
-      result.fields["counters"][name] = value;
-    return result;
+      fields["counters"][name] = value;
+    return simulated.time_us;
   }
 };
 

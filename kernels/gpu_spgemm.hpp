@@ -79,13 +79,20 @@ template <class T>
 class RunArray {
  public:
   RunArray() = default;
+  /// A part of an array that somebody else gives back.
+  static RunArray part(void* data, std::int64_t size) {
+    RunArray array;
+    array.size_ = size;
+    array.data_ = static_cast<T*>(data);
+    return array;
+  }
   RunArray(ProductRun& run, std::int64_t size)
       : run_(&run), size_(size), data_(static_cast<T*>(run.take(size * bytes_each()))) {}
   ~RunArray() {
-    if (data_ != nullptr) run_->give_back(data_, size_ * bytes_each());
+    if (run_ != nullptr && data_ != nullptr) run_->give_back(data_, size_ * bytes_each());
   }
   RunArray(RunArray&& other) noexcept
-      : run_(other.run_),
+      : run_(std::exchange(other.run_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         data_(std::exchange(other.data_, nullptr)) {}
   RunArray& operator=(RunArray&& other) noexcept {
@@ -104,6 +111,33 @@ class RunArray {
   ProductRun* run_ = nullptr;
   std::int64_t size_ = 0;
   T* data_ = nullptr;
+};
+
+/// Arrays that lie one after another in one block: the plain allocator takes its time for each.
+class RunBlock {
+ public:
+  RunBlock() = default;
+
+  /// Where an array of so many elements will lie. Before take().
+  template <class T>
+  std::int64_t place(std::int64_t size) {
+    constexpr std::int64_t kAlignment = 256;
+    const std::int64_t at = bytes_;
+    bytes_ +=
+        (size * static_cast<std::int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  }
+
+  void take(ProductRun& run) { block_ = RunArray<std::byte>(run, bytes_); }
+
+  template <class T>
+  RunArray<T> array(std::int64_t place, std::int64_t size) const {
+    return RunArray<T>::part(size == 0 ? nullptr : block_.data() + place, size);
+  }
+
+ private:
+  std::int64_t bytes_ = 0;
+  RunArray<std::byte> block_;
 };
 
 /// A and B on the device in the form that the kernel reads, and C after a product.
@@ -145,6 +179,11 @@ struct SparseResult {
   RunArray<std::int64_t> row_offsets;  // [rows + 1]
   RunArray<std::int32_t> col_indices;  // [nnz]
   RunArray<float> values;              // [nnz]
+  RunBlock block;                      // of the arrays, where they are in one
+
+  /// All arrays in one block.
+  static SparseResult in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
+                                   std::int64_t nnz);
 
   CsrMatrix download() const;
 };

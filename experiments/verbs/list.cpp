@@ -11,6 +11,8 @@
 #include "formats/io/generator.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/values/value_family.hpp"
+#include "kernels/spgemm_kernel.hpp"
+#include "kernels/spmm_kernel.hpp"
 #include "model/calibration/microbenchmark.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
@@ -34,6 +36,13 @@ Json registered() {
   for (const auto& [name, entry] : Registry<T>::instance().entries())
     list.push_back(
         {{"name", name}, {"summary", entry.summary}, {"params", params_json(entry.params)}});
+  return list;
+}
+
+/// Of both kinds, those that multiply by a dense B first.
+Json kernels() {
+  Json list = registered<SpmmKernel>();
+  for (Json& sparse : registered<SpgemmKernel>()) list.push_back(std::move(sparse));
   return list;
 }
 
@@ -90,7 +99,7 @@ class ListVerb final : public Verb {
     static const std::map<std::string, Json (*)()> all{
         {"formats", registered<Format>},
         {"reorderings", registered<Reordering>},
-        {"kernels", registered<SpmmKernel>},
+        {"kernels", kernels},
         {"models", registered<Model>},
         {"microbenchmarks", registered<Microbenchmark>},
         {"generators", registered<Generator>},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "experiments/any_kernel.hpp"
 #include "experiments/counter_source.hpp"
 #include "experiments/plan.hpp"
 #include "experiments/read_sweep.hpp"
@@ -22,7 +23,9 @@ class MultiplyVerb final : public Verb {
     app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
     app.add_option("--kernel", kernel_, "see `tessera list kernels`; auto: what the advisor picks")
         ->required();
-    app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
+    app.add_option("--n", n_, "columns of a dense B (default 128)")->check(CLI::PositiveNumber);
+    app.add_option("--right", right_,
+                   "B of a kernel that takes a sparse one: self (default), transpose, or a matrix");
     app.add_option("--format", format_, "of A (default: what the kernel reads)");
     app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
     app.add_option("--backend", backend_, "emulate (default), model, simulate or gpu");
@@ -43,6 +46,7 @@ class MultiplyVerb final : public Verb {
   }
 
   int run() override {
+    refuse_unfit();
     PointRunner runner;
     if (!b_file_.empty()) {
       DenseMatrix b = read_npy(b_file_);
@@ -62,6 +66,17 @@ class MultiplyVerb final : public Verb {
   }
 
  private:
+  /// Options of the other kind of product.
+  void refuse_unfit() const {
+    const bool by_sparse = is_sparse_product(kernel_);
+    require(!by_sparse || (b_file_.empty() && c_file_.empty()),
+            "--b and --out are of a dense B; kernel {} takes a sparse one", kernel_);
+    require(!by_sparse || (counters_.empty() && metrics_.empty()),
+            "products of sparse matrices are not counted; kernel {} makes one", kernel_);
+    require(by_sparse || right_ == kSelf, "--right is of a sparse B; kernel {} takes a dense one",
+            kernel_);
+  }
+
   /// The same road as a config's: one combination of settings.
   Point resolve() const {
     Config config;
@@ -72,9 +87,12 @@ class MultiplyVerb final : public Verb {
     config.sample = sample();
     std::vector<std::pair<std::string, Json>> settings{{"matrix", find_matrix(matrix_).canonical},
                                                        {"kernel", kernel_},
-                                                       {"n", n_},
                                                        {"reorder", reorder_},
                                                        {"device", device_}};
+    if (is_sparse_product(kernel_))
+      settings.emplace_back("right", right_);
+    else
+      settings.emplace_back("n", n_);
     if (!format_.empty()) settings.emplace_back("format", format_);
     for (const auto& [name, part] : take_apart("values", {values_, "multiply"}))
       settings.emplace_back(name, part.value);
@@ -140,6 +158,23 @@ class MultiplyVerb final : public Verb {
       fmt::print("{:16} {:64} {:.10g}\n", "", metric, value.get<double>());
   }
 
+  /// What only products of sparse matrices have.
+  static void tell_sparse_product(const Json& record, auto line, auto number) {
+    if (record.contains("right"))
+      line("B", fmt::format("{}, {} nonzeros", record["right"]["name"].get<std::string>(),
+                            record["right"]["nnz"].get<std::int64_t>()));
+    if (record.contains("time_pool"))
+      line("with a pool", fmt::format("{} us", number("/time_pool/median_us")));
+    for (const Json& stage : record.value("stages", Json::array()))
+      line("", fmt::format("{:14} {:10.2f} us", stage["name"].get<std::string>(),
+                           stage["us"].get<double>()));
+    if (record.contains("memory"))
+      line("memory", fmt::format("{:.4g} MB", 1e-6 * record["memory"]["peak_bytes"].get<double>()));
+    line("products", record["products"].dump());
+    if (record.contains("nnz_c")) line("nonzeros of C", record["nnz_c"].dump());
+    if (record.contains("compression")) line("compression", number("/compression"));
+  }
+
   static void tell(const Json& record) {
     const auto line = [](const char* name, const std::string& text) {
       fmt::print("{:16} {}\n", name, text);
@@ -163,6 +198,7 @@ class MultiplyVerb final : public Verb {
     if (record.contains("time"))
       line("time", fmt::format("{} us (5 % to 95 %: {} to {} us)", number("/time/median_us"),
                                number("/time/p5_us"), number("/time/p95_us")));
+    if (record.contains("products")) tell_sparse_product(record, line, number);
     if (record.contains("winner")) line("algorithm", record["winner"]);
     if (record.contains("prediction")) {
       line("predicted time", fmt::format("{} us, bound by {}", number("/prediction/time_us"),
@@ -192,7 +228,8 @@ class MultiplyVerb final : public Verb {
     }
   }
 
-  std::string matrix_, kernel_, format_, reorder_ = "none", backend_ = "emulate", device_ = "h200";
+  std::string matrix_, kernel_, format_, reorder_ = "none", right_ = kSelf, backend_ = "emulate",
+                                         device_ = "h200";
   std::string values_ = "auto";
   std::string b_file_, c_file_, counters_, sample_;
   std::int64_t n_ = 128;

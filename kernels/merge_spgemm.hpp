@@ -1,0 +1,23 @@
+// What merge_spgemm's host and device half have to agree on.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/base/params.hpp"
+
+namespace tessera::merge_spgemm {
+
+inline constexpr int kWidths = 5;  // 2, 4, 8, 16, 32
+constexpr int width_of_class(int width_class) { return 2 << width_class; }
+
+/// The smallest width that merges so many rows at once, which are at most 32.
+constexpr int width_class_for(std::int64_t rows) {
+  int width_class = 0;
+  while (width_class + 1 < kWidths && width_of_class(width_class) < rows) ++width_class;
+  return width_class;
+}
+
+/// Rows merged at once at most.
+inline int most_rows(const Params& params) { return static_cast<int>(params.integer("width")); }
+
+}  // namespace tessera::merge_spgemm

@@ -1,0 +1,26 @@
+#include "kernels/row_spgemm.hpp"
+
+#include "formats/base/registry.hpp"
+#include "kernels/spgemm_kernel.hpp"
+
+namespace tessera {
+namespace {
+
+class RowSpgemm final : public SpgemmKernel {
+ public:
+  int version() const override { return 1; }
+  Arithmetic arithmetic() const override { return {.sum = Arithmetic::Sum::kFp32}; }
+  CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
+    return multiply_rows(a, b);
+  }
+};
+
+const Register<SpgemmKernel> entry{{
+    .name = "row_spgemm",
+    .summary =
+        "ours for scattered rows: columns marked in bitmaps, sums placed by their rank, FP32",
+    .make = [](const Params&) { return std::make_unique<RowSpgemm>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,162 @@
+// row_spgemm's rows on the GPU: analysed, cut into tasks, and these sorted by class. See
+// kernels/row_spgemm.hpp.
+#pragma once
+
+#include <climits>
+#include <cstdint>
+
+#include "kernels/row_spgemm.hpp"
+
+namespace tessera::row_spgemm {
+
+constexpr int kThreads = 256;   // of the kernels that go over rows
+constexpr int kLanesOfRow = 8;  // of a row's analysis
+
+/// What is asked about a row of B, in one load.
+struct alignas(16) RowOfB {
+  std::int32_t begin, length, first_col, last_col;
+};
+
+struct View {
+  std::int32_t rows, rows_of_b_count;
+  const std::int32_t* a_offsets;  // [rows + 1]
+  const std::int32_t* a_cols;
+  const float* a_values;
+  const std::int32_t* b_offsets;  // [rows_of_b_count + 1]
+  const std::int32_t* b_cols;
+  const float* b_values;
+  RowOfB* rows_of_b;  // [rows_of_b_count]
+};
+
+inline __global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
+  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (row >= view.rows_of_b_count) return;
+  const std::int32_t begin = view.b_offsets[row], length = view.b_offsets[row + 1] - begin;
+  RowOfB of{begin, length, 0, 0};
+  if (length > 0) {
+    of.first_col = view.b_cols[begin];
+    of.last_col = view.b_cols[begin + length - 1];
+  }
+  view.rows_of_b[row] = of;
+}
+
+/// What the host wants to know of all rows, and of all tasks.
+struct Summary {
+  unsigned long long tasks;
+  unsigned long long nonzeros;
+  std::uint32_t mark_classes[kMarkClasses];  // tasks of each
+  std::uint32_t sum_classes[kSumClasses];
+  std::uint32_t mark_cursors[kMarkClasses];  // used while they are sorted
+  std::uint32_t sum_cursors[kSumClasses];
+};
+
+/// Adds a thread block's counts to those of all.
+template <int kCount>
+__device__ void add_counts(const std::uint32_t (&of_block)[kCount], std::uint32_t* of_all) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < kCount && of_block[i] > 0) atomicAdd(of_all + i, of_block[i]);
+}
+
+template <int kCount>
+__device__ void clear_counts(std::uint32_t (&counts)[kCount]) {
+  if (threadIdx.x < kCount) counts[threadIdx.x] = 0;
+  __syncthreads();
+}
+
+__device__ inline RowPlan analyse_row(const View& view, int row, int lane) {
+  long long products = 0;
+  std::int32_t first = INT_MAX, last = 0, nonzeros = 0;
+  if (row < view.rows) {
+    const std::int32_t begin = view.a_offsets[row], end = view.a_offsets[row + 1];
+    nonzeros = end - begin;
+    for (std::int32_t at = begin + lane; at < end; at += kLanesOfRow) {
+      const RowOfB of = view.rows_of_b[view.a_cols[at]];
+      if (of.length == 0) continue;
+      products += of.length;
+      first = min(first, of.first_col);
+      last = max(last, of.last_col);
+    }
+  }
+#pragma unroll
+  for (int step = kLanesOfRow / 2; step > 0; step /= 2) {
+    products += __shfl_xor_sync(~0u, products, step);
+    first = min(first, __shfl_xor_sync(~0u, first, step));
+    last = max(last, __shfl_xor_sync(~0u, last, step));
+  }
+  return plan_row(row, products, nonzeros, first, last);
+}
+
+inline __global__ void __launch_bounds__(kThreads)
+    analyse_rows(View view, RowPlan* plans, std::int32_t* slices, Summary* summary) {
+  __shared__ std::uint32_t counts[kMarkClasses];
+  __shared__ std::uint32_t tasks;
+  if (threadIdx.x == 0) tasks = 0;
+  clear_counts(counts);
+  const auto thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int lane = static_cast<int>(thread % kLanesOfRow);
+  const auto row = static_cast<int>(min(thread / kLanesOfRow, std::int64_t{view.rows}));
+  const RowPlan plan = analyse_row(view, row, lane);
+  if (row < view.rows && lane == 0) {
+    plans[row] = plan;
+    slices[row] = plan.slices;
+    atomicAdd(&tasks, static_cast<std::uint32_t>(plan.slices));
+    // All slices but the last have the same class.
+    const std::uint32_t alike = plan.slices - 1;
+    if (alike > 0) atomicAdd(counts + mark_class(plan.task(0)), alike);
+    atomicAdd(counts + mark_class(plan.task(plan.slices - 1)), 1u);
+  }
+  __syncthreads();
+  add_counts(counts, summary->mark_classes);
+  if (threadIdx.x == 0) atomicAdd(&summary->tasks, static_cast<unsigned long long>(tasks));
+}
+
+/// `first_tasks` [rows] says where a row's tasks go; without, every row has one.
+inline __global__ void __launch_bounds__(kThreads)
+    make_tasks(int rows, const RowPlan* plans, const std::int32_t* first_tasks, Task* tasks) {
+  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (row >= rows) return;
+  const RowPlan plan = plans[row];
+  Task* to = tasks + (first_tasks != nullptr ? first_tasks[row] : row);
+  for (int slice = 0; slice < plan.slices; ++slice) to[slice] = plan.task(slice);
+}
+
+/// Where each class begins among the sorted tasks.
+template <int kCount>
+struct Begins {
+  std::uint32_t of[kCount];
+};
+
+/// Numbers of tasks by class, in no order within a class.
+template <int kCount, class ClassOf>
+__global__ void __launch_bounds__(kThreads)
+    sort_tasks(int count, Begins<kCount> begins, std::uint32_t* cursors, std::int32_t* sorted,
+               ClassOf class_of) {
+  __shared__ std::uint32_t counts[kCount], places[kCount];
+  clear_counts(counts);
+  const int task = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  int of = 0;
+  std::uint32_t place = 0;
+  if (task < count) {
+    of = class_of(task);
+    place = atomicAdd(counts + of, 1u);
+  }
+  __syncthreads();
+  if (threadIdx.x < kCount && counts[threadIdx.x] > 0)
+    places[threadIdx.x] =
+        begins.of[threadIdx.x] + atomicAdd(cursors + threadIdx.x, counts[threadIdx.x]);
+  __syncthreads();
+  if (task < count) sorted[places[of] + place] = task;
+}
+
+struct MarkClassOf {
+  const Task* tasks;
+  __device__ int operator()(int task) const { return mark_class(tasks[task]); }
+};
+
+struct SumClassOf {
+  const Task* tasks;
+  const std::int32_t* lengths;
+  __device__ int operator()(int task) const { return sum_class(tasks[task], lengths[task]); }
+};
+
+}  // namespace tessera::row_spgemm

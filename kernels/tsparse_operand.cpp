@@ -1,0 +1,141 @@
+// The operands and the result of tSparse on the host: matrices become bitmap tiles, tiles a matrix.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "formats/base/parallel.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/bitmap_tile.hpp"
+#include "kernels/number_format.hpp"
+#include "kernels/tsparse.hpp"
+
+namespace tessera::tsparse_spgemm {
+namespace {
+
+constexpr std::int64_t kMostTasks = std::numeric_limits<std::int32_t>::max();
+constexpr int kLargestExponent = 14;  // of the largest magnitude, once scaled
+
+std::int32_t tiles_across(std::int32_t length) {
+  return static_cast<std::int32_t>((std::int64_t{length} + kSide - 1) / kSide);
+}
+
+float largest_magnitude(const CsrMatrix& matrix, char name) {
+  float largest = 0;
+  for (const float value : matrix.values) {
+    // A tile's empty cells are multiplied too.
+    require<Unsupported>(std::isfinite(value), "{} holds a {}, which a tile's zeros would spread",
+                         name, value);
+    largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+/// What to multiply by before the conversion to FP16, as an exponent.
+int scaling_exponent(const CsrMatrix& matrix, char name, bool scales) {
+  const float largest = largest_magnitude(matrix, name);
+  if (scales) return largest == 0 ? 0 : kLargestExponent - std::ilogb(largest);
+  require<Unsupported>(std::isfinite(convert(largest, Conversion::kFp16)),
+                       "the largest magnitude of {} is {}, beyond FP16's 65504", name, largest);
+  return 0;
+}
+
+/// The tile with its bits and values by columns.
+void transpose_tile(Tile& tile, std::span<float> values) {
+  std::array<float, kSide * kSide> cells{};
+  std::uint64_t transposed = 0;
+  auto value = values.begin();
+  for (std::uint64_t rest = tile.bitmap; rest != 0; rest &= rest - 1) {
+    const int bit = std::countr_zero(rest), cell = bit % kSide * kSide + bit / kSide;
+    transposed |= std::uint64_t{1} << cell;
+    cells[static_cast<std::size_t>(cell)] = *value++;
+  }
+  value = values.begin();
+  for (std::uint64_t rest = transposed; rest != 0; rest &= rest - 1)
+    *value++ = cells[static_cast<std::size_t>(std::countr_zero(rest))];
+  tile.bitmap = transposed;
+}
+
+void fill_tiles(const BitmapTile& packed, Side side, TileOperand& operand) {
+  operand.tiles.resize(packed.bitmap.size());
+  parallel_for(packed.num_tiles(), 1 << 12, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      Tile& tile = operand.tiles[t];
+      tile = {packed.bitmap[t], packed.value_offset[t], packed.tile_col[t]};
+      if (side == Side::kB)
+        transpose_tile(
+            tile, std::span(operand.values).subspan(tile.first_value, std::popcount(tile.bitmap)));
+    }
+  });
+}
+
+}  // namespace
+
+TileOperand make_operand(const CsrMatrix& matrix, Side side, const Choices& choices) {
+  const char name = side == Side::kA ? 'A' : 'B';
+  require<Unsupported>(matrix.nnz() <= kMostTasks, "tsparse counts nonzeros in 32 bits: {} has {}",
+                       name, matrix.nnz());
+  const auto format = Registry<Format>::instance().make(BitmapTile::kFormat);
+  const auto packed = format->pack(matrix);
+  const auto& tiles = packed_as<BitmapTile>(*packed);
+  TileOperand operand{.tile_rows = tiles_across(matrix.rows),
+                      .tile_cols = tiles_across(matrix.cols),
+                      .row_of_tile = tiles.tile_row,
+                      .values = tiles.values};
+  if (choices.on_tensor_cores) {
+    operand.exponent = scaling_exponent(matrix, name, choices.scales);
+    for (float& value : operand.values)
+      value = convert(std::ldexp(value, operand.exponent), Conversion::kFp16);
+  }
+  fill_tiles(tiles, side, operand);
+  operand.row_begin.assign(static_cast<std::size_t>(operand.tile_rows) + 1, 0);
+  for (const std::int32_t row : operand.row_of_tile) ++operand.row_begin[row + 1];
+  for (std::int32_t row = 0; row < operand.tile_rows; ++row)
+    operand.row_begin[row + 1] += operand.row_begin[row];
+  return operand;
+}
+
+std::vector<std::int32_t> cut_slices(std::span<const std::int64_t> first_task, std::int64_t most) {
+  std::vector<std::int32_t> begins{0};
+  const auto rows = static_cast<std::int32_t>(first_task.size() - 1);
+  for (std::int32_t row = 0; row < rows; ++row) {
+    const std::int64_t of_row = first_task[row + 1] - first_task[row];
+    require<Unsupported>(of_row <= kMostTasks,
+                         "tile row {} takes {} products of tiles, more than 32 bits count", row,
+                         of_row);
+    if (row > begins.back() && first_task[row + 1] - first_task[begins.back()] > most)
+      begins.push_back(row);
+  }
+  begins.push_back(rows);
+  return begins;
+}
+
+CsrMatrix to_csr(std::int32_t rows, std::int32_t cols, std::span<const TilesOfC> slices) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(rows) + 1, 0);
+  const auto for_each_cell = [&](auto visit) {
+    for (const TilesOfC& slice : slices)
+      for (std::size_t t = 0; t < slice.bitmap.size(); ++t) {
+        std::int64_t k = slice.first_value[t];
+        for (std::uint64_t rest = slice.bitmap[t]; rest != 0; rest &= rest - 1, ++k) {
+          const int bit = std::countr_zero(rest);
+          visit(std::int64_t{slice.tile_row[t]} * kSide + bit / kSide,
+                slice.tile_col[t] * kSide + bit % kSide, slice.values[k]);
+        }
+      }
+  };
+  for_each_cell([&](std::int64_t row, std::int32_t, float) { ++offsets[row + 1]; });
+  for (std::int32_t row = 0; row < rows; ++row) offsets[row + 1] += offsets[row];
+  std::vector<std::int32_t> col_indices(static_cast<std::size_t>(offsets.back()));
+  std::vector<float> values(col_indices.size());
+  std::vector<std::int64_t> at(offsets.begin(), offsets.end() - 1);
+  for_each_cell([&](std::int64_t row, std::int32_t col, float value) {
+    col_indices[at[row]] = col;
+    values[at[row]++] = value;
+  });
+  return {rows, cols, std::move(offsets), std::move(col_indices), std::move(values)};
+}
+
+}  // namespace tessera::tsparse_spgemm
