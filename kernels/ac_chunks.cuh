@@ -145,47 +145,58 @@ __device__ inline int bits_of(std::uint32_t largest) {
   return 32 - __clz(static_cast<int>(largest));
 }
 
-/// Sorted products of the chunk in shared memory, keys of row in the chunk and column in its range.
-/// Returns the bits of the columns.
+/// A thread's products, one after another.
 template <class Key>
-__device__ int expand_and_sort(CsrView a, CsrView b, const Slice& slice, const Chunks& chunks,
-                               const Extent& extent, ChunkMemory<Key>& memory) {
-  Key keys[kItems];
-  float values[kItems];
+struct Taken {
+  Key keys[kItems];  // first the rows in the chunk
   int cols[kItems];
+  float values[kItems];
+};
+
+/// Finds the range of the columns on the way.
+template <class Key>
+__device__ void expand(CsrView a, CsrView b, const Slice& slice, const Chunks& chunks,
+                       const Extent& extent, Taken<Key>& taken, ColumnRange& range) {
   const std::uint32_t mine = extent.begin + threadIdx.x * kItems;
   Products products(a, b, slice, chunks, extent.first_row, extent.end_row);
   int low = 0x7fffffff, high = 0;
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    keys[i] = ~Key{0};  // sorts behind all others, as it comes behind them
-    values[i] = 0;
-    cols[i] = 0;
+    taken.keys[i] = ~Key{0};  // sorts behind all others, as it comes behind them
+    taken.cols[i] = 0;
+    taken.values[i] = 0;
     if (mine + i >= extent.end) continue;
     i == 0 ? products.find(mine) : products.next(mine + i);
-    keys[i] = products.row() - extent.first_row;
-    values[i] = products.value();
-    cols[i] = products.col();
-    low = min(low, cols[i]);
-    high = max(high, cols[i]);
+    taken.keys[i] = products.row() - extent.first_row;
+    taken.cols[i] = products.col();
+    taken.values[i] = products.value();
+    low = min(low, taken.cols[i]);
+    high = max(high, taken.cols[i]);
   }
-  if (threadIdx.x == 0) memory.range.clear();
+  if (threadIdx.x == 0) range.clear();
   __syncthreads();
-  memory.range.add(low, high);
+  range.add(low, high);
   __syncthreads();
-  const int col_bits = bits_of(static_cast<std::uint32_t>(memory.range.high - memory.range.low));
+}
+
+/// Brings products to shared memory, sorted by keys of row in the chunk and column in its range.
+/// Returns the bits of the columns.
+template <class Key>
+__device__ int sort(const Extent& extent, Taken<Key>& taken, ChunkMemory<Key>& memory) {
+  const int low = memory.range.low;
+  const int col_bits = bits_of(static_cast<std::uint32_t>(memory.range.high - low));
   const int row_bits = bits_of(extent.end_row - 1 - extent.first_row);
 #pragma unroll
   for (int i = 0; i < kItems; ++i)
-    if (mine + i < extent.end)
-      keys[i] = keys[i] << col_bits | static_cast<Key>(cols[i] - memory.range.low);
+    if (extent.begin + threadIdx.x * kItems + i < extent.end)
+      taken.keys[i] = taken.keys[i] << col_bits | static_cast<Key>(taken.cols[i] - low);
   typename ChunkMemory<Key>::Sort(memory.sort)
-      .SortBlockedToStriped(keys, values, 0, max(row_bits + col_bits, 1));
+      .SortBlockedToStriped(taken.keys, taken.values, 0, max(row_bits + col_bits, 1));
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    memory.cells.keys[i * kThreads + threadIdx.x] = keys[i];
-    memory.cells.values[i * kThreads + threadIdx.x] = values[i];
+    memory.cells.keys[i * kThreads + threadIdx.x] = taken.keys[i];
+    memory.cells.values[i * kThreads + threadIdx.x] = taken.values[i];
   }
   __syncthreads();
   return col_bits;
@@ -252,7 +263,9 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ ChunkMemory<Key> memory;
   const Extent extent(chunks, blockIdx.x);
   if (extent.count() == 0) return;
-  const int col_bits = expand_and_sort(a, b, slice, chunks, extent, memory);
+  Taken<Key> taken;
+  expand(a, b, slice, chunks, extent, taken, memory.range);
+  const int col_bits = sort(extent, taken, memory);
   count_runs(extent.count(), memory);
   write_cells(chunks, extent, col_bits, memory);
   write_rows(chunks, extent, blockIdx.x, memory);

@@ -288,8 +288,8 @@ class AcProduct final : public GpuSparseProduct {
 
   void multiply(float alpha, ProductRun& run) override {
     release();
-    multiply_slices(
-        run, a_, b_, bound_, c_,
+    c_ = multiply_slices(
+        run, a_, b_, bound_,
         [&](const Slice& slice, const std::int64_t* before_rows, std::int64_t* offsets) {
           return SliceInChunks(run, a_, b_, slice, before_rows).multiply(alpha, offsets);
         });

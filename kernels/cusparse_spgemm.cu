@@ -179,6 +179,11 @@ class Calls {
               tables[0].data(), &bytes[3], tables[1].data());
     for (Buffer& done : work) done = {};
     if (make_room(c)) {
+      // Beta is zero, but the manual does not say that it hides what C held.
+      cuda_check(
+          cudaMemsetAsync(c.values.data(), 0,
+                          sizeof(float) * static_cast<std::size_t>(c.values.size()), run_.stream()),
+          "clearing C");
       structure(functions_.reuse_copy, "asking for memory", &bytes[0], nullptr);
       work[0] = buffer(run_, bytes[0]);
       structure(functions_.reuse_copy, "copying C's structure", &bytes[0], work[0].data());
@@ -277,21 +282,17 @@ class CusparseProduct final : public GpuSparseProduct {
 
   void multiply(float alpha, ProductRun& run) override {
     release();
-    c_.rows = static_cast<std::int32_t>(a_.rows);
-    c_.cols = static_cast<std::int32_t>(b_.cols);
-    c_.row_offsets = RunArray<std::int64_t>(run, a_.rows + 1);
-    if (!any_products_) {
-      cuda_check(cudaMemsetAsync(c_.row_offsets.data(), 0, sizeof(std::int64_t) * (a_.rows + 1),
+    SparseResult c;
+    c.rows = static_cast<std::int32_t>(a_.rows);
+    c.cols = static_cast<std::int32_t>(b_.cols);
+    c.row_offsets = RunArray<std::int64_t>(run, a_.rows + 1);
+    if (any_products_)
+      call_library(alpha, run, c);
+    else
+      cuda_check(cudaMemsetAsync(c.row_offsets.data(), 0, sizeof(std::int64_t) * (a_.rows + 1),
                                  run.stream()),
                  "clearing C's offsets");
-      return;
-    }
-    check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
-    Calls calls(handle_, a_, b_, alpha, choices_, run);
-    if (choices_.algorithm == "reuse")
-      calls.multiply_in_two_steps(c_);
-    else
-      calls.multiply(c_);
+    c_ = std::move(c);
   }
 
   void release() override { c_ = {}; }
@@ -307,6 +308,15 @@ class CusparseProduct final : public GpuSparseProduct {
   }
 
  private:
+  void call_library(float alpha, ProductRun& run, SparseResult& c) {
+    check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
+    Calls calls(handle_, a_, b_, alpha, choices_, run);
+    if (choices_.algorithm == "reuse")
+      calls.multiply_in_two_steps(c);
+    else
+      calls.multiply(c);
+  }
+
   Choices choices_;
   bool any_products_;
   Operand a_, b_;

@@ -75,8 +75,8 @@ class EscProduct final : public GpuSparseProduct {
 
   void multiply(float alpha, ProductRun& run) override {
     release();
-    multiply_slices(
-        run, a_, b_, bound_, c_,
+    c_ = multiply_slices(
+        run, a_, b_, bound_,
         [&](const Slice& slice, const std::int64_t* before_rows, std::int64_t* offsets) {
           const bool narrow = index_bits(slice.rows) + index_bits(b_.cols) <= 32;
           return (narrow ? multiply_slice<std::uint32_t>

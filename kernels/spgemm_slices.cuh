@@ -154,9 +154,10 @@ void add_base(ProductRun& run, const std::int64_t* from, std::int64_t base, std:
 /// the cells of a slice, which has products, and writes its [slice.rows + 1] offsets of rows, the
 /// first of which is zero.
 template <class Multiply>
-void multiply_slices(ProductRun& run, CsrView a, CsrView b, std::int64_t bound, SparseResult& c,
-                     Multiply multiply) {
+SparseResult multiply_slices(ProductRun& run, CsrView a, CsrView b, std::int64_t bound,
+                             Multiply multiply) {
   run.stage("count");
+  SparseResult c;
   c.rows = a.rows;
   c.cols = b.cols;
   c.row_offsets = RunArray<std::int64_t>(run, std::int64_t{a.rows} + 1);
@@ -188,6 +189,7 @@ void multiply_slices(ProductRun& run, CsrView a, CsrView b, std::int64_t bound, 
   }
   run.stage("join");
   join(run, std::move(slices), c);
+  return c;
 }
 
 }  // namespace tessera::spgemm
