@@ -19,6 +19,8 @@ using row_bins::blocks_for;
 
 constexpr int kWarpsOfRows = 4;  // of a thread block whose warps have a row each
 constexpr int kAnalysisThreads = 256, kLanesOfRow = 8;
+constexpr int kRowsOfAnalysis = kAnalysisThreads / kLanesOfRow;  // a thread block's
+constexpr int kLongRow = 512;                                    // nonzeros of A
 constexpr int kGlobalThreads = 1024;
 constexpr std::int64_t kGlobalTableBytes = std::int64_t{2} << 30;  // unless one row needs more
 
@@ -28,26 +30,71 @@ struct Columns {
   int first, last;
 };
 
-__global__ void analyse(std::int64_t rows, Operands x, int* products, Columns* columns) {
-  const std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanesOfRow;
+/// What is found out about a row.
+struct Found {
+  int products, first, last;
+
+  __device__ void look(const Operands& x, std::int64_t k, std::int64_t end, int step) {
+    for (; k < end; k += step) {
+      const std::int64_t begin = x.b_offsets[x.a_cols[k]], stop = x.b_offsets[x.a_cols[k] + 1];
+      if (begin == stop) continue;
+      products += static_cast<int>(stop - begin);
+      first = min(first, x.b_cols[begin]);
+      last = max(last, x.b_cols[stop - 1]);
+    }
+  }
+  __device__ void gather(int lanes) {
+    for (int step = lanes / 2; step > 0; step /= 2) {
+      products += __shfl_xor_sync(kWholeWarp, products, step);
+      first = min(first, __shfl_xor_sync(kWholeWarp, first, step));
+      last = max(last, __shfl_xor_sync(kWholeWarp, last, step));
+    }
+  }
+};
+
+/// A long row of A, by all threads of the thread block.
+__device__ Found analyse_long(const Operands& x, std::int64_t row) {
+  __shared__ Found all;
+  if (threadIdx.x == 0) all = {0, kNoColumn, -1};
+  __syncthreads();
+  Found own{0, kNoColumn, -1};
+  own.look(x, x.a_offsets[row] + threadIdx.x, x.a_offsets[row + 1], kAnalysisThreads);
+  own.gather(32);
+  if (threadIdx.x % 32 == 0) {
+    atomicAdd(&all.products, own.products);
+    atomicMin(&all.first, own.first);
+    atomicMax(&all.last, own.last);
+  }
+  __syncthreads();
+  const Found found = all;
+  __syncthreads();  // before the next row takes its place
+  return found;
+}
+
+/// A few lanes per row; long rows come after all others of the thread block.
+__global__ void __launch_bounds__(kAnalysisThreads)
+    analyse(std::int64_t rows, Operands x, int* products, Columns* columns) {
+  const std::int64_t first_row = std::int64_t{blockIdx.x} * kRowsOfAnalysis;
+  const std::int64_t row = first_row + threadIdx.x / kLanesOfRow;
   const int lane = threadIdx.x % kLanesOfRow;
-  int sum = 0, first = kNoColumn, last = -1;
-  const std::int64_t end = row < rows ? x.a_offsets[row + 1] : 0;
-  for (std::int64_t k = row < rows ? x.a_offsets[row] + lane : 0; k < end; k += kLanesOfRow) {
-    const std::int64_t begin = x.b_offsets[x.a_cols[k]], stop = x.b_offsets[x.a_cols[k] + 1];
-    if (begin == stop) continue;
-    sum += static_cast<int>(stop - begin);
-    first = min(first, x.b_cols[begin]);
-    last = max(last, x.b_cols[stop - 1]);
+  const auto length = [&](std::int64_t i) { return x.a_offsets[i + 1] - x.a_offsets[i]; };
+  const bool is_long = row < rows && length(row) > kLongRow;
+  Found found{0, kNoColumn, -1};
+  if (row < rows && !is_long)
+    found.look(x, x.a_offsets[row] + lane, x.a_offsets[row + 1], kLanesOfRow);
+  found.gather(kLanesOfRow);
+  if (row < rows && !is_long && lane == 0) {
+    products[row] = found.products;
+    columns[row] = {found.first, found.last};
   }
-  for (int step = kLanesOfRow / 2; step > 0; step /= 2) {
-    sum += __shfl_xor_sync(kWholeWarp, sum, step);
-    first = min(first, __shfl_xor_sync(kWholeWarp, first, step));
-    last = max(last, __shfl_xor_sync(kWholeWarp, last, step));
+  if (!__syncthreads_or(is_long)) return;
+  for (std::int64_t i = first_row; i < min(first_row + kRowsOfAnalysis, rows); ++i) {
+    if (length(i) <= kLongRow) continue;
+    found = analyse_long(x, i);
+    if (threadIdx.x != 0) continue;
+    products[i] = found.products;
+    columns[i] = {found.first, found.last};
   }
-  if (row >= rows || lane != 0) return;
-  products[row] = sum;
-  columns[row] = {first, last};
 }
 
 /// The rows of a product, and what is to be made of them.
@@ -396,7 +443,7 @@ class TableProduct final : public GpuSparseProduct {
               .offsets = c.row_offsets.data()};
     run.stage("analyse");
     if (a_.rows > 0)
-      launch(analyse, blocks_for(a_.rows, kAnalysisThreads / kLanesOfRow), kAnalysisThreads, 0, run,
+      launch(analyse, blocks_for(a_.rows, kRowsOfAnalysis), kAnalysisThreads, 0, run,
              std::int64_t{a_.rows}, rows.x, products.data(), columns.data());
     run.stage("count");
     count(rows, run);

@@ -119,9 +119,9 @@ TEST_CASE("merged rows are right at any width, with rows of many levels and of n
 }
 
 TEST_CASE("merged values are added in a tree over the lanes, pieces first") {
-  // Five rows of B with one column. 2^24 + 1 is 2^24 in FP32, 2^24 + 2 is not.
-  const CsrMatrix b = csr(5, 1, {0, 1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, {0x1p24f, 1, 1, 1, 1});
-  const CsrMatrix a = csr(1, 5, {0, 5}, {0, 1, 2, 3, 4}, {1, 1, 1, 1, 1});
+  // Five products for one cell: 2^24 and four ones. 2^24 + 1 is 2^24 in FP32, 2^24 + 2 is not.
+  const CsrMatrix b = csr(5, 1, {0, 1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, {0x1p22f, 0.5f, 2, -1, 0.25f});
+  const CsrMatrix a = csr(1, 5, {0, 5}, {0, 1, 2, 3, 4}, {4, 2, 0.5f, -1, 4});
   const auto sum = [&](std::int64_t width) {
     return emulate("merge_spgemm", a, b, {{"width", width}}).values[0];
   };
