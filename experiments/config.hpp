@@ -74,7 +74,8 @@ struct Derive {
 
 /// [[unfold]]: for every row whose column `of` is a histogram, "0:5 4-7:3", adds a row a bin (all
 /// to the last of any row), with the bin ("4-7") in column `name`, and what falls into it in the
-/// columns "count" and "share". Only a `where` with unfolded = "..." selects them.
+/// columns "count" and "share"; of the column "stages", a row for every stage of a sparse product,
+/// its us as "count". Only a `where` with unfolded = "..." selects them.
 struct Unfold {
   std::string name;
   std::string of;

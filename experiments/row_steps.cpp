@@ -111,13 +111,35 @@ void derive_column(const Derive& derive, const Config& config, std::vector<Row>&
 
 bool is_unfolded(const Row& row) { return row.contains("unfolded"); }
 
+namespace {
+
+/// A row for every stage of the row's product.
+void unfold_stages(const Unfold& unfold, std::size_t of, std::vector<Row>& rows) {
+  const Json stages = rows[of].at(unfold.of);
+  double sum = 0;
+  for (const Json& stage : stages) sum += stage["us"].get<double>();
+  for (const Json& stage : stages) {
+    Row row = rows[of];
+    row["unfolded"] = unfold.name;
+    row[unfold.name] = stage["name"];
+    row["count"] = stage["us"];
+    if (sum > 0) row["share"] = stage["us"].get<double>() / sum;
+    rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
 void unfold_rows(const Unfold& unfold, const Config& config, std::vector<Row>& rows) {
   check_column(unfold.of, rows, config, unfold.place);
   std::vector<std::pair<std::size_t, Histogram>> histograms;  // row and what it unfolds to
+  std::vector<std::size_t> stages;                            // rows
   std::size_t bins = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto of = rows[i].find(unfold.of);
-    if (of == rows[i].end() || !of->second.is_string() || is_unfolded(rows[i])) continue;
+    if (of == rows[i].end() || is_unfolded(rows[i])) continue;
+    if (of->second.is_array()) stages.push_back(i);
+    if (!of->second.is_string()) continue;
     histograms.push_back({i, histogram_from_text(of->second.get<std::string>())});
     bins = std::max(bins, histograms.back().second.bins.size());
   }
@@ -134,6 +156,7 @@ void unfold_rows(const Unfold& unfold, const Config& config, std::vector<Row>& r
       rows.push_back(std::move(row));
     }
   }
+  for (const std::size_t i : stages) unfold_stages(unfold, i, rows);
 }
 
 void reduce_rows(const Reduce& reduce, const Config& config, std::vector<Row>& rows) {

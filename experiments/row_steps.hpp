@@ -23,8 +23,9 @@ void derive_column(const Derive& derive, const Config& config, std::vector<Row>&
 /// The columns in the expression of a derived column.
 std::vector<std::string> variables_of(const Derive& derive);
 
-/// Adds a row for every bin of a row's histogram, all to the last bin of any row: figures compare
-/// them bin by bin.
+/// Adds a row for every stage of a product ("stages"), with its us as "count"; or, of other
+/// columns, a row for every bin of a row's histogram, all to the last bin of any row: figures
+/// compare them bin by bin.
 void unfold_rows(const Unfold& unfold, const Config& config, std::vector<Row>& rows);
 
 /// Made by an [[unfold]].

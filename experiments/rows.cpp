@@ -189,6 +189,7 @@ void add_sparse_product(const Json& record, Row& row) {
   if (const auto peak = row.find("peak_bytes"); peak != row.end())
     row["peak_mb"] = 1e-6 * peak->second.get<double>();
   if (!record.contains("stages")) return;
+  row["stages"] = record["stages"];
   for (const Json& stage : record["stages"]) row[stage_column(stage["name"])] = stage["us"];
 }
 
@@ -231,6 +232,13 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
 std::string origin_of(const Row& row, const std::string& column, const Config& config,
                       std::span<const Derive> derives);
 
+/// Whether what was unfolded into the row are times.
+bool unfolds_stages(const Row& row, const Config& config) {
+  return std::ranges::any_of(config.unfolds, [&](const Unfold& unfold) {
+    return unfold.of == "stages" && row.at("unfolded") == unfold.name;
+  });
+}
+
 /// Of what is computed from values of several origins: that of the joined one if there is any, so
 /// that a prediction over a measurement is no measurement; counted if all are.
 std::string origin_of_derived(const Row& row, const Derive& derive, const Config& config,
@@ -266,7 +274,8 @@ std::string origin_of(const Row& row, const std::string& column, const Config& c
   }
   const bool of_pattern = std::ranges::find(statistics_columns(), column, &NamedValue::name) !=
                           statistics_columns().end();
-  const bool unfolded = is_unfolded(row) && (column == "count" || column == "share");
+  const bool unfolded =
+      is_unfolded(row) && (column == "count" || column == "share") && !unfolds_stages(row, config);
   if (of_pattern || unfolded || pointer.starts_with("/matrix/") ||
       pointer.starts_with("/work_description/") || pointer == "/products")
     return "counted";
@@ -300,6 +309,7 @@ const std::map<std::string, std::string>& row_columns() {
         {"time_us", "median of launches or packings, or its prediction, us"},
         {"counted_us", "time of the counted product, with counting on, us"},
         {"peak_mb", "peak_bytes in 10^6"},
+        {"stages", "stages of a sparse product with memory from a pool; each is stage_NAME_us"},
         {"device", "described device, or the GPU measured on"},
         {"step", "label of an ablation step"},
         {"case", "name of a [[case]]"},

@@ -302,21 +302,29 @@ TEST_CASE("bits of sparse matrices differ by value, and where only one has a cel
 }
 
 TEST_CASE("times with and without a pool, memory and stages of a sparse product are columns") {
-  const Config config = config_of(kGrid);
+  const Config config = config_of(kGrid + "[[unfold]]\nname = \"stage\"\nof = \"stages\"\n");
   const Plan plan = make_plan(config);
   RecordSet records;
-  records.points.push_back({{"params_hash", plan.entries.at(0).hash},
-                            {"params", to_json(plan.entries.at(0).point)},
-                            {"status", "ok"},
-                            {"origin", "measured"},
-                            {"time", {{"median_us", 9.0}}},
-                            {"time_pool", {{"median_us", 3.0}}},
-                            {"products", 500},
-                            {"memory", {{"peak_bytes", 2500000}}},
-                            {"stages", {{{"name", "count rows"}, {"us", 1.5}}}}});
+  records.points.push_back(
+      {{"params_hash", plan.entries.at(0).hash},
+       {"params", to_json(plan.entries.at(0).point)},
+       {"status", "ok"},
+       {"origin", "measured"},
+       {"time", {{"median_us", 9.0}}},
+       {"time_pool", {{"median_us", 3.0}}},
+       {"products", 500},
+       {"memory", {{"peak_bytes", 2500000}}},
+       {"stages", {{{"name", "count rows"}, {"us", 1.5}}, {{"name", "fill"}, {"us", 4.5}}}}});
 
-  const Row row = make_rows(plan, records, config).at(0);
+  const std::vector<Row> rows = make_rows(plan, records, config);
 
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[1].at("stage") == "count rows");
+  CHECK(rows[2].at("stage") == "fill");
+  CHECK(rows[2].at("count") == 4.5);
+  CHECK(rows[2].at("share") == 0.75);
+  CHECK(value_origin(rows[2], "share", config) == "measured");
+  const Row& row = rows[0];
   CHECK(row.at("right") == "self");
   CHECK(row.at("time_us") == 9.0);
   CHECK(row.at("pool_us") == 3.0);
