@@ -6,6 +6,7 @@
 #include <climits>
 #include <cub/device/device_scan.cuh>
 #include <optional>
+#include <vector>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
@@ -196,6 +197,54 @@ struct NarrowCsr {
   DeviceArray<float> values;          // [nnz]
 };
 
+/// Launches that may overlap: each class of tasks takes at least as long as its longest one, so
+/// that one after another they would leave most of a device idle.
+class SideStreams {
+ public:
+  SideStreams() {
+    for (Side& side : sides_) {
+      cuda_check(cudaStreamCreateWithFlags(&side.stream, cudaStreamNonBlocking),
+                 "creating a stream");
+      cuda_check(cudaEventCreateWithFlags(&side.done, cudaEventDisableTiming), "creating an event");
+    }
+    cuda_check(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "creating an event");
+  }
+  ~SideStreams() {
+    for (const Side& side : sides_) {
+      cudaEventDestroy(side.done);
+      cudaStreamDestroy(side.stream);
+    }
+    cudaEventDestroy(begin_);
+  }
+  SideStreams(const SideStreams&) = delete;
+  SideStreams& operator=(const SideStreams&) = delete;
+
+  /// Calls launch(number, stream) for each of `count` launches: after what is on `stream` by now,
+  /// and before what comes to be there later.
+  template <class Launch>
+  void run(int count, cudaStream_t stream, Launch launch) {
+    if (count == 1) return launch(0, stream);
+    const int used = std::min(count, kSides);
+    cuda_check(cudaEventRecord(begin_, stream), "forking a stream");
+    for (int i = 0; i < used; ++i)
+      cuda_check(cudaStreamWaitEvent(sides_[i].stream, begin_), "forking a stream");
+    for (int i = 0; i < count; ++i) launch(i, sides_[i % kSides].stream);
+    for (int i = 0; i < used; ++i) {
+      cuda_check(cudaEventRecord(sides_[i].done, sides_[i].stream), "joining a stream");
+      cuda_check(cudaStreamWaitEvent(stream, sides_[i].done), "joining a stream");
+    }
+  }
+
+ private:
+  struct Side {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t done = nullptr;
+  };
+  static constexpr int kSides = 4;
+  Side sides_[kSides];
+  cudaEvent_t begin_ = nullptr;
+};
+
 class RowProduct final : public GpuSparseProduct {
  public:
   RowProduct(const CsrMatrix& a, const CsrMatrix& b) : a_(a), rows_(a.rows), cols_(b.cols) {
@@ -369,25 +418,38 @@ class RowProduct final : public GpuSparseProduct {
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
-  /// Calls launch(class, batch) for the tasks of each class that has any, the largest first.
+  /// Calls launch(class, batch, stream) for the tasks of each class that has any, the largest
+  /// first.
   template <int kCount, class Launch>
-  static void for_classes(const std::uint32_t (&counts)[kCount], const Work& work, Launch launch) {
+  void for_classes(const std::uint32_t (&counts)[kCount], const Work& work, cudaStream_t stream,
+                   Launch launch) {
+    struct OfClass {
+      int number;
+      Batch batch;
+    };
+    std::vector<OfClass> classes;
     auto end = static_cast<std::uint32_t>(work.num_tasks);
     for (int i = kCount - 1; i >= 0; --i) {
       end -= counts[i];
       if (counts[i] > 0)
-        launch(i, Batch{work.sorted.data() + end, static_cast<int>(counts[i]), work.tasks.data()});
+        classes.push_back(
+            {i, Batch{work.sorted.data() + end, static_cast<int>(counts[i]), work.tasks.data()}});
     }
+    sides_.run(static_cast<int>(classes.size()), stream, [&](int i, cudaStream_t of_class) {
+      launch(classes[i].number, classes[i].batch, of_class);
+    });
   }
 
   void count(Work& work, ProductRun& run) {
-    for_classes(summary_->mark_classes, work, [&](int of, const Batch& batch) {
-      with_class<false, mark_limits, kMarkClasses, kMarkSmallTable, kMarkLargeTable>(
-          of, [&]<class Group, class Bitmap>(int bytes) {
-            launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, run.stream(),
-                                 work.view, batch, bytes, work.lengths.data(), work.summary);
-          });
-    });
+    for_classes(summary_->mark_classes, work, run.stream(),
+                [&](int of, const Batch& batch, cudaStream_t stream) {
+                  with_class<false, mark_limits, kMarkClasses, kMarkSmallTable, kMarkLargeTable>(
+                      of, [&]<class Group, class Bitmap>(int bytes) {
+                        launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes,
+                                             stream, work.view, batch, bytes, work.lengths.data(),
+                                             work.summary);
+                      });
+                });
     // What lies beyond the last length is read, and counts for nothing: the scan excludes it.
     cuda_check(cudaMemsetAsync(work.lengths.data() + work.num_tasks, 0, sizeof(std::int32_t),
                                run.stream()),
@@ -409,13 +471,14 @@ class RowProduct final : public GpuSparseProduct {
     sort(summary.sum_classes, work.summary->sum_cursors,
          SumClassOf{work.tasks.data(), work.lengths.data()}, work, run.stream());
     const Output output{work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
-    for_classes(summary.sum_classes, work, [&](int of, const Batch& batch) {
-      with_class<true, sum_limits, kSumClasses, kSumSmallTable, kSumLargeTable>(
-          of, [&]<class Group, class Bitmap>(int bytes) {
-            launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, run.stream(),
-                                 work.view, batch, bytes, output);
-          });
-    });
+    for_classes(summary.sum_classes, work, run.stream(),
+                [&](int of, const Batch& batch, cudaStream_t stream) {
+                  with_class<true, sum_limits, kSumClasses, kSumSmallTable, kSumLargeTable>(
+                      of, [&]<class Group, class Bitmap>(int bytes) {
+                        launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, stream,
+                                             work.view, batch, bytes, output);
+                      });
+                });
   }
 
   NarrowCsr a_;
@@ -423,6 +486,7 @@ class RowProduct final : public GpuSparseProduct {
   int rows_, cols_;
   View view_ = {};
   Summary* summary_ = nullptr;  // [1], pinned
+  SideStreams sides_;
   SparseResult c_;
 };
 

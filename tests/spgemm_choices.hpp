@@ -2,6 +2,7 @@
 // defaults; what else of one is worth a test is listed here.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,21 @@ struct SpgemmChoice {
 
 /// By the name of the kernel; a kernel that is not registered is left out.
 inline const std::vector<SpgemmChoice>& further_spgemm_choices() {
-  static const std::vector<SpgemmChoice> choices{};
+  const auto named = [](const char* value) { return ParamValue{std::string(value)}; };
+  const std::int64_t short_slice = 5000;  // products: most operands of the tests take several
+  static const std::vector<SpgemmChoice> choices{
+      {"ac_spgemm", {{"slice", short_slice}}},
+      {"cusparse_spgemm", {{"algorithm", named("alg2")}}},
+      {"cusparse_spgemm", {{"algorithm", named("alg3")}}},
+      {"cusparse_spgemm", {{"algorithm", named("reuse")}}},
+      {"esc_spgemm", {{"slice", short_slice}}},
+      {"hash_spgemm", {{"sums", named("atomic")}}},
+      {"hash_spgemm", {{"probing", named("quadratic")}, {"load", 0.9}}},
+      {"merge_spgemm", {{"width", std::int64_t{2}}}},
+      {"merge_spgemm", {{"width", std::int64_t{8}}}},
+      {"tsparse", {{"cores", named("scalar")}}},
+      {"tsparse", {{"zeros", named("keep")}}},
+  };
   return choices;
 }
 

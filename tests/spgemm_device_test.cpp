@@ -98,9 +98,10 @@ void check(const SpgemmChoice& choice, const Operands& operands) {
   const auto kernel = Registry<SpgemmKernel>::instance().make(choice.kernel, choice.params);
   try {
     const auto expected = emulated(*kernel, operands.a, operands.b);
-    const auto product = Registry<GpuSpgemm>::instance()
-                             .make(choice.kernel, choice.params)
-                             ->upload(operands.a, operands.b);
+    // The device half declares no parameters of its own: it takes the host half's.
+    const Params params = Registry<SpgemmKernel>::instance().resolve(choice.kernel, choice.params);
+    const auto product =
+        Registry<GpuSpgemm>::instance().make(choice.kernel, params)->upload(operands.a, operands.b);
     // One object, several products, from either source of memory.
     for (const float alpha : {1.0f, 0.5f})
       for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool}) {
