@@ -10,13 +10,14 @@ namespace tessera::row_spgemm {
 
 constexpr int kAhead = 4;  // steps whose products are on their way
 
-/// A part of a row of B, in nonzeros or in words; times a value of A.
+/// A part of a row of B, in nonzeros or in words; times a value of A, or with the place of that
+/// nonzero of A, as bits.
 struct alignas(16) Segment {
   std::int32_t begin = 0, length = 0;
   float value = 0;
 };
 
-enum class What { kWords, kNonzeros };
+enum class What { kWords, kNonzeros, kPlaces };
 
 template <What kWhat>
 __device__ std::int32_t word_at(const View& view, std::int32_t at) {
@@ -48,6 +49,7 @@ __device__ Segment load_segment(const View& view, const Task& task, std::int32_t
   const RowOfB of = view.rows_of_b[view.a_cols[at]];
   Segment segment{of.begin, kWhat == What::kWords ? of.words : of.length, 0};
   if constexpr (kWhat == What::kNonzeros) segment.value = view.a_values[at];
+  if constexpr (kWhat == What::kPlaces) segment.value = __int_as_float(at);
   if (task.is_sliced && segment.length > 0) {
     const std::int32_t last = of.begin + segment.length;
     segment.begin = find_word<kWhat>(view, of.begin, last, task.first_word);
