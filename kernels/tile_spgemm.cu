@@ -9,7 +9,7 @@
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
-#include "kernels/tf32_operands.cuh"
+#include "kernels/mma.cuh"
 #include "kernels/tile_spgemm_pairs.cuh"
 
 namespace tessera {
@@ -21,9 +21,27 @@ using row_spgemm::RowTasks;
 
 constexpr int kBatch = 32;  // pairs fetched at a time, by a warp
 
+/// Four rows of a tile of A, or four columns of one of B.
+struct alignas(8) HalfTile {
+  std::uint32_t bitmap, first_value;
+};
+
+/// A tile as lanes read it: each needs one half, and has no more than 32 bits to count.
+struct alignas(16) StagedTile {
+  HalfTile halves[2];
+
+  StagedTile() = default;
+  __device__ explicit StagedTile(const Tile& tile) {
+    const auto low = static_cast<std::uint32_t>(tile.bitmap);
+    halves[0] = {low, tile.first_value};
+    halves[1] = {static_cast<std::uint32_t>(tile.bitmap >> 32),
+                 tile.first_value + static_cast<std::uint32_t>(__popc(low))};
+  }
+};
+
 /// The tiles that a pair multiplies.
 struct Operands {
-  Tile a, b;
+  StagedTile a, b;
 };
 
 /// A lane's two neighbouring values of a tile: row lane / 4 of A, column lane / 4 of B, at inner
@@ -32,12 +50,36 @@ template <class Value>
 struct Neighbours {
   Value low, high;
 
-  __device__ Neighbours(const Tile& tile, const Value* __restrict__ values) {
-    const int bit = static_cast<int>(threadIdx.x) % 32 * 2;
-    const auto bits = static_cast<std::uint32_t>(tile.bitmap >> bit) & 3;
-    const Value* first = values + tile.first_value + __popcll(bits_before(tile.bitmap, bit));
+  __device__ Neighbours(const StagedTile& tile, const Value* __restrict__ values) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, bit = lane % 16 * 2;
+    const HalfTile half = tile.halves[lane / 16];
+    const std::uint32_t bits = half.bitmap >> bit & 3;
+    const Value* first =
+        values +
+        (half.first_value + static_cast<std::uint32_t>(__popc(half.bitmap & ((1u << bit) - 1))));
     low = (bits & 1) != 0 ? first[0] : Value{0};
     high = (bits & 2) != 0 ? first[bits & 1] : Value{0};
+  }
+};
+
+/// A fragment of two TF32 values in one part or two. Rounded to nearest, ties away from zero, as
+/// cvt.rna does; upload() has seen to it that they are finite, and stay so.
+template <bool kSplits>
+struct Fragment {
+  std::uint32_t large[2], small[2] = {0, 0};
+
+  __device__ explicit Fragment(const Neighbours<float>& values) {
+    set(0, values.low);
+    set(1, values.high);
+  }
+
+ private:
+  __device__ void set(int index, float value) {
+    // The MMA takes no notice of the last 13 bits.
+    constexpr std::uint32_t kHalf = 1u << 12, kKept = ~((1u << 13) - 1);
+    large[index] = (__float_as_uint(value) + kHalf) & kKept;
+    if constexpr (kSplits)
+      small[index] = __float_as_uint(value - __uint_as_float(large[index])) + kHalf;
   }
 };
 
@@ -46,23 +88,15 @@ template <Numbers kNumbers>
 struct Sums {
   using Value = float;
   static constexpr bool kSplits = kNumbers == Numbers::kTf32x3;
-  static constexpr Tf32Precision kPrecision =
-      kSplits ? Tf32Precision::kSplit : Tf32Precision::kRounded;
   float sums[4] = {0, 0, 0, 0};  // of A's large parts, of its small ones
 
-  __device__ void add(const Operands* pair, const TilesIn<Value>& a, const TilesIn<Value>& b) {
-    const Neighbours<Value> of_a(pair->a, a.values), of_b(pair->b, b.values);
-    Tf32Operand<kPrecision, 2> left, right;
-    left.set(0, of_a.low);
-    left.set(1, of_a.high);
-    right.set(0, of_b.low);
-    right.set(1, of_b.high);
-    constexpr int kLast = Tf32Operand<kPrecision, 2>::kParts - 1;
-    const std::uint32_t rows[4] = {left.parts[0][0], kSplits ? left.parts[kLast][0] : 0,
-                                   left.parts[0][1], kSplits ? left.parts[kLast][1] : 0};
+  __device__ void add(const Operands* pair, const float* a, const float* b) {
+    const Fragment<kSplits> left(Neighbours<float>(pair->a, a)),
+        right(Neighbours<float>(pair->b, b));
+    const std::uint32_t rows[4] = {left.large[0], left.small[0], left.large[1], left.small[1]};
     // The small products first: they must not meet a sum that has no place for them.
-    if constexpr (kSplits) mma_m16n8k8_tf32(sums, rows, right.parts[kLast]);
-    mma_m16n8k8_tf32(sums, rows, right.parts[0]);
+    if constexpr (kSplits) mma_m16n8k8_tf32(sums, rows, right.small);
+    mma_m16n8k8_tf32(sums, rows, right.large);
   }
 
   __device__ float sum(int cell) const {
@@ -76,12 +110,12 @@ struct Sums<Numbers::kFp16> {
   using Value = std::uint16_t;
   float sums[4] = {0, 0, 0, 0};
 
-  static __device__ std::uint32_t fragment_of(const Tile& tile, const TilesIn<Value>& from) {
-    const Neighbours<Value> values(tile, from.values);
+  static __device__ std::uint32_t fragment_of(const StagedTile& tile, const Value* from) {
+    const Neighbours<Value> values(tile, from);
     return values.low | std::uint32_t{values.high} << 16;
   }
 
-  __device__ void add(const Operands* pairs, const TilesIn<Value>& a, const TilesIn<Value>& b) {
+  __device__ void add(const Operands* pairs, const Value* a, const Value* b) {
     const std::uint32_t rows[4] = {fragment_of(pairs[0].a, a), 0, fragment_of(pairs[1].a, a), 0};
     const std::uint32_t cols[2] = {fragment_of(pairs[0].b, b), fragment_of(pairs[1].b, b)};
     mma_m16n8k16_fp16(sums, rows, cols);
@@ -140,17 +174,17 @@ __global__ void __launch_bounds__(kThreads)
   const TileOfC tile = c.tiles[at];
   Sums<kNumbers> sums;
   for (int begin = 0; begin < tile.pairs; begin += kBatch) {
-    Operands own{{0, 0, 0}, {0, 0, 0}};  // empty ones past the end
+    Operands own{};  // empty ones past the end
     if (begin + lane < tile.pairs) {
       const Pair pair = c.pairs[tile.first_pair + begin + lane];
-      own = {a.tiles[pair.a], b.tiles[pair.b]};
+      own = {StagedTile(a.tiles[pair.a]), StagedTile(b.tiles[pair.b])};
     }
     __syncwarp();
     batch[lane] = own;
     __syncwarp();
     const int pairs = min(tile.pairs - begin, kBatch);
 #pragma unroll 2
-    for (int i = 0; i < pairs; i += pairs_of_mma(kNumbers)) sums.add(batch + i, a, b);
+    for (int i = 0; i < pairs; i += pairs_of_mma(kNumbers)) sums.add(batch + i, a.values, b.values);
   }
   __syncwarp();
   store_cells(sums, c, at, output);
