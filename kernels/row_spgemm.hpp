@@ -26,14 +26,14 @@ constexpr std::int64_t kProductsOfSlice = 1 << 20, kNonzerosOfSlice = 1024;
 constexpr int kLeastWords = 8;  // of a slice
 /// Tasks of at least so many products get a thread block each.
 constexpr std::int64_t kHeavyProducts = 12288;
-/// By the mean length of their segments of B's rows tasks are short, of middle length, or long:
+/// By the mean length of their segments of B's rows tasks are of four kinds, from tiny to long:
 /// lanes beyond a segment's end have nothing to do.
-constexpr std::int64_t kShortSegment = 12, kMiddleSegment = 48;
-enum class Segments : std::uint8_t { kShort, kMiddle, kLong };
+constexpr std::int64_t kTinySegment = 4, kShortSegment = 12, kMiddleSegment = 48;
+constexpr int kKinds = 4;
 
-/// Slots of the hash tables of words. A row uses one only if it has at most half as many products.
-constexpr int kSmallTable = 256, kLargeTable = 1024;
-enum class Table : std::uint8_t { kNone, kSmall, kLarge };
+/// Slots of the hash tables of words: the least, each twice the one before, and the most. A row
+/// uses one only if it has at most half as many products.
+constexpr int kLeastTable = 128, kTables = 4, kMostTable = kLeastTable << (kTables - 1);
 
 /// The columns [32 first_word, 32 (first_word + words)) of a row of C: what a group of threads
 /// does.
@@ -41,9 +41,9 @@ struct Task {
   std::int32_t row = 0;
   std::int32_t first_word = 0;
   std::int32_t words = 0;
-  Table table = Table::kNone;
-  bool is_heavy = false;  // a thread block's work
-  Segments segments = Segments::kShort;
+  std::int8_t table = -1;  // of the hash tables, by size; -1: the bitmap itself
+  std::int8_t kind = 0;    // of its segments, 0 to kKinds - 1
+  bool is_heavy = false;   // a thread block's work
   bool is_sliced = false;  // the row has other tasks
 };
 
@@ -66,6 +66,13 @@ constexpr std::int64_t parts(std::int64_t whole, std::int64_t most) {
   return (whole + most - 1) / most;
 }
 
+/// The smallest table that takes so many words.
+constexpr int table_for(std::int64_t words) {
+  int table = 0;
+  while (kLeastTable << table < 2 * words) ++table;
+  return table;
+}
+
 /// Of a row with so many products, from so many nonzeros of A, in the columns [first, last].
 constexpr RowPlan plan_row(std::int32_t row, std::int64_t products, std::int64_t nonzeros,
                            std::int32_t first, std::int32_t last) {
@@ -75,11 +82,11 @@ constexpr RowPlan plan_row(std::int32_t row, std::int64_t products, std::int64_t
   const int first_word = first / kWordCols, words = last / kWordCols - first_word + 1;
   plan.whole.first_word = first_word;
   plan.whole.words = plan.slice_words = words;
-  plan.whole.segments = products <= kShortSegment * nonzeros    ? Segments::kShort
-                        : products <= kMiddleSegment * nonzeros ? Segments::kMiddle
-                                                                : Segments::kLong;
-  if (words > kMostWords && products <= kLargeTable / 2) {
-    plan.whole.table = products <= kSmallTable / 2 ? Table::kSmall : Table::kLarge;
+  plan.whole.kind = static_cast<std::int8_t>((products > kTinySegment * nonzeros) +
+                                             (products > kShortSegment * nonzeros) +
+                                             (products > kMiddleSegment * nonzeros));
+  if (words > kMostWords && products <= kMostTable / 2) {
+    plan.whole.table = static_cast<std::int8_t>(table_for(products));
     return plan;
   }
   const std::int64_t slices =
@@ -99,70 +106,83 @@ struct TaskClass {
   int bytes;
 };
 
-/// Of the first phase: bitmaps by their words, with short and with other segments; tables; heavy
-/// ones.
+/// Of the first phase: bitmaps by their words and the kinds of segments, tables, heavy tasks.
 enum MarkClass {
   kMark64,
-  kMark64Long,
-  kMark512,
-  kMark512Long,
-  kMarkMost,
-  kMarkSmallTable,
-  kMarkLargeTable,
-  kMarkHeavy,
+  kMark512 = kMark64 + kKinds,
+  kMarkMost = kMark512 + kKinds,
+  kMarkTable,
+  kMarkHeavy = kMarkTable + kTables,
   kMarkClasses
 };
 constexpr TaskClass mark_limits(int of) {
-  constexpr TaskClass all[kMarkClasses] = {
-      {8, 64 * 4},          {16, 64 * 4},          {8, 512 * 4},          {16, 512 * 4},
-      {32, kMostWords * 4}, {16, kSmallTable * 8}, {32, kLargeTable * 8}, {256, kMostWords * 4}};
+  constexpr TaskClass all[kMarkClasses] = {{4, 64 * 4},
+                                           {8, 64 * 4},
+                                           {16, 64 * 4},
+                                           {16, 64 * 4},
+                                           {8, 512 * 4},
+                                           {8, 512 * 4},
+                                           {16, 512 * 4},
+                                           {16, 512 * 4},
+                                           {32, kMostWords * 4},
+                                           {8, kLeastTable * 8},
+                                           {16, kLeastTable * 16},
+                                           {16, kLeastTable * 32},
+                                           {32, kLeastTable * 64},
+                                           {256, kMostWords * 4}};
   return all[of];
 }
 
 constexpr int mark_class(const Task& task) {
-  if (task.table == Table::kSmall) return kMarkSmallTable;
-  if (task.table == Table::kLarge) return kMarkLargeTable;
+  if (task.table >= 0) return kMarkTable + task.table;
   if (task.is_heavy) return kMarkHeavy;
-  const int longer = task.segments == Segments::kShort ? 0 : 1;
-  if (task.words <= 64) return kMark64 + longer;
-  return task.words <= 512 ? kMark512 + longer : kMarkMost;
+  if (task.words <= 64) return kMark64 + task.kind;
+  return task.words <= 512 ? kMark512 + task.kind : kMarkMost;
 }
 
 /// Bytes of a bitmap with ranks, and of sums.
 constexpr int sum_bytes(int words, int sums) { return 8 * words + 4 * sums; }
 /// Of a hash table with keys, marks, ranks and order, and its sums.
-constexpr int table_bytes(int slots) { return 12 * slots + 4 * (slots / 2) + 4 * (slots / 2); }
+constexpr int table_bytes(int table) {
+  const int slots = kLeastTable << table;
+  return 12 * slots + 4 * (slots / 2) + 4 * (slots / 2);
+}
 
-/// Of the second phase: bitmaps by what they and their sums take, each with short, middle and long
-/// segments; tables; thread blocks.
+/// Of the second phase: bitmaps by what they and their sums take and the kinds of segments, tables,
+/// and thread blocks.
 enum SumClass {
   kSum1K,
-  kSum2K = kSum1K + 3,
-  kSum4K = kSum2K + 3,
-  kSum8K = kSum4K + 3,
-  kSum16K = kSum8K + 3,
-  kSumSmallTable,
-  kSumLargeTable,
-  kSumHeavy,
+  kSum2K = kSum1K + kKinds,
+  kSum4K = kSum2K + kKinds,
+  kSum8K = kSum4K + kKinds,
+  kSum16K = kSum8K + kKinds,
+  kSumTable,
+  kSumHeavy = kSumTable + kTables,
   kSumMost,
   kSumClasses
 };
 constexpr TaskClass sum_limits(int of) {
-  constexpr TaskClass all[kSumClasses] = {{8, 1 << 10},
+  constexpr TaskClass all[kSumClasses] = {{4, 1 << 10},
+                                          {8, 1 << 10},
                                           {16, 1 << 10},
                                           {32, 1 << 10},
                                           {8, 2 << 10},
+                                          {8, 2 << 10},
                                           {16, 2 << 10},
                                           {32, 2 << 10},
+                                          {8, 4 << 10},
                                           {8, 4 << 10},
                                           {16, 4 << 10},
                                           {32, 4 << 10},
                                           {16, 8 << 10},
                                           {16, 8 << 10},
+                                          {16, 8 << 10},
                                           {32, 8 << 10},
                                           {32, 16 << 10},
-                                          {16, table_bytes(kSmallTable)},
-                                          {32, table_bytes(kLargeTable)},
+                                          {8, table_bytes(0)},
+                                          {16, table_bytes(1)},
+                                          {16, table_bytes(2)},
+                                          {32, table_bytes(3)},
                                           {256, 52 << 10},
                                           {512, sum_bytes(kMostWords, kMostWords * kWordCols)}};
   return all[of];
@@ -170,15 +190,14 @@ constexpr TaskClass sum_limits(int of) {
 
 /// Of a task with so many columns of C.
 constexpr int sum_class(const Task& task, int sums) {
-  if (task.table != Table::kNone) return sums <= kSmallTable / 2 ? kSumSmallTable : kSumLargeTable;
+  if (task.table >= 0) return kSumTable + table_for(sums);
   const int bytes = sum_bytes(task.words, sums);
   if (task.is_heavy || bytes > sum_limits(kSum16K).bytes)
     return bytes <= sum_limits(kSumHeavy).bytes ? kSumHeavy : kSumMost;
-  const int longer = static_cast<int>(task.segments);
-  if (bytes <= sum_limits(kSum1K).bytes) return kSum1K + longer;
-  if (bytes <= sum_limits(kSum2K).bytes) return kSum2K + longer;
-  if (bytes <= sum_limits(kSum4K).bytes) return kSum4K + longer;
-  return bytes <= sum_limits(kSum8K).bytes ? kSum8K + longer : kSum16K;
+  if (bytes <= sum_limits(kSum1K).bytes) return kSum1K + task.kind;
+  if (bytes <= sum_limits(kSum2K).bytes) return kSum2K + task.kind;
+  if (bytes <= sum_limits(kSum4K).bytes) return kSum4K + task.kind;
+  return bytes <= sum_limits(kSum8K).bytes ? kSum8K + task.kind : kSum16K;
 }
 
 }  // namespace tessera::row_spgemm

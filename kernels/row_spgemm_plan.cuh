@@ -114,19 +114,18 @@ inline unsigned blocks_for(std::int64_t count, int each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
 
-/// Calls body.operator()<Group, Bitmap>(bytes) for one of the classes, those from kFrom to kCount.
-template <bool kWithRanks, auto kLimits, int kCount, int kSmall, int kLarge, int kFrom = 0,
-          class Body>
+/// Calls body.operator()<Group, Bitmap>(bytes) for one of the classes, those from kFrom to kCount;
+/// those of the tables begin at kTable.
+template <bool kWithRanks, auto kLimits, int kCount, int kTable, int kFrom = 0, class Body>
 void with_class(int of, Body body) {
   if constexpr (kFrom < kCount) {
-    if (of != kFrom)
-      return with_class<kWithRanks, kLimits, kCount, kSmall, kLarge, kFrom + 1>(of, body);
+    if (of != kFrom) return with_class<kWithRanks, kLimits, kCount, kTable, kFrom + 1>(of, body);
     constexpr TaskClass limits = kLimits(kFrom);
     using Lanes = Group<limits.lanes>;
-    if constexpr (kFrom == kSmall)
-      body.template operator()<Lanes, HashedBitmap<Lanes, kWithRanks, kSmallTable>>(limits.bytes);
-    else if constexpr (kFrom == kLarge)
-      body.template operator()<Lanes, HashedBitmap<Lanes, kWithRanks, kLargeTable>>(limits.bytes);
+    if constexpr (kFrom >= kTable && kFrom < kTable + kTables)
+      body.template
+      operator()<Lanes, HashedBitmap<Lanes, kWithRanks, kLeastTable << (kFrom - kTable)>>(
+          limits.bytes);
     else
       body.template operator()<Lanes, PlainBitmap<Lanes, kWithRanks>>(limits.bytes);
   }
@@ -302,7 +301,7 @@ class RowTasks {
   void count(Work& work, ProductRun& run) {
     for_classes(summary_->mark_classes, work, run.stream(),
                 [&](int of, const Batch& batch, cudaStream_t stream) {
-                  with_class<false, mark_limits, kMarkClasses, kMarkSmallTable, kMarkLargeTable>(
+                  with_class<false, mark_limits, kMarkClasses, kMarkTable>(
                       of, [&]<class Group, class Bitmap>(int bytes) {
                         launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes,
                                              stream, work.view, batch, bytes, work.lengths.data(),
@@ -333,7 +332,7 @@ class RowTasks {
   void with_ranks(const Work& work, cudaStream_t stream, Launch launch) {
     for_classes(summary_->sum_classes, work, stream,
                 [&](int of, const Batch& batch, cudaStream_t of_class) {
-                  with_class<true, sum_limits, kSumClasses, kSumSmallTable, kSumLargeTable>(
+                  with_class<true, sum_limits, kSumClasses, kSumTable>(
                       of, [&]<class Group, class Bitmap>(int bytes) {
                         launch.template operator()<Group, Bitmap>(batch, bytes, of_class);
                       });

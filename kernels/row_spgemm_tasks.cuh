@@ -43,7 +43,7 @@ struct View {
 };
 
 /// Turns a row of B into words, a few lanes each.
-inline __global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
+static __global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
   const auto thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int lane = static_cast<int>(thread % kLanesOfRow);
   const std::int64_t row = thread / kLanesOfRow;
@@ -134,7 +134,7 @@ __device__ inline RowPlan analyse_row(const View& view, int row, int lane) {
   return plan_row(row, products, nonzeros, first, last);
 }
 
-inline __global__ void __launch_bounds__(kThreads)
+static __global__ void __launch_bounds__(kThreads)
     analyse_rows(View view, RowPlan* plans, std::int32_t* slices, Summary* summary) {
   __shared__ std::uint32_t counts[kMarkClasses];
   __shared__ std::uint32_t tasks;
@@ -159,7 +159,7 @@ inline __global__ void __launch_bounds__(kThreads)
 }
 
 /// `first_tasks` [rows] says where a row's tasks go; without, every row has one.
-inline __global__ void __launch_bounds__(kThreads)
+static __global__ void __launch_bounds__(kThreads)
     make_tasks(int rows, const RowPlan* plans, const std::int32_t* first_tasks, Task* tasks) {
   const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (row >= rows) return;

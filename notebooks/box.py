@@ -16,13 +16,16 @@ from figure_data import FigureData, Panel
 
 # %%
 def draw_boxes(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None:
-    """Draw one panel; the label under each box counts its values."""
+    """Draw one panel; the number above each box counts its values."""
     labels = []
     for rank, series in enumerate(panel.series):
         look = looks[series.name, series.origin]
         values = [p.y for p in series.points if p.y is not None]
         origin = f"\n({series.origin})" if series.predicted else ""
-        labels.append(plain(f"{series.name}{origin}\nn = {len(values)}"))
+        labels.append(plain(f"{series.name}{origin}"))
+        # Panels share their labels, not how many values they have.
+        axes.annotate(f"n = {len(values)}", (rank, 1), (0, 1), ha="center", va="bottom", fontsize=6,
+                      xycoords=("data", "axes fraction"), textcoords="offset points")
         if not values:
             mark_missing(axes, rank, look)
             continue
@@ -35,6 +38,7 @@ def draw_boxes(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
         axes.plot([rank + 0.36] * len(values), values, linestyle="none", marker="o", markersize=2,
                   markeredgewidth=0.5, color=look.color,
                   markerfacecolor="white" if series.predicted else look.color)
+    axes.set_title(axes.get_title(), pad=12)  # above the counts
     axes.set_xscale("linear")
     axes.grid(False, axis="x")
     axes.set_xlim(-0.6, len(labels) - 0.4)

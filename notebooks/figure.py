@@ -316,8 +316,8 @@ def build(data: FigureData, kind: Kind) -> Figure:
     cells = list(grid.flat)
     for axes, panel in zip(cells, data.panels):
         set_scales(axes, data, 0.85 * width / columns)
-        kind.draw(axes, data, panel, looks)
         axes.set_title(plain(panel.title))
+        kind.draw(axes, data, panel, looks)
         axes.set_xlabel(plain(data.x.label) if kind.x_label else "")
         if kind.y_axis:
             draw_reference(axes, data)
