@@ -110,6 +110,7 @@ class Emulation {
         factor_(std::ldexp(1.0, -a.exponent - b.exponent)) {
     for (std::size_t part = 0; part < static_cast<std::size_t>(precision_->parts); ++part)
       parts_of_b_.push_back(rows_of_tiles(b, *precision_, part));
+    for (const float value : a.values) values_of_a_.push_back(split(value, *precision_));
   }
 
   /// Appends a tile row of C.
@@ -181,6 +182,7 @@ class Emulation {
   void add_mmas(std::span<const Pair> pairs, std::array<Sums, 2>& sums) const {
     for (int row = 0; row < kSide; ++row) {
       const std::vector<Term> terms = terms_of(pairs, row);
+      if (terms.empty()) continue;
       for (auto part_of_b = parts_of_b_.rbegin(); part_of_b != parts_of_b_.rend(); ++part_of_b)
         for (std::size_t part = 0; part < parts_of_b_.size(); ++part)
           add_steps(terms, part, *part_of_b, std::span(sums[part]).subspan(kSide * row, kSide));
@@ -195,7 +197,7 @@ class Emulation {
       std::int64_t k = a_->first_values[a] + std::popcount(above);
       for (int inner = 0; inner < kSide; ++inner)
         if ((a_->bitmaps[a] >> (kSide * row + inner) & 1) != 0)
-          terms.push_back({split(a_->values[k++], *precision_), b * kSide + inner,
+          terms.push_back({values_of_a_[k++], b * kSide + inner,
                            place_in_depth(numbers_, static_cast<int>(i), inner)});
     }
     return terms;
@@ -219,6 +221,7 @@ class Emulation {
   Numbers numbers_;
   const Precision* precision_;
   FusedStep step_;
+  std::vector<Parts> values_of_a_;  // [nonzeros]
   std::vector<MmaOperand> parts_of_b_;
   double factor_;
 };
