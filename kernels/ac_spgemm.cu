@@ -281,45 +281,21 @@ class SliceInChunks {
   Chunks chunks_{};
 };
 
-class AcProduct final : public GpuSparseProduct {
- public:
-  AcProduct(const CsrMatrix& a, const CsrMatrix& b, std::int64_t bound)
-      : bound_(bound), a_(a), b_(b) {}
-
-  void multiply(float alpha, ProductRun& run) override {
-    release();
-    c_ = multiply_slices(
-        run, a_, b_, bound_,
-        [&](const Slice& slice, const std::int64_t* before_rows, std::int64_t* offsets) {
-          return SliceInChunks(run, a_, b_, slice, before_rows).multiply(alpha, offsets);
-        });
+struct Ac {
+  static SliceCells multiply_slice(ProductRun& run, CsrView a, CsrView b, const Slice& slice,
+                                   float alpha, const std::int64_t* before_rows,
+                                   std::int64_t* offsets) {
+    return SliceInChunks(run, a, b, slice, before_rows).multiply(alpha, offsets);
   }
-  void release() override { c_ = {}; }
-  CsrMatrix download() const override { return c_.download(); }
-
- private:
-  std::int64_t bound_;
-  DeviceCsr a_, b_;
-  SparseResult c_;
-};
-
-class GpuAcSpgemm final : public GpuSpgemm {
- public:
-  explicit GpuAcSpgemm(std::int64_t bound) : bound_(bound) {}
-  std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
-    require_operands(a, b);
-    return std::make_unique<AcProduct>(a, b, bound_);
-  }
-
- private:
-  std::int64_t bound_;
 };
 
 const Register<GpuSpgemm> entry{{
     .name = "ac_spgemm",
     .summary = "device half of ac_spgemm",
     .make =
-        [](const Params& params) { return std::make_unique<GpuAcSpgemm>(params.integer("slice")); },
+        [](const Params& params) {
+          return std::make_unique<SlicedSpgemm<Ac>>(params.integer("slice"));
+        },
 }};
 
 }  // namespace

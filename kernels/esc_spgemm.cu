@@ -68,30 +68,21 @@ __global__ void compress(const Key* __restrict__ keys, const float* __restrict__
   values[cell] = scaled(alpha, sum);
 }
 
-class EscProduct final : public GpuSparseProduct {
+class Esc {
  public:
-  EscProduct(const CsrMatrix& a, const CsrMatrix& b, std::int64_t bound)
-      : bound_(bound), a_(a), b_(b) {}
-
-  void multiply(float alpha, ProductRun& run) override {
-    release();
-    c_ = multiply_slices(
-        run, a_, b_, bound_,
-        [&](const Slice& slice, const std::int64_t* before_rows, std::int64_t* offsets) {
-          const bool narrow = index_bits(slice.rows) + index_bits(b_.cols) <= 32;
-          return (narrow ? multiply_slice<std::uint32_t>
-                         : multiply_slice<std::uint64_t>)(run, a_, b_, slice, alpha, before_rows,
-                                                          offsets);
-        });
-  }
-  void release() override { c_ = {}; }
-  CsrMatrix download() const override { return c_.download(); }
-
- private:
-  template <class Key>
   static SliceCells multiply_slice(ProductRun& run, CsrView a, CsrView b, const Slice& slice,
                                    float alpha, const std::int64_t* before_rows,
                                    std::int64_t* offsets) {
+    const bool narrow = index_bits(slice.rows) + index_bits(b.cols) <= 32;
+    return (narrow ? multiply_with<std::uint32_t>
+                   : multiply_with<std::uint64_t>)(run, a, b, slice, alpha, before_rows, offsets);
+  }
+
+ private:
+  template <class Key>
+  static SliceCells multiply_with(ProductRun& run, CsrView a, CsrView b, const Slice& slice,
+                                  float alpha, const std::int64_t* before_rows,
+                                  std::int64_t* offsets) {
     const int col_bits = index_bits(b.cols);
     run.stage("expand");
     SortedCells<Key> cells(run, slice.products);
@@ -115,22 +106,6 @@ class EscProduct final : public GpuSparseProduct {
     cuda_check(cudaGetLastError(), "adding up products");
     return c;
   }
-
-  std::int64_t bound_;
-  DeviceCsr a_, b_;
-  SparseResult c_;
-};
-
-class GpuEscSpgemm final : public GpuSpgemm {
- public:
-  explicit GpuEscSpgemm(std::int64_t bound) : bound_(bound) {}
-  std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
-    require_operands(a, b);
-    return std::make_unique<EscProduct>(a, b, bound_);
-  }
-
- private:
-  std::int64_t bound_;
 };
 
 const Register<GpuSpgemm> entry{{
@@ -138,7 +113,7 @@ const Register<GpuSpgemm> entry{{
     .summary = "device half of esc_spgemm",
     .make =
         [](const Params& params) {
-          return std::make_unique<GpuEscSpgemm>(params.integer("slice"));
+          return std::make_unique<SlicedSpgemm<Esc>>(params.integer("slice"));
         },
 }};
 

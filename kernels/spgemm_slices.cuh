@@ -192,4 +192,43 @@ SparseResult multiply_slices(ProductRun& run, CsrView a, CsrView b, std::int64_t
   return c;
 }
 
+/// The device half of a kernel that multiplies slice by slice, of at most `bound` products each:
+/// Method::multiply_slice(run, a, b, slice, alpha, before_rows, offsets), as multiply_slices()
+/// asks.
+template <class Method>
+class SlicedSpgemm final : public GpuSpgemm {
+ public:
+  explicit SlicedSpgemm(std::int64_t bound) : bound_(bound) {}
+
+  std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
+    require_operands(a, b);
+    return std::make_unique<Product>(a, b, bound_);
+  }
+
+ private:
+  class Product final : public GpuSparseProduct {
+   public:
+    Product(const CsrMatrix& a, const CsrMatrix& b, std::int64_t bound)
+        : bound_(bound), a_(a), b_(b) {}
+
+    void multiply(float alpha, ProductRun& run) override {
+      release();
+      c_ = multiply_slices(
+          run, a_, b_, bound_,
+          [&](const Slice& slice, const std::int64_t* before_rows, std::int64_t* offsets) {
+            return Method::multiply_slice(run, a_, b_, slice, alpha, before_rows, offsets);
+          });
+    }
+    void release() override { c_ = {}; }
+    CsrMatrix download() const override { return c_.download(); }
+
+   private:
+    std::int64_t bound_;
+    DeviceCsr a_, b_;
+    SparseResult c_;
+  };
+
+  std::int64_t bound_;
+};
+
 }  // namespace tessera::spgemm

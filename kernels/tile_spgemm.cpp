@@ -244,17 +244,8 @@ class TileSpgemm final : public SpgemmKernel {
             .equilibrated = numbers_ == Numbers::kFp16};
   }
 
-  /// Tiles of A with a nonzero in the row.
   std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix&) const override {
-    std::vector<std::int64_t> terms(a.rows, 0);
-    for (std::int32_t row = 0; row < a.rows; ++row) {
-      std::int32_t last = -1;
-      for (const std::int32_t col : a.row_cols(row)) {
-        terms[row] += col / kSide != last ? 1 : 0;
-        last = col / kSide;
-      }
-    }
-    return terms;
+    return tsparse_spgemm::tiles_per_row(a);
   }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,

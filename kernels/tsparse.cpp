@@ -179,18 +179,8 @@ class Tsparse final : public SpgemmKernel {
 
   bool keeps_zeros() const override { return !choices_.drops_zeros; }
 
-  /// MMAs: tiles of A with a nonzero in the row.
   std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix& b) const override {
-    if (!choices_.on_tensor_cores) return SpgemmKernel::terms_per_row(a, b);
-    std::vector<std::int64_t> terms(a.rows, 0);
-    for (std::int32_t row = 0; row < a.rows; ++row) {
-      std::int32_t last = -1;
-      for (const std::int32_t col : a.row_cols(row)) {
-        terms[row] += col / kSide != last ? 1 : 0;
-        last = col / kSide;
-      }
-    }
-    return terms;
+    return choices_.on_tensor_cores ? tiles_per_row(a) : SpgemmKernel::terms_per_row(a, b);
   }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,

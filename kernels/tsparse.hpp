@@ -63,6 +63,9 @@ struct TilesOfC {
 /// C from its slices, which follow each other by rows.
 CsrMatrix to_csr(std::int32_t rows, std::int32_t cols, std::span<const TilesOfC> slices);
 
+/// Tiles with a nonzero in the row: the MMAs that its elements are sums of, at most. [rows]
+std::vector<std::int64_t> tiles_per_row(const CsrMatrix& matrix);
+
 /// Tile rows at which the slices of a product begin, and the last one's end: as many rows as have
 /// no more than `most` tasks, or one. first_task [tile rows + 1] are running sums. Throws
 /// Unsupported where a single tile row has more tasks than 32 bits count.

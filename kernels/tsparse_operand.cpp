@@ -138,4 +138,16 @@ CsrMatrix to_csr(std::int32_t rows, std::int32_t cols, std::span<const TilesOfC>
   return {rows, cols, std::move(offsets), std::move(col_indices), std::move(values)};
 }
 
+std::vector<std::int64_t> tiles_per_row(const CsrMatrix& matrix) {
+  std::vector<std::int64_t> tiles(matrix.rows, 0);
+  for (std::int32_t row = 0; row < matrix.rows; ++row) {
+    std::int32_t last = -1;
+    for (const std::int32_t col : matrix.row_cols(row)) {
+      tiles[row] += col / kSide != last ? 1 : 0;
+      last = col / kSide;
+    }
+  }
+  return tiles;
+}
+
 }  // namespace tessera::tsparse_spgemm
