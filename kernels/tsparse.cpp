@@ -29,6 +29,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/fused_rows.hpp"
 #include "kernels/spgemm_kernel.hpp"
+#include "kernels/tsparse_trace.hpp"
 
 namespace tessera {
 
@@ -55,31 +56,6 @@ MmaOperand rows_of_tiles(const TileOperand& b) {
     }
   }
   return {rows, Conversion::kFp16};
-}
-
-/// The products of tiles in one tile row of C, by tile column; those of a tile in A's order.
-std::vector<TileTask> sorted_tasks(const TileOperand& a, const TileOperand& b, std::int32_t row) {
-  std::vector<TileTask> tasks;
-  for (std::uint32_t t = a.row_begin[row]; t < a.row_begin[row + 1]; ++t) {
-    const std::uint32_t inner = inner_indices(a.tiles[t].bitmap);
-    const std::int32_t of_b = a.tiles[t].col;
-    for (std::uint32_t u = b.row_begin[of_b]; u < b.row_begin[of_b + 1]; ++u)
-      if ((inner & inner_indices(b.tiles[u].bitmap)) != 0) tasks.push_back({t, u});
-  }
-  std::ranges::stable_sort(tasks, {}, [&](const TileTask& task) { return b.tiles[task.b].col; });
-  return tasks;
-}
-
-std::uint64_t pattern_of(const TileOperand& a, const TileOperand& b,
-                         std::span<const TileTask> tasks) {
-  std::uint64_t pattern = 0;
-  for (int row = 0; row < kSide; ++row) {
-    std::uint64_t bytes = 0;
-    for (const TileTask& task : tasks)
-      bytes |= products_of_row(a.tiles[task.a].bitmap, b.tiles[task.b].bitmap, row);
-    pattern |= std::uint64_t{nonzero_bytes(bytes)} << kSide * row;
-  }
-  return pattern;
 }
 
 class Emulation {
@@ -181,6 +157,10 @@ class Tsparse final : public SpgemmKernel {
 
   std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix& b) const override {
     return choices_.on_tensor_cores ? tiles_per_row(a) : SpgemmKernel::terms_per_row(a, b);
+  }
+
+  WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return describe_work(a, b, choices_);
   }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,

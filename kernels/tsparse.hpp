@@ -52,6 +52,13 @@ enum class Side { kA, kB };
 /// Throws Unsupported where the numbers are beyond FP16, or too many.
 TileOperand make_operand(const CsrMatrix& matrix, Side side, const Choices& choices);
 
+/// The products of tiles in one tile row of C, by tile column; those of a tile in A's order.
+std::vector<TileTask> sorted_tasks(const TileOperand& a, const TileOperand& b, std::int32_t row);
+
+/// The cells of the tile of C that these products make.
+std::uint64_t pattern_of(const TileOperand& a, const TileOperand& b,
+                         std::span<const TileTask> tasks);
+
 /// Tiles of C, by row and column.
 struct TilesOfC {
   std::vector<std::int32_t> tile_row, tile_col;  // [tiles]

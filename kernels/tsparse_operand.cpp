@@ -1,4 +1,5 @@
-// The operands and the result of tSparse on the host: matrices become bitmap tiles, tiles a matrix.
+// The operands and the result of tSparse on the host: matrices become bitmap tiles, these a list of
+// products, tiles a matrix.
 
 #include <algorithm>
 #include <array>
@@ -96,6 +97,30 @@ TileOperand make_operand(const CsrMatrix& matrix, Side side, const Choices& choi
   for (std::int32_t row = 0; row < operand.tile_rows; ++row)
     operand.row_begin[row + 1] += operand.row_begin[row];
   return operand;
+}
+
+std::vector<TileTask> sorted_tasks(const TileOperand& a, const TileOperand& b, std::int32_t row) {
+  std::vector<TileTask> tasks;
+  for (std::uint32_t t = a.row_begin[row]; t < a.row_begin[row + 1]; ++t) {
+    const std::uint32_t inner = inner_indices(a.tiles[t].bitmap);
+    const std::int32_t of_b = a.tiles[t].col;
+    for (std::uint32_t u = b.row_begin[of_b]; u < b.row_begin[of_b + 1]; ++u)
+      if ((inner & inner_indices(b.tiles[u].bitmap)) != 0) tasks.push_back({t, u});
+  }
+  std::ranges::stable_sort(tasks, {}, [&](const TileTask& task) { return b.tiles[task.b].col; });
+  return tasks;
+}
+
+std::uint64_t pattern_of(const TileOperand& a, const TileOperand& b,
+                         std::span<const TileTask> tasks) {
+  std::uint64_t pattern = 0;
+  for (int row = 0; row < kSide; ++row) {
+    std::uint64_t bytes = 0;
+    for (const TileTask& task : tasks)
+      bytes |= products_of_row(a.tiles[task.a].bitmap, b.tiles[task.b].bitmap, row);
+    pattern |= std::uint64_t{nonzero_bytes(bytes)} << kSide * row;
+  }
+  return pattern;
 }
 
 std::vector<std::int32_t> cut_slices(std::span<const std::int64_t> first_task, std::int64_t most) {
