@@ -97,7 +97,7 @@ class CuteSpmm final : public SpmmKernel {
       : options_(options), precision_(precision_of(options.precision)) {}
 
   std::string format() const override { return Hrpb::kFormat; }
-  int version() const override { return 2; }
+  int version() const override { return 3; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,

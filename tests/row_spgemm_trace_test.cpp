@@ -10,12 +10,8 @@
 #include <map>
 #include <set>
 
-#include "experiments/backend.hpp"
-#include "experiments/plan.hpp"
-#include "experiments/run_point.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
-#include "formats/base/registry.hpp"
 #include "kernels/row_spgemm.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "model/simulator/simulator.hpp"
@@ -244,21 +240,6 @@ TEST_CASE("a launch of row_spgemm for each class runs through the simulator") {
       simulator::simulate(row_spgemm::describe_work(a, b), find_device("h200"));
   CHECK(result.launches.size() == int{row_spgemm::kMarkClasses} + int{row_spgemm::kSumClasses});
   for (const simulator::LaunchResult& launch : result.launches) CHECK(launch.cycles > 0);
-}
-
-TEST_CASE("backend simulate tells row_spgemm's time") {
-  Point point;
-  point.backend = "simulate";
-  point.matrix = "uniform(rows=60, cols=60, per_row=5)";
-  point.right = kSelf;
-  point.values = parse_values("normal");
-  point.reorder.name = "none";
-  point.device = "h200";
-  point.kernel = {"row_spgemm", Registry<SpgemmKernel>::instance().resolve("row_spgemm", {})};
-  const Json record = PointRunner().run(point).record;
-  INFO(record.dump(1));
-  REQUIRE(record["status"] == "ok");
-  CHECK(record["prediction"]["time_us"] > 0);
 }
 
 }  // namespace

@@ -335,5 +335,23 @@ TEST_CASE("times with and without a pool, memory and stages of a sparse product 
   CHECK(row_columns().contains("kernel.fault"));
 }
 
+TEST_CASE("backend simulate tells the time of kernels that describe their work") {
+  for (const char* kernel : {"row_spgemm", "tsparse"}) {
+    CAPTURE(kernel);
+    Point point;
+    point.backend = "simulate";
+    point.matrix = "uniform(rows=60, cols=60, per_row=5)";
+    point.right = kSelf;
+    point.values = parse_values("normal");
+    point.reorder.name = "none";
+    point.device = "h200";
+    point.kernel = {kernel, Registry<SpgemmKernel>::instance().resolve(kernel, {})};
+    const Json record = PointRunner().run(point).record;
+    INFO(record.dump(1));
+    REQUIRE(record["status"] == "ok");
+    CHECK(record["prediction"]["time_us"] > 0);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,10 +1,13 @@
 // What several test files need: small seeded matrices, and switches that undo themselves.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "formats/base/matrix.hpp"
 #include "formats/base/parallel.hpp"
@@ -78,5 +81,14 @@ class ThreadCount {
   ThreadCount(const ThreadCount&) = delete;
   ThreadCount& operator=(const ThreadCount&) = delete;
 };
+
+/// Values times two to the power of what `exponent(k)` says.
+template <class Exponent>
+CsrMatrix rescaled(const CsrMatrix& matrix, Exponent exponent) {
+  std::vector<float> values(matrix.values.begin(), matrix.values.end());
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k] = std::ldexp(values[k], exponent(static_cast<int>(k)));
+  return {matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices, std::move(values)};
+}
 
 }  // namespace tessera

@@ -46,15 +46,6 @@ std::string fault_of(const char* precision, const CsrMatrix& a, const CsrMatrix&
       .reason;
 }
 
-/// Values times two to the power of what `exponent(k)` says.
-template <class Exponent>
-CsrMatrix rescaled(const CsrMatrix& matrix, Exponent exponent) {
-  std::vector<float> values(matrix.values.begin(), matrix.values.end());
-  for (std::size_t k = 0; k < values.size(); ++k)
-    values[k] = std::ldexp(values[k], exponent(static_cast<int>(k)));
-  return {matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices, std::move(values)};
-}
-
 struct Case {
   const char* name;
   CsrMatrix a, b;

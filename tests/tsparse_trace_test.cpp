@@ -11,9 +11,6 @@
 #include <map>
 #include <set>
 
-#include "experiments/backend.hpp"
-#include "experiments/plan.hpp"
-#include "experiments/run_point.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/spgemm_kernel.hpp"
@@ -135,21 +132,6 @@ TEST_CASE("tsparse does not describe several slices, or scalar cores") {
   const auto [a, b] = cases().front();
   CHECK_THROWS_AS(describe_work(a, b, choices({{"slice", std::int64_t{10}}})), Unsupported);
   CHECK_THROWS_AS(describe_work(a, b, choices({{"cores", std::string("scalar")}})), Unsupported);
-}
-
-TEST_CASE("backend simulate tells tsparse's time") {
-  Point point;
-  point.backend = "simulate";
-  point.matrix = "uniform(rows=60, cols=60, per_row=5)";
-  point.right = kSelf;
-  point.values = parse_values("normal");
-  point.reorder.name = "none";
-  point.device = "h200";
-  point.kernel = {"tsparse", Registry<SpgemmKernel>::instance().resolve("tsparse", {})};
-  const Json record = PointRunner().run(point).record;
-  INFO(record.dump(1));
-  REQUIRE(record["status"] == "ok");
-  CHECK(record["prediction"]["time_us"] > 0);
 }
 
 }  // namespace
