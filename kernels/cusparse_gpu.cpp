@@ -185,7 +185,10 @@ class CusparseMultiplication final : public GpuMultiplication {
       b_padded_ = DeviceArray<float>(b_size);
       clear(b_padded_);
     }
-    if (a_.rows != rows_) c_padded_ = DeviceArray<float>(static_cast<std::size_t>(a_.rows * n));
+    if (a_.rows != rows_) {
+      c_padded_ = DeviceArray<float>(static_cast<std::size_t>(a_.rows * n));
+      clear(c_padded_);
+    }
     check(library_.create(&handle_), "starting");
   }
   ~CusparseMultiplication() override { library_.destroy(handle_); }
@@ -233,7 +236,7 @@ class CusparseMultiplication final : public GpuMultiplication {
 
   template <class T>
   static void clear(DeviceArray<T>& array) {
-    cuda_check(cudaMemset(array.data(), 0, array.size() * sizeof(T)), "clearing B's padding");
+    cuda_check(cudaMemset(array.data(), 0, array.size() * sizeof(T)), "clearing padding");
   }
 
   /// What the library gets for B and C.
