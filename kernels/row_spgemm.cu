@@ -20,6 +20,8 @@ struct Output {
   std::int32_t* cols;
   float* values;
   float alpha;
+
+  __device__ float scaled(float sum) const { return alpha == 1 ? sum : alpha * sum; }
 };
 
 template <class Group, class Bitmap>
@@ -46,7 +48,22 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   Group::sync();
   add_products<Group>(view, task, staged, scratch, bitmap, sums);
   for (int i = Group::lane(); i < count; i += Group::kLanes)
-    output.values[first + i] = output.alpha == 1 ? sums[i] : output.alpha * sums[i];
+    output.values[first + i] = output.scaled(sums[i]);
+}
+
+template <int kLanes>
+__global__ void __launch_bounds__(kThreadsOfGroups)
+    make_small_sums(View view, Batch batch, Output output) {
+  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
+  const int id = number < batch.count ? batch.sorted[number] : -1;
+  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
+  const SmallRow<kLanes> row(view, id < 0 ? -1 : batch.tasks[id].row,
+                             cols + threadIdx.x / kLanes * kLanes);
+  const std::int64_t first = id < 0 ? 0 : output.offsets[id];
+  row.add(view, [&](int place, std::int32_t col, float sum) {
+    output.cols[first + place] = col;
+    output.values[first + place] = output.scaled(sum);
+  });
 }
 
 std::vector<std::int32_t> narrow(const Array<std::int64_t>& offsets) {
@@ -70,7 +87,9 @@ class RowProduct final : public GpuSparseProduct {
     const NarrowCsr& right = b_ ? *b_ : a_;
     view_ = {.rows = a.rows,
              .rows_of_b_count = b.rows,
+             .nonzeros_of_a = a.nnz(),
              .nonzeros_of_b = b.nnz(),
+             .has_small = true,
              .a_offsets = a_.offsets.data(),
              .a_cols = a_.cols.data(),
              .a_values = a_.values.data(),
@@ -106,6 +125,10 @@ class RowProduct final : public GpuSparseProduct {
         [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
           launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, stream, work.view,
                                batch, bytes, output);
+        },
+        [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
+          launch_small_groups<kLanes>(make_small_sums<kLanes>, batch.count, stream, work.view,
+                                      batch, output);
         });
   }
 

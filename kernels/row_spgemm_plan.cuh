@@ -5,12 +5,14 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <climits>
 #include <cub/device/device_scan.cuh>
 #include <vector>
 
 #include "formats/base/check.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/row_spgemm_small.cuh"
 #include "kernels/row_spgemm_steps.cuh"
 
 namespace tessera::row_spgemm {
@@ -36,16 +38,18 @@ constexpr int group_bytes(int bytes) {
   return Group::kLanes * static_cast<int>(sizeof(Segment)) + (bytes + 15) / 16 * 16;
 }
 
+/// Counts the columns of C of each task, and how many words it has to keep for them.
 template <class Group, class Bitmap>
 __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGroups)
-    count_columns(View view, Batch batch, int bytes, std::int32_t* lengths, Summary* summary) {
+    count_columns(View view, Batch batch, int bytes, Task* tasks, std::int32_t* lengths,
+                  Summary* summary) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
-  __shared__ std::uint32_t counts[kSumClasses];
+  __shared__ std::uint32_t counts[kClasses];
   clear_counts(counts);
   const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
   const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const Task task = batch.task(number);
+  Task task = batch.task(number);
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
   Bitmap bitmap(task, memory + Group::kLanes * sizeof(Segment));
@@ -53,50 +57,49 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   mark_columns<Group>(view, task, staged, scratch, bitmap);
   int found = 0;
   for (int i = Group::lane(); i < bitmap.size(); i += Group::kLanes)
-    found += __popc(bitmap.marks(i));
+    found += __popc(bitmap.slots()[i].marks);
   int total = 0;
   Group::before(found, total, scratch);
   if (Group::lane() == 0 && number < batch.count) {
-    lengths[batch.sorted[number]] = total;
+    const int id = batch.sorted[number];
+    lengths[id] = total;
+    if (Bitmap::kHasDirectory) tasks[id].kept = task.kept = bitmap.size();
     atomicAdd(counts + sum_class(task, total), 1u);
   }
   __syncthreads();
   add_counts(counts, summary->sum_classes);
 }
 
-/// Gives every word its rank, and writes the columns of C. `found` [columns of C] is for use
+/// Counts the columns of C of tasks with a product in each lane.
+template <int kLanes>
+__global__ void __launch_bounds__(kThreadsOfGroups)
+    count_small(View view, Batch batch, std::int32_t* lengths, Summary* summary) {
+  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
+  const int id = number < batch.count ? batch.sorted[number] : -1;
+  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
+  const SmallRow<kLanes> row(view, id < 0 ? -1 : batch.tasks[id].row,
+                             cols + threadIdx.x / kLanes * kLanes);
+  if (id >= 0 && row.lane() == 0) lengths[id] = row.columns();
+  // The tasks are of this class in both phases.
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    summary->sum_classes[std::countr_zero(static_cast<unsigned>(kLanes / kLeastLanes))] =
+        static_cast<std::uint32_t>(batch.count);
+}
+
+/// Gives every column its rank, and writes the columns of C. `found` [columns of C] is for use
 /// meanwhile.
 template <class Group, class Bitmap>
 __device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
                              std::int32_t* cols) {
-  bitmap.sort(scratch);
-  constexpr int kBits = 16;  // of a count of columns; words with any are counted above them
-  static_assert(kMostWords * kWordCols < 1 << kBits);
-  std::uint32_t before = 0;
-  const int most = Group::most(bitmap.words());
-  for (int first = 0; first < most; first += Group::kLanes) {
-    const int i = first + Group::lane();
-    const int slot = i < bitmap.words() ? bitmap.slot(i) : 0;
-    const std::uint32_t marks = i < bitmap.words() ? bitmap.marks(slot) : 0;
-    if constexpr (!Group::kIsBlock)
-      if (__all_sync(~0u, marks == 0)) continue;
-    int all = 0;
-    const std::uint32_t place =
-        before + Group::before(marks == 0 ? 0 : (1 << kBits) + __popc(marks), all, scratch);
-    before += all;
-    if (marks == 0) continue;
-    bitmap.set_rank(slot, place % (1u << kBits));
-    found[place >> kBits] = slot;
-  }
+  const int count = rank_slots<Group>(
+      bitmap.slots(), bitmap.size(), scratch, [&](int slot, std::uint32_t marks, int rank) {
+        if (marks == 0) return;
+        const std::int32_t first = bitmap.first_col(slot);
+        for (; marks != 0; marks &= marks - 1)
+          found[rank++] = first + __ffs(static_cast<int>(marks)) - 1;
+      });
   Group::sync();
-  const int words = static_cast<int>(before >> kBits);
-  for (int i = Group::lane(); i < words; i += Group::kLanes) {
-    const int slot = found[i];
-    const std::int32_t col = bitmap.first_col(slot);
-    std::int32_t* to = cols + bitmap.rank(col);
-    for (std::uint32_t marks = bitmap.marks(slot); marks != 0; marks &= marks - 1)
-      *to++ = col + __ffs(static_cast<int>(marks)) - 1;
-  }
+  for (int i = Group::lane(); i < count; i += Group::kLanes) cols[i] = found[i];
   Group::sync();
 }
 
@@ -114,20 +117,34 @@ inline unsigned blocks_for(std::int64_t count, int each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
 
-/// Calls body.operator()<Group, Bitmap>(bytes) for one of the classes, those from kFrom to kCount;
-/// those of the tables begin at kTable.
-template <bool kWithRanks, auto kLimits, int kCount, int kTable, int kFrom = 0, class Body>
-void with_class(int of, Body body) {
-  if constexpr (kFrom < kCount) {
-    if (of != kFrom) return with_class<kWithRanks, kLimits, kCount, kTable, kFrom + 1>(of, body);
-    constexpr TaskClass limits = kLimits(kFrom);
-    using Lanes = Group<limits.lanes>;
-    if constexpr (kFrom >= kTable && kFrom < kTable + kTables)
-      body.template
-      operator()<Lanes, HashedBitmap<Lanes, kWithRanks, kLeastTable << (kFrom - kTable)>>(
-          limits.bytes);
-    else
-      body.template operator()<Lanes, PlainBitmap<Lanes, kWithRanks>>(limits.bytes);
+/// For callers whose tasks are never small.
+struct NoSmallTasks {
+  template <int kLanes>
+  void operator()(const Batch&, cudaStream_t) const {
+    throw Error("a small task where there should be none");
+  }
+};
+
+/// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of class `of`, or
+/// launch_small.operator()<lanes>(batch, stream) where they are small.
+template <bool kWithRanks, int kClass = 0, class Launch, class LaunchSmall>
+void launch_class(int of, const Batch& batch, cudaStream_t stream, const Launch& launch,
+                  const LaunchSmall& launch_small) {
+  if constexpr (kClass < kClasses) {
+    if (of != kClass)
+      return launch_class<kWithRanks, kClass + 1>(of, batch, stream, launch, launch_small);
+    if constexpr (kClass < kSmallSizes) {
+      launch_small.template operator()<(kLeastLanes << kClass)>(batch, stream);
+    } else {
+      constexpr TaskClass limits = limits_of(kClass);
+      using Lanes = Group<limits.lanes>;
+      if constexpr (kClass < kFirstWords)
+        launch.template operator()<Lanes, WholeBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+                                                                          stream);
+      else
+        launch.template operator()<Lanes, WordsBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+                                                                          stream);
+    }
   }
 }
 
@@ -142,6 +159,15 @@ void launch_groups(Kernel kernel, int count, int bytes, cudaStream_t stream,
                "asking for shared memory");
   kernel<<<blocks_for(count, kGroups<Group>), kGroups<Group> * Group::kLanes,
            static_cast<std::size_t>(shared), stream>>>(arguments...);
+  cuda_check(cudaGetLastError(), "launching row_spgemm");
+}
+
+/// The same for small tasks.
+template <int kLanes, class Kernel, class... Arguments>
+void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
+                         const Arguments&... arguments) {
+  kernel<<<blocks_for(count, kThreadsOfGroups / kLanes), kThreadsOfGroups, 0, stream>>>(
+      arguments...);
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
 
@@ -198,63 +224,61 @@ class RowTasks {
  public:
   /// What a product needs beside C: one block, and more only where rows are cut into many tasks.
   struct Work {
-    Work(ProductRun& run, const View& of)
-        : view(of), capacity(std::int64_t{of.rows} + of.rows / 8 + 1024) {
+    Work(ProductRun& run, const View& of) : view(of), num_tasks(of.rows) {
       const std::int64_t at_rows_of_b = block.place<RowOfB>(of.rows_of_b_count);
       const std::int64_t at_ranges = block.place<RangeOfB>(of.rows_of_b_count);
       const std::int64_t at_words = block.place<WordOfB>(of.nonzeros_of_b);
-      const std::int64_t at_plans = block.place<RowPlan>(of.rows);
-      const std::int64_t at_slices = block.place<std::int32_t>(of.rows);
+      const std::int64_t at_counts = block.place<std::int32_t>(of.rows);
+      const std::int64_t at_slice_words = block.place<std::int32_t>(of.rows);
       const std::int64_t at_summary = block.place<Summary>(1);
-      const TaskPlaces places(block, capacity);
+      const TaskPlaces places(block, num_tasks);
       block.take(run);
       view.rows_of_b = block.array<RowOfB>(at_rows_of_b, of.rows_of_b_count).data();
       view.ranges_of_b = block.array<RangeOfB>(at_ranges, of.rows_of_b_count).data();
       view.words_of_b = block.array<WordOfB>(at_words, of.nonzeros_of_b).data();
-      plans = block.array<RowPlan>(at_plans, of.rows);
-      slices = block.array<std::int32_t>(at_slices, of.rows);
+      slicing = {block.array<std::int32_t>(at_counts, of.rows).data(),
+                 block.array<std::int32_t>(at_slice_words, of.rows).data()};
       summary = block.array<Summary>(at_summary, 1).data();
-      places.hand_out(*this, block, capacity);
+      places.hand_out(*this, block);
     }
 
-    /// Makes room for that many tasks.
-    void reserve(ProductRun& run, std::int64_t tasks) {
-      if (tasks <= capacity) return;
-      capacity = tasks;
-      const TaskPlaces places(more, capacity);
-      more.take(run);
-      places.hand_out(*this, more, capacity);
+    /// Makes room for so many tasks in the place of one for each row; returns these.
+    RunArray<Task> reserve(ProductRun& run, int count) {
+      RunArray<Task> whole = std::move(tasks);
+      num_tasks = count;
+      const TaskPlaces places(of_slices, num_tasks);
+      of_slices.take(run);
+      places.hand_out(*this, of_slices);
+      return whole;
     }
 
-    bool is_sliced() const { return num_tasks != static_cast<int>(plans.size()); }
+    bool is_sliced() const { return num_tasks != view.rows; }
 
     View view;
-    std::int64_t capacity;
-    int num_tasks = 0;
-    RunArray<RowPlan> plans;         // [rows]
-    RunArray<std::int32_t> slices;   // [rows]: of each row; then its first task
+    int num_tasks;
+    Slicing slicing;                 // its counts, scanned, are each row's first task
     Summary* summary;                // [1]
-    RunArray<Task> tasks;            // [capacity], num_tasks of them used; likewise:
-    RunArray<std::int32_t> sorted;   // [capacity]
-    RunArray<std::int32_t> lengths;  // [capacity + 1]: columns of C of each
-    RunArray<std::int64_t> offsets;  // [capacity + 1]: in C
+    RunArray<Task> tasks;            // [num_tasks], likewise:
+    RunArray<std::int32_t> sorted;   // [num_tasks]
+    RunArray<std::int32_t> lengths;  // [num_tasks + 1]: columns of C of each
+    RunArray<std::int64_t> offsets;  // [num_tasks + 1]: in C
     RunArray<std::byte> scratch;     // of scans
 
    private:
     struct TaskPlaces {
-      TaskPlaces(RunBlock& block, std::int64_t capacity)
-          : tasks(block.place<Task>(capacity)),
-            sorted(block.place<std::int32_t>(capacity)),
-            lengths(block.place<std::int32_t>(capacity + 1)),
-            offsets(block.place<std::int64_t>(capacity + 1)),
-            scratch_bytes(scan_bytes(capacity + 1)),
+      TaskPlaces(RunBlock& block, std::int64_t count)
+          : tasks(block.place<Task>(count)),
+            sorted(block.place<std::int32_t>(count)),
+            lengths(block.place<std::int32_t>(count + 1)),
+            offsets(block.place<std::int64_t>(count + 1)),
+            scratch_bytes(scan_bytes(count + 1)),
             scratch(block.place<std::byte>(scratch_bytes)) {}
 
-      void hand_out(Work& work, const RunBlock& block, std::int64_t capacity) const {
-        work.tasks = block.array<Task>(tasks, capacity);
-        work.sorted = block.array<std::int32_t>(sorted, capacity);
-        work.lengths = block.array<std::int32_t>(lengths, capacity + 1);
-        work.offsets = block.array<std::int64_t>(offsets, capacity + 1);
+      void hand_out(Work& work, const RunBlock& block) const {
+        work.tasks = block.array<Task>(tasks, work.num_tasks);
+        work.sorted = block.array<std::int32_t>(sorted, work.num_tasks);
+        work.lengths = block.array<std::int32_t>(lengths, work.num_tasks + std::int64_t{1});
+        work.offsets = block.array<std::int64_t>(offsets, work.num_tasks + std::int64_t{1});
         work.scratch = block.array<std::byte>(scratch, scratch_bytes);
       }
 
@@ -262,7 +286,7 @@ class RowTasks {
       std::int64_t scratch_bytes, scratch;
     };
 
-    RunBlock block, more;
+    RunBlock block, of_slices;
   };
 
   RowTasks() { cuda_check(cudaMallocHost(&summary_, sizeof(Summary)), "allocating pinned memory"); }
@@ -273,41 +297,43 @@ class RowTasks {
   /// Describes rows of B, and makes tasks. Waits.
   void analyse(Work& work, ProductRun& run) {
     const cudaStream_t stream = run.stream();
+    const View& view = work.view;
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(Summary), stream), "clearing");
-    if (work.view.rows_of_b_count > 0)
-      describe_rows_of_b<<<blocks_for(std::int64_t{work.view.rows_of_b_count} * kLanesOfRow,
-                                      kThreads),
-                           kThreads, 0, stream>>>(work.view);
-    if (work.view.rows > 0)
-      analyse_rows<<<blocks_for(std::int64_t{work.view.rows} * kLanesOfRow, kThreads), kThreads, 0,
-                     stream>>>(work.view, work.plans.data(), work.slices.data(), work.summary);
+    with_lanes(view.nonzeros_of_b, view.rows_of_b_count, [&]<int kLanes>() {
+      describe_rows_of_b<kLanes>
+          <<<blocks_for(view.rows_of_b_count, kThreads / kLanes), kThreads, 0, stream>>>(view);
+    });
+    with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
+      analyse_rows<kLanes><<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(
+          view, work.tasks.data(), work.slicing, work.summary);
+    });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     const Summary& summary = read_summary(work, stream);
-    require<Unsupported>(summary.tasks <= INT_MAX / 2, "{} tasks are more than row_spgemm counts",
-                         summary.tasks);
-    work.num_tasks = static_cast<int>(summary.tasks);
-    work.reserve(run, work.num_tasks);
-    if (work.num_tasks == 0) return;
-    if (work.is_sliced())
-      scan(work.slices.data(), work.slices.data(), work.view.rows, work, stream);
-    make_tasks<<<blocks_for(work.view.rows, kThreads), kThreads, 0, stream>>>(
-        work.view.rows, work.plans.data(), work.is_sliced() ? work.slices.data() : nullptr,
-        work.tasks.data());
+    const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(view.rows);
+    require<Unsupported>(tasks <= INT_MAX / 2, "{} tasks are more than row_spgemm counts", tasks);
+    if (tasks > static_cast<std::uint64_t>(view.rows)) {
+      const RunArray<Task> whole = work.reserve(run, static_cast<int>(tasks));
+      scan(work.slicing.counts, work.slicing.counts, view.rows, work, stream);
+      cut_rows<<<blocks_for(view.rows, kThreads), kThreads, 0, stream>>>(
+          view.rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
+          work.tasks.data());
+    }
     sort(summary.mark_classes, work.summary->mark_cursors, MarkClassOf{work.tasks.data()}, work,
          stream);
   }
 
   /// Counts the columns of C of every task, without waiting.
   void count(Work& work, ProductRun& run) {
-    for_classes(summary_->mark_classes, work, run.stream(),
-                [&](int of, const Batch& batch, cudaStream_t stream) {
-                  with_class<false, mark_limits, kMarkClasses, kMarkTable>(
-                      of, [&]<class Group, class Bitmap>(int bytes) {
-                        launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes,
-                                             stream, work.view, batch, bytes, work.lengths.data(),
-                                             work.summary);
-                      });
-                });
+    for_classes<false>(
+        summary_->mark_classes, work, run.stream(),
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
+          launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, stream, work.view,
+                               batch, bytes, work.tasks.data(), work.lengths.data(), work.summary);
+        },
+        [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
+          launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.view, batch,
+                                      work.lengths.data(), work.summary);
+        });
     // What lies beyond the last length is read, and counts for nothing: the scan excludes it.
     cuda_check(cudaMemsetAsync(work.lengths.data() + work.num_tasks, 0, sizeof(std::int32_t),
                                run.stream()),
@@ -326,24 +352,20 @@ class RowTasks {
     return static_cast<std::int64_t>(summary.nonzeros);
   }
 
-  /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for all tasks: bitmaps have
-  /// ranks, and bytes are enough for them and four more for each column of C.
-  template <class Launch>
-  void with_ranks(const Work& work, cudaStream_t stream, Launch launch) {
-    for_classes(summary_->sum_classes, work, stream,
-                [&](int of, const Batch& batch, cudaStream_t of_class) {
-                  with_class<true, sum_limits, kSumClasses, kSumTable>(
-                      of, [&]<class Group, class Bitmap>(int bytes) {
-                        launch.template operator()<Group, Bitmap>(batch, bytes, of_class);
-                      });
-                });
+  /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for all tasks that are not small:
+  /// bitmaps have ranks, and bytes are enough for them and four more for each column of C; and
+  /// launch_small.operator()<lanes>(batch, stream) for those that are.
+  template <class Launch, class LaunchSmall = NoSmallTasks>
+  void with_ranks(const Work& work, cudaStream_t stream, const Launch& launch,
+                  const LaunchSmall& launch_small = {}) {
+    for_classes<true>(summary_->sum_classes, work, stream, launch, launch_small);
   }
 
   /// Where each row begins among the columns of C. [rows + 1]
   static void find_rows(const Work& work, std::int64_t columns, std::int64_t* row_offsets,
                         cudaStream_t stream) {
     gather_offsets<<<blocks_for(std::int64_t{work.view.rows} + 1, kThreads), kThreads, 0, stream>>>(
-        work.view.rows, work.is_sliced() ? work.slices.data() : nullptr, work.offsets.data(),
+        work.view.rows, work.is_sliced() ? work.slicing.counts : nullptr, work.offsets.data(),
         columns, row_offsets);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
@@ -382,36 +404,45 @@ class RowTasks {
     return static_cast<std::int64_t>(std::max(narrow, wide));
   }
 
-  template <int kCount, class ClassOf>
-  static void sort(const std::uint32_t (&counts)[kCount], std::uint32_t* cursors, ClassOf class_of,
-                   Work& work, cudaStream_t stream) {
+  /// Calls launch.operator()<lanes>() with as many lanes as a row has nonzeros, about.
+  template <class Launch>
+  static void with_lanes(std::int64_t nonzeros, std::int64_t rows, Launch launch) {
+    if (rows == 0) return;
+    if (nonzeros <= 4 * rows) return launch.template operator()<4>();
+    if (nonzeros <= 8 * rows) return launch.template operator()<8>();
+    if (nonzeros <= 16 * rows) return launch.template operator()<16>();
+    launch.template operator()<32>();
+  }
+
+  template <class ClassOf>
+  static void sort(const std::uint32_t (&counts)[kClasses], std::uint32_t* cursors,
+                   ClassOf class_of, Work& work, cudaStream_t stream) {
     if (work.num_tasks == 0) return;
-    Begins<kCount> begins{};
-    for (int i = 1; i < kCount; ++i) begins.of[i] = begins.of[i - 1] + counts[i - 1];
-    sort_tasks<kCount><<<blocks_for(work.num_tasks, kThreads), kThreads, 0, stream>>>(
+    Begins begins{};
+    for (int i = 1; i < kClasses; ++i) begins.of[i] = begins.of[i - 1] + counts[i - 1];
+    sort_tasks<<<blocks_for(work.num_tasks, kThreads), kThreads, 0, stream>>>(
         work.num_tasks, begins, cursors, work.sorted.data(), class_of);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
-  /// Calls launch(class, batch, stream) for the tasks of each class that has any, the largest
-  /// first.
-  template <int kCount, class Launch>
-  void for_classes(const std::uint32_t (&counts)[kCount], const Work& work, cudaStream_t stream,
-                   Launch launch) {
+  /// Launches for the tasks of each class that has any, the largest first.
+  template <bool kWithRanks, class Launch, class LaunchSmall>
+  void for_classes(const std::uint32_t (&counts)[kClasses], const Work& work, cudaStream_t stream,
+                   const Launch& launch, const LaunchSmall& launch_small) {
     struct OfClass {
       int number;
       Batch batch;
     };
     std::vector<OfClass> classes;
     auto end = static_cast<std::uint32_t>(work.num_tasks);
-    for (int i = kCount - 1; i >= 0; --i) {
+    for (int i = kClasses - 1; i >= 0; --i) {
       end -= counts[i];
       if (counts[i] > 0)
         classes.push_back(
             {i, Batch{work.sorted.data() + end, static_cast<int>(counts[i]), work.tasks.data()}});
     }
     sides_.run(static_cast<int>(classes.size()), stream, [&](int i, cudaStream_t of_class) {
-      launch(classes[i].number, classes[i].batch, of_class);
+      launch_class<kWithRanks>(classes[i].number, classes[i].batch, of_class, launch, launch_small);
     });
   }
 

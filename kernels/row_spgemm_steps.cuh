@@ -1,20 +1,23 @@
-// What row_spgemm's groups do with the products of a task: rows of B staged in shared memory, their
-// columns marked, their products added. See kernels/row_spgemm.hpp.
+// What row_spgemm's groups do with the products of a task: they go over them 32 at a time, each in
+// a lane of its own whatever the lengths of B's rows, to mark their columns or to add them up. See
+// kernels/row_spgemm.hpp.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 
 #include "kernels/row_spgemm_tasks.cuh"
 
 namespace tessera::row_spgemm {
 
-constexpr int kAhead = 4;  // steps whose products are on their way
+constexpr int kAhead = 4;  // chunks whose products are on their way
 
 /// A part of a row of B, in nonzeros or in words; times a value of A, or with the place of that
 /// nonzero of A, as bits.
 struct alignas(16) Segment {
   std::int32_t begin = 0, length = 0;
   float value = 0;
+  std::int32_t start = 0;  // products of the segments before
 };
 
 enum class What { kWords, kNonzeros, kPlaces };
@@ -59,148 +62,259 @@ __device__ Segment load_segment(const View& view, const Task& task, std::int32_t
   return segment;
 }
 
-/// Calls visit(how many, how many steps of as many as the group has lanes) for the segments of a
-/// task that are not empty, in the order of A's columns: `staged`, as many at a time as there are
-/// lanes.
-template <class Group, What kWhat, class Visit>
-__device__ void for_segments(const View& view, const Task& task, Segment* staged, int* scratch,
-                             Visit visit) {
-  const bool has_work = task.words > 0;
-  const std::int32_t begin = has_work ? view.a_offsets[task.row] : 0;
-  const std::int32_t end = has_work ? view.a_offsets[task.row + 1] : 0;
-  const int most = Group::most(end - begin);
-  Segment next = load_segment<kWhat>(view, task, begin + Group::lane(), end);
-  for (int first = 0; first < most; first += Group::kLanes) {
-    int size = 0, steps = 0;
-    const int at = Group::before(next.length > 0 ? 1 : 0, size, scratch);
-    Group::before((next.length + Group::kLanes - 1) / Group::kLanes, steps, scratch);
-    if (next.length > 0) staged[at] = next;
-    Group::sync();
-    // The next ones are on their way while these are worked on.
-    next = load_segment<kWhat>(view, task, begin + first + Group::kLanes + Group::lane(), end);
-    visit(size, steps);
-    Group::sync();
-  }
-}
+/// The nonzeros of A that a task goes over.
+struct RowOfA {
+  std::int32_t begin = 0, end = 0;
 
-/// The way of kWidth lanes through staged segments, or every kStride-th of them: kWidth places of
-/// one segment a step.
-template <int kWidth, int kStride>
-class Steps {
+  __device__ RowOfA(const View& view, const Task& task) {
+    if (task.words == 0) return;
+    begin = view.a_offsets[task.row];
+    end = view.a_offsets[task.row + 1];
+  }
+};
+
+/// Chunks of 32 consecutive products of a task, one in each lane of a warp, whatever segments they
+/// are of; here of at most 32 segments, one kept by each lane.
+class WarpChunks {
  public:
-  __device__ Steps(const Segment* staged, int size, int first, int lane)
-      : staged_(staged), size_(size), at_(first), lane_(lane) {
-    fetch();
+  /// Each lane brings a segment. `staged` [32] is shared memory.
+  __device__ WarpChunks(Segment segment, Segment* staged) {
+    const unsigned live = __ballot_sync(kAllLanes, segment.length > 0);
+    if ((live & (live + 1)) != 0) {  // empty ones are among them: close the gaps
+      if (segment.length > 0) staged[__popc(live & lanes_before())] = segment;
+      __syncwarp();
+      segment = lane_of_warp() < __popc(live) ? staged[lane_of_warp()] : Segment{};
+      __syncwarp();
+    }
+    const int sum = sum_up_to(segment.length);
+    total_ = __shfl_sync(kAllLanes, sum, 31);
+    start_ = segment.length > 0 ? sum - segment.length : INT_MAX;
+    to_place_ = segment.begin - (sum - segment.length);
+    value_ = segment.value;
   }
 
-  __device__ bool is_at_end() const { return at_ >= size_; }
+  __device__ bool is_at_end() const { return first_ >= total_; }
 
-  /// The lane's place in the next step, or -1 where the segment has ended; the segment's value.
-  __device__ std::int32_t next(float& value) {
-    const std::int32_t place = offset_ + lane_ < now_.length ? now_.begin + offset_ + lane_ : -1;
-    value = now_.value;
-    offset_ += kWidth;
-    if (offset_ >= now_.length) {
-      at_ += kStride;
-      fetch();
-    }
-    return place;
+  /// The next chunk: this lane's place in B, -1 for none, and its segment's value; and how many
+  /// segments the chunk's products are of, its own being number `segment`.
+  __device__ std::int32_t next(float& value, int& segment, int& segments) {
+    const auto since = static_cast<unsigned>(start_ - first_);
+    const unsigned starts = __reduce_or_sync(kAllLanes, since < 32 ? 1u << since : 0);
+    const int begun = __popc(starts & (lanes_before() << 1 | 1));
+    const int from = (started_ + begun - 1) & 31;
+    const std::int32_t to_place = __shfl_sync(kAllLanes, to_place_, from);
+    value = __shfl_sync(kAllLanes, value_, from);
+    segment = begun - static_cast<int>(starts & 1);
+    segments = __popc(starts | 1);
+    started_ += __popc(starts);
+    const int product = first_ + lane_of_warp();
+    first_ += 32;
+    return product < total_ ? to_place + product : -1;
   }
 
  private:
-  __device__ void fetch() {
-    offset_ = 0;
-    now_ = at_ < size_ ? staged_[at_] : Segment{};
+  int total_;
+  int start_, to_place_;  // of this lane's segment
+  float value_;
+  int first_ = 0, started_ = 0;  // of the next chunk; segments begun before it
+};
+
+/// The same of the `size` segments that a thread block has staged, with `total` products, from
+/// product `first` on.
+class StagedChunks {
+ public:
+  __device__ StagedChunks(const Segment* staged, int size, int total, int first)
+      : staged_(staged), size_(size), total_(total), first_(first) {
+    int started = 0;
+    for (int at = lane_of_warp(); at < size; at += 32) started += staged[at].start < first ? 1 : 0;
+    started_ = __reduce_add_sync(kAllLanes, started);
   }
 
+  __device__ bool is_at_end() const { return first_ >= total_; }
+
+  __device__ std::int32_t next(float& value, int& segment, int& segments) {
+    const int at = started_ + lane_of_warp();
+    const auto since = static_cast<unsigned>((at < size_ ? staged_[at].start : INT_MAX) - first_);
+    const unsigned starts = __reduce_or_sync(kAllLanes, since < 32 ? 1u << since : 0);
+    const int begun = __popc(starts & (lanes_before() << 1 | 1));
+    segment = begun - static_cast<int>(starts & 1);
+    segments = __popc(starts | 1);
+    const Segment of = staged_[started_ + begun - 1];
+    started_ += __popc(starts);
+    const int product = first_ + lane_of_warp();
+    first_ += 32;
+    value = of.value;
+    return product < total_ ? of.begin + product - of.start : -1;
+  }
+
+ private:
   const Segment* staged_;
-  int size_, at_;
-  int lane_;
-  int offset_ = 0;
-  Segment now_;
+  int size_, total_;
+  int first_, started_;
 };
+
+/// Calls visit(chunks) for waves of at most kAhead chunks, which a call goes on by. The warps of a
+/// thread block are called equally often; at a call, a warp's products come before the next warp's
+/// and before those of the next call.
+template <class Group, What kWhat, class Visit>
+__device__ void for_waves(const View& view, const Task& task, Segment* staged, int* scratch,
+                          Visit visit) {
+  const RowOfA row(view, task);
+  Segment next = load_segment<kWhat>(view, task, row.begin + Group::lane(), row.end);
+  for (std::int32_t first = row.begin; first < row.end; first += Group::kLanes) {
+    const Segment own = next;
+    // The next ones are on their way while these are worked on.
+    next = load_segment<kWhat>(view, task, first + Group::kLanes + Group::lane(), row.end);
+    if constexpr (!Group::kIsBlock) {
+      WarpChunks chunks(own, staged);
+      while (!chunks.is_at_end()) visit(chunks);
+    } else {
+      int size = 0, total = 0;
+      const int at = Group::before(own.length > 0 ? 1 : 0, size, scratch);
+      const int start = Group::before(own.length, total, scratch);
+      if (own.length > 0) staged[at] = {own.begin, own.length, own.value, start};
+      Group::sync();
+      constexpr int kOfWarp = 32 * kAhead;
+      for (int of_all = 0; of_all < total; of_all += Group::kWarps * kOfWarp) {
+        StagedChunks chunks(staged, size, total, of_all + Group::warp() * kOfWarp);
+        visit(chunks);
+      }
+      Group::sync();
+    }
+  }
+}
+
+/// The next wave of words of B: without columns where there are no more.
+template <class Chunks>
+__device__ void load_words(const View& view, Chunks& chunks, uint2 (&words)[kAhead]) {
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    words[u] = make_uint2(0, 0);
+    if (chunks.is_at_end()) continue;
+    float no_value;
+    int segment, segments;
+    const std::int32_t at = chunks.next(no_value, segment, segments);
+    if (at >= 0) words[u] = __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
+  }
+}
+
+/// Calls visit(word, columns) for all words of a task's products, in any order.
+template <class Group, class Visit>
+__device__ void for_words(const View& view, const Task& task, Segment* staged, int* scratch,
+                          Visit visit) {
+  for_waves<Group, What::kWords>(view, task, staged, scratch, [&](auto& chunks) {
+    uint2 words[kAhead];
+    load_words(view, chunks, words);
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (words[u].y != 0) visit(static_cast<std::int32_t>(words[u].x), words[u].y);
+  });
+  Group::sync();
+}
 
 /// Marks every column of the task's products.
 template <class Group, class Bitmap>
 __device__ void mark_columns(const View& view, const Task& task, Segment* staged, int* scratch,
                              Bitmap& bitmap) {
-  // Marks come in any order: each warp of a thread block has segments of its own.
-  constexpr int kWidth = Group::kIsBlock ? 32 : Group::kLanes;
-  for_segments<Group, What::kWords>(view, task, staged, scratch, [&](int size, int) {
-    Steps<kWidth, Group::kWarps> steps(staged, size, Group::lane() / kWidth,
-                                       Group::lane() % kWidth);
-    const auto load = [&] {
-      float no_value;
-      const std::int32_t at = steps.next(no_value);
-      // No columns: marking them would do nothing.
-      return at < 0 ? make_uint2(0, 0)
-                    : __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
-    };
-    uint2 next[kAhead];
+  if constexpr (Bitmap::kHasDirectory) {
+    for_words<Group>(view, task, staged, scratch,
+                     [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); });
+    bitmap.open(scratch);
+    Group::sync();
+  }
+  for_words<Group>(view, task, staged, scratch,
+                   [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); });
+}
+
+/// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before.
+__device__ inline bool are_different(volatile std::uint32_t* cells, int cell) {
+  const auto lane = static_cast<std::uint32_t>(lane_of_warp());
+  const std::uint32_t was = cell >= 0 ? cells[cell] : 0;
+  __syncwarp();
+  if (cell >= 0) cells[cell] = lane;
+  __syncwarp();
+  const bool has_lost = cell >= 0 && cells[cell] != lane;
+  const bool has_any = __any_sync(kAllLanes, has_lost) != 0;
+  if (cell >= 0) cells[cell] = was;
+  __syncwarp();
+  return !has_any;
+}
+
+/// Calls add() for each lane whose cell is not -1, those of one cell one after another in the order
+/// of lanes, which have products of so many segments: a segment's products have different cells.
+template <class Add>
+__device__ void add_in_order(std::uint32_t* cells, int cell, int segment, int segments, Add add) {
+  constexpr int kFew = 4;  // for which turns take less time than asking
+  if (segments > kFew) {
+    if (are_different(cells, cell)) {
+      segment = 0;
+      segments = 1;
+    } else {
+      const unsigned same = __match_any_sync(kAllLanes, cell >= 0 ? cell : -1 - lane_of_warp());
+      segment = __popc(same & lanes_before());
+      segments = __reduce_max_sync(kAllLanes, segment) + 1;
+    }
+  }
+  for (int turn = 0; turn < segments; ++turn) {
+    if (cell >= 0 && segment == turn) add();
+    __syncwarp();
+  }
+}
+
+/// Goes over the products of a task in the order of A's columns: load(place in B, value of the
+/// segment) gives an item, for no product of place -1; cell_of(item) says which cell it is added
+/// to, -1 none; add(item, cell) is called for one item of a cell at a time, in their order.
+template <class Group, What kWhat, class Load, class CellOf, class Add>
+__device__ void for_products(const View& view, const Task& task, Segment* staged, int* scratch,
+                             std::uint32_t* cells, Load load, CellOf cell_of, Add add) {
+  for_waves<Group, kWhat>(view, task, staged, scratch, [&](auto& chunks) {
+    decltype(load(std::int32_t{}, float{})) items[kAhead];
+    int cell[kAhead], segment[kAhead], segments[kAhead];
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) next[u] = load();
-    bool is_last = false;
-    while (!is_last) {
-      is_last = steps.is_at_end();
-      uint2 now[kAhead];
+    for (int u = 0; u < kAhead; ++u) {
+      float value = 0;
+      segment[u] = segments[u] = 0;
+      const std::int32_t at = chunks.is_at_end() ? -1 : chunks.next(value, segment[u], segments[u]);
+      items[u] = load(at, value);
+    }
 #pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        now[u] = next[u];
-        next[u] = load();
+    for (int u = 0; u < kAhead; ++u) cell[u] = cell_of(items[u]);
+    for (int turn = 0; turn < Group::kWarps; ++turn) {
+      if (Group::warp() == turn) {
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u)
+          add_in_order(cells, cell[u], segment[u], segments[u], [&] { add(items[u], cell[u]); });
       }
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u)
-        if (now[u].y != 0) bitmap.mark(static_cast<std::int32_t>(now[u].x), now[u].y);
+      if constexpr (Group::kIsBlock) Group::sync();
     }
   });
 }
 
-/// One product; no column where the segment has ended.
+/// One product; no column where there is none.
 struct Product {
   std::int32_t col = -1;
   float left = 0, right = 0;
+
+  __device__ Product() = default;
+  /// Of what is at a place in B.
+  __device__ Product(const View& view, std::int32_t at, float value) : left(value) {
+    if (at < 0) return;
+    col = __ldg(view.b_cols + at);
+    right = __ldg(view.b_values + at);
+  }
 };
 
 /// Adds the task's products to their sums, element for element in the order of A's columns.
 template <class Group, class Bitmap>
 __device__ void add_products(const View& view, const Task& task, Segment* staged, int* scratch,
                              const Bitmap& bitmap, float* sums) {
-  for_segments<Group, What::kNonzeros>(view, task, staged, scratch, [&](int size, int num_steps) {
-    Steps<Group::kLanes, 1> steps(staged, size, 0, Group::lane());
-    const auto load = [&] {
-      Product product;
-      const std::int32_t at = steps.next(product.left);
-      if (at >= 0) {
-        product.col = __ldg(view.b_cols + at);
-        product.right = __ldg(view.b_values + at);
-      }
-      return product;
-    };
-    const int most = Group::most(num_steps);
-    Product next[kAhead];
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) next[u] = load();
-    for (int i = 0; i < most; i += kAhead) {
-      Product now[kAhead];
-      int places[kAhead];
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        now[u] = next[u];
-        next[u] = load();
-      }
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u)
-        if (now[u].col >= 0) places[u] = bitmap.rank(now[u].col);
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        if (now[u].col >= 0) {
-          float& sum = sums[places[u]];
-          sum = fmaf(now[u].left, now[u].right, sum);
-        }
-        Group::sync();  // the next step may have the same columns
-      }
-    }
-  });
+  for_products<Group, What::kNonzeros>(
+      view, task, staged, scratch, reinterpret_cast<std::uint32_t*>(sums),
+      [&](std::int32_t at, float value) { return Product(view, at, value); },
+      [&](const Product& product) { return product.col < 0 ? -1 : bitmap.rank(product.col); },
+      [&](const Product& product, int cell) {
+        sums[cell] = fmaf(product.left, product.right, sums[cell]);
+      });
 }
 
 }  // namespace tessera::row_spgemm

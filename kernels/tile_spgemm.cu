@@ -429,6 +429,7 @@ class TileProduct final : public GpuSparseProduct {
     row_spgemm::View view{};
     view.rows = a.tile_rows;
     view.rows_of_b_count = b.tile_rows;
+    view.nonzeros_of_a = tiles.a_tiles.size();
     view.nonzeros_of_b = tiles.b_tiles.size();
     view.a_offsets = rows.a_begins.data();
     view.a_cols = tiles.a_cols.data();
