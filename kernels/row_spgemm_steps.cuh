@@ -1,4 +1,4 @@
-// What row_spgemm's groups do with the products of a task: they go over them 32 at a time, each in
+// What row_spgemm's warps do with the products of a task: they go over them 32 at a time, each in
 // a lane of its own whatever the lengths of B's rows, to mark their columns or to add them up. See
 // kernels/row_spgemm.hpp.
 #pragma once
@@ -17,7 +17,6 @@ constexpr int kAhead = 4;  // chunks whose products are on their way
 struct alignas(16) Segment {
   std::int32_t begin = 0, length = 0;
   float value = 0;
-  std::int32_t start = 0;  // products of the segments before
 };
 
 enum class What { kWords, kNonzeros, kPlaces };
@@ -30,18 +29,26 @@ __device__ std::int32_t word_at(const View& view, std::int32_t at) {
     return word_of(view.b_cols[at]);
 }
 
-/// The first place in [begin, end) whose word is not below `word`.
+/// The part of a segment that is in a slice of columns.
 template <What kWhat>
-__device__ std::int32_t find_word(const View& view, std::int32_t begin, std::int32_t end,
-                                  std::int32_t word) {
-  while (begin < end) {
-    const std::int32_t middle = begin + (end - begin) / 2;
-    if (word_at<kWhat>(view, middle) < word)
-      begin = middle + 1;
-    else
-      end = middle;
+__device__ void cut_segment(const View& view, const Task& task, Segment& segment) {
+  // The first places whose words are not below the slice's, and not in it.
+  std::int32_t begin = segment.begin, below_begin = segment.begin + segment.length;
+  std::int32_t end = begin, below_end = below_begin;
+  while (begin < below_begin || end < below_end) {
+    const std::int32_t for_begin = begin + (below_begin - begin) / 2;
+    const std::int32_t for_end = end + (below_end - end) / 2;
+    const bool seeks_begin = begin < below_begin, seeks_end = end < below_end;
+    const std::int32_t at_begin = seeks_begin ? word_at<kWhat>(view, for_begin) : 0;
+    const std::int32_t at_end = seeks_end ? word_at<kWhat>(view, for_end) : 0;
+    if (seeks_begin)
+      (at_begin < task.first_word ? begin : below_begin) =
+          at_begin < task.first_word ? for_begin + 1 : for_begin;
+    const bool is_before = at_end < task.first_word + task.words;
+    if (seeks_end) (is_before ? end : below_end) = is_before ? for_end + 1 : for_end;
   }
-  return begin;
+  segment.begin = begin;
+  segment.length = end - begin;
 }
 
 /// Nonzero `at` of A's row, which ends at `end`.
@@ -53,12 +60,7 @@ __device__ Segment load_segment(const View& view, const Task& task, std::int32_t
   Segment segment{of.begin, kWhat == What::kWords ? of.words : of.length, 0};
   if constexpr (kWhat == What::kNonzeros) segment.value = view.a_values[at];
   if constexpr (kWhat == What::kPlaces) segment.value = __int_as_float(at);
-  if (task.is_sliced && segment.length > 0) {
-    const std::int32_t last = of.begin + segment.length;
-    segment.begin = find_word<kWhat>(view, of.begin, last, task.first_word);
-    segment.length =
-        find_word<kWhat>(view, segment.begin, last, task.first_word + task.words) - segment.begin;
-  }
+  if (task.is_sliced) cut_segment<kWhat>(view, task, segment);
   return segment;
 }
 
@@ -73,12 +75,12 @@ struct RowOfA {
   }
 };
 
-/// Chunks of 32 consecutive products of a task, one in each lane of a warp, whatever segments they
-/// are of; here of at most 32 segments, one kept by each lane.
-class WarpChunks {
+/// Chunks of 32 consecutive products of a task, one in each lane, whatever segments they are of: of
+/// at most 32 segments, one known to each lane.
+class Chunks {
  public:
   /// Each lane brings a segment. `staged` [32] is shared memory.
-  __device__ WarpChunks(Segment segment, Segment* staged) {
+  __device__ Chunks(Segment segment, Segment* staged) {
     const unsigned live = __ballot_sync(kAllLanes, segment.length > 0);
     if ((live & (live + 1)) != 0) {  // empty ones are among them: close the gaps
       if (segment.length > 0) staged[__popc(live & lanes_before())] = segment;
@@ -119,111 +121,52 @@ class WarpChunks {
   int first_ = 0, started_ = 0;  // of the next chunk; segments begun before it
 };
 
-/// The same of the `size` segments that a thread block has staged, with `total` products, from
-/// product `first` on.
-class StagedChunks {
- public:
-  __device__ StagedChunks(const Segment* staged, int size, int total, int first)
-      : staged_(staged), size_(size), total_(total), first_(first) {
-    int started = 0;
-    for (int at = lane_of_warp(); at < size; at += 32) started += staged[at].start < first ? 1 : 0;
-    started_ = __reduce_add_sync(kAllLanes, started);
-  }
-
-  __device__ bool is_at_end() const { return first_ >= total_; }
-
-  __device__ std::int32_t next(float& value, int& segment, int& segments) {
-    const int at = started_ + lane_of_warp();
-    const auto since = static_cast<unsigned>((at < size_ ? staged_[at].start : INT_MAX) - first_);
-    const unsigned starts = __reduce_or_sync(kAllLanes, since < 32 ? 1u << since : 0);
-    const int begun = __popc(starts & (lanes_before() << 1 | 1));
-    segment = begun - static_cast<int>(starts & 1);
-    segments = __popc(starts | 1);
-    const Segment of = staged_[started_ + begun - 1];
-    started_ += __popc(starts);
-    const int product = first_ + lane_of_warp();
-    first_ += 32;
-    value = of.value;
-    return product < total_ ? of.begin + product - of.start : -1;
-  }
-
- private:
-  const Segment* staged_;
-  int size_, total_;
-  int first_, started_;
-};
-
-/// Calls visit(chunks) for waves of at most kAhead chunks, which a call goes on by. The warps of a
-/// thread block are called equally often; at a call, a warp's products come before the next warp's
-/// and before those of the next call.
-template <class Group, What kWhat, class Visit>
-__device__ void for_waves(const View& view, const Task& task, Segment* staged, int* scratch,
-                          Visit visit) {
+/// Calls visit(chunks) for waves of at most kAhead chunks, which a call goes on by, in the order of
+/// A's columns. `staged` [32] is shared memory.
+template <What kWhat, class Visit>
+__device__ void for_waves(const View& view, const Task& task, Segment* staged, Visit visit) {
   const RowOfA row(view, task);
-  Segment next = load_segment<kWhat>(view, task, row.begin + Group::lane(), row.end);
-  for (std::int32_t first = row.begin; first < row.end; first += Group::kLanes) {
-    const Segment own = next;
+  Segment next = load_segment<kWhat>(view, task, row.begin + lane_of_warp(), row.end);
+  for (std::int32_t first = row.begin; first < row.end; first += 32) {
+    Chunks chunks(next, staged);
     // The next ones are on their way while these are worked on.
-    next = load_segment<kWhat>(view, task, first + Group::kLanes + Group::lane(), row.end);
-    if constexpr (!Group::kIsBlock) {
-      WarpChunks chunks(own, staged);
-      while (!chunks.is_at_end()) visit(chunks);
-    } else {
-      int size = 0, total = 0;
-      const int at = Group::before(own.length > 0 ? 1 : 0, size, scratch);
-      const int start = Group::before(own.length, total, scratch);
-      if (own.length > 0) staged[at] = {own.begin, own.length, own.value, start};
-      Group::sync();
-      constexpr int kOfWarp = 32 * kAhead;
-      for (int of_all = 0; of_all < total; of_all += Group::kWarps * kOfWarp) {
-        StagedChunks chunks(staged, size, total, of_all + Group::warp() * kOfWarp);
-        visit(chunks);
-      }
-      Group::sync();
-    }
-  }
-}
-
-/// The next wave of words of B: without columns where there are no more.
-template <class Chunks>
-__device__ void load_words(const View& view, Chunks& chunks, uint2 (&words)[kAhead]) {
-#pragma unroll
-  for (int u = 0; u < kAhead; ++u) {
-    words[u] = make_uint2(0, 0);
-    if (chunks.is_at_end()) continue;
-    float no_value;
-    int segment, segments;
-    const std::int32_t at = chunks.next(no_value, segment, segments);
-    if (at >= 0) words[u] = __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
+    next = load_segment<kWhat>(view, task, first + 32 + lane_of_warp(), row.end);
+    while (!chunks.is_at_end()) visit(chunks);
   }
 }
 
 /// Calls visit(word, columns) for all words of a task's products, in any order.
-template <class Group, class Visit>
-__device__ void for_words(const View& view, const Task& task, Segment* staged, int* scratch,
-                          Visit visit) {
-  for_waves<Group, What::kWords>(view, task, staged, scratch, [&](auto& chunks) {
+template <class Visit>
+__device__ void for_words(const View& view, const Task& task, Segment* staged, Visit visit) {
+  for_waves<What::kWords>(view, task, staged, [&](Chunks& chunks) {
     uint2 words[kAhead];
-    load_words(view, chunks, words);
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      words[u] = make_uint2(0, 0);  // no columns
+      if (chunks.is_at_end()) continue;
+      float no_value;
+      int segment, segments;
+      const std::int32_t at = chunks.next(no_value, segment, segments);
+      if (at >= 0) words[u] = __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
+    }
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
       if (words[u].y != 0) visit(static_cast<std::int32_t>(words[u].x), words[u].y);
   });
-  Group::sync();
+  __syncwarp();
 }
 
 /// Marks every column of the task's products.
-template <class Group, class Bitmap>
-__device__ void mark_columns(const View& view, const Task& task, Segment* staged, int* scratch,
-                             Bitmap& bitmap) {
+template <class Bitmap>
+__device__ void mark_columns(const View& view, const Task& task, Segment* staged, Bitmap& bitmap) {
   if constexpr (Bitmap::kHasDirectory) {
-    for_words<Group>(view, task, staged, scratch,
-                     [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); });
-    bitmap.open(scratch);
-    Group::sync();
+    for_words(view, task, staged,
+              [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); });
+    bitmap.open();
+    __syncwarp();
   }
-  for_words<Group>(view, task, staged, scratch,
-                   [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); });
+  for_words(view, task, staged,
+            [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); });
 }
 
 /// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before.
@@ -264,10 +207,10 @@ __device__ void add_in_order(std::uint32_t* cells, int cell, int segment, int se
 /// Goes over the products of a task in the order of A's columns: load(place in B, value of the
 /// segment) gives an item, for no product of place -1; cell_of(item) says which cell it is added
 /// to, -1 none; add(item, cell) is called for one item of a cell at a time, in their order.
-template <class Group, What kWhat, class Load, class CellOf, class Add>
-__device__ void for_products(const View& view, const Task& task, Segment* staged, int* scratch,
+template <What kWhat, class Load, class CellOf, class Add>
+__device__ void for_products(const View& view, const Task& task, Segment* staged,
                              std::uint32_t* cells, Load load, CellOf cell_of, Add add) {
-  for_waves<Group, kWhat>(view, task, staged, scratch, [&](auto& chunks) {
+  for_waves<kWhat>(view, task, staged, [&](Chunks& chunks) {
     decltype(load(std::int32_t{}, float{})) items[kAhead];
     int cell[kAhead], segment[kAhead], segments[kAhead];
 #pragma unroll
@@ -279,14 +222,9 @@ __device__ void for_products(const View& view, const Task& task, Segment* staged
     }
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) cell[u] = cell_of(items[u]);
-    for (int turn = 0; turn < Group::kWarps; ++turn) {
-      if (Group::warp() == turn) {
 #pragma unroll
-        for (int u = 0; u < kAhead; ++u)
-          add_in_order(cells, cell[u], segment[u], segments[u], [&] { add(items[u], cell[u]); });
-      }
-      if constexpr (Group::kIsBlock) Group::sync();
-    }
+    for (int u = 0; u < kAhead; ++u)
+      add_in_order(cells, cell[u], segment[u], segments[u], [&] { add(items[u], cell[u]); });
   });
 }
 
@@ -305,11 +243,11 @@ struct Product {
 };
 
 /// Adds the task's products to their sums, element for element in the order of A's columns.
-template <class Group, class Bitmap>
-__device__ void add_products(const View& view, const Task& task, Segment* staged, int* scratch,
+template <class Bitmap>
+__device__ void add_products(const View& view, const Task& task, Segment* staged,
                              const Bitmap& bitmap, float* sums) {
-  for_products<Group, What::kNonzeros>(
-      view, task, staged, scratch, reinterpret_cast<std::uint32_t*>(sums),
+  for_products<What::kNonzeros>(
+      view, task, staged, reinterpret_cast<std::uint32_t*>(sums),
       [&](std::int32_t at, float value) { return Product(view, at, value); },
       [&](const Product& product) { return product.col < 0 ? -1 : bitmap.rank(product.col); },
       [&](const Product& product, int cell) {
