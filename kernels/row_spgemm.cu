@@ -24,39 +24,39 @@ struct Output {
   __device__ float scaled(float sum) const { return alpha == 1 ? sum : alpha * sum; }
 };
 
-template <class Bitmap, int kTasks>
-__global__ void __launch_bounds__(32 * kTasks)
+template <class Group, class Bitmap>
+__global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGroups)
     make_sums(View view, Batch batch, int bytes, Output output) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int number = static_cast<int>(blockIdx.x) * kTasks + warp;
-  if (number >= batch.count) return;
+  __shared__ int scratch[Group::kWarps];
+  const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
+  const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
   const Task task = batch.task(number);
-  const int id = batch.sorted[number];
-  const std::int64_t first = output.offsets[id];
-  const int count = static_cast<int>(output.offsets[id + 1] - first);
+  const int id = number < batch.count ? batch.sorted[number] : 0;
+  const std::int64_t first = number < batch.count ? output.offsets[id] : 0;
+  const int count = number < batch.count ? static_cast<int>(output.offsets[id + 1] - first) : 0;
 
-  unsigned char* memory = shared + warp * task_bytes(bytes);
+  unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
-  unsigned char* of_bitmap = memory + kSegmentBytes;
+  unsigned char* of_bitmap = memory + Group::kLanes * sizeof(Segment);
   Bitmap bitmap(task, of_bitmap);
   auto* sums = reinterpret_cast<float*>(of_bitmap + bitmap.bytes());
-  __syncwarp();
-  mark_columns(view, task, staged, bitmap);
-  rank_columns(bitmap, reinterpret_cast<std::int32_t*>(sums), output.cols + first);
-  for (int i = lane_of_warp(); i < count; i += 32) sums[i] = 0;
-  __syncwarp();
-  add_products(view, task, staged, bitmap, sums);
-  for (int i = lane_of_warp(); i < count; i += 32)
+  Group::sync();
+  mark_columns<Group>(view, task, staged, scratch, bitmap);
+  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums), output.cols + first);
+  for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
+  Group::sync();
+  add_products<Group>(view, task, staged, scratch, bitmap, sums);
+  for (int i = Group::lane(); i < count; i += Group::kLanes)
     output.values[first + i] = output.scaled(sums[i]);
 }
 
 template <int kLanes>
-__global__ void __launch_bounds__(kThreadsOfSmall)
+__global__ void __launch_bounds__(kThreadsOfGroups)
     make_small_sums(View view, Batch batch, Output output) {
-  const int number = static_cast<int>(blockIdx.x * kThreadsOfSmall + threadIdx.x) / kLanes;
+  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
   const int id = number < batch.count ? batch.sorted[number] : -1;
-  __shared__ __align__(16) std::int32_t cols[kThreadsOfSmall];
+  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
   const SmallRow<kLanes> row(view, id < 0 ? -1 : batch.tasks[id].row,
                              cols + threadIdx.x / kLanes * kLanes);
   const std::int64_t first = id < 0 ? 0 : output.offsets[id];
@@ -122,13 +122,13 @@ class RowProduct final : public GpuSparseProduct {
     const Output output{work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
     tasks_.with_ranks(
         work, run.stream(),
-        [&]<class Bitmap, int kTasks>(const Batch& batch, int bytes, cudaStream_t stream) {
-          launch_tasks(make_sums<Bitmap, kTasks>, batch.count, kTasks, bytes, stream, work.view,
-                       batch, bytes, output);
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
+          launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, stream, work.view,
+                               batch, bytes, output);
         },
         [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
-          launch_small_tasks<kLanes>(make_small_sums<kLanes>, batch.count, stream, work.view, batch,
-                                     output);
+          launch_small_groups<kLanes>(make_small_sums<kLanes>, batch.count, stream, work.view,
+                                      batch, output);
         });
   }
 

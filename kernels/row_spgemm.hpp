@@ -20,15 +20,16 @@ namespace tessera::row_spgemm {
 
 constexpr int kWordCols = 32;  // columns of a word of the bitmap
 
-/// The widest whole bitmap of a task: an SM holds it with a sum for each of its columns.
+/// The widest whole bitmap of a task: a thread block holds it with a sum for each of its columns.
 constexpr int kMostWords = 1536;
 /// The widest range of a task that keeps only words with marks.
 constexpr int kMostRange = 1 << 16;
-/// A row of more products is cut into slices of columns, a task each, where its segments of B's
-/// rows stay so long.
-constexpr std::int64_t kProductsOfSlice = 8192, kLengthOfSlice = 8;
-/// What a slice should take, and the least it should have.
-constexpr int kBytesOfSlice = 8 << 10, kLeastWords = 4;
+/// Rows of more products, or more nonzeros of A, are cut into slices of columns, a task each.
+constexpr std::int64_t kProductsOfSlice = 1 << 20, kNonzerosOfSlice = 1024;
+constexpr int kLeastWords = 8;  // of a slice
+/// Tasks of at least so many products get a thread block each, if their segments of B's rows are so
+/// long on average: it takes a step for each.
+constexpr std::int64_t kHeavyProducts = 4096, kHeavyLength = 8;
 
 /// How a task keeps what it has found.
 enum class Keeping : std::int8_t {
@@ -40,8 +41,8 @@ enum class Keeping : std::int8_t {
 /// Lanes of a task that has a product in each: the least, and twice the one before.
 constexpr int kLeastLanes = 8, kSmallSizes = 3, kMostLanes = kLeastLanes << (kSmallSizes - 1);
 
-/// The columns [32 first_word, 32 (first_word + words)) of a row of C: what a warp does, or lanes
-/// of one.
+/// The columns [32 first_word, 32 (first_word + words)) of a row of C: what a group of threads
+/// does.
 struct Task {
   std::int32_t row = 0;
   std::int32_t first_word = 0;
@@ -49,6 +50,7 @@ struct Task {
   std::int32_t kept = 0;   // words kept: at most as many, once they are counted exactly as many
   Keeping keeping = Keeping::kBitmap;
   std::int8_t small_size = 0;  // kLeastLanes << small_size lanes have a product each
+  bool is_heavy = false;       // a thread block's work
   bool is_sliced = false;      // the row has other tasks
 };
 
@@ -88,33 +90,34 @@ constexpr std::int64_t sum_bytes(const Task& task, std::int64_t sums) {
   return std::int64_t{8} * task.words + 4 * sums;
 }
 
+/// Threads of a group, and the most bytes of shared memory that it keeps marks and sums in.
+struct TaskClass {
+  int lanes;
+  int bytes;
+};
+
 /// The classes of tasks, in both phases: small ones by their lanes, then those of a bitmap and
 /// those of words by what they take.
-constexpr int kSizes = 7;
+constexpr int kWarpSizes = 5, kBlockSizes = 4, kSizes = kWarpSizes + kBlockSizes;
 constexpr int kFirstBitmap = kSmallSizes, kFirstWords = kFirstBitmap + kSizes,
               kClasses = kFirstWords + kSizes;
 constexpr int kMostBytes = (8 + 4 * kWordCols) * kMostWords;
-
-/// The most bytes of shared memory that a task of a class keeps marks and sums in, and how many
-/// tasks a thread block has.
-struct ClassLimits {
-  int bytes;
-  int tasks;
-};
-constexpr ClassLimits limits_of(int of) {
-  constexpr ClassLimits all[kSizes] = {{1 << 10, 4},  {2 << 10, 4},  {4 << 10, 4},   {8 << 10, 4},
-                                       {16 << 10, 4}, {64 << 10, 1}, {kMostBytes, 1}};
+constexpr TaskClass limits_of(int of) {
+  constexpr TaskClass all[kSizes] = {{32, 1 << 10},   {32, 2 << 10},   {32, 4 << 10},
+                                     {32, 8 << 10},   {32, 16 << 10},  {256, 10 << 10},
+                                     {256, 24 << 10}, {256, 52 << 10}, {512, kMostBytes}};
   return all[(of - kFirstBitmap) % kSizes];
 }
-/// What a task should take at most, if cutting its row can help it.
-constexpr int kManyBytes = limits_of(kFirstBitmap + 4).bytes;
 
 /// The class of a task that takes so many bytes.
 constexpr int class_of(const Task& task, std::int64_t bytes) {
   if (task.keeping == Keeping::kLanes) return task.small_size;
-  int size = 0;
-  while (size + 1 < kSizes && bytes > limits_of(kFirstBitmap + size).bytes) ++size;
-  return (task.keeping == Keeping::kWords ? kFirstWords : kFirstBitmap) + size;
+  const int first = task.keeping == Keeping::kWords ? kFirstWords : kFirstBitmap;
+  const bool is_heavy = task.is_heavy || bytes > limits_of(kFirstBitmap + kWarpSizes - 1).bytes;
+  int size = is_heavy ? kWarpSizes : 0;
+  const int last = is_heavy ? kSizes - 1 : kWarpSizes - 1;
+  while (size < last && bytes > limits_of(kFirstBitmap + size).bytes) ++size;
+  return first + size;
 }
 constexpr int mark_class(const Task& task) { return class_of(task, mark_bytes(task)); }
 constexpr int sum_class(const Task& task, std::int64_t sums) {
@@ -130,11 +133,11 @@ struct RowFacts {
   std::int32_t first = 0, last = 0;
 };
 
-/// Whether one task can keep what a row needs, and an SM several such tasks.
+/// Whether one task can keep what a row needs.
 constexpr bool fits(const Task& task, std::int64_t products) {
   const int most = task.keeping == Keeping::kWords ? kMostRange : kMostWords;
   const std::int64_t columns = std::int64_t{task.kept} * kWordCols;
-  return task.words <= most && sum_bytes(task, std::min(products, columns)) <= kManyBytes;
+  return task.words <= most && sum_bytes(task, std::min(products, columns)) <= kMostBytes;
 }
 
 /// Without small ones, every task has a bitmap of one kind or the other.
@@ -155,21 +158,18 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, bool with_sm
   // Going over the range's words costs about as much as finding those that are kept.
   const std::int64_t of_words = task.words / 32 + task.kept + facts.words / 2 + facts.products / 4;
   task.keeping = task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
-  std::int64_t slices = std::min(parts(facts.products, kProductsOfSlice),
-                                 facts.products / (facts.nonzeros * kLengthOfSlice));
-  if (!fits(task, facts.products)) {
-    // About half of what could be different columns are.
-    const std::int64_t columns = std::int64_t{task.words} * kWordCols;
-    const std::int64_t bytes = 8 * task.words + 2 * std::min(facts.products, columns);
-    slices = std::max(slices, parts(bytes, kBytesOfSlice));
+  std::int64_t slices =
+      std::max(parts(facts.products, kProductsOfSlice), parts(facts.nonzeros, kNonzerosOfSlice));
+  if (slices > 1 || !fits(task, facts.products)) {
+    task.keeping = Keeping::kBitmap;
+    slices = std::max(slices, parts(task.words, kMostWords));
   }
-  if (slices <= 1) return plan;
-  slices = std::max(slices, parts(task.words, kMostWords));
-  task.keeping = Keeping::kBitmap;
   plan.slice_words =
       std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
   plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
   task.is_sliced = plan.slices > 1;
+  task.is_heavy = facts.products >= kHeavyProducts * plan.slices &&
+                  facts.products >= kHeavyLength * facts.nonzeros;
   return plan;
 }
 

@@ -8,7 +8,6 @@
 #include <bit>
 #include <climits>
 #include <cub/device/device_scan.cuh>
-#include <type_traits>
 #include <vector>
 
 #include "formats/base/check.hpp"
@@ -18,7 +17,7 @@
 
 namespace tessera::row_spgemm {
 
-constexpr int kThreadsOfSmall = 128;  // of a thread block of small tasks
+constexpr int kThreadsOfGroups = 128;  // of a thread block of several groups
 
 /// Sorted tasks of one class.
 struct Batch {
@@ -26,38 +25,46 @@ struct Batch {
   int count;
   const Task* tasks;
 
-  /// The task of a warp, with no words past the last.
+  /// The task of a group, with no words past the last.
   __device__ Task task(int number) const { return number < count ? tasks[sorted[number]] : Task{}; }
 };
 
-/// Shared memory of a task: segments, then what bitmaps and sums take.
-constexpr int kSegmentBytes = 32 * static_cast<int>(sizeof(Segment));
-constexpr int task_bytes(int bytes) { return kSegmentBytes + (bytes + 15) / 16 * 16; }
+template <class Group>
+constexpr int kGroups = Group::kIsBlock ? 1 : kThreadsOfGroups / Group::kLanes;
+
+/// Shared memory of a group: segments, then what bitmaps and sums take.
+template <class Group>
+constexpr int group_bytes(int bytes) {
+  return Group::kLanes * static_cast<int>(sizeof(Segment)) + (bytes + 15) / 16 * 16;
+}
 
 /// Counts the columns of C of each task, and how many words it has to keep for them.
-template <class Bitmap, int kTasks>
-__global__ void __launch_bounds__(32 * kTasks)
+template <class Group, class Bitmap>
+__global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGroups)
     count_columns(View view, Batch batch, int bytes, Task* tasks, std::int32_t* lengths,
                   Summary* summary) {
   extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ int scratch[Group::kWarps];
   __shared__ std::uint32_t counts[kClasses];
   clear_counts(counts);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int number = static_cast<int>(blockIdx.x) * kTasks + warp;
+  const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
+  const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
   Task task = batch.task(number);
-  unsigned char* memory = shared + warp * task_bytes(bytes);
+  unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
-  Bitmap bitmap(task, memory + kSegmentBytes);
-  __syncwarp();
-  mark_columns(view, task, staged, bitmap);
+  Bitmap bitmap(task, memory + Group::kLanes * sizeof(Segment));
+  Group::sync();
+  mark_columns<Group>(view, task, staged, scratch, bitmap);
   int found = 0;
-  for (int i = lane_of_warp(); i < bitmap.size(); i += 32) found += __popc(bitmap.slots()[i].marks);
-  found = __reduce_add_sync(kAllLanes, found);
-  if (lane_of_warp() == 0 && number < batch.count) {
+  for (int i = Group::lane(); i < bitmap.size(); i += Group::kLanes)
+    found += __popc(bitmap.slots()[i].marks);
+  int total = 0;
+  Group::before(found, total, scratch);
+  if (Group::lane() == 0 && number < batch.count) {
     const int id = batch.sorted[number];
-    lengths[id] = found;
+    lengths[id] = total;
     if (Bitmap::kHasDirectory) tasks[id].kept = task.kept = bitmap.size();
-    atomicAdd(counts + sum_class(task, found), 1u);
+    atomicAdd(counts + sum_class(task, total), 1u);
   }
   __syncthreads();
   add_counts(counts, summary->sum_classes);
@@ -65,11 +72,11 @@ __global__ void __launch_bounds__(32 * kTasks)
 
 /// Counts the columns of C of tasks with a product in each lane.
 template <int kLanes>
-__global__ void __launch_bounds__(kThreadsOfSmall)
+__global__ void __launch_bounds__(kThreadsOfGroups)
     count_small(View view, Batch batch, std::int32_t* lengths, Summary* summary) {
-  const int number = static_cast<int>(blockIdx.x * kThreadsOfSmall + threadIdx.x) / kLanes;
+  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
   const int id = number < batch.count ? batch.sorted[number] : -1;
-  __shared__ __align__(16) std::int32_t cols[kThreadsOfSmall];
+  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
   const SmallRow<kLanes> row(view, id < 0 ? -1 : batch.tasks[id].row,
                              cols + threadIdx.x / kLanes * kLanes);
   if (id >= 0 && row.lane() == 0) lengths[id] = row.columns();
@@ -81,18 +88,19 @@ __global__ void __launch_bounds__(kThreadsOfSmall)
 
 /// Gives every column its rank, and writes the columns of C. `found` [columns of C] is for use
 /// meanwhile.
-template <class Bitmap>
-__device__ void rank_columns(Bitmap& bitmap, std::int32_t* found, std::int32_t* cols) {
-  const int count =
-      rank_slots(bitmap.slots(), bitmap.size(), [&](int slot, std::uint32_t marks, int rank) {
+template <class Group, class Bitmap>
+__device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
+                             std::int32_t* cols) {
+  const int count = rank_slots<Group>(
+      bitmap.slots(), bitmap.size(), scratch, [&](int slot, std::uint32_t marks, int rank) {
         if (marks == 0) return;
         const std::int32_t first = bitmap.first_col(slot);
         for (; marks != 0; marks &= marks - 1)
           found[rank++] = first + __ffs(static_cast<int>(marks)) - 1;
       });
-  __syncwarp();
-  for (int i = lane_of_warp(); i < count; i += 32) cols[i] = found[i];
-  __syncwarp();
+  Group::sync();
+  for (int i = Group::lane(); i < count; i += Group::kLanes) cols[i] = found[i];
+  Group::sync();
 }
 
 /// The offsets of rows from those of tasks; without `first_tasks` every row has one.
@@ -117,8 +125,8 @@ struct NoSmallTasks {
   }
 };
 
-/// Calls launch.operator()<Bitmap, tasks of a thread block>(batch, bytes, stream) for the tasks of
-/// class `of`, or launch_small.operator()<lanes>(batch, stream) where they are small.
+/// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of class `of`, or
+/// launch_small.operator()<lanes>(batch, stream) where they are small.
 template <bool kWithRanks, int kClass = 0, class Launch, class LaunchSmall>
 void launch_class(int of, const Batch& batch, cudaStream_t stream, const Launch& launch,
                   const LaunchSmall& launch_small) {
@@ -128,33 +136,38 @@ void launch_class(int of, const Batch& batch, cudaStream_t stream, const Launch&
     if constexpr (kClass < kSmallSizes) {
       launch_small.template operator()<(kLeastLanes << kClass)>(batch, stream);
     } else {
-      constexpr ClassLimits limits = limits_of(kClass);
-      using Bitmap = std::conditional_t <
-                     kClass<kFirstWords, WholeBitmap<kWithRanks>, WordsBitmap<kWithRanks>>;
-      launch.template operator()<Bitmap, limits.tasks>(batch, limits.bytes, stream);
+      constexpr TaskClass limits = limits_of(kClass);
+      using Lanes = Group<limits.lanes>;
+      if constexpr (kClass < kFirstWords)
+        launch.template operator()<Lanes, WholeBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+                                                                          stream);
+      else
+        launch.template operator()<Lanes, WordsBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+                                                                          stream);
     }
   }
 }
 
-/// Launches a kernel that takes tasks of one class, so many in a thread block.
-template <class Kernel, class... Arguments>
-void launch_tasks(Kernel kernel, int count, int of_block, int bytes, cudaStream_t stream,
-                  const Arguments&... arguments) {
-  const int shared = of_block * task_bytes(bytes);
+/// Launches a kernel that takes tasks of one class.
+template <class Group, class Kernel, class... Arguments>
+void launch_groups(Kernel kernel, int count, int bytes, cudaStream_t stream,
+                   const Arguments&... arguments) {
+  const int shared = kGroups<Group> * group_bytes<Group>(bytes);
   constexpr int kWithoutAsking = 48 << 10;
   if (shared > kWithoutAsking)
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
                "asking for shared memory");
-  kernel<<<blocks_for(count, of_block), 32 * of_block, static_cast<std::size_t>(shared), stream>>>(
-      arguments...);
+  kernel<<<blocks_for(count, kGroups<Group>), kGroups<Group> * Group::kLanes,
+           static_cast<std::size_t>(shared), stream>>>(arguments...);
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
 
 /// The same for small tasks.
 template <int kLanes, class Kernel, class... Arguments>
-void launch_small_tasks(Kernel kernel, int count, cudaStream_t stream,
-                        const Arguments&... arguments) {
-  kernel<<<blocks_for(count, kThreadsOfSmall / kLanes), kThreadsOfSmall, 0, stream>>>(arguments...);
+void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
+                         const Arguments&... arguments) {
+  kernel<<<blocks_for(count, kThreadsOfGroups / kLanes), kThreadsOfGroups, 0, stream>>>(
+      arguments...);
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
 
@@ -313,13 +326,13 @@ class RowTasks {
   void count(Work& work, ProductRun& run) {
     for_classes<false>(
         summary_->mark_classes, work, run.stream(),
-        [&]<class Bitmap, int kTasks>(const Batch& batch, int bytes, cudaStream_t stream) {
-          launch_tasks(count_columns<Bitmap, kTasks>, batch.count, kTasks, bytes, stream, work.view,
-                       batch, bytes, work.tasks.data(), work.lengths.data(), work.summary);
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
+          launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, stream, work.view,
+                               batch, bytes, work.tasks.data(), work.lengths.data(), work.summary);
         },
         [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
-          launch_small_tasks<kLanes>(count_small<kLanes>, batch.count, stream, work.view, batch,
-                                     work.lengths.data(), work.summary);
+          launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.view, batch,
+                                      work.lengths.data(), work.summary);
         });
     // What lies beyond the last length is read, and counts for nothing: the scan excludes it.
     cuda_check(cudaMemsetAsync(work.lengths.data() + work.num_tasks, 0, sizeof(std::int32_t),
@@ -339,9 +352,9 @@ class RowTasks {
     return static_cast<std::int64_t>(summary.nonzeros);
   }
 
-  /// Calls launch.operator()<Bitmap, tasks of a thread block>(batch, bytes, stream) for all tasks
-  /// that are not small: bitmaps have ranks, and bytes are enough for them and four more for each
-  /// column of C; and launch_small.operator()<lanes>(batch, stream) for those that are.
+  /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for all tasks that are not small:
+  /// bitmaps have ranks, and bytes are enough for them and four more for each column of C; and
+  /// launch_small.operator()<lanes>(batch, stream) for those that are.
   template <class Launch, class LaunchSmall = NoSmallTasks>
   void with_ranks(const Work& work, cudaStream_t stream, const Launch& launch,
                   const LaunchSmall& launch_small = {}) {

@@ -1,4 +1,4 @@
-// What row_spgemm's warps do with the products of a task: they go over them 32 at a time, each in
+// What row_spgemm's groups do with the products of a task: they go over them 32 at a time, each in
 // a lane of its own whatever the lengths of B's rows, to mark their columns or to add them up. See
 // kernels/row_spgemm.hpp.
 #pragma once
@@ -121,52 +121,128 @@ class Chunks {
   int first_ = 0, started_ = 0;  // of the next chunk; segments begun before it
 };
 
-/// Calls visit(chunks) for waves of at most kAhead chunks, which a call goes on by, in the order of
-/// A's columns. `staged` [32] is shared memory.
-template <What kWhat, class Visit>
-__device__ void for_waves(const View& view, const Task& task, Segment* staged, Visit visit) {
+/// The way of a thread block, or of one of its warps, through staged segments: kWidth places of one
+/// segment a step, of every kStride-th segment.
+template <int kWidth, int kStride>
+class Steps {
+ public:
+  __device__ Steps(const Segment* staged, int size, int first, int lane)
+      : staged_(staged), size_(size), at_(first), lane_(lane) {
+    fetch();
+  }
+
+  __device__ bool is_at_end() const { return at_ >= size_; }
+
+  /// The lane's place in the next step, or -1 where the segment has ended; the segment's value.
+  __device__ std::int32_t next(float& value) {
+    const std::int32_t place = offset_ + lane_ < now_.length ? now_.begin + offset_ + lane_ : -1;
+    value = now_.value;
+    offset_ += kWidth;
+    if (offset_ >= now_.length) {
+      at_ += kStride;
+      fetch();
+    }
+    return place;
+  }
+
+ private:
+  __device__ void fetch() {
+    offset_ = 0;
+    now_ = at_ < size_ ? staged_[at_] : Segment{};
+  }
+
+  const Segment* staged_;
+  int size_, at_;
+  int lane_;
+  int offset_ = 0;
+  Segment now_;
+};
+
+/// Calls visit(the group's next segments) for as many of a task as the group has lanes, in the
+/// order of A's columns: for Chunks of a warp; a thread block has those that are not empty staged,
+/// `size` of them.
+template <class Group, What kWhat, class Visit>
+__device__ void for_segments(const View& view, const Task& task, Segment* staged, int* scratch,
+                             Visit visit) {
   const RowOfA row(view, task);
-  Segment next = load_segment<kWhat>(view, task, row.begin + lane_of_warp(), row.end);
-  for (std::int32_t first = row.begin; first < row.end; first += 32) {
-    Chunks chunks(next, staged);
+  Segment next = load_segment<kWhat>(view, task, row.begin + Group::lane(), row.end);
+  for (std::int32_t first = row.begin; first < row.end; first += Group::kLanes) {
+    const Segment own = next;
     // The next ones are on their way while these are worked on.
-    next = load_segment<kWhat>(view, task, first + 32 + lane_of_warp(), row.end);
-    while (!chunks.is_at_end()) visit(chunks);
+    next = load_segment<kWhat>(view, task, first + Group::kLanes + Group::lane(), row.end);
+    if constexpr (Group::kIsBlock) {
+      int size = 0;
+      const int at = Group::before(own.length > 0 ? 1 : 0, size, scratch);
+      if (own.length > 0) staged[at] = own;
+      Group::sync();
+      visit(size);
+      Group::sync();
+    } else {
+      visit(Chunks(own, staged));
+    }
   }
 }
 
 /// Calls visit(word, columns) for all words of a task's products, in any order.
-template <class Visit>
-__device__ void for_words(const View& view, const Task& task, Segment* staged, Visit visit) {
-  for_waves<What::kWords>(view, task, staged, [&](Chunks& chunks) {
-    uint2 words[kAhead];
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      words[u] = make_uint2(0, 0);  // no columns
-      if (chunks.is_at_end()) continue;
-      float no_value;
-      int segment, segments;
-      const std::int32_t at = chunks.next(no_value, segment, segments);
-      if (at >= 0) words[u] = __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
-    }
+template <class Group, class Visit>
+__device__ void for_words(const View& view, const Task& task, Segment* staged, int* scratch,
+                          Visit visit) {
+  const auto load = [&](std::int32_t at) {
+    // No columns: nothing to do.
+    return at < 0 ? make_uint2(0, 0) : __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
+  };
+  const auto visit_all = [&](const uint2(&words)[kAhead]) {
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
       if (words[u].y != 0) visit(static_cast<std::int32_t>(words[u].x), words[u].y);
+  };
+  for_segments<Group, What::kWords>(view, task, staged, scratch, [&](auto segments) {
+    if constexpr (Group::kIsBlock) {
+      // Marks come in any order: each warp has segments of its own.
+      Steps<32, Group::kWarps> steps(staged, segments, Group::warp(), lane_of_warp());
+      float no_value;
+      uint2 next[kAhead];
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) next[u] = load(steps.next(no_value));
+      bool is_last = false;
+      while (!is_last) {
+        is_last = steps.is_at_end();
+        uint2 now[kAhead];
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          now[u] = next[u];
+          next[u] = load(steps.next(no_value));
+        }
+        visit_all(now);
+      }
+    } else {
+      while (!segments.is_at_end()) {
+        uint2 words[kAhead];
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          float no_value;
+          int segment, of_chunk;
+          words[u] = load(segments.is_at_end() ? -1 : segments.next(no_value, segment, of_chunk));
+        }
+        visit_all(words);
+      }
+    }
   });
-  __syncwarp();
+  Group::sync();
 }
 
 /// Marks every column of the task's products.
-template <class Bitmap>
-__device__ void mark_columns(const View& view, const Task& task, Segment* staged, Bitmap& bitmap) {
+template <class Group, class Bitmap>
+__device__ void mark_columns(const View& view, const Task& task, Segment* staged, int* scratch,
+                             Bitmap& bitmap) {
   if constexpr (Bitmap::kHasDirectory) {
-    for_words(view, task, staged,
-              [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); });
-    bitmap.open();
-    __syncwarp();
+    for_words<Group>(view, task, staged, scratch,
+                     [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); });
+    bitmap.open(scratch);
+    Group::sync();
   }
-  for_words(view, task, staged,
-            [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); });
+  for_words<Group>(view, task, staged, scratch,
+                   [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); });
 }
 
 /// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before.
@@ -207,24 +283,59 @@ __device__ void add_in_order(std::uint32_t* cells, int cell, int segment, int se
 /// Goes over the products of a task in the order of A's columns: load(place in B, value of the
 /// segment) gives an item, for no product of place -1; cell_of(item) says which cell it is added
 /// to, -1 none; add(item, cell) is called for one item of a cell at a time, in their order.
-template <What kWhat, class Load, class CellOf, class Add>
-__device__ void for_products(const View& view, const Task& task, Segment* staged,
+template <class Group, What kWhat, class Load, class CellOf, class Add>
+__device__ void for_products(const View& view, const Task& task, Segment* staged, int* scratch,
                              std::uint32_t* cells, Load load, CellOf cell_of, Add add) {
-  for_waves<kWhat>(view, task, staged, [&](Chunks& chunks) {
-    decltype(load(std::int32_t{}, float{})) items[kAhead];
-    int cell[kAhead], segment[kAhead], segments[kAhead];
+  for_segments<Group, kWhat>(view, task, staged, scratch, [&](auto segments) {
+    using Item = decltype(load(std::int32_t{}, float{}));
+    if constexpr (Group::kIsBlock) {
+      // A step's products are of one segment, and have different cells.
+      Steps<Group::kLanes, 1> steps(staged, segments, 0, Group::lane());
+      const auto load_next = [&] {
+        float value;
+        const std::int32_t at = steps.next(value);
+        return load(at, value);
+      };
+      Item next[kAhead];
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      float value = 0;
-      segment[u] = segments[u] = 0;
-      const std::int32_t at = chunks.is_at_end() ? -1 : chunks.next(value, segment[u], segments[u]);
-      items[u] = load(at, value);
+      for (int u = 0; u < kAhead; ++u) next[u] = load_next();
+      bool is_last = false;
+      while (!is_last) {
+        is_last = steps.is_at_end();
+        Item now[kAhead];
+        int cell[kAhead];
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          now[u] = next[u];
+          next[u] = load_next();
+        }
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) cell[u] = cell_of(now[u]);
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          if (cell[u] >= 0) add(now[u], cell[u]);
+          Group::sync();  // the next step may have the same cells
+        }
+      }
+    } else {
+      while (!segments.is_at_end()) {
+        Item items[kAhead];
+        int cell[kAhead], segment[kAhead], of_chunk[kAhead];
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          float value = 0;
+          segment[u] = of_chunk[u] = 0;
+          const std::int32_t at =
+              segments.is_at_end() ? -1 : segments.next(value, segment[u], of_chunk[u]);
+          items[u] = load(at, value);
+        }
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) cell[u] = cell_of(items[u]);
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u)
+          add_in_order(cells, cell[u], segment[u], of_chunk[u], [&] { add(items[u], cell[u]); });
+      }
     }
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) cell[u] = cell_of(items[u]);
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u)
-      add_in_order(cells, cell[u], segment[u], segments[u], [&] { add(items[u], cell[u]); });
   });
 }
 
@@ -243,11 +354,11 @@ struct Product {
 };
 
 /// Adds the task's products to their sums, element for element in the order of A's columns.
-template <class Bitmap>
-__device__ void add_products(const View& view, const Task& task, Segment* staged,
+template <class Group, class Bitmap>
+__device__ void add_products(const View& view, const Task& task, Segment* staged, int* scratch,
                              const Bitmap& bitmap, float* sums) {
-  for_products<What::kNonzeros>(
-      view, task, staged, reinterpret_cast<std::uint32_t*>(sums),
+  for_products<Group, What::kNonzeros>(
+      view, task, staged, scratch, reinterpret_cast<std::uint32_t*>(sums),
       [&](std::int32_t at, float value) { return Product(view, at, value); },
       [&](const Product& product) { return product.col < 0 ? -1 : bitmap.rank(product.col); },
       [&](const Product& product, int cell) {

@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstdint>
 
-#include "kernels/row_spgemm_bitmaps.cuh"
+#include "kernels/row_spgemm_group.cuh"
 
 namespace tessera::row_spgemm {
 

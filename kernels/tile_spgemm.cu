@@ -459,11 +459,11 @@ class TileProduct final : public GpuSparseProduct {
     using row_spgemm::Batch;
     tasks_.with_ranks(
         work, run.stream(),
-        [&]<class Bitmap, int kTasks>(const Batch& batch, int bytes, cudaStream_t stream) {
-          row_spgemm::launch_tasks(list_pairs<Bitmap, kTasks>, batch.count, kTasks, bytes, stream,
-                                   work.view, batch, bytes, work.offsets.data(),
-                                   tiles.a_tiles.data(), tiles.b_tiles.data(), lists.view,
-                                   &rows.found->pairs);
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
+          row_spgemm::launch_groups<Group>(list_pairs<Group, Bitmap>, batch.count, bytes, stream,
+                                           work.view, batch, bytes, work.offsets.data(),
+                                           tiles.a_tiles.data(), tiles.b_tiles.data(), lists.view,
+                                           &rows.found->pairs);
         });
   }
 

@@ -51,18 +51,18 @@ inline __global__ void __launch_bounds__(kThreads)
 
 /// Calls visit(rank of the tile of C, pair) for the pairs of a task whose bitmaps multiply to
 /// something, those of a tile in the order of A's tile columns.
-template <class Bitmap, class Visit>
+template <class Group, class Bitmap, class Visit>
 __device__ void for_pairs(const row_spgemm::View& view, const Tile* tiles_of_a,
                           const Tile* tiles_of_b, const row_spgemm::Task& task,
-                          row_spgemm::Segment* staged, std::int32_t* places, const Bitmap& bitmap,
-                          Visit visit) {
+                          row_spgemm::Segment* staged, int* scratch, std::int32_t* places,
+                          const Bitmap& bitmap, Visit visit) {
   using namespace row_spgemm;
   struct Candidate {
     Pair pair{0, 0};
     std::int32_t col = -1;
   };
-  for_products<What::kPlaces>(
-      view, task, staged, reinterpret_cast<std::uint32_t*>(places),
+  for_products<Group, What::kPlaces>(
+      view, task, staged, scratch, reinterpret_cast<std::uint32_t*>(places),
       [&](std::int32_t b, float place_in_a) {
         if (b < 0) return Candidate{};
         const std::int32_t a = __float_as_int(place_in_a);
@@ -75,61 +75,63 @@ __device__ void for_pairs(const row_spgemm::View& view, const Tile* tiles_of_a,
 }
 
 /// Turns counts of pairs into places, from 0; returns their sum.
-__device__ inline int place_pairs(int* counts, int size) {
+template <class Group>
+__device__ int place_pairs(int* counts, int size, int* scratch) {
   int placed = 0;
-  for (int first = 0; first < size; first += 32) {
-    const int i = first + row_spgemm::lane_of_warp();
-    const int own = i < size ? counts[i] : 0, sum = row_spgemm::sum_up_to(own);
-    if (i < size) counts[i] = placed + sum - own;
-    placed += __shfl_sync(kAllLanes, sum, 31);
+  for (int first = 0; first < size; first += Group::kLanes) {
+    const int i = first + Group::lane();
+    int all = 0;
+    const int before = placed + Group::before(i < size ? counts[i] : 0, all, scratch);
+    if (i < size) counts[i] = before;
+    placed += all;
   }
-  __syncwarp();
+  Group::sync();
   return placed;
 }
 
 /// Lists the tiles of C of the tasks of one class, and their pairs, whose lists lie in any order.
-template <class Bitmap, int kTasks>
-__global__ void __launch_bounds__(32 * kTasks)
+template <class Group, class Bitmap>
+__global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : row_spgemm::kThreadsOfGroups)
     list_pairs(row_spgemm::View view, row_spgemm::Batch batch, int bytes,
                const std::int64_t* offsets, const Tile* tiles_of_a, const Tile* tiles_of_b,
                TilesOfCView c, unsigned long long* listed) {
   using namespace row_spgemm;
   extern __shared__ __align__(16) unsigned char shared[];
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int number = static_cast<int>(blockIdx.x) * kTasks + warp;
-  if (number >= batch.count) return;
+  __shared__ int scratch[Group::kWarps];
+  __shared__ unsigned long long first_pairs[kGroups<Group>];
+  const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
+  const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
   const Task task = batch.task(number);
-  const int id = batch.sorted[number];
-  const std::int64_t first = offsets[id];
-  const int count = static_cast<int>(offsets[id + 1] - first);
+  const int id = number < batch.count ? batch.sorted[number] : 0;
+  const std::int64_t first = number < batch.count ? offsets[id] : 0;
+  const int count = number < batch.count ? static_cast<int>(offsets[id + 1] - first) : 0;
 
-  unsigned char* memory = shared + warp * task_bytes(bytes);
+  unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
-  unsigned char* of_bitmap = memory + kSegmentBytes;
+  unsigned char* of_bitmap = memory + Group::kLanes * sizeof(Segment);
   Bitmap bitmap(task, of_bitmap);
   auto* places = reinterpret_cast<std::int32_t*>(of_bitmap + bitmap.bytes());
-  __syncwarp();
-  mark_columns(view, task, staged, bitmap);
-  rank_columns(bitmap, places, c.cols + first);
-  for (int i = lane_of_warp(); i < count; i += 32) places[i] = 0;
-  __syncwarp();
-  for_pairs(view, tiles_of_a, tiles_of_b, task, staged, places, bitmap,
-            [&](int rank, const Pair&) { ++places[rank]; });
-  const int pairs = place_pairs(places, count);
-  unsigned long long listed_before = 0;
-  if (lane_of_warp() == 0 && pairs > 0)
-    listed_before = atomicAdd(listed, static_cast<unsigned long long>(pairs));
-  const auto first_pair =
-      static_cast<std::int64_t>(__shfl_sync(row_spgemm::kAllLanes, listed_before, 0));
-  for (int i = lane_of_warp(); i < count; i += 32)
+  Group::sync();
+  mark_columns<Group>(view, task, staged, scratch, bitmap);
+  rank_columns<Group>(bitmap, scratch, places, c.cols + first);
+  for (int i = Group::lane(); i < count; i += Group::kLanes) places[i] = 0;
+  Group::sync();
+  for_pairs<Group>(view, tiles_of_a, tiles_of_b, task, staged, scratch, places, bitmap,
+                   [&](int rank, const Pair&) { ++places[rank]; });
+  const int pairs = place_pairs<Group>(places, count, scratch);
+  if (Group::lane() == 0)
+    first_pairs[group] = pairs == 0 ? 0 : atomicAdd(listed, static_cast<unsigned long long>(pairs));
+  Group::sync();
+  const auto first_pair = static_cast<std::int64_t>(first_pairs[group]);
+  for (int i = Group::lane(); i < count; i += Group::kLanes)
     c.tiles[first + i] = {first_pair + places[i],
                           (i + 1 < count ? places[i + 1] : pairs) - places[i], task.row};
-  __syncwarp();
-  for_pairs(view, tiles_of_a, tiles_of_b, task, staged, places, bitmap,
-            [&](int rank, const Pair& pair) {
-              c.pairs[first_pair + places[rank]] = pair;
-              ++places[rank];
-            });
+  Group::sync();
+  for_pairs<Group>(view, tiles_of_a, tiles_of_b, task, staged, scratch, places, bitmap,
+                   [&](int rank, const Pair& pair) {
+                     c.pairs[first_pair + places[rank]] = pair;
+                     ++places[rank];
+                   });
 }
 
 /// The cells of C: eight lanes for each tile, a lane for a row of cells.

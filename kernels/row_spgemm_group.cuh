@@ -1,5 +1,5 @@
-// The bitmaps in which a warp marks the columns of a row of C: whole ones, and ones of the words
-// that have marks. See kernels/row_spgemm.hpp.
+// Groups of threads that share a row of C, and the bitmaps in which they mark its columns: whole
+// ones, and ones of the words that have marks. See kernels/row_spgemm.hpp.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,45 @@ __device__ int sum_up_to(int value) {
   }
   return value;
 }
+
+/// A warp, or a thread block.
+template <int kLanes_>
+struct Group {
+  static constexpr int kLanes = kLanes_;
+  static_assert(kLanes % 32 == 0);
+  static constexpr bool kIsBlock = kLanes > 32;
+  static constexpr int kWarps = kLanes / 32;
+
+  static __device__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  static __device__ int warp() { return kIsBlock ? static_cast<int>(threadIdx.x) / 32 : 0; }
+
+  static __device__ void sync() {
+    if constexpr (kIsBlock)
+      __syncthreads();
+    else
+      __syncwarp();
+  }
+
+  /// The sum over the lanes before this one, and over all. `scratch` [kWarps] is shared memory of
+  /// the group, used where it is a thread block.
+  static __device__ int before(int value, int& total, int* scratch) {
+    const int sum = sum_up_to(value);
+    total = __shfl_sync(kAllLanes, sum, 31);
+    int others = 0;
+    if constexpr (kIsBlock) {
+      if (lane_of_warp() == 0) scratch[warp()] = total;
+      __syncthreads();
+      total = 0;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) {
+        if (w < warp()) others += scratch[w];
+        total += scratch[w];
+      }
+      __syncthreads();
+    }
+    return others + sum - value;
+  }
+};
 
 /// What others may be changing.
 template <class T>
@@ -61,25 +100,25 @@ __device__ inline int rank_in(const Slot<true>& slot, std::int32_t at) {
   return slot.rank + __popc(slot.marks & bits_before(at));
 }
 
-/// Gives each slot as its rank the marks of those before it, and calls visit(slot, marks, rank);
-/// all marks.
-template <class Visit>
-__device__ int rank_slots(Slot<true>* slots, int size, Visit visit) {
+/// Gives each slot as its rank the marks of those before it, and calls visit(slot, marks, rank), by
+/// the whole warp for as many lanes as there are; all marks.
+template <class Group, class Visit>
+__device__ int rank_slots(Slot<true>* slots, int size, int* scratch, Visit visit) {
   int ranked = 0;
-  for (int first = 0; first < size; first += 32) {
-    const int at = first + lane_of_warp();
+  for (int first = 0; first < size; first += Group::kLanes) {
+    const int at = first + Group::lane();
     const std::uint32_t marks = at < size ? slots[at].marks : 0;
-    const int own = __popc(marks), sum = sum_up_to(own);
-    const int rank = ranked + sum - own;
+    int all = 0;
+    const int rank = ranked + Group::before(__popc(marks), all, scratch);
     if (at < size) slots[at].rank = rank;
     visit(at, marks, rank);
-    ranked += __shfl_sync(kAllLanes, sum, 31);
+    ranked += all;
   }
   return ranked;
 }
 
 /// The bitmap of a task, a slot for each 32 columns of its range.
-template <bool kWithRanks>
+template <class Group, bool kWithRanks>
 class WholeBitmap {
  public:
   static constexpr bool kHasDirectory = false;
@@ -88,7 +127,7 @@ class WholeBitmap {
       : first_word_(task.first_word),
         words_(task.words),
         slots_(reinterpret_cast<Slot<kWithRanks>*>(memory)) {
-    for (int i = lane_of_warp(); i < words_; i += 32) slots_[i].marks = 0;
+    for (int i = Group::lane(); i < words_; i += Group::kLanes) slots_[i].marks = 0;
   }
 
   __device__ void mark(std::int32_t word, std::uint32_t columns) {
@@ -114,7 +153,7 @@ class WholeBitmap {
 
 /// A bitmap that has slots only for words with marks: these are marked themselves before, in a
 /// directory, and then ranked.
-template <bool kWithRanks>
+template <class Group, bool kWithRanks>
 class WordsBitmap {
  public:
   static constexpr bool kHasDirectory = true;
@@ -126,7 +165,7 @@ class WordsBitmap {
         directory_(reinterpret_cast<Slot<true>*>(memory)),
         slots_(reinterpret_cast<Slot<kWithRanks>*>(directory_ + directory_size_)),
         words_(reinterpret_cast<std::int32_t*>(slots_ + kept_)) {
-    for (int i = lane_of_warp(); i < directory_size_; i += 32) directory_[i].marks = 0;
+    for (int i = Group::lane(); i < directory_size_; i += Group::kLanes) directory_[i].marks = 0;
   }
 
   __device__ void mark_word(std::int32_t word) {
@@ -135,9 +174,9 @@ class WordsBitmap {
   }
 
   /// Once all words are marked.
-  __device__ void open() {
-    size_ = rank_slots(directory_, directory_size_, [](int, std::uint32_t, int) {});
-    for (int i = lane_of_warp(); i < size_; i += 32) slots_[i].marks = 0;
+  __device__ void open(int* scratch) {
+    size_ = rank_slots<Group>(directory_, directory_size_, scratch, [](int, std::uint32_t, int) {});
+    for (int i = Group::lane(); i < size_; i += Group::kLanes) slots_[i].marks = 0;
   }
 
   __device__ void mark(std::int32_t word, std::uint32_t columns) {
