@@ -30,6 +30,7 @@ class ProductRun {
   ProductRun& operator=(const ProductRun&) = delete;
 
   cudaStream_t stream() const { return stream_; }
+  MemorySource source() const { return source_; }
 
   /// Fills what is taken from now on with bytes 0xff, so that what nobody writes can be seen.
   void poison() { poisons_ = true; }
@@ -180,6 +181,19 @@ struct SparseResult {
   RunArray<std::int32_t> col_indices;  // [nnz]
   RunArray<float> values;              // [nnz]
   RunBlock block;                      // of the arrays, where they are in one
+
+  /// Where the arrays will lie in a block that has room for so many nonzeros.
+  struct Places {
+    Places(RunBlock& block, std::int32_t rows, std::int64_t most_nonzeros)
+        : row_offsets(block.place<std::int64_t>(std::int64_t{rows} + 1)),
+          col_indices(block.place<std::int32_t>(most_nonzeros)),
+          values(block.place<float>(most_nonzeros)) {}
+
+    std::int64_t row_offsets, col_indices, values;
+  };
+  /// In a block that has been taken, and may hold other things.
+  static SparseResult in_block(RunBlock block, const Places& places, std::int32_t rows,
+                               std::int32_t cols, std::int64_t nnz);
 
   /// All arrays in one block.
   static SparseResult in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,

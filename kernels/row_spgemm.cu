@@ -89,6 +89,7 @@ class RowProduct final : public GpuSparseProduct {
              .rows_of_b_count = b.rows,
              .nonzeros_of_a = a.nnz(),
              .nonzeros_of_b = b.nnz(),
+             .many = thresholds_for(a.nnz(), b.nnz(), b.rows),
              .has_small = true,
              .a_offsets = a_.offsets.data(),
              .a_cols = a_.cols.data(),
@@ -102,32 +103,54 @@ class RowProduct final : public GpuSparseProduct {
   }
 
   void multiply(float alpha, ProductRun& run) override {
-    RowTasks::Work work(run, view_);
     run.stage("analysis");
+    // One allocation in the place of two takes less time, if the products are few: C's block has
+    // room for as many nonzeros, and for the work.
+    constexpr std::int64_t kMostProducts = 16 << 20;
+    RunBlock block;
+    std::optional<SparseResult::Places> places;
+    if (run.source() == MemorySource::kMalloc) {
+      const std::int64_t products = count_products(run.stream());
+      if (products <= kMostProducts) places.emplace(block, rows_, products);
+    }
+    RowTasks::Work work(run, view_, std::move(block));
     tasks_.analyse(work, run);
     run.stage("counting");
     tasks_.count(work, run);
     run.stage("sums");
-    sum(alpha, work, run);
+    const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
+    c_ = places ? SparseResult::in_block(std::move(work.block), *places, rows_, cols_, nonzeros)
+                : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
+    sum(alpha, work, run.stream());
   }
 
   void release() override { c_ = {}; }
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  void sum(float alpha, RowTasks::Work& work, ProductRun& run) {
-    const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
-    c_ = SparseResult::in_one_block(run, rows_, cols_, nonzeros);
-    RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
+  /// Waits.
+  std::int64_t count_products(cudaStream_t stream) {
+    unsigned long long products = 0;
+    cuda_check(cudaMemsetAsync(counter_.data(), 0, sizeof(products), stream), "clearing");
+    RowTasks::add_products(view_, counter_.data(), stream);
+    cuda_check(cudaMemcpyAsync(&products, counter_.data(), sizeof(products), cudaMemcpyDeviceToHost,
+                               stream),
+               "reading what was counted");
+    cuda_check(cudaStreamSynchronize(stream), "counting products");
+    return static_cast<std::int64_t>(products);
+  }
+
+  void sum(float alpha, const RowTasks::Work& work, cudaStream_t stream) {
+    RowTasks::find_rows(work, c_.values.size(), c_.row_offsets.data(), stream);
     const Output output{work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
     tasks_.with_ranks(
-        work, run.stream(),
-        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
-          launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, stream, work.view,
+        work, stream,
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
+          launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, of_class, work.view,
                                batch, bytes, output);
         },
-        [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
-          launch_small_groups<kLanes>(make_small_sums<kLanes>, batch.count, stream, work.view,
+        [&]<int kLanes>(const Batch& batch, cudaStream_t of_class) {
+          launch_small_groups<kLanes>(make_small_sums<kLanes>, batch.count, of_class, work.view,
                                       batch, output);
         });
   }
@@ -137,6 +160,7 @@ class RowProduct final : public GpuSparseProduct {
   int rows_, cols_;
   View view_ = {};
   RowTasks tasks_;
+  DeviceArray<unsigned long long> counter_{1};
   SparseResult c_;
 };
 

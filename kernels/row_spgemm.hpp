@@ -24,12 +24,28 @@ constexpr int kWordCols = 32;  // columns of a word of the bitmap
 constexpr int kMostWords = 1536;
 /// The widest range of a task that keeps only words with marks.
 constexpr int kMostRange = 1 << 16;
-/// Rows of more products, or more nonzeros of A, are cut into slices of columns, a task each.
-constexpr std::int64_t kProductsOfSlice = 1 << 20, kNonzerosOfSlice = 1024;
+/// A row of more nonzeros of A is cut into slices of columns, a task each; so is one of many
+/// products where its segments of B's rows stay so long.
+constexpr std::int64_t kNonzerosOfSlice = 1024, kLengthOfSlice = 12;
 constexpr int kLeastWords = 8;  // of a slice
-/// Tasks of at least so many products get a thread block each, if their segments of B's rows are so
-/// long on average: it takes a step for each.
-constexpr std::int64_t kHeavyProducts = 4096, kHeavyLength = 8;
+/// Tasks of many products get a thread block each, if their segments are so long on average: it
+/// takes a step for each.
+constexpr std::int64_t kHeavyLength = 8;
+
+/// What counts as many products. A small product has to use the whole device, too.
+struct Thresholds {
+  std::int64_t heavy;  // of a task
+  std::int64_t slice;  // of a row
+};
+/// By about how many products there are in all.
+constexpr Thresholds thresholds_for(std::int64_t nonzeros_of_a, std::int64_t nonzeros_of_b,
+                                    std::int64_t rows_of_b) {
+  const double products = static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) /
+                          static_cast<double>(std::max(rows_of_b, std::int64_t{1}));
+  constexpr double kTasksOfDevice = 8192, kSlicesOfDevice = 256;
+  return {static_cast<std::int64_t>(std::clamp(products / kTasksOfDevice, 1024.0, 4096.0)),
+          static_cast<std::int64_t>(std::clamp(products / kSlicesOfDevice, 8192.0, 1048576.0))};
+}
 
 /// How a task keeps what it has found.
 enum class Keeping : std::int8_t {
@@ -141,7 +157,8 @@ constexpr bool fits(const Task& task, std::int64_t products) {
 }
 
 /// Without small ones, every task has a bitmap of one kind or the other.
-constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, bool with_small) {
+constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many,
+                           bool with_small) {
   RowPlan plan;
   Task& task = plan.whole;
   task.row = row;
@@ -158,8 +175,9 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, bool with_sm
   // Going over the range's words costs about as much as finding those that are kept.
   const std::int64_t of_words = task.words / 32 + task.kept + facts.words / 2 + facts.products / 4;
   task.keeping = task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
-  std::int64_t slices =
-      std::max(parts(facts.products, kProductsOfSlice), parts(facts.nonzeros, kNonzerosOfSlice));
+  std::int64_t slices = std::min(parts(facts.products, many.slice),
+                                 facts.products / (facts.nonzeros * kLengthOfSlice));
+  slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
   if (slices > 1 || !fits(task, facts.products)) {
     task.keeping = Keeping::kBitmap;
     slices = std::max(slices, parts(task.words, kMostWords));
@@ -168,8 +186,8 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, bool with_sm
       std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
   plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
   task.is_sliced = plan.slices > 1;
-  task.is_heavy = facts.products >= kHeavyProducts * plan.slices &&
-                  facts.products >= kHeavyLength * facts.nonzeros;
+  task.is_heavy =
+      facts.products >= many.heavy * plan.slices && facts.products >= kHeavyLength * facts.nonzeros;
   return plan;
 }
 

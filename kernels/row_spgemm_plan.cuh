@@ -222,9 +222,11 @@ class SideStreams {
 /// The tasks of a product. The host waits twice: for their number, and for that of C's columns.
 class RowTasks {
  public:
-  /// What a product needs beside C: one block, and more only where rows are cut into many tasks.
+  /// What a product needs beside C: one block, which may have a place for C, too, and another only
+  /// where rows are cut into several tasks.
   struct Work {
-    Work(ProductRun& run, const View& of) : view(of), num_tasks(of.rows) {
+    Work(ProductRun& run, const View& of, RunBlock with_c = {})
+        : view(of), num_tasks(of.rows), block(std::move(with_c)) {
       const std::int64_t at_rows_of_b = block.place<RowOfB>(of.rows_of_b_count);
       const std::int64_t at_ranges = block.place<RangeOfB>(of.rows_of_b_count);
       const std::int64_t at_words = block.place<WordOfB>(of.nonzeros_of_b);
@@ -256,6 +258,7 @@ class RowTasks {
 
     View view;
     int num_tasks;
+    RunBlock block;
     Slicing slicing;                 // its counts, scanned, are each row's first task
     Summary* summary;                // [1]
     RunArray<Task> tasks;            // [num_tasks], likewise:
@@ -286,13 +289,22 @@ class RowTasks {
       std::int64_t scratch_bytes, scratch;
     };
 
-    RunBlock block, of_slices;
+    RunBlock of_slices;
   };
 
   RowTasks() { cuda_check(cudaMallocHost(&summary_, sizeof(Summary)), "allocating pinned memory"); }
   ~RowTasks() { cudaFreeHost(summary_); }
   RowTasks(const RowTasks&) = delete;
   RowTasks& operator=(const RowTasks&) = delete;
+
+  /// Adds the number of products to *sum, on the device.
+  static void add_products(const View& view, unsigned long long* sum, cudaStream_t stream) {
+    constexpr unsigned kMostBlocks = 1024;
+    if (view.nonzeros_of_a == 0) return;
+    count_products<<<std::min(blocks_for(view.nonzeros_of_a, kThreads), kMostBlocks), kThreads, 0,
+                     stream>>>(view, sum);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
 
   /// Describes rows of B, and makes tasks. Waits.
   void analyse(Work& work, ProductRun& run) {

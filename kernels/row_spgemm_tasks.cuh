@@ -32,6 +32,7 @@ struct alignas(8) WordOfB {
 struct View {
   std::int32_t rows, rows_of_b_count;
   std::int64_t nonzeros_of_a, nonzeros_of_b;
+  Thresholds many;
   bool has_small;                 // tasks that keep products in lanes
   const std::int32_t* a_offsets;  // [rows + 1]
   const std::int32_t* a_cols;
@@ -117,6 +118,18 @@ __global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
                       std::int32_t most) { describe_row<kOfRow>(view, row, begin, length, most); });
 }
 
+/// Adds up how many products there are.
+static __global__ void __launch_bounds__(kThreads)
+    count_products(View view, unsigned long long* products) {
+  long long own = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < view.nonzeros_of_a;
+       i += std::int64_t{gridDim.x} * kThreads)
+    own += view.b_offsets[view.a_cols[i] + 1] - view.b_offsets[view.a_cols[i]];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(kAllLanes, own, step);
+  if (lane_of_warp() == 0 && own > 0) atomicAdd(products, static_cast<unsigned long long>(own));
+}
+
 /// What the host wants to know of all rows, and of all tasks.
 struct Summary {
   unsigned long long tasks;
@@ -183,7 +196,7 @@ __global__ void __launch_bounds__(kThreads)
       [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
         const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
         if (row < 0 || lane_of_warp() % kOfRow != 0) return;
-        const RowPlan plan = plan_row(row, facts, view.has_small);
+        const RowPlan plan = plan_row(row, facts, view.many, view.has_small);
         tasks[row] = plan.whole;
         slicing.counts[row] = plan.slices;
         slicing.words[row] = plan.slice_words;

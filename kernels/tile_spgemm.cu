@@ -341,7 +341,7 @@ class TileProduct final : public GpuSparseProduct {
     tasks_.analyse(work, run);
     run.stage("tiles of C");
     tasks_.count(work, run);
-    const ListArrays lists = make_lists(work, tiles, rows, run);
+    const ListArrays lists = make_lists(work, rows, run);
     run.stage("pairs");
     list_all_pairs(work, tiles, lists, rows, run);
     run.stage("cells");
@@ -431,6 +431,7 @@ class TileProduct final : public GpuSparseProduct {
     view.rows_of_b_count = b.tile_rows;
     view.nonzeros_of_a = tiles.a_tiles.size();
     view.nonzeros_of_b = tiles.b_tiles.size();
+    view.many = row_spgemm::thresholds_for(view.nonzeros_of_a, view.nonzeros_of_b, b.tile_rows);
     view.a_offsets = rows.a_begins.data();
     view.a_cols = tiles.a_cols.data();
     view.b_offsets = is_square() ? rows.a_begins.data() : rows.b_begins.data();
@@ -438,14 +439,8 @@ class TileProduct final : public GpuSparseProduct {
     return view;
   }
 
-  ListArrays make_lists(RowTasks::Work& work, const TileArrays<Value>& tiles, const RowArrays& rows,
-                        ProductRun& run) {
-    constexpr unsigned kMostBlocks = 1024;
-    const std::int64_t of_a = tiles.a_tiles.size();
-    count_products<<<std::min(blocks_for(of_a, kThreads), kMostBlocks), kThreads, 0,
-                     run.stream()>>>(tiles.a_cols.data(), of_a, work.view.rows_of_b,
-                                     &rows.found->products);
-    check_launch();
+  ListArrays make_lists(RowTasks::Work& work, const RowArrays& rows, ProductRun& run) {
+    RowTasks::add_products(work.view, &rows.found->products, run.stream());
     found_.fetch(rows.found, run.stream());
     const std::int64_t tiles_of_c = tasks_.sort_by_columns(work, run.stream());
     const Found& found = found_.wait_for(run.stream());

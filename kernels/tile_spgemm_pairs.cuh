@@ -37,18 +37,6 @@ struct Found {
   std::uint32_t largest[2];  // magnitudes of A and B, as bits
 };
 
-/// Adds up the products that tiles of A take part in. a_cols [tiles]
-inline __global__ void __launch_bounds__(kThreads)
-    count_products(const std::int32_t* a_cols, std::int64_t tiles, const row_spgemm::RowOfB* rows,
-                   unsigned long long* products) {
-  long long own = 0;
-  for (std::int64_t i = global_thread(); i < tiles; i += std::int64_t{gridDim.x} * kThreads)
-    own += rows[a_cols[i]].length;
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(kAllLanes, own, step);
-  if (threadIdx.x % 32 == 0 && own > 0) atomicAdd(products, static_cast<unsigned long long>(own));
-}
-
 /// Calls visit(rank of the tile of C, pair) for the pairs of a task whose bitmaps multiply to
 /// something, those of a tile in the order of A's tile columns.
 template <class Group, class Bitmap, class Visit>
