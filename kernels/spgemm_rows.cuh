@@ -58,18 +58,26 @@ __device__ inline std::int64_t grid_thread() {
 __device__ inline std::int64_t grid_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
 
 /// sums[i] = from[0] + ... + from[i - 1], i in [0, count), in the type of the sums; may be in
-/// place.
+/// place. Scratch memory is the caller's, as CUB wants it: none asks for its size.
 template <class From, class To>
-void running_sum(ProductRun& run, From from, To* sums, std::int64_t count) {
-  const auto sum = [&](void* scratch, std::size_t& bytes) {
-    cuda_check(cub::DeviceScan::ExclusiveScan(scratch, bytes, from, sums, cuda::std::plus<To>(),
-                                              To{0}, count, run.stream()),
-               "summing up");
-  };
+void running_sum(void* scratch, std::size_t& bytes, From from, To* sums, std::int64_t count,
+                 cudaStream_t stream) {
+  cuda_check(cub::DeviceScan::ExclusiveScan(scratch, bytes, from, sums, cuda::std::plus<To>(),
+                                            To{0}, count, stream),
+             "summing up");
+}
+template <class To, class From>
+std::int64_t running_sum_bytes(From from, std::int64_t count) {
   std::size_t bytes = 0;
-  sum(nullptr, bytes);
-  const RunArray<std::uint8_t> scratch(run, static_cast<std::int64_t>(bytes));
-  sum(scratch.data(), bytes);
+  running_sum(nullptr, bytes, from, static_cast<To*>(nullptr), count, nullptr);
+  return static_cast<std::int64_t>(bytes);
+}
+/// In scratch memory of running_sum_bytes(), or more.
+template <class From, class To>
+void running_sum(const RunArray<std::byte>& scratch, From from, To* sums, std::int64_t count,
+                 cudaStream_t stream) {
+  auto bytes = static_cast<std::size_t>(scratch.size());
+  running_sum(static_cast<void*>(scratch.data()), bytes, from, sums, count, stream);
 }
 
 /// Values on the device, known to the host; waits for the stream.
