@@ -1,6 +1,6 @@
 // What SpGEMM kernels share before they multiply: A and B as a kernel reads them, the products of
-// each row (of A's nonzero a_ik as many as row k of B has nonzeros), running sums in a product's
-// own memory, and rows cut into slices of so many products at most.
+// each row (of A's nonzero a_ik as many as row k of B has nonzeros), running sums, and rows cut
+// into slices of so many products at most.
 #pragma once
 
 #include <cub/device/device_scan.cuh>
@@ -96,20 +96,18 @@ T read_back(ProductRun& run, const T* value) {
 }
 
 /// The products of every row, and zero behind them. [rows of A + 1]
-RunArray<std::int64_t> row_products(ProductRun& run, CsrView a, CsrView b);
-
-/// The products of the rows before each row, and of all of them. [rows of A + 1]
-RunArray<std::int64_t> products_before_rows(ProductRun& run, CsrView a, CsrView b);
+void count_row_products(CsrView a, CsrView b, std::int64_t* products, cudaStream_t stream);
 
 /// Where a slice of rows begins.
 struct RowCut {
   std::int64_t row;
-  std::int64_t products;  // of all rows before
+  std::int64_t products, nonzeros;  // of all rows before
 };
 
 /// Cuts rows into slices of at most `bound` products each, or of one row: slice i is the rows from
-/// cut i up to cut i + 1. At least one slice, unless there are no rows. Waits for the stream.
-std::vector<RowCut> cut_rows(ProductRun& run, const RunArray<std::int64_t>& products_before,
-                             std::int64_t bound);
+/// cut i up to cut i + 1. At least one slice, unless there are no rows. products_before is [rows +
+/// 1], its last element `products`. Waits for the stream where there are several.
+std::vector<RowCut> cut_rows(ProductRun& run, CsrView a, const std::int64_t* products_before,
+                             std::int64_t products, std::int64_t bound);
 
 }  // namespace tessera::spgemm
