@@ -177,10 +177,9 @@ void launch_bins(const Rows& rows, const Bins& bins, const row_bins::Counts<kBin
         launch_size<Dense>(rows, bins.rows(dense), bins.count(dense), size, stream);
       });
   }
-  if (const int count = bins.count(kCopyBin); count > 0)
+  if (const int count = bins.count(kCopyBin); kMultiply && count > 0)
     launches.push_back([&, count](cudaStream_t stream) {
-      launch(copy_rows<kMultiply>, blocks_for(count, 8), 256, 0, stream, rows, bins.rows(kCopyBin),
-             count);
+      launch(copy_rows, blocks_for(count, 8), 256, 0, stream, rows, bins.rows(kCopyBin), count);
     });
   sides.run(static_cast<int>(launches.size()), run.stream(),
             [&](int i, cudaStream_t stream) { launches[i](stream); });

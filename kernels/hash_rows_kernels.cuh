@@ -59,8 +59,9 @@ __device__ inline Found analyse_long(const Operands& x, std::int64_t row) {
   return found;
 }
 
-/// A few lanes per row; long rows come after all others of the thread block. Rows of C have no
-/// nonzeros yet, nor has what stands behind the last. [rows + 1]
+/// A few lanes per row; long rows come after all others of the thread block. A row of C has as many
+/// nonzeros as products where that of A has one; others have none yet, nor has what stands behind
+/// the last. nonzeros [rows + 1]
 __global__ void __launch_bounds__(kAnalysisThreads)
     analyse(std::int64_t rows, Operands x, int* products, Columns* columns, int* nonzeros) {
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kRowsOfAnalysis;
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kAnalysisThreads)
   if (row < rows && !is_long)
     found.look(x, x.a_offsets[row] + lane, x.a_offsets[row + 1], kLanesOfRow);
   found.gather(kLanesOfRow);
-  if (row <= rows && lane == 0) nonzeros[row] = 0;
+  if (row <= rows && lane == 0) nonzeros[row] = row < rows && length(row) == 1 ? found.products : 0;
   if (row < rows && !is_long && lane == 0) {
     products[row] = found.products;
     columns[row] = {found.first, found.last};
@@ -204,21 +205,16 @@ __global__ void __launch_bounds__(1024) rows_by_blocks(Rows rows, const int* lis
 }
 
 /// Rows of A with one nonzero: a scaled row of B, a warp each.
-template <bool kMultiply>
 __global__ void copy_rows(Rows rows, const int* listed, int count) {
   const std::int64_t at = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (at >= count) return;
   const int row = listed[at], lane = threadIdx.x % 32;
-  if constexpr (!kMultiply) {
-    if (lane == 0) rows.nonzeros[row] = rows.products[row];
-  } else {
-    const std::int64_t k = rows.x.a_offsets[row];
-    const std::int64_t from = rows.x.b_offsets[rows.x.a_cols[k]], to = rows.offsets[row];
-    const float a = rows.x.a_values[k];
-    for (int i = lane; i < rows.nonzeros[row]; i += 32) {
-      rows.cols[to + i] = rows.x.b_cols[from + i];
-      rows.values[to + i] = rows.scaled(fmaf(a, rows.x.b_values[from + i], 0.0f));
-    }
+  const std::int64_t k = rows.x.a_offsets[row];
+  const std::int64_t from = rows.x.b_offsets[rows.x.a_cols[k]], to = rows.offsets[row];
+  const float a = rows.x.a_values[k];
+  for (int i = lane; i < rows.nonzeros[row]; i += 32) {
+    rows.cols[to + i] = rows.x.b_cols[from + i];
+    rows.values[to + i] = rows.scaled(fmaf(a, rows.x.b_values[from + i], 0.0f));
   }
 }
 
