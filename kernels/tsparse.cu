@@ -53,17 +53,23 @@ struct DeviceTiles {
 /// Tiles of C in a run's memory, in one block; without their values where their number comes later.
 struct DeviceTilesOfC {
   DeviceTilesOfC(ProductRun& run, std::int64_t tiles, std::int64_t num_values = 0) {
-    const std::int64_t rows = block.place<std::int32_t>(tiles);
-    const std::int64_t cols = block.place<std::int32_t>(tiles);
-    const std::int64_t bitmaps = block.place<std::uint64_t>(tiles);
-    const std::int64_t firsts = block.place<std::int64_t>(tiles + 1);
+    const Places places(block, tiles);
     const std::int64_t at_values = block.place<float>(num_values);
     block.take(run);
-    tile_row = block.array<std::int32_t>(rows, tiles);
-    tile_col = block.array<std::int32_t>(cols, tiles);
-    bitmap = block.array<std::uint64_t>(bitmaps, tiles);
-    first_value = block.array<std::int64_t>(firsts, tiles + 1);
+    hand_out(places, tiles);
     values = block.array<float>(at_values, num_values);
+  }
+  /// Without values, in a room of bytes_of(tiles).
+  DeviceTilesOfC(ProductRun& run, std::int64_t tiles, RunArray<std::byte>& room) {
+    const Places places(block, tiles);
+    block.take(run, room);
+    hand_out(places, tiles);
+  }
+
+  static std::int64_t bytes_of(std::int64_t tiles) {
+    RunBlock block;
+    const Places places(block, tiles);
+    return block.next();
   }
 
   std::int64_t count() const { return bitmap.size(); }
@@ -81,6 +87,22 @@ struct DeviceTilesOfC {
   RunArray<float> values;
 
  private:
+  struct Places {
+    Places(RunBlock& block, std::int64_t tiles)
+        : rows(block.place<std::int32_t>(tiles)),
+          cols(block.place<std::int32_t>(tiles)),
+          bitmaps(block.place<std::uint64_t>(tiles)),
+          firsts(block.place<std::int64_t>(tiles + 1)) {}
+    std::int64_t rows, cols, bitmaps, firsts;
+  };
+
+  void hand_out(const Places& places, std::int64_t tiles) {
+    tile_row = block.array<std::int32_t>(places.rows, tiles);
+    tile_col = block.array<std::int32_t>(places.cols, tiles);
+    bitmap = block.array<std::uint64_t>(places.bitmaps, tiles);
+    first_value = block.array<std::int64_t>(places.firsts, tiles + 1);
+  }
+
   template <class T>
   static std::vector<T> bring(const RunArray<T>& array) {
     std::vector<T> host(static_cast<std::size_t>(array.size()));
@@ -321,7 +343,9 @@ class TsparseProduct final : public GpuSparseProduct {
                  selection_of_heads(keys.Current(), heads, slice.tasks, counters, stream));
     const TaskList list{tasks.Current(), heads, told(count_, counters, run),
                         static_cast<std::uint32_t>(slice.tasks)};
-    DeviceTilesOfC c = make_tiles(list, slice.of_a, keys.Current(), workspace.scratch, run);
+    auto spare = RunArray<std::byte>::part(
+        tasks.Alternate(), workspace.half * static_cast<std::int64_t>(sizeof(TileTask)));
+    DeviceTilesOfC c = make_tiles(list, slice.of_a, keys.Current(), spare, workspace.scratch, run);
     run.stage("multiplication");
     static_assert(sizeof(TileTask) == sizeof(std::uint64_t));
     auto* kept = reinterpret_cast<std::uint64_t*>(tasks.Alternate());
@@ -336,18 +360,32 @@ class TsparseProduct final : public GpuSparseProduct {
     if (c.count() > 0) c_.push_back(std::move(c));
   }
 
-  /// The tiles of C, with room for the cells of their bitmaps.
+  /// The tiles of C, with room for the cells of their bitmaps: in one block where the tiles fit the
+  /// spare room until the number of cells is known.
   template <class Key>
   DeviceTilesOfC make_tiles(const TaskList& list, const SliceOfA& slice, const Key* keys,
-                            const RunArray<std::byte>& scratch, ProductRun& run) {
-    DeviceTilesOfC c(run, list.tiles);
+                            RunArray<std::byte>& spare, const RunArray<std::byte>& scratch,
+                            ProductRun& run) {
+    const std::int64_t bytes = DeviceTilesOfC::bytes_of(list.tiles);
+    const bool fits = bytes <= spare.size();
+    DeviceTilesOfC c =
+        fits ? DeviceTilesOfC(run, list.tiles, spare) : DeviceTilesOfC(run, list.tiles);
     count_cells<<<blocks_for(kSide * (list.tiles + 1)), kThreads, 0, run.stream()>>>(
         list, slice, keys, a_.tiles.data(), b_.tiles.data(), c.view());
     check_launch();
     with_scratch(scratch, "summing up",
                  running_sum_of(c.first_value.data(), c.first_value.size(), run.stream()));
-    c.values = RunArray<float>(run, told(sums_[0], c.first_value.data() + list.tiles, run));
-    return c;
+    const std::int64_t cells = told(sums_[0], c.first_value.data() + list.tiles, run);
+    if (!fits) {
+      c.values = RunArray<float>(run, cells);
+      return c;
+    }
+    DeviceTilesOfC complete(run, list.tiles, cells);
+    cuda_check(
+        cudaMemcpyAsync(complete.block.data<std::byte>(0), c.block.data<std::byte>(0),
+                        static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, run.stream()),
+        "moving the tiles of C");
+    return complete;
   }
 
   void fill_tiles(const TaskList& list, const DeviceTilesOfC& c, const Kept& kept,
