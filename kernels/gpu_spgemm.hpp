@@ -7,6 +7,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -123,22 +125,75 @@ class RunBlock {
   template <class T>
   std::int64_t place(std::int64_t size) {
     constexpr std::int64_t kAlignment = 256;
-    const std::int64_t at = bytes_;
-    bytes_ +=
+    const std::int64_t at = next_;
+    next_ +=
         (size * static_cast<std::int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ = std::max(bytes_, next_);
     return at;
   }
 
-  void take(ProductRun& run) { block_ = RunArray<std::byte>(run, bytes_); }
+  /// Where the next array will lie.
+  std::int64_t next() const { return next_; }
+  /// The arrays placed from now on lie over those from there on: when the ones are in use, the
+  /// others are not.
+  void place_over(std::int64_t place) { next_ = place; }
+
+  void take(ProductRun& run) {
+    block_ = RunArray<std::byte>(run, bytes_);
+    memory_ = block_.data();
+  }
+  /// The same in memory that outlives the block, where it is large enough; else it grows.
+  void take(ProductRun& run, RunArray<std::byte>& room) {
+    if (room.size() < bytes_) {
+      room = {};
+      room = RunArray<std::byte>(run, bytes_);
+    }
+    memory_ = room.data();
+  }
 
   template <class T>
   RunArray<T> array(std::int64_t place, std::int64_t size) const {
-    return RunArray<T>::part(size == 0 ? nullptr : block_.data() + place, size);
+    return RunArray<T>::part(size == 0 ? nullptr : memory_ + place, size);
+  }
+  template <class T>
+  T* data(std::int64_t place) const {
+    return reinterpret_cast<T*>(memory_ + place);
   }
 
  private:
-  std::int64_t bytes_ = 0;
+  std::int64_t next_ = 0, bytes_ = 0;
   RunArray<std::byte> block_;
+  std::byte* memory_ = nullptr;
+};
+
+/// A value that the device tells the host, through pinned memory: that is for a product to own, not
+/// for each of its runs to take.
+template <class T>
+class Told {
+ public:
+  Told() {
+    void* memory = nullptr;
+    cuda_check(cudaHostAlloc(&memory, sizeof(T), cudaHostAllocDefault), "allocating pinned memory");
+    value_ = static_cast<T*>(memory);
+  }
+  ~Told() { cudaFreeHost(value_); }
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+
+  /// There once the stream has been waited for.
+  void ask(const T* device, cudaStream_t stream) {
+    cuda_check(cudaMemcpyAsync(value_, device, sizeof(T), cudaMemcpyDeviceToHost, stream),
+               "reading from the device");
+  }
+  const T& wait(cudaStream_t stream) const {
+    cuda_check(cudaStreamSynchronize(stream), "waiting for a product");
+    return *value_;
+  }
+  const T& operator*() const { return *value_; }
+  const T* operator->() const { return value_; }
+
+ private:
+  T* value_ = nullptr;
 };
 
 /// A and B on the device in the form that the kernel reads, and C after a product.

@@ -14,6 +14,7 @@
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/row_spgemm_small.cuh"
 #include "kernels/row_spgemm_steps.cuh"
+#include "kernels/side_streams.hpp"
 
 namespace tessera::row_spgemm {
 
@@ -170,54 +171,6 @@ void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
       arguments...);
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
-
-/// Launches that may overlap: each class of tasks takes at least as long as its longest one, so
-/// that one after another they would leave most of a device idle.
-class SideStreams {
- public:
-  SideStreams() {
-    for (Side& side : sides_) {
-      cuda_check(cudaStreamCreateWithFlags(&side.stream, cudaStreamNonBlocking),
-                 "creating a stream");
-      cuda_check(cudaEventCreateWithFlags(&side.done, cudaEventDisableTiming), "creating an event");
-    }
-    cuda_check(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "creating an event");
-  }
-  ~SideStreams() {
-    for (const Side& side : sides_) {
-      cudaEventDestroy(side.done);
-      cudaStreamDestroy(side.stream);
-    }
-    cudaEventDestroy(begin_);
-  }
-  SideStreams(const SideStreams&) = delete;
-  SideStreams& operator=(const SideStreams&) = delete;
-
-  /// Calls launch(number, stream) for each of `count` launches: after what is on `stream` by now,
-  /// and before what comes to be there later.
-  template <class Launch>
-  void run(int count, cudaStream_t stream, Launch launch) {
-    if (count == 1) return launch(0, stream);
-    const int used = std::min(count, kSides);
-    cuda_check(cudaEventRecord(begin_, stream), "forking a stream");
-    for (int i = 0; i < used; ++i)
-      cuda_check(cudaStreamWaitEvent(sides_[i].stream, begin_), "forking a stream");
-    for (int i = 0; i < count; ++i) launch(i, sides_[i % kSides].stream);
-    for (int i = 0; i < used; ++i) {
-      cuda_check(cudaEventRecord(sides_[i].done, sides_[i].stream), "joining a stream");
-      cuda_check(cudaStreamWaitEvent(stream, sides_[i].done), "joining a stream");
-    }
-  }
-
- private:
-  struct Side {
-    cudaStream_t stream = nullptr;
-    cudaEvent_t done = nullptr;
-  };
-  static constexpr int kSides = 4;
-  Side sides_[kSides];
-  cudaEvent_t begin_ = nullptr;
-};
 
 /// The tasks of a product. The host waits twice: for their number, and for that of C's columns.
 class RowTasks {
