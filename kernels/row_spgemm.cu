@@ -31,10 +31,10 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   __shared__ int scratch[Group::kWarps];
   const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
   const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const Task task = batch.task(number);
-  const int id = number < batch.count ? batch.sorted[number] : 0;
-  const std::int64_t first = number < batch.count ? output.offsets[id] : 0;
-  const int count = number < batch.count ? static_cast<int>(output.offsets[id + 1] - first) : 0;
+  const SortedTask sorted = batch.at(number);
+  const Task task = batch.task(sorted);
+  const std::int64_t first = sorted.id < 0 ? 0 : output.offsets[sorted.id];
+  const int count = sorted.id < 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
 
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
@@ -55,11 +55,10 @@ template <int kLanes>
 __global__ void __launch_bounds__(kThreadsOfGroups)
     make_small_sums(View view, Batch batch, Output output) {
   const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
-  const int id = number < batch.count ? batch.sorted[number] : -1;
+  const SortedTask task = batch.at(number);
   __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
-  const SmallRow<kLanes> row(view, id < 0 ? -1 : batch.tasks[id].row,
-                             cols + threadIdx.x / kLanes * kLanes);
-  const std::int64_t first = id < 0 ? 0 : output.offsets[id];
+  const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
+  const std::int64_t first = task.id < 0 ? 0 : output.offsets[task.id];
   row.add(view, [&](int place, std::int32_t col, float sum) {
     output.cols[first + place] = col;
     output.values[first + place] = output.scaled(sum);
@@ -106,7 +105,7 @@ class RowProduct final : public GpuSparseProduct {
     run.stage("analysis");
     // One allocation in the place of two takes less time, if the products are few: C's block has
     // room for as many nonzeros, and for the work.
-    constexpr std::int64_t kMostProducts = 16 << 20;
+    constexpr std::int64_t kMostProducts = 8 << 20;
     RunBlock block;
     std::optional<SparseResult::Places> places;
     if (run.source() == MemorySource::kMalloc) {

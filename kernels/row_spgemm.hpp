@@ -42,7 +42,7 @@ constexpr Thresholds thresholds_for(std::int64_t nonzeros_of_a, std::int64_t non
                                     std::int64_t rows_of_b) {
   const double products = static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) /
                           static_cast<double>(std::max(rows_of_b, std::int64_t{1}));
-  constexpr double kTasksOfDevice = 8192, kSlicesOfDevice = 256;
+  constexpr double kTasksOfDevice = 2048, kSlicesOfDevice = 256;
   return {static_cast<std::int64_t>(std::clamp(products / kTasksOfDevice, 1024.0, 4096.0)),
           static_cast<std::int64_t>(std::clamp(products / kSlicesOfDevice, 8192.0, 1048576.0))};
 }
@@ -59,8 +59,9 @@ constexpr int kLeastLanes = 8, kSmallSizes = 3, kMostLanes = kLeastLanes << (kSm
 
 /// The columns [32 first_word, 32 (first_word + words)) of a row of C: what a group of threads
 /// does.
-struct Task {
+struct alignas(16) Task {
   std::int32_t row = 0;
+  std::int32_t begin = 0, nonzeros = 0;  // of the row of A
   std::int32_t first_word = 0;
   std::int32_t words = 0;  // of the range
   std::int32_t kept = 0;   // words kept: at most as many, once they are counted exactly as many
@@ -140,12 +141,12 @@ constexpr int sum_class(const Task& task, std::int64_t sums) {
   return class_of(task, sum_bytes(task, sums));
 }
 
-/// What is known of a row of C: its products, from how many nonzeros of A and in how many words of
-/// B's rows, in the columns [first, last].
+/// What is known of a row of C: its products, from the nonzeros of A from `begin` on and in how
+/// many words of B's rows, in the columns [first, last].
 struct RowFacts {
   std::int64_t products = 0;
   std::int64_t words = 0;
-  std::int32_t nonzeros = 0;
+  std::int32_t begin = 0, nonzeros = 0;
   std::int32_t first = 0, last = 0;
 };
 
@@ -162,6 +163,8 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
   RowPlan plan;
   Task& task = plan.whole;
   task.row = row;
+  task.begin = facts.begin;
+  task.nonzeros = facts.nonzeros;
   if (with_small && facts.products <= kMostLanes && facts.nonzeros <= kMostLanes) {
     const std::int64_t lanes = std::max(facts.products, std::int64_t{facts.nonzeros});
     task.keeping = Keeping::kLanes;

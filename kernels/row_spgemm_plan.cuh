@@ -22,12 +22,15 @@ constexpr int kThreadsOfGroups = 128;  // of a thread block of several groups
 
 /// Sorted tasks of one class.
 struct Batch {
-  const std::int32_t* sorted;
+  const SortedTask* sorted;
   int count;
   const Task* tasks;
 
-  /// The task of a group, with no words past the last.
-  __device__ Task task(int number) const { return number < count ? tasks[sorted[number]] : Task{}; }
+  /// Past the last, one with no number and nothing to do.
+  __device__ SortedTask at(int number) const {
+    return number < count ? sorted[number] : SortedTask{};
+  }
+  __device__ Task task(const SortedTask& of) const { return of.id < 0 ? Task{} : tasks[of.id]; }
 };
 
 template <class Group>
@@ -50,7 +53,8 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   clear_counts(counts);
   const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
   const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  Task task = batch.task(number);
+  const SortedTask sorted = batch.at(number);
+  Task task = batch.task(sorted);
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
   Bitmap bitmap(task, memory + Group::kLanes * sizeof(Segment));
@@ -61,10 +65,9 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
     found += __popc(bitmap.slots()[i].marks);
   int total = 0;
   Group::before(found, total, scratch);
-  if (Group::lane() == 0 && number < batch.count) {
-    const int id = batch.sorted[number];
-    lengths[id] = total;
-    if (Bitmap::kHasDirectory) tasks[id].kept = task.kept = bitmap.size();
+  if (Group::lane() == 0 && sorted.id >= 0) {
+    lengths[sorted.id] = total;
+    if (Bitmap::kHasDirectory) tasks[sorted.id].kept = task.kept = bitmap.size();
     atomicAdd(counts + sum_class(task, total), 1u);
   }
   __syncthreads();
@@ -76,11 +79,10 @@ template <int kLanes>
 __global__ void __launch_bounds__(kThreadsOfGroups)
     count_small(View view, Batch batch, std::int32_t* lengths, Summary* summary) {
   const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
-  const int id = number < batch.count ? batch.sorted[number] : -1;
+  const SortedTask task = batch.at(number);
   __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
-  const SmallRow<kLanes> row(view, id < 0 ? -1 : batch.tasks[id].row,
-                             cols + threadIdx.x / kLanes * kLanes);
-  if (id >= 0 && row.lane() == 0) lengths[id] = row.columns();
+  const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
+  if (task.id >= 0 && row.lane() == 0) lengths[task.id] = row.columns();
   // The tasks are of this class in both phases.
   if (blockIdx.x == 0 && threadIdx.x == 0)
     summary->sum_classes[std::countr_zero(static_cast<unsigned>(kLanes / kLeastLanes))] =
@@ -215,7 +217,7 @@ class RowTasks {
     Slicing slicing;                 // its counts, scanned, are each row's first task
     Summary* summary;                // [1]
     RunArray<Task> tasks;            // [num_tasks], likewise:
-    RunArray<std::int32_t> sorted;   // [num_tasks]
+    RunArray<SortedTask> sorted;     // [num_tasks]
     RunArray<std::int32_t> lengths;  // [num_tasks + 1]: columns of C of each
     RunArray<std::int64_t> offsets;  // [num_tasks + 1]: in C
     RunArray<std::byte> scratch;     // of scans
@@ -224,7 +226,7 @@ class RowTasks {
     struct TaskPlaces {
       TaskPlaces(RunBlock& block, std::int64_t count)
           : tasks(block.place<Task>(count)),
-            sorted(block.place<std::int32_t>(count)),
+            sorted(block.place<SortedTask>(count)),
             lengths(block.place<std::int32_t>(count + 1)),
             offsets(block.place<std::int64_t>(count + 1)),
             scratch_bytes(scan_bytes(count + 1)),
@@ -232,7 +234,7 @@ class RowTasks {
 
       void hand_out(Work& work, const RunBlock& block) const {
         work.tasks = block.array<Task>(tasks, work.num_tasks);
-        work.sorted = block.array<std::int32_t>(sorted, work.num_tasks);
+        work.sorted = block.array<SortedTask>(sorted, work.num_tasks);
         work.lengths = block.array<std::int32_t>(lengths, work.num_tasks + std::int64_t{1});
         work.offsets = block.array<std::int64_t>(offsets, work.num_tasks + std::int64_t{1});
         work.scratch = block.array<std::byte>(scratch, scratch_bytes);
@@ -283,8 +285,7 @@ class RowTasks {
           view.rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
           work.tasks.data());
     }
-    sort(summary.mark_classes, work.summary->mark_cursors, MarkClassOf{work.tasks.data()}, work,
-         stream);
+    sort(summary.mark_classes, work.summary->mark_cursors, MarkClassOf{}, work, false, stream);
   }
 
   /// Counts the columns of C of every task, without waiting.
@@ -312,8 +313,8 @@ class RowTasks {
   /// How many columns of C all tasks have, which are now sorted for with_ranks(). Waits.
   std::int64_t sort_by_columns(Work& work, cudaStream_t stream) {
     const Summary& summary = read_summary(work, stream);
-    sort(summary.sum_classes, work.summary->sum_cursors,
-         SumClassOf{work.tasks.data(), work.lengths.data()}, work, stream);
+    sort(summary.sum_classes, work.summary->sum_cursors, SumClassOf{work.lengths.data()}, work,
+         true, stream);
     return static_cast<std::int64_t>(summary.nonzeros);
   }
 
@@ -381,12 +382,14 @@ class RowTasks {
 
   template <class ClassOf>
   static void sort(const std::uint32_t (&counts)[kClasses], std::uint32_t* cursors,
-                   ClassOf class_of, Work& work, cudaStream_t stream) {
-    if (work.num_tasks == 0) return;
+                   ClassOf class_of, Work& work, bool keeps_small, cudaStream_t stream) {
     Begins begins{};
     for (int i = 1; i < kClasses; ++i) begins.of[i] = begins.of[i - 1] + counts[i - 1];
+    const auto small = static_cast<int>(begins.of[kSmallSizes]);
+    if (work.num_tasks == (keeps_small ? small : 0)) return;
     sort_tasks<<<blocks_for(work.num_tasks, kThreads), kThreads, 0, stream>>>(
-        work.num_tasks, begins, cursors, work.sorted.data(), class_of);
+        work.num_tasks, work.tasks.data(), begins, cursors, work.sorted.data(), keeps_small,
+        class_of);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 

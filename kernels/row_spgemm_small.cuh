@@ -15,13 +15,11 @@ namespace tessera::row_spgemm {
 template <int kLanes>
 class SmallRow {
  public:
-  /// No row: -1. `cols` [kLanes], aligned to 16 bytes, is shared memory of the row.
-  __device__ SmallRow(const View& view, std::int32_t row, std::int32_t* cols) : cols_(cols) {
-    const std::int32_t begin = row < 0 ? 0 : view.a_offsets[row];
-    const std::int32_t nonzeros = row < 0 ? 0 : view.a_offsets[row + 1] - begin;
+  /// `cols` [kLanes], aligned to 16 bytes, is shared memory of the row.
+  __device__ SmallRow(const View& view, const SortedTask& task, std::int32_t* cols) : cols_(cols) {
     RowOfB of{0, 0, 0};
-    if (lane() < nonzeros) {
-      of_a_ = begin + lane();
+    if (lane() < task.nonzeros) {
+      of_a_ = task.begin + lane();
       of = view.rows_of_b[view.a_cols[of_a_]];
     }
     const int sum = sum_up_to<kLanes>(of.length);

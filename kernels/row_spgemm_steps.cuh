@@ -64,17 +64,6 @@ __device__ Segment load_segment(const View& view, const Task& task, std::int32_t
   return segment;
 }
 
-/// The nonzeros of A that a task goes over.
-struct RowOfA {
-  std::int32_t begin = 0, end = 0;
-
-  __device__ RowOfA(const View& view, const Task& task) {
-    if (task.words == 0) return;
-    begin = view.a_offsets[task.row];
-    end = view.a_offsets[task.row + 1];
-  }
-};
-
 /// Chunks of 32 consecutive products of a task, one in each lane, whatever segments they are of: of
 /// at most 32 segments, one known to each lane.
 class Chunks {
@@ -95,6 +84,8 @@ class Chunks {
     value_ = segment.value;
   }
 
+  /// How many products the segments have.
+  __device__ int total() const { return total_; }
   __device__ bool is_at_end() const { return first_ >= total_; }
 
   /// The next chunk: this lane's place in B, -1 for none, and its segment's value; and how many
@@ -164,12 +155,12 @@ class Steps {
 template <class Group, What kWhat, class Visit>
 __device__ void for_segments(const View& view, const Task& task, Segment* staged, int* scratch,
                              Visit visit) {
-  const RowOfA row(view, task);
-  Segment next = load_segment<kWhat>(view, task, row.begin + Group::lane(), row.end);
-  for (std::int32_t first = row.begin; first < row.end; first += Group::kLanes) {
+  const std::int32_t end = task.begin + task.nonzeros;
+  Segment next = load_segment<kWhat>(view, task, task.begin + Group::lane(), end);
+  for (std::int32_t first = task.begin; first < end; first += Group::kLanes) {
     const Segment own = next;
     // The next ones are on their way while these are worked on.
-    next = load_segment<kWhat>(view, task, first + Group::kLanes + Group::lane(), row.end);
+    next = load_segment<kWhat>(view, task, first + Group::kLanes + Group::lane(), end);
     if constexpr (Group::kIsBlock) {
       int size = 0;
       const int at = Group::before(own.length > 0 ? 1 : 0, size, scratch);
@@ -183,48 +174,63 @@ __device__ void for_segments(const View& view, const Task& task, Segment* staged
   }
 }
 
+/// Words of a wave, one in each lane; without columns where there are no more.
+struct WordsOfWave {
+  uint2 words[kAhead];
+
+  /// next() gives the place of a chunk's word in B, or -1.
+  template <class Next>
+  __device__ void load(const View& view, Next next) {
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const std::int32_t at = next();
+      words[u] =
+          at < 0 ? make_uint2(0, 0) : __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
+    }
+  }
+  __device__ void load(const View& view, Chunks& chunks) {
+    load(view, [&] {
+      float no_value;
+      int segment, segments;
+      return chunks.is_at_end() ? -1 : chunks.next(no_value, segment, segments);
+    });
+  }
+
+  /// Calls visit(word, columns).
+  template <class Visit>
+  __device__ void each(Visit visit) const {
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (words[u].y != 0) visit(static_cast<std::int32_t>(words[u].x), words[u].y);
+  }
+};
+
 /// Calls visit(word, columns) for all words of a task's products, in any order.
 template <class Group, class Visit>
 __device__ void for_words(const View& view, const Task& task, Segment* staged, int* scratch,
                           Visit visit) {
-  const auto load = [&](std::int32_t at) {
-    // No columns: nothing to do.
-    return at < 0 ? make_uint2(0, 0) : __ldg(reinterpret_cast<const uint2*>(view.words_of_b) + at);
-  };
-  const auto visit_all = [&](const uint2(&words)[kAhead]) {
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u)
-      if (words[u].y != 0) visit(static_cast<std::int32_t>(words[u].x), words[u].y);
-  };
   for_segments<Group, What::kWords>(view, task, staged, scratch, [&](auto segments) {
     if constexpr (Group::kIsBlock) {
       // Marks come in any order: each warp has segments of its own.
       Steps<32, Group::kWarps> steps(staged, segments, Group::warp(), lane_of_warp());
-      float no_value;
-      uint2 next[kAhead];
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) next[u] = load(steps.next(no_value));
+      const auto next_place = [&] {
+        float no_value;
+        return steps.next(no_value);
+      };
+      WordsOfWave next;
+      next.load(view, next_place);
       bool is_last = false;
       while (!is_last) {
         is_last = steps.is_at_end();
-        uint2 now[kAhead];
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-          now[u] = next[u];
-          next[u] = load(steps.next(no_value));
-        }
-        visit_all(now);
+        const WordsOfWave now = next;
+        next.load(view, next_place);
+        now.each(visit);
       }
     } else {
       while (!segments.is_at_end()) {
-        uint2 words[kAhead];
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-          float no_value;
-          int segment, of_chunk;
-          words[u] = load(segments.is_at_end() ? -1 : segments.next(no_value, segment, of_chunk));
-        }
-        visit_all(words);
+        WordsOfWave now;
+        now.load(view, segments);
+        now.each(visit);
       }
     }
   });
@@ -235,14 +241,32 @@ __device__ void for_words(const View& view, const Task& task, Segment* staged, i
 template <class Group, class Bitmap>
 __device__ void mark_columns(const View& view, const Task& task, Segment* staged, int* scratch,
                              Bitmap& bitmap) {
+  const auto mark = [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); };
   if constexpr (Bitmap::kHasDirectory) {
-    for_words<Group>(view, task, staged, scratch,
-                     [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); });
+    const auto mark_word = [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); };
+    if constexpr (!Group::kIsBlock) {
+      if (task.nonzeros <= 32) {
+        Chunks chunks(load_segment<What::kWords>(view, task, task.begin + lane_of_warp(),
+                                                 task.begin + task.nonzeros),
+                      staged);
+        if (chunks.total() <= 32 * kAhead) {  // one wave: it is there the second time
+          WordsOfWave words;
+          words.load(view, chunks);
+          words.each(mark_word);
+          __syncwarp();
+          bitmap.open(scratch);
+          __syncwarp();
+          words.each(mark);
+          __syncwarp();
+          return;
+        }
+      }
+    }
+    for_words<Group>(view, task, staged, scratch, mark_word);
     bitmap.open(scratch);
     Group::sync();
   }
-  for_words<Group>(view, task, staged, scratch,
-                   [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); });
+  for_words<Group>(view, task, staged, scratch, mark);
 }
 
 /// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before.

@@ -175,7 +175,7 @@ __device__ RowFacts facts_of_row(const View& view, std::int32_t begin, std::int3
     first_col = min(first_col, __shfl_xor_sync(kAllLanes, first_col, step));
     last_col = max(last_col, __shfl_xor_sync(kAllLanes, last_col, step));
   }
-  return {products, words, length, first_col, last_col};
+  return {products, words, begin, length, first_col, last_col};
 }
 
 /// How rows are cut, where they are.
@@ -236,37 +236,46 @@ struct Begins {
   std::uint32_t of[kClasses];
 };
 
-/// Numbers of tasks by class, in no order within a class.
+/// A task's number, and where its nonzeros of A are: all that a small one needs.
+struct alignas(16) SortedTask {
+  std::int32_t id = -1;
+  std::int32_t begin = 0, nonzeros = 0;
+};
+
+/// Tasks by class, in no order within a class. Where `keeps_small`, the small ones, which are
+/// first, are sorted by then.
 template <class ClassOf>
 __global__ void __launch_bounds__(kThreads)
-    sort_tasks(int count, Begins begins, std::uint32_t* cursors, std::int32_t* sorted,
-               ClassOf class_of) {
+    sort_tasks(int count, const Task* tasks, Begins begins, std::uint32_t* cursors,
+               SortedTask* sorted, bool keeps_small, ClassOf class_of) {
   __shared__ std::uint32_t counts[kClasses], places[kClasses];
   clear_counts(counts);
-  const int task = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  int of = 0;
+  const int id = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  int of = -1;
   std::uint32_t place = 0;
-  if (task < count) {
-    of = class_of(task);
-    place = atomicAdd(counts + of, 1u);
+  Task task;
+  if (id < count) {
+    task = tasks[id];
+    if (!keeps_small || task.keeping != Keeping::kLanes) {
+      of = class_of(task, id);
+      place = atomicAdd(counts + of, 1u);
+    }
   }
   __syncthreads();
   if (threadIdx.x < kClasses && counts[threadIdx.x] > 0)
     places[threadIdx.x] =
         begins.of[threadIdx.x] + atomicAdd(cursors + threadIdx.x, counts[threadIdx.x]);
   __syncthreads();
-  if (task < count) sorted[places[of] + place] = task;
+  if (of >= 0) sorted[places[of] + place] = {id, task.begin, task.nonzeros};
 }
 
 struct MarkClassOf {
-  const Task* tasks;
-  __device__ int operator()(int task) const { return mark_class(tasks[task]); }
+  __device__ int operator()(const Task& task, int) const { return mark_class(task); }
 };
 
 struct SumClassOf {
-  const Task* tasks;
   const std::int32_t* lengths;
-  __device__ int operator()(int task) const { return sum_class(tasks[task], lengths[task]); }
+  __device__ int operator()(const Task& task, int id) const { return sum_class(task, lengths[id]); }
 };
 
 }  // namespace tessera::row_spgemm

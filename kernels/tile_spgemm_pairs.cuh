@@ -89,10 +89,10 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : row_spgemm::
   __shared__ unsigned long long first_pairs[kGroups<Group>];
   const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
   const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const Task task = batch.task(number);
-  const int id = number < batch.count ? batch.sorted[number] : 0;
-  const std::int64_t first = number < batch.count ? offsets[id] : 0;
-  const int count = number < batch.count ? static_cast<int>(offsets[id + 1] - first) : 0;
+  const SortedTask sorted = batch.at(number);
+  const Task task = batch.task(sorted);
+  const std::int64_t first = sorted.id < 0 ? 0 : offsets[sorted.id];
+  const int count = sorted.id < 0 ? 0 : static_cast<int>(offsets[sorted.id + 1] - first);
 
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
