@@ -157,6 +157,23 @@ constexpr bool fits(const Task& task, std::int64_t products) {
   return task.words <= most && sum_bytes(task, std::min(products, columns)) <= kMostBytes;
 }
 
+/// Cuts a row into slices of columns, if that leaves its segments of B's rows long enough, or it
+/// has to be.
+constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& plan) {
+  Task& task = plan.whole;
+  std::int64_t slices = std::min(parts(facts.products, many.slice),
+                                 facts.products / (facts.nonzeros * kLengthOfSlice));
+  slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
+  if (slices > 1 || !fits(task, facts.products)) {
+    task.keeping = Keeping::kBitmap;
+    slices = std::max(slices, parts(task.words, kMostWords));
+  }
+  plan.slice_words =
+      std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
+  plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
+  task.is_sliced = plan.slices > 1;
+}
+
 /// Without small ones, every task has a bitmap of one kind or the other.
 constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many,
                            bool with_small) {
@@ -178,17 +195,8 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
   // Going over the range's words costs about as much as finding those that are kept.
   const std::int64_t of_words = task.words / 32 + task.kept + facts.words / 2 + facts.products / 4;
   task.keeping = task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
-  std::int64_t slices = std::min(parts(facts.products, many.slice),
-                                 facts.products / (facts.nonzeros * kLengthOfSlice));
-  slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
-  if (slices > 1 || !fits(task, facts.products)) {
-    task.keeping = Keeping::kBitmap;
-    slices = std::max(slices, parts(task.words, kMostWords));
-  }
-  plan.slice_words =
-      std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
-  plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
-  task.is_sliced = plan.slices > 1;
+  const bool is_long = facts.products > many.slice || facts.nonzeros > kNonzerosOfSlice;
+  if (is_long || !fits(task, facts.products)) cut_row(facts, many, plan);
   task.is_heavy =
       facts.products >= many.heavy * plan.slices && facts.products >= kHeavyLength * facts.nonzeros;
   return plan;
