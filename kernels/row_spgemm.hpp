@@ -192,9 +192,10 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
   task.first_word = facts.first / kWordCols;
   task.words = plan.slice_words = facts.last / kWordCols - task.first_word + 1;
   task.kept = static_cast<std::int32_t>(std::min(facts.words, std::int64_t{task.words}));
-  // Going over the range's words costs about as much as finding those that are kept.
+  // Going over the range's words costs about as much as finding those that are kept, and what they
+  // take in shared memory other warps could use.
   const std::int64_t of_words = task.words / 32 + task.kept + facts.words / 2 + facts.products / 4;
-  task.keeping = task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
+  task.keeping = 2 * task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
   const bool is_long = facts.products > many.slice || facts.nonzeros > kNonzerosOfSlice;
   if (is_long || !fits(task, facts.products)) cut_row(facts, many, plan);
   task.is_heavy =
