@@ -47,6 +47,16 @@ constexpr Thresholds thresholds_for(std::int64_t nonzeros_of_a, std::int64_t non
           static_cast<std::int64_t>(std::clamp(products / kSlicesOfDevice, 8192.0, 1048576.0))};
 }
 
+/// Whether the words of B's rows wait until a task needs them: not the small ones, which will be
+/// most, and there are many.
+constexpr bool words_can_wait(std::int64_t nonzeros_of_a, std::int64_t rows_of_a,
+                              std::int64_t nonzeros_of_b, std::int64_t rows_of_b) {
+  constexpr double kFewProducts = 20, kManyWords = 1 << 19;
+  return static_cast<double>(nonzeros_of_b) > kManyWords &&
+         static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) <
+             kFewProducts * static_cast<double>(rows_of_a) * static_cast<double>(rows_of_b);
+}
+
 /// How a task keeps what it has found.
 enum class Keeping : std::int8_t {
   kLanes,   // a product in each lane
