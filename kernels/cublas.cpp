@@ -2,7 +2,8 @@
 // format (SMaT's comparison, poster and section 6).
 //
 // A closed library: no emulation, no work description. Every cell of A is multiplied, zeros too, so
-// that a NaN or an infinity of B reaches every row of C. Device half: kernels/cublas.cu.
+// that a NaN or an infinity of B reaches every row of C. Zeros that pad K meet zeros in B's place.
+// Device half: kernels/cublas.cu.
 
 #include "kernels/cublas.hpp"
 
@@ -18,7 +19,7 @@ class Cublas final : public SpmmKernel {
   explicit Cublas(cublas::Choices choices) : choices_(std::move(choices)) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,
@@ -40,7 +41,13 @@ const Register<SpmmKernel> entry{{
     .name = "cublas",
     .summary = "cuBLAS on A as a dense matrix, tensor cores, B converted in the launch",
     .params =
-        {{"precision", std::string("fp16"), "of the operands; sums are FP32", {"fp16", "tf32"}}},
+        {{"precision", std::string("fp16"), "of the operands; sums are FP32", {"fp16", "tf32"}},
+         {"pad",
+          std::string("k"),
+          "zeros after A's columns, without which the library is slow. k: rows of A to whole 128 "
+          "bytes and K to 16, for which TF32 has to copy B in the launch where K was not; rows: "
+          "the rows alone",
+          {"k", "rows", "none"}}},
     .make = [](const Params& params) { return std::make_unique<Cublas>(cublas::Choices(params)); },
 }};
 

@@ -1,5 +1,9 @@
-// Device half of the cuBLAS baseline: A scattered into a dense matrix once, B converted in every
-// launch (FP16; TF32 is rounded by the library's own kernels), C in FP32.
+// Device half of the cuBLAS baseline: A scattered into a dense matrix once, padded with zeros, B
+// converted in every launch (FP16; TF32 is rounded by the library's own kernels), C in FP32.
+//
+// Zeros that pad K need rows of B, and beyond the caller's there may be anything, NaNs, too. FP16
+// has its own B in any case; TF32 gets one where K was padded, copied in the launch, which pays for
+// it: as many bytes as N rows of A, read and written.
 
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
@@ -66,18 +70,16 @@ __global__ void scatter(const std::int64_t* offsets, const std::int32_t* cols, c
 
 class CublasMultiplication final : public GpuMultiplication {
  public:
-  CublasMultiplication(const CsrMatrix& a, std::int64_t n, bool half)
-      : rows_(a.rows), cols_(a.cols), n_(n), half_(half), workspace_(kWorkspaceBytes) {
-    const std::size_t bytes = half ? sizeof(__half) : sizeof(float);
+  CublasMultiplication(const CsrMatrix& a, const cublas::Layout& layout, bool half)
+      : layout_(layout), half_(half), workspace_(kWorkspaceBytes) {
     std::size_t free = 0, total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "asking for free memory");
-    const double wanted = static_cast<double>(bytes) * static_cast<double>(rows_) *
-                          static_cast<double>((cols_ + n_) + 1);
-    require<Unsupported>(wanted < 0.8 * static_cast<double>(free),
-                         "A as a dense matrix takes {:.3g} GB; {:.3g} GB are free", wanted / 1e9,
-                         static_cast<double>(free) / 1e9);
-    a_ = DeviceArray<std::byte>(bytes * static_cast<std::size_t>(rows_ * cols_));
-    if (half_) b_half_ = DeviceArray<std::uint16_t>(static_cast<std::size_t>(cols_ * n_));
+    const double wanted = layout_.bytes();
+    require<Unsupported>(wanted < 0.9 * static_cast<double>(free),
+                         "A as a dense matrix takes {:.3g} GB, with B and C; {:.3g} GB are free",
+                         wanted / 1e9, static_cast<double>(free) / 1e9);
+    a_ = zeros(layout_.a_bytes());
+    b_ = zeros(layout_.b_bytes());
     half_ ? fill(a, reinterpret_cast<__half*>(a_.data()))
           : fill(a, reinterpret_cast<float*>(a_.data()));
     load_convert_to_half();
@@ -88,44 +90,57 @@ class CublasMultiplication final : public GpuMultiplication {
   ~CublasMultiplication() override { library_.destroy(handle_); }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
-    if (rows_ == 0 || n_ == 0) return;
-    const void* b = operands.b;
-    if (half_) {
-      convert_to_half(operands.b, cols_ * n_, b_half_.data(), stream);
-      b = b_half_.data();
-    }
-    // Column-major, as the library has it: C' [n x rows] = B' [n x cols] A' [cols x rows].
+    const auto& [rows, cols, n, element_bytes, depth, pitch, b_in_place] = layout_;
+    if (rows == 0 || n == 0) return;
+    const void* b = b_in_place ? operands.b : own_b(operands.b, stream);
+    // Column-major, as the library has it: C' [n x rows] = B' [n x depth] A' [depth x rows].
     const cudaDataType type = half_ ? CUDA_R_16F : CUDA_R_32F;
     check(library_.set_stream(handle_, stream), "choosing a stream");
     check(library_.multiply(
-              handle_, CUBLAS_OP_N, CUBLAS_OP_N, n_, rows_, cols_, &operands.scaling.alpha, b, type,
-              n_, a_.data(), type, cols_, &operands.scaling.beta, operands.c, CUDA_R_32F, n_,
+              handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, rows, depth, &operands.scaling.alpha, b, type,
+              n, a_.data(), type, pitch, &operands.scaling.beta, operands.c, CUDA_R_32F, n,
               half_ ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_GEMM_DEFAULT),
           "multiplying");
   }
 
  private:
+  static DeviceArray<std::byte> zeros(std::int64_t bytes) {
+    DeviceArray<std::byte> array(static_cast<std::size_t>(bytes));
+    if (bytes > 0) cuda_check(cudaMemset(array.data(), 0, array.size()), "clearing A and B");
+    return array;
+  }
+
   template <class T>
   void fill(const CsrMatrix& a, T* dense) {
     if (a_.size() == 0) return;
-    cuda_check(cudaMemset(dense, 0, a_.size()), "clearing the dense A");
     const DeviceArray<std::int64_t> offsets(a.row_offsets);
     const DeviceArray<std::int32_t> cols(a.col_indices);
     const DeviceArray<float> values(a.values);
-    const auto blocks = static_cast<unsigned>((32 * rows_ + kThreads - 1) / kThreads);
-    scatter<<<blocks, kThreads>>>(offsets.data(), cols.data(), values.data(), rows_, cols_, dense);
+    const auto blocks = static_cast<unsigned>((32 * layout_.rows + kThreads - 1) / kThreads);
+    scatter<<<blocks, kThreads>>>(offsets.data(), cols.data(), values.data(), layout_.rows,
+                                  layout_.pitch, dense);
     cuda_check(cudaGetLastError(), "launching the scattering of A");
     cuda_check(cudaDeviceSynchronize(), "scattering A");
   }
 
+  /// B in our memory: its rows, converted or copied, before those of zeros.
+  const void* own_b(const float* b, cudaStream_t stream) {
+    const std::int64_t count = layout_.cols * layout_.n;
+    if (half_)
+      convert_to_half(b, count, reinterpret_cast<std::uint16_t*>(b_.data()), stream);
+    else
+      cuda_check(cudaMemcpyAsync(b_.data(), b, sizeof(float) * static_cast<std::size_t>(count),
+                                 cudaMemcpyDeviceToDevice, stream),
+                 "copying B before zeros");
+    return b_.data();
+  }
+
   const Library& library_ = Library::instance();
-  std::int64_t rows_;
-  std::int64_t cols_;
-  std::int64_t n_;
+  cublas::Layout layout_;
   bool half_;
   DeviceArray<std::byte> workspace_;
-  DeviceArray<std::byte> a_;           // [rows][cols] of FP16 or FP32
-  DeviceArray<std::uint16_t> b_half_;  // [cols][n], FP16 only
+  DeviceArray<std::byte> a_;  // [rows][pitch] of FP16 or FP32
+  DeviceArray<std::byte> b_;  // [depth][n] of the same; none where the caller's will do
   cublasHandle_t handle_ = nullptr;
 };
 
@@ -134,7 +149,8 @@ class GpuCublas final : public GpuSpmm {
   explicit GpuCublas(cublas::Choices choices) : choices_(std::move(choices)) {}
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
-    return std::make_unique<CublasMultiplication>(packed_as<CsrPacked>(packed).matrix, n,
+    const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
+    return std::make_unique<CublasMultiplication>(a, choices_.layout(a.rows, a.cols, n),
                                                   choices_.half());
   }
 

@@ -8,7 +8,7 @@ namespace {
 
 class RowSpgemm final : public SpgemmKernel {
  public:
-  int version() const override { return 1; }
+  int version() const override { return 2; }
   Arithmetic arithmetic() const override { return {.sum = Arithmetic::Sum::kFp32}; }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
     return multiply_rows(a, b);

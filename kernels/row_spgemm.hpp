@@ -56,6 +56,16 @@ constexpr Thresholds thresholds_for(std::int64_t nonzeros_of_a, std::int64_t non
           static_cast<std::int64_t>(std::clamp(products / kSlicesOfDevice, 8192.0, 1048576.0))};
 }
 
+/// Whether the words of B's rows wait until a task needs them: not the small ones, which will be
+/// most, and there are many.
+constexpr bool words_can_wait(std::int64_t nonzeros_of_a, std::int64_t rows_of_a,
+                              std::int64_t nonzeros_of_b, std::int64_t rows_of_b) {
+  constexpr double kFewProducts = 20, kManyWords = 1 << 19;
+  return static_cast<double>(nonzeros_of_b) > kManyWords &&
+         static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) <
+             kFewProducts * static_cast<double>(rows_of_a) * static_cast<double>(rows_of_b);
+}
+
 /// How a task keeps what it has found.
 enum class Keeping : std::int8_t {
   kLanes,   // a product in each lane
@@ -166,6 +176,23 @@ constexpr bool fits(const Task& task, std::int64_t products) {
   return task.words <= most && sum_bytes(task, std::min(products, columns)) <= kMostBytes;
 }
 
+/// Cuts a row into slices of columns, if that leaves its segments of B's rows long enough, or it
+/// has to be.
+constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& plan) {
+  Task& task = plan.whole;
+  std::int64_t slices = std::min(parts(facts.products, many.slice),
+                                 facts.products / (facts.nonzeros * kLengthOfSlice));
+  slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
+  if (slices > 1 || !fits(task, facts.products)) {
+    task.keeping = Keeping::kBitmap;
+    slices = std::max(slices, parts(task.words, kMostWords));
+  }
+  plan.slice_words =
+      std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
+  plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
+  task.is_sliced = plan.slices > 1;
+}
+
 /// Without small ones, every task has a bitmap of one kind or the other.
 constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many,
                            bool with_small) {
@@ -184,20 +211,12 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
   task.first_word = facts.first / kWordCols;
   task.words = plan.slice_words = facts.last / kWordCols - task.first_word + 1;
   task.kept = static_cast<std::int32_t>(std::min(facts.words, std::int64_t{task.words}));
-  // Going over the range's words costs about as much as finding those that are kept.
+  // Going over the range's words costs about as much as finding those that are kept, and what they
+  // take in shared memory other warps could use.
   const std::int64_t of_words = task.words / 32 + task.kept + facts.words / 2 + facts.products / 4;
-  task.keeping = task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
-  std::int64_t slices = std::min(parts(facts.products, many.slice),
-                                 facts.products / (facts.nonzeros * kLengthOfSlice));
-  slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
-  if (slices > 1 || !fits(task, facts.products)) {
-    task.keeping = Keeping::kBitmap;
-    slices = std::max(slices, parts(task.words, kMostWords));
-  }
-  plan.slice_words =
-      std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
-  plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
-  task.is_sliced = plan.slices > 1;
+  task.keeping = 2 * task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
+  const bool is_long = facts.products > many.slice || facts.nonzeros > kNonzerosOfSlice;
+  if (is_long || !fits(task, facts.products)) cut_row(facts, many, plan);
   task.is_heavy =
       facts.products >= many.heavy * plan.slices && facts.products >= kHeavyLength * facts.nonzeros;
   return plan;

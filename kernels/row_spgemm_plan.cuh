@@ -178,14 +178,16 @@ void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
 /// The tasks of a product. The host waits twice: for their number, and for that of C's columns.
 class RowTasks {
  public:
-  /// What a product needs beside C: one block, which may have a place for C, too, and another only
-  /// where rows are cut into several tasks.
+  /// What a product needs beside C: one block, which may have a place for C, too, and others only
+  /// where rows are cut into several tasks, or words come late.
   struct Work {
     Work(ProductRun& run, const View& of, RunBlock with_c = {})
         : view(of), num_tasks(of.rows), block(std::move(with_c)) {
       const std::int64_t at_rows_of_b = block.place<RowOfB>(of.rows_of_b_count);
       const std::int64_t at_ranges = block.place<RangeOfB>(of.rows_of_b_count);
-      const std::int64_t at_words = block.place<WordOfB>(of.nonzeros_of_b);
+      const bool has_words = !of.has_small || !words_can_wait(of.nonzeros_of_a, of.rows,
+                                                              of.nonzeros_of_b, of.rows_of_b_count);
+      const std::int64_t at_words = block.place<WordOfB>(has_words ? of.nonzeros_of_b : 0);
       const std::int64_t at_counts = block.place<std::int32_t>(of.rows);
       const std::int64_t at_slice_words = block.place<std::int32_t>(of.rows);
       const std::int64_t at_summary = block.place<Summary>(1);
@@ -193,7 +195,7 @@ class RowTasks {
       block.take(run);
       view.rows_of_b = block.array<RowOfB>(at_rows_of_b, of.rows_of_b_count).data();
       view.ranges_of_b = block.array<RangeOfB>(at_ranges, of.rows_of_b_count).data();
-      view.words_of_b = block.array<WordOfB>(at_words, of.nonzeros_of_b).data();
+      if (has_words) view.words_of_b = block.data<WordOfB>(at_words);
       slicing = {block.array<std::int32_t>(at_counts, of.rows).data(),
                  block.array<std::int32_t>(at_slice_words, of.rows).data()};
       summary = block.array<Summary>(at_summary, 1).data();
@@ -208,6 +210,13 @@ class RowTasks {
       of_slices.take(run);
       places.hand_out(*this, of_slices);
       return whole;
+    }
+
+    /// Makes room for the words that were not there from the beginning.
+    void add_words(ProductRun& run) {
+      const std::int64_t at_words = of_words.place<WordOfB>(view.nonzeros_of_b);
+      of_words.take(run);
+      view.words_of_b = of_words.data<WordOfB>(at_words);
     }
 
     bool is_sliced() const { return num_tasks != view.rows; }
@@ -245,7 +254,7 @@ class RowTasks {
       std::int64_t scratch_bytes, scratch;
     };
 
-    RunBlock of_slices;
+    RunBlock of_slices, of_words;
   };
 
   RowTasks() { cuda_check(cudaMallocHost(&summary_, sizeof(Summary)), "allocating pinned memory"); }
@@ -267,10 +276,10 @@ class RowTasks {
     const cudaStream_t stream = run.stream();
     const View& view = work.view;
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(Summary), stream), "clearing");
-    with_lanes(view.nonzeros_of_b, view.rows_of_b_count, [&]<int kLanes>() {
-      describe_rows_of_b<kLanes>
-          <<<blocks_for(view.rows_of_b_count, kThreads / kLanes), kThreads, 0, stream>>>(view);
-    });
+    if (view.words_of_b != nullptr)
+      describe(view, stream);
+    else if (view.rows_of_b_count > 0)
+      measure_rows_of_b<<<blocks_for(view.rows_of_b_count, kThreads), kThreads, 0, stream>>>(view);
     with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
       analyse_rows<kLanes><<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(
           view, work.tasks.data(), work.slicing, work.summary);
@@ -285,6 +294,12 @@ class RowTasks {
       cut_rows<<<blocks_for(view.rows, kThreads), kThreads, 0, stream>>>(
           view.rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
           work.tasks.data());
+    }
+    std::int64_t small = 0;
+    for (int i = 0; i < kSmallSizes; ++i) small += summary.mark_classes[i];
+    if (view.words_of_b == nullptr && small < work.num_tasks) {
+      work.add_words(run);
+      describe(view, stream);
     }
     sort(summary.mark_classes, work.summary->mark_cursors, MarkClassOf{}, work, false, stream);
   }
@@ -379,6 +394,14 @@ class RowTasks {
     if (nonzeros <= 8 * rows) return launch.template operator()<8>();
     if (nonzeros <= 16 * rows) return launch.template operator()<16>();
     launch.template operator()<32>();
+  }
+
+  static void describe(const View& view, cudaStream_t stream) {
+    with_lanes(view.nonzeros_of_b, view.rows_of_b_count, [&]<int kLanes>() {
+      describe_rows_of_b<kLanes>
+          <<<blocks_for(view.rows_of_b_count, kThreads / kLanes), kThreads, 0, stream>>>(view);
+    });
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
   template <class ClassOf>

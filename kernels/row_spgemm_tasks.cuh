@@ -42,7 +42,7 @@ struct View {
   const float* b_values;
   RowOfB* rows_of_b;      // [rows_of_b_count]
   RangeOfB* ranges_of_b;  // [rows_of_b_count]
-  WordOfB* words_of_b;    // [nonzeros_of_b], as many of each row as it has
+  WordOfB* words_of_b;    // [nonzeros_of_b], as many of each row as it has; nullptr: not yet
 };
 
 /// Calls visit.operator()<lanes>(row, first nonzero, nonzeros, most) for the rows of a warp, by
@@ -116,6 +116,16 @@ __global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
       view.rows_of_b_count, view.b_offsets,
       [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length,
                       std::int32_t most) { describe_row<kOfRow>(view, row, begin, length, most); });
+}
+
+/// Describes rows of B without their words, of which there are at most as many as nonzeros.
+static __global__ void __launch_bounds__(kThreads) measure_rows_of_b(View view) {
+  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (row >= view.rows_of_b_count) return;
+  const std::int32_t begin = view.b_offsets[row], length = view.b_offsets[row + 1] - begin;
+  view.rows_of_b[row] = {begin, length, length};
+  view.ranges_of_b[row] =
+      length == 0 ? RangeOfB{0, 0} : RangeOfB{view.b_cols[begin], view.b_cols[begin + length - 1]};
 }
 
 /// Adds up how many products there are.

@@ -230,7 +230,7 @@ class TileSpgemm final : public SpgemmKernel {
  public:
   explicit TileSpgemm(Numbers numbers) : numbers_(numbers) {}
 
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   /// Two MMAs for a pair in two parts; the chain of small parts, and the addition of both, lose
   /// less than a third would.

@@ -263,6 +263,8 @@ inline const std::vector<Choice>& kernel_choices() {
       {"tcgnn", {{"warps", std::int64_t{8}}}},
       {"cublas", {}, false},
       {"cublas", {{"precision", std::string("tf32")}}, false},
+      {"cublas", {{"pad", std::string("none")}}, false},
+      {"cublas", {{"precision", std::string("tf32")}, {"pad", std::string("rows")}}, false},
       {"flash_spmm"},
       flash(4, {}),
       flash(4, {{"max_vectors", "8"}, {"columns", "32"}, {"stages", "3"}}),

@@ -196,7 +196,7 @@ struct ScalingCase {
   }
 };
 
-/// alpha A B + beta C by the device half, between guards of poison.
+/// alpha A B + beta C by the device half, C between guards of poison, B before NaNs.
 LaunchOutput run_scaled(const Choice& choice, const ScalingCase& given, Scaling scaling) {
   constexpr std::size_t kGuard = 64;
   const auto& registry = Registry<GpuSpmm>::instance();
@@ -205,7 +205,10 @@ LaunchOutput run_scaled(const Choice& choice, const ScalingCase& given, Scaling 
       Registry<Format>::instance().make(host->format(), choice.format)->pack(given.a);
   const auto params = Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params);
   const auto gpu = registry.make(choice.kernel, params)->upload(*packed, given.b.cols);
-  const DeviceArray<float> b(given.b.values);
+  std::vector<float> b_memory = given.b.values;
+  b_memory.resize(b_memory.size() + 16 * static_cast<std::size_t>(given.b.cols),
+                  std::numeric_limits<float>::quiet_NaN());
+  const DeviceArray<float> b(b_memory);
   std::vector<float> memory(given.c.values.size() + 2 * kGuard, std::bit_cast<float>(kPoison));
   if (scaling.beta != 0) std::ranges::copy(given.c.values, memory.begin() + kGuard);
   DeviceArray<float> c(memory);
