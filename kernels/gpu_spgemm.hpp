@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,6 +133,9 @@ class RunBlock {
     return at;
   }
 
+  /// Of everything placed so far.
+  std::int64_t bytes() const { return bytes_; }
+
   /// Where the next array will lie.
   std::int64_t next() const { return next_; }
   /// The arrays placed from now on lie over those from there on: when the ones are in use, the
@@ -204,6 +208,15 @@ class GpuSparseProduct {
   /// C = alpha A B, complete with its allocations. May wait for the device; when it returns, what
   /// is left to do is on the run's stream. A C of before has been released.
   virtual void multiply(float alpha, ProductRun& run) = 0;
+
+  /// The same with the values that A and B have by now, into the C of the last product, which has
+  /// not been released and whose structure stays; on that product's run. Takes no memory and does
+  /// not wait. Throws Unsupported where nothing is kept for it.
+  virtual void multiply_again(float alpha, ProductRun& run);
+
+  /// Gives A and B other values, in the order of the matrices that were uploaded; B's are empty
+  /// where B is A. No product is under way. Throws Unsupported for kernels that cannot.
+  virtual void set_values(std::span<const float> a, std::span<const float> b);
 
   /// Gives C's memory back to its run.
   virtual void release() = 0;

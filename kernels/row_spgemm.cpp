@@ -19,6 +19,8 @@ const Register<SpgemmKernel> entry{{
     .name = "row_spgemm",
     .summary =
         "ours for scattered rows: columns marked in bitmaps, sums placed by their rank, FP32",
+    .params = {{"reuse", false,
+                "a product keeps what its sums need, for more of them with other values"}},
     .make = [](const Params&) { return std::make_unique<RowSpgemm>(); },
 }};
 

@@ -3,6 +3,8 @@
 
 #include <climits>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "formats/base/registry.hpp"
@@ -17,10 +19,13 @@ using namespace row_spgemm;
 /// Where a task's part of C is.
 struct Output {
   const std::int64_t* offsets;  // [tasks + 1]
-  std::int32_t* cols;
+  std::int32_t* cols;           // nullptr where they are written
   float* values;
   float alpha;
 
+  __device__ std::int32_t* cols_from(std::int64_t first) const {
+    return cols == nullptr ? nullptr : cols + first;
+  }
   __device__ float scaled(float sum) const { return alpha == 1 ? sum : alpha * sum; }
 };
 
@@ -43,7 +48,8 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   auto* sums = reinterpret_cast<float*>(of_bitmap + bitmap.bytes());
   Group::sync();
   mark_columns<Group>(view, task, staged, scratch, bitmap);
-  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums), output.cols + first);
+  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
+                      output.cols_from(first));
   for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
   Group::sync();
   add_products<Group>(view, task, staged, scratch, bitmap, sums);
@@ -60,7 +66,7 @@ __global__ void __launch_bounds__(kThreadsOfGroups)
   const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
   const std::int64_t first = task.id < 0 ? 0 : output.offsets[task.id];
   row.add(view, [&](int place, std::int32_t col, float sum) {
-    output.cols[first + place] = col;
+    if (output.cols != nullptr) output.cols[first + place] = col;
     output.values[first + place] = output.scaled(sum);
   });
 }
@@ -81,7 +87,8 @@ struct NarrowCsr {
 
 class RowProduct final : public GpuSparseProduct {
  public:
-  RowProduct(const CsrMatrix& a, const CsrMatrix& b) : a_(a), rows_(a.rows), cols_(b.cols) {
+  RowProduct(const CsrMatrix& a, const CsrMatrix& b, const Choices& choices)
+      : choices_(choices), a_(a), rows_(a.rows), cols_(b.cols) {
     if (&a != &b) b_.emplace(b);
     const NarrowCsr& right = b_ ? *b_ : a_;
     view_ = {.rows = a.rows,
@@ -120,10 +127,33 @@ class RowProduct final : public GpuSparseProduct {
     const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
     c_ = places ? SparseResult::in_block(std::move(work.block), *places, rows_, cols_, nonzeros)
                 : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
-    sum(alpha, work, run.stream());
+    RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
+    sum(work, output(work, alpha), run.stream());
+    if (choices_.reuse) kept_.emplace(std::move(work));
   }
 
-  void release() override { c_ = {}; }
+  void multiply_again(float alpha, ProductRun& run) override {
+    require<Unsupported>(choices_.reuse, "row_spgemm multiplies again with reuse = true alone");
+    require(kept_.has_value(), "there is no product of row_spgemm's to repeat");
+    run.stage("sums");
+    Output again = output(*kept_, alpha);
+    again.cols = nullptr;
+    sum(*kept_, again, run.stream());
+  }
+
+  void set_values(std::span<const float> a, std::span<const float> b) override {
+    const std::size_t of_b = b_ ? b_->values.size() : 0;
+    require(a.size() == a_.values.size() && b.size() == of_b,
+            "A and B take {} and {} values, not {} and {}", a_.values.size(), of_b, a.size(),
+            b.size());
+    a_.values.upload(a);
+    if (b_) b_->values.upload(b);
+  }
+
+  void release() override {
+    kept_.reset();
+    c_ = {};
+  }
   CsrMatrix download() const override { return c_.download(); }
 
  private:
@@ -139,9 +169,11 @@ class RowProduct final : public GpuSparseProduct {
     return static_cast<std::int64_t>(products);
   }
 
-  void sum(float alpha, const RowTasks::Work& work, cudaStream_t stream) {
-    RowTasks::find_rows(work, c_.values.size(), c_.row_offsets.data(), stream);
-    const Output output{work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
+  Output output(const RowTasks::Work& work, float alpha) const {
+    return {work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
+  }
+
+  void sum(const RowTasks::Work& work, const Output& output, cudaStream_t stream) {
     tasks_.with_ranks(
         work, stream,
         [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
@@ -154,6 +186,7 @@ class RowProduct final : public GpuSparseProduct {
         });
   }
 
+  Choices choices_;
   NarrowCsr a_;
   std::optional<NarrowCsr> b_;  // where it is not A
   int rows_, cols_;
@@ -161,24 +194,30 @@ class RowProduct final : public GpuSparseProduct {
   RowTasks tasks_;
   DeviceArray<unsigned long long> counter_{1};
   SparseResult c_;
+  std::optional<RowTasks::Work> kept_;  // of the last product; its block may be C's
 };
 
 class GpuRowSpgemm final : public GpuSpgemm {
  public:
+  explicit GpuRowSpgemm(Choices choices) : choices_(choices) {}
+
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
     for (const CsrMatrix* matrix : {&a, &b})
       require<Unsupported>(matrix->nnz() <= INT_MAX,
                            "{} nonzeros of an operand are more than row_spgemm counts",
                            matrix->nnz());
-    return std::make_unique<RowProduct>(a, b);
+    return std::make_unique<RowProduct>(a, b, choices_);
   }
+
+ private:
+  Choices choices_;
 };
 
 const Register<GpuSpgemm> entry{{
     .name = "row_spgemm",
     .summary = "device half of row_spgemm",
-    .make = [](const Params&) { return std::make_unique<GpuRowSpgemm>(); },
+    .make = [](const Params& params) { return std::make_unique<GpuRowSpgemm>(Choices(params)); },
 }};
 
 }  // namespace

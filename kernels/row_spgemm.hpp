@@ -16,7 +16,16 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "formats/base/params.hpp"
+
 namespace tessera::row_spgemm {
+
+/// What the parameters say.
+struct Choices {
+  explicit Choices(const Params& params) : reuse(params.flag("reuse")) {}
+
+  bool reuse;  // a product keeps what its sums need for the next
+};
 
 constexpr int kWordCols = 32;  // columns of a word of the bitmap
 

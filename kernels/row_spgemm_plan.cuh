@@ -89,19 +89,20 @@ __global__ void __launch_bounds__(kThreadsOfGroups)
         static_cast<std::uint32_t>(batch.count);
 }
 
-/// Gives every column its rank, and writes the columns of C. `found` [columns of C] is for use
-/// meanwhile.
+/// Gives every column its rank, and writes the columns of C unless that is nullptr, for those that
+/// are there. `found` [columns of C] is for use meanwhile.
 template <class Group, class Bitmap>
 __device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
                              std::int32_t* cols) {
   const int count = rank_slots<Group>(
       bitmap.slots(), bitmap.size(), scratch, [&](int slot, std::uint32_t marks, int rank) {
-        if (marks == 0) return;
+        if (marks == 0 || cols == nullptr) return;
         const std::int32_t first = bitmap.first_col(slot);
         for (; marks != 0; marks &= marks - 1)
           found[rank++] = first + __ffs(static_cast<int>(marks)) - 1;
       });
   Group::sync();
+  if (cols == nullptr) return;
   for (int i = Group::lane(); i < count; i += Group::kLanes) cols[i] = found[i];
   Group::sync();
 }

@@ -43,6 +43,14 @@ ProductRun::~ProductRun() {
   for (const Stage& stage : stages_) cudaEventDestroy(stage.begin);
 }
 
+void GpuSparseProduct::multiply_again(float, ProductRun&) {
+  throw Unsupported("this kernel keeps nothing of a product for the next");
+}
+
+void GpuSparseProduct::set_values(std::span<const float>, std::span<const float>) {
+  throw Unsupported("this kernel's operands keep their values");
+}
+
 SparseResult SparseResult::in_block(RunBlock block, const Places& places, std::int32_t rows,
                                     std::int32_t cols, std::int64_t nnz) {
   SparseResult result{rows,

@@ -36,9 +36,9 @@ using namespace tile_spgemm;
 using tsparse_spgemm::TilesOfC;
 using tsparse_spgemm::to_csr;
 
-Numbers tile_spgemm::read_numbers(const Params& params) {
+tile_spgemm::Choices::Choices(const Params& params) : reuse(params.flag("reuse")) {
   const std::string name = params.text("precision");
-  return name == "fp16" ? Numbers::kFp16 : name == "tf32" ? Numbers::kTf32 : Numbers::kTf32x3;
+  numbers = name == "fp16" ? Numbers::kFp16 : name == "tf32" ? Numbers::kTf32 : Numbers::kTf32x3;
 }
 
 namespace {
@@ -277,8 +277,12 @@ const Register<SpgemmKernel> entry{{
                 std::string("tf32x3"),
                 "operands of the MMAs: in two TF32 parts each, as good as FP32; one; or FP16, "
                 "scaled by a power of two for each matrix",
-                {"fp16", "tf32", "tf32x3"}}},
-    .make = [](const Params& params) { return std::make_unique<TileSpgemm>(read_numbers(params)); },
+                {"fp16", "tf32", "tf32x3"}},
+               {"reuse", false,
+                "a product keeps what its multiplication needs, for more of them with other "
+                "values"}},
+    .make =
+        [](const Params& params) { return std::make_unique<TileSpgemm>(Choices(params).numbers); },
 }};
 
 }  // namespace
@@ -289,12 +293,15 @@ void tile_spgemm::check_operands(const CsrMatrix& a, const CsrMatrix& b, Numbers
     const char name = matrix == &a ? 'A' : 'B';
     require<Unsupported>(matrix->nnz() <= INT_MAX,
                          "tile_spgemm counts nonzeros in 32 bits: {} has {}", name, matrix->nnz());
-    for (const float value : matrix->values) {
-      const bool fits = numbers == Numbers::kFp16
-                            ? std::isfinite(value)
-                            : std::isfinite(convert(value, Conversion::kTf32));
-      require<Unsupported>(fits, "{} holds a {}, which a tile's zeros would spread", name, value);
-    }
+    check_values(matrix->values, name, numbers);
+  }
+}
+
+void tile_spgemm::check_values(std::span<const float> values, char name, Numbers numbers) {
+  for (const float value : values) {
+    const bool fits = numbers == Numbers::kFp16 ? std::isfinite(value)
+                                                : std::isfinite(convert(value, Conversion::kTf32));
+    require<Unsupported>(fits, "{} holds a {}, which a tile's zeros would spread", name, value);
   }
 }
 
