@@ -20,7 +20,12 @@ const Register<SpgemmKernel> entry{{
     .summary =
         "ours for scattered rows: columns marked in bitmaps, sums placed by their rank, FP32",
     .params = {{"reuse", false,
-                "a product keeps what its sums need, for more of them with other values"}},
+                "a product keeps what its sums need, for more of them with other values"},
+               {"workspace_limit",
+                std::int64_t{0},
+                "bytes that a product may take beside C: A's rows go in slices; 0 for no limit",
+                {},
+                0}},
     .make = [](const Params&) { return std::make_unique<RowSpgemm>(); },
 }};
 

@@ -10,6 +10,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/row_spgemm_plan.cuh"
+#include "kernels/row_spgemm_slices.cuh"
 
 namespace tessera {
 namespace {
@@ -109,6 +110,7 @@ class RowProduct final : public GpuSparseProduct {
   }
 
   void multiply(float alpha, ProductRun& run) override {
+    if (choices_.workspace_limit > 0) return multiply_slices(alpha, run);
     run.stage("analysis");
     // One allocation in the place of two takes less time, if the products are few: C's block has
     // room for as many nonzeros, and for the work.
@@ -128,7 +130,7 @@ class RowProduct final : public GpuSparseProduct {
     c_ = places ? SparseResult::in_block(std::move(work.block), *places, rows_, cols_, nonzeros)
                 : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
     RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
-    sum(work, output(work, alpha), run.stream());
+    sum(work, output(work.offsets.data(), alpha), run.stream());
     if (choices_.reuse) kept_.emplace(std::move(work));
   }
 
@@ -136,7 +138,7 @@ class RowProduct final : public GpuSparseProduct {
     require<Unsupported>(choices_.reuse, "row_spgemm multiplies again with reuse = true alone");
     require(kept_.has_value(), "there is no product of row_spgemm's to repeat");
     run.stage("sums");
-    Output again = output(*kept_, alpha);
+    Output again = output(kept_->offsets.data(), alpha);
     again.cols = nullptr;
     sum(*kept_, again, run.stream());
   }
@@ -169,8 +171,32 @@ class RowProduct final : public GpuSparseProduct {
     return static_cast<std::int64_t>(products);
   }
 
-  Output output(const RowTasks::Work& work, float alpha) const {
-    return {work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
+  void multiply_slices(float alpha, ProductRun& run) {
+    SparseResult c;
+    c.rows = rows_;
+    c.cols = cols_;
+    c.row_offsets = RunArray<std::int64_t>(run, std::int64_t{rows_} + 1);
+    if (rows_ == 0)
+      cuda_check(cudaMemsetAsync(c.row_offsets.data(), 0, sizeof(std::int64_t), run.stream()),
+                 "clearing");
+    if (rows_ > 0) {
+      RowSlices slices(tasks_, view_, choices_.workspace_limit, run);
+      const std::int64_t nonzeros = slices.count(c.row_offsets.data());
+      c.col_indices = RunArray<std::int32_t>(run, nonzeros);
+      c.values = RunArray<float>(run, nonzeros);
+      slices.sum(c.row_offsets.data(), [&](const RowTasks::Work& work, const std::int64_t* offsets,
+                                           std::int64_t first_cell) {
+        run.stage("sums");
+        const Output output{offsets, c.col_indices.data() + first_cell,
+                            c.values.data() + first_cell, alpha};
+        sum(work, output, run.stream());
+      });
+    }
+    c_ = std::move(c);
+  }
+
+  Output output(const std::int64_t* offsets, float alpha) const {
+    return {offsets, c_.col_indices.data(), c_.values.data(), alpha};
   }
 
   void sum(const RowTasks::Work& work, const Output& output, cudaStream_t stream) {
@@ -202,6 +228,9 @@ class GpuRowSpgemm final : public GpuSpgemm {
   explicit GpuRowSpgemm(Choices choices) : choices_(choices) {}
 
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
+    require<Unsupported>(!choices_.reuse || choices_.workspace_limit == 0,
+                         "row_spgemm's reuse keeps the tasks of all rows: with a workspace_limit "
+                         "there is memory for those of some");
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
     for (const CsrMatrix* matrix : {&a, &b})
       require<Unsupported>(matrix->nnz() <= INT_MAX,

@@ -22,9 +22,11 @@ namespace tessera::row_spgemm {
 
 /// What the parameters say.
 struct Choices {
-  explicit Choices(const Params& params) : reuse(params.flag("reuse")) {}
+  explicit Choices(const Params& params)
+      : reuse(params.flag("reuse")), workspace_limit(params.integer("workspace_limit")) {}
 
-  bool reuse;  // a product keeps what its sums need for the next
+  bool reuse;                    // a product keeps what its sums need for the next
+  std::int64_t workspace_limit;  // bytes beside C; 0: none
 };
 
 constexpr int kWordCols = 32;  // columns of a word of the bitmap

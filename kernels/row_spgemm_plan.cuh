@@ -107,14 +107,15 @@ __device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
   Group::sync();
 }
 
-/// The offsets of rows from those of tasks; without `first_tasks` every row has one.
+/// The offsets of rows from those of tasks, all after `before` others; without `first_tasks` every
+/// row has one.
 inline __global__ void __launch_bounds__(kThreads)
     gather_offsets(int rows, const std::int32_t* first_tasks, const std::int64_t* offsets,
-                   std::int64_t nonzeros, std::int64_t* row_offsets) {
+                   std::int64_t nonzeros, std::int64_t before, std::int64_t* row_offsets) {
   const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (row > rows) return;
   const int task = first_tasks == nullptr || row == rows ? row : first_tasks[row];
-  row_offsets[row] = row < rows ? offsets[task] : nonzeros;
+  row_offsets[row] = before + (row < rows ? offsets[task] : nonzeros);
 }
 
 inline unsigned blocks_for(std::int64_t count, int each) {
@@ -178,28 +179,62 @@ void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
 /// The tasks of a product. The host waits twice: for their number, and for that of C's columns.
 class RowTasks {
  public:
+  /// Where what is found out about B lies, which all rows of A share.
+  struct PlacesOfB {
+    PlacesOfB(RunBlock& block, const View& of, bool with_words = true)
+        : rows(block.place<RowOfB>(of.rows_of_b_count)),
+          ranges(block.place<RangeOfB>(of.rows_of_b_count)),
+          has_words(with_words),
+          words(block.place<WordOfB>(with_words ? of.nonzeros_of_b : 0)) {}
+
+    void hand_out(View& view, const RunBlock& block) const {
+      view.rows_of_b = block.data<RowOfB>(rows);
+      view.ranges_of_b = block.data<RangeOfB>(ranges);
+      view.words_of_b = has_words ? block.data<WordOfB>(words) : nullptr;
+    }
+
+    std::int64_t rows, ranges;
+    bool has_words;
+    std::int64_t words;
+  };
+
+  /// Memory for one Work after another.
+  struct Rooms {
+    RunArray<std::byte> of_rows;
+    RunArray<std::byte> of_tasks;  // where rows have several
+  };
+
   /// What a product needs beside C: one block, which may have a place for C, too, and others only
   /// where rows are cut into several tasks, or words come late.
   struct Work {
     Work(ProductRun& run, const View& of, RunBlock with_c = {})
         : view(of), num_tasks(of.rows), block(std::move(with_c)) {
-      const std::int64_t at_rows_of_b = block.place<RowOfB>(of.rows_of_b_count);
-      const std::int64_t at_ranges = block.place<RangeOfB>(of.rows_of_b_count);
-      const bool has_words = !of.has_small || !words_can_wait(of.nonzeros_of_a, of.rows,
-                                                              of.nonzeros_of_b, of.rows_of_b_count);
-      const std::int64_t at_words = block.place<WordOfB>(has_words ? of.nonzeros_of_b : 0);
-      const std::int64_t at_counts = block.place<std::int32_t>(of.rows);
-      const std::int64_t at_slice_words = block.place<std::int32_t>(of.rows);
-      const std::int64_t at_summary = block.place<Summary>(1);
-      const TaskPlaces places(block, num_tasks);
+      const PlacesOfB of_b(block, of,
+                           !of.has_small || !words_can_wait(of.nonzeros_of_a, of.rows,
+                                                            of.nonzeros_of_b, of.rows_of_b_count));
+      const RowPlaces of_rows(block, of.rows);
       block.take(run);
-      view.rows_of_b = block.array<RowOfB>(at_rows_of_b, of.rows_of_b_count).data();
-      view.ranges_of_b = block.array<RangeOfB>(at_ranges, of.rows_of_b_count).data();
-      if (has_words) view.words_of_b = block.data<WordOfB>(at_words);
-      slicing = {block.array<std::int32_t>(at_counts, of.rows).data(),
-                 block.array<std::int32_t>(at_slice_words, of.rows).data()};
-      summary = block.array<Summary>(at_summary, 1).data();
-      places.hand_out(*this, block);
+      of_b.hand_out(view, block);
+      of_rows.hand_out(*this, block);
+    }
+    /// Of a view with B's rows described, in memory that is there, and outlives it.
+    Work(ProductRun& run, const View& of, Rooms& rooms)
+        : view(of), num_tasks(of.rows), of_slices_room(&rooms.of_tasks) {
+      const RowPlaces of_rows(block, of.rows);
+      block.take(run, rooms.of_rows);
+      of_rows.hand_out(*this, block);
+    }
+
+    /// What this takes for so many rows, and once more for so many tasks where rows have several.
+    static std::int64_t bytes_of_rows(std::int64_t rows) {
+      RunBlock block;
+      const RowPlaces places(block, rows);
+      return block.bytes();
+    }
+    static std::int64_t bytes_of_tasks(std::int64_t tasks) {
+      RunBlock block;
+      const TaskPlaces places(block, tasks);
+      return block.bytes();
     }
 
     /// Makes room for so many tasks in the place of one for each row; returns these.
@@ -207,7 +242,10 @@ class RowTasks {
       RunArray<Task> whole = std::move(tasks);
       num_tasks = count;
       const TaskPlaces places(of_slices, num_tasks);
-      of_slices.take(run);
+      if (of_slices_room == nullptr)
+        of_slices.take(run);
+      else
+        of_slices.take(run, *of_slices_room);
       places.hand_out(*this, of_slices);
       return whole;
     }
@@ -254,7 +292,25 @@ class RowTasks {
       std::int64_t scratch_bytes, scratch;
     };
 
+    struct RowPlaces {
+      RowPlaces(RunBlock& block, std::int64_t rows)
+          : counts(block.place<std::int32_t>(rows)),
+            slice_words(block.place<std::int32_t>(rows)),
+            summary(block.place<Summary>(1)),
+            tasks(block, rows) {}
+
+      void hand_out(Work& work, const RunBlock& block) const {
+        work.slicing = {block.data<std::int32_t>(counts), block.data<std::int32_t>(slice_words)};
+        work.summary = block.data<Summary>(summary);
+        tasks.hand_out(work, block);
+      }
+
+      std::int64_t counts, slice_words, summary;
+      TaskPlaces tasks;
+    };
+
     RunBlock of_slices, of_words;
+    RunArray<std::byte>* of_slices_room = nullptr;  // where it is somebody else's
   };
 
   RowTasks() { cuda_check(cudaMallocHost(&summary_, sizeof(Summary)), "allocating pinned memory"); }
@@ -273,13 +329,40 @@ class RowTasks {
 
   /// Describes rows of B, and makes tasks. Waits.
   void analyse(Work& work, ProductRun& run) {
-    const cudaStream_t stream = run.stream();
+    const View& of = work.view;
+    if (of.words_of_b != nullptr)
+      describe_b(of, run.stream());
+    else if (of.rows_of_b_count > 0)
+      measure_rows_of_b<<<blocks_for(of.rows_of_b_count, kThreads), kThreads, 0, run.stream()>>>(
+          of);
+    make_tasks(work, plan_tasks(work, run.stream()), run);
+  }
+
+  static void describe_b(const View& view, cudaStream_t stream) {
+    with_lanes(view.nonzeros_of_b, view.rows_of_b_count, [&]<int kLanes>() {
+      describe_rows_of_b<kLanes>
+          <<<blocks_for(view.rows_of_b_count, kThreads / kLanes), kThreads, 0, stream>>>(view);
+    });
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
+
+  /// The most tasks that any row becomes; B's rows are described. Waits.
+  static std::int64_t most_tasks(const View& view, cudaStream_t stream) {
+    DeviceArray<std::uint32_t> most(1);
+    cuda_check(cudaMemsetAsync(most.data(), 0, sizeof(std::uint32_t), stream), "clearing");
+    with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
+      find_most_tasks<kLanes>
+          <<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(view, most.data());
+    });
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    cuda_check(cudaStreamSynchronize(stream), "analysing rows");
+    return std::max(most.download()[0], 1u);
+  }
+
+  /// How many tasks the rows become; B's are described. Waits.
+  std::int64_t plan_tasks(Work& work, cudaStream_t stream) {
     const View& view = work.view;
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(Summary), stream), "clearing");
-    if (view.words_of_b != nullptr)
-      describe(view, stream);
-    else if (view.rows_of_b_count > 0)
-      measure_rows_of_b<<<blocks_for(view.rows_of_b_count, kThreads), kThreads, 0, stream>>>(view);
     with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
       analyse_rows<kLanes><<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(
           view, work.tasks.data(), work.slicing, work.summary);
@@ -288,7 +371,14 @@ class RowTasks {
     const Summary& summary = read_summary(work, stream);
     const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(view.rows);
     require<Unsupported>(tasks <= INT_MAX / 2, "{} tasks are more than row_spgemm counts", tasks);
-    if (tasks > static_cast<std::uint64_t>(view.rows)) {
+    return static_cast<std::int64_t>(tasks);
+  }
+
+  /// Makes the tasks of which there are so many.
+  void make_tasks(Work& work, std::int64_t tasks, ProductRun& run) {
+    const cudaStream_t stream = run.stream();
+    const View& view = work.view;
+    if (tasks > view.rows) {
       const RunArray<Task> whole = work.reserve(run, static_cast<int>(tasks));
       scan(work.slicing.counts, work.slicing.counts, view.rows, work, stream);
       cut_rows<<<blocks_for(view.rows, kThreads), kThreads, 0, stream>>>(
@@ -296,12 +386,12 @@ class RowTasks {
           work.tasks.data());
     }
     std::int64_t small = 0;
-    for (int i = 0; i < kSmallSizes; ++i) small += summary.mark_classes[i];
-    if (view.words_of_b == nullptr && small < work.num_tasks) {
+    for (int i = 0; i < kSmallSizes; ++i) small += summary_->mark_classes[i];
+    if (work.view.words_of_b == nullptr && small < work.num_tasks) {
       work.add_words(run);
-      describe(view, stream);
+      describe_b(work.view, run.stream());
     }
-    sort(summary.mark_classes, work.summary->mark_cursors, MarkClassOf{}, work, false, stream);
+    sort(summary_->mark_classes, work.summary->mark_cursors, MarkClassOf{}, work, false, stream);
   }
 
   /// Counts the columns of C of every task, without waiting.
@@ -326,6 +416,13 @@ class RowTasks {
                "counting the nonzeros of C");
   }
 
+  /// In the place of count() where no row is cut, and C's offsets are known. [rows + 1]
+  static void recall(Work& work, const std::int64_t* row_offsets, cudaStream_t stream) {
+    recall_columns<<<blocks_for(work.view.rows, kThreads), kThreads, 0, stream>>>(
+        work.view.rows, work.tasks.data(), row_offsets, work.lengths.data(), work.summary);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
+
   /// How many columns of C all tasks have, which are now sorted for with_ranks(). Waits.
   std::int64_t sort_by_columns(Work& work, cudaStream_t stream) {
     const Summary& summary = read_summary(work, stream);
@@ -343,12 +440,12 @@ class RowTasks {
     for_classes<true>(summary_->sum_classes, work, stream, launch, launch_small);
   }
 
-  /// Where each row begins among the columns of C. [rows + 1]
+  /// Where each row begins among the columns of C, after `before` of others. [rows + 1]
   static void find_rows(const Work& work, std::int64_t columns, std::int64_t* row_offsets,
-                        cudaStream_t stream) {
+                        cudaStream_t stream, std::int64_t before = 0) {
     gather_offsets<<<blocks_for(std::int64_t{work.view.rows} + 1, kThreads), kThreads, 0, stream>>>(
         work.view.rows, work.is_sliced() ? work.slicing.counts : nullptr, work.offsets.data(),
-        columns, row_offsets);
+        columns, before, row_offsets);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
@@ -394,14 +491,6 @@ class RowTasks {
     if (nonzeros <= 8 * rows) return launch.template operator()<8>();
     if (nonzeros <= 16 * rows) return launch.template operator()<16>();
     launch.template operator()<32>();
-  }
-
-  static void describe(const View& view, cudaStream_t stream) {
-    with_lanes(view.nonzeros_of_b, view.rows_of_b_count, [&]<int kLanes>() {
-      describe_rows_of_b<kLanes>
-          <<<blocks_for(view.rows_of_b_count, kThreads / kLanes), kThreads, 0, stream>>>(view);
-    });
-    cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
   template <class ClassOf>

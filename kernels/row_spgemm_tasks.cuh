@@ -226,6 +226,19 @@ __global__ void __launch_bounds__(kThreads)
     atomicAdd(&summary->tasks, static_cast<unsigned long long>(slices));
 }
 
+/// The most tasks that a row becomes, into *most, which is not more by now.
+template <int kLanes>
+__global__ void __launch_bounds__(kThreads) find_most_tasks(View view, std::uint32_t* most) {
+  for_rows_of_warp<kLanes>(
+      view.rows, view.a_offsets,
+      [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
+        const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
+        if (row < 0 || lane_of_warp() % kOfRow != 0) return;
+        const RowPlan plan = plan_row(row, facts, view.many, view.has_small);
+        if (plan.slices > 1) atomicMax(most, static_cast<std::uint32_t>(plan.slices));
+      });
+}
+
 /// The tasks of all rows where some have several. first_tasks [rows]
 static __global__ void __launch_bounds__(kThreads)
     cut_rows(int rows, const Task* whole, const std::int32_t* slice_words,
@@ -277,6 +290,22 @@ __global__ void __launch_bounds__(kThreads)
         begins.of[threadIdx.x] + atomicAdd(cursors + threadIdx.x, counts[threadIdx.x]);
   __syncthreads();
   if (of >= 0) sorted[places[of] + place] = {id, task.begin, task.nonzeros};
+}
+
+/// Columns of C of rows that are a task each, where their offsets [rows + 1] are known.
+static __global__ void __launch_bounds__(kThreads)
+    recall_columns(int rows, const Task* tasks, const std::int64_t* row_offsets,
+                   std::int32_t* lengths, Summary* summary) {
+  __shared__ std::uint32_t counts[kClasses];
+  clear_counts(counts);
+  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (row < rows) {
+    const auto length = static_cast<std::int32_t>(row_offsets[row + 1] - row_offsets[row]);
+    lengths[row] = length;
+    atomicAdd(counts + sum_class(tasks[row], length), 1u);
+  }
+  __syncthreads();
+  add_counts(counts, summary->sum_classes);
 }
 
 struct MarkClassOf {
