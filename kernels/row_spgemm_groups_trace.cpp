@@ -54,16 +54,16 @@ struct Costs {
 constexpr int kBeginInstructions = 56, kClearInstructions = 14, kTaskWords = 5;
 constexpr int kRowOfAInstructions = 23, kNextSetInstructions = 20, kScanInstructions = 28,
               kEndOfSetInstructions = 13, kGapInstructions = 16, kStageInstructions = 22;
-constexpr Costs kWordChunks{24, 28}, kProductChunks{100, 37};
-constexpr Costs kWordSteps{15, 22}, kProductSteps{25, 28};
+constexpr Costs kWordChunks{33, 27}, kProductChunks{126, 26};
+constexpr Costs kWordSteps{12, 19}, kProductSteps{25, 28};
 constexpr int kMarkWordInstructions = 13, kMarkInstructions = 12, kMarkInWordInstructions = 17;
 constexpr int kRankInstructions = 7, kRankInWordInstructions = 14;
-constexpr int kTurnsInstructions = 6, kTurnInstructions = 7, kAskInstructions = 16,
+constexpr int kTurnsInstructions = 9, kTurnInstructions = 7, kAskInstructions = 20,
               kMatchInstructions = 12, kSumInstructions = 4;
 constexpr int kBeforeInstructions = 22, kOthersInstructions = 2, kRoundInstructions = 6,
               kColumnInstructions = 9, kCopyInstructions = 10, kSearchInstructions = 30;
-constexpr int kCountInstructions = 5, kFinishInstructions = 55, kClassInstructions = 40,
-              kIdleInstructions = 4, kAddCountsInstructions = 9;
+constexpr int kCountInstructions = 5, kFinishInstructions = 55, kIdleInstructions = 4,
+              kAddCountsInstructions = 9;
 constexpr int kTaskBoard = 0, kSegmentBoard = 1, kDataBoard = 2, kSearchBoard = 3;
 constexpr std::int64_t kWavesOfPiece = 8;
 
@@ -523,7 +523,7 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
         trace.store();
         trace.touch(element(at_.tasks, mine.id, kTaskBytes) + 12, 4);
       }
-      trace.issue(kClassInstructions);
+      trace.issue(class_instructions(sum_class(mine.work->counted(), mine.columns())));
       trace.shared(1);
     }
     trace.barrier();

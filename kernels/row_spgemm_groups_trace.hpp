@@ -13,6 +13,15 @@ namespace tessera::row_spgemm::tracing {
 constexpr int kTaskBytes = 20, kWordBytes = 8, kRowOfBBytes = 16, kRangeOfBBytes = 8;
 constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
 
+/// To find the class of a task that is not small: sizes are tried one after another.
+constexpr int class_instructions(int number) {
+  constexpr int kInstructions = 23, kSizeInstructions = 28;
+  const int size = (number - kFirstBitmap) % kSizes;
+  const bool is_block = size >= kWarpSizes;
+  const bool is_last = size + 1 == (is_block ? kSizes : kWarpSizes);
+  return kInstructions + kSizeInstructions * (size - (is_block ? kWarpSizes : 0) + !is_last);
+}
+
 /// Where the arrays begin.
 struct Addresses {
   std::uint64_t a_offsets, a_cols, a_values, b_offsets, b_cols, b_values, rows_of_b, ranges_of_b,

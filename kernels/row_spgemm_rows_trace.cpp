@@ -15,8 +15,6 @@ constexpr int kBoard = 0, kRowBoard = 1;
 constexpr int kNonzerosOfLane = 4;  // as on the device
 constexpr std::int64_t kTurnsOfPiece = 8;
 
-int log2_of(int lanes) { return lanes == 32 ? 5 : lanes == 16 ? 4 : lanes == 8 ? 3 : 2; }
-
 void load(int board, std::uint64_t address, std::int64_t bytes, WarpTrace& trace) {
   trace.load(board);
   trace.touch(address, bytes);
@@ -138,7 +136,7 @@ class DescriptionTrace final : public RowsTrace {
       : RowsTrace(product->b, at.b_offsets, at.b_cols), product_(std::move(product)), at_(at) {}
 
  private:
-  static constexpr int kBeginInstructions = 36, kTurnInstructions = 30, kFinishInstructions = 15;
+  static constexpr int kBeginInstructions = 27, kTurnInstructions = 35, kFinishInstructions = 24;
 
   int instructions_of_begin() const override { return kBeginInstructions; }
   bool meets() const override { return false; }
@@ -147,9 +145,9 @@ class DescriptionTrace final : public RowsTrace {
   void take(const Rows& rows, std::int64_t turn, WarpTrace& trace) const override {
     load_cols(rows, turn, trace);
     trace.wait(kRowBoard);
-    trace.issue(kTurnInstructions + 2 * log2_of(rows.lanes));
+    trace.issue(kTurnInstructions);
     for (int step = 1; step < rows.lanes; step *= 2) {  // two shuffles, which do not wait
-      trace.issue(1);
+      trace.issue(5);
       trace.shared(1);
     }
     for (int shuffle = 0; shuffle < 4; ++shuffle) trace.shared(1);
@@ -212,9 +210,9 @@ class AnalysisTrace final : public RowsTrace {
       : RowsTrace(product->a, at.a_offsets, at.a_cols), product_(std::move(product)), at_(at) {}
 
  private:
-  static constexpr int kBeginInstructions = 56, kTurnInstructions = 15, kReduceInstructions = 3,
-                       kSmallPlanInstructions = 26, kPlanInstructions = 80, kStoreInstructions = 16,
-                       kClassInstructions = 48, kFinishInstructions = 18;
+  static constexpr int kBeginInstructions = 35, kTurnInstructions = 12, kReduceInstructions = 3,
+                       kSmallPlanInstructions = 26, kPlanInstructions = 134,
+                       kStoreInstructions = 16, kClassInstructions = 48, kFinishInstructions = 18;
 
   int instructions_of_begin() const override { return kBeginInstructions; }
   bool meets() const override { return true; }
@@ -256,9 +254,11 @@ class AnalysisTrace final : public RowsTrace {
     const bool any_other = !std::ranges::all_of(rows.rows, is_small);
     const bool any_sliced =
         std::ranges::any_of(rows.rows, [&](std::int32_t row) { return whole(row).is_sliced; });
+    int of_class = 0;
+    for (const std::int32_t row : rows.rows)
+      if (!is_small(row)) of_class = std::max(of_class, class_instructions(mark_class(whole(row))));
     trace.issue(kStoreInstructions + (any_small ? kSmallPlanInstructions : 0) +
-                (any_other ? kPlanInstructions + kClassInstructions : 0) +
-                (any_sliced ? 2 * kClassInstructions : 0));
+                (any_other ? kPlanInstructions + of_class * (any_sliced ? 2 : 1) : 0));
     const auto store_all = [&](std::uint64_t array, int stride, int from) {
       trace.store();
       for (const std::int32_t row : rows.rows)
@@ -399,41 +399,46 @@ std::shared_ptr<const LaunchTrace> trace_cut(std::shared_ptr<const Product> prod
 std::shared_ptr<const LaunchTrace> trace_sort(std::shared_ptr<const Product> product, bool is_sum,
                                               std::vector<std::int64_t> places,
                                               const Addresses& at) {
-  constexpr int kInstructions = 62, kClassInstructions = 48, kPlacesInstructions = 12;
+  constexpr int kInstructions = 86, kPlacesInstructions = 12;
   const std::int64_t tasks = std::ssize(product->tasks);
-  return std::make_shared<EachTrace>(tasks, [product, is_sum, at, places = std::move(places)](
-                                                std::int64_t first, std::int64_t count, int warp,
-                                                WarpTrace& trace) {
-    trace.issue(kInstructions);
-    if (warp == 0) trace.shared(1);
-    trace.barrier();
-    if (count > 0) {
-      for_task_words(at, first, count, [&](std::uint64_t address, bool is_first) {
-        if (is_first) trace.load(kBoard);
-        trace.touch(address, 4);
+  return std::make_shared<EachTrace>(
+      tasks, [product, is_sum, at, places = std::move(places)](
+                 std::int64_t first, std::int64_t count, int warp, WarpTrace& trace) {
+        trace.issue(kInstructions);
+        if (warp == 0) trace.shared(1);
+        trace.barrier();
+        if (count > 0) {
+          for_task_words(at, first, count, [&](std::uint64_t address, bool is_first) {
+            if (is_first) trace.load(kBoard);
+            trace.touch(address, 4);
+          });
+          if (is_sum) load(kBoard, element(at.lengths, first, 4), 4 * count, trace);
+          trace.wait(kBoard);
+          int of_class = 0;  // of the lane that takes longest
+          for (std::int64_t i = first; i < first + count; ++i) {
+            const TaskWork& of = product->tasks[static_cast<std::size_t>(i)];
+            if (of.task.keeping != Keeping::kLanes)
+              of_class =
+                  std::max(of_class, class_instructions(is_sum ? sum_class(of.counted(), of.columns)
+                                                               : mark_class(of.task)));
+          }
+          if (of_class > 0) trace.issue(of_class);
+          trace.shared(1);
+        }
+        trace.barrier();
+        if (warp == 0) {
+          trace.issue(kPlacesInstructions);
+          trace.shared(1);
+          trace.atomic(1);
+          trace.touch(at.summary, 4 * kClasses);
+        }
+        trace.barrier();
+        if (count == 0) return;
+        trace.shared(1);
+        trace.store();
+        for (std::int64_t i = first; i < first + count; ++i)
+          trace.touch(element(at.sorted, places[static_cast<std::size_t>(i)], 4), 4);
       });
-      if (is_sum) load(kBoard, element(at.lengths, first, 4), 4 * count, trace);
-      trace.wait(kBoard);
-      const auto is_small = [](const TaskWork& of) { return of.task.keeping == Keeping::kLanes; };
-      if (!std::all_of(product->tasks.begin() + first, product->tasks.begin() + first + count,
-                       is_small))
-        trace.issue(kClassInstructions);
-      trace.shared(1);
-    }
-    trace.barrier();
-    if (warp == 0) {
-      trace.issue(kPlacesInstructions);
-      trace.shared(1);
-      trace.atomic(1);
-      trace.touch(at.summary, 4 * kClasses);
-    }
-    trace.barrier();
-    if (count == 0) return;
-    trace.shared(1);
-    trace.store();
-    for (std::int64_t i = first; i < first + count; ++i)
-      trace.touch(element(at.sorted, places[static_cast<std::size_t>(i)], 4), 4);
-  });
 }
 
 std::shared_ptr<const LaunchTrace> trace_gather(std::shared_ptr<const Product> product,

@@ -35,9 +35,9 @@ class SmallTrace final : public LaunchTrace {
   }
 
  private:
-  static constexpr int kBeginInstructions = 30, kRowInstructions = 12, kPlaceInstructions = 46,
-                       kFindBitInstructions = 5, kCompareInstructions = 18, kSumInstructions = 28,
-                       kTurnInstructions = 9, kStoreInstructions = 10;
+  static constexpr int kBeginInstructions = 18, kRowInstructions = 12, kPlaceInstructions = 35,
+                       kFindBitInstructions = 5, kCompareInstructions = 18, kSumInstructions = 18,
+                       kTurnInstructions = 10, kStoreInstructions = 10;
   static constexpr int kBoard = 0, kProductBoard = 1;
 
   const TaskWork& task(std::int64_t number) const {
