@@ -51,8 +51,8 @@ class Banks {
 struct Costs {
   int wave, item;  // going to 32 products, or words, and loading them
 };
-constexpr int kBeginInstructions = 56, kClearInstructions = 14, kTaskWords = 5;
-constexpr int kRowOfAInstructions = 23, kNextSetInstructions = 20, kScanInstructions = 28,
+constexpr int kBeginInstructions = 56, kClearInstructions = 14;
+constexpr int kRowOfAInstructions = 16, kNextSetInstructions = 20, kScanInstructions = 28,
               kEndOfSetInstructions = 13, kGapInstructions = 16, kStageInstructions = 22;
 constexpr Costs kWordChunks{33, 27}, kProductChunks{126, 26};
 constexpr Costs kWordSteps{12, 19}, kProductSteps{25, 28};
@@ -84,11 +84,14 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
         begin(mine, trace);
         return go_to(batch_.has_directory() ? Phase::kMarkWords : Phase::kMark);
       case Phase::kMarkWords:
+        if (cursor.step == 0 && mark_in_one_wave(mine, trace)) return go_to(Phase::kMarked);
         if (!go_through<Phase::kMarkWords>(mine, cursor, trace)) return true;
         open(mine, trace);
         return go_to(Phase::kMark);
       case Phase::kMark:
         if (!go_through<Phase::kMark>(mine, cursor, trace)) return true;
+        return go_to(Phase::kMarked);
+      case Phase::kMarked:
         if (!batch_.is_sum) {
           finish_count(mine, trace);
           return false;
@@ -122,7 +125,7 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
   }
 
  private:
-  enum class Phase : std::int64_t { kBegin, kMarkWords, kMark, kAdd };
+  enum class Phase : std::int64_t { kBegin, kMarkWords, kMark, kMarked, kAdd };
   static constexpr int kBarriersOfSet = 4;
 
   void sync(WarpTrace& trace) const {
@@ -175,11 +178,13 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
       trace.barrier();
     }
     if (mine.work != nullptr) {
-      load(kTaskBoard, element(at_.sorted, batch_.first_sorted + mine.number, 4), 4, trace);
+      const std::int64_t number = batch_.first_sorted + mine.number;
+      load(kTaskBoard, element(at_.sorted, number, kSortedTaskBytes), 4, trace);
       trace.wait(kTaskBoard);
-      for (int i = 0; i < kTaskWords; ++i)
-        load(kTaskBoard, element(at_.tasks, mine.id, kTaskBytes) + 4 * static_cast<unsigned>(i), 4,
-             trace);
+      const std::uint64_t task = element(at_.tasks, mine.id, kTaskBytes);
+      load(kTaskBoard, task, 16, trace);
+      load(kTaskBoard, task + 16, 8, trace);
+      load(kTaskBoard, task + 24, 8, trace);
       for (int i = 0; batch_.is_sum && i < 2; ++i)
         load(kTaskBoard, element(at_.offsets, mine.id + i, 8), 8, trace);
       trace.wait(kTaskBoard);
@@ -220,14 +225,26 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
     return is_last;
   }
 
+  /// Words that a warp has at once are loaded once. False: they are more than that.
+  bool mark_in_one_wave(const Group& mine, WarpTrace& trace) const {
+    if (batch_.is_block() || mine.last - mine.first > 32) return false;
+    begin_segments<false>(mine, trace);
+    const auto found = segments<false>(mine, 0);
+    begin_set<false>(mine, 0, found, trace);
+    if (mine.work != nullptr && !mine.work->is_one_wave()) return false;
+    take_chunks<Phase::kMarkWords>(mine, Chunks(found), 0, trace);
+    trace.issue(1);
+    open(mine, trace);
+    Chunks chunks(found);
+    for (std::int64_t chunk = 0; chunk < chunks.count(); ++chunk)
+      mark<Phase::kMark>(mine, chunks.next(chunk), chunk, trace);
+    trace.issue(1);
+    return true;
+  }
+
   template <bool kAdds>
   void begin_segments(const Group& mine, WarpTrace& trace) const {
     trace.issue(kRowOfAInstructions);
-    if (mine.words() > 0) {
-      for (int i = 0; i < 2; ++i)
-        load(kTaskBoard, element(at_.a_offsets, mine.work->task.row + i, 4), 4, trace);
-      trace.wait(kTaskBoard);
-    }
     load_segments<kAdds>(mine, 0, trace);
   }
 
@@ -290,7 +307,7 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
       return;
     }
     const std::int64_t nonzeros = std::min<std::int64_t>(32, mine.last - mine.first - 32 * set);
-    if (std::ssize(found) < nonzeros) {  // gaps, if not at the end
+    if (!found.empty() && std::ssize(found) < nonzeros) {  // gaps, if not at the end
       trace.issue(kGapInstructions);
       trace.shared(2);
       trace.shared(2);
@@ -515,13 +532,11 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
     before(trace);
     trace.issue(kFinishInstructions - kBeforeInstructions);
     if (mine.work != nullptr && mine.warp == 0) {
-      load(kTaskBoard, element(at_.sorted, batch_.first_sorted + mine.number, 4), 4, trace);
-      trace.wait(kTaskBoard);
       trace.store();
       trace.touch(element(at_.lengths, mine.id, 4), 4);
       if (batch_.has_directory()) {
         trace.store();
-        trace.touch(element(at_.tasks, mine.id, kTaskBytes) + 12, 4);
+        trace.touch(element(at_.tasks, mine.id, kTaskBytes) + 20, 4);
       }
       trace.issue(class_instructions(sum_class(mine.work->counted(), mine.columns())));
       trace.shared(1);

@@ -10,7 +10,8 @@
 
 namespace tessera::row_spgemm::tracing {
 
-constexpr int kTaskBytes = 20, kWordBytes = 8, kRowOfBBytes = 16, kRangeOfBBytes = 8;
+constexpr int kTaskBytes = 32, kSortedTaskBytes = 16, kWordBytes = 8, kRowOfBBytes = 16,
+              kRangeOfBBytes = 8;
 constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
 
 /// To find the class of a task that is not small: sizes are tried one after another.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <ranges>
 
 namespace tessera::row_spgemm::tracing {
 
@@ -211,7 +212,7 @@ class AnalysisTrace final : public RowsTrace {
 
  private:
   static constexpr int kBeginInstructions = 35, kTurnInstructions = 12, kReduceInstructions = 3,
-                       kSmallPlanInstructions = 26, kPlanInstructions = 134,
+                       kSmallPlanInstructions = 26, kPlanInstructions = 68, kCutInstructions = 115,
                        kStoreInstructions = 16, kClassInstructions = 48, kFinishInstructions = 18;
 
   int instructions_of_begin() const override { return kBeginInstructions; }
@@ -258,15 +259,18 @@ class AnalysisTrace final : public RowsTrace {
     for (const std::int32_t row : rows.rows)
       if (!is_small(row)) of_class = std::max(of_class, class_instructions(mark_class(whole(row))));
     trace.issue(kStoreInstructions + (any_small ? kSmallPlanInstructions : 0) +
-                (any_other ? kPlanInstructions + of_class * (any_sliced ? 2 : 1) : 0));
-    const auto store_all = [&](std::uint64_t array, int stride, int from) {
+                (any_other ? kPlanInstructions + of_class : 0) +
+                (any_sliced ? kCutInstructions + of_class : 0));
+    const auto store_all = [&](std::uint64_t array, int stride, int from, int bytes) {
       trace.store();
       for (const std::int32_t row : rows.rows)
-        trace.touch(element(array, row, stride) + static_cast<unsigned>(from), 4);
+        trace.touch(element(array, row, stride) + static_cast<unsigned>(from), bytes);
     };
-    for (int word = 0; word < kTaskBytes; word += 4) store_all(at_.whole_tasks, kTaskBytes, word);
-    store_all(at_.slice_counts, 4, 0);
-    store_all(at_.slice_words, 4, 0);
+    store_all(at_.whole_tasks, kTaskBytes, 0, 16);
+    store_all(at_.whole_tasks, kTaskBytes, 16, 8);
+    store_all(at_.whole_tasks, kTaskBytes, 24, 4);
+    store_all(at_.slice_counts, 4, 0, 4);
+    store_all(at_.slice_words, 4, 0, 4);
     trace.shared(1);
     if (any_sliced) trace.shared(2);
   }
@@ -337,19 +341,49 @@ class ScanTrace final : public LaunchTrace {
   Scan scan_;
 };
 
-/// Accesses to four bytes of every task's description.
-template <class Access>
-void for_task_words(const Addresses& at, std::int64_t first, std::int64_t count, Access access) {
-  for (int word = 0; word < kTaskBytes; word += 4)
-    for (std::int64_t i = first; i < first + count; ++i)
-      access(element(at.tasks, i, kTaskBytes) + static_cast<unsigned>(word), i == first);
-}
+/// The parts of a task that an instruction takes each.
+struct Part {
+  unsigned at;
+  int bytes;
+};
+constexpr std::array<Part, 3> kPartsOfTask{{{0, 16}, {16, 8}, {24, 8}}};
 
 }  // namespace
 
 std::shared_ptr<const LaunchTrace> trace_description(std::shared_ptr<const Product> product,
                                                      const Addresses& at) {
   return std::make_shared<DescriptionTrace>(std::move(product), at);
+}
+
+std::shared_ptr<const LaunchTrace> trace_measure(std::shared_ptr<const Product> product,
+                                                 const Addresses& at) {
+  constexpr int kInstructions = 15;
+  const std::int64_t rows = product->b.rows;
+  return std::make_shared<EachTrace>(
+      rows, [product, at](std::int64_t first, std::int64_t count, int, WarpTrace& trace) {
+        trace.issue(kInstructions);
+        if (count == 0) return;
+        const auto& offsets = product->b.row_offsets;
+        for (int end = 0; end < 2; ++end)
+          load(kBoard, element(at.b_offsets, first + end, 4), 4 * count, trace);
+        trace.wait(kBoard);
+        const auto begin = static_cast<std::size_t>(first),
+                   last = static_cast<std::size_t>(first + count);
+        for (const int end : {0, 1}) {
+          if (offsets[begin] == offsets[last]) break;
+          trace.load(kBoard);
+          for (std::size_t row = begin; row < last; ++row)
+            if (offsets[row] < offsets[row + 1])
+              trace.touch(element(at.b_cols, end == 0 ? offsets[row] : offsets[row + 1] - 1, 4), 4);
+          trace.wait(kBoard);
+        }
+        for (const Part& part : {Part{0, 8}, Part{8, 4}}) {
+          trace.store();
+          for (std::int64_t row = first; row < first + count; ++row)
+            trace.touch(element(at.rows_of_b, row, kRowOfBBytes) + part.at, part.bytes);
+        }
+        store(element(at.ranges_of_b, first, kRangeOfBBytes), kRangeOfBBytes * count, trace);
+      });
 }
 
 std::shared_ptr<const LaunchTrace> trace_analysis(std::shared_ptr<const Product> product,
@@ -376,7 +410,7 @@ std::shared_ptr<const LaunchTrace> trace_cut(std::shared_ptr<const Product> prod
     for (std::int64_t turn = 0; turn < most; ++turn) {
       trace.issue(turn == 0 ? kTaskInstructions : kSliceInstructions);
       for (const bool stores : {false, true}) {
-        for (int word = 0; word < kTaskBytes; word += 4) {
+        for (const Part& part : kPartsOfTask) {
           if (stores)
             trace.store();
           else
@@ -386,8 +420,8 @@ std::shared_ptr<const LaunchTrace> trace_cut(std::shared_ptr<const Product> prod
             if (task >= product->first_tasks[static_cast<std::size_t>(row + 1)]) continue;
             trace.touch((stores ? element(at.tasks, task, kTaskBytes)
                                 : element(at.whole_tasks, row, kTaskBytes)) +
-                            static_cast<unsigned>(word),
-                        4);
+                            part.at,
+                        part.bytes);
           }
         }
         if (!stores) trace.wait(kBoard);
@@ -401,44 +435,54 @@ std::shared_ptr<const LaunchTrace> trace_sort(std::shared_ptr<const Product> pro
                                               const Addresses& at) {
   constexpr int kInstructions = 86, kPlacesInstructions = 12;
   const std::int64_t tasks = std::ssize(product->tasks);
-  return std::make_shared<EachTrace>(
-      tasks, [product, is_sum, at, places = std::move(places)](
-                 std::int64_t first, std::int64_t count, int warp, WarpTrace& trace) {
-        trace.issue(kInstructions);
-        if (warp == 0) trace.shared(1);
-        trace.barrier();
-        if (count > 0) {
-          for_task_words(at, first, count, [&](std::uint64_t address, bool is_first) {
-            if (is_first) trace.load(kBoard);
-            trace.touch(address, 4);
-          });
-          if (is_sum) load(kBoard, element(at.lengths, first, 4), 4 * count, trace);
-          trace.wait(kBoard);
-          int of_class = 0;  // of the lane that takes longest
-          for (std::int64_t i = first; i < first + count; ++i) {
-            const TaskWork& of = product->tasks[static_cast<std::size_t>(i)];
-            if (of.task.keeping != Keeping::kLanes)
-              of_class =
-                  std::max(of_class, class_instructions(is_sum ? sum_class(of.counted(), of.columns)
-                                                               : mark_class(of.task)));
-          }
-          if (of_class > 0) trace.issue(of_class);
-          trace.shared(1);
-        }
-        trace.barrier();
-        if (warp == 0) {
-          trace.issue(kPlacesInstructions);
-          trace.shared(1);
-          trace.atomic(1);
-          trace.touch(at.summary, 4 * kClasses);
-        }
-        trace.barrier();
-        if (count == 0) return;
-        trace.shared(1);
-        trace.store();
+  return std::make_shared<EachTrace>(tasks, [product, is_sum, at, places = std::move(places)](
+                                                std::int64_t first, std::int64_t count, int warp,
+                                                WarpTrace& trace) {
+    trace.issue(kInstructions);
+    if (warp == 0) trace.shared(1);
+    trace.barrier();
+    if (count > 0) {
+      for (const Part& part : kPartsOfTask) {
+        trace.load(kBoard);
         for (std::int64_t i = first; i < first + count; ++i)
-          trace.touch(element(at.sorted, places[static_cast<std::size_t>(i)], 4), 4);
-      });
+          trace.touch(element(at.tasks, i, kTaskBytes) + part.at, part.bytes);
+      }
+      if (is_sum) load(kBoard, element(at.lengths, first, 4), 4 * count, trace);
+      trace.wait(kBoard);
+      int of_class = 0;  // of the lane that takes longest
+      for (std::int64_t i = first; i < first + count; ++i) {
+        const TaskWork& of = product->tasks[static_cast<std::size_t>(i)];
+        if (of.task.keeping != Keeping::kLanes)
+          of_class =
+              std::max(of_class, class_instructions(is_sum ? sum_class(of.counted(), of.columns)
+                                                           : mark_class(of.task)));
+      }
+      if (of_class > 0) trace.issue(of_class);
+      trace.shared(1);
+    }
+    trace.barrier();
+    if (warp == 0) {
+      trace.issue(kPlacesInstructions);
+      trace.shared(1);
+      trace.atomic(1);
+      trace.touch(at.summary, 4 * kClasses);
+    }
+    trace.barrier();
+    const auto is_sorted = [&](std::int64_t i) {
+      return !is_sum || product->tasks[static_cast<std::size_t>(i)].task.keeping != Keeping::kLanes;
+    };
+    const auto all = std::views::iota(first, first + count);
+    if (std::ranges::none_of(all, is_sorted)) return;
+    trace.shared(1);
+    for (const Part& part : {Part{0, 8}, Part{8, 4}}) {
+      trace.store();
+      for (const std::int64_t i : all)
+        if (is_sorted(i))
+          trace.touch(
+              element(at.sorted, places[static_cast<std::size_t>(i)], kSortedTaskBytes) + part.at,
+              part.bytes);
+    }
+  });
 }
 
 std::shared_ptr<const LaunchTrace> trace_gather(std::shared_ptr<const Product> product,

@@ -18,11 +18,14 @@ constexpr int lanes_for(std::int64_t nonzeros, std::int64_t rows) {
 
 std::shared_ptr<const LaunchTrace> trace_description(std::shared_ptr<const Product> product,
                                                      const Addresses& at);
+/// The same without words.
+std::shared_ptr<const LaunchTrace> trace_measure(std::shared_ptr<const Product> product,
+                                                 const Addresses& at);
 std::shared_ptr<const LaunchTrace> trace_analysis(std::shared_ptr<const Product> product,
                                                   const Addresses& at);
 std::shared_ptr<const LaunchTrace> trace_cut(std::shared_ptr<const Product> product,
                                              const Addresses& at);
-/// By the classes of marks, or of sums. class_begins [classes]
+/// By the classes of marks; or of sums, all but the small ones. places [tasks]
 std::shared_ptr<const LaunchTrace> trace_sort(std::shared_ptr<const Product> product, bool is_sum,
                                               std::vector<std::int64_t> places,
                                               const Addresses& at);

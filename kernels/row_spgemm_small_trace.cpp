@@ -35,7 +35,7 @@ class SmallTrace final : public LaunchTrace {
   }
 
  private:
-  static constexpr int kBeginInstructions = 18, kRowInstructions = 12, kPlaceInstructions = 35,
+  static constexpr int kBeginInstructions = 10, kRowInstructions = 12, kPlaceInstructions = 35,
                        kFindBitInstructions = 5, kCompareInstructions = 18, kSumInstructions = 18,
                        kTurnInstructions = 10, kStoreInstructions = 10;
   static constexpr int kBoard = 0, kProductBoard = 1;
@@ -58,8 +58,8 @@ class SmallTrace final : public LaunchTrace {
   template <class Visit>
   void for_nonzeros(std::int64_t number, Visit visit) const {
     const CsrMatrix& a = product_->a;
-    const std::int32_t row = task(number).task.row;
-    for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k)
+    const Task& of = task(number).task;
+    for (std::int64_t k = of.begin; k < of.begin + of.nonzeros; ++k)
       visit(k, a.col_indices[static_cast<std::size_t>(k)]);
   }
 
@@ -72,15 +72,8 @@ class SmallTrace final : public LaunchTrace {
 
   void load_rows(std::int64_t first, std::int64_t last, WarpTrace& trace) const {
     trace.load(kBoard);
-    trace.touch(element(at_.sorted, batch_.first_sorted + first, 4), 4 * (last - first));
-    trace.wait(kBoard);
-    load(first, last, kBoard, trace,
-         [&](std::int64_t i) { trace.touch(element(at_.tasks, id(i), kTaskBytes), 4); });
-    trace.wait(kBoard);
-    for (int end = 0; end < 2; ++end)
-      load(first, last, kBoard, trace, [&](std::int64_t i) {
-        trace.touch(element(at_.a_offsets, task(i).task.row + end, 4), 4);
-      });
+    trace.touch(element(at_.sorted, batch_.first_sorted + first, kSortedTaskBytes),
+                kSortedTaskBytes * (last - first));
     trace.wait(kBoard);
     trace.issue(kRowInstructions);
     if (!has_nonzeros(first, last)) return;

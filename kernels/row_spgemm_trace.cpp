@@ -23,14 +23,14 @@ constexpr std::int64_t kSummaryBytes = 4 * kClasses;
 
 Compiled compiled(const Batch& batch) {
   if (batch.is_small()) {
-    constexpr std::array<int, kSmallSizes> kMarks{23, 29, 31}, kSums{28, 32, 32};
+    constexpr std::array<int, kSmallSizes> kMarks{21, 29, 31}, kSums{27, 32, 32};
     const auto size = static_cast<std::size_t>(batch.number);
     return {batch.is_sum ? kSums[size] : kMarks[size], 4 * kThreadsOfGroups};
   }
   const std::int64_t scratch = batch.is_block() ? 4 * batch.warps_of_group() : 0;
-  if (batch.is_sum) return {batch.is_block() ? 64 : 56, scratch};
-  const int of_whole = batch.lanes() == 32 ? 36 : batch.lanes() == 256 ? 46 : 49;
-  const int of_words = batch.lanes() == 32 ? 40 : batch.lanes() == 256 ? 48 : 53;
+  if (batch.is_sum) return {batch.is_block() ? 64 : batch.has_directory() ? 56 : 48, scratch};
+  const int of_whole = batch.lanes() == 32 ? 36 : batch.lanes() == 256 ? 48 : 49;
+  const int of_words = batch.lanes() == 32 ? 40 : batch.lanes() == 256 ? 48 : 55;
   return {batch.has_directory() ? of_words : of_whole, scratch + kSummaryBytes};
 }
 
@@ -58,23 +58,20 @@ std::vector<Batch> batches(const Product& product, bool is_sum) {
 }
 
 /// What a task adds to its thread block. Searches for slices are not counted.
-void add_task(const Product& product, const TaskWork& task, bool is_sum, ThreadBlockWork& work) {
-  const CsrMatrix& a = product.a;
-  const bool is_small = task.task.keeping == Keeping::kLanes;
-  const bool is_marked = task.task.words > 0;
-  const std::int64_t nonzeros =
-      is_small || is_marked ? a.row_offsets[task.task.row + 1] - a.row_offsets[task.task.row] : 0;
-  const std::int64_t of_nonzeros = (4 + kRowOfBBytes) * nonzeros;
-  work.a_bytes += 4 + kTaskBytes + 8 + of_nonzeros;
+void add_task(const TaskWork& task, const Batch& batch, ThreadBlockWork& work) {
+  const bool is_small = batch.is_small(), is_one_wave = !batch.is_block() && task.is_one_wave();
+  const std::int64_t nonzeros = task.task.nonzeros, of_nonzeros = (4 + kRowOfBBytes) * nonzeros;
+  work.a_bytes += of_nonzeros + (is_small ? kSortedTaskBytes : 4 + kTaskBytes);
   if (is_small) {
     work.b_bytes += 4 * task.products;
   } else {
-    const int ways = task.task.keeping == Keeping::kWords ? 2 : 1;
+    const int ways = batch.has_directory() && !is_one_wave ? 2 : 1;
     work.a_bytes += (ways - 1) * of_nonzeros;
     work.b_bytes += ways * kWordBytes * task.words_read;
   }
-  if (!is_sum) return;
-  work.a_bytes += 16 + (is_small ? 4 * nonzeros : 8 + 4 * nonzeros + of_nonzeros);
+  if (!batch.is_sum) return;
+  work.a_bytes += 4 * nonzeros + (is_small ? 8 : 16 + of_nonzeros);
+
   work.b_bytes += (is_small ? 4 : 8) * task.products;
   work.c_bytes += 8 * task.columns;
   work.fma += task.products;
@@ -89,27 +86,33 @@ class Launches {
   void add_batches(bool is_sum) {
     for (Batch& batch : batches(*product_, is_sum)) add_batch(std::move(batch));
   }
+  /// Rows of B: with their words, or without.
+  void describe(bool with_words) {
+    const CsrMatrix& b = product_->b;
+    if (b.rows == 0) return;
+    const int lanes = with_words ? lanes_for(b.nnz(), b.rows) : 1;
+    add({.name = with_words ? "describing rows of B" : "measuring rows of B",
+         .thread_blocks = parts(b.rows, kThreads / lanes),
+         .threads_per_block = kThreads,
+         .registers_per_thread = !with_words  ? 16
+                                 : lanes < 16 ? 30
+                                              : 28,
+         .trace = with_words ? trace_description(product_, at_) : trace_measure(product_, at_)});
+    for_rows(b.rows, kThreads / lanes, [&](std::int64_t row, ThreadBlockWork& work) {
+      const std::int64_t length = b.row_offsets[row + 1] - b.row_offsets[row];
+      work.b_bytes += 8 + (with_words ? 4 * length : 0) + (length > 0 ? 8 : 0);
+    });
+  }
 
-  void describe_and_analyse() {
-    const CsrMatrix &a = product_->a, &b = product_->b;
-    if (b.rows > 0) {
-      const int lanes = lanes_for(b.nnz(), b.rows);
-      add({.name = "describing rows of B",
-           .thread_blocks = parts(b.rows, kThreads / lanes),
-           .threads_per_block = kThreads,
-           .registers_per_thread = lanes < 16 ? 30 : 28,
-           .trace = trace_description(product_, at_)});
-      for_rows(b.rows, kThreads / lanes, [&](std::int64_t row, ThreadBlockWork& work) {
-        const std::int64_t length = b.row_offsets[row + 1] - b.row_offsets[row];
-        work.b_bytes += 8 + 4 * length + (length > 0 ? 8 : 0);
-      });
-    }
+  void analyse() {
+    const CsrMatrix& a = product_->a;
     if (a.rows == 0) return;
+
     const int lanes = lanes_for(a.nnz(), a.rows);
     add({.name = "analysing rows",
          .thread_blocks = parts(a.rows, kThreads / lanes),
          .threads_per_block = kThreads,
-         .registers_per_thread = 32,
+         .registers_per_thread = lanes == 32 ? 32 : 43,
          .shared_bytes = kSummaryBytes + 4,
          .trace = trace_analysis(product_, at_)},
         2);
@@ -135,7 +138,7 @@ class Launches {
 
   void sort(bool is_sum) {
     const std::int64_t tasks = std::ssize(product_->tasks);
-    if (tasks == 0) return;
+    if (tasks == 0 || (is_sum && !product_->is_marked)) return;
     std::vector<std::int64_t> places(static_cast<std::size_t>(tasks));
     for (const Batch& batch : batches(*product_, is_sum))
       for (std::size_t i = 0; i < batch.tasks.size(); ++i)
@@ -144,7 +147,7 @@ class Launches {
     add({.name = is_sum ? "sorting for sums" : "sorting for counting",
          .thread_blocks = parts(tasks, kThreads),
          .threads_per_block = kThreads,
-         .registers_per_thread = is_sum ? 18 : 16,
+         .registers_per_thread = is_sum ? 17 : 18,
          .shared_bytes = 2 * kSummaryBytes,
          .trace = trace_sort(product_, is_sum, std::move(places), at_)},
         3);
@@ -214,7 +217,7 @@ class Launches {
     add(launch);
     for_rows(std::ssize(batch.tasks), batch.groups(), [&](std::int64_t i, ThreadBlockWork& work) {
       const auto id = static_cast<std::size_t>(batch.tasks[static_cast<std::size_t>(i)]);
-      add_task(*product_, product_->tasks[id], batch.is_sum, work);
+      add_task(product_->tasks[id], batch, work);
     });
     const TracedLaunch traced = batch.is_small() ? trace_small(product_, std::move(batch), at_)
                                                  : trace_groups(product_, std::move(batch), at_);
@@ -250,7 +253,7 @@ Addresses add_arrays(const Product& product, AddressSpace& memory) {
   at.summary = memory.add("summary", kSummaryBytes);
   at.whole_tasks = memory.add("whole_tasks", kTaskBytes * std::int64_t{a.rows});
   at.tasks = product.is_sliced() ? memory.add("tasks", kTaskBytes * tasks) : at.whole_tasks;
-  at.sorted = memory.add("sorted", 4 * tasks);
+  at.sorted = memory.add("sorted", kSortedTaskBytes * tasks);
   at.lengths = memory.add("lengths", 4 * (tasks + 1));
   at.offsets = memory.add("offsets", 8 * (tasks + 1));
   at.c_offsets = memory.add("c_offsets", 8 * (std::int64_t{a.rows} + 1));
@@ -276,8 +279,11 @@ WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b) {
   const auto product = std::make_shared<const Product>(analyse(a, b));
   WorkDescription work{.kernel = "row_spgemm"};
   Launches launches(product, add_arrays(*product, work.memory), work);
-  launches.describe_and_analyse();
+  launches.describe(!product->words_wait);
+  launches.analyse();
   if (product->is_sliced()) launches.cut();
+  if (product->words_wait && product->is_marked) launches.describe(true);
+
   launches.sort(false);
   launches.add_batches(false);
   launches.scan_lengths();

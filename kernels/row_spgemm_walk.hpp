@@ -171,10 +171,8 @@ class BatchWalk {
     if (group.number >= std::ssize(batch_.tasks)) return group;
     group.id = batch_.tasks[static_cast<std::size_t>(group.number)];
     group.work = &product_->tasks[static_cast<std::size_t>(group.id)];
-    const Task& task = group.work->task;
-    if (task.words == 0) return group;
-    group.first = product_->a.row_offsets[task.row];
-    group.last = product_->a.row_offsets[task.row + 1];
+    group.first = group.work->task.begin;
+    group.last = group.first + group.work->task.nonzeros;
     return group;
   }
 

@@ -31,14 +31,15 @@ void describe_rows_of_b(Product& product) {
 
 RowFacts facts_of_row(const Product& product, std::int32_t row) {
   const CsrMatrix &a = product.a, &b = product.b;
-  RowFacts facts{.nonzeros = static_cast<std::int32_t>(a.row_offsets[row + 1] - a.row_offsets[row]),
+  RowFacts facts{.begin = static_cast<std::int32_t>(a.row_offsets[row]),
+                 .nonzeros = static_cast<std::int32_t>(a.row_offsets[row + 1] - a.row_offsets[row]),
                  .first = INT_MAX};
   for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k) {
     const std::int32_t of = a.col_indices[k];
     const std::int64_t begin = b.row_offsets[of], end = b.row_offsets[of + 1];
     if (begin == end) continue;
     facts.products += end - begin;
-    facts.words += product.num_words[of];
+    facts.words += product.words_wait ? end - begin : product.num_words[of];
     facts.first = std::min(facts.first, b.col_indices[begin]);
     facts.last = std::max(facts.last, b.col_indices[end - 1]);
   }
@@ -46,7 +47,8 @@ RowFacts facts_of_row(const Product& product, std::int32_t row) {
 }
 
 RowPlan plan(const Product& product, std::int32_t row) {
-  return plan_row(row, facts_of_row(product, row), true);
+  const CsrMatrix &a = product.a, &b = product.b;
+  return plan_row(row, facts_of_row(product, row), thresholds_for(a.nnz(), b.nnz(), b.rows), true);
 }
 
 /// Counts what the tasks of a row have in them.
@@ -105,6 +107,7 @@ class TaskCounter {
 Product analyse(const CsrMatrix& a, const CsrMatrix& b) {
   Product product{.a = a, .b = b};
   describe_rows_of_b(product);
+  product.words_wait = words_can_wait(a.nnz(), a.rows, b.nnz(), b.rows);
   constexpr std::int64_t kRowsOfPiece = 512;
   std::vector<std::vector<TaskWork>> pieces(static_cast<std::size_t>(parts(a.rows, kRowsOfPiece)));
   ScratchPool<TaskCounter> pool;
@@ -119,6 +122,7 @@ Product analyse(const CsrMatrix& a, const CsrMatrix& b) {
     product.tasks.insert(product.tasks.end(), piece.begin(), piece.end());
   for (const TaskWork& task : product.tasks) {
     product.offsets.push_back(product.offsets.back() + task.columns);
+    product.is_marked |= task.task.keeping != Keeping::kLanes;
     // Every row has a task, and the tasks are in the order of rows.
     product.first_tasks.resize(static_cast<std::size_t>(task.task.row) + 2);
     product.first_tasks.back() = static_cast<std::int32_t>(std::ssize(product.offsets) - 1);

@@ -18,6 +18,12 @@ struct TaskWork {
   std::int32_t filled_words = 0, columns = 0;
   std::int64_t turns_of_ranks = 0;  // the most columns of a slot, of each 32 slots
 
+  /// Whether a warp has all words at once.
+  bool is_one_wave() const {
+    constexpr int kWave = 4 * 32;
+    return task.nonzeros <= 32 && words_read <= kWave;
+  }
+
   /// Once its columns are counted.
   Task counted() const {
     Task counted = task;
@@ -36,6 +42,9 @@ struct Product {
   std::vector<TaskWork> tasks = {};
   std::vector<std::int64_t> offsets = {0};      // [tasks + 1]: in C
   std::vector<std::int32_t> first_tasks = {0};  // [rows of A + 1]
+
+  bool words_wait = false;  // until it is known whether tasks need any
+  bool is_marked = false;   // tasks need words of B
 
   bool is_sliced() const { return std::ssize(tasks) != a.rows; }
 };

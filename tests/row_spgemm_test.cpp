@@ -44,40 +44,44 @@ std::vector<Row> rows_of_many_sizes() {
 RowFacts facts_of(const Row& row) {
   // As many words as there can be.
   const std::int64_t words = row.nonzeros * (row.last / kWordCols - row.first / kWordCols + 1);
-  return {std::min<std::int64_t>(row.products, 1 << 25), std::min(row.products, words),
-          static_cast<std::int32_t>(row.nonzeros), row.first, row.last};
+  return {.products = row.products,
+          .words = std::min(row.products, words),
+          .nonzeros = static_cast<std::int32_t>(row.nonzeros),
+          .first = row.first,
+          .last = row.last};
 }
 
 TEST_CASE(
     "the tasks of a row have every column of its range once, and no more words than they may") {
   for (const Row& row : rows_of_many_sizes()) {
-    for (const bool with_small : {false, true}) {
-      const RowPlan plan = plan_row(7, facts_of(row), with_small);
-      REQUIRE(plan.slices >= 1);
-      REQUIRE(plan.whole.row == 7);
-      if (plan.whole.keeping == Keeping::kLanes) {
-        REQUIRE(with_small);
-        REQUIRE(std::max(row.products, row.nonzeros) <= kLeastLanes << plan.whole.small_size);
-        continue;
+    for (const Thresholds& many : {thresholds_for(10, 10, 10), thresholds_for(1 << 24, 1 << 24, 1)})
+      for (const bool with_small : {false, true}) {
+        const RowPlan plan = plan_row(7, facts_of(row), many, with_small);
+        REQUIRE(plan.slices >= 1);
+        REQUIRE(plan.whole.row == 7);
+        if (plan.whole.keeping == Keeping::kLanes) {
+          REQUIRE(with_small);
+          REQUIRE(std::max(row.products, row.nonzeros) <= kLeastLanes << plan.whole.small_size);
+          continue;
+        }
+        std::int64_t next = row.first / kWordCols;
+        for (int slice = 0; slice < plan.slices; ++slice) {
+          const Task task = slice_of(plan.whole, plan.slice_words, slice);
+          REQUIRE(task.first_word == next);
+          REQUIRE(task.words >= 1);
+          REQUIRE(task.words <= (task.keeping == Keeping::kWords ? kMostRange : kMostWords));
+          REQUIRE(task.is_sliced == (plan.slices > 1));
+          next += task.words;
+        }
+        REQUIRE(next == row.last / kWordCols + 1);
       }
-      std::int64_t next = row.first / kWordCols;
-      for (int slice = 0; slice < plan.slices; ++slice) {
-        const Task task = slice_of(plan.whole, plan.slice_words, slice);
-        REQUIRE(task.first_word == next);
-        REQUIRE(task.words >= 1);
-        REQUIRE(task.words <= (task.keeping == Keeping::kWords ? kMostRange : kMostWords));
-        REQUIRE(task.is_sliced == (plan.slices > 1));
-        next += task.words;
-      }
-      REQUIRE(next == row.last / kWordCols + 1);
-    }
   }
 }
 
 TEST_CASE("a task has room for its marks and its sums in the classes that it gets") {
   RandomSequence random(12);
   for (const Row& row : rows_of_many_sizes()) {
-    const RowPlan plan = plan_row(0, facts_of(row), false);
+    const RowPlan plan = plan_row(0, facts_of(row), thresholds_for(1 << 20, 8, 1), false);
     Task task = slice_of(plan.whole, plan.slice_words, 0);
     REQUIRE(mark_class(task) < kClasses);
     REQUIRE(mark_bytes(task) <= limits_of(mark_class(task)).bytes);
@@ -92,7 +96,7 @@ TEST_CASE("a task has room for its marks and its sums in the classes that it get
 }
 
 TEST_CASE("rows without products are one task of no words") {
-  const RowPlan plan = plan_row(3, {.nonzeros = 47}, true);
+  const RowPlan plan = plan_row(3, {.nonzeros = 47}, thresholds_for(1, 1, 1), true);
   CHECK(plan.slices == 1);
   CHECK(plan.whole.words == 0);
 }

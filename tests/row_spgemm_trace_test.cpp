@@ -63,11 +63,11 @@ Operands of_all_classes() {
         a.push_back(draw(nonzeros, first, first + kRowsOfBand, random));
     }
   // Two ranges of short rows, with words that many of them have: more words than a warp takes.
-  for (const std::int32_t length : {3, 12, 30})
+  for (const std::int32_t length : {3, 12, 20, 30})
     for (const std::int32_t range : {20000, 60000, 2000000}) {
       const auto first = static_cast<std::int32_t>(b.size());
       for (int i = 0; i < 600; ++i) b.push_back(draw(length, 0, range, random));
-      for (const std::int32_t nonzeros : {40, 150, 400, 600})
+      for (const std::int32_t nonzeros : {40, 150, 400, 550})
         a.push_back(draw(nonzeros, first, first + 600, random));
     }
   // Runs of neighbours, far from other runs: many products in few words.
@@ -183,6 +183,31 @@ TEST_CASE("every class of row_spgemm's tasks is a launch") {
     expected.emplace_back(name);
   for (int i = row_spgemm::kClasses - 1; i >= 0; --i) expected.push_back(fmt::format("sums {}", i));
   CHECK(fmt::format("{}", fmt::join(names, ", ")) == fmt::format("{}", fmt::join(expected, ", ")));
+}
+
+TEST_CASE("row_spgemm's words of B wait where most rows are small, and come if some are not") {
+  constexpr std::int32_t kRows = 60000;
+  std::vector<std::vector<std::int32_t>> a, b;
+  for (std::int32_t i = 0; i < kRows; ++i) {
+    a.push_back({i});
+    b.emplace_back(10);
+    std::iota(b.back().begin(), b.back().end(), i);
+  }
+  const CsrMatrix right = from_rows(kRows + 10, b);
+  const auto names = [&] {
+    std::string all;
+    for (const Launch& launch : row_spgemm::describe_work(from_rows(kRows, a), right).launches)
+      all += launch.name + "; ";
+    return all;
+  };
+  CHECK(names() ==
+        "measuring rows of B; analysing rows; sorting for counting; counting 1; scanning lengths; "
+        "gathering offsets; sums 1; ");
+  a.front() = {1, 2, 3, 4, 5};
+  CHECK(names() ==
+        "measuring rows of B; analysing rows; describing rows of B; sorting for counting; "
+        "counting 3; counting 1; scanning lengths; sorting for sums; gathering offsets; sums 3; "
+        "sums 1; ");
 }
 
 TEST_CASE("row_spgemm's warps write all of C, read nothing of it, and write no operand") {
