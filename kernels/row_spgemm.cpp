@@ -1,6 +1,7 @@
 #include "kernels/row_spgemm.hpp"
 
 #include "formats/base/registry.hpp"
+#include "kernels/row_spgemm_trace.hpp"
 #include "kernels/spgemm_kernel.hpp"
 
 namespace tessera {
@@ -12,6 +13,9 @@ class RowSpgemm final : public SpgemmKernel {
   Arithmetic arithmetic() const override { return {.sum = Arithmetic::Sum::kFp32}; }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
     return multiply_rows(a, b);
+  }
+  WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return row_spgemm::describe_work(a, b);
   }
 };
 
