@@ -134,6 +134,8 @@ class RowProduct final : public GpuSparseProduct {
     if (choices_.reuse) kept_.emplace(std::move(work));
   }
 
+  bool keeps_structure() const override { return choices_.reuse; }
+
   void multiply_again(float alpha, ProductRun& run) override {
     require<Unsupported>(choices_.reuse, "row_spgemm multiplies again with reuse = true alone");
     require(kept_.has_value(), "there is no product of row_spgemm's to repeat");
@@ -172,7 +174,9 @@ class RowProduct final : public GpuSparseProduct {
   }
 
   void multiply_slices(float alpha, ProductRun& run) {
-    SparseResult c{.rows = rows_, .cols = cols_};
+    SparseResult c;
+    c.rows = rows_;
+    c.cols = cols_;
     c.row_offsets = RunArray<std::int64_t>(run, std::int64_t{rows_} + 1);
     if (rows_ == 0)
       cuda_check(cudaMemsetAsync(c.row_offsets.data(), 0, sizeof(std::int64_t), run.stream()),
