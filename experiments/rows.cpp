@@ -58,6 +58,8 @@ constexpr Source kSources[] = {
     {"gflops", "/gflops", "2 nnz N / time, or 2 products / time, GFLOP/s"},
     {"pool_us", "/time_pool/median_us", "time_us of a sparse product with memory from a pool, us"},
     {"pool_gflops", "/pool_gflops", "2 products / pool_us, GFLOP/s"},
+    {"again_us", "/time_again/median_us",
+     "a sparse product repeated for other values, where C's structure is kept, us"},
     {"products", "/products", "terms of all sums of a sparse C"},
     {"nnz_c", "/nnz_c", "elements of a sparse C"},
     {"compression", "/compression", "products / nnz_c"},

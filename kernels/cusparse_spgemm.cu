@@ -319,8 +319,10 @@ class CusparseProduct final : public GpuSparseProduct {
     has_product_ = true;
   }
 
+  bool keeps_structure() const override { return choices_.algorithm == "reuse"; }
+
   void multiply_again(float alpha, ProductRun& run) override {
-    require<Unsupported>(choices_.algorithm == "reuse",
+    require<Unsupported>(keeps_structure(),
                          "cusparse_spgemm multiplies again with algorithm = reuse alone");
     require(has_product_, "there is no product of cusparse_spgemm's to repeat");
     if (calls_ == nullptr) return;  // nothing meets

@@ -209,6 +209,9 @@ class GpuSparseProduct {
   /// is left to do is on the run's stream. A C of before has been released.
   virtual void multiply(float alpha, ProductRun& run) = 0;
 
+  /// Whether a product keeps what multiply_again() needs, until it is released.
+  virtual bool keeps_structure() const { return false; }
+
   /// The same with the values that A and B have by now, into the C of the last product, which has
   /// not been released and whose structure stays; on that product's run. Takes no memory and does
   /// not wait. Throws Unsupported where nothing is kept for it.

@@ -134,6 +134,8 @@ class RowProduct final : public GpuSparseProduct {
     if (choices_.reuse) kept_.emplace(std::move(work));
   }
 
+  bool keeps_structure() const override { return choices_.reuse; }
+
   void multiply_again(float alpha, ProductRun& run) override {
     require<Unsupported>(choices_.reuse, "row_spgemm multiplies again with reuse = true alone");
     require(kept_.has_value(), "there is no product of row_spgemm's to repeat");
