@@ -32,6 +32,8 @@ inline const std::vector<SpgemmChoice>& further_spgemm_choices() {
       {"hash_spgemm", {{"probing", named("quadratic")}, {"load", 0.9}}},
       {"merge_spgemm", {{"width", std::int64_t{2}}}},
       {"merge_spgemm", {{"width", std::int64_t{8}}}},
+      {"mixed_spgemm", {{"precision", named("tf32x3")}}},
+      {"mixed_spgemm", {{"precision", named("fp16")}, {"path", named("tiles")}}},
       {"tile_spgemm", {{"precision", named("fp16")}}},
       {"tile_spgemm", {{"precision", named("tf32")}}},
       {"tsparse", {{"cores", named("scalar")}}},
