@@ -36,9 +36,9 @@ using namespace tile_spgemm;
 using tsparse_spgemm::TilesOfC;
 using tsparse_spgemm::to_csr;
 
-tile_spgemm::Choices::Choices(const Params& params) : reuse(params.flag("reuse")) {
+Numbers tile_spgemm::read_numbers(const Params& params) {
   const std::string name = params.text("precision");
-  numbers = name == "fp16" ? Numbers::kFp16 : name == "tf32" ? Numbers::kTf32 : Numbers::kTf32x3;
+  return name == "fp16" ? Numbers::kFp16 : name == "tf32" ? Numbers::kTf32 : Numbers::kTf32x3;
 }
 
 namespace {
@@ -281,8 +281,7 @@ const Register<SpgemmKernel> entry{{
                {"reuse", false,
                 "a product keeps what its multiplication needs, for more of them with other "
                 "values"}},
-    .make =
-        [](const Params& params) { return std::make_unique<TileSpgemm>(Choices(params).numbers); },
+    .make = [](const Params& params) { return std::make_unique<TileSpgemm>(read_numbers(params)); },
 }};
 
 }  // namespace

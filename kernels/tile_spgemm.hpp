@@ -24,12 +24,16 @@ using tsparse_spgemm::unscaled;
 /// What the MMAs take A's and B's values for.
 enum class Numbers { kFp16, kTf32, kTf32x3 };
 
+/// Of "precision": "fp16", "tf32", "tf32x3".
+Numbers read_numbers(const Params& params);
+
 /// What the parameters say.
 struct Choices {
-  explicit Choices(const Params& params);
+  explicit Choices(const Params& params)
+      : numbers(read_numbers(params)), reuse(params.flag("reuse")) {}
 
-  Numbers numbers;  // of "precision": "fp16", "tf32", "tf32x3"
-  bool reuse;       // a product keeps what its multiplication needs for the next
+  Numbers numbers;
+  bool reuse;  // a product keeps what its multiplication needs for the next
 };
 
 /// Products of tiles that an MMA takes at once, next to each other along its depth.
