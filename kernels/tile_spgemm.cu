@@ -339,10 +339,12 @@ class TileProduct final : public GpuSparseProduct {
     if (reuse_) kept_.emplace(std::move(rows), std::move(tiles), std::move(lists));
   }
 
+  bool keeps_structure() const override { return reuse_; }
+
   void multiply_again(float alpha, ProductRun& run) override {
     require<Unsupported>(reuse_, "tile_spgemm multiplies again with reuse = true alone");
-    if (c_.values.size() == 0) return;
-    require(kept_.has_value(), "there is no product of tile_spgemm's to repeat");
+    require(c_.row_offsets.size() > 0, "there is no product of tile_spgemm's to repeat");
+    if (!kept_) return;  // C is empty
     run.stage("values");
     renew(kept_->tiles, kept_->rows, run.stream());
     run.stage("multiplication");

@@ -37,6 +37,8 @@ inline const std::vector<SpgemmChoice>& further_spgemm_choices() {
       {"row_spgemm", {{"reuse", true}}},
       {"tile_spgemm", {{"precision", named("fp16")}, {"reuse", true}}},
       {"tile_spgemm", {{"precision", named("tf32")}}},
+      {"tile_spgemm", {{"reuse", true}}},
+      {"tile_spgemm", {{"precision", named("fp16")}, {"reuse", true}}},
       {"tsparse", {{"cores", named("scalar")}}},
       {"tsparse", {{"zeros", named("keep")}}},
   };
