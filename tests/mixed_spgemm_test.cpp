@@ -195,7 +195,7 @@ TEST_CASE("a record tells which kernel mixed_spgemm chose, and what it expected"
   point.device = "h200";
   point.kernel = {"mixed_spgemm", params_of(with("tf32x3"))};
   PointRunner runner;
-  const Json record = runner.run(point);
+  const Json record = runner.run(point).record;
   CHECK(record["status"] == "ok");
   CHECK(record["winner"] == "row_spgemm");
   CHECK(record["predicted_us"]["row_spgemm"] > 0);
