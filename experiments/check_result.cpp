@@ -235,8 +235,8 @@ CheckedResult check_result(const SparseComputation& computation, const CsrMatrix
   const CsrMatrix &a = computation.a, &b = computation.b;
   if (const std::string fault = matrix_fault(c, a.rows, b.cols); !fault.empty()) return {{}, fault};
   const SpgemmKernel& kernel = computation.kernel;
-  const Sums sums{kernel.arithmetic(), kernel.terms_per_row(a, b), Permutation::identity(a.rows),
-                  computation.generation, largest_finite(b.values)};
+  const Sums sums{kernel.arithmetic_of(a, b), kernel.terms_per_row(a, b),
+                  Permutation::identity(a.rows), computation.generation, largest_finite(b.values)};
   const SpgemmErrors errors = compare_spgemm(a, b, c, bound_of(a, sums), against_fp32);
   CheckedResult result = judged(errors.values, [&](std::int64_t row) {
     return fmt::format("row {} of A, {} nonzeros", row, a.row_length(row));

@@ -378,6 +378,10 @@ void PointRunner::State::multiply_sparse(const Point& point, const Loaded& sourc
   const SparseMultiplication multiplication{point, *kernel, a, b};
   const SparseProductResult result = backend.multiply(multiplication);
   record.update(result.fields);
+  if (const auto path = kernel->path_of(a, b)) {
+    record["winner"] = path->kernel;
+    record["predicted_us"] = path->predicted_us;
+  }
   if (result.pack_s > 0) record["prep"]["pack_s"] = result.pack_s;
   const std::int64_t products = count_products(a, b);
   const double flops = 2 * static_cast<double>(products);

@@ -31,7 +31,8 @@ constexpr std::uint32_t kMerged = 0x80000000;  // marks the place of a row of se
 
 /// What a slice's chunks read and write.
 struct Chunks {
-  std::uint32_t products, rows, count;
+  std::uint32_t products, count;
+  const std::int64_t* rows;             // [1] that have products
   const std::int32_t* row_ids;          // [rows] in A
   const std::uint32_t* row_begins;      // [rows + 1] products before
   const std::uint32_t* nonzero_begins;  // [slice.nonzeros] products before

@@ -3,8 +3,8 @@
 // and reuse, which finds C's structure and computes its values apart.
 //
 // A closed library: no emulation, no work description. A product is the whole sequence of calls
-// with their buffers and descriptors, structure included where it could be kept. Device half:
-// kernels/cusparse_spgemm.cu.
+// with their buffers and descriptors, structure included where it could be kept; with reuse it is
+// kept for more products, which are timed apart. Device half: kernels/cusparse_spgemm.cu.
 
 #include "kernels/cusparse_spgemm.hpp"
 

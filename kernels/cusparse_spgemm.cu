@@ -7,7 +7,9 @@
 #include "kernels/cusparse_spgemm.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <tuple>
 
 #include "formats/base/registry.hpp"
@@ -130,7 +132,7 @@ __global__ void widen(const std::int32_t* __restrict__ from, std::int64_t* __res
   if (i < count) to[i] = from[i];
 }
 
-/// One product: the library's calls in the order of its manual.
+/// One product, or with kept structure several: the library's calls in the order of its manual.
 class Calls {
  public:
   Calls(cusparseHandle_t handle, Operand& a, Operand& b, float alpha, const Choices& choices,
@@ -166,7 +168,7 @@ class Calls {
 
   void multiply_in_two_steps(SparseResult& c) {
     run_.stage("structure");
-    Buffer work[2], tables[2];
+    Buffer work[2];
     std::size_t bytes[4] = {};
     structure(functions_.reuse_estimate_work, "estimating work", &bytes[0], nullptr);
     work[0] = buffer(run_, bytes[0]);
@@ -174,23 +176,28 @@ class Calls {
     structure(functions_.reuse_nnz, "asking for memory", &bytes[1], nullptr, &bytes[2], nullptr,
               &bytes[3], nullptr);
     work[1] = buffer(run_, bytes[1]);
-    for (int i = 0; i < 2; ++i) tables[i] = buffer(run_, bytes[2 + i]);
+    for (int i = 0; i < 2; ++i) kept_[i] = buffer(run_, bytes[2 + i]);
     structure(functions_.reuse_nnz, "counting C's nonzeros", &bytes[1], work[1].data(), &bytes[2],
-              tables[0].data(), &bytes[3], tables[1].data());
+              kept_[0].data(), &bytes[3], kept_[1].data());
     for (Buffer& done : work) done = {};
     if (make_room(c)) {
-      // Beta is zero, but the manual does not say that it hides what C held.
-      cuda_check(
-          cudaMemsetAsync(c.values.data(), 0,
-                          sizeof(float) * static_cast<std::size_t>(c.values.size()), run_.stream()),
-          "clearing C");
+      clear(c);
       structure(functions_.reuse_copy, "asking for memory", &bytes[0], nullptr);
-      work[0] = buffer(run_, bytes[0]);
-      structure(functions_.reuse_copy, "copying C's structure", &bytes[0], work[0].data());
+      kept_[2] = buffer(run_, bytes[0]);
+      structure(functions_.reuse_copy, "copying C's structure", &bytes[0], kept_[2].data());
       run_.stage("values");
       all(functions_.reuse_compute, "computing");
     }
     widen_offsets(c);
+  }
+
+  /// After multiply_in_two_steps().
+  void multiply_again(float alpha, const SparseResult& c) {
+    run_.stage("values");
+    alpha_ = alpha;
+    if (c.values.size() == 0) return;
+    clear(c);
+    all(functions_.reuse_compute, "computing");
   }
 
  private:
@@ -208,6 +215,14 @@ class Calls {
     check(function(handle_, kAsIs, kAsIs, a_.get(), b_.get(), c_.get(), algorithm_, product_.get(),
                    rest...),
           doing);
+  }
+
+  /// Beta is zero, but the manual does not say that it hides what C held.
+  void clear(const SparseResult& c) const {
+    cuda_check(
+        cudaMemsetAsync(c.values.data(), 0,
+                        sizeof(float) * static_cast<std::size_t>(c.values.size()), run_.stream()),
+        "clearing C");
   }
 
   std::size_t bytes_to_compute() {
@@ -246,6 +261,7 @@ class Calls {
   float chunk_;
   ProductRun& run_;
   RunArray<std::int32_t> offsets_;  // [rows of C + 1]
+  Buffer kept_[3];                  // with C's structure
   Descriptor a_, b_, c_;
   ProductDescriptor product_;
 };
@@ -275,10 +291,17 @@ void sort_rows(CsrMatrix& c) {
 class CusparseProduct final : public GpuSparseProduct {
  public:
   CusparseProduct(const CsrMatrix& a, const CsrMatrix& b, const Choices& choices)
-      : choices_(choices), any_products_(count_products(a, b) > 0), a_(a), b_(b) {
+      : choices_(choices),
+        any_products_(count_products(a, b) > 0),
+        b_is_a_(&a == &b),
+        a_(a),
+        b_(b) {
     check(Library::instance().create(&handle_), "starting");
   }
-  ~CusparseProduct() override { Library::instance().destroy(handle_); }
+  ~CusparseProduct() override {
+    calls_.reset();
+    Library::instance().destroy(handle_);
+  }
 
   void multiply(float alpha, ProductRun& run) override {
     release();
@@ -293,9 +316,33 @@ class CusparseProduct final : public GpuSparseProduct {
                                  run.stream()),
                  "clearing C's offsets");
     c_ = std::move(c);
+    has_product_ = true;
   }
 
-  void release() override { c_ = {}; }
+  bool keeps_structure() const override { return choices_.algorithm == "reuse"; }
+
+  void multiply_again(float alpha, ProductRun& run) override {
+    require<Unsupported>(keeps_structure(),
+                         "cusparse_spgemm multiplies again with algorithm = reuse alone");
+    require(has_product_, "there is no product of cusparse_spgemm's to repeat");
+    if (calls_ == nullptr) return;  // nothing meets
+    check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
+    calls_->multiply_again(alpha, c_);
+  }
+
+  void set_values(std::span<const float> a, std::span<const float> b) override {
+    const std::size_t of_a = a_.values.size(), of_b = b_is_a_ ? 0 : b_.values.size();
+    require(a.size() == of_a && b.size() == of_b, "A and B take {} and {} values, not {} and {}",
+            of_a, of_b, a.size(), b.size());
+    a_.values.upload(a);
+    b_.values.upload(b_is_a_ ? a : b);
+  }
+
+  void release() override {
+    calls_.reset();
+    c_ = {};
+    has_product_ = false;
+  }
 
   CsrMatrix download() const override {
     CsrMatrix c = c_.download();
@@ -310,18 +357,20 @@ class CusparseProduct final : public GpuSparseProduct {
  private:
   void call_library(float alpha, ProductRun& run, SparseResult& c) {
     check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
-    Calls calls(handle_, a_, b_, alpha, choices_, run);
-    if (choices_.algorithm == "reuse")
-      calls.multiply_in_two_steps(c);
-    else
-      calls.multiply(c);
+    auto calls = std::make_unique<Calls>(handle_, a_, b_, alpha, choices_, run);
+    if (choices_.algorithm != "reuse") return calls->multiply(c);
+    calls->multiply_in_two_steps(c);
+    calls_ = std::move(calls);
   }
 
   Choices choices_;
   bool any_products_;
+  bool b_is_a_;
   Operand a_, b_;
   cusparseHandle_t handle_ = nullptr;
+  bool has_product_ = false;
   SparseResult c_;
+  std::unique_ptr<Calls> calls_;  // of the last product, where its structure is kept
 };
 
 class GpuCusparseSpgemm final : public GpuSpgemm {

@@ -70,39 +70,64 @@ __global__ void compress(const Key* __restrict__ keys, const float* __restrict__
 
 class Esc {
  public:
-  static SliceCells multiply_slice(ProductRun& run, CsrView a, CsrView b, const Slice& slice,
-                                   float alpha, const std::int64_t* before_rows,
-                                   std::int64_t* offsets) {
-    const bool narrow = index_bits(slice.rows) + index_bits(b.cols) <= 32;
-    return (narrow ? multiply_with<std::uint32_t>
-                   : multiply_with<std::uint64_t>)(run, a, b, slice, alpha, before_rows, offsets);
+  static SliceCells multiply_slice(const SliceJob& job) {
+    const bool narrow = index_bits(job.slice.rows) + index_bits(job.b.cols) <= 32;
+    return (narrow ? multiply_with<std::uint32_t> : multiply_with<std::uint64_t>)(job);
   }
 
  private:
+  /// What a slice needs beside its cells of C, in one block.
   template <class Key>
-  static SliceCells multiply_with(ProductRun& run, CsrView a, CsrView b, const Slice& slice,
-                                  float alpha, const std::int64_t* before_rows,
-                                  std::int64_t* offsets) {
-    const int col_bits = index_bits(b.cols);
-    run.stage("expand");
-    SortedCells<Key> cells(run, slice.products);
-    {
-      const RunArray<std::uint32_t> before = products_before_nonzeros(run, a, b, slice);
-      expand<<<grid_for(slice.products, kTile), kThreads, 0, run.stream()>>>(
-          a, b, slice, col_bits, before_rows, before.data(), cells.keys(), cells.values());
-      cuda_check(cudaGetLastError(), "expanding products");
+  struct Workspace {
+    explicit Workspace(const SliceJob& job)
+        : cells(block, job.slice.products, index_bits(job.slice.rows) + index_bits(job.b.cols)) {
+      const std::int64_t nonzeros = job.slice.nonzeros;
+      const auto products = products_of_nonzeros(job.a, job.b, job.slice);
+      const std::int64_t sum_bytes = running_sum_bytes<std::uint32_t>(products, nonzeros);
+      const auto at_runs = block.place<std::int64_t>(1);
+      const std::int64_t shared = block.next();
+      const auto at_before = block.place<std::uint32_t>(nonzeros);
+      const auto at_sums = block.place<std::byte>(sum_bytes);
+      block.place_over(shared);
+      cells.place_scratch(block);
+      block.take(job.run, job.room);
+      cells.settle(block);
+      runs = block.data<std::int64_t>(at_runs);
+      before = block.data<std::uint32_t>(at_before);
+      running_sum(block.array<std::byte>(at_sums, sum_bytes), products, before, nonzeros,
+                  job.run.stream());
     }
-    run.stage("sort");
-    cells.sort(index_bits(slice.rows) + col_bits);
-    run.stage("compress");
-    const auto nnz = static_cast<std::uint32_t>(cells.find_runs());
-    write_offsets<<<grid_for(slice.rows + 1, kThreads), kThreads, 0, run.stream()>>>(
-        slice, before_rows, cells.runs(), nnz, offsets);
+
+    RunBlock block;
+    SortedCells<Key> cells;
+    std::uint32_t* before;  // [slice.nonzeros] products; the sort's scratch memory lies over it
+    std::int64_t* runs;     // [1] their number
+  };
+
+  template <class Key>
+  static SliceCells multiply_with(const SliceJob& job) {
+    const Slice& slice = job.slice;
+    const cudaStream_t stream = job.run.stream();
+    const int col_bits = index_bits(job.b.cols);
+    job.run.stage("expand");
+    Workspace<Key> work(job);
+    SortedCells<Key>& cells = work.cells;
+    expand<<<grid_for(slice.products, kTile), kThreads, 0, stream>>>(
+        job.a, job.b, slice, col_bits, job.before_rows, work.before, cells.keys(), cells.values());
+    cuda_check(cudaGetLastError(), "expanding products");
+    job.run.stage("sort");
+    cells.sort(stream);
+    job.run.stage("compress");
+    cells.find_runs(work.runs, stream);
+    job.numbers.runs.ask(work.runs, stream);
+    const auto nnz = static_cast<std::uint32_t>(job.numbers.runs.wait(stream));
+    write_offsets<<<grid_for(slice.rows + 1, kThreads), kThreads, 0, stream>>>(
+        slice, job.before_rows, cells.runs(), nnz, job.offsets);
     cuda_check(cudaGetLastError(), "finding C's offsets");
-    SliceCells c{RunArray<std::int32_t>(run, nnz), RunArray<float>(run, nnz)};
-    compress<<<grid_for(nnz, kThreads), kThreads, 0, run.stream()>>>(
+    SliceCells c = job.cells(nnz);
+    compress<<<grid_for(nnz, kThreads), kThreads, 0, stream>>>(
         cells.keys(), cells.values(), static_cast<std::uint32_t>(slice.products), cells.runs(), nnz,
-        col_bits, alpha, c.col_indices.data(), c.values.data());
+        col_bits, job.alpha, c.col_indices.data(), c.values.data());
     cuda_check(cudaGetLastError(), "adding up products");
     return c;
   }

@@ -7,8 +7,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +33,7 @@ class ProductRun {
   ProductRun& operator=(const ProductRun&) = delete;
 
   cudaStream_t stream() const { return stream_; }
+  MemorySource source() const { return source_; }
 
   /// Fills what is taken from now on with bytes 0xff, so that what nobody writes can be seen.
   void poison() { poisons_ = true; }
@@ -122,22 +126,78 @@ class RunBlock {
   template <class T>
   std::int64_t place(std::int64_t size) {
     constexpr std::int64_t kAlignment = 256;
-    const std::int64_t at = bytes_;
-    bytes_ +=
+    const std::int64_t at = next_;
+    next_ +=
         (size * static_cast<std::int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ = std::max(bytes_, next_);
     return at;
   }
 
-  void take(ProductRun& run) { block_ = RunArray<std::byte>(run, bytes_); }
+  /// Of everything placed so far.
+  std::int64_t bytes() const { return bytes_; }
+
+  /// Where the next array will lie.
+  std::int64_t next() const { return next_; }
+  /// The arrays placed from now on lie over those from there on: when the ones are in use, the
+  /// others are not.
+  void place_over(std::int64_t place) { next_ = place; }
+
+  void take(ProductRun& run) {
+    block_ = RunArray<std::byte>(run, bytes_);
+    memory_ = block_.data();
+  }
+  /// The same in memory that outlives the block, where it is large enough; else it grows.
+  void take(ProductRun& run, RunArray<std::byte>& room) {
+    if (room.size() < bytes_) {
+      room = {};
+      room = RunArray<std::byte>(run, bytes_);
+    }
+    memory_ = room.data();
+  }
 
   template <class T>
   RunArray<T> array(std::int64_t place, std::int64_t size) const {
-    return RunArray<T>::part(size == 0 ? nullptr : block_.data() + place, size);
+    return RunArray<T>::part(size == 0 ? nullptr : memory_ + place, size);
+  }
+  template <class T>
+  T* data(std::int64_t place) const {
+    return reinterpret_cast<T*>(memory_ + place);
   }
 
  private:
-  std::int64_t bytes_ = 0;
+  std::int64_t next_ = 0, bytes_ = 0;
   RunArray<std::byte> block_;
+  std::byte* memory_ = nullptr;
+};
+
+/// A value that the device tells the host, through pinned memory: that is for a product to own, not
+/// for each of its runs to take.
+template <class T>
+class Told {
+ public:
+  Told() {
+    void* memory = nullptr;
+    cuda_check(cudaHostAlloc(&memory, sizeof(T), cudaHostAllocDefault), "allocating pinned memory");
+    value_ = static_cast<T*>(memory);
+  }
+  ~Told() { cudaFreeHost(value_); }
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+
+  /// There once the stream has been waited for.
+  void ask(const T* device, cudaStream_t stream) {
+    cuda_check(cudaMemcpyAsync(value_, device, sizeof(T), cudaMemcpyDeviceToHost, stream),
+               "reading from the device");
+  }
+  const T& wait(cudaStream_t stream) const {
+    cuda_check(cudaStreamSynchronize(stream), "waiting for a product");
+    return *value_;
+  }
+  const T& operator*() const { return *value_; }
+  const T* operator->() const { return value_; }
+
+ private:
+  T* value_ = nullptr;
 };
 
 /// A and B on the device in the form that the kernel reads, and C after a product.
@@ -148,6 +208,18 @@ class GpuSparseProduct {
   /// C = alpha A B, complete with its allocations. May wait for the device; when it returns, what
   /// is left to do is on the run's stream. A C of before has been released.
   virtual void multiply(float alpha, ProductRun& run) = 0;
+
+  /// Whether a product keeps what multiply_again() needs, until it is released.
+  virtual bool keeps_structure() const { return false; }
+
+  /// The same with the values that A and B have by now, into the C of the last product, which has
+  /// not been released and whose structure stays; on that product's run. Takes no memory and does
+  /// not wait. Throws Unsupported where nothing is kept for it.
+  virtual void multiply_again(float alpha, ProductRun& run);
+
+  /// Gives A and B other values, in the order of the matrices that were uploaded; B's are empty
+  /// where B is A. No product is under way. Throws Unsupported for kernels that cannot.
+  virtual void set_values(std::span<const float> a, std::span<const float> b);
 
   /// Gives C's memory back to its run.
   virtual void release() = 0;
@@ -180,6 +252,19 @@ struct SparseResult {
   RunArray<std::int32_t> col_indices;  // [nnz]
   RunArray<float> values;              // [nnz]
   RunBlock block;                      // of the arrays, where they are in one
+
+  /// Where the arrays will lie in a block that has room for so many nonzeros.
+  struct Places {
+    Places(RunBlock& block, std::int32_t rows, std::int64_t most_nonzeros)
+        : row_offsets(block.place<std::int64_t>(std::int64_t{rows} + 1)),
+          col_indices(block.place<std::int32_t>(most_nonzeros)),
+          values(block.place<float>(most_nonzeros)) {}
+
+    std::int64_t row_offsets, col_indices, values;
+  };
+  /// In a block that has been taken, and may hold other things.
+  static SparseResult in_block(RunBlock block, const Places& places, std::int32_t rows,
+                               std::int32_t cols, std::int64_t nnz);
 
   /// All arrays in one block.
   static SparseResult in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,

@@ -41,6 +41,11 @@ __device__ inline int sum_up_to_lane(int x) {
   return x;
 }
 
+__device__ inline RunningSum count_up_to_lane(bool x) {
+  const unsigned mask = __ballot_sync(kWholeWarp, x);
+  return {__popc(mask & (0xffffffffu >> (31 - threadIdx.x % 32))), __popc(mask)};
+}
+
 struct WarpGroup {
   static constexpr bool kIsWarp = true;
 
@@ -51,6 +56,7 @@ struct WarpGroup {
     const int up_to = sum_up_to_lane(x);
     return {up_to, __shfl_sync(kWholeWarp, up_to, 31)};
   }
+  __device__ RunningSum count(bool x) const { return count_up_to_lane(x); }
 };
 
 /// A one-dimensional thread block of whole warps.
@@ -63,16 +69,21 @@ struct BlockGroup {
   __device__ int rank() const { return threadIdx.x; }
   __device__ void sync() const { __syncthreads(); }
   __device__ RunningSum sum(int x) const {
-    RunningSum sum{sum_up_to_lane(x), 0};
-    const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    if (threadIdx.x % 32 == 31) totals[warp] = sum.up_to;
+    const int up_to = sum_up_to_lane(x);
+    return over_warps({up_to, __shfl_sync(kWholeWarp, up_to, 31)});
+  }
+  __device__ RunningSum count(bool x) const { return over_warps(count_up_to_lane(x)); }
+
+ private:
+  __device__ RunningSum over_warps(RunningSum own) const {
+    const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    if (lane == 0) totals[warp] = own.all;
     __syncthreads();
-    for (int i = 0; i < warps; ++i) {
-      if (i < warp) sum.up_to += totals[i];
-      sum.all += totals[i];
-    }
+    const int of_warp = lane < warps ? totals[lane] : 0;
+    const int up_to = sum_up_to_lane(of_warp);
+    const int before = __shfl_sync(kWholeWarp, up_to - of_warp, warp);
     __syncthreads();
-    return sum;
+    return {before + own.up_to, __shfl_sync(kWholeWarp, up_to, 31)};
   }
 };
 
@@ -104,7 +115,7 @@ struct Chunk {
   __device__ Chunk(int* memory, int size)
       : ends(memory), begins(memory + size), a(reinterpret_cast<float*>(memory + 2 * size)) {}
 
-  /// Which nonzero has the product, one of those there are; size is a power of two.
+  /// Which nonzero has the product, of the first `size`, a power of two.
   __device__ int find(int product, int size) const {
     int at = 0;
     for (int step = size / 2; step > 0; step /= 2)
@@ -143,6 +154,9 @@ struct Product {
   float a = 0, b = 0;
 };
 
+/// The least power of two that is not less; count is at least one.
+__device__ inline int places_for(int count) { return 1 << (32 - __clz(count - 1)); }
+
 /// body(Product) for every product of the row in the window, in order; all lanes call it as often.
 template <class Group, class Body>
 __device__ void for_each_product(const Group& group, const Chunk& chunk, const Operands& x, int row,
@@ -150,11 +164,12 @@ __device__ void for_each_product(const Group& group, const Chunk& chunk, const O
   const std::int64_t last = x.a_offsets[row + 1];
   for (std::int64_t k = x.a_offsets[row]; k < last; k += group.size()) {
     const int products = chunk.take(group, x, k + group.rank(), last, window);
+    const int nonzeros = places_for(static_cast<int>(min(last - k, std::int64_t{group.size()})));
     for (std::int64_t first = 0; first < products; first += group.size()) {
       const std::int64_t at = first + group.rank();
       Product product;
       if (at < products) {
-        const int nonzero = chunk.find(static_cast<int>(at), group.size());
+        const int nonzero = chunk.find(static_cast<int>(at), nonzeros);
         const int of_b = chunk.begins[nonzero] + static_cast<int>(at);
         product = {true, x.b_cols[of_b], chunk.a[nonzero], x.b_values[of_b]};
       }
@@ -210,7 +225,7 @@ struct Table {
     for (std::uint32_t begin = 0; begin < slots; begin += group.size()) {
       const int key = keys[begin + group.rank()];
       const float value = values[begin + group.rank()];
-      const RunningSum places = group.sum(key != kNoColumn ? 1 : 0);
+      const RunningSum places = group.count(key != kNoColumn);
       group.sync();  // all have read what may be written over
       if (key != kNoColumn) {
         keys[kept + places.up_to - 1] = key;
@@ -225,15 +240,16 @@ struct Table {
   /// Sorts the first `count` slots by column, in a bitonic network over a power of two.
   template <class Group>
   __device__ void sort(const Group& group, int count) const {
-    int places = 1;
-    while (places < count) places *= 2;
+    const int places = places_for(max(count, 1));
     for (int i = count + group.rank(); i < places; i += group.size()) keys[i] = kNoColumn;
     group.sync();
     for (int size = 2; size <= places; size *= 2)
       for (int stride = size / 2; stride > 0; stride /= 2) {
         for (int i = group.rank(); i < places / 2; i += group.size())
           order(2 * i - (i & (stride - 1)), stride, size);
-        group.sync();
+        // A warp's comparisons over at most 32 places stay within its own 64.
+        const bool is_last = stride == 1 && (size >= 64 || size == places);
+        stride > 32 || is_last ? group.sync() : __syncwarp();
       }
   }
 

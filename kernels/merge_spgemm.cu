@@ -2,7 +2,8 @@
 //
 // Level 0 merges rows of B; each further level merges what the one before left of those rows of A
 // that had more inputs than a group has lanes. A row of C is made at the level where they are few
-// enough. What is left of a level stays until C is complete: it is counted and multiplied from.
+// enough. What is left of a level stays until C is complete: it is counted and multiplied from. The
+// host waits for the bins of level 0, once for each further level, and for C's nonzeros.
 
 #include "kernels/merge_spgemm.hpp"
 
@@ -11,6 +12,8 @@
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/row_bins.cuh"
+#include "kernels/side_streams.hpp"
+#include "kernels/spgemm_rows.cuh"
 
 namespace tessera {
 namespace {
@@ -22,6 +25,8 @@ using row_bins::kWholeWarp;
 constexpr int kThreads = 256;
 constexpr int kNoColumn = 0x7fffffff;  // behind all columns
 constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
+
+using Bins = row_bins::RowBins<kBins>;
 
 /// Sparse rows, and in which order they are merged: input k is row order[k], scaled, or row k.
 struct Inputs {
@@ -168,42 +173,50 @@ void launch_merge(int width_class, const Tasks& tasks, const Inputs& inputs, con
 
 template <bool kMultiply>
 void launch_merge(int width_class, const Tasks& tasks, const Inputs& inputs, const Merged& merged,
-                  ProductRun& run) {
+                  cudaStream_t stream) {
   if (inputs.order != nullptr)
-    launch_merge<kMultiply, true>(width_class, tasks, inputs, merged, run.stream());
+    launch_merge<kMultiply, true>(width_class, tasks, inputs, merged, stream);
   else
-    launch_merge<kMultiply, false>(width_class, tasks, inputs, merged, run.stream());
+    launch_merge<kMultiply, false>(width_class, tasks, inputs, merged, stream);
 }
 
-/// Bins of the rows of a level by their inputs.
+/// How many pieces a long row is cut into.
+__device__ inline int pieces_of(std::int64_t inputs, int most_rows) {
+  return static_cast<int>((inputs + most_rows - 1) / most_rows);
+}
+
+/// Bins of the rows of a level by their inputs; adds up the pieces of the long ones.
 struct BinOf {
+  static constexpr int kWatchedBin = kLongBin;
   const std::int64_t* begins;
   int most_rows;
 
-  __device__ int operator()(std::int64_t place) const {
+  __device__ row_bins::RowBin operator()(std::int64_t place) const {
     const std::int64_t inputs = begins[place + 1] - begins[place];
-    if (inputs == 0) return kEmptyBin;
-    return inputs > most_rows ? kLongBin : width_class_for(inputs);
+    if (inputs == 0) return {kEmptyBin, 0};
+    if (inputs > most_rows) return {kLongBin, pieces_of(inputs, most_rows)};
+    return {width_class_for(inputs), 0};
   }
 };
 
-/// Long rows become the rows of the next level.
+/// Long rows become the rows of the next level. pieces [count + 1] ends with 0.
 __global__ void count_pieces(int count, const int* places, const std::int64_t* begins,
                              const int* rows, int most_rows, int* next_rows, int* pieces) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i == count) pieces[i] = 0;
   if (i >= count) return;
   const int place = places[i];
   next_rows[i] = rows == nullptr ? place : rows[place];
-  const std::int64_t inputs = begins[place + 1] - begins[place];
-  pieces[i] = static_cast<int>((inputs + most_rows - 1) / most_rows);
+  pieces[i] = pieces_of(begins[place + 1] - begins[place], most_rows);
 }
 
-/// A warp per long row.
+/// A warp per long row. lengths, of the pieces, end with 0.
 __global__ void list_pieces(int count, const int* places, const std::int64_t* begins,
                             const std::int64_t* next_begins, int most_rows,
-                            std::int64_t* piece_begins, std::int64_t* piece_ends) {
+                            std::int64_t* piece_begins, std::int64_t* piece_ends, int* lengths) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (i >= count) return;
+  if (i == 0 && threadIdx.x == 0) lengths[next_begins[count]] = 0;
   const std::int64_t end = begins[places[i] + 1];
   std::int64_t begin = begins[places[i]] + threadIdx.x % 32 * most_rows;
   for (std::int64_t piece = next_begins[i] + threadIdx.x % 32; piece < next_begins[i + 1];
@@ -216,24 +229,42 @@ __global__ void list_pieces(int count, const int* places, const std::int64_t* be
 /// Rows of C in the making, each with a run of inputs.
 class Level {
  public:
-  /// Level 0: all rows of A, and B.
-  Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, ProductRun& run)
+  using Counts = Told<row_bins::Counts<kBins>>;
+
+  /// Level 0: all rows of A, and B. Bins are those of A's rows, not yet chosen.
+  Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins, Counts& counts,
+        ProductRun& run)
       : run_(run),
         most_rows_(most_rows),
         begins_(a.row_offsets.data()),
         inputs_{b.row_offsets.data(), b.col_indices.data(), b.values.data(), a.col_indices.data(),
                 a.values.data()},
-        bins_(a.rows, BinOf{begins_, most_rows}, run) {}
+        bins_(bins) {
+    bins_.choose(BinOf{begins_, most_rows}, run.stream());
+    counts.ask(bins_.counts(), run.stream());
+    sort_rows(counts);
+  }
 
   /// The long rows of the level before, their inputs merged in pieces; there has to be one.
-  explicit Level(const Level* before)
-      : run_(before->run_),
-        most_rows_(before->most_rows_),
-        rows_(run_, before->long_rows()),
-        own_begins_(before->cut(rows_)),
-        begins_(own_begins_.data()),
-        inputs_(merge_pieces(*before)),
-        bins_(before->long_rows(), BinOf{begins_, most_rows_}, run_) {}
+  Level(const Level& before, Counts& counts, Told<std::int64_t>& nonzeros)
+      : run_(before.run_), most_rows_(before.most_rows_) {
+    Pieces pieces(before, block_);
+    rows_ = pieces.rows;
+    begins_ = pieces.begins;
+    bins_ = pieces.bins;
+    inputs_ = {pieces.offsets, nullptr, nullptr, nullptr, nullptr};
+    const cudaStream_t stream = run_.stream();
+    pieces.list(before, stream);
+    bins_.choose(BinOf{begins_, most_rows_}, stream);
+    counts.ask(bins_.counts(), stream);
+    pieces.merge<false>(before, {.lengths = pieces.lengths}, stream);
+    spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
+    nonzeros.ask(pieces.offsets + pieces.count, stream);
+    sort_rows(counts);
+    make_room(*nonzeros);
+    pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
+                       stream);
+  }
 
   Level(const Level&) = delete;
   Level& operator=(const Level&) = delete;
@@ -242,61 +273,133 @@ class Level {
 
   /// Those rows that are not long.
   template <bool kMultiply>
-  void merge_rows(const Merged& merged) const {
-    for (int width_class = 0; width_class < kWidths; ++width_class)
-      launch_merge<kMultiply>(
-          width_class,
-          {bins_.count(width_class), bins_.rows(width_class), begins_, begins_ + 1, rows_.data()},
-          inputs_, merged, run_);
+  void merge_rows(const Merged& merged, int width_class, cudaStream_t stream) const {
+    launch_merge<kMultiply>(
+        width_class,
+        {bins_.count(width_class), bins_.rows(width_class), begins_, begins_ + 1, rows_}, inputs_,
+        merged, stream);
   }
 
  private:
-  /// Names the long rows, and tells where each one's pieces begin.
-  RunArray<std::int64_t> cut(const RunArray<int>& rows) const {
-    const int count = long_rows();
-    RunArray<std::int64_t> begins(run_, std::int64_t{count} + 1);
-    const RunArray<int> pieces(run_, count);
-    count_pieces<<<blocks_for(count, kThreads), kThreads, 0, run_.stream()>>>(
-        count, bins_.rows(kLongBin), begins_, rows_.data(), most_rows_, rows.data(), pieces.data());
-    cuda_check(cudaGetLastError(), "cutting long rows");
-    row_bins::sum_up(pieces.data(), begins.data(), count, run_);
-    return begins;
+  /// What the long rows of a level are cut into, in a block of the next one's.
+  struct Pieces {
+    Pieces(const Level& before, RunBlock& block)
+        : rows_count(before.long_rows()), count(before.num_pieces_) {
+      const std::int64_t most = std::max<std::int64_t>(rows_count, count) + 1;
+      const std::int64_t sum_bytes =
+          spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), most);
+      const auto at_state = block.place<Bins::State>(1);
+      const auto at_rows = block.place<int>(rows_count);
+      const auto at_pieces = block.place<int>(rows_count + 1);
+      const auto at_begins = block.place<std::int64_t>(rows_count + 1);
+      const auto at_bins = block.place<std::uint8_t>(rows_count);
+      const auto at_listed = block.place<int>(rows_count);
+      const auto at_piece_begins = block.place<std::int64_t>(count);
+      const auto at_piece_ends = block.place<std::int64_t>(count);
+      const auto at_lengths = block.place<int>(count + 1);
+      const auto at_offsets = block.place<std::int64_t>(count + 1);
+      const auto at_scratch = block.place<std::byte>(sum_bytes);
+      block.take(before.run_);
+      rows = block.data<int>(at_rows);
+      pieces = block.data<int>(at_pieces);
+      begins = block.data<std::int64_t>(at_begins);
+      auto* state = block.data<Bins::State>(at_state);
+      bins =
+          Bins(rows_count, {block.data<std::uint8_t>(at_bins), block.data<int>(at_listed), state});
+      piece_begins = block.data<std::int64_t>(at_piece_begins);
+      piece_ends = block.data<std::int64_t>(at_piece_ends);
+      lengths = block.data<int>(at_lengths);
+      offsets = block.data<std::int64_t>(at_offsets);
+      scratch = block.array<std::byte>(at_scratch, sum_bytes);
+      cuda_check(cudaMemsetAsync(state, 0, sizeof(*state), before.run_.stream()),
+                 "clearing counts");
+    }
+
+    /// Names the long rows, and tells where each one's pieces begin and end.
+    void list(const Level& before, cudaStream_t stream) const {
+      const int* places = before.bins_.rows(kLongBin);
+      count_pieces<<<blocks_for(std::int64_t{rows_count} + 1, kThreads), kThreads, 0, stream>>>(
+          rows_count, places, before.begins_, before.rows_, before.most_rows_, rows, pieces);
+      cuda_check(cudaGetLastError(), "cutting long rows");
+      spgemm::running_sum(scratch, pieces, begins, std::int64_t{rows_count} + 1, stream);
+      list_pieces<<<blocks_for(rows_count, kThreads / 32), kThreads, 0, stream>>>(
+          rows_count, places, before.begins_, begins, before.most_rows_, piece_begins, piece_ends,
+          lengths);
+      cuda_check(cudaGetLastError(), "listing pieces of long rows");
+    }
+
+    template <bool kMultiply>
+    void merge(const Level& before, const Merged& merged, cudaStream_t stream) const {
+      launch_merge<kMultiply>(width_class_for(before.most_rows_),
+                              {count, nullptr, piece_begins, piece_ends, nullptr}, before.inputs_,
+                              merged, stream);
+    }
+
+    int rows_count;
+    std::int64_t count;
+    int* rows;                                // [rows_count] of C
+    int* pieces;                              // [rows_count + 1] of each
+    std::int64_t* begins;                     // [rows_count + 1] pieces before
+    Bins bins;                                // of the rows by their pieces
+    std::int64_t *piece_begins, *piece_ends;  // [count] inputs of the level before
+    int* lengths;                             // [count + 1]
+    std::int64_t* offsets;                    // [count + 1]
+    RunArray<std::byte> scratch;              // of running sums
+  };
+
+  /// Waits for the counts.
+  void sort_rows(Counts& counts) {
+    bins_.list(counts.wait(run_.stream()), run_.stream());
+    num_pieces_ = static_cast<std::int64_t>(counts->watched);
   }
 
-  Inputs merge_pieces(const Level& before) {
-    const int count = before.long_rows();
-    const std::int64_t pieces = read_back(begins_ + count, run_.stream());
-    const RunArray<std::int64_t> piece_begins(run_, pieces), piece_ends(run_, pieces);
-    list_pieces<<<blocks_for(count, kThreads / 32), kThreads, 0, run_.stream()>>>(
-        count, before.bins_.rows(kLongBin), before.begins_, begins_, most_rows_,
-        piece_begins.data(), piece_ends.data());
-    cuda_check(cudaGetLastError(), "listing pieces of long rows");
-    const Tasks tasks{pieces, nullptr, piece_begins.data(), piece_ends.data(), nullptr};
-    const int width_class = width_class_for(most_rows_);
-
-    const RunArray<int> lengths(run_, pieces);
-    launch_merge<false>(width_class, tasks, before.inputs_, {.lengths = lengths.data()}, run_);
-    offsets_ = RunArray<std::int64_t>(run_, pieces + 1);
-    row_bins::sum_up(lengths.data(), offsets_.data(), pieces, run_);
-    const std::int64_t nonzeros = read_back(offsets_.data() + pieces, run_.stream());
-    cols_ = RunArray<int>(run_, nonzeros);
-    values_ = RunArray<float>(run_, nonzeros);
-    launch_merge<true>(width_class, tasks, before.inputs_,
-                       {.offsets = offsets_.data(), .cols = cols_.data(), .values = values_.data()},
-                       run_);
-    return {offsets_.data(), cols_.data(), values_.data(), nullptr, nullptr};
+  /// For what the pieces become.
+  void make_room(std::int64_t nonzeros) {
+    const auto at_cols = merged_.place<int>(nonzeros), at_values = merged_.place<float>(nonzeros);
+    merged_.take(run_);
+    inputs_.cols = cols_ = merged_.data<int>(at_cols);
+    inputs_.values = values_ = merged_.data<float>(at_values);
   }
 
   ProductRun& run_;
   int most_rows_;
-  RunArray<int> rows_;                 // of C; none: all
-  RunArray<std::int64_t> own_begins_;  // [rows + 1], none at level 0
-  const std::int64_t* begins_;         // of each row's inputs
-  RunArray<std::int64_t> offsets_;     // of the inputs, which are the pieces of the level before
-  RunArray<int> cols_;
-  RunArray<float> values_;
-  Inputs inputs_;
-  row_bins::RowBins<kBins> bins_;
+  const int* rows_ = nullptr;             // of C; none: all
+  const std::int64_t* begins_ = nullptr;  // of each row's inputs
+  Inputs inputs_{};                       // beyond level 0 the pieces of the level before
+  int* cols_ = nullptr;                   // theirs
+  float* values_ = nullptr;
+  Bins bins_;
+  std::int64_t num_pieces_ = 0;  // of the long rows
+  RunBlock block_, merged_;
+};
+
+/// What a product needs beside C and the levels beyond the first.
+struct Workspace {
+  Workspace(ProductRun& run, std::int64_t rows) {
+    const std::int64_t sum_bytes =
+        spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), rows + 1);
+    const auto at_state = block.place<Bins::State>(1);
+    const auto at_lengths = block.place<int>(rows + 1);
+    const std::int64_t cleared = block.next();
+    const auto at_bins = block.place<std::uint8_t>(rows);
+    const auto at_listed = block.place<int>(rows);
+    const auto at_offsets = block.place<std::int64_t>(rows + 1);
+    const auto at_scratch = block.place<std::byte>(sum_bytes);
+    block.take(run);
+    auto* state = block.data<Bins::State>(at_state);
+    bins = Bins(rows, {block.data<std::uint8_t>(at_bins), block.data<int>(at_listed), state});
+    lengths = block.data<int>(at_lengths);
+    offsets = block.array<std::int64_t>(at_offsets, rows + 1);
+    scratch = block.array<std::byte>(at_scratch, sum_bytes);
+    cuda_check(cudaMemsetAsync(state, 0, static_cast<std::size_t>(cleared), run.stream()),
+               "clearing counts and the lengths of rows");
+  }
+
+  RunBlock block;
+  Bins bins;
+  int* lengths;                    // [rows + 1] of C
+  RunArray<std::int64_t> offsets;  // [rows + 1] of C
+  RunArray<std::byte> scratch;     // of running sums
 };
 
 class MergeProduct final : public GpuSparseProduct {
@@ -306,22 +409,30 @@ class MergeProduct final : public GpuSparseProduct {
 
   void multiply(float alpha, ProductRun& run) override {
     release();
-    SparseResult c;
-    c.rows = a_.rows;
-    c.cols = b_.cols;
-    c.row_offsets = RunArray<std::int64_t>(run, std::int64_t{a_.rows} + 1);
+    const cudaStream_t stream = run.stream();
+    const Workspace work(run, a_.rows);
     run.stage("pieces");
     std::deque<Level> levels;
-    levels.emplace_back(a_, b_, most_rows_, run);
-    while (levels.back().long_rows() > 0) levels.emplace_back(&levels.back());
+    levels.emplace_back(a_, b_, most_rows_, work.bins, counts_, run);
+    while (levels.back().long_rows() > 0) levels.emplace_back(levels.back(), counts_, nonzeros_);
     run.stage("count");
-    count(levels, c, run);
+    merge_rows<false>(levels, {.lengths = work.lengths}, stream);
+    run.stage("allocate");
+    spgemm::running_sum(work.scratch, work.lengths, work.offsets.data(), work.offsets.size(),
+                        stream);
+    nonzeros_.ask(work.offsets.data() + a_.rows, stream);
+    SparseResult c = SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(stream));
     run.stage("multiply");
-    const Merged merged{.offsets = c.row_offsets.data(),
-                        .cols = c.col_indices.data(),
-                        .values = c.values.data(),
-                        .alpha = alpha};
-    for (const Level& level : levels) level.merge_rows<true>(merged);
+    merge_rows<true>(levels,
+                     {.offsets = work.offsets.data(),
+                      .cols = c.col_indices.data(),
+                      .values = c.values.data(),
+                      .alpha = alpha},
+                     stream);
+    cuda_check(cudaMemcpyAsync(c.row_offsets.data(), work.offsets.data(),
+                               sizeof(std::int64_t) * static_cast<std::size_t>(work.offsets.size()),
+                               cudaMemcpyDeviceToDevice, stream),
+               "writing C's offsets");
     c_ = std::move(c);
   }
 
@@ -329,22 +440,20 @@ class MergeProduct final : public GpuSparseProduct {
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  /// Leaves C with its offsets and room for its nonzeros.
-  static void count(const std::deque<Level>& levels, SparseResult& c, ProductRun& run) {
-    const RunArray<int> lengths(run, c.rows);
-    if (c.rows > 0)
-      cuda_check(cudaMemsetAsync(lengths.data(), 0, sizeof(int) * c.rows, run.stream()),
-                 "clearing the lengths of rows");
-    for (const Level& level : levels) level.merge_rows<false>({.lengths = lengths.data()});
-    run.stage("allocate");
-    row_bins::sum_up(lengths.data(), c.row_offsets.data(), c.rows, run);
-    const std::int64_t nonzeros = read_back(c.row_offsets.data() + c.rows, run.stream());
-    c.col_indices = RunArray<int>(run, nonzeros);
-    c.values = RunArray<float>(run, nonzeros);
+  /// Those of every level that are not long, the widest groups first: their rows are the longest.
+  template <bool kMultiply>
+  void merge_rows(const std::deque<Level>& levels, const Merged& merged, cudaStream_t stream) {
+    const int count = static_cast<int>(levels.size()) * kWidths;
+    sides_.run(count, stream, [&](int i, cudaStream_t side) {
+      levels[i / kWidths].merge_rows<kMultiply>(merged, kWidths - 1 - i % kWidths, side);
+    });
   }
 
   int most_rows_;
   DeviceCsr a_, b_;
+  Level::Counts counts_;
+  Told<std::int64_t> nonzeros_;
+  SideStreams sides_;
   SparseResult c_;
 };
 

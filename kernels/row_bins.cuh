@@ -1,13 +1,8 @@
-// Rows sorted into bins on the device, a bin being what one launch takes; and offsets from lengths.
+// Rows sorted into bins on the device, a bin being what one launch takes.
 #pragma once
 
-#include <thrust/iterator/transform_iterator.h>
-
-#include <array>
 #include <cstdint>
-#include <cub/device/device_scan.cuh>
 
-#include "formats/running_sum.cuh"
 #include "kernels/gpu_spgemm.hpp"
 
 namespace tessera::row_bins {
@@ -16,21 +11,6 @@ inline constexpr unsigned kWholeWarp = 0xffffffff;
 
 inline unsigned blocks_for(std::int64_t things, std::int64_t per_block) {
   return static_cast<unsigned>((things + per_block - 1) / per_block);
-}
-
-/// offsets[i] = lengths[0] + ... + lengths[i - 1], i in [0, count]; in 64 bits.
-template <class Lengths>
-void sum_up(Lengths lengths, std::int64_t* offsets, std::int64_t count, ProductRun& run) {
-  cuda_check(cudaMemsetAsync(offsets, 0, sizeof(*offsets), run.stream()), "clearing an offset");
-  if (count == 0) return;
-  const auto wide = thrust::make_transform_iterator(lengths, InSixtyFourBits());
-  std::size_t bytes = 0;
-  cuda_check(cub::DeviceScan::InclusiveSum(nullptr, bytes, wide, offsets + 1, count, run.stream()),
-             "asking for the scratch memory of a running sum");
-  const RunArray<char> scratch(run, static_cast<std::int64_t>(bytes));
-  cuda_check(
-      cub::DeviceScan::InclusiveSum(scratch.data(), bytes, wide, offsets + 1, count, run.stream()),
-      "summing up");
 }
 
 /// What a lane knows of those lanes of its warp that have the same value.
@@ -45,61 +25,136 @@ struct Peers {
   int leader, rank;
 };
 
-template <class BinOf>
-__global__ void choose_bins(std::int64_t rows, BinOf bin_of, std::uint8_t* bins, int* counts) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const unsigned bin = row < rows ? bin_of(row) : 255;
-  const Peers peers(bin);
-  if (row >= rows) return;
-  bins[row] = static_cast<std::uint8_t>(bin);
-  if (peers.rank == 0) atomicAdd(&counts[bin], __popc(peers.mask));
+/// Where a row belongs, and what is to be added up over rows.
+struct RowBin {
+  int bin;
+  int amount;  // not negative
+};
+
+using Sum = unsigned long long;  // as atomic additions take it
+
+/// What is found out on the way.
+template <int kBins>
+struct Counts {
+  unsigned rows[kBins];
+  unsigned largest;  // amount of a row of the watched bin
+  Sum watched, all;  // amounts of that bin's rows, and of all
+};
+
+template <int kBins>
+struct Begins {
+  unsigned of[kBins];
+};
+
+constexpr int kThreads = 256;
+
+__device__ inline Sum sum_of_warp(Sum x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kWholeWarp, x, step);
+  return x;
 }
 
-/// Lists rows by bin; a cursor is where the next row of its bin goes.
-static __global__ void list_rows(std::int64_t rows, const std::uint8_t* bins, int* cursors,
-                                 int* listed) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+/// A thread block counts for itself first: all rows may be of one bin. Counts are zero before.
+template <class BinOf, int kBins>
+__global__ void __launch_bounds__(kThreads)
+    choose_bins(std::int64_t rows, BinOf bin_of, std::uint8_t* bins, Counts<kBins>* counts) {
+  __shared__ Counts<kBins> own;
+  if (threadIdx.x < kBins) own.rows[threadIdx.x] = 0;
+  if (threadIdx.x == 0) own.largest = 0, own.watched = 0, own.all = 0;
+  __syncthreads();
+  const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const RowBin chosen = row < rows ? bin_of(row) : RowBin{255, 0};
+  const Peers peers(static_cast<unsigned>(chosen.bin));
+  const Sum amounts = sum_of_warp(static_cast<Sum>(chosen.amount));
+  if (threadIdx.x % 32 == 0 && amounts != 0) atomicAdd(&own.all, amounts);
+  if (row < rows) {
+    bins[row] = static_cast<std::uint8_t>(chosen.bin);
+    if (peers.rank == 0)
+      atomicAdd(&own.rows[chosen.bin], static_cast<unsigned>(__popc(peers.mask)));
+    if (chosen.bin == BinOf::kWatchedBin) {
+      atomicAdd(&own.watched, static_cast<Sum>(chosen.amount));
+      atomicMax(&own.largest, static_cast<unsigned>(chosen.amount));
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x < kBins && own.rows[threadIdx.x] != 0)
+    atomicAdd(&counts->rows[threadIdx.x], own.rows[threadIdx.x]);
+  if (threadIdx.x != 0) return;
+  if (own.all != 0) atomicAdd(&counts->all, own.all);
+  if (own.watched == 0) return;
+  atomicAdd(&counts->watched, own.watched);
+  atomicMax(&counts->largest, own.largest);
+}
+
+/// Lists rows by bin; cursors, zero before, count what is listed of each.
+template <int kBins>
+__global__ void __launch_bounds__(kThreads)
+    list_rows(std::int64_t rows, const std::uint8_t* bins, Begins<kBins> begins, unsigned* cursors,
+              int* listed) {
+  __shared__ unsigned own[kBins];  // rows of this thread block; then where the first of them goes
+  if (threadIdx.x < kBins) own[threadIdx.x] = 0;
+  __syncthreads();
+  const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const unsigned bin = row < rows ? bins[row] : 255;
   const Peers peers(bin);
-  int place = 0;
-  if (row < rows && peers.rank == 0) place = atomicAdd(&cursors[bin], __popc(peers.mask));
-  place = __shfl_sync(kWholeWarp, place, peers.leader);
-  if (row < rows) listed[place + peers.rank] = static_cast<int>(row);
+  unsigned before = 0;
+  if (row < rows && peers.rank == 0)
+    before = atomicAdd(&own[bin], static_cast<unsigned>(__popc(peers.mask)));
+  before = __shfl_sync(kWholeWarp, before, peers.leader);
+  __syncthreads();
+  if (threadIdx.x < kBins && own[threadIdx.x] != 0)
+    own[threadIdx.x] = begins.of[threadIdx.x] + atomicAdd(&cursors[threadIdx.x], own[threadIdx.x]);
+  __syncthreads();
+  if (row < rows) listed[own[bin] + before + peers.rank] = static_cast<int>(row);
 }
 
-/// The rows of a matrix by bin, in no particular order within one; kBins < 255.
+/// The rows of a matrix by bin, in no particular order within one, in memory that is the caller's.
 template <int kBins>
 class RowBins {
  public:
-  /// Sorts by bin_of(row), a functor for the device. Waits for the stream.
+  /// On the device, zero before rows are sorted.
+  struct State {
+    Counts<kBins> counts;
+    unsigned cursors[kBins];
+  };
+  struct Memory {
+    std::uint8_t* bins;  // [rows]
+    int* listed;         // [rows]
+    State* state;
+  };
+
+  RowBins() = default;
+  RowBins(std::int64_t rows, const Memory& memory) : rows_(rows), memory_(memory) {}
+
+  /// Finds every row's bin, and counts. bin_of(row) gives a RowBin, on the device.
   template <class BinOf>
-  RowBins(std::int64_t rows, BinOf bin_of, ProductRun& run) : listed_(run, rows) {
-    if (rows == 0) return;
-    const RunArray<std::uint8_t> bins(run, rows);
-    const RunArray<int> cursors(run, kBins);
-    const cudaStream_t stream = run.stream();
-    cuda_check(cudaMemsetAsync(cursors.data(), 0, sizeof(counts_), stream), "clearing counts");
-    const unsigned blocks = blocks_for(rows, kThreads);
-    choose_bins<<<blocks, kThreads, 0, stream>>>(rows, bin_of, bins.data(), cursors.data());
+  void choose(BinOf bin_of, cudaStream_t stream) const {
+    static_assert(kBins <= kThreads && kBins < 255);
+    if (rows_ == 0) return;
+    choose_bins<<<blocks_for(rows_, kThreads), kThreads, 0, stream>>>(rows_, bin_of, memory_.bins,
+                                                                      &memory_.state->counts);
     cuda_check(cudaGetLastError(), "choosing bins");
-    counts_ = read_back(reinterpret_cast<const Counts*>(cursors.data()), stream);
-    for (int bin = 1; bin < kBins; ++bin) begins_[bin] = begins_[bin - 1] + counts_[bin - 1];
-    cuda_check(cudaMemcpyAsync(cursors.data(), begins_.data(), sizeof(begins_),
-                               cudaMemcpyHostToDevice, stream),
-               "telling where bins begin");
-    list_rows<<<blocks, kThreads, 0, stream>>>(rows, bins.data(), cursors.data(), listed_.data());
+  }
+
+  /// What choose() counted, on the device; list() wants it from the host.
+  const Counts<kBins>* counts() const { return &memory_.state->counts; }
+
+  void list(const Counts<kBins>& counts, cudaStream_t stream) {
+    std::copy_n(counts.rows, kBins, counts_.of);
+    for (int bin = 1; bin < kBins; ++bin)
+      begins_.of[bin] = begins_.of[bin - 1] + counts.rows[bin - 1];
+    if (rows_ == 0) return;
+    list_rows<<<blocks_for(rows_, kThreads), kThreads, 0, stream>>>(
+        rows_, memory_.bins, begins_, memory_.state->cursors, memory_.listed);
     cuda_check(cudaGetLastError(), "sorting rows into bins");
   }
 
-  int count(int bin) const { return counts_[bin]; }
-  const int* rows(int bin) const { return listed_.data() + begins_[bin]; }
+  int count(int bin) const { return static_cast<int>(counts_.of[bin]); }
+  const int* rows(int bin) const { return memory_.listed + begins_.of[bin]; }
 
  private:
-  using Counts = std::array<int, kBins>;
-  static constexpr int kThreads = 256;
-
-  Counts counts_{}, begins_{};
-  RunArray<int> listed_;
+  std::int64_t rows_ = 0;
+  Memory memory_{};
+  Begins<kBins> counts_{}, begins_{};
 };
 
 }  // namespace tessera::row_bins

@@ -9,7 +9,7 @@ namespace {
 
 class RowSpgemm final : public SpgemmKernel {
  public:
-  int version() const override { return 1; }
+  int version() const override { return 2; }
   Arithmetic arithmetic() const override { return {.sum = Arithmetic::Sum::kFp32}; }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
     return multiply_rows(a, b);
@@ -23,6 +23,13 @@ const Register<SpgemmKernel> entry{{
     .name = "row_spgemm",
     .summary =
         "ours for scattered rows: columns marked in bitmaps, sums placed by their rank, FP32",
+    .params = {{"reuse", false,
+                "a product keeps what its sums need, for more of them with other values"},
+               {"workspace_limit",
+                std::int64_t{0},
+                "bytes that a product may take beside C: A's rows go in slices; 0 for no limit",
+                {},
+                0}},
     .make = [](const Params&) { return std::make_unique<RowSpgemm>(); },
 }};
 

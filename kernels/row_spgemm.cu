@@ -3,11 +3,14 @@
 
 #include <climits>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/row_spgemm_plan.cuh"
+#include "kernels/row_spgemm_slices.cuh"
 
 namespace tessera {
 namespace {
@@ -17,9 +20,14 @@ using namespace row_spgemm;
 /// Where a task's part of C is.
 struct Output {
   const std::int64_t* offsets;  // [tasks + 1]
-  std::int32_t* cols;
+  std::int32_t* cols;           // nullptr where they are written
   float* values;
   float alpha;
+
+  __device__ std::int32_t* cols_from(std::int64_t first) const {
+    return cols == nullptr ? nullptr : cols + first;
+  }
+  __device__ float scaled(float sum) const { return alpha == 1 ? sum : alpha * sum; }
 };
 
 template <class Group, class Bitmap>
@@ -29,10 +37,10 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   __shared__ int scratch[Group::kWarps];
   const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
   const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const Task task = batch.task(number);
-  const int id = number < batch.count ? batch.sorted[number] : 0;
-  const std::int64_t first = number < batch.count ? output.offsets[id] : 0;
-  const int count = number < batch.count ? static_cast<int>(output.offsets[id + 1] - first) : 0;
+  const SortedTask sorted = batch.at(number);
+  const Task task = batch.task(sorted);
+  const std::int64_t first = sorted.id < 0 ? 0 : output.offsets[sorted.id];
+  const int count = sorted.id < 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
 
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
@@ -41,12 +49,27 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   auto* sums = reinterpret_cast<float*>(of_bitmap + bitmap.bytes());
   Group::sync();
   mark_columns<Group>(view, task, staged, scratch, bitmap);
-  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums), output.cols + first);
+  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
+                      output.cols_from(first));
   for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
   Group::sync();
   add_products<Group>(view, task, staged, scratch, bitmap, sums);
   for (int i = Group::lane(); i < count; i += Group::kLanes)
-    output.values[first + i] = output.alpha == 1 ? sums[i] : output.alpha * sums[i];
+    output.values[first + i] = output.scaled(sums[i]);
+}
+
+template <int kLanes>
+__global__ void __launch_bounds__(kThreadsOfGroups)
+    make_small_sums(View view, Batch batch, Output output) {
+  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
+  const SortedTask task = batch.at(number);
+  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
+  const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
+  const std::int64_t first = task.id < 0 ? 0 : output.offsets[task.id];
+  row.add(view, [&](int place, std::int32_t col, float sum) {
+    if (output.cols != nullptr) output.cols[first + place] = col;
+    output.values[first + place] = output.scaled(sum);
+  });
 }
 
 std::vector<std::int32_t> narrow(const Array<std::int64_t>& offsets) {
@@ -65,12 +88,16 @@ struct NarrowCsr {
 
 class RowProduct final : public GpuSparseProduct {
  public:
-  RowProduct(const CsrMatrix& a, const CsrMatrix& b) : a_(a), rows_(a.rows), cols_(b.cols) {
+  RowProduct(const CsrMatrix& a, const CsrMatrix& b, const Choices& choices)
+      : choices_(choices), a_(a), rows_(a.rows), cols_(b.cols) {
     if (&a != &b) b_.emplace(b);
     const NarrowCsr& right = b_ ? *b_ : a_;
     view_ = {.rows = a.rows,
              .rows_of_b_count = b.rows,
+             .nonzeros_of_a = a.nnz(),
              .nonzeros_of_b = b.nnz(),
+             .many = thresholds_for(a.nnz(), b.nnz(), b.rows),
+             .has_small = true,
              .a_offsets = a_.offsets.data(),
              .a_cols = a_.cols.data(),
              .a_values = a_.values.data(),
@@ -83,56 +110,145 @@ class RowProduct final : public GpuSparseProduct {
   }
 
   void multiply(float alpha, ProductRun& run) override {
-    RowTasks::Work work(run, view_);
+    if (choices_.workspace_limit > 0) return multiply_slices(alpha, run);
     run.stage("analysis");
+    // One allocation in the place of two takes less time, if the products are few: C's block has
+    // room for as many nonzeros, and for the work.
+    constexpr std::int64_t kMostProducts = 8 << 20;
+    RunBlock block;
+    std::optional<SparseResult::Places> places;
+    if (run.source() == MemorySource::kMalloc) {
+      const std::int64_t products = count_products(run.stream());
+      if (products <= kMostProducts) places.emplace(block, rows_, products);
+    }
+    RowTasks::Work work(run, view_, std::move(block));
     tasks_.analyse(work, run);
     run.stage("counting");
     tasks_.count(work, run);
     run.stage("sums");
-    sum(alpha, work, run);
+    const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
+    c_ = places ? SparseResult::in_block(std::move(work.block), *places, rows_, cols_, nonzeros)
+                : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
+    RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
+    sum(work, output(work.offsets.data(), alpha), run.stream());
+    if (choices_.reuse) kept_.emplace(std::move(work));
   }
 
-  void release() override { c_ = {}; }
+  bool keeps_structure() const override { return choices_.reuse; }
+
+  void multiply_again(float alpha, ProductRun& run) override {
+    require<Unsupported>(choices_.reuse, "row_spgemm multiplies again with reuse = true alone");
+    require(kept_.has_value(), "there is no product of row_spgemm's to repeat");
+    run.stage("sums");
+    Output again = output(kept_->offsets.data(), alpha);
+    again.cols = nullptr;
+    sum(*kept_, again, run.stream());
+  }
+
+  void set_values(std::span<const float> a, std::span<const float> b) override {
+    const std::size_t of_b = b_ ? b_->values.size() : 0;
+    require(a.size() == a_.values.size() && b.size() == of_b,
+            "A and B take {} and {} values, not {} and {}", a_.values.size(), of_b, a.size(),
+            b.size());
+    a_.values.upload(a);
+    if (b_) b_->values.upload(b);
+  }
+
+  void release() override {
+    kept_.reset();
+    c_ = {};
+  }
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  void sum(float alpha, RowTasks::Work& work, ProductRun& run) {
-    const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
-    c_ = SparseResult::in_one_block(run, rows_, cols_, nonzeros);
-    RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
-    const Output output{work.offsets.data(), c_.col_indices.data(), c_.values.data(), alpha};
+  /// Waits.
+  std::int64_t count_products(cudaStream_t stream) {
+    unsigned long long products = 0;
+    cuda_check(cudaMemsetAsync(counter_.data(), 0, sizeof(products), stream), "clearing");
+    RowTasks::add_products(view_, counter_.data(), stream);
+    cuda_check(cudaMemcpyAsync(&products, counter_.data(), sizeof(products), cudaMemcpyDeviceToHost,
+                               stream),
+               "reading what was counted");
+    cuda_check(cudaStreamSynchronize(stream), "counting products");
+    return static_cast<std::int64_t>(products);
+  }
+
+  void multiply_slices(float alpha, ProductRun& run) {
+    SparseResult c;
+    c.rows = rows_;
+    c.cols = cols_;
+    c.row_offsets = RunArray<std::int64_t>(run, std::int64_t{rows_} + 1);
+    if (rows_ == 0)
+      cuda_check(cudaMemsetAsync(c.row_offsets.data(), 0, sizeof(std::int64_t), run.stream()),
+                 "clearing");
+    if (rows_ > 0) {
+      RowSlices slices(tasks_, view_, choices_.workspace_limit, run);
+      const std::int64_t nonzeros = slices.count(c.row_offsets.data());
+      c.col_indices = RunArray<std::int32_t>(run, nonzeros);
+      c.values = RunArray<float>(run, nonzeros);
+      slices.sum(c.row_offsets.data(), [&](const RowTasks::Work& work, const std::int64_t* offsets,
+                                           std::int64_t first_cell) {
+        run.stage("sums");
+        const Output output{offsets, c.col_indices.data() + first_cell,
+                            c.values.data() + first_cell, alpha};
+        sum(work, output, run.stream());
+      });
+    }
+    c_ = std::move(c);
+  }
+
+  Output output(const std::int64_t* offsets, float alpha) const {
+    return {offsets, c_.col_indices.data(), c_.values.data(), alpha};
+  }
+
+  void sum(const RowTasks::Work& work, const Output& output, cudaStream_t stream) {
     tasks_.with_ranks(
-        work, run.stream(),
-        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
-          launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, stream, work.view,
+        work, stream,
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
+          launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, of_class, work.view,
                                batch, bytes, output);
+        },
+        [&]<int kLanes>(const Batch& batch, cudaStream_t of_class) {
+          launch_small_groups<kLanes>(make_small_sums<kLanes>, batch.count, of_class, work.view,
+                                      batch, output);
         });
   }
 
+  Choices choices_;
   NarrowCsr a_;
   std::optional<NarrowCsr> b_;  // where it is not A
   int rows_, cols_;
   View view_ = {};
   RowTasks tasks_;
+  DeviceArray<unsigned long long> counter_{1};
   SparseResult c_;
+  std::optional<RowTasks::Work> kept_;  // of the last product; its block may be C's
 };
 
 class GpuRowSpgemm final : public GpuSpgemm {
  public:
+  explicit GpuRowSpgemm(Choices choices) : choices_(choices) {}
+
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
+    require<Unsupported>(!choices_.reuse || choices_.workspace_limit == 0,
+                         "row_spgemm's reuse keeps the tasks of all rows: with a workspace_limit "
+                         "there is memory for those of some");
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
     for (const CsrMatrix* matrix : {&a, &b})
       require<Unsupported>(matrix->nnz() <= INT_MAX,
                            "{} nonzeros of an operand are more than row_spgemm counts",
                            matrix->nnz());
-    return std::make_unique<RowProduct>(a, b);
+    return std::make_unique<RowProduct>(a, b, choices_);
   }
+
+ private:
+  Choices choices_;
 };
 
 const Register<GpuSpgemm> entry{{
     .name = "row_spgemm",
     .summary = "device half of row_spgemm",
-    .make = [](const Params&) { return std::make_unique<GpuRowSpgemm>(); },
+    .make = [](const Params& params) { return std::make_unique<GpuRowSpgemm>(Choices(params)); },
 }};
 
 }  // namespace

@@ -2,102 +2,130 @@
 // rows of C become tasks, and which threads and how much shared memory a task gets.
 //
 // A row of C is found in two phases. Both mark its columns in a bitmap over the range of columns
-// that the row's products span or, where that is wide and the products are few, in a small hash
-// table of the bitmap's words. The first phase counts the marks. In the second a column's rank
-// (marks in words before its own, and below it in its own) is the place of its sum: sums need no
-// search, no sort and no atomics, come out in the order of their columns, and are each one chain of
-// fused multiply-adds in the order of A's columns, whatever the scheduling. So C has the bits of
-// multiply_rows(). Analysis of rows, and dense sums over the range of their columns, are spECK's
-// (Parger et al. 2020), the two phases Nsparse's (Nagasaka et al. 2017); ranks in the place of keys
-// and sorting are ours.
+// that the row's products span; where that is wide and the products are few, only words of the
+// bitmap that have any marks are kept, found through a bitmap of words. The first phase counts the
+// marks. In the second a column's rank (marks in words before its own, and below it in its own) is
+// the place of its sum: sums need no search, no sort and no atomics, come out in the order of their
+// columns, and are each one chain of fused multiply-adds in the order of A's columns, whatever the
+// scheduling. So C has the bits of multiply_rows(). Rows of at most 32 products need no memory for
+// this: a lane has a product, and compares its column with those of its neighbours. Analysis of
+// rows, and dense sums over the range of their columns, are spECK's (Parger et al. 2020), the two
+// phases Nsparse's (Nagasaka et al. 2017); ranks in the place of keys and sorting are ours.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "formats/base/params.hpp"
+
 namespace tessera::row_spgemm {
+
+/// What the parameters say.
+struct Choices {
+  explicit Choices(const Params& params)
+      : reuse(params.flag("reuse")), workspace_limit(params.integer("workspace_limit")) {}
+
+  bool reuse;                    // a product keeps what its sums need for the next
+  std::int64_t workspace_limit;  // bytes beside C; 0: none
+};
 
 constexpr int kWordCols = 32;  // columns of a word of the bitmap
 
-/// The widest bitmap of a task: an SM holds it with a sum for each of its columns.
+/// The widest whole bitmap of a task: a thread block holds it with a sum for each of its columns.
 constexpr int kMostWords = 1536;
-/// Rows of more products, or more nonzeros of A, are cut into slices of columns, a task each.
-constexpr std::int64_t kProductsOfSlice = 1 << 20, kNonzerosOfSlice = 1024;
+/// The widest range of a task that keeps only words with marks.
+constexpr int kMostRange = 1 << 16;
+/// A row of more nonzeros of A is cut into slices of columns, a task each; so is one of many
+/// products where its segments of B's rows stay so long.
+constexpr std::int64_t kNonzerosOfSlice = 1024, kLengthOfSlice = 12;
 constexpr int kLeastWords = 8;  // of a slice
-/// Tasks of at least so many products get a thread block each.
-constexpr std::int64_t kHeavyProducts = 12288;
-/// By the mean length of their segments of B's rows tasks are of four kinds, from tiny to long:
-/// lanes beyond a segment's end have nothing to do.
-constexpr std::int64_t kTinySegment = 4, kShortSegment = 12, kMiddleSegment = 48;
-constexpr int kKinds = 4;
+/// Tasks of many products get a thread block each, if their segments are so long on average: it
+/// takes a step for each.
+constexpr std::int64_t kHeavyLength = 8;
 
-/// Slots of the hash tables of words: the least, each twice the one before, and the most. A row
-/// uses one only if it has at most half as many products.
-constexpr int kLeastTable = 128, kTables = 4, kMostTable = kLeastTable << (kTables - 1);
+/// What counts as many products. A small product has to use the whole device, too.
+struct Thresholds {
+  std::int64_t heavy;  // of a task
+  std::int64_t slice;  // of a row
+};
+/// By about how many products there are in all.
+constexpr Thresholds thresholds_for(std::int64_t nonzeros_of_a, std::int64_t nonzeros_of_b,
+                                    std::int64_t rows_of_b) {
+  const double products = static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) /
+                          static_cast<double>(std::max(rows_of_b, std::int64_t{1}));
+  constexpr double kTasksOfDevice = 2048, kSlicesOfDevice = 256;
+  return {static_cast<std::int64_t>(std::clamp(products / kTasksOfDevice, 1024.0, 4096.0)),
+          static_cast<std::int64_t>(std::clamp(products / kSlicesOfDevice, 8192.0, 1048576.0))};
+}
+
+/// Whether the words of B's rows wait until a task needs them: not the small ones, which will be
+/// most, and there are many.
+constexpr bool words_can_wait(std::int64_t nonzeros_of_a, std::int64_t rows_of_a,
+                              std::int64_t nonzeros_of_b, std::int64_t rows_of_b) {
+  constexpr double kFewProducts = 20, kManyWords = 1 << 19;
+  return static_cast<double>(nonzeros_of_b) > kManyWords &&
+         static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) <
+             kFewProducts * static_cast<double>(rows_of_a) * static_cast<double>(rows_of_b);
+}
+
+/// How a task keeps what it has found.
+enum class Keeping : std::int8_t {
+  kLanes,   // a product in each lane
+  kBitmap,  // every word of the range
+  kWords,   // the words that have marks
+};
+
+/// Lanes of a task that has a product in each: the least, and twice the one before.
+constexpr int kLeastLanes = 8, kSmallSizes = 3, kMostLanes = kLeastLanes << (kSmallSizes - 1);
 
 /// The columns [32 first_word, 32 (first_word + words)) of a row of C: what a group of threads
 /// does.
-struct Task {
+struct alignas(16) Task {
   std::int32_t row = 0;
+  std::int32_t begin = 0, nonzeros = 0;  // of the row of A
   std::int32_t first_word = 0;
-  std::int32_t words = 0;
-  std::int8_t table = -1;  // of the hash tables, by size; -1: the bitmap itself
-  std::int8_t kind = 0;    // of its segments, 0 to kKinds - 1
-  bool is_heavy = false;   // a thread block's work
-  bool is_sliced = false;  // the row has other tasks
+  std::int32_t words = 0;  // of the range
+  std::int32_t kept = 0;   // words kept: at most as many, once they are counted exactly as many
+  Keeping keeping = Keeping::kBitmap;
+  std::int8_t small_size = 0;  // kLeastLanes << small_size lanes have a product each
+  bool is_heavy = false;       // a thread block's work
+  bool is_sliced = false;      // the row has other tasks
 };
 
 /// How a row becomes tasks: they are alike but for their words.
 struct RowPlan {
-  Task whole;                    // the row's words as if there was one task
+  Task whole;                    // the row as if there was one task
   std::int32_t slice_words = 0;  // of each task but the last
   std::int32_t slices = 1;
-
-  constexpr Task task(int slice) const {
-    Task task = whole;
-    task.first_word += slice * slice_words;
-    task.words = std::min(slice_words, whole.words - slice * slice_words);
-    return task;
-  }
 };
+
+/// Task `slice` of a row.
+constexpr Task slice_of(const Task& whole, std::int32_t slice_words, int slice) {
+  Task task = whole;
+  task.first_word += slice * slice_words;
+  task.words = std::min(slice_words, whole.words - slice * slice_words);
+  task.kept = std::min(whole.kept, task.words);
+  return task;
+}
 
 /// How many parts of at most `most` make up `whole`.
 constexpr std::int64_t parts(std::int64_t whole, std::int64_t most) {
   return (whole + most - 1) / most;
 }
 
-/// The smallest table that takes so many words.
-constexpr int table_for(std::int64_t words) {
-  int table = 0;
-  while (kLeastTable << table < 2 * words) ++table;
-  return table;
-}
+/// Words of the bitmap that says which words of a range are kept.
+constexpr int directory_words(const Task& task) { return (task.words + 31) / 32; }
 
-/// Of a row with so many products, from so many nonzeros of A, in the columns [first, last].
-constexpr RowPlan plan_row(std::int32_t row, std::int64_t products, std::int64_t nonzeros,
-                           std::int32_t first, std::int32_t last) {
-  RowPlan plan;
-  plan.whole.row = row;
-  if (products == 0) return plan;
-  const int first_word = first / kWordCols, words = last / kWordCols - first_word + 1;
-  plan.whole.first_word = first_word;
-  plan.whole.words = plan.slice_words = words;
-  plan.whole.kind = static_cast<std::int8_t>((products > kTinySegment * nonzeros) +
-                                             (products > kShortSegment * nonzeros) +
-                                             (products > kMiddleSegment * nonzeros));
-  if (words > kMostWords && products <= kMostTable / 2) {
-    plan.whole.table = static_cast<std::int8_t>(table_for(products));
-    return plan;
-  }
-  const std::int64_t slices =
-      std::max(parts(words, kMostWords),
-               std::max(parts(products, kProductsOfSlice), parts(nonzeros, kNonzerosOfSlice)));
-  plan.slice_words =
-      std::max(static_cast<int>(parts(words, slices)), std::min(words, int{kLeastWords}));
-  plan.slices = static_cast<int>(parts(words, plan.slice_words));
-  plan.whole.is_sliced = plan.slices > 1;
-  plan.whole.is_heavy = products / plan.slices >= kHeavyProducts;
-  return plan;
+/// Bytes that marks take in the first phase, and in the second with ranks and a sum for each
+/// column.
+constexpr int mark_bytes(const Task& task) {
+  if (task.keeping == Keeping::kWords) return 8 * directory_words(task) + 4 * task.kept;
+  return 4 * task.words;
+}
+constexpr std::int64_t sum_bytes(const Task& task, std::int64_t sums) {
+  if (task.keeping == Keeping::kWords)
+    return std::int64_t{8} * directory_words(task) + 12 * task.kept + 4 * sums;
+  return std::int64_t{8} * task.words + 4 * sums;
 }
 
 /// Threads of a group, and the most bytes of shared memory that it keeps marks and sums in.
@@ -106,98 +134,94 @@ struct TaskClass {
   int bytes;
 };
 
-/// Of the first phase: bitmaps by their words and the kinds of segments, tables, heavy tasks.
-enum MarkClass {
-  kMark64,
-  kMark512 = kMark64 + kKinds,
-  kMarkMost = kMark512 + kKinds,
-  kMarkTable,
-  kMarkHeavy = kMarkTable + kTables,
-  kMarkClasses
+/// The classes of tasks, in both phases: small ones by their lanes, then those of a bitmap and
+/// those of words by what they take.
+constexpr int kWarpSizes = 5, kBlockSizes = 4, kSizes = kWarpSizes + kBlockSizes;
+constexpr int kFirstBitmap = kSmallSizes, kFirstWords = kFirstBitmap + kSizes,
+              kClasses = kFirstWords + kSizes;
+constexpr int kMostBytes = (8 + 4 * kWordCols) * kMostWords;
+constexpr TaskClass limits_of(int of) {
+  constexpr TaskClass all[kSizes] = {{32, 1 << 10},   {32, 2 << 10},   {32, 4 << 10},
+                                     {32, 8 << 10},   {32, 16 << 10},  {256, 10 << 10},
+                                     {256, 24 << 10}, {256, 52 << 10}, {512, kMostBytes}};
+  return all[(of - kFirstBitmap) % kSizes];
+}
+
+/// The class of a task that takes so many bytes.
+constexpr int class_of(const Task& task, std::int64_t bytes) {
+  if (task.keeping == Keeping::kLanes) return task.small_size;
+  const int first = task.keeping == Keeping::kWords ? kFirstWords : kFirstBitmap;
+  const bool is_heavy = task.is_heavy || bytes > limits_of(kFirstBitmap + kWarpSizes - 1).bytes;
+  int size = is_heavy ? kWarpSizes : 0;
+  const int last = is_heavy ? kSizes - 1 : kWarpSizes - 1;
+  while (size < last && bytes > limits_of(kFirstBitmap + size).bytes) ++size;
+  return first + size;
+}
+constexpr int mark_class(const Task& task) { return class_of(task, mark_bytes(task)); }
+constexpr int sum_class(const Task& task, std::int64_t sums) {
+  return class_of(task, sum_bytes(task, sums));
+}
+
+/// What is known of a row of C: its products, from the nonzeros of A from `begin` on and in how
+/// many words of B's rows, in the columns [first, last].
+struct RowFacts {
+  std::int64_t products = 0;
+  std::int64_t words = 0;
+  std::int32_t begin = 0, nonzeros = 0;
+  std::int32_t first = 0, last = 0;
 };
-constexpr TaskClass mark_limits(int of) {
-  constexpr TaskClass all[kMarkClasses] = {{4, 64 * 4},
-                                           {8, 64 * 4},
-                                           {16, 64 * 4},
-                                           {16, 64 * 4},
-                                           {8, 512 * 4},
-                                           {8, 512 * 4},
-                                           {16, 512 * 4},
-                                           {16, 512 * 4},
-                                           {32, kMostWords * 4},
-                                           {8, kLeastTable * 8},
-                                           {16, kLeastTable * 16},
-                                           {16, kLeastTable * 32},
-                                           {32, kLeastTable * 64},
-                                           {256, kMostWords * 4}};
-  return all[of];
+
+/// Whether one task can keep what a row needs.
+constexpr bool fits(const Task& task, std::int64_t products) {
+  const int most = task.keeping == Keeping::kWords ? kMostRange : kMostWords;
+  const std::int64_t columns = std::int64_t{task.kept} * kWordCols;
+  return task.words <= most && sum_bytes(task, std::min(products, columns)) <= kMostBytes;
 }
 
-constexpr int mark_class(const Task& task) {
-  if (task.table >= 0) return kMarkTable + task.table;
-  if (task.is_heavy) return kMarkHeavy;
-  if (task.words <= 64) return kMark64 + task.kind;
-  return task.words <= 512 ? kMark512 + task.kind : kMarkMost;
+/// Cuts a row into slices of columns, if that leaves its segments of B's rows long enough, or it
+/// has to be.
+constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& plan) {
+  Task& task = plan.whole;
+  std::int64_t slices = std::min(parts(facts.products, many.slice),
+                                 facts.products / (facts.nonzeros * kLengthOfSlice));
+  slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
+  if (slices > 1 || !fits(task, facts.products)) {
+    task.keeping = Keeping::kBitmap;
+    slices = std::max(slices, parts(task.words, kMostWords));
+  }
+  plan.slice_words =
+      std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
+  plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
+  task.is_sliced = plan.slices > 1;
 }
 
-/// Bytes of a bitmap with ranks, and of sums.
-constexpr int sum_bytes(int words, int sums) { return 8 * words + 4 * sums; }
-/// Of a hash table with keys, marks, ranks and order, and its sums.
-constexpr int table_bytes(int table) {
-  const int slots = kLeastTable << table;
-  return 12 * slots + 4 * (slots / 2) + 4 * (slots / 2);
-}
-
-/// Of the second phase: bitmaps by what they and their sums take and the kinds of segments, tables,
-/// and thread blocks.
-enum SumClass {
-  kSum1K,
-  kSum2K = kSum1K + kKinds,
-  kSum4K = kSum2K + kKinds,
-  kSum8K = kSum4K + kKinds,
-  kSum16K = kSum8K + kKinds,
-  kSumTable,
-  kSumHeavy = kSumTable + kTables,
-  kSumMost,
-  kSumClasses
-};
-constexpr TaskClass sum_limits(int of) {
-  constexpr TaskClass all[kSumClasses] = {{4, 1 << 10},
-                                          {8, 1 << 10},
-                                          {16, 1 << 10},
-                                          {32, 1 << 10},
-                                          {8, 2 << 10},
-                                          {8, 2 << 10},
-                                          {16, 2 << 10},
-                                          {32, 2 << 10},
-                                          {8, 4 << 10},
-                                          {8, 4 << 10},
-                                          {16, 4 << 10},
-                                          {32, 4 << 10},
-                                          {16, 8 << 10},
-                                          {16, 8 << 10},
-                                          {16, 8 << 10},
-                                          {32, 8 << 10},
-                                          {32, 16 << 10},
-                                          {8, table_bytes(0)},
-                                          {16, table_bytes(1)},
-                                          {16, table_bytes(2)},
-                                          {32, table_bytes(3)},
-                                          {256, 52 << 10},
-                                          {512, sum_bytes(kMostWords, kMostWords * kWordCols)}};
-  return all[of];
-}
-
-/// Of a task with so many columns of C.
-constexpr int sum_class(const Task& task, int sums) {
-  if (task.table >= 0) return kSumTable + table_for(sums);
-  const int bytes = sum_bytes(task.words, sums);
-  if (task.is_heavy || bytes > sum_limits(kSum16K).bytes)
-    return bytes <= sum_limits(kSumHeavy).bytes ? kSumHeavy : kSumMost;
-  if (bytes <= sum_limits(kSum1K).bytes) return kSum1K + task.kind;
-  if (bytes <= sum_limits(kSum2K).bytes) return kSum2K + task.kind;
-  if (bytes <= sum_limits(kSum4K).bytes) return kSum4K + task.kind;
-  return bytes <= sum_limits(kSum8K).bytes ? kSum8K + task.kind : kSum16K;
+/// Without small ones, every task has a bitmap of one kind or the other.
+constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many,
+                           bool with_small) {
+  RowPlan plan;
+  Task& task = plan.whole;
+  task.row = row;
+  task.begin = facts.begin;
+  task.nonzeros = facts.nonzeros;
+  if (with_small && facts.products <= kMostLanes && facts.nonzeros <= kMostLanes) {
+    const std::int64_t lanes = std::max(facts.products, std::int64_t{facts.nonzeros});
+    task.keeping = Keeping::kLanes;
+    while (lanes > kLeastLanes << task.small_size) ++task.small_size;
+    return plan;
+  }
+  if (facts.products == 0) return plan;
+  task.first_word = facts.first / kWordCols;
+  task.words = plan.slice_words = facts.last / kWordCols - task.first_word + 1;
+  task.kept = static_cast<std::int32_t>(std::min(facts.words, std::int64_t{task.words}));
+  // Going over the range's words costs about as much as finding those that are kept, and what they
+  // take in shared memory other warps could use.
+  const std::int64_t of_words = task.words / 32 + task.kept + facts.words / 2 + facts.products / 4;
+  task.keeping = 2 * task.words > of_words ? Keeping::kWords : Keeping::kBitmap;
+  const bool is_long = facts.products > many.slice || facts.nonzeros > kNonzerosOfSlice;
+  if (is_long || !fits(task, facts.products)) cut_row(facts, many, plan);
+  task.is_heavy =
+      facts.products >= many.heavy * plan.slices && facts.products >= kHeavyLength * facts.nonzeros;
+  return plan;
 }
 
 }  // namespace tessera::row_spgemm

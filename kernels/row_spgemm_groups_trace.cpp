@@ -1,13 +1,14 @@
-// row_spgemm's warps, in the order of the source and by the instruction counts of its PTX (CUDA
-// 13.0). What depends on the marks that a task has so far is told by averages: a column is new as
-// often as the task has columns for its products, the columns of C lie evenly over its words and
-// their range. Slots of hash tables are found at the first try.
+// row_spgemm's groups, in the order of the source and by the instruction counts of their code (CUDA
+// 13.0 for sm_90a): of a warp's from its SASS, of a thread block's from its PTX. What depends on
+// the marks that a task has so far is told by averages: a word or column is new as often as the
+// task has some for those it reads, the columns of C lie evenly over its words, and these over
+// their range.
 
 #include "kernels/row_spgemm_groups_trace.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <cmath>
 
 namespace tessera::row_spgemm::tracing {
 
@@ -18,7 +19,7 @@ class Banks {
  public:
   void add(std::int64_t word) { words_[size_++] = word; }
 
-  /// The most different words of a bank: so often the memory is accessed. Forgets them.
+  /// The most different words of a bank: so often the memory is accessed.
   int wavefronts() {
     std::sort(words_.begin(), words_.begin() + size_);
     const auto end = std::unique(words_.begin(), words_.begin() + size_);
@@ -26,14 +27,45 @@ class Banks {
     int most = 0;
     for (auto word = words_.begin(); word != end; ++word)
       most = std::max(most, ++of_bank[static_cast<std::size_t>(*word % 32)]);
-    size_ = 0;
     return most;
+  }
+  /// How many of the lanes want the same word. After wavefronts().
+  int most_of_a_word() const { return most_of_a_word_; }
+  void count_words() {
+    std::sort(words_.begin(), words_.begin() + size_);
+    int same = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      same = i > 0 && words_[i] == words_[i - 1] ? same + 1 : 1;
+      most_of_a_word_ = std::max(most_of_a_word_, same);
+    }
   }
 
  private:
-  std::array<std::int64_t, 128> words_;
-  int size_ = 0;
+  std::array<std::int64_t, 64> words_;
+  std::size_t size_ = 0;
+  int most_of_a_word_ = 0;
 };
+
+/// Instructions beside those that the trace tells one by one: accesses to memory, and shuffles.
+/// Of chunks: once for `kAhead` of them, and for each; of steps likewise.
+struct Costs {
+  int wave, item;  // going to 32 products, or words, and loading them
+};
+constexpr int kBeginInstructions = 56, kClearInstructions = 14;
+constexpr int kRowOfAInstructions = 16, kNextSetInstructions = 20, kScanInstructions = 28,
+              kEndOfSetInstructions = 13, kGapInstructions = 16, kStageInstructions = 22;
+constexpr Costs kWordChunks{33, 27}, kProductChunks{126, 26};
+constexpr Costs kWordSteps{12, 19}, kProductSteps{25, 28};
+constexpr int kMarkWordInstructions = 13, kMarkInstructions = 12, kMarkInWordInstructions = 17;
+constexpr int kRankInstructions = 7, kRankInWordInstructions = 14;
+constexpr int kTurnsInstructions = 9, kTurnInstructions = 7, kAskInstructions = 20,
+              kMatchInstructions = 12, kSumInstructions = 4;
+constexpr int kBeforeInstructions = 22, kOthersInstructions = 2, kRoundInstructions = 6,
+              kColumnInstructions = 9, kCopyInstructions = 10, kSearchInstructions = 30;
+constexpr int kCountInstructions = 5, kFinishInstructions = 55, kIdleInstructions = 4,
+              kAddCountsInstructions = 9;
+constexpr int kTaskBoard = 0, kSegmentBoard = 1, kDataBoard = 2, kSearchBoard = 3;
+constexpr std::int64_t kWavesOfPiece = 8;
 
 class GroupsTrace final : public LaunchTrace, private BatchWalk {
  public:
@@ -42,23 +74,32 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const Warp mine = groups_of(thread_block, warp);
+    const Group mine = group_of(thread_block, warp);
+    const auto go_to = [&](Phase phase) {
+      cursor = {.step = 0, .part = static_cast<std::int64_t>(phase)};
+      return true;
+    };
     switch (static_cast<Phase>(cursor.part)) {
       case Phase::kBegin:
         begin(mine, trace);
-        cursor = {.step = 0, .part = static_cast<std::int64_t>(Phase::kMark)};
-        return true;
+        return go_to(batch_.has_directory() ? Phase::kMarkWords : Phase::kMark);
+      case Phase::kMarkWords:
+        if (cursor.step == 0 && mark_in_one_wave(mine, trace)) return go_to(Phase::kMarked);
+        if (!go_through<Phase::kMarkWords>(mine, cursor, trace)) return true;
+        open(mine, trace);
+        return go_to(Phase::kMark);
       case Phase::kMark:
-        if (!go_through<false>(mine, cursor, trace)) return true;
+        if (!go_through<Phase::kMark>(mine, cursor, trace)) return true;
+        return go_to(Phase::kMarked);
+      case Phase::kMarked:
         if (!batch_.is_sum) {
           finish_count(mine, trace);
           return false;
         }
         rank(mine, trace);
-        cursor = {.step = 0, .part = static_cast<std::int64_t>(Phase::kAdd)};
-        return true;
+        return go_to(Phase::kAdd);
       case Phase::kAdd:
-        if (!go_through<true>(mine, cursor, trace)) return true;
+        if (!go_through<Phase::kAdd>(mine, cursor, trace)) return true;
         finish_sums(mine, trace);
         return false;
     }
@@ -68,30 +109,24 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
   /// Of all warps of a thread block.
   std::int64_t barriers(std::int64_t thread_block) const {
     if (!batch_.is_block()) return batch_.is_sum ? 0 : 2 * kThreadsOfGroups / 32;
-    const Group group = groups_of(thread_block, 0).groups[0];
-    const std::int64_t of_segments = chunks_of(group) * (2 * kBarriersOfBefore + 2);
-    if (!batch_.is_sum) return batch_.warps_of_group() * (2 + 1 + of_segments + kBarriersOfBefore);
-    std::int64_t steps = 0;
-    for (std::int64_t chunk = 0; chunk < chunks_of(group); ++chunk)
-      steps += kAhead * parts(steps_of<true>(group, chunk), kAhead);
-    const std::int64_t rounds = parts(group.work->task.words, batch_.limits.lanes);
-    return batch_.warps_of_group() * (1 + 2 * of_segments + kBarriersOfBefore * rounds + 3 + steps);
+    const Group group = group_of(thread_block, 0);
+    const std::int64_t sets = sets_of(group);
+    std::int64_t of_warp = 1 + kBarriersOfSet * sets + 1;
+    if (batch_.has_directory())
+      of_warp +=
+          kBarriersOfSet * sets + 2 + 2 * parts(directory_words(group.work->task), batch_.lanes());
+    if (!batch_.is_sum) return batch_.warps_of_group() * (of_warp + 4);
+    of_warp += 2 * parts(slots_of(group), batch_.lanes()) + 3 + kBarriersOfSet * sets;
+    for (std::int64_t set = 0; set < sets; ++set) {
+      const auto found = segments<true>(group, set);
+      of_warp += kAhead * iterations_of_block(steps<true>(group, found).count());
+    }
+    return batch_.warps_of_group() * of_warp;
   }
 
  private:
-  enum class Phase : std::int64_t { kBegin, kMark, kAdd };
-
-  // Instructions beside those that the trace tells one by one, counted in the PTX.
-  static constexpr int kBeginInstructions = 60, kTaskInstructions = 20, kBeforeInstructions = 12,
-                       kStageInstructions = 24, kLoadSegmentInstructions = 9,
-                       kSearchInstructions = 13, kStepInstructions = 12, kFetchInstructions = 8,
-                       kMarkInstructions = 8, kHashInstructions = 14, kRankInstructions = 11,
-                       kAddInstructions = 6, kIdleInstructions = 4, kRoundInstructions = 12,
-                       kPlaceInstructions = 14, kWordInstructions = 16, kColumnInstructions = 9;
-  static constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
-  static constexpr int kTaskBoard = 0, kSegmentBoard = 1, kDataBoard = 2, kSearchBoard = 3;
-  static constexpr int kBarriersOfBefore = 2;  // where a group is a thread block
-  static constexpr std::int64_t kIterationsOfPiece = 8;
+  enum class Phase : std::int64_t { kBegin, kMarkWords, kMark, kMarked, kAdd };
+  static constexpr int kBarriersOfSet = 4;
 
   void sync(WarpTrace& trace) const {
     if (batch_.is_block())
@@ -100,185 +135,155 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
       trace.issue(1);
   }
 
-  /// A prefix sum over the group: shuffles wait for each other.
+  /// A prefix sum over the lanes: shuffles wait for each other.
+  static void shuffle_up(WarpTrace& trace) {
+    for (int step = 1; step <= 32; step *= 2) trace.shared(1);
+  }
+  /// The same over the group.
   void before(WarpTrace& trace) const {
     trace.issue(kBeforeInstructions);
-    for (int step = 1; step < 2 * batch_.lanes_of_warp(); step *= 2) trace.shared(1);
+    shuffle_up(trace);
     if (!batch_.is_block()) return;
+    trace.shared(1);
     trace.barrier();
-    trace.issue(2 * batch_.warps_of_group());
+    trace.issue(kOthersInstructions * batch_.warps_of_group());
     trace.shared(batch_.warps_of_group());
     trace.barrier();
   }
 
-  /// `count` accesses by each lane that do not wait for each other, in order.
-  static void stream(std::int64_t count, int instructions, WarpTrace& trace) {
-    for (std::int64_t i = 0; i < count; i += kAhead) {
-      const int size = static_cast<int>(std::min<std::int64_t>(kAhead, count - i));
-      trace.issue(instructions * size);
-      trace.shared(size);
+  /// Zeros to so many words, by all lanes: four at a time, then one by one.
+  void clear(std::int64_t words, WarpTrace& trace) const {
+    trace.issue(kClearInstructions);
+    const std::int64_t rounds = parts(words, batch_.lanes());
+    for (std::int64_t i = 0; i < rounds % 4; ++i) {
+      trace.issue(5);
+      trace.shared(1);
+    }
+    for (std::int64_t i = 0; i < rounds / 4; ++i) {
+      trace.issue(6);
+      trace.shared(4);
     }
   }
 
-  template <class Touch>
-  void load_each(const Warp& mine, int board, WarpTrace& trace, Touch touch) const {
-    if (mine.count == 0) return;
+  void load(int board, std::uint64_t address, std::int64_t bytes, WarpTrace& trace) const {
     trace.load(board);
-    for (const Group& group : mine) touch(group);
+    trace.touch(address, bytes);
   }
 
-  void begin(const Warp& mine, WarpTrace& trace) const {
+  void begin(const Group& mine, WarpTrace& trace) const {
     trace.issue(kBeginInstructions);
     trace.pause(kSpecialRegisters);
-    if (!batch_.is_sum) trace.barrier();
-    if (mine.count > 0) {
-      trace.load(kTaskBoard);
-      trace.touch(
-          at_.sorted + 4 * static_cast<std::uint64_t>(batch_.first_sorted + mine.first_number),
-          4 * mine.count);
+    if (!batch_.is_sum) {
+      trace.shared(1);
+      trace.barrier();
+    }
+    if (mine.work != nullptr) {
+      const std::int64_t number = batch_.first_sorted + mine.number;
+      load(kTaskBoard, element(at_.sorted, number, kSortedTaskBytes), 4, trace);
       trace.wait(kTaskBoard);
-      for (int i = 0; i < 4; ++i)
-        load_each(mine, kTaskBoard, trace, [&](const Group& group) {
-          trace.touch(at_.tasks + kTaskBytes * static_cast<std::uint64_t>(group.id) +
-                          4 * static_cast<std::uint64_t>(i),
-                      4);
-        });
+      const std::uint64_t task = element(at_.tasks, mine.id, kTaskBytes);
+      load(kTaskBoard, task, 16, trace);
+      load(kTaskBoard, task + 16, 8, trace);
+      load(kTaskBoard, task + 24, 8, trace);
       for (int i = 0; batch_.is_sum && i < 2; ++i)
-        load_each(mine, kTaskBoard, trace, [&](const Group& group) {
-          trace.touch(at_.offsets + 8 * static_cast<std::uint64_t>(group.id + i), 8);
-        });
+        load(kTaskBoard, element(at_.offsets, mine.id + i, 8), 8, trace);
       trace.wait(kTaskBoard);
     }
-    trace.issue(kTaskInstructions);
-    stream(slots_of_lane(mine), batch_.table < 0 ? 2 : 4, trace);
+    const int words = mine.words();
+    clear(batch_.has_directory() ? parts(words, 32) : words, trace);
     sync(trace);
   }
 
-  /// The steps of all groups of the warp, side by side.
-  struct SideBySide {
-    std::int64_t first = 0;
-    std::vector<std::vector<Step>> of_group;
+  template <Phase kPhase>
+  static constexpr bool kAdds = kPhase == Phase::kAdd;
 
-    /// Calls visit(group, step) for those of lanes that have something to do.
-    template <class Visit>
-    void visit(const Warp& mine, std::int64_t step, Visit visit) const {
-      for (int i = 0; i < mine.count; ++i) {
-        const Step& of = of_group[i][static_cast<std::size_t>(step - first)];
-        if (of.lanes > 0) visit(mine.groups[static_cast<std::size_t>(i)], of);
+  /// The next piece of a way through all products. True: that was all.
+  template <Phase kPhase>
+  bool go_through(const Group& mine, WarpCursor& cursor, WarpTrace& trace) const {
+    constexpr std::int64_t kSet = std::int64_t{1} << 32;  // a step counts sets above iterations
+    const std::int64_t set = cursor.step / kSet, first = cursor.step % kSet;
+    const std::int64_t sets = sets_of(mine);
+    if (set == 0 && first == 0) begin_segments<kAdds<kPhase>>(mine, trace);
+    bool is_last = set == sets;
+    if (!is_last) {
+      const auto found = segments<kAdds<kPhase>>(mine, set);
+      if (first == 0) begin_set<kAdds<kPhase>>(mine, set, found, trace);
+      const bool is_done =
+          batch_.is_block()
+              ? take_steps<kPhase>(mine, steps<kAdds<kPhase>>(mine, found), first, trace)
+              : take_chunks<kPhase>(mine, Chunks(found), first, trace);
+      if (!is_done) {
+        cursor.step += kWavesOfPiece;
+        return false;
       }
+      trace.issue(kEndOfSetInstructions);
+      sync(trace);
+      cursor.step = (set + 1) * kSet;
+      is_last = set + 1 == sets;
     }
-    bool is_idle(std::int64_t step) const {
-      return std::ranges::all_of(of_group, [&](const auto& of) {
-        return of[static_cast<std::size_t>(step - first)].lanes == 0;
-      });
-    }
-  };
+    if (is_last && !kAdds<kPhase>) sync(trace);
+    return is_last;
+  }
 
-  /// The next piece of the marks or the sums. True: that was all.
-  template <bool kAdds>
-  bool go_through(const Warp& mine, WarpCursor& cursor, WarpTrace& trace) const {
-    constexpr std::int64_t kChunk = std::int64_t{1} << 32;  // a step counts chunks above iterations
-    const std::int64_t chunk = cursor.step / kChunk, first = cursor.step % kChunk;
-    const std::int64_t chunks = most(mine, [&](const Group& group) { return chunks_of(group); });
-    if (chunk == 0 && first == 0) begin_segments<kAdds>(mine, trace);
-    if (chunk == chunks) return true;
-    const std::int64_t all = most(
-        mine, [&](const Group& group) { return parts(steps_of<kAdds>(group, chunk), kAhead); });
-    const std::int64_t iterations = std::max<std::int64_t>(all, kAdds ? 0 : 1);
-    const std::int64_t last = std::min(first + kIterationsOfPiece, iterations);
-    SideBySide side{.first = first * kAhead, .of_group = {}};
-    for (const Group& group : mine)
-      side.of_group.push_back(steps<kAdds>(group, chunk, first * kAhead, (last + 1) * kAhead));
-    if (first == 0) {
-      stage<kAdds>(mine, chunk, chunks, trace);
-      load_steps<kAdds>(mine, side, 0, trace);
-    }
-    for (std::int64_t i = first; i < last; ++i) {
-      wait_for_steps(side, i, trace);
-      load_steps<kAdds>(mine, side, i + 1, trace);
-      for (std::int64_t step = i * kAhead; !kAdds && step < (i + 1) * kAhead; ++step)
-        mark(mine, side, step, trace);
-      if constexpr (kAdds) add(mine, side, i * kAhead, trace);
-    }
-    cursor.step = chunk * kChunk + last;
-    if (last < iterations) return false;
-    sync(trace);
-    cursor.step = (chunk + 1) * kChunk;
-    return chunk + 1 == chunks;
+  /// Words that a warp has at once are loaded once. False: they are more than that.
+  bool mark_in_one_wave(const Group& mine, WarpTrace& trace) const {
+    if (batch_.is_block() || mine.last - mine.first > 32) return false;
+    begin_segments<false>(mine, trace);
+    const auto found = segments<false>(mine, 0);
+    begin_set<false>(mine, 0, found, trace);
+    if (mine.work != nullptr && !mine.work->is_one_wave()) return false;
+    take_chunks<Phase::kMarkWords>(mine, Chunks(found), 0, trace);
+    trace.issue(1);
+    open(mine, trace);
+    Chunks chunks(found);
+    for (std::int64_t chunk = 0; chunk < chunks.count(); ++chunk)
+      mark<Phase::kMark>(mine, chunks.next(chunk), chunk, trace);
+    trace.issue(1);
+    return true;
   }
 
   template <bool kAdds>
-  void begin_segments(const Warp& mine, WarpTrace& trace) const {
-    if (most(mine, [](const Group& group) { return group.work->task.words; }) > 0) {
-      trace.load(kTaskBoard);
-      for (const Group& group : mine)
-        if (group.work->task.words > 0)
-          trace.touch(at_.a_offsets + 4 * static_cast<std::uint64_t>(group.work->task.row), 8);
-      trace.wait(kTaskBoard);
-    }
-    trace.issue(kLoadSegmentInstructions);
+  void begin_segments(const Group& mine, WarpTrace& trace) const {
+    trace.issue(kRowOfAInstructions);
     load_segments<kAdds>(mine, 0, trace);
   }
 
-  /// Calls visit(group, first, count) for the nonzeros of A that the warp's lanes have in a chunk.
+  /// Calls visit(first, count) with the nonzeros of A that the warp's lanes have of a set.
   template <class Visit>
-  void for_own_nonzeros(const Warp& mine, std::int64_t chunk, Visit visit) const {
-    for (const Group& group : mine) {
-      const std::int64_t first =
-          group.first + chunk * batch_.limits.lanes + std::int64_t{32} * group.warp;
-      const std::int64_t count = std::min<std::int64_t>(batch_.lanes_of_warp(), group.last - first);
-      if (count > 0) visit(group, first, count);
-    }
-  }
-  bool has_nonzeros(const Warp& mine, std::int64_t chunk) const {
-    bool any = false;
-    for_own_nonzeros(mine, chunk, [&](const Group&, std::int64_t, std::int64_t) { any = true; });
-    return any;
+  void for_own_nonzeros(const Group& mine, std::int64_t set, Visit visit) const {
+    const std::int64_t first = mine.first + set * batch_.lanes() + std::int64_t{32} * mine.warp;
+    const std::int64_t count = std::min<std::int64_t>(32, mine.last - first);
+    if (count > 0) visit(first, count);
   }
 
-  /// The segments of a chunk, a lane each: their columns of A, then where their rows of B are.
+  /// A lane each: their columns of A, then where their rows of B are.
   template <bool kAdds>
-  void load_segments(const Warp& mine, std::int64_t chunk, WarpTrace& trace) const {
-    trace.issue(kLoadSegmentInstructions);
-    if (!has_nonzeros(mine, chunk)) return;
-    const auto for_lanes = [&](auto visit) { for_own_nonzeros(mine, chunk, visit); };
-    const auto load_of_a = [&](int board, std::uint64_t array) {
-      trace.load(board);
-      for_lanes([&](const Group&, std::int64_t first, std::int64_t count) {
-        trace.touch(array + 4 * static_cast<std::uint64_t>(first), 4 * count);
-      });
-    };
-    load_of_a(kSearchBoard, at_.a_cols);
-    trace.wait(kSearchBoard);
-    trace.load(kSegmentBoard);
-    for_lanes([&](const Group&, std::int64_t first, std::int64_t count) {
+  void load_segments(const Group& mine, std::int64_t set, WarpTrace& trace) const {
+    for_own_nonzeros(mine, set, [&](std::int64_t first, std::int64_t count) {
+      load(kSearchBoard, element(at_.a_cols, first, 4), 4 * count, trace);
+      trace.wait(kSearchBoard);
+      trace.load(kSegmentBoard);
       for (std::int64_t k = first; k < first + count; ++k)
-        trace.touch(at_.rows_of_b + 16 * static_cast<std::uint64_t>(product_->a.col_indices[k]),
-                    16);
+        trace.touch(element(at_.rows_of_b, product_->a.col_indices[k], kRowOfBBytes), 12);
+      if (kAdds) load(kSegmentBoard, element(at_.a_values, first, 4), 4 * count, trace);
+      if (mine.work->task.is_sliced) search<kAdds>(mine, first, count, trace);
     });
-    if (kAdds) load_of_a(kSegmentBoard, at_.a_values);
-    search<kAdds>(mine, chunk, trace);
   }
 
   /// What lies in a slice is looked for by every lane on its own, step by step.
   template <bool kAdds>
-  void search(const Warp& mine, std::int64_t chunk, WarpTrace& trace) const {
+  void search(const Group& mine, std::int64_t first, std::int64_t count, WarpTrace& trace) const {
     std::vector<std::vector<std::int64_t>> looked_at;
-    for_own_nonzeros(mine, chunk, [&](const Group& group, std::int64_t first, std::int64_t count) {
-      for (std::int64_t k = first; group.work->task.is_sliced && k < first + count; ++k) {
-        std::size_t turn = 0;
-        segment<kAdds>(group.work->task, k, [&](std::int64_t at) {
-          if (turn == looked_at.size()) looked_at.emplace_back();
-          looked_at[turn++].push_back(at);
-        });
-      }
-    });
+    for (std::int64_t k = first; k < first + count; ++k)
+      segment<kAdds>(mine.work->task, k, [&](std::int64_t at, std::size_t turn) {
+        if (turn >= looked_at.size()) looked_at.resize(turn + 1);
+        looked_at[turn].push_back(at);
+      });
     if (!looked_at.empty()) trace.wait(kSegmentBoard);
     for (const auto& turn : looked_at) {
       trace.load(kSearchBoard);
       for (const std::int64_t at : turn)
-        trace.touch((kAdds ? at_.b_cols + 4 * static_cast<std::uint64_t>(at)
-                           : at_.words_of_b + kWordBytes * static_cast<std::uint64_t>(at)),
+        trace.touch(kAdds ? element(at_.b_cols, at, 4) : element(at_.words_of_b, at, kWordBytes),
                     4);
       trace.issue(kSearchInstructions);
       trace.wait(kSearchBoard);
@@ -286,270 +291,303 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
   }
 
   template <bool kAdds>
-  void stage(const Warp& mine, std::int64_t chunk, std::int64_t chunks, WarpTrace& trace) const {
-    if (has_nonzeros(mine, chunk)) trace.wait(kSegmentBoard);
-    before(trace);
-    before(trace);
-    trace.issue(kStageInstructions);
-    trace.shared(2);
-    sync(trace);
-    if (chunk + 1 < chunks)
-      load_segments<kAdds>(mine, chunk + 1, trace);
-    else
-      trace.issue(kLoadSegmentInstructions);
-    if (kAdds && !batch_.is_block()) trace.shared(1);  // the most steps of the warp's groups
-  }
-
-  /// The loads of an iteration's steps. A lane that comes to the end of a segment fetches the next.
-  template <bool kAdds>
-  void load_steps(const Warp& mine, const SideBySide& side, std::int64_t iteration,
-                  WarpTrace& trace) const {
-    for (std::int64_t step = iteration * kAhead; step < (iteration + 1) * kAhead; ++step) {
-      trace.issue(kStepInstructions);
-      if (!side.is_idle(step)) {
-        load_step(mine, side, step, kAdds ? at_.b_cols : at_.words_of_b, kAdds ? 4 : kWordBytes,
-                  trace);
-        if (kAdds) load_step(mine, side, step, at_.b_values, 4, trace);
-      }
-      Banks banks;
-      for (int i = 0; i < mine.count; ++i) {
-        const Step& of = side.of_group[i][static_cast<std::size_t>(step - side.first)];
-        if (!of.ends_segment) continue;
-        for (int word = 0; word < 4; ++word)
-          banks.add(mine.groups[static_cast<std::size_t>(i)].memory + 4 * (of.staged + 1) + word);
-      }
-      if (const int wavefronts = banks.wavefronts(); wavefronts > 0) {
-        trace.issue(kFetchInstructions);
-        trace.shared(wavefronts);
-      }
-    }
-  }
-
-  void load_step(const Warp& mine, const SideBySide& side, std::int64_t step, std::uint64_t array,
-                 int bytes, WarpTrace& trace) const {
-    trace.load(kDataBoard);
-    side.visit(mine, step, [&](const Group&, const Step& of) {
-      trace.touch(array + static_cast<std::uint64_t>(bytes * of.at), bytes * of.lanes);
-    });
-  }
-
-  static void wait_for_steps(const SideBySide& side, std::int64_t iteration, WarpTrace& trace) {
-    for (std::int64_t step = iteration * kAhead; step < (iteration + 1) * kAhead; ++step) {
-      if (side.is_idle(step)) continue;
-      trace.wait(kDataBoard);
+  void begin_set(const Group& mine, std::int64_t set, const std::vector<Segment>& found,
+                 WarpTrace& trace) const {
+    bool has_any = false;
+    for_own_nonzeros(mine, set, [&](std::int64_t, std::int64_t) { has_any = true; });
+    if (has_any) trace.wait(kSegmentBoard);
+    trace.issue(kNextSetInstructions);
+    load_segments<kAdds>(mine, set + 1, trace);
+    if (batch_.is_block()) {
+      before(trace);
+      trace.issue(kStageInstructions);
+      trace.shared(2);
+      trace.barrier();
+      trace.shared(2);  // the first to go through
       return;
     }
-  }
-
-  /// Where a word's marks are, in words of shared memory; the key of a table.
-  std::int64_t slot_of(const Group& group, std::int32_t word) const {
-    return batch_.table >= 0 ? first_slot(word) : word - group.work->task.first_word;
-  }
-  std::int64_t marks_of(const Group& group, std::int32_t word) const {
-    return group.memory + 4 * batch_.limits.lanes + batch_.slot_words() * slot_of(group, word);
-  }
-  std::int64_t key_of(const Group& group, std::int32_t word) const {
-    return group.memory + 4 * batch_.limits.lanes +
-           std::int64_t{batch_.slot_words()} * batch_.slots() + first_slot(word);
-  }
-  std::int64_t sums_of(const Group& group) const {
-    const std::int64_t bitmap =
-        batch_.table >= 0 ? 7 * batch_.slots() / 2 : batch_.slot_words() * group.work->task.words;
-    return group.memory + 4 * batch_.limits.lanes + bitmap;
-  }
-  std::int64_t first_slot(std::int32_t word) const {
-    return static_cast<std::int64_t>(static_cast<std::uint32_t>(word) * 2654435769u >> 16) %
-           batch_.slots();
-  }
-
-  void mark(const Warp& mine, const SideBySide& side, std::int64_t step, WarpTrace& trace) const {
-    trace.issue(2);
-    if (side.is_idle(step)) return;
-    Banks marks, keys;
-    double expected = 0;  // words with new columns
-    side.visit(mine, step, [&](const Group& group, const Step& of) {
-      for (std::int64_t at = of.at; at < of.at + of.lanes; ++at) {
-        marks.add(marks_of(group, product_->words[at]));
-        if (batch_.table >= 0) keys.add(key_of(group, product_->words[at]));
-      }
-      const double new_columns =
-          static_cast<double>(group.work->columns) / static_cast<double>(group.work->products);
-      expected += of.lanes * new_columns;
-    });
-    const double rate = std::min(1.0, expected);
-    const bool is_new = static_cast<std::int64_t>(static_cast<double>(step + 1) * rate) >
-                        static_cast<std::int64_t>(static_cast<double>(step) * rate);
-    if (batch_.table >= 0) {
-      trace.issue(kHashInstructions);
-      trace.shared(keys.wavefronts() + (is_new ? 1 : 0));
+    const std::int64_t nonzeros = std::min<std::int64_t>(32, mine.last - mine.first - 32 * set);
+    if (!found.empty() && std::ssize(found) < nonzeros) {  // gaps, if not at the end
+      trace.issue(kGapInstructions);
+      trace.shared(2);
+      trace.shared(2);
     }
-    trace.issue(kMarkInstructions);
-    trace.shared(marks.wavefronts());
-    if (is_new) trace.issue(1);  // nobody waits for the atomic operation
+    trace.issue(kScanInstructions);
+    shuffle_up(trace);
   }
 
-  /// Ranks of four steps, then their sums one step after the other.
-  void add(const Warp& mine, const SideBySide& side, std::int64_t first, WarpTrace& trace) const {
-    int wavefronts = 0;
-    for (std::int64_t step = first; step < first + kAhead; ++step) {
-      if (side.is_idle(step)) continue;
-      Banks marks, keys;
-      side.visit(mine, step, [&](const Group& group, const Step& of) {
-        for (std::int64_t at = of.at; at < of.at + of.lanes; ++at) {
-          const std::int32_t word = product_->b.col_indices[at] / kWordCols;
-          marks.add(marks_of(group, word));
-          marks.add(marks_of(group, word) + 1);
-          if (batch_.table >= 0) keys.add(key_of(group, word));
+  static constexpr Costs of_chunks(bool adds) { return adds ? kProductChunks : kWordChunks; }
+  static constexpr Costs of_steps(bool adds) { return adds ? kProductSteps : kWordSteps; }
+
+  /// A warp's next waves of chunks, as many as a piece has. True: those were the last.
+  template <Phase kPhase>
+  bool take_chunks(const Group& mine, Chunks chunks, std::int64_t first, WarpTrace& trace) const {
+    constexpr Costs kCosts = of_chunks(kAdds<kPhase>);
+    const std::int64_t waves = parts(chunks.count(), kAhead);
+    const std::int64_t last = std::min(first + kWavesOfPiece, waves);
+    for (std::int64_t wave = first; wave < last; ++wave) {
+      std::array<Lanes, kAhead> lanes;
+      const auto size =
+          static_cast<std::size_t>(std::min<std::int64_t>(kAhead, chunks.count() - wave * kAhead));
+      trace.issue(kCosts.wave);
+      for (std::size_t u = 0; u < size; ++u) {
+        lanes[u] = chunks.next(wave * kAhead + static_cast<std::int64_t>(u));
+        trace.issue(kCosts.item - (kAdds<kPhase> ? 2 : 1));
+        trace.shared(kAdds<kPhase> ? 2 : 1);  // shuffles
+        load_lanes<kAdds<kPhase>>(lanes[u], trace);
+      }
+      trace.wait(kDataBoard);
+      for (std::size_t u = 0; u < size && !kAdds<kPhase>; ++u)
+        mark<kPhase>(mine, lanes[u], wave * kAhead + static_cast<std::int64_t>(u), trace);
+      for (std::size_t u = 0; u < size && kAdds<kPhase>; ++u) find_ranks(mine, lanes[u], trace);
+      for (std::size_t u = 0; u < size && kAdds<kPhase>; ++u) {
+        const Turns turns = this->turns(lanes[u]);
+        ask(mine, lanes[u], turns, trace);
+        for (int turn = 0; turn < turns.count; ++turn) {
+          trace.issue(kTurnInstructions);
+          add(mine, lanes[u], turns, turn, trace);
         }
-      });
-      if (batch_.table >= 0) {
-        trace.issue(kHashInstructions);
-        trace.shared(keys.wavefronts());
       }
-      trace.issue(kRankInstructions);
-      wavefronts += marks.wavefronts();
     }
-    if (wavefronts > 0) trace.shared(wavefronts);
-    for (std::int64_t step = first; step < first + kAhead; ++step) {
-      trace.issue(kIdleInstructions);
-      if (!side.is_idle(step)) add_step(mine, side, step, trace);
-      sync(trace);
-    }
+    return last == waves;
   }
 
-  /// A sum is loaded and stored.
-  void add_step(const Warp& mine, const SideBySide& side, std::int64_t step,
-                WarpTrace& trace) const {
-    Banks sums;
-    side.visit(mine, step, [&](const Group& group, const Step& of) {
-      const TaskWork& work = *group.work;
-      const std::int64_t begin = std::int64_t{work.task.first_word} * kWordCols;
-      const std::int64_t range = std::int64_t{work.task.words} * kWordCols;
-      for (std::int64_t at = of.at; at < of.at + of.lanes; ++at)
-        sums.add(sums_of(group) + (product_->b.col_indices[at] - begin) * work.columns / range);
+  /// Steps are loaded while those before them are worked on.
+  static std::int64_t iterations_of_block(std::int64_t steps) {
+    return std::max<std::int64_t>(1, parts(steps, kAhead));
+  }
+
+  /// The same for a warp of a thread block.
+  template <Phase kPhase>
+  bool take_steps(const Group& mine, Steps steps, std::int64_t first, WarpTrace& trace) const {
+    const std::int64_t count = steps.count(), iterations = iterations_of_block(count);
+    const std::int64_t last = std::min(first + kWavesOfPiece, iterations);
+    const auto take = [&](std::int64_t iteration, bool loads) {
+      std::array<Lanes, kAhead> taken;
+      for (std::int64_t u = 0; u < kAhead; ++u) {
+        const std::int64_t step = iteration * kAhead + u;
+        taken[static_cast<std::size_t>(u)] = steps.next(step);
+        if (!loads) continue;
+        trace.issue(of_steps(kAdds<kPhase>).item);
+        if (steps.ends_segment(step)) trace.shared(2);
+        load_lanes<kAdds<kPhase>>(taken[static_cast<std::size_t>(u)], trace);
+      }
+      return taken;
+    };
+    auto next = take(first, first == 0);
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto now = next;
+      if (std::ranges::any_of(now, [](const Lanes& of) { return of.size > 0; }))
+        trace.wait(kDataBoard);
+      trace.issue(of_steps(kAdds<kPhase>).wave);
+      next = take(i + 1, true);
+      for (std::int64_t u = 0; u < kAhead && !kAdds<kPhase>; ++u)
+        mark<kPhase>(mine, now[static_cast<std::size_t>(u)], i * kAhead + u, trace);
+      for (std::size_t u = 0; u < kAhead && kAdds<kPhase>; ++u) find_ranks(mine, now[u], trace);
+      for (std::size_t u = 0; u < kAhead && kAdds<kPhase>; ++u) {
+        trace.issue(kSumInstructions);
+        add(mine, now[u], Turns{}, 0, trace);
+        trace.barrier();
+      }
+    }
+    return last == iterations;
+  }
+
+  template <bool kAdds>
+  void load_lanes(const Lanes& lanes, WarpTrace& trace) const {
+    if (lanes.size == 0) return;
+    const auto load_of = [&](std::uint64_t array, int bytes) {
+      trace.load(kDataBoard);
+      for (const Lanes::Run& run : lanes)
+        trace.touch(element(array, run.at, bytes), std::int64_t{bytes} * run.lanes);
+    };
+    load_of(kAdds ? at_.b_cols : at_.words_of_b, kAdds ? 4 : kWordBytes);
+    if (kAdds) load_of(at_.b_values, 4);
+  }
+
+  /// Calls visit(place in B) for each lane.
+  template <class Visit>
+  static void for_lanes(const Lanes& lanes, Visit visit) {
+    for (const Lanes::Run& run : lanes)
+      for (int i = 0; i < run.lanes; ++i) visit(run.at + i);
+  }
+
+  // Where things are, in words of shared memory.
+  std::int64_t bitmap_of(const Group& mine) const { return mine.memory + 4 * batch_.lanes(); }
+  std::int64_t directory_slot(const Group& mine, std::int32_t word) const {
+    return bitmap_of(mine) + 2 * ((word - mine.work->task.first_word) / 32);
+  }
+  std::int64_t slot_of(const Group& mine, std::int32_t word) const {
+    const Task& task = mine.work->task;
+    std::int64_t slot = word - task.first_word, begin = bitmap_of(mine);
+    if (batch_.has_directory()) {
+      slot = slot * mine.work->filled_words / task.words;
+      begin += 2 * directory_words(task);
+    }
+    return begin + batch_.slot_words() * slot;
+  }
+  std::int64_t sum_of(const Group& mine, std::int32_t col) const {
+    const TaskWork& work = *mine.work;
+    const std::int64_t begin = std::int64_t{work.task.first_word} * kWordCols;
+    const std::int64_t range = std::int64_t{work.task.words} * kWordCols;
+    const std::int64_t bitmap = batch_.has_directory()
+                                    ? 2 * directory_words(work.task) + 3 * work.filled_words
+                                    : 2 * work.task.words;
+    return bitmap_of(mine) + bitmap + (col - begin) * work.columns / range;
+  }
+
+  /// Lanes that find a new word or column mark it, those of one slot one after another.
+  template <Phase kPhase>
+  void mark(const Group& mine, const Lanes& lanes, std::int64_t item, WarpTrace& trace) const {
+    constexpr bool kOfWords = kPhase == Phase::kMarkWords;
+    trace.issue(2);
+    if (lanes.size == 0) return;
+    Banks slots, directory;
+    for_lanes(lanes, [&](std::int64_t at) {
+      const std::int32_t word = product_->words[static_cast<std::size_t>(at)];
+      slots.add(kOfWords ? directory_slot(mine, word) : slot_of(mine, word));
+      if (!kOfWords && batch_.has_directory()) directory.add(directory_slot(mine, word));
     });
-    trace.shared(2 * sums.wavefronts());
-    trace.issue(kAddInstructions);
+    if (!kOfWords && batch_.has_directory()) {
+      trace.issue(kMarkInWordInstructions - kMarkInstructions);
+      trace.shared(directory.wavefronts());
+      if (batch_.is_sum) trace.shared(1);  // the word of the slot
+    }
+    trace.issue((kOfWords ? kMarkWordInstructions : kMarkInstructions) - 2);
+    trace.shared(slots.wavefronts());
+    const TaskWork& work = *mine.work;
+    const double new_rate =
+        kOfWords ? static_cast<double>(work.filled_words) / static_cast<double>(work.words_read)
+                 : static_cast<double>(work.columns) / static_cast<double>(work.products);
+    const double expected = lanes.lanes * new_rate, rate = std::min(1.0, expected);
+    if (std::floor(static_cast<double>(item + 1) * rate) <=
+        std::floor(static_cast<double>(item) * rate))
+      return;
+    slots.count_words();
+    trace.shared(std::max(1, static_cast<int>(std::lround(slots.most_of_a_word() * new_rate))));
   }
 
-  void finish_count(const Warp& mine, WarpTrace& trace) const {
-    stream(slots_of_lane(mine), 5, trace);
+  void find_ranks(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
+    if (lanes.size == 0) return;
+    Banks slots, directory;
+    for_lanes(lanes, [&](std::int64_t at) {
+      const std::int32_t word = product_->b.col_indices[static_cast<std::size_t>(at)] / kWordCols;
+      slots.add(slot_of(mine, word));
+      if (batch_.has_directory()) directory.add(directory_slot(mine, word));
+    });
+    trace.issue(batch_.has_directory() ? kRankInWordInstructions : kRankInstructions);
+    if (batch_.has_directory()) trace.shared(directory.wavefronts());
+    trace.shared(slots.wavefronts());
+  }
+
+  /// Whether lanes have to wait for each other, where that is not known.
+  void ask(const Group& mine, const Lanes& lanes, const Turns& turns, WarpTrace& trace) const {
+    trace.issue(kTurnsInstructions);
+    if (!turns.asks) return;
+    Banks sums;
+    for_lanes(lanes, [&](std::int64_t at) {
+      sums.add(sum_of(mine, product_->b.col_indices[static_cast<std::size_t>(at)]));
+    });
+    const int wavefronts = sums.wavefronts();
+    trace.issue(kAskInstructions);
+    for (int access = 0; access < 4; ++access) trace.shared(wavefronts);
+    if (turns.matches) trace.issue(kMatchInstructions);
+  }
+
+  /// Sums are loaded and stored.
+  void add(const Group& mine, const Lanes& lanes, const Turns& turns, int turn,
+           WarpTrace& trace) const {
+    if (lanes.size == 0) return;
+    Banks sums;
+    std::size_t lane = 0;
+    for_lanes(lanes, [&](std::int64_t at) {
+      if (turns.of_lane[lane++] == turn)
+        sums.add(sum_of(mine, product_->b.col_indices[static_cast<std::size_t>(at)]));
+    });
+    const int wavefronts = sums.wavefronts();
+    trace.shared(wavefronts);
+    trace.issue(1);
+    trace.shared(wavefronts);
+  }
+
+  /// Words get ranks in the directory, and their slots are cleared.
+  void open(const Group& mine, WarpTrace& trace) const {
+    const int words = mine.work == nullptr ? 0 : directory_words(mine.work->task);
+    for (std::int64_t round = 0; round < parts(words, batch_.lanes()); ++round) rank_round(trace);
+    clear(slots_of(mine), trace);
+    sync(trace);
+  }
+  void rank_round(WarpTrace& trace) const {
+    trace.issue(kRoundInstructions);
+    trace.shared(1);
     before(trace);
-    if (mine.count > 0) {
+    trace.shared(1);
+  }
+
+  void finish_count(const Group& mine, WarpTrace& trace) const {
+    for (std::int64_t round = 0; round < parts(slots_of(mine), batch_.lanes()); ++round) {
+      trace.issue(kCountInstructions);
+      trace.shared(1);
+    }
+    before(trace);
+    trace.issue(kFinishInstructions - kBeforeInstructions);
+    if (mine.work != nullptr && mine.warp == 0) {
       trace.store();
-      for (const Group& group : mine)
-        if (group.warp == 0) trace.touch(at_.lengths + 4 * static_cast<std::uint64_t>(group.id), 4);
-      trace.issue(kBeginInstructions / 2);  // the class of the sums
+      trace.touch(element(at_.lengths, mine.id, 4), 4);
+      if (batch_.has_directory()) {
+        trace.store();
+        trace.touch(element(at_.tasks, mine.id, kTaskBytes) + 20, 4);
+      }
+      trace.issue(class_instructions(sum_class(mine.work->counted(), mine.columns())));
       trace.shared(1);
     }
     trace.barrier();
-    if (!mine.is_first) return;
-    trace.issue(kIdleInstructions);
-    trace.atomic(1);
-    trace.touch(at_.summary, 4 * kSumClasses);
-  }
-
-  /// Ranks of words, then the columns of C.
-  void rank(const Warp& mine, WarpTrace& trace) const {
-    if (batch_.table >= 0) sort_table(mine, trace);
-    const std::int64_t rounds = batch_.table >= 0 ? rounds_of_words(mine) : slots_of_lane(mine);
-    std::int64_t with_marks = 0;
-    for (const Group& group : mine) with_marks += group.work->filled_words;
-    for (std::int64_t round = 0; round < rounds; ++round) {
-      trace.issue(kRoundInstructions);
-      trace.shared(2);  // ranks lie between the marks
-      if (!batch_.is_block() && round >= with_marks) continue;
-      before(trace);
-      trace.issue(kPlaceInstructions);
-      trace.shared(2);
-    }
-    sync(trace);
-    for (std::int64_t round = 0; round < rounds_of_words(mine); ++round)
-      write_columns(mine, round, trace);
-    sync(trace);
-    stream(parts(most(mine, [](const Group& group) { return group.work->columns; }),
-                 batch_.limits.lanes),
-           2, trace);
-    sync(trace);
-  }
-
-  std::int64_t rounds_of_words(const Warp& mine) const {
-    return parts(most(mine, [](const Group& group) { return group.work->filled_words; }),
-                 batch_.limits.lanes);
-  }
-
-  /// A word each lane. The columns of a task are dealt evenly to its words.
-  void write_columns(const Warp& mine, std::int64_t round, WarpTrace& trace) const {
-    trace.issue(kWordInstructions);
+    if (mine.warp_of_block != 0) return;
+    trace.issue(kAddCountsInstructions);
     trace.shared(1);
-    trace.shared(2);
-    int turns = 0;
-    for (const Group& group : mine)
-      if (group.work->filled_words > 0)
-        turns =
-            std::max(turns, static_cast<int>(parts(group.work->columns, group.work->filled_words)));
-    bool any = false;
-    for (const Group& group : mine) {
-      const std::int64_t words = group.work->filled_words;
-      const std::int64_t first = round * batch_.limits.lanes + std::int64_t{32} * group.warp;
-      const std::int64_t last = std::min(first + batch_.lanes_of_warp(), words);
-      if (first >= last) continue;
-      if (!any) {
-        trace.issue(kColumnInstructions * turns);
-        trace.store(turns);
-        any = true;
-      }
-      const std::int64_t begin = first * group.work->columns / words;
-      touch_c(at_.c_cols, group, begin, last * group.work->columns / words, trace);
-    }
+    trace.atomic(1);
+    trace.touch(at_.summary, 4 * kClasses);
   }
 
-  void touch_c(std::uint64_t array, const Group& group, std::int64_t begin, std::int64_t end,
-               WarpTrace& trace) const {
-    trace.touch(array + 4 * static_cast<std::uint64_t>(product_->offsets[group.id] + begin),
-                4 * (end - begin));
-  }
-
-  /// Keys are gathered, then sorted by a bitonic network.
-  void sort_table(const Warp& mine, WarpTrace& trace) const {
-    for (std::int64_t i = 0; i < slots_of_lane(mine); ++i) {
-      trace.issue(kRoundInstructions);
-      trace.shared(1);
-      before(trace);
-    }
-    const auto words = static_cast<std::uint64_t>(
-        most(mine, [](const Group& group) { return group.work->filled_words; }));
-    const auto size = static_cast<std::int64_t>(std::bit_ceil(words));
-    sync(trace);
-    for (std::int64_t run = 2; run <= size; run *= 2)
-      for (std::int64_t step = run / 2; step > 0; step /= 2) {
-        for (std::int64_t i = 0; i < parts(size / 2, batch_.limits.lanes); ++i) {
-          trace.issue(kPlaceInstructions);
-          trace.shared(2);
-        }
-        sync(trace);
-      }
-  }
-
-  void finish_sums(const Warp& mine, WarpTrace& trace) const {
-    const int lanes = batch_.limits.lanes;
-    const std::int64_t rounds =
-        parts(most(mine, [](const Group& group) { return group.work->columns; }), lanes);
+  /// Ranks of slots, then the columns of C.
+  void rank(const Group& mine, WarpTrace& trace) const {
+    const std::int64_t slots = slots_of(mine), rounds = parts(slots, batch_.lanes());
+    // Turns of the warp, dealt evenly to its rounds.
+    const std::int64_t turns =
+        slots == 0 ? 0 : parts(mine.work->turns_of_ranks * rounds, parts(slots, 32));
     for (std::int64_t round = 0; round < rounds; ++round) {
-      trace.issue(3);
-      if (round % kAhead == 0)
-        trace.shared(static_cast<int>(std::min<std::int64_t>(kAhead, rounds - round)));
-      bool any = false;
-      for (const Group& group : mine) {
-        const std::int64_t first = round * lanes + std::int64_t{32} * group.warp;
-        const std::int64_t last =
-            std::min<std::int64_t>(first + batch_.lanes_of_warp(), group.work->columns);
-        if (first >= last) continue;
-        if (!any) trace.store();
-        any = true;
-        touch_c(at_.c_values, group, first, last, trace);
+      rank_round(trace);
+      for (std::int64_t turn = turns * round / rounds; turn < turns * (round + 1) / rounds;
+           ++turn) {
+        trace.issue(kColumnInstructions);
+        trace.shared(1);
       }
     }
+    sync(trace);
+    write(at_.c_cols, mine, trace);
+    sync(trace);
+    clear(mine.columns(), trace);
+    sync(trace);
+  }
+
+  /// From shared memory to the task's part of an array of C.
+  void write(std::uint64_t array, const Group& mine, WarpTrace& trace) const {
+    trace.issue(kClearInstructions);
+    const std::int64_t rounds = parts(mine.columns(), batch_.lanes());
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      trace.issue(kCopyInstructions);
+      trace.shared(1);
+      const std::int64_t first = round * batch_.lanes() + std::int64_t{32} * mine.warp;
+      const std::int64_t count = std::min<std::int64_t>(32, mine.columns() - first);
+      if (count <= 0) continue;
+      trace.store();
+      trace.touch(element(array, product_->offsets[static_cast<std::size_t>(mine.id)] + first, 4),
+                  4 * count);
+    }
+  }
+
+  void finish_sums(const Group& mine, WarpTrace& trace) const {
+    write(at_.c_values, mine, trace);
     trace.issue(kIdleInstructions);
   }
 
@@ -558,7 +596,7 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
 
 }  // namespace
 
-TracedLaunch trace_launch(std::shared_ptr<const Product> product, Batch batch,
+TracedLaunch trace_groups(std::shared_ptr<const Product> product, Batch batch,
                           const Addresses& at) {
   const std::int64_t blocks = batch.thread_blocks();
   const auto trace = std::make_shared<GroupsTrace>(std::move(product), std::move(batch), at);

@@ -1,26 +1,46 @@
-// What the warps of one launch of row_spgemm do, for the simulator.
+// What the warps of one launch of row_spgemm do for tasks of one class, for the simulator.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/row_spgemm_walk.hpp"
 #include "kernels/warp_trace.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
-constexpr int kTaskBytes = 16, kWordBytes = 8;
+constexpr int kTaskBytes = 32, kSortedTaskBytes = 16, kWordBytes = 8, kRowOfBBytes = 16,
+              kRangeOfBBytes = 8;
+constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
 
+/// To find the class of a task that is not small: sizes are tried one after another.
+constexpr int class_instructions(int number) {
+  constexpr int kInstructions = 23, kSizeInstructions = 28;
+  const int size = (number - kFirstBitmap) % kSizes;
+  const bool is_block = size >= kWarpSizes;
+  const bool is_last = size + 1 == (is_block ? kSizes : kWarpSizes);
+  return kInstructions + kSizeInstructions * (size - (is_block ? kWarpSizes : 0) + !is_last);
+}
+
+/// Where the arrays begin.
 struct Addresses {
-  std::uint64_t sorted, tasks, offsets, lengths, summary, a_offsets, a_cols, a_values, rows_of_b,
-      words_of_b, b_cols, b_values, c_cols, c_values;
+  std::uint64_t a_offsets, a_cols, a_values, b_offsets, b_cols, b_values, rows_of_b, ranges_of_b,
+      words_of_b, slice_counts, slice_words, summary, whole_tasks, tasks, sorted, lengths, offsets,
+      c_offsets, c_cols, c_values;
 };
+/// Of an element of an array.
+constexpr std::uint64_t element(std::uint64_t array, std::int64_t at, int bytes) {
+  return array + static_cast<std::uint64_t>(at * bytes);
+}
 
 /// A launch's trace, and the barriers of each of its thread blocks, of all warps. [thread blocks]
 struct TracedLaunch {
   std::shared_ptr<const LaunchTrace> trace;
   std::vector<std::int64_t> barriers;
 };
-TracedLaunch trace_launch(std::shared_ptr<const Product> product, Batch batch, const Addresses& at);
+TracedLaunch trace_groups(std::shared_ptr<const Product> product, Batch batch, const Addresses& at);
+/// The same for tasks with a product in each lane.
+TracedLaunch trace_small(std::shared_ptr<const Product> product, Batch batch, const Addresses& at);
 
 }  // namespace tessera::row_spgemm::tracing

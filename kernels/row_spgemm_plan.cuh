@@ -5,13 +5,16 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <climits>
 #include <cub/device/device_scan.cuh>
 #include <vector>
 
 #include "formats/base/check.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/row_spgemm_small.cuh"
 #include "kernels/row_spgemm_steps.cuh"
+#include "kernels/side_streams.hpp"
 
 namespace tessera::row_spgemm {
 
@@ -19,12 +22,15 @@ constexpr int kThreadsOfGroups = 128;  // of a thread block of several groups
 
 /// Sorted tasks of one class.
 struct Batch {
-  const std::int32_t* sorted;
+  const SortedTask* sorted;
   int count;
   const Task* tasks;
 
-  /// The task of a group, with no words past the last.
-  __device__ Task task(int number) const { return number < count ? tasks[sorted[number]] : Task{}; }
+  /// Past the last, one with no number and nothing to do.
+  __device__ SortedTask at(int number) const {
+    return number < count ? sorted[number] : SortedTask{};
+  }
+  __device__ Task task(const SortedTask& of) const { return of.id < 0 ? Task{} : tasks[of.id]; }
 };
 
 template <class Group>
@@ -36,16 +42,19 @@ constexpr int group_bytes(int bytes) {
   return Group::kLanes * static_cast<int>(sizeof(Segment)) + (bytes + 15) / 16 * 16;
 }
 
+/// Counts the columns of C of each task, and how many words it has to keep for them.
 template <class Group, class Bitmap>
 __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGroups)
-    count_columns(View view, Batch batch, int bytes, std::int32_t* lengths, Summary* summary) {
+    count_columns(View view, Batch batch, int bytes, Task* tasks, std::int32_t* lengths,
+                  Summary* summary) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
-  __shared__ std::uint32_t counts[kSumClasses];
+  __shared__ std::uint32_t counts[kClasses];
   clear_counts(counts);
   const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
   const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const Task task = batch.task(number);
+  const SortedTask sorted = batch.at(number);
+  Task task = batch.task(sorted);
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
   Bitmap bitmap(task, memory + Group::kLanes * sizeof(Segment));
@@ -53,81 +62,94 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   mark_columns<Group>(view, task, staged, scratch, bitmap);
   int found = 0;
   for (int i = Group::lane(); i < bitmap.size(); i += Group::kLanes)
-    found += __popc(bitmap.marks(i));
+    found += __popc(bitmap.slots()[i].marks);
   int total = 0;
   Group::before(found, total, scratch);
-  if (Group::lane() == 0 && number < batch.count) {
-    lengths[batch.sorted[number]] = total;
+  if (Group::lane() == 0 && sorted.id >= 0) {
+    lengths[sorted.id] = total;
+    if (Bitmap::kHasDirectory) tasks[sorted.id].kept = task.kept = bitmap.size();
     atomicAdd(counts + sum_class(task, total), 1u);
   }
   __syncthreads();
   add_counts(counts, summary->sum_classes);
 }
 
-/// Gives every word its rank, and writes the columns of C. `found` [columns of C] is for use
-/// meanwhile.
+/// Counts the columns of C of tasks with a product in each lane.
+template <int kLanes>
+__global__ void __launch_bounds__(kThreadsOfGroups)
+    count_small(View view, Batch batch, std::int32_t* lengths, Summary* summary) {
+  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
+  const SortedTask task = batch.at(number);
+  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
+  const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
+  if (task.id >= 0 && row.lane() == 0) lengths[task.id] = row.columns();
+  // The tasks are of this class in both phases.
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    summary->sum_classes[std::countr_zero(static_cast<unsigned>(kLanes / kLeastLanes))] =
+        static_cast<std::uint32_t>(batch.count);
+}
+
+/// Gives every column its rank, and writes the columns of C unless that is nullptr, for those that
+/// are there. `found` [columns of C] is for use meanwhile.
 template <class Group, class Bitmap>
 __device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
                              std::int32_t* cols) {
-  bitmap.sort(scratch);
-  constexpr int kBits = 16;  // of a count of columns; words with any are counted above them
-  static_assert(kMostWords * kWordCols < 1 << kBits);
-  std::uint32_t before = 0;
-  const int most = Group::most(bitmap.words());
-  for (int first = 0; first < most; first += Group::kLanes) {
-    const int i = first + Group::lane();
-    const int slot = i < bitmap.words() ? bitmap.slot(i) : 0;
-    const std::uint32_t marks = i < bitmap.words() ? bitmap.marks(slot) : 0;
-    if constexpr (!Group::kIsBlock)
-      if (__all_sync(~0u, marks == 0)) continue;
-    int all = 0;
-    const std::uint32_t place =
-        before + Group::before(marks == 0 ? 0 : (1 << kBits) + __popc(marks), all, scratch);
-    before += all;
-    if (marks == 0) continue;
-    bitmap.set_rank(slot, place % (1u << kBits));
-    found[place >> kBits] = slot;
-  }
+  const int count = rank_slots<Group>(
+      bitmap.slots(), bitmap.size(), scratch, [&](int slot, std::uint32_t marks, int rank) {
+        if (marks == 0 || cols == nullptr) return;
+        const std::int32_t first = bitmap.first_col(slot);
+        for (; marks != 0; marks &= marks - 1)
+          found[rank++] = first + __ffs(static_cast<int>(marks)) - 1;
+      });
   Group::sync();
-  const int words = static_cast<int>(before >> kBits);
-  for (int i = Group::lane(); i < words; i += Group::kLanes) {
-    const int slot = found[i];
-    const std::int32_t col = bitmap.first_col(slot);
-    std::int32_t* to = cols + bitmap.rank(col);
-    for (std::uint32_t marks = bitmap.marks(slot); marks != 0; marks &= marks - 1)
-      *to++ = col + __ffs(static_cast<int>(marks)) - 1;
-  }
+  if (cols == nullptr) return;
+  for (int i = Group::lane(); i < count; i += Group::kLanes) cols[i] = found[i];
   Group::sync();
 }
 
-/// The offsets of rows from those of tasks; without `first_tasks` every row has one.
+/// The offsets of rows from those of tasks, all after `before` others; without `first_tasks` every
+/// row has one.
 inline __global__ void __launch_bounds__(kThreads)
     gather_offsets(int rows, const std::int32_t* first_tasks, const std::int64_t* offsets,
-                   std::int64_t nonzeros, std::int64_t* row_offsets) {
+                   std::int64_t nonzeros, std::int64_t before, std::int64_t* row_offsets) {
   const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (row > rows) return;
   const int task = first_tasks == nullptr || row == rows ? row : first_tasks[row];
-  row_offsets[row] = row < rows ? offsets[task] : nonzeros;
+  row_offsets[row] = before + (row < rows ? offsets[task] : nonzeros);
 }
 
 inline unsigned blocks_for(std::int64_t count, int each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
 
-/// Calls body.operator()<Group, Bitmap>(bytes) for one of the classes, those from kFrom to kCount;
-/// those of the tables begin at kTable.
-template <bool kWithRanks, auto kLimits, int kCount, int kTable, int kFrom = 0, class Body>
-void with_class(int of, Body body) {
-  if constexpr (kFrom < kCount) {
-    if (of != kFrom) return with_class<kWithRanks, kLimits, kCount, kTable, kFrom + 1>(of, body);
-    constexpr TaskClass limits = kLimits(kFrom);
-    using Lanes = Group<limits.lanes>;
-    if constexpr (kFrom >= kTable && kFrom < kTable + kTables)
-      body.template
-      operator()<Lanes, HashedBitmap<Lanes, kWithRanks, kLeastTable << (kFrom - kTable)>>(
-          limits.bytes);
-    else
-      body.template operator()<Lanes, PlainBitmap<Lanes, kWithRanks>>(limits.bytes);
+/// For callers whose tasks are never small.
+struct NoSmallTasks {
+  template <int kLanes>
+  void operator()(const Batch&, cudaStream_t) const {
+    throw Error("a small task where there should be none");
+  }
+};
+
+/// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of class `of`, or
+/// launch_small.operator()<lanes>(batch, stream) where they are small.
+template <bool kWithRanks, int kClass = 0, class Launch, class LaunchSmall>
+void launch_class(int of, const Batch& batch, cudaStream_t stream, const Launch& launch,
+                  const LaunchSmall& launch_small) {
+  if constexpr (kClass < kClasses) {
+    if (of != kClass)
+      return launch_class<kWithRanks, kClass + 1>(of, batch, stream, launch, launch_small);
+    if constexpr (kClass < kSmallSizes) {
+      launch_small.template operator()<(kLeastLanes << kClass)>(batch, stream);
+    } else {
+      constexpr TaskClass limits = limits_of(kClass);
+      using Lanes = Group<limits.lanes>;
+      if constexpr (kClass < kFirstWords)
+        launch.template operator()<Lanes, WholeBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+                                                                          stream);
+      else
+        launch.template operator()<Lanes, WordsBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+                                                                          stream);
+    }
   }
 }
 
@@ -145,116 +167,124 @@ void launch_groups(Kernel kernel, int count, int bytes, cudaStream_t stream,
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
 
-/// Launches that may overlap: each class of tasks takes at least as long as its longest one, so
-/// that one after another they would leave most of a device idle.
-class SideStreams {
- public:
-  SideStreams() {
-    for (Side& side : sides_) {
-      cuda_check(cudaStreamCreateWithFlags(&side.stream, cudaStreamNonBlocking),
-                 "creating a stream");
-      cuda_check(cudaEventCreateWithFlags(&side.done, cudaEventDisableTiming), "creating an event");
-    }
-    cuda_check(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "creating an event");
-  }
-  ~SideStreams() {
-    for (const Side& side : sides_) {
-      cudaEventDestroy(side.done);
-      cudaStreamDestroy(side.stream);
-    }
-    cudaEventDestroy(begin_);
-  }
-  SideStreams(const SideStreams&) = delete;
-  SideStreams& operator=(const SideStreams&) = delete;
-
-  /// Calls launch(number, stream) for each of `count` launches: after what is on `stream` by now,
-  /// and before what comes to be there later.
-  template <class Launch>
-  void run(int count, cudaStream_t stream, Launch launch) {
-    if (count == 1) return launch(0, stream);
-    const int used = std::min(count, kSides);
-    cuda_check(cudaEventRecord(begin_, stream), "forking a stream");
-    for (int i = 0; i < used; ++i)
-      cuda_check(cudaStreamWaitEvent(sides_[i].stream, begin_), "forking a stream");
-    for (int i = 0; i < count; ++i) launch(i, sides_[i % kSides].stream);
-    for (int i = 0; i < used; ++i) {
-      cuda_check(cudaEventRecord(sides_[i].done, sides_[i].stream), "joining a stream");
-      cuda_check(cudaStreamWaitEvent(stream, sides_[i].done), "joining a stream");
-    }
-  }
-
- private:
-  struct Side {
-    cudaStream_t stream = nullptr;
-    cudaEvent_t done = nullptr;
-  };
-  static constexpr int kSides = 4;
-  Side sides_[kSides];
-  cudaEvent_t begin_ = nullptr;
-};
+/// The same for small tasks.
+template <int kLanes, class Kernel, class... Arguments>
+void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
+                         const Arguments&... arguments) {
+  kernel<<<blocks_for(count, kThreadsOfGroups / kLanes), kThreadsOfGroups, 0, stream>>>(
+      arguments...);
+  cuda_check(cudaGetLastError(), "launching row_spgemm");
+}
 
 /// The tasks of a product. The host waits twice: for their number, and for that of C's columns.
 class RowTasks {
  public:
-  /// What a product needs beside C: one block, and more only where rows are cut into many tasks.
+  /// Where what is found out about B lies, which all rows of A share.
+  struct PlacesOfB {
+    PlacesOfB(RunBlock& block, const View& of, bool with_words = true)
+        : rows(block.place<RowOfB>(of.rows_of_b_count)),
+          ranges(block.place<RangeOfB>(of.rows_of_b_count)),
+          has_words(with_words),
+          words(block.place<WordOfB>(with_words ? of.nonzeros_of_b : 0)) {}
+
+    void hand_out(View& view, const RunBlock& block) const {
+      view.rows_of_b = block.data<RowOfB>(rows);
+      view.ranges_of_b = block.data<RangeOfB>(ranges);
+      view.words_of_b = has_words ? block.data<WordOfB>(words) : nullptr;
+    }
+
+    std::int64_t rows, ranges;
+    bool has_words;
+    std::int64_t words;
+  };
+
+  /// Memory for one Work after another.
+  struct Rooms {
+    RunArray<std::byte> of_rows;
+    RunArray<std::byte> of_tasks;  // where rows have several
+  };
+
+  /// What a product needs beside C: one block, which may have a place for C, too, and others only
+  /// where rows are cut into several tasks, or words come late.
   struct Work {
-    Work(ProductRun& run, const View& of)
-        : view(of), capacity(std::int64_t{of.rows} + of.rows / 8 + 1024) {
-      const std::int64_t at_rows_of_b = block.place<RowOfB>(of.rows_of_b_count);
-      const std::int64_t at_ranges = block.place<RangeOfB>(of.rows_of_b_count);
-      const std::int64_t at_words = block.place<WordOfB>(of.nonzeros_of_b);
-      const std::int64_t at_plans = block.place<RowPlan>(of.rows);
-      const std::int64_t at_slices = block.place<std::int32_t>(of.rows);
-      const std::int64_t at_summary = block.place<Summary>(1);
-      const TaskPlaces places(block, capacity);
+    Work(ProductRun& run, const View& of, RunBlock with_c = {})
+        : view(of), num_tasks(of.rows), block(std::move(with_c)) {
+      const PlacesOfB of_b(block, of,
+                           !of.has_small || !words_can_wait(of.nonzeros_of_a, of.rows,
+                                                            of.nonzeros_of_b, of.rows_of_b_count));
+      const RowPlaces of_rows(block, of.rows);
       block.take(run);
-      view.rows_of_b = block.array<RowOfB>(at_rows_of_b, of.rows_of_b_count).data();
-      view.ranges_of_b = block.array<RangeOfB>(at_ranges, of.rows_of_b_count).data();
-      view.words_of_b = block.array<WordOfB>(at_words, of.nonzeros_of_b).data();
-      plans = block.array<RowPlan>(at_plans, of.rows);
-      slices = block.array<std::int32_t>(at_slices, of.rows);
-      summary = block.array<Summary>(at_summary, 1).data();
-      places.hand_out(*this, block, capacity);
+      of_b.hand_out(view, block);
+      of_rows.hand_out(*this, block);
+    }
+    /// Of a view with B's rows described, in memory that is there, and outlives it.
+    Work(ProductRun& run, const View& of, Rooms& rooms)
+        : view(of), num_tasks(of.rows), of_slices_room(&rooms.of_tasks) {
+      const RowPlaces of_rows(block, of.rows);
+      block.take(run, rooms.of_rows);
+      of_rows.hand_out(*this, block);
     }
 
-    /// Makes room for that many tasks.
-    void reserve(ProductRun& run, std::int64_t tasks) {
-      if (tasks <= capacity) return;
-      capacity = tasks;
-      const TaskPlaces places(more, capacity);
-      more.take(run);
-      places.hand_out(*this, more, capacity);
+    /// What this takes for so many rows, and once more for so many tasks where rows have several.
+    static std::int64_t bytes_of_rows(std::int64_t rows) {
+      RunBlock block;
+      const RowPlaces places(block, rows);
+      return block.bytes();
+    }
+    static std::int64_t bytes_of_tasks(std::int64_t tasks) {
+      RunBlock block;
+      const TaskPlaces places(block, tasks);
+      return block.bytes();
     }
 
-    bool is_sliced() const { return num_tasks != static_cast<int>(plans.size()); }
+    /// Makes room for so many tasks in the place of one for each row; returns these.
+    RunArray<Task> reserve(ProductRun& run, int count) {
+      RunArray<Task> whole = std::move(tasks);
+      num_tasks = count;
+      const TaskPlaces places(of_slices, num_tasks);
+      if (of_slices_room == nullptr)
+        of_slices.take(run);
+      else
+        of_slices.take(run, *of_slices_room);
+      places.hand_out(*this, of_slices);
+      return whole;
+    }
+
+    /// Makes room for the words that were not there from the beginning.
+    void add_words(ProductRun& run) {
+      const std::int64_t at_words = of_words.place<WordOfB>(view.nonzeros_of_b);
+      of_words.take(run);
+      view.words_of_b = of_words.data<WordOfB>(at_words);
+    }
+
+    bool is_sliced() const { return num_tasks != view.rows; }
 
     View view;
-    std::int64_t capacity;
-    int num_tasks = 0;
-    RunArray<RowPlan> plans;         // [rows]
-    RunArray<std::int32_t> slices;   // [rows]: of each row; then its first task
+    int num_tasks;
+    RunBlock block;
+    Slicing slicing;                 // its counts, scanned, are each row's first task
     Summary* summary;                // [1]
-    RunArray<Task> tasks;            // [capacity], num_tasks of them used; likewise:
-    RunArray<std::int32_t> sorted;   // [capacity]
-    RunArray<std::int32_t> lengths;  // [capacity + 1]: columns of C of each
-    RunArray<std::int64_t> offsets;  // [capacity + 1]: in C
+    RunArray<Task> tasks;            // [num_tasks], likewise:
+    RunArray<SortedTask> sorted;     // [num_tasks]
+    RunArray<std::int32_t> lengths;  // [num_tasks + 1]: columns of C of each
+    RunArray<std::int64_t> offsets;  // [num_tasks + 1]: in C
     RunArray<std::byte> scratch;     // of scans
 
    private:
     struct TaskPlaces {
-      TaskPlaces(RunBlock& block, std::int64_t capacity)
-          : tasks(block.place<Task>(capacity)),
-            sorted(block.place<std::int32_t>(capacity)),
-            lengths(block.place<std::int32_t>(capacity + 1)),
-            offsets(block.place<std::int64_t>(capacity + 1)),
-            scratch_bytes(scan_bytes(capacity + 1)),
+      TaskPlaces(RunBlock& block, std::int64_t count)
+          : tasks(block.place<Task>(count)),
+            sorted(block.place<SortedTask>(count)),
+            lengths(block.place<std::int32_t>(count + 1)),
+            offsets(block.place<std::int64_t>(count + 1)),
+            scratch_bytes(scan_bytes(count + 1)),
             scratch(block.place<std::byte>(scratch_bytes)) {}
 
-      void hand_out(Work& work, const RunBlock& block, std::int64_t capacity) const {
-        work.tasks = block.array<Task>(tasks, capacity);
-        work.sorted = block.array<std::int32_t>(sorted, capacity);
-        work.lengths = block.array<std::int32_t>(lengths, capacity + 1);
-        work.offsets = block.array<std::int64_t>(offsets, capacity + 1);
+      void hand_out(Work& work, const RunBlock& block) const {
+        work.tasks = block.array<Task>(tasks, work.num_tasks);
+        work.sorted = block.array<SortedTask>(sorted, work.num_tasks);
+        work.lengths = block.array<std::int32_t>(lengths, work.num_tasks + std::int64_t{1});
+        work.offsets = block.array<std::int64_t>(offsets, work.num_tasks + std::int64_t{1});
         work.scratch = block.array<std::byte>(scratch, scratch_bytes);
       }
 
@@ -262,7 +292,25 @@ class RowTasks {
       std::int64_t scratch_bytes, scratch;
     };
 
-    RunBlock block, more;
+    struct RowPlaces {
+      RowPlaces(RunBlock& block, std::int64_t rows)
+          : counts(block.place<std::int32_t>(rows)),
+            slice_words(block.place<std::int32_t>(rows)),
+            summary(block.place<Summary>(1)),
+            tasks(block, rows) {}
+
+      void hand_out(Work& work, const RunBlock& block) const {
+        work.slicing = {block.data<std::int32_t>(counts), block.data<std::int32_t>(slice_words)};
+        work.summary = block.data<Summary>(summary);
+        tasks.hand_out(work, block);
+      }
+
+      std::int64_t counts, slice_words, summary;
+      TaskPlaces tasks;
+    };
+
+    RunBlock of_slices, of_words;
+    RunArray<std::byte>* of_slices_room = nullptr;  // where it is somebody else's
   };
 
   RowTasks() { cuda_check(cudaMallocHost(&summary_, sizeof(Summary)), "allocating pinned memory"); }
@@ -270,44 +318,94 @@ class RowTasks {
   RowTasks(const RowTasks&) = delete;
   RowTasks& operator=(const RowTasks&) = delete;
 
+  /// Adds the number of products to *sum, on the device.
+  static void add_products(const View& view, unsigned long long* sum, cudaStream_t stream) {
+    constexpr unsigned kMostBlocks = 1024;
+    if (view.nonzeros_of_a == 0) return;
+    count_products<<<std::min(blocks_for(view.nonzeros_of_a, kThreads), kMostBlocks), kThreads, 0,
+                     stream>>>(view, sum);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
+
   /// Describes rows of B, and makes tasks. Waits.
   void analyse(Work& work, ProductRun& run) {
-    const cudaStream_t stream = run.stream();
+    const View& of = work.view;
+    if (of.words_of_b != nullptr)
+      describe_b(of, run.stream());
+    else if (of.rows_of_b_count > 0)
+      measure_rows_of_b<<<blocks_for(of.rows_of_b_count, kThreads), kThreads, 0, run.stream()>>>(
+          of);
+    make_tasks(work, plan_tasks(work, run.stream()), run);
+  }
+
+  static void describe_b(const View& view, cudaStream_t stream) {
+    with_lanes(view.nonzeros_of_b, view.rows_of_b_count, [&]<int kLanes>() {
+      describe_rows_of_b<kLanes>
+          <<<blocks_for(view.rows_of_b_count, kThreads / kLanes), kThreads, 0, stream>>>(view);
+    });
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
+
+  /// The most tasks that any row becomes; B's rows are described. Waits.
+  static std::int64_t most_tasks(const View& view, cudaStream_t stream) {
+    DeviceArray<std::uint32_t> most(1);
+    cuda_check(cudaMemsetAsync(most.data(), 0, sizeof(std::uint32_t), stream), "clearing");
+    with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
+      find_most_tasks<kLanes>
+          <<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(view, most.data());
+    });
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    cuda_check(cudaStreamSynchronize(stream), "analysing rows");
+    return std::max(most.download()[0], 1u);
+  }
+
+  /// How many tasks the rows become; B's are described. Waits.
+  std::int64_t plan_tasks(Work& work, cudaStream_t stream) {
+    const View& view = work.view;
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(Summary), stream), "clearing");
-    if (work.view.rows_of_b_count > 0)
-      describe_rows_of_b<<<blocks_for(std::int64_t{work.view.rows_of_b_count} * kLanesOfRow,
-                                      kThreads),
-                           kThreads, 0, stream>>>(work.view);
-    if (work.view.rows > 0)
-      analyse_rows<<<blocks_for(std::int64_t{work.view.rows} * kLanesOfRow, kThreads), kThreads, 0,
-                     stream>>>(work.view, work.plans.data(), work.slices.data(), work.summary);
+    with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
+      analyse_rows<kLanes><<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(
+          view, work.tasks.data(), work.slicing, work.summary);
+    });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     const Summary& summary = read_summary(work, stream);
-    require<Unsupported>(summary.tasks <= INT_MAX / 2, "{} tasks are more than row_spgemm counts",
-                         summary.tasks);
-    work.num_tasks = static_cast<int>(summary.tasks);
-    work.reserve(run, work.num_tasks);
-    if (work.num_tasks == 0) return;
-    if (work.is_sliced())
-      scan(work.slices.data(), work.slices.data(), work.view.rows, work, stream);
-    make_tasks<<<blocks_for(work.view.rows, kThreads), kThreads, 0, stream>>>(
-        work.view.rows, work.plans.data(), work.is_sliced() ? work.slices.data() : nullptr,
-        work.tasks.data());
-    sort(summary.mark_classes, work.summary->mark_cursors, MarkClassOf{work.tasks.data()}, work,
-         stream);
+    const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(view.rows);
+    require<Unsupported>(tasks <= INT_MAX / 2, "{} tasks are more than row_spgemm counts", tasks);
+    return static_cast<std::int64_t>(tasks);
+  }
+
+  /// Makes the tasks of which there are so many.
+  void make_tasks(Work& work, std::int64_t tasks, ProductRun& run) {
+    const cudaStream_t stream = run.stream();
+    const View& view = work.view;
+    if (tasks > view.rows) {
+      const RunArray<Task> whole = work.reserve(run, static_cast<int>(tasks));
+      scan(work.slicing.counts, work.slicing.counts, view.rows, work, stream);
+      cut_rows<<<blocks_for(view.rows, kThreads), kThreads, 0, stream>>>(
+          view.rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
+          work.tasks.data());
+    }
+    std::int64_t small = 0;
+    for (int i = 0; i < kSmallSizes; ++i) small += summary_->mark_classes[i];
+    if (work.view.words_of_b == nullptr && small < work.num_tasks) {
+      work.add_words(run);
+      describe_b(work.view, run.stream());
+    }
+    sort(summary_->mark_classes, work.summary->mark_cursors, MarkClassOf{}, work, false, stream);
   }
 
   /// Counts the columns of C of every task, without waiting.
   void count(Work& work, ProductRun& run) {
-    for_classes(summary_->mark_classes, work, run.stream(),
-                [&](int of, const Batch& batch, cudaStream_t stream) {
-                  with_class<false, mark_limits, kMarkClasses, kMarkTable>(
-                      of, [&]<class Group, class Bitmap>(int bytes) {
-                        launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes,
-                                             stream, work.view, batch, bytes, work.lengths.data(),
-                                             work.summary);
-                      });
-                });
+    for_classes<false>(
+        summary_->mark_classes, work, run.stream(),
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
+          launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, stream, work.view,
+                               batch, bytes, work.tasks.data(), work.lengths.data(), work.summary);
+        },
+        [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
+          launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.view, batch,
+                                      work.lengths.data(), work.summary);
+        });
     // What lies beyond the last length is read, and counts for nothing: the scan excludes it.
     cuda_check(cudaMemsetAsync(work.lengths.data() + work.num_tasks, 0, sizeof(std::int32_t),
                                run.stream()),
@@ -318,33 +416,36 @@ class RowTasks {
                "counting the nonzeros of C");
   }
 
+  /// In the place of count() where no row is cut, and C's offsets are known. [rows + 1]
+  static void recall(Work& work, const std::int64_t* row_offsets, cudaStream_t stream) {
+    recall_columns<<<blocks_for(work.view.rows, kThreads), kThreads, 0, stream>>>(
+        work.view.rows, work.tasks.data(), row_offsets, work.lengths.data(), work.summary);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
+
   /// How many columns of C all tasks have, which are now sorted for with_ranks(). Waits.
   std::int64_t sort_by_columns(Work& work, cudaStream_t stream) {
     const Summary& summary = read_summary(work, stream);
-    sort(summary.sum_classes, work.summary->sum_cursors,
-         SumClassOf{work.tasks.data(), work.lengths.data()}, work, stream);
+    sort(summary.sum_classes, work.summary->sum_cursors, SumClassOf{work.lengths.data()}, work,
+         true, stream);
     return static_cast<std::int64_t>(summary.nonzeros);
   }
 
-  /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for all tasks: bitmaps have
-  /// ranks, and bytes are enough for them and four more for each column of C.
-  template <class Launch>
-  void with_ranks(const Work& work, cudaStream_t stream, Launch launch) {
-    for_classes(summary_->sum_classes, work, stream,
-                [&](int of, const Batch& batch, cudaStream_t of_class) {
-                  with_class<true, sum_limits, kSumClasses, kSumTable>(
-                      of, [&]<class Group, class Bitmap>(int bytes) {
-                        launch.template operator()<Group, Bitmap>(batch, bytes, of_class);
-                      });
-                });
+  /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for all tasks that are not small:
+  /// bitmaps have ranks, and bytes are enough for them and four more for each column of C; and
+  /// launch_small.operator()<lanes>(batch, stream) for those that are.
+  template <class Launch, class LaunchSmall = NoSmallTasks>
+  void with_ranks(const Work& work, cudaStream_t stream, const Launch& launch,
+                  const LaunchSmall& launch_small = {}) {
+    for_classes<true>(summary_->sum_classes, work, stream, launch, launch_small);
   }
 
-  /// Where each row begins among the columns of C. [rows + 1]
+  /// Where each row begins among the columns of C, after `before` of others. [rows + 1]
   static void find_rows(const Work& work, std::int64_t columns, std::int64_t* row_offsets,
-                        cudaStream_t stream) {
+                        cudaStream_t stream, std::int64_t before = 0) {
     gather_offsets<<<blocks_for(std::int64_t{work.view.rows} + 1, kThreads), kThreads, 0, stream>>>(
-        work.view.rows, work.is_sliced() ? work.slices.data() : nullptr, work.offsets.data(),
-        columns, row_offsets);
+        work.view.rows, work.is_sliced() ? work.slicing.counts : nullptr, work.offsets.data(),
+        columns, before, row_offsets);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
@@ -382,36 +483,47 @@ class RowTasks {
     return static_cast<std::int64_t>(std::max(narrow, wide));
   }
 
-  template <int kCount, class ClassOf>
-  static void sort(const std::uint32_t (&counts)[kCount], std::uint32_t* cursors, ClassOf class_of,
-                   Work& work, cudaStream_t stream) {
-    if (work.num_tasks == 0) return;
-    Begins<kCount> begins{};
-    for (int i = 1; i < kCount; ++i) begins.of[i] = begins.of[i - 1] + counts[i - 1];
-    sort_tasks<kCount><<<blocks_for(work.num_tasks, kThreads), kThreads, 0, stream>>>(
-        work.num_tasks, begins, cursors, work.sorted.data(), class_of);
+  /// Calls launch.operator()<lanes>() with as many lanes as a row has nonzeros, about.
+  template <class Launch>
+  static void with_lanes(std::int64_t nonzeros, std::int64_t rows, Launch launch) {
+    if (rows == 0) return;
+    if (nonzeros <= 4 * rows) return launch.template operator()<4>();
+    if (nonzeros <= 8 * rows) return launch.template operator()<8>();
+    if (nonzeros <= 16 * rows) return launch.template operator()<16>();
+    launch.template operator()<32>();
+  }
+
+  template <class ClassOf>
+  static void sort(const std::uint32_t (&counts)[kClasses], std::uint32_t* cursors,
+                   ClassOf class_of, Work& work, bool keeps_small, cudaStream_t stream) {
+    Begins begins{};
+    for (int i = 1; i < kClasses; ++i) begins.of[i] = begins.of[i - 1] + counts[i - 1];
+    const auto small = static_cast<int>(begins.of[kSmallSizes]);
+    if (work.num_tasks == (keeps_small ? small : 0)) return;
+    sort_tasks<<<blocks_for(work.num_tasks, kThreads), kThreads, 0, stream>>>(
+        work.num_tasks, work.tasks.data(), begins, cursors, work.sorted.data(), keeps_small,
+        class_of);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
-  /// Calls launch(class, batch, stream) for the tasks of each class that has any, the largest
-  /// first.
-  template <int kCount, class Launch>
-  void for_classes(const std::uint32_t (&counts)[kCount], const Work& work, cudaStream_t stream,
-                   Launch launch) {
+  /// Launches for the tasks of each class that has any, the largest first.
+  template <bool kWithRanks, class Launch, class LaunchSmall>
+  void for_classes(const std::uint32_t (&counts)[kClasses], const Work& work, cudaStream_t stream,
+                   const Launch& launch, const LaunchSmall& launch_small) {
     struct OfClass {
       int number;
       Batch batch;
     };
     std::vector<OfClass> classes;
     auto end = static_cast<std::uint32_t>(work.num_tasks);
-    for (int i = kCount - 1; i >= 0; --i) {
+    for (int i = kClasses - 1; i >= 0; --i) {
       end -= counts[i];
       if (counts[i] > 0)
         classes.push_back(
             {i, Batch{work.sorted.data() + end, static_cast<int>(counts[i]), work.tasks.data()}});
     }
     sides_.run(static_cast<int>(classes.size()), stream, [&](int i, cudaStream_t of_class) {
-      launch(classes[i].number, classes[i].batch, of_class);
+      launch_class<kWithRanks>(classes[i].number, classes[i].batch, of_class, launch, launch_small);
     });
   }
 

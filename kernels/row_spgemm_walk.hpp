@@ -1,5 +1,6 @@
-// Tasks of one class of row_spgemm as a launch takes them: which a warp has, the segments of B's
-// rows that its lanes go through, and step by step what they do.
+// Tasks of one class of row_spgemm as a launch takes them: which a group of threads has, the
+// segments of B's rows that it goes through, and which products its warps' lanes take at a time. As
+// kernels/row_spgemm_steps.cuh has it.
 #pragma once
 
 #include <algorithm>
@@ -18,27 +19,26 @@ constexpr int kSegmentBytes = 16;
 
 /// Tasks of one class, as one launch takes them.
 struct Batch {
-  int number = 0;  // of the class
-  TaskClass limits;
-  int table = -1;       // of the hash tables, by size
+  int number = 0;       // of the class
   bool is_sum = false;  // the second phase
   std::int64_t first_sorted = 0;
   std::vector<std::int64_t> tasks;
 
-  bool is_block() const { return limits.lanes > 32; }
-  int threads() const { return is_block() ? limits.lanes : kThreadsOfGroups; }
-  int groups() const { return is_block() ? 1 : kThreadsOfGroups / limits.lanes; }  // a thread block
-  int groups_of_warp() const { return is_block() ? 1 : 32 / limits.lanes; }
-  int warps_of_group() const { return is_block() ? limits.lanes / 32 : 1; }
-  int lanes_of_warp() const { return std::min(limits.lanes, 32); }
+  bool is_small() const { return number < kFirstBitmap; }
+  bool has_directory() const { return number >= kFirstWords; }
+  TaskClass limits() const {
+    return is_small() ? TaskClass{kLeastLanes << number, 0} : limits_of(number);
+  }
+  int lanes() const { return limits().lanes; }
+  bool is_block() const { return lanes() > 32; }
+  int threads() const { return is_block() ? lanes() : kThreadsOfGroups; }
+  int groups() const { return is_block() ? 1 : kThreadsOfGroups / lanes(); }  // of a thread block
+  int warps_of_group() const { return is_block() ? lanes() / 32 : 1; }
   std::int64_t group_bytes() const {
-    return limits.lanes * kSegmentBytes + (limits.bytes + 15) / 16 * 16;
+    return lanes() * kSegmentBytes + (limits().bytes + 15) / 16 * 16;
   }
   std::int64_t thread_blocks() const { return parts(std::ssize(tasks), groups()); }
-  /// As compiled for sm_90a.
-  int registers() const { return is_sum ? 64 : table >= 0 && limits.lanes > 8 ? 44 : 48; }
-  int slot_words() const { return is_sum ? 2 : 1; }
-  int slots() const { return kLeastTable << table; }
+  int slot_words() const { return is_sum ? 2 : 1; }  // of shared memory
 };
 
 /// A part of a row of B, in nonzeros or words.
@@ -46,12 +46,102 @@ struct Segment {
   std::int64_t begin = 0, length = 0;
 };
 
-/// What a warp's lanes of one group do in a step.
-struct Step {
-  std::int64_t at = 0;
-  int lanes = 0;              // with something to do
-  bool ends_segment = false;  // another one is fetched
-  std::int64_t staged = 0;    // the number of the segment fetched
+/// What the lanes of a warp take at a time: consecutive lanes have consecutive places of a segment.
+struct Lanes {
+  struct Run {
+    std::int64_t at = 0;
+    int lanes = 0;
+  };
+  std::array<Run, 32> runs;
+  int size = 0;
+  int lanes = 0;  // of all runs
+
+  void add(std::int64_t at, int count) {
+    runs[static_cast<std::size_t>(size++)] = {at, count};
+    lanes += count;
+  }
+  auto begin() const { return runs.begin(); }
+  auto end() const { return runs.begin() + size; }
+};
+
+/// What a warp takes of the 32 segments that its lanes know, 32 products at a time.
+class Chunks {
+ public:
+  explicit Chunks(const std::vector<Segment>& segments) : segments_(segments) {
+    for (const Segment& segment : segments) total_ += segment.length;
+  }
+
+  std::int64_t count() const { return parts(total_, 32); }
+
+  /// Later ones than before.
+  Lanes next(std::int64_t chunk) {
+    Lanes found;
+    std::int64_t first = 32 * chunk;
+    while (found.lanes < 32 && first < total_) {
+      const Segment& segment = segments_[at_];
+      if (first >= before_ + segment.length) {
+        before_ += segment.length;
+        ++at_;
+        continue;
+      }
+      const auto count = static_cast<int>(
+          std::min<std::int64_t>(32 - found.lanes, before_ + segment.length - first));
+      found.add(segment.begin + first - before_, count);
+      first += count;
+    }
+    return found;
+  }
+
+ private:
+  const std::vector<Segment>& segments_;
+  std::int64_t total_ = 0;
+  std::size_t at_ = 0;
+  std::int64_t before_ = 0;  // products of segments before that one
+};
+
+/// What a warp takes of the segments that its thread block has staged: `width` places of one
+/// segment a step, of every stride-th segment, of which it has those from `own` on.
+class Steps {
+ public:
+  Steps(const std::vector<Segment>& segments, int width, int stride, int first, int own)
+      : segments_(segments), width_(width), stride_(stride), at_(first), own_(own) {}
+
+  std::int64_t count() const {
+    std::int64_t steps = 0;
+    for (std::int64_t i = at_; i < std::ssize(segments_); i += stride_)
+      steps += parts(segments_[static_cast<std::size_t>(i)].length, width_);
+    return steps;
+  }
+
+  /// Later ones than before; past the last there is nothing.
+  Lanes next(std::int64_t step) {
+    Lanes found;
+    for (; at_ < std::ssize(segments_); at_ += stride_) {
+      const Segment& segment = segments_[static_cast<std::size_t>(at_)];
+      const std::int64_t steps = parts(segment.length, width_);
+      if (step < before_ + steps) {
+        const std::int64_t from = (step - before_) * width_ + own_;
+        const std::int64_t lanes = std::clamp<std::int64_t>(segment.length - from, 0, 32);
+        if (lanes > 0) found.add(segment.begin + from, static_cast<int>(lanes));
+        break;
+      }
+      before_ += steps;
+    }
+    return found;
+  }
+
+  /// Whether a step is a segment's last: another one is fetched after it.
+  bool ends_segment(std::int64_t step) const {
+    return at_ < std::ssize(segments_) &&
+           step + 1 == before_ + parts(segments_[static_cast<std::size_t>(at_)].length, width_);
+  }
+
+ private:
+  const std::vector<Segment>& segments_;
+  int width_, stride_;
+  std::int64_t at_;
+  int own_;
+  std::int64_t before_ = 0;  // steps of segments before that one
 };
 
 class BatchWalk {
@@ -59,64 +149,42 @@ class BatchWalk {
   BatchWalk(std::shared_ptr<const Product> product, Batch batch)
       : product_(std::move(product)), batch_(std::move(batch)) {}
 
-  /// A group of this warp, or the warp's part of one that is a thread block.
+  /// The group of a warp; without a task past the last.
   struct Group {
     const TaskWork* work = nullptr;
-    std::int64_t id = 0;               // of the task
+    std::int64_t number = 0, id = 0;   // of the task in the batch, and in the product
     std::int64_t first = 0, last = 0;  // nonzeros of A
     std::int64_t memory = 0;           // of its shared memory, in words
     int warp = 0;                      // within the group
-  };
-  struct Warp {
-    std::int64_t first_number = 0;  // of its tasks in the batch
-    bool is_first = false;          // of the thread block
-    std::array<Group, 8> groups;
-    int count = 0;
+    int warp_of_block = 0;
 
-    auto begin() const { return groups.begin(); }
-    auto end() const { return groups.begin() + count; }
+    int words() const { return work == nullptr ? 0 : work->task.words; }
+    int columns() const { return work == nullptr ? 0 : work->columns; }
   };
 
-  /// Those that have tasks.
-  Warp groups_of(std::int64_t thread_block, int warp) const {
-    Warp mine;
-    mine.is_first = warp == 0;
-    mine.first_number = thread_block * batch_.groups() +
-                        (batch_.is_block() ? 0 : std::int64_t{warp} * batch_.groups_of_warp());
-    for (int i = 0; i < batch_.groups_of_warp(); ++i) {
-      if (mine.first_number + i >= std::ssize(batch_.tasks)) break;
-      Group& group = mine.groups[static_cast<std::size_t>(mine.count++)];
-      group.id = batch_.tasks[mine.first_number + i];
-      group.work = &product_->tasks[group.id];
-      const Task& task = group.work->task;
-      if (task.words > 0) {
-        group.first = product_->a.row_offsets[task.row];
-        group.last = product_->a.row_offsets[task.row + 1];
-      }
-      const int number = batch_.is_block() ? 0 : warp * batch_.groups_of_warp() + i;
-      group.memory = number * batch_.group_bytes() / 4;
-      group.warp = batch_.is_block() ? warp : 0;
-    }
-    return mine;
+  Group group_of(std::int64_t thread_block, int warp) const {
+    const int of_block = batch_.is_block() ? 0 : warp;
+    Group group{.number = thread_block * batch_.groups() + of_block,
+                .memory = of_block * batch_.group_bytes() / 4,
+                .warp = batch_.is_block() ? warp : 0,
+                .warp_of_block = warp};
+    if (group.number >= std::ssize(batch_.tasks)) return group;
+    group.id = batch_.tasks[static_cast<std::size_t>(group.number)];
+    group.work = &product_->tasks[static_cast<std::size_t>(group.id)];
+    group.first = group.work->task.begin;
+    group.last = group.first + group.work->task.nonzeros;
+    return group;
   }
 
-  std::int64_t chunks_of(const Group& group) const {
-    return parts(group.last - group.first, batch_.limits.lanes);
+  /// How often the group takes as many of A's nonzeros as it has lanes.
+  std::int64_t sets_of(const Group& group) const {
+    return parts(group.last - group.first, batch_.lanes());
   }
 
-  /// The most of all groups, of what of(group) says.
-  template <class Of>
-  static std::int64_t most(const Warp& mine, Of of) {
-    std::int64_t most = 0;
-    for (const Group& group : mine) most = std::max<std::int64_t>(most, of(group));
-    return most;
-  }
-
-  /// Slots of the bitmap that a lane goes over.
-  std::int64_t slots_of_lane(const Warp& mine) const {
-    if (batch_.table >= 0) return batch_.slots() / batch_.limits.lanes;
-    return parts(most(mine, [](const Group& group) { return group.work->task.words; }),
-                 batch_.limits.lanes);
+  /// Slots of the bitmap.
+  int slots_of(const Group& group) const {
+    if (group.work == nullptr) return 0;
+    return batch_.has_directory() ? group.work->filled_words : group.work->task.words;
   }
 
   /// The place in [begin, end) of B's nonzeros or words from where they are not below `word`;
@@ -137,6 +205,7 @@ class BatchWalk {
     return begin;
   }
 
+  /// Calls visit(place, turn) for what is looked at to find both ends, side by side.
   template <bool kAdds, class Visit>
   Segment segment(const Task& task, std::int64_t k, Visit visit) const {
     const std::int32_t row = product_->a.col_indices[k];
@@ -144,67 +213,64 @@ class BatchWalk {
     const std::int64_t end =
         kAdds ? product_->b.row_offsets[row + 1] : begin + product_->num_words[row];
     if (!task.is_sliced) return {begin, end - begin};
-    const std::int64_t first = find_word<kAdds>(begin, end, task.first_word, visit);
-    return {first, find_word<kAdds>(first, end, task.first_word + task.words, visit) - first};
+    const auto find = [&](std::int32_t word) {
+      std::size_t turn = 0;
+      return find_word<kAdds>(begin, end, word, [&](std::int64_t at) { visit(at, turn++); });
+    };
+    const std::int64_t first = find(task.first_word);
+    return {first, find(task.first_word + task.words) - first};
   }
 
-  /// Calls visit(segment) for those of a chunk of A's nonzeros that are not empty.
-  template <bool kAdds, class Visit>
-  void for_segments(const Group& group, std::int64_t chunk, Visit visit) const {
-    const std::int64_t first = group.first + chunk * batch_.limits.lanes;
-    for (std::int64_t k = first; k < std::min(first + batch_.limits.lanes, group.last); ++k) {
-      const Segment found = segment<kAdds>(group.work->task, k, [](std::int64_t) {});
-      if (found.length > 0) visit(found);
+  /// Those of a set that are not empty.
+  template <bool kAdds>
+  std::vector<Segment> segments(const Group& group, std::int64_t set) const {
+    std::vector<Segment> found;
+    const std::int64_t first = group.first + set * batch_.lanes();
+    for (std::int64_t k = first; k < std::min(first + batch_.lanes(), group.last); ++k) {
+      const Segment one = segment<kAdds>(group.work->task, k, [](std::int64_t, std::size_t) {});
+      if (one.length > 0) found.push_back(one);
     }
-  }
-
-  /// Places of a step; marks are made by each warp of a thread block for itself.
-  template <bool kAdds>
-  int width() const {
-    return kAdds ? batch_.limits.lanes : batch_.lanes_of_warp();
-  }
-
-  /// Calls visit(segment, its number) for those that the warp goes through.
-  template <bool kAdds, class Visit>
-  void for_own_segments(const Group& group, std::int64_t chunk, Visit visit) const {
-    const int stride = kAdds ? 1 : batch_.warps_of_group();
-    std::int64_t number = 0;
-    for_segments<kAdds>(group, chunk, [&](const Segment& segment) {
-      if (kAdds || number % stride == group.warp) visit(segment, number);
-      ++number;
-    });
-  }
-
-  template <bool kAdds>
-  std::int64_t steps_of(const Group& group, std::int64_t chunk) const {
-    std::int64_t steps = 0;
-    for_own_segments<kAdds>(group, chunk, [&](const Segment& segment, std::int64_t) {
-      steps += parts(segment.length, width<kAdds>());
-    });
-    return steps;
-  }
-
-  /// Steps [first, last) of a chunk, as far as there are any.
-  template <bool kAdds>
-  std::vector<Step> steps(const Group& group, std::int64_t chunk, std::int64_t first,
-                          std::int64_t last) const {
-    std::vector<Step> found(static_cast<std::size_t>(last - first));
-    const std::int64_t own = kAdds ? 32 * group.warp : 0;  // of a step's places, the warp's first
-    std::int64_t step = 0;
-    for_own_segments<kAdds>(group, chunk, [&](const Segment& segment, std::int64_t number) {
-      const std::int64_t begin = step;
-      step += parts(segment.length, width<kAdds>());
-      for (std::int64_t i = std::max(first, begin); i < std::min(last, step); ++i) {
-        const std::int64_t from = (i - begin) * width<kAdds>() + own;
-        found[static_cast<std::size_t>(i - first)] = {
-            .at = segment.begin + from,
-            .lanes = static_cast<int>(
-                std::clamp<std::int64_t>(segment.length - from, 0, batch_.lanes_of_warp())),
-            .ends_segment = i + 1 == step,
-            .staged = number};
-      }
-    });
     return found;
+  }
+
+  /// Marks are made by each warp of a thread block for itself, sums by all at once.
+  template <bool kAdds>
+  Steps steps(const Group& group, const std::vector<Segment>& segments) const {
+    if (kAdds) return {segments, batch_.lanes(), 1, 0, 32 * group.warp};
+    return {segments, 32, batch_.warps_of_group(), group.warp, 0};
+  }
+
+  /// The turn of each lane, when the products of 32 lanes are added to their sums. [32]
+  struct Turns {
+    std::array<std::int8_t, 32> of_lane{};
+    int count = 0;
+    bool asks = false, matches = false;  // whether columns are different; which are the same
+  };
+  Turns turns(const Lanes& lanes) const {
+    constexpr int kFew = 4;
+    Turns turns{.count = lanes.size, .asks = lanes.size > kFew};
+    int lane = 0, run = 0;
+    std::array<std::pair<std::int32_t, int>, 32> cols;
+    for (const Lanes::Run& of : lanes) {
+      for (int i = 0; i < of.lanes; ++i, ++lane) {
+        turns.of_lane[static_cast<std::size_t>(lane)] = static_cast<std::int8_t>(run);
+        cols[static_cast<std::size_t>(lane)] = {
+            product_->b.col_indices[static_cast<std::size_t>(of.at + i)], lane};
+      }
+      ++run;
+    }
+    if (!turns.asks) return turns;
+    std::sort(cols.begin(), cols.begin() + lane);
+    int most = 0;
+    for (int i = 0, same = 0; i < lane; ++i) {
+      const auto& [col, of] = cols[static_cast<std::size_t>(i)];
+      same = i > 0 && cols[static_cast<std::size_t>(i - 1)].first == col ? same + 1 : 0;
+      turns.of_lane[static_cast<std::size_t>(of)] = static_cast<std::int8_t>(same);
+      most = std::max(most, same);
+    }
+    turns.matches = most > 0;
+    turns.count = most + 1;
+    return turns;
   }
 
  protected:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/scratch_pool.hpp"
@@ -28,18 +29,26 @@ void describe_rows_of_b(Product& product) {
   }
 }
 
-RowPlan analyse_row(const CsrMatrix& a, const CsrMatrix& b, std::int32_t row) {
-  std::int64_t products = 0;
-  std::int32_t first = b.cols, last = 0;
+RowFacts facts_of_row(const Product& product, std::int32_t row) {
+  const CsrMatrix &a = product.a, &b = product.b;
+  RowFacts facts{.begin = static_cast<std::int32_t>(a.row_offsets[row]),
+                 .nonzeros = static_cast<std::int32_t>(a.row_offsets[row + 1] - a.row_offsets[row]),
+                 .first = INT_MAX};
   for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k) {
-    const std::int64_t begin = b.row_offsets[a.col_indices[k]];
-    const std::int64_t end = b.row_offsets[a.col_indices[k] + 1];
+    const std::int32_t of = a.col_indices[k];
+    const std::int64_t begin = b.row_offsets[of], end = b.row_offsets[of + 1];
     if (begin == end) continue;
-    products += end - begin;
-    first = std::min(first, b.col_indices[begin]);
-    last = std::max(last, b.col_indices[end - 1]);
+    facts.products += end - begin;
+    facts.words += product.words_wait ? end - begin : product.num_words[of];
+    facts.first = std::min(facts.first, b.col_indices[begin]);
+    facts.last = std::max(facts.last, b.col_indices[end - 1]);
   }
-  return plan_row(row, products, a.row_offsets[row + 1] - a.row_offsets[row], first, last);
+  return facts;
+}
+
+RowPlan plan(const Product& product, std::int32_t row) {
+  const CsrMatrix &a = product.a, &b = product.b;
+  return plan_row(row, facts_of_row(product, row), thresholds_for(a.nnz(), b.nnz(), b.rows), true);
 }
 
 /// Counts what the tasks of a row have in them.
@@ -47,9 +56,10 @@ class TaskCounter {
  public:
   void count(const Product& product, const RowPlan& plan, std::vector<TaskWork>& to) {
     const auto first = to.size();
-    for (int slice = 0; slice < plan.slices; ++slice) to.push_back({.task = plan.task(slice)});
-    if (plan.whole.words == 0) return;
+    for (int slice = 0; slice < plan.slices; ++slice)
+      to.push_back({.task = slice_of(plan.whole, plan.slice_words, slice)});
     const auto of_word = [&](std::int32_t word) -> TaskWork& {
+      if (plan.slices == 1) return to[first];
       return to[first +
                 static_cast<std::size_t>((word - plan.whole.first_word) / plan.slice_words)];
     };
@@ -67,9 +77,21 @@ class TaskCounter {
         of_word(word).products += std::popcount(columns);
       }
     }
+    std::ranges::sort(touched_);
+    std::int32_t group = -1, most = 0;  // 32 slots of a task, and the most columns of one of them
+    const TaskWork* last = nullptr;
     for (const std::int32_t word : touched_) {
-      ++of_word(word).filled_words;
-      of_word(word).columns += std::popcount(marks_[word]);
+      TaskWork& work = of_word(word);
+      const int columns = std::popcount(marks_[word]);
+      const std::int32_t slot =
+          work.task.keeping == Keeping::kWords ? work.filled_words : word - work.task.first_word;
+      if (&work != last || slot / 32 != group) most = 0;
+      group = slot / 32;
+      work.turns_of_ranks += std::max(0, columns - most);
+      most = std::max(most, columns);
+      last = &work;
+      ++work.filled_words;
+      work.columns += columns;
       marks_[word] = 0;
     }
     touched_.clear();
@@ -85,20 +107,26 @@ class TaskCounter {
 Product analyse(const CsrMatrix& a, const CsrMatrix& b) {
   Product product{.a = a, .b = b};
   describe_rows_of_b(product);
+  product.words_wait = words_can_wait(a.nnz(), a.rows, b.nnz(), b.rows);
   constexpr std::int64_t kRowsOfPiece = 512;
   std::vector<std::vector<TaskWork>> pieces(static_cast<std::size_t>(parts(a.rows, kRowsOfPiece)));
   ScratchPool<TaskCounter> pool;
   parallel_for(a.rows, kRowsOfPiece, [&](std::int64_t begin, std::int64_t end) {
     pool.use([&](TaskCounter& counter) {
       for (std::int64_t row = begin; row < end; ++row)
-        counter.count(product, analyse_row(a, b, static_cast<std::int32_t>(row)),
+        counter.count(product, plan(product, static_cast<std::int32_t>(row)),
                       pieces[static_cast<std::size_t>(begin / kRowsOfPiece)]);
     });
   });
   for (const auto& piece : pieces)
     product.tasks.insert(product.tasks.end(), piece.begin(), piece.end());
-  for (const TaskWork& task : product.tasks)
+  for (const TaskWork& task : product.tasks) {
     product.offsets.push_back(product.offsets.back() + task.columns);
+    product.is_marked |= task.task.keeping != Keeping::kLanes;
+    // Every row has a task, and the tasks are in the order of rows.
+    product.first_tasks.resize(static_cast<std::size_t>(task.task.row) + 2);
+    product.first_tasks.back() = static_cast<std::int32_t>(std::ssize(product.offsets) - 1);
+  }
   return product;
 }
 

@@ -7,6 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "formats/base/matrix.hpp"
@@ -15,6 +18,12 @@
 #include "kernels/work.hpp"
 
 namespace tessera {
+
+/// Which kernel makes a product for another one, and what it went by.
+struct SpgemmPath {
+  std::string kernel;
+  std::map<std::string, double> predicted_us = {};  // of every kernel that it was chosen from
+};
 
 class SpgemmKernel {
  public:
@@ -25,6 +34,16 @@ class SpgemmKernel {
   virtual int version() const = 0;
 
   virtual Arithmetic arithmetic() const = 0;
+
+  /// That of one product, where not all have the same.
+  virtual Arithmetic arithmetic_of(const CsrMatrix&, const CsrMatrix&) const {
+    return arithmetic();
+  }
+
+  /// Nothing for a kernel that does not choose another one.
+  virtual std::optional<SpgemmPath> path_of(const CsrMatrix&, const CsrMatrix&) const {
+    return std::nullopt;
+  }
 
   /// Whether cells that come out as zero stay in C, or are left out.
   virtual bool keeps_zeros() const { return true; }

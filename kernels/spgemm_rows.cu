@@ -20,7 +20,7 @@ __device__ inline std::int64_t count_products(CsrView a, CsrView b, std::int64_t
 
 /// products[row]: of the row; products[rows] = 0. Eight lanes per row, a thread block per long row.
 __global__ void __launch_bounds__(kCountThreads)
-    count_row_products(CsrView a, CsrView b, std::int64_t* __restrict__ products) {
+    count_by_rows(CsrView a, CsrView b, std::int64_t* __restrict__ products) {
   using Reduce = cub::BlockReduce<std::int64_t, kCountThreads>;
   __shared__ typename Reduce::TempStorage scratch;
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kCountRows;
@@ -43,29 +43,11 @@ __global__ void __launch_bounds__(kCountThreads)
   }
 }
 
-}  // namespace
-
-RunArray<std::int64_t> row_products(ProductRun& run, CsrView a, CsrView b) {
-  RunArray<std::int64_t> products(run, std::int64_t{a.rows} + 1);
-  count_row_products<<<grid_for(std::int64_t{a.rows} + 1, kCountRows), kCountThreads, 0,
-                       run.stream()>>>(a, b, products.data());
-  cuda_check(cudaGetLastError(), "counting products");
-  return products;
-}
-
-RunArray<std::int64_t> products_before_rows(ProductRun& run, CsrView a, CsrView b) {
-  RunArray<std::int64_t> products = row_products(run, a, b);
-  running_sum(run, products.data(), products.data(), products.size());
-  return products;
-}
-
-namespace {
-
-__global__ void cut(const std::int64_t* __restrict__ products_before, std::int32_t rows,
-                    std::int64_t bound, RowCut* __restrict__ cuts,
-                    std::int32_t* __restrict__ count) {
+__global__ void cut(CsrView a, const std::int64_t* __restrict__ products_before, std::int64_t bound,
+                    RowCut* __restrict__ cuts, std::int32_t* __restrict__ count) {
+  const std::int32_t rows = a.rows;
   std::int32_t row = 0, i = 0;
-  cuts[0] = {0, 0};
+  cuts[0] = {0, 0, 0};
   while (row < rows) {
     // The last row that the slice can end before; one row is in it, however many products it has.
     const std::int64_t limit = products_before[row] + bound;
@@ -78,26 +60,33 @@ __global__ void cut(const std::int64_t* __restrict__ products_before, std::int32
         high = middle - 1;
     }
     row = low;
-    cuts[++i] = {row, products_before[row]};
+    cuts[++i] = {row, products_before[row], a.row_offsets[row]};
   }
   *count = i;
 }
 
 }  // namespace
 
-std::vector<RowCut> cut_rows(ProductRun& run, const RunArray<std::int64_t>& products_before,
-                             std::int64_t bound) {
-  const auto rows = static_cast<std::int32_t>(products_before.size() - 1);
-  const std::int64_t products = read_back(run, products_before.data() + rows);
-  if (rows == 0) return {{0, 0}};
-  if (products <= bound) return {{0, 0}, {rows, products}};
+void count_row_products(CsrView a, CsrView b, std::int64_t* products, cudaStream_t stream) {
+  count_by_rows<<<grid_for(std::int64_t{a.rows} + 1, kCountRows), kCountThreads, 0, stream>>>(
+      a, b, products);
+  cuda_check(cudaGetLastError(), "counting products");
+}
+
+std::vector<RowCut> cut_rows(ProductRun& run, CsrView a, const std::int64_t* products_before,
+                             std::int64_t products, std::int64_t bound) {
+  if (a.rows == 0) return {{0, 0, 0}};
+  if (products <= bound) return {{0, 0, 0}, {a.rows, products, a.nnz}};
+  RunBlock block;
   // Two slices in a row have more than the bound.
-  const std::int64_t most = 2 * (products / bound) + 3;
-  const RunArray<RowCut> cuts(run, most);
-  const RunArray<std::int32_t> count(run, 1);
-  cut<<<1, 1, 0, run.stream()>>>(products_before.data(), rows, bound, cuts.data(), count.data());
+  const auto at_cuts = block.place<RowCut>(2 * (products / bound) + 3);
+  const auto at_count = block.place<std::int32_t>(1);
+  block.take(run);
+  auto* cuts = block.data<RowCut>(at_cuts);
+  auto* count = block.data<std::int32_t>(at_count);
+  cut<<<1, 1, 0, run.stream()>>>(a, products_before, bound, cuts, count);
   cuda_check(cudaGetLastError(), "cutting rows into slices");
-  return read_back(run, cuts.data(), std::int64_t{read_back(run, count.data())} + 1);
+  return read_back(run, cuts, std::int64_t{read_back(run, count)} + 1);
 }
 
 }  // namespace tessera::spgemm

@@ -1,6 +1,6 @@
 // What SpGEMM kernels share before they multiply: A and B as a kernel reads them, the products of
-// each row (of A's nonzero a_ik as many as row k of B has nonzeros), running sums in a product's
-// own memory, and rows cut into slices of so many products at most.
+// each row (of A's nonzero a_ik as many as row k of B has nonzeros), running sums, and rows cut
+// into slices of so many products at most.
 #pragma once
 
 #include <cub/device/device_scan.cuh>
@@ -58,18 +58,26 @@ __device__ inline std::int64_t grid_thread() {
 __device__ inline std::int64_t grid_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
 
 /// sums[i] = from[0] + ... + from[i - 1], i in [0, count), in the type of the sums; may be in
-/// place.
+/// place. Scratch memory is the caller's, as CUB wants it: none asks for its size.
 template <class From, class To>
-void running_sum(ProductRun& run, From from, To* sums, std::int64_t count) {
-  const auto sum = [&](void* scratch, std::size_t& bytes) {
-    cuda_check(cub::DeviceScan::ExclusiveScan(scratch, bytes, from, sums, cuda::std::plus<To>(),
-                                              To{0}, count, run.stream()),
-               "summing up");
-  };
+void running_sum(void* scratch, std::size_t& bytes, From from, To* sums, std::int64_t count,
+                 cudaStream_t stream) {
+  cuda_check(cub::DeviceScan::ExclusiveScan(scratch, bytes, from, sums, cuda::std::plus<To>(),
+                                            To{0}, count, stream),
+             "summing up");
+}
+template <class To, class From>
+std::int64_t running_sum_bytes(From from, std::int64_t count) {
   std::size_t bytes = 0;
-  sum(nullptr, bytes);
-  const RunArray<std::uint8_t> scratch(run, static_cast<std::int64_t>(bytes));
-  sum(scratch.data(), bytes);
+  running_sum(nullptr, bytes, from, static_cast<To*>(nullptr), count, nullptr);
+  return static_cast<std::int64_t>(bytes);
+}
+/// In scratch memory of running_sum_bytes(), or more.
+template <class From, class To>
+void running_sum(const RunArray<std::byte>& scratch, From from, To* sums, std::int64_t count,
+                 cudaStream_t stream) {
+  auto bytes = static_cast<std::size_t>(scratch.size());
+  running_sum(static_cast<void*>(scratch.data()), bytes, from, sums, count, stream);
 }
 
 /// Values on the device, known to the host; waits for the stream.
@@ -88,20 +96,18 @@ T read_back(ProductRun& run, const T* value) {
 }
 
 /// The products of every row, and zero behind them. [rows of A + 1]
-RunArray<std::int64_t> row_products(ProductRun& run, CsrView a, CsrView b);
-
-/// The products of the rows before each row, and of all of them. [rows of A + 1]
-RunArray<std::int64_t> products_before_rows(ProductRun& run, CsrView a, CsrView b);
+void count_row_products(CsrView a, CsrView b, std::int64_t* products, cudaStream_t stream);
 
 /// Where a slice of rows begins.
 struct RowCut {
   std::int64_t row;
-  std::int64_t products;  // of all rows before
+  std::int64_t products, nonzeros;  // of all rows before
 };
 
 /// Cuts rows into slices of at most `bound` products each, or of one row: slice i is the rows from
-/// cut i up to cut i + 1. At least one slice, unless there are no rows. Waits for the stream.
-std::vector<RowCut> cut_rows(ProductRun& run, const RunArray<std::int64_t>& products_before,
-                             std::int64_t bound);
+/// cut i up to cut i + 1. At least one slice, unless there are no rows. products_before is [rows +
+/// 1], its last element `products`. Waits for the stream where there are several.
+std::vector<RowCut> cut_rows(ProductRun& run, CsrView a, const std::int64_t* products_before,
+                             std::int64_t products, std::int64_t bound);
 
 }  // namespace tessera::spgemm

@@ -43,21 +43,32 @@ ProductRun::~ProductRun() {
   for (const Stage& stage : stages_) cudaEventDestroy(stage.begin);
 }
 
-SparseResult SparseResult::in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
-                                        std::int64_t nnz) {
-  RunBlock block;
-  const std::int64_t offsets = block.place<std::int64_t>(std::int64_t{rows} + 1);
-  const std::int64_t indices = block.place<std::int32_t>(nnz);
-  const std::int64_t values = block.place<float>(nnz);
-  block.take(run);
+void GpuSparseProduct::multiply_again(float, ProductRun&) {
+  throw Unsupported("this kernel keeps nothing of a product for the next");
+}
+
+void GpuSparseProduct::set_values(std::span<const float>, std::span<const float>) {
+  throw Unsupported("this kernel's operands keep their values");
+}
+
+SparseResult SparseResult::in_block(RunBlock block, const Places& places, std::int32_t rows,
+                                    std::int32_t cols, std::int64_t nnz) {
   SparseResult result{rows,
                       cols,
-                      block.array<std::int64_t>(offsets, std::int64_t{rows} + 1),
-                      block.array<std::int32_t>(indices, nnz),
-                      block.array<float>(values, nnz),
+                      block.array<std::int64_t>(places.row_offsets, std::int64_t{rows} + 1),
+                      block.array<std::int32_t>(places.col_indices, nnz),
+                      block.array<float>(places.values, nnz),
                       {}};
   result.block = std::move(block);
   return result;
+}
+
+SparseResult SparseResult::in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
+                                        std::int64_t nnz) {
+  RunBlock block;
+  const Places places(block, rows, nnz);
+  block.take(run);
+  return in_block(std::move(block), places, rows, cols, nnz);
 }
 
 CsrMatrix SparseResult::download() const {

@@ -230,7 +230,7 @@ class TileSpgemm final : public SpgemmKernel {
  public:
   explicit TileSpgemm(Numbers numbers) : numbers_(numbers) {}
 
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   /// Two MMAs for a pair in two parts; the chain of small parts, and the addition of both, lose
   /// less than a third would.
@@ -277,7 +277,10 @@ const Register<SpgemmKernel> entry{{
                 std::string("tf32x3"),
                 "operands of the MMAs: in two TF32 parts each, as good as FP32; one; or FP16, "
                 "scaled by a power of two for each matrix",
-                {"fp16", "tf32", "tf32x3"}}},
+                {"fp16", "tf32", "tf32x3"}},
+               {"reuse", false,
+                "a product keeps what its multiplication needs, for more of them with other "
+                "values"}},
     .make = [](const Params& params) { return std::make_unique<TileSpgemm>(read_numbers(params)); },
 }};
 
@@ -289,12 +292,15 @@ void tile_spgemm::check_operands(const CsrMatrix& a, const CsrMatrix& b, Numbers
     const char name = matrix == &a ? 'A' : 'B';
     require<Unsupported>(matrix->nnz() <= INT_MAX,
                          "tile_spgemm counts nonzeros in 32 bits: {} has {}", name, matrix->nnz());
-    for (const float value : matrix->values) {
-      const bool fits = numbers == Numbers::kFp16
-                            ? std::isfinite(value)
-                            : std::isfinite(convert(value, Conversion::kTf32));
-      require<Unsupported>(fits, "{} holds a {}, which a tile's zeros would spread", name, value);
-    }
+    check_values(matrix->values, name, numbers);
+  }
+}
+
+void tile_spgemm::check_values(std::span<const float> values, char name, Numbers numbers) {
+  for (const float value : values) {
+    const bool fits = numbers == Numbers::kFp16 ? std::isfinite(value)
+                                                : std::isfinite(convert(value, Conversion::kTf32));
+    require<Unsupported>(fits, "{} holds a {}, which a tile's zeros would spread", name, value);
   }
 }
 

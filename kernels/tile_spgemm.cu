@@ -127,7 +127,7 @@ struct Sums<Numbers::kFp16> {
 /// What becomes of sums, and where.
 struct Output {
   const std::int64_t* row_offsets;  // [rows + 1]
-  std::int32_t* cols;
+  std::int32_t* cols;               // nullptr where they are written
   float* values;
   float alpha;
   const std::uint32_t* largest;  // [2] magnitudes of A and B, as bits; nullptr: not scaled
@@ -155,7 +155,7 @@ __device__ void store_cells(const Sums& sums, const TilesOfCView& c, std::int64_
   for (int cell = 0; cell < 2; ++cell) {
     if ((bits >> cell & 1) == 0) continue;
     const float value = unscaled(sums.sum(cell), factor);
-    output.cols[place] = c.cols[at] * kSide + first + cell;
+    if (output.cols != nullptr) output.cols[place] = c.cols[at] * kSide + first + cell;
     output.values[place] = output.alpha == 1 ? value : output.alpha * value;
     ++place;
   }
@@ -191,28 +191,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 void check_launch() { cuda_check(cudaGetLastError(), "launching tile_spgemm"); }
-
-/// What a device found, once the stream has been waited for.
-template <class T>
-class Pinned {
- public:
-  Pinned() { cuda_check(cudaMallocHost(&value_, sizeof(T)), "allocating pinned memory"); }
-  ~Pinned() { cudaFreeHost(value_); }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-
-  void fetch(const T* from, cudaStream_t stream) {
-    cuda_check(cudaMemcpyAsync(value_, from, sizeof(T), cudaMemcpyDeviceToHost, stream),
-               "reading from the device");
-  }
-  const T& wait_for(cudaStream_t stream) const {
-    cuda_check(cudaStreamSynchronize(stream), "multiplying tiles");
-    return *value_;
-  }
-
- private:
-  T* value_ = nullptr;
-};
 
 /// to[i] = from[0] + ... + from[i - 1], i in [0, count).
 template <class To>
@@ -272,12 +250,16 @@ struct RowArrays {
 template <class Value>
 struct TileArrays {
   TileArrays(ProductRun& run, const CsrView& a, const CsrView& b, std::int64_t tiles_of_a,
-             std::int64_t tiles_of_b, bool is_square) {
+             std::int64_t tiles_of_b, bool is_square, bool with_places) {
     const std::int64_t at_a = block.place<Tile>(tiles_of_a), at_b = block.place<Tile>(tiles_of_b);
     const std::int64_t at_a_cols = block.place<std::int32_t>(tiles_of_a);
     const std::int64_t at_b_cols = is_square ? at_a_cols : block.place<std::int32_t>(tiles_of_b);
     const std::int64_t at_a_values = block.place<Value>(a.nonzeros);
     const std::int64_t at_b_values = block.place<Value>(b.nonzeros);
+    const std::int64_t a_places = with_places ? a.nonzeros : 0,
+                       b_places = with_places ? b.nonzeros : 0;
+    const std::int64_t at_a_places = block.place<std::uint32_t>(a_places);
+    const std::int64_t at_b_places = block.place<std::uint32_t>(b_places);
     block.take(run);
     a_tiles = block.array<Tile>(at_a, tiles_of_a);
     b_tiles = block.array<Tile>(at_b, tiles_of_b);
@@ -285,12 +267,17 @@ struct TileArrays {
     b_cols = block.array<std::int32_t>(at_b_cols, tiles_of_b);
     a_values = block.array<Value>(at_a_values, a.nonzeros);
     b_values = block.array<Value>(at_b_values, b.nonzeros);
+    by_rows = {a_tiles.data(), a_values.data(),
+               block.array<std::uint32_t>(at_a_places, a_places).data()};
+    by_cols = {b_tiles.data(), b_values.data(),
+               block.array<std::uint32_t>(at_b_places, b_places).data()};
   }
 
   RunBlock block;
   RunArray<Tile> a_tiles, b_tiles;        // [tiles]
   RunArray<std::int32_t> a_cols, b_cols;  // [tiles]; the same where B is A
   RunArray<Value> a_values, b_values;     // [nonzeros]
+  TilesOut<Value> by_rows, by_cols;       // of A; of B
 };
 
 /// The tiles of C, and room for so many pairs.
@@ -326,7 +313,8 @@ CsrView view_of(const DeviceCsr& csr) {
 template <Numbers kNumbers>
 class TileProduct final : public GpuSparseProduct {
  public:
-  TileProduct(const CsrMatrix& a, const CsrMatrix& b) : a_(a), rows_(a.rows), cols_(b.cols) {
+  TileProduct(const CsrMatrix& a, const CsrMatrix& b, bool reuse)
+      : reuse_(reuse), a_(a), rows_(a.rows), cols_(b.cols) {
     if (&a != &b) b_.emplace(b);
   }
 
@@ -334,28 +322,62 @@ class TileProduct final : public GpuSparseProduct {
     const CsrView a = view_of(a_), b = view_of(b_ ? *b_ : a_);
     if (a.nonzeros == 0 || b.nonzeros == 0) return make_empty(run);
     run.stage("tiles");
-    const RowArrays rows(run, a, b);
-    const TileArrays<Value> tiles = make_tiles(a, b, rows, run);
+    RowArrays rows(run, a, b);
+    TileArrays<Value> tiles = make_tiles(a, b, rows, run);
     run.stage("tasks");
     RowTasks::Work work(run, view_of_tiles(a, b, rows, tiles));
     tasks_.analyse(work, run);
     run.stage("tiles of C");
     tasks_.count(work, run);
-    const ListArrays lists = make_lists(work, tiles, rows, run);
+    ListArrays lists = make_lists(work, rows, run);
     run.stage("pairs");
     list_all_pairs(work, tiles, lists, rows, run);
     run.stage("cells");
     make_c(a, tiles, lists, rows, run);
     run.stage("multiplication");
-    fill_c(alpha, tiles, lists, rows, run);
+    fill_c(alpha, tiles, lists, rows, true, run);
+    if (reuse_) kept_.emplace(std::move(rows), std::move(tiles), std::move(lists));
   }
 
-  void release() override { c_ = {}; }
+  bool keeps_structure() const override { return reuse_; }
+
+  void multiply_again(float alpha, ProductRun& run) override {
+    require<Unsupported>(reuse_, "tile_spgemm multiplies again with reuse = true alone");
+    require(c_.row_offsets.size() > 0, "there is no product of tile_spgemm's to repeat");
+    if (!kept_) return;  // C is empty
+    run.stage("values");
+    renew(kept_->tiles, kept_->rows, run.stream());
+    run.stage("multiplication");
+    fill_c(alpha, kept_->tiles, kept_->lists, kept_->rows, false, run);
+  }
+
+  void set_values(std::span<const float> a, std::span<const float> b) override {
+    const std::size_t of_b = b_ ? b_->values.size() : 0;
+    require(a.size() == a_.values.size() && b.size() == of_b,
+            "A and B take {} and {} values, not {} and {}", a_.values.size(), of_b, a.size(),
+            b.size());
+    check_values(a, 'A', kNumbers);
+    check_values(b, 'B', kNumbers);
+    a_.values.upload(a);
+    if (b_) b_->values.upload(b);
+  }
+
+  void release() override {
+    kept_.reset();
+    c_ = {};
+  }
   CsrMatrix download() const override { return c_.download(); }
 
  private:
   using Value = typename Sums<kNumbers>::Value;
   static constexpr bool kScales = kNumbers == Numbers::kFp16;
+
+  /// Of the last product: what its multiplication needs.
+  struct Kept {
+    RowArrays rows;
+    TileArrays<Value> tiles;
+    ListArrays lists;
+  };
 
   bool is_square() const { return !b_.has_value(); }
 
@@ -384,25 +406,46 @@ class TileProduct final : public GpuSparseProduct {
     cuda_check(cudaMemsetAsync(rows.found, 0, sizeof(Found), stream), "clearing");
     count(a, rows, rows.a_begins.data(), stream);
     if (!is_square()) count(b, rows, rows.b_begins.data(), stream);
-    tiles_of_a_.fetch(rows.a_begins.data() + a.tile_rows, stream);
-    if (!is_square()) tiles_of_b_.fetch(rows.b_begins.data() + b.tile_rows, stream);
-    const std::int64_t of_a = tiles_of_a_.wait_for(stream);
-    const std::int64_t of_b = is_square() ? of_a : tiles_of_b_.wait_for(stream);
-    TileArrays<Value> tiles(run, a, b, of_a, of_b, is_square());
-    const TilesOut<Value> by_rows{tiles.a_tiles.data(), tiles.a_values.data()};
-    const TilesOut<Value> by_cols{tiles.b_tiles.data(), tiles.b_values.data()};
+    tiles_of_a_.ask(rows.a_begins.data() + a.tile_rows, stream);
+    if (!is_square()) tiles_of_b_.ask(rows.b_begins.data() + b.tile_rows, stream);
+    const std::int64_t of_a = tiles_of_a_.wait(stream);
+    const std::int64_t of_b = is_square() ? of_a : tiles_of_b_.wait(stream);
+    TileArrays<Value> tiles(run, a, b, of_a, of_b, is_square(), reuse_);
     const std::uint32_t* largest = kScales ? rows.found->largest : nullptr;
     if constexpr (kScales) find_scales(a, b, rows, stream);
     if (is_square()) {
-      fill(a, {rows.a_begins.data(), largest, tiles.a_cols.data(), by_rows, by_cols}, stream);
+      fill(a, {rows.a_begins.data(), largest, tiles.a_cols.data(), tiles.by_rows, tiles.by_cols},
+           stream);
     } else {
-      fill(a, {rows.a_begins.data(), largest, tiles.a_cols.data(), by_rows, {}}, stream);
-      fill(
-          b,
-          {rows.b_begins.data(), kScales ? largest + 1 : nullptr, tiles.b_cols.data(), {}, by_cols},
-          stream);
+      fill(a, {rows.a_begins.data(), largest, tiles.a_cols.data(), tiles.by_rows, {}}, stream);
+      fill(b,
+           {rows.b_begins.data(),
+            kScales ? largest + 1 : nullptr,
+            tiles.b_cols.data(),
+            {},
+            tiles.by_cols},
+           stream);
     }
     return tiles;
+  }
+
+  /// The values that A and B have by now, in tiles that are there.
+  void renew(const TileArrays<Value>& tiles, const RowArrays& rows, cudaStream_t stream) const {
+    const CsrView a = view_of(a_), b = view_of(b_ ? *b_ : a_);
+    std::uint32_t* largest = kScales ? rows.found->largest : nullptr;
+    if constexpr (kScales) {
+      cuda_check(cudaMemsetAsync(largest, 0, sizeof(rows.found->largest), stream), "clearing");
+      find_scales(a, b, rows, stream);
+    }
+    const auto renew_one = [&](const CsrView& csr, const std::uint32_t* of_matrix,
+                               const TilesOut<Value>& by_rows, const TilesOut<Value>& by_cols) {
+      renew_values<Value><<<blocks_for(csr.nonzeros, kThreads), kThreads, 0, stream>>>(
+          csr.values, csr.nonzeros, of_matrix, by_rows, by_cols);
+      check_launch();
+    };
+    if (is_square()) return renew_one(a, largest, tiles.by_rows, tiles.by_cols);
+    renew_one(a, largest, tiles.by_rows, {});
+    renew_one(b, kScales ? largest + 1 : nullptr, {}, tiles.by_cols);
   }
 
   static void find_scales(const CsrView& a, const CsrView& b, const RowArrays& rows,
@@ -429,7 +472,9 @@ class TileProduct final : public GpuSparseProduct {
     row_spgemm::View view{};
     view.rows = a.tile_rows;
     view.rows_of_b_count = b.tile_rows;
+    view.nonzeros_of_a = tiles.a_tiles.size();
     view.nonzeros_of_b = tiles.b_tiles.size();
+    view.many = row_spgemm::thresholds_for(view.nonzeros_of_a, view.nonzeros_of_b, b.tile_rows);
     view.a_offsets = rows.a_begins.data();
     view.a_cols = tiles.a_cols.data();
     view.b_offsets = is_square() ? rows.a_begins.data() : rows.b_begins.data();
@@ -437,17 +482,11 @@ class TileProduct final : public GpuSparseProduct {
     return view;
   }
 
-  ListArrays make_lists(RowTasks::Work& work, const TileArrays<Value>& tiles, const RowArrays& rows,
-                        ProductRun& run) {
-    constexpr unsigned kMostBlocks = 1024;
-    const std::int64_t of_a = tiles.a_tiles.size();
-    count_products<<<std::min(blocks_for(of_a, kThreads), kMostBlocks), kThreads, 0,
-                     run.stream()>>>(tiles.a_cols.data(), of_a, work.view.rows_of_b,
-                                     &rows.found->products);
-    check_launch();
-    found_.fetch(rows.found, run.stream());
+  ListArrays make_lists(RowTasks::Work& work, const RowArrays& rows, ProductRun& run) {
+    RowTasks::add_products(work.view, &rows.found->products, run.stream());
+    found_.ask(rows.found, run.stream());
     const std::int64_t tiles_of_c = tasks_.sort_by_columns(work, run.stream());
-    const Found& found = found_.wait_for(run.stream());
+    const Found& found = found_.wait(run.stream());
     ListArrays lists(run, tiles_of_c, static_cast<std::int64_t>(found.products));
     RowTasks::find_rows(work, tiles_of_c, rows.first_tiles.data(), run.stream());
     return lists;
@@ -480,8 +519,8 @@ class TileProduct final : public GpuSparseProduct {
     check_launch();
     const std::int64_t offsets = std::int64_t{a.rows} + 1;
     rows.sum_counts(rows.row_offsets.data(), offsets, stream);
-    nonzeros_.fetch(rows.row_offsets.data() + a.rows, stream);
-    c_ = SparseResult::in_one_block(run, rows_, cols_, nonzeros_.wait_for(stream));
+    nonzeros_.ask(rows.row_offsets.data() + a.rows, stream);
+    c_ = SparseResult::in_one_block(run, rows_, cols_, nonzeros_.wait(stream));
     cuda_check(cudaMemcpyAsync(c_.row_offsets.data(), rows.row_offsets.data(),
                                static_cast<std::size_t>(offsets) * sizeof(std::int64_t),
                                cudaMemcpyDeviceToDevice, stream),
@@ -489,47 +528,51 @@ class TileProduct final : public GpuSparseProduct {
   }
 
   void fill_c(float alpha, const TileArrays<Value>& tiles, const ListArrays& lists,
-              const RowArrays& rows, ProductRun& run) {
+              const RowArrays& rows, bool with_cols, ProductRun& run) {
     if (lists.view.count == 0) return;
     multiply_tiles<kNumbers>
         <<<blocks_for(lists.view.count * 32, kThreads), kThreads, 0, run.stream()>>>(
             lists.view, {tiles.a_tiles.data(), tiles.a_values.data()},
             {tiles.b_tiles.data(), tiles.b_values.data()},
-            {c_.row_offsets.data(), c_.col_indices.data(), c_.values.data(), alpha,
-             kScales ? rows.found->largest : nullptr});
+            {c_.row_offsets.data(), with_cols ? c_.col_indices.data() : nullptr, c_.values.data(),
+             alpha, kScales ? rows.found->largest : nullptr});
     check_launch();
   }
 
+  bool reuse_;
   DeviceCsr a_;
   std::optional<DeviceCsr> b_;  // where it is not A
   std::int32_t rows_, cols_;
   RowTasks tasks_;
-  Pinned<std::int32_t> tiles_of_a_, tiles_of_b_;
-  Pinned<Found> found_;
-  Pinned<std::int64_t> nonzeros_;
+  Told<std::int32_t> tiles_of_a_, tiles_of_b_;
+  Told<Found> found_;
+  Told<std::int64_t> nonzeros_;
   SparseResult c_;
+  std::optional<Kept> kept_;
 };
 
 class GpuTileSpgemm final : public GpuSpgemm {
  public:
-  explicit GpuTileSpgemm(Numbers numbers) : numbers_(numbers) {}
+  explicit GpuTileSpgemm(Choices choices) : choices_(choices) {}
 
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
-    check_operands(a, b, numbers_);
-    if (numbers_ == Numbers::kFp16) return std::make_unique<TileProduct<Numbers::kFp16>>(a, b);
-    if (numbers_ == Numbers::kTf32) return std::make_unique<TileProduct<Numbers::kTf32>>(a, b);
-    return std::make_unique<TileProduct<Numbers::kTf32x3>>(a, b);
+    const auto [numbers, reuse] = choices_;
+    check_operands(a, b, numbers);
+    if (numbers == Numbers::kFp16)
+      return std::make_unique<TileProduct<Numbers::kFp16>>(a, b, reuse);
+    if (numbers == Numbers::kTf32)
+      return std::make_unique<TileProduct<Numbers::kTf32>>(a, b, reuse);
+    return std::make_unique<TileProduct<Numbers::kTf32x3>>(a, b, reuse);
   }
 
  private:
-  Numbers numbers_;
+  Choices choices_;
 };
 
 const Register<GpuSpgemm> entry{{
     .name = "tile_spgemm",
     .summary = "device half of tile_spgemm",
-    .make =
-        [](const Params& params) { return std::make_unique<GpuTileSpgemm>(read_numbers(params)); },
+    .make = [](const Params& params) { return std::make_unique<GpuTileSpgemm>(Choices(params)); },
 }};
 
 }  // namespace

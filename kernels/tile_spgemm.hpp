@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
@@ -26,6 +27,15 @@ enum class Numbers { kFp16, kTf32, kTf32x3 };
 /// Of "precision": "fp16", "tf32", "tf32x3".
 Numbers read_numbers(const Params& params);
 
+/// What the parameters say.
+struct Choices {
+  explicit Choices(const Params& params)
+      : numbers(read_numbers(params)), reuse(params.flag("reuse")) {}
+
+  Numbers numbers;
+  bool reuse;  // a product keeps what its multiplication needs for the next
+};
+
 /// Products of tiles that an MMA takes at once, next to each other along its depth.
 constexpr int pairs_of_mma(Numbers numbers) { return numbers == Numbers::kFp16 ? 2 : 1; }
 
@@ -38,6 +48,8 @@ constexpr int place_in_depth(Numbers numbers, int pair, int inner) {
 /// Throws an Error when the shapes do not fit, and Unsupported for too many nonzeros, for those
 /// that a tile's zeros would spread (NaN, infinite), and for those beyond TF32.
 void check_operands(const CsrMatrix& a, const CsrMatrix& b, Numbers numbers);
+/// The same of the values alone, of the matrix with that name.
+void check_values(std::span<const float> values, char name, Numbers numbers);
 
 /// FP16 operands are multiplied by two to the power of it: the largest magnitude is then in
 /// [2^14, 2^15).

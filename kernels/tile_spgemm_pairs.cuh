@@ -37,62 +37,36 @@ struct Found {
   std::uint32_t largest[2];  // magnitudes of A and B, as bits
 };
 
-/// Adds up the products that tiles of A take part in. a_cols [tiles]
-inline __global__ void __launch_bounds__(kThreads)
-    count_products(const std::int32_t* a_cols, std::int64_t tiles, const row_spgemm::RowOfB* rows,
-                   unsigned long long* products) {
-  long long own = 0;
-  for (std::int64_t i = global_thread(); i < tiles; i += std::int64_t{gridDim.x} * kThreads)
-    own += rows[a_cols[i]].length;
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(kAllLanes, own, step);
-  if (threadIdx.x % 32 == 0 && own > 0) atomicAdd(products, static_cast<unsigned long long>(own));
-}
-
 /// Calls visit(rank of the tile of C, pair) for the pairs of a task whose bitmaps multiply to
 /// something, those of a tile in the order of A's tile columns.
 template <class Group, class Bitmap, class Visit>
 __device__ void for_pairs(const row_spgemm::View& view, const Tile* tiles_of_a,
                           const Tile* tiles_of_b, const row_spgemm::Task& task,
-                          row_spgemm::Segment* staged, int* scratch, const Bitmap& bitmap,
-                          Visit visit) {
+                          row_spgemm::Segment* staged, int* scratch, std::int32_t* places,
+                          const Bitmap& bitmap, Visit visit) {
   using namespace row_spgemm;
   struct Candidate {
     Pair pair{0, 0};
     std::int32_t col = -1;
   };
-  for_segments<Group, What::kPlaces>(view, task, staged, scratch, [&](int size, int num_steps) {
-    Steps<Group::kLanes, 1> steps(staged, size, 0, Group::lane());
-    const auto load = [&] {
-      float place_in_a;
-      const std::int32_t b = steps.next(place_in_a), a = __float_as_int(place_in_a);
-      if (b < 0) return Candidate{};
-      const Tile of_b = tiles_of_b[b];
-      const bool meets = (inner_indices(tiles_of_a[a].bitmap) & inner_indices(of_b.bitmap)) != 0;
-      return Candidate{{a, b}, meets ? of_b.col : -1};
-    };
-    const int most = Group::most(num_steps);
-    Candidate next[kAhead];
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) next[u] = load();
-    for (int i = 0; i < most; i += kAhead) {
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        const Candidate now = next[u];
-        next[u] = load();
-        if (now.col >= 0) visit(bitmap.rank(now.col), now.pair);
-        Group::sync();  // the next step may have the same tiles of C
-      }
-    }
-  });
+  for_products<Group, What::kPlaces>(
+      view, task, staged, scratch, reinterpret_cast<std::uint32_t*>(places),
+      [&](std::int32_t b, float place_in_a) {
+        if (b < 0) return Candidate{};
+        const std::int32_t a = __float_as_int(place_in_a);
+        const Tile of_b = tiles_of_b[b];
+        const bool meets = (inner_indices(tiles_of_a[a].bitmap) & inner_indices(of_b.bitmap)) != 0;
+        return Candidate{{a, b}, meets ? of_b.col : -1};
+      },
+      [&](const Candidate& of) { return of.col < 0 ? -1 : bitmap.rank(of.col); },
+      [&](const Candidate& of, int rank) { visit(rank, of.pair); });
 }
 
 /// Turns counts of pairs into places, from 0; returns their sum.
 template <class Group>
 __device__ int place_pairs(int* counts, int size, int* scratch) {
   int placed = 0;
-  const int most = Group::most(size);
-  for (int first = 0; first < most; first += Group::kLanes) {
+  for (int first = 0; first < size; first += Group::kLanes) {
     const int i = first + Group::lane();
     int all = 0;
     const int before = placed + Group::before(i < size ? counts[i] : 0, all, scratch);
@@ -115,10 +89,10 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : row_spgemm::
   __shared__ unsigned long long first_pairs[kGroups<Group>];
   const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
   const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const Task task = batch.task(number);
-  const int id = number < batch.count ? batch.sorted[number] : 0;
-  const std::int64_t first = number < batch.count ? offsets[id] : 0;
-  const int count = number < batch.count ? static_cast<int>(offsets[id + 1] - first) : 0;
+  const SortedTask sorted = batch.at(number);
+  const Task task = batch.task(sorted);
+  const std::int64_t first = sorted.id < 0 ? 0 : offsets[sorted.id];
+  const int count = sorted.id < 0 ? 0 : static_cast<int>(offsets[sorted.id + 1] - first);
 
   unsigned char* memory = shared + group * group_bytes<Group>(bytes);
   auto* staged = reinterpret_cast<Segment*>(memory);
@@ -130,7 +104,7 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : row_spgemm::
   rank_columns<Group>(bitmap, scratch, places, c.cols + first);
   for (int i = Group::lane(); i < count; i += Group::kLanes) places[i] = 0;
   Group::sync();
-  for_pairs<Group>(view, tiles_of_a, tiles_of_b, task, staged, scratch, bitmap,
+  for_pairs<Group>(view, tiles_of_a, tiles_of_b, task, staged, scratch, places, bitmap,
                    [&](int rank, const Pair&) { ++places[rank]; });
   const int pairs = place_pairs<Group>(places, count, scratch);
   if (Group::lane() == 0)
@@ -141,7 +115,7 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : row_spgemm::
     c.tiles[first + i] = {first_pair + places[i],
                           (i + 1 < count ? places[i + 1] : pairs) - places[i], task.row};
   Group::sync();
-  for_pairs<Group>(view, tiles_of_a, tiles_of_b, task, staged, scratch, bitmap,
+  for_pairs<Group>(view, tiles_of_a, tiles_of_b, task, staged, scratch, places, bitmap,
                    [&](int rank, const Pair& pair) {
                      c.pairs[first_pair + places[rank]] = pair;
                      ++places[rank];

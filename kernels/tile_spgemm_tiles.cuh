@@ -122,8 +122,9 @@ __device__ inline void convert_to(std::uint16_t& to, float value, int exponent) 
 /// Tiles in one of both orders.
 template <class Value>
 struct TilesOut {
-  Tile* tiles;    // [tiles], or nullptr: not wanted
-  Value* values;  // [nonzeros] by tile, in the order of its bits
+  Tile* tiles;            // [tiles], or nullptr: not wanted
+  Value* values;          // [nonzeros] by tile, in the order of its bits
+  std::uint32_t* places;  // [nonzeros] of the matrix: where in values; nullptr: not asked for
 };
 
 template <class Value>
@@ -141,23 +142,47 @@ struct Filling {
   TilesOut<Value> by_rows, by_cols;
 };
 
-/// Writes a lane's row of a tile, whose nonzeros begin at `at`.
+/// Puts nonzero `from` of the matrix at a place of its tile's values.
+template <class Value>
+__device__ void put_value(const TilesOut<Value>& to, std::int64_t from, std::uint32_t place,
+                          Value value) {
+  to.values[place] = value;
+  if (to.places != nullptr) to.places[from] = place;
+}
+
+/// Writes a lane's row of a tile, whose nonzeros are those of the matrix from `from` on.
 template <class Value>
 __device__ void fill_row(const Filling<Value>& to, const Tile& tile, std::uint32_t bits,
-                         const float* from, int exponent) {
+                         const float* values, std::int64_t from, int exponent) {
   const int row = static_cast<int>(threadIdx.x) % kSide;
   const std::uint64_t by_cols = transposed(tile.bitmap);
-  Value* of_row =
-      to.by_rows.values + tile.first_value + __popcll(bits_before(tile.bitmap, kSide * row));
-  Value* of_tile = to.by_cols.values + tile.first_value;
-  for (; bits != 0; bits &= bits - 1) {
+  auto of_row = tile.first_value +
+                static_cast<std::uint32_t>(__popcll(bits_before(tile.bitmap, kSide * row)));
+  for (; bits != 0; bits &= bits - 1, ++from) {
     Value value;
-    convert_to(value, *from++, exponent);
-    if (to.by_rows.tiles != nullptr) *of_row++ = value;
+    convert_to(value, values[from], exponent);
+    if (to.by_rows.tiles != nullptr) put_value(to.by_rows, from, of_row++, value);
     const int col = __ffs(static_cast<int>(bits)) - 1;
     if (to.by_cols.tiles != nullptr)
-      of_tile[__popcll(bits_before(by_cols, kSide * col + row))] = value;
+      put_value(to.by_cols, from,
+                tile.first_value +
+                    static_cast<std::uint32_t>(__popcll(bits_before(by_cols, kSide * col + row))),
+                value);
   }
+}
+
+/// Puts other values of a matrix in the place of those that were.
+template <class Value>
+__global__ void __launch_bounds__(kThreads)
+    renew_values(const float* values, std::int64_t count, const std::uint32_t* largest,
+                 TilesOut<Value> by_rows, TilesOut<Value> by_cols) {
+  const std::int64_t at = global_thread();
+  if (at >= count) return;
+  Value value;
+  convert_to(value, values[at],
+             largest == nullptr ? 0 : scaling_exponent(__uint_as_float(*largest)));
+  if (by_rows.tiles != nullptr) by_rows.values[by_rows.places[at]] = value;
+  if (by_cols.tiles != nullptr) by_cols.values[by_cols.places[at]] = value;
 }
 
 template <class Value>
@@ -176,7 +201,7 @@ __global__ void __launch_bounds__(kThreads) fill_tiles(CsrView csr, Filling<Valu
     const std::uint32_t bits = col == RowOfTiles::kNone ? 0 : row.take(col);
     const Tile tile{join_rows(std::uint64_t{bits} << kSide * lane), first_value, col};
     if (col == RowOfTiles::kNone) continue;
-    fill_row(to, tile, bits, csr.values + from, exponent);
+    fill_row(to, tile, bits, csr.values, from, exponent);
     if (lane == 0) {
       to.cols[at] = col;
       if (to.by_rows.tiles != nullptr) to.by_rows.tiles[at] = tile;

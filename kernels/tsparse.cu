@@ -50,18 +50,26 @@ struct DeviceTiles {
   DeviceArray<Value> values;              // [nnz]
 };
 
-/// Tiles of C in a run's memory; their values are apart, since their number comes later.
+/// Tiles of C in a run's memory, in one block; without their values where their number comes later.
 struct DeviceTilesOfC {
-  DeviceTilesOfC(ProductRun& run, std::int64_t tiles) {
-    const std::int64_t rows = block.place<std::int32_t>(tiles);
-    const std::int64_t cols = block.place<std::int32_t>(tiles);
-    const std::int64_t bitmaps = block.place<std::uint64_t>(tiles);
-    const std::int64_t firsts = block.place<std::int64_t>(tiles + 1);
+  DeviceTilesOfC(ProductRun& run, std::int64_t tiles, std::int64_t num_values = 0) {
+    const Places places(block, tiles);
+    const std::int64_t at_values = block.place<float>(num_values);
     block.take(run);
-    tile_row = block.array<std::int32_t>(rows, tiles);
-    tile_col = block.array<std::int32_t>(cols, tiles);
-    bitmap = block.array<std::uint64_t>(bitmaps, tiles);
-    first_value = block.array<std::int64_t>(firsts, tiles + 1);
+    hand_out(places, tiles);
+    values = block.array<float>(at_values, num_values);
+  }
+  /// Without values, in a room of bytes_of(tiles).
+  DeviceTilesOfC(ProductRun& run, std::int64_t tiles, RunArray<std::byte>& room) {
+    const Places places(block, tiles);
+    block.take(run, room);
+    hand_out(places, tiles);
+  }
+
+  static std::int64_t bytes_of(std::int64_t tiles) {
+    RunBlock block;
+    const Places places(block, tiles);
+    return block.next();
   }
 
   std::int64_t count() const { return bitmap.size(); }
@@ -79,6 +87,22 @@ struct DeviceTilesOfC {
   RunArray<float> values;
 
  private:
+  struct Places {
+    Places(RunBlock& block, std::int64_t tiles)
+        : rows(block.place<std::int32_t>(tiles)),
+          cols(block.place<std::int32_t>(tiles)),
+          bitmaps(block.place<std::uint64_t>(tiles)),
+          firsts(block.place<std::int64_t>(tiles + 1)) {}
+    std::int64_t rows, cols, bitmaps, firsts;
+  };
+
+  void hand_out(const Places& places, std::int64_t tiles) {
+    tile_row = block.array<std::int32_t>(places.rows, tiles);
+    tile_col = block.array<std::int32_t>(places.cols, tiles);
+    bitmap = block.array<std::uint64_t>(places.bitmaps, tiles);
+    first_value = block.array<std::int64_t>(places.firsts, tiles + 1);
+  }
+
   template <class T>
   static std::vector<T> bring(const RunArray<T>& array) {
     std::vector<T> host(static_cast<std::size_t>(array.size()));
@@ -89,34 +113,57 @@ struct DeviceTilesOfC {
   }
 };
 
-/// What CUB's algorithms work in; it grows with what they ask for.
-class Scratch {
- public:
-  explicit Scratch(ProductRun& run) : run_(&run) {}
+/// call(memory, bytes) is an algorithm of CUB's; what it asks for.
+template <class Call>
+std::int64_t scratch_bytes(Call call) {
+  std::size_t bytes = 0;
+  cuda_check(call(static_cast<void*>(nullptr), bytes), "asking for scratch memory");
+  return static_cast<std::int64_t>(bytes);
+}
+template <class Call>
+void with_scratch(const RunArray<std::byte>& scratch, const char* doing, Call call) {
+  auto bytes = static_cast<std::size_t>(scratch.size());
+  cuda_check(call(static_cast<void*>(scratch.data()), bytes), doing);
+}
 
-  /// call(memory, bytes), twice, as CUB wants it.
-  template <class Call>
-  void with(const char* doing, Call call) {
-    std::size_t bytes = 0;
-    cuda_check(call(nullptr, bytes), doing);
-    if (memory_.size() < static_cast<std::int64_t>(bytes)) {
-      memory_ = RunArray<std::byte>();
-      memory_ = RunArray<std::byte>(*run_, static_cast<std::int64_t>(bytes));
-    }
-    cuda_check(call(memory_.data(), bytes), doing);
+/// In place.
+auto running_sum_of(std::int64_t* counts, std::int64_t size, cudaStream_t stream) {
+  return [=](void* memory, std::size_t& bytes) {
+    return cub::DeviceScan::ExclusiveSum(memory, bytes, counts, counts, size, stream);
+  };
+}
+
+template <class Key>
+auto sort_of(cub::DoubleBuffer<Key>& keys, cub::DoubleBuffer<TileTask>& tasks, std::int64_t count,
+             int bits, cudaStream_t stream) {
+  return [=, &keys, &tasks](void* memory, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(memory, bytes, keys, tasks, count, 0, bits, stream);
+  };
+}
+
+template <class Key>
+auto selection_of_heads(const Key* keys, std::uint32_t* heads, std::int64_t tasks, unsigned* count,
+                        cudaStream_t stream) {
+  return [=](void* memory, std::size_t& bytes) {
+    return cub::DeviceSelect::If(memory, bytes, thrust::make_counting_iterator(0u), heads, count,
+                                 tasks, IsHead<Key>{keys}, stream);
+  };
+}
+
+/// Running sums over A's tiles of the products they take part in.
+struct FirstTasks {
+  FirstTasks(ProductRun& run, std::int64_t tiles) {
+    const std::int64_t bytes = scratch_bytes(running_sum_of(nullptr, tiles + 1, run.stream()));
+    const std::int64_t at_tasks = block.place<std::int64_t>(tiles + 1);
+    const std::int64_t at_scratch = block.place<std::byte>(bytes);
+    block.take(run);
+    tasks = block.array<std::int64_t>(at_tasks, tiles + 1);
+    scratch = block.array<std::byte>(at_scratch, bytes);
   }
 
-  /// In place.
-  void running_sum(const RunArray<std::int64_t>& counts) {
-    with("summing up", [&](void* memory, std::size_t& bytes) {
-      return cub::DeviceScan::ExclusiveSum(memory, bytes, counts.data(), counts.data(),
-                                           counts.size(), run_->stream());
-    });
-  }
-
- private:
-  ProductRun* run_;
-  RunArray<std::byte> memory_;
+  RunBlock block;
+  RunArray<std::int64_t> tasks;  // [tiles + 1]
+  RunArray<std::byte> scratch;
 };
 
 /// Tile rows of A whose products are listed together.
@@ -126,27 +173,53 @@ struct Slice {
   std::int64_t tasks;
 };
 
-/// The list of tasks of a slice, twice: sorting goes from one to the other.
+int row_bits(std::int32_t rows) { return std::bit_width(static_cast<unsigned>(rows - 1)); }
+
+/// The bits by which a slice's keys differ.
+int sort_bits(const Slice& slice) {
+  return std::max(row_bits(slice.rows) + slice.of_a.col_bits, 1);
+}
+
+/// What a slice is made in, for all of them in turn: the list of tasks twice, since sorting goes
+/// from one to the other, counters, and CUB's scratch memory.
 template <class Key>
 struct Workspace {
-  Workspace(ProductRun& run, std::int64_t most_tasks)
-      : half((most_tasks + kAligned - 1) / kAligned * kAligned) {
+  Workspace(ProductRun& run, const std::vector<Slice>& slices) {
+    std::int64_t most_tasks = 0, bytes = 0;
+    for (const Slice& slice : slices) {
+      most_tasks = std::max(most_tasks, slice.tasks);
+      bytes = std::max(bytes, most_scratch(slice));
+    }
+    half = (most_tasks + kAligned) / kAligned * kAligned;
     const std::int64_t key_places = block.place<Key>(2 * half);
     const std::int64_t task_places = block.place<TileTask>(2 * half);
     const std::int64_t counter_places = block.place<unsigned>(2);
+    const std::int64_t scratch_place = block.place<std::byte>(bytes);
     block.take(run);
     keys = block.array<Key>(key_places, 2 * half);
     tasks = block.array<TileTask>(task_places, 2 * half);
     counters = block.array<unsigned>(counter_places, 2);
+    scratch = block.array<std::byte>(scratch_place, bytes);
   }
 
   static constexpr std::int64_t kAligned = 64;  // tasks: the other half begins like an allocation
 
-  std::int64_t half;
+  std::int64_t half;  // more than a slice has tasks: room for running sums over tiles, too
   RunBlock block;
   RunArray<Key> keys;           // [2 * half]
   RunArray<TileTask> tasks;     // [2 * half]
   RunArray<unsigned> counters;  // tiles of C; whether there are zeros among the cells
+  RunArray<std::byte> scratch;
+
+ private:
+  static std::int64_t most_scratch(const Slice& slice) {
+    cub::DoubleBuffer<Key> no_keys;
+    cub::DoubleBuffer<TileTask> no_tasks;
+    return std::max(
+        {scratch_bytes(sort_of(no_keys, no_tasks, slice.tasks, sort_bits(slice), nullptr)),
+         scratch_bytes(selection_of_heads<Key>(nullptr, nullptr, slice.tasks, nullptr, nullptr)),
+         scratch_bytes(running_sum_of(nullptr, slice.tasks + 1, nullptr))});
+  }
 };
 
 template <class Cores>
@@ -172,20 +245,17 @@ class TsparseProduct final : public GpuSparseProduct {
     release();
     if (a_.count() == 0 || b_.count() == 0) return;
     run.stage("task list");
-    Scratch scratch(run);
-    const RunArray<std::int64_t> first_task = count_all_tasks(scratch, run);
+    const FirstTasks first_tasks = count_all_tasks(run);
+    const RunArray<std::int64_t>& first_task = first_tasks.tasks;
     const std::vector<Slice> slices = plan(first_task, run);
-    std::int64_t most_tasks = 0;
+    if (slices.empty()) return;
     std::int32_t most_rows = 1;
-    for (const Slice& slice : slices) {
-      most_tasks = std::max(most_tasks, slice.tasks);
-      most_rows = std::max(most_rows, slice.rows);
-    }
+    for (const Slice& slice : slices) most_rows = std::max(most_rows, slice.rows);
     const Finish finish{factor_, alpha};
     if (row_bits(most_rows) + col_bits_ <= 32)
-      multiply_slices<std::uint32_t>(slices, first_task, most_tasks, finish, scratch, run);
+      multiply_slices<std::uint32_t>(slices, first_task, finish, run);
     else
-      multiply_slices<std::uint64_t>(slices, first_task, most_tasks, finish, scratch, run);
+      multiply_slices<std::uint64_t>(slices, first_task, finish, run);
   }
 
   void release() override { c_.clear(); }
@@ -198,23 +268,20 @@ class TsparseProduct final : public GpuSparseProduct {
   }
 
  private:
-  static int row_bits(std::int32_t rows) { return std::bit_width(static_cast<unsigned>(rows - 1)); }
-
-  /// Running sums over A's tiles of the products they take part in. [tiles + 1]
-  RunArray<std::int64_t> count_all_tasks(Scratch& scratch, ProductRun& run) const {
-    RunArray<std::int64_t> tasks(run, a_.count() + 1);
-    cuda_check(cudaMemsetAsync(tasks.data() + a_.count(), 0, sizeof(std::int64_t), run.stream()),
-               "counting the tasks");
-    count_tasks<<<blocks_for(32 * a_.count()), kThreads, 0, run.stream()>>>(
-        a_.count(), a_.tiles.data(), b_.tiles.data(), b_.row_begin.data(), tasks.data());
+  FirstTasks count_all_tasks(ProductRun& run) const {
+    const cudaStream_t stream = run.stream();
+    FirstTasks first(run, a_.count());
+    count_tasks<<<blocks_for(32 * (a_.count() + 1)), kThreads, 0, stream>>>(
+        a_.count(), a_.tiles.data(), b_.tiles.data(), b_.row_begin.data(), first.tasks.data());
     check_launch();
-    scratch.running_sum(tasks);
-    return tasks;
+    with_scratch(first.scratch, "summing up",
+                 running_sum_of(first.tasks.data(), first.tasks.size(), stream));
+    return first;
   }
 
   /// One slice where the list may be as long as that, else several; none without tasks.
-  std::vector<Slice> plan(const RunArray<std::int64_t>& first_task, ProductRun& run) const {
-    const std::int64_t all = read_back(first_task.data() + a_.count(), run.stream());
+  std::vector<Slice> plan(const RunArray<std::int64_t>& first_task, ProductRun& run) {
+    const std::int64_t all = told(sums_[0], first_task.data() + a_.count(), run);
     if (all == 0) return {};
     if (all <= choices_.tasks_of_slice)
       return {{{0, a_.count(), 0, col_bits_, 0}, tile_rows_, all}};
@@ -240,99 +307,112 @@ class TsparseProduct final : public GpuSparseProduct {
     return slices;
   }
 
+  template <class T>
+  static T told(Told<T>& value, const T* device, ProductRun& run) {
+    value.ask(device, run.stream());
+    return value.wait(run.stream());
+  }
+
   template <class Key>
   void multiply_slices(const std::vector<Slice>& slices, const RunArray<std::int64_t>& first_task,
-                       std::int64_t most_tasks, const Finish& finish, Scratch& scratch,
-                       ProductRun& run) {
-    Workspace<Key> workspace(run, most_tasks);
-    for (const Slice& slice : slices)
-      multiply_slice(slice, first_task, workspace, finish, scratch, run);
+                       const Finish& finish, ProductRun& run) {
+    Workspace<Key> workspace(run, slices);
+    for (const Slice& slice : slices) multiply_slice(slice, first_task, workspace, finish, run);
   }
 
   template <class Key>
   void multiply_slice(const Slice& slice, const RunArray<std::int64_t>& first_task,
-                      Workspace<Key>& workspace, const Finish& finish, Scratch& scratch,
-                      ProductRun& run) {
+                      Workspace<Key>& workspace, const Finish& finish, ProductRun& run) {
+    const cudaStream_t stream = run.stream();
     run.stage("task list");
     cub::DoubleBuffer<Key> keys(workspace.keys.data(), workspace.keys.data() + workspace.half);
     cub::DoubleBuffer<TileTask> tasks(workspace.tasks.data(),
                                       workspace.tasks.data() + workspace.half);
-    list_tasks<<<blocks_for(32 * (slice.of_a.end - slice.of_a.begin)), kThreads, 0, run.stream()>>>(
+    list_tasks<<<blocks_for(32 * (slice.of_a.end - slice.of_a.begin)), kThreads, 0, stream>>>(
         slice.of_a, a_.tiles.data(), a_.row_of_tile.data(), b_.tiles.data(), b_.row_begin.data(),
         first_task.data(), keys.Current(), tasks.Current());
     check_launch();
     run.stage("sorting");
-    const int bits = std::max(row_bits(slice.rows) + col_bits_, 1);
-    scratch.with("sorting the tasks", [&](void* memory, std::size_t& bytes) {
-      return cub::DeviceRadixSort::SortPairs(memory, bytes, keys, tasks, slice.tasks, 0, bits,
-                                             run.stream());
-    });
+    with_scratch(workspace.scratch, "sorting the tasks",
+                 sort_of(keys, tasks, slice.tasks, sort_bits(slice), stream));
     run.stage("counting");
     // The other halves are free.
     auto* heads = reinterpret_cast<std::uint32_t*>(keys.Alternate());
-    const TaskList list{
-        tasks.Current(), heads,
-        find_heads(keys.Current(), heads, slice.tasks, workspace.counters.data(), scratch, run),
-        static_cast<std::uint32_t>(slice.tasks)};
-    DeviceTilesOfC c = make_tiles(list, slice.of_a, keys.Current(), scratch, run);
+    unsigned* counters = workspace.counters.data();
+    with_scratch(workspace.scratch, "finding the tiles of C",
+                 selection_of_heads(keys.Current(), heads, slice.tasks, counters, stream));
+    const TaskList list{tasks.Current(), heads, told(count_, counters, run),
+                        static_cast<std::uint32_t>(slice.tasks)};
+    auto spare = RunArray<std::byte>::part(
+        tasks.Alternate(), workspace.half * static_cast<std::int64_t>(sizeof(TileTask)));
+    DeviceTilesOfC c = make_tiles(list, slice.of_a, keys.Current(), spare, workspace.scratch, run);
     run.stage("multiplication");
     static_assert(sizeof(TileTask) == sizeof(std::uint64_t));
     auto* kept = reinterpret_cast<std::uint64_t*>(tasks.Alternate());
-    fill_tiles(list, c, {choices_.drops_zeros ? kept : nullptr, workspace.counters.data() + 1},
-               finish, scratch, run);
-  }
-
-  /// The first task of each tile of C; returns their number.
-  template <class Key>
-  std::int64_t find_heads(const Key* keys, std::uint32_t* heads, std::int64_t tasks,
-                          unsigned* count, Scratch& scratch, ProductRun& run) const {
-    scratch.with("finding the tiles of C", [&](void* memory, std::size_t& bytes) {
-      return cub::DeviceSelect::If(memory, bytes, thrust::make_counting_iterator(0u), heads, count,
-                                   tasks, IsHead<Key>{keys}, run.stream());
-    });
-    return read_back(count, run.stream());
-  }
-
-  /// The tiles of C, with room for the cells of their bitmaps.
-  template <class Key>
-  DeviceTilesOfC make_tiles(const TaskList& list, const SliceOfA& slice, const Key* keys,
-                            Scratch& scratch, ProductRun& run) const {
-    DeviceTilesOfC c(run, list.tiles);
-    count_cells<<<blocks_for(kSide * (list.tiles + 1)), kThreads, 0, run.stream()>>>(
-        list, slice, keys, a_.tiles.data(), b_.tiles.data(), c.view());
-    check_launch();
-    scratch.running_sum(c.first_value);
-    c.values = RunArray<float>(run, read_back(c.first_value.data() + list.tiles, run.stream()));
-    return c;
-  }
-
-  void fill_tiles(const TaskList& list, DeviceTilesOfC& c, const Kept& kept, const Finish& finish,
-                  Scratch& scratch, ProductRun& run) {
-    cuda_check(cudaMemsetAsync(kept.zeros, 0, sizeof(unsigned), run.stream()),
-               "counting the zeros");
-    multiply_tiles<Cores><<<blocks_for((list.tiles + 1) / 2 * 32), kThreads, 0, run.stream()>>>(
-        list, a_.view(), b_.view(), c.view(), finish, kept);
-    check_launch();
-    if (kept.bitmap != nullptr) {
+    fill_tiles(list, c, {choices_.drops_zeros ? kept : nullptr, counters + 1}, finish, run);
+    if (choices_.drops_zeros) {
       run.stage("compaction");
-      if (read_back(kept.zeros, run.stream()) != 0) c = compacted(c, kept.bitmap, scratch, run);
+      // Keys and tasks are no longer in use.
+      if (told(count_, counters + 1, run) != 0)
+        c = compacted(c, kept, reinterpret_cast<std::int64_t*>(workspace.keys.data()),
+                      reinterpret_cast<std::int64_t*>(tasks.Current()), workspace.scratch, run);
     }
     if (c.count() > 0) c_.push_back(std::move(c));
   }
 
-  DeviceTilesOfC compacted(const DeviceTilesOfC& c, const std::uint64_t* kept, Scratch& scratch,
-                           ProductRun& run) const {
-    const std::int64_t tiles = c.count();
-    const RunArray<std::int64_t> first_value(run, tiles + 1), place(run, tiles + 1);
-    count_kept<<<blocks_for(tiles + 1), kThreads, 0, run.stream()>>>(
-        tiles, kept, first_value.data(), place.data());
+  /// The tiles of C, with room for the cells of their bitmaps: in one block where the tiles fit the
+  /// spare room until the number of cells is known.
+  template <class Key>
+  DeviceTilesOfC make_tiles(const TaskList& list, const SliceOfA& slice, const Key* keys,
+                            RunArray<std::byte>& spare, const RunArray<std::byte>& scratch,
+                            ProductRun& run) {
+    const std::int64_t bytes = DeviceTilesOfC::bytes_of(list.tiles);
+    const bool fits = bytes <= spare.size();
+    DeviceTilesOfC c =
+        fits ? DeviceTilesOfC(run, list.tiles, spare) : DeviceTilesOfC(run, list.tiles);
+    count_cells<<<blocks_for(kSide * (list.tiles + 1)), kThreads, 0, run.stream()>>>(
+        list, slice, keys, a_.tiles.data(), b_.tiles.data(), c.view());
     check_launch();
-    scratch.running_sum(first_value);
-    scratch.running_sum(place);
-    DeviceTilesOfC result(run, read_back(place.data() + tiles, run.stream()));
-    result.values = RunArray<float>(run, read_back(first_value.data() + tiles, run.stream()));
-    compact<<<blocks_for(kSide * tiles), kThreads, 0, run.stream()>>>(
-        tiles, c.view(), kept, first_value.data(), place.data(), result.view());
+    with_scratch(scratch, "summing up",
+                 running_sum_of(c.first_value.data(), c.first_value.size(), run.stream()));
+    const std::int64_t cells = told(sums_[0], c.first_value.data() + list.tiles, run);
+    if (!fits) {
+      c.values = RunArray<float>(run, cells);
+      return c;
+    }
+    DeviceTilesOfC complete(run, list.tiles, cells);
+    cuda_check(
+        cudaMemcpyAsync(complete.block.data<std::byte>(0), c.block.data<std::byte>(0),
+                        static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, run.stream()),
+        "moving the tiles of C");
+    return complete;
+  }
+
+  void fill_tiles(const TaskList& list, const DeviceTilesOfC& c, const Kept& kept,
+                  const Finish& finish, ProductRun& run) const {
+    if (kept.bitmap != nullptr)
+      cuda_check(cudaMemsetAsync(kept.zeros, 0, sizeof(unsigned), run.stream()),
+                 "counting the zeros");
+    multiply_tiles<Cores><<<blocks_for((list.tiles + 1) / 2 * 32), kThreads, 0, run.stream()>>>(
+        list, a_.view(), b_.view(), c.view(), finish, kept);
+    check_launch();
+  }
+
+  /// first_value and place are room for running sums. [tiles + 1]
+  DeviceTilesOfC compacted(const DeviceTilesOfC& c, const std::uint64_t* kept,
+                           std::int64_t* first_value, std::int64_t* place,
+                           const RunArray<std::byte>& scratch, ProductRun& run) {
+    const cudaStream_t stream = run.stream();
+    const std::int64_t tiles = c.count();
+    count_kept<<<blocks_for(tiles + 1), kThreads, 0, stream>>>(tiles, kept, first_value, place);
+    check_launch();
+    for (std::int64_t* counts : {first_value, place})
+      with_scratch(scratch, "summing up", running_sum_of(counts, tiles + 1, stream));
+    sums_[0].ask(first_value + tiles, stream);
+    const std::int64_t tiles_kept = told(sums_[1], place + tiles, run);
+    DeviceTilesOfC result(run, tiles_kept, *sums_[0]);
+    compact<<<blocks_for(kSide * tiles), kThreads, 0, stream>>>(tiles, c.view(), kept, first_value,
+                                                                place, result.view());
     check_launch();
     return result;
   }
@@ -343,6 +423,8 @@ class TsparseProduct final : public GpuSparseProduct {
   double factor_;
   std::vector<std::uint32_t> row_begin_;  // of A's tiles [tile rows + 1]
   DeviceTiles<typename Cores::Value> a_, b_;
+  Told<unsigned> count_;
+  Told<std::int64_t> sums_[2];
   std::vector<DeviceTilesOfC> c_;  // [slices]
 };
 

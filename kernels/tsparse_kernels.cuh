@@ -37,11 +37,12 @@ __device__ inline std::uint64_t shuffle(std::uint64_t value, int lane, int width
   return __shfl_sync(kAllLanes, static_cast<unsigned long long>(value), lane, width);
 }
 
-/// How many products each tile of A takes part in: a warp for each. counts [tiles]
+/// How many products each tile of A takes part in: a warp for each. counts [tiles + 1] ends with 0.
 __global__ void count_tasks(std::int64_t tiles, const Tile* __restrict__ a,
                             const Tile* __restrict__ b,
                             const std::uint32_t* __restrict__ b_row_begin, std::int64_t* counts) {
   const std::int64_t tile = global_thread() / 32;
+  if (tile == tiles && threadIdx.x % 32 == 0) counts[tile] = 0;
   if (tile >= tiles) return;
   const Tile of_a = a[tile];
   const std::uint32_t inner = inner_indices(of_a.bitmap);

@@ -66,4 +66,45 @@ struct WorkDescription {
   }
 };
 
+/// What C = A B, all three sparse, asks of its kernel, by rows and by 8 x 8 tiles: all that a model
+/// of paths sees. Counted on the host from A and B; what would take as long as a product is
+/// estimated from some of C's tile rows.
+struct SparseProductFigures {
+  std::int64_t rows = 0, tile_rows = 0;  // of C
+  std::int64_t nonzeros_of_a = 0, nonzeros_of_b = 0;
+  std::int64_t products = 0;
+  std::int64_t tiles_of_a = 0, tiles_of_b = 0;
+  std::int64_t tile_products = 0;
+  bool is_square = false;  // B is A: its tiles are made once
+
+  // What is done one after another, of A and of B where it is another.
+  std::int64_t longest_tile_rows = 0;      // tiles
+  std::int64_t longest_warps = 0;          // nonzeros of 32 rows, a warp's when it makes tiles
+  std::int64_t largest_tile_products = 0;  // of a tile row of C
+
+  // Estimates.
+  double pairs = 0;  // tile products that are not empty
+  double tiles_of_c = 0;
+  double nonzeros_of_c = 0;
+};
+
+/// Microseconds of a product with its memory from a pool.
+struct PathTimes {
+  double rows_us = 0;
+  double tiles_us = 0;
+};
+
+/// Predicts both paths of kernels/mixed_spgemm.cpp. Registered by the model folder: a kernel that
+/// asks for it sees no model.
+class PathModel {
+ public:
+  static constexpr const char* kKind = "model of SpGEMM paths";
+  virtual ~PathModel() = default;
+
+  /// `precision` is that of the tiles: "fp16", "tf32", "tf32x3". Throws an Error for a device
+  /// that is not known, Unsupported for one whose file lacks a rate.
+  virtual PathTimes predict(const SparseProductFigures& figures, const std::string& precision,
+                            const std::string& device) const = 0;
+};
+
 }  // namespace tessera

@@ -41,62 +41,73 @@ std::vector<Row> rows_of_many_sizes() {
   return rows;
 }
 
+RowFacts facts_of(const Row& row) {
+  // As many words as there can be.
+  const std::int64_t words = row.nonzeros * (row.last / kWordCols - row.first / kWordCols + 1);
+  return {.products = row.products,
+          .words = std::min(row.products, words),
+          .nonzeros = static_cast<std::int32_t>(row.nonzeros),
+          .first = row.first,
+          .last = row.last};
+}
+
 TEST_CASE(
     "the tasks of a row have every column of its range once, and no more words than they may") {
-  for (const auto& [products, nonzeros, first, last] : rows_of_many_sizes()) {
-    const RowPlan plan = plan_row(7, products, nonzeros, first, last);
-    REQUIRE(plan.slices >= 1);
-    std::int64_t next = first / kWordCols;
-    for (int slice = 0; slice < plan.slices; ++slice) {
-      const Task task = plan.task(slice);
-      REQUIRE(task.row == 7);
-      REQUIRE(task.first_word == next);
-      REQUIRE(task.words >= 1);
-      REQUIRE((task.table >= 0 || task.words <= kMostWords));
-      REQUIRE(task.is_sliced == (plan.slices > 1));
-      next += task.words;
-    }
-    REQUIRE(next == last / kWordCols + 1);
+  for (const Row& row : rows_of_many_sizes()) {
+    for (const Thresholds& many : {thresholds_for(10, 10, 10), thresholds_for(1 << 24, 1 << 24, 1)})
+      for (const bool with_small : {false, true}) {
+        const RowPlan plan = plan_row(7, facts_of(row), many, with_small);
+        REQUIRE(plan.slices >= 1);
+        REQUIRE(plan.whole.row == 7);
+        if (plan.whole.keeping == Keeping::kLanes) {
+          REQUIRE(with_small);
+          REQUIRE(std::max(row.products, row.nonzeros) <= kLeastLanes << plan.whole.small_size);
+          continue;
+        }
+        std::int64_t next = row.first / kWordCols;
+        for (int slice = 0; slice < plan.slices; ++slice) {
+          const Task task = slice_of(plan.whole, plan.slice_words, slice);
+          REQUIRE(task.first_word == next);
+          REQUIRE(task.words >= 1);
+          REQUIRE(task.words <= (task.keeping == Keeping::kWords ? kMostRange : kMostWords));
+          REQUIRE(task.is_sliced == (plan.slices > 1));
+          next += task.words;
+        }
+        REQUIRE(next == row.last / kWordCols + 1);
+      }
   }
 }
 
 TEST_CASE("a task has room for its marks and its sums in the classes that it gets") {
   RandomSequence random(12);
-  for (const auto& [products, nonzeros, first, last] : rows_of_many_sizes()) {
-    const Task task = plan_row(0, products, nonzeros, first, last).task(0);
-    const int mark = mark_class(task);
-    REQUIRE(mark < kMarkClasses);
-    const std::int64_t most =
-        std::min<std::int64_t>(products, std::int64_t{task.words} * kWordCols);
-    const auto sums = static_cast<int>(1 + random.unit() * static_cast<double>(most - 1));
-    const int sum = sum_class(task, sums);
-    REQUIRE(sum < kSumClasses);
-    if (task.table >= 0) {
-      // Words are never more than products: half of the slots stay free.
-      REQUIRE(2 * products <= kLeastTable << task.table);
-      REQUIRE(mark_limits(mark).bytes == 8 * (kLeastTable << task.table));
-      REQUIRE(2 * sums <= kLeastTable << (sum - kSumTable));
-    } else {
-      REQUIRE(4 * task.words <= mark_limits(mark).bytes);
-      REQUIRE(sum_bytes(task.words, sums) <= sum_limits(sum).bytes);
-    }
+  for (const Row& row : rows_of_many_sizes()) {
+    const RowPlan plan = plan_row(0, facts_of(row), thresholds_for(1 << 20, 8, 1), false);
+    Task task = slice_of(plan.whole, plan.slice_words, 0);
+    REQUIRE(mark_class(task) < kClasses);
+    REQUIRE(mark_bytes(task) <= limits_of(mark_class(task)).bytes);
+    task.kept = static_cast<int>(1 + random.unit() * (task.kept - 1));
+    const std::int64_t columns =
+        std::int64_t{kWordCols} * (task.keeping == Keeping::kWords ? task.kept : task.words);
+    const auto most = static_cast<double>(std::min(row.products, columns) - 1);
+    const auto sums = static_cast<std::int64_t>(1 + random.unit() * most);
+    REQUIRE(sum_class(task, sums) < kClasses);
+    REQUIRE(sum_bytes(task, sums) <= limits_of(sum_class(task, sums)).bytes);
   }
 }
 
 TEST_CASE("rows without products are one task of no words") {
-  const RowPlan plan = plan_row(3, 0, 17, 0, 0);
+  const RowPlan plan = plan_row(3, {.nonzeros = 47}, thresholds_for(1, 1, 1), true);
   CHECK(plan.slices == 1);
-  CHECK(plan.task(0).words == 0);
+  CHECK(plan.whole.words == 0);
 }
 
 TEST_CASE("every class of tasks fits a thread block of an H200") {
   constexpr int kMostShared = 227 << 10, kSegmentBytes = 16, kThreads = 128;
-  const auto bytes = [](const TaskClass& of) {
+  for (int i = kFirstBitmap; i < kClasses; ++i) {
+    const TaskClass of = limits_of(i);
     const int groups = of.lanes > 32 ? 1 : kThreads / of.lanes;
-    return groups * (of.bytes + of.lanes * kSegmentBytes);
-  };
-  for (int i = 0; i < kMarkClasses; ++i) CHECK(bytes(mark_limits(i)) <= kMostShared);
-  for (int i = 0; i < kSumClasses; ++i) CHECK(bytes(sum_limits(i)) <= kMostShared);
+    CHECK(groups * (of.bytes + of.lanes * kSegmentBytes) <= kMostShared);
+  }
 }
 
 TEST_CASE("row_spgemm's emulation is the oracle's chain of fused multiply-adds") {

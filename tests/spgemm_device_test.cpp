@@ -1,5 +1,6 @@
 // Every SpGEMM kernel's device half: values inside the bound of the oracle, the pattern of the
-// oracle, bits equal to the emulation where there is one, from poisoned memory of either source.
+// oracle, bits equal to the emulation where there is one, from poisoned memory of either source;
+// also where C's structure is kept for other values, and where memory is limited.
 
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
@@ -9,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "experiments/backend.hpp"
 #include "experiments/check_result.hpp"
@@ -215,6 +218,97 @@ std::vector<Operands> long_rows() {
           {random_sparse(3, 40, 1.0, 43), random_rows(40, 150'000, 12'000, 44)}};
 }
 
+CsrMatrix with_values(const CsrMatrix& pattern, std::uint64_t seed) {
+  return {pattern.rows, pattern.cols, pattern.row_offsets, pattern.col_indices,
+          random_dense(1, pattern.nnz(), seed).values};
+}
+
+/// Repeats one product with other values, and with another alpha.
+void repeat(GpuSparseProduct& product, const SpgemmKernel& kernel, const Operands& first,
+            ProductRun& run) {
+  product.multiply(1, run);
+  const std::int64_t peak = run.peak_bytes();
+  std::uint64_t seed = 61;
+  for (const float alpha : {1.0f, 0.5f, 1.0f}) {
+    CAPTURE(alpha);
+    const Operands now{with_values(first.a, seed++), with_values(first.b, seed++)};
+    product.set_values(now.a.values, now.b.values);
+    product.multiply_again(alpha, run);
+    check_product(kernel, now, product.download(), emulated(kernel, now.a, now.b), alpha);
+  }
+  CHECK(run.peak_bytes() == peak);
+}
+
+void check_again(const SpgemmChoice& choice, const Operands& operands, MemorySource source) {
+  CAPTURE(choice.kernel);
+  CAPTURE(operands.a.rows);
+  CAPTURE(operands.b.cols);
+  const auto kernel = Registry<SpgemmKernel>::instance().make(choice.kernel, choice.params);
+  const Params params = Registry<SpgemmKernel>::instance().resolve(choice.kernel, choice.params);
+  ProductRun run(source, nullptr);
+  run.poison();
+  std::unique_ptr<GpuSparseProduct> product;
+  try {
+    product =
+        Registry<GpuSpgemm>::instance().make(choice.kernel, params)->upload(operands.a, operands.b);
+    if (!product->keeps_structure()) return;
+    repeat(*product, *kernel, operands, run);
+    product->release();
+    CHECK_THROWS_AS(product->multiply_again(1, run), Error);
+  } catch (const Unsupported& refused) {
+    MESSAGE(choice.kernel << " refuses: " << refused.what());
+  }
+}
+
+/// The number that the refusal of too small a limit names.
+std::int64_t least_limit(const Operands& operands, std::int64_t too_small) {
+  try {
+    const Params params =
+        Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"workspace_limit", too_small}});
+    const auto product =
+        Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(operands.a, operands.b);
+    multiply(*product, 1, MemorySource::kPool);
+  } catch (const Error& refused) {
+    const std::string text = refused.what(), before = "workspace_limit of ";
+    REQUIRE(text.find(before) != std::string::npos);
+    return std::stoll(text.substr(text.find(before) + before.size()));
+  }
+  return 0;
+}
+
+/// The product has the bits of the emulation, and takes no more than the limit beside C.
+void check_limit(const Operands& operands, const CsrMatrix& expected, std::int64_t limit,
+                 MemorySource source) {
+  CAPTURE(limit);
+  const Params params =
+      Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"workspace_limit", limit}});
+  const auto product =
+      Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(operands.a, operands.b);
+  ProductRun run(source, nullptr);
+  run.poison();
+  product->multiply(0.5, run);
+  const CsrMatrix c = product->download();
+  product->release();
+  validate(c);
+  const std::int64_t bytes_of_c = 8 * (std::int64_t{c.rows} + 1) + 8 * c.nnz();
+  CHECK(run.peak_bytes() - bytes_of_c <= limit);
+  const Json bits = compare_bits(c, times(0.5, expected));
+  INFO(bits.dump());
+  CHECK(bits["different"] == 0);
+}
+
+void check_limits(const Operands& operands) {
+  CAPTURE(operands.a.rows);
+  CAPTURE(operands.b.cols);
+  const CsrMatrix expected = multiply_rows(operands.a, operands.b);
+  const std::int64_t least = least_limit(operands, 1);
+  CHECK(least > 0);
+  CHECK(least_limit(operands, least - 1) == least);
+  for (const std::int64_t limit : {least, least + 3000, least + least / 8, 2 * least, 100 * least})
+    for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+      check_limit(operands, expected, limit, source);
+}
+
 TEST_CASE("every SpGEMM kernel with a device half has a host half of that name") {
   for (const std::string& name : Registry<GpuSpgemm>::instance().names())
     CHECK_MESSAGE(Registry<SpgemmKernel>::instance().contains(name), name);
@@ -252,6 +346,66 @@ TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of 
   check_all(long_rows());
 }
 
+TEST_CASE("a product whose structure is kept is repeated for other values") {
+  if (no_gpu()) return;
+  for (const auto& cases : {awkward_shapes(), empty_products(), regular_patterns(), many_lengths(),
+                            hubs(), long_rows()})
+    for (const Operands& operands : cases)
+      for (const SpgemmChoice& choice : spgemm_choices())
+        if (Registry<GpuSpgemm>::instance().contains(choice.kernel))
+          for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+            check_again(choice, operands, source);
+}
+
+TEST_CASE("A times A is repeated for the values of A alone") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_rows(700, 700, 30, 71), other = with_values(a, 72);
+  const Params params = Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}});
+  const auto product = Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, a);
+  ProductRun run(MemorySource::kPool, nullptr);
+  product->multiply(1, run);
+  CHECK_THROWS_AS(product->set_values(other.values, other.values), Error);
+  product->set_values(other.values, {});
+  product->multiply_again(1, run);
+  CHECK(product->download() == multiply_rows(other, other));
+  product->release();
+}
+
+TEST_CASE("row_spgemm keeps to a limit of memory beside C") {
+  if (no_gpu()) return;
+  for (const auto& cases :
+       {awkward_shapes(), regular_patterns(), many_lengths(), hubs(), long_rows()})
+    for (const Operands& operands : cases) check_limits(operands);
+  const CsrMatrix none = random_sparse(0, 50, 0.0, 8), some = random_sparse(50, 30, 0.1, 4);
+  check_limit({none, some}, multiply_rows(none, some), 1, MemorySource::kMalloc);
+}
+
+TEST_CASE("row_spgemm does not keep structure in limited memory") {
+  const CsrMatrix a = random_sparse(50, 50, 0.1, 4);
+  const Params params = Registry<SpgemmKernel>::instance().resolve(
+      "row_spgemm", {{"reuse", true}, {"workspace_limit", std::int64_t{1} << 20}});
+  CHECK_THROWS_AS(Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, a),
+                  Unsupported);
+}
+
+TEST_CASE("backend gpu times repeated products where structure is kept") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_rows(2000, 2000, 20, 51);
+  Point point;
+  point.backend = "gpu";
+  point.right = kSelf;
+  point.kernel = {"row_spgemm",
+                  Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}})};
+  point.measure.max_seconds = 0.05;
+  const auto kernel = Registry<SpgemmKernel>::instance().make("row_spgemm");
+
+  const SparseProductResult result = find_backend("gpu").backend->multiply({point, *kernel, a, a});
+
+  REQUIRE(result.c);
+  CHECK(*result.c == multiply_rows(a, a));
+  CHECK(result.fields["time_again"]["median_us"] > 0);
+}
+
 TEST_CASE("backend gpu times a sparse product from both sources of memory") {
   if (no_gpu()) return;
   const CsrMatrix a = random_rows(2000, 2000, 20, 51);
@@ -272,6 +426,7 @@ TEST_CASE("backend gpu times a sparse product from both sources of memory") {
   CHECK(result.fields["memory"]["peak_bytes"].get<std::int64_t>() >= 8 * result.c->nnz());
   CHECK(result.fields["stages"][0]["name"] == "count");
   CHECK(result.fields["stages"][0]["us"] > 0);
+  CHECK(!result.fields.contains("time_again"));
 }
 
 }  // namespace

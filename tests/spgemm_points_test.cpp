@@ -301,7 +301,9 @@ TEST_CASE("bits of sparse matrices differ by value, and where only one has a cel
   CHECK(bits["first"] == Json{{"row", 0}, {"col", 1}, {"computed", "absent"}, {"expected", 5.0f}});
 }
 
-TEST_CASE("times with and without a pool, memory and stages of a sparse product are columns") {
+TEST_CASE(
+    "times with and without a pool or a structure, memory and stages of a sparse product are "
+    "columns") {
   const Config config = config_of(kGrid + "[[unfold]]\nname = \"stage\"\nof = \"stages\"\n");
   const Plan plan = make_plan(config);
   RecordSet records;
@@ -312,6 +314,7 @@ TEST_CASE("times with and without a pool, memory and stages of a sparse product 
        {"origin", "measured"},
        {"time", {{"median_us", 9.0}}},
        {"time_pool", {{"median_us", 3.0}}},
+       {"time_again", {{"median_us", 2.0}}},
        {"products", 500},
        {"memory", {{"peak_bytes", 2500000}}},
        {"stages", {{{"name", "count rows"}, {"us", 1.5}}, {{"name", "fill"}, {"us", 4.5}}}}});
@@ -328,10 +331,12 @@ TEST_CASE("times with and without a pool, memory and stages of a sparse product 
   CHECK(row.at("right") == "self");
   CHECK(row.at("time_us") == 9.0);
   CHECK(row.at("pool_us") == 3.0);
+  CHECK(row.at("again_us") == 2.0);
   CHECK(row.at("peak_mb") == 2.5);
   CHECK(row.at("stage_count_rows_us") == 1.5);
   CHECK(value_origin(row, "products", config) == "counted");
   CHECK(value_origin(row, "pool_us", config) == "measured");
+  CHECK(value_origin(row, "again_us", config) == "measured");
   CHECK(row_columns().contains("kernel.fault"));
 }
 

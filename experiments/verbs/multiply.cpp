@@ -163,6 +163,8 @@ class MultiplyVerb final : public Verb {
     if (record.contains("right"))
       line("B", fmt::format("{}, {} nonzeros", record["right"]["name"].get<std::string>(),
                             record["right"]["nnz"].get<std::int64_t>()));
+    if (record.contains("time_again"))
+      line("repeated", fmt::format("{} us", number("/time_again/median_us")));
     if (record.contains("time_pool"))
       line("with a pool", fmt::format("{} us", number("/time_pool/median_us")));
     for (const Json& stage : record.value("stages", Json::array()))

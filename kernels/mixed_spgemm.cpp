@@ -1,0 +1,276 @@
+// SpGEMM by rows or by tiles, ours: row_spgemm (FP32) or tile_spgemm (tensor cores, in the
+// precision that the caller admits), whichever a model expects to be faster for this A and B.
+//
+// The model is registered from outside (PathModel in kernels/work.hpp): a kernel sees none. It goes
+// by figures of A and B that are taken here, once for an upload. How many products of tiles are not
+// empty, and what C has, would take as long as a product; they come from some of C's tile rows,
+// evenly spaced, by their share in all products of tiles. The device is a parameter, so that the
+// choice, and with it every bit of C, is the same wherever the product is made or emulated.
+
+#include "kernels/mixed_spgemm.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/bitmap_tile.hpp"
+#include "kernels/tile_spgemm.hpp"
+
+namespace tessera {
+namespace {
+
+using tile_spgemm::kSide;
+using tile_spgemm::tiles_across;
+
+constexpr const char* kRows = "row_spgemm";
+constexpr const char* kTiles = "tile_spgemm";
+constexpr const char* kModel = "mixed_spgemm";
+
+/// The grid of a matrix's tiles.
+struct Grid {
+  explicit Grid(const CsrMatrix& matrix) {
+    const auto format = Registry<Format>::instance().make(BitmapTile::kFormat);
+    const auto packed = format->pack(matrix);
+    const auto& tiles = packed_as<BitmapTile>(*packed);
+    bitmaps = tiles.bitmap;
+    cols = tiles.tile_col;
+    begins.assign(static_cast<std::size_t>(tiles_across(matrix.rows)) + 1, 0);
+    for (const std::int32_t row : tiles.tile_row) ++begins[row + 1];
+    for (std::size_t row = 1; row < begins.size(); ++row) begins[row] += begins[row - 1];
+  }
+
+  std::int64_t rows() const { return std::ssize(begins) - 1; }
+  std::int64_t count() const { return begins.back(); }
+  std::int64_t row_length(std::int64_t row) const { return begins[row + 1] - begins[row]; }
+  std::int64_t longest_row() const {
+    std::int64_t longest = 0;
+    for (std::int64_t row = 0; row < rows(); ++row) longest = std::max(longest, row_length(row));
+    return longest;
+  }
+
+  std::vector<std::uint64_t> bitmaps;  // [tiles]
+  std::vector<std::int32_t> cols;      // [tiles]
+  std::vector<std::int64_t> begins;    // [tile rows + 1] of tiles
+};
+
+/// Products of tiles. [tile rows of A]
+std::vector<std::int64_t> products_by_row(const Grid& a, const Grid& b) {
+  std::vector<std::int64_t> products(static_cast<std::size_t>(a.rows()));
+  for (std::int64_t row = 0; row < a.rows(); ++row)
+    for (std::int64_t t = a.begins[row]; t < a.begins[row + 1]; ++t)
+      products[row] += b.row_length(a.cols[t]);
+  return products;
+}
+
+/// The most nonzeros that a warp has when it makes tiles.
+std::int64_t longest_warp(const CsrMatrix& matrix) {
+  constexpr std::int32_t kRowsOfWarp = 32;
+  std::int64_t longest = 0;
+  for (std::int32_t row = 0; row < matrix.rows; row += kRowsOfWarp) {
+    const std::int32_t end = std::min(matrix.rows - row, kRowsOfWarp) + row;
+    longest = std::max(longest, matrix.row_offsets[end] - matrix.row_offsets[row]);
+  }
+  return longest;
+}
+
+/// The cells of a tile times a tile, both by rows.
+std::uint64_t multiply_bitmaps(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t kColumn = 0x0101010101010101;
+  std::uint64_t cells = 0;
+  for (int inner = 0; inner < kSide; ++inner)
+    cells |= (a >> inner & kColumn) * (b >> kSide * inner & 0xff);
+  return cells;
+}
+
+/// What some tile rows of C have.
+class Sample {
+ public:
+  Sample(const Grid& a, const Grid& b, std::int32_t tile_cols)
+      : a_(a), b_(b), cells_(static_cast<std::size_t>(tile_cols), 0) {}
+
+  void add_row(std::int64_t row) {
+    for (std::int64_t t = a_.begins[row]; t < a_.begins[row + 1]; ++t) {
+      const std::int32_t of_b = a_.cols[t];
+      for (std::int64_t u = b_.begins[of_b]; u < b_.begins[of_b + 1]; ++u)
+        add_product(a_.bitmaps[t], b_.bitmaps[u], b_.cols[u]);
+    }
+    for (const std::int32_t col : touched_)
+      nonzeros += std::popcount(std::exchange(cells_[col], 0));
+    tiles += std::ssize(touched_);
+    touched_.clear();
+  }
+
+  std::int64_t products = 0, pairs = 0, tiles = 0, nonzeros = 0;
+
+ private:
+  void add_product(std::uint64_t a, std::uint64_t b, std::int32_t col) {
+    ++products;
+    const std::uint64_t cells = multiply_bitmaps(a, b);
+    if (cells == 0) return;
+    ++pairs;
+    if (cells_[col] == 0) touched_.push_back(col);
+    cells_[col] |= cells;
+  }
+
+  const Grid& a_;
+  const Grid& b_;
+  std::vector<std::uint64_t> cells_;  // [tile columns of C]
+  std::vector<std::int32_t> touched_;
+};
+
+void estimate(const Grid& a, const Grid& b, std::int32_t tile_cols, SparseProductFigures& figures) {
+  constexpr std::int64_t kMostRows = 1024, kLeastRows = 16, kProducts = 4'000'000;
+  if (figures.tile_products == 0) return;
+  const double share = static_cast<double>(kProducts) / static_cast<double>(figures.tile_products);
+  const auto wanted = static_cast<std::int64_t>(std::min(share, 1.0) *
+                                                static_cast<double>(std::min(a.rows(), kMostRows)));
+  const std::int64_t rows = std::min(std::max(wanted, kLeastRows), a.rows());
+  Sample sample(a, b, tile_cols);
+  for (std::int64_t i = 0; i < rows; ++i) sample.add_row((2 * i + 1) * a.rows() / (2 * rows));
+  if (sample.products == 0)  // the rows that have any lie between
+    for (std::int64_t row = 0; row < a.rows() && sample.products == 0; ++row) sample.add_row(row);
+  const double scale =
+      static_cast<double>(figures.tile_products) / static_cast<double>(sample.products);
+  figures.pairs = scale * static_cast<double>(sample.pairs);
+  figures.tiles_of_c = scale * static_cast<double>(sample.tiles);
+  figures.nonzeros_of_c = scale * static_cast<double>(sample.nonzeros);
+}
+
+/// The path of a parameter "path", or that of the smaller prediction.
+std::string path_by(const std::string& wanted, const std::map<std::string, double>& predicted_us) {
+  if (wanted == "rows") return kRows;
+  if (wanted == "tiles") return kTiles;
+  require<Unsupported>(!predicted_us.empty(), "mixed_spgemm has no model here: name the path");
+  return predicted_us.at(kRows) <= predicted_us.at(kTiles) ? kRows : kTiles;
+}
+
+/// Whether tile_spgemm takes these values.
+bool has_tiles(const CsrMatrix& a, const CsrMatrix& b, const Params& params) {
+  try {
+    tile_spgemm::check_operands(a, b, tile_spgemm::read_numbers(params));
+    return true;
+  } catch (const Unsupported&) {
+    return false;
+  }
+}
+
+class MixedSpgemm final : public SpgemmKernel {
+ public:
+  explicit MixedSpgemm(Params params) : params_(std::move(params)) {
+    require(params_.text("path") != "tiles" || !is_fp32(),
+            "path = tiles needs a precision of tensor cores: fp16, tf32 or tf32x3");
+  }
+
+  int version() const override {
+    constexpr int kVersion = 1, kPlaces = 1000;
+    const auto of = [](const char* kernel) {
+      return Registry<SpgemmKernel>::instance().make(kernel)->version();
+    };
+    return (kVersion * kPlaces + of(kRows)) * kPlaces + of(kTiles);
+  }
+
+  /// The least exact that is admitted.
+  Arithmetic arithmetic() const override {
+    if (is_fp32()) return Registry<SpgemmKernel>::instance().make(kRows)->arithmetic();
+    return Registry<SpgemmKernel>::instance()
+        .make(kTiles, {{"precision", params_.text("precision")}})
+        ->arithmetic();
+  }
+  Arithmetic arithmetic_of(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return chosen(a, b)->arithmetic();
+  }
+  std::optional<SpgemmPath> path_of(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return mixed_spgemm::choose(a, b, params_).path;
+  }
+  std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return chosen(a, b)->terms_per_row(a, b);
+  }
+  CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
+                    const Generation& generation) const override {
+    return chosen(a, b)->emulate(a, b, generation);
+  }
+  WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return chosen(a, b)->work(a, b);
+  }
+
+ private:
+  bool is_fp32() const { return params_.text("precision") == "fp32"; }
+
+  std::unique_ptr<SpgemmKernel> chosen(const CsrMatrix& a, const CsrMatrix& b) const {
+    const mixed_spgemm::Choice choice = mixed_spgemm::choose(a, b, params_);
+    return Registry<SpgemmKernel>::instance().make(choice.path.kernel, choice.params);
+  }
+
+  Params params_;
+};
+
+const Register<SpgemmKernel> entry{{
+    .name = "mixed_spgemm",
+    .summary =
+        "ours for any input: row_spgemm or tile_spgemm, whichever a model expects to be faster",
+    .params = {{"precision",
+                std::string("fp32"),
+                "the least exact that will do: fp32 leaves row_spgemm, any other both",
+                {"fp32", "tf32x3", "tf32", "fp16"}},
+               {"path", std::string("auto"), "auto: by the model", {"auto", "rows", "tiles"}},
+               {"model_device", std::string("h200"), "whose rates the model goes by"}},
+    .make = [](const Params& params) { return std::make_unique<MixedSpgemm>(params); },
+}};
+
+}  // namespace
+
+SparseProductFigures mixed_spgemm::figures(const CsrMatrix& a, const CsrMatrix& b) {
+  require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
+  const bool is_square = &a == &b;
+  const Grid tiles_of_a(a);
+  std::optional<Grid> of_b;
+  if (!is_square) of_b.emplace(b);
+  const Grid& tiles_of_b = is_square ? tiles_of_a : *of_b;
+
+  SparseProductFigures figures;
+  figures.rows = a.rows;
+  figures.tile_rows = tiles_of_a.rows();
+  figures.nonzeros_of_a = a.nnz();
+  figures.nonzeros_of_b = b.nnz();
+  for (const std::int32_t row : a.col_indices) figures.products += b.row_length(row);
+  figures.tiles_of_a = tiles_of_a.count();
+  figures.tiles_of_b = tiles_of_b.count();
+  figures.is_square = is_square;
+  figures.longest_tile_rows = tiles_of_a.longest_row() + (is_square ? 0 : tiles_of_b.longest_row());
+  figures.longest_warps = longest_warp(a) + (is_square ? 0 : longest_warp(b));
+  for (const std::int64_t of_row : products_by_row(tiles_of_a, tiles_of_b)) {
+    figures.tile_products += of_row;
+    figures.largest_tile_products = std::max(figures.largest_tile_products, of_row);
+  }
+  estimate(tiles_of_a, tiles_of_b, tiles_across(b.cols), figures);
+  return figures;
+}
+
+mixed_spgemm::Choice mixed_spgemm::choose(const CsrMatrix& a, const CsrMatrix& b,
+                                          const Params& params) {
+  const auto& kernels = Registry<SpgemmKernel>::instance();
+  const std::string &precision = params.text("precision"), &wanted = params.text("path");
+  const bool has_choice = precision != "fp32";
+  const Params of_tiles = kernels.resolve(
+      kTiles, has_choice ? Params::Given{{"precision", precision}} : Params::Given{});
+  Choice choice{{kRows}, kernels.resolve(kRows, {})};
+  if (wanted != "tiles" && !(has_choice && has_tiles(a, b, of_tiles))) return choice;
+
+  const auto& models = Registry<PathModel>::instance();
+  if (models.contains(kModel)) {
+    const PathTimes times =
+        models.make(kModel)->predict(figures(a, b), precision, params.text("model_device"));
+    choice.path.predicted_us = {{kRows, times.rows_us}, {kTiles, times.tiles_us}};
+  }
+  choice.path.kernel = path_by(wanted, choice.path.predicted_us);
+  if (choice.path.kernel == kTiles) choice.params = of_tiles;
+  return choice;
+}
+
+}  // namespace tessera
