@@ -53,9 +53,10 @@ struct Costs {
 };
 constexpr int kBeginInstructions = 56, kClearInstructions = 14;
 constexpr int kRowOfAInstructions = 16, kNextSetInstructions = 20, kScanInstructions = 28,
-              kEndOfSetInstructions = 13, kGapInstructions = 16, kStageInstructions = 22;
+              kEndOfSetInstructions = 13, kGapInstructions = 16, kStageInstructions = 22,
+              kFetchInstructions = 5;
 constexpr Costs kWordChunks{33, 27}, kProductChunks{126, 26};
-constexpr Costs kWordSteps{12, 19}, kProductSteps{25, 28};
+constexpr Costs kWordSteps{12, 14}, kProductSteps{25, 23};
 constexpr int kMarkWordInstructions = 13, kMarkInstructions = 12, kMarkInWordInstructions = 17;
 constexpr int kRankInstructions = 7, kRankInWordInstructions = 14;
 constexpr int kTurnsInstructions = 9, kTurnInstructions = 7, kAskInstructions = 20,
@@ -369,7 +370,10 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
         taken[static_cast<std::size_t>(u)] = steps.next(step);
         if (!loads) continue;
         trace.issue(of_steps(kAdds<kPhase>).item);
-        if (steps.ends_segment(step)) trace.shared(2);
+        if (steps.ends_segment(step)) {
+          trace.issue(kFetchInstructions);
+          trace.shared(2);
+        }
         load_lanes<kAdds<kPhase>>(taken[static_cast<std::size_t>(u)], trace);
       }
       return taken;
