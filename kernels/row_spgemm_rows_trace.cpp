@@ -213,7 +213,7 @@ class AnalysisTrace final : public RowsTrace {
  private:
   static constexpr int kBeginInstructions = 35, kTurnInstructions = 12, kReduceInstructions = 3,
                        kSmallPlanInstructions = 26, kPlanInstructions = 115, kCutInstructions = 165,
-                       kStoreInstructions = 16, kClassInstructions = 48, kFinishInstructions = 18;
+                       kStoreInstructions = 16, kFinishInstructions = 18;
 
   int instructions_of_begin() const override { return kBeginInstructions; }
   bool meets() const override { return true; }
