@@ -4,13 +4,14 @@
 // The model is registered from outside (PathModel in kernels/work.hpp): a kernel sees none. It goes
 // by figures of A and B that are taken here, once for an upload. How many products of tiles are not
 // empty, and what C has, would take as long as a product; they come from some of C's tile rows,
-// evenly spaced, by their share in all products of tiles. The device is a parameter, so that the
+// one of each part, by their share in all products of tiles. The device is a parameter, so that the
 // choice, and with it every bit of C, is the same wherever the product is made or emulated.
 
 #include "kernels/mixed_spgemm.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -126,13 +127,19 @@ class Sample {
 
 void estimate(const Grid& a, const Grid& b, std::int32_t tile_cols, SparseProductFigures& figures) {
   constexpr std::int64_t kMostRows = 1024, kLeastRows = 16, kProducts = 4'000'000;
+  constexpr double kGolden = 0.6180339887498949;
   if (figures.tile_products == 0) return;
   const double share = static_cast<double>(kProducts) / static_cast<double>(figures.tile_products);
   const auto wanted = static_cast<std::int64_t>(std::min(share, 1.0) *
                                                 static_cast<double>(std::min(a.rows(), kMostRows)));
   const std::int64_t rows = std::min(std::max(wanted, kLeastRows), a.rows());
   Sample sample(a, b, tile_cols);
-  for (std::int64_t i = 0; i < rows; ++i) sample.add_row((2 * i + 1) * a.rows() / (2 * rows));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    // Somewhere in each part: matrices are periodic, too.
+    const std::int64_t begin = i * a.rows() / rows, end = (i + 1) * a.rows() / rows;
+    const double place = std::fmod(kGolden * static_cast<double>(i), 1.0);
+    sample.add_row(begin + static_cast<std::int64_t>(place * static_cast<double>(end - begin)));
+  }
   if (sample.products == 0)  // the rows that have any lie between
     for (std::int64_t row = 0; row < a.rows() && sample.products == 0; ++row) sample.add_row(row);
   const double scale =
