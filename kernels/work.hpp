@@ -79,6 +79,7 @@ struct SparseProductFigures {
 
   // What is done one after another, of A and of B where it is another.
   std::int64_t longest_tile_rows = 0;      // tiles
+  std::int64_t longest_row_of_a = 0;       // nonzeros
   std::int64_t longest_warps = 0;          // nonzeros of 32 rows, a warp's when it makes tiles
   std::int64_t largest_tile_products = 0;  // of a tile row of C
 
@@ -92,6 +93,7 @@ struct SparseProductFigures {
 struct PathTimes {
   double rows_us = 0;
   double tiles_us = 0;
+  double merge_us = 0;
 };
 
 /// Predicts both paths of kernels/mixed_spgemm.cpp. Registered by the model folder: a kernel that
