@@ -68,6 +68,7 @@ constexpr Source kSources[] = {
     {"extra", "/check/extra", "cells of a sparse C that are not in the true pattern"},
     {"winner", "/winner", "algorithm a library was used with, or kernel another one chose"},
     {"predicted_rows_us", "/predicted_us/row_spgemm", "what mixed_spgemm expected of it, us"},
+    {"predicted_merge_us", "/predicted_us/merge_spgemm", "what mixed_spgemm expected of it, us"},
     {"predicted_tiles_us", "/predicted_us/tile_spgemm", "what mixed_spgemm expected of it, us"},
     {"bound_by", "/prediction/bound_by", "part that decides a prediction"},
     {"smape_pct", "/check/smape_pct", "SMAPE against fp64 as tSparse defines it, 0 to 100 %"},

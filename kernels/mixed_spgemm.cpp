@@ -1,5 +1,7 @@
-// SpGEMM by rows or by tiles, ours: row_spgemm (FP32) or tile_spgemm (tensor cores, in the
-// precision that the caller admits), whichever a model expects to be faster for this A and B.
+// SpGEMM by rows, by merging or by tiles, ours: row_spgemm or merge_spgemm (FP32), or tile_spgemm
+// (tensor cores, in the precision that the caller admits), whichever a model expects to be faster
+// for this A and B. Merging is asked only where no row of A has more nonzeros than a warp has
+// lanes.
 //
 // The model is registered from outside (PathModel in kernels/work.hpp): a kernel sees none. It goes
 // by figures of A and B that are taken here, once for an upload. How many products of tiles are not
@@ -21,6 +23,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/bitmap_tile.hpp"
+#include "kernels/merge_spgemm.hpp"
 #include "kernels/tile_spgemm.hpp"
 
 namespace tessera {
@@ -31,6 +34,8 @@ using tile_spgemm::tiles_across;
 
 constexpr const char* kRows = "row_spgemm";
 constexpr const char* kTiles = "tile_spgemm";
+constexpr const char* kMerge = "merge_spgemm";
+constexpr std::int64_t kMostMerged = 32;  // nonzeros of a row of A, by a warp at once
 constexpr const char* kModel = "mixed_spgemm";
 
 /// The grid of a matrix's tiles.
@@ -149,12 +154,14 @@ void estimate(const Grid& a, const Grid& b, std::int32_t tile_cols, SparseProduc
   figures.nonzeros_of_c = scale * static_cast<double>(sample.nonzeros);
 }
 
-/// The path of a parameter "path", or that of the smaller prediction.
+/// The path of a parameter "path", or that of the least prediction.
 std::string path_by(const std::string& wanted, const std::map<std::string, double>& predicted_us) {
   if (wanted == "rows") return kRows;
+  if (wanted == "merge") return kMerge;
   if (wanted == "tiles") return kTiles;
   require<Unsupported>(!predicted_us.empty(), "mixed_spgemm has no model here: name the path");
-  return predicted_us.at(kRows) <= predicted_us.at(kTiles) ? kRows : kTiles;
+  return std::ranges::min_element(predicted_us, {}, &std::pair<const std::string, double>::second)
+      ->first;
 }
 
 /// Whether tile_spgemm takes these values.
@@ -175,11 +182,11 @@ class MixedSpgemm final : public SpgemmKernel {
   }
 
   int version() const override {
-    constexpr int kVersion = 1, kPlaces = 1000;
+    constexpr int kVersion = 2, kPlaces = 1000;
     const auto of = [](const char* kernel) {
       return Registry<SpgemmKernel>::instance().make(kernel)->version();
     };
-    return (kVersion * kPlaces + of(kRows)) * kPlaces + of(kTiles);
+    return ((kVersion * kPlaces + of(kRows)) * kPlaces + of(kTiles)) * kPlaces + of(kMerge);
   }
 
   /// The least exact that is admitted.
@@ -219,14 +226,16 @@ class MixedSpgemm final : public SpgemmKernel {
 
 const Register<SpgemmKernel> entry{{
     .name = "mixed_spgemm",
-    .summary =
-        "ours for any input: row_spgemm or tile_spgemm, whichever a model expects to be faster",
-    .params = {{"precision",
-                std::string("fp32"),
-                "the least exact that will do: fp32 leaves row_spgemm, any other both",
-                {"fp32", "tf32x3", "tf32", "fp16"}},
-               {"path", std::string("auto"), "auto: by the model", {"auto", "rows", "tiles"}},
-               {"model_device", std::string("h200"), "whose rates the model goes by"}},
+    .summary = "ours for any input: row_spgemm, merge_spgemm or tile_spgemm, whichever a model "
+               "expects to be "
+               "fastest",
+    .params =
+        {{"precision",
+          std::string("fp32"),
+          "the least exact that will do: fp32 leaves out tile_spgemm",
+          {"fp32", "tf32x3", "tf32", "fp16"}},
+         {"path", std::string("auto"), "auto: by the model", {"auto", "rows", "merge", "tiles"}},
+         {"model_device", std::string("h200"), "whose rates the model goes by"}},
     .make = [](const Params& params) { return std::make_unique<MixedSpgemm>(params); },
 }};
 
@@ -245,6 +254,15 @@ SparseProductFigures mixed_spgemm::figures(const CsrMatrix& a, const CsrMatrix& 
   figures.tile_rows = tiles_of_a.rows();
   figures.nonzeros_of_a = a.nnz();
   figures.nonzeros_of_b = b.nnz();
+  double lanes = 0;  // of every product
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    std::int64_t of_row = 0;
+    for (const std::int32_t col : a.row_cols(row)) of_row += b.row_length(col);
+    const std::int64_t nonzeros = a.row_length(row);
+    figures.longest_row_of_a = std::max(figures.longest_row_of_a, nonzeros);
+    lanes += static_cast<double>(of_row) *
+             merge_spgemm::width_of_class(merge_spgemm::width_class_for(nonzeros));
+  }
   for (const std::int32_t row : a.col_indices) figures.products += b.row_length(row);
   figures.tiles_of_a = tiles_of_a.count();
   figures.tiles_of_b = tiles_of_b.count();
@@ -256,6 +274,9 @@ SparseProductFigures mixed_spgemm::figures(const CsrMatrix& a, const CsrMatrix& 
     figures.largest_tile_products = std::max(figures.largest_tile_products, of_row);
   }
   estimate(tiles_of_a, tiles_of_b, tiles_across(b.cols), figures);
+  if (figures.products > 0)
+    figures.merged_columns =
+        figures.nonzeros_of_c * lanes / static_cast<double>(figures.products) / kMostMerged;
   return figures;
 }
 
@@ -263,20 +284,20 @@ mixed_spgemm::Choice mixed_spgemm::choose(const CsrMatrix& a, const CsrMatrix& b
                                           const Params& params) {
   const auto& kernels = Registry<SpgemmKernel>::instance();
   const std::string &precision = params.text("precision"), &wanted = params.text("path");
-  const bool has_choice = precision != "fp32";
   const Params of_tiles = kernels.resolve(
-      kTiles, has_choice ? Params::Given{{"precision", precision}} : Params::Given{});
-  Choice choice{{kRows}, kernels.resolve(kRows, {})};
-  if (wanted != "tiles" && !(has_choice && has_tiles(a, b, of_tiles))) return choice;
-
-  const auto& models = Registry<PathModel>::instance();
-  if (models.contains(kModel)) {
+      kTiles, precision == "fp32" ? Params::Given{} : Params::Given{{"precision", precision}});
+  Choice choice;
+  if (const auto& models = Registry<PathModel>::instance(); models.contains(kModel)) {
+    const SparseProductFigures of = figures(a, b);
     const PathTimes times =
-        models.make(kModel)->predict(figures(a, b), precision, params.text("model_device"));
-    choice.path.predicted_us = {{kRows, times.rows_us}, {kTiles, times.tiles_us}};
+        models.make(kModel)->predict(of, precision, params.text("model_device"));
+    choice.path.predicted_us = {{kRows, times.rows_us}};
+    if (of.longest_row_of_a <= kMostMerged) choice.path.predicted_us[kMerge] = times.merge_us;
+    if (precision != "fp32" && has_tiles(a, b, of_tiles))
+      choice.path.predicted_us[kTiles] = times.tiles_us;
   }
   choice.path.kernel = path_by(wanted, choice.path.predicted_us);
-  if (choice.path.kernel == kTiles) choice.params = of_tiles;
+  choice.params = choice.path.kernel == kTiles ? of_tiles : kernels.resolve(choice.path.kernel, {});
   return choice;
 }
 

@@ -87,6 +87,7 @@ struct SparseProductFigures {
   double pairs = 0;  // tile products that are not empty
   double tiles_of_c = 0;
   double nonzeros_of_c = 0;
+  double merged_columns = 0;  // nonzeros of C, each times the share of a warp that merges its row
 };
 
 /// Microseconds of a product with its memory from a pool.
@@ -96,7 +97,7 @@ struct PathTimes {
   double merge_us = 0;
 };
 
-/// Predicts both paths of kernels/mixed_spgemm.cpp. Registered by the model folder: a kernel that
+/// Predicts the paths of kernels/mixed_spgemm.cpp. Registered by the model folder: a kernel that
 /// asks for it sees no model.
 class PathModel {
  public:

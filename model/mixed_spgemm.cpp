@@ -1,6 +1,7 @@
 #include "model/mixed_spgemm.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -77,8 +78,10 @@ class MixedModel final : public PathModel {
   PathTimes predict(const SparseProductFigures& figures, const std::string& precision,
                     const std::string& name) const override {
     const Device& device = find_device(name);
-    return {predict_rows(figures, device).time_us,
-            predict_tiles(figures, precision, device).time_us};
+    return {.rows_us = predict_rows(figures, device).time_us,
+            .tiles_us = precision == "fp32" ? std::numeric_limits<double>::infinity()
+                                            : predict_tiles(figures, precision, device).time_us,
+            .merge_us = predict_merge(figures, device).time_us};
   }
 };
 
@@ -103,6 +106,20 @@ Prediction predict_rows(const SparseProductFigures& f, const Device& device, con
         .instructions = effort.product * real(f.products) + effort.nonzero_of_c * f.nonzeros_of_c +
                         effort.nonzero_of_a * real(f.nonzeros_of_a)}},
       Rates(device));
+}
+
+Prediction predict_merge(const SparseProductFigures& f, const Device& device,
+                         const Effort& effort) {
+  constexpr int kLaunches = 10, kWaits = 2, kPasses = 2;  // to count, and to multiply
+  constexpr double kNonzeroBytes = 8;
+  return add_up({{.name = "merge",
+                  .launches = kLaunches,
+                  .waits_us = kWaits * effort.wait_of_merge_us,
+                  .l2_bytes = kPasses * kNonzeroBytes * real(f.products),
+                  .read_bytes = kPasses * kNonzeroBytes * real(f.nonzeros_of_a),
+                  .written_bytes = kNonzeroBytes * f.nonzeros_of_c,
+                  .instructions = effort.merged_column * f.merged_columns}},
+                Rates(device));
 }
 
 Prediction predict_tiles(const SparseProductFigures& f, const std::string& precision,

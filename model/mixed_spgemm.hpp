@@ -1,5 +1,5 @@
-// Our model of two paths to C = A B, all three sparse: row_spgemm and tile_spgemm, by what they are
-// to do and what the device does at best.
+// Our model of three paths to C = A B, all three sparse: row_spgemm, merge_spgemm and tile_spgemm,
+// by what they are to do and what the device does at best.
 //
 // A time is the sum of its parts, for their stages follow each other: launches and host waits at
 // the measured cost of a launch; bytes at the measured bandwidths (what one kernel reads of another
@@ -8,9 +8,10 @@
 // before it knows the next, such loads at the latency of the L2. What the kernels have to issue for
 // a product, a pair of tiles, a nonzero or a tile of C, how many such loads there are, and what a
 // wait costs beyond its launches, is not known from their source: these numbers (Effort) are a
-// least-squares fit of relative errors to times on one H200, 17 matrices by rows and 10 by tiles in
-// each precision, stage by stage (notebooks/mixed_spgemm_fit.py). So they hold stalls, too, and no
-// other device has been tried. Allocations are left out: times are with memory from a pool.
+// least-squares fit of relative errors to times on one H200, 17 matrices by rows, four by merging
+// (rows of A that a warp merges at once) and 10 by tiles in each precision, stage by stage
+// (notebooks/mixed_spgemm_fit.py). So they hold stalls, too, and no other device has been tried.
+// Allocations are left out: times are with memory from a pool.
 #pragma once
 
 #include <string>
@@ -24,10 +25,14 @@ namespace tessera::mixed_model {
 /// What was fitted. Instructions are of warps, for one of what they are named after.
 struct Effort {
   // row_spgemm
-  double wait_of_rows_us = 20.86;  // each of 3, the last for C
-  double product = 1.74;
-  double nonzero_of_c = 25.67;
-  double nonzero_of_a = 21.42;
+  double wait_of_rows_us = 25.86;  // each of 3, the last for C
+  double product = 1.553;
+  double nonzero_of_c = 23.88;
+  double nonzero_of_a = 14.47;
+
+  // merge_spgemm
+  double wait_of_merge_us = 33.16;  // each of 2
+  double merged_column = 77.71;
 
   // tile_spgemm, before and beside the multiplication
   double wait_of_tasks_us = 15.39, wait_of_tiles_us = 29.07, wait_of_cells_us = 19.3;
@@ -49,6 +54,10 @@ struct Effort {
 /// C by row_spgemm. Throws Unsupported for a device whose file lacks a rate.
 Prediction predict_rows(const SparseProductFigures& figures, const Device& device,
                         const Effort& effort = {});
+
+/// C by merge_spgemm, where no row of A has more nonzeros than a warp has lanes. Likewise.
+Prediction predict_merge(const SparseProductFigures& figures, const Device& device,
+                         const Effort& effort = {});
 
 /// C by tile_spgemm; the precision is "fp16", "tf32" or "tf32x3". Likewise.
 Prediction predict_tiles(const SparseProductFigures& figures, const std::string& precision,

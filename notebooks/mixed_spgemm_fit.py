@@ -1,6 +1,6 @@
 # %% [markdown]
-# # By rows or by tiles?
-# `mixed_spgemm` asks a model (`model/mixed_spgemm.hpp`) which of two kernels makes C = A A sooner. What a
+# # By rows, by merging or by tiles?
+# `mixed_spgemm` asks a model (`model/mixed_spgemm.hpp`) which of three kernels makes C = A A sooner. What a
 # device file does not tell of its time (instructions, loads that wait for each other, host waits) is fitted
 # here. How good the choice is for a matrix is told by a fit that has not seen it.
 
@@ -35,6 +35,16 @@ STAGES = {
             "product": lambda f: f["products"] / ISSUE,
             "nonzero_of_c": lambda f: f["nonzeros_of_c"] / ISSUE,
             "nonzero_of_a": lambda f: f["nonzeros"] / ISSUE,
+        },
+    ),
+    "merge": (
+        lambda f, _: 10 * LAUNCH
+        + 16 * f["products"] / L2
+        + 8 * f["nonzeros_of_c"] / WRITE
+        + 16 * f["nonzeros"] / READ,
+        {
+            "wait_of_merge_us": lambda _: 2,
+            "merged_column": lambda f: f["merged_columns"] / ISSUE,
         },
     ),
     "tiles_us": (
@@ -94,6 +104,10 @@ def least_squares(rows, targets, rounds=3000):
     return found
 
 
+# The stages that are a kernel's whole product; the others are tile_spgemm's.
+WHOLE = {"rows": "row_spgemm", "merge": "merge_spgemm"}
+
+
 class Fit:
     """Fitted to the records of all matrices but one; relative errors count."""
 
@@ -117,15 +131,16 @@ class Fit:
         return self.time_us("rows", record, None)
 
     def tiles_us(self, record):
-        return sum(self.time_us(stage, record, record["precision"]) for stage in list(STAGES)[1:])
+        return sum(self.time_us(stage, record, record["precision"]) for stage in STAGES if stage not in WHOLE)
 
     def _fit(self, stage, precision):
         base, terms = STAGES[stage]
-        column = "pool_us" if stage == "rows" else stage
+        column = "pool_us" if stage in WHOLE else stage
+        kernel = WHOLE.get(stage, "tile_spgemm")
         used = [
             r
             for r in self.records
-            if (r["kernel"] == "row_spgemm") == (stage == "rows") and r[column] and precision in (None, r["precision"])
+            if r["kernel"] == kernel and r[column] and precision in (None, r["precision"])
         ]
         rows = [[term(r) / r[column] for term in terms.values()] for r in used]
         targets = [1 - base(r, r["precision"]) / r[column] for r in used]

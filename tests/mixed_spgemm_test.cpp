@@ -61,20 +61,34 @@ TEST_CASE("mixed_spgemm takes tiles where they are dense, and rows where nonzero
   for (const char* precision : {"fp16", "tf32", "tf32x3"})
     CHECK(path_of(dense, precision).kernel == "tile_spgemm");
   CHECK(path_of(dense, "fp32").kernel == "row_spgemm");
-  const CsrMatrix scattered = random_sparse(4000, 4000, 0.003, 3);
+  const CsrMatrix scattered = random_sparse(4000, 4000, 0.012, 3);
   for (const char* precision : kPrecisions)
     CHECK(path_of(scattered, precision).kernel == "row_spgemm");
 }
 
-TEST_CASE("mixed_spgemm tells what it expects of both paths where it has two") {
+TEST_CASE("mixed_spgemm merges where rows of A are short and there are many") {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  constexpr std::int32_t kRows = 300'000, kStep = 997;
+  for (std::int32_t row = 0; row < kRows; ++row) {
+    for (const std::int32_t col : {row - kStep, row, row + 1, row + kStep})
+      if (col >= 0 && col < kRows) cols.push_back(col);
+    offsets.push_back(std::ssize(cols));
+  }
+  const std::vector<float> values(cols.size(), 0.5f);
+  const CsrMatrix grid{kRows, kRows, offsets, cols, values};
+  for (const char* precision : kPrecisions)
+    CHECK(path_of(grid, precision).kernel == "merge_spgemm");
+  // Merged in pieces, longer rows take more time than anything else.
+  CHECK_FALSE(path_of(dense_blocks(8, 64), "fp32").predicted_us.contains("merge_spgemm"));
+}
+
+TEST_CASE("mixed_spgemm tells what it expects of every path that it has") {
   for (const CsrMatrix& a : squares()) {
     for (const char* precision : kPrecisions) {
       const SpgemmPath path = path_of(a, precision);
-      if (std::string(precision) == "fp32") {
-        CHECK(path.predicted_us.empty());
-        continue;
-      }
-      REQUIRE(path.predicted_us.size() == 2);
+      CHECK(path.predicted_us.contains("row_spgemm"));
+      CHECK(path.predicted_us.contains("tile_spgemm") == (std::string(precision) != "fp32"));
       for (const auto& [kernel, us] : path.predicted_us) {
         CHECK(std::isfinite(us));
         CHECK(us > 0);
@@ -87,7 +101,7 @@ TEST_CASE("mixed_spgemm tells what it expects of both paths where it has two") {
 TEST_CASE("mixed_spgemm goes the way it is told") {
   const CsrMatrix scattered = random_sparse(400, 400, 0.01, 4);
   CHECK(path_of(scattered, "fp16", "tiles").kernel == "tile_spgemm");
-  CHECK(path_of(scattered, "fp16", "tiles").predicted_us.size() == 2);
+  CHECK(path_of(scattered, "fp16", "merge").kernel == "merge_spgemm");
   CHECK(path_of(dense_blocks(128, 128), "fp16", "rows").kernel == "row_spgemm");
   CHECK(path_of(scattered, "fp32", "rows").kernel == "row_spgemm");
   CHECK_THROWS_AS(kernel_of("mixed_spgemm", with("fp32", "tiles")), Error);
@@ -114,10 +128,10 @@ TEST_CASE("mixed_spgemm is the kernel it chooses, bit for bit and with its bound
   const Generation& hopper = find_generation("hopper");
   for (const CsrMatrix& a : squares()) {
     for (const char* precision : {"fp16", "tf32", "tf32x3"}) {
-      for (const char* path : {"auto", "rows", "tiles"}) {
+      for (const char* path : {"auto", "rows", "merge", "tiles"}) {
         const auto kernel = kernel_of("mixed_spgemm", with(precision, path));
         const std::string chosen = kernel->path_of(a, a)->kernel;
-        const auto other = chosen == "row_spgemm"
+        const auto other = chosen != "tile_spgemm"
                                ? kernel_of(chosen, {})
                                : kernel_of(chosen, {{"precision", std::string(precision)}});
         const CsrMatrix c = kernel->emulate(a, a, hopper);
@@ -141,6 +155,9 @@ TEST_CASE("figures of a small product are exact, those of a large one are near")
   CHECK(few.tile_rows == 26);
   CHECK(few.nonzeros_of_a == a.nnz());
   CHECK(few.nonzeros_of_b == b.nnz());
+  std::int64_t longest = 0;
+  for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
+  CHECK(few.longest_row_of_a == longest);
   CHECK(few.nonzeros_of_c == multiply_rows(a, b).nnz());
   CHECK(few.pairs <= static_cast<double>(few.tile_products));
   CHECK(few.tiles_of_c <= few.pairs);
@@ -156,6 +173,7 @@ TEST_CASE("figures of a small product are exact, those of a large one are near")
   CHECK(of_blocks.nonzeros_of_c == blocks.nnz());
   CHECK(of_blocks.longest_tile_rows == 3);
   CHECK(of_blocks.longest_warps == 32 * 24);
+  CHECK(of_blocks.merged_columns == blocks.nnz());  // a warp for a row of 24
   CHECK(of_blocks.largest_tile_products == 9);
 
   const CsrMatrix many = random_sparse(20000, 20000, 0.0004, 9);
@@ -170,6 +188,9 @@ TEST_CASE("what there is more of takes longer, and a device without a rate predi
   more.products *= 2;
   CHECK(mixed_model::predict_rows(more, h200).time_us >
         mixed_model::predict_rows(some, h200).time_us);
+  more.merged_columns *= 2;
+  CHECK(mixed_model::predict_merge(more, h200).time_us >
+        mixed_model::predict_merge(some, h200).time_us);
   more.pairs *= 2;
   const Prediction tiles = mixed_model::predict_tiles(some, "fp16", h200);
   CHECK(mixed_model::predict_tiles(more, "fp16", h200).time_us > tiles.time_us);
@@ -197,8 +218,9 @@ TEST_CASE("a record tells which kernel mixed_spgemm chose, and what it expected"
   PointRunner runner;
   const Json record = runner.run(point).record;
   CHECK(record["status"] == "ok");
-  CHECK(record["winner"] == "row_spgemm");
-  CHECK(record["predicted_us"]["row_spgemm"] > 0);
+  CHECK(record["winner"] == "merge_spgemm");
+  CHECK(record["predicted_us"]["merge_spgemm"] > 0);
+  CHECK(record["predicted_us"]["row_spgemm"] > record["predicted_us"]["merge_spgemm"]);
   CHECK(record["predicted_us"]["tile_spgemm"] > record["predicted_us"]["row_spgemm"]);
 }
 
