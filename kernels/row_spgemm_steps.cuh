@@ -269,7 +269,8 @@ __device__ void mark_columns(const View& view, const Task& task, Segment* staged
   for_words<Group>(view, task, staged, scratch, mark);
 }
 
-/// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before.
+/// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before. Lanes of
+/// one cell write to it at once on purpose: whichever wins, the others see that they have not.
 __device__ inline bool are_different(volatile std::uint32_t* cells, int cell) {
   const auto lane = static_cast<std::uint32_t>(lane_of_warp());
   const std::uint32_t was = cell >= 0 ? cells[cell] : 0;
