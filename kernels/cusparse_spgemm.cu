@@ -331,9 +331,7 @@ class CusparseProduct final : public GpuSparseProduct {
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
-    const std::size_t of_a = a_.values.size(), of_b = b_is_a_ ? 0 : b_.values.size();
-    require(a.size() == of_a && b.size() == of_b, "A and B take {} and {} values, not {} and {}",
-            of_a, of_b, a.size(), b.size());
+    require_values(a, b, a_.values.size(), b_is_a_ ? 0 : b_.values.size());
     a_.values.upload(a);
     b_.values.upload(b_is_a_ ? a : b);
   }

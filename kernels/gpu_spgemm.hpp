@@ -273,6 +273,10 @@ struct SparseResult {
   CsrMatrix download() const;
 };
 
+/// Throws an Error unless there are as many values as A and B take, none of B's where B is A.
+void require_values(std::span<const float> a, std::span<const float> b, std::size_t of_a,
+                    std::size_t of_b);
+
 class GpuSpgemm {
  public:
   static constexpr const char* kKind = "GPU SpGEMM kernel";

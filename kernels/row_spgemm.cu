@@ -146,10 +146,7 @@ class RowProduct final : public GpuSparseProduct {
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
-    const std::size_t of_b = b_ ? b_->values.size() : 0;
-    require(a.size() == a_.values.size() && b.size() == of_b,
-            "A and B take {} and {} values, not {} and {}", a_.values.size(), of_b, a.size(),
-            b.size());
+    require_values(a, b, a_.values.size(), b_ ? b_->values.size() : 0);
     a_.values.upload(a);
     if (b_) b_->values.upload(b);
   }

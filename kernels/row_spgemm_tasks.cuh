@@ -194,6 +194,18 @@ struct Slicing {
   std::int32_t* words;   // [rows] of each slice
 };
 
+/// Calls visit(row, plan) in one lane for each row of a warp.
+template <int kLanes, class Visit>
+__device__ void for_plans_of_warp(const View& view, Visit visit) {
+  for_rows_of_warp<kLanes>(
+      view.rows, view.a_offsets,
+      [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
+        const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
+        if (row < 0 || lane_of_warp() % kOfRow != 0) return;
+        visit(row, plan_row(row, facts, view.many, view.has_small));
+      });
+}
+
 template <int kLanes>
 __global__ void __launch_bounds__(kThreads)
     analyse_rows(View view, Task* tasks, Slicing slicing, Summary* summary) {
@@ -201,25 +213,20 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ std::uint32_t slices;
   if (threadIdx.x == 0) slices = 0;
   clear_counts(counts);
-  for_rows_of_warp<kLanes>(
-      view.rows, view.a_offsets,
-      [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
-        const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
-        if (row < 0 || lane_of_warp() % kOfRow != 0) return;
-        const RowPlan plan = plan_row(row, facts, view.many, view.has_small);
-        tasks[row] = plan.whole;
-        slicing.counts[row] = plan.slices;
-        slicing.words[row] = plan.slice_words;
-        if (plan.slices == 1) {
-          atomicAdd(counts + mark_class(plan.whole), 1u);
-          return;
-        }
-        atomicAdd(&slices, static_cast<std::uint32_t>(plan.slices - 1));
-        // All slices but the last have the same class.
-        atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, 0)),
-                  static_cast<std::uint32_t>(plan.slices - 1));
-        atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, plan.slices - 1)), 1u);
-      });
+  for_plans_of_warp<kLanes>(view, [&](std::int32_t row, const RowPlan& plan) {
+    tasks[row] = plan.whole;
+    slicing.counts[row] = plan.slices;
+    slicing.words[row] = plan.slice_words;
+    if (plan.slices == 1) {
+      atomicAdd(counts + mark_class(plan.whole), 1u);
+      return;
+    }
+    atomicAdd(&slices, static_cast<std::uint32_t>(plan.slices - 1));
+    // All slices but the last have the same class.
+    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, 0)),
+              static_cast<std::uint32_t>(plan.slices - 1));
+    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, plan.slices - 1)), 1u);
+  });
   __syncthreads();
   add_counts(counts, summary->mark_classes);
   if (threadIdx.x == 0 && slices > 0)
@@ -229,14 +236,9 @@ __global__ void __launch_bounds__(kThreads)
 /// The most tasks that a row becomes, into *most, which is not more by now.
 template <int kLanes>
 __global__ void __launch_bounds__(kThreads) find_most_tasks(View view, std::uint32_t* most) {
-  for_rows_of_warp<kLanes>(
-      view.rows, view.a_offsets,
-      [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
-        const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
-        if (row < 0 || lane_of_warp() % kOfRow != 0) return;
-        const RowPlan plan = plan_row(row, facts, view.many, view.has_small);
-        if (plan.slices > 1) atomicMax(most, static_cast<std::uint32_t>(plan.slices));
-      });
+  for_plans_of_warp<kLanes>(view, [&](std::int32_t, const RowPlan& plan) {
+    if (plan.slices > 1) atomicMax(most, static_cast<std::uint32_t>(plan.slices));
+  });
 }
 
 /// The tasks of all rows where some have several. first_tasks [rows]

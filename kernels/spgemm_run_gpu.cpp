@@ -71,6 +71,12 @@ SparseResult SparseResult::in_one_block(ProductRun& run, std::int32_t rows, std:
   return in_block(std::move(block), places, rows, cols, nnz);
 }
 
+void require_values(std::span<const float> a, std::span<const float> b, std::size_t of_a,
+                    std::size_t of_b) {
+  require(a.size() == of_a && b.size() == of_b, "A and B take {} and {} values, not {} and {}",
+          of_a, of_b, a.size(), b.size());
+}
+
 CsrMatrix SparseResult::download() const {
   cuda_check(cudaDeviceSynchronize(), "waiting for a product");
   const auto bring = [](const auto& array) {

@@ -352,10 +352,7 @@ class TileProduct final : public GpuSparseProduct {
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
-    const std::size_t of_b = b_ ? b_->values.size() : 0;
-    require(a.size() == a_.values.size() && b.size() == of_b,
-            "A and B take {} and {} values, not {} and {}", a_.values.size(), of_b, a.size(),
-            b.size());
+    require_values(a, b, a_.values.size(), b_ ? b_->values.size() : 0);
     check_values(a, 'A', kNumbers);
     check_values(b, 'B', kNumbers);
     a_.values.upload(a);

@@ -19,6 +19,7 @@
 #include "kernels/spgemm_kernel.hpp"
 #include "model/simulator/simulator.hpp"
 #include "tests/support.hpp"
+#include "tests/trace_support.hpp"
 
 namespace tessera {
 namespace {
@@ -106,34 +107,6 @@ std::vector<Operands> cases() {
           // A hub in A, one in B.
           {random_sparse(2, 3000, 0.9, 7), random_sparse(3000, 300, 0.02, 8)},
           {random_sparse(300, 4, 0.5, 9), random_sparse(4, 70000, 0.3, 10)}};
-}
-
-/// All of a warp, in one piece.
-WarpTrace whole_warp(const LaunchTrace& launch, std::int64_t thread_block, int warp) {
-  WarpTrace trace;
-  WarpCursor cursor;
-  for (int pieces = 0; launch.next(thread_block, warp, cursor, trace); ++pieces)
-    require(pieces < 1'000'000, "warp {} of thread block {} has no end", warp, thread_block);
-  return trace;
-}
-
-/// Calls visit(thread block of all, trace) for every warp.
-template <class Visit>
-void for_warps(const WorkDescription& work, Visit visit) {
-  std::int64_t at = 0;
-  for (const Launch& launch : work.launches)
-    for (std::int64_t block = 0; block < launch.thread_blocks; ++block, ++at)
-      for (int warp = 0; warp < launch.threads_per_block / 32; ++warp)
-        visit(at, whole_warp(*launch.trace, block, warp));
-}
-
-const AddressSpace::Array& array_of(const AddressSpace& memory, std::uint64_t address) {
-  for (const AddressSpace::Array& array : memory.arrays())
-    if (address >= array.begin &&
-        address < array.begin + static_cast<std::uint64_t>(array.bytes + kSectorBytes - 1) /
-                                    kSectorBytes * kSectorBytes)
-      return array;
-  throw Error(fmt::format("address {} lies in no array", address));
 }
 
 /// Calls visit(array, sector of the array) for what an operation touches.

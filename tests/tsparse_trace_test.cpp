@@ -15,6 +15,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "tests/support.hpp"
+#include "tests/trace_support.hpp"
 
 namespace tessera {
 namespace {
@@ -35,30 +36,6 @@ std::vector<Operands> cases() {
           // 32 tiles of C fill a thread block: the end of first_value takes another.
           {random_sparse(32, 8, 1.0, 6), random_sparse(8, 64, 1.0, 7)},
           {random_sparse(400, 3000, 0.01, 8), random_sparse(3000, 30, 0.1, 9)}};
-}
-
-/// Calls visit(thread block of all, trace) for every warp, told piece by piece.
-template <class Visit>
-void for_warps(const WorkDescription& work, Visit visit) {
-  std::int64_t at = 0;
-  for (const Launch& launch : work.launches)
-    for (std::int64_t block = 0; block < launch.thread_blocks; ++block, ++at)
-      for (int warp = 0; warp < launch.threads_per_block / 32; ++warp) {
-        WarpTrace trace;
-        WarpCursor cursor;
-        for (int pieces = 0; launch.trace->next(block, warp, cursor, trace); ++pieces)
-          require(pieces < 100'000, "warp {} of thread block {} has no end", warp, block);
-        visit(at, trace);
-      }
-}
-
-const AddressSpace::Array& array_of(const AddressSpace& memory, std::uint64_t address) {
-  for (const AddressSpace::Array& array : memory.arrays())
-    if (address >= array.begin &&
-        address < array.begin + static_cast<std::uint64_t>(array.bytes + kSectorBytes - 1) /
-                                    kSectorBytes * kSectorBytes)
-      return array;
-  throw Error(fmt::format("address {} lies in no array", address));
 }
 
 TEST_CASE("tsparse's work has every cell of C and every pair of nonzeros that meet once") {

@@ -10,6 +10,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "tests/support.hpp"
+#include "tests/trace_support.hpp"
 
 namespace tessera {
 namespace {
@@ -123,15 +124,6 @@ int for_each_trace(const std::vector<Case>& cases, Check check) {
     }
   }
   return traced;
-}
-
-/// All of a warp, in one piece. Throws where it has no end.
-WarpTrace whole_warp(const LaunchTrace& launch, std::int64_t thread_block, int warp) {
-  WarpTrace trace;
-  WarpCursor cursor;
-  for (int pieces = 0; launch.next(thread_block, warp, cursor, trace); ++pieces)
-    require(pieces < 1'000'000, "warp {} of thread block {} has no end", warp, thread_block);
-  return trace;
 }
 
 const AddressSpace::Array& array_of(const AddressSpace& memory, const LineTouch& touch) {
