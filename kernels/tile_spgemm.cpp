@@ -1,15 +1,17 @@
 // SpGEMM by bitmap tiles, ours (kernels/tile_spgemm.hpp). The tiles of C are found as row_spgemm
 // finds columns (kernels/row_spgemm.hpp), one level up: marks in a bitmap of tile columns, their
-// rank a tile's place. A pair of tiles, one of A and one of B, whose bitmaps multiply to something
-// is listed with its tile of C, in the order of A's tile columns; Boolean products of the bitmaps
-// give C's cells. A warp makes a tile of C and leaves its sums where CSR has them. tSparse
-// (kernels/tsparse.cpp) sorts one list of all pairs instead, is given tiles and leaves tiles.
+// rank a tile's place. A thread block takes a tile row of C, or a slice of a long one: pairs of
+// tiles, one of A and one of B, whose bitmaps multiply to something mark tiles of C and, by the
+// Boolean products of their bitmaps, C's cells; with C's rows known, it does so again, lists the
+// pairs of each tile in the order of A's tile columns, all in shared memory, and a warp adds up a
+// tile of C and leaves its sums where CSR has them. tSparse (kernels/tsparse.cpp) sorts one list of
+// all pairs instead, is given tiles and leaves tiles.
 //
 // MMAs are m16n8: a tile fills half of the sixteen rows. tf32x3 has both parts of A's values in
 // them, the large ones above the small ones, and multiplies by B's small parts, then by its large
 // ones: two MMAs a pair without a half of zeros, instead of three with one, and no product is left
 // out; sums of both halves are added at the end. fp16 has two pairs of the same tile along its
-// depth of sixteen, so that lists of different lengths do not wait for each other; tf32 has one.
+// depth of sixteen, both of the same batch of A's tiles; tf32 has one.
 //
 // An element is a chain of MMAs in the order of A's tile columns, two chains for tf32x3.
 
@@ -162,9 +164,17 @@ class Emulation {
   void add_tile(std::int32_t row, std::int32_t col, std::span<const Pair> pairs,
                 TilesOfC& c) const {
     std::array<Sums, 2> sums{};  // of A's large parts and of its small ones
-    const auto at_once = static_cast<std::size_t>(pairs_of_mma(numbers_));
-    for (std::size_t i = 0; i < pairs.size(); i += at_once)
-      add_mmas(pairs.subspan(i, std::min(at_once, pairs.size() - i)), sums);
+    const auto batch_of = [&](const Pair& pair) {
+      return (pair.a - a_->row_begin[row]) / kTilesOfBatch;
+    };
+    for (std::size_t i = 0; i < pairs.size();) {
+      std::size_t end = i + 1;
+      while (end < pairs.size() && end - i < static_cast<std::size_t>(pairs_of_mma(numbers_)) &&
+             batch_of(pairs[end]) == batch_of(pairs[i]))
+        ++end;
+      add_mmas(pairs.subspan(i, end - i), sums);
+      i = end;
+    }
     const std::uint64_t pattern = pattern_of(pairs);
     for (std::uint64_t rest = pattern; rest != 0; rest &= rest - 1) {
       const auto cell = static_cast<std::size_t>(std::countr_zero(rest));
@@ -230,7 +240,7 @@ class TileSpgemm final : public SpgemmKernel {
  public:
   explicit TileSpgemm(Numbers numbers) : numbers_(numbers) {}
 
-  int version() const override { return 2; }
+  int version() const override { return 3; }
 
   /// Two MMAs for a pair in two parts; the chain of small parts, and the addition of both, lose
   /// less than a third would.

@@ -1,6 +1,8 @@
-// tile_spgemm's operands on the GPU: CSR becomes 8 x 8 bitmap tiles, by rows for A, by columns for
-// B. Eight lanes, one for each row of a tile row, go through its tiles together: the next tile is
-// that of the smallest column that any of them has left. See kernels/tile_spgemm.cpp.
+// tile_spgemm's operands on the GPU: CSR becomes 8 x 8 bitmap tiles, values by rows for A, by
+// columns for B. A thread block takes a tile row: it marks the tile columns of its nonzeros, whose
+// ranks are the places of tiles, gathers their bits, and places their values. A tile row has as
+// much room for tiles as it has nonzeros, so that nothing needs counting before. See
+// kernels/tile_spgemm.cpp.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -8,103 +10,74 @@
 #include <climits>
 #include <cstdint>
 
+#include "kernels/row_spgemm_group.cuh"
 #include "kernels/tile_spgemm.hpp"
 
 namespace tessera::tile_spgemm {
 
-constexpr int kThreads = 256;
-constexpr unsigned kAllLanes = 0xffffffff;
+using row_spgemm::kAllLanes;
+using row_spgemm::rank_in;
+using Slot = row_spgemm::Slot<true>;
+
+constexpr int kThreads = 128;
+using Block = row_spgemm::Group<kThreads>;
+
+/// Columns of tiles that have a mark in a slot.
+constexpr int kColsOfSlot = 32;
+/// Tiles of A or B that a thread block gathers at once, and the columns where it looks for them.
+constexpr int kTilesGathered = 512, kColsGathered = 1 << 16;
 
 struct CsrView {
-  std::int32_t rows, tile_rows;
+  std::int32_t rows, tile_rows, tile_cols;
   std::int64_t nonzeros;
   const std::int64_t* row_offsets;  // [rows + 1]
   const std::int32_t* col_indices;  // [nonzeros]
   const float* values;              // [nonzeros]
 };
 
+/// The tiles of a tile row.
+struct alignas(8) TileRow {
+  std::uint32_t begin;
+  std::int32_t count;
+};
+
+/// A matrix of tiles, by tile row, then by tile column.
+struct Grid {
+  const Tile* tiles;
+  const TileRow* rows;  // [tile rows]
+};
+
 __device__ inline std::int64_t global_thread() {
   return std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
 }
 
-/// The bits of a tile before this one.
-__device__ inline std::uint64_t bits_before(std::uint64_t bitmap, int bit) {
-  return bitmap & ((std::uint64_t{1} << bit) - 1);
+/// Half of a bitmap in shared memory.
+__device__ inline std::uint32_t* half_of(std::uint64_t* bitmap, int half) {
+  return reinterpret_cast<std::uint32_t*>(bitmap) + half;
 }
 
-__device__ inline std::uint64_t shuffle(std::uint64_t value, int lane, int width) {
-  return __shfl_sync(kAllLanes, static_cast<unsigned long long>(value), lane, width);
+/// Clears the slots of so many columns.
+__device__ inline void clear_slots(Slot* slots, int cols) {
+  for (int i = Block::lane(); i * kColsOfSlot < cols; i += kThreads) slots[i].marks = 0;
 }
 
-/// The OR over eight lanes.
-__device__ inline std::uint64_t join_rows(std::uint64_t bits) {
-#pragma unroll
-  for (int step = 1; step < kSide; step *= 2)
-    bits |= __shfl_xor_sync(kAllLanes, static_cast<unsigned long long>(bits), step);
-  return bits;
+__device__ inline void mark_col(Slot* slots, std::int32_t col) {
+  row_spgemm::mark_in(slots[col / kColsOfSlot], 1u << (col % kColsOfSlot));
 }
 
-/// A lane's way through its row of a tile row. Whole warps take every step together.
-class RowOfTiles {
- public:
-  __device__ RowOfTiles(const CsrView& csr, std::int64_t tile_row) : cols_(csr.col_indices) {
-    const std::int64_t row = tile_row * kSide + threadIdx.x % kSide;
-    if (row >= csr.rows) return;
-    at_ = csr.row_offsets[row];
-    end_ = csr.row_offsets[row + 1];
-    fetch();
-  }
+__device__ inline int rank_of_col(const Slot* slots, std::int32_t col) {
+  return rank_in(slots[col / kColsOfSlot], col);
+}
 
-  /// The column of the tile row's next tile, kNone past the last: the same for its eight lanes.
-  __device__ std::int32_t next_col() const {
-    std::int32_t col = col_ == kNone ? kNone : col_ / kSide;
-#pragma unroll
-    for (int step = 1; step < kSide; step *= 2)
-      col = min(col, __shfl_xor_sync(kAllLanes, col, step));
-    return col;
-  }
-
-  /// Passes the row's part of that tile: its bits.
-  __device__ std::uint32_t take(std::int32_t tile_col) {
-    std::uint32_t bits = 0;
-    while (col_ != kNone && col_ / kSide == tile_col) {
-      bits |= 1u << col_ % kSide;
-      ++at_;
-      fetch();
-    }
-    return bits;
-  }
-
-  /// The next nonzero.
-  __device__ std::int64_t at() const { return at_; }
-
-  static constexpr std::int32_t kNone = INT_MAX;
-
- private:
-  __device__ void fetch() { col_ = at_ < end_ ? cols_[at_] : kNone; }
-
-  const std::int32_t* cols_;
-  std::int64_t at_ = 0, end_ = 0;
-  std::int32_t col_ = kNone;
-};
-
-/// How many tiles each tile row has; 0 at the end. [tile rows + 1]
-inline __global__ void __launch_bounds__(kThreads) count_tiles(CsrView csr, std::int32_t* counts) {
-  const std::int64_t tile_row = global_thread() / kSide;
-  RowOfTiles row(csr, tile_row);
-  std::int32_t count = 0;
-  while (true) {
-    const std::int32_t col = row.next_col();
-    if (__all_sync(kAllLanes, col == RowOfTiles::kNone)) break;
-    if (col == RowOfTiles::kNone) continue;
-    ++count;
-    row.take(col);
-  }
-  if (threadIdx.x % kSide == 0 && tile_row <= csr.tile_rows) counts[tile_row] = count;
+/// Calls visit(rank, column) for the marks of a slot that this lane is given.
+template <class Visit>
+__device__ void for_marks(std::int32_t first_col, std::uint32_t marks, int rank, Visit visit) {
+  for (; marks != 0; marks &= marks - 1)
+    visit(rank++, first_col + __ffs(static_cast<int>(marks)) - 1);
 }
 
 /// The largest magnitude of a matrix, as bits, which start as zero.
-inline __global__ void __launch_bounds__(kThreads)
+static __global__ void __launch_bounds__(kThreads)
     find_largest(const float* values, std::int64_t count, std::uint32_t* largest) {
   std::uint32_t own = 0;
   for (std::int64_t i = global_thread(); i < count; i += std::int64_t{gridDim.x} * kThreads)
@@ -119,98 +92,187 @@ __device__ inline void convert_to(std::uint16_t& to, float value, int exponent) 
   to = __half_as_ushort(__float2half_rn(ldexpf(value, exponent)));
 }
 
-/// Tiles in one of both orders.
+/// The values of a matrix in the order of its tiles' bits, by rows or by columns.
 template <class Value>
-struct TilesOut {
-  Tile* tiles;            // [tiles], or nullptr: not wanted
-  Value* values;          // [nonzeros] by tile, in the order of its bits
+struct ValuesOut {
+  Value* values;          // [nonzeros], or nullptr: not wanted
   std::uint32_t* places;  // [nonzeros] of the matrix: where in values; nullptr: not asked for
-};
 
-template <class Value>
-struct TilesIn {
-  const Tile* __restrict__ tiles;
-  const Value* __restrict__ values;
+  /// Puts nonzero `from` of the matrix there.
+  __device__ void put(std::uint32_t from, std::uint32_t place, Value value) const {
+    values[place] = value;
+    if (places != nullptr) places[from] = place;
+  }
 };
 
 /// Where the tiles of a matrix go.
 template <class Value>
 struct Filling {
-  const std::int32_t* begins;    // [tile rows + 1] of tiles
+  Tile* tiles;                   // those of a tile row from its first nonzero's place on
+  TileRow* rows;                 // [tile rows]
   const std::uint32_t* largest;  // magnitude, as bits; nullptr where values are not scaled
-  std::int32_t* cols;            // [tiles]
-  TilesOut<Value> by_rows, by_cols;
+  ValuesOut<Value> by_rows, by_cols;
 };
-
-/// Puts nonzero `from` of the matrix at a place of its tile's values.
-template <class Value>
-__device__ void put_value(const TilesOut<Value>& to, std::int64_t from, std::uint32_t place,
-                          Value value) {
-  to.values[place] = value;
-  if (to.places != nullptr) to.places[from] = place;
-}
-
-/// Writes a lane's row of a tile, whose nonzeros are those of the matrix from `from` on.
-template <class Value>
-__device__ void fill_row(const Filling<Value>& to, const Tile& tile, std::uint32_t bits,
-                         const float* values, std::int64_t from, int exponent) {
-  const int row = static_cast<int>(threadIdx.x) % kSide;
-  const std::uint64_t by_cols = transposed(tile.bitmap);
-  auto of_row = tile.first_value +
-                static_cast<std::uint32_t>(__popcll(bits_before(tile.bitmap, kSide * row)));
-  for (; bits != 0; bits &= bits - 1, ++from) {
-    Value value;
-    convert_to(value, values[from], exponent);
-    if (to.by_rows.tiles != nullptr) put_value(to.by_rows, from, of_row++, value);
-    const int col = __ffs(static_cast<int>(bits)) - 1;
-    if (to.by_cols.tiles != nullptr)
-      put_value(to.by_cols, from,
-                tile.first_value +
-                    static_cast<std::uint32_t>(__popcll(bits_before(by_cols, kSide * col + row))),
-                value);
-  }
-}
 
 /// Puts other values of a matrix in the place of those that were.
 template <class Value>
 __global__ void __launch_bounds__(kThreads)
     renew_values(const float* values, std::int64_t count, const std::uint32_t* largest,
-                 TilesOut<Value> by_rows, TilesOut<Value> by_cols) {
+                 ValuesOut<Value> by_rows, ValuesOut<Value> by_cols) {
   const std::int64_t at = global_thread();
   if (at >= count) return;
   Value value;
   convert_to(value, values[at],
              largest == nullptr ? 0 : scaling_exponent(__uint_as_float(*largest)));
-  if (by_rows.tiles != nullptr) by_rows.values[by_rows.places[at]] = value;
-  if (by_cols.tiles != nullptr) by_cols.values[by_cols.places[at]] = value;
+  if (by_rows.values != nullptr) by_rows.values[by_rows.places[at]] = value;
+  if (by_cols.values != nullptr) by_cols.values[by_cols.places[at]] = value;
 }
 
+/// The nonzeros of a tile row.
+class NonzerosOfRow {
+ public:
+  __device__ NonzerosOfRow(const CsrView& csr, std::int32_t tile_row) : cols_(csr.col_indices) {
+    const auto begin_of = [&](int row) {
+      return static_cast<std::uint32_t>(
+          csr.row_offsets[min(std::int64_t{tile_row} * kSide + row, std::int64_t{csr.rows})]);
+    };
+#pragma unroll
+    for (int row = 0; row <= kSide; ++row) begins_[row] = begin_of(row);
+    const int own = Block::lane() % kSide;
+    const std::uint32_t begin = begin_of(own), end = begin_of(own + 1);
+    first_col_ = __reduce_min_sync(kAllLanes, begin < end ? cols_[begin] : INT_MAX);
+    last_col_ = __reduce_max_sync(kAllLanes, begin < end ? cols_[end - 1] : -1);
+  }
+
+  __device__ std::uint32_t begin() const { return begins_[0]; }
+
+  /// The columns of its tiles: from the first on, which begins a slot, to before the end.
+  __device__ std::int32_t first_tile_col() const {
+    return last_col_ < 0 ? 0 : first_col_ / (kSide * kColsOfSlot) * kColsOfSlot;
+  }
+  __device__ std::int32_t end_tile_col() const { return last_col_ < 0 ? 0 : last_col_ / kSide + 1; }
+
+  /// Calls visit(nonzero, its column) for this thread's share.
+  template <class Visit>
+  __device__ void each(Visit visit) const {
+    constexpr unsigned kAhead = 4;  // on their way
+    for (std::uint32_t first = begins_[0] + threadIdx.x; first < begins_[kSide];
+         first += kAhead * kThreads) {
+      std::int32_t cols[kAhead];
+#pragma unroll
+      for (unsigned u = 0; u < kAhead; ++u) {
+        const std::uint32_t at = first + u * kThreads;
+        cols[u] = at < begins_[kSide] ? __ldg(cols_ + at) : -1;
+      }
+#pragma unroll
+      for (unsigned u = 0; u < kAhead; ++u)
+        if (cols[u] >= 0) visit(first + u * kThreads, cols[u]);
+    }
+  }
+
+  /// Which row of the tile row a nonzero is in.
+  __device__ int row_of(std::uint32_t nonzero) const {
+    int row = 0;
+#pragma unroll
+    for (int i = 1; i < kSide; ++i) row += nonzero >= begins_[i] ? 1 : 0;
+    return row;
+  }
+
+ private:
+  const std::int32_t* cols_;
+  std::uint32_t begins_[kSide + 1];
+  std::int32_t first_col_, last_col_;
+};
+
+/// The bits of a tile that come before one, by rows and by columns.
+__device__ inline std::uint64_t before_by_rows(int row, int col) {
+  return (std::uint64_t{1} << (kSide * row + col)) - 1;
+}
+__device__ inline std::uint64_t before_by_cols(int row, int col) {
+  constexpr std::uint64_t kCol = 0x0101010101010101u;
+  return kCol * ((1u << col) - 1) | (kCol << col & ((std::uint64_t{1} << kSide * row) - 1));
+}
+
+/// A thread block for every tile row. Its shared memory: a slot for each 32 tile columns of those
+/// at once.
 template <class Value>
 __global__ void __launch_bounds__(kThreads) fill_tiles(CsrView csr, Filling<Value> to) {
-  const std::int64_t tile_row = global_thread() / kSide;
-  const bool is_row = tile_row < csr.tile_rows;
-  const int lane = static_cast<int>(threadIdx.x) % kSide;
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ std::uint64_t bitmaps[kTilesGathered];
+  __shared__ std::uint32_t first_values[kTilesGathered];
+  __shared__ int scratch[Block::kWarps];
+  auto* slots = reinterpret_cast<Slot*>(shared);
+  const auto tile_row = static_cast<std::int32_t>(blockIdx.x);
   const int exponent = to.largest == nullptr ? 0 : scaling_exponent(__uint_as_float(*to.largest));
-  RowOfTiles row(csr, tile_row);
-  std::int32_t at = is_row ? to.begins[tile_row] : 0;
-  auto first_value = static_cast<std::uint32_t>(is_row ? csr.row_offsets[tile_row * kSide] : 0);
-  while (true) {
-    const std::int32_t col = row.next_col();
-    if (__all_sync(kAllLanes, col == RowOfTiles::kNone)) break;
-    const std::int64_t from = row.at();
-    const std::uint32_t bits = col == RowOfTiles::kNone ? 0 : row.take(col);
-    const Tile tile{join_rows(std::uint64_t{bits} << kSide * lane), first_value, col};
-    if (col == RowOfTiles::kNone) continue;
-    fill_row(to, tile, bits, csr.values, from, exponent);
-    if (lane == 0) {
-      to.cols[at] = col;
-      if (to.by_rows.tiles != nullptr) to.by_rows.tiles[at] = tile;
-      if (to.by_cols.tiles != nullptr)
-        to.by_cols.tiles[at] = {transposed(tile.bitmap), first_value, col};
+  const NonzerosOfRow nonzeros(csr, tile_row);
+  std::uint32_t at = nonzeros.begin(), first_value = at;  // of the next tile
+  const std::int32_t end_col = nonzeros.end_tile_col();
+  for (std::int32_t first_col = nonzeros.first_tile_col(); first_col < end_col;
+       first_col += kColsGathered) {
+    const int cols = min(end_col - first_col, kColsGathered);
+    const auto each_here = [&](auto visit) {
+      nonzeros.each([&](std::uint32_t from, std::int32_t col) {
+        const std::int32_t tile_col = col / kSide - first_col;
+        if (tile_col >= 0 && tile_col < cols) visit(from, col, tile_col);
+      });
+    };
+    clear_slots(slots, cols);
+    Block::sync();
+    each_here(
+        [&](std::uint32_t, std::int32_t, std::int32_t tile_col) { mark_col(slots, tile_col); });
+    Block::sync();
+    const int tiles = row_spgemm::rank_slots<Block>(
+        slots, (cols + kColsOfSlot - 1) / kColsOfSlot, scratch,
+        [&](int slot, std::uint32_t marks, int rank) {
+          for_marks(first_col + slot * kColsOfSlot, marks, rank,
+                    [&](int tile, std::int32_t col) { to.tiles[at + tile].col = col; });
+        });
+    for (int begin = 0; begin < tiles; begin += kTilesGathered) {
+      const int size = min(tiles - begin, kTilesGathered);
+      const auto each_of_these = [&](auto visit) {
+        each_here([&](std::uint32_t from, std::int32_t col, std::int32_t tile_col) {
+          const int tile = rank_of_col(slots, tile_col) - begin;
+          if (tile >= 0 && tile < size) visit(from, tile, nonzeros.row_of(from), col % kSide);
+        });
+      };
+      for (int i = Block::lane(); i < size; i += kThreads) bitmaps[i] = 0;
+      Block::sync();
+      each_of_these([&](std::uint32_t, int tile, int row, int col) {
+        atomicOr(half_of(bitmaps + tile, row / 4), 1u << (row % 4 * kSide + col));
+      });
+      Block::sync();
+      for (int first = 0; first < size; first += kThreads) {
+        const int i = first + Block::lane();
+        const std::uint64_t bitmap = i < size ? bitmaps[i] : 0;
+        int all = 0;
+        const int before = Block::before(__popcll(bitmap), all, scratch);
+        if (i < size) {
+          const std::uint32_t own = first_value + static_cast<std::uint32_t>(before);
+          first_values[i] = own;
+          Tile& tile = to.tiles[at + begin + i];
+          tile.bitmap = bitmap;
+          tile.first_value = own;
+        }
+        first_value += static_cast<std::uint32_t>(all);
+      }
+      Block::sync();
+      each_of_these([&](std::uint32_t from, int tile, int row, int col) {
+        Value value;
+        convert_to(value, csr.values[from], exponent);
+        const auto place = [&](std::uint64_t before) {
+          return first_values[tile] + static_cast<std::uint32_t>(__popcll(bitmaps[tile] & before));
+        };
+        if (to.by_rows.values != nullptr)
+          to.by_rows.put(from, place(before_by_rows(row, col)), value);
+        if (to.by_cols.values != nullptr)
+          to.by_cols.put(from, place(before_by_cols(row, col)), value);
+      });
+      Block::sync();
     }
-    first_value += static_cast<std::uint32_t>(__popcll(tile.bitmap));
-    ++at;
+    at += tiles;
   }
+  if (Block::lane() == 0)
+    to.rows[tile_row] = {nonzeros.begin(), static_cast<std::int32_t>(at - nonzeros.begin())};
 }
 
 }  // namespace tessera::tile_spgemm
