@@ -47,7 +47,7 @@ constexpr int kClearInstructions = 14;
 constexpr int kBeforeInstructions = 22, kOthersInstructions = 2, kRoundInstructions = 6;
 constexpr int kMarkWordInstructions = 13, kMarkInstructions = 12, kMarkInWordInstructions = 17;
 constexpr int kRankInstructions = 7, kRankInWordInstructions = 14;
-constexpr int kTurnsInstructions = 9, kAskInstructions = 20, kMatchInstructions = 12;
+constexpr int kTurnsInstructions = 9, kAskInstructions = 25, kMatchInstructions = 12;
 
 /// Calls visit(place in B) for each lane.
 template <class Visit>
@@ -168,7 +168,8 @@ void GroupMemory::ask(const Group& mine, const Lanes& lanes, const Turns& turns,
   });
   const int wavefronts = sums.wavefronts();
   trace.issue(kAskInstructions);
-  for (int access = 0; access < 4; ++access) trace.shared(wavefronts);
+  trace.shared(std::max(wavefronts, turns.count));  // lanes of one sum exchange it in turns
+  trace.shared(wavefronts);
   if (turns.matches) trace.issue(kMatchInstructions);
 }
 
