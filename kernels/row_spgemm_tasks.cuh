@@ -271,8 +271,8 @@ struct alignas(16) SortedTask {
 /// first, are sorted by then.
 template <class ClassOf>
 __global__ void __launch_bounds__(kThreads)
-    sort_tasks(int count, const Task* tasks, Begins begins, std::uint32_t* cursors,
-               SortedTask* sorted, bool keeps_small, ClassOf class_of) {
+    sort_tasks(int count, const Task* tasks, const __grid_constant__ Begins begins,
+               std::uint32_t* cursors, SortedTask* sorted, bool keeps_small, ClassOf class_of) {
   __shared__ std::uint32_t counts[kClasses], places[kClasses];
   clear_counts(counts);
   const int id = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
