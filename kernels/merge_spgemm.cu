@@ -3,11 +3,16 @@
 // Level 0 merges rows of B; each further level merges what the one before left of those rows of A
 // that had more inputs than a group has lanes. A row of C is made at the level where they are few
 // enough. What is left of a level stays until C is complete: it is counted and multiplied from. The
-// host waits for the bins of level 0, once for each further level, and for C's nonzeros.
+// host waits for the bins of level 0 and the number of products, and once for each further level;
+// for C's nonzeros only where the products are too many to make room for each.
 
 #include "kernels/merge_spgemm.hpp"
 
+#include <algorithm>
 #include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
@@ -164,7 +169,6 @@ void launch_merge(int width_class, const Tasks& tasks, const Inputs& inputs, con
     if (width_class != kClass)
       return launch_merge<kMultiply, kScales, kClass + 1>(width_class, tasks, inputs, merged,
                                                           stream);
-  if (tasks.count == 0) return;
   constexpr int kWidth = width_of_class(kClass);
   merge<kWidth, kMultiply, kScales>
       <<<blocks_for(tasks.count, kThreads / kWidth), kThreads, 0, stream>>>(tasks, inputs, merged);
@@ -229,24 +233,22 @@ __global__ void list_pieces(int count, const int* places, const std::int64_t* be
 /// Rows of C in the making, each with a run of inputs.
 class Level {
  public:
-  using Counts = Told<row_bins::Counts<kBins>>;
+  using Counts = row_bins::Counts<kBins>;
 
-  /// Level 0: all rows of A, and B. Bins are those of A's rows, not yet chosen.
-  Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins, Counts& counts,
-        ProductRun& run)
+  /// Level 0: all rows of A, and B. Bins are those of A's rows, chosen, but not yet listed.
+  Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins,
+        const Counts& counts, ProductRun& run)
       : run_(run),
         most_rows_(most_rows),
         begins_(a.row_offsets.data()),
         inputs_{b.row_offsets.data(), b.col_indices.data(), b.values.data(), a.col_indices.data(),
                 a.values.data()},
         bins_(bins) {
-    bins_.choose(BinOf{begins_, most_rows}, run.stream());
-    counts.ask(bins_.counts(), run.stream());
-    sort_rows(counts);
+    list_rows(counts);
   }
 
   /// The long rows of the level before, their inputs merged in pieces; there has to be one.
-  Level(const Level& before, Counts& counts, Told<std::int64_t>& nonzeros)
+  Level(const Level& before, Told<Counts>& counts, Told<std::int64_t>& nonzeros)
       : run_(before.run_), most_rows_(before.most_rows_) {
     Pieces pieces(before, block_);
     rows_ = pieces.rows;
@@ -260,7 +262,7 @@ class Level {
     pieces.merge<false>(before, {.lengths = pieces.lengths}, stream);
     spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
     nonzeros.ask(pieces.offsets + pieces.count, stream);
-    sort_rows(counts);
+    list_rows(counts.wait(stream));
     make_room(*nonzeros);
     pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
                        stream);
@@ -270,8 +272,9 @@ class Level {
   Level& operator=(const Level&) = delete;
 
   int long_rows() const { return bins_.count(kLongBin); }
+  bool has_rows(int width_class) const { return bins_.count(width_class) > 0; }
 
-  /// Those rows that are not long.
+  /// Those rows of a width.
   template <bool kMultiply>
   void merge_rows(const Merged& merged, int width_class, cudaStream_t stream) const {
     launch_merge<kMultiply>(
@@ -292,7 +295,6 @@ class Level {
       const auto at_rows = block.place<int>(rows_count);
       const auto at_pieces = block.place<int>(rows_count + 1);
       const auto at_begins = block.place<std::int64_t>(rows_count + 1);
-      const auto at_bins = block.place<std::uint8_t>(rows_count);
       const auto at_listed = block.place<int>(rows_count);
       const auto at_piece_begins = block.place<std::int64_t>(count);
       const auto at_piece_ends = block.place<std::int64_t>(count);
@@ -304,8 +306,7 @@ class Level {
       pieces = block.data<int>(at_pieces);
       begins = block.data<std::int64_t>(at_begins);
       auto* state = block.data<Bins::State>(at_state);
-      bins =
-          Bins(rows_count, {block.data<std::uint8_t>(at_bins), block.data<int>(at_listed), state});
+      bins = Bins(rows_count, {nullptr, block.data<int>(at_listed), state});
       piece_begins = block.data<std::int64_t>(at_piece_begins);
       piece_ends = block.data<std::int64_t>(at_piece_ends);
       lengths = block.data<int>(at_lengths);
@@ -347,10 +348,9 @@ class Level {
     RunArray<std::byte> scratch;              // of running sums
   };
 
-  /// Waits for the counts.
-  void sort_rows(Counts& counts) {
-    bins_.list(counts.wait(run_.stream()), run_.stream());
-    num_pieces_ = static_cast<std::int64_t>(counts->watched);
+  void list_rows(const Counts& counts) {
+    bins_.list(counts, BinOf{begins_, most_rows_}, run_.stream());
+    num_pieces_ = static_cast<std::int64_t>(counts.watched);
   }
 
   /// For what the pieces become.
@@ -373,31 +373,37 @@ class Level {
   RunBlock block_, merged_;
 };
 
-/// What a product needs beside C and the levels beyond the first.
+/// What is found out before any memory is taken, on the device and told the host.
+struct Found {
+  Bins::State bins;  // of A's rows
+  row_bins::Sum products;
+};
+
+/// What a product needs beside the levels beyond the first; C, too, where the products are few.
 struct Workspace {
-  Workspace(ProductRun& run, std::int64_t rows) {
+  Workspace(ProductRun& run, std::int32_t rows, std::int64_t products) {
+    if (products <= spgemm::kMostProductsOfRoom) of_c.emplace(block, rows, products);
+    const std::int64_t count = std::int64_t{rows} + 1;
     const std::int64_t sum_bytes =
-        spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), rows + 1);
-    const auto at_state = block.place<Bins::State>(1);
-    const auto at_lengths = block.place<int>(rows + 1);
-    const std::int64_t cleared = block.next();
-    const auto at_bins = block.place<std::uint8_t>(rows);
+        spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), count);
+    const auto at_lengths = block.place<int>(count);
     const auto at_listed = block.place<int>(rows);
-    const auto at_offsets = block.place<std::int64_t>(rows + 1);
+    const auto at_offsets = of_c ? of_c->row_offsets : block.place<std::int64_t>(count);
     const auto at_scratch = block.place<std::byte>(sum_bytes);
     block.take(run);
-    auto* state = block.data<Bins::State>(at_state);
-    bins = Bins(rows, {block.data<std::uint8_t>(at_bins), block.data<int>(at_listed), state});
     lengths = block.data<int>(at_lengths);
-    offsets = block.array<std::int64_t>(at_offsets, rows + 1);
+    listed = block.data<int>(at_listed);
+    offsets = block.array<std::int64_t>(at_offsets, count);
     scratch = block.array<std::byte>(at_scratch, sum_bytes);
-    cuda_check(cudaMemsetAsync(state, 0, static_cast<std::size_t>(cleared), run.stream()),
-               "clearing counts and the lengths of rows");
+    cuda_check(
+        cudaMemsetAsync(lengths, 0, sizeof(int) * static_cast<std::size_t>(count), run.stream()),
+        "clearing the lengths of rows");
   }
 
   RunBlock block;
-  Bins bins;
+  std::optional<SparseResult::Places> of_c;
   int* lengths;                    // [rows + 1] of C
+  int* listed;                     // [rows] by bins
   RunArray<std::int64_t> offsets;  // [rows + 1] of C
   RunArray<std::byte> scratch;     // of running sums
 };
@@ -410,29 +416,29 @@ class MergeProduct final : public GpuSparseProduct {
   void multiply(float alpha, ProductRun& run) override {
     release();
     const cudaStream_t stream = run.stream();
-    const Workspace work(run, a_.rows);
     run.stage("pieces");
+    const Found& found = analyse(stream);
+    const auto products = static_cast<std::int64_t>(found.products);
+    Workspace work(run, a_.rows, products);
+    const Bins bins(a_.rows, {nullptr, work.listed, &found_.data()->bins});
     std::deque<Level> levels;
-    levels.emplace_back(a_, b_, most_rows_, work.bins, counts_, run);
+    levels.emplace_back(a_, b_, most_rows_, bins, found.bins.counts, run);
     while (levels.back().long_rows() > 0) levels.emplace_back(levels.back(), counts_, nonzeros_);
     run.stage("count");
     merge_rows<false>(levels, {.lengths = work.lengths}, stream);
     run.stage("allocate");
     spgemm::running_sum(work.scratch, work.lengths, work.offsets.data(), work.offsets.size(),
                         stream);
-    nonzeros_.ask(work.offsets.data() + a_.rows, stream);
-    SparseResult c = SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(stream));
+    SparseResult c = work.of_c ? SparseResult::in_block(std::move(work.block), *work.of_c, a_.rows,
+                                                        b_.cols, products)
+                               : make_room(work, run);
     run.stage("multiply");
     merge_rows<true>(levels,
-                     {.offsets = work.offsets.data(),
+                     {.offsets = c.row_offsets.data(),
                       .cols = c.col_indices.data(),
                       .values = c.values.data(),
                       .alpha = alpha},
                      stream);
-    cuda_check(cudaMemcpyAsync(c.row_offsets.data(), work.offsets.data(),
-                               sizeof(std::int64_t) * static_cast<std::size_t>(work.offsets.size()),
-                               cudaMemcpyDeviceToDevice, stream),
-               "writing C's offsets");
     c_ = std::move(c);
   }
 
@@ -440,18 +446,50 @@ class MergeProduct final : public GpuSparseProduct {
   CsrMatrix download() const override { return c_.download(); }
 
  private:
+  /// Waits.
+  const Found& analyse(cudaStream_t stream) {
+    cuda_check(cudaMemsetAsync(found_.data(), 0, sizeof(Found), stream), "clearing counts");
+    const Bins bins(a_.rows, {nullptr, nullptr, &found_.data()->bins});
+    bins.choose(BinOf{a_.row_offsets.data(), most_rows_}, stream);
+    spgemm::add_products(a_.nnz, a_.col_indices.data(), b_.row_offsets.data(),
+                         &found_.data()->products, stream);
+    told_.ask(found_.data(), stream);
+    return told_.wait(stream);
+  }
+
+  /// For C, once its nonzeros are known. Waits.
+  SparseResult make_room(const Workspace& work, ProductRun& run) {
+    nonzeros_.ask(work.offsets.data() + a_.rows, run.stream());
+    SparseResult c =
+        SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(run.stream()));
+    cuda_check(cudaMemcpyAsync(c.row_offsets.data(), work.offsets.data(),
+                               sizeof(std::int64_t) * static_cast<std::size_t>(work.offsets.size()),
+                               cudaMemcpyDeviceToDevice, run.stream()),
+               "writing C's offsets");
+    return c;
+  }
+
   /// Those of every level that are not long, the widest groups first: their rows are the longest.
   template <bool kMultiply>
   void merge_rows(const std::deque<Level>& levels, const Merged& merged, cudaStream_t stream) {
-    const int count = static_cast<int>(levels.size()) * kWidths;
-    sides_.run(count, stream, [&](int i, cudaStream_t side) {
-      levels[i / kWidths].merge_rows<kMultiply>(merged, kWidths - 1 - i % kWidths, side);
+    struct Rows {
+      const Level& of;
+      int width_class;
+    };
+    std::vector<Rows> all;
+    for (const Level& level : levels)
+      for (int width_class = kWidths - 1; width_class >= 0; --width_class)
+        if (level.has_rows(width_class)) all.push_back({level, width_class});
+    sides_.run(static_cast<int>(all.size()), stream, [&](int i, cudaStream_t side) {
+      all[i].of.template merge_rows<kMultiply>(merged, all[i].width_class, side);
     });
   }
 
   int most_rows_;
   DeviceCsr a_, b_;
-  Level::Counts counts_;
+  DeviceArray<Found> found_{1};
+  Told<Found> told_;
+  Told<Level::Counts> counts_;  // of a level beyond the first
   Told<std::int64_t> nonzeros_;
   SideStreams sides_;
   SparseResult c_;
