@@ -31,6 +31,9 @@ constexpr int kThreads = 256;
 constexpr int kNoColumn = 0x7fffffff;  // behind all columns
 constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
 
+/// Room for every product saves a wait here, besides an allocation.
+constexpr std::int64_t kMostProducts = 2 * spgemm::kMostProductsOfRoom;
+
 using Bins = row_bins::RowBins<kBins>;
 
 /// Sparse rows, and in which order they are merged: input k is row order[k], scaled, or row k.
@@ -382,7 +385,7 @@ struct Found {
 /// What a product needs beside the levels beyond the first; C, too, where the products are few.
 struct Workspace {
   Workspace(ProductRun& run, std::int32_t rows, std::int64_t products) {
-    if (products <= spgemm::kMostProductsOfRoom) of_c.emplace(block, rows, products);
+    if (products <= kMostProducts) of_c.emplace(block, rows, products);
     const std::int64_t count = std::int64_t{rows} + 1;
     const std::int64_t sum_bytes =
         spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), count);
