@@ -12,7 +12,6 @@
 #include <deque>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
@@ -46,9 +45,9 @@ struct Inputs {
 };
 
 /// Task i merges inputs [begins[place], ends[place]), into row `to[place]`; a null list or row is
-/// the number itself.
+/// the number itself. Those of a width follow each other, the narrow ones first.
 struct Tasks {
-  std::int64_t count;
+  std::int64_t first_of_width[kWidths + 1];
   const int* places;
   const std::int64_t* begins;
   const std::int64_t* ends;
@@ -132,14 +131,15 @@ struct Writer {
   }
 };
 
-/// A group of kWidth lanes per task. All groups of a warp stay until the last is done.
+/// A group of kWidth lanes per task, up to `last`. All groups of a warp stay until the last is
+/// done.
 template <int kWidth, bool kMultiply, bool kScales>
-__global__ void __launch_bounds__(kThreads) merge(Tasks tasks, Inputs inputs, Merged merged) {
-  const std::int64_t task = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWidth;
+__device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& tasks,
+                           const Inputs& inputs, const Merged& merged) {
   const int lane = threadIdx.x % kWidth;
   std::int64_t row = 0, to = 0;
   Cursor<kMultiply, kScales> cursor;
-  if (task < tasks.count) {
+  if (task < last) {
     const std::int64_t place = tasks.places == nullptr ? task : tasks.places[task];
     row = tasks.to == nullptr ? place : tasks.to[place];
     if (kMultiply) to = merged.offsets[row];
@@ -161,30 +161,49 @@ __global__ void __launch_bounds__(kThreads) merge(Tasks tasks, Inputs inputs, Me
   }
   if constexpr (kMultiply)
     writer.flush(merged, to, lane);
-  else if (task < tasks.count && lane == 0)
+  else if (task < last && lane == 0)
     merged.lengths[row] = writer.made;
 }
 
-template <bool kMultiply, bool kScales, int kClass = 0>
-void launch_merge(int width_class, const Tasks& tasks, const Inputs& inputs, const Merged& merged,
-                  cudaStream_t stream) {
-  if constexpr (kClass + 1 < kWidths)
-    if (width_class != kClass)
-      return launch_merge<kMultiply, kScales, kClass + 1>(width_class, tasks, inputs, merged,
-                                                          stream);
+/// Thread blocks by the width of their groups, the widest first: their rows are the longest.
+struct FirstBlocks {
+  unsigned of_width[kWidths];
+};
+
+/// The tasks of a thread block that has groups of this width, or of less.
+template <int kClass, bool kMultiply, bool kScales>
+__device__ void merge_widths(const FirstBlocks& blocks, const Tasks& tasks, const Inputs& inputs,
+                             const Merged& merged) {
   constexpr int kWidth = width_of_class(kClass);
-  merge<kWidth, kMultiply, kScales>
-      <<<blocks_for(tasks.count, kThreads / kWidth), kThreads, 0, stream>>>(tasks, inputs, merged);
-  cuda_check(cudaGetLastError(), "merging rows");
+  if constexpr (kClass > 0)
+    if (blockIdx.x >= blocks.of_width[kClass - 1])
+      return merge_widths<kClass - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
+  const std::int64_t block = blockIdx.x - blocks.of_width[kClass];
+  merge_task<kWidth, kMultiply, kScales>(
+      tasks.first_of_width[kClass] + (block * kThreads + threadIdx.x) / kWidth,
+      tasks.first_of_width[kClass + 1], tasks, inputs, merged);
+}
+
+template <bool kMultiply, bool kScales>
+__global__ void __launch_bounds__(kThreads)
+    merge(FirstBlocks blocks, Tasks tasks, Inputs inputs, Merged merged) {
+  merge_widths<kWidths - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
 }
 
 template <bool kMultiply>
-void launch_merge(int width_class, const Tasks& tasks, const Inputs& inputs, const Merged& merged,
+void launch_merge(const Tasks& tasks, const Inputs& inputs, const Merged& merged,
                   cudaStream_t stream) {
-  if (inputs.order != nullptr)
-    launch_merge<kMultiply, true>(width_class, tasks, inputs, merged, stream);
-  else
-    launch_merge<kMultiply, false>(width_class, tasks, inputs, merged, stream);
+  unsigned blocks = 0;
+  FirstBlocks first{};
+  for (int i = kWidths - 1; i >= 0; --i) {
+    first.of_width[i] = blocks;
+    blocks += blocks_for(tasks.first_of_width[i + 1] - tasks.first_of_width[i],
+                         kThreads / width_of_class(i));
+  }
+  if (blocks == 0) return;
+  const auto kernel = inputs.order != nullptr ? merge<kMultiply, true> : merge<kMultiply, false>;
+  kernel<<<blocks, kThreads, 0, stream>>>(first, tasks, inputs, merged);
+  cuda_check(cudaGetLastError(), "merging rows");
 }
 
 /// How many pieces a long row is cut into.
@@ -275,15 +294,14 @@ class Level {
   Level& operator=(const Level&) = delete;
 
   int long_rows() const { return bins_.count(kLongBin); }
-  bool has_rows(int width_class) const { return bins_.count(width_class) > 0; }
 
-  /// Those rows of a width.
+  /// Those rows that are not long.
   template <bool kMultiply>
-  void merge_rows(const Merged& merged, int width_class, cudaStream_t stream) const {
-    launch_merge<kMultiply>(
-        width_class,
-        {bins_.count(width_class), bins_.rows(width_class), begins_, begins_ + 1, rows_}, inputs_,
-        merged, stream);
+  void merge_rows(const Merged& merged, cudaStream_t stream) const {
+    Tasks tasks{{}, bins_.rows(0), begins_, begins_ + 1, rows_};
+    for (int i = 0; i < kWidths; ++i)
+      tasks.first_of_width[i + 1] = tasks.first_of_width[i] + bins_.count(i);
+    launch_merge<kMultiply>(tasks, inputs_, merged, stream);
   }
 
  private:
@@ -334,9 +352,10 @@ class Level {
 
     template <bool kMultiply>
     void merge(const Level& before, const Merged& merged, cudaStream_t stream) const {
-      launch_merge<kMultiply>(width_class_for(before.most_rows_),
-                              {count, nullptr, piece_begins, piece_ends, nullptr}, before.inputs_,
-                              merged, stream);
+      Tasks tasks{{}, nullptr, piece_begins, piece_ends, nullptr};
+      for (int i = width_class_for(before.most_rows_); i < kWidths; ++i)
+        tasks.first_of_width[i + 1] = count;
+      launch_merge<kMultiply>(tasks, before.inputs_, merged, stream);
     }
 
     int rows_count;
@@ -472,19 +491,11 @@ class MergeProduct final : public GpuSparseProduct {
     return c;
   }
 
-  /// Those of every level that are not long, the widest groups first: their rows are the longest.
+  /// Those of every level that are not long.
   template <bool kMultiply>
   void merge_rows(const std::deque<Level>& levels, const Merged& merged, cudaStream_t stream) {
-    struct Rows {
-      const Level& of;
-      int width_class;
-    };
-    std::vector<Rows> all;
-    for (const Level& level : levels)
-      for (int width_class = kWidths - 1; width_class >= 0; --width_class)
-        if (level.has_rows(width_class)) all.push_back({level, width_class});
-    sides_.run(static_cast<int>(all.size()), stream, [&](int i, cudaStream_t side) {
-      all[i].of.template merge_rows<kMultiply>(merged, all[i].width_class, side);
+    sides_.run(static_cast<int>(levels.size()), stream, [&](int i, cudaStream_t side) {
+      levels[i].template merge_rows<kMultiply>(merged, side);
     });
   }
 
