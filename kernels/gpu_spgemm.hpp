@@ -249,8 +249,8 @@ struct DeviceCsr {
 struct SparseResult {
   std::int32_t rows = 0, cols = 0;
   RunArray<std::int64_t> row_offsets;  // [rows + 1]
-  RunArray<std::int32_t> col_indices;  // [nnz]
-  RunArray<float> values;              // [nnz]
+  RunArray<std::int32_t> col_indices;  // [nnz] or more: its last row's end says how many
+  RunArray<float> values;              // likewise
   RunBlock block;                      // of the arrays, where they are in one
 
   /// Where the arrays will lie in a block that has room for so many nonzeros.
@@ -262,9 +262,9 @@ struct SparseResult {
 
     std::int64_t row_offsets, col_indices, values;
   };
-  /// In a block that has been taken, and may hold other things.
+  /// In a block that has been taken, and may hold other things. There may be fewer nonzeros.
   static SparseResult in_block(RunBlock block, const Places& places, std::int32_t rows,
-                               std::int32_t cols, std::int64_t nnz);
+                               std::int32_t cols, std::int64_t most_nonzeros);
 
   /// All arrays in one block.
   static SparseResult in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,

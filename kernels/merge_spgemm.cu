@@ -3,11 +3,15 @@
 // Level 0 merges rows of B; each further level merges what the one before left of those rows of A
 // that had more inputs than a group has lanes. A row of C is made at the level where they are few
 // enough. What is left of a level stays until C is complete: it is counted and multiplied from. The
-// host waits for the bins of level 0, once for each further level, and for C's nonzeros.
+// host waits for the bins of level 0 and the number of products, and once for each further level;
+// for C's nonzeros only where the products are too many to make room for each.
 
 #include "kernels/merge_spgemm.hpp"
 
+#include <algorithm>
 #include <deque>
+#include <optional>
+#include <utility>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
@@ -26,6 +30,9 @@ constexpr int kThreads = 256;
 constexpr int kNoColumn = 0x7fffffff;  // behind all columns
 constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
 
+/// Room for every product saves a wait here, besides an allocation.
+constexpr std::int64_t kMostProducts = 2 * spgemm::kMostProductsOfRoom;
+
 using Bins = row_bins::RowBins<kBins>;
 
 /// Sparse rows, and in which order they are merged: input k is row order[k], scaled, or row k.
@@ -38,9 +45,9 @@ struct Inputs {
 };
 
 /// Task i merges inputs [begins[place], ends[place]), into row `to[place]`; a null list or row is
-/// the number itself.
+/// the number itself. Those of a width follow each other, the narrow ones first.
 struct Tasks {
-  std::int64_t count;
+  std::int64_t first_of_width[kWidths + 1];
   const int* places;
   const std::int64_t* begins;
   const std::int64_t* ends;
@@ -124,14 +131,15 @@ struct Writer {
   }
 };
 
-/// A group of kWidth lanes per task. All groups of a warp stay until the last is done.
+/// A group of kWidth lanes per task, up to `last`. All groups of a warp stay until the last is
+/// done.
 template <int kWidth, bool kMultiply, bool kScales>
-__global__ void __launch_bounds__(kThreads) merge(Tasks tasks, Inputs inputs, Merged merged) {
-  const std::int64_t task = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWidth;
+__device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& tasks,
+                           const Inputs& inputs, const Merged& merged) {
   const int lane = threadIdx.x % kWidth;
   std::int64_t row = 0, to = 0;
   Cursor<kMultiply, kScales> cursor;
-  if (task < tasks.count) {
+  if (task < last) {
     const std::int64_t place = tasks.places == nullptr ? task : tasks.places[task];
     row = tasks.to == nullptr ? place : tasks.to[place];
     if (kMultiply) to = merged.offsets[row];
@@ -153,31 +161,49 @@ __global__ void __launch_bounds__(kThreads) merge(Tasks tasks, Inputs inputs, Me
   }
   if constexpr (kMultiply)
     writer.flush(merged, to, lane);
-  else if (task < tasks.count && lane == 0)
+  else if (task < last && lane == 0)
     merged.lengths[row] = writer.made;
 }
 
-template <bool kMultiply, bool kScales, int kClass = 0>
-void launch_merge(int width_class, const Tasks& tasks, const Inputs& inputs, const Merged& merged,
-                  cudaStream_t stream) {
-  if constexpr (kClass + 1 < kWidths)
-    if (width_class != kClass)
-      return launch_merge<kMultiply, kScales, kClass + 1>(width_class, tasks, inputs, merged,
-                                                          stream);
-  if (tasks.count == 0) return;
+/// Thread blocks by the width of their groups, the widest first: their rows are the longest.
+struct FirstBlocks {
+  unsigned of_width[kWidths];
+};
+
+/// The tasks of a thread block that has groups of this width, or of less.
+template <int kClass, bool kMultiply, bool kScales>
+__device__ void merge_widths(const FirstBlocks& blocks, const Tasks& tasks, const Inputs& inputs,
+                             const Merged& merged) {
   constexpr int kWidth = width_of_class(kClass);
-  merge<kWidth, kMultiply, kScales>
-      <<<blocks_for(tasks.count, kThreads / kWidth), kThreads, 0, stream>>>(tasks, inputs, merged);
-  cuda_check(cudaGetLastError(), "merging rows");
+  if constexpr (kClass > 0)
+    if (blockIdx.x >= blocks.of_width[kClass - 1])
+      return merge_widths<kClass - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
+  const std::int64_t block = blockIdx.x - blocks.of_width[kClass];
+  merge_task<kWidth, kMultiply, kScales>(
+      tasks.first_of_width[kClass] + (block * kThreads + threadIdx.x) / kWidth,
+      tasks.first_of_width[kClass + 1], tasks, inputs, merged);
+}
+
+template <bool kMultiply, bool kScales>
+__global__ void __launch_bounds__(kThreads)
+    merge(FirstBlocks blocks, Tasks tasks, Inputs inputs, Merged merged) {
+  merge_widths<kWidths - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
 }
 
 template <bool kMultiply>
-void launch_merge(int width_class, const Tasks& tasks, const Inputs& inputs, const Merged& merged,
+void launch_merge(const Tasks& tasks, const Inputs& inputs, const Merged& merged,
                   cudaStream_t stream) {
-  if (inputs.order != nullptr)
-    launch_merge<kMultiply, true>(width_class, tasks, inputs, merged, stream);
-  else
-    launch_merge<kMultiply, false>(width_class, tasks, inputs, merged, stream);
+  unsigned blocks = 0;
+  FirstBlocks first{};
+  for (int i = kWidths - 1; i >= 0; --i) {
+    first.of_width[i] = blocks;
+    blocks += blocks_for(tasks.first_of_width[i + 1] - tasks.first_of_width[i],
+                         kThreads / width_of_class(i));
+  }
+  if (blocks == 0) return;
+  const auto kernel = inputs.order != nullptr ? merge<kMultiply, true> : merge<kMultiply, false>;
+  kernel<<<blocks, kThreads, 0, stream>>>(first, tasks, inputs, merged);
+  cuda_check(cudaGetLastError(), "merging rows");
 }
 
 /// How many pieces a long row is cut into.
@@ -229,24 +255,22 @@ __global__ void list_pieces(int count, const int* places, const std::int64_t* be
 /// Rows of C in the making, each with a run of inputs.
 class Level {
  public:
-  using Counts = Told<row_bins::Counts<kBins>>;
+  using Counts = row_bins::Counts<kBins>;
 
-  /// Level 0: all rows of A, and B. Bins are those of A's rows, not yet chosen.
-  Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins, Counts& counts,
-        ProductRun& run)
+  /// Level 0: all rows of A, and B. Bins are those of A's rows, chosen, but not yet listed.
+  Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins,
+        const Counts& counts, ProductRun& run)
       : run_(run),
         most_rows_(most_rows),
         begins_(a.row_offsets.data()),
         inputs_{b.row_offsets.data(), b.col_indices.data(), b.values.data(), a.col_indices.data(),
                 a.values.data()},
         bins_(bins) {
-    bins_.choose(BinOf{begins_, most_rows}, run.stream());
-    counts.ask(bins_.counts(), run.stream());
-    sort_rows(counts);
+    list_rows(counts);
   }
 
   /// The long rows of the level before, their inputs merged in pieces; there has to be one.
-  Level(const Level& before, Counts& counts, Told<std::int64_t>& nonzeros)
+  Level(const Level& before, Told<Counts>& counts, Told<std::int64_t>& nonzeros)
       : run_(before.run_), most_rows_(before.most_rows_) {
     Pieces pieces(before, block_);
     rows_ = pieces.rows;
@@ -260,7 +284,7 @@ class Level {
     pieces.merge<false>(before, {.lengths = pieces.lengths}, stream);
     spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
     nonzeros.ask(pieces.offsets + pieces.count, stream);
-    sort_rows(counts);
+    list_rows(counts.wait(stream));
     make_room(*nonzeros);
     pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
                        stream);
@@ -273,11 +297,11 @@ class Level {
 
   /// Those rows that are not long.
   template <bool kMultiply>
-  void merge_rows(const Merged& merged, int width_class, cudaStream_t stream) const {
-    launch_merge<kMultiply>(
-        width_class,
-        {bins_.count(width_class), bins_.rows(width_class), begins_, begins_ + 1, rows_}, inputs_,
-        merged, stream);
+  void merge_rows(const Merged& merged, cudaStream_t stream) const {
+    Tasks tasks{{}, bins_.rows(0), begins_, begins_ + 1, rows_};
+    for (int i = 0; i < kWidths; ++i)
+      tasks.first_of_width[i + 1] = tasks.first_of_width[i] + bins_.count(i);
+    launch_merge<kMultiply>(tasks, inputs_, merged, stream);
   }
 
  private:
@@ -292,7 +316,6 @@ class Level {
       const auto at_rows = block.place<int>(rows_count);
       const auto at_pieces = block.place<int>(rows_count + 1);
       const auto at_begins = block.place<std::int64_t>(rows_count + 1);
-      const auto at_bins = block.place<std::uint8_t>(rows_count);
       const auto at_listed = block.place<int>(rows_count);
       const auto at_piece_begins = block.place<std::int64_t>(count);
       const auto at_piece_ends = block.place<std::int64_t>(count);
@@ -304,8 +327,7 @@ class Level {
       pieces = block.data<int>(at_pieces);
       begins = block.data<std::int64_t>(at_begins);
       auto* state = block.data<Bins::State>(at_state);
-      bins =
-          Bins(rows_count, {block.data<std::uint8_t>(at_bins), block.data<int>(at_listed), state});
+      bins = Bins(rows_count, {nullptr, block.data<int>(at_listed), state});
       piece_begins = block.data<std::int64_t>(at_piece_begins);
       piece_ends = block.data<std::int64_t>(at_piece_ends);
       lengths = block.data<int>(at_lengths);
@@ -330,9 +352,10 @@ class Level {
 
     template <bool kMultiply>
     void merge(const Level& before, const Merged& merged, cudaStream_t stream) const {
-      launch_merge<kMultiply>(width_class_for(before.most_rows_),
-                              {count, nullptr, piece_begins, piece_ends, nullptr}, before.inputs_,
-                              merged, stream);
+      Tasks tasks{{}, nullptr, piece_begins, piece_ends, nullptr};
+      for (int i = width_class_for(before.most_rows_); i < kWidths; ++i)
+        tasks.first_of_width[i + 1] = count;
+      launch_merge<kMultiply>(tasks, before.inputs_, merged, stream);
     }
 
     int rows_count;
@@ -347,10 +370,9 @@ class Level {
     RunArray<std::byte> scratch;              // of running sums
   };
 
-  /// Waits for the counts.
-  void sort_rows(Counts& counts) {
-    bins_.list(counts.wait(run_.stream()), run_.stream());
-    num_pieces_ = static_cast<std::int64_t>(counts->watched);
+  void list_rows(const Counts& counts) {
+    bins_.list(counts, BinOf{begins_, most_rows_}, run_.stream());
+    num_pieces_ = static_cast<std::int64_t>(counts.watched);
   }
 
   /// For what the pieces become.
@@ -373,31 +395,37 @@ class Level {
   RunBlock block_, merged_;
 };
 
-/// What a product needs beside C and the levels beyond the first.
+/// What is found out before any memory is taken, on the device and told the host.
+struct Found {
+  Bins::State bins;  // of A's rows
+  row_bins::Sum products;
+};
+
+/// What a product needs beside the levels beyond the first; C, too, where the products are few.
 struct Workspace {
-  Workspace(ProductRun& run, std::int64_t rows) {
+  Workspace(ProductRun& run, std::int32_t rows, std::int64_t products) {
+    if (products <= kMostProducts) of_c.emplace(block, rows, products);
+    const std::int64_t count = std::int64_t{rows} + 1;
     const std::int64_t sum_bytes =
-        spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), rows + 1);
-    const auto at_state = block.place<Bins::State>(1);
-    const auto at_lengths = block.place<int>(rows + 1);
-    const std::int64_t cleared = block.next();
-    const auto at_bins = block.place<std::uint8_t>(rows);
+        spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), count);
+    const auto at_lengths = block.place<int>(count);
     const auto at_listed = block.place<int>(rows);
-    const auto at_offsets = block.place<std::int64_t>(rows + 1);
+    const auto at_offsets = of_c ? of_c->row_offsets : block.place<std::int64_t>(count);
     const auto at_scratch = block.place<std::byte>(sum_bytes);
     block.take(run);
-    auto* state = block.data<Bins::State>(at_state);
-    bins = Bins(rows, {block.data<std::uint8_t>(at_bins), block.data<int>(at_listed), state});
     lengths = block.data<int>(at_lengths);
-    offsets = block.array<std::int64_t>(at_offsets, rows + 1);
+    listed = block.data<int>(at_listed);
+    offsets = block.array<std::int64_t>(at_offsets, count);
     scratch = block.array<std::byte>(at_scratch, sum_bytes);
-    cuda_check(cudaMemsetAsync(state, 0, static_cast<std::size_t>(cleared), run.stream()),
-               "clearing counts and the lengths of rows");
+    cuda_check(
+        cudaMemsetAsync(lengths, 0, sizeof(int) * static_cast<std::size_t>(count), run.stream()),
+        "clearing the lengths of rows");
   }
 
   RunBlock block;
-  Bins bins;
+  std::optional<SparseResult::Places> of_c;
   int* lengths;                    // [rows + 1] of C
+  int* listed;                     // [rows] by bins
   RunArray<std::int64_t> offsets;  // [rows + 1] of C
   RunArray<std::byte> scratch;     // of running sums
 };
@@ -410,29 +438,29 @@ class MergeProduct final : public GpuSparseProduct {
   void multiply(float alpha, ProductRun& run) override {
     release();
     const cudaStream_t stream = run.stream();
-    const Workspace work(run, a_.rows);
     run.stage("pieces");
+    const Found& found = analyse(stream);
+    const auto products = static_cast<std::int64_t>(found.products);
+    Workspace work(run, a_.rows, products);
+    const Bins bins(a_.rows, {nullptr, work.listed, &found_.data()->bins});
     std::deque<Level> levels;
-    levels.emplace_back(a_, b_, most_rows_, work.bins, counts_, run);
+    levels.emplace_back(a_, b_, most_rows_, bins, found.bins.counts, run);
     while (levels.back().long_rows() > 0) levels.emplace_back(levels.back(), counts_, nonzeros_);
     run.stage("count");
     merge_rows<false>(levels, {.lengths = work.lengths}, stream);
     run.stage("allocate");
     spgemm::running_sum(work.scratch, work.lengths, work.offsets.data(), work.offsets.size(),
                         stream);
-    nonzeros_.ask(work.offsets.data() + a_.rows, stream);
-    SparseResult c = SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(stream));
+    SparseResult c = work.of_c ? SparseResult::in_block(std::move(work.block), *work.of_c, a_.rows,
+                                                        b_.cols, products)
+                               : make_room(work, run);
     run.stage("multiply");
     merge_rows<true>(levels,
-                     {.offsets = work.offsets.data(),
+                     {.offsets = c.row_offsets.data(),
                       .cols = c.col_indices.data(),
                       .values = c.values.data(),
                       .alpha = alpha},
                      stream);
-    cuda_check(cudaMemcpyAsync(c.row_offsets.data(), work.offsets.data(),
-                               sizeof(std::int64_t) * static_cast<std::size_t>(work.offsets.size()),
-                               cudaMemcpyDeviceToDevice, stream),
-               "writing C's offsets");
     c_ = std::move(c);
   }
 
@@ -440,18 +468,42 @@ class MergeProduct final : public GpuSparseProduct {
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  /// Those of every level that are not long, the widest groups first: their rows are the longest.
+  /// Waits.
+  const Found& analyse(cudaStream_t stream) {
+    cuda_check(cudaMemsetAsync(found_.data(), 0, sizeof(Found), stream), "clearing counts");
+    const Bins bins(a_.rows, {nullptr, nullptr, &found_.data()->bins});
+    bins.choose(BinOf{a_.row_offsets.data(), most_rows_}, stream);
+    spgemm::add_products(a_.nnz, a_.col_indices.data(), b_.row_offsets.data(),
+                         &found_.data()->products, stream);
+    told_.ask(found_.data(), stream);
+    return told_.wait(stream);
+  }
+
+  /// For C, once its nonzeros are known. Waits.
+  SparseResult make_room(const Workspace& work, ProductRun& run) {
+    nonzeros_.ask(work.offsets.data() + a_.rows, run.stream());
+    SparseResult c =
+        SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(run.stream()));
+    cuda_check(cudaMemcpyAsync(c.row_offsets.data(), work.offsets.data(),
+                               sizeof(std::int64_t) * static_cast<std::size_t>(work.offsets.size()),
+                               cudaMemcpyDeviceToDevice, run.stream()),
+               "writing C's offsets");
+    return c;
+  }
+
+  /// Those of every level that are not long.
   template <bool kMultiply>
   void merge_rows(const std::deque<Level>& levels, const Merged& merged, cudaStream_t stream) {
-    const int count = static_cast<int>(levels.size()) * kWidths;
-    sides_.run(count, stream, [&](int i, cudaStream_t side) {
-      levels[i / kWidths].merge_rows<kMultiply>(merged, kWidths - 1 - i % kWidths, side);
+    sides_.run(static_cast<int>(levels.size()), stream, [&](int i, cudaStream_t side) {
+      levels[i].template merge_rows<kMultiply>(merged, side);
     });
   }
 
   int most_rows_;
   DeviceCsr a_, b_;
-  Level::Counts counts_;
+  DeviceArray<Found> found_{1};
+  Told<Found> told_;
+  Told<Level::Counts> counts_;  // of a level beyond the first
   Told<std::int64_t> nonzeros_;
   SideStreams sides_;
   SparseResult c_;

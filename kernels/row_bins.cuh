@@ -53,7 +53,8 @@ __device__ inline Sum sum_of_warp(Sum x) {
   return x;
 }
 
-/// A thread block counts for itself first: all rows may be of one bin. Counts are zero before.
+/// A thread block counts for itself first: all rows may be of one bin. Counts are zero before; bins
+/// may be nullptr.
 template <class BinOf, int kBins>
 __global__ void __launch_bounds__(kThreads)
     choose_bins(std::int64_t rows, BinOf bin_of, std::uint8_t* bins, Counts<kBins>* counts) {
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   const Sum amounts = sum_of_warp(static_cast<Sum>(chosen.amount));
   if (threadIdx.x % 32 == 0 && amounts != 0) atomicAdd(&own.all, amounts);
   if (row < rows) {
-    bins[row] = static_cast<std::uint8_t>(chosen.bin);
+    if (bins != nullptr) bins[row] = static_cast<std::uint8_t>(chosen.bin);
     if (peers.rank == 0)
       atomicAdd(&own.rows[chosen.bin], static_cast<unsigned>(__popc(peers.mask)));
     if (chosen.bin == BinOf::kWatchedBin) {
@@ -85,16 +86,23 @@ __global__ void __launch_bounds__(kThreads)
   atomicMax(&counts->largest, own.largest);
 }
 
+/// A row's bin as it was kept.
+struct KeptBin {
+  const std::uint8_t* bins;  // [rows]
+
+  __device__ RowBin operator()(std::int64_t row) const { return {bins[row], 0}; }
+};
+
 /// Lists rows by bin; cursors, zero before, count what is listed of each.
-template <int kBins>
+template <class BinOf, int kBins>
 __global__ void __launch_bounds__(kThreads)
-    list_rows(std::int64_t rows, const std::uint8_t* bins, Begins<kBins> begins, unsigned* cursors,
-              int* listed) {
+    list_rows(std::int64_t rows, BinOf bin_of, const __grid_constant__ Begins<kBins> begins,
+              unsigned* cursors, int* listed) {
   __shared__ unsigned own[kBins];  // rows of this thread block; then where the first of them goes
   if (threadIdx.x < kBins) own[threadIdx.x] = 0;
   __syncthreads();
   const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const unsigned bin = row < rows ? bins[row] : 255;
+  const unsigned bin = row < rows ? static_cast<unsigned>(bin_of(row).bin) : 255;
   const Peers peers(bin);
   unsigned before = 0;
   if (row < rows && peers.rank == 0)
@@ -117,8 +125,8 @@ class RowBins {
     unsigned cursors[kBins];
   };
   struct Memory {
-    std::uint8_t* bins;  // [rows]
-    int* listed;         // [rows]
+    std::uint8_t* bins;  // [rows]; or nullptr, for bins that list() finds anew
+    int* listed;         // [rows]; not before list()
     State* state;
   };
 
@@ -139,12 +147,16 @@ class RowBins {
   const Counts<kBins>* counts() const { return &memory_.state->counts; }
 
   void list(const Counts<kBins>& counts, cudaStream_t stream) {
+    list(counts, KeptBin{memory_.bins}, stream);
+  }
+  template <class BinOf>
+  void list(const Counts<kBins>& counts, BinOf bin_of, cudaStream_t stream) {
     std::copy_n(counts.rows, kBins, counts_.of);
     for (int bin = 1; bin < kBins; ++bin)
       begins_.of[bin] = begins_.of[bin - 1] + counts.rows[bin - 1];
     if (rows_ == 0) return;
     list_rows<<<blocks_for(rows_, kThreads), kThreads, 0, stream>>>(
-        rows_, memory_.bins, begins_, memory_.state->cursors, memory_.listed);
+        rows_, bin_of, begins_, memory_.state->cursors, memory_.listed);
     cuda_check(cudaGetLastError(), "sorting rows into bins");
   }
 

@@ -114,12 +114,11 @@ class RowProduct final : public GpuSparseProduct {
     run.stage("analysis");
     // One allocation in the place of two takes less time, if the products are few: C's block has
     // room for as many nonzeros, and for the work.
-    constexpr std::int64_t kMostProducts = 8 << 20;
     RunBlock block;
     std::optional<SparseResult::Places> places;
     if (run.source() == MemorySource::kMalloc) {
       const std::int64_t products = count_products(run.stream());
-      if (products <= kMostProducts) places.emplace(block, rows_, products);
+      if (products <= spgemm::kMostProductsOfRoom) places.emplace(block, rows_, products);
     }
     RowTasks::Work work(run, view_, std::move(block));
     tasks_.analyse(work, run);

@@ -147,15 +147,28 @@ constexpr TaskClass limits_of(int of) {
   return all[(of - kFirstBitmap) % kSizes];
 }
 
+/// How many classes, of kCount from kFirst on, have no room for so many bytes: the first of them.
+/// Nothing is indexed: the device would keep the limits in local memory.
+template <int kFirst, int kCount>
+constexpr int too_small(int bytes) {
+  if constexpr (kCount == 0) {
+    return 0;
+  } else {
+    constexpr int kMost = limits_of(kFirst).bytes;
+    return (bytes > kMost ? 1 : 0) + too_small<kFirst + 1, kCount - 1>(bytes);
+  }
+}
+
 /// The class of a task that takes so many bytes.
 constexpr int class_of(const Task& task, std::int64_t bytes) {
   if (task.keeping == Keeping::kLanes) return task.small_size;
-  const int first = task.keeping == Keeping::kWords ? kFirstWords : kFirstBitmap;
-  const bool is_heavy = task.is_heavy || bytes > limits_of(kFirstBitmap + kWarpSizes - 1).bytes;
-  int size = is_heavy ? kWarpSizes : 0;
-  const int last = is_heavy ? kSizes - 1 : kWarpSizes - 1;
-  while (size < last && bytes > limits_of(kFirstBitmap + size).bytes) ++size;
-  return first + size;
+  constexpr int kFirstBlock = kFirstBitmap + kWarpSizes;
+  constexpr int kMostOfWarp = limits_of(kFirstBlock - 1).bytes;
+  const int needed = bytes < kMostBytes ? static_cast<int>(bytes) : kMostBytes;
+  const int size = task.is_heavy || needed > kMostOfWarp
+                       ? kWarpSizes + too_small<kFirstBlock, kBlockSizes - 1>(needed)
+                       : too_small<kFirstBitmap, kWarpSizes - 1>(needed);
+  return (task.keeping == Keeping::kWords ? kFirstWords : kFirstBitmap) + size;
 }
 constexpr int mark_class(const Task& task) { return class_of(task, mark_bytes(task)); }
 constexpr int sum_class(const Task& task, std::int64_t sums) {

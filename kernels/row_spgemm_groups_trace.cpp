@@ -1,77 +1,40 @@
 // row_spgemm's groups, in the order of the source and by the instruction counts of their code (CUDA
-// 13.0 for sm_90a): of a warp's from its SASS, of a thread block's from its PTX. What depends on
-// the marks that a task has so far is told by averages: a word or column is new as often as the
-// task has some for those it reads, the columns of C lie evenly over its words, and these over
-// their range.
+// 13.0 for sm_90a): of a warp's from its SASS, of a thread block's from its PTX.
 
 #include "kernels/row_spgemm_groups_trace.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <vector>
+
+#include "kernels/row_spgemm_memory_trace.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
 namespace {
-
-/// Words of shared memory that one instruction wants, by bank.
-class Banks {
- public:
-  void add(std::int64_t word) { words_[size_++] = word; }
-
-  /// The most different words of a bank: so often the memory is accessed.
-  int wavefronts() {
-    std::sort(words_.begin(), words_.begin() + size_);
-    const auto end = std::unique(words_.begin(), words_.begin() + size_);
-    std::array<int, 32> of_bank{};
-    int most = 0;
-    for (auto word = words_.begin(); word != end; ++word)
-      most = std::max(most, ++of_bank[static_cast<std::size_t>(*word % 32)]);
-    return most;
-  }
-  /// How many of the lanes want the same word. After wavefronts().
-  int most_of_a_word() const { return most_of_a_word_; }
-  void count_words() {
-    std::sort(words_.begin(), words_.begin() + size_);
-    int same = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      same = i > 0 && words_[i] == words_[i - 1] ? same + 1 : 1;
-      most_of_a_word_ = std::max(most_of_a_word_, same);
-    }
-  }
-
- private:
-  std::array<std::int64_t, 64> words_;
-  std::size_t size_ = 0;
-  int most_of_a_word_ = 0;
-};
 
 /// Instructions beside those that the trace tells one by one: accesses to memory, and shuffles.
 /// Of chunks: once for `kAhead` of them, and for each; of steps likewise.
 struct Costs {
   int wave, item;  // going to 32 products, or words, and loading them
 };
-constexpr int kBeginInstructions = 56, kClearInstructions = 14;
+constexpr int kBeginInstructions = 56;
 constexpr int kRowOfAInstructions = 16, kNextSetInstructions = 20, kScanInstructions = 28,
               kEndOfSetInstructions = 13, kGapInstructions = 16, kStageInstructions = 22,
-              kFetchInstructions = 5;
+              kFetchInstructions = 5, kSearchInstructions = 30;
 constexpr Costs kWordChunks{33, 27}, kProductChunks{126, 26};
 constexpr Costs kWordSteps{12, 14}, kProductSteps{25, 23};
-constexpr int kMarkWordInstructions = 13, kMarkInstructions = 12, kMarkInWordInstructions = 17;
-constexpr int kRankInstructions = 7, kRankInWordInstructions = 14;
-constexpr int kTurnsInstructions = 9, kTurnInstructions = 7, kAskInstructions = 20,
-              kMatchInstructions = 12, kSumInstructions = 4;
-constexpr int kBeforeInstructions = 22, kOthersInstructions = 2, kRoundInstructions = 6,
-              kColumnInstructions = 9, kCopyInstructions = 10, kSearchInstructions = 30;
-constexpr int kCountInstructions = 5, kFinishInstructions = 55, kIdleInstructions = 4,
+constexpr int kTurnInstructions = 7, kSumInstructions = 4;
+constexpr int kColumnInstructions = 9, kWriteInstructions = 14, kCopyInstructions = 10;
+constexpr int kCountInstructions = 5, kFinishInstructions = 33, kIdleInstructions = 4,
               kAddCountsInstructions = 9;
 constexpr int kTaskBoard = 0, kSegmentBoard = 1, kDataBoard = 2, kSearchBoard = 3;
 constexpr std::int64_t kWavesOfPiece = 8;
 
-class GroupsTrace final : public LaunchTrace, private BatchWalk {
+class GroupsTrace final : public LaunchTrace, private GroupMemory {
  public:
   GroupsTrace(std::shared_ptr<const Product> product, Batch batch, const Addresses& at)
-      : BatchWalk(std::move(product), std::move(batch)), at_(at) {}
+      : GroupMemory(std::move(product), std::move(batch)), at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
@@ -128,43 +91,6 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
  private:
   enum class Phase : std::int64_t { kBegin, kMarkWords, kMark, kMarked, kAdd };
   static constexpr int kBarriersOfSet = 4;
-
-  void sync(WarpTrace& trace) const {
-    if (batch_.is_block())
-      trace.barrier();
-    else
-      trace.issue(1);
-  }
-
-  /// A prefix sum over the lanes: shuffles wait for each other.
-  static void shuffle_up(WarpTrace& trace) {
-    for (int step = 1; step <= 32; step *= 2) trace.shared(1);
-  }
-  /// The same over the group.
-  void before(WarpTrace& trace) const {
-    trace.issue(kBeforeInstructions);
-    shuffle_up(trace);
-    if (!batch_.is_block()) return;
-    trace.shared(1);
-    trace.barrier();
-    trace.issue(kOthersInstructions * batch_.warps_of_group());
-    trace.shared(batch_.warps_of_group());
-    trace.barrier();
-  }
-
-  /// Zeros to so many words, by all lanes: four at a time, then one by one.
-  void clear(std::int64_t words, WarpTrace& trace) const {
-    trace.issue(kClearInstructions);
-    const std::int64_t rounds = parts(words, batch_.lanes());
-    for (std::int64_t i = 0; i < rounds % 4; ++i) {
-      trace.issue(5);
-      trace.shared(1);
-    }
-    for (std::int64_t i = 0; i < rounds / 4; ++i) {
-      trace.issue(6);
-      trace.shared(4);
-    }
-  }
 
   void load(int board, std::uint64_t address, std::int64_t bytes, WarpTrace& trace) const {
     trace.load(board);
@@ -238,7 +164,7 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
     open(mine, trace);
     Chunks chunks(found);
     for (std::int64_t chunk = 0; chunk < chunks.count(); ++chunk)
-      mark<Phase::kMark>(mine, chunks.next(chunk), chunk, trace);
+      mark(false, mine, chunks.next(chunk), chunk, trace);
     trace.issue(1);
     return true;
   }
@@ -339,7 +265,8 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
       }
       trace.wait(kDataBoard);
       for (std::size_t u = 0; u < size && !kAdds<kPhase>; ++u)
-        mark<kPhase>(mine, lanes[u], wave * kAhead + static_cast<std::int64_t>(u), trace);
+        mark(kPhase == Phase::kMarkWords, mine, lanes[u],
+             wave * kAhead + static_cast<std::int64_t>(u), trace);
       for (std::size_t u = 0; u < size && kAdds<kPhase>; ++u) find_ranks(mine, lanes[u], trace);
       for (std::size_t u = 0; u < size && kAdds<kPhase>; ++u) {
         const Turns turns = this->turns(lanes[u]);
@@ -386,7 +313,8 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
       trace.issue(of_steps(kAdds<kPhase>).wave);
       next = take(i + 1, true);
       for (std::int64_t u = 0; u < kAhead && !kAdds<kPhase>; ++u)
-        mark<kPhase>(mine, now[static_cast<std::size_t>(u)], i * kAhead + u, trace);
+        mark(kPhase == Phase::kMarkWords, mine, now[static_cast<std::size_t>(u)], i * kAhead + u,
+             trace);
       for (std::size_t u = 0; u < kAhead && kAdds<kPhase>; ++u) find_ranks(mine, now[u], trace);
       for (std::size_t u = 0; u < kAhead && kAdds<kPhase>; ++u) {
         trace.issue(kSumInstructions);
@@ -409,132 +337,13 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
     if (kAdds) load_of(at_.b_values, 4);
   }
 
-  /// Calls visit(place in B) for each lane.
-  template <class Visit>
-  static void for_lanes(const Lanes& lanes, Visit visit) {
-    for (const Lanes::Run& run : lanes)
-      for (int i = 0; i < run.lanes; ++i) visit(run.at + i);
-  }
-
-  // Where things are, in words of shared memory.
-  std::int64_t bitmap_of(const Group& mine) const { return mine.memory + 4 * batch_.lanes(); }
-  std::int64_t directory_slot(const Group& mine, std::int32_t word) const {
-    return bitmap_of(mine) + 2 * ((word - mine.work->task.first_word) / 32);
-  }
-  std::int64_t slot_of(const Group& mine, std::int32_t word) const {
-    const Task& task = mine.work->task;
-    std::int64_t slot = word - task.first_word, begin = bitmap_of(mine);
-    if (batch_.has_directory()) {
-      slot = slot * mine.work->filled_words / task.words;
-      begin += 2 * directory_words(task);
-    }
-    return begin + batch_.slot_words() * slot;
-  }
-  std::int64_t sum_of(const Group& mine, std::int32_t col) const {
-    const TaskWork& work = *mine.work;
-    const std::int64_t begin = std::int64_t{work.task.first_word} * kWordCols;
-    const std::int64_t range = std::int64_t{work.task.words} * kWordCols;
-    const std::int64_t bitmap = batch_.has_directory()
-                                    ? 2 * directory_words(work.task) + 3 * work.filled_words
-                                    : 2 * work.task.words;
-    return bitmap_of(mine) + bitmap + (col - begin) * work.columns / range;
-  }
-
-  /// Lanes that find a new word or column mark it, those of one slot one after another.
-  template <Phase kPhase>
-  void mark(const Group& mine, const Lanes& lanes, std::int64_t item, WarpTrace& trace) const {
-    constexpr bool kOfWords = kPhase == Phase::kMarkWords;
-    trace.issue(2);
-    if (lanes.size == 0) return;
-    Banks slots, directory;
-    for_lanes(lanes, [&](std::int64_t at) {
-      const std::int32_t word = product_->words[static_cast<std::size_t>(at)];
-      slots.add(kOfWords ? directory_slot(mine, word) : slot_of(mine, word));
-      if (!kOfWords && batch_.has_directory()) directory.add(directory_slot(mine, word));
-    });
-    if (!kOfWords && batch_.has_directory()) {
-      trace.issue(kMarkInWordInstructions - kMarkInstructions);
-      trace.shared(directory.wavefronts());
-      if (batch_.is_sum) trace.shared(1);  // the word of the slot
-    }
-    trace.issue((kOfWords ? kMarkWordInstructions : kMarkInstructions) - 2);
-    trace.shared(slots.wavefronts());
-    const TaskWork& work = *mine.work;
-    const double new_rate =
-        kOfWords ? static_cast<double>(work.filled_words) / static_cast<double>(work.words_read)
-                 : static_cast<double>(work.columns) / static_cast<double>(work.products);
-    const double expected = lanes.lanes * new_rate, rate = std::min(1.0, expected);
-    if (std::floor(static_cast<double>(item + 1) * rate) <=
-        std::floor(static_cast<double>(item) * rate))
-      return;
-    slots.count_words();
-    trace.shared(std::max(1, static_cast<int>(std::lround(slots.most_of_a_word() * new_rate))));
-  }
-
-  void find_ranks(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
-    if (lanes.size == 0) return;
-    Banks slots, directory;
-    for_lanes(lanes, [&](std::int64_t at) {
-      const std::int32_t word = product_->b.col_indices[static_cast<std::size_t>(at)] / kWordCols;
-      slots.add(slot_of(mine, word));
-      if (batch_.has_directory()) directory.add(directory_slot(mine, word));
-    });
-    trace.issue(batch_.has_directory() ? kRankInWordInstructions : kRankInstructions);
-    if (batch_.has_directory()) trace.shared(directory.wavefronts());
-    trace.shared(slots.wavefronts());
-  }
-
-  /// Whether lanes have to wait for each other, where that is not known.
-  void ask(const Group& mine, const Lanes& lanes, const Turns& turns, WarpTrace& trace) const {
-    trace.issue(kTurnsInstructions);
-    if (!turns.asks) return;
-    Banks sums;
-    for_lanes(lanes, [&](std::int64_t at) {
-      sums.add(sum_of(mine, product_->b.col_indices[static_cast<std::size_t>(at)]));
-    });
-    const int wavefronts = sums.wavefronts();
-    trace.issue(kAskInstructions);
-    for (int access = 0; access < 4; ++access) trace.shared(wavefronts);
-    if (turns.matches) trace.issue(kMatchInstructions);
-  }
-
-  /// Sums are loaded and stored.
-  void add(const Group& mine, const Lanes& lanes, const Turns& turns, int turn,
-           WarpTrace& trace) const {
-    if (lanes.size == 0) return;
-    Banks sums;
-    std::size_t lane = 0;
-    for_lanes(lanes, [&](std::int64_t at) {
-      if (turns.of_lane[lane++] == turn)
-        sums.add(sum_of(mine, product_->b.col_indices[static_cast<std::size_t>(at)]));
-    });
-    const int wavefronts = sums.wavefronts();
-    trace.shared(wavefronts);
-    trace.issue(1);
-    trace.shared(wavefronts);
-  }
-
-  /// Words get ranks in the directory, and their slots are cleared.
-  void open(const Group& mine, WarpTrace& trace) const {
-    const int words = mine.work == nullptr ? 0 : directory_words(mine.work->task);
-    for (std::int64_t round = 0; round < parts(words, batch_.lanes()); ++round) rank_round(trace);
-    clear(slots_of(mine), trace);
-    sync(trace);
-  }
-  void rank_round(WarpTrace& trace) const {
-    trace.issue(kRoundInstructions);
-    trace.shared(1);
-    before(trace);
-    trace.shared(1);
-  }
-
   void finish_count(const Group& mine, WarpTrace& trace) const {
     for (std::int64_t round = 0; round < parts(slots_of(mine), batch_.lanes()); ++round) {
       trace.issue(kCountInstructions);
       trace.shared(1);
     }
     before(trace);
-    trace.issue(kFinishInstructions - kBeforeInstructions);
+    trace.issue(kFinishInstructions);
     if (mine.work != nullptr && mine.warp == 0) {
       trace.store();
       trace.touch(element(at_.lengths, mine.id, 4), 4);
@@ -542,7 +351,7 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
         trace.store();
         trace.touch(element(at_.tasks, mine.id, kTaskBytes) + 20, 4);
       }
-      trace.issue(class_instructions(sum_class(mine.work->counted(), mine.columns())));
+      trace.issue(class_instructions(true));
       trace.shared(1);
     }
     trace.barrier();
@@ -576,7 +385,7 @@ class GroupsTrace final : public LaunchTrace, private BatchWalk {
 
   /// From shared memory to the task's part of an array of C.
   void write(std::uint64_t array, const Group& mine, WarpTrace& trace) const {
-    trace.issue(kClearInstructions);
+    trace.issue(kWriteInstructions);
     const std::int64_t rounds = parts(mine.columns(), batch_.lanes());
     for (std::int64_t round = 0; round < rounds; ++round) {
       trace.issue(kCopyInstructions);

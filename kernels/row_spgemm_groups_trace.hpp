@@ -14,14 +14,8 @@ constexpr int kTaskBytes = 32, kSortedTaskBytes = 16, kWordBytes = 8, kRowOfBByt
               kRangeOfBBytes = 8;
 constexpr int kSpecialRegisters = 60;  // cycles until thread and block indices are there
 
-/// To find the class of a task that is not small: sizes are tried one after another.
-constexpr int class_instructions(int number) {
-  constexpr int kInstructions = 23, kSizeInstructions = 28;
-  const int size = (number - kFirstBitmap) % kSizes;
-  const bool is_block = size >= kWarpSizes;
-  const bool is_last = size + 1 == (is_block ? kSizes : kWarpSizes);
-  return kInstructions + kSizeInstructions * (size - (is_block ? kWarpSizes : 0) + !is_last);
-}
+/// To find the class of a task that is not small.
+constexpr int class_instructions(bool is_sum) { return is_sum ? 40 : 32; }
 
 /// Where the arrays begin.
 struct Addresses {

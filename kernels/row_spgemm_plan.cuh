@@ -15,6 +15,7 @@
 #include "kernels/row_spgemm_small.cuh"
 #include "kernels/row_spgemm_steps.cuh"
 #include "kernels/side_streams.hpp"
+#include "kernels/spgemm_rows.cuh"
 
 namespace tessera::row_spgemm {
 
@@ -320,11 +321,7 @@ class RowTasks {
 
   /// Adds the number of products to *sum, on the device.
   static void add_products(const View& view, unsigned long long* sum, cudaStream_t stream) {
-    constexpr unsigned kMostBlocks = 1024;
-    if (view.nonzeros_of_a == 0) return;
-    count_products<<<std::min(blocks_for(view.nonzeros_of_a, kThreads), kMostBlocks), kThreads, 0,
-                     stream>>>(view, sum);
-    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    spgemm::add_products(view.nonzeros_of_a, view.a_cols, view.b_offsets, sum, stream);
   }
 
   /// Describes rows of B, and makes tasks. Waits.

@@ -255,12 +255,10 @@ class AnalysisTrace final : public RowsTrace {
     const bool any_other = !std::ranges::all_of(rows.rows, is_small);
     const bool any_sliced =
         std::ranges::any_of(rows.rows, [&](std::int32_t row) { return whole(row).is_sliced; });
-    int of_class = 0;
-    for (const std::int32_t row : rows.rows)
-      if (!is_small(row)) of_class = std::max(of_class, class_instructions(mark_class(whole(row))));
+    constexpr int kClassInstructions = class_instructions(false);
     trace.issue(kStoreInstructions + (any_small ? kSmallPlanInstructions : 0) +
-                (any_other ? kPlanInstructions + of_class : 0) +
-                (any_sliced ? kCutInstructions + of_class : 0));
+                (any_other ? kPlanInstructions + kClassInstructions : 0) +
+                (any_sliced ? kCutInstructions + kClassInstructions : 0));
     const auto store_all = [&](std::uint64_t array, int stride, int from, int bytes) {
       trace.store();
       for (const std::int32_t row : rows.rows)
@@ -433,7 +431,7 @@ std::shared_ptr<const LaunchTrace> trace_cut(std::shared_ptr<const Product> prod
 std::shared_ptr<const LaunchTrace> trace_sort(std::shared_ptr<const Product> product, bool is_sum,
                                               std::vector<std::int64_t> places,
                                               const Addresses& at) {
-  constexpr int kInstructions = 86, kPlacesInstructions = 12;
+  constexpr int kInstructions = 45, kPlacesInstructions = 12;
   const std::int64_t tasks = std::ssize(product->tasks);
   return std::make_shared<EachTrace>(tasks, [product, is_sum, at, places = std::move(places)](
                                                 std::int64_t first, std::int64_t count, int warp,
@@ -449,15 +447,11 @@ std::shared_ptr<const LaunchTrace> trace_sort(std::shared_ptr<const Product> pro
       }
       if (is_sum) load(kBoard, element(at.lengths, first, 4), 4 * count, trace);
       trace.wait(kBoard);
-      int of_class = 0;  // of the lane that takes longest
-      for (std::int64_t i = first; i < first + count; ++i) {
-        const TaskWork& of = product->tasks[static_cast<std::size_t>(i)];
-        if (of.task.keeping != Keeping::kLanes)
-          of_class =
-              std::max(of_class, class_instructions(is_sum ? sum_class(of.counted(), of.columns)
-                                                           : mark_class(of.task)));
-      }
-      if (of_class > 0) trace.issue(of_class);
+      const auto is_small = [&](std::int64_t i) {
+        return product->tasks[static_cast<std::size_t>(i)].task.keeping == Keeping::kLanes;
+      };
+      if (!std::ranges::all_of(std::views::iota(first, first + count), is_small))
+        trace.issue(class_instructions(is_sum));
       trace.shared(1);
     }
     trace.barrier();

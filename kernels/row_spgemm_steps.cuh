@@ -269,19 +269,19 @@ __device__ void mark_columns(const View& view, const Task& task, Segment* staged
   for_words<Group>(view, task, staged, scratch, mark);
 }
 
-/// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before. Lanes of
-/// one cell write to it at once on purpose: whichever wins, the others see that they have not.
-__device__ inline bool are_different(volatile std::uint32_t* cells, int cell) {
-  const auto lane = static_cast<std::uint32_t>(lane_of_warp());
-  const std::uint32_t was = cell >= 0 ? cells[cell] : 0;
+/// Whether no two lanes of a warp have the same cell; -1 is none. The cells are as before: the lane
+/// that takes a cell first gets what was in it, and puts it back; the others find it taken. Where a
+/// cell holds that number itself, lanes only seem to be the same.
+__device__ inline bool are_different(std::uint32_t* cells, int cell) {
+  constexpr std::uint32_t kTaken = ~0u;       // neither a sum nor a count
+  std::uint32_t* const place = cells + cell;  // where there is a cell
+  const std::uint32_t was = cell >= 0 ? atomicExch(place, kTaken) : kTaken;
+  const bool is_first = was != kTaken;
+  const bool all_are_first = __all_sync(kAllLanes, is_first || cell < 0) != 0;
   __syncwarp();
-  if (cell >= 0) cells[cell] = lane;
+  if (is_first) *place = was;
   __syncwarp();
-  const bool has_lost = cell >= 0 && cells[cell] != lane;
-  const bool has_any = __any_sync(kAllLanes, has_lost) != 0;
-  if (cell >= 0) cells[cell] = was;
-  __syncwarp();
-  return !has_any;
+  return all_are_first;
 }
 
 /// Calls add() for each lane whose cell is not -1, those of one cell one after another in the order

@@ -128,18 +128,6 @@ static __global__ void __launch_bounds__(kThreads) measure_rows_of_b(View view) 
       length == 0 ? RangeOfB{0, 0} : RangeOfB{view.b_cols[begin], view.b_cols[begin + length - 1]};
 }
 
-/// Adds up how many products there are.
-static __global__ void __launch_bounds__(kThreads)
-    count_products(View view, unsigned long long* products) {
-  long long own = 0;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < view.nonzeros_of_a;
-       i += std::int64_t{gridDim.x} * kThreads)
-    own += view.b_offsets[view.a_cols[i] + 1] - view.b_offsets[view.a_cols[i]];
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(kAllLanes, own, step);
-  if (lane_of_warp() == 0 && own > 0) atomicAdd(products, static_cast<unsigned long long>(own));
-}
-
 /// What the host wants to know of all rows, and of all tasks.
 struct Summary {
   unsigned long long tasks;
@@ -271,8 +259,8 @@ struct alignas(16) SortedTask {
 /// first, are sorted by then.
 template <class ClassOf>
 __global__ void __launch_bounds__(kThreads)
-    sort_tasks(int count, const Task* tasks, Begins begins, std::uint32_t* cursors,
-               SortedTask* sorted, bool keeps_small, ClassOf class_of) {
+    sort_tasks(int count, const Task* tasks, const __grid_constant__ Begins begins,
+               std::uint32_t* cursors, SortedTask* sorted, bool keeps_small, ClassOf class_of) {
   __shared__ std::uint32_t counts[kClasses], places[kClasses];
   clear_counts(counts);
   const int id = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);

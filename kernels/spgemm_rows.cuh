@@ -1,6 +1,6 @@
 // What SpGEMM kernels share before they multiply: A and B as a kernel reads them, the products of
-// each row (of A's nonzero a_ik as many as row k of B has nonzeros), running sums, and rows cut
-// into slices of so many products at most.
+// each row (of A's nonzero a_ik as many as row k of B has nonzeros) and of all, running sums, and
+// rows cut into slices of so many products at most.
 #pragma once
 
 #include <cub/device/device_scan.cuh>
@@ -97,6 +97,38 @@ T read_back(ProductRun& run, const T* value) {
 
 /// The products of every row, and zero behind them. [rows of A + 1]
 void count_row_products(CsrView a, CsrView b, std::int64_t* products, cudaStream_t stream);
+
+/// Where products are not more than so many, C's memory is taken before its nonzeros are known,
+/// with room for one for each product: one allocation, with what is needed beside C, takes less
+/// time than two with a wait between them.
+inline constexpr std::int64_t kMostProductsOfRoom = 8 << 20;
+
+constexpr int kAddThreads = 256;
+
+template <class Offset>
+__global__ void __launch_bounds__(kAddThreads)
+    add_all_products(std::int64_t nonzeros_of_a, const std::int32_t* __restrict__ a_cols,
+                     const Offset* __restrict__ b_offsets, unsigned long long* products) {
+  long long own = 0;
+  for (std::int64_t k = grid_thread(); k < nonzeros_of_a; k += grid_threads())
+    own += b_offsets[a_cols[k] + 1] - b_offsets[a_cols[k]];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(0xffffffff, own, step);
+  if (threadIdx.x % 32 == 0 && own > 0) atomicAdd(products, static_cast<unsigned long long>(own));
+}
+
+/// Adds the number of all products to *products, on the device. b_offsets [rows of B + 1]
+template <class Offset>
+void add_products(std::int64_t nonzeros_of_a, const std::int32_t* a_cols, const Offset* b_offsets,
+                  unsigned long long* products, cudaStream_t stream) {
+  constexpr std::int64_t kMostThreads = 1024 * kAddThreads;
+  if (nonzeros_of_a == 0) return;
+  const unsigned blocks =
+      grid_for(nonzeros_of_a < kMostThreads ? nonzeros_of_a : kMostThreads, kAddThreads);
+  add_all_products<Offset>
+      <<<blocks, kAddThreads, 0, stream>>>(nonzeros_of_a, a_cols, b_offsets, products);
+  cuda_check(cudaGetLastError(), "counting products");
+}
 
 /// Where a slice of rows begins.
 struct RowCut {

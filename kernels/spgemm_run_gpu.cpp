@@ -1,7 +1,10 @@
 // What every SpGEMM kernel's product runs on: memory, stages, and C brought back.
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "formats/base/check.hpp"
 #include "kernels/gpu_spgemm.hpp"
 
 namespace tessera {
@@ -52,12 +55,12 @@ void GpuSparseProduct::set_values(std::span<const float>, std::span<const float>
 }
 
 SparseResult SparseResult::in_block(RunBlock block, const Places& places, std::int32_t rows,
-                                    std::int32_t cols, std::int64_t nnz) {
+                                    std::int32_t cols, std::int64_t most_nonzeros) {
   SparseResult result{rows,
                       cols,
                       block.array<std::int64_t>(places.row_offsets, std::int64_t{rows} + 1),
-                      block.array<std::int32_t>(places.col_indices, nnz),
-                      block.array<float>(places.values, nnz),
+                      block.array<std::int32_t>(places.col_indices, most_nonzeros),
+                      block.array<float>(places.values, most_nonzeros),
                       {}};
   result.block = std::move(block);
   return result;
@@ -79,15 +82,19 @@ void require_values(std::span<const float> a, std::span<const float> b, std::siz
 
 CsrMatrix SparseResult::download() const {
   cuda_check(cudaDeviceSynchronize(), "waiting for a product");
-  const auto bring = [](const auto& array) {
+  const auto bring = [](const auto& array, std::int64_t size) {
     using T = std::remove_pointer_t<decltype(array.data())>;
-    std::vector<T> host(static_cast<std::size_t>(array.size()));
+    std::vector<T> host(static_cast<std::size_t>(size));
     cuda_check(
         cudaMemcpy(host.data(), array.data(), host.size() * sizeof(T), cudaMemcpyDeviceToHost),
         "bringing C back");
     return host;
   };
-  return {rows, cols, bring(row_offsets), bring(col_indices), bring(values)};
+  std::vector<std::int64_t> offsets = bring(row_offsets, row_offsets.size());
+  const std::int64_t nnz = offsets.empty() ? 0 : offsets.back();
+  require(0 <= nnz && nnz <= col_indices.size(), "C's rows end at {}, and there is room for {}",
+          nnz, col_indices.size());
+  return {rows, cols, std::move(offsets), bring(col_indices, nnz), bring(values, nnz)};
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "formats/base/random.hpp"
@@ -93,6 +94,23 @@ TEST_CASE("a task has room for its marks and its sums in the classes that it get
     REQUIRE(sum_class(task, sums) < kClasses);
     REQUIRE(sum_bytes(task, sums) <= limits_of(sum_class(task, sums)).bytes);
   }
+}
+
+TEST_CASE("a task's class is the first of its kind that has room for its bytes") {
+  for (const auto& [keeping, first] : {std::pair{Keeping::kBitmap, int{kFirstBitmap}},
+                                       std::pair{Keeping::kWords, int{kFirstWords}}})
+    for (const bool is_heavy : {false, true}) {
+      const Task task{.keeping = keeping, .is_heavy = is_heavy};
+      int expected = first + (is_heavy ? kWarpSizes : 0);
+      for (std::int64_t bytes = 0; bytes <= kMostBytes; ++bytes) {
+        while (bytes > limits_of(expected).bytes) ++expected;
+        if (class_of(task, bytes) != expected) REQUIRE(class_of(task, bytes) == expected);
+      }
+      CHECK(expected == first + kSizes - 1);
+      CHECK(class_of(task, std::int64_t{1} << 40) == expected);
+    }
+  for (std::int8_t size = 0; size < kSmallSizes; ++size)
+    CHECK(class_of(Task{.keeping = Keeping::kLanes, .small_size = size}, 1) == size);
 }
 
 TEST_CASE("rows without products are one task of no words") {

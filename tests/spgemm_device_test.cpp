@@ -346,6 +346,27 @@ TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of 
   check_all(long_rows());
 }
 
+TEST_CASE("merge_spgemm waits for C's nonzeros where products are too many to make room for each") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(4400, 8, 0.9, 81), b = random_sparse(8, 1100, 0.6, 82);
+  std::int64_t products = 0;
+  for (const std::int32_t k : a.col_indices) products += b.row_length(k);
+  REQUIRE(products > 2 * (8 << 20));
+  const CsrMatrix expected = Registry<SpgemmKernel>::instance()
+                                 .make("merge_spgemm")
+                                 ->emulate(a, b, find_generation("hopper"));
+  const Params params = Registry<SpgemmKernel>::instance().resolve("merge_spgemm", {});
+  const auto product = Registry<GpuSpgemm>::instance().make("merge_spgemm", params)->upload(a, b);
+  for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool}) {
+    ProductRun run(source, nullptr);
+    run.poison();
+    product->multiply(1, run);
+    CHECK(product->download() == expected);
+    product->release();
+    CHECK(run.peak_bytes() < 8 * products);
+  }
+}
+
 TEST_CASE("a product whose structure is kept is repeated for other values") {
   if (no_gpu()) return;
   for (const auto& cases : {awkward_shapes(), empty_products(), regular_patterns(), many_lengths(),
