@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/row_spgemm_lists.cuh"
 #include "kernels/spgemm_rows.cuh"
@@ -23,118 +24,161 @@ struct Terms {
   }
 };
 
-/// A strip, and how long this lane's list is.
+/// Reads the codes of a strip or of a long list, this lane's.
+template <int kBytesOfA>
+class CodeReader {
+  using OfA = std::conditional_t<kBytesOfA == 4, std::uint32_t, std::uint16_t>;
+
+ public:
+  struct Code {
+    std::uint32_t word;
+    OfA of_a;
+  };
+
+  /// Those from product `first` on, of which the first in A's values is first_of_a.
+  __device__ CodeReader(const Codes& codes, std::int64_t first, std::int32_t first_of_a)
+      : words_(codes.words + first + lane_of_warp()),
+        of_a_(static_cast<const OfA*>(codes.of_a) + (kBytesOfA == 0 ? 0 : first + lane_of_warp())),
+        bits_of_b_(codes.bits_of_b),
+        mask_of_b_(codes.mask_of_b),
+        first_of_a_(static_cast<std::uint32_t>(first_of_a)) {}
+
+  __device__ void skip(int products) {
+    words_ += products;
+    if constexpr (kBytesOfA != 0) of_a_ += products;
+  }
+
+  /// This lane's code after so many.
+  __device__ Code operator[](int at) const {
+    Code code{__ldcs(words_ + at), 0};
+    if constexpr (kBytesOfA != 0) code.of_a = __ldcs(of_a_ + at);
+    return code;
+  }
+
+  /// The product's factors; some that there are, for no product.
+  __device__ float2 factors(const Terms& terms, const Code& code, bool is_there) const {
+    const std::uint32_t word = is_there ? code.word : 0;
+    const std::uint32_t a = kBytesOfA == 0 ? word >> bits_of_b_ : is_there ? code.of_a : 0;
+    const std::uint32_t b = kBytesOfA == 0 ? word & mask_of_b_ : word;
+    return make_float2(__ldg(terms.a + (first_of_a_ + a)), __ldg(terms.b + b));
+  }
+
+ private:
+  const std::uint32_t* words_;
+  const OfA* of_a_;
+  int bits_of_b_;
+  std::uint32_t mask_of_b_, first_of_a_;
+};
+
+/// A strip, and this lane's list.
 struct StripHead {
   Strip strip = {0, 0, 0};
-  std::uint16_t length = kNotOfStrip;
+  StripList list = {0};
 
   __device__ StripHead() = default;
   __device__ StripHead(const ListsView& lists, std::int64_t at)
-      : strip(lists.of_strips[at]),
-        length(__ldcs(lists.lengths + at * kCellsOfStrip + lane_of_warp())) {}
+      : strip(lists.of_strips[at]), list(lists.of_lanes[at * kCellsOfStrip + lane_of_warp()]) {}
 };
 
-/// The codes of a lane's next products, kAhead of them.
-template <int kBytesOfA>
+/// The codes of kAhead steps.
+template <class Reader>
 struct CodesOfWave {
-  Codes::Code codes[kAhead];
+  typename Reader::Code codes[kAhead];
 
-  /// Those from `step` on. The strip's products before them are `at` ones, which is moved on;
-  /// `least` steps have one in every lane.
-  __device__ void load(const Codes& of, std::int64_t first, int& at, int step, int length,
-                       int least) {
-    if (step + kAhead <= least) {
+  /// Of steps that all lanes have.
+  __device__ void load_full(Reader& reader) {
 #pragma unroll
-      for (int u = 0; u < kAhead; ++u)
-        codes[u] = of.load<kBytesOfA>(first + (at + 32 * u + lane_of_warp()));
-      at += 32 * kAhead;
-      return;
-    }
+    for (int u = 0; u < kAhead; ++u) codes[u] = reader[32 * u];
+    reader.skip(32 * kAhead);
+  }
+  /// Of steps that the first lanes have: those that have as many left. The others' are of other
+  /// products, or of none: kPadding is for them.
+  __device__ void load(Reader& reader, int left) {
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
-      const unsigned there = __ballot_sync(kAllLanes, step + u < length);
-      if (step + u < length)
-        codes[u] = of.load<kBytesOfA>(first + (at + __popc(there & lanes_before())));
-      at += __popc(there);
+      codes[u] = reader[0];
+      reader.skip(__popc(__ballot_sync(kAllLanes, left > u)));
     }
+  }
+
+  /// Adds the products of as many steps as are left to the sum.
+  __device__ float add_to(float sum, const Reader& reader, const Terms& terms, int left) const {
+    float2 factors[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) factors[u] = reader.factors(terms, codes[u], left > u);
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (left > u) sum = fmaf(factors[u].x, factors[u].y, sum);
+    return sum;
   }
 };
 
 /// The sum of this lane's list; every lane of the warp is here.
 template <int kBytesOfA>
 __device__ float sum_of_list(const Codes& codes, const Terms& terms, const StripHead& head) {
-  const int length = length_in(head.length);
-  const int longest = __reduce_max_sync(kAllLanes, length);
-  const int least = __reduce_min_sync(kAllLanes, length);
-  const float* a = terms.a + head.strip.first_of_a;
-  int at = 0;
-  CodesOfWave<kBytesOfA> next;
-  next.load(codes, head.strip.first_product, at, 0, length, least);
+  using Reader = CodeReader<kBytesOfA>;
+  Reader reader(codes, head.strip.first_product, head.strip.first_of_a);
+  int left = head.list.length();  // steps of this lane; of the first, which has most; of all lanes
+  int most = __shfl_sync(kAllLanes, left, 0);
+  int full = __shfl_sync(kAllLanes, left, 31) / kAhead * kAhead;
   float sum = 0;
-  for (int step = 0; step < longest; step += kAhead) {
-    const CodesOfWave<kBytesOfA> now = next;
-    // They are on their way while the factors of these are.
-    if (step + kAhead < longest)
-      next.load(codes, head.strip.first_product, at, step + kAhead, length, least);
-    float left[kAhead], right[kAhead];
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u)
-      if (step + u < length) {
-        const Places places = codes.places<kBytesOfA>(now.codes[u]);
-        left[u] = __ldg(a + places.of_a);
-        right[u] = __ldg(terms.b + places.of_b);
-      }
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u)
-      if (step + u < length) sum = fmaf(left[u], right[u], sum);
+  left -= full;
+  most -= full;
+  // The next wave's codes are on their way while the factors of one are.
+  CodesOfWave<Reader> next;
+  if (full > 0) next.load_full(reader);
+#pragma unroll 1
+  while (full > 0) {
+    const CodesOfWave<Reader> now = next;
+    full -= kAhead;
+    if (full > 0) next.load_full(reader);
+    sum = now.add_to(sum, reader, terms, kAhead);
+  }
+  if (most > 0) next.load(reader, left);
+#pragma unroll 1
+  while (most > 0) {
+    const CodesOfWave<Reader> now = next;
+    most -= kAhead;
+    if (most > 0) next.load(reader, left - kAhead);
+    sum = now.add_to(sum, reader, terms, left);
+    left -= kAhead;
   }
   return sum;
 }
-
-/// The factors of the next 32 kAhead products of a long list, kAhead in each lane.
-template <int kBytesOfA>
-struct FactorsOfWave {
-  float2 factors[kAhead];
-
-  __device__ void load(const CodesOfWave<kBytesOfA>& wave, const Codes& codes, const float* a,
-                       const float* b, int left) {
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      // Added to any sum, this leaves it as it is.
-      factors[u] = make_float2(-0.0f, 0.0f);
-      if (32 * u + lane_of_warp() >= left) continue;
-      const Places places = codes.places<kBytesOfA>(wave.codes[u]);
-      factors[u] = make_float2(__ldg(a + places.of_a), __ldg(b + places.of_b));
-    }
-  }
-};
 
 /// The sum of a long list, by a warp: all gather, and all add the same. staged [32 kAhead] is
 /// shared memory.
 template <int kBytesOfA>
 __device__ float sum_of_long_list(const Codes& codes, const Terms& terms, const LongList& list,
                                   float2* staged) {
+  using Reader = CodeReader<kBytesOfA>;
   constexpr int kProducts = 32 * kAhead;
-  const float* a = terms.a + list.first_of_a;
-  CodesOfWave<kBytesOfA> wave;
+  const Reader reader(codes, list.first_product, list.first_of_a);
+  CodesOfWave<Reader> wave;
   const auto load_codes = [&](int first) {
 #pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (first + 32 * u + lane_of_warp() < list.products) wave.codes[u] = reader[first + 32 * u];
+  };
+  float2 next[kAhead];
+  const auto load_factors = [&](int left) {
+#pragma unroll
     for (int u = 0; u < kAhead; ++u) {
-      const int at = first + 32 * u + lane_of_warp();
-      if (at < list.products) wave.codes[u] = codes.load<kBytesOfA>(list.first_product + at);
+      const bool is_there = 32 * u + lane_of_warp() < left;
+      next[u] = reader.factors(terms, wave.codes[u], is_there);
+      if (!is_there) next[u] = make_float2(-0.0f, 0.0f);  // added to any sum, it leaves it as it is
     }
   };
-  FactorsOfWave<kBytesOfA> next;
   load_codes(0);
-  next.load(wave, codes, a, terms.b, list.products);
+  load_factors(list.products);
   load_codes(kProducts);
   float sum = 0;
   for (int first = 0; first < list.products; first += kProducts) {
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) staged[32 * u + lane_of_warp()] = next.factors[u];
+    for (int u = 0; u < kAhead; ++u) staged[32 * u + lane_of_warp()] = next[u];
     __syncwarp();
-    next.load(wave, codes, a, terms.b, list.products - first - kProducts);
-    load_codes(min(first, INT_MAX - 3 * kProducts) + 2 * kProducts);
+    load_factors(list.products - first - kProducts);
+    load_codes(first + 2 * kProducts);
 #pragma unroll 8
     for (int i = 0; i < kProducts; i += 2) {
       const float4 two = *reinterpret_cast<const float4*>(staged + i);
@@ -169,7 +213,7 @@ __global__ void __launch_bounds__(kThreads)
     const StripHead now = next;
     if (at + kWarps < end) next = StripHead(lists, at + kWarps);
     const float sum = sum_of_list<kBytesOfA>(lists.codes, terms, now);
-    if (now.length != kNotOfStrip) terms.write(at * kCellsOfStrip + lane_of_warp(), sum);
+    if (now.list.length() > 0) terms.write(at * kCellsOfStrip + now.list.cell(), sum);
   }
 }
 
@@ -278,22 +322,24 @@ class ProductLists {
   }
 
   void take(const View& view, const ListFacts& facts, ProductRun& run) {
-    require<Unsupported>(facts.most <= INT_MAX,
+    constexpr int kMost = INT_MAX - 128 * kAhead;  // places in long lists are counted beyond them
+    require<Unsupported>(facts.most <= kMost,
                          "{} products or more of {} cells are more than row_spgemm lists",
                          facts.most, int{kCellsOfStrip});
     Codes& codes = view_.codes;
     codes.bits_of_b = bits_of_place(view.nonzeros_of_b);
+    codes.mask_of_b = static_cast<std::uint32_t>((std::int64_t{1} << codes.bits_of_b) - 1);
     codes.bytes_of_a = bytes_of_a(facts.span, view.nonzeros_of_b);
     view_.num_longs = static_cast<std::int32_t>(facts.longs);
     const auto products = static_cast<std::int64_t>(facts.products);
     const auto strips = block_.place<Strip>(view_.strips);
-    const auto lengths = block_.place<std::uint16_t>(kCellsOfStrip * view_.strips);
+    const auto of_lanes = block_.place<StripList>(kCellsOfStrip * view_.strips);
     const auto longs = block_.place<LongList>(view_.num_longs);
-    const auto words = block_.place<std::uint32_t>(products);
-    const auto of_a = block_.place<std::byte>(codes.bytes_of_a * products);
+    const auto words = block_.place<std::uint32_t>(products + kPadding);
+    const auto of_a = block_.place<std::byte>(codes.bytes_of_a * (products + kPadding));
     block_.take(run);
     view_.of_strips = block_.data<Strip>(strips);
-    view_.lengths = block_.data<std::uint16_t>(lengths);
+    view_.of_lanes = block_.data<StripList>(of_lanes);
     view_.longs = block_.data<LongList>(longs);
     codes.words = block_.data<std::uint32_t>(words);
     codes.of_a = block_.data<std::byte>(of_a);

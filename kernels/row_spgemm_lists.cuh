@@ -1,11 +1,11 @@
 // row_spgemm's lists: for each cell of C its products in the order of A's columns, kept so that
 // products with other values of A and B only gather and add. A lane makes the sum of a cell, of 32
 // consecutive ones, a strip, those of a warp: step by step their next products lie side by side,
-// without gaps where lists have ended (jagged diagonals of 32 rows: Saad 1989, in the slices of
-// sliced ELL, Monakov et al. 2010, but with no padding). A product is coded as the places of its
-// factors, that in A counted from where the rows of the strip begin, in 4 bytes if they fit. Very
-// long lists have a warp each. Lists are counted and written by the tasks of
-// kernels/row_spgemm_plan.cuh. See kernels/row_spgemm.hpp.
+// the longest lists first, without gaps for those that have ended (jagged diagonals, Saad 1989, of
+// the slices of sliced ELL, Monakov et al. 2010). A product is coded as the places of its factors,
+// that in A counted from where the rows of the strip begin, in 4 bytes if they fit. Very long lists
+// have a warp each. Lists are counted and written by the tasks of kernels/row_spgemm_plan.cuh. See
+// kernels/row_spgemm.hpp.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,25 @@ struct LongList {
   std::int64_t first_product, cell;
   std::int32_t products, first_of_a;
 };
-/// In the place of the length of a list that its strip does not add up, or that is not there.
-constexpr std::uint16_t kNotOfStrip = 0xffff;
+/// A list of a strip: how long it is, and of which of the strip's cells. Without products it is
+/// none of the strip's: every cell of C has one. A strip's are sorted, the longest first.
+struct StripList {
+  static constexpr int kBitsOfCell = 5;
+  static_assert(kCellsOfStrip == 1 << kBitsOfCell);
+
+  std::uint16_t code;
+
+  __device__ static StripList of(int length, int cell) {
+    return {static_cast<std::uint16_t>(length << kBitsOfCell | cell)};
+  }
+  __device__ int length() const { return code >> kBitsOfCell; }
+  __device__ int cell() const { return code % kCellsOfStrip; }
+};
 
 /// How long the lists of strips are at most: a lane takes a step for each product, a few of them
 /// for the latency of memory, while all the products that there are take as long as they do.
 constexpr int kLeastLimit = 256, kMostLimit = 1024;
+static_assert(kMostLimit << StripList::kBitsOfCell < 1 << 16);
 constexpr int limit_of_lists(double products) {
   constexpr double kProductsOfStep = 1 << 17;
   return static_cast<int>(
@@ -45,33 +58,16 @@ struct Places {
   std::uint32_t of_a, of_b;
 };
 
-/// The codes of products.
+/// Codes beyond the last that may be read, for nothing: lanes whose lists have ended do.
+constexpr int kPadding = 32;
+
+/// The codes of products, [products + kPadding].
 struct Codes {
-  std::uint32_t* words;  // [products]: places in B; if packed, with those in A above them
-  void* of_a;            // [products]: places in A, of so many bytes each:
+  std::uint32_t* words;  // places in B; if packed, with those in A above them
+  void* of_a;            // places in A, of so many bytes each:
   int bytes_of_a;        // 2 or 4; 0 if packed
   int bits_of_b;
-
-  /// As it is stored.
-  struct Code {
-    std::uint32_t word, of_a;
-  };
-
-  template <int kBytesOfA>
-  __device__ Code load(std::int64_t at) const {
-    Code code{__ldcs(words + at), 0};
-    if constexpr (kBytesOfA == 2) code.of_a = __ldcs(static_cast<const std::uint16_t*>(of_a) + at);
-    if constexpr (kBytesOfA == 4) code.of_a = __ldcs(static_cast<const std::uint32_t*>(of_a) + at);
-    return code;
-  }
-
-  template <int kBytesOfA>
-  __device__ Places places(const Code& code) const {
-    if constexpr (kBytesOfA == 0)
-      return {code.word >> bits_of_b, code.word & ((1u << bits_of_b) - 1)};
-    else
-      return {code.of_a, code.word};
-  }
+  std::uint32_t mask_of_b;  // as many bits
 
   __device__ void store(std::int64_t at, const Places& places) const {
     words[at] = bytes_of_a == 0 ? places.of_a << bits_of_b | places.of_b : places.of_b;
@@ -83,9 +79,9 @@ struct Codes {
 
 struct ListsView {
   std::int64_t cells, strips;
-  Strip* of_strips;        // [strips]
-  std::uint16_t* lengths;  // [strips][32]
-  LongList* longs;         // [num_longs]
+  Strip* of_strips;     // [strips]
+  StripList* of_lanes;  // [strips][32]
+  LongList* longs;      // [num_longs]
   std::int32_t num_longs;
   Codes codes;
 };
@@ -250,14 +246,21 @@ static __global__ void __launch_bounds__(kThreads)
   const std::int64_t cell = strip * kCellsOfStrip + lane_of_warp();
   const std::int32_t count = cell < of.cells ? of.counts[cell] : 0;
   const bool is_long = count > of.limit;
-  const int up_to = sum_up_to(is_long ? 0 : count), longs_up_to = sum_up_to(is_long ? count : 0);
-  const int interleaved = __shfl_sync(kAllLanes, up_to, 31);
-  const std::int32_t place = (is_long ? interleaved + longs_up_to : up_to) - count;
+  const int length = is_long ? 0 : count;
+  int rank = 0, before = 0, interleaved = 0;  // of the list among the strip's, products before it
+  for (int lane = 0; lane < 32; ++lane) {
+    const int other = __shfl_sync(kAllLanes, length, lane);
+    const bool is_before = other > length || (other == length && lane < lane_of_warp());
+    if (is_before) ++rank;
+    if (is_before) before += other;
+    interleaved += other;
+  }
+  const int longs_up_to = sum_up_to(is_long ? count : 0);
+  const std::int32_t place = is_long ? interleaved + longs_up_to - count : before;
   const std::int64_t first = of.products[strip];
   const std::int32_t first_of_a = of.first_of_a[strip];
   if (cell < of.cells) of.counts[cell] = place;
-  lists.lengths[cell] =
-      cell < of.cells && !is_long ? static_cast<std::uint16_t>(count) : kNotOfStrip;
+  lists.of_lanes[strip * kCellsOfStrip + rank] = StripList::of(length, lane_of_warp());
   if (is_long)
     lists.longs[atomicAdd(&facts->placed_longs, 1u)] = {first + place, cell, count, first_of_a};
   if (lane_of_warp() != 0) return;
@@ -265,9 +268,6 @@ static __global__ void __launch_bounds__(kThreads)
   if (interleaved > kRoomOfWarp)
     of.larges[atomicAdd(&facts->placed_larges, 1u)] = static_cast<std::int32_t>(strip);
 }
-
-/// How long this lane's list is in its strip: 0 if it is not there.
-__device__ inline int length_in(std::uint16_t length) { return length == kNotOfStrip ? 0 : length; }
 
 /// Lists that lie one after another come to lie step by step. `staged` has room for them.
 template <class Group, class T>
@@ -281,9 +281,8 @@ __device__ void interleave_lists(T* lists, int products, int length, T* staged) 
   const int begin = Group::warp() * steps, end = min(begin + steps, longest);
   int at = sum_of_warp(min(length, begin));
   for (int step = begin; step < end; ++step) {
-    const unsigned there = __ballot_sync(kAllLanes, step < length);
-    if (step < length) lists[at + __popc(there & lanes_before())] = staged[own + step];
-    at += __popc(there);
+    if (step < length) lists[at + lane_of_warp()] = staged[own + step];
+    at += __popc(__ballot_sync(kAllLanes, step < length));
   }
   Group::sync();
 }
@@ -299,7 +298,7 @@ __global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGr
   const std::int64_t at = Group::kIsBlock ? larges[number] : number;
   const Strip strip = lists.of_strips[at];
   if (!Group::kIsBlock && strip.products > kRoomOfWarp) return;
-  const int length = length_in(lists.lengths[at * kCellsOfStrip + lane_of_warp()]);
+  const int length = lists.of_lanes[at * kCellsOfStrip + lane_of_warp()].length();
   if (__reduce_max_sync(kAllLanes, length) <= 1) return;  // they are as they should be
   unsigned char* staged = shared + group * bytes;
   const Codes& codes = lists.codes;
