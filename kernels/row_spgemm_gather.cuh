@@ -24,7 +24,7 @@ struct Terms {
   }
 };
 
-/// Reads the codes of a strip or of a long list, this lane's.
+/// Reads the codes of strips or of a long list, this lane's.
 template <int kBytesOfA>
 class CodeReader {
   using OfA = std::conditional_t<kBytesOfA == 4, std::uint32_t, std::uint16_t>;
@@ -70,32 +70,22 @@ class CodeReader {
   std::uint32_t mask_of_b_, first_of_a_;
 };
 
-/// A strip, and this lane's list.
-struct StripHead {
-  Strip strip = {0, 0, 0};
-  StripList list = {0};
-
-  __device__ StripHead() = default;
-  __device__ StripHead(const ListsView& lists, std::int64_t at)
-      : strip(lists.of_strips[at]), list(lists.of_lanes[at * kCellsOfStrip + lane_of_warp()]) {}
-};
-
-/// The codes of kAhead steps.
-template <class Reader>
+/// The codes of some steps.
+template <class Reader, int kSteps = kAhead>
 struct CodesOfWave {
-  typename Reader::Code codes[kAhead];
+  typename Reader::Code codes[kSteps];
 
   /// Of steps that all lanes have.
   __device__ void load_full(Reader& reader) {
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) codes[u] = reader[32 * u];
-    reader.skip(32 * kAhead);
+    for (int u = 0; u < kSteps; ++u) codes[u] = reader[32 * u];
+    reader.skip(32 * kSteps);
   }
   /// Of steps that the first lanes have: those that have as many left. The others' are of other
   /// products, or of none: kPadding is for them.
   __device__ void load(Reader& reader, int left) {
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
+    for (int u = 0; u < kSteps; ++u) {
       codes[u] = reader[0];
       reader.skip(__popc(__ballot_sync(kAllLanes, left > u)));
     }
@@ -103,24 +93,31 @@ struct CodesOfWave {
 
   /// Adds the products of as many steps as are left to the sum.
   __device__ float add_to(float sum, const Reader& reader, const Terms& terms, int left) const {
-    float2 factors[kAhead];
+    float2 factors[kSteps];
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) factors[u] = reader.factors(terms, codes[u], left > u);
+    for (int u = 0; u < kSteps; ++u) factors[u] = reader.factors(terms, codes[u], left > u);
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u)
+    for (int u = 0; u < kSteps; ++u)
       if (left > u) sum = fmaf(factors[u].x, factors[u].y, sum);
     return sum;
   }
 };
 
-/// The sum of this lane's list; every lane of the warp is here.
-template <int kBytesOfA>
-__device__ float sum_of_list(const Codes& codes, const Terms& terms, const StripHead& head) {
-  using Reader = CodeReader<kBytesOfA>;
-  Reader reader(codes, head.strip.first_product, head.strip.first_of_a);
-  int left = head.list.length();  // steps of this lane; of the first, which has most; of all lanes
+/// Adds the products of the last steps.
+template <int kSteps, class Reader>
+__device__ float add_last(float sum, Reader& reader, const Terms& terms, int left) {
+  CodesOfWave<Reader, kSteps> codes;
+  codes.load(reader, left);
+  return codes.add_to(sum, reader, terms, left);
+}
+
+/// The sum of this lane's list, `left` products from where the reader is; every lane of the warp is
+/// here, the first has most.
+template <class Reader>
+__device__ float sum_of_list(Reader reader, const Terms& terms, int left) {
+  static_assert(kAhead == 4);
   int most = __shfl_sync(kAllLanes, left, 0);
-  int full = __shfl_sync(kAllLanes, left, 31) / kAhead * kAhead;
+  int full = __shfl_sync(kAllLanes, left, 31) / kAhead * kAhead;  // steps of all lanes
   float sum = 0;
   left -= full;
   most -= full;
@@ -134,15 +131,18 @@ __device__ float sum_of_list(const Codes& codes, const Terms& terms, const Strip
     if (full > 0) next.load_full(reader);
     sum = now.add_to(sum, reader, terms, kAhead);
   }
-  if (most > 0) next.load(reader, left);
+  if (most >= kAhead) next.load(reader, left);
 #pragma unroll 1
-  while (most > 0) {
+  while (most >= kAhead) {
     const CodesOfWave<Reader> now = next;
     most -= kAhead;
-    if (most > 0) next.load(reader, left - kAhead);
+    if (most >= kAhead) next.load(reader, left - kAhead);
     sum = now.add_to(sum, reader, terms, left);
     left -= kAhead;
   }
+  if (most == 1) return add_last<1>(sum, reader, terms, left);
+  if (most == 2) return add_last<2>(sum, reader, terms, left);
+  if (most == 3) return add_last<3>(sum, reader, terms, left);
   return sum;
 }
 
@@ -190,12 +190,16 @@ __device__ float sum_of_long_list(const Codes& codes, const Terms& terms, const 
   return sum;
 }
 
-/// C's values: the first thread blocks have long lists, a warp each; then each has as many strips.
+/// In the place of the sum of a cell that is not a strip's: a NaN that no sum is.
+constexpr std::uint32_t kNoSum = 0xffffffff;
+
+/// C's values: the first thread blocks have long lists, a warp each; then each has a window.
 template <int kBytesOfA>
 __global__ void __launch_bounds__(kThreads)
-    gather_sums(ListsView lists, Terms terms, unsigned blocks_of_longs, int strips_of_block) {
+    gather_sums(ListsView lists, Terms terms, unsigned blocks_of_longs) {
   constexpr int kWarps = kThreads / 32;
   __shared__ __align__(16) float2 staged[kWarps][32 * kAhead];
+  static_assert(sizeof(staged) >= kCellsOfWindow * sizeof(float));
   const int warp = static_cast<int>(threadIdx.x) / 32;
   if (blockIdx.x < blocks_of_longs) {
     const int number = static_cast<int>(blockIdx.x) * kWarps + warp;
@@ -205,15 +209,32 @@ __global__ void __launch_bounds__(kThreads)
     if (lane_of_warp() == 0) terms.write(list.cell, sum);
     return;
   }
-  const std::int64_t first = std::int64_t{blockIdx.x - blocks_of_longs} * strips_of_block;
-  const std::int64_t end = min(first + strips_of_block, lists.strips);
-  std::int64_t at = first + warp;
-  StripHead next = at < end ? StripHead(lists, at) : StripHead();
-  for (; at < end; at += kWarps) {
-    const StripHead now = next;
-    if (at + kWarps < end) next = StripHead(lists, at + kWarps);
-    const float sum = sum_of_list<kBytesOfA>(lists.codes, terms, now);
-    if (now.list.length() > 0) terms.write(at * kCellsOfStrip + now.list.cell(), sum);
+  auto* sums = reinterpret_cast<float*>(staged);  // [kCellsOfWindow]
+  const std::int64_t at = blockIdx.x - blocks_of_longs;
+  const Window window = lists.of_windows[at];
+  const CodeReader<kBytesOfA> reader(lists.codes, window.first_product, window.first_of_a);
+  // A warp has strips from all over the window: some of longer lists, some of shorter ones.
+  const StripList* of_lane = lists.of_strips + at * kCellsOfWindow + threadIdx.x;
+  const Strip* of_warp = lists.strips + at * kStripsOfWindow + warp;
+  StripList next = *of_lane;
+  std::int32_t next_product = of_warp->first_product;
+#pragma unroll 1
+  for (int strip = 0; strip < kStripsOfWindow; strip += kWarps) {
+    const StripList list = next;
+    CodeReader<kBytesOfA> of_strip = reader;
+    of_strip.skip(next_product);
+    if (strip + kWarps < kStripsOfWindow) {
+      next = of_lane[(strip + kWarps) * kCellsOfStrip];
+      next_product = of_warp[strip + kWarps].first_product;
+    }
+    const float sum = sum_of_list(of_strip, terms, list.length());
+    sums[list.cell()] = list.length() > 0 ? sum : __uint_as_float(kNoSum);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kCellsOfWindow; i += kThreads) {
+    const int cell = i + static_cast<int>(threadIdx.x);
+    if (__float_as_uint(sums[cell]) != kNoSum) terms.write(at * kCellsOfWindow + cell, sums[cell]);
   }
 }
 
@@ -225,7 +246,7 @@ class ProductLists {
   ProductLists(RowTasks& tasks, const RowTasks::Work& work, const std::int64_t* row_offsets,
                std::int32_t* cols, std::int64_t cells, ProductRun& run) {
     view_.cells = cells;
-    view_.strips = parts(cells, kCellsOfStrip);
+    view_.windows = parts(cells, kCellsOfWindow);
     if (cells == 0) return;
     run.stage("lists");
     const cudaStream_t stream = run.stream();
@@ -234,13 +255,13 @@ class ProductLists {
     list(tasks, work, listing, stream);
     const ListFacts facts = counting.measure(run);
     take(work.view, facts, run);
-    place_lists<<<blocks_for(view_.strips, kThreads / 32), kThreads, 0, stream>>>(
-        counting.cells, view_, counting.facts);
+    place_lists<<<blocks_for(view_.windows, 1), kThreads, 0, stream>>>(counting.cells, view_,
+                                                                       counting.facts);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
-    listing.strips = view_.of_strips;
+    listing.windows = view_.of_windows;
     listing.codes = view_.codes;
     list(tasks, work, listing, stream);
-    interleave(facts, counting.cells.larges, stream);
+    interleave(facts, counting, stream);
   }
 
   /// C's values, with those that A and B have by now.
@@ -257,13 +278,13 @@ class ProductLists {
   struct Counting {
     Counting(ProductRun& run, const View& view, const std::int64_t* row_offsets,
              std::int64_t cells_of_c) {
-      const std::int64_t strips = parts(cells_of_c, kCellsOfStrip);
+      const std::int64_t windows = parts(cells_of_c, kCellsOfWindow);
       scratch_bytes_ = spgemm::running_sum_bytes<std::int64_t>(
-          static_cast<const std::int64_t*>(nullptr), strips + 1);
+          static_cast<const std::int64_t*>(nullptr), windows + 1);
       const auto counts = block_.place<std::int32_t>(cells_of_c);
-      const auto products = block_.place<std::int64_t>(strips + 1);
-      const auto first_of_a = block_.place<std::int32_t>(strips);
-      const auto larges = block_.place<std::int32_t>(strips);
+      const auto products = block_.place<std::int64_t>(windows + 1);
+      const auto first_of_a = block_.place<std::int32_t>(windows);
+      const auto larges = block_.place<std::int64_t>(windows * kStripsOfWindow);
       const auto of_facts = block_.place<ListFacts>(1);
       scratch_ = block_.place<std::byte>(scratch_bytes_);
       block_.take(run);
@@ -271,7 +292,7 @@ class ProductLists {
                          static_cast<double>(view.nonzeros_of_b) /
                          std::max(view.rows_of_b_count, 1);
       cells = {.cells = cells_of_c,
-               .strips = strips,
+               .windows = windows,
                .rows = view.rows,
                .limit = limit_of_lists(all),
                .row_offsets = row_offsets,
@@ -279,7 +300,7 @@ class ProductLists {
                .counts = block_.data<std::int32_t>(counts),
                .products = block_.data<std::int64_t>(products),
                .first_of_a = block_.data<std::int32_t>(first_of_a),
-               .larges = block_.data<std::int32_t>(larges)};
+               .larges = block_.data<std::int64_t>(larges)};
       facts = block_.data<ListFacts>(of_facts);
     }
 
@@ -287,12 +308,12 @@ class ProductLists {
     ListFacts measure(ProductRun& run) const {
       const cudaStream_t stream = run.stream();
       cuda_check(cudaMemsetAsync(facts, 0, sizeof(ListFacts), stream), "clearing");
-      measure_strips<<<blocks_for(cells.strips + 1, kThreads / 32), kThreads, 0, stream>>>(cells,
-                                                                                           facts);
+      measure_windows<<<blocks_for(cells.windows + 1, kThreads / 32), kThreads, 0, stream>>>(cells,
+                                                                                             facts);
       cuda_check(cudaGetLastError(), "launching row_spgemm");
       spgemm::running_sum(block_.array<std::byte>(scratch_, scratch_bytes_), cells.products,
-                          cells.products, cells.strips + 1, stream);
-      cuda_check(cudaMemcpyAsync(&facts->products, cells.products + cells.strips,
+                          cells.products, cells.windows + 1, stream);
+      cuda_check(cudaMemcpyAsync(&facts->products, cells.products + cells.windows,
                                  sizeof(std::int64_t), cudaMemcpyDeviceToDevice, stream),
                  "counting products");
       return spgemm::read_back(run, facts);
@@ -306,7 +327,7 @@ class ProductLists {
     std::int64_t scratch_bytes_, scratch_;
   };
 
-  /// Counts products, or writes them where the listing has strips.
+  /// Counts products, or writes them where the listing has windows.
   static void list(RowTasks& tasks, const RowTasks::Work& work, const Listing& listing,
                    cudaStream_t stream) {
     tasks.with_ranks(
@@ -325,58 +346,53 @@ class ProductLists {
     constexpr int kMost = INT_MAX - 128 * kAhead;  // places in long lists are counted beyond them
     require<Unsupported>(facts.most <= kMost,
                          "{} products or more of {} cells are more than row_spgemm lists",
-                         facts.most, int{kCellsOfStrip});
+                         facts.most, int{kCellsOfWindow});
     Codes& codes = view_.codes;
     codes.bits_of_b = bits_of_place(view.nonzeros_of_b);
     codes.mask_of_b = static_cast<std::uint32_t>((std::int64_t{1} << codes.bits_of_b) - 1);
     codes.bytes_of_a = bytes_of_a(facts.span, view.nonzeros_of_b);
     view_.num_longs = static_cast<std::int32_t>(facts.longs);
     const auto products = static_cast<std::int64_t>(facts.products);
-    const auto strips = block_.place<Strip>(view_.strips);
-    const auto of_lanes = block_.place<StripList>(kCellsOfStrip * view_.strips);
+    const auto windows = block_.place<Window>(view_.windows);
+    const auto strips = block_.place<Strip>(kStripsOfWindow * view_.windows);
+    const auto of_strips = block_.place<StripList>(kCellsOfWindow * view_.windows);
     const auto longs = block_.place<LongList>(view_.num_longs);
     const auto words = block_.place<std::uint32_t>(products + kPadding);
     const auto of_a = block_.place<std::byte>(codes.bytes_of_a * (products + kPadding));
     block_.take(run);
-    view_.of_strips = block_.data<Strip>(strips);
-    view_.of_lanes = block_.data<StripList>(of_lanes);
+    view_.of_windows = block_.data<Window>(windows);
+    view_.strips = block_.data<Strip>(strips);
+    view_.of_strips = block_.data<StripList>(of_strips);
     view_.longs = block_.data<LongList>(longs);
     codes.words = block_.data<std::uint32_t>(words);
     codes.of_a = block_.data<std::byte>(of_a);
   }
 
-  void interleave(const ListFacts& facts, const std::int32_t* larges, cudaStream_t stream) const {
-    using Warp = Group<32>;
-    using Block = Group<kThreads>;
-    const auto launch_for = [&]<class Group>(std::int64_t count, int bytes) {
-      const auto kernel = interleave_strips<Group>;
-      const int shared = kGroups<Group> * bytes;
-      constexpr int kWithoutAsking = 48 << 10;
-      if (shared > kWithoutAsking)
-        cuda_check(
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-            "asking for shared memory");
-      kernel<<<blocks_for(count, kGroups<Group>), kGroups<Group> * Group::kLanes,
-               static_cast<std::size_t>(shared), stream>>>(view_, larges, bytes);
-      cuda_check(cudaGetLastError(), "launching row_spgemm");
-    };
-    constexpr int kBytes = sizeof(std::uint32_t);
-    if (facts.larges > 0)
-      launch_for.template operator()<Block>(facts.larges,
-                                            static_cast<int>(facts.interleaved) * kBytes);
-    launch_for.template operator()<Warp>(view_.strips, kRoomOfWarp * kBytes);
+  void interleave(const ListFacts& facts, const Counting& counting, cudaStream_t stream) const {
+    const std::int64_t strips = view_.windows * kStripsOfWindow;
+    interleave_small_strips<<<blocks_for(strips, kThreadsOfGroups / 32), kThreadsOfGroups, 0,
+                              stream>>>(view_);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    const int most = kCellsOfStrip * static_cast<int>(facts.longest);  // products of a strip
+    if (most <= kRoomOfWarp) return;
+    constexpr std::int64_t kMostBlocks = 1024;
+    constexpr int kWithoutAsking = 48 << 10;
+    const int shared = most * static_cast<int>(sizeof(std::uint32_t));
+    if (shared > kWithoutAsking)
+      cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(interleave_large_strips),
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+                 "asking for shared memory");
+    interleave_large_strips<<<blocks_for(std::min(strips, kMostBlocks), 1), kThreads,
+                              static_cast<std::size_t>(shared), stream>>>(
+        view_, counting.cells.larges, counting.facts);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
   template <int kBytesOfA>
   void launch(const Terms& terms, cudaStream_t stream) const {
-    // Neighbours use the same parts of B's rows; but all of the device has to have something to do.
-    constexpr int kWarps = kThreads / 32, kMostOfWarp = 8, kWarpsOfDevice = 1 << 15;
-    const auto strips_of_block = static_cast<int>(
-        kWarps * std::clamp<std::int64_t>(view_.strips / kWarpsOfDevice, 1, kMostOfWarp));
-    const unsigned blocks_of_longs = blocks_for(view_.num_longs, kWarps);
-    gather_sums<kBytesOfA>
-        <<<blocks_of_longs + blocks_for(view_.strips, strips_of_block), kThreads, 0, stream>>>(
-            view_, terms, blocks_of_longs, strips_of_block);
+    const unsigned blocks_of_longs = blocks_for(view_.num_longs, kThreads / 32);
+    gather_sums<kBytesOfA><<<blocks_of_longs + blocks_for(view_.windows, 1), kThreads, 0, stream>>>(
+        view_, terms, blocks_of_longs);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
