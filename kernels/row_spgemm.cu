@@ -118,10 +118,9 @@ class RowProduct final : public GpuSparseProduct {
     constexpr std::int64_t kMostProducts = 8 << 20;
     RunBlock block;
     std::optional<SparseResult::Places> places;
-    if (run.source() == MemorySource::kMalloc) {
-      const std::int64_t products = count_products(run.stream());
-      if (products <= kMostProducts) places.emplace(block, rows_, products);
-    }
+    const bool is_plain = run.source() == MemorySource::kMalloc;
+    const std::int64_t products = is_plain || choices_.lists() ? count_products(run.stream()) : 0;
+    if (is_plain && products <= kMostProducts) places.emplace(block, rows_, products);
     RowTasks::Work work(run, view_, std::move(block));
     tasks_.analyse(work, run);
     run.stage("counting");
@@ -132,7 +131,8 @@ class RowProduct final : public GpuSparseProduct {
                 : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
     RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
     if (choices_.lists()) {
-      lists_.emplace(tasks_, work, c_.row_offsets.data(), c_.col_indices.data(), nonzeros, run);
+      lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(), nonzeros,
+                     run);
       return sum_lists(alpha, run);
     }
     sum(work, output(work.offsets.data(), alpha), run.stream());

@@ -11,6 +11,9 @@
 // this: a lane has a product, and compares its column with those of its neighbours. Analysis of
 // rows, and dense sums over the range of their columns, are spECK's (Parger et al. 2020), the two
 // phases Nsparse's (Nagasaka et al. 2017); ranks in the place of keys and sorting are ours.
+//
+// Where products are kept for others with the same structure, the second phase lists for each cell
+// what its sum is of, and sums are gathered: kernels/row_spgemm_lists.cuh.
 #pragma once
 
 #include <algorithm>

@@ -241,16 +241,17 @@ __global__ void __launch_bounds__(kThreads)
 /// The products of every cell of C, listed.
 class ProductLists {
  public:
-  /// Also writes C's columns, `cells` of them; its rows begin at row_offsets [rows + 1]. The tasks
-  /// have been sorted for sums. Waits.
-  ProductLists(RowTasks& tasks, const RowTasks::Work& work, const std::int64_t* row_offsets,
-               std::int32_t* cols, std::int64_t cells, ProductRun& run) {
+  /// There are so many. Also writes C's columns, `cells` of them; its rows begin at row_offsets
+  /// [rows + 1]. The tasks have been sorted for sums. Waits.
+  ProductLists(RowTasks& tasks, const RowTasks::Work& work, std::int64_t products,
+               const std::int64_t* row_offsets, std::int32_t* cols, std::int64_t cells,
+               ProductRun& run) {
     view_.cells = cells;
     view_.windows = parts(cells, kCellsOfWindow);
     if (cells == 0) return;
     run.stage("lists");
     const cudaStream_t stream = run.stream();
-    Counting counting(run, work.view, row_offsets, cells);
+    Counting counting(run, work.view, products, row_offsets, cells);
     Listing listing{work.offsets.data(), cols, counting.cells.counts, nullptr, {}};
     list(tasks, work, listing, stream);
     const ListFacts facts = counting.measure(run);
@@ -276,29 +277,26 @@ class ProductLists {
  private:
   /// What is counted before the lists have their room.
   struct Counting {
-    Counting(ProductRun& run, const View& view, const std::int64_t* row_offsets,
-             std::int64_t cells_of_c) {
+    Counting(ProductRun& run, const View& view, std::int64_t products,
+             const std::int64_t* row_offsets, std::int64_t cells_of_c) {
       const std::int64_t windows = parts(cells_of_c, kCellsOfWindow);
       scratch_bytes_ = spgemm::running_sum_bytes<std::int64_t>(
           static_cast<const std::int64_t*>(nullptr), windows + 1);
       const auto counts = block_.place<std::int32_t>(cells_of_c);
-      const auto products = block_.place<std::int64_t>(windows + 1);
+      const auto of_windows = block_.place<std::int64_t>(windows + 1);
       const auto first_of_a = block_.place<std::int32_t>(windows);
       const auto larges = block_.place<std::int64_t>(windows * kStripsOfWindow);
       const auto of_facts = block_.place<ListFacts>(1);
       scratch_ = block_.place<std::byte>(scratch_bytes_);
       block_.take(run);
-      const double all = static_cast<double>(view.nonzeros_of_a) *
-                         static_cast<double>(view.nonzeros_of_b) /
-                         std::max(view.rows_of_b_count, 1);
       cells = {.cells = cells_of_c,
                .windows = windows,
                .rows = view.rows,
-               .limit = limit_of_lists(all),
+               .limit = limit_of_lists(products),
                .row_offsets = row_offsets,
                .a_offsets = view.a_offsets,
                .counts = block_.data<std::int32_t>(counts),
-               .products = block_.data<std::int64_t>(products),
+               .products = block_.data<std::int64_t>(of_windows),
                .first_of_a = block_.data<std::int32_t>(first_of_a),
                .larges = block_.data<std::int64_t>(larges)};
       facts = block_.data<ListFacts>(of_facts);
@@ -376,12 +374,10 @@ class ProductLists {
     const int most = kCellsOfStrip * static_cast<int>(facts.longest);  // products of a strip
     if (most <= kRoomOfWarp) return;
     constexpr std::int64_t kMostBlocks = 1024;
-    constexpr int kWithoutAsking = 48 << 10;
     const int shared = most * static_cast<int>(sizeof(std::uint32_t));
-    if (shared > kWithoutAsking)
-      cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(interleave_large_strips),
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-                 "asking for shared memory");
+    cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(interleave_large_strips),
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+               "asking for shared memory");
     interleave_large_strips<<<blocks_for(std::min(strips, kMostBlocks), 1), kThreads,
                               static_cast<std::size_t>(shared), stream>>>(
         view_, counting.cells.larges, counting.facts);

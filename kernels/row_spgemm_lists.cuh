@@ -53,10 +53,10 @@ struct StripList {
 /// How long the lists of strips are at most: a lane takes a step for each product, a few of them
 /// for the latency of memory, while all the products that there are take as long as they do.
 constexpr int kLeastLimit = 128, kMostLimit = 1024;
-constexpr int limit_of_lists(double products) {
-  constexpr double kProductsOfStep = 1 << 17;
+constexpr int limit_of_lists(std::int64_t products) {
+  constexpr std::int64_t kProductsOfStep = 1 << 17;
   return static_cast<int>(
-      std::clamp(products / kProductsOfStep, double{kLeastLimit}, double{kMostLimit}));
+      std::clamp(products / kProductsOfStep, std::int64_t{kLeastLimit}, std::int64_t{kMostLimit}));
 }
 
 /// Where the factors of a product are: in A after the first of its window, and in B.
