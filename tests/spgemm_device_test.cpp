@@ -377,7 +377,7 @@ TEST_CASE("row_spgemm keeps products whose codes have any size, and lists of any
   const SpgemmChoice choice{"row_spgemm", {{"reuse", true}, {"keeps", std::string("products")}}};
   for (const auto& [operands, bytes] : cases) {
     const auto& [a, b] = operands;
-    std::int64_t longest = 0;  // a strip's rows have as many nonzeros of A, or more
+    std::int64_t longest = 0;  // a window's rows have as many nonzeros of A, or more
     for (std::int32_t row = 0; row < a.rows; ++row)
       longest = std::max(longest, a.row_offsets[row + 1] - a.row_offsets[row]);
     CHECK(row_spgemm::bytes_of_a(longest, b.nnz()) == bytes);
