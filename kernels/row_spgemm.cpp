@@ -25,6 +25,12 @@ const Register<SpgemmKernel> entry{{
         "ours for scattered rows: columns marked in bitmaps, sums placed by their rank, FP32",
     .params = {{"reuse", false,
                 "a product keeps what its sums need, for more of them with other values"},
+               {"keeps",
+                std::string("structure"),
+                "with reuse, what a product keeps: structure (how rows become tasks, whose columns "
+                "are found again) or products (of each where its factors are: 4 bytes, 6 or 8 for "
+                "the largest matrices)",
+                {"structure", "products"}},
                {"workspace_limit",
                 std::int64_t{0},
                 "bytes that a product may take beside C: A's rows go in slices; 0 for no limit",

@@ -9,6 +9,7 @@
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/row_spgemm_gather.cuh"
 #include "kernels/row_spgemm_plan.cuh"
 #include "kernels/row_spgemm_slices.cuh"
 
@@ -116,19 +117,23 @@ class RowProduct final : public GpuSparseProduct {
     // room for as many nonzeros, and for the work.
     RunBlock block;
     std::optional<SparseResult::Places> places;
-    if (run.source() == MemorySource::kMalloc) {
-      const std::int64_t products = count_products(run.stream());
-      if (products <= spgemm::kMostProductsOfRoom) places.emplace(block, rows_, products);
-    }
+    const bool is_plain = run.source() == MemorySource::kMalloc;
+    const std::int64_t products = is_plain || choices_.lists() ? count_products(run.stream()) : 0;
+    if (is_plain && products <= spgemm::kMostProductsOfRoom) places.emplace(block, rows_, products);
     RowTasks::Work work(run, view_, std::move(block));
     tasks_.analyse(work, run);
     run.stage("counting");
     tasks_.count(work, run);
-    run.stage("sums");
+    if (!choices_.lists()) run.stage("sums");
     const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
     c_ = places ? SparseResult::in_block(std::move(work.block), *places, rows_, cols_, nonzeros)
                 : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
     RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
+    if (choices_.lists()) {
+      lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(), nonzeros,
+                     run);
+      return sum_lists(alpha, run);
+    }
     sum(work, output(work.offsets.data(), alpha), run.stream());
     if (choices_.reuse) kept_.emplace(std::move(work));
   }
@@ -137,7 +142,8 @@ class RowProduct final : public GpuSparseProduct {
 
   void multiply_again(float alpha, ProductRun& run) override {
     require<Unsupported>(choices_.reuse, "row_spgemm multiplies again with reuse = true alone");
-    require(kept_.has_value(), "there is no product of row_spgemm's to repeat");
+    require(kept_ || lists_, "there is no product of row_spgemm's to repeat");
+    if (lists_) return sum_lists(alpha, run);
     run.stage("sums");
     Output again = output(kept_->offsets.data(), alpha);
     again.cols = nullptr;
@@ -152,6 +158,7 @@ class RowProduct final : public GpuSparseProduct {
 
   void release() override {
     kept_.reset();
+    lists_.reset();
     c_ = {};
   }
   CsrMatrix download() const override { return c_.download(); }
@@ -197,6 +204,11 @@ class RowProduct final : public GpuSparseProduct {
     return {offsets, c_.col_indices.data(), c_.values.data(), alpha};
   }
 
+  void sum_lists(float alpha, ProductRun& run) const {
+    run.stage("sums");
+    lists_->sum({view_.a_values, view_.b_values, c_.values.data(), alpha}, run.stream());
+  }
+
   void sum(const RowTasks::Work& work, const Output& output, cudaStream_t stream) {
     tasks_.with_ranks(
         work, stream,
@@ -218,7 +230,9 @@ class RowProduct final : public GpuSparseProduct {
   RowTasks tasks_;
   DeviceArray<unsigned long long> counter_{1};
   SparseResult c_;
-  std::optional<RowTasks::Work> kept_;  // of the last product; its block may be C's
+  // Of the last product, the one or the other; a block of work may be C's.
+  std::optional<RowTasks::Work> kept_;
+  std::optional<ProductLists> lists_;
 };
 
 class GpuRowSpgemm final : public GpuSpgemm {

@@ -11,9 +11,13 @@
 // this: a lane has a product, and compares its column with those of its neighbours. Analysis of
 // rows, and dense sums over the range of their columns, are spECK's (Parger et al. 2020), the two
 // phases Nsparse's (Nagasaka et al. 2017); ranks in the place of keys and sorting are ours.
+//
+// Where products are kept for others with the same structure, the second phase lists for each cell
+// what its sum is of, and sums are gathered: kernels/row_spgemm_lists.cuh.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "formats/base/params.hpp"
@@ -23,9 +27,15 @@ namespace tessera::row_spgemm {
 /// What the parameters say.
 struct Choices {
   explicit Choices(const Params& params)
-      : reuse(params.flag("reuse")), workspace_limit(params.integer("workspace_limit")) {}
+      : reuse(params.flag("reuse")),
+        keeps_products(params.text("keeps") == "products"),
+        workspace_limit(params.integer("workspace_limit")) {}
 
-  bool reuse;                    // a product keeps what its sums need for the next
+  /// Whether sums are made from lists of products.
+  bool lists() const { return reuse && keeps_products; }
+
+  bool reuse;                    // a product keeps what its sums need for the next:
+  bool keeps_products;           // lists of products, or tasks alone
   std::int64_t workspace_limit;  // bytes beside C; 0: none
 };
 
@@ -66,6 +76,19 @@ constexpr bool words_can_wait(std::int64_t nonzeros_of_a, std::int64_t rows_of_a
   return static_cast<double>(nonzeros_of_b) > kManyWords &&
          static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) <
              kFewProducts * static_cast<double>(rows_of_a) * static_cast<double>(rows_of_b);
+}
+
+/// Of places among so many.
+constexpr int bits_of_place(std::int64_t count) {
+  return static_cast<int>(
+      std::bit_width(static_cast<std::uint64_t>(std::max(count, std::int64_t{1}) - 1)));
+}
+
+/// Bytes of the code of a product that is kept, beside 4 that are enough where they hold both its
+/// places, in B and among `span` nonzeros of A: those for the place in A alone, else 0.
+constexpr int bytes_of_a(std::int64_t span, std::int64_t nonzeros_of_b) {
+  if (span <= std::int64_t{1} << (32 - bits_of_place(nonzeros_of_b))) return 0;
+  return span <= 1 << 16 ? 2 : 4;
 }
 
 /// How a task keeps what it has found.

@@ -68,6 +68,16 @@ class SmallRow {
     if (is_first) store(__popc(firsts_ & smaller), col_, sum);
   }
 
+  /// Calls visit(place among the row's columns, column, how many of the column's products are
+  /// before, how many it has, nonzero of A, place in B) in the lane of each product.
+  template <class Visit>
+  __device__ void each(Visit visit) const {
+    const unsigned smaller = lanes_where([&](std::int32_t other) { return other < col_; });
+    if (col_ >= 0)
+      visit(__popc(firsts_ & smaller), col_, __popc(same_ & before()), __popc(same_), of_a_,
+            place_);
+  }
+
  private:
   static __device__ int first_lane() { return lane_of_warp() - lane(); }
   /// Of lanes of the row, the first being bit 0: those of a mask of the warp; those before this.

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -126,6 +127,24 @@ TEST_CASE("every class of tasks fits a thread block of an H200") {
     const int groups = of.lanes > 32 ? 1 : kThreads / of.lanes;
     CHECK(groups * (of.bytes + of.lanes * kSegmentBytes) <= kMostShared);
   }
+}
+
+TEST_CASE("the code of a kept product has room for its places in A and in B") {
+  CHECK(bits_of_place(0) == 0);
+  CHECK(bits_of_place(1) == 0);
+  CHECK(bits_of_place(2) == 1);
+  CHECK(bits_of_place(1 << 20) == 20);
+  CHECK(bits_of_place((1 << 20) + 1) == 21);
+  CHECK(bits_of_place(INT_MAX) == 31);
+  CHECK(bytes_of_a(INT_MAX, 1) == 0);
+  CHECK(bytes_of_a(1 << 12, 1 << 20) == 0);
+  CHECK(bytes_of_a((1 << 12) + 1, 1 << 20) == 2);
+  CHECK(bytes_of_a(1 << 12, (1 << 20) + 1) == 2);
+  CHECK(bytes_of_a(1 << 16, 1 << 20) == 2);
+  CHECK(bytes_of_a((1 << 16) + 1, 1 << 20) == 4);
+  CHECK(bytes_of_a((1 << 16) + 1, 1 << 15) == 0);
+  CHECK(bytes_of_a(2, INT_MAX) == 0);
+  CHECK(bytes_of_a(3, INT_MAX) == 2);
 }
 
 TEST_CASE("row_spgemm's emulation is the oracle's chain of fused multiply-adds") {

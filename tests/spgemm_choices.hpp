@@ -35,6 +35,7 @@ inline const std::vector<SpgemmChoice>& further_spgemm_choices() {
       {"mixed_spgemm", {{"precision", named("tf32x3")}}},
       {"mixed_spgemm", {{"precision", named("fp16")}, {"path", named("tiles")}}},
       {"row_spgemm", {{"reuse", true}}},
+      {"row_spgemm", {{"reuse", true}, {"keeps", named("products")}}},
       {"tile_spgemm", {{"precision", named("fp16")}, {"reuse", true}}},
       {"tile_spgemm", {{"precision", named("tf32")}}},
       {"tile_spgemm", {{"reuse", true}}},

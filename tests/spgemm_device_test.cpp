@@ -21,6 +21,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_generation.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/row_spgemm.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "tests/spgemm_choices.hpp"
 #include "tests/support.hpp"
@@ -378,18 +379,52 @@ TEST_CASE("a product whose structure is kept is repeated for other values") {
             check_again(choice, operands, source);
 }
 
+TEST_CASE("row_spgemm keeps products whose codes have any size, and lists of any length") {
+  const auto dense = [](std::int32_t rows, std::int32_t cols, std::uint64_t seed) {
+    return random_sparse(rows, cols, 1.0, seed);
+  };
+  struct Case {
+    Operands operands;
+    int bytes_of_a;
+  };
+  const std::vector<Case> cases{
+      {{random_sparse(30, 6, 0.7, 81), dense(6, 70'000, 82)}, 0},  // long rows of B
+      {{dense(5, 3000, 83), random_rows(3000, 3, 2, 84)}, 0},      // long lists alone
+      {{random_sparse(40, 900, 0.4, 85), random_sparse(900, 90, 0.5, 86)}, 0},
+      {{dense(3, 2500, 87), random_rows(2500, 300'000, 1500, 88)}, 2},
+      {{dense(2, 70'000, 89), random_rows(70'000, 6, 2, 90)}, 4},
+      {{random_rows(300, 70'000, 300, 91), random_rows(70'000, 500, 40, 92)}, 0},
+  };
+  const SpgemmChoice choice{"row_spgemm", {{"reuse", true}, {"keeps", std::string("products")}}};
+  for (const auto& [operands, bytes] : cases) {
+    const auto& [a, b] = operands;
+    std::int64_t longest = 0;  // a window's rows have as many nonzeros of A, or more
+    for (std::int32_t row = 0; row < a.rows; ++row)
+      longest = std::max(longest, a.row_offsets[row + 1] - a.row_offsets[row]);
+    CHECK(row_spgemm::bytes_of_a(longest, b.nnz()) == bytes);
+    if (no_gpu()) continue;
+    check(choice, operands);
+    for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+      check_again(choice, operands, source);
+  }
+}
+
 TEST_CASE("A times A is repeated for the values of A alone") {
   if (no_gpu()) return;
   const CsrMatrix a = random_rows(700, 700, 30, 71), other = with_values(a, 72);
-  const Params params = Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}});
-  const auto product = Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, a);
-  ProductRun run(MemorySource::kPool, nullptr);
-  product->multiply(1, run);
-  CHECK_THROWS_AS(product->set_values(other.values, other.values), Error);
-  product->set_values(other.values, {});
-  product->multiply_again(1, run);
-  CHECK(product->download() == multiply_rows(other, other));
-  product->release();
+  for (const char* kept : {"structure", "products"}) {
+    CAPTURE(kept);
+    const Params params = Registry<SpgemmKernel>::instance().resolve(
+        "row_spgemm", {{"reuse", true}, {"keeps", std::string(kept)}});
+    const auto product = Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, a);
+    ProductRun run(MemorySource::kPool, nullptr);
+    product->multiply(1, run);
+    CHECK_THROWS_AS(product->set_values(other.values, other.values), Error);
+    product->set_values(other.values, {});
+    product->multiply_again(1, run);
+    CHECK(product->download() == multiply_rows(other, other));
+    product->release();
+  }
 }
 
 TEST_CASE("row_spgemm keeps to a limit of memory beside C") {
