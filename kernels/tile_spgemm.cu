@@ -220,15 +220,16 @@ class TileProduct final : public GpuSparseProduct {
     check_launch();
   }
 
-  static void find_scales(const CsrView& a, const CsrView& b, std::uint32_t* largest,
-                          cudaStream_t stream) {
-    constexpr unsigned kMostBlocks = 1024;
-    for (int i = 0; i < 2; ++i) {
-      const CsrView& csr = i == 0 ? a : b;
+  void find_scales(const CsrView& a, const CsrView& b, std::uint32_t* largest,
+                   cudaStream_t stream) const {
+    const auto find = [&](const CsrView& csr, std::uint32_t* of_matrix, int factors) {
+      constexpr unsigned kMostBlocks = 1024;
       find_largest<<<std::min(blocks_for(csr.nonzeros), kMostBlocks), kThreads, 0, stream>>>(
-          csr.values, csr.nonzeros, largest + i);
+          csr.values, csr.nonzeros, of_matrix, factors);
       check_launch();
-    }
+    };
+    find(a, largest, is_square() ? 2 : 1);
+    if (!is_square()) find(b, largest + 1, 1);
   }
 
   /// The values that A and B have by now, in tiles that are there.
@@ -269,8 +270,7 @@ class TileProduct final : public GpuSparseProduct {
     const double products =
         static_cast<double>(a_.nnz) * static_cast<double>(b.nnz) / std::max(b.rows, 1);
     constexpr double kProductsOfPair = 16, kTasks = 8192;
-    return static_cast<long long>(
-        std::clamp(products / kProductsOfPair / kTasks, double{kPairsListed}, 8.0 * kPairsListed));
+    return static_cast<long long>(std::clamp(products / kProductsOfPair / kTasks, 1024.0, 8192.0));
   }
 
   /// What the device holds at once, if there may be as much to do.
@@ -280,19 +280,26 @@ class TileProduct final : public GpuSparseProduct {
 
   /// Found has been told.
   void sum(float alpha, const Space& space, bool with_cols, cudaStream_t stream) {
-    const int bytes = static_cast<int>(bytes_of_sums<kNumbers>(found_->longest));
-    const auto kernel = make_sums<kNumbers>;
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-               "asking for shared memory");
     const Output output{rows_,
                         space.row_offsets,
                         with_cols ? c_.col_indices.data() : nullptr,
                         c_.values.data(),
                         alpha,
                         kScales ? space.found->largest : nullptr};
-    kernel<<<blocks_of_tasks(space), kThreads, bytes, stream>>>(
-        space.a(), space.b(), Values<kNumbers>{space.a_values.values, space.b_values.values},
-        space.tasks(), output);
+    if (found_->longest > kShortRow) sum_rows<LongMeeting>(space, output, stream);
+    sum_rows<ShortMeeting>(space, output, stream);
+  }
+
+  /// Of A's long tile rows, or of the short ones.
+  template <class Meeting>
+  void sum_rows(const Space& space, const Output& output, cudaStream_t stream) {
+    const auto kernel = make_sums<kNumbers, Meeting>;
+    const int bytes = static_cast<int>(bytes_of_sums<kNumbers, Meeting>(found_->longest));
+    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+               "asking for shared memory");
+    const Values<kNumbers> values{space.a_values.values, space.b_values.values};
+    kernel<<<blocks_of_tasks(space), kThreads, bytes, stream>>>(space.a(), space.b(), values,
+                                                                space.tasks(), output);
     check_launch();
   }
 

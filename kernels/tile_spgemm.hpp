@@ -37,7 +37,7 @@ struct Choices {
 };
 
 /// Tiles of a tile row of A whose pairs are listed together: an MMA has none of two batches.
-constexpr int kTilesOfBatch = 1024;
+constexpr int kTilesOfBatch = 512;
 
 /// Products of tiles that an MMA takes at once, next to each other along its depth.
 constexpr int pairs_of_mma(Numbers numbers) { return numbers == Numbers::kFp16 ? 2 : 1; }

@@ -3,18 +3,71 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/mma.cuh"
 #include "kernels/tile_spgemm_tasks.cuh"
 
 namespace tessera::tile_spgemm {
 
-/// Tiles of C that a thread block has at once; fewer, where a long row of A's tiles needs more bits
-/// to say which of them each meets.
-constexpr int kTilesOfPass = 128, kMeetingWords = 1024;
-constexpr int kFewTiles = kMeetingWords * 32 / kTilesOfBatch;
-/// The longest row of A's tiles whose values are in shared memory.
-constexpr int kTilesHeld = 64;
+/// Thread blocks that a multiprocessor is to hold.
+constexpr int kBlocksOfProcessor = 8;
+
+/// Tiles of C that a thread block has at once.
+constexpr int kTilesOfPass = 128;
+
+/// Which of A's tiles are in a pair with each tile of C: of a short tile row, all of them.
+class ShortMeeting {
+ public:
+  static constexpr int kTilesOfA = kShortRow;
+
+  /// For a batch of so many tiles of A.
+  __device__ void fit(int) {}
+  __device__ int most_tiles() const { return kTilesOfPass; }
+  __device__ void clear(int tiles) {
+    for (int i = Block::lane(); i < tiles; i += kThreads) bits_[i] = 0;
+  }
+  __device__ void set(int tile, int place) {
+    atomicOr(half_of(bits_ + tile, place / 32), 1u << (place % 32));
+  }
+  /// Pairs of a tile, and those before one.
+  __device__ int count(int tile) const { return __popcll(bits_[tile]); }
+  __device__ int before(int tile, int place) const {
+    return __popcll(bits_[tile] & ((std::uint64_t{1} << place) - 1));
+  }
+
+ private:
+  std::uint64_t bits_[kTilesOfPass];
+};
+
+/// The same of a long one: as many tiles of C as there are bits for the batch.
+class LongMeeting {
+ public:
+  static constexpr int kTilesOfA = kTilesOfBatch;
+  static constexpr int kWords = 1024, kFewTiles = 32 * kWords / kTilesOfBatch;
+
+  __device__ void fit(int tiles_of_a) { words_of_tile_ = (tiles_of_a + 31) / 32; }
+  __device__ int most_tiles() const { return min(kTilesOfPass, kWords / words_of_tile_); }
+  __device__ void clear(int tiles) {
+    for (int i = Block::lane(); i < tiles * words_of_tile_; i += kThreads) words_[i] = 0;
+  }
+  __device__ void set(int tile, int place) {
+    atomicOr(words_ + (tile * words_of_tile_ + place / 32), 1u << (place % 32));
+  }
+  __device__ int count(int tile) const { return before(tile, 32 * words_of_tile_); }
+  __device__ int before(int tile, int place) const {
+    const std::uint32_t* words = words_ + tile * words_of_tile_;
+    int before = 0;
+    for (int word = 0; word < place / 32; ++word) before += __popc(words[word]);
+    if (place % 32 != 0) before += __popc(words[place / 32] & ((1u << (place % 32)) - 1));
+    return before;
+  }
+
+ private:
+  int words_of_tile_;
+  std::uint32_t words_[kWords];
+};
+
 /// As a tile's sums cost about as much time again as so many pairs.
 constexpr int kPairsOfTile = 3;
 
@@ -155,19 +208,21 @@ struct Output {
 };
 
 /// A task's shared memory; in front of what two kinds of tile rows need beside it.
-template <Numbers kNumbers>
+template <Numbers kNumbers, class Meeting>
 struct Memory {
   static constexpr int kOdd = pairs_of_mma(kNumbers) - 1;  // pairs that a tile's list may lack
-  static constexpr int kListed = kPairsListed + kOdd * kTilesOfPass;
+  static constexpr int kListed =
+      pairs_listed(std::is_same_v<Meeting, LongMeeting>) + kOdd * kTilesOfPass;
+  static_assert(Meeting::kTilesOfA <= kListed);
 
   std::uint64_t cells[kTilesOfPass];  // of tiles of C
-  Factor factors[Pairs::kStaged];
+  Factor factors[Meeting::kTilesOfA];
   StagedTile staged[kThreads];     // pairs at hand, a warp's are its own
   std::int64_t row_begins[kSide];  // in C, of what is left to do
   Slot slots[kColsAtOnce / kColsOfSlot];
-  std::uint32_t meeting[kMeetingWords];  // a bit for each tile of A in a tile of C's pairs
-  std::uint32_t of_b[kListed];           // of listed pairs, the tiles of B
-  std::uint16_t of_a[kListed];           // and those of A, by their places in the row
+  Meeting meeting;
+  std::uint32_t of_b[kListed];  // of listed pairs, the tiles of B
+  std::uint16_t of_a[kListed];  // and those of A, by their places in the row
   std::int32_t cols[kTilesOfPass];
   std::uint16_t cells_before[kTilesOfPass][kSide];  // in tiles before, by rows of C
   int first_pairs[kTilesOfPass + 1];                // of tiles
@@ -177,8 +232,7 @@ struct Memory {
 
 /// Of a pair that is none.
 constexpr std::uint16_t kNoTile = 0xffff;
-static_assert(kTilesOfBatch < kNoTile && kTilesOfBatch % Pairs::kStaged == 0 &&
-              kTilesOfBatch <= kPairsListed);
+static_assert(kTilesOfBatch < kNoTile);
 
 /// The values of A and B.
 template <Numbers kNumbers>
@@ -186,30 +240,30 @@ struct Values {
   const typename Sums<kNumbers>::Value* __restrict__ a, * __restrict__ b;
 };
 
+template <class Meeting>
+using PairsOf = Pairs<Meeting::kTilesOfA>;
+
 /// One pass of a thread block over tiles of C, whose ranks among those marked are
 /// [first, first + size).
-template <Numbers kNumbers>
+template <Numbers kNumbers, class Meeting>
 class Pass {
  public:
+  static constexpr bool kIsLong = std::is_same_v<Meeting, LongMeeting>;
   using Value = typename Sums<kNumbers>::Value;
   using OfA = typename Sums<kNumbers>::OfA;
 
-  /// What follows Memory: the values of A's tiles, [kTilesHeld][32] lanes, if they are few; of very
-  /// many the sums between batches, [kFewTiles][32].
-  struct Rest {
-    OfA* held;
-    Sums<kNumbers>* kept;
-  };
+  /// What follows Memory: of short rows the values of A's tiles, [kTilesOfA][32] lanes; of long
+  /// ones the sums between batches, [kFewTiles][32].
+  using Rest = std::conditional_t<kIsLong, Sums<kNumbers>, OfA>;
 
-  __device__ Pass(Memory<kNumbers>& memory, const Rest& rest, Pairs& pairs, std::int32_t first_col,
-                  int first, int tiles)
+  __device__ Pass(Memory<kNumbers, Meeting>& memory, Rest* rest, PairsOf<Meeting>& pairs,
+                  std::int32_t first_col, int first, int tiles)
       : memory_(memory),
         rest_(rest),
         pairs_(pairs),
-        words_((min(pairs.factors(), kTilesOfBatch) + 31) / 32),
         first_col_(first_col),
         first_(first),
-        size_(min(tiles - first, min(kTilesOfPass, kMeetingWords / words_))) {}
+        size_(min(tiles - first, memory.meeting.most_tiles())) {}
 
   /// Of tiles.
   __device__ int size() const { return size_; }
@@ -217,14 +271,14 @@ class Pass {
   /// Finds the tiles' cells, and where these go.
   __device__ void find_cells(int cols) {
     for (int i = Block::lane(); i < size_; i += kThreads) memory_.cells[i] = 0;
-    clear_meeting();
+    memory_.meeting.clear(size_);
     Block::sync();
-    const bool is_one = pairs_.factors() <= kTilesOfBatch;
+    const bool is_one = !kIsLong || pairs_.factors() <= kTilesOfBatch;
     pairs_.each([&](int place, std::uint64_t of_a, const Tile& of_b, std::uint32_t) {
       const int tile = tile_of(of_b);
       if (tile < 0) return;
       join_cells(memory_.cells + tile, of_a, of_b.bitmap);
-      if (is_one) meet(tile, place);
+      if (is_one) memory_.meeting.set(tile, place);
     });
     for (int slot = Block::lane(); slot * kColsOfSlot < cols; slot += kThreads) {
       const Slot own = memory_.slots[slot];
@@ -240,22 +294,22 @@ class Pass {
   __device__ void make_sums(const Values<kNumbers>& values, const Tile* tiles_of_a,
                             const Output& output) {
     const int factors = pairs_.factors();
-    for (int begin = 0; begin < factors; begin += kTilesOfBatch) {
-      const int end = min(begin + kTilesOfBatch, factors);
-      if (factors > kTilesOfBatch) find_meeting(begin, end);
+    for (int begin = 0; begin < factors; begin += Meeting::kTilesOfA) {
+      const int end = kIsLong ? min(begin + kTilesOfBatch, factors) : factors;
+      if (kIsLong && factors > kTilesOfBatch) find_meeting(begin, end);
       count_pairs();
       for (int tile = 0; tile < size_;) {
         const int end_tile = end_of_list(tile);
         list_pairs(begin, end, tile, end_tile);
-        const auto add = [&](auto load_a) {
-          add_pairs(tile, end_tile, load_a, values.b, begin > 0, end == factors, output);
-        };
-        if (factors <= kTilesHeld)
-          add([&](int place) { return rest_.held[32 * place + row_spgemm::lane_of_warp()]; });
-        else
-          add([&](int place) {
-            return load_tile(tiles_of_a[pairs_.begin() + begin + place], values.a);
-          });
+        add_pairs(
+            tile, end_tile,
+            [&](int place) {
+              if constexpr (kIsLong)
+                return load_tile(tiles_of_a[pairs_.begin() + begin + place], values.a);
+              else
+                return rest_[32 * place + row_spgemm::lane_of_warp()];
+            },
+            values.b, begin > 0, end == factors, output);
         Block::sync();
         tile = end_tile;
       }
@@ -279,30 +333,22 @@ class Pass {
     return tile < size_ ? tile : -1;
   }
 
-  __device__ void clear_meeting() {
-    for (int i = Block::lane(); i < size_ * words_; i += kThreads) memory_.meeting[i] = 0;
-  }
-
-  __device__ void meet(int tile, int place) {
-    atomicOr(memory_.meeting + (tile * words_ + place / 32), 1u << (place % 32));
-  }
-
-  /// The same for the tiles of A of one batch.
+  /// Finds who meets whom, of one batch.
   __device__ void find_meeting(int begin, int end) {
-    clear_meeting();
+    memory_.meeting.clear(size_);
     Block::sync();
     pairs_.each(begin, end, [&](int place, std::uint64_t, const Tile& of_b, std::uint32_t) {
       const int tile = tile_of(of_b);
-      if (tile >= 0) meet(tile, place - begin);
+      if (tile >= 0) memory_.meeting.set(tile, place - begin);
     });
   }
 
   /// Cells before each tile's in each row of C: eight threads, one for each row, have some
   /// neighbouring tiles.
   __device__ void place_cells() {
-    constexpr int kThreadsOfRow = kThreads / kSide;
+    constexpr int kLanesOfRow = kThreads / kSide;
     const int row = Block::lane() % kSide, lane = row_spgemm::lane_of_warp();
-    const int share = (size_ + kThreadsOfRow - 1) / kThreadsOfRow;
+    const int share = (size_ + kLanesOfRow - 1) / kLanesOfRow;
     const int begin = min(Block::lane() / kSide * share, size_), end = min(begin + share, size_);
     const auto cells_of = [&](int tile) {
       return __popc(static_cast<std::uint32_t>(memory_.cells[tile] >> kSide * row) & 0xff);
@@ -325,21 +371,12 @@ class Pass {
     }
   }
 
-  /// Pairs of a tile that stand before this one; before the end: all.
-  __device__ int pairs_before(int tile, int place) const {
-    const std::uint32_t* words = memory_.meeting + tile * words_;
-    int before = 0;
-    for (int word = 0; word < place / 32; ++word) before += __popc(words[word]);
-    if (place % 32 != 0) before += __popc(words[place / 32] & ((1u << (place % 32)) - 1));
-    return before;
-  }
-
   /// Where the pairs of each tile begin; where an MMA takes two, tiles have an even number.
   __device__ void count_pairs() {
-    constexpr int kOdd = Memory<kNumbers>::kOdd;
+    constexpr int kOdd = Memory<kNumbers, Meeting>::kOdd;
     static_assert(kTilesOfPass <= kThreads);
     const int tile = Block::lane();
-    const int pairs = tile < size_ ? pairs_before(tile, 32 * words_) : 0;
+    const int pairs = tile < size_ ? memory_.meeting.count(tile) : 0;
     int all = 0;
     const int first = Block::before((pairs + kOdd) & ~kOdd, all, memory_.scratch);
     if (tile < size_) memory_.first_pairs[tile] = first;
@@ -361,7 +398,7 @@ class Pass {
 
   /// The end of the tiles from this one on whose pairs fit in the list.
   __device__ int end_of_list(int tile) const {
-    const int most = memory_.first_pairs[tile] + Memory<kNumbers>::kListed;
+    const int most = memory_.first_pairs[tile] + Memory<kNumbers, Meeting>::kListed;
     int begin = tile + 1, end = size_;
     while (begin < end) {
       const int middle = (begin + end + 1) / 2;
@@ -376,17 +413,18 @@ class Pass {
   /// Lists the pairs of some tiles with a batch of A's tiles, in the order of these.
   __device__ void list_pairs(int begin, int end, int tile, int end_tile) {
     const int first = memory_.first_pairs[tile];
-    if constexpr (Memory<kNumbers>::kOdd > 0) {
+    if constexpr (Memory<kNumbers, Meeting>::kOdd > 0) {
       const int own = tile + Block::lane();
       if (own < end_tile) {
-        const int pairs = pairs_before(own, 32 * words_);
+        const int pairs = memory_.meeting.count(own);
         if (pairs % 2 != 0) memory_.of_a[memory_.first_pairs[own] - first + pairs] = kNoTile;
       }
     }
     pairs_.each(begin, end, [&](int place, std::uint64_t, const Tile& of_b, std::uint32_t at) {
       const int of_c = tile_of(of_b);
       if (of_c < tile || of_c >= end_tile) return;
-      const int listed = memory_.first_pairs[of_c] - first + pairs_before(of_c, place - begin);
+      const int listed =
+          memory_.first_pairs[of_c] - first + memory_.meeting.before(of_c, place - begin);
       memory_.of_a[listed] = static_cast<std::uint16_t>(place - begin);
       memory_.of_b[listed] = at;
     });
@@ -418,7 +456,8 @@ class Pass {
     const std::int64_t row_begin = memory_.row_begins[lane / 4];
     for (; tile < end_tile; ++tile) {
       Sums<kNumbers> sums;
-      if (goes_on) sums = rest_.kept[32 * tile + lane];
+      if constexpr (kIsLong)
+        if (goes_on) sums = rest_[32 * tile + lane];
       const int end_pairs = memory_.first_pairs[tile + 1] - first;
       while (at < end_pairs) {
         if (at == end_staged) {
@@ -430,13 +469,16 @@ class Pass {
         }
         const StagedTile* pairs = staged + (32 - end_staged);
         const int stop = min(end_pairs, end_staged);
-#pragma unroll 4
+#pragma unroll 2
         for (; at < stop; at += pairs_of_mma(kNumbers)) sums.add(pairs + at, load_a, b_values);
       }
-      if (is_last)
-        store(tile, sums, row_begin, output);
-      else
-        rest_.kept[32 * tile + lane] = sums;
+      if constexpr (kIsLong) {
+        if (!is_last) {
+          rest_[32 * tile + lane] = sums;
+          continue;
+        }
+      }
+      store(tile, sums, row_begin, output);
     }
   }
 
@@ -460,58 +502,60 @@ class Pass {
     }
   }
 
-  Memory<kNumbers>& memory_;
-  Rest rest_;
-  Pairs& pairs_;
-  int words_;  // of bits for a batch of A's tiles
+  Memory<kNumbers, Meeting>& memory_;
+  Rest* rest_;
+  PairsOf<Meeting>& pairs_;
   std::int32_t first_col_;
   int first_, size_;
 };
 
 /// Bytes of shared memory that make_sums() needs where A's longest tile row has so many tiles.
-template <Numbers kNumbers>
+template <Numbers kNumbers, class Meeting>
 constexpr std::size_t bytes_of_sums(std::int32_t longest) {
-  using Rest = typename Pass<kNumbers>::OfA;
-  const std::size_t held =
-      32 * sizeof(Rest) * static_cast<std::size_t>(longest < kTilesHeld ? longest : kTilesHeld);
-  const std::size_t kept = longest > kTilesOfBatch ? 32 * kFewTiles * sizeof(Sums<kNumbers>) : 0;
-  return sizeof(Memory<kNumbers>) + (held > kept ? held : kept);
+  using ThePass = Pass<kNumbers, Meeting>;
+  std::size_t of_rest = 0;
+  if constexpr (ThePass::kIsLong)
+    of_rest = longest > kTilesOfBatch ? LongMeeting::kFewTiles : 0;
+  else
+    of_rest = static_cast<std::size_t>(longest < Meeting::kTilesOfA ? longest : Meeting::kTilesOfA);
+  return sizeof(Memory<kNumbers, Meeting>) + 32 * sizeof(typename ThePass::Rest) * of_rest;
 }
 
-/// Makes the sums of all tasks.
-template <Numbers kNumbers>
-__global__ void __launch_bounds__(kThreads, 8)
+/// Makes the sums of all tasks with short tile rows of A, or with long ones.
+template <Numbers kNumbers, class Meeting>
+__global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
     make_sums(Grid a, Grid b, Values<kNumbers> values, TasksView tasks, Output output) {
   extern __shared__ __align__(16) unsigned char shared[];
-  auto& memory = *reinterpret_cast<Memory<kNumbers>*>(shared);
-  using OnePass = Pass<kNumbers>;
-  const typename OnePass::Rest rest{
-      reinterpret_cast<typename OnePass::OfA*>(shared + sizeof(Memory<kNumbers>)),
-      reinterpret_cast<Sums<kNumbers>*>(shared + sizeof(Memory<kNumbers>))};
-  for_tasks(tasks, &tasks.found->cursors[1], [&](const Task& task, std::uint32_t number) {
-    if (Block::lane() < kSide) {
-      const std::int64_t row = std::int64_t{task.tile_row} * kSide + Block::lane();
-      std::int64_t begin = row < output.rows ? output.row_offsets[row] : 0;
-      for (int slice = 0; slice < task.slice; ++slice)
-        begin +=
-            tasks.cells[std::int64_t{number_of_slice(task, number, slice)} * kSide + Block::lane()];
-      memory.row_begins[Block::lane()] = begin;
-    }
-    Pairs pairs(a, b, task, memory.factors);
-    if (pairs.factors() <= kTilesHeld)
-      for (int i = Block::warp(); i < pairs.factors(); i += Block::kWarps)
-        rest.held[32 * i + row_spgemm::lane_of_warp()] =
-            OnePass::load_tile(a.tiles[pairs.begin() + i], values.a);
-    for_columns(task, task.slots_at_once * kColsOfSlot, pairs, memory.slots, memory.scratch,
-                [&](std::int32_t first_col, int cols, int tiles) {
-                  for (int first = 0; first < tiles;) {
-                    OnePass pass(memory, rest, pairs, first_col, first, tiles);
-                    pass.find_cells(cols);
-                    pass.make_sums(values, a.tiles, output);
-                    first += pass.size();
-                  }
-                });
-  });
+  auto& memory = *reinterpret_cast<Memory<kNumbers, Meeting>*>(shared);
+  using ThePass = Pass<kNumbers, Meeting>;
+  auto* rest = reinterpret_cast<typename ThePass::Rest*>(shared + sizeof(memory));
+  for_tasks(tasks, &tasks.found->cursors[ThePass::kIsLong ? 2 : 1],
+            [&](const Task& task, std::uint32_t number) {
+              PairsOf<Meeting> pairs(a, b, task, memory.factors);
+              if ((pairs.factors() > kShortRow) != ThePass::kIsLong) return;
+              if (Block::lane() < kSide) {
+                const std::int64_t row = std::int64_t{task.tile_row} * kSide + Block::lane();
+                std::int64_t begin = row < output.rows ? output.row_offsets[row] : 0;
+                for (int slice = 0; slice < task.slice; ++slice)
+                  begin += tasks.cells[std::int64_t{number_of_slice(task, number, slice)} * kSide +
+                                       Block::lane()];
+                memory.row_begins[Block::lane()] = begin;
+              }
+              if (Block::lane() == 0) memory.meeting.fit(min(pairs.factors(), Meeting::kTilesOfA));
+              if constexpr (!ThePass::kIsLong)
+                for (int i = Block::warp(); i < pairs.factors(); i += Block::kWarps)
+                  rest[32 * i + row_spgemm::lane_of_warp()] =
+                      ThePass::load_tile(a.tiles[pairs.begin() + i], values.a);
+              for_columns(task, task.slots_at_once * kColsOfSlot, pairs, memory.slots,
+                          memory.scratch, [&](std::int32_t first_col, int cols, int tiles) {
+                            for (int first = 0; first < tiles;) {
+                              ThePass pass(memory, rest, pairs, first_col, first, tiles);
+                              pass.find_cells(cols);
+                              pass.make_sums(values, a.tiles, output);
+                              first += pass.size();
+                            }
+                          });
+            });
 }
 
 }  // namespace tessera::tile_spgemm

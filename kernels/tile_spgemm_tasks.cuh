@@ -13,10 +13,14 @@
 namespace tessera::tile_spgemm {
 
 /// Tile columns of C whose marks a thread block has at once.
-constexpr int kColsAtOnce = 1 << 12;
+constexpr int kColsAtOnce = 1 << 13;
 
-/// Pairs of tiles of C that a thread block lists at once.
-constexpr int kPairsListed = 1024;
+/// The longest tile row of A that is short: its values are in shared memory, and 64 bits say what
+/// is in pairs with a tile of C.
+constexpr int kShortRow = 64;
+
+/// Pairs of tiles that a thread block lists at once, of short tile rows of A and of long ones.
+constexpr int pairs_listed(bool is_long) { return is_long ? 2048 : 1024; }
 
 /// The most tasks beside one for each tile row.
 constexpr std::uint32_t kMostSlices = 1 << 16;
@@ -24,16 +28,16 @@ constexpr std::uint32_t kMostSlices = 1 << 16;
 /// The tile columns [first_col, end_col) of a tile row of C.
 struct alignas(16) Task {
   std::int32_t tile_row, first_col, end_col;
-  std::uint16_t slice;         // of its tile row
-  bool is_sliced;              // there are others
-  std::uint8_t slots_at_once;  // of columns whose pairs can be listed at once, about
+  std::uint32_t slice : 16;          // of its tile row
+  std::uint32_t is_sliced : 1;       // there are others
+  std::uint32_t slots_at_once : 15;  // of columns whose pairs can be listed at once, about
 };
 
 /// What is found out on the way, zero at first.
 struct Found {
   std::uint32_t largest[2];  // magnitudes of A and B, as bits
-  std::uint32_t slices;      // tasks beside one for each tile row
-  std::uint32_t cursors[2];  // tasks begun by the kernel that counts, and by the other
+  std::uint32_t slices;      // wanted beside one task for each tile row; not all may have room
+  std::uint32_t cursors[3];  // tasks begun by the kernel that counts, and by both that add up
   std::int32_t longest;      // tiles of a tile row of A
 };
 
@@ -44,9 +48,10 @@ struct TasksView {
   std::uint32_t* cells;  // [tasks][8] of C, in each row of a task
   Found* found;
 
-  /// How many there are.
+  /// How many there are, and how many beside one for each tile row.
+  __device__ std::uint32_t slices() const { return min(found->slices, most_slices); }
   __device__ std::uint32_t count() const {
-    return static_cast<std::uint32_t>(tile_rows) + found->slices;
+    return static_cast<std::uint32_t>(tile_rows) + slices();
   }
 };
 
@@ -54,7 +59,7 @@ struct TasksView {
 template <class Visit>
 __device__ void for_tasks(const TasksView& tasks, std::uint32_t* cursor, Visit visit) {
   __shared__ std::uint32_t next;
-  const std::uint32_t count = tasks.count(), slices = tasks.found->slices;
+  const std::uint32_t count = tasks.count(), slices = tasks.slices();
   while (true) {
     if (Block::lane() == 0) next = atomicAdd(cursor, 1u);
     Block::sync();
@@ -72,17 +77,6 @@ __device__ inline std::uint32_t number_of_slice(const Task& task, std::uint32_t 
   return slice == 0 ? static_cast<std::uint32_t>(task.tile_row) : number + slice - task.slice;
 }
 
-/// Takes room for so many more slices, unless there is none.
-__device__ inline bool reserve(const TasksView& tasks, std::uint32_t more, std::uint32_t& first) {
-  first = row_spgemm::peek(&tasks.found->slices);
-  while (first + more <= tasks.most_slices) {
-    const std::uint32_t was = atomicCAS(&tasks.found->slices, first, first + more);
-    if (was == first) return true;
-    first = was;
-  }
-  return false;
-}
-
 /// Makes the tasks, of at most so many pairs where they can be cut: a warp for every tile row of A.
 static __global__ void __launch_bounds__(kThreads)
     make_tasks(Grid a, Grid b, long long most_pairs, TasksView to) {
@@ -91,12 +85,20 @@ static __global__ void __launch_bounds__(kThreads)
   const TileRow row = a.rows[tile_row];
   long long pairs = 0;
   std::int32_t first_col = INT_MAX, end_col = 0;
-  for (int i = row_spgemm::lane_of_warp(); i < row.count; i += 32) {
-    const TileRow of_b = b.rows[a.tiles[row.begin + i].col];
-    if (of_b.count == 0) continue;
-    pairs += of_b.count;
-    first_col = min(first_col, b.tiles[of_b.begin].col);
-    end_col = max(end_col, b.tiles[of_b.begin + of_b.count - 1].col + 1);
+  constexpr int kAhead = 4;  // loads that do not wait for each other
+  for (int i = row_spgemm::lane_of_warp(); i < row.count; i += 32 * kAhead) {
+    TileRow of_b[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      of_b[u] =
+          i + 32 * u < row.count ? b.rows[a.tiles[row.begin + i + 32 * u].col] : TileRow{0, 0};
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      if (of_b[u].count == 0) continue;
+      pairs += of_b[u].count;
+      first_col = min(first_col, b.tiles[of_b[u].begin].col);
+      end_col = max(end_col, b.tiles[of_b[u].begin + of_b[u].count - 1].col + 1);
+    }
   }
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) pairs += __shfl_xor_sync(kAllLanes, pairs, step);
@@ -109,26 +111,31 @@ static __global__ void __launch_bounds__(kThreads)
   const std::int32_t begin = first_col / kColsOfSlot * kColsOfSlot, cols = end_col - begin;
   const std::int32_t slots = (cols + kColsOfSlot - 1) / kColsOfSlot;
   const long long wanted =
-      min((pairs + most_pairs - 1) / most_pairs, min(static_cast<long long>(slots), 65535ll));
-  std::uint32_t first = 0;
-  std::int32_t width = slots;  // of a slice, in slots
+      min((pairs + most_pairs - 1) / most_pairs, min(static_cast<long long>(slots), 1024ll));
+  Task* slices_of_row = nullptr;  // but the first
+  std::int32_t width = slots;     // of a slice, in slots
   if (wanted > 1) {
     width = static_cast<std::int32_t>((slots + wanted - 1) / wanted);
     const auto others = static_cast<std::uint32_t>((slots + width - 1) / width - 1);
-    if (!reserve(to, others, first)) width = slots;
+    const std::uint32_t first = atomicAdd(&to.found->slices, others);
+    slices_of_row = to.tasks + to.tile_rows + first;
+    if (first + others > to.most_slices) {  // there is no room: the row stays whole
+      width = slots;
+      for (std::uint32_t i = 0; first + i < to.most_slices; ++i) slices_of_row[i] = {};
+    }
   }
   const int slices = width == 0 ? 1 : (slots + width - 1) / width;
-  const long long listed = pairs == 0 ? 1 : slots * static_cast<long long>(kPairsListed) / pairs;
+  const long long listed =
+      pairs == 0 ? 1 : slots * static_cast<long long>(pairs_listed(row.count > kShortRow)) / pairs;
   constexpr long long kSlotsAtOnce = kColsAtOnce / kColsOfSlot;
   Task task{static_cast<std::int32_t>(tile_row)};
   task.is_sliced = slices > 1;
-  task.slots_at_once = static_cast<std::uint8_t>(max(1ll, min(listed, kSlotsAtOnce)));
+  task.slots_at_once = static_cast<std::uint32_t>(max(1ll, min(listed, kSlotsAtOnce)));
   for (int slice = 0; slice < slices; ++slice) {
-    task.slice = static_cast<std::uint16_t>(slice);
+    task.slice = static_cast<std::uint32_t>(slice);
     task.first_col = begin + slice * width * kColsOfSlot;
     task.end_col = slice + 1 < slices ? task.first_col + width * kColsOfSlot : end_col;
-    to.tasks[slice == 0 ? static_cast<std::uint32_t>(tile_row)
-                        : static_cast<std::uint32_t>(to.tile_rows) + first + slice - 1] = task;
+    (slice == 0 ? to.tasks[tile_row] : slices_of_row[slice - 1]) = task;
   }
 }
 
@@ -155,11 +162,11 @@ __device__ inline std::uint32_t lower_bound(const Tile* tiles, std::uint32_t beg
 /// not empty, some to each thread: as many lanes take a factor as leaves none without.
 template <class Visit>
 __device__ void for_pairs_of(const Factor* factors, int size, const Tile* tiles_of_b, Visit visit) {
-  constexpr int kLeastLanes = 8;
-  int lanes = 32;
-  while (lanes > kLeastLanes && size * lanes > kThreads) lanes /= 2;
-  const int lane = Block::lane() % lanes;
-  for (int i = Block::lane() / lanes; i < size; i += kThreads / lanes) {
+  constexpr int kLeastBits = 3;
+  int bits = 5;  // of the number of lanes
+  while (bits > kLeastBits && size << bits > kThreads) --bits;
+  const int lanes = 1 << bits, lane = Block::lane() & (lanes - 1);
+  for (int i = Block::lane() >> bits; i < size; i += kThreads >> bits) {
     const Factor factor = factors[i];
     const std::uint32_t inner = inner_indices(factor.bitmap);
     std::uint32_t at = factor.begin + lane;
@@ -175,10 +182,9 @@ __device__ void for_pairs_of(const Factor* factors, int size, const Tile* tiles_
 }
 
 /// The pairs of a task's tiles of C. The whole thread block calls everything here.
+template <int kStaged>
 class Pairs {
  public:
-  static constexpr int kStaged = 128;  // factors at once
-
   /// `factors` [kStaged] is shared memory.
   __device__ Pairs(const Grid& a, const Grid& b, const Task& task, Factor* factors)
       : a_(a), b_(b), row_(a.rows[task.tile_row]), factors_(factors) {}
@@ -244,8 +250,8 @@ class Pairs {
 
 /// Calls visit(first column, columns, tiles of C there) for the columns of a task, so many at a
 /// time, whose ranks are then known.
-template <class Visit>
-__device__ void for_columns(const Task& task, int cols_at_once, Pairs& pairs, Slot* slots,
+template <int kStaged, class Visit>
+__device__ void for_columns(const Task& task, int cols_at_once, Pairs<kStaged>& pairs, Slot* slots,
                             int* scratch, Visit visit) {
   const bool are_all = !task.is_sliced && task.end_col - task.first_col <= cols_at_once;
   for (std::int32_t first = task.first_col; first < task.end_col; first += cols_at_once) {
@@ -280,15 +286,15 @@ __device__ inline void join_cells(std::uint64_t* cells, std::uint64_t of_a, std:
   if (high_cells != 0) atomicOr(half_of(cells, 1), high_cells);
 }
 
-/// Tiles of C whose cells are counted at once.
-constexpr int kTilesCounted = 512;
+/// Tiles of C whose cells are counted at once, and of A whose pairs are looked for.
+constexpr int kTilesCounted = 512, kStaged = 128;
 
 /// Counts the cells of each task by rows of C, and of each row. row_lengths [8 tile rows], zero at
 /// first.
 static __global__ void __launch_bounds__(kThreads)
     count_cells(Grid a, Grid b, TasksView tasks, std::uint32_t* row_lengths) {
   __shared__ Slot slots[kColsAtOnce / kColsOfSlot];
-  __shared__ Factor factors[Pairs::kStaged];
+  __shared__ Factor factors[kStaged];
   __shared__ std::uint64_t cells[kTilesCounted];
   __shared__ std::uint32_t totals[kSide];
   __shared__ int scratch[Block::kWarps];
@@ -296,7 +302,7 @@ static __global__ void __launch_bounds__(kThreads)
   for_tasks(tasks, &tasks.found->cursors[0], [&](const Task& task, std::uint32_t number) {
     if (Block::lane() < kSide) totals[row] = 0;
     std::uint32_t own = 0;
-    Pairs pairs(a, b, task, factors);
+    Pairs<kStaged> pairs(a, b, task, factors);
     for_columns(task, kColsAtOnce, pairs, slots, scratch,
                 [&](std::int32_t first_col, int, int tiles) {
                   for (int begin = 0; begin < tiles; begin += kTilesCounted) {

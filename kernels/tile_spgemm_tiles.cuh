@@ -76,14 +76,15 @@ __device__ void for_marks(std::int32_t first_col, std::uint32_t marks, int rank,
     visit(rank++, first_col + __ffs(static_cast<int>(marks)) - 1);
 }
 
-/// The largest magnitude of a matrix, as bits, which start as zero.
+/// The largest magnitude of a matrix, as bits, which start as zero: for so many of the factors.
 static __global__ void __launch_bounds__(kThreads)
-    find_largest(const float* values, std::int64_t count, std::uint32_t* largest) {
+    find_largest(const float* values, std::int64_t count, std::uint32_t* largest, int factors) {
   std::uint32_t own = 0;
   for (std::int64_t i = global_thread(); i < count; i += std::int64_t{gridDim.x} * kThreads)
     own = max(own, __float_as_uint(fabsf(values[i])));
   own = __reduce_max_sync(kAllLanes, own);
-  if (threadIdx.x % 32 == 0 && own > 0) atomicMax(largest, own);
+  if (threadIdx.x % 32 == 0 && own > 0)
+    for (int factor = 0; factor < factors; ++factor) atomicMax(largest + factor, own);
 }
 
 /// A value as the tiles hold it: FP32 for TF32, of which each MMA makes its parts.
