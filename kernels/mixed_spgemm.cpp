@@ -1,21 +1,26 @@
 // SpGEMM by rows, by merging or by tiles, ours: row_spgemm or merge_spgemm (FP32), or tile_spgemm
 // (tensor cores, in the precision that the caller admits), whichever a model expects to be faster
 // for this A and B. Merging is asked only where no row of A has more nonzeros than a warp has
-// lanes: in pieces it took at least 1.7 times as long as by rows on every matrix measured.
+// lanes: in pieces it took at least 1.5 times as long as by rows on every matrix measured.
 //
 // The model is registered from outside (PathModel in kernels/work.hpp): a kernel sees none. It goes
 // by figures of A and B that are taken here, once for an upload. How many products of tiles are not
 // empty, and what C has, would take as long as a product; they come from some of C's tile rows,
-// one of each part, by their share in all products of tiles. The device is a parameter, so that the
-// choice, and with it every bit of C, is the same wherever the product is made or emulated.
+// one of each part, by their share in all products of tiles. How tile_spgemm cuts C into tasks is
+// found as it does, but how unevenly, only of the tile rows with the most products. The device is a
+// parameter, so that the choice, and with it every bit of C, is the same wherever the product is
+// made or emulated.
 
 #include "kernels/mixed_spgemm.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +40,8 @@ using tile_spgemm::tiles_across;
 constexpr const char* kRows = "row_spgemm";
 constexpr const char* kTiles = "tile_spgemm";
 constexpr const char* kMerge = "merge_spgemm";
-constexpr std::int64_t kMostMerged = 32;  // nonzeros of a row of A, by a warp at once
+constexpr std::int64_t kLanes = 32;           // of a warp
+constexpr std::int64_t kMostMerged = kLanes;  // nonzeros of a row of A, at once
 constexpr const char* kModel = "mixed_spgemm";
 
 /// The grid of a matrix's tiles.
@@ -54,10 +60,9 @@ struct Grid {
   std::int64_t rows() const { return std::ssize(begins) - 1; }
   std::int64_t count() const { return begins.back(); }
   std::int64_t row_length(std::int64_t row) const { return begins[row + 1] - begins[row]; }
-  std::int64_t longest_row() const {
-    std::int64_t longest = 0;
-    for (std::int64_t row = 0; row < rows(); ++row) longest = std::max(longest, row_length(row));
-    return longest;
+  /// The tile columns of a tile row.
+  std::span<const std::int32_t> row_cols(std::int64_t row) const {
+    return std::span(cols).subspan(begins[row], row_length(row));
   }
 
   std::vector<std::uint64_t> bitmaps;  // [tiles]
@@ -65,25 +70,95 @@ struct Grid {
   std::vector<std::int64_t> begins;    // [tile rows + 1] of tiles
 };
 
-/// Products of tiles. [tile rows of A]
-std::vector<std::int64_t> products_by_row(const Grid& a, const Grid& b) {
-  std::vector<std::int64_t> products(static_cast<std::size_t>(a.rows()));
-  for (std::int64_t row = 0; row < a.rows(); ++row)
-    for (std::int64_t t = a.begins[row]; t < a.begins[row + 1]; ++t)
-      products[row] += b.row_length(a.cols[t]);
-  return products;
-}
-
-/// The most nonzeros that a warp has when it makes tiles.
-std::int64_t longest_warp(const CsrMatrix& matrix) {
-  constexpr std::int32_t kRowsOfWarp = 32;
+/// The most nonzeros of a tile row that a thread sees when tile_spgemm makes tiles: all of its
+/// share to mark tiles, and twice for each time that some are gathered.
+std::int64_t longest_filling(const CsrMatrix& matrix, const Grid& tiles) {
+  const auto share = [](std::int64_t count, std::int64_t of) { return (count + of - 1) / of; };
   std::int64_t longest = 0;
-  for (std::int32_t row = 0; row < matrix.rows; row += kRowsOfWarp) {
-    const std::int32_t end = std::min(matrix.rows - row, kRowsOfWarp) + row;
-    longest = std::max(longest, matrix.row_offsets[end] - matrix.row_offsets[row]);
+  for (std::int64_t row = 0; row < tiles.rows(); ++row) {
+    const std::int64_t begin = row * kSide,
+                       end = std::min<std::int64_t>(begin + kSide, matrix.rows);
+    const std::int64_t nonzeros = matrix.row_offsets[end] - matrix.row_offsets[begin];
+    const std::int64_t gathered = share(tiles.row_length(row), tile_spgemm::kTilesGathered);
+    longest = std::max(longest, share(nonzeros, tile_spgemm::kThreads) * (1 + 2 * gathered));
   }
   return longest;
 }
+
+/// tile_spgemm's tasks: what is to do in all of them, and in the largest.
+class Tasks {
+ public:
+  Tasks(const Grid& a, const Grid& b, const SparseProductFigures& of, std::int32_t rows_of_b,
+        std::int32_t tile_cols)
+      : a_(a),
+        b_(b),
+        most_pairs_(tile_spgemm::pairs_of_task(of.nonzeros_of_a, of.nonzeros_of_b, rows_of_b)),
+        slices_left_(tile_spgemm::most_slices(a.rows(), tile_cols)) {}
+
+  void count(SparseProductFigures& figures) {
+    for (std::int64_t row = 0; row < a_.rows(); ++row) add_row(row, figures);
+    constexpr std::int64_t kMostProducts = 1'000'000;
+    std::ranges::stable_sort(cut_, std::greater{}, &CutRow::products);
+    std::int64_t counted = 0;
+    for (const CutRow& row : cut_) {
+      counted += row.products;
+      if (counted > kMostProducts) break;
+      figures.largest_task = std::max(figures.largest_task, largest_slice(row));
+    }
+  }
+
+ private:
+  struct CutRow {
+    std::int64_t row, products;
+    std::int32_t first_col, cols_of_slice, slices;
+  };
+
+  void add_row(std::int64_t row, SparseProductFigures& figures) {
+    std::int64_t products = 0;
+    std::int32_t first_col = INT_MAX, end_col = 0;
+    for (const std::int32_t of_b : a_.row_cols(row)) {
+      const auto cols = b_.row_cols(of_b);
+      if (cols.empty()) continue;
+      products += std::ssize(cols);
+      first_col = std::min(first_col, cols.front());
+      end_col = std::max(end_col, cols.back() + 1);
+    }
+    if (products == 0) return;
+    const auto tiles = static_cast<std::int32_t>(a_.row_length(row));
+    constexpr std::int32_t kSlot = tile_spgemm::kColsOfSlot;
+    first_col = first_col / kSlot * kSlot;
+    const std::int32_t slots = (end_col - first_col + kSlot - 1) / kSlot;
+    std::int32_t width = tile_spgemm::slots_of_slice(slots, products, most_pairs_);
+    const auto slices_of = [&](std::int32_t slice) { return (slots + slice - 1) / slice; };
+    if (width < slots) {
+      slices_left_ -= slices_of(width) - 1;
+      if (slices_left_ < 0) width = slots;
+    }
+    const std::int32_t slices = slices_of(width),
+                       at_once = tile_spgemm::slots_at_once(slots, products, tiles);
+    const std::int64_t looks = std::int64_t{slices} * ((width + at_once - 1) / at_once);
+    if (slices > 1) cut_.push_back({row, products, first_col, width * kSlot, slices});
+    figures.tile_products += products;
+    if (tiles > tile_spgemm::kShortRow) figures.long_tile_products += products;
+    figures.looks += looks;
+    figures.tiles_looked_at += looks * tiles;
+    figures.largest_task = std::max(figures.largest_task, (products + slices - 1) / slices);
+  }
+
+  std::int64_t largest_slice(const CutRow& cut) const {
+    std::vector<std::int64_t> products(static_cast<std::size_t>(cut.slices), 0);
+    for (const std::int32_t of_b : a_.row_cols(cut.row))
+      for (const std::int32_t col : b_.row_cols(of_b))
+        ++products[(col - cut.first_col) / cut.cols_of_slice];
+    return std::ranges::max(products);
+  }
+
+  const Grid& a_;
+  const Grid& b_;
+  long long most_pairs_;
+  std::int64_t slices_left_;
+  std::vector<CutRow> cut_;
+};
 
 /// The cells of a tile times a tile, both by rows.
 std::uint64_t multiply_bitmaps(std::uint64_t a, std::uint64_t b) {
@@ -182,7 +257,7 @@ class MixedSpgemm final : public SpgemmKernel {
   }
 
   int version() const override {
-    constexpr int kVersion = 2, kPlaces = 1000;
+    constexpr int kVersion = 3, kPlaces = 1000;
     const auto of = [](const char* kernel) {
       return Registry<SpgemmKernel>::instance().make(kernel)->version();
     };
@@ -252,6 +327,7 @@ SparseProductFigures mixed_spgemm::figures(const CsrMatrix& a, const CsrMatrix& 
   SparseProductFigures figures;
   figures.rows = a.rows;
   figures.tile_rows = tiles_of_a.rows();
+  figures.tile_rows_of_b = tiles_of_b.rows();
   figures.nonzeros_of_a = a.nnz();
   figures.nonzeros_of_b = b.nnz();
   double lanes = 0;  // of every product
@@ -259,20 +335,18 @@ SparseProductFigures mixed_spgemm::figures(const CsrMatrix& a, const CsrMatrix& 
     std::int64_t of_row = 0;
     for (const std::int32_t col : a.row_cols(row)) of_row += b.row_length(col);
     const std::int64_t nonzeros = a.row_length(row);
+    figures.products += of_row;
     figures.longest_row_of_a = std::max(figures.longest_row_of_a, nonzeros);
+    if (of_row > kLanes) figures.nonzeros_of_large_rows += nonzeros;
     lanes += static_cast<double>(of_row) *
              merge_spgemm::width_of_class(merge_spgemm::width_class_for(nonzeros));
   }
-  for (const std::int32_t row : a.col_indices) figures.products += b.row_length(row);
   figures.tiles_of_a = tiles_of_a.count();
   figures.tiles_of_b = tiles_of_b.count();
   figures.is_square = is_square;
-  figures.longest_tile_rows = tiles_of_a.longest_row() + (is_square ? 0 : tiles_of_b.longest_row());
-  figures.longest_warps = longest_warp(a) + (is_square ? 0 : longest_warp(b));
-  for (const std::int64_t of_row : products_by_row(tiles_of_a, tiles_of_b)) {
-    figures.tile_products += of_row;
-    figures.largest_tile_products = std::max(figures.largest_tile_products, of_row);
-  }
+  figures.longest_filling =
+      longest_filling(a, tiles_of_a) + (is_square ? 0 : longest_filling(b, tiles_of_b));
+  Tasks(tiles_of_a, tiles_of_b, figures, b.rows, tiles_across(b.cols)).count(figures);
   estimate(tiles_of_a, tiles_of_b, tiles_across(b.cols), figures);
   if (figures.products > 0)
     figures.merged_columns =

@@ -36,9 +36,7 @@ class Workspace {
     std::size_t of_scan = 0;
     cuda_check(running_sum(nullptr, of_scan, nullptr, nullptr, rows_ + 1, run.stream()),
                "sizing a scan");
-    const std::int64_t slots = (std::int64_t{b.tile_cols} + kColsOfSlot - 1) / kColsOfSlot;
-    most_slices_ =
-        static_cast<std::uint32_t>(std::min(std::int64_t{kMostSlices}, slots * tile_rows_));
+    most_slices_ = static_cast<std::uint32_t>(most_slices(tile_rows_, b.tile_cols));
     const std::int64_t tasks = tile_rows_ + most_slices_;
     const std::int64_t a_places = with_places ? a.nonzeros : 0,
                        b_places = with_places ? b.nonzeros : 0;
@@ -254,23 +252,14 @@ class TileProduct final : public GpuSparseProduct {
   /// Makes the tasks, and counts what they leave in each row of C.
   void count(Space& space, cudaStream_t stream) {
     const TasksView tasks = space.tasks();
+    const DeviceCsr& b = b_ ? *b_ : a_;
     make_tasks<<<blocks_for(std::int64_t{tasks.tile_rows} * 32), kThreads, 0, stream>>>(
-        space.a(), space.b(), pairs_of_task(), tasks);
+        space.a(), space.b(), pairs_of_task(a_.nnz, b.nnz, b.rows), tasks);
     check_launch();
     count_cells<<<blocks_of_tasks(space), kThreads, 0, stream>>>(space.a(), space.b(), tasks,
                                                                  space.row_lengths);
     check_launch();
     space.place_rows(stream);
-  }
-
-  /// The most pairs of a task, where it can be cut. There have to be more tasks than the device
-  /// holds at once; how many pairs there are is not known, how many products is, about.
-  long long pairs_of_task() const {
-    const DeviceCsr& b = b_ ? *b_ : a_;
-    const double products =
-        static_cast<double>(a_.nnz) * static_cast<double>(b.nnz) / std::max(b.rows, 1);
-    constexpr double kProductsOfPair = 16, kTasks = 8192;
-    return static_cast<long long>(std::clamp(products / kProductsOfPair / kTasks, 1024.0, 8192.0));
   }
 
   /// What the device holds at once, if there may be as much to do.

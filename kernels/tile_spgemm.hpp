@@ -3,6 +3,7 @@
 // (Zachariadis et al. 2020), which kernels/tsparse.hpp describes. See kernels/tile_spgemm.cpp.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -63,6 +64,57 @@ TESSERA_HOST_DEVICE inline int scaling_exponent(float largest) {
 
 constexpr std::int32_t tiles_across(std::int32_t length) {
   return static_cast<std::int32_t>((std::int64_t{length} + kSide - 1) / kSide);
+}
+
+constexpr int kThreads = 128;  // of a thread block
+
+/// Tiles of A or B that a thread block gathers at once.
+constexpr int kTilesGathered = 512;
+
+/// Tile columns of C that have a mark in a slot, and whose marks a thread block has at once.
+constexpr int kColsOfSlot = 32, kColsAtOnce = 1 << 13;
+
+/// The longest tile row of A that is short: its values are in shared memory, and 64 bits say what
+/// is in pairs with a tile of C.
+constexpr int kShortRow = 64;
+
+/// Pairs of tiles that a thread block lists at once, of short tile rows of A and of long ones.
+constexpr int pairs_listed(bool is_long) { return is_long ? 2048 : 1024; }
+
+/// The most tasks beside one for each tile row of C.
+inline std::int64_t most_slices(std::int64_t tile_rows, std::int64_t tile_cols) {
+  constexpr std::int64_t kMostSlices = 1 << 16;
+  return std::min(kMostSlices, (tile_cols + kColsOfSlot - 1) / kColsOfSlot * tile_rows);
+}
+
+/// The most pairs of a task, where it can be cut. There have to be more tasks than the device
+/// holds at once; how many pairs there are is not known, how many products is, about.
+inline long long pairs_of_task(std::int64_t nonzeros_of_a, std::int64_t nonzeros_of_b,
+                               std::int64_t rows_of_b) {
+  const double products = static_cast<double>(nonzeros_of_a) * static_cast<double>(nonzeros_of_b) /
+                          static_cast<double>(std::max(rows_of_b, std::int64_t{1}));
+  constexpr double kProductsOfPair = 16, kTasks = 8192;
+  return static_cast<long long>(std::clamp(products / kProductsOfPair / kTasks, 1024.0, 8192.0));
+}
+
+/// How wide the slices of a tile row of C are, in slots, if there is room for them; all it spans
+/// where it stays whole. `pairs` may be empty.
+TESSERA_HOST_DEVICE constexpr std::int32_t slots_of_slice(std::int32_t slots, long long pairs,
+                                                          long long most_pairs) {
+  constexpr long long kMostOfRow = 1024;
+  const long long fit = slots < kMostOfRow ? slots : kMostOfRow;
+  const long long full = (pairs + most_pairs - 1) / most_pairs, wanted = full < fit ? full : fit;
+  return wanted > 1 ? static_cast<std::int32_t>((slots + wanted - 1) / wanted) : slots;
+}
+
+/// Slots of the columns whose pairs can be listed at once, about, where those of a tile row of C
+/// are spread evenly.
+TESSERA_HOST_DEVICE constexpr std::int32_t slots_at_once(std::int32_t slots, long long pairs,
+                                                         std::int32_t tiles_of_a) {
+  constexpr long long kMost = kColsAtOnce / kColsOfSlot;
+  const long long listed =
+      pairs == 0 ? 1 : slots * static_cast<long long>(pairs_listed(tiles_of_a > kShortRow)) / pairs;
+  return static_cast<std::int32_t>(listed < 1 ? 1 : listed < kMost ? listed : kMost);
 }
 
 /// The bitmap by columns of one by rows, and the other way round: three rounds of swaps, of bits,

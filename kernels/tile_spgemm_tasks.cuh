@@ -12,19 +12,6 @@
 
 namespace tessera::tile_spgemm {
 
-/// Tile columns of C whose marks a thread block has at once.
-constexpr int kColsAtOnce = 1 << 13;
-
-/// The longest tile row of A that is short: its values are in shared memory, and 64 bits say what
-/// is in pairs with a tile of C.
-constexpr int kShortRow = 64;
-
-/// Pairs of tiles that a thread block lists at once, of short tile rows of A and of long ones.
-constexpr int pairs_listed(bool is_long) { return is_long ? 2048 : 1024; }
-
-/// The most tasks beside one for each tile row.
-constexpr std::uint32_t kMostSlices = 1 << 16;
-
 /// The tile columns [first_col, end_col) of a tile row of C.
 struct alignas(16) Task {
   std::int32_t tile_row, first_col, end_col;
@@ -110,12 +97,9 @@ static __global__ void __launch_bounds__(kThreads)
   // Slices begin where slots do.
   const std::int32_t begin = first_col / kColsOfSlot * kColsOfSlot, cols = end_col - begin;
   const std::int32_t slots = (cols + kColsOfSlot - 1) / kColsOfSlot;
-  const long long wanted =
-      min((pairs + most_pairs - 1) / most_pairs, min(static_cast<long long>(slots), 1024ll));
   Task* slices_of_row = nullptr;  // but the first
-  std::int32_t width = slots;     // of a slice, in slots
-  if (wanted > 1) {
-    width = static_cast<std::int32_t>((slots + wanted - 1) / wanted);
+  std::int32_t width = slots_of_slice(slots, pairs, most_pairs);
+  if (width < slots) {
     const auto others = static_cast<std::uint32_t>((slots + width - 1) / width - 1);
     const std::uint32_t first = atomicAdd(&to.found->slices, others);
     slices_of_row = to.tasks + to.tile_rows + first;
@@ -125,12 +109,9 @@ static __global__ void __launch_bounds__(kThreads)
     }
   }
   const int slices = width == 0 ? 1 : (slots + width - 1) / width;
-  const long long listed =
-      pairs == 0 ? 1 : slots * static_cast<long long>(pairs_listed(row.count > kShortRow)) / pairs;
-  constexpr long long kSlotsAtOnce = kColsAtOnce / kColsOfSlot;
   Task task{static_cast<std::int32_t>(tile_row)};
   task.is_sliced = slices > 1;
-  task.slots_at_once = static_cast<std::uint32_t>(max(1ll, min(listed, kSlotsAtOnce)));
+  task.slots_at_once = static_cast<std::uint32_t>(slots_at_once(slots, pairs, row.count));
   for (int slice = 0; slice < slices; ++slice) {
     task.slice = static_cast<std::uint32_t>(slice);
     task.first_col = begin + slice * width * kColsOfSlot;

@@ -19,13 +19,10 @@ using row_spgemm::kAllLanes;
 using row_spgemm::rank_in;
 using Slot = row_spgemm::Slot<true>;
 
-constexpr int kThreads = 128;
 using Block = row_spgemm::Group<kThreads>;
 
-/// Columns of tiles that have a mark in a slot.
-constexpr int kColsOfSlot = 32;
-/// Tiles of A or B that a thread block gathers at once, and the columns where it looks for them.
-constexpr int kTilesGathered = 512, kColsGathered = 1 << 16;
+/// Columns where a thread block looks for tiles of A or B at once.
+constexpr int kColsGathered = 1 << 16;
 
 struct CsrView {
   std::int32_t rows, tile_rows, tile_cols;

@@ -71,17 +71,25 @@ struct WorkDescription {
 /// estimated from some of C's tile rows.
 struct SparseProductFigures {
   std::int64_t rows = 0, tile_rows = 0;  // of C
+  std::int64_t tile_rows_of_b = 0;
   std::int64_t nonzeros_of_a = 0, nonzeros_of_b = 0;
+  std::int64_t nonzeros_of_large_rows = 0;  // of A, in rows of C with more products than a warp
+                                            // has lanes
   std::int64_t products = 0;
   std::int64_t tiles_of_a = 0, tiles_of_b = 0;
   std::int64_t tile_products = 0;
-  bool is_square = false;  // B is A: its tiles are made once
+  std::int64_t long_tile_products = 0;  // in tile rows of A that tile_spgemm calls long
+  bool is_square = false;               // B is A: its tiles are made once
 
-  // What is done one after another, of A and of B where it is another.
-  std::int64_t longest_tile_rows = 0;      // tiles
-  std::int64_t longest_row_of_a = 0;       // nonzeros
-  std::int64_t longest_warps = 0;          // nonzeros of 32 rows, a warp's when it makes tiles
-  std::int64_t largest_tile_products = 0;  // of a tile row of C
+  // A task of tile_spgemm looks at some of its columns of C at a time, and each time at all tiles
+  // of its tile row of A.
+  std::int64_t looks = 0, tiles_looked_at = 0;
+
+  // What is done one after another.
+  std::int64_t longest_row_of_a = 0;  // nonzeros
+  std::int64_t longest_filling = 0;  // nonzeros that a thread sees when it makes tiles, of A and of
+                                     // B where it is another
+  std::int64_t largest_task = 0;     // of tile_spgemm: tile products
 
   // Estimates.
   double pairs = 0;  // tile products that are not empty

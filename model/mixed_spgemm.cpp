@@ -60,17 +60,16 @@ Prediction add_up(std::initializer_list<Stage> stages, const Rates& rates) {
 
 /// MMAs a pair of tiles at their measured rate, and what is issued with them.
 struct Multiplying {
-  double mma_us;
-  Effort::Multiplication effort;
+  double mma_us, pair;
 };
 Multiplying multiplying(const std::string& precision, const Device& device, const Effort& effort) {
   constexpr double kFlops = 2.0 * 16 * 8 * 8;  // of an MMA eight deep
   if (precision == "fp16")                     // two pairs in an MMA of twice the depth
-    return {kFlops / (1e6 * device.value("fp16_mma")), effort.fp16};
+    return {kFlops / (1e6 * device.value("fp16_mma")), effort.pair_in_fp16};
   const double mma_us = kFlops / (1e6 * device.value("tf32_mma"));
-  if (precision == "tf32") return {mma_us, effort.tf32};
+  if (precision == "tf32") return {mma_us, effort.pair_in_tf32};
   require(precision == "tf32x3", "tile_spgemm has no precision '{}'", precision);
-  return {2 * mma_us, effort.tf32x3};
+  return {2 * mma_us, effort.pair_in_tf32x3};
 }
 
 class MixedModel final : public PathModel {
@@ -104,17 +103,20 @@ Prediction predict_rows(const SparseProductFigures& f, const Device& device, con
         .read_bytes = kNonzeroBytes * real(f.nonzeros_of_a),
         .written_bytes = kNonzeroBytes * f.nonzeros_of_c,
         .instructions = effort.product * real(f.products) + effort.nonzero_of_c * f.nonzeros_of_c +
-                        effort.nonzero_of_a * real(f.nonzeros_of_a)}},
+                        effort.nonzero_of_large_row * real(f.nonzeros_of_large_rows),
+        .loads = effort.loads_of_nonzero * real(f.longest_row_of_a)}},
       Rates(device));
 }
 
 Prediction predict_merge(const SparseProductFigures& f, const Device& device,
                          const Effort& effort) {
-  constexpr int kLaunches = 10, kWaits = 2, kPasses = 2;  // to count, and to multiply
+  constexpr int kLaunches = 10, kPasses = 2;           // to count, and to multiply
+  constexpr std::int64_t kRoomForProducts = 16 << 20;  // C is not waited for
   constexpr double kNonzeroBytes = 8;
+  const int waits = f.products > kRoomForProducts ? 2 : 1;
   return add_up({{.name = "merge",
                   .launches = kLaunches,
-                  .waits_us = kWaits * effort.wait_of_merge_us,
+                  .waits_us = waits * effort.wait_of_merge_us,
                   .l2_bytes = kPasses * kNonzeroBytes * real(f.products),
                   .read_bytes = kPasses * kNonzeroBytes * real(f.nonzeros_of_a),
                   .written_bytes = kNonzeroBytes * f.nonzeros_of_c,
@@ -124,51 +126,42 @@ Prediction predict_merge(const SparseProductFigures& f, const Device& device,
 
 Prediction predict_tiles(const SparseProductFigures& f, const std::string& precision,
                          const Device& device, const Effort& effort) {
-  constexpr double kNonzeroBytes = 8, kTileBytes = 16 + 4, kTileOfCBytes = 16 + 4 + 8 + 32,
-                   kPairBytes = 8;
-  // Of A by rows, of B by columns.
-  const double nonzeros = real(f.nonzeros_of_a) + (f.is_square ? 0 : real(f.nonzeros_of_b));
+  constexpr double kNonzeroBytes = 8, kTileBytes = 16, kOffsetBytes = 8, kThreads = 128;
+  constexpr double kPairsOfTile = 3;  // as the kernel shares out tiles of C among warps
+  const bool is_fp16 = precision == "fp16";
+  const int matrices = f.is_square ? 1 : 2;  // to make tiles of
+  const double value_bytes = is_fp16 ? 2 : 4;
+  const double all_nonzeros = real(f.nonzeros_of_a) + real(f.nonzeros_of_b);
+  const double nonzeros = f.is_square ? real(f.nonzeros_of_a) : all_nonzeros;
   const double tiles = real(f.tiles_of_a) + (f.is_square ? 0 : real(f.tiles_of_b));
-  const double written_tiles = real(f.tiles_of_a) + real(f.tiles_of_b);
+  const double tile_rows = real(f.tile_rows) + (f.is_square ? 0 : real(f.tile_rows_of_b));
+  const double products = real(f.tile_products), long_products = real(f.long_tile_products);
+  const double long_pairs = products > 0 ? f.pairs * long_products / products : 0;
   const Multiplying with = multiplying(precision, device, effort);
   return add_up(
       {{.name = "tiles",
-        .launches = f.is_square ? 4 : 7,
-        .read_bytes = 2 * kNonzeroBytes * nonzeros,
-        .written_bytes =
-            kTileBytes * written_tiles + 4 * (real(f.nonzeros_of_a) + real(f.nonzeros_of_b)),
-        .instructions = effort.converted_nonzero * nonzeros + effort.converted_tile * tiles,
-        .loads = effort.loads_of_nonzero * real(f.longest_warps) +
-                 effort.loads_of_tile * real(f.longest_tile_rows)},
-       {.name = "tasks",
-        .launches = 3,
-        .waits_us = effort.wait_of_tasks_us,
-        .l2_bytes = 8 * real(f.tiles_of_a),
-        .instructions =
-            effort.tile_row_as_task * real(f.tile_rows) + effort.tile_as_task * real(f.tiles_of_a)},
-       {.name = "tiles of C",
-        .launches = 10,
-        .waits_us = effort.wait_of_tiles_us,
-        .l2_bytes = 4 * real(f.tile_products),
-        .instructions = effort.counted_tile * f.tiles_of_c},
-       {.name = "pairs",
-        .launches = 6,
-        .l2_bytes = kTileBytes * real(f.tile_products),
-        .written_bytes = kPairBytes * f.pairs,
-        .instructions =
-            effort.tile_product * real(f.tile_products) + effort.listed_tile * f.tiles_of_c,
-        .loads = effort.loads_of_tile_products * real(f.largest_tile_products) / 32},
+        .launches = 1 + matrices + (is_fp16 ? matrices : 0),
+        .waits_us = effort.start_us + (is_fp16 ? effort.scales_us : 0),
+        .read_bytes = (2 * kNonzeroBytes + (is_fp16 ? sizeof(float) : 0)) * nonzeros,
+        .written_bytes = kTileBytes * tiles + value_bytes * all_nonzeros,
+        .instructions = effort.filled_tile_row * tile_rows + effort.filled_tile * tiles,
+        .loads = effort.loads_of_filling * real(f.longest_filling)},
        {.name = "cells",
         .launches = 4,
-        .waits_us = effort.wait_of_cells_us,
-        .l2_bytes = (kPairBytes + 2 * 8) * f.pairs,
-        .written_bytes = (kTileOfCBytes - kTileBytes) * f.tiles_of_c,
-        .instructions = effort.pair_in_cells * f.pairs + effort.tile_in_cells * f.tiles_of_c},
+        .l2_bytes = 2 * kTileBytes * products,  // for marks, and for cells
+        .instructions = effort.counting_look * real(f.looks) +
+                        effort.counting_tile * real(f.tiles_looked_at) +
+                        effort.counted_product * products,
+        .loads = effort.loads_of_counting * real(f.largest_task) / kThreads},
        {.name = "multiplication",
-        .launches = 1,
-        .l2_bytes = (kPairBytes + 2 * 16) * f.pairs,
-        .written_bytes = kNonzeroBytes * f.nonzeros_of_c,
-        .instructions = with.effort.pair * f.pairs + with.effort.tile_of_c * f.tiles_of_c,
+        .launches = 3 + (f.long_tile_products > 0 ? 1 : 0),
+        .l2_bytes = kTileBytes * (3 * products + f.pairs),  // the same again, for lists, for sums
+        .read_bytes = kOffsetBytes * real(f.rows),
+        .written_bytes = kOffsetBytes * real(f.rows) + kNonzeroBytes * f.nonzeros_of_c,
+        .instructions =
+            effort.summing_look * real(f.looks) + effort.summing_tile * real(f.tiles_looked_at) +
+            effort.long_pair * long_pairs + with.pair * (f.pairs + kPairsOfTile * f.tiles_of_c),
+        .loads = effort.loads_of_summing * real(f.largest_task) / kThreads,
         .mma_us = with.mma_us * f.pairs}},
       Rates(device));
 }

@@ -9,8 +9,9 @@
 
     python3 notebooks/mixed_spgemm_fit.py [experiments/results/spgemm/paths.csv]
 
-Prints the fitted numbers, then for every matrix and precision both predictions of a fit without that
-matrix, which kernel they choose, and how much longer it takes than the faster one.
+Prints the fitted numbers, then for every matrix and precision that is admitted the predictions of a fit
+without that matrix, which kernel they choose, and how much longer it takes than the fastest one.
+fp32 admits no tiles; rows of A of more nonzeros than a warp has lanes are never merged.
 """
 
 import csv
@@ -25,68 +26,81 @@ LOAD = 281.2 / 1980  # time of a load that the next one waits for
 LAUNCH = 3.656  # time of a launch
 PAIR = {"tf32x3": 2 * 2048 / 321e6, "tf32": 2048 / 321e6, "fp16": 2048 / 642.7e6}  # its MMAs
 
+THREADS = 128  # of a thread block of tile_spgemm
+PAIRS_OF_TILE = 3
+ROOM_FOR_PRODUCTS = 16 << 20  # of merge_spgemm, which does not wait for C then
+PRECISIONS = ("fp16", "tf32", "tf32x3")
+
+
+def is_fp16(f):
+    return f["precision"] == "fp16"
+
+
+def long_pairs(f):
+    return f["pairs"] * f["long_tile_products"] / f["tile_products"]
+
+
+def pair_in(precision):
+    def work(f):
+        return (f["pairs"] + PAIRS_OF_TILE * f["tiles_of_c"]) / ISSUE if f["precision"] == precision else 0
+
+    return work
+
+
 # By stage: what the device file tells of its time, and the terms that are fitted, each with its time
 # for an effort of one. The same as model/mixed_spgemm.cpp for a square.
 STAGES = {
     "rows": (
-        lambda f, _: 27 * LAUNCH + 8 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 8 * f["nonzeros"] / READ,
+        lambda f: 27 * LAUNCH + 8 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 8 * f["nonzeros"] / READ,
         {
             "wait_of_rows_us": lambda _: 3,
             "product": lambda f: f["products"] / ISSUE,
             "nonzero_of_c": lambda f: f["nonzeros_of_c"] / ISSUE,
-            "nonzero_of_a": lambda f: f["nonzeros"] / ISSUE,
+            "nonzero_of_large_row": lambda f: f["nonzeros_of_large_rows"] / ISSUE,
+            "loads_of_nonzero": lambda f: f["longest_row"] * LOAD,
         },
     ),
     "merge": (
-        lambda f, _: 10 * LAUNCH
-        + 16 * f["products"] / L2
-        + 8 * f["nonzeros_of_c"] / WRITE
-        + 16 * f["nonzeros"] / READ,
+        lambda f: 10 * LAUNCH + 16 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 16 * f["nonzeros"] / READ,
         {
-            "wait_of_merge_us": lambda _: 2,
+            "wait_of_merge_us": lambda f: 2 if f["products"] > ROOM_FOR_PRODUCTS else 1,
             "merged_column": lambda f: f["merged_columns"] / ISSUE,
         },
     ),
     "tiles_us": (
-        lambda f, _: 4 * LAUNCH + 16 * f["nonzeros"] / READ + (8 * f["nonzeros"] + 40 * f["tiles"]) / WRITE,
+        lambda f: (3 if is_fp16(f) else 2) * LAUNCH
+        + (20 if is_fp16(f) else 16) * f["nonzeros"] / READ
+        + ((4 if is_fp16(f) else 8) * f["nonzeros"] + 16 * f["tiles"]) / WRITE,
         {
-            "loads_of_nonzero": lambda f: f["longest_warp"] * LOAD,
-            "loads_of_tile": lambda f: f["longest_tile_row"] * LOAD,
-            "converted_nonzero": lambda f: f["nonzeros"] / ISSUE,
-            "converted_tile": lambda f: f["tiles"] / ISSUE,
-        },
-    ),
-    "tasks_us": (
-        lambda f, _: 3 * LAUNCH + 8 * f["tiles"] / L2,
-        {
-            "wait_of_tasks_us": lambda _: 1,
-            "tile_row_as_task": lambda f: f["rows"] / 8 / ISSUE,
-            "tile_as_task": lambda f: f["tiles"] / ISSUE,
-        },
-    ),
-    "tiles_of_c_us": (
-        lambda f, _: 10 * LAUNCH + 4 * f["tile_products"] / L2,
-        {"wait_of_tiles_us": lambda _: 1, "counted_tile": lambda f: f["tiles_of_c"] / ISSUE},
-    ),
-    "pairs_us": (
-        lambda f, _: 6 * LAUNCH + 20 * f["tile_products"] / L2 + 8 * f["pairs"] / WRITE,
-        {
-            "tile_product": lambda f: f["tile_products"] / ISSUE,
-            "listed_tile": lambda f: f["tiles_of_c"] / ISSUE,
-            "loads_of_tile_products": lambda f: f["largest_tile_products"] / 32 * LOAD,
+            "start_us": lambda _: 1,
+            "scales_us": lambda f: 1 if is_fp16(f) else 0,
+            "filled_tile_row": lambda f: f["tile_rows"] / ISSUE,
+            "filled_tile": lambda f: f["tiles"] / ISSUE,
+            "loads_of_filling": lambda f: f["longest_filling"] * LOAD,
         },
     ),
     "cells_us": (
-        lambda f, _: 4 * LAUNCH + 24 * f["pairs"] / L2 + 40 * f["tiles_of_c"] / WRITE,
+        lambda f: 4 * LAUNCH + 32 * f["tile_products"] / L2,
         {
-            "wait_of_cells_us": lambda _: 1,
-            "pair_in_cells": lambda f: f["pairs"] / ISSUE,
-            "tile_in_cells": lambda f: f["tiles_of_c"] / ISSUE,
+            "counting_look": lambda f: f["looks"] / ISSUE,
+            "counting_tile": lambda f: f["tiles_looked_at"] / ISSUE,
+            "counted_product": lambda f: f["tile_products"] / ISSUE,
+            "loads_of_counting": lambda f: f["largest_task"] / THREADS * LOAD,
         },
     ),
     "multiplication_us": (
-        lambda f, p: LAUNCH + f["pairs"] * PAIR[p] + 40 * f["pairs"] / L2 + 8 * f["nonzeros_of_c"] / WRITE,
-        {"pair": lambda f: f["pairs"] / ISSUE, "tile_of_c": lambda f: f["tiles_of_c"] / ISSUE},
+        lambda f: (4 if f["long_tile_products"] > 0 else 3) * LAUNCH
+        + f["pairs"] * PAIR[f["precision"]]
+        + 16 * (3 * f["tile_products"] + f["pairs"]) / L2
+        + 8 * f["rows"] / READ
+        + 8 * (f["rows"] + f["nonzeros_of_c"]) / WRITE,
+        {
+            "summing_look": lambda f: f["looks"] / ISSUE,
+            "summing_tile": lambda f: f["tiles_looked_at"] / ISSUE,
+            "long_pair": lambda f: long_pairs(f) / ISSUE,
+            "loads_of_summing": lambda f: f["largest_task"] / THREADS * LOAD,
+        }
+        | {f"pair_in_{precision}": pair_in(precision) for precision in PRECISIONS},
     ),
 }
 
@@ -112,38 +126,28 @@ class Fit:
     """Fitted to the records of all matrices but one; relative errors count."""
 
     def __init__(self, records, without=None):
-        self.records = [r for r in records if r["matrix"] != without]
-        self.known = {}
+        self.efforts = {
+            stage: self._fit(stage, [r for r in records if r["matrix"] != without]) for stage in STAGES
+        }
 
-    def efforts(self, stage, precision):
-        """By name. Only the multiplication has other ones for another precision."""
-        key = stage, precision if stage == "multiplication_us" else None
-        if key not in self.known:
-            self.known[key] = self._fit(*key)
-        return self.known[key]
-
-    def time_us(self, stage, record, precision):
+    def time_us(self, stage, record):
         base, terms = STAGES[stage]
-        efforts = self.efforts(stage, precision)
-        return base(record, precision) + sum(efforts[name] * term(record) for name, term in terms.items())
+        efforts = self.efforts[stage]
+        return base(record) + sum(efforts[name] * term(record) for name, term in terms.items())
 
-    def rows_us(self, record):
-        return self.time_us("rows", record, None)
+    def path_us(self, record):
+        """The whole product by the record's kernel."""
+        stages = [s for s in STAGES if WHOLE.get(s, "tile_spgemm") == record["kernel"]]
+        return sum(self.time_us(stage, record) for stage in stages)
 
-    def tiles_us(self, record):
-        return sum(self.time_us(stage, record, record["precision"]) for stage in STAGES if stage not in WHOLE)
-
-    def _fit(self, stage, precision):
+    @staticmethod
+    def _fit(stage, records):
         base, terms = STAGES[stage]
         column = "pool_us" if stage in WHOLE else stage
         kernel = WHOLE.get(stage, "tile_spgemm")
-        used = [
-            r
-            for r in self.records
-            if r["kernel"] == kernel and r[column] and precision in (None, r["precision"])
-        ]
+        used = [r for r in records if r["kernel"] == kernel]
         rows = [[term(r) / r[column] for term in terms.values()] for r in used]
-        targets = [1 - base(r, r["precision"]) / r[column] for r in used]
+        targets = [1 - base(r) / r[column] for r in used]
         return dict(zip(terms, least_squares(rows, targets)))
 
 
@@ -157,40 +161,38 @@ def read(path):
 
 
 def left_one_out(records):
-    """(record, row_spgemm's record, predicted by rows, predicted by tiles) of every choice."""
-    by_rows = {r["matrix"]: r for r in records if r["kernel"] == "row_spgemm"}
-    fits = {name: Fit(records, name) for name in by_rows}
-    for r in records:
-        if r["kernel"] == "tile_spgemm" and r["matrix"] in by_rows:
-            fit = fits[r["matrix"]]
-            yield r, by_rows[r["matrix"]], fit.rows_us(r), fit.tiles_us(r)
+    """(matrix, precision, [(record, what a fit without the matrix predicts)]) of every choice."""
+    for matrix in dict.fromkeys(r["matrix"] for r in records):
+        fit = Fit(records, matrix)
+        predicted = [(r, fit.path_us(r)) for r in records if r["matrix"] == matrix]
+        for precision in ("fp32", *PRECISIONS):
+            yield matrix, precision, [(r, us) for r, us in predicted if r["precision"] in ("fp32", precision)]
 
 
 def main():
     default = Path(__file__).resolve().parent.parent / "experiments/results/spgemm/paths.csv"
     records = read(sys.argv[1] if len(sys.argv) > 1 else default)
     fit = Fit(records)
-    for stage in STAGES:
-        for precision in ("fp16", "tf32", "tf32x3") if stage == "multiplication_us" else (None,):
-            efforts = ", ".join(f"{name} {value:.4g}" for name, value in fit.efforts(stage, precision).items())
-            print(f"{stage} {precision or ''}: {efforts}")
-    print("\nmatrix precision | rows, us: predicted, measured | tiles | chosen | times the faster: plain, pool")
-    right, worst, errors, count = {"plain_us": 0, "pool_us": 0}, 1.0, {"rows": [], "tiles": []}, 0
-    for tiles, rows, rows_us, tiles_us in left_one_out(records):
-        chosen, other = (rows, tiles) if rows_us <= tiles_us else (tiles, rows)
-        losses = {}
-        for time in right:
-            losses[time] = chosen[time] / min(chosen[time], other[time])
-            right[time] += losses[time] == 1
-        worst = max(worst, *losses.values())
+    for stage, efforts in fit.efforts.items():
+        print(f"{stage}: " + ", ".join(f"{name} {value:.4g}" for name, value in efforts.items()))
+    print("\nmatrix precision | path: predicted, measured with a pool, us | chosen | times the fastest: plain, pool")
+    right, worst, errors, count = {"plain_us": 0, "pool_us": 0}, {"plain_us": 1.0, "pool_us": 1.0}, {}, 0
+    for matrix, precision, predicted in left_one_out(records):
+        chosen = min(predicted, key=lambda of: of[1])[0]
+        losses = {time: chosen[time] / min(r[time] for r, _ in predicted) for time in right}
+        for time, loss in losses.items():
+            right[time] += loss == 1
+            worst[time] = max(worst[time], loss)
         count += 1
-        errors["rows"].append(abs(log(rows_us / rows["pool_us"])))
-        errors["tiles"].append(abs(log(tiles_us / tiles["pool_us"])))
+        for r, us in predicted:
+            if r["precision"] == precision:
+                errors.setdefault(r["kernel"], []).append(abs(log(us / r["pool_us"])))
+        paths = ", ".join(f"{r['kernel'].split('_')[0]} {us:.0f} {r['pool_us']:.0f}" for r, us in predicted)
         print(
-            f"{tiles['matrix']} {tiles['precision']} | {rows_us:.0f} {rows['pool_us']:.0f} | {tiles_us:.0f} "
-            f"{tiles['pool_us']:.0f} | {chosen['kernel']} | {losses['plain_us']:.3f} {losses['pool_us']:.3f}"
+            f"{matrix} {precision} | {paths} | {chosen['kernel']} | {losses['plain_us']:.3f} {losses['pool_us']:.3f}"
         )
-    print(f"\nthe faster one: plain {right['plain_us']}, pool {right['pool_us']} of {count}; worst loss {worst:.3f}")
+    print(f"\nthe fastest, of {count}: plain {right['plain_us']}, pool {right['pool_us']}")
+    print(f"times the fastest at most: plain {worst['plain_us']:.3f}, pool {worst['pool_us']:.3f}")
     for path, of_path in errors.items():
         print(f"{path}: off by a factor of {exp(sum(of_path) / len(of_path)):.2f} in the geometric mean")
 

@@ -153,11 +153,19 @@ TEST_CASE("figures of a small product are exact, those of a large one are near")
   CHECK(few.products == products);
   CHECK(few.rows == 203);
   CHECK(few.tile_rows == 26);
+  CHECK(few.tile_rows_of_b == 20);
   CHECK(few.nonzeros_of_a == a.nnz());
   CHECK(few.nonzeros_of_b == b.nnz());
   std::int64_t longest = 0;
   for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
   CHECK(few.longest_row_of_a == longest);
+  std::int64_t nonzeros_of_large_rows = 0;
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    std::int64_t of_row = 0;
+    for (const std::int32_t col : a.row_cols(row)) of_row += b.row_length(col);
+    if (of_row > 32) nonzeros_of_large_rows += a.row_length(row);
+  }
+  CHECK(few.nonzeros_of_large_rows == nonzeros_of_large_rows);
   CHECK(few.nonzeros_of_c == multiply_rows(a, b).nnz());
   CHECK(few.pairs <= static_cast<double>(few.tile_products));
   CHECK(few.tiles_of_c <= few.pairs);
@@ -171,14 +179,30 @@ TEST_CASE("figures of a small product are exact, those of a large one are near")
   CHECK(of_blocks.pairs == 81);
   CHECK(of_blocks.tiles_of_c == 27);
   CHECK(of_blocks.nonzeros_of_c == blocks.nnz());
-  CHECK(of_blocks.longest_tile_rows == 3);
-  CHECK(of_blocks.longest_warps == 32 * 24);
+  CHECK(of_blocks.longest_filling == 3 * 2);  // 192 nonzeros, 128 threads, seen three times
+  CHECK(of_blocks.looks == 9);                // a tile row's columns at once
+  CHECK(of_blocks.tiles_looked_at == 27);
+  CHECK(of_blocks.long_tile_products == 0);
   CHECK(of_blocks.merged_columns == blocks.nnz());  // a warp for a row of 24
-  CHECK(of_blocks.largest_tile_products == 9);
+  CHECK(of_blocks.largest_task == 9);
 
   const CsrMatrix many = random_sparse(20000, 20000, 0.0004, 9);
   const auto nonzeros = static_cast<double>(multiply_rows(many, many).nnz());
   CHECK(figures(many, many).nonzeros_of_c == doctest::Approx(nonzeros).epsilon(0.1));
+}
+
+TEST_CASE("figures tell how tile_spgemm cuts long tile rows into tasks") {
+  // 100 x 100 tiles: 10000 pairs for a tile row of C, in tasks of at most 3906. That is three
+  // slices, of its four slots of 32 columns: two of two slots; and a slot has more pairs than a
+  // thread block lists.
+  const CsrMatrix block = dense_blocks(1, 800);
+  const SparseProductFigures of = figures(block, block);
+  CHECK(of.tile_products == 1'000'000);
+  CHECK(of.long_tile_products == of.tile_products);
+  CHECK(of.largest_task == 64 * 100);
+  CHECK(of.looks == 100 * 4);
+  CHECK(of.tiles_looked_at == 100 * 4 * 100);
+  CHECK(of.longest_filling == 50 * 3);
 }
 
 TEST_CASE("what there is more of takes longer, and a device without a rate predicts nothing") {
@@ -191,10 +215,24 @@ TEST_CASE("what there is more of takes longer, and a device without a rate predi
   more.merged_columns *= 2;
   CHECK(mixed_model::predict_merge(more, h200).time_us >
         mixed_model::predict_merge(some, h200).time_us);
-  more.pairs *= 2;
   const Prediction tiles = mixed_model::predict_tiles(some, "fp16", h200);
-  CHECK(mixed_model::predict_tiles(more, "fp16", h200).time_us > tiles.time_us);
-  CHECK(tiles.parts.size() == 6);
+  CHECK(tiles.parts.size() == 3);
+  const auto twice = [&](auto figure) {
+    SparseProductFigures of = some;
+    of.*figure *= 2;
+    return mixed_model::predict_tiles(of, "fp16", h200).time_us;
+  };
+  CHECK(twice(&SparseProductFigures::tiles_of_a) > tiles.time_us);
+  CHECK(twice(&SparseProductFigures::tile_products) > tiles.time_us);
+  CHECK(twice(&SparseProductFigures::looks) > tiles.time_us);
+  CHECK(twice(&SparseProductFigures::tiles_looked_at) > tiles.time_us);
+  CHECK(twice(&SparseProductFigures::longest_filling) > tiles.time_us);
+  CHECK(twice(&SparseProductFigures::largest_task) > tiles.time_us);
+  CHECK(twice(&SparseProductFigures::pairs) > tiles.time_us);
+  CHECK(twice(&SparseProductFigures::tiles_of_c) > tiles.time_us);
+  SparseProductFigures in_long_rows = some;
+  in_long_rows.long_tile_products = some.tile_products;
+  CHECK(mixed_model::predict_tiles(in_long_rows, "fp16", h200).time_us > tiles.time_us);
   double sum = 0;
   for (const PredictedPart& part : tiles.parts) sum += part.time_us;
   CHECK(tiles.time_us == doctest::Approx(sum));
@@ -208,7 +246,7 @@ TEST_CASE("what there is more of takes longer, and a device without a rate predi
 TEST_CASE("a record tells which kernel mixed_spgemm chose, and what it expected") {
   Point point;
   point.backend = "emulate";
-  point.matrix = "uniform(rows=60, cols=60, per_row=5)";
+  point.matrix = "uniform(rows=6000, cols=6000, per_row=5)";
   point.right = kSelf;
   point.seed = 5;
   point.values = parse_values("normal");
