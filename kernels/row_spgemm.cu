@@ -98,7 +98,6 @@ class RowProduct final : public GpuSparseProduct {
              .nonzeros_of_a = a.nnz(),
              .nonzeros_of_b = b.nnz(),
              .many = thresholds_for(a.nnz(), b.nnz(), b.rows),
-             .has_small = true,
              .a_offsets = a_.offsets.data(),
              .a_cols = a_.cols.data(),
              .a_values = a_.values.data(),

@@ -231,15 +231,13 @@ constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& p
   task.is_sliced = plan.slices > 1;
 }
 
-/// Without small ones, every task has a bitmap of one kind or the other.
-constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many,
-                           bool with_small) {
+constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many) {
   RowPlan plan;
   Task& task = plan.whole;
   task.row = row;
   task.begin = facts.begin;
   task.nonzeros = facts.nonzeros;
-  if (with_small && facts.products <= kMostLanes && facts.nonzeros <= kMostLanes) {
+  if (facts.products <= kMostLanes && facts.nonzeros <= kMostLanes) {
     const std::int64_t lanes = std::max(facts.products, std::int64_t{facts.nonzeros});
     task.keeping = Keeping::kLanes;
     while (lanes > kLeastLanes << task.small_size) ++task.small_size;

@@ -123,14 +123,6 @@ inline unsigned blocks_for(std::int64_t count, int each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
 
-/// For callers whose tasks are never small.
-struct NoSmallTasks {
-  template <int kLanes>
-  void operator()(const Batch&, cudaStream_t) const {
-    throw Error("a small task where there should be none");
-  }
-};
-
 /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of class `of`, or
 /// launch_small.operator()<lanes>(batch, stream) where they are small.
 template <bool kWithRanks, int kClass = 0, class Launch, class LaunchSmall>
@@ -210,9 +202,9 @@ class RowTasks {
   struct Work {
     Work(ProductRun& run, const View& of, RunBlock with_c = {})
         : view(of), num_tasks(of.rows), block(std::move(with_c)) {
-      const PlacesOfB of_b(block, of,
-                           !of.has_small || !words_can_wait(of.nonzeros_of_a, of.rows,
-                                                            of.nonzeros_of_b, of.rows_of_b_count));
+      const PlacesOfB of_b(
+          block, of,
+          !words_can_wait(of.nonzeros_of_a, of.rows, of.nonzeros_of_b, of.rows_of_b_count));
       const RowPlaces of_rows(block, of.rows);
       block.take(run);
       of_b.hand_out(view, block);
@@ -431,9 +423,9 @@ class RowTasks {
   /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for all tasks that are not small:
   /// bitmaps have ranks, and bytes are enough for them and four more for each column of C; and
   /// launch_small.operator()<lanes>(batch, stream) for those that are.
-  template <class Launch, class LaunchSmall = NoSmallTasks>
+  template <class Launch, class LaunchSmall>
   void with_ranks(const Work& work, cudaStream_t stream, const Launch& launch,
-                  const LaunchSmall& launch_small = {}) {
+                  const LaunchSmall& launch_small) {
     for_classes<true>(summary_->sum_classes, work, stream, launch, launch_small);
   }
 

@@ -33,7 +33,6 @@ struct View {
   std::int32_t rows, rows_of_b_count;
   std::int64_t nonzeros_of_a, nonzeros_of_b;
   Thresholds many;
-  bool has_small;                 // tasks that keep products in lanes
   const std::int32_t* a_offsets;  // [rows + 1]
   const std::int32_t* a_cols;
   const float* a_values;
@@ -190,7 +189,7 @@ __device__ void for_plans_of_warp(const View& view, Visit visit) {
       [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
         const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
         if (row < 0 || lane_of_warp() % kOfRow != 0) return;
-        visit(row, plan_row(row, facts, view.many, view.has_small));
+        visit(row, plan_row(row, facts, view.many));
       });
 }
 

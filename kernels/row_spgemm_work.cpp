@@ -48,7 +48,7 @@ RowFacts facts_of_row(const Product& product, std::int32_t row) {
 
 RowPlan plan(const Product& product, std::int32_t row) {
   const CsrMatrix &a = product.a, &b = product.b;
-  return plan_row(row, facts_of_row(product, row), thresholds_for(a.nnz(), b.nnz(), b.rows), true);
+  return plan_row(row, facts_of_row(product, row), thresholds_for(a.nnz(), b.nnz(), b.rows));
 }
 
 /// Counts what the tasks of a row have in them.

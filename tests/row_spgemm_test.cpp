@@ -56,34 +56,33 @@ RowFacts facts_of(const Row& row) {
 TEST_CASE(
     "the tasks of a row have every column of its range once, and no more words than they may") {
   for (const Row& row : rows_of_many_sizes()) {
-    for (const Thresholds& many : {thresholds_for(10, 10, 10), thresholds_for(1 << 24, 1 << 24, 1)})
-      for (const bool with_small : {false, true}) {
-        const RowPlan plan = plan_row(7, facts_of(row), many, with_small);
-        REQUIRE(plan.slices >= 1);
-        REQUIRE(plan.whole.row == 7);
-        if (plan.whole.keeping == Keeping::kLanes) {
-          REQUIRE(with_small);
-          REQUIRE(std::max(row.products, row.nonzeros) <= kLeastLanes << plan.whole.small_size);
-          continue;
-        }
-        std::int64_t next = row.first / kWordCols;
-        for (int slice = 0; slice < plan.slices; ++slice) {
-          const Task task = slice_of(plan.whole, plan.slice_words, slice);
-          REQUIRE(task.first_word == next);
-          REQUIRE(task.words >= 1);
-          REQUIRE(task.words <= (task.keeping == Keeping::kWords ? kMostRange : kMostWords));
-          REQUIRE(task.is_sliced == (plan.slices > 1));
-          next += task.words;
-        }
-        REQUIRE(next == row.last / kWordCols + 1);
+    for (const Thresholds& many :
+         {thresholds_for(10, 10, 10), thresholds_for(1 << 24, 1 << 24, 1)}) {
+      const RowPlan plan = plan_row(7, facts_of(row), many);
+      REQUIRE(plan.slices >= 1);
+      REQUIRE(plan.whole.row == 7);
+      if (plan.whole.keeping == Keeping::kLanes) {
+        REQUIRE(std::max(row.products, row.nonzeros) <= kLeastLanes << plan.whole.small_size);
+        continue;
       }
+      std::int64_t next = row.first / kWordCols;
+      for (int slice = 0; slice < plan.slices; ++slice) {
+        const Task task = slice_of(plan.whole, plan.slice_words, slice);
+        REQUIRE(task.first_word == next);
+        REQUIRE(task.words >= 1);
+        REQUIRE(task.words <= (task.keeping == Keeping::kWords ? kMostRange : kMostWords));
+        REQUIRE(task.is_sliced == (plan.slices > 1));
+        next += task.words;
+      }
+      REQUIRE(next == row.last / kWordCols + 1);
+    }
   }
 }
 
 TEST_CASE("a task has room for its marks and its sums in the classes that it gets") {
   RandomSequence random(12);
   for (const Row& row : rows_of_many_sizes()) {
-    const RowPlan plan = plan_row(0, facts_of(row), thresholds_for(1 << 20, 8, 1), false);
+    const RowPlan plan = plan_row(0, facts_of(row), thresholds_for(1 << 20, 8, 1));
     Task task = slice_of(plan.whole, plan.slice_words, 0);
     REQUIRE(mark_class(task) < kClasses);
     REQUIRE(mark_bytes(task) <= limits_of(mark_class(task)).bytes);
@@ -115,7 +114,7 @@ TEST_CASE("a task's class is the first of its kind that has room for its bytes")
 }
 
 TEST_CASE("rows without products are one task of no words") {
-  const RowPlan plan = plan_row(3, {.nonzeros = 47}, thresholds_for(1, 1, 1), true);
+  const RowPlan plan = plan_row(3, {.nonzeros = 47}, thresholds_for(1, 1, 1));
   CHECK(plan.slices == 1);
   CHECK(plan.whole.words == 0);
 }
