@@ -4,44 +4,13 @@
 #include "kernels/row_spgemm_memory_trace.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "kernels/shared_banks.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
 namespace {
-
-/// Words of shared memory that one instruction wants, by bank.
-class Banks {
- public:
-  void add(std::int64_t word) { words_[size_++] = word; }
-
-  /// The most different words of a bank: so often the memory is accessed.
-  int wavefronts() {
-    std::sort(words_.begin(), words_.begin() + size_);
-    std::array<int, 32> of_bank{};
-    for (std::size_t i = 0; i < size_; ++i)
-      if (i == 0 || words_[i] != words_[i - 1]) ++of_bank[bank(words_[i])];
-    return std::ranges::max(of_bank);
-  }
-
-  /// How many of the lanes want the same word.
-  int most_of_a_word() {
-    std::sort(words_.begin(), words_.begin() + size_);
-    int most = 0, same = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      same = i > 0 && words_[i] == words_[i - 1] ? same + 1 : 1;
-      most = std::max(most, same);
-    }
-    return most;
-  }
-
- private:
-  static std::size_t bank(std::int64_t word) { return static_cast<std::size_t>(word % 32); }
-
-  std::array<std::int64_t, 64> words_;
-  std::size_t size_ = 0;
-};
 
 constexpr int kClearInstructions = 14;
 constexpr int kBeforeInstructions = 22, kOthersInstructions = 2, kRoundInstructions = 6;

@@ -31,6 +31,7 @@
 #include "kernels/fused_rows.hpp"
 #include "kernels/precision.hpp"
 #include "kernels/spgemm_kernel.hpp"
+#include "kernels/tile_spgemm_trace.hpp"
 
 namespace tessera {
 
@@ -256,6 +257,10 @@ class TileSpgemm final : public SpgemmKernel {
 
   std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix&) const override {
     return tsparse_spgemm::tiles_per_row(a);
+  }
+
+  WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return describe_work(a, b, numbers_);
   }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,

@@ -68,8 +68,8 @@ constexpr std::int32_t tiles_across(std::int32_t length) {
 
 constexpr int kThreads = 128;  // of a thread block
 
-/// Tiles of A or B that a thread block gathers at once.
-constexpr int kTilesGathered = 512;
+/// Tiles of A or B that a thread block gathers at once, and the columns where it looks for them.
+constexpr int kTilesGathered = 512, kColsGathered = 1 << 16;
 
 /// Tile columns of C that have a mark in a slot, and whose marks a thread block has at once.
 constexpr int kColsOfSlot = 32, kColsAtOnce = 1 << 13;
@@ -80,6 +80,34 @@ constexpr int kShortRow = 64;
 
 /// Pairs of tiles that a thread block lists at once, of short tile rows of A and of long ones.
 constexpr int pairs_listed(bool is_long) { return is_long ? 2048 : 1024; }
+
+/// Tiles of C whose cells are counted at once, and of A whose pairs are looked for.
+constexpr int kTilesCounted = 512, kStaged = 128;
+
+/// Tiles of C that a thread block has at once when it adds up.
+constexpr int kTilesOfPass = 128;
+
+/// As a tile's sums cost about as much time again as so many pairs.
+constexpr int kPairsOfTile = 3;
+
+/// Shared memory of a task's sums with a short tile row of A, but for A's values.
+constexpr std::int64_t memory_of_sums(Numbers numbers) {
+  return numbers == Numbers::kFp16 ? 17312 : 16544;
+}
+
+/// The tiles of a tile row.
+struct alignas(8) TileRow {
+  std::uint32_t begin;
+  std::int32_t count;
+};
+
+/// The tile columns [first_col, end_col) of a tile row of C.
+struct alignas(16) Task {
+  std::int32_t tile_row, first_col, end_col;
+  std::uint32_t slice : 16;          // of its tile row
+  std::uint32_t is_sliced : 1;       // there are others
+  std::uint32_t slots_at_once : 15;  // of columns whose pairs can be listed at once, about
+};
 
 /// The most tasks beside one for each tile row of C.
 inline std::int64_t most_slices(std::int64_t tile_rows, std::int64_t tile_cols) {

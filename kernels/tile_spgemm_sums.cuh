@@ -13,9 +13,6 @@ namespace tessera::tile_spgemm {
 /// Thread blocks that a multiprocessor is to hold.
 constexpr int kBlocksOfProcessor = 8;
 
-/// Tiles of C that a thread block has at once.
-constexpr int kTilesOfPass = 128;
-
 /// Which of A's tiles are in a pair with each tile of C: of a short tile row, all of them.
 class ShortMeeting {
  public:
@@ -67,9 +64,6 @@ class LongMeeting {
   int words_of_tile_;
   std::uint32_t words_[kWords];
 };
-
-/// As a tile's sums cost about as much time again as so many pairs.
-constexpr int kPairsOfTile = 3;
 
 /// A tile of B as lanes read it: its bits by columns, the tile of A that it is multiplied by.
 struct alignas(16) StagedTile {
@@ -229,6 +223,9 @@ struct Memory {
   std::uint16_t of_warps[Block::kWarps][kSide];     // cells of each warp's tiles
   int scratch[Block::kWarps];
 };
+
+static_assert(sizeof(Memory<Numbers::kFp16, ShortMeeting>) == memory_of_sums(Numbers::kFp16) &&
+              sizeof(Memory<Numbers::kTf32, ShortMeeting>) == memory_of_sums(Numbers::kTf32));
 
 /// Of a pair that is none.
 constexpr std::uint16_t kNoTile = 0xffff;

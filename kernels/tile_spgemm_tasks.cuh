@@ -12,14 +12,6 @@
 
 namespace tessera::tile_spgemm {
 
-/// The tile columns [first_col, end_col) of a tile row of C.
-struct alignas(16) Task {
-  std::int32_t tile_row, first_col, end_col;
-  std::uint32_t slice : 16;          // of its tile row
-  std::uint32_t is_sliced : 1;       // there are others
-  std::uint32_t slots_at_once : 15;  // of columns whose pairs can be listed at once, about
-};
-
 /// What is found out on the way, zero at first.
 struct Found {
   std::uint32_t largest[2];  // magnitudes of A and B, as bits
@@ -266,9 +258,6 @@ __device__ inline void join_cells(std::uint64_t* cells, std::uint64_t of_a, std:
   if (low_cells != 0) atomicOr(half_of(cells, 0), low_cells);
   if (high_cells != 0) atomicOr(half_of(cells, 1), high_cells);
 }
-
-/// Tiles of C whose cells are counted at once, and of A whose pairs are looked for.
-constexpr int kTilesCounted = 512, kStaged = 128;
 
 /// Counts the cells of each task by rows of C, and of each row. row_lengths [8 tile rows], zero at
 /// first.

@@ -21,21 +21,12 @@ using Slot = row_spgemm::Slot<true>;
 
 using Block = row_spgemm::Group<kThreads>;
 
-/// Columns where a thread block looks for tiles of A or B at once.
-constexpr int kColsGathered = 1 << 16;
-
 struct CsrView {
   std::int32_t rows, tile_rows, tile_cols;
   std::int64_t nonzeros;
   const std::int64_t* row_offsets;  // [rows + 1]
   const std::int32_t* col_indices;  // [nonzeros]
   const float* values;              // [nonzeros]
-};
-
-/// The tiles of a tile row.
-struct alignas(8) TileRow {
-  std::uint32_t begin;
-  std::int32_t count;
 };
 
 /// A matrix of tiles, by tile row, then by tile column.
