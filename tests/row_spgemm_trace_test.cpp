@@ -416,19 +416,11 @@ TEST_CASE("row_spgemm's warps wait for what they load, and tell the same piece b
           if (op.kind == WarpOp::Kind::kLoad) raised.insert(op.scoreboard);
           if (op.kind == WarpOp::Kind::kWait) CHECK(raised.contains(op.scoreboard));
         }
-        WarpTrace piece;
-        WarpCursor cursor;
-        std::size_t ops = 0, lines = 0;
-        for (bool more = true; more;) {
-          piece.clear();
-          more = launch.trace->next(block, warp, cursor, piece);
-          CHECK(!piece.ops.empty());
-          CHECK(piece.ops.size() < 4000);
-          ops += piece.ops.size();
-          lines += piece.lines.size();
-        }
-        CHECK(ops == once.ops.size());
-        CHECK(lines == once.lines.size());
+        const Pieces pieces = pieces_of(*launch.trace, block, warp);
+        CHECK(pieces.fewest_ops > 0);
+        CHECK(pieces.most_ops < 4000);
+        CHECK(pieces.ops == once.ops.size());
+        CHECK(pieces.lines == once.lines.size());
       }
     }
   }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "formats/base/check.hpp"
@@ -18,6 +20,28 @@ inline WarpTrace whole_warp(const LaunchTrace& launch, std::int64_t thread_block
   for (int pieces = 0; launch.next(thread_block, warp, cursor, trace); ++pieces)
     require(pieces < 1'000'000, "warp {} of thread block {} has no end", warp, thread_block);
   return trace;
+}
+
+/// What a warp is handed out as.
+struct Pieces {
+  std::size_t ops = 0, lines = 0;            // of all
+  std::size_t fewest_ops = 0, most_ops = 0;  // of one
+};
+
+/// The pieces of a warp, each in a trace of its own.
+inline Pieces pieces_of(const LaunchTrace& launch, std::int64_t thread_block, int warp) {
+  Pieces pieces{.fewest_ops = SIZE_MAX};
+  WarpTrace piece;
+  WarpCursor cursor;
+  for (bool more = true; more;) {
+    piece.clear();
+    more = launch.next(thread_block, warp, cursor, piece);
+    pieces.ops += piece.ops.size();
+    pieces.lines += piece.lines.size();
+    pieces.fewest_ops = std::min(pieces.fewest_ops, piece.ops.size());
+    pieces.most_ops = std::max(pieces.most_ops, piece.ops.size());
+  }
+  return pieces;
 }
 
 /// Calls visit(thread block of all, trace) for every warp.
