@@ -35,6 +35,7 @@ namespace tessera {
 namespace {
 
 using tile_spgemm::kSide;
+using tile_spgemm::multiply_bitmaps;
 using tile_spgemm::tiles_across;
 
 constexpr const char* kRows = "row_spgemm";
@@ -159,15 +160,6 @@ class Tasks {
   std::int64_t slices_left_;
   std::vector<CutRow> cut_;
 };
-
-/// The cells of a tile times a tile, both by rows.
-std::uint64_t multiply_bitmaps(std::uint64_t a, std::uint64_t b) {
-  constexpr std::uint64_t kColumn = 0x0101010101010101;
-  std::uint64_t cells = 0;
-  for (int inner = 0; inner < kSide; ++inner)
-    cells |= (a >> inner & kColumn) * (b >> kSide * inner & 0xff);
-  return cells;
-}
 
 /// What some tile rows of C have.
 class Sample {

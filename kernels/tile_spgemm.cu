@@ -2,11 +2,11 @@
 // once, for the number of C's nonzeros. See kernels/tile_spgemm.cpp.
 
 #include <algorithm>
-#include <cub/device/device_scan.cuh>
 #include <optional>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/spgemm_rows.cuh"
 #include "kernels/tile_spgemm_sums.cuh"
 
 namespace tessera {
@@ -16,16 +16,7 @@ using namespace tile_spgemm;
 
 void check_launch() { cuda_check(cudaGetLastError(), "launching tile_spgemm"); }
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-}
-
-/// to[i] = from[0] + ... + from[i - 1], i in [0, count).
-cudaError_t running_sum(void* scratch, std::size_t& bytes, const std::uint32_t* from,
-                        std::int64_t* to, std::int64_t count, cudaStream_t stream) {
-  return cub::DeviceScan::ExclusiveScan(scratch, bytes, from, to, cuda::std::plus<std::int64_t>{},
-                                        std::int64_t{0}, count, stream);
-}
+unsigned blocks_for(std::int64_t threads) { return spgemm::grid_for(threads, kThreads); }
 
 /// Everything that a product takes beside C, in one block.
 template <class Value>
@@ -33,9 +24,8 @@ class Workspace {
  public:
   Workspace(ProductRun& run, const CsrView& a, const CsrView& b, bool is_square, bool with_places)
       : tile_rows_(a.tile_rows), rows_(a.rows) {
-    std::size_t of_scan = 0;
-    cuda_check(running_sum(nullptr, of_scan, nullptr, nullptr, rows_ + 1, run.stream()),
-               "sizing a scan");
+    const std::int64_t of_scan = spgemm::running_sum_bytes<std::int64_t>(
+        static_cast<const std::uint32_t*>(nullptr), rows_ + 1);
     most_slices_ = static_cast<std::uint32_t>(most_slices(tile_rows_, b.tile_cols));
     const std::int64_t tasks = tile_rows_ + most_slices_;
     const std::int64_t a_places = with_places ? a.nonzeros : 0,
@@ -54,12 +44,12 @@ class Workspace {
     const std::int64_t at_b_values = block_.place<Value>(b.nonzeros);
     const std::int64_t at_a_places = block_.place<std::uint32_t>(a_places);
     const std::int64_t at_b_places = block_.place<std::uint32_t>(b_places);
-    at_scratch_ = block_.place<std::byte>(static_cast<std::int64_t>(of_scan));
-    scratch_bytes_ = of_scan;
+    const std::int64_t at_scratch = block_.place<std::byte>(of_scan);
     block_.take(run);
     found = block_.data<Found>(at_found);
     row_lengths = block_.data<std::uint32_t>(at_lengths);
     row_offsets = block_.data<std::int64_t>(at_offsets);
+    scratch_ = block_.array<std::byte>(at_scratch, of_scan);
     tasks_ = block_.data<Task>(at_tasks);
     cells_ = block_.data<std::uint32_t>(at_cells);
     a_tiles = block_.data<Tile>(at_a);
@@ -85,10 +75,9 @@ class Workspace {
   std::int64_t most_tasks() const { return std::int64_t{tile_rows_} + most_slices_; }
 
   /// Where the rows of C begin, of their lengths.
-  void place_rows(cudaStream_t stream) {
-    cuda_check(running_sum(block_.data<std::byte>(at_scratch_), scratch_bytes_, row_lengths,
-                           row_offsets, rows_ + 1, stream),
-               "scanning");
+  void place_rows(cudaStream_t stream) const {
+    spgemm::running_sum(scratch_, static_cast<const std::uint32_t*>(row_lengths), row_offsets,
+                        rows_ + 1, stream);
   }
 
   Found* found;                         // [1]
@@ -103,8 +92,8 @@ class Workspace {
   std::int32_t tile_rows_;
   std::int64_t rows_;
   std::uint32_t most_slices_;
-  std::int64_t cleared_, at_scratch_;  // bytes
-  std::size_t scratch_bytes_;
+  std::int64_t cleared_;         // bytes
+  RunArray<std::byte> scratch_;  // of running sums
   Task* tasks_;
   std::uint32_t* cells_;
 };

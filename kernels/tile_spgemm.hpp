@@ -145,6 +145,25 @@ TESSERA_HOST_DEVICE constexpr std::int32_t slots_at_once(std::int32_t slots, lon
   return static_cast<std::int32_t>(listed < 1 ? 1 : listed < kMost ? listed : kMost);
 }
 
+/// The bits of a tile by rows that come before one, by rows and by columns.
+TESSERA_HOST_DEVICE constexpr std::uint64_t before_by_rows(int row, int col) {
+  return (std::uint64_t{1} << (kSide * row + col)) - 1;
+}
+TESSERA_HOST_DEVICE constexpr std::uint64_t before_by_cols(int row, int col) {
+  constexpr std::uint64_t kCol = 0x0101010101010101u;
+  return kCol * ((1u << col) - 1) | (kCol << col & ((std::uint64_t{1} << kSide * row) - 1));
+}
+
+/// The Boolean product of two tiles by rows: rows of the one that have an inner index get the row
+/// of the other with that index.
+constexpr std::uint64_t multiply_bitmaps(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t kFirstCols = 0x0101010101010101u;
+  std::uint64_t cells = 0;
+  for (int inner = 0; inner < kSide; ++inner)
+    cells |= (a >> inner & kFirstCols) * (b >> kSide * inner & 0xff);
+  return cells;
+}
+
 /// The bitmap by columns of one by rows, and the other way round: three rounds of swaps, of bits,
 /// of 2 x 2 and of 4 x 4 blocks.
 TESSERA_HOST_DEVICE constexpr std::uint64_t transposed(std::uint64_t bitmap) {

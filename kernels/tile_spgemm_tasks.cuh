@@ -243,9 +243,9 @@ __device__ void for_columns(const Task& task, int cols_at_once, Pairs<kStaged>& 
   }
 }
 
-/// Joins the Boolean product of a pair to the cells of a tile of C, in shared memory.
+/// Joins the Boolean product of a pair to the cells of a tile of C, in shared memory:
+/// multiply_bitmaps() in the halves that registers and atomics have.
 __device__ inline void join_cells(std::uint64_t* cells, std::uint64_t of_a, std::uint64_t of_b) {
-  // Rows of A's tile that have an inner index get the row of B's with that index.
   constexpr std::uint32_t kFirstCols = 0x01010101u;
   const auto low = static_cast<std::uint32_t>(of_a), high = static_cast<std::uint32_t>(of_a >> 32);
   std::uint32_t low_cells = 0, high_cells = 0;

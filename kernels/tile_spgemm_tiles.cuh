@@ -173,15 +173,6 @@ class NonzerosOfRow {
   std::int32_t first_col_, last_col_;
 };
 
-/// The bits of a tile that come before one, by rows and by columns.
-__device__ inline std::uint64_t before_by_rows(int row, int col) {
-  return (std::uint64_t{1} << (kSide * row + col)) - 1;
-}
-__device__ inline std::uint64_t before_by_cols(int row, int col) {
-  constexpr std::uint64_t kCol = 0x0101010101010101u;
-  return kCol * ((1u << col) - 1) | (kCol << col & ((std::uint64_t{1} << kSide * row) - 1));
-}
-
 /// A thread block for every tile row. Its shared memory: a slot for each 32 tile columns of those
 /// at once.
 template <class Value>

@@ -27,24 +27,6 @@ ValueSectors sectors_of(std::uint64_t bitmap, std::uint32_t first_value, int val
   return sectors;
 }
 
-/// The bits of a bitmap by rows that come before one, by rows and by columns.
-std::uint64_t before_by_rows(int row, int col) {
-  return (std::uint64_t{1} << (kSide * row + col)) - 1;
-}
-std::uint64_t before_by_cols(int row, int col) {
-  constexpr std::uint64_t kCol = 0x0101010101010101u;
-  return kCol * ((1u << col) - 1) | (kCol << col & ((std::uint64_t{1} << kSide * row) - 1));
-}
-
-/// The Boolean product of two bitmaps by rows.
-std::uint64_t cells_of(std::uint64_t a, std::uint64_t b) {
-  constexpr std::uint64_t kFirstCols = 0x0101010101010101u;
-  std::uint64_t cells = 0;
-  for (int inner = 0; inner < kSide; ++inner)
-    cells |= (a >> inner & kFirstCols) * (b >> kSide * inner & 0xff);
-  return cells;
-}
-
 /// Of a tile row of C.
 struct RowSize {
   std::int64_t products = 0;
@@ -107,7 +89,7 @@ class TileFinder {
           tiles.push_back({.col = of_b.col, .first_step = step});
         }
         TileOfC& tile = tiles[static_cast<std::size_t>(place)];
-        tile.cells |= cells_of(of_a, of_b.bitmap);
+        tile.cells |= multiply_bitmaps(of_a, of_b.bitmap);
         tile.meeting |= std::uint64_t{1} << i;
         tile.first_step = std::min(tile.first_step, step);
       }
