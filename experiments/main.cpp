@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <map>
 
-#include "experiments/machine.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/machine/machine.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/registry.hpp"
 
 namespace {

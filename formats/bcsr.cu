@@ -2,7 +2,7 @@
 
 #include "formats/base/registry.hpp"
 #include "formats/bcsr.hpp"
-#include "formats/dense_cells.cuh"
+#include "formats/gpu/dense_cells.cuh"
 
 namespace tessera {
 namespace {

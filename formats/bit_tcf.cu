@@ -2,7 +2,7 @@
 
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"
-#include "formats/bitmap_cells.cuh"
+#include "formats/gpu/bitmap_cells.cuh"
 
 namespace tessera {
 namespace {

@@ -1,8 +1,8 @@
 // Device half of bitmap tiles: windows of eight rows, their active groups of eight columns.
 
 #include "formats/base/registry.hpp"
-#include "formats/bitmap_cells.cuh"
 #include "formats/bitmap_tile.hpp"
+#include "formats/gpu/bitmap_cells.cuh"
 
 namespace tessera {
 namespace {

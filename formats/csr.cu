@@ -3,7 +3,7 @@
 #include "formats/csr.hpp"
 
 #include "formats/base/registry.hpp"
-#include "formats/gpu_format.hpp"
+#include "formats/gpu/gpu_format.hpp"
 
 namespace tessera {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "formats/base/registry.hpp"
 #include "formats/csr32.hpp"
-#include "formats/entry_rows.cuh"
+#include "formats/gpu/entry_rows.cuh"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
 // Device half of ME-BCRS.
 
 #include "formats/base/registry.hpp"
-#include "formats/dense_cells.cuh"
+#include "formats/gpu/dense_cells.cuh"
 #include "formats/me_bcrs.hpp"
 
 namespace tessera {

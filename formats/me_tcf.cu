@@ -1,7 +1,7 @@
 // Device half of ME-TCF: a TC block's bitmap, which the format does not keep, ranks its nonzeros.
 
 #include "formats/base/registry.hpp"
-#include "formats/bitmap_cells.cuh"
+#include "formats/gpu/bitmap_cells.cuh"
 #include "formats/me_tcf.hpp"
 
 namespace tessera {

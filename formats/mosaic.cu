@@ -2,9 +2,9 @@
 // to its place.
 
 #include "formats/base/registry.hpp"
-#include "formats/bitmap_cells.cuh"
+#include "formats/gpu/bitmap_cells.cuh"
+#include "formats/gpu/running_sum.cuh"
 #include "formats/mosaic.hpp"
-#include "formats/running_sum.cuh"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
 // Device half of SR-BCRS.
 
 #include "formats/base/registry.hpp"
-#include "formats/dense_cells.cuh"
+#include "formats/gpu/dense_cells.cuh"
 #include "formats/sr_bcrs.hpp"
 
 namespace tessera {

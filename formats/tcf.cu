@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "formats/base/registry.hpp"
-#include "formats/entry_rows.cuh"
+#include "formats/gpu/entry_rows.cuh"
 #include "formats/tcf.hpp"
 
 namespace tessera {

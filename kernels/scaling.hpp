@@ -6,12 +6,7 @@
 #include <cmath>
 
 #include "formats/base/matrix.hpp"
-
-#ifdef __CUDACC__
-#define TESSERA_HOST_DEVICE __host__ __device__
-#else
-#define TESSERA_HOST_DEVICE
-#endif
+#include "kernels/host_device.hpp"
 
 namespace tessera {
 

@@ -14,7 +14,7 @@
 
 #include "formats/base/matrix.hpp"
 #include "kernels/spmm_kernel.hpp"
-#include "kernels/tensor_core.hpp"
+#include "kernels/tensor_core/tensor_core.hpp"
 #include "kernels/work.hpp"
 
 namespace tessera {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "formats/format.hpp"
-#include "kernels/tensor_core.hpp"
+#include "kernels/tensor_core/tensor_core.hpp"
 #include "kernels/work.hpp"
 
 namespace tessera {

@@ -21,7 +21,16 @@ constexpr int kLineBytes = 128;     // of every cache here
 constexpr int kSectorBytes = 32;    // a line has four
 constexpr int kSectorsPerLine = 4;  // each fetched by itself
 
-/// Of a set of a line's sectors, how many there are.
+/// Cycles until a warp has read its thread's and thread block's indices, which every kernel does
+/// first.
+constexpr int kSpecialRegisterCycles = 60;
+
+/// The address of element `at` of an array of elements of `bytes` bytes.
+constexpr std::uint64_t element(std::uint64_t array, std::int64_t at, int bytes) {
+  return array + static_cast<std::uint64_t>(at * bytes);
+}
+
+/// The number of sectors in a set of a line's sectors.
 constexpr int count_sectors(unsigned sectors) {
   return static_cast<int>((0x4332322132212110ull >> (4 * (sectors & 15))) & 15);
 }

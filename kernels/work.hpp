@@ -105,8 +105,8 @@ struct PathTimes {
   double merge_us = 0;
 };
 
-/// Predicts the paths of kernels/mixed_spgemm.cpp. Registered by the model folder: a kernel that
-/// asks for it sees no model.
+/// Predicts the paths of kernels/spgemm/mixed/mixed_spgemm.cpp. Registered by the model folder: a
+/// kernel that asks for it sees no model.
 class PathModel {
  public:
   static constexpr const char* kKind = "model of SpGEMM paths";

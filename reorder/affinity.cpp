@@ -26,7 +26,7 @@ namespace {
 /// No row is so long that its length counts for more than one column in common.
 constexpr std::int64_t kTiesOnly = std::int64_t{1} << 31;
 
-struct Choices {
+struct AffinityOptions {
   std::string base;
   ChainRule rule;
   double time_limit_s;
@@ -34,7 +34,7 @@ struct Choices {
 
 class Affinity final : public Reordering {
  public:
-  explicit Affinity(const Choices& choices) : choices_(choices) {}
+  explicit Affinity(const AffinityOptions& choices) : choices_(choices) {}
 
   int version() const override { return 2; }  // a chain for each stretch
 
@@ -54,7 +54,7 @@ class Affinity final : public Reordering {
     return base;
   }
 
-  Choices choices_;
+  AffinityOptions choices_;
 };
 
 const Register<Reordering> entry{{
@@ -90,15 +90,15 @@ const Register<Reordering> entry{{
     .make =
         [](const Params& p) {
           const bool last = p.text("score") == "last";
-          return std::make_unique<Affinity>(
-              Choices{.base = p.text("base"),
-                      .rule = {.window_rows =
-                                   last ? 1 : static_cast<std::int32_t>(p.integer("window_rows")),
-                               .candidates = static_cast<std::int32_t>(p.integer("candidates")),
-                               .common_weight = p.text("ties") == "short" ? kTiesOnly : 0,
-                               .merge_identical = p.flag("merge_identical"),
-                               .stretch_rows = p.integer("stretch_rows")},
-                      .time_limit_s = p.real("time_limit_s")});
+          return std::make_unique<Affinity>(AffinityOptions{
+              .base = p.text("base"),
+              .rule = {.window_rows =
+                           last ? 1 : static_cast<std::int32_t>(p.integer("window_rows")),
+                       .candidates = static_cast<std::int32_t>(p.integer("candidates")),
+                       .common_weight = p.text("ties") == "short" ? kTiesOnly : 0,
+                       .merge_identical = p.flag("merge_identical"),
+                       .stretch_rows = p.integer("stretch_rows")},
+              .time_limit_s = p.real("time_limit_s")});
         },
 }};
 

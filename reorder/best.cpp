@@ -26,7 +26,7 @@
 namespace tessera {
 namespace {
 
-struct Choices {
+struct BestOptions {
   std::int32_t window_rows;
   std::int32_t candidates;
   std::int64_t stretch_rows;
@@ -44,7 +44,7 @@ std::vector<std::int32_t> natural_order(std::int32_t rows) {
 
 class Best final : public Reordering {
  public:
-  explicit Best(const Choices& choices) : choices_(choices) {}
+  explicit Best(const BestOptions& choices) : choices_(choices) {}
 
   int version() const override { return 2; }  // fewer partners for swaps
 
@@ -92,7 +92,7 @@ class Best final : public Reordering {
     return count_tc_blocks(matrix, {order, choices_.window_rows});
   }
 
-  Choices choices_;
+  BestOptions choices_;
 };
 
 const Register<Reordering> entry{{
@@ -118,13 +118,13 @@ const Register<Reordering> entry{{
     .make =
         [](const Params& p) {
           return std::make_unique<Best>(
-              Choices{.window_rows = static_cast<std::int32_t>(p.integer("window_rows")),
-                      .candidates = static_cast<std::int32_t>(p.integer("candidates")),
-                      .stretch_rows = p.integer("stretch_rows"),
-                      .swap_passes = static_cast<std::int32_t>(p.integer("swap_passes")),
-                      .pairs = p.flag("pairs"),
-                      .keep_natural = p.flag("keep_natural"),
-                      .time_limit_s = p.real("time_limit_s")});
+              BestOptions{.window_rows = static_cast<std::int32_t>(p.integer("window_rows")),
+                          .candidates = static_cast<std::int32_t>(p.integer("candidates")),
+                          .stretch_rows = p.integer("stretch_rows"),
+                          .swap_passes = static_cast<std::int32_t>(p.integer("swap_passes")),
+                          .pairs = p.flag("pairs"),
+                          .keep_natural = p.flag("keep_natural"),
+                          .time_limit_s = p.real("time_limit_s")});
         },
 }};
 

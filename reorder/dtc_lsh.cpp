@@ -52,7 +52,7 @@ Unions unite(const ColumnSets& rows, const Clusters& clusters) {
   return unions;
 }
 
-struct Choices {
+struct DtcLshOptions {
   LshChoices lsh;
   std::int32_t cluster_rows;
   std::int32_t cluster_clusters;
@@ -62,7 +62,7 @@ struct Choices {
 
 class DtcLsh final : public Reordering {
  public:
-  explicit DtcLsh(const Choices& choices) : choices_(choices) {}
+  explicit DtcLsh(const DtcLshOptions& choices) : choices_(choices) {}
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(choices_.time_limit);
@@ -87,7 +87,7 @@ class DtcLsh final : public Reordering {
     return cluster_pairs(sets, similar_pairs(sets, choices_.lsh, watch), full, watch);
   }
 
-  Choices choices_;
+  DtcLshOptions choices_;
 };
 
 std::vector<ParamSpec> params() {
@@ -110,12 +110,12 @@ const Register<Reordering> entry{{
     .params = params(),
     .make =
         [](const Params& p) {
-          return std::make_unique<DtcLsh>(
-              Choices{.lsh = lsh_choices(p),
-                      .cluster_rows = static_cast<std::int32_t>(p.integer("cluster_rows")),
-                      .cluster_clusters = static_cast<std::int32_t>(p.integer("cluster_clusters")),
-                      .levels = p.integer("levels"),
-                      .time_limit = p.real("time_limit_s")});
+          return std::make_unique<DtcLsh>(DtcLshOptions{
+              .lsh = lsh_choices(p),
+              .cluster_rows = static_cast<std::int32_t>(p.integer("cluster_rows")),
+              .cluster_clusters = static_cast<std::int32_t>(p.integer("cluster_clusters")),
+              .levels = p.integer("levels"),
+              .time_limit = p.real("time_limit_s")});
         },
 }};
 

@@ -79,14 +79,14 @@ class OpenRows {
   std::vector<std::int32_t> rows_;   // [nonzeros]
 };
 
-struct Choices {
+struct JaccardOptions {
   double tau;
   std::int32_t candidates;  // of a column; 0: scan all rows
 };
 
 class Grouping {
  public:
-  Grouping(const ColumnSets& rows, std::int32_t cols, const Choices& choices)
+  Grouping(const ColumnSets& rows, std::int32_t cols, const JaccardOptions& choices)
       : rows_(rows),
         choices_(choices),
         open_(choices.candidates > 0 ? rows : ColumnSets{}, choices.candidates > 0 ? cols : 0),
@@ -186,7 +186,7 @@ class Grouping {
   }
 
   const ColumnSets& rows_;
-  Choices choices_;
+  JaccardOptions choices_;
   OpenRows open_;                         // empty where all rows are scanned
   std::vector<bool> grouped_;             // [rows]
   std::vector<std::int32_t> offered_by_;  // [rows] the last group whose pattern offered it
@@ -200,7 +200,7 @@ class Grouping {
 
 class Jaccard final : public Reordering {
  public:
-  Jaccard(const Choices& choices, std::int32_t block_cols, bool both, double time_limit)
+  Jaccard(const JaccardOptions& choices, std::int32_t block_cols, bool both, double time_limit)
       : choices_(choices), block_cols_(block_cols), both_(both), time_limit_(time_limit) {}
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
@@ -225,7 +225,7 @@ class Jaccard final : public Reordering {
     return Grouping(rows, matrix.cols > 0 ? cols : 0, choices_).order(watch);
   }
 
-  Choices choices_;
+  JaccardOptions choices_;
   std::int32_t block_cols_;
   bool both_;
   double time_limit_;
@@ -255,7 +255,7 @@ const Register<Reordering> entry{{
         [](const Params& p) {
           const bool bounded = p.text("method") == "bounded";
           return std::make_unique<Jaccard>(
-              Choices{
+              JaccardOptions{
                   .tau = p.real("tau"),
                   .candidates = bounded ? static_cast<std::int32_t>(p.integer("candidates")) : 0},
               static_cast<std::int32_t>(p.integer("block_cols")), p.text("apply") == "both",

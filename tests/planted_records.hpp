@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/config.hpp"
-#include "experiments/plan.hpp"
-#include "experiments/record.hpp"
-#include "experiments/rows.hpp"
+#include "experiments/config/config.hpp"
+#include "experiments/config/plan.hpp"
+#include "experiments/run/record.hpp"
+#include "experiments/tables/rows.hpp"
 #include "formats/base/check.hpp"
 #include "tests/support.hpp"
 

@@ -12,8 +12,8 @@
 
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
-#include "formats/io/generator.hpp"
-#include "formats/statistics.hpp"
+#include "formats/generators/generator.hpp"
+#include "formats/statistics/statistics.hpp"
 #include "reorder/reordering.hpp"
 #include "tests/support.hpp"
 

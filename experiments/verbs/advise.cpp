@@ -8,10 +8,10 @@
 #include <optional>
 #include <set>
 
-#include "experiments/advice.hpp"
-#include "experiments/interrupt.hpp"
-#include "experiments/progress.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/run/advice.hpp"
+#include "experiments/run/interrupt.hpp"
+#include "experiments/run/progress.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/call_syntax.hpp"
@@ -199,7 +199,7 @@ class AdviseVerb final : public Verb {
 
   Json line_json(const MatrixAdvice& advice, const Line& line) const {
     const Ranked& one = *line.ranked;
-    const Way& way = advice.way(one);
+    const PreparedCandidate& way = advice.way(one);
     const OfferedOrder& order = advice.orders[way.order];
     return {{"reorder", to_text(order.reordering)},
             {"kernel", to_text(way.kernel)},
@@ -252,7 +252,7 @@ class AdviseVerb final : public Verb {
 
   static void tell_line(int place, const MatrixAdvice& advice, const Line& line) {
     const Ranked& one = *line.ranked;
-    const Way& way = advice.way(one);
+    const PreparedCandidate& way = advice.way(one);
     const bool bound = one.origin == Origin::kBound;
     const std::string order = order_text(advice.orders[way.order].reordering);
     std::string pays = "never";

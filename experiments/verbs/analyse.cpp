@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "experiments/analysis.hpp"
-#include "experiments/find_order.hpp"
-#include "experiments/interrupt.hpp"
-#include "experiments/progress.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/find_order.hpp"
+#include "experiments/run/analysis.hpp"
+#include "experiments/run/interrupt.hpp"
+#include "experiments/run/progress.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/call_syntax.hpp"

@@ -1,8 +1,8 @@
 // tessera counters: which hardware metrics a chip has, told by CUPTI without a GPU.
 
-#include "experiments/counter_source.hpp"
-#include "experiments/metric_catalog.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/counters/counter_source.hpp"
+#include "experiments/counters/metric_catalog.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "experiments/backend.hpp"
-#include "experiments/counter_source.hpp"
-#include "experiments/machine.hpp"
-#include "experiments/metric_catalog.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/backend.hpp"
+#include "experiments/counters/counter_source.hpp"
+#include "experiments/counters/metric_catalog.hpp"
+#include "experiments/machine/machine.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/base/shipped_files.hpp"

@@ -1,7 +1,7 @@
 // tessera figure: records to PDF, PNG and the data behind them.
 
-#include "experiments/report.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/tables/report.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

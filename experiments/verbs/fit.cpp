@@ -8,8 +8,8 @@
 #include <map>
 #include <tuple>
 
-#include "experiments/record.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/run/record.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "model/smat.hpp"

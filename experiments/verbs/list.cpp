@@ -2,13 +2,13 @@
 
 #include <set>
 
-#include "experiments/backend.hpp"
-#include "experiments/counter_source.hpp"
-#include "experiments/rows.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/backend.hpp"
+#include "experiments/counters/counter_source.hpp"
+#include "experiments/tables/rows.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
-#include "formats/io/generator.hpp"
+#include "formats/generators/generator.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/values/value_family.hpp"
 #include "kernels/spgemm_kernel.hpp"

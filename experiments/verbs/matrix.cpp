@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <functional>
 
-#include "experiments/permutation_file.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/verbs/permutation_file.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/fetch.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/io/source.hpp"
-#include "formats/named_statistics.hpp"
+#include "formats/statistics/named_statistics.hpp"
 
 namespace tessera {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <set>
 
-#include "experiments/record.hpp"
-#include "experiments/rows.hpp"
-#include "experiments/table.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/run/record.hpp"
+#include "experiments/tables/rows.hpp"
+#include "experiments/tables/table.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "experiments/any_kernel.hpp"
-#include "experiments/counter_source.hpp"
-#include "experiments/plan.hpp"
-#include "experiments/read_sweep.hpp"
-#include "experiments/run_point.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/config/plan.hpp"
+#include "experiments/config/read_sweep.hpp"
+#include "experiments/counters/counter_source.hpp"
+#include "experiments/points/any_kernel.hpp"
+#include "experiments/run/run_point.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/npy.hpp"

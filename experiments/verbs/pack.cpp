@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "experiments/backend.hpp"
-#include "experiments/check_result.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/backend.hpp"
+#include "experiments/backends/check_result.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"

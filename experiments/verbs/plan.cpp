@@ -1,8 +1,8 @@
 // tessera plan: the resolved points of an experiment, for people and for schedulers.
 
-#include "experiments/plan.hpp"
+#include "experiments/config/plan.hpp"
 
-#include "experiments/verb.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

@@ -4,10 +4,10 @@
 #include <iostream>
 #include <iterator>
 
-#include "experiments/machine.hpp"
-#include "experiments/record.hpp"
-#include "experiments/run_point.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/machine/machine.hpp"
+#include "experiments/run/record.hpp"
+#include "experiments/run/run_point.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

@@ -3,15 +3,15 @@
 // Ctrl-C and a reordering's own time limit end it with the best order so far, which is printed and
 // written like any other, marked as cut short.
 
-#include "experiments/find_order.hpp"
-#include "experiments/interrupt.hpp"
-#include "experiments/permutation_file.hpp"
-#include "experiments/progress.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/find_order.hpp"
+#include "experiments/run/interrupt.hpp"
+#include "experiments/run/progress.hpp"
+#include "experiments/verbs/permutation_file.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
-#include "formats/named_statistics.hpp"
+#include "formats/statistics/named_statistics.hpp"
 
 namespace tessera {
 namespace {

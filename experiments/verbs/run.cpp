@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "experiments/backend.hpp"
-#include "experiments/own_process.hpp"
-#include "experiments/report.hpp"
-#include "experiments/runner.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/backend.hpp"
+#include "experiments/machine/own_process.hpp"
+#include "experiments/run/runner.hpp"
+#include "experiments/tables/report.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

@@ -1,7 +1,7 @@
 // tessera status: how far an experiment is.
 
-#include "experiments/runner.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/run/runner.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

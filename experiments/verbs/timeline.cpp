@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "experiments/advice.hpp"
-#include "experiments/find_order.hpp"
-#include "experiments/machine.hpp"
-#include "experiments/plan.hpp"
-#include "experiments/progress.hpp"
-#include "experiments/table.hpp"
-#include "experiments/timeline.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/find_order.hpp"
+#include "experiments/config/plan.hpp"
+#include "experiments/machine/machine.hpp"
+#include "experiments/run/advice.hpp"
+#include "experiments/run/progress.hpp"
+#include "experiments/run/timeline.hpp"
+#include "experiments/tables/table.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"

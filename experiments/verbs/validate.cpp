@@ -2,12 +2,12 @@
 
 #include <filesystem>
 
-#include "experiments/backend.hpp"
-#include "experiments/instruction_validation.hpp"
-#include "experiments/machine.hpp"
-#include "experiments/progress.hpp"
-#include "experiments/table.hpp"
-#include "experiments/verb.hpp"
+#include "experiments/backends/backend.hpp"
+#include "experiments/machine/machine.hpp"
+#include "experiments/run/instruction_validation.hpp"
+#include "experiments/run/progress.hpp"
+#include "experiments/tables/table.hpp"
+#include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 

@@ -14,9 +14,9 @@
 #include <fmt/ranges.h>
 
 #include "formats/base/registry.hpp"
+#include "formats/generators/generator.hpp"
 #include "formats/io/cache.hpp"
 #include "formats/io/call_syntax.hpp"
-#include "formats/io/generator.hpp"
 #include "formats/io/matrix_file.hpp"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/mma.cuh"
+#include "kernels/tensor_core/mma.cuh"
 #include "model/calibration/gpu_timing.hpp"
 #include "model/calibration/microbenchmark.hpp"
 #include "model/calibration/words.hpp"

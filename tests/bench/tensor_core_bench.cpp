@@ -4,7 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include "formats/base/random.hpp"
-#include "kernels/instruction.hpp"
+#include "kernels/tensor_core/instruction.hpp"
 
 namespace tessera {
 namespace {

@@ -1,0 +1,39 @@
+#include "experiments/backends/backend.hpp"
+
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+
+namespace tessera {
+
+namespace {
+
+[[noreturn]] void refuse(const Point& point, const char* task) {
+  throw Error(fmt::format("backend {} does not {}", point.backend, task));
+}
+
+}  // namespace
+
+BackendResult Backend::run(const Multiplication& multiplication) const {
+  refuse(multiplication.point, "multiply");
+}
+
+SparseProductResult Backend::multiply(const SparseMultiplication& multiplication) const {
+  refuse(multiplication.point, "multiply sparse matrices");
+}
+
+PackingResult Backend::pack(const Packing& packing) const { refuse(packing.point, "pack"); }
+
+OrderingResult Backend::reorder(const Ordering& ordering) const {
+  refuse(ordering.point, "reorder");
+}
+
+BackendChoice find_backend(const std::string& name) {
+  const auto& registry = Registry<Backend>::instance();
+  if (backend_traits(name).needs_gpu && !registry.contains(name))
+    return {nullptr, "this build has no CUDA half"};
+  auto backend = registry.make(name);
+  std::string missing = backend->unavailable();
+  return {std::move(backend), std::move(missing)};
+}
+
+}  // namespace tessera

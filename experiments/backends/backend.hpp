@@ -1,0 +1,115 @@
+// The interface of a backend: what a point is run on, and what origin its numbers have.
+//
+// "emulate" computes C as the GPU would, "model" predicts the time, "gpu" measures; "pack" and
+// "pack_gpu" multiply nothing: they build the packed A, and measure that; "reorder" finds the order
+// of A, and measures that. A backend gets everything ready made (matrix, order, packed A, B) and
+// gives back what it found; the check against the oracle, or of the round trip, is not its
+// business.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "experiments/backends/find_order.hpp"
+#include "experiments/points/point.hpp"
+#include "formats/format.hpp"
+#include "kernels/spgemm_kernel.hpp"
+#include "kernels/spmm_kernel.hpp"
+
+namespace tessera {
+
+/// One product, ready to run.
+struct Multiplication {
+  const Point& point;
+  const SpmmKernel& kernel;
+  const PackedMatrix& a;    // in the point's order
+  const DenseMatrix& b;     // rows in the order of a's columns
+  const Permutation& rows;  // order of a's rows, against the file
+};
+
+struct BackendResult {
+  std::optional<DenseMatrix> c;  // [rows x n], rows in the order of a
+  std::string generation;        // tensor cores whose arithmetic c has; empty without c
+  double time_us = 0;            // measured median or prediction; 0 when there is none
+  std::int64_t unwritten = 0;    // elements of C the launch left poisoned
+  bool guards_intact = true;     // nothing was written outside C
+  std::string fault;             // what else is wrong; empty when nothing is
+  Json fields = Json::object();  // joins the record: "time", "prediction", ...
+};
+
+/// One product of two sparse matrices, ready to run.
+struct SparseMultiplication {
+  const Point& point;
+  const SpgemmKernel& kernel;
+  const CsrMatrix& a;  // in the point's order
+  const CsrMatrix& b;  // rows in the order of a's columns
+};
+
+struct SparseProductResult {
+  std::optional<CsrMatrix> c;    // rows in the order of a, and as the kernel left it: unchecked
+  std::string generation;        // tensor cores whose arithmetic c has; empty without c
+  double time_us = 0;            // measured median or prediction; 0 when there is none
+  double pool_us = 0;            // measured median with memory from a pool; likewise
+  double pack_s = 0;             // bringing A and B into the kernel's form; likewise
+  Json fields = Json::object();  // joins the record: "time", "stages", ...
+};
+
+/// One packing, ready to run.
+struct Packing {
+  const Point& point;
+  const Format& format;
+  const CsrMatrix& matrix;  // in the point's order
+};
+
+struct PackingResult {
+  std::unique_ptr<PackedMatrix> packed;  // of one of the measured packings
+  double time_us = 0;                    // measured median
+  std::string fault;                     // what is wrong with another build of it; empty when right
+  Json fields = Json::object();          // joins the record: "time", ...
+};
+
+/// One reordering, ready to run.
+struct Ordering {
+  const Point& point;
+  const Reordering& reordering;
+  const CsrMatrix& matrix;
+  Watch& watch;
+};
+
+struct OrderingResult {
+  FoundOrder found;              // its seconds are the measured median
+  double time_us = 0;            // the same
+  std::string fault;             // what is wrong with it; empty when right
+  Json fields = Json::object();  // joins the record: "time", ...
+};
+
+/// Its traits (point.hpp) say which of run(), pack() and reorder() it overrides; what has
+/// run() multiplies sparse matrices as well.
+class Backend {
+ public:
+  static constexpr const char* kKind = "backend";
+  virtual ~Backend() = default;
+
+  /// emulated, simulated, modelled or measured.
+  virtual std::string origin() const = 0;
+
+  /// Why this machine cannot run it; empty when it can.
+  virtual std::string unavailable() const { return ""; }
+
+  /// Throws Unsupported for a combination that is legitimate and cannot be done.
+  virtual BackendResult run(const Multiplication& multiplication) const;
+  virtual SparseProductResult multiply(const SparseMultiplication& multiplication) const;
+  virtual PackingResult pack(const Packing& packing) const;
+  virtual OrderingResult reorder(const Ordering& ordering) const;
+};
+
+/// The registered backend, or, for one this build was made without ("gpu" or "pack_gpu" without
+/// CUDA), a reason.
+/// Throws an Error for a name that is no backend at all.
+struct BackendChoice {
+  std::unique_ptr<Backend> backend;
+  std::string missing;
+};
+BackendChoice find_backend(const std::string& name);
+
+}  // namespace tessera

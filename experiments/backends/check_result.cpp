@@ -1,0 +1,366 @@
+#include "experiments/backends/check_result.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "formats/base/check.hpp"
+#include "oracle/error_bounds.hpp"
+#include "oracle/spgemm_oracle.hpp"
+#include "oracle/spmm_oracle.hpp"
+
+namespace tessera {
+namespace {
+
+double largest_finite(std::span<const float> values) {
+  double most = 0;
+  for (const float value : values)
+    if (std::isfinite(value)) most = std::max(most, std::abs(static_cast<double>(value)));
+  return most;
+}
+
+/// Smallest subnormal of an operand's type.
+double quantum_of(MmaType type) {
+  const NumberFormat format = operand_format(type);
+  return std::ldexp(1.0, format.min_exponent - format.fraction_bits);
+}
+
+/// Fused steps for the same products: an MMA deeper than a step is several, a split operand takes
+/// several MMAs.
+std::int64_t steps_per_chunk(const Arithmetic& arithmetic, const FusedStep& step) {
+  return std::int64_t{arithmetic.mmas_per_chunk} *
+         ((arithmetic.mma_depth + step.products - 1) / step.products);
+}
+
+/// Of a row whose sum takes so many chunks of MMAs, relative to |A||B|.
+double tensor_core_row_bound(const Arithmetic& arithmetic, const FusedStep& step,
+                             std::int64_t chunks) {
+  const std::int64_t chain =
+      arithmetic.promote > 0 ? std::min<std::int64_t>(arithmetic.promote, chunks) : chunks;
+  double sum = tensor_core_bound(chain * steps_per_chunk(arithmetic, step), step.products,
+                                 step.fraction_bits);
+  if (arithmetic.mmas_per_chunk > 1) {
+    // The parts' products add up to a little more than |a||b|, and a residual step meets the sum
+    // itself as well: together less than 2.1 |A||B|. The accumulators are added once a chain.
+    sum *= 2.1;
+    const std::int64_t chains = chain > 0 ? (chunks + chain - 1) / chain : 0;
+    sum = combine(sum, fp32_sum_bound(2 * chains));
+  } else if (arithmetic.promote > 0 && chain > 0) {
+    sum = combine(sum, fp32_sum_bound((chunks + chain - 1) / chain));
+  }
+  return combine(input_rounding_bound(arithmetic.input_error), sum);
+}
+
+/// What the error of a product depends on.
+struct Sums {
+  Arithmetic arithmetic;
+  std::vector<std::int64_t> terms;  // [rows], as the kernel has them
+  Permutation rows;                 // order of those, against A
+  const std::string& generation;
+  double largest_b;
+};
+
+/// Per row of A: what relative to |A||B|, and what absolutely, the kernel may be off by.
+ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
+  const Arithmetic& arithmetic = sums.arithmetic;
+  const auto& terms = sums.terms;
+  const auto old_of_new = sums.rows.old_of_new();
+  const double largest_a = largest_finite(a.values), largest_b = sums.largest_b;
+
+  const FusedStep* step = nullptr;
+  if (arithmetic.sum == Arithmetic::Sum::kTensorCore)
+    step = &find_generation(sums.generation).step(arithmetic.type);
+
+  ErrorBound bound;
+  bound.relative.resize(a.rows);
+  bound.absolute.resize(a.rows);
+  for (std::int32_t p = 0; p < a.rows; ++p) {
+    const std::int32_t row = old_of_new[p];
+    const auto nnz = a.row_length(row);
+    if (arithmetic.sum == Arithmetic::Sum::kFp32) {
+      bound.relative[row] = fp32_sum_bound(terms[p]);
+      bound.absolute[row] = underflow_bound(nnz);
+      continue;
+    }
+    if (arithmetic.sum == Arithmetic::Sum::kInteger) {
+      // Both scales are rounded, and so are the sum and its products with them.
+      constexpr int kRoundings = 5;
+      const double lost = input_rounding_bound(arithmetic.quantisation);
+      bound.relative[row] = fp32_sum_bound(kRoundings);
+      bound.absolute[row] = underflow_bound(kRoundings) + (1 + fp32_sum_bound(kRoundings)) * lost *
+                                                              largest_a * largest_b *
+                                                              static_cast<double>(nnz);
+      continue;
+    }
+    bound.relative[row] = tensor_core_row_bound(arithmetic, *step, terms[p]);
+    const std::int64_t results = terms[p] * steps_per_chunk(arithmetic, *step);
+    const double quantum = quantum_of(arithmetic.type);
+    if (arithmetic.equilibrated) {
+      // Both operands are below 2 after scaling; what is lost there comes back scaled.
+      const double back = largest_a * largest_b;
+      bound.absolute[row] =
+          underflow_bound(results) * (1 + back) + operand_underflow_bound(nnz, 4, quantum) * back;
+    } else {
+      bound.absolute[row] =
+          underflow_bound(results) + operand_underflow_bound(nnz, largest_a + largest_b, quantum);
+    }
+  }
+  return bound;
+}
+
+double finite_or_huge(double value) { return std::isfinite(value) ? value : 1e300; }
+
+/// JSON has no NaN and no infinity: they are text.
+Json number_or_text(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
+/// "<name>_p50", "_p95" and "_p99", and the maximum as `max_name`.
+void add_quantiles(const std::string& name, const std::string& max_name, const Quantiles& values,
+                   Json& fields) {
+  fields[name + "_p50"] = finite_or_huge(values.p50);
+  fields[name + "_p95"] = finite_or_huge(values.p95);
+  fields[name + "_p99"] = finite_or_huge(values.p99);
+  fields[max_name] = finite_or_huge(values.max);
+}
+
+/// Up to the last place that is not empty.
+Json histogram_fields(const UlpHistogram& histogram) {
+  std::size_t size = histogram.size();
+  while (size > 0 && histogram[size - 1] == 0) --size;
+  Json upper = Json::array(), count = Json::array();
+  for (std::size_t place = 0; place < size; ++place) {
+    upper.push_back(finite_or_huge(ulp_upper_end(place)));
+    count.push_back(histogram[place]);
+  }
+  return {{"upper_ulp", upper}, {"count", count}};
+}
+
+/// The decades that are not empty.
+Json condition_fields(const ConditionTable& table) {
+  Json fields{{"condition_from", Json::array()},
+              {"count", Json::array()},
+              {"median_rel", Json::array()},
+              {"max_rel", Json::array()},
+              {"median_backward_error", Json::array()}};
+  double from = 1;
+  for (const ConditionDecade& decade : table) {
+    if (decade.count > 0) {
+      fields["condition_from"].push_back(from);
+      fields["count"].push_back(decade.count);
+      fields["median_rel"].push_back(finite_or_huge(decade.median_relative));
+      fields["max_rel"].push_back(finite_or_huge(decade.max_relative));
+      fields["median_backward_error"].push_back(finite_or_huge(decade.median_backward));
+    }
+    from *= 10;
+  }
+  return fields;
+}
+
+Json fields_of(const ProductErrors& errors) {
+  Json fields{{"smape_pct", finite_or_huge(errors.smape_pct)},
+              {"smape_common_pct", finite_or_huge(errors.smape_common_pct)},
+              {"relative_frobenius", finite_or_huge(errors.relative_frobenius)},
+              {"max_rel", finite_or_huge(errors.max_relative)},
+              {"backward_error_mean", finite_or_huge(errors.mean_backward_error)},
+              {"normwise_backward_error", finite_or_huge(errors.normwise_backward_error)},
+              {"signed_bias", finite_or_huge(errors.signed_bias)},
+              {"max_ulp", finite_or_huge(errors.max_ulp)},
+              {"ulp_histogram", histogram_fields(errors.ulp_histogram)},
+              {"condition_geomean", errors.condition_geomean},
+              {"by_condition", condition_fields(errors.by_condition)},
+              {"bound_ratio", finite_or_huge(errors.bound_ratio)},
+              {"compared", errors.compared},
+              {"beyond_bound", errors.beyond_bound},
+              {"non_finite", errors.non_finite},
+              {"overflows", errors.overflows},
+              {"underflows", errors.underflows}};
+  add_quantiles("backward_error", "backward_error", errors.backward_error, fields);
+  add_quantiles("condition", "condition_max", errors.condition, fields);
+  if (errors.smape_fp32_pct) fields["smape_fp32_pct"] = finite_or_huge(*errors.smape_fp32_pct);
+  return fields;
+}
+
+/// The measures, the worst element and why C is wrong; `locate` says where a row of A is.
+template <class Locate>
+CheckedResult judged(const ProductErrors& errors, Locate locate) {
+  CheckedResult result{fields_of(errors), ""};
+  if (errors.compared == 0) return result;
+
+  const auto& worst = errors.worst;
+  const std::string tile = locate(worst.row);
+  result.fields["worst"] = {{"row", worst.row},
+                            {"col", worst.col},
+                            {"expected", finite_or_huge(worst.expected)},
+                            {"computed", number_or_text(worst.computed)},
+                            {"bound", finite_or_huge(worst.bound)},
+                            {"tile", tile}};
+  if (!errors.ok())
+    result.reason = fmt::format(
+        "{} of {} elements are beyond the error bound; worst: C[{}][{}] is {:.9g}, not {:.9g} "
+        "(bound {:.3g}), in {}",
+        errors.beyond_bound + errors.non_finite, errors.compared, worst.row, worst.col,
+        worst.computed, worst.expected, worst.bound, tile);
+  return result;
+}
+
+/// Why the arrays are no matrix of that shape; empty when they are.
+std::string matrix_fault(const CsrMatrix& c, std::int32_t rows, std::int32_t cols) {
+  if (c.rows != rows || c.cols != cols)
+    return fmt::format("C is {} x {}, not {} x {}", c.rows, c.cols, rows, cols);
+  try {
+    validate(c);
+  } catch (const Error& error) {
+    return fmt::format("C is no valid matrix: {}", error.what());
+  }
+  return "";
+}
+
+}  // namespace
+
+CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
+                           const Computation& computation, bool against_fp32) {
+  const Sums sums{computation.kernel.arithmetic(), computation.kernel.terms_per_row(computation.a),
+                  computation.rows, computation.generation, largest_finite(b.values)};
+  const auto locate = [&](std::int64_t row) {
+    const auto old_of_new = computation.rows.old_of_new();
+    const auto place = std::ranges::find(old_of_new, static_cast<std::int32_t>(row));
+    return computation.a.locate(static_cast<std::int32_t>(place - old_of_new.begin()));
+  };
+  return judged(compare_spmm(a, b, c, bound_of(a, sums), against_fp32), locate);
+}
+
+CheckedResult check_result(const SparseComputation& computation, const CsrMatrix& c,
+                           bool against_fp32) {
+  const CsrMatrix &a = computation.a, &b = computation.b;
+  if (const std::string fault = matrix_fault(c, a.rows, b.cols); !fault.empty()) return {{}, fault};
+  const SpgemmKernel& kernel = computation.kernel;
+  const Sums sums{kernel.arithmetic_of(a, b), kernel.terms_per_row(a, b),
+                  Permutation::identity(a.rows), computation.generation, largest_finite(b.values)};
+  const SpgemmErrors errors = compare_spgemm(a, b, c, bound_of(a, sums), against_fp32);
+  CheckedResult result = judged(errors.values, [&](std::int64_t row) {
+    return fmt::format("row {} of A, {} nonzeros", row, a.row_length(row));
+  });
+  result.fields["missing"] = errors.missing;
+  result.fields["extra"] = errors.extra;
+  if (errors.extra > 0 || (errors.missing > 0 && kernel.keeps_zeros()))
+    result.reason += fmt::format("{}C has another pattern: {} cells are missing, {} are extra",
+                                 result.reason.empty() ? "" : "; ", errors.missing, errors.extra);
+  return result;
+}
+
+namespace {
+
+/// What the two have in a row: visit(column, of c or null, of expected or null), columns ascending.
+template <class Visit>
+void for_each_cell(const CsrMatrix& c, const CsrMatrix& expected, std::int64_t row, Visit visit) {
+  const auto cols = c.row_cols(row), expected_cols = expected.row_cols(row);
+  const auto values = c.row_values(row), expected_values = expected.row_values(row);
+  std::size_t i = 0, j = 0;
+  while (i < cols.size() || j < expected_cols.size()) {
+    const bool here = j == expected_cols.size() || (i < cols.size() && cols[i] <= expected_cols[j]);
+    const bool there =
+        i == cols.size() || (j < expected_cols.size() && expected_cols[j] <= cols[i]);
+    visit(here ? cols[i] : expected_cols[j], here ? &values[i] : nullptr,
+          there ? &expected_values[j] : nullptr);
+    i += here;
+    j += there;
+  }
+}
+
+Json value_or_absent(const float* value) { return value ? number_or_text(*value) : "absent"; }
+
+}  // namespace
+
+Json compare_bits(const CsrMatrix& c, const CsrMatrix& expected) {
+  require(c.rows == expected.rows && c.cols == expected.cols, "C is {} x {}, its emulation {} x {}",
+          c.rows, c.cols, expected.rows, expected.cols);
+  std::int64_t compared = 0, different = 0;
+  Json first;
+  for (std::int64_t row = 0; row < c.rows; ++row)
+    for_each_cell(c, expected, row, [&](std::int32_t col, const float* x, const float* y) {
+      ++compared;
+      if (x && y && std::bit_cast<std::uint32_t>(*x) == std::bit_cast<std::uint32_t>(*y)) return;
+      if (different++ == 0)
+        first = {{"row", row},
+                 {"col", col},
+                 {"computed", value_or_absent(x)},
+                 {"expected", value_or_absent(y)}};
+    });
+  Json bits{{"compared", compared}, {"different", different}};
+  if (different > 0) bits["first"] = first;
+  return bits;
+}
+
+Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {
+  require(c.rows == expected.rows && c.cols == expected.cols, "C is {} x {}, its emulation {} x {}",
+          c.rows, c.cols, expected.rows, expected.cols);
+  std::int64_t different = 0;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < c.values.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(c.values[i]) ==
+        std::bit_cast<std::uint32_t>(expected.values[i]))
+      continue;
+    if (different++ == 0) first = i;
+  }
+  Json bits{{"compared", c.values.size()}, {"different", different}};
+  if (different > 0)
+    bits["first"] = {{"row", static_cast<std::int64_t>(first) / c.cols},
+                     {"col", static_cast<std::int64_t>(first) % c.cols},
+                     {"computed", number_or_text(c.values[first])},
+                     {"expected", number_or_text(expected.values[first])}};
+  return bits;
+}
+
+LaunchOutput read_output(std::span<const float> memory, std::size_t guard, std::int64_t rows,
+                         std::int64_t cols) {
+  const auto size = static_cast<std::size_t>(rows * cols);
+  require(memory.size() == size + 2 * guard,
+          "{} elements cannot be {} x {} between two guards of {}", memory.size(), rows, cols,
+          guard);
+  const auto poisoned = [](float x) { return std::bit_cast<std::uint32_t>(x) == kPoison; };
+  const auto inside = memory.subspan(guard, size);
+  LaunchOutput output{DenseMatrix(rows, cols), std::ranges::count_if(inside, poisoned),
+                      std::ranges::all_of(memory.first(guard), poisoned) &&
+                          std::ranges::all_of(memory.last(guard), poisoned)};
+  std::ranges::copy(inside, output.c.values.begin());
+  return output;
+}
+
+std::string launch_fault(std::int64_t unwritten, bool guards_intact, const Json& bits) {
+  std::vector<std::string> faults;
+  if (!guards_intact) faults.push_back("the kernel wrote outside C");
+  if (unwritten > 0)
+    faults.push_back(fmt::format("{} elements of C were never written", unwritten));
+  if (bits.is_object() && bits.at("different") > 0) {
+    const Json& first = bits.at("first");
+    faults.push_back(fmt::format(
+        "{} of {} elements differ from the emulation in their bits; first: row {}, column {} of C "
+        "as the kernel orders it is {}, not {}",
+        bits.at("different").dump(), bits.at("compared").dump(), first.at("row").dump(),
+        first.at("col").dump(), first.at("computed").dump(), first.at("expected").dump()));
+  }
+  return fmt::format("{}", fmt::join(faults, "; "));
+}
+
+std::string round_trip_fault(const CsrMatrix& unpacked, const CsrMatrix& packed) {
+  if (unpacked == packed) return "";
+  if (unpacked.rows != packed.rows || unpacked.cols != packed.cols)
+    return fmt::format("unpacked it is {} x {}, not {} x {}", unpacked.rows, unpacked.cols,
+                       packed.rows, packed.cols);
+  for (std::int32_t row = 0; row < packed.rows; ++row) {
+    const auto cols = unpacked.row_cols(row), expected = packed.row_cols(row);
+    if (!std::ranges::equal(cols, expected))
+      return fmt::format("unpacked, row {} has other columns: {} instead of {} nonzeros", row,
+                         cols.size(), expected.size());
+    const auto values = unpacked.row_values(row);
+    for (std::size_t k = 0; k < cols.size(); ++k)
+      if (std::bit_cast<std::uint32_t>(values[k]) !=
+          std::bit_cast<std::uint32_t>(packed.row_values(row)[k]))
+        return fmt::format("unpacked, row {}, column {} holds {}, not {}", row, cols[k], values[k],
+                           packed.row_values(row)[k]);
+  }
+  return "unpacked it is another matrix";
+}
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+// Backend "emulate": the values a GPU would compute, bit for bit, on the CPU.
+
+#include <chrono>
+
+#include "experiments/backends/backend.hpp"
+#include "experiments/backends/restore.hpp"
+#include "formats/base/registry.hpp"
+#include "model/device.hpp"
+
+namespace tessera {
+namespace {
+
+class EmulateBackend final : public Backend {
+ public:
+  std::string origin() const override { return "emulated"; }
+
+  BackendResult run(const Multiplication& m) const override {
+    const Device& device = find_device(m.point.device);
+    const auto start = std::chrono::steady_clock::now();
+    BackendResult result;
+    result.generation = device.generation;
+    result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    result.fields["emulate_s"] = elapsed.count();
+    if (m.point.unpermute) result.fields["unpermute"] = time_restoring(*result.c, m.rows);
+    return result;
+  }
+
+  SparseProductResult multiply(const SparseMultiplication& m) const override {
+    const Device& device = find_device(m.point.device);
+    const auto start = std::chrono::steady_clock::now();
+    SparseProductResult result;
+    result.generation = device.generation;
+    result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    result.fields["emulate_s"] = elapsed.count();
+    return result;
+  }
+};
+
+const Register<Backend> entry{{
+    .name = "emulate",
+    .summary = "the values of the GPU kernel, bit for bit, on the CPU",
+    .make = [](const Params&) { return std::make_unique<EmulateBackend>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

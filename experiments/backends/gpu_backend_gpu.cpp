@@ -1,0 +1,214 @@
+// Backend "gpu": the kernel itself, timed, its result brought back with proof that it was written.
+//
+// B is uploaded once; C lies between guard bands and is poisoned with a NaN no kernel produces
+// before the launch whose result is checked. Of a library's algorithms the fastest is used, and
+// named.
+
+#include <optional>
+
+#include "experiments/backends/backend.hpp"
+#include "experiments/backends/check_result.hpp"
+#include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/measure_sparse_product.hpp"
+#include "experiments/backends/restore.hpp"
+#include "experiments/counters/counter_source.hpp"
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/device/restore_rows.hpp"
+#include "kernels/gpu_spmm.hpp"
+#include "kernels/tensor_core/gpu_generation.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::size_t kGuard = 1024;  // elements on either side of C, keeps 16-byte alignment
+
+/// C on the device, poisoned, between guard bands.
+class PoisonedOutput {
+ public:
+  explicit PoisonedOutput(std::size_t elements) : memory_(elements + 2 * kGuard) { poison(); }
+
+  float* c() { return memory_.data() + kGuard; }
+
+  void poison() {
+    static_assert(kPoison == 0xffffffff, "one byte, repeated");
+    cuda_check(cudaMemset(memory_.data(), 0xff, memory_.size() * sizeof(float)), "poisoning C");
+  }
+
+  LaunchOutput read(std::int64_t rows, std::int64_t n) const {
+    return read_output(memory_.download(), kGuard, rows, n);
+  }
+
+  /// Brings C back and looks at what the launch did and did not write.
+  void collect(BackendResult& result, std::int64_t rows, std::int64_t n) const {
+    LaunchOutput output = read(rows, n);
+    result.c = std::move(output.c);
+    result.unwritten = output.unwritten;
+    result.guards_intact = output.guards_intact;
+  }
+
+ private:
+  DeviceArray<float> memory_;
+};
+
+/// The fastest of the algorithms that take this case, and the time of each.
+struct Choice {
+  int candidate = -1;
+  Json times_us = Json::object();
+};
+
+Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRule& rule,
+              cudaStream_t stream) {
+  const auto names = gpu.candidates();
+  if (names.size() == 1) {
+    gpu.prepare(0, b, c, stream);
+    return {0, Json::object()};
+  }
+  MeasureRule quick = rule;
+  quick.max_samples = quick.min_samples;
+  Choice choice;
+  double best = 0;
+  for (int i = 0; i < static_cast<int>(names.size()); ++i) {
+    try {
+      gpu.prepare(i, b, c, stream);
+    } catch (const Unsupported&) {
+      continue;
+    }
+    const double us = time_launches(
+                          [&](cudaStream_t s) {
+                            gpu.launch(i, {b, c}, s);
+                          },
+                          quick, stream)
+                          .median;
+    choice.times_us[names[i]] = us;
+    if (choice.candidate < 0 || us < best) {
+      choice.candidate = i;
+      best = us;
+    }
+  }
+  require<Unsupported>(choice.candidate >= 0, "none of the library's algorithms takes this case");
+  gpu.prepare(choice.candidate, b, c, stream);
+  return choice;
+}
+
+/// Times putting the rows of C back and holds the result against the host's. `c` is what lies at
+/// `c_device`.
+void time_restoring(const Multiplication& m, const DenseMatrix& c, const float* c_device,
+                    cudaStream_t stream, BackendResult& result) {
+  if (m.rows.is_identity()) {
+    result.fields["unpermute"] = nothing_to_restore();
+    return;
+  }
+  const Permutation inverse = m.rows.inverse();
+  const DeviceArray<std::int32_t> new_of_old(inverse.old_of_new());
+  PoisonedOutput restored(c.values.size());
+  const TimeSummary time = time_launches(
+      [&](cudaStream_t s) {
+        restore_rows(c_device, new_of_old.data(), static_cast<std::int32_t>(c.rows), c.cols,
+                     restored.c(), s);
+      },
+      m.point.measure, stream);
+  result.fields["unpermute"] = to_json(time);
+  result.fields["unpermute"]["on"] = "gpu";
+  const LaunchOutput output = restored.read(c.rows, c.cols);
+  const Json bits = compare_bits(output.c, permute_rows(c, inverse));
+  result.fault = launch_fault(output.unwritten, output.guards_intact, bits);
+  if (!result.fault.empty()) result.fault = "restoring the rows of C: " + result.fault;
+}
+
+constexpr int kWarmingLaunches = 2;  // of the same product, before one that is counted
+
+/// Counts what one product does. A source that was asked for by name and cannot be used here makes
+/// the point one that is skipped; where any would have done, the record says why there was none.
+void count(const Multiplication& m, const std::string& algorithm,
+           const std::function<void(cudaStream_t)>& launch, cudaStream_t stream,
+           BackendResult& result) {
+  const CounterRule& rule = m.point.counters;
+  const CounterChoice choice = find_counter_source(rule.source);
+  if (!choice.missing.empty()) {
+    require<Unsupported>(rule.source == "auto", "counters: {}", choice.missing);
+    result.fields["counters_missing"] = choice.missing;
+    return;
+  }
+  CountedProduct product{m.point, algorithm, kWarmingLaunches, {}, [&] {
+                           launch(stream);
+                           cuda_check(cudaDeviceSynchronize(), "running a counted product");
+                         }};
+  std::optional<L2Flush> flush;
+  if (m.point.measure.l2 == "flush") {
+    flush.emplace();
+    product.warming = 0;
+    product.flush = [&] {
+      flush->overwrite(stream);
+      cuda_check(cudaDeviceSynchronize(), "flushing");
+    };
+  }
+  const CounterValues values = choice.source->collect(rule.metrics, product);
+  result.fields["counters_source"] = choice.name;
+  result.fields["counters_l2"] = m.point.measure.l2;
+  result.fields["counters"] = values;
+}
+
+class GpuBackend final : public Backend {
+ public:
+  std::string origin() const override { return "measured"; }
+  std::string unavailable() const override { return gpu_unavailable(); }
+
+  BackendResult run(const Multiplication& m) const override {
+    const auto& registry = Registry<GpuSpmm>::instance();
+    const std::string& name = m.point.kernel.name;
+    require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
+    const auto gpu = registry.make(name, m.point.kernel.params)->upload(m.a, m.point.n);
+    const std::int64_t rows = m.a.rows(), n = m.point.n;
+    const cudaStream_t stream = nullptr;
+
+    const DeviceArray<float> b(m.b.values);
+    PoisonedOutput output(static_cast<std::size_t>(rows * n));
+    const Choice choice = choose(*gpu, b.data(), output.c(), m.point.measure, stream);
+
+    BackendResult result;
+    output.poison();
+    gpu->launch(choice.candidate, {b.data(), output.c()}, stream);
+    cuda_check(cudaDeviceSynchronize(), "running the kernel");
+    output.collect(result, rows, n);
+    result.generation = gpu_generation();
+
+    const GpuClocks before = gpu_clocks();
+    const TimeSummary time = time_launches(
+        [&](cudaStream_t s) {
+          gpu->launch(choice.candidate, {b.data(), output.c()}, s);
+        },
+        m.point.measure, stream);
+    result.time_us = time.median;
+    result.fields["time"] = to_json(time);
+    result.fields["time"]["l2"] = m.point.measure.l2;
+    result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
+    // C once more: the sums of a kernel with atomics differ from launch to launch.
+    if (m.point.unpermute) time_restoring(m, output.read(rows, n).c, output.c(), stream, result);
+    if (!choice.times_us.empty()) {
+      result.fields["winner"] = gpu->candidates()[choice.candidate];
+      result.fields["candidates_us"] = choice.times_us;
+    }
+    if (!m.point.counters.source.empty())
+      count(
+          m, gpu->candidates()[choice.candidate],
+          [&](cudaStream_t s) {
+            gpu->launch(choice.candidate, {b.data(), output.c()}, s);
+          },
+          stream, result);
+    return result;
+  }
+
+  SparseProductResult multiply(const SparseMultiplication& m) const override {
+    return measure_sparse_product(m);
+  }
+};
+
+const Register<Backend> entry{{
+    .name = "gpu",
+    .summary = "the kernel on this machine's GPU, timed",
+    .make = [](const Params&) { return std::make_unique<GpuBackend>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,142 @@
+#include "experiments/backends/measure_sparse_product.hpp"
+
+#include <chrono>
+
+#include "experiments/backends/launch_timer.hpp"
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/gpu_spgemm.hpp"
+#include "kernels/tensor_core/gpu_generation.hpp"
+
+namespace tessera {
+namespace {
+
+const cudaStream_t kStream = nullptr;
+
+/// Gives C back before its run ends, also when the product fails half way.
+class Release {
+ public:
+  explicit Release(GpuSparseProduct& product) : product_(product) {}
+  ~Release() { product_.release(); }
+  Release(const Release&) = delete;
+  Release& operator=(const Release&) = delete;
+
+ private:
+  GpuSparseProduct& product_;
+};
+
+/// The device's pool keeps what is given back to it as long as this lives, and nothing afterwards.
+class KeptPool {
+ public:
+  KeptPool() { keep_pooled_memory(UINT64_MAX); }
+  ~KeptPool() {
+    try {
+      keep_pooled_memory(0);
+      int device = 0;
+      cudaMemPool_t pool = nullptr;
+      cuda_check(cudaGetDevice(&device), "asking for the device");
+      cuda_check(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
+      cuda_check(cudaStreamSynchronize(kStream), "waiting for a product");
+      cuda_check(cudaMemPoolTrimTo(pool, 0), "emptying the memory pool");
+    } catch (const std::exception&) {
+      // Whatever it is, the next call meets it too.
+    }
+  }
+  KeptPool(const KeptPool&) = delete;
+  KeptPool& operator=(const KeptPool&) = delete;
+};
+
+void multiply_checked(GpuSparseProduct& product, SparseProductResult& result) {
+  ProductRun run(MemorySource::kMalloc, kStream);
+  const Release release(product);
+  run.poison();
+  const bool repeats = product.keeps_structure();
+  // What is checked is repeated if it can be: values that another alpha has left would be wrong.
+  product.multiply(repeats ? 2 : 1, run);
+  if (repeats) product.multiply_again(1, run);
+  result.c = product.download();
+  result.fields["memory"] = {{"peak_bytes", run.peak_bytes()}};
+}
+
+TimeSummary time_products(GpuSparseProduct& product, MemorySource source, const MeasureRule& rule) {
+  return time_launches(
+      [&](cudaStream_t stream) {
+        {
+          ProductRun run(source, stream);
+          const Release release(product);
+          product.multiply(1, run);
+        }
+        cuda_check(cudaStreamSynchronize(stream), "running a product");
+      },
+      rule, kStream);
+}
+
+/// Only the values, once C's structure is there.
+TimeSummary time_values(GpuSparseProduct& product, const MeasureRule& rule) {
+  ProductRun run(MemorySource::kMalloc, kStream);
+  const Release release(product);
+  product.multiply(1, run);
+  return time_launches(
+      [&](cudaStream_t stream) {
+        product.multiply_again(1, run);
+        cuda_check(cudaStreamSynchronize(stream), "running a product");
+      },
+      rule, kStream);
+}
+
+/// [{"name": "count", "us": 3.5}, ...] in the order in which they begin.
+Json stages_of(GpuSparseProduct& product) {
+  ProductRun run(MemorySource::kPool, kStream);
+  const Release release(product);
+  run.watch_stages();
+  product.multiply(1, run);
+  Json stages = Json::array();
+  for (const ProductRun::StageTime& stage : run.stage_times())
+    stages.push_back({{"name", stage.name}, {"us", stage.us}});
+  return stages;
+}
+
+Json time_json(const TimeSummary& time, const MeasureRule& rule) {
+  Json json = to_json(time);
+  json["l2"] = rule.l2;
+  return json;
+}
+
+void measure(GpuSparseProduct& product, const MeasureRule& rule, SparseProductResult& result) {
+  multiply_checked(product, result);
+  const GpuClocks before = gpu_clocks();
+  const TimeSummary time = time_products(product, MemorySource::kMalloc, rule);
+  if (product.keeps_structure())
+    result.fields["time_again"] = time_json(time_values(product, rule), rule);
+  const KeptPool kept;
+  const TimeSummary pool = time_products(product, MemorySource::kPool, rule);
+  result.time_us = time.median;
+  result.pool_us = pool.median;
+  result.fields["time"] = time_json(time, rule);
+  result.fields["time_pool"] = time_json(pool, rule);
+  result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
+  if (Json stages = stages_of(product); !stages.empty()) result.fields["stages"] = stages;
+}
+
+}  // namespace
+
+SparseProductResult measure_sparse_product(const SparseMultiplication& m) {
+  const auto& registry = Registry<GpuSpgemm>::instance();
+  const std::string& name = m.point.kernel.name;
+  require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
+  SparseProductResult result;
+  result.generation = gpu_generation();
+  try {
+    const auto began = std::chrono::steady_clock::now();
+    const auto product = registry.make(name, m.point.kernel.params)->upload(m.a, m.b);
+    cuda_check(cudaDeviceSynchronize(), "uploading A and B");
+    result.pack_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    measure(*product, m.point.measure, result);
+  } catch (const OutOfMemory&) {
+    cudaGetLastError();  // or the next launch would be told of it
+    throw;
+  }
+  return result;
+}
+
+}  // namespace tessera

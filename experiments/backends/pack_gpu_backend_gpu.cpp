@@ -1,0 +1,85 @@
+// Backend "pack_gpu": what it takes to build the packed A on the GPU, from A in CSR there.
+//
+// Allocations are part of it, out of a pool that has grown to what they need; so is the wait for
+// sizes that only the device knows. The result is the host's packed matrix: that the device's
+// arrays have its bytes is checked, array by array.
+
+#include <cstring>
+
+#include "experiments/backends/backend.hpp"
+#include "experiments/backends/launch_timer.hpp"
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/gpu/gpu_format.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::uint64_t kPoolBytes = std::uint64_t{1} << 36;  // kept between packings
+
+bool same_bytes(const GpuArray& array, const ArrayInfo& expected) {
+  if (array.name != expected.name || array.data.bytes() != expected.bytes) return false;
+  std::vector<std::byte> host(static_cast<std::size_t>(expected.bytes));
+  cuda_check(
+      cudaMemcpy(host.data(), array.data.as<std::byte>(), host.size(), cudaMemcpyDeviceToHost),
+      "copying a packed array from the device");
+  return host.empty() || std::memcmp(host.data(), expected.data, host.size()) == 0;
+}
+
+/// Which arrays are not the host's; empty when all are.
+std::string difference(const GpuPacked& packed, const PackedMatrix& expected) {
+  const std::vector<ArrayInfo> arrays = expected.arrays();
+  if (packed.arrays.size() != arrays.size())
+    return fmt::format("packed on the GPU it has {} arrays, not {}", packed.arrays.size(),
+                       arrays.size());
+  std::vector<std::string> different;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    if (!same_bytes(packed.arrays[i], arrays[i])) different.push_back(arrays[i].name);
+  if (different.empty()) return "";
+  return fmt::format("packed on the GPU, other bytes are in {}", fmt::join(different, ", "));
+}
+
+class PackGpuBackend final : public Backend {
+ public:
+  std::string origin() const override { return "measured"; }
+  std::string unavailable() const override { return gpu_unavailable(); }
+
+  PackingResult pack(const Packing& p) const override {
+    const auto& registry = Registry<GpuFormat>::instance();
+    const Variant& format = p.point.format;
+    require<Unsupported>(registry.contains(format.name), "{} is not built on GPUs", format.name);
+    const auto builder = registry.make(format.name, format.params);
+    PackingResult result;
+    result.packed = p.format.pack(p.matrix);
+
+    keep_pooled_memory(kPoolBytes);
+    const DeviceArray<std::int64_t> row_offsets(p.matrix.row_offsets);
+    const DeviceArray<std::int32_t> col_indices(p.matrix.col_indices);
+    const DeviceArray<float> values(p.matrix.values);
+    const DeviceCsr a{p.matrix.rows,      p.matrix.cols,      p.matrix.nnz(),
+                      row_offsets.data(), col_indices.data(), values.data()};
+    const cudaStream_t stream = nullptr;
+    {
+      const GpuPacked packed = builder->build(a, {}, stream);
+      cuda_check(cudaStreamSynchronize(stream), "packing");
+      result.fault = difference(packed, *result.packed);
+    }
+    const GpuClocks before = gpu_clocks();
+    const TimeSummary time =
+        time_launches([&](cudaStream_t s) { builder->build(a, {}, s); }, p.point.measure, stream);
+    result.time_us = time.median;
+    result.fields["time"] = to_json(time);
+    result.fields["time"]["l2"] = p.point.measure.l2;
+    result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
+    return result;
+  }
+};
+
+const Register<Backend> entry{{
+    .name = "pack_gpu",
+    .summary = "building the packed A on this machine's GPU, timed; no product",
+    .make = [](const Params&) { return std::make_unique<PackGpuBackend>(); },
+}};
+
+}  // namespace
+}  // namespace tessera

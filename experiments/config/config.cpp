@@ -1,0 +1,356 @@
+#include "experiments/config/config.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <functional>
+
+#include "experiments/config/matrix_set.hpp"
+#include "experiments/config/read_sweep.hpp"
+#include "experiments/config/table_reader.hpp"
+#include "experiments/counters/counter_source.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/hash.hpp"
+#include "formats/base/shipped_files.hpp"
+#include "formats/base/suggest.hpp"
+#include "model/simulator/sampling.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Calls read(TableReader&) on the table `key` of `root`, when there is one, and refuses what that
+/// left over.
+template <class Read>
+void read_table(TableReader& root, const std::string& key, Read read) {
+  const Node* node = root.find(key);
+  if (node == nullptr) return;
+  TableReader reader(*node, "[" + key + "]");
+  read(reader);
+  reader.refuse_unknown();
+}
+
+/// The same for each of [[key]].
+template <class Read>
+void read_tables(TableReader& root, const std::string& key, Read read) {
+  const Node* node = root.find(key);
+  if (node == nullptr) return;
+  require(node->kind == Node::Kind::kArray, "{}: write [[{}]], a list of tables", node->place, key);
+  for (const Node& item : node->items) {
+    TableReader reader(item, "[[" + key + "]]");
+    read(reader);
+    reader.refuse_unknown();
+  }
+}
+
+/// Calls `body`; an Error it throws gets the place in front.
+template <class Body>
+void at_place(const SourceLocation& place, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", place, error.what()));
+  }
+}
+
+/// Column -> the value it has to have, or a list of values of which it has to be one.
+Settings read_where(TableReader& reader, const std::string& key) {
+  const Node* node = reader.find(key);
+  if (node == nullptr) return {};
+  TableReader checked(*node, key);
+  std::vector<std::string> lists;
+  for (const Node& member : node->items)
+    if (member.kind == Node::Kind::kArray) lists.push_back(member.key);
+  Settings where = read_settings(*node, lists);
+  for (const std::string& column : lists) {
+    const Node& list = *node->find(column);
+    require(!list.items.empty() &&
+                std::ranges::all_of(
+                    list.items, [](const Node& item) { return item.kind == Node::Kind::kScalar; }),
+            "{}: {} takes a value or a list of values", list.place, column);
+    where[column] = {list.to_json(), list.place};
+  }
+  return where;
+}
+
+void read_experiment(TableReader& reader, Config& config) {
+  config.id = reader.text("id");
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  require(std::ranges::all_of(config.id, is_plain) && config.id[0] != '.',
+          "{}: the id '{}' names files: it may hold letters, digits, '.', '_' and '-'",
+          reader.place(), config.id);
+  config.title = config.id;
+  reader.read("title", config.title);
+  reader.read("paper", config.paper);
+  auto seed = static_cast<std::int64_t>(config.seed);
+  reader.read("seed", seed);
+  require(seed >= 0, "{}: seed takes 0 or more, not {}", reader.place(), seed);
+  config.seed = static_cast<std::uint64_t>(seed);
+  reader.read("timeout_s", config.timeout_s);
+  require(config.timeout_s > 0, "{}: timeout_s takes more than 0, not {}", reader.place(),
+          config.timeout_s);
+  config.backends = reader.texts("backends");
+  for (const Node& item : reader.find("backends")->items)
+    at_place(item.place, [&] { backend_traits(item.scalar.get_ref<const std::string&>()); });
+}
+
+void read_measure(TableReader& reader, Config& config) {
+  MeasureRule& rule = config.measure;
+  reader.read("unpermute", config.unpermute);
+  reader.read_choice("l2", rule.l2, l2_choices());
+  reader.read("warmup", rule.warmup);
+  reader.read("min_samples", rule.min_samples);
+  reader.read("max_samples", rule.max_samples);
+  reader.read("noise", rule.noise);
+  reader.read("max_seconds", rule.max_seconds);
+  at_place(reader.place(), [&] { validate(rule); });
+}
+
+/// How much of a launch is simulated: "off", "auto", or a number of stretches.
+void read_simulate(TableReader& reader, Config& config) {
+  const Node* sample = reader.find("sample");
+  if (sample == nullptr) return;
+  if (sample->kind == Node::Kind::kScalar && sample->scalar.is_number_integer())
+    config.sample = sample->scalar.dump();
+  else
+    reader.read("sample", config.sample);
+  at_place(sample->place, [&] {
+    if (simulator::sampling_of(config.sample).stretches == 0) config.sample.clear();
+  });
+}
+
+/// The section alone asks for counters: by the first source that works, and the usual metrics.
+void read_counters(TableReader& reader, Config& config) {
+  CounterRule rule{"auto", default_metrics()};
+  reader.read_choice("source", rule.source, counter_sources());
+  if (reader.find("metrics") != nullptr) rule.metrics = reader.texts("metrics");
+  if (rule.source == "none") return;
+  at_place(reader.place(), [&] { validate(rule); });
+  config.counters = rule;
+}
+
+Join read_join(TableReader& reader) {
+  Join join{.name = reader.text("name"),
+            .on = {"matrix", "right", "n", "seed", "values", "reorder", "format", "kernel", "step",
+                   "case"},
+            .columns = reader.texts("columns"),
+            .from = read_where(reader, "from"),
+            .place = reader.place()};
+  require(!join.from.empty(),
+          "{}: 'from' says which rows are joined to the others, as in "
+          "{{ backend = \"simulate\" }}",
+          join.place);
+  if (reader.find("on") != nullptr) join.on = reader.texts("on");
+  return join;
+}
+
+Derive read_derive(TableReader& reader) {
+  Derive derive;
+  derive.place = reader.place();
+  derive.name = reader.text("name");
+  reader.read("expr", derive.expr);
+  reader.read("of", derive.of);
+  reader.read("bins", derive.bins);
+  reader.read("labels", derive.labels);
+  const bool binned = !derive.of.empty() || !derive.bins.empty() || !derive.labels.empty();
+  require(binned != !derive.expr.empty(),
+          "{}: a derived column has either 'expr' or 'of', 'bins' and 'labels'", derive.place);
+  if (!binned) return derive;
+  require(!derive.of.empty(), "{}: 'of' says which column the bins are of", derive.place);
+  require(derive.labels.size() == derive.bins.size() + 1,
+          "{}: {} bins have {} labels, one more than limits; there are {}", derive.place,
+          derive.bins.size(), derive.bins.size() + 1, derive.labels.size());
+  require(std::ranges::adjacent_find(derive.bins, std::greater_equal<>()) == derive.bins.end(),
+          "{}: the limits in bins have to ascend", derive.place);
+  return derive;
+}
+
+Reduce read_reduce(TableReader& reader) {
+  Reduce reduce{.name = reader.text("name"),
+                .column = "kernel",
+                .keep = {"matrix", "right", "n", "origin", "device"},
+                .by = "time_us",
+                .largest = false,
+                .where = read_where(reader, "where"),
+                .place = reader.place()};
+  reader.read("column", reduce.column);
+  reader.read("keep", reduce.keep);
+  reader.read("by", reduce.by);
+  std::string best = "min";
+  reader.read_choice("best", best, {"min", "max"});
+  reduce.largest = best == "max";
+  return reduce;
+}
+
+Figure read_figure(TableReader& reader) {
+  Figure figure;
+  figure.place = reader.place();
+  figure.kind = figure.id = reader.text("kind");
+  reader.read("id", figure.id);
+  reader.read("title", figure.title);
+  reader.read("caption", figure.caption);
+  figure.x = figure.x_label = reader.text("x");
+  figure.y = figure.y_label = reader.text("y");
+  figure.series = reader.text("series");
+  reader.read("panel", figure.panel);
+  reader.read("low", figure.low);
+  reader.read("high", figure.high);
+  reader.read("bound", figure.bound);
+  require(figure.bound.empty() || figure.kind == "lines",
+          "{}: bounds are drawn by lines, not by {}", figure.place, figure.kind);
+  reader.read("x_label", figure.x_label);
+  reader.read("y_label", figure.y_label);
+  figure.x_scale = "category";
+  reader.read_choice("x_scale", figure.x_scale, {"category", "linear", "log"});
+  figure.y_scale = "linear";
+  reader.read_choice("y_scale", figure.y_scale, {"linear", "log"});
+  reader.read("normalise", figure.normalise);
+  if (const Node* reference = reader.find("reference")) {
+    reader.read("reference", figure.reference.emplace());
+    figure.reference_label = reader.text("reference_label");
+    require(figure.normalise.empty(), "{}: a normalised figure has its reference already: 1",
+            reference->place);
+    require(figure.y_scale != "log" || *figure.reference > 0,
+            "{}: reference = {} is not on a log axis", reference->place, *figure.reference);
+  }
+  figure.where = read_where(reader, "where");
+  return figure;
+}
+
+Expect read_expect(TableReader& reader) {
+  Expect expect;
+  expect.place = reader.place();
+  expect.name = reader.text("name");
+  expect.source = reader.text("source");
+  expect.column = reader.text("column");
+  expect.statistic = "geomean";
+  reader.read_choice("statistic", expect.statistic,
+                     {"geomean", "mean", "median", "min", "max", "rank_correlation"});
+  reader.read("with", expect.with);
+  expect.where = read_where(reader, "where");
+  expect.relative_to = read_where(reader, "relative_to");
+  const bool correlates = expect.statistic == "rank_correlation";
+  require(correlates != expect.with.empty(),
+          "{}: a rank_correlation, and nothing else, takes the other column in 'with'",
+          expect.place);
+  require(!correlates || expect.relative_to.empty(),
+          "{}: a rank_correlation is of two columns, not relative_to other rows", expect.place);
+  require(reader.find("value") != nullptr, "{}: [[expect]] needs 'value'", expect.place);
+  reader.read("value", expect.value);
+  expect.tolerance = 0.1;
+  reader.read("tolerance", expect.tolerance);
+  require(expect.tolerance >= 0, "{}: tolerance takes 0 or more, not {}", expect.place,
+          expect.tolerance);
+  expect.trend = "within";
+  reader.read_choice("trend", expect.trend, {"at_least", "at_most", "within"});
+  return expect;
+}
+
+/// Figures are files: no two may have one id.
+void check_figure_ids(const std::vector<Figure>& figures) {
+  std::vector<std::string> ids;
+  for (const Figure& figure : figures) {
+    require(std::ranges::find(ids, figure.id) == ids.end(),
+            "{}: another figure has the id '{}' already", figure.place, figure.id);
+    ids.push_back(figure.id);
+  }
+}
+
+void read_analysis(TableReader& root, Config& config) {
+  read_tables(root, "join",
+              [&](TableReader& reader) { config.joins.push_back(read_join(reader)); });
+  read_tables(root, "derive",
+              [&](TableReader& reader) { config.derives.push_back(read_derive(reader)); });
+  read_tables(root, "unfold", [&](TableReader& reader) {
+    config.unfolds.push_back({reader.text("name"), reader.text("of"), reader.place()});
+  });
+  read_tables(root, "reduce",
+              [&](TableReader& reader) { config.reduces.push_back(read_reduce(reader)); });
+  read_table(root, "table", [&](TableReader& reader) {
+    config.table.push_back({reader.texts("columns"), read_where(reader, "where"), reader.place()});
+  });
+  read_tables(root, "figure",
+              [&](TableReader& reader) { config.figures.push_back(read_figure(reader)); });
+  check_figure_ids(config.figures);
+  read_tables(root, "expect",
+              [&](TableReader& reader) { config.expects.push_back(read_expect(reader)); });
+}
+
+std::vector<fs::path> shipped_paths() {
+  std::vector<fs::path> paths;
+  for (const auto& file : fs::directory_iterator(shipped_path("experiments/configs")))
+    if (file.path().extension() == ".toml") paths.push_back(file.path());
+  std::ranges::sort(paths);
+  return paths;
+}
+
+std::string find_config(const std::string& name_or_path) {
+  if (fs::is_regular_file(name_or_path)) return name_or_path;
+  std::vector<std::string> shipped;
+  for (const fs::path& path : shipped_paths()) shipped.push_back(path.stem().string());
+  require(name_or_path.find('/') == std::string::npos && !name_or_path.ends_with(".toml"),
+          "{}: there is no such config file", name_or_path);
+  require(std::ranges::find(shipped, name_or_path) != shipped.end(), "{}",
+          unknown_name_message("experiment", name_or_path, shipped));
+  return shipped_path("experiments/configs/" + name_or_path + ".toml");
+}
+
+/// Where a config's sets are: beside it, beside its folder, and those that come with the program.
+std::vector<std::string> set_folders(const std::string& path) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  std::vector<std::string> folders{(folder / "sets").string(),
+                                   (folder.parent_path() / "sets").string()};
+  try {
+    folders.push_back(shipped_path("experiments/configs/sets"));
+  } catch (const Error&) {
+    // A build without shipped sets: the others may be enough.
+  }
+  return folders;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> shipped_configs() {
+  std::map<std::string, std::string> configs;
+  for (const fs::path& path : shipped_paths())
+    configs[path.stem().string()] = load_config(path.string()).title;
+  return configs;
+}
+
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets) {
+  Config config;
+  config.path = find_config(name_or_path);
+  Document document = load_document(config.path);
+  for (const std::string& set : sets) apply_set(document.root, set);
+  MatrixSets matrix_sets(document.sets, set_folders(config.path));
+
+  TableReader root(document.root, "the config");
+  const Node* schema = root.find("schema");
+  require(schema->scalar == Json(1), "{}: schema has to be 1, not {}", schema->place,
+          schema->describe());
+  require(root.find("experiment") != nullptr, "{}:1:1: the config needs an [experiment]",
+          config.path);
+  read_table(root, "experiment", [&](TableReader& reader) { read_experiment(reader, config); });
+  read_sweeps(root, matrix_sets, config);
+  read_table(root, "check", [&](TableReader& reader) {
+    reader.read("enabled", config.check);
+    reader.read("against_fp32", config.against_fp32);
+  });
+  read_table(root, "statistics",
+             [&](TableReader& reader) { reader.read("square", config.square); });
+  read_table(root, "measure", [&](TableReader& reader) { read_measure(reader, config); });
+  read_table(root, "simulate", [&](TableReader& reader) { read_simulate(reader, config); });
+  read_table(root, "counters", [&](TableReader& reader) { read_counters(reader, config); });
+  read_analysis(root, config);
+  root.refuse_unknown();
+
+  Json resolved = document.root.to_json();
+  resolved["sets"] = matrix_sets.used();
+  config.hash = hash_text(resolved.dump());
+  return config;
+}
+
+}  // namespace tessera

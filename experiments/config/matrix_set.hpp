@@ -1,0 +1,38 @@
+// Named sets of matrices: "@acc_spmm_table2" in a config stands for the matrices of
+// sets/acc_spmm_table2.toml, which holds [set] name, title and matrix = [...].
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/config/config.hpp"
+
+namespace tessera {
+
+class MatrixSets {
+ public:
+  /// Sets are looked for among `included` first, then as <folder>/<name>.toml.
+  MatrixSets(const std::vector<Node>& included, std::vector<std::string> folders);
+
+  /// The matrices a value of the axis `matrix` stands for: itself, or those of the set "@name",
+  /// sets of sets included. Throws an Error with the nearest name for an unknown set, and with the
+  /// chain for a set that contains itself.
+  std::vector<Setting> expand(const Setting& value);
+
+  /// The sets expanded so far: name -> matrices, as the files have them.
+  const Json& used() const { return used_; }
+
+ private:
+  const Node& find(const std::string& name, const SourceLocation& place);
+  void add(const Node& set);
+  void expand_into(const Setting& value, std::vector<std::string>& chain,
+                   std::vector<Setting>& matrices);
+  std::vector<std::string> known() const;
+
+  std::map<std::string, Node> sets_;
+  std::vector<std::string> folders_;
+  Json used_ = Json::object();
+};
+
+}  // namespace tessera

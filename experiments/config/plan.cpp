@@ -1,0 +1,195 @@
+#include "experiments/config/plan.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "experiments/config/resolve_point.hpp"
+#include "formats/base/check.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::int64_t kMostPoints = 1'000'000;
+
+/// One value of a dimension, or the values of several put together.
+struct Combination {
+  std::vector<Layer> layers;
+  std::map<std::string, std::string> labels;
+};
+using Dimension = std::vector<Combination>;
+
+// Steps and cases override the grid, later steps override earlier ones.
+enum Rank { kGridRank, kBaseRank, kFirstStepRank };
+
+Dimension dimension_of(const Axis& axis) {
+  Dimension dimension;
+  for (const Settings& choice : axis.choices) dimension.push_back({{{&choice, kGridRank}}, {}});
+  return dimension;
+}
+
+Dimension dimension_of_cases(const std::vector<NamedSettings>& cases) {
+  Dimension dimension;
+  for (const NamedSettings& one : cases)
+    dimension.push_back({{{&one.settings, kBaseRank}}, {{"case", one.name}}});
+  return dimension;
+}
+
+std::string left_out_label(const std::string& step) {
+  return "-" + (step.starts_with('+') ? step.substr(1) : step);
+}
+
+Dimension dimension_of_ablation(const Ablation& ablation) {
+  const int steps = static_cast<int>(ablation.steps.size());
+  Dimension dimension;
+  /// The base with the steps that `has` says, under that label.
+  const auto add = [&](const std::string& label, auto has) {
+    Combination& combination = dimension.emplace_back();
+    combination.layers.push_back({&ablation.base.settings, kBaseRank});
+    for (int s = 0; s < steps; ++s)
+      if (has(s)) combination.layers.push_back({&ablation.steps[s].settings, kFirstStepRank + s});
+    combination.labels["step"] = label;
+  };
+  if (ablation.mode == Ablation::Mode::kLeaveOneOut) {
+    add("all", [](int) { return true; });
+    for (int left = 0; left < steps; ++left)
+      add(left_out_label(ablation.steps[left].name), [&](int s) { return s != left; });
+    return dimension;
+  }
+  const bool cumulative = ablation.mode == Ablation::Mode::kCumulative;
+  add(ablation.base.name, [](int) { return false; });
+  for (int last = 0; last < steps; ++last)
+    add(ablation.steps[last].name, [&](int s) { return cumulative ? s <= last : s == last; });
+  return dimension;
+}
+
+/// All dimensions of a config, the outermost first.
+std::vector<Dimension> dimensions_of(const Config& config) {
+  std::vector<Dimension> dimensions;
+  for (const bool matrix : {true, false})
+    for (const Axis& axis : config.grid)
+      if ((axis.name == "matrix") == matrix) dimensions.push_back(dimension_of(axis));
+  for (const Axis& zip : config.zips) dimensions.push_back(dimension_of(zip));
+  if (!config.cases.empty()) dimensions.push_back(dimension_of_cases(config.cases));
+  for (const Ablation& ablation : config.ablation)
+    dimensions.push_back(dimension_of_ablation(ablation));
+  return dimensions;
+}
+
+/// Calls visit(combination) for every element of the product, the last dimension fastest.
+template <class Visit>
+void for_each_combination(const std::vector<Dimension>& dimensions, Visit visit) {
+  std::vector<std::size_t> place(dimensions.size(), 0);
+  while (true) {
+    Combination product;
+    for (std::size_t d = 0; d < dimensions.size(); ++d) {
+      const Combination& choice = dimensions[d][place[d]];
+      product.layers.insert(product.layers.end(), choice.layers.begin(), choice.layers.end());
+      product.labels.insert(choice.labels.begin(), choice.labels.end());
+    }
+    visit(product);
+    std::size_t d = dimensions.size();
+    while (d > 0 && ++place[d - 1] == dimensions[d - 1].size()) place[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+void check_size(const Config& config, const std::vector<Dimension>& dimensions,
+                std::size_t backends) {
+  auto points = static_cast<double>(backends);
+  for (const Dimension& dimension : dimensions) points *= static_cast<double>(dimension.size());
+  require(points <= static_cast<double>(kMostPoints), "{}: {:.3g} points; a plan has at most {}",
+          config.path, points, kMostPoints);
+}
+
+/// Brings the entries of a matrix together, in the order of its first one.
+void group_by_matrix(std::vector<PlanEntry>& entries) {
+  std::map<std::string, std::size_t> rank;
+  for (const PlanEntry& entry : entries) rank.try_emplace(entry.point.matrix, rank.size());
+  std::ranges::stable_sort(entries, {},
+                           [&](const PlanEntry& entry) { return rank.at(entry.point.matrix); });
+}
+
+void estimate_costs(const PointResolver& resolver, std::vector<PlanEntry>& entries) {
+  std::map<std::string, double> bytes;
+  double known = 0, sum = 0;
+  for (const PlanEntry& entry : entries) {
+    const auto size = static_cast<double>(resolver.known_matrix(entry.point.matrix).file_bytes);
+    if (!bytes.try_emplace(entry.point.matrix, size).second || size == 0) continue;
+    known += 1;
+    sum += size;
+  }
+  const double mean = known > 0 ? sum / known : 1;
+  for (PlanEntry& entry : entries) {
+    const double size = bytes.at(entry.point.matrix);
+    entry.cost =
+        (size > 0 ? size : mean) * static_cast<double>(std::max<std::int64_t>(1, entry.point.n));
+  }
+}
+
+}  // namespace
+
+Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
+  const std::vector<std::string>& chosen = backends.empty() ? config.backends : backends;
+  require(!chosen.empty(), "{}: no backend is given: [experiment] backends or --backend",
+          config.path);
+  const std::vector<Dimension> dimensions = dimensions_of(config);
+  check_size(config, dimensions, chosen.size());
+
+  Plan plan;
+  PointResolver resolver(config);
+  std::set<std::pair<std::string, std::map<std::string, std::string>>> seen;  // hash, labels
+  std::int64_t merged = 0;
+  for_each_combination(dimensions, [&](const Combination& combination) {
+    for (const std::string& backend : chosen) {
+      PlanEntry entry{.point = resolver.resolve(combination.layers, backend),
+                      .labels = combination.labels};
+      entry.hash = params_hash(entry.point);
+      entry.matrix = resolver.known_matrix(entry.point.matrix).name;
+      if (seen.insert({entry.hash, entry.labels}).second)
+        plan.entries.push_back(std::move(entry));
+      else
+        ++merged;
+    }
+  });
+  resolver.refuse_unused();
+  group_by_matrix(plan.entries);
+  estimate_costs(resolver, plan.entries);
+  plan.notes = resolver.notes();
+  if (merged > 0)
+    plan.notes.push_back(fmt::format("{} of {} points are the same as others and merged", merged,
+                                     merged + static_cast<std::int64_t>(plan.entries.size())));
+  return plan;
+}
+
+Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>& settings) {
+  for (const auto& [name, value] : settings)
+    config.grid.push_back({name, {{{name, {value, config.path}}}}, config.path});
+  return make_plan(config).entries.at(0).point;
+}
+
+Plan shard(const Plan& plan, int index, int count) {
+  require(count >= 1 && index >= 1 && index <= count,
+          "shard {}/{}: the first number has to be from 1 to the second", index, count);
+  std::vector<std::pair<std::string, double>> matrices;  // with the cost of all their entries
+  for (const PlanEntry& entry : plan.entries) {
+    if (matrices.empty() || matrices.back().first != entry.point.matrix)
+      matrices.push_back({entry.point.matrix, 0});
+    matrices.back().second += entry.cost;
+  }
+  std::ranges::stable_sort(matrices, std::ranges::greater(),
+                           &std::pair<std::string, double>::second);
+  std::vector<double> load(static_cast<std::size_t>(count), 0);
+  std::set<std::string> mine;
+  for (const auto& [matrix, cost] : matrices) {
+    const auto least = std::ranges::min_element(load);
+    *least += cost;
+    if (least - load.begin() == index - 1) mine.insert(matrix);
+  }
+  Plan part{{}, plan.notes};
+  std::ranges::copy_if(plan.entries, std::back_inserter(part.entries),
+                       [&](const PlanEntry& entry) { return mine.contains(entry.point.matrix); });
+  return part;
+}
+
+}  // namespace tessera

@@ -1,0 +1,402 @@
+#include "experiments/config/resolve_point.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include "experiments/config/read_sweep.hpp"
+#include "experiments/points/any_kernel.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/format.hpp"
+#include "formats/io/source.hpp"
+#include "formats/values/value_family.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "model/device.hpp"
+#include "model/model.hpp"
+#include "reorder/reordering.hpp"
+
+namespace tessera {
+namespace {
+
+const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "right", "values", "reorder",
+                                     "format", "kernel", "device", "model", "l2",     "threads"};
+
+constexpr const char* kAxesOfProducts[] = {"right", "n", "kernel", "device", "model"};
+
+/// Refuses an axis of what lies beyond the backend's task.
+void refuse_beyond(const BackendTraits& backend, const std::string& key, const Setting& setting) {
+  const bool of_product = std::ranges::find(kAxesOfProducts, key) != std::end(kAxesOfProducts);
+  if (backend.task == Task::kPack)
+    require(!of_product, "{}: {} is of a product, and backend {} only packs A", setting.place, key,
+            backend.name);
+  if (backend.task == Task::kReorder)
+    require(!of_product && key != "format",
+            "{}: {} is of a {}, and backend {} only finds an order of A", setting.place, key,
+            of_product ? "product" : "packing", backend.name);
+}
+
+/// What a point of the backend cannot do without, beside a matrix.
+const char* needed_axis(Task task) {
+  return task == Task::kMultiply ? "kernel" : (task == Task::kPack ? "format" : "reorder");
+}
+
+/// A stage's registry, whatever its interface.
+struct Stage {
+  std::string key;
+  const std::vector<ParamSpec>& (*specs)(const std::string& name);
+  Params (*resolve)(const std::string& name, const Params::Given& given);
+};
+
+template <class T>
+Stage stage(const char* key) {
+  return {key,
+          [](const std::string& name) -> const std::vector<ParamSpec>& {
+            return Registry<T>::instance().find(name).params;
+          },
+          [](const std::string& name, const Params::Given& given) {
+            return Registry<T>::instance().resolve(name, given);
+          }};
+}
+
+enum { kReorder, kFormat, kKernel, kModel, kValues };
+const std::array<Stage, 5>& stages() {
+  static const std::array<Stage, 5> all{stage<Reordering>("reorder"), stage<Format>("format"),
+                                        Stage{"kernel", kernel_params, resolve_kernel},
+                                        stage<Model>("model"), stage<ValueFamily>("values")};
+  return all;
+}
+
+/// Calls `body`; an Error it throws gets the place of `setting` in front.
+template <class Body>
+auto at_place(const Setting& setting, Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", setting.place, error.what()));
+  }
+}
+
+[[noreturn]] void ill_typed(const std::string& key, const Setting& setting, const char* expected) {
+  throw Error(
+      fmt::format("{}: {} takes {}, not {}", setting.place, key, expected, setting.value.dump()));
+}
+
+const std::string& text_of(const std::string& key, const Setting& setting) {
+  if (!setting.value.is_string()) ill_typed(key, setting, "a name");
+  return setting.value.get_ref<const std::string&>();
+}
+
+std::int64_t integer_of(const std::string& key, const Setting& setting, std::int64_t least) {
+  if (!setting.value.is_number_integer() || setting.value.get<std::int64_t>() < least)
+    ill_typed(key, setting, least == 0 ? "an integer of at least 0" : "an integer of at least 1");
+  return setting.value.get<std::int64_t>();
+}
+
+std::string choice_of(const std::string& key, const Setting& setting,
+                      const std::vector<std::string>& choices) {
+  const std::string& value = text_of(key, setting);
+  require(std::ranges::find(choices, value) != choices.end(), "{}: {}", setting.place,
+          unknown_name_message("value for " + key, value, choices));
+  return value;
+}
+
+ParamValue param_value(const Setting& setting) {
+  if (setting.value.is_boolean()) return setting.value.get<bool>();
+  if (setting.value.is_number_integer()) return setting.value.get<std::int64_t>();
+  if (setting.value.is_number()) return setting.value.get<double>();
+  return setting.value.get<std::string>();
+}
+
+/// Without parameters: none, or left to the advisor.
+bool is_open(int stage, const std::string& variant) {
+  return variant.empty() || (variant == kAuto && (stage == kFormat || stage == kKernel));
+}
+
+bool declares(int stage, const std::string& variant, const std::string& param) {
+  if (is_open(stage, variant)) return false;
+  const auto& specs = stages()[stage].specs(variant);
+  return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
+}
+
+/// Whether the kernel can be told to read it.
+bool offers_format(const std::string& kernel, const std::string& format) {
+  if (is_open(kKernel, kernel)) return false;
+  const auto& specs = stages()[kKernel].specs(kernel);
+  const auto spec = std::ranges::find(specs, "format", &ParamSpec::name);
+  return spec != specs.end() && std::ranges::find(spec->choices, format) != spec->choices.end();
+}
+
+/// "kernel.precision" -> {kKernel, "precision"}; "precision" -> {-1, "precision"}.
+std::pair<int, std::string> split(const std::string& key, const Setting& setting) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos) return {-1, key};
+  const std::string owner = key.substr(0, dot);
+  const auto found = std::ranges::find(stages(), owner, &Stage::key);
+  require(found != stages().end(), "{}: {}", setting.place,
+          unknown_name_message("owner of a parameter", owner, variant_keys()));
+  return {static_cast<int>(found - stages().begin()), key.substr(dot + 1)};
+}
+
+/// Puts `slot` over one of lower rank.
+void override_slot(std::map<std::string, PointResolver::Slot>& slots, const std::string& key,
+                   const PointResolver::Slot& slot) {
+  const auto [present, is_new] = slots.try_emplace(key, slot);
+  if (is_new) return;
+  require(present->second.rank < slot.rank, "{}: {} is given twice, the other one is at {}",
+          slot.setting->place, key, present->second.setting->place);
+  present->second = slot;
+}
+
+/// Throws an Error for a format of a kernel that reads none.
+void refuse_format(const std::map<std::string, PointResolver::Slot>& axes,
+                   const std::string& kernel) {
+  const auto format = axes.find("format");
+  if (format == axes.end()) return;
+  throw Error(
+      fmt::format("{}: kernel {} multiplies two sparse matrices as they are, and reads no "
+                  "format",
+                  format->second.setting->place, kernel));
+}
+
+Variant make_variant(int stage, const std::string& name,
+                     const std::map<std::string, PointResolver::Slot>& slots) {
+  if (is_open(stage, name)) return {name, {}};
+  Params::Given given;
+  for (const auto& [param, slot] : slots) {
+    given[param] = param_value(*slot.setting);
+    at_place(*slot.setting, [&, &key = param] {
+      stages()[stage].resolve(name, {{key, given[key]}});
+    });
+  }
+  return {name, stages()[stage].resolve(name, given)};
+}
+
+}  // namespace
+
+PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
+                                          const BackendTraits& backend) const {
+  Sorted sorted;
+  for (const Layer& layer : layers) {
+    for (const auto& [key, setting] : *layer.settings) {
+      require(key != "backend", "{}: backend is no axis: [experiment] backends lists them",
+              setting.place);
+      // What a kernel reads is the point's format, and may be said of either.
+      if (key == "kernel.format")
+        override_slot(sorted.axes, "format", {&setting, layer.rank});
+      else if (std::ranges::find(kAxes, key) != kAxes.end())
+        override_slot(sorted.axes, key, {&setting, layer.rank});
+      else
+        sorted.params.push_back({key, {&setting, layer.rank}});
+    }
+  }
+  for (const char* key : {"matrix", needed_axis(backend.task)})
+    require(sorted.axes.contains(key),
+            "{}: no {} is given: put one into [grid], [[zip]], [[case]] or [ablation]",
+            config_.path, key);
+  for (const auto& [key, slot] : sorted.axes) refuse_beyond(backend, key, *slot.setting);
+  return sorted;
+}
+
+std::string PointResolver::format_of(const std::string& kernel) {
+  if (kernel == kAuto) return kAuto;
+  std::string& format = kernel_formats_[kernel];
+  if (format.empty()) format = Registry<SpmmKernel>::instance().make(kernel)->format();
+  return format;
+}
+
+std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
+    const Slots& axes, const BackendTraits& backend) {
+  const bool multiplies = backend.task == Task::kMultiply;
+  std::array<std::string, kStages> names{"none", "", "", multiplies ? "roofline" : "", "auto"};
+  for (int s = 0; s < kStages; ++s) {
+    const auto given = axes.find(stages()[s].key);
+    if (given == axes.end()) continue;
+    const Setting& setting = *given->second.setting;
+    names[s] = text_of(stages()[s].key, setting);
+    if (!multiplies || !is_open(s, names[s]))
+      at_place(setting, [&] { stages()[s].specs(names[s]); });
+  }
+  if (backend.task == Task::kReorder) names[kValues].clear();
+  if (!multiplies) return names;
+  if (task_of(backend, names[kKernel]) == Task::kSparseProduct) {
+    refuse_format(axes, names[kKernel]);
+    return names;
+  }
+  const std::string reads = format_of(names[kKernel]);
+  if (names[kFormat].empty()) names[kFormat] = reads;
+  const SourceLocation& place =
+      axes.contains("format") ? axes.at("format").setting->place : config_.path;
+  require(reads != kAuto || names[kFormat] == kAuto,
+          "{}: kernel auto picks its format, and cannot be told to read {}", place, names[kFormat]);
+  require(names[kFormat] == reads || offers_format(names[kKernel], names[kFormat]),
+          "{}: kernel {} reads format {}, not {}", place, names[kKernel], reads, names[kFormat]);
+  return names;
+}
+
+std::array<PointResolver::Slots, PointResolver::kStages> PointResolver::hand_out(
+    const Sorted& sorted, const std::array<std::string, kStages>& names) {
+  for (int s = 0; s < kStages; ++s)
+    if (!is_open(s, names[s]))
+      for (const ParamSpec& spec : stages()[s].specs(names[s])) declared_.insert({s, spec.name});
+
+  std::array<Slots, kStages> slots;
+  for (const auto& [key, slot] : sorted.params) {
+    params_seen_.try_emplace(key, slot.setting->place);
+    const auto [owner, param] = split(key, *slot.setting);
+    std::vector<std::string> takers;
+    for (int s = 0; s < kStages; ++s) {
+      if (owner != -1 && owner != s) continue;
+      if (!declares(s, names[s], param)) {
+        if (!names[s].empty()) left_out_.insert({key, stages()[s].key + " " + names[s]});
+        continue;
+      }
+      takers.push_back(stages()[s].key);
+      override_slot(slots[s], param, slot);
+    }
+    require(takers.size() < 2, "{}: {} is a parameter of the {} and of the {}: write \"{}.{}\"",
+            slot.setting->place, key, takers.empty() ? "" : takers.front(),
+            takers.empty() ? "" : takers.back(), takers.empty() ? "" : takers.front(), param);
+    if (!takers.empty()) params_applied_.insert(key);
+  }
+  const auto format = sorted.axes.find("format");
+  if (format != sorted.axes.end() && declares(kKernel, names[kKernel], "format"))
+    slots[kKernel]["format"] = format->second;
+  return slots;
+}
+
+std::string PointResolver::matrix_name(const std::string& key, const Setting& setting) {
+  const std::string& spec = text_of(key, setting);
+  require(!spec.empty(), "{}: the name of a matrix is empty", setting.place);
+  const auto known = references_.find(spec);
+  if (known != references_.end()) return known->second;
+
+  std::string reference = spec;
+  KnownMatrix matrix{spec, 0};
+  try {
+    const MatrixSource source = find_matrix(spec);
+    reference = source.reference;
+    matrix.name = source.name;
+    std::error_code unreadable;
+    const auto size = std::filesystem::file_size(source.path, unreadable);
+    if (!unreadable) matrix.file_bytes = static_cast<std::int64_t>(size);
+  } catch (const Unsupported&) {
+    // Not on this machine: the point says so when it runs.
+    reference = at_place(setting, [&] { return matrix_reference(spec); });
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", setting.place, error.what()));
+  }
+  known_matrices_[reference] = matrix;
+  return references_[spec] = reference;
+}
+
+std::string PointResolver::right_name(const Setting& setting) {
+  const std::string& spec = text_of("right", setting);
+  return spec == kSelf || spec == kTranspose ? spec : matrix_name("right", setting);
+}
+
+Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string& backend_name) {
+  const BackendTraits& backend = backend_traits(backend_name);
+  const Sorted sorted = sort(layers, backend);
+  const auto names = stage_names(sorted.axes, backend);
+  const Task task = task_of(backend, names[kKernel]);
+  const bool by_dense = task == Task::kMultiply, by_sparse = task == Task::kSparseProduct;
+  const auto slots = hand_out(sorted, names);
+  std::array<Variant, kStages> variants;
+  for (int s = 0; s < kStages; ++s) variants[s] = make_variant(s, names[s], slots[s]);
+
+  const auto given = [&, &axes = sorted.axes](const char* key) -> const Setting* {
+    const auto found = axes.find(key);
+    return found == axes.end() ? nullptr : found->second.setting;
+  };
+  const auto skip = [&](const char* key, bool applies) {
+    if (given(key) != nullptr && !applies) left_out_.insert({key, "backend " + backend.name});
+    return !applies;
+  };
+  Point point{.backend = backend.name,
+              .matrix = matrix_name("matrix", *sorted.axes.at("matrix").setting),
+              .n = by_dense ? 128 : 0,
+              .right = by_sparse ? kSelf : "",
+              .seed = config_.seed,
+              .values = variants[kValues],
+              .reorder = variants[kReorder],
+              .format = variants[kFormat],
+              .kernel = variants[kKernel],
+              .model = {},
+              .device = {},
+              .check = true,
+              .measure = {},
+              .counters = backend.counts && by_dense ? config_.counters : CounterRule{},
+              .sample = backend.simulates ? config_.sample : ""};
+  const auto skip_of_kernel = [&](const char* key, bool applies) {
+    if (given(key) != nullptr && !applies) left_out_.insert({key, "kernel " + names[kKernel]});
+    return !applies;
+  };
+  if (!skip_of_kernel("n", by_dense))
+    if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
+  if (!skip_of_kernel("right", by_sparse))
+    if (const auto* s = given("right")) point.right = right_name(*s);
+  if (const auto* s = given("seed"))
+    point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));
+  const bool reorders = backend.task == Task::kReorder;
+  if (reorders) {
+    skip("seed", false);
+    skip("values", false);
+    point.seed = 0;
+    point.values = parse_values(kPatternAlone);
+  }
+  if (!skip("threads", reorders))
+    if (const auto* s = given("threads")) point.threads = integer_of("threads", *s, 0);
+  if (!skip("model", backend.predicts)) point.model = variants[kModel];
+
+  std::string device = "h200";
+  if (const auto* s = given("device"))
+    device = at_place(*s, [&] { return find_device(text_of("device", *s)).name; });
+  if (!skip("device", backend.needs_device)) point.device = device;
+
+  MeasureRule measure = config_.measure;
+  if (const auto* s = given("l2")) measure.l2 = choice_of("l2", *s, l2_choices());
+  if (!skip("l2", backend.measures || backend.simulates)) {
+    if (backend.measures) point.measure = measure;
+    point.measure.l2 = measure.l2;
+  }
+  point.square = backend.task == Task::kPack && config_.square;
+  if (backend.computes_c) {
+    point.check = config_.check;
+    point.unpermute = config_.unpermute && by_dense;
+    point.against_fp32 = config_.check && config_.against_fp32;
+  }
+  return point;
+}
+
+void PointResolver::refuse_unused() const {
+  for (const auto& [key, place] : params_seen_) {
+    if (params_applied_.contains(key)) continue;
+    const bool qualified = key.find('.') != std::string::npos;
+    std::vector<std::string> known = kAxes;
+    for (const auto& [stage, param] : declared_)
+      known.push_back(qualified ? stages()[stage].key + "." + param : param);
+    throw Error(
+        fmt::format("{}: {}", place, unknown_name_message("axis or parameter", key, known)));
+  }
+}
+
+const PointResolver::KnownMatrix& PointResolver::known_matrix(const std::string& reference) const {
+  return known_matrices_.at(reference);
+}
+
+std::vector<std::string> PointResolver::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [key, variant] : left_out_) {
+    // Of a parameter without owner only the stages are worth a note where others declare it.
+    const std::string param = key.substr(key.find('.') + 1);
+    const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
+      return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");
+    });
+    const bool is_axis = std::ranges::find(kAxes, key) != kAxes.end();
+    if (has_takers || is_axis)
+      notes.push_back(fmt::format("{} does not apply to {} and is left out there", key, variant));
+  }
+  return notes;
+}
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+// What Nsight Compute prints with `--csv --page raw --print-units base`: a line of names, a line of
+// units, a line a launch; lines of its own ("==PROF== ...") before and between.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/counters/launch_counts.hpp"
+
+namespace tessera {
+
+/// The metrics of each launch, in its base units (ns, bytes). Throws an Error that names what was
+/// expected for a report of another form, a metric that is not in it or one without a value.
+std::vector<LaunchCounts> read_ncu_report(const std::string& text,
+                                          const std::vector<std::string>& metrics);
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+// What this machine is: looked at by probes, told by `tessera doctor`, kept in env records.
+#pragma once
+
+#include <string>
+
+#include "experiments/points/point.hpp"
+
+namespace tessera {
+
+/// Looks at one part of the machine. Registered by name; a build without CUDA has no "gpu" probe.
+class Probe {
+ public:
+  static constexpr const char* kKind = "probe";
+  virtual ~Probe() = default;
+
+  /// Facts as JSON, with "available" and, when false, "reason" and "disables".
+  virtual Json look() const = 0;
+};
+
+/// The env record of a run: build, CPU, host, GPU. env_id is a hash of what does not change between
+/// two runs on one machine.
+Json environment_record();
+
+/// Commit of the sources with "+dirty" when they were changed, compiler, flags, version.
+Json build_description();
+
+/// "2026-11-21T09:30:00Z"
+std::string utc_now();
+
+}  // namespace tessera

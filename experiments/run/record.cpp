@@ -1,0 +1,140 @@
+#include "experiments/run/record.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <set>
+
+#include "formats/base/check.hpp"
+
+namespace tessera {
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.good(), "{}: cannot be read", path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> record_files(const std::string& folder_or_file) {
+  namespace fs = std::filesystem;
+  if (!fs::is_directory(folder_or_file)) {
+    require(fs::exists(folder_or_file), "{}: there is no such record file or folder",
+            folder_or_file);
+    return {folder_or_file};
+  }
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder_or_file))
+    if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// Whoever reads a record relies on this much of it.
+void check_record(const Json& line, const std::string& place) {
+  const auto require_text = [&](std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      require(line.contains(key) && line[key].is_string(), "{}: a record needs '{}', a text", place,
+              key);
+  };
+  const Json schema = line.value("schema", Json());
+  require(schema == kRecordSchema, "{}: a record of schema {}, this program reads schema {}", place,
+          schema.dump(), kRecordSchema);
+  require_text({"type"});
+  if (line["type"] == "env") return require_text({"env_id"});
+  require(line["type"] == "point", "{}: a record of unknown type {}", place, line["type"].dump());
+  require_text({"point_id", "params_hash", "status", "finished_at"});
+  require(line.contains("params") && line["params"].is_object(),
+          "{}: a record needs 'params', an object", place);
+}
+
+}  // namespace
+
+std::vector<Json> read_json_lines(const std::string& path) {
+  const std::string text = read_file(path);
+  std::vector<Json> lines;
+  std::size_t begin = 0;
+  for (int number = 1; begin < text.size(); ++number) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // torn: its newline was never written
+    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    require(line.is_object(), "{}:{}: not a record: a line holds one JSON object", path, number);
+    lines.push_back(line);
+    begin = end + 1;
+  }
+  return lines;
+}
+
+RecordSet read_records(const std::string& folder_or_file) {
+  const std::vector<std::string> files = record_files(folder_or_file);
+  RecordSet set;
+  std::vector<Json> attempts;
+  for (const std::string& file : files) {
+    int number = 0;
+    for (Json& line : read_json_lines(file)) {
+      check_record(line, fmt::format("{}:{}", file, ++number));
+      if (line["type"] == "point") {
+        attempts.push_back(std::move(line));
+      } else {
+        const std::string id = line["env_id"];
+        set.environments[id] = std::move(line);
+      }
+    }
+  }
+  if (files.size() > 1)
+    std::ranges::stable_sort(
+        attempts, {}, [](const Json& r) { return r["finished_at"].get_ref<const std::string&>(); });
+
+  std::set<std::string> seen;
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt)
+    if (seen.insert((*attempt)["point_id"]).second) set.points.push_back(std::move(*attempt));
+  std::ranges::reverse(set.points);
+  return set;
+}
+
+RecordWriter::RecordWriter(const std::string& path) : path_(path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code failed;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  require(file_ >= 0, "{}: cannot be opened for writing: {}", path, std::strerror(errno));
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    close(file_);
+    throw Error(fmt::format("{}: another run is writing to it", path));
+  }
+  const std::string text = read_file(path);
+  const std::size_t last = text.rfind('\n');
+  const auto whole = static_cast<off_t>(last == std::string::npos ? 0 : last + 1);
+  if (ftruncate(file_, whole) != 0 || lseek(file_, whole, SEEK_SET) < 0) {
+    close(file_);
+    throw Error(fmt::format("{}: cannot be extended: {}", path, std::strerror(errno)));
+  }
+}
+
+RecordWriter::~RecordWriter() { close(file_); }
+
+void RecordWriter::append(const Json& record) {
+  // NaN and infinities have no JSON: dump() writes them as null. Bytes that are no UTF-8 (in a
+  // path) are replaced.
+  const std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::size_t written = 0;
+  while (written < line.size()) {
+    const ssize_t got = write(file_, line.data() + written, line.size() - written);
+    if (got < 0 && errno == EINTR) continue;
+    require(got > 0, "{}: a record could not be written: {}", path_, std::strerror(errno));
+    written += static_cast<std::size_t>(got);
+  }
+  fdatasync(file_);
+}
+
+}  // namespace tessera

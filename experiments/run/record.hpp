@@ -1,0 +1,49 @@
+// Records: what happened to each point, one JSON line per attempt, appended and flushed.
+//
+// A folder of *.jsonl files is a record set. Lines are only ever appended; a later line for the
+// same point takes the place of an earlier one when the set is read, and of two files the line that
+// was finished later. A last line without its newline is the trace of a killed writer: it is
+// ignored, and cut off before the next append.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/points/point.hpp"
+
+namespace tessera {
+
+inline constexpr int kRecordSchema = 1;
+
+/// Every complete line of a file. Throws an Error "file:line: ..." for a line that is not JSON,
+/// unless it is a torn last one.
+std::vector<Json> read_json_lines(const std::string& path);
+
+/// All records of a folder (or of one .jsonl file): points in the order of their last attempts,
+/// each as that left it; env records by env_id. Throws an Error "file:line: ..." for a line that is
+/// no record, or of another schema.
+struct RecordSet {
+  std::vector<Json> points;
+  std::map<std::string, Json> environments;
+};
+RecordSet read_records(const std::string& folder_or_file);
+
+/// Appends lines to one file. Two writers of one file are refused (a lock on the file).
+class RecordWriter {
+ public:
+  /// Creates the folder when needed and cuts off a torn last line.
+  explicit RecordWriter(const std::string& path);
+  ~RecordWriter();
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  /// One line, on the disk when this returns.
+  void append(const Json& record);
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace tessera

@@ -1,0 +1,255 @@
+#include "experiments/run/runner.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <memory>
+
+#include "experiments/machine/machine.hpp"
+#include "experiments/run/interrupt.hpp"
+#include "experiments/run/progress.hpp"
+#include "experiments/run/record.hpp"
+#include "experiments/run/run_point.hpp"
+#include "experiments/run/worker.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
+#include "formats/io/source.hpp"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool counts_as_failed(const std::string& status) {
+  return status == "failed" || status == "timeout" || status == "oom";
+}
+
+/// A skipped point is tried again wherever it is asked for: the reason may be gone.
+bool to_do_again(const std::string& status, const std::set<std::string>& rerun) {
+  if (rerun.contains("all") || status == "skipped") return true;
+  return (rerun.contains("failed") && counts_as_failed(status)) ||
+         (rerun.contains("wrong") && status == "wrong");
+}
+
+/// Whether a record still is what running the point would give: same content, same kernel.
+bool is_current(const Json& record, const Point& point) {
+  try {
+    return record.at("point_id") == known_point_id(point);
+  } catch (const Error&) {
+    return true;  // the matrix is gone: what is recorded stays
+  }
+}
+
+/// One run: hands out matrices, collects events, writes records.
+class Run {
+ public:
+  Run(const Plan& plan, const RunOptions& options)
+      : options_(options), writer_(options.out + "/" + options.file) {
+    const RecordSet before = read_records(options.out);
+    for (const Json& record : before.points) by_hash_[record.at("params_hash")] = record;
+    const Json environment = environment_record();
+    env_id_ = environment.at("env_id");
+    if (!before.environments.contains(env_id_)) writer_.append(environment);
+    stop_at_ = options.max_seconds > 0
+                   ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(options.max_seconds))
+                   : Clock::time_point::max();
+    collect(plan);
+  }
+
+  void go() {
+    const InterruptGuard guard;
+    Progress progress(static_cast<int>(total_));
+    progress_ = &progress;
+    while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted()) {
+      while (!waiting_.empty() && static_cast<int>(workers_.size()) < options_.jobs) start_next();
+      wait_for_events();
+    }
+    workers_.clear();
+  }
+
+  RunSummary summary(const Plan& plan) const {
+    RunSummary summary;
+    summary.ran = ran_;
+    summary.interrupted = InterruptGuard::interrupted();
+    std::set<std::string> counted;
+    for (const PlanEntry& entry : plan.entries) {
+      if (!counted.insert(entry.hash).second) continue;
+      const auto record = by_hash_.find(entry.hash);
+      if (record != by_hash_.end() && !pending_.contains(entry.hash))
+        ++summary.by_status[record->second.value("status", "")];
+      else
+        ++summary.left;
+    }
+    return summary;
+  }
+
+ private:
+  /// Groups what is to be done by matrix.
+  void collect(const Plan& plan) {
+    std::map<std::string, std::size_t> group_of;
+    for (const PlanEntry& entry : plan.entries) {
+      if (pending_.contains(entry.hash)) continue;
+      const auto record = by_hash_.find(entry.hash);
+      if (record != by_hash_.end()) {
+        const bool again = to_do_again(record->second.value("status", ""), options_.rerun);
+        if (!again && is_current(record->second, entry.point)) continue;
+        if (!again) done_ids_.insert(record->second.at("point_id"));
+      }
+      pending_.insert(entry.hash);
+      const auto [group, is_new] = group_of.try_emplace(entry.point.matrix, waiting_.size());
+      if (is_new) waiting_.emplace_back();
+      waiting_[group->second].push_back(&entry);
+      ++total_;
+    }
+  }
+
+  void start_next() {
+    Assignment assignment{std::move(waiting_.front()), done_ids_, stop_at_,
+                          options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
+                          options_.fresh_orders};
+    waiting_.pop_front();
+    workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
+  }
+
+  void wait_for_events() {
+    std::vector<pollfd> descriptors;
+    for (const auto& worker : workers_) descriptors.push_back({worker->fd(), POLLIN, 0});
+    if (poll(descriptors.data(), descriptors.size(), 200) < 0) return;  // a signal
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      Worker& worker = *workers_[i];
+      if ((descriptors[i].revents & (POLLIN | POLLHUP)) != 0)
+        for (WorkerEvent& event : worker.read_events()) take(worker, event);
+      if (!worker.ended() && worker.running_seconds() > options_.timeout_s) {
+        const std::size_t place = *worker.running();
+        worker.kill();
+        lose(worker, place, "timeout",
+             fmt::format("not finished after {}", duration_text(options_.timeout_s)));
+      } else if (worker.ended()) {
+        bury(worker);
+      }
+    }
+    std::erase_if(workers_, [](const auto& worker) { return worker->ended(); });
+  }
+
+  void take(const Worker& worker, WorkerEvent& event) {
+    const PlanEntry& entry = *worker.assignment().entries[event.place];
+    switch (event.kind) {
+      case WorkerEvent::Kind::kStart:
+        progress_->working_on(entry.matrix);
+        break;
+      case WorkerEvent::Kind::kOrder:
+        progress_->working_on(
+            fmt::format("{}, finding its order by {}{}", entry.matrix, entry.point.reorder.name,
+                        event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
+        break;
+      case WorkerEvent::Kind::kAlreadyDone:
+        finish(entry, "");
+        break;
+      case WorkerEvent::Kind::kRecord:
+        store(entry, std::move(event.record));
+        break;
+    }
+  }
+
+  void store(const PlanEntry& entry, Json record) {
+    record["env_id"] = env_id_;
+    record["experiment"] = options_.experiment;
+    record["config_hash"] = options_.config_hash;
+    const std::string status = record.at("status"), reason = record.value("reason", "");
+    // The same reason to skip a point need not be written down every time.
+    const auto before = by_hash_.find(entry.hash);
+    const bool known = before != by_hash_.end() && status == "skipped" &&
+                       before->second.value("status", "") == status &&
+                       before->second.value("reason", "") == reason &&
+                       before->second.at("point_id") == record.at("point_id");
+    if (!known) writer_.append(record);
+    by_hash_[entry.hash] = std::move(record);
+    ++ran_;
+    const Point& p = entry.point;
+    finish(entry, status == "ok" || status == "skipped"
+                      ? ""
+                      : fmt::format("{}: {} {} {}: {}", status, entry.matrix, task_text(p),
+                                    p.backend, reason));
+  }
+
+  void finish(const PlanEntry& entry, const std::string& remark) {
+    pending_.erase(entry.hash);
+    progress_->done(entry.matrix, remark);
+  }
+
+  /// The process ended: by itself when all is done, time is up or its GPU context is spoilt, or by
+  /// force in the middle of a point.
+  void bury(const Worker& worker) {
+    // One that died before it got to its first point would do so again.
+    const bool stillborn = !worker.death().empty() && worker.next_place() == 0;
+    if (!worker.running() && !stillborn) return go_on(worker, worker.next_place());
+    const std::string why = worker.killed_from_outside()
+                                ? "the process was killed: probably out of memory"
+                                : fmt::format("the process died: {}", worker.death());
+    lose(worker, worker.running().value_or(0), worker.killed_from_outside() ? "oom" : "failed",
+         why);
+  }
+
+  void lose(const Worker& worker, std::size_t place, const char* status,
+            const std::string& reason) {
+    const PlanEntry& entry = *worker.assignment().entries[place];
+    store(entry, unfinished_record(entry.point, status, reason));
+    go_on(worker, place + 1);
+  }
+
+  void go_on(const Worker& worker, std::size_t place) {
+    const auto& entries = worker.assignment().entries;
+    if (place < entries.size() && Clock::now() < stop_at_)
+      waiting_.emplace_front(entries.begin() + static_cast<std::ptrdiff_t>(place), entries.end());
+  }
+
+  const RunOptions& options_;
+  RecordWriter writer_;
+  std::string env_id_;
+  Clock::time_point stop_at_;
+  std::map<std::string, Json> by_hash_;  // latest record of each request
+  std::set<std::string> pending_;        // requests to do
+  std::set<std::string> done_ids_;
+  std::deque<std::vector<const PlanEntry*>> waiting_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  Progress* progress_ = nullptr;
+  std::size_t total_ = 0;
+  int ran_ = 0;
+};
+
+int count_requests(const Plan& plan) {
+  std::set<std::string> hashes;
+  for (const PlanEntry& entry : plan.entries) hashes.insert(entry.hash);
+  return static_cast<int>(hashes.size());
+}
+
+}  // namespace
+
+RunSummary run_plan(const Plan& plan, const RunOptions& options) {
+  Run run(plan, options);
+  run.go();
+  return run.summary(plan);
+}
+
+RunSummary plan_status(const Plan& plan, const std::string& out) {
+  std::map<std::string, std::string> status;
+  if (!std::filesystem::exists(out)) return {{}, 0, count_requests(plan), false};
+  for (const Json& record : read_records(out).points)
+    status[record.at("params_hash")] = record.value("status", "");
+  RunSummary summary;
+  std::set<std::string> counted;
+  for (const PlanEntry& entry : plan.entries) {
+    if (!counted.insert(entry.hash).second) continue;
+    const auto found = status.find(entry.hash);
+    if (found != status.end())
+      ++summary.by_status[found->second];
+    else
+      ++summary.left;
+  }
+  return summary;
+}
+
+}  // namespace tessera

@@ -1,0 +1,142 @@
+#include "experiments/run/worker.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "experiments/run/run_point.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void send(int fd, const Json& event) {
+  const std::string line = event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::size_t sent = 0;
+  while (sent < line.size()) {
+    const ssize_t got = write(fd, line.data() + sent, line.size() - sent);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) _exit(1);  // the parent is gone
+    sent += static_cast<std::size_t>(got);
+  }
+}
+
+/// Sends how far the order of the point at `place` is, now and then.
+auto order_teller(int fd, const std::size_t& place) {
+  return [fd, &place, told = Clock::time_point()](const Point&, double share) mutable {
+    const Clock::time_point now = Clock::now();
+    if (share > 0 && now - told < std::chrono::milliseconds(100)) return;
+    told = now;
+    send(fd, {{"event", "order"}, {"place", place}, {"share", share}});
+  };
+}
+
+[[noreturn]] void work(const Assignment& assignment, int fd) {
+  if (assignment.threads > 0) set_num_threads(assignment.threads);
+  std::size_t place = 0;
+  PointRunner runner({assignment.fresh_orders, order_teller(fd, place)});
+  for (; place < assignment.entries.size(); ++place) {
+    if (Clock::now() >= assignment.stop_at) break;
+    const Point& point = assignment.entries[place]->point;
+    send(fd, {{"event", "start"}, {"place", place}});
+    // Loading is only worth it for the question when there is something it could be equal to.
+    if (!assignment.done_ids.empty() && assignment.done_ids.contains(runner.point_id(point))) {
+      send(fd, {{"event", "done"}, {"place", place}});
+      continue;
+    }
+    const Attempt attempt = runner.run(point);
+    send(fd, {{"event", "record"}, {"place", place}, {"record", attempt.record}});
+    if (attempt.restart_needed) break;
+  }
+  // No destructors: a spoilt CUDA context could hang in them.
+  _exit(0);
+}
+
+}  // namespace
+
+Worker::Worker(Assignment assignment) : assignment_(std::move(assignment)) {
+  int ends[2];
+  require(pipe(ends) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  std::fflush(nullptr);
+  const pid_t parent = getpid();
+  pid_ = fork();
+  require(pid_ >= 0, "cannot start a process: {}", std::strerror(errno));
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    // Ctrl-C is the parent's business.
+    std::signal(SIGINT, SIG_IGN);
+    close(ends[0]);
+    work(assignment_, ends[1]);
+  }
+  close(ends[1]);
+  fd_ = ends[0];
+  started_ = Clock::now();
+}
+
+Worker::~Worker() {
+  if (!ended_) kill();
+  close(fd_);
+}
+
+void Worker::kill() {
+  if (ended_) return;
+  ::kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  ended_ = true;
+}
+
+double Worker::running_seconds() const {
+  return running_ ? std::chrono::duration<double>(Clock::now() - started_).count() : 0;
+}
+
+std::vector<WorkerEvent> Worker::read_events() {
+  char bytes[65536];
+  const ssize_t got = read(fd_, bytes, sizeof bytes);
+  if (got < 0) return {};
+  if (got == 0) {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    ended_ = true;
+    if (WIFSIGNALED(status)) {
+      killed_from_outside_ = WTERMSIG(status) == SIGKILL;
+      death_ = fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else if (WEXITSTATUS(status) != 0 || running_) {
+      death_ = fmt::format("exit code {}", WEXITSTATUS(status));
+    }
+    return {};
+  }
+  buffer_.append(bytes, static_cast<std::size_t>(got));
+  std::vector<WorkerEvent> events;
+  for (std::size_t end; (end = buffer_.find('\n')) != std::string::npos;) {
+    Json line = Json::parse(buffer_.substr(0, end));
+    buffer_.erase(0, end + 1);
+    const auto place = line.at("place").get<std::size_t>();
+    const std::string kind = line.at("event");
+    if (kind == "start") {
+      running_ = place;
+      started_ = Clock::now();
+      events.push_back({WorkerEvent::Kind::kStart, place});
+      continue;
+    }
+    if (kind == "order") {
+      events.push_back({WorkerEvent::Kind::kOrder, place, {}, line.at("share")});
+      continue;
+    }
+    running_.reset();
+    next_ = place + 1;
+    const bool is_record = kind == "record";
+    events.push_back({is_record ? WorkerEvent::Kind::kRecord : WorkerEvent::Kind::kAlreadyDone,
+                      place, is_record ? std::move(line["record"]) : Json()});
+  }
+  return events;
+}
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+// The process that runs the points of one matrix, and what it tells its parent.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "experiments/config/plan.hpp"
+
+namespace tessera {
+
+/// Points for one process, in order.
+struct Assignment {
+  std::vector<const PlanEntry*> entries;
+  std::set<std::string> done_ids;  // results that need not be made again
+  std::chrono::steady_clock::time_point stop_at;
+  int threads = 0;            // for its parallel loops; 0 for all
+  bool fresh_orders = false;  // take no order from the cache
+};
+
+/// A line from the process. Points are told apart by their place in the assignment.
+struct WorkerEvent {
+  enum class Kind { kStart, kOrder, kRecord, kAlreadyDone };
+  Kind kind;
+  std::size_t place;
+  Json record = {};
+  double share = 0;  // of kOrder: how much of the point's order is found
+};
+
+/// A running child process.
+class Worker {
+ public:
+  explicit Worker(Assignment assignment);
+  ~Worker();  // kills it when it still runs
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  int fd() const { return fd_; }
+  const Assignment& assignment() const { return assignment_; }
+
+  /// What has arrived; empty and ended() once the process is gone.
+  std::vector<WorkerEvent> read_events();
+  bool ended() const { return ended_; }
+  /// How it ended: "" for a plain exit between points, else "signal 11 (Segmentation fault)".
+  std::string death() const { return death_; }
+  bool killed_from_outside() const { return killed_from_outside_; }
+  void kill();
+
+  /// Places that have a record or are done; the one started last that has none.
+  std::size_t next_place() const { return next_; }
+  std::optional<std::size_t> running() const { return running_; }
+  double running_seconds() const;
+
+ private:
+  Assignment assignment_;
+  pid_t pid_ = -1;
+  int fd_ = -1;
+  std::string buffer_;
+  bool ended_ = false;
+  bool killed_from_outside_ = false;
+  std::string death_;
+  std::size_t next_ = 0;
+  std::optional<std::size_t> running_;
+  std::chrono::steady_clock::time_point started_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+// What a figure shows, as data: the JSON its script draws from and the table beside it.
+//
+// Selection, normalisation and reduction happen here; a script in notebooks/ only draws. Every
+// series carries its origin, so a prediction cannot be drawn as a measurement.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/tables/rows.hpp"
+#include "formats/base/check.hpp"
+
+namespace tessera {
+
+/// Nothing that a figure asks for has run, or not yet.
+class NoRows : public Error {
+ public:
+  using Error::Error;
+};
+
+struct FigureData {
+  Json json;        // see notebooks/figure.py
+  std::string csv;  // the rows drawn: panel, series, origin, x, y, low, high, bound
+};
+
+/// Throws an Error when two rows claim one place in a series: the figure's `where` is too wide.
+FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
+                            const Config& config, const std::string& provenance);
+
+/// "NVIDIA H200, 2026-11-21, commit 0123abc": from the env records.
+std::string provenance_text(const RecordSet& records);
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+// A verb of the command line: one file each in experiments/verbs/, registered by name.
+//
+// stdout is data, stderr is progress and messages; what a verb returns is the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "experiments/points/point.hpp"
+#include "formats/base/params.hpp"
+
+namespace tessera {
+
+/// The exit codes of every verb.
+enum ExitCode {
+  kOk = 0,             // all ok, or legitimately skipped
+  kUsage = 2,          // usage, config or input error
+  kFailed = 3,         // some points failed
+  kWrong = 4,          // a check failed: wrong numbers
+  kMissing = 5,        // a required device or feature is missing
+  kExpectation = 6,    // an [[expect]] was violated
+  kInterrupted = 130,  // SIGINT
+};
+
+class Verb {
+ public:
+  static constexpr const char* kKind = "verb";
+  virtual ~Verb() = default;
+
+  /// Declares options on the verb's own sub-command.
+  virtual void declare(CLI::App& app) = 0;
+  /// Runs after the command line is parsed. Throws Error for what the user can mend.
+  virtual int run() = 0;
+};
+
+/// "k=v" texts as parameters: numbers, true/false and text are told apart by the declaration later.
+Params::Given given_params(const std::vector<std::string>& assignments);
+
+/// The folder of an experiment's records: `out` when given, else out/<id>.
+std::string records_folder(const std::string& out, const std::string& experiment);
+
+/// Indented JSON on stdout.
+void print_json(const Json& json);
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+// Tiles described by bitmaps, on the device: a value's place is its rank among the bits of its
+// tile.
+#pragma once
+
+#include "formats/gpu/window_kernel.cuh"
+
+namespace tessera {
+
+using Bitmap = unsigned long long;  // std::uint64_t to everyone but atomicOr
+
+/// A nonzero's cell: its tile, from the window's first on, and its bit there.
+struct BitmapCell {
+  std::int64_t tile;
+  int bit;
+};
+
+/// Marks the nonzeros of a window in the bitmaps of its tiles, kWords words each, and gives them
+/// their places. cell_of(row, place, nonzero) is a BitmapCell; offsets[tile] becomes the tile's
+/// first value; write(slot, bit, nonzero) is called for every nonzero. All pointers are those of
+/// the window's first tile.
+template <int kWords, int kThreads, class CellOf, class Write>
+__device__ void place_by_bitmap(const Window<kThreads>& window, std::int64_t tiles, Bitmap* bitmaps,
+                                std::uint32_t* offsets, CellOf cell_of, Write write) {
+  window.for_each(tiles * kWords, [&](std::int64_t i) { bitmaps[i] = 0; });
+  __syncthreads();
+  window.for_each_nonzero([&](int row, int place, std::int64_t k) {
+    const BitmapCell cell = cell_of(row, place, k);
+    atomicOr(&bitmaps[cell.tile * kWords + cell.bit / 64], Bitmap{1} << cell.bit % 64);
+  });
+  __syncthreads();
+  const auto bits_below = [&](std::int64_t tile, int words) {
+    std::uint32_t bits = 0;
+    for (int w = 0; w < words; ++w) bits += __popcll(bitmaps[tile * kWords + w]);
+    return bits;
+  };
+  window.running_sum(
+      tiles, window.first_nonzero, [&](std::int64_t t) { return bits_below(t, kWords); },
+      [&](std::int64_t t, std::int64_t sum) { offsets[t] = static_cast<std::uint32_t>(sum); });
+  __syncthreads();
+  window.for_each_nonzero([&](int row, int place, std::int64_t k) {
+    const BitmapCell cell = cell_of(row, place, k);
+    const Bitmap word = bitmaps[cell.tile * kWords + cell.bit / 64];
+    const std::uint32_t rank =
+        bits_below(cell.tile, cell.bit / 64) + __popcll(word & ((Bitmap{1} << cell.bit % 64) - 1));
+    write(offsets[cell.tile] + rank, cell.bit, k);
+  });
+}
+
+/// The last offset of an array of offsets into the nonzeros.
+inline void close_offsets(std::uint32_t* last, std::int64_t nnz, cudaStream_t stream) {
+  const auto end = static_cast<std::uint32_t>(nnz);
+  cuda_check(cudaMemcpyAsync(last, &end, sizeof(end), cudaMemcpyHostToDevice, stream),
+             "closing the offsets");
+}
+
+}  // namespace tessera

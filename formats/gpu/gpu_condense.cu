@@ -1,0 +1,286 @@
+// Condensing on the device: bitmaps of columns in shared memory, ranked by counting bits.
+//
+// Slab::count gives a group of 1024 columns to a thread, so that a window costs as many steps as it
+// touches groups; a running sum over the groups of the thread block does the rest.
+
+#include <cub/block/block_scan.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include <limits>
+
+#include "formats/gpu/gpu_condense.hpp"
+#include "formats/gpu/running_sum.cuh"
+
+namespace tessera {
+namespace {
+
+// A group of 32 words of the bitmap has one summary word, so that only words with a bit in them are
+// ever looked at.
+constexpr int kGroupCols = 1024;
+constexpr int kGroupWords = 32;
+constexpr int kMaxGroups = 224;  // 44.8 KB of shared memory: 229,376 columns at a time
+
+/// The bitmap of a slab of columns; sizes in groups.
+struct Slab {
+  std::uint32_t* words;     // [groups * 32] a bit per column
+  std::uint32_t* summary;   // [groups] a bit per word that is not zero
+  std::uint32_t* ranks;     // [groups] marked columns before the group
+  std::uint16_t* in_group;  // [groups * 32] marked columns of the group before the word
+
+  __device__ Slab(std::uint32_t* memory, int groups)
+      : words(memory),
+        summary(words + groups * kGroupWords),
+        ranks(summary + groups),
+        in_group(reinterpret_cast<std::uint16_t*>(ranks + groups)) {}
+
+  static constexpr int bytes(int groups) { return groups * (kGroupWords * (4 + 2) + 4 + 4); }
+
+  __device__ void mark(std::uint32_t col) const {
+    const std::uint32_t bit = 1u << (col & 31);
+    if ((atomicOr(&words[col >> 5], bit)) == 0)
+      atomicOr(&summary[col >> 10], 1u << (col >> 5 & 31));
+  }
+
+  /// Ranks the words of a group among themselves; how many columns the group has.
+  __device__ std::uint32_t count(int group) const {
+    std::uint32_t sum = 0;
+    for (std::uint32_t rest = summary[group]; rest != 0; rest &= rest - 1) {
+      const int word = group * kGroupWords + __ffs(static_cast<int>(rest)) - 1;
+      in_group[word] = static_cast<std::uint16_t>(sum);
+      sum += __popc(words[word]);
+    }
+    return sum;
+  }
+
+  __device__ std::uint32_t rank(std::uint32_t col) const {
+    const std::uint32_t below = words[col >> 5] & ((1u << (col & 31)) - 1);
+    return ranks[col >> 10] + in_group[col >> 5] + __popc(below);
+  }
+
+  __device__ void clear(int group) const {
+    for (std::uint32_t rest = summary[group]; rest != 0; rest &= rest - 1)
+      words[group * kGroupWords + __ffs(static_cast<int>(rest)) - 1] = 0;
+    summary[group] = 0;
+  }
+};
+
+struct CondenseJob {
+  DeviceCsr matrix;
+  int height;
+  int group_cols;
+  int shift;  // log2(group_cols), or -1
+  std::int64_t windows;
+  std::int64_t per_group;   // windows of a sampled group of rows; all of them without sampling
+  std::int64_t group_rows;  // rows from one sampled group to the next
+  int slab_groups;
+  std::int32_t* active;
+  std::int32_t* cols;    // may be null: only counted
+  std::int32_t* places;  // as cols
+
+  __device__ std::int64_t first_row(std::int64_t window) const {
+    return window / per_group * group_rows + window % per_group * height;
+  }
+
+  __device__ std::uint32_t group_of(std::int64_t nonzero) const {
+    const auto col = static_cast<std::uint32_t>(matrix.col_indices[nonzero]);
+    return shift >= 0 ? col >> shift : col / static_cast<std::uint32_t>(group_cols);
+  }
+};
+
+/// The least and the greatest column of a window; its rows are in order.
+template <int kThreads>
+__device__ void column_range(const CondenseJob& job, std::int64_t first_row,
+                             std::uint32_t (&range)[2]) {
+  if (threadIdx.x == 0) range[0] = 0xffffffffu, range[1] = 0;
+  __syncthreads();
+  for (int r = static_cast<int>(threadIdx.x); r < job.height; r += kThreads) {
+    const std::int64_t row = first_row + r;
+    if (row >= job.matrix.rows) break;
+    const std::int64_t first = job.matrix.row_offsets[row], last = job.matrix.row_offsets[row + 1];
+    if (first == last) continue;
+    atomicMin(&range[0], job.group_of(first));
+    atomicMax(&range[1], job.group_of(last - 1));
+  }
+  __syncthreads();
+}
+
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
+  extern __shared__ std::uint32_t memory[];
+  using Scan = cub::BlockScan<std::uint32_t, kThreads>;
+  __shared__ typename Scan::TempStorage scan;
+  __shared__ std::uint32_t range[2];
+  const Slab slab(memory, job.slab_groups);
+  const auto thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < job.slab_groups * kGroupWords; i += kThreads) slab.words[i] = 0;
+  for (int i = thread; i < job.slab_groups; i += kThreads) slab.summary[i] = 0;
+
+  for (std::int64_t window = blockIdx.x; window < job.windows; window += gridDim.x) {
+    const std::int64_t first_row = job.first_row(window);
+    const std::int64_t first = job.matrix.row_offsets[first_row];
+    const std::int64_t last =
+        job.matrix.row_offsets[min(first_row + job.height, std::int64_t{job.matrix.rows})];
+    if (first == last) {
+      if (thread == 0) job.active[window] = 0;
+      continue;
+    }
+    column_range<kThreads>(job, first_row, range);
+    const std::uint32_t greatest = range[1];
+    std::uint32_t found = 0;
+    for (std::uint32_t begin = range[0] & ~(kGroupCols - 1u); begin <= greatest;
+         begin += job.slab_groups * kGroupCols) {
+      const int groups =
+          min(job.slab_groups, static_cast<int>((greatest - begin) / kGroupCols) + 1);
+      const std::uint32_t width = groups * kGroupCols;
+      for (std::int64_t k = first + thread; k < last; k += kThreads) {
+        const std::uint32_t col = job.group_of(k) - begin;
+        if (col < width) slab.mark(col);
+      }
+      __syncthreads();
+      for (int base = 0; base < groups; base += kThreads) {
+        const int group = base + thread;
+        const std::uint32_t count = group < groups ? slab.count(group) : 0;
+        std::uint32_t before = 0, sum = 0;
+        Scan(scan).ExclusiveSum(count, before, sum);
+        if (group < groups) slab.ranks[group] = found + before;
+        found += sum;
+        __syncthreads();
+      }
+      for (std::int64_t k = first + thread; job.cols != nullptr && k < last; k += kThreads) {
+        const std::uint32_t group = job.group_of(k);
+        const std::uint32_t col = group - begin;
+        if (col >= width) continue;
+        const std::uint32_t place = slab.rank(col);
+        job.places[k] = static_cast<std::int32_t>(place);
+        // Every nonzero of a column writes the same there.
+        job.cols[first + place] = static_cast<std::int32_t>(group);
+      }
+      __syncthreads();
+      for (int group = thread; group < groups; group += kThreads) slab.clear(group);
+      __syncthreads();
+    }
+    if (thread == 0) job.active[window] = static_cast<std::int32_t>(found);
+  }
+}
+
+template <int kThreads>
+void launch(const CondenseJob& job, cudaStream_t stream) {
+  const int bytes = Slab::bytes(job.slab_groups);
+  int per_sm = 0, device = 0, sms = 0;
+  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, condense_windows<kThreads>,
+                                                           kThreads, bytes),
+             "asking for the occupancy");
+  cuda_check(cudaGetDevice(&device), "asking for the device");
+  cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
+             "asking for the number of SMs");
+  const auto blocks = std::min<std::int64_t>(job.windows, std::int64_t{per_sm} * sms);
+  condense_windows<kThreads><<<static_cast<unsigned>(blocks), kThreads, bytes, stream>>>(job);
+  cuda_check(cudaGetLastError(), "condensing");
+}
+
+/// Threads for one window's nonzeros, by their mean number.
+int threads_for(std::int64_t nonzeros, std::int64_t windows) {
+  const std::int64_t mean = nonzeros / std::max<std::int64_t>(1, windows);
+  return mean <= 64 ? 32 : mean <= 1024 ? 128 : 512;
+}
+
+/// All windows of that height, outputs still to be named.
+CondenseJob job_for(const DeviceCsr& matrix, int height, int group_cols) {
+  const std::int64_t windows = (std::int64_t{matrix.rows} + height - 1) / height;
+  const std::int64_t groups = (std::int64_t{matrix.cols} / group_cols + kGroupCols) / kGroupCols;
+  return {matrix,     height,
+          group_cols, (group_cols & (group_cols - 1)) == 0 ? __builtin_ctz(group_cols) : -1,
+          windows,    std::max<std::int64_t>(1, windows),
+          0,          static_cast<int>(std::min<std::int64_t>(groups, kMaxGroups)),
+          nullptr,    nullptr,
+          nullptr};
+}
+
+void launch(const CondenseJob& job, cudaStream_t stream) {
+  if (job.windows == 0) return;
+  switch (
+      threads_for(job.matrix.nnz, (std::int64_t{job.matrix.rows} + job.height - 1) / job.height)) {
+    case 32:
+      launch<64>(job, stream);
+      break;
+    case 128:
+      launch<128>(job, stream);
+      break;
+    default:
+      launch<512>(job, stream);
+  }
+}
+
+/// ceil(active / width) of a window, nothing behind the last.
+struct TilesOf {
+  const std::int32_t* active;
+  std::int64_t windows;
+  int width;
+  __host__ __device__ std::uint32_t operator()(std::int64_t window) const {
+    return window < windows ? (static_cast<std::uint32_t>(active[window]) + width - 1) / width : 0;
+  }
+};
+
+}  // namespace
+
+int threads_per_window(const WindowView& windows) {
+  return threads_for(windows.matrix.nnz, windows.windows);
+}
+
+GpuCondensed::GpuCondensed(const DeviceCsr& matrix, int height, int group_cols,
+                           cudaStream_t stream) {
+  CondenseJob job = job_for(matrix, height, group_cols);
+  active_ = StreamBuffer(4 * job.windows, stream);
+  cols_ = StreamBuffer(4 * matrix.nnz, stream);
+  places_ = StreamBuffer(4 * matrix.nnz, stream);
+  job.active = active_.as<std::int32_t>();
+  job.cols = cols_.as<std::int32_t>();
+  job.places = places_.as<std::int32_t>();
+  view_ = {matrix, height, job.windows, job.active, job.cols, job.places};
+  if (matrix.nnz > 0)
+    launch(job, stream);
+  else if (job.windows > 0)
+    cuda_check(cudaMemsetAsync(job.active, 0, static_cast<std::size_t>(4 * job.windows), stream),
+               "condensing");
+}
+
+void sum_sampled(const DeviceCsr& matrix, int height, const RowSample& sample, std::int64_t* sums,
+                 cudaStream_t stream) {
+  CondenseJob job = job_for(matrix, height, 1);
+  job.per_group = sample.rows / height;
+  job.group_rows = sample.stride;
+  // The last group may be cut short by the end of the matrix.
+  const std::int64_t whole = matrix.rows / sample.stride * job.per_group;
+  const std::int64_t rest = std::min<std::int64_t>(matrix.rows % sample.stride, sample.rows);
+  job.windows = whole + (rest + height - 1) / height;
+  const StreamBuffer active(4 * job.windows, stream);
+  job.active = active.as<std::int32_t>();
+  launch(job, stream);
+  total(job.active, sums, job.windows, stream);
+}
+
+TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t stream) {
+  TileOffsets result{StreamBuffer(4 * (windows.windows + 1), stream), 0};
+  auto* const offsets = result.offsets.as<std::uint32_t>();
+  const auto tiles = thrust::make_transform_iterator(
+      thrust::counting_iterator<std::int64_t>(0), TilesOf{windows.active, windows.windows, width});
+  running_sum(tiles, offsets, windows.windows + 1, stream);
+  result.tiles = read_back(offsets + windows.windows, stream);
+  return result;
+}
+
+std::int64_t most_active(const WindowView& windows, cudaStream_t stream) {
+  if (windows.windows == 0) return 0;
+  const StreamBuffer most(4, stream);
+  std::size_t bytes = 0;
+  cuda_check(cub::DeviceReduce::Max(nullptr, bytes, windows.active, most.as<std::int32_t>(),
+                                    windows.windows, stream),
+             "asking for the scratch memory of a maximum");
+  const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
+  cuda_check(cub::DeviceReduce::Max(scratch.as<void>(), bytes, windows.active,
+                                    most.as<std::int32_t>(), windows.windows, stream),
+             "looking for the longest window");
+  return read_back(most.as<std::int32_t>(), stream);
+}
+
+}  // namespace tessera

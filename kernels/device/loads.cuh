@@ -1,0 +1,38 @@
+// Loads from global memory that the compiler neither moves nor takes apart.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera {
+
+/// Loads that stay where they are written, between the MMAs and copies around them. The compiler
+/// would otherwise move a load that runs ahead of its use to that use.
+__device__ inline std::uint32_t load_ahead(const std::uint32_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
+__device__ inline std::uint32_t load_ahead(const std::uint8_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
+__device__ inline std::int32_t load_ahead(const std::int32_t* from) {
+  return static_cast<std::int32_t>(load_ahead(reinterpret_cast<const std::uint32_t*>(from)));
+}
+__device__ inline std::uint64_t load_ahead(const std::uint64_t* from) {
+  std::uint64_t value;
+  asm volatile("ld.global.u64 %0, [%1];" : "=l"(value) : "l"(from));
+  return value;
+}
+
+/// Loads 16 bytes with one instruction, as store_16_bytes does.
+__device__ inline float4 load_16_bytes(const float* from) {
+  float4 values;
+  asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "l"(from));
+  return values;
+}
+
+}  // namespace tessera

@@ -1,0 +1,536 @@
+// Device half of merge_spgemm. See kernels/spgemm/merge/merge_spgemm.cpp.
+//
+// Level 0 merges rows of B; each further level merges what the one before left of those rows of A
+// that had more inputs than a group has lanes. A row of C is made at the level where they are few
+// enough. What is left of a level stays until C is complete: it is counted and multiplied from. The
+// host waits for the bins of level 0 and the number of products, and once for each further level;
+// for C's nonzeros only where the products are too many to make room for each.
+
+#include "kernels/spgemm/merge/merge_spgemm.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "formats/base/registry.hpp"
+#include "kernels/device/side_streams.hpp"
+#include "kernels/gpu_spgemm.hpp"
+#include "kernels/spgemm/shared/row_bins.cuh"
+#include "kernels/spgemm/shared/rows.cuh"
+
+namespace tessera {
+namespace {
+
+using namespace merge_spgemm;
+using row_bins::blocks_for;
+using row_bins::kWholeWarp;
+
+constexpr int kThreads = 256;
+constexpr int kNoColumn = 0x7fffffff;  // behind all columns
+constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
+
+/// Room for every product saves a wait here, besides an allocation.
+constexpr std::int64_t kMostProducts = 2 * spgemm::kMostProductsOfRoom;
+
+using Bins = row_bins::RowBins<kBins>;
+
+/// Sparse rows, and in which order they are merged: input k is row order[k], scaled, or row k.
+struct Inputs {
+  const std::int64_t* offsets;
+  const int* cols;
+  const float* values;
+  const int* order;     // null: as they are
+  const float* scales;  // with an order
+};
+
+/// Task i merges inputs [begins[place], ends[place]), into row `to[place]`; a null list or row is
+/// the number itself. Those of a width follow each other, the narrow ones first.
+struct Tasks {
+  std::int64_t first_of_width[kWidths + 1];
+  const int* places;
+  const std::int64_t* begins;
+  const std::int64_t* ends;
+  const int* to;
+};
+
+/// Where merged rows go: their lengths when counting, their columns and values when multiplying.
+struct Merged {
+  int* lengths = nullptr;
+  const std::int64_t* offsets = nullptr;
+  int* cols = nullptr;
+  float* values = nullptr;
+  float alpha = 1;
+};
+
+/// A lane's way through a sparse row.
+template <bool kMultiply, bool kScales>
+struct Cursor {
+  std::int64_t at = 0, end = 0;
+  float scale = 0;
+  int col = kNoColumn;
+  float value = 0;
+
+  __device__ void begin(const Inputs& inputs, std::int64_t k) {
+    const std::int64_t row = kScales ? inputs.order[k] : k;
+    at = inputs.offsets[row];
+    end = inputs.offsets[row + 1];
+    if (kScales && kMultiply) scale = inputs.scales[k];
+    load(inputs);
+  }
+  __device__ void next(const Inputs& inputs) {
+    ++at;
+    load(inputs);
+  }
+  /// The product is rounded: it must not become part of a fused multiply-add.
+  __device__ float product() const { return kScales ? __fmul_rn(scale, value) : value; }
+
+ private:
+  __device__ void load(const Inputs& inputs) {
+    col = at < end ? inputs.cols[at] : kNoColumn;
+    if (kMultiply && at < end) value = inputs.values[at];
+  }
+};
+
+template <int kWidth>
+__device__ int least_of_group(int x) {
+  for (int step = kWidth / 2; step > 0; step /= 2) x = min(x, __shfl_xor_sync(kWholeWarp, x, step));
+  return x;
+}
+
+template <int kWidth>
+__device__ float sum_of_group(float x) {
+  for (int step = kWidth / 2; step > 0; step /= 2)
+    x = __fadd_rn(x, __shfl_xor_sync(kWholeWarp, x, step));
+  return x;
+}
+
+/// Keeps a group's last elements, one a lane, until there is one for each.
+template <int kWidth>
+struct Writer {
+  int made = 0;
+  int col = 0;
+  float value = 0;
+
+  __device__ void put(int new_col, float new_value, const Merged& merged, std::int64_t to,
+                      int lane) {
+    if (made % kWidth == lane) {
+      col = new_col;
+      value = new_value;
+    }
+    if (++made % kWidth == 0) store(merged, to + made - kWidth + lane);
+  }
+  __device__ void flush(const Merged& merged, std::int64_t to, int lane) const {
+    if (lane < made % kWidth) store(merged, to + made - made % kWidth + lane);
+  }
+
+ private:
+  __device__ void store(const Merged& merged, std::int64_t at) const {
+    merged.cols[at] = col;
+    merged.values[at] = merged.alpha == 1 ? value : merged.alpha * value;
+  }
+};
+
+/// A group of kWidth lanes per task, up to `last`. All groups of a warp stay until the last is
+/// done.
+template <int kWidth, bool kMultiply, bool kScales>
+__device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& tasks,
+                           const Inputs& inputs, const Merged& merged) {
+  const int lane = threadIdx.x % kWidth;
+  std::int64_t row = 0, to = 0;
+  Cursor<kMultiply, kScales> cursor;
+  if (task < last) {
+    const std::int64_t place = tasks.places == nullptr ? task : tasks.places[task];
+    row = tasks.to == nullptr ? place : tasks.to[place];
+    if (kMultiply) to = merged.offsets[row];
+    const std::int64_t k = tasks.begins[place] + lane;
+    if (k < tasks.ends[place]) cursor.begin(inputs, k);
+  }
+  Writer<kWidth> writer;
+  for (;;) {
+    const int least = least_of_group<kWidth>(cursor.col);
+    const bool goes_on = least != kNoColumn, takes = goes_on && cursor.col == least;
+    if (!__any_sync(kWholeWarp, goes_on)) break;
+    if constexpr (kMultiply) {
+      const float sum = sum_of_group<kWidth>(takes ? cursor.product() : 0.0f);
+      if (goes_on) writer.put(least, sum, merged, to, lane);
+    } else {
+      writer.made += goes_on;
+    }
+    if (takes) cursor.next(inputs);
+  }
+  if constexpr (kMultiply)
+    writer.flush(merged, to, lane);
+  else if (task < last && lane == 0)
+    merged.lengths[row] = writer.made;
+}
+
+/// Thread blocks by the width of their groups, the widest first: their rows are the longest.
+struct FirstBlocks {
+  unsigned of_width[kWidths];
+};
+
+/// The tasks of a thread block that has groups of this width, or of less.
+template <int kClass, bool kMultiply, bool kScales>
+__device__ void merge_widths(const FirstBlocks& blocks, const Tasks& tasks, const Inputs& inputs,
+                             const Merged& merged) {
+  constexpr int kWidth = width_of_class(kClass);
+  if constexpr (kClass > 0)
+    if (blockIdx.x >= blocks.of_width[kClass - 1])
+      return merge_widths<kClass - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
+  const std::int64_t block = blockIdx.x - blocks.of_width[kClass];
+  merge_task<kWidth, kMultiply, kScales>(
+      tasks.first_of_width[kClass] + (block * kThreads + threadIdx.x) / kWidth,
+      tasks.first_of_width[kClass + 1], tasks, inputs, merged);
+}
+
+template <bool kMultiply, bool kScales>
+__global__ void __launch_bounds__(kThreads)
+    merge(FirstBlocks blocks, Tasks tasks, Inputs inputs, Merged merged) {
+  merge_widths<kWidths - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
+}
+
+template <bool kMultiply>
+void launch_merge(const Tasks& tasks, const Inputs& inputs, const Merged& merged,
+                  cudaStream_t stream) {
+  unsigned blocks = 0;
+  FirstBlocks first{};
+  for (int i = kWidths - 1; i >= 0; --i) {
+    first.of_width[i] = blocks;
+    blocks += blocks_for(tasks.first_of_width[i + 1] - tasks.first_of_width[i],
+                         kThreads / width_of_class(i));
+  }
+  if (blocks == 0) return;
+  const auto kernel = inputs.order != nullptr ? merge<kMultiply, true> : merge<kMultiply, false>;
+  kernel<<<blocks, kThreads, 0, stream>>>(first, tasks, inputs, merged);
+  cuda_check(cudaGetLastError(), "merging rows");
+}
+
+/// How many pieces a long row is cut into.
+__device__ inline int pieces_of(std::int64_t inputs, int most_rows) {
+  return static_cast<int>((inputs + most_rows - 1) / most_rows);
+}
+
+/// Bins of the rows of a level by their inputs; adds up the pieces of the long ones.
+struct BinOf {
+  static constexpr int kWatchedBin = kLongBin;
+  const std::int64_t* begins;
+  int most_rows;
+
+  __device__ row_bins::RowBin operator()(std::int64_t place) const {
+    const std::int64_t inputs = begins[place + 1] - begins[place];
+    if (inputs == 0) return {kEmptyBin, 0};
+    if (inputs > most_rows) return {kLongBin, pieces_of(inputs, most_rows)};
+    return {width_class_for(inputs), 0};
+  }
+};
+
+/// Long rows become the rows of the next level. pieces [count + 1] ends with 0.
+__global__ void count_pieces(int count, const int* places, const std::int64_t* begins,
+                             const int* rows, int most_rows, int* next_rows, int* pieces) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i == count) pieces[i] = 0;
+  if (i >= count) return;
+  const int place = places[i];
+  next_rows[i] = rows == nullptr ? place : rows[place];
+  pieces[i] = pieces_of(begins[place + 1] - begins[place], most_rows);
+}
+
+/// A warp per long row. lengths, of the pieces, end with 0.
+__global__ void list_pieces(int count, const int* places, const std::int64_t* begins,
+                            const std::int64_t* next_begins, int most_rows,
+                            std::int64_t* piece_begins, std::int64_t* piece_ends, int* lengths) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (i >= count) return;
+  if (i == 0 && threadIdx.x == 0) lengths[next_begins[count]] = 0;
+  const std::int64_t end = begins[places[i] + 1];
+  std::int64_t begin = begins[places[i]] + threadIdx.x % 32 * most_rows;
+  for (std::int64_t piece = next_begins[i] + threadIdx.x % 32; piece < next_begins[i + 1];
+       piece += 32, begin += 32 * most_rows) {
+    piece_begins[piece] = begin;
+    piece_ends[piece] = min(begin + most_rows, end);
+  }
+}
+
+/// Rows of C in the making, each with a run of inputs.
+class Level {
+ public:
+  using Counts = row_bins::Counts<kBins>;
+
+  /// Level 0: all rows of A, and B. Bins are those of A's rows, chosen, but not yet listed.
+  Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins,
+        const Counts& counts, ProductRun& run)
+      : run_(run),
+        most_rows_(most_rows),
+        begins_(a.row_offsets.data()),
+        inputs_{b.row_offsets.data(), b.col_indices.data(), b.values.data(), a.col_indices.data(),
+                a.values.data()},
+        bins_(bins) {
+    list_rows(counts);
+  }
+
+  /// The long rows of the level before, their inputs merged in pieces; there has to be one.
+  Level(const Level& before, Told<Counts>& counts, Told<std::int64_t>& nonzeros)
+      : run_(before.run_), most_rows_(before.most_rows_) {
+    Pieces pieces(before, block_);
+    rows_ = pieces.rows;
+    begins_ = pieces.begins;
+    bins_ = pieces.bins;
+    inputs_ = {pieces.offsets, nullptr, nullptr, nullptr, nullptr};
+    const cudaStream_t stream = run_.stream();
+    pieces.list(before, stream);
+    bins_.choose(BinOf{begins_, most_rows_}, stream);
+    counts.ask(bins_.counts(), stream);
+    pieces.merge<false>(before, {.lengths = pieces.lengths}, stream);
+    spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
+    nonzeros.ask(pieces.offsets + pieces.count, stream);
+    list_rows(counts.wait(stream));
+    make_room(*nonzeros);
+    pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
+                       stream);
+  }
+
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+  int long_rows() const { return bins_.count(kLongBin); }
+
+  /// Those rows that are not long.
+  template <bool kMultiply>
+  void merge_rows(const Merged& merged, cudaStream_t stream) const {
+    Tasks tasks{{}, bins_.rows(0), begins_, begins_ + 1, rows_};
+    for (int i = 0; i < kWidths; ++i)
+      tasks.first_of_width[i + 1] = tasks.first_of_width[i] + bins_.count(i);
+    launch_merge<kMultiply>(tasks, inputs_, merged, stream);
+  }
+
+ private:
+  /// What the long rows of a level are cut into, in a block of the next one's.
+  struct Pieces {
+    Pieces(const Level& before, RunBlock& block)
+        : rows_count(before.long_rows()), count(before.num_pieces_) {
+      const std::int64_t most = std::max<std::int64_t>(rows_count, count) + 1;
+      const std::int64_t sum_bytes =
+          spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), most);
+      const auto at_state = block.place<Bins::State>(1);
+      const auto at_rows = block.place<int>(rows_count);
+      const auto at_pieces = block.place<int>(rows_count + 1);
+      const auto at_begins = block.place<std::int64_t>(rows_count + 1);
+      const auto at_listed = block.place<int>(rows_count);
+      const auto at_piece_begins = block.place<std::int64_t>(count);
+      const auto at_piece_ends = block.place<std::int64_t>(count);
+      const auto at_lengths = block.place<int>(count + 1);
+      const auto at_offsets = block.place<std::int64_t>(count + 1);
+      const auto at_scratch = block.place<std::byte>(sum_bytes);
+      block.take(before.run_);
+      rows = block.data<int>(at_rows);
+      pieces = block.data<int>(at_pieces);
+      begins = block.data<std::int64_t>(at_begins);
+      auto* state = block.data<Bins::State>(at_state);
+      bins = Bins(rows_count, {nullptr, block.data<int>(at_listed), state});
+      piece_begins = block.data<std::int64_t>(at_piece_begins);
+      piece_ends = block.data<std::int64_t>(at_piece_ends);
+      lengths = block.data<int>(at_lengths);
+      offsets = block.data<std::int64_t>(at_offsets);
+      scratch = block.array<std::byte>(at_scratch, sum_bytes);
+      cuda_check(cudaMemsetAsync(state, 0, sizeof(*state), before.run_.stream()),
+                 "clearing counts");
+    }
+
+    /// Names the long rows, and tells where each one's pieces begin and end.
+    void list(const Level& before, cudaStream_t stream) const {
+      const int* places = before.bins_.rows(kLongBin);
+      count_pieces<<<blocks_for(std::int64_t{rows_count} + 1, kThreads), kThreads, 0, stream>>>(
+          rows_count, places, before.begins_, before.rows_, before.most_rows_, rows, pieces);
+      cuda_check(cudaGetLastError(), "cutting long rows");
+      spgemm::running_sum(scratch, pieces, begins, std::int64_t{rows_count} + 1, stream);
+      list_pieces<<<blocks_for(rows_count, kThreads / 32), kThreads, 0, stream>>>(
+          rows_count, places, before.begins_, begins, before.most_rows_, piece_begins, piece_ends,
+          lengths);
+      cuda_check(cudaGetLastError(), "listing pieces of long rows");
+    }
+
+    template <bool kMultiply>
+    void merge(const Level& before, const Merged& merged, cudaStream_t stream) const {
+      Tasks tasks{{}, nullptr, piece_begins, piece_ends, nullptr};
+      for (int i = width_class_for(before.most_rows_); i < kWidths; ++i)
+        tasks.first_of_width[i + 1] = count;
+      launch_merge<kMultiply>(tasks, before.inputs_, merged, stream);
+    }
+
+    int rows_count;
+    std::int64_t count;
+    int* rows;                                // [rows_count] of C
+    int* pieces;                              // [rows_count + 1] of each
+    std::int64_t* begins;                     // [rows_count + 1] pieces before
+    Bins bins;                                // of the rows by their pieces
+    std::int64_t *piece_begins, *piece_ends;  // [count] inputs of the level before
+    int* lengths;                             // [count + 1]
+    std::int64_t* offsets;                    // [count + 1]
+    RunArray<std::byte> scratch;              // of running sums
+  };
+
+  void list_rows(const Counts& counts) {
+    bins_.list(counts, BinOf{begins_, most_rows_}, run_.stream());
+    num_pieces_ = static_cast<std::int64_t>(counts.watched);
+  }
+
+  /// For what the pieces become.
+  void make_room(std::int64_t nonzeros) {
+    const auto at_cols = merged_.place<int>(nonzeros), at_values = merged_.place<float>(nonzeros);
+    merged_.take(run_);
+    inputs_.cols = cols_ = merged_.data<int>(at_cols);
+    inputs_.values = values_ = merged_.data<float>(at_values);
+  }
+
+  ProductRun& run_;
+  int most_rows_;
+  const int* rows_ = nullptr;             // of C; none: all
+  const std::int64_t* begins_ = nullptr;  // of each row's inputs
+  Inputs inputs_{};                       // beyond level 0 the pieces of the level before
+  int* cols_ = nullptr;                   // theirs
+  float* values_ = nullptr;
+  Bins bins_;
+  std::int64_t num_pieces_ = 0;  // of the long rows
+  RunBlock block_, merged_;
+};
+
+/// What is found out before any memory is taken, on the device and told the host.
+struct Found {
+  Bins::State bins;  // of A's rows
+  row_bins::Sum products;
+};
+
+/// What a product needs beside the levels beyond the first; C, too, where the products are few.
+struct Workspace {
+  Workspace(ProductRun& run, std::int32_t rows, std::int64_t products) {
+    if (products <= kMostProducts) of_c.emplace(block, rows, products);
+    const std::int64_t count = std::int64_t{rows} + 1;
+    const std::int64_t sum_bytes =
+        spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), count);
+    const auto at_lengths = block.place<int>(count);
+    const auto at_listed = block.place<int>(rows);
+    const auto at_offsets = of_c ? of_c->row_offsets : block.place<std::int64_t>(count);
+    const auto at_scratch = block.place<std::byte>(sum_bytes);
+    block.take(run);
+    lengths = block.data<int>(at_lengths);
+    listed = block.data<int>(at_listed);
+    offsets = block.array<std::int64_t>(at_offsets, count);
+    scratch = block.array<std::byte>(at_scratch, sum_bytes);
+    cuda_check(
+        cudaMemsetAsync(lengths, 0, sizeof(int) * static_cast<std::size_t>(count), run.stream()),
+        "clearing the lengths of rows");
+  }
+
+  RunBlock block;
+  std::optional<SparseResult::Places> of_c;
+  int* lengths;                    // [rows + 1] of C
+  int* listed;                     // [rows] by bins
+  RunArray<std::int64_t> offsets;  // [rows + 1] of C
+  RunArray<std::byte> scratch;     // of running sums
+};
+
+class MergeProduct final : public GpuSparseProduct {
+ public:
+  MergeProduct(const CsrMatrix& a, const CsrMatrix& b, int most_rows)
+      : most_rows_(most_rows), a_(a), b_(b) {}
+
+  void multiply(float alpha, ProductRun& run) override {
+    release();
+    const cudaStream_t stream = run.stream();
+    run.stage("pieces");
+    const Found& found = analyse(stream);
+    const auto products = static_cast<std::int64_t>(found.products);
+    Workspace work(run, a_.rows, products);
+    const Bins bins(a_.rows, {nullptr, work.listed, &found_.data()->bins});
+    std::deque<Level> levels;
+    levels.emplace_back(a_, b_, most_rows_, bins, found.bins.counts, run);
+    while (levels.back().long_rows() > 0) levels.emplace_back(levels.back(), counts_, nonzeros_);
+    run.stage("count");
+    merge_rows<false>(levels, {.lengths = work.lengths}, stream);
+    run.stage("allocate");
+    spgemm::running_sum(work.scratch, work.lengths, work.offsets.data(), work.offsets.size(),
+                        stream);
+    SparseResult c = work.of_c ? SparseResult::in_block(std::move(work.block), *work.of_c, a_.rows,
+                                                        b_.cols, products)
+                               : make_room(work, run);
+    run.stage("multiply");
+    merge_rows<true>(levels,
+                     {.offsets = c.row_offsets.data(),
+                      .cols = c.col_indices.data(),
+                      .values = c.values.data(),
+                      .alpha = alpha},
+                     stream);
+    c_ = std::move(c);
+  }
+
+  void release() override { c_ = {}; }
+  CsrMatrix download() const override { return c_.download(); }
+
+ private:
+  /// Waits.
+  const Found& analyse(cudaStream_t stream) {
+    cuda_check(cudaMemsetAsync(found_.data(), 0, sizeof(Found), stream), "clearing counts");
+    const Bins bins(a_.rows, {nullptr, nullptr, &found_.data()->bins});
+    bins.choose(BinOf{a_.row_offsets.data(), most_rows_}, stream);
+    spgemm::add_products(a_.nnz, a_.col_indices.data(), b_.row_offsets.data(),
+                         &found_.data()->products, stream);
+    told_.ask(found_.data(), stream);
+    return told_.wait(stream);
+  }
+
+  /// For C, once its nonzeros are known. Waits.
+  SparseResult make_room(const Workspace& work, ProductRun& run) {
+    nonzeros_.ask(work.offsets.data() + a_.rows, run.stream());
+    SparseResult c =
+        SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(run.stream()));
+    cuda_check(cudaMemcpyAsync(c.row_offsets.data(), work.offsets.data(),
+                               sizeof(std::int64_t) * static_cast<std::size_t>(work.offsets.size()),
+                               cudaMemcpyDeviceToDevice, run.stream()),
+               "writing C's offsets");
+    return c;
+  }
+
+  /// Those of every level that are not long.
+  template <bool kMultiply>
+  void merge_rows(const std::deque<Level>& levels, const Merged& merged, cudaStream_t stream) {
+    sides_.run(static_cast<int>(levels.size()), stream, [&](int i, cudaStream_t side) {
+      levels[i].template merge_rows<kMultiply>(merged, side);
+    });
+  }
+
+  int most_rows_;
+  DeviceCsr a_, b_;
+  DeviceArray<Found> found_{1};
+  Told<Found> told_;
+  Told<Level::Counts> counts_;  // of a level beyond the first
+  Told<std::int64_t> nonzeros_;
+  SideStreams sides_;
+  SparseResult c_;
+};
+
+class GpuMergeSpgemm final : public GpuSpgemm {
+ public:
+  explicit GpuMergeSpgemm(int most_rows) : most_rows_(most_rows) {}
+
+  std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
+    require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
+    constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+    require<Unsupported>(a.nnz() <= kMost && b.nnz() <= kMost,
+                         "A has {} and B {} nonzeros; at most {} fit", a.nnz(), b.nnz(), kMost);
+    return std::make_unique<MergeProduct>(a, b, most_rows_);
+  }
+
+ private:
+  int most_rows_;
+};
+
+const Register<GpuSpgemm> entry{{
+    .name = "merge_spgemm",
+    .summary = "device half of merge_spgemm",
+    .make =
+        [](const Params& params) { return std::make_unique<GpuMergeSpgemm>(most_rows(params)); },
+}};
+
+}  // namespace
+}  // namespace tessera

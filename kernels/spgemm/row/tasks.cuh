@@ -1,0 +1,309 @@
+// row_spgemm's rows on the GPU: analysed, cut into tasks, and these sorted by class. See
+// kernels/spgemm/row/row_spgemm.hpp.
+#pragma once
+
+#include <climits>
+#include <cstdint>
+
+#include "kernels/spgemm/row/bitmaps.cuh"
+
+namespace tessera::row_spgemm {
+
+constexpr int kThreads = 256;  // of the kernels that go over rows
+/// A row of more than so many nonzeros a lane is gone over by a whole warp.
+constexpr int kNonzerosOfLane = 4;
+
+/// What is asked about a row of B, in one load. Its words begin where its nonzeros do.
+struct alignas(16) RowOfB {
+  std::int32_t begin, length, words;
+};
+
+/// The columns that a row of B spans.
+struct alignas(8) RangeOfB {
+  std::int32_t first_col, last_col;
+};
+
+/// Up to 32 nonzeros of a row of B that are in one word of a bitmap.
+struct alignas(8) WordOfB {
+  std::int32_t word;
+  std::uint32_t columns;
+};
+
+struct View {
+  std::int32_t rows, rows_of_b_count;
+  std::int64_t nonzeros_of_a, nonzeros_of_b;
+  Thresholds many;
+  const std::int32_t* a_offsets;  // [rows + 1]
+  const std::int32_t* a_cols;
+  const float* a_values;
+  const std::int32_t* b_offsets;  // [rows_of_b_count + 1]
+  const std::int32_t* b_cols;
+  const float* b_values;
+  RowOfB* rows_of_b;      // [rows_of_b_count]
+  RangeOfB* ranges_of_b;  // [rows_of_b_count]
+  WordOfB* words_of_b;    // [nonzeros_of_b], as many of each row as it has; nullptr: not yet
+};
+
+/// Calls visit.operator()<lanes>(row, first nonzero, nonzeros, most) for the rows of a warp, by
+/// kLanes lanes for each or, one after another, by all 32 for long ones; most are those of any row
+/// of the call. A row past the last has number -1 and no nonzeros.
+template <int kLanes, class Visit>
+__device__ void for_rows_of_warp(std::int64_t rows, const std::int32_t* offsets, Visit visit) {
+  const auto row =
+      static_cast<std::int64_t>((std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kLanes);
+  const bool is_row = row < rows;
+  const std::int32_t begin = is_row ? offsets[row] : 0;
+  const std::int32_t length = is_row ? offsets[row + 1] - begin : 0;
+  const bool is_long = kLanes < 32 && length > kLanes * kNonzerosOfLane;
+  const bool is_here = is_row && !is_long;
+  visit.template operator()<kLanes>(is_here ? static_cast<std::int32_t>(row) : -1, begin,
+                                    is_here ? length : 0,
+                                    __reduce_max_sync(kAllLanes, is_here ? length : 0));
+  if constexpr (kLanes < 32) {
+    unsigned longs = __ballot_sync(kAllLanes, is_long && lane_of_warp() % kLanes == 0);
+    for (; longs != 0; longs &= longs - 1) {
+      const int from = __ffs(static_cast<int>(longs)) - 1;
+      const std::int32_t of = __shfl_sync(kAllLanes, length, from);
+      visit.template operator()<32>(__shfl_sync(kAllLanes, static_cast<std::int32_t>(row), from),
+                                    __shfl_sync(kAllLanes, begin, from), of, of);
+    }
+  }
+}
+
+/// Turns a row of B into words, kLanes lanes each; every lane of the warp is here.
+template <int kLanes>
+__device__ void describe_row(const View& view, std::int32_t row, std::int32_t begin,
+                             std::int32_t length, std::int32_t most) {
+  const int lane = lane_of_warp() % kLanes;
+  constexpr unsigned kOfRow = kLanes == 32 ? kAllLanes : (1u << (kLanes % 32)) - 1;
+  const int shift = lane_of_warp() / kLanes * kLanes;
+  int words = 0;        // up to here
+  WordOfB last{-1, 0};  // the last of them, so far
+  for (int first = 0; first < most; first += kLanes) {
+    const int at = first + lane;
+    const std::int32_t col = at < length ? view.b_cols[begin + at] : -1;
+    const std::int32_t word = col < 0 ? -1 : word_of(col);
+    std::uint32_t columns = col < 0 ? 0 : bits_before(col) + 1;
+    if (word == last.word) columns |= last.columns;
+#pragma unroll
+    for (int step = 1; step < kLanes; step *= 2) {  // of the lanes before in the same word
+      const std::int32_t other = __shfl_up_sync(kAllLanes, word, step, kLanes);
+      const std::uint32_t others = __shfl_up_sync(kAllLanes, columns, step, kLanes);
+      if (lane >= step && other == word) columns |= others;
+    }
+    const std::int32_t before = __shfl_up_sync(kAllLanes, word, 1, kLanes);
+    const bool begins = col >= 0 && word != (lane == 0 ? last.word : before);
+    const unsigned heads = __ballot_sync(kAllLanes, begins) >> shift & kOfRow;
+    const std::int32_t after = __shfl_down_sync(kAllLanes, word, 1, kLanes);
+    const bool ends = col >= 0 && (lane == kLanes - 1 || after != word);
+    const int place = words + __popc(heads & ((2u << lane) - 1)) - 1;
+    if (ends) view.words_of_b[begin + place] = {word, columns};
+    words += __popc(heads);
+    last.word = __shfl_sync(kAllLanes, word, kLanes - 1, kLanes);
+    last.columns = __shfl_sync(kAllLanes, columns, kLanes - 1, kLanes);
+    __syncwarp();  // a word that goes on is written again, by another lane
+  }
+  if (row < 0 || lane != 0) return;
+  view.rows_of_b[row] = {begin, length, words};
+  view.ranges_of_b[row] =
+      length == 0 ? RangeOfB{0, 0} : RangeOfB{view.b_cols[begin], view.b_cols[begin + length - 1]};
+}
+
+template <int kLanes>
+__global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
+  for_rows_of_warp<kLanes>(
+      view.rows_of_b_count, view.b_offsets,
+      [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length,
+                      std::int32_t most) { describe_row<kOfRow>(view, row, begin, length, most); });
+}
+
+/// Describes rows of B without their words, of which there are at most as many as nonzeros.
+static __global__ void __launch_bounds__(kThreads) measure_rows_of_b(View view) {
+  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (row >= view.rows_of_b_count) return;
+  const std::int32_t begin = view.b_offsets[row], length = view.b_offsets[row + 1] - begin;
+  view.rows_of_b[row] = {begin, length, length};
+  view.ranges_of_b[row] =
+      length == 0 ? RangeOfB{0, 0} : RangeOfB{view.b_cols[begin], view.b_cols[begin + length - 1]};
+}
+
+/// What the host wants to know of all rows, and of all tasks.
+struct Summary {
+  unsigned long long tasks;
+  unsigned long long nonzeros;
+  std::uint32_t mark_classes[kClasses];  // tasks of each
+  std::uint32_t sum_classes[kClasses];
+  std::uint32_t mark_cursors[kClasses];  // used while they are sorted
+  std::uint32_t sum_cursors[kClasses];
+};
+
+/// Adds a thread block's counts to those of all.
+__device__ inline void add_counts(const std::uint32_t (&of_block)[kClasses],
+                                  std::uint32_t* of_all) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < kClasses && of_block[i] > 0) atomicAdd(of_all + i, of_block[i]);
+}
+
+__device__ inline void clear_counts(std::uint32_t (&counts)[kClasses]) {
+  if (threadIdx.x < kClasses) counts[threadIdx.x] = 0;
+  __syncthreads();
+}
+
+/// What kLanes lanes find out of a row of C; every lane of the warp is here.
+template <int kLanes>
+__device__ RowFacts facts_of_row(const View& view, std::int32_t begin, std::int32_t length) {
+  // Nobody asks how much more there is than so much; sums of as many lanes stay in 32 bits.
+  constexpr std::int32_t kMuch = 1 << 25;
+  std::int32_t products = 0, words = 0, first_col = INT_MAX, last_col = 0;
+  for (std::int32_t at = lane_of_warp() % kLanes; at < length; at += kLanes) {
+    const std::int32_t row_of_b = view.a_cols[begin + at];
+    const RowOfB of = view.rows_of_b[row_of_b];
+    const RangeOfB range = view.ranges_of_b[row_of_b];
+    if (of.length == 0) continue;
+    products = min(products + min(of.length, kMuch), kMuch);
+    words = min(words + min(of.words, kMuch), kMuch);
+    first_col = min(first_col, range.first_col);
+    last_col = max(last_col, range.last_col);
+  }
+#pragma unroll
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    products += __shfl_xor_sync(kAllLanes, products, step);
+    words += __shfl_xor_sync(kAllLanes, words, step);
+    first_col = min(first_col, __shfl_xor_sync(kAllLanes, first_col, step));
+    last_col = max(last_col, __shfl_xor_sync(kAllLanes, last_col, step));
+  }
+  return {products, words, begin, length, first_col, last_col};
+}
+
+/// How rows are cut, where they are.
+struct Slicing {
+  std::int32_t* counts;  // [rows]
+  std::int32_t* words;   // [rows] of each slice
+};
+
+/// Calls visit(row, plan) in one lane for each row of a warp.
+template <int kLanes, class Visit>
+__device__ void for_plans_of_warp(const View& view, Visit visit) {
+  for_rows_of_warp<kLanes>(
+      view.rows, view.a_offsets,
+      [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
+        const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
+        if (row < 0 || lane_of_warp() % kOfRow != 0) return;
+        visit(row, plan_row(row, facts, view.many));
+      });
+}
+
+template <int kLanes>
+__global__ void __launch_bounds__(kThreads)
+    analyse_rows(View view, Task* tasks, Slicing slicing, Summary* summary) {
+  __shared__ std::uint32_t counts[kClasses];
+  __shared__ std::uint32_t slices;
+  if (threadIdx.x == 0) slices = 0;
+  clear_counts(counts);
+  for_plans_of_warp<kLanes>(view, [&](std::int32_t row, const RowPlan& plan) {
+    tasks[row] = plan.whole;
+    slicing.counts[row] = plan.slices;
+    slicing.words[row] = plan.slice_words;
+    if (plan.slices == 1) {
+      atomicAdd(counts + mark_class(plan.whole), 1u);
+      return;
+    }
+    atomicAdd(&slices, static_cast<std::uint32_t>(plan.slices - 1));
+    // All slices but the last have the same class.
+    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, 0)),
+              static_cast<std::uint32_t>(plan.slices - 1));
+    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, plan.slices - 1)), 1u);
+  });
+  __syncthreads();
+  add_counts(counts, summary->mark_classes);
+  if (threadIdx.x == 0 && slices > 0)
+    atomicAdd(&summary->tasks, static_cast<unsigned long long>(slices));
+}
+
+/// The most tasks that a row becomes, into *most, which is not more by now.
+template <int kLanes>
+__global__ void __launch_bounds__(kThreads) find_most_tasks(View view, std::uint32_t* most) {
+  for_plans_of_warp<kLanes>(view, [&](std::int32_t, const RowPlan& plan) {
+    if (plan.slices > 1) atomicMax(most, static_cast<std::uint32_t>(plan.slices));
+  });
+}
+
+/// The tasks of all rows where some have several. first_tasks [rows]
+static __global__ void __launch_bounds__(kThreads)
+    cut_rows(int rows, const Task* whole, const std::int32_t* slice_words,
+             const std::int32_t* first_tasks, int num_tasks, Task* tasks) {
+  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (row >= rows) return;
+  const int first = first_tasks[row], end = row + 1 < rows ? first_tasks[row + 1] : num_tasks;
+  if (end - first == 1) {
+    tasks[first] = whole[row];
+    return;
+  }
+  for (int task = first; task < end; ++task)
+    tasks[task] = slice_of(whole[row], slice_words[row], task - first);
+}
+
+/// Where each class begins among the sorted tasks.
+struct Begins {
+  std::uint32_t of[kClasses];
+};
+
+/// A task's number, and where its nonzeros of A are: all that a small one needs.
+struct alignas(16) SortedTask {
+  std::int32_t id = -1;
+  std::int32_t begin = 0, nonzeros = 0;
+};
+
+/// Tasks by class, in no order within a class. Where `keeps_small`, the small ones, which are
+/// first, are sorted by then.
+template <class ClassOf>
+__global__ void __launch_bounds__(kThreads)
+    sort_tasks(int count, const Task* tasks, const __grid_constant__ Begins begins,
+               std::uint32_t* cursors, SortedTask* sorted, bool keeps_small, ClassOf class_of) {
+  __shared__ std::uint32_t counts[kClasses], places[kClasses];
+  clear_counts(counts);
+  const int id = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  int of = -1;
+  std::uint32_t place = 0;
+  Task task;
+  if (id < count) {
+    task = tasks[id];
+    if (!keeps_small || task.keeping != Keeping::kLanes) {
+      of = class_of(task, id);
+      place = atomicAdd(counts + of, 1u);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x < kClasses && counts[threadIdx.x] > 0)
+    places[threadIdx.x] =
+        begins.of[threadIdx.x] + atomicAdd(cursors + threadIdx.x, counts[threadIdx.x]);
+  __syncthreads();
+  if (of >= 0) sorted[places[of] + place] = {id, task.begin, task.nonzeros};
+}
+
+/// Columns of C of rows that are a task each, where their offsets [rows + 1] are known.
+static __global__ void __launch_bounds__(kThreads)
+    recall_columns(int rows, const Task* tasks, const std::int64_t* row_offsets,
+                   std::int32_t* lengths, Summary* summary) {
+  __shared__ std::uint32_t counts[kClasses];
+  clear_counts(counts);
+  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (row < rows) {
+    const auto length = static_cast<std::int32_t>(row_offsets[row + 1] - row_offsets[row]);
+    lengths[row] = length;
+    atomicAdd(counts + sum_class(tasks[row], length), 1u);
+  }
+  __syncthreads();
+  add_counts(counts, summary->sum_classes);
+}
+
+struct MarkClassOf {
+  __device__ int operator()(const Task& task, int) const { return mark_class(task); }
+};
+
+struct SumClassOf {
+  const std::int32_t* lengths;
+  __device__ int operator()(const Task& task, int id) const { return sum_class(task, lengths[id]); }
+};
+
+}  // namespace tessera::row_spgemm

@@ -1,0 +1,218 @@
+// tSparse (Zachariadis, Satpute, Gomez-Luna, Olivares: "Accelerating sparse matrix-matrix
+// multiplication with GPU Tensor Cores", 2020, sections 3 and 4, algorithm 1): ESC on 8 x 8 bitmap
+// tiles. Products of tiles are listed, those whose bitmaps multiply to nothing left out, and sorted
+// by the tile of C; a Boolean product gives each tile of C its cells; a warp makes two tiles of C,
+// their operands on the diagonals of one MMA, the shorter list filled up with zeros; cells that
+// come out as zero, and tiles without any other, are left out. cores = scalar is its twin without
+// tensor cores, FP32 throughout.
+//
+// Departures. Operands lie in the registers of an m16n8k16 MMA, which holds both products (A0 and
+// A1 on the diagonal, B0 above B1): the paper's 16 x 16 x 16 does half its work for nothing. The
+// Boolean product is made of 64-bit operations on both kinds of cores, the paper's of 0/1 halves on
+// tensor cores. The list is made, and multiplied, in slices of tile rows of A, so that it needs no
+// more memory than a slice; C is left as bitmap tiles by slice. Sorting is one stable radix sort of
+// the bits that differ instead of a segmented sort. The twin multiplies nonzeros only, not whole
+// tiles. Operands are scaled by a power of two each into FP16's range unless range = refuse.
+//
+// An element is a chain, in the order of A's columns, of MMAs (tensor) or of fused multiply-adds
+// (scalar).
+
+#include "kernels/spgemm/tsparse/tsparse.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/spgemm/tsparse/trace.hpp"
+#include "kernels/spgemm_kernel.hpp"
+#include "kernels/tensor_core/fused_rows.hpp"
+
+namespace tessera {
+
+using namespace tsparse;
+
+tsparse::TsparseOptions::TsparseOptions(const Params& params)
+    : on_tensor_cores(params.text("cores") == "tensor"),
+      drops_zeros(params.text("zeros") == "drop"),
+      scales(params.text("range") == "scale"),
+      tasks_of_slice(params.integer("slice")) {}
+
+namespace {
+
+constexpr int kCells = kSide * kSide;
+
+/// B's tiles as rows of eight, for many MMAs.
+MmaOperand rows_of_tiles(const TileOperand& b) {
+  DenseMatrix rows(std::ssize(b.tiles) * kSide, kSide);
+  for (std::int64_t t = 0; t < std::ssize(b.tiles); ++t) {
+    std::int64_t k = b.tiles[t].first_value;
+    for (std::uint64_t rest = b.tiles[t].bitmap; rest != 0; rest &= rest - 1, ++k) {
+      const int bit = std::countr_zero(rest);
+      rows.at(t * kSide + bit % kSide, bit / kSide) = b.values[k];
+    }
+  }
+  return {rows, Conversion::kFp16};
+}
+
+class Emulation {
+ public:
+  Emulation(const TileOperand& a, const TileOperand& b, const FusedStep& step)
+      : a_(&a),
+        b_(&b),
+        step_(step),
+        rows_of_b_(rows_of_tiles(b)),
+        factor_(std::ldexp(1.0, -a.exponent - b.exponent)) {}
+
+  /// Appends a tile row of C.
+  void add_row(std::int32_t row, bool drops_zeros, TilesOfC& c) const {
+    const std::vector<TileTask> tasks = sorted_tasks(*a_, *b_, row);
+    for (auto begin = tasks.begin(); begin != tasks.end();) {
+      const std::int32_t col = b_->tiles[begin->b].col;
+      const auto end = std::find_if(
+          begin, tasks.end(), [&](const TileTask& task) { return b_->tiles[task.b].col != col; });
+      add_tile(row, col, {begin, end}, drops_zeros, c);
+      begin = end;
+    }
+  }
+
+ private:
+  void add_tile(std::int32_t row, std::int32_t col, std::span<const TileTask> tasks,
+                bool drops_zeros, TilesOfC& c) const {
+    std::array<float, kCells> sums{};
+    for (const TileTask& task : tasks) add_product(task, sums);
+    std::uint64_t bitmap = 0;
+    for (std::uint64_t rest = pattern_of(*a_, *b_, tasks); rest != 0; rest &= rest - 1) {
+      const int cell = std::countr_zero(rest);
+      const float value = unscaled(sums[static_cast<std::size_t>(cell)], factor_);
+      if (drops_zeros && value == 0) continue;
+      bitmap |= std::uint64_t{1} << cell;
+      c.values.push_back(value);
+    }
+    if (bitmap == 0) return;
+    c.tile_row.push_back(row);
+    c.tile_col.push_back(col);
+    c.bitmap.push_back(bitmap);
+    c.first_value.push_back(std::ssize(c.values));
+  }
+
+  /// One half of an MMA of depth 16. The other's products are zeros to this one, on either side of
+  /// its own: they, and steps of nothing else, leave a sum as it is.
+  void add_product(const TileTask& task, std::span<float> sums) const {
+    const Tile& a = a_->tiles[task.a];
+    const int depth = std::min(step_.products, kSide);
+    std::int64_t k = a.first_value;
+    std::vector<StepTerm> terms;
+    for (int row = 0; row < kSide; ++row)
+      for (int begin = 0; begin < kSide; begin += depth) {
+        terms.clear();
+        for (int i = begin; i < begin + depth; ++i)
+          if ((a.bitmap >> (kSide * row + i) & 1) != 0)
+            terms.push_back({a_->values[k++], std::int64_t{task.b} * kSide + i});
+        if (!terms.empty()) fused_step(step_, terms, rows_of_b_, sums.subspan(kSide * row, kSide));
+      }
+  }
+
+  const TileOperand* a_;
+  const TileOperand* b_;
+  FusedStep step_;
+  MmaOperand rows_of_b_;
+  double factor_;
+};
+
+CsrMatrix without_zeros(const CsrMatrix& c) {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  std::vector<float> values;
+  for (std::int32_t row = 0; row < c.rows; ++row) {
+    for (std::int64_t k = c.row_offsets[row]; k < c.row_offsets[row + 1]; ++k) {
+      if (c.values[k] == 0) continue;
+      cols.push_back(c.col_indices[k]);
+      values.push_back(c.values[k]);
+    }
+    offsets.push_back(std::ssize(cols));
+  }
+  return {c.rows, c.cols, std::move(offsets), std::move(cols), std::move(values)};
+}
+
+class Tsparse final : public SpgemmKernel {
+ public:
+  explicit Tsparse(TsparseOptions choices) : choices_(choices) {}
+
+  int version() const override { return 1; }
+
+  Arithmetic arithmetic() const override {
+    if (!choices_.on_tensor_cores) return {};
+    return {.sum = Arithmetic::Sum::kTensorCore,
+            .type = MmaType::kFp16,
+            .mma_depth = 2 * kSide,
+            .input_error = relative_error(Conversion::kFp16),
+            .equilibrated = choices_.scales};
+  }
+
+  bool keeps_zeros() const override { return !choices_.drops_zeros; }
+
+  std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return choices_.on_tensor_cores ? tiles_per_row(a) : SpgemmKernel::terms_per_row(a, b);
+  }
+
+  WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
+    return describe_work(a, b, choices_);
+  }
+
+  CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
+                    const Generation& generation) const override {
+    require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
+    if (choices_.on_tensor_cores) return emulate_mmas(a, b, generation.step(MmaType::kFp16));
+    CsrMatrix c = multiply_rows(a, b);
+    return choices_.drops_zeros ? without_zeros(c) : c;
+  }
+
+ private:
+  CsrMatrix emulate_mmas(const CsrMatrix& a, const CsrMatrix& b, const FusedStep& step) const {
+    const TileOperand tiles_a = make_operand(a, Side::kA, choices_);
+    const TileOperand tiles_b = make_operand(b, Side::kB, choices_);
+    const Emulation emulation(tiles_a, tiles_b, step);
+    constexpr std::int64_t kRowsOfPiece = 16;
+    std::vector<TilesOfC> pieces((tiles_a.tile_rows + kRowsOfPiece - 1) / kRowsOfPiece);
+    parallel_for(tiles_a.tile_rows, kRowsOfPiece, [&](std::int64_t begin, std::int64_t end) {
+      TilesOfC& piece = pieces[begin / kRowsOfPiece];
+      piece.first_value.push_back(0);
+      for (std::int64_t row = begin; row < end; ++row)
+        emulation.add_row(static_cast<std::int32_t>(row), choices_.drops_zeros, piece);
+    });
+    return to_csr(a.rows, b.cols, pieces);
+  }
+
+  TsparseOptions choices_;
+};
+
+const Register<SpgemmKernel> entry{{
+    .name = "tsparse",
+    .summary = "sorted products of 8 x 8 bitmap tiles, two tiles of C to a warp (tSparse)",
+    .params = {{"cores",
+                std::string("tensor"),
+                "tensor: FP16 operands, FP32 sums; scalar: the twin without tensor cores, FP32",
+                {"tensor", "scalar"}},
+               {"zeros",
+                std::string("drop"),
+                "cells that come out as zero are left out of C, or stay",
+                {"drop", "keep"}},
+               {"range",
+                std::string("scale"),
+                "FP16 operands: A and B are scaled by a power of two each, or refused if too large",
+                {"scale", "refuse"}},
+               {"slice",
+                std::int64_t{1} << 26,
+                "products of tiles listed at a time, where a tile row of A has no more",
+                {},
+                1,
+                2147483647}},
+    .make = [](const Params& params) { return std::make_unique<Tsparse>(TsparseOptions(params)); },
+}};
+
+}  // namespace
+}  // namespace tessera

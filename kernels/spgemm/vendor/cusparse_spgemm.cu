@@ -1,0 +1,396 @@
+// Device half of the cuSPARSE SpGEMM baseline. See kernels/spgemm/vendor/cusparse_spgemm.cpp.
+//
+// The library gets 32-bit offsets, and those of C are brought to 64 bits at the end of a product.
+// It says that C's columns ascend; download() sorts rows where they do not. Products without a
+// single term never reach it.
+
+#include "kernels/spgemm/vendor/cusparse_spgemm.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <tuple>
+
+#include "formats/base/registry.hpp"
+#include "kernels/device/cusparse_library.hpp"
+#include "kernels/spgemm/shared/rows.cuh"
+
+namespace tessera {
+namespace {
+
+using cusparse::Library;
+using cusparse_spgemm::CusparseSpgemmOptions;
+
+struct Functions {
+  static const Functions& instance() {
+    static const Functions functions;
+    return functions;
+  }
+
+  decltype(&cusparseSpGEMM_createDescr) create;
+  decltype(&cusparseSpGEMM_destroyDescr) destroy;
+  decltype(&cusparseSpGEMM_workEstimation) estimate_work;
+  decltype(&cusparseSpGEMM_estimateMemory) estimate_memory;
+  decltype(&cusparseSpGEMM_compute) compute;
+  decltype(&cusparseSpGEMM_copy) copy;
+  decltype(&cusparseSpGEMMreuse_workEstimation) reuse_estimate_work;
+  decltype(&cusparseSpGEMMreuse_nnz) reuse_nnz;
+  decltype(&cusparseSpGEMMreuse_copy) reuse_copy;
+  decltype(&cusparseSpGEMMreuse_compute) reuse_compute;
+  decltype(&cusparseSpMatGetSize) get_size;
+  decltype(&cusparseCsrSetPointers) set_pointers;
+
+ private:
+  Functions() {
+    const ClosedLibrary file(fmt::format("libcusparse.so.{}", CUSPARSE_VER_MAJOR));
+    file.load(create, "cusparseSpGEMM_createDescr");
+    file.load(destroy, "cusparseSpGEMM_destroyDescr");
+    file.load(estimate_work, "cusparseSpGEMM_workEstimation");
+    file.load(estimate_memory, "cusparseSpGEMM_estimateMemory");
+    file.load(compute, "cusparseSpGEMM_compute");
+    file.load(copy, "cusparseSpGEMM_copy");
+    file.load(reuse_estimate_work, "cusparseSpGEMMreuse_workEstimation");
+    file.load(reuse_nnz, "cusparseSpGEMMreuse_nnz");
+    file.load(reuse_copy, "cusparseSpGEMMreuse_copy");
+    file.load(reuse_compute, "cusparseSpGEMMreuse_compute");
+    file.load(get_size, "cusparseSpMatGetSize");
+    file.load(set_pointers, "cusparseCsrSetPointers");
+  }
+};
+
+/// The library's own limits come as resources that do not suffice: no matter of the device's
+/// memory.
+void check(cusparseStatus_t status, const char* doing) {
+  require<Unsupported>(status != CUSPARSE_STATUS_INSUFFICIENT_RESOURCES,
+                       "cuSPARSE error while {}: {}", doing,
+                       Library::instance().error_string(status));
+  cusparse::check(status, doing);
+}
+
+/// A or B as the library has it.
+struct Operand {
+  explicit Operand(const CsrMatrix& matrix)
+      : rows(matrix.rows),
+        cols(matrix.cols),
+        nnz(matrix.nnz()),
+        offsets(std::vector<std::int32_t>(matrix.row_offsets.begin(), matrix.row_offsets.end())),
+        col_indices(matrix.col_indices),
+        values(matrix.values) {}
+
+  std::int64_t rows, cols, nnz;
+  DeviceArray<std::int32_t> offsets;      // [rows + 1]
+  DeviceArray<std::int32_t> col_indices;  // [nnz]
+  DeviceArray<float> values;              // [nnz]
+};
+
+class Descriptor {
+ public:
+  Descriptor(std::int64_t rows, std::int64_t cols, std::int64_t nnz, void* offsets,
+             void* col_indices, void* values) {
+    check(Library::instance().create_csr(&matrix_, rows, cols, nnz, offsets, col_indices, values,
+                                         CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
+                                         CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+          "describing a matrix");
+  }
+  explicit Descriptor(Operand& x)
+      : Descriptor(x.rows, x.cols, x.nnz, x.offsets.data(), x.col_indices.data(), x.values.data()) {
+  }
+  ~Descriptor() { Library::instance().destroy_sparse(matrix_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  cusparseSpMatDescr_t get() const { return matrix_; }
+
+ private:
+  cusparseSpMatDescr_t matrix_ = nullptr;
+};
+
+class ProductDescriptor {
+ public:
+  ProductDescriptor() { check(Functions::instance().create(&product_), "describing a product"); }
+  ~ProductDescriptor() { Functions::instance().destroy(product_); }
+  ProductDescriptor(const ProductDescriptor&) = delete;
+  ProductDescriptor& operator=(const ProductDescriptor&) = delete;
+
+  cusparseSpGEMMDescr_t get() const { return product_; }
+
+ private:
+  cusparseSpGEMMDescr_t product_ = nullptr;
+};
+
+using Buffer = RunArray<std::uint8_t>;
+
+/// The library takes a null pointer for the question how large the buffer has to be.
+Buffer buffer(ProductRun& run, std::size_t bytes) {
+  return Buffer(run, std::max<std::int64_t>(static_cast<std::int64_t>(bytes), 1));
+}
+
+__global__ void widen(const std::int32_t* __restrict__ from, std::int64_t* __restrict__ to,
+                      std::int64_t count) {
+  const std::int64_t i = spgemm::grid_thread();
+  if (i < count) to[i] = from[i];
+}
+
+/// One product, or with kept structure several: the library's calls in the order of its manual.
+class Calls {
+ public:
+  Calls(cusparseHandle_t handle, Operand& a, Operand& b, float alpha,
+        const CusparseSpgemmOptions& choices, ProductRun& run)
+      : handle_(handle),
+        alpha_(alpha),
+        algorithm_(choices.algorithm == "alg2"   ? CUSPARSE_SPGEMM_ALG2
+                   : choices.algorithm == "alg3" ? CUSPARSE_SPGEMM_ALG3
+                                                 : CUSPARSE_SPGEMM_DEFAULT),
+        chunk_(static_cast<float>(choices.chunk)),
+        run_(run),
+        offsets_(run, a.rows + 1),
+        a_(a),
+        b_(b),
+        c_(a.rows, b.cols, 0, offsets_.data(), nullptr, nullptr) {}
+
+  void multiply(SparseResult& c) {
+    run_.stage("estimate");
+    std::size_t bytes = 0;
+    all(functions_.estimate_work, "estimating work", &bytes, nullptr);
+    const Buffer work = buffer(run_, bytes);
+    all(functions_.estimate_work, "estimating work", &bytes, work.data());
+    const bool estimates = algorithm_ != CUSPARSE_SPGEMM_DEFAULT;
+    if (estimates) bytes = bytes_to_compute();
+    run_.stage("compute");
+    if (!estimates) all(functions_.compute, "asking for memory", &bytes, nullptr);
+    const Buffer products = buffer(run_, bytes);
+    all(functions_.compute, "computing", &bytes, products.data());
+    run_.stage("copy");
+    if (make_room(c)) all(functions_.copy, "copying C");
+    widen_offsets(c);
+  }
+
+  void multiply_in_two_steps(SparseResult& c) {
+    run_.stage("structure");
+    Buffer work[2];
+    std::size_t bytes[4] = {};
+    structure(functions_.reuse_estimate_work, "estimating work", &bytes[0], nullptr);
+    work[0] = buffer(run_, bytes[0]);
+    structure(functions_.reuse_estimate_work, "estimating work", &bytes[0], work[0].data());
+    structure(functions_.reuse_nnz, "asking for memory", &bytes[1], nullptr, &bytes[2], nullptr,
+              &bytes[3], nullptr);
+    work[1] = buffer(run_, bytes[1]);
+    for (int i = 0; i < 2; ++i) kept_[i] = buffer(run_, bytes[2 + i]);
+    structure(functions_.reuse_nnz, "counting C's nonzeros", &bytes[1], work[1].data(), &bytes[2],
+              kept_[0].data(), &bytes[3], kept_[1].data());
+    for (Buffer& done : work) done = {};
+    if (make_room(c)) {
+      clear(c);
+      structure(functions_.reuse_copy, "asking for memory", &bytes[0], nullptr);
+      kept_[2] = buffer(run_, bytes[0]);
+      structure(functions_.reuse_copy, "copying C's structure", &bytes[0], kept_[2].data());
+      run_.stage("values");
+      all(functions_.reuse_compute, "computing");
+    }
+    widen_offsets(c);
+  }
+
+  /// After multiply_in_two_steps().
+  void multiply_again(float alpha, const SparseResult& c) {
+    run_.stage("values");
+    alpha_ = alpha;
+    if (c.values.size() == 0) return;
+    clear(c);
+    all(functions_.reuse_compute, "computing");
+  }
+
+ private:
+  static constexpr auto kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
+
+  template <class F, class... Rest>
+  void all(F function, const char* doing, Rest... rest) {
+    constexpr float kZero = 0;
+    check(function(handle_, kAsIs, kAsIs, &alpha_, a_.get(), b_.get(), &kZero, c_.get(), CUDA_R_32F,
+                   algorithm_, product_.get(), rest...),
+          doing);
+  }
+  template <class F, class... Rest>
+  void structure(F function, const char* doing, Rest... rest) {
+    check(function(handle_, kAsIs, kAsIs, a_.get(), b_.get(), c_.get(), algorithm_, product_.get(),
+                   rest...),
+          doing);
+  }
+
+  /// Beta is zero, but the manual does not say that it hides what C held.
+  void clear(const SparseResult& c) const {
+    cuda_check(
+        cudaMemsetAsync(c.values.data(), 0,
+                        sizeof(float) * static_cast<std::size_t>(c.values.size()), run_.stream()),
+        "clearing C");
+  }
+
+  std::size_t bytes_to_compute() {
+    std::size_t scratch_bytes = 0, bytes = 0;
+    all(functions_.estimate_memory, "asking for memory", chunk_, &scratch_bytes, nullptr, nullptr);
+    const Buffer scratch = buffer(run_, scratch_bytes);
+    all(functions_.estimate_memory, "estimating memory", chunk_, &scratch_bytes, scratch.data(),
+        &bytes);
+    return bytes;
+  }
+
+  /// Whether C has any nonzeros.
+  bool make_room(SparseResult& c) {
+    std::int64_t rows = 0, cols = 0, nnz = 0;
+    check(functions_.get_size(c_.get(), &rows, &cols, &nnz), "asking for C's size");
+    c.col_indices = RunArray<std::int32_t>(run_, nnz);
+    c.values = RunArray<float>(run_, nnz);
+    if (nnz == 0) return false;
+    check(functions_.set_pointers(c_.get(), offsets_.data(), c.col_indices.data(), c.values.data()),
+          "naming C");
+    return true;
+  }
+
+  void widen_offsets(const SparseResult& c) const {
+    run_.stage("offsets");
+    const std::int64_t count = offsets_.size();
+    widen<<<spgemm::grid_for(count, 256), 256, 0, run_.stream()>>>(offsets_.data(),
+                                                                   c.row_offsets.data(), count);
+    cuda_check(cudaGetLastError(), "widening C's offsets");
+  }
+
+  const Functions& functions_ = Functions::instance();
+  cusparseHandle_t handle_;
+  float alpha_;
+  cusparseSpGEMMAlg_t algorithm_;
+  float chunk_;
+  ProductRun& run_;
+  RunArray<std::int32_t> offsets_;  // [rows of C + 1]
+  Buffer kept_[3];                  // with C's structure
+  Descriptor a_, b_, c_;
+  ProductDescriptor product_;
+};
+
+std::int64_t count_products(const CsrMatrix& a, const CsrMatrix& b) {
+  return std::accumulate(
+      a.col_indices.begin(), a.col_indices.end(), std::int64_t{0},
+      [&](std::int64_t sum, std::int32_t col) { return sum + b.row_length(col); });
+}
+
+void sort_rows(CsrMatrix& c) {
+  std::vector<std::int32_t> cols(c.col_indices.begin(), c.col_indices.end());
+  std::vector<float> values(c.values.begin(), c.values.end());
+  std::vector<std::pair<std::int32_t, float>> row_cells;
+  for (std::int64_t row = 0; row < c.rows; ++row) {
+    if (std::ranges::is_sorted(c.row_cols(row))) continue;
+    const std::int64_t begin = c.row_offsets[row], end = c.row_offsets[row + 1];
+    row_cells.clear();
+    for (std::int64_t k = begin; k < end; ++k) row_cells.emplace_back(cols[k], values[k]);
+    std::ranges::sort(row_cells);
+    for (std::int64_t k = begin; k < end; ++k) std::tie(cols[k], values[k]) = row_cells[k - begin];
+  }
+  c.col_indices = std::move(cols);
+  c.values = std::move(values);
+}
+
+class CusparseProduct final : public GpuSparseProduct {
+ public:
+  CusparseProduct(const CsrMatrix& a, const CsrMatrix& b, const CusparseSpgemmOptions& choices)
+      : choices_(choices),
+        any_products_(count_products(a, b) > 0),
+        b_is_a_(&a == &b),
+        a_(a),
+        b_(b) {
+    check(Library::instance().create(&handle_), "starting");
+  }
+  ~CusparseProduct() override {
+    calls_.reset();
+    Library::instance().destroy(handle_);
+  }
+
+  void multiply(float alpha, ProductRun& run) override {
+    release();
+    SparseResult c;
+    c.rows = static_cast<std::int32_t>(a_.rows);
+    c.cols = static_cast<std::int32_t>(b_.cols);
+    c.row_offsets = RunArray<std::int64_t>(run, a_.rows + 1);
+    if (any_products_)
+      call_library(alpha, run, c);
+    else
+      cuda_check(cudaMemsetAsync(c.row_offsets.data(), 0, sizeof(std::int64_t) * (a_.rows + 1),
+                                 run.stream()),
+                 "clearing C's offsets");
+    c_ = std::move(c);
+    has_product_ = true;
+  }
+
+  bool keeps_structure() const override { return choices_.algorithm == "reuse"; }
+
+  void multiply_again(float alpha, ProductRun& run) override {
+    require<Unsupported>(keeps_structure(),
+                         "cusparse_spgemm multiplies again with algorithm = reuse alone");
+    require(has_product_, "there is no product of cusparse_spgemm's to repeat");
+    if (calls_ == nullptr) return;  // nothing meets
+    check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
+    calls_->multiply_again(alpha, c_);
+  }
+
+  void set_values(std::span<const float> a, std::span<const float> b) override {
+    require_values(a, b, a_.values.size(), b_is_a_ ? 0 : b_.values.size());
+    a_.values.upload(a);
+    b_.values.upload(b_is_a_ ? a : b);
+  }
+
+  void release() override {
+    calls_.reset();
+    c_ = {};
+    has_product_ = false;
+  }
+
+  CsrMatrix download() const override {
+    CsrMatrix c = c_.download();
+    for (std::int64_t row = 0; row < c.rows; ++row)
+      if (!std::ranges::is_sorted(c.row_cols(row))) {
+        sort_rows(c);
+        break;
+      }
+    return c;
+  }
+
+ private:
+  void call_library(float alpha, ProductRun& run, SparseResult& c) {
+    check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
+    auto calls = std::make_unique<Calls>(handle_, a_, b_, alpha, choices_, run);
+    if (choices_.algorithm != "reuse") return calls->multiply(c);
+    calls->multiply_in_two_steps(c);
+    calls_ = std::move(calls);
+  }
+
+  CusparseSpgemmOptions choices_;
+  bool any_products_;
+  bool b_is_a_;
+  Operand a_, b_;
+  cusparseHandle_t handle_ = nullptr;
+  bool has_product_ = false;
+  SparseResult c_;
+  std::unique_ptr<Calls> calls_;  // of the last product, where its structure is kept
+};
+
+class GpuCusparseSpgemm final : public GpuSpgemm {
+ public:
+  explicit GpuCusparseSpgemm(CusparseSpgemmOptions choices) : choices_(std::move(choices)) {}
+  std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
+    spgemm::require_operands(a, b);
+    return std::make_unique<CusparseProduct>(a, b, choices_);
+  }
+
+ private:
+  CusparseSpgemmOptions choices_;
+};
+
+const Register<GpuSpgemm> entry{{
+    .name = "cusparse_spgemm",
+    .summary = "device half of cusparse_spgemm",
+    .make =
+        [](const Params& params) {
+          return std::make_unique<GpuCusparseSpgemm>(CusparseSpgemmOptions(params));
+        },
+}};
+
+}  // namespace
+}  // namespace tessera

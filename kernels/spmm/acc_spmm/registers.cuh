@@ -1,0 +1,94 @@
+// acc_spmm's pipeline registers: Acc-SpMM's idea (section 3.4) without its buffers. Rows of B and
+// cells of A come straight to the registers of the lanes that multiply them, 32 columns a warp.
+//
+// It is written with the rows of the next TC block, and the indices of the one after that, on their
+// way while one is multiplied; the compiler (CUDA 13.0) moves the MMAs behind the wait for both.
+// Without copies to wait for it is faster all the same than algorithm 2 to the letter
+// (buffered.cuh).
+#pragma once
+
+#include "kernels/spmm/acc_spmm/tasks.cuh"
+
+namespace tessera::acc_spmm {
+
+/// What the two k of a lane (t and t + 4) need of a TC block before its data can be loaded.
+struct TileIndex {
+  std::uint64_t bitmap;
+  std::uint32_t first_value;
+  std::int32_t col[2];
+};
+
+/// A lane's share of the operands: columns 4g to 4g + 3 of two rows of B, two cells of A.
+struct TileData {
+  float b[2][4];
+  float a[2];
+};
+
+__device__ inline TileIndex load_index(const View& view, std::uint32_t tile, int t) {
+  TileIndex index;
+  index.bitmap = view.tc_local_bit[tile];
+  index.first_value = view.tc_offset[tile];
+  for (int half = 0; half < 2; ++half)
+    index.col[half] = view.sparse_a_to_b[tile * std::int64_t{kTileCols} + t + 4 * half];
+  return index;
+}
+
+/// Four columns of a row of B from `col` on; zeros beyond the edge and for a place without column.
+template <bool kAligned>
+__device__ void load_from_b(const View& view, const float* __restrict__ b, std::int32_t row,
+                            std::int64_t col, float (&out)[4]) {
+  const float* from = b + row * view.n + col;
+  if constexpr (kAligned) {
+    const float4 loaded =
+        row >= 0 && col < view.n ? *reinterpret_cast<const float4*>(from) : float4{0, 0, 0, 0};
+    out[0] = loaded.x, out[1] = loaded.y, out[2] = loaded.z, out[3] = loaded.w;
+  } else {
+    for (int i = 0; i < 4; ++i) out[i] = row >= 0 && col + i < view.n ? from[i] : 0.0f;
+  }
+}
+
+template <bool kAligned>
+__device__ TileData load_data(const View& view, const TileIndex& index, const float* b, int group,
+                              int t, std::int64_t col) {
+  TileData data;
+  for (int half = 0; half < 2; ++half) {
+    load_from_b<kAligned>(view, b, index.col[half], col, data.b[half]);
+    data.a[half] =
+        window_tile::cell(index.bitmap, view.values, index.first_value, group, t + 4 * half);
+  }
+  return data;
+}
+
+template <Tf32Precision kPrecision, class WarpSums>
+__device__ void add(const TileData& data, WarpSums& sums) {
+  Tf32Operand<kPrecision, 2> tile;
+  for (int half = 0; half < 2; ++half) tile.set(half, data.a[half]);
+  sums.add(0, data.b, tile);
+  sums.end_tile();
+}
+
+template <bool kAligned, Tf32Precision kPrecision, bool kPromotes, bool kAnyStore>
+__global__ void __launch_bounds__(kThreads) run_registers(KernelArguments product) {
+  const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, t = lane % 4;
+  const View& view = product.view;
+  const float* b = product.b;
+  for_each_task<false>(product, [&](const WorkItem& place, const Task& task) {
+    const std::int64_t col = place.chunk * kWarpCols + 4 * group;
+    Sums<1, kPromotes> sums(product.promote);
+    if (task.first < task.last) {
+      const std::uint32_t end = task.last - 1;
+      TileData data = load_data<kAligned>(view, load_index(view, task.first, t), b, group, t, col);
+      TileIndex index = load_index(view, min(task.first + 1, end), t);
+      for (std::uint32_t tile = task.first; tile < end; ++tile) {
+        const TileData next = load_data<kAligned>(view, index, b, group, t, col);
+        index = load_index(view, min(tile + 2, end), t);
+        add<kPrecision>(data, sums);
+        data = next;
+      }
+      add<kPrecision>(data, sums);
+    }
+    deliver<kAligned, kAnyStore>(product, place, task, lane, sums.finish());
+  });
+}
+
+}  // namespace tessera::acc_spmm

@@ -1,0 +1,155 @@
+// What a warp of acc_spmm's staged pipeline does, for the performance simulator, and which pipeline
+// a trace is of.
+
+#include "kernels/spmm/acc_spmm/trace.hpp"
+
+#include "kernels/spmm/acc_spmm/buffered_trace.hpp"
+#include "kernels/spmm/acc_spmm/registers_trace.hpp"
+#include "kernels/spmm/acc_spmm/task_trace.hpp"
+
+namespace tessera::acc_spmm {
+namespace {
+
+/// Rows of B a stage ahead (or more), their indices one more, cells of A one TC block.
+class StagedTrace final : public AccTrace {
+ public:
+  StagedTrace(std::shared_ptr<const BitTcf> a, std::int64_t n, const AccSpmmOptions& choices,
+              std::shared_ptr<const window_tasks::Tasks> tasks, const BitTcfAddresses& at,
+              const TaskAddresses& task_at)
+      : AccTrace(std::move(a), n, choices, std::move(tasks), at, task_at),
+        stages_(choices.stages),
+        through_l1_(choices.cache == CopyCache::kL1) {}
+
+ private:
+  // Of the machine code (CUDA 13.0, sm_90a): a TC block takes 80 and 40 for each group of 32
+  // columns of B, loads, copies and MMAs among them.
+  static constexpr int kTileInstructions = 80, kGroupInstructions = 40;
+  static constexpr int kStartInstructions = 60, kCopyInstructions = 7;
+  static constexpr int kPassInstructions = 15;  // more for ME-TCF
+  static constexpr int kIndexBoard = 0, kCellBoard = 1;
+  static constexpr int kFirstStageBoard = 8;
+  int stage_board(std::int64_t step) const {
+    return kFirstStageBoard + static_cast<int>(step % stages_);
+  }
+
+  void start(const Task& task, std::int64_t col, WarpTrace& trace) const override {
+    load_rows(task.first, trace);
+    load_first_names(task.first, kIndexBoard, trace);
+    trace.issue(kStartInstructions);
+    for (int step = 0; step + 1 < stages_; ++step) {
+      trace.wait(kIndexBoard);
+      if (task.first + step < task.last) copy(task.first + step, step, col, trace);
+      load_rows(std::min<std::int64_t>(task.first + step + 1, task.last - 1), trace);
+    }
+    trace.pause(kPopulationCounts);
+    load_cells(task.first, trace);
+    load_names(std::min<std::int64_t>(task.first + 1, task.last - 1), kIndexBoard, trace);
+  }
+
+  void advance(const Task& task, std::int64_t step, std::int64_t col,
+               WarpTrace& trace) const override {
+    const std::int64_t tile = task.first + step, end = task.last - 1;
+    const int copies = rows_at_once() == 0 ? 0 : kTileCols / rows_at_once();
+    const int instructions =
+        kTileInstructions + kGroupInstructions * groups_ - 2 * groups_ - copies - 2 * groups_ - 8;
+    trace.wait(stage_board(step));
+    trace.wait(kCellBoard);
+    trace.wait(kIndexBoard);
+    trace.issue(instructions / 3);
+    trace.pause(kPopulationCounts);
+    pass_cells(tile, trace);
+    if (tile + 1 <= end) load_cells(tile + 1, trace);
+    load_names(std::min(tile + 2, end), kIndexBoard, trace);
+    if (tile + stages_ - 1 <= end) copy(tile + stages_ - 1, step + stages_ - 1, col, trace);
+    load_rows(std::min(tile + stages_, end), trace);
+    trace.shared(kWideWavefronts * 2 * groups_);
+    trace.issue(instructions - instructions / 3);
+    trace.mma(mmas_);
+  }
+
+  static constexpr int kWideWavefronts = 4;  // of 16 bytes a lane, without conflicts: row_pitch
+
+  int rows_at_once() const { return 4 / groups_; }
+
+  /// Two cells a lane; ME-TCF's go through shared memory when they are multiplied.
+  void load_cells(std::int64_t tile, WarpTrace& trace) const {
+    if (bitmaps_) {
+      for (int half = 0; half < 2; ++half) load_values(tile, half, kCellBoard, trace);
+      return;
+    }
+    for_each_half(tile, [&](std::int64_t first, std::int64_t count) {
+      trace.load(kCellBoard);
+      trace.touch(value_at(first), 4 * count);
+    });
+  }
+
+  /// Cleared, written by places, read as two cells a lane.
+  void pass_cells(std::int64_t tile, WarpTrace& trace) const {
+    if (bitmaps_) return;
+    trace.shared(2);
+    for_each_half(tile, [&](std::int64_t, std::int64_t) { trace.shared(2); });
+    for (int half = 0; half < 2; ++half) trace.shared(2);
+    trace.issue(kPassInstructions);
+  }
+
+  /// Of a row of B, in the warp's shared memory.
+  std::uint64_t place_of_row(std::int64_t step, int row) const {
+    const std::int64_t in_stages = step % stages_ * kTileCols + row;
+    return sizeof(float) * static_cast<std::uint64_t>(in_stages * row_pitch(groups_));
+  }
+
+  /// Column indices of a TC block: two wide loads where all lanes need all, else one a copy.
+  void load_rows(std::int64_t tile, WarpTrace& trace) const {
+    const int loads = groups_ == 4 ? 2 : kTileCols / rows_at_once();
+    for (int i = 0; i < loads; ++i) {
+      trace.load(kIndexBoard);
+      trace.touch(at_.sparse_a_to_b + 4 * (tile * kTileCols) + 4 * (kTileCols / loads) * i,
+                  4 * (kTileCols / loads));
+    }
+  }
+
+  void copy(std::int64_t tile, std::int64_t step, std::int64_t col, WarpTrace& trace) const {
+    const int board = stage_board(step);
+    const std::int64_t cols = std::min<std::int64_t>(groups_ * kWarpCols, n_ - col);
+    for (int row = 0; row < kTileCols; row += rows_at_once()) {
+      trace.issue(kCopyInstructions - 1);
+      // Padding is at the end and nothing is read for it.
+      if (a_.sparse_a_to_b[tile * kTileCols + row] == kNoColumn) continue;
+      const bool past_l1 = n_ % 4 == 0 && !through_l1_;
+      for (int piece = 0; piece < (n_ % 4 == 0 ? 1 : 4); ++piece) {
+        if (past_l1)
+          trace.async_copy(board);
+        else
+          trace.load(board);
+        for (int r = row; r < row + rows_at_once(); ++r) {
+          const std::int32_t b_row = a_.sparse_a_to_b[tile * kTileCols + r];
+          if (b_row == kNoColumn) continue;
+          const auto from = at_.b + 4 * (static_cast<std::uint64_t>(b_row) * n_ + col);
+          if (past_l1)
+            trace.copy_to_shared(from, 4 * cols, place_of_row(step, r));
+          else
+            trace.touch(from, 4 * cols);
+        }
+      }
+    }
+  }
+
+  int stages_;
+  bool through_l1_;
+};
+
+}  // namespace
+
+std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
+                                        const AccSpmmOptions& choices,
+                                        std::shared_ptr<const window_tasks::Tasks> tasks,
+                                        const BitTcfAddresses& at, const TaskAddresses& task_at) {
+  if (choices.pipeline == Pipeline::kStaged)
+    return std::make_unique<StagedTrace>(std::move(a), n, choices, std::move(tasks), at, task_at);
+  if (choices.pipeline == Pipeline::kRegisters)
+    return std::make_unique<RegistersTrace>(std::move(a), n, choices, std::move(tasks), at,
+                                            task_at);
+  return std::make_unique<BufferedTrace>(std::move(a), n, choices, std::move(tasks), at, task_at);
+}
+
+}  // namespace tessera::acc_spmm

@@ -1,0 +1,142 @@
+// What the two halves of cutespmm have to agree on: options, the shape of a thread block, and who
+// computes which blocks of A.
+
+#include <algorithm>
+#include <bit>
+
+#include "formats/base/check.hpp"
+#include "formats/base/wave_balance.hpp"
+#include "kernels/spmm/cutespmm/cutespmm.hpp"
+
+namespace tessera::cutespmm {
+namespace {
+
+// Of an H200, for the thread blocks that it holds at a time.
+constexpr std::int64_t kSms = 132, kSmThreadBlocks = 32, kSmRegisters = 65536;
+constexpr std::int64_t kSmShared = 233472, kReservedShared = 1024;  // of an SM; of a thread block
+
+std::int64_t num_panels(const Hrpb& a) { return std::max<std::int64_t>(a.num_row_panels(), 0); }
+
+std::int64_t resident_on_h200(const Geometry& geometry, int registers) {
+  return kSms * std::min({kSmThreadBlocks, kSmShared / (geometry.shared_bytes() + kReservedShared),
+                          kSmRegisters / (std::int64_t{registers} * geometry.threads())});
+}
+
+/// Virtual row panels by equations 6 and 7. [row panels]
+std::vector<std::int64_t> parts_of_panels(const Hrpb& a, std::int64_t n, const Options& options) {
+  const std::int64_t panels = num_panels(a);
+  std::vector<std::int64_t> parts(static_cast<std::size_t>(panels), 1);
+  if (options.balance != Balance::kWaves || panels == 0) return parts;
+  const Geometry shape = geometry(a, n, options);
+  const std::int64_t thread_blocks = (panels + shape.teams - 1) / shape.teams * shape.num_chunks(n);
+  const std::int64_t resident =
+      options.resident > 0
+          ? options.resident
+          : std::max<std::int64_t>(
+                1, resident_on_h200(shape, registers_per_thread(shape, options, a.tile_rows)));
+  return split_by_waves(a, cutespmm::num_waves(thread_blocks, resident));
+}
+
+}  // namespace
+
+Options read_options(const Params& params) {
+  const std::string& balance = params.text("balance");
+  return {.depth = params.text("mma") == "m16n8k4" ? 4 : 8,
+          .coarsen = static_cast<int>(params.integer("coarsen")),
+          .stages = static_cast<int>(params.integer("stages")),
+          .panels = static_cast<int>(params.integer("panels")),
+          .precision = tf32_precision(params.text("precision")),
+          .balance = balance == "none"    ? Balance::kNone
+                     : balance == "waves" ? Balance::kWaves
+                                          : Balance::kSorted,
+          .resident = params.integer("resident")};
+}
+
+void check_blocks(const Hrpb& a, const Options& options) {
+  require<Unsupported>(
+      a.tile_rows <= 2 * Hrpb::kBrickRows && a.tile_cols <= kMaxTileCols,
+      "cutespmm takes blocks of 16 or 32 rows and up to {} columns, not of {} x {}", kMaxTileCols,
+      a.tile_rows, a.tile_cols);
+  require<Unsupported>(
+      options.precision != Tf32Precision::kSplit ||
+          (options.depth == 8 && a.tile_rows == Hrpb::kBrickRows),
+      "cutespmm splits operands for m16n8k8 and blocks of 16 rows, not for m16n8k{} and {} rows",
+      options.depth, a.tile_rows);
+}
+
+Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options) {
+  check_blocks(a, options);
+  const std::int64_t wide = std::clamp<std::int64_t>(n, kChunkCols, kTeamCols);
+  const int team_cols = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(wide)));
+  const int warp_cols = std::min(options.coarsen, team_cols);
+  std::uint32_t largest = 0;
+  for (std::int64_t b = 0; b < a.num_blocks(); ++b)
+    largest = std::max(largest, a.size_ptr[b + 1] - a.size_ptr[b]);
+  return {.warp_cols = warp_cols,
+          .warps = team_cols / warp_cols,
+          .teams = options.panels,
+          .stages = options.stages,
+          .stage_rows = (a.tile_cols + options.depth - 1) / options.depth * options.depth,
+          .block_bytes = static_cast<int>(largest)};
+}
+
+int registers_per_thread(const Geometry& geometry, const Options& options, int tile_rows) {
+  struct OfWarps {
+    int warp_cols, warps;
+    int registers[2][2][2];  // [depth 4, 8][TM 16, 32][tf32_raw, tf32]
+    int split;               // tf32x3
+  };
+  // As ptxas of CUDA 13.0 says for sm_90a.
+  static constexpr OfWarps kTable[] = {
+      {32, 1, {{{80, 72}, {88, 80}}, {{96, 72}, {96, 96}}}, 96},
+      {32, 2, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}, 88},
+      {32, 4, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}, 88},
+      {64, 1, {{{104, 96}, {120, 120}}, {{112, 96}, {136, 136}}}, 120},
+      {64, 2, {{{112, 96}, {128, 128}}, {{128, 96}, {144, 144}}}, 120},
+      {128, 1, {{{136, 120}, {184, 184}}, {{136, 128}, {200, 200}}}, 184}};
+  const auto* found = std::ranges::find_if(kTable, [&](const OfWarps& of) {
+    return of.warp_cols == geometry.warp_cols && of.warps == geometry.warps;
+  });
+  if (options.precision == Tf32Precision::kSplit) return found->split;
+  return found->registers[options.depth == 8][tile_rows > Hrpb::kBrickRows]
+                         [options.precision == Tf32Precision::kRounded];
+}
+
+std::vector<std::int64_t> split_by_waves(const Hrpb& a, std::int64_t waves) {
+  std::vector<std::int64_t> blocks(static_cast<std::size_t>(num_panels(a)));
+  for (std::size_t p = 0; p < blocks.size(); ++p)
+    blocks[p] = std::int64_t{a.blocked_row_ptr[p + 1]} - a.blocked_row_ptr[p];
+  std::vector<std::int64_t> parts;
+  for (const cutespmm::Partition& partition : cutespmm::partitions(blocks, waves))
+    parts.push_back(partition.parts);
+  return parts;
+}
+
+std::vector<Task> plan_tasks(const Hrpb& a, std::int64_t n, const Options& options) {
+  const std::vector<std::int64_t> parts = parts_of_panels(a, n, options);
+  std::vector<Task> tasks;
+  for (std::size_t panel = 0; panel < parts.size(); ++panel) {
+    const std::int64_t first = a.blocked_row_ptr[panel];
+    const std::int64_t blocks = a.blocked_row_ptr[panel + 1] - first;
+    const auto bound = [&](std::int64_t part) {
+      return static_cast<std::uint32_t>(first + blocks * part / parts[panel]);
+    };
+    for (std::int64_t part = 0; part < parts[panel]; ++part)
+      tasks.push_back({static_cast<std::uint32_t>(panel), bound(part), bound(part + 1),
+                       parts[panel] > 1 ? 1u : 0u});
+  }
+  if (options.balance == Balance::kSorted)
+    std::ranges::stable_sort(tasks, std::greater{},
+                             [](const Task& task) { return task.last - task.first; });
+  return tasks;
+}
+
+std::vector<std::uint32_t> split_panels(const std::vector<Task>& tasks) {
+  std::vector<std::uint32_t> panels;
+  for (const Task& task : tasks)
+    if (task.is_part != 0 && (panels.empty() || panels.back() != task.panel))
+      panels.push_back(task.panel);
+  return panels;
+}
+
+}  // namespace tessera::cutespmm

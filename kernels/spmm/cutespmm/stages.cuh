@@ -1,0 +1,239 @@
+// cutespmm's blocks on their way through shared memory: what a kernel is compiled for, a thread's
+// part of the copies, and the stages that a team goes through.
+//
+// Rows of B come in pieces of 16 bytes, neighbouring lanes next to each other, blocks of A as the
+// bytes that they are (cuTeSpMM, section 3.3 and algorithm 1, lines 14 to 22). Columns of the next
+// block are loaded to registers, a lane each, and handed out through shared memory.
+#pragma once
+
+#include "kernels/device/async_copies.cuh"
+#include "kernels/device/loads.cuh"
+#include "kernels/device/store_16_bytes.cuh"
+#include "kernels/spmm/cutespmm/cutespmm.hpp"
+
+namespace tessera::cutespmm {
+
+constexpr int kBrickCols = Hrpb::kBrickCols, kBrickRows = Hrpb::kBrickRows;
+
+struct View {
+  std::int64_t rows, n;
+  int tile_cols;
+  std::uint32_t num_tasks;
+  const Task* tasks;                  // [num_tasks]
+  const std::uint8_t* packed_blocks;  // as in Hrpb
+  const std::int32_t* active_cols;
+  const std::uint32_t* size_ptr;
+  Geometry geometry;
+};
+
+/// What a kernel is compiled for.
+template <int kDepth_, int kWarpCols_, int kWarps_, int kBricks_, Tf32Precision kPrecision_>
+struct Variant {
+  static constexpr int kDepth = kDepth_;        // condensed columns of an MMA
+  static constexpr int kWarpCols = kWarpCols_;  // columns of C of a warp
+  static constexpr int kWarps = kWarps_;        // of a team
+  static constexpr int kBricks = kBricks_;      // of a brick column: TM / 16
+  static constexpr Tf32Precision kPrecision = kPrecision_;
+
+  static constexpr int kThreads = 32 * kWarps;         // of a team
+  static constexpr int kHalves = kDepth / kBrickCols;  // brick columns of an MMA
+  static constexpr int kChunks = kWarpCols / kChunkCols;
+  static constexpr int kPitch = kWarpCols * kWarps + kPad;
+  static constexpr int kPieces = kWarpCols * kWarps / 4;  // 16-byte pieces of a row, a thread each
+  // Of the four rows of a brick column, those that a thread copies a piece of: one after another.
+  static constexpr int kRowsOfThread = kBrickCols * kPieces / kThreads;
+  static constexpr int kMaxThreads = 4 * kThreads;
+  // As many warps of an SM as leave the accumulators the registers that they need.
+  static constexpr int kTiles = kChunks * kBricks;
+  static constexpr bool kIsSplit = kPrecision == Tf32Precision::kSplit;
+  static constexpr bool kIsRaw = kPrecision == Tf32Precision::kRaw;
+  static constexpr int kWarpsOfSm = kTiles > 4 || (kTiles == 4 && kIsSplit) ? 8
+                                    : kTiles == 4 && kBricks + kIsRaw > 1   ? 12
+                                                                            : 16;
+  static constexpr int kMinBlocks = kWarpsOfSm / (4 * kWarps);
+};
+
+template <class V>
+__device__ void sync_team(int team) {
+  if constexpr (V::kWarps == 1)
+    __syncwarp();
+  else
+    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(V::kThreads) : "memory");
+}
+
+__device__ inline void wait_for_stage(int stages) {
+  if (stages == 2) return wait_groups<0>();
+  if (stages == 3) return wait_groups<1>();
+  wait_groups<2>();
+}
+
+/// What a lane has to know of a block before it can be copied: column `lane`, and the extent.
+struct BlockIndex {
+  std::int32_t col;
+  std::uint32_t first_byte, last_byte;
+};
+
+/// The copies of blocks, a thread's part of them.
+template <class V>
+class Copier {
+ public:
+  /// For columns of B from first_col on; `index` is shared memory of the warp.
+  __device__ Copier(const View& view, const float* b, std::int64_t first_col, bool aligned,
+                    int thread, std::int32_t* index)
+      : view_(view),
+        aligned_(aligned),
+        thread_(thread),
+        index_(index),
+        row_bytes_(4 * static_cast<std::int32_t>(view.n)) {
+    const std::int64_t col = first_col + 4 * (thread % V::kPieces);
+    cols_ = static_cast<int>(min(max(view.n - col, std::int64_t{0}), std::int64_t{4}));
+    b_ = reinterpret_cast<const char*>(b + (cols_ > 0 ? col : 0));
+  }
+
+  __device__ BlockIndex load_index(std::uint32_t block) const {
+    const int lane = thread_ % 32;
+    std::int32_t col = kNoColumn;
+    if (lane < view_.tile_cols)
+      col = load_ahead(view_.active_cols + std::int64_t{block} * view_.tile_cols + lane);
+    return {col, load_ahead(view_.size_ptr + block), load_ahead(view_.size_ptr + block + 1)};
+  }
+
+  /// The block's rows of B and its own bytes. All threads of the team call it. Rows that fill up an
+  /// MMA are zeros; those beyond that are left as they are, and nobody reads them.
+  __device__ void copy(const BlockIndex& block, float* rows, std::uint8_t* bytes) const {
+    __syncwarp();  // nobody reads the last block's index any more
+    index_[thread_ % 32] = max(block.col, 0);
+    const int cols = __popc(__ballot_sync(~0u, block.col >= 0));
+    __syncwarp();
+    if (aligned_)
+      copy_rows<true>(cols, rows);
+    else
+      copy_rows<false>(cols, rows);
+    const std::uint8_t* packed = view_.packed_blocks + block.first_byte;
+    const auto size = static_cast<int>(block.last_byte - block.first_byte);
+#pragma unroll 1
+    for (int at = 16 * thread_; at < size; at += 16 * V::kThreads)
+      copy_async<16>(bytes + at, packed + at, true);
+  }
+
+ private:
+  template <bool kAligned>
+  __device__ void copy_rows(int cols, float* rows) const {
+    constexpr int kRows = V::kRowsOfThread;
+    const int slot = thread_ / V::kPieces * kRows;
+    float* to = rows + slot * V::kPitch + thread_ % V::kPieces * 4;
+#pragma unroll 1
+    for (int first = 0; first < cols; first += V::kDepth) {
+#pragma unroll
+      for (int half = 0; half < V::kHalves; ++half) {
+        const int place = first + half * kBrickCols + slot;
+        std::int32_t from[kRows];
+        load_rows(place, from);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+          copy_row<kAligned>(from[i], place + i < cols, to + (half * kBrickCols + i) * V::kPitch);
+      }
+      to += V::kDepth * V::kPitch;
+    }
+  }
+
+  template <int kCount>
+  __device__ void load_rows(int first, std::int32_t (&rows)[kCount]) const {
+    if constexpr (kCount == 4) {
+      const int4 all = *reinterpret_cast<const int4*>(index_ + first);
+      rows[0] = all.x, rows[1] = all.y, rows[2] = all.z, rows[3] = all.w;
+    } else {
+      for (int i = 0; i < kCount; ++i) rows[i] = index_[first + i];
+    }
+  }
+
+  /// Four columns of a row of B, or zeros where it is not real.
+  template <bool kAligned>
+  __device__ void copy_row(std::int32_t row, bool real, float* to) const {
+    const char* from = b_ + std::int64_t{row} * row_bytes_;
+    if constexpr (kAligned) {
+      copy_async<16>(to, from, real && cols_ > 0);
+    } else {
+      for (int i = 0; i < 4; ++i) {
+        const bool within = real && i < cols_;
+        copy_async<4>(to + i, within ? from + 4 * i : b_, within);
+      }
+    }
+  }
+
+  const View& view_;
+  bool aligned_;
+  int thread_;              // of the team
+  std::int32_t* index_;     // [kMaxTileCols]
+  std::int32_t row_bytes_;  // of B
+  int cols_;                // of the thread's four, those within B
+  const char* b_;           // the thread's columns of row 0
+};
+
+/// A team's blocks through its stages: while one is multiplied, stages - 1 are on their way, and
+/// the index of one more. With one stage, each is waited for.
+template <class V>
+class Pipeline {
+ public:
+  __device__ Pipeline(const View& view, const Copier<V>& copier, const Task& task,
+                      unsigned char* stages, int team)
+      : copier_(copier),
+        stages_(stages),
+        stage_bytes_(view.geometry.stage_bytes()),
+        rows_bytes_(4 * V::kPitch * view.geometry.stage_rows),
+        count_(view.geometry.stages),
+        next_(task.first),
+        last_(task.last),
+        team_(team),
+        index_(copier.load_index(task.first)) {
+    for (int i = 0; i + 1 < count_; ++i) copy();
+  }
+
+  /// The next block is in the current stage when this returns.
+  __device__ void advance() {
+    if (count_ == 1) {
+      sync_team<V>(team_);
+      copy();
+      wait_groups<0>();
+      sync_team<V>(team_);
+      return;
+    }
+    wait_for_stage(count_);
+    sync_team<V>(team_);  // all threads' copies are there, and the stage before is free
+    copy();
+    from_ = from_ + 1 == count_ ? 0 : from_ + 1;
+  }
+
+  __device__ const float* rows() const {
+    return reinterpret_cast<const float*>(stages_ + current() * stage_bytes_);
+  }
+  __device__ const std::uint8_t* bytes() const {
+    return stages_ + current() * stage_bytes_ + rows_bytes_;
+  }
+
+ private:
+  __device__ int current() const { return count_ == 1 ? 0 : (from_ == 0 ? count_ : from_) - 1; }
+
+  /// The next block to the next stage; past the last one an empty group, for the count's sake.
+  __device__ void copy() {
+    if (next_ < last_) {
+      unsigned char* stage = stages_ + to_ * stage_bytes_;
+      copier_.copy(index_, reinterpret_cast<float*>(stage), stage + rows_bytes_);
+      ++next_;
+      if (next_ < last_) index_ = copier_.load_index(next_);
+    }
+    close_group();
+    to_ = to_ + 1 == count_ ? 0 : to_ + 1;
+  }
+
+  const Copier<V>& copier_;
+  unsigned char* stages_;
+  int stage_bytes_, rows_bytes_, count_;
+  std::uint32_t next_, last_;  // blocks: the next to copy, and beyond the last
+  int team_;
+  BlockIndex index_;  // of the next
+  int to_ = 0;        // the stage it goes to
+  int from_ = 0;      // the stage after the one that is multiplied
+};
+
+}  // namespace tessera::cutespmm

@@ -1,0 +1,26 @@
+// The host half of a kernel on pieces of rows (kernels/spmm/row_pieces/row_pieces.hpp): emulation,
+// terms, work.
+#pragma once
+
+#include "kernels/spmm/row_pieces/row_pieces.hpp"
+#include "kernels/spmm_kernel.hpp"
+
+namespace tessera::row_pieces {
+
+class RowPiecesKernel final : public SpmmKernel {
+ public:
+  explicit RowPiecesKernel(Method method) : method_(std::move(method)) {}
+
+  std::string format() const override;
+  int version() const override { return method_.version; }
+  Arithmetic arithmetic() const override { return {}; }
+  std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override;
+  DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
+                      const Generation& generation) const override;
+  WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override;
+
+ private:
+  Method method_;
+};
+
+}  // namespace tessera::row_pieces

@@ -1,0 +1,16 @@
+// The launches of a kernel on pieces of rows: what their thread blocks do, and, for the performance
+// simulator, what their warps do.
+#pragma once
+
+#include <memory>
+
+#include "kernels/spmm/row_pieces/row_pieces.hpp"
+#include "kernels/work.hpp"
+
+namespace tessera::row_pieces {
+
+/// Adds launches, thread blocks and arrays to `work`. The traces refer to `a`.
+void describe_launches(const CsrMatrix& a, std::shared_ptr<const Plan> plan, const Method& method,
+                       std::int64_t n, WorkDescription& work);
+
+}  // namespace tessera::row_pieces

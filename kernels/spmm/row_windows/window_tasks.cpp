@@ -1,0 +1,81 @@
+#include "kernels/spmm/row_windows/window_tasks.hpp"
+
+#include "formats/base/check.hpp"
+#include "formats/base/window_balance.hpp"
+
+namespace tessera::window_tasks {
+namespace {
+
+std::int64_t num_windows(WindowOffsets windows) { return std::ssize(windows) - 1; }
+
+/// Appends the tasks of window `w`, one between any two of `bounds`.
+void append(Tasks& result, std::int64_t w, std::span<const std::int64_t> bounds) {
+  const std::int64_t parts = std::ssize(bounds) - 1;
+  if (parts > 1) {
+    result.splits.push_back({static_cast<std::uint32_t>(result.tasks.size()),
+                             static_cast<std::uint32_t>(parts),
+                             static_cast<std::uint32_t>(result.slots)});
+    result.slots += parts;
+  }
+  for (std::int64_t p = 0; p < parts; ++p)
+    result.tasks.push_back({static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(bounds[p]),
+                            static_cast<std::uint32_t>(bounds[p + 1]),
+                            parts > 1 ? static_cast<std::uint32_t>(result.splits.size()) : 0});
+}
+
+void require_countable(const Tasks& tasks) {
+  require<Unsupported>(tasks.tasks.size() < (std::size_t{1} << 31),
+                       "{} tasks are more than the kernels count", tasks.tasks.size());
+}
+
+}  // namespace
+
+double imbalance(WindowOffsets windows) {
+  std::vector<std::int64_t> blocks(static_cast<std::size_t>(num_windows(windows)));
+  for (std::size_t w = 0; w < blocks.size(); ++w) blocks[w] = windows[w + 1] - windows[w];
+  return acc_balance::ibd(blocks);
+}
+
+Tasks cut(WindowOffsets windows, std::int64_t max_blocks) {
+  Tasks result;
+  result.tasks.reserve(static_cast<std::size_t>(num_windows(windows)));
+  std::vector<std::int64_t> bounds;
+  for (std::int64_t w = 0; w < num_windows(windows); ++w) {
+    const std::int64_t first = windows[w], blocks = windows[w + 1] - first;
+    const std::int64_t parts =
+        max_blocks == 0 || blocks <= max_blocks ? 1 : (blocks + max_blocks - 1) / max_blocks;
+    bounds.clear();
+    for (std::int64_t p = 0; p <= parts; ++p) bounds.push_back(first + blocks * p / parts);
+    append(result, w, bounds);
+  }
+  require_countable(result);
+  return result;
+}
+
+Tasks deal(WindowOffsets windows, std::int64_t blocks) {
+  Tasks result;
+  std::vector<std::int64_t> bounds;
+  std::int64_t empty = 0;  // windows of the share
+  for (std::int64_t w = 0; w < num_windows(windows); ++w) {
+    const std::int64_t first = windows[w], last = windows[w + 1];
+    bounds.assign(1, first);
+    for (std::int64_t at = (first / blocks + 1) * blocks; at < last; at += blocks)
+      bounds.push_back(at);
+    bounds.push_back(last);
+    const auto before = static_cast<std::uint32_t>(result.tasks.size());
+    const bool fills_up = first == last && empty == blocks;
+    if (before == 0 || fills_up || (0 < first && first < last && first % blocks == 0)) {
+      result.shares.push_back(before);
+      empty = 0;
+    }
+    if (first == last) ++empty;
+    append(result, w, bounds);
+    for (std::size_t p = 1; p + 1 < bounds.size(); ++p, empty = 0)
+      result.shares.push_back(before + static_cast<std::uint32_t>(p));
+  }
+  result.shares.push_back(static_cast<std::uint32_t>(result.tasks.size()));
+  require_countable(result);
+  return result;
+}
+
+}  // namespace tessera::window_tasks

@@ -1,0 +1,127 @@
+// The device half of kernels/spmm/row_windows/window_tile.hpp: a packed BitTCF on the device, a
+// lane's share of the operands of two MMAs, and where its results go.
+//
+// Lane l has g = l / 4 and t = l % 4: columns 4g to 4g + 3 of the 32, condensed columns t and t + 4
+// of the TC block, rows 2t and 2t + 1 of the window's C.
+#pragma once
+
+#include <climits>
+
+#include "formats/base/device_memory.hpp"
+#include "formats/bit_tcf.hpp"
+#include "formats/me_tcf.hpp"
+#include "kernels/device/store_16_bytes.cuh"
+#include "kernels/spmm/row_windows/window_tile.hpp"
+#include "kernels/tensor_core/tf32_operands.cuh"
+
+namespace tessera::window_tile {
+
+struct View {
+  std::int64_t rows;
+  std::int64_t n;
+  std::int64_t windows;
+  const std::uint32_t* row_window_offset;  // [windows + 1]
+  const std::uint32_t* tc_offset;          // [tc_blocks + 1]
+  const std::int32_t* sparse_a_to_b;       // [tc_blocks * 8]
+  const std::uint64_t* tc_local_bit;       // [tc_blocks] BitTCF
+  const std::uint8_t* tc_local_id;         // [nnz] ME-TCF of the same TC blocks, and no bitmaps
+  const float* values;                     // [nnz]
+};
+
+class PackedOnDevice {
+ public:
+  explicit PackedOnDevice(const BitTcf& a)
+      : rows_(a.rows()),
+        windows_(a.num_row_windows()),
+        row_window_offset_(a.row_window_offset),
+        tc_offset_(a.tc_offset),
+        sparse_a_to_b_(a.sparse_a_to_b),
+        tc_local_bit_(a.tc_local_bit),
+        values_(a.values) {}
+  /// Of windows so many rows high.
+  explicit PackedOnDevice(const MeTcf& a, int window_rows = kWindowRows)
+      : rows_(a.rows()),
+        windows_(a.num_row_windows()),
+        row_window_offset_(a.row_window_offset),
+        tc_offset_(a.tc_offset),
+        sparse_a_to_b_(a.sparse_a_to_b),
+        tc_local_id_(a.tc_local_id),
+        values_(a.values) {
+    require(a.window_rows == window_rows, "the kernel's TC blocks are {} rows high, not {}",
+            window_rows, a.window_rows);
+  }
+
+  /// For a B and C of n columns.
+  View view(std::int64_t n) const {
+    require<Unsupported>(n <= INT_MAX, "{} columns of B are more than the kernels count", n);
+    return {rows_,
+            n,
+            windows_,
+            row_window_offset_.data(),
+            tc_offset_.data(),
+            sparse_a_to_b_.data(),
+            tc_local_bit_.data(),
+            tc_local_id_.data(),
+            values_.data()};
+  }
+
+ private:
+  std::int64_t rows_, windows_;
+  DeviceArray<std::uint32_t> row_window_offset_;
+  DeviceArray<std::uint32_t> tc_offset_;
+  DeviceArray<std::int32_t> sparse_a_to_b_;
+  DeviceArray<std::uint64_t> tc_local_bit_;
+  DeviceArray<std::uint8_t> tc_local_id_;
+  DeviceArray<float> values_;
+};
+
+/// Cell (row, col) of a TC block: its value, or zero where the bitmap has none. The TC block's
+/// values are those from `first` on.
+__device__ inline float cell(std::uint64_t bitmap, const float* values, std::uint32_t first,
+                             int row, int col) {
+  const int bit = row * kTileCols + col;
+  if ((bitmap >> bit & 1) == 0) return 0;
+  return values[first + __popcll(bitmap & ((1ull << bit) - 1))];
+}
+
+/// Two products: 32 columns of C (rows of the swapped product) times the TC block. b[h][i] is
+/// column 4g + i of the row of B that condensed column t + 4h stands for.
+template <Tf32Precision kPrecision>
+__device__ void multiply(const float (&b)[2][4], const Tf32Operand<kPrecision, 2>& tile,
+                         float (&acc)[2][4]) {
+  for (int mma = 0; mma < 2; ++mma) {
+    // Register r holds MMA row g + 8 (r % 2), which stands for column 4g + 2 mma + r % 2 of B
+    // (col_of_mma_row), and depth t + 4 (r / 2).
+    Tf32Operand<kPrecision, 4> columns;
+    for (int r = 0; r < 4; ++r) columns.set(r, b[r / 2][2 * mma + r % 2]);
+    mma_m16n8k8_swapped(acc[mma], columns, tile);
+  }
+}
+
+/// Row 2t + j of the window's C: columns 4g to 4g + 3 from a lane's accumulators, of which
+/// acc[mma][2 i + j] is column 4g + 2 mma + i.
+__device__ inline float4 row_of(const float (&acc)[2][4], int j) {
+  return {acc[0][j], acc[0][2 + j], acc[1][j], acc[1][2 + j]};
+}
+
+/// Calls write(to, row's four columns) for a lane's two rows of C as far as there are such; `col`
+/// is the column of its first.
+template <class Write>
+__device__ void for_each_row(const View& view, float* c, std::int64_t window, int t,
+                             std::int64_t col, const float (&acc)[2][4], Write write) {
+  for (int j = 0; j < 2; ++j) {
+    const std::int64_t row = window * kWindowRows + 2 * t + j;
+    if (row < view.rows) write(c + row * view.n + col, row_of(acc, j));
+  }
+}
+
+/// A lane's part of the window into C.
+template <bool kAligned>
+__device__ void store(const View& view, float* c, Scaling scaling, std::int64_t window, int t,
+                      std::int64_t col, const float (&acc)[2][4]) {
+  for_each_row(view, c, window, t, col, acc, [&](float* to, float4 sums) {
+    store_16_bytes<kAligned>(to, sums, view.n - col, scaling);
+  });
+}
+
+}  // namespace tessera::window_tile

@@ -1,0 +1,283 @@
+// Device half of kernels/spmm/smat/pieces.hpp: A's pieces on the device, and a lane's share of the
+// operands and results of the MMAs of one piece.
+//
+// Rows of B that a piece does not need are zeros: filled in by the copy itself where it goes to
+// shared memory, and never read.
+#pragma once
+
+#include <climits>
+#include <vector>
+
+#include "formats/base/device_memory.hpp"
+#include "kernels/device/async_copies.cuh"
+#include "kernels/device/loads.cuh"
+#include "kernels/device/store_16_bytes.cuh"
+#include "kernels/spmm/smat/smat.hpp"
+#include "kernels/tensor_core/half_operands.cuh"
+#include "kernels/tensor_core/mma.cuh"
+
+namespace tessera::smat {
+
+/// What a warp has to know of a piece before it can load its rows of B.
+struct alignas(8) RowsOfB {
+  std::int32_t first;
+  std::uint32_t cols;  // bit k: row first + k is needed
+};
+
+__device__ inline RowsOfB load_ahead(const RowsOfB* from) {
+  const auto both = tessera::load_ahead(reinterpret_cast<const std::uint64_t*>(from));
+  return {static_cast<std::int32_t>(both), static_cast<std::uint32_t>(both >> 32)};
+}
+
+struct View {
+  std::int64_t rows;
+  std::int64_t n;
+  std::int64_t strips;
+  int height;  // of a strip
+  std::int64_t block_rows, strips_per_block_row;
+  const std::int64_t* strip_offset;  // [strips + 1]
+  const RowsOfB* rows_of_b;          // [pieces]
+  const std::uint32_t* fragments;    // [pieces * 32 * height / 8 * 2], or none
+  const float* cells;                // [pieces * height * 16], or none
+
+  // As in Pieces.
+  __device__ std::int64_t first_row(std::int64_t strip) const {
+    return strip / strips_per_block_row * block_rows + strip % strips_per_block_row * height;
+  }
+  __device__ int num_rows(std::int64_t strip) const {
+    const std::int64_t below = strip % strips_per_block_row * height;
+    return static_cast<int>(
+        min(min(std::int64_t{height}, block_rows - below), rows - first_row(strip)));
+  }
+  __device__ std::int64_t strip_of(std::int64_t row) const {
+    return row / block_rows * strips_per_block_row + row % block_rows / height;
+  }
+  __device__ int row_in_strip(std::int64_t row) const {
+    return static_cast<int>(row % block_rows % height);
+  }
+  template <int kParts>
+  __device__ const std::uint32_t* fragment(std::int64_t piece, int lane) const {
+    return fragments + (piece * 32 + lane) * (kLaneWords * kParts);
+  }
+};
+
+class PiecesOnDevice {
+ public:
+  PiecesOnDevice(const Bcsr& a, const SmatOptions& choices) : rows_(a.rows()) {
+    const Pieces pieces(a, choices.read_padding);
+    block_rows_ = a.block_rows;
+    strips_per_block_row_ = pieces.strips_per_block_row();
+    height_ = pieces.height();
+    strip_offset_ = DeviceArray<std::int64_t>(pieces.strip_offset());
+    std::vector<RowsOfB> rows_of_b;
+    rows_of_b.reserve(pieces.all().size());
+    for (const Piece& piece : pieces.all()) rows_of_b.push_back({piece.b_row, piece.cols});
+    rows_of_b_ = DeviceArray<RowsOfB>(rows_of_b);
+    if (choices.by_blocks())
+      fragments_ = DeviceArray<std::uint32_t>(pieces.fragments(choices.precision.conversion));
+    else
+      cells_ = DeviceArray<float>(pieces.cells());
+  }
+
+  /// For a B and C of n columns.
+  View view(std::int64_t n) const {
+    require<Unsupported>(n <= INT_MAX, "{} columns of B are more than the kernels count", n);
+    return {rows_,
+            n,
+            static_cast<std::int64_t>(strip_offset_.size()) - 1,
+            height_,
+            block_rows_,
+            strips_per_block_row_,
+            strip_offset_.data(),
+            rows_of_b_.data(),
+            fragments_.data(),
+            cells_.data()};
+  }
+
+ private:
+  std::int64_t rows_, block_rows_, strips_per_block_row_;
+  int height_;
+  DeviceArray<std::int64_t> strip_offset_;
+  DeviceArray<RowsOfB> rows_of_b_;
+  DeviceArray<std::uint32_t> fragments_;
+  DeviceArray<float> cells_;
+};
+
+/// A lane's share of a piece: of each eight rows two registers.
+template <int kParts>
+struct alignas(8 * kParts) FragmentOfA {
+  std::uint32_t part[kParts][kLaneWords];
+};
+
+template <class Operands, int kParts>
+__device__ FragmentOfA<kParts> fragment_of_cells(const View& view, std::int64_t piece, int lane) {
+  const float* const cells =
+      view.cells + (piece * kParts * kMmaRows + lane / 4) * kDepth + 2 * (lane % 4);
+  FragmentOfA<kParts> a;
+#pragma unroll
+  for (int p = 0; p < kParts; ++p)
+#pragma unroll
+    for (int w = 0; w < kLaneWords; ++w) {
+      const auto two = *reinterpret_cast<const float2*>(cells + p * kMmaRows * kDepth + 8 * w);
+      a.part[p][w] = Operands::pair(two.x, two.y);
+    }
+  return a;
+}
+
+/// Four columns of rows 2t, 2t + 1, 2t + 8 and 2t + 9.
+struct FragmentOfB {
+  float4 row[4];
+};
+__device__ constexpr int row_of_lane(int t, int i) { return 2 * t + i % 2 + i / 2 * 8; }
+
+/// Straight from B, columns from `col` on; zeros beyond its edge.
+template <bool kAligned>
+__device__ FragmentOfB load_rows(const View& view, const float* __restrict__ b, RowsOfB rows, int t,
+                                 std::int64_t col) {
+  FragmentOfB fragment;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int k = row_of_lane(t, i);
+    const bool needed = (rows.cols >> k & 1) != 0;
+    const float* const from = b + (std::int64_t{rows.first} + k) * view.n + col;
+    if constexpr (kAligned) {
+      fragment.row[i] =
+          needed && col < view.n ? *reinterpret_cast<const float4*>(from) : float4{0, 0, 0, 0};
+    } else {
+      float each[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) each[j] = needed && col + j < view.n ? from[j] : 0.0f;
+      fragment.row[i] = {each[0], each[1], each[2], each[3]};
+    }
+  }
+  return fragment;
+}
+
+/// A lane's sums of 32 columns: of each eight rows two MMAs.
+template <int kParts>
+struct Sums {
+  float part[kParts][2][4];
+};
+
+/// sums += a piece times four columns a lane. MMA m takes columns 4g + 2m (its rows 0 to 7) and
+/// 4g + 2m + 1 (8 to 15).
+template <class Operands, int kParts>
+__device__ void multiply(const FragmentOfB& b, const FragmentOfA<kParts>& a, Sums<kParts>& sums) {
+  const std::uint32_t left[2][4] = {
+      {Operands::pair(b.row[0].x, b.row[1].x), Operands::pair(b.row[0].y, b.row[1].y),
+       Operands::pair(b.row[2].x, b.row[3].x), Operands::pair(b.row[2].y, b.row[3].y)},
+      {Operands::pair(b.row[0].z, b.row[1].z), Operands::pair(b.row[0].w, b.row[1].w),
+       Operands::pair(b.row[2].z, b.row[3].z), Operands::pair(b.row[2].w, b.row[3].w)}};
+#pragma unroll
+  for (int p = 0; p < kParts; ++p)
+#pragma unroll
+    for (int m = 0; m < 2; ++m) Operands::mma(sums.part[p][m], left[m], a.part[p]);
+}
+
+/// A lane's part of 32 columns of the strip into C: rows 2t and 2t + 1 of every eight.
+template <int kParts, bool kAligned>
+__device__ void store(const View& view, float* __restrict__ c, Scaling scaling, std::int64_t strip,
+                      int t, std::int64_t col, const Sums<kParts>& sums) {
+  const int rows = view.num_rows(strip);
+  const std::int64_t first = view.first_row(strip);
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = p * kMmaRows + 2 * t + i;
+      if (row >= rows) continue;
+      const auto& [even, odd] = sums.part[p];
+      const float4 values{even[i], even[2 + i], odd[i], odd[2 + i]};
+      float* const to = c + (first + row) * view.n + col;
+      store_16_bytes<kAligned>(to, values, view.n - col, scaling);
+    }
+  }
+}
+
+/// A piece's rows of B, 32 kGroups columns of them, and its fragments in shared memory.
+template <int kGroups, int kParts>
+struct alignas(32) Stage {
+  static constexpr int kPitch = stage_pitch(kGroups * kGroupCols);
+  float b[kDepth * kPitch];
+  std::uint32_t a[32 * kLaneWords * kParts];
+};
+static_assert(sizeof(Stage<4, 2>) == stage_bytes(128, 16) &&
+                  sizeof(Stage<1, 1>) == stage_bytes(32, 8),
+              "the host half counts a stage's bytes");
+
+/// A lane's part of the copies of a piece. 8 kGroups lanes take a row of B.
+template <int kGroups, int kParts, bool kAligned>
+class Copier {
+ public:
+  __device__ Copier(const View& view, const float* b, std::int64_t first_col, int lane)
+      : view_(view),
+        lane_(lane),
+        row_(lane / kLanes),
+        place_(row_in_stage(lane / kLanes) * kPitch) {
+    const int in_row = lane % kLanes * 4;
+    place_ += in_row;
+    const std::int64_t col = first_col + in_row;
+    cols_ = static_cast<int>(min(max(view.n - col, std::int64_t{0}), std::int64_t{4}));
+    b_ = b + (cols_ > 0 ? col : 0);
+  }
+
+  __device__ void copy(std::int64_t piece, RowsOfB rows, Stage<kGroups, kParts>& stage) const {
+    const float* from = b_ + (std::int64_t{rows.first} + row_) * view_.n;
+    const std::uint32_t needed = rows.cols >> row_;
+#pragma unroll
+    for (int i = 0; i < kDepth / kRowsAtOnce; ++i) {
+      // Of the sum of a row below kRowsAtOnce and a multiple of it, a power of two.
+      copy_row(from, (needed >> (i * kRowsAtOnce) & 1) != 0,
+               stage.b + place_ + row_in_stage(i * kRowsAtOnce) * kPitch);
+      from += kRowsAtOnce * view_.n;
+    }
+    copy_async<4 * kLaneWords * kParts>(stage.a + lane_ * kLaneWords * kParts,
+                                        view_.fragment<kParts>(piece, lane_), true);
+  }
+
+ private:
+  static constexpr int kLanes = 8 * kGroups, kRowsAtOnce = 32 / kLanes;
+  static constexpr int kPitch = Stage<kGroups, kParts>::kPitch;
+
+  __device__ void copy_row(const float* from, bool needed, float* to) const {
+    if constexpr (kAligned) {
+      copy_async<16>(to, from, needed && cols_ > 0);
+    } else {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const bool real = needed && j < cols_;
+        copy_async<4>(to + j, real ? from + j : b_, real);
+      }
+    }
+  }
+
+  const View& view_;
+  int lane_;
+  int row_;         // of the first rows that are copied at once
+  int place_;       // in a stage
+  int cols_;        // of the lane's four, those within B
+  const float* b_;  // the lane's columns of row 0
+};
+
+static_assert(kMaxStages == 4, "a wait for each number of stages");
+
+template <class Operands, int kGroups, int kParts>
+__device__ void multiply_stage(const Stage<kGroups, kParts>& stage, int lane,
+                               Sums<kParts> (&sums)[kGroups]) {
+  const auto a =
+      *reinterpret_cast<const FragmentOfA<kParts>*>(stage.a + lane * kLaneWords * kParts);
+  constexpr int kPitch = Stage<kGroups, kParts>::kPitch;
+  const float* const rows =
+      stage.b + row_in_stage(row_of_lane(lane % 4, 0)) * kPitch + lane / 4 * 4;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    FragmentOfB b;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      b.row[i] = *reinterpret_cast<const float4*>(rows + row_in_stage(row_of_lane(0, i)) * kPitch +
+                                                  g * kGroupCols);
+    multiply<Operands, kParts>(b, a, sums[g]);
+  }
+}
+
+}  // namespace tessera::smat

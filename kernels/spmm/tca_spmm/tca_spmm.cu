@@ -1,0 +1,198 @@
+// Device half of tca_spmm: dot products of a row of A and columns of B as traces of MMAs. See
+// kernels/spmm/tca_spmm/tca_spmm.cpp.
+
+#include <climits>
+
+#include "formats/base/registry.hpp"
+#include "formats/csr.hpp"
+#include "kernels/gpu_spmm.hpp"
+#include "kernels/spmm/tca_spmm/tca_spmm.cuh"
+
+namespace tessera {
+namespace {
+
+using namespace tca_spmm;
+
+/// What is left of a row of A.
+struct Row {
+  const std::int32_t* col_indices;
+  const float* values;
+  int nnz;
+
+  __device__ Row(const View& view, std::int32_t row)
+      : Row(view, view.row_offsets[row], view.row_offsets[row + 1]) {}
+  __device__ void drop(int count) {
+    col_indices += count;
+    values += count;
+    nnz -= count;
+  }
+
+ private:
+  __device__ Row(const View& view, std::int64_t first, std::int64_t last)
+      : col_indices(view.col_indices + first),
+        values(view.values + first),
+        nnz(static_cast<int>(last - first)) {}
+};
+
+/// Columns [col, col + cols) of a row of C, by all warps of its group; `c` is the first.
+template <class Operands, int kFragments, bool kAligned>
+__device__ void multiply_row(const View& view, const Group& group, Row row, const float* b, int col,
+                             int cols, float* c, Scaling scaling, float* stages) {
+  constexpr int kTileCols = kMmaRows * kFragments;
+  const int pitch = pitch_of(kTileCols, group.log_p, group.log_warps);
+  const int size = group.chunk_size();
+  const Fragments mine = fragments_of(kTileCols, group.log_p, group.log_warps, group.warp, cols);
+  const Copier<Operands, kFragments, kAligned> copier(view, group, b, col, cols, pitch);
+
+  std::int32_t rows[kFragments];
+  float acc[kFragments][4] = {};
+  copier.load_index(row.col_indices, row.nnz, rows);
+  float a[2];
+  load_chunk<Operands>(row.values, row.nnz, group, a);
+  if (row.nnz > 0) copier.copy(rows, stages);
+  if (row.nnz > size) copier.load_index(row.col_indices + size, row.nnz - size, rows);
+  for (int stage = 0; row.nnz > 0; stage ^= 1) {
+    wait_groups<0>();
+    group.sync();  // all copies are there, and the other stage is free
+    const Operands operands(a[0], a[1]);
+    row.drop(size);
+    if (row.nnz > 0) {
+      copier.copy(rows, stages + (stage ^ 1) * size * pitch);
+      if (row.nnz > size) copier.load_index(row.col_indices + size, row.nnz - size, rows);
+      load_chunk<Operands>(row.values, row.nnz, group, a);
+    }
+    multiply(stages + stage * size * pitch, group, pitch, mine, operands, acc);
+  }
+
+  const Traces traces(group, c, cols, scaling);
+  for (int f = 0; f < kFragments; f += 2) {
+    const int fragment = mine.first + f;
+    if (fragment >= mine.last) break;
+    const int at = cols_of(group.log_p, fragment);
+    if (fragment + 1 < mine.last)
+      traces.store_two<kAligned>(acc[f], acc[f + 1], at);
+    else
+      traces.store_one(acc[f], at);
+  }
+}
+
+/// All of it at once.
+__device__ Task load_task(const Task* from) {
+  const int2 words = *reinterpret_cast<const int2*>(from);
+  Task task;
+  task.row = words.x;
+  task.log_p = static_cast<std::uint8_t>(words.y);
+  task.log_warps = static_cast<std::uint8_t>(words.y >> 8);
+  task.warp = static_cast<std::uint8_t>(words.y >> 16);
+  return task;
+}
+
+template <class Operands, int kFragments, bool kAligned>
+__global__ void __launch_bounds__(kThreads, kFragments == 4 ? 3 : 2)
+    multiply_rows(View view, const float* __restrict__ b, float* __restrict__ c, Scaling scaling) {
+  extern __shared__ float4 shared[];
+  constexpr int kTileCols = kMmaRows * kFragments;
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const Task task = load_task(view.tasks + std::int64_t{blockIdx.x} * kWarps + warp);
+  if (task.row < 0) return;
+  const Group group(task, warp, lane);
+  float* stages = reinterpret_cast<float*>(shared) + (warp - task.warp) * view.warp_floats;
+  const int first = kTileCols * static_cast<int>(blockIdx.y), end = min(view.n, first + kTileCols);
+  const int step = group_cols(kTileCols, group.log_p, group.log_warps);
+  for (int col = first; col < end; col += step) {
+    multiply_row<Operands, kFragments, kAligned>(
+        view, group, Row(view, task.row), b, col, min(end - col, step),
+        c + std::int64_t{task.row} * view.n + col, scaling, stages);
+    if (col + step < end) group.sync();  // nobody reads the stages any more
+  }
+}
+
+using Kernel = void (*)(View, const float*, float*, Scaling);
+
+template <class Operands>
+Kernel instance(int tile_cols, bool aligned) {
+  if (tile_cols == 64)
+    return aligned ? multiply_rows<Operands, 4, true> : multiply_rows<Operands, 4, false>;
+  return aligned ? multiply_rows<Operands, 8, true> : multiply_rows<Operands, 8, false>;
+}
+
+Kernel instance(std::string_view precision, int tile_cols, bool aligned) {
+  if (precision == "fp16") return instance<Fp16Operands>(tile_cols, aligned);
+  if (precision == "tf32_raw")
+    return instance<Tf32Operands<Tf32Precision::kRaw>>(tile_cols, aligned);
+  return instance<Tf32Operands<Tf32Precision::kRounded>>(tile_cols, aligned);
+}
+
+class TcaMultiplication final : public GpuMultiplication {
+ public:
+  TcaMultiplication(const CsrMatrix& a, std::int64_t n, const Options& options,
+                    std::string_view precision)
+      : TcaMultiplication(a, n, options.tile_cols, precision, plan(a, options)) {}
+
+  std::vector<int> registers() const override { return {registers_of(kernels_[true])}; }
+
+  void launch(int, const Operands& operands, cudaStream_t stream) override {
+    if (grid_.x == 0 || grid_.y == 0) return;
+    const Kernel kernel = kernels_[aligned_to_16_bytes(view_.n, operands)];
+    kernel<<<grid_, kThreads, shared_bytes_, stream>>>(view_, operands.b, operands.c,
+                                                       operands.scaling);
+    cuda_check(cudaGetLastError(), "launching tca_spmm");
+  }
+
+ private:
+  TcaMultiplication(const CsrMatrix& a, std::int64_t n, int tile_cols, std::string_view precision,
+                    const Plan& plan)
+      : tasks_(plan.tasks),
+        row_offsets_(a.row_offsets),
+        col_indices_(a.col_indices),
+        values_(a.values),
+        shared_bytes_(static_cast<std::size_t>(plan.shared_bytes())) {
+    const std::int64_t tiles = (n + tile_cols - 1) / tile_cols;
+    require<Unsupported>(tiles <= 65535, "tca_spmm takes at most {} columns of B, not {}",
+                         std::int64_t{65535} * tile_cols, n);
+    require<Unsupported>(plan.blocks() <= INT_MAX, "{} thread blocks are more than a grid holds",
+                         plan.blocks());
+    grid_ = dim3(static_cast<unsigned>(plan.blocks()), static_cast<unsigned>(tiles));
+    view_ = {.n = static_cast<int>(n),
+             .warp_floats = plan.warp_floats,
+             .tasks = tasks_.data(),
+             .row_offsets = row_offsets_.data(),
+             .col_indices = col_indices_.data(),
+             .values = values_.data()};
+    for (const bool aligned : {false, true}) {
+      kernels_[aligned] = instance(precision, tile_cols, aligned);
+      allow_shared_memory(kMaxSharedBytes, kernels_[aligned]);
+    }
+  }
+
+  DeviceArray<Task> tasks_;
+  DeviceArray<std::int64_t> row_offsets_;
+  DeviceArray<std::int32_t> col_indices_;
+  DeviceArray<float> values_;
+  std::size_t shared_bytes_;
+  dim3 grid_;
+  View view_;
+  Kernel kernels_[2];  // by alignment
+};
+
+class GpuTcaSpmm final : public GpuSpmm {
+ public:
+  explicit GpuTcaSpmm(const Params& params) : params_(params) {}
+  std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
+                                            std::int64_t n) const override {
+    return std::make_unique<TcaMultiplication>(packed_as<CsrPacked>(packed).matrix, n,
+                                               options_of(params_), params_.text("precision"));
+  }
+
+ private:
+  Params params_;
+};
+
+const Register<GpuSpmm> entry{{
+    .name = "tca_spmm",
+    .summary = "device half of tca_spmm",
+    .make = [](const Params& params) { return std::make_unique<GpuTcaSpmm>(params); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,188 @@
+#include "kernels/spmm/tca_spmm/trace.hpp"
+
+namespace tessera::tca_spmm {
+namespace {
+
+constexpr int kIndexBoard = 0, kCopyBoard = 1, kValueBoard = 2;
+
+// Instructions of the compiled code (CUDA 13.0, sm_90a, TF32, tiles of 64 columns, operands
+// aligned), counted in the machine code without the memory instructions, MMAs and barriers.
+constexpr int kIdleInstructions = 16, kWarpInstructions = 38, kRowInstructions = 63;
+constexpr int kIndexInstructions = 9, kCopyInstructions = 22;  // of one of a lane's pieces
+constexpr int kChunkInstructions = 75;
+constexpr int kFragmentInstructions = 20;  // conversions and addresses
+
+/// Of a row of B, in 32 bytes of shared memory: pitches are multiples, and place_of only exchanges
+/// halves of them.
+constexpr std::uint64_t kStartOfRow = 0;
+static_assert(kPadding % 8 == 0);
+
+/// Of two fragments, from their sums to C.
+int trace_instructions(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
+
+/// Places of a chunk that one of the copies of a warp takes: its lanes go along the pieces of one
+/// row of B, then to the next row.
+struct Places {
+  int first, count;
+};
+Places places_of(const Task& task, int cols, int copy) {
+  const int count = 32 >> log_pieces_of(task.log_p, cols);
+  return {(task.warp + copy * task.warps()) * count, count};
+}
+
+}  // namespace
+
+Columns columns_of(const Task& task, int tile_cols, std::int64_t n, std::int64_t tile,
+                   std::int64_t part) {
+  const int step = group_cols(tile_cols, task.log_p, task.log_warps);
+  const std::int64_t first = tile * tile_cols + part * step;
+  const std::int64_t end = std::min(n, (tile + 1) * tile_cols);
+  return {first, static_cast<int>(std::clamp<std::int64_t>(end - first, 0, step))};
+}
+
+Trace::Trace(const CsrMatrix& a, std::int64_t n, int tile_cols, Plan plan, AddressSpace& space)
+    : a_(a),
+      n_(n),
+      tile_cols_(tile_cols),
+      plan_(std::move(plan)),
+      tasks_(space.add("tasks", static_cast<std::int64_t>(plan_.tasks.size() * sizeof(Task)))),
+      row_offsets_(space.add("row_offsets", 8 * (std::int64_t{a.rows} + 1))),
+      col_indices_(space.add("col_indices", 4 * a.nnz())),
+      values_(space.add("values", 4 * a.nnz())),
+      b_(space.add("b", 4 * n * a.cols)),
+      c_(space.add("c", 4 * n * a.rows)) {}
+
+/// cursor.part counts groups of columns, cursor.step chunks.
+bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTrace& trace) const {
+  const std::int64_t block = thread_block % plan_.blocks(), tile = thread_block / plan_.blocks();
+  const Task& task = plan_.tasks[static_cast<std::size_t>(block * kWarps + warp)];
+  if (cursor.step == 0 && cursor.part == 0) begin(block, warp, task, trace);
+  if (task.row < 0) return false;
+  const Columns columns = columns_of(task, tile_cols_, n_, tile, cursor.part);
+  const At at{task, a_.row_offsets[task.row], a_.row_offsets[task.row + 1], columns,
+              fragments_of(tile_cols_, task.log_p, task.log_warps, task.warp, columns.count)};
+  const std::int64_t chunk = at.first + cursor.step * kDepth * task.p();
+  if (cursor.step == 0) {
+    trace.issue(kRowInstructions);
+    load_index(at, chunk, trace);
+    if (chunk < at.last) {
+      load_values(at, chunk, trace);
+      copy(at, chunk, trace);
+    }
+    const std::int64_t second = chunk + kDepth * task.p();
+    if (second < at.last) load_index(at, second, trace);
+  }
+  if (chunk < at.last) advance(at, chunk, trace);
+  ++cursor.step;
+  if (chunk + kDepth * task.p() < at.last) return true;
+  store(at, trace);
+  cursor = {.step = 0, .part = cursor.part + 1};
+  return columns_of(task, tile_cols_, n_, tile, cursor.part).count > 0;
+}
+
+void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& trace) const {
+  trace.issue(kIdleInstructions);
+  trace.pause(kSpecialRegisterCycles);
+  trace.load(kIndexBoard);
+  trace.touch(tasks_ + sizeof(Task) * static_cast<std::uint64_t>(block * kWarps + warp),
+              sizeof(Task));
+  trace.wait(kIndexBoard);
+  if (task.row < 0) return;
+  trace.issue(kWarpInstructions);
+  for (int end = 0; end < 2; ++end) {
+    trace.load(kIndexBoard);
+    trace.touch(row_offsets_ + 8 * (static_cast<std::uint64_t>(task.row) + end), 8);
+  }
+  trace.wait(kIndexBoard);
+}
+
+/// A lane without nonzero loads nothing; a load that no lane takes part in is not made.
+void Trace::load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const {
+  for (int i = 0; i < tile_cols_ / kMmaRows; ++i) {
+    trace.issue(kIndexInstructions);
+    const Places places = places_of(at.task, at.columns.count, i);
+    const std::int64_t end =
+        std::min({chunk + places.first + places.count, chunk + kDepth * at.task.p(), at.last});
+    if (chunk + places.first >= end) continue;
+    trace.load(kIndexBoard);
+    trace.touch(col_indices_ + 4 * static_cast<std::uint64_t>(chunk + places.first),
+                4 * (end - chunk - places.first));
+  }
+}
+
+void Trace::copy(const At& at, std::int64_t chunk, WarpTrace& trace) const {
+  trace.wait(kIndexBoard);
+  for (int i = 0; i < tile_cols_ / kMmaRows; ++i) {
+    const Places places = places_of(at.task, at.columns.count, i);
+    if (places.first >= kDepth * at.task.p()) return;
+    trace.issue(kCopyInstructions);
+    for (int part = 0; part < (n_ % 4 == 0 ? 1 : 4); ++part) {
+      if (n_ % 4 == 0)
+        trace.async_copy(kCopyBoard);
+      else
+        trace.load(kCopyBoard);  // four bytes each: through the L1
+      const int end = std::min(places.first + places.count, kDepth * at.task.p());
+      for (std::int64_t k = chunk + places.first; k < std::min(chunk + end, at.last); ++k) {
+        const std::uint64_t from = b_ + 4 * (static_cast<std::uint64_t>(a_.col_indices[k]) *
+                                                 static_cast<std::uint64_t>(n_) +
+                                             static_cast<std::uint64_t>(at.columns.first));
+        if (n_ % 4 == 0)
+          trace.copy_to_shared(from, 4 * at.columns.count, kStartOfRow);
+        else
+          trace.touch(from, 4 * at.columns.count);
+      }
+    }
+  }
+}
+
+/// Both values of a lane.
+void Trace::load_values(const At& at, std::int64_t chunk, WarpTrace& trace) const {
+  for (int half = 0; half < 2; ++half) {
+    trace.load(kValueBoard);
+    trace.touch(values_ + 4 * static_cast<std::uint64_t>(chunk),
+                4 * std::min<std::int64_t>(kDepth * at.task.p(), at.last - chunk));
+  }
+}
+
+void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
+  const int size = kDepth * at.task.p();
+  trace.issue(kChunkInstructions);
+  // A narrow piece of B may not take all warps to copy.
+  if (places_of(at.task, at.columns.count, 0).first < size) trace.wait(kCopyBoard);
+  if (at.task.warps() == kWarps) trace.barrier();  // others are of a part of the thread block
+  trace.wait(kValueBoard);
+  if (chunk + size < at.last) {
+    copy(at, chunk + size, trace);
+    if (chunk + 2 * size < at.last) load_index(at, chunk + 2 * size, trace);
+    load_values(at, chunk + size, trace);
+  }
+  const int fragments = at.fragments.last - at.fragments.first;
+  if (fragments == 0) return;
+  trace.shared(4 * fragments);  // 16 bytes a lane for two of them, at both depths
+  trace.issue(kFragmentInstructions * fragments);
+  trace.mma(fragments);
+}
+
+void Trace::store(const At& at, WarpTrace& trace) const {
+  const int p = at.task.p(), outputs = kMmaRows / p;
+  const std::int64_t first = at.columns.first + at.fragments.first * outputs;
+  const std::int64_t end =
+      at.columns.first + std::min(at.fragments.last * outputs, at.columns.count);
+  if (first >= end) {
+    trace.issue(kRowInstructions);
+    return;
+  }
+  if (at.first < at.last) trace.wait_mma();
+  // Two fragments have 32 / p columns; those of p = 8 are half a sector, and the stores of p = 2
+  // take every other pair of columns.
+  const int step = std::max(8, 2 * outputs);
+  const int instructions = p == 2 || p == 8 ? 2 : p == 1 && n_ % 4 != 0 ? 4 : 1;
+  for (std::int64_t col = first; col < end; col += step) {
+    trace.issue(trace_instructions(at.task.log_p) * step / (2 * outputs));
+    trace.store(instructions);
+    trace.touch(c_ + 4 * static_cast<std::uint64_t>(at.task.row * n_ + col),
+                4 * std::min<std::int64_t>(step, end - col));
+  }
+}
+
+}  // namespace tessera::tca_spmm

@@ -1,0 +1,56 @@
+// What a warp of tca_spmm does, for the simulator: the copies, MMAs and stores of
+// kernels/spmm/tca_spmm/tca_spmm.cu in the order of the compiled code.
+#pragma once
+
+#include "formats/base/matrix.hpp"
+#include "kernels/spmm/tca_spmm/tca_spmm.hpp"
+#include "kernels/warp_trace.hpp"
+
+namespace tessera::tca_spmm {
+
+/// Some columns of C that a row's warps do at a time.
+struct Columns {
+  std::int64_t first;
+  int count;
+};
+
+/// Number `part` of those of a task in a tile of columns; none behind the last.
+Columns columns_of(const Task& task, int tile_cols, std::int64_t n, std::int64_t tile,
+                   std::int64_t part);
+
+/// Chunks of a row of so many nonzeros.
+constexpr std::int64_t chunks_of(std::int64_t nnz, int p) {
+  return (nnz + kDepth * p - 1) / (kDepth * p);
+}
+
+class Trace final : public LaunchTrace {
+ public:
+  Trace(const CsrMatrix& a, std::int64_t n, int tile_cols, Plan plan, AddressSpace& space);
+
+  bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
+            WarpTrace& trace) const override;
+
+ private:
+  /// A warp's place in its row.
+  struct At {
+    const Task& task;
+    std::int64_t first, last;  // nonzeros of the row
+    Columns columns;
+    Fragments fragments;
+  };
+
+  void begin(std::int64_t thread_block, int warp, const Task& task, WarpTrace& trace) const;
+  void load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const;
+  void copy(const At& at, std::int64_t chunk, WarpTrace& trace) const;
+  void load_values(const At& at, std::int64_t chunk, WarpTrace& trace) const;
+  void advance(const At& at, std::int64_t chunk, WarpTrace& trace) const;
+  void store(const At& at, WarpTrace& trace) const;
+
+  const CsrMatrix& a_;
+  std::int64_t n_;
+  int tile_cols_;
+  Plan plan_;
+  std::uint64_t tasks_, row_offsets_, col_indices_, values_, b_, c_;
+};
+
+}  // namespace tessera::tca_spmm

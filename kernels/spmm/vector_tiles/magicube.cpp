@@ -1,0 +1,144 @@
+// Magicube (Li et al., SC 2022): vectors of V x 1 (V = 2, 4 or 8, the format's) on INT8 or FP16
+// tensor cores, straight from SR-BCRS, whose strides are as long as an MMA is deep.
+//
+// precision = int8 is the paper's: A (when it is uploaded) and B (by the launch: one pass for its
+// largest magnitude, one that rounds) are quantised with one scale for each matrix, symmetric, to
+// nearest even; m16n8k32 sums exact products exactly in INT32, and C is the sum times both scales,
+// rounded to FP32. A NaN or an infinity in B makes every element of C NaN. precision = fp16 is the
+// paper's baseline of its own kind: m16n8k16 with FP32 sums of operands rounded to FP16.
+//
+// The paper's row-major strides let a fragment of A load without a transposition, which holds here;
+// rows of B come in whole to shared memory ahead of their use (its data prefetch) and four of their
+// bytes at a time are transposed in registers (its online transposition of the right operand).
+// Departures: operands are swapped, so that V rows are columns of the MMA and not rows (no
+// instruction has fewer than eight: of those that V leaves over, zeros are multiplied); B and C are
+// FP32 to the caller; there is no INT4 and no INT16 of two parts.
+
+#include "kernels/spmm/vector_tiles/magicube.hpp"
+
+#include "formats/base/parallel.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/tensor_core/int8_scale.hpp"
+
+namespace tessera {
+
+using namespace vector_tiles;
+
+magicube::MagicubeOptions::MagicubeOptions(const Params& params)
+    : int8(params.text("precision") == "int8"),
+      stages(static_cast<int>(params.integer("stages"))),
+      columns(static_cast<int>(params.integer("columns"))) {}
+
+Plan magicube::MagicubeOptions::plan(const Vectors& a, std::int64_t n) const {
+  const int depth = int8 ? 32 : 16;
+  require<Unsupported>(a.depth == depth, "{} MMAs have {} vectors, not the {} of these strides",
+                       int8 ? "int8" : "fp16", depth, a.depth);
+  constexpr std::int64_t kMostVectors =
+      std::numeric_limits<std::int32_t>::max() / (kLargestInt8 * kLargestInt8);
+  Plan plan{.operand = int8 ? Operand::kInt8 : Operand::kFp16};
+  plan.groups = groups_for(n, columns);
+  plan.stages = stages_for(stages, plan.operand, depth, plan.groups);
+  plan.tasks = cut(a, 0);
+  for (const window_tasks::Task& task : plan.tasks.tasks)
+    require<Unsupported>(!int8 || task.last - task.first <= kMostVectors,
+                         "sums of {} products of INT8 may not fit into INT32, those of {} do",
+                         task.last - task.first, kMostVectors);
+  return plan;
+}
+
+namespace {
+
+using magicube::MagicubeOptions;
+
+/// Exact sums of products of quantised operands.
+DenseMatrix emulate_int8(const Vectors& a, const DenseMatrix& b) {
+  const Int8Scale scale_a(a.values), scale_b(b.values);
+  std::vector<std::int8_t> quantised(b.values.size());
+  std::ranges::transform(b.values, quantised.begin(),
+                         [&](float value) { return scale_b.quantize(value); });
+  DenseMatrix c(a.rows, b.cols);
+  parallel_for(a.num_windows(), 16, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int32_t> sums(static_cast<std::size_t>(b.cols));
+    for (std::int64_t w = begin; w < end; ++w) {
+      for (int r = 0; r < a.rows_of_window(w); ++r) {
+        std::ranges::fill(sums, 0);
+        for (std::uint32_t v = a.window_offset[w]; v < a.window_offset[w + 1]; ++v) {
+          const std::int32_t col = a.col_indices[v];
+          if (col == kNoColumn) continue;
+          const auto depth = static_cast<std::uint32_t>(a.depth);
+          const int k = static_cast<int>(v % depth);
+          const std::int32_t value = scale_a.quantize(a.cell(v - v % depth, a.depth, r, k));
+          const std::int8_t* row = quantised.data() + col * b.cols;
+          for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += value * row[j];
+        }
+        const std::span<float> to = c.row(w * a.vector_rows + r);
+        for (std::size_t j = 0; j < sums.size(); ++j)
+          to[j] = int8_result(sums[j], scale_a, scale_b);
+      }
+    }
+  });
+  return c;
+}
+
+class Magicube final : public SpmmKernel {
+ public:
+  explicit Magicube(const MagicubeOptions& choices) : choices_(choices) {}
+
+  std::string format() const override { return SrBcrs::kFormat; }
+  int version() const override { return 1; }
+
+  Arithmetic arithmetic() const override {
+    if (choices_.int8)
+      return {.sum = Arithmetic::Sum::kInteger, .quantisation = 0.5001 / kLargestInt8};
+    return {.sum = Arithmetic::Sum::kTensorCore,
+            .type = MmaType::kFp16,
+            .mma_depth = 16,
+            .input_error = find_precision("fp16").input_error};
+  }
+
+  std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
+    const Vectors a(packed_as<SrBcrs>(packed));
+    return vector_tiles::terms_per_row(a, cut(a, 0));
+  }
+
+  DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
+                      const Generation& generation) const override {
+    const Vectors a(packed_as<SrBcrs>(packed));
+    const Plan plan = choices_.plan(a, b.cols);
+    if (choices_.int8) return emulate_int8(a, b);
+    return vector_tiles::emulate(a, plan.tasks, find_precision("fp16"),
+                                 generation.step(MmaType::kFp16), b);
+  }
+
+  WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
+    Vectors a(packed_as<SrBcrs>(packed));
+    Plan plan = choices_.plan(a, n);
+    return describe_work("magicube", packed, std::move(a), std::move(plan), n);
+  }
+
+ private:
+  MagicubeOptions choices_;
+};
+
+const Register<SpmmKernel> entry{{
+    .name = "magicube",
+    .summary = "V x 1 vectors on INT8 or FP16 tensor cores (Magicube)",
+    .params = {{"precision",
+                std::string("fp16"),
+                "type of the operands: int8 (one scale a matrix, exact sums; stride = 32) or fp16 "
+                "(stride = 16)",
+                {"int8", "fp16"}},
+               {"stages",
+                std::int64_t{0},
+                "strides of a warp in shared memory, 2: double buffering; 0: by their size",
+                {"0", "2", "3", "4"}},
+               {"columns",
+                std::int64_t{0},
+                "columns of C of a warp; 0: 32, 64 or 128, by the width of C",
+                {"0", "32", "64", "128"}}},
+    .make =
+        [](const Params& params) { return std::make_unique<Magicube>(MagicubeOptions(params)); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,90 @@
+// Products of vectors, rows of B straight from global memory to the lanes that multiply them, as
+// FlashSparse has it; a warp has 32 columns.
+
+#include "kernels/spmm/vector_tiles/vector_tiles.cuh"
+
+namespace tessera::vector_tiles {
+namespace {
+
+/// A lane's four columns of a row of B, zeros where there are none.
+template <class Operands, bool kMapped, bool kAligned>
+__device__ typename Operands::Piece load_piece(const KernelArguments& product, std::int32_t row,
+                                               std::int64_t group_col, int lane) {
+  using Element = typename Operands::Element;
+  using Piece = typename Operands::Piece;
+  const Element* from = static_cast<const Element*>(product.b) +
+                        std::uint64_t{static_cast<std::uint32_t>(max(row, 0))} * product.pitch;
+  const std::int64_t col = group_col + col_of<kMapped>(lane, 0);
+  if constexpr (kMapped && kAligned) {
+    if (row < 0 || col >= product.pitch) return Piece{};
+    return *reinterpret_cast<const Piece*>(from + col);
+  } else {
+    Element each[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::int64_t at = group_col + col_of<kMapped>(lane, i);
+      each[i] = row >= 0 && at < product.pitch ? from[at] : Element{};
+    }
+    return Operands::join(each);
+  }
+}
+
+template <class Operands, int kDepth, bool kMapped, bool kAligned>
+__global__ void __launch_bounds__(kThreads) run_registers(KernelArguments product) {
+  constexpr int kPack = Operands::kPack, kRegisters = RightOperand<Operands, kDepth>::kRegisters;
+  run_task(product, [&](std::uint32_t task_index, std::int64_t chunk) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const Task task = product.tasks[task_index];
+    float sums[1][2][4] = {};
+    std::int32_t index = load_index<kDepth>(product, task.first, task.last, lane);
+    RightOperand<Operands, kDepth> ahead;
+    if (task.first < task.last) ahead.load(product, task.first, task.last, lane);
+    for (std::uint32_t first = task.first; first < task.last; first += kDepth) {
+      typename Operands::Piece rows[kRegisters][kPack];
+#pragma unroll
+      for (int r = 0; r < kRegisters; ++r)
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) {
+          const std::int32_t row = __shfl_sync(~0u, index, (4 * r + lane % 4) * kPack + i);
+          rows[r][i] =
+              load_piece<Operands, kMapped, kAligned>(product, row, chunk * kGroupCols, lane);
+        }
+      const RightOperand<Operands, kDepth> a = ahead;
+      const std::uint32_t next = first + kDepth;
+      if (next < task.last) {
+        index = load_index<kDepth>(product, next, task.last, lane);
+        ahead.load(product, next, task.last, lane);
+      }
+      multiply<Operands, kDepth>(rows, a, sums[0]);
+    }
+    deliver<kMapped>(product, task_index, chunk, task, lane, sums);
+  });
+}
+
+template <class Operands, int kDepth>
+Kernel instance(bool mapped, bool aligned) {
+  if (!mapped) return run_registers<Operands, kDepth, false, false>;
+  return aligned ? run_registers<Operands, kDepth, true, true>
+                 : run_registers<Operands, kDepth, true, false>;
+}
+
+}  // namespace
+
+Kernel registers_kernel(Operand operand, int depth, bool mapped, bool aligned) {
+  switch (operand) {
+    case Operand::kTf32:
+      return depth == 4 ? instance<Tf32Operands, 4>(mapped, aligned)
+                        : instance<Tf32Operands, 8>(mapped, aligned);
+    case Operand::kFp16AsIs:
+      return depth == 8 ? instance<Fp16OfFp32Operands, 8>(mapped, aligned)
+                        : instance<Fp16OfFp32Operands, 16>(mapped, aligned);
+    case Operand::kFp16:
+      return depth == 8 ? instance<Fp16Operands, 8>(mapped, true)
+                        : instance<Fp16Operands, 16>(mapped, true);
+    case Operand::kInt8:
+      break;  // no kernel has it
+  }
+  return nullptr;
+}
+
+}  // namespace tessera::vector_tiles

@@ -1,0 +1,288 @@
+// Device half of the cuSPARSE baseline.
+//
+// Row-major B and C, compute type FP32. FP16 operands: A's values are rounded when it is uploaded,
+// B's in every launch. The library's blocks are whole: where A's rows or columns are not, B or C
+// goes through a copy with that many more rows, which every launch makes and pays for.
+
+#include <array>
+#include <span>
+
+#include "formats/base/registry.hpp"
+#include "formats/bcsr.hpp"
+#include "formats/blocked_ell.hpp"
+#include "formats/coo.hpp"
+#include "formats/csr.hpp"
+#include "kernels/device/cusparse_library.hpp"
+#include "kernels/device/half_operand.hpp"
+#include "kernels/gpu_spmm.hpp"
+#include "kernels/spmm/vendor/cusparse.hpp"
+
+namespace tessera {
+namespace {
+
+using cusparse::check;
+using cusparse::CusparseOptions;
+using cusparse::Library;
+
+struct Algorithm {
+  const char* name;
+  cusparseSpMMAlg_t id;
+};
+constexpr std::array kCsr{Algorithm{"alg1", CUSPARSE_SPMM_CSR_ALG1},
+                          Algorithm{"alg2", CUSPARSE_SPMM_CSR_ALG2},
+                          Algorithm{"alg3", CUSPARSE_SPMM_CSR_ALG3}};
+constexpr std::array kCoo{
+    Algorithm{"alg1", CUSPARSE_SPMM_COO_ALG1}, Algorithm{"alg2", CUSPARSE_SPMM_COO_ALG2},
+    Algorithm{"alg3", CUSPARSE_SPMM_COO_ALG3}, Algorithm{"alg4", CUSPARSE_SPMM_COO_ALG4}};
+// One each; the default beside it, should a library have come to know a better one.
+constexpr std::array kBsr{Algorithm{"alg1", CUSPARSE_SPMM_BSR_ALG1},
+                          Algorithm{"default", CUSPARSE_SPMM_ALG_DEFAULT}};
+constexpr std::array kBlockedEll{Algorithm{"alg1", CUSPARSE_SPMM_BLOCKED_ELL_ALG1},
+                                 Algorithm{"default", CUSPARSE_SPMM_ALG_DEFAULT}};
+
+std::span<const Algorithm> algorithms_of(const std::string& format) {
+  if (format == Coo::kFormat) return kCoo;
+  if (format == Bcsr::kFormat) return kBsr;
+  if (format == BlockedEll::kFormat) return kBlockedEll;
+  return kCsr;
+}
+
+template <class T>
+std::vector<std::int32_t> narrow(const T& offsets) {
+  require<Unsupported>(offsets.back() <= 0x7fffffff,
+                       "cuSPARSE is called with 32-bit offsets: {} do not fit", offsets.back());
+  return {offsets.begin(), offsets.end()};
+}
+
+/// Values in FP32 or FP16.
+class Values {
+ public:
+  Values(std::span<const float> values, bool half)
+      : single_(half ? std::span<const float>() : values),
+        half_(half ? to_half(values) : std::vector<std::uint16_t>()) {}
+
+  void* data() { return half_.size() > 0 ? static_cast<void*>(half_.data()) : single_.data(); }
+
+ private:
+  DeviceArray<float> single_;
+  DeviceArray<std::uint16_t> half_;
+};
+
+/// A as the library has it, of whole blocks.
+struct SparseMatrix {
+  SparseMatrix(const PackedMatrix& packed, const CusparseOptions& choices)
+      : rows(packed.rows()), cols(packed.cols()), type(choices.half ? CUDA_R_16F : CUDA_R_32F) {
+    if (choices.format == Coo::kFormat)
+      describe(packed_as<Coo>(packed));
+    else if (choices.format == Bcsr::kFormat)
+      describe(packed_as<Bcsr>(packed));
+    else if (choices.format == BlockedEll::kFormat)
+      describe(packed_as<BlockedEll>(packed));
+    else
+      describe(packed_as<CsrPacked>(packed).matrix);
+  }
+  ~SparseMatrix() { Library::instance().destroy_sparse(descriptor); }
+  SparseMatrix(const SparseMatrix&) = delete;
+  SparseMatrix& operator=(const SparseMatrix&) = delete;
+
+  std::int64_t rows, cols;
+  cudaDataType type;
+  cusparseSpMatDescr_t descriptor = nullptr;
+
+ private:
+  static constexpr auto kIndex = CUSPARSE_INDEX_32I;
+  static constexpr auto kBase = CUSPARSE_INDEX_BASE_ZERO;
+
+  void upload(std::span<const float> values) { values_ = Values(values, type == CUDA_R_16F); }
+
+  void describe(const CsrMatrix& a) {
+    offsets_ = DeviceArray<std::int32_t>(narrow(a.row_offsets));
+    cols_ = DeviceArray<std::int32_t>(a.col_indices);
+    upload({a.values.data(), a.values.size()});
+    check(Library::instance().create_csr(&descriptor, rows, cols, a.nnz(), offsets_.data(),
+                                         cols_.data(), values_.data(), kIndex, kIndex, kBase, type),
+          "describing A in CSR");
+  }
+
+  void describe(const Coo& a) {
+    offsets_ = DeviceArray<std::int32_t>(a.row_indices);
+    cols_ = DeviceArray<std::int32_t>(a.col_indices);
+    upload({a.values.data(), a.values.size()});
+    check(Library::instance().create_coo(&descriptor, rows, cols, a.nnz(), offsets_.data(),
+                                         cols_.data(), values_.data(), kIndex, kBase, type),
+          "describing A in COO");
+  }
+
+  void describe(const Bcsr& a) {
+    require<Unsupported>(a.num_blocks() > 0, "cuSPARSE takes no BSR matrix without blocks");
+    const std::int64_t block_cols = (cols + a.block_cols - 1) / a.block_cols;
+    rows = a.num_block_rows() * a.block_rows;
+    cols = block_cols * a.block_cols;
+    offsets_ = DeviceArray<std::int32_t>(narrow(a.block_row_offset));
+    cols_ = DeviceArray<std::int32_t>(a.block_col);
+    upload(a.values);
+    check(Library::instance().create_bsr(&descriptor, a.num_block_rows(), block_cols,
+                                         a.num_blocks(), a.block_rows, a.block_cols,
+                                         offsets_.data(), cols_.data(), values_.data(), kIndex,
+                                         kIndex, kBase, type, CUSPARSE_ORDER_ROW),
+          "describing A in BSR");
+  }
+
+  void describe(const BlockedEll& a) {
+    require<Unsupported>(a.ell_blocks > 0, "cuSPARSE takes no Blocked-ELL matrix without blocks");
+    rows = a.padded_rows();
+    cols = a.padded_cols();
+    cols_ = DeviceArray<std::int32_t>(a.block_col);
+    upload(a.values);
+    check(Library::instance().create_blocked_ell(&descriptor, rows, cols, a.block, a.ell_cols(),
+                                                 cols_.data(), values_.data(), kIndex, kBase, type),
+          "describing A in Blocked-ELL");
+  }
+
+  DeviceArray<std::int32_t> offsets_;  // of rows or block rows; COO's rows
+  DeviceArray<std::int32_t> cols_;
+  Values values_{{}, false};
+};
+
+/// A descriptor of row-major B or C, whose address changes.
+class DenseMatrixDescriptor {
+ public:
+  ~DenseMatrixDescriptor() {
+    if (descriptor_ != nullptr) Library::instance().destroy_dense(descriptor_);
+  }
+
+  void describe(std::int64_t rows, std::int64_t n, const void* values, cudaDataType type) {
+    if (descriptor_ != nullptr)
+      Library::instance().destroy_dense(std::exchange(descriptor_, nullptr));
+    check(Library::instance().create_dense(&descriptor_, rows, n, n, const_cast<void*>(values),
+                                           type, CUSPARSE_ORDER_ROW),
+          "describing a dense matrix");
+  }
+  void point_to(const void* values) {
+    check(Library::instance().set_values(descriptor_, const_cast<void*>(values)),
+          "naming a dense matrix");
+  }
+  cusparseDnMatDescr_t get() const { return descriptor_; }
+
+ private:
+  cusparseDnMatDescr_t descriptor_ = nullptr;
+};
+
+class CusparseMultiplication final : public GpuMultiplication {
+ public:
+  CusparseMultiplication(const PackedMatrix& packed, std::int64_t n, const CusparseOptions& choices)
+      : algorithms_(algorithms_of(choices.format)),
+        a_(packed, choices),
+        rows_(packed.rows()),
+        cols_(packed.cols()),
+        n_(n) {
+    const auto b_size = static_cast<std::size_t>(a_.cols * n);
+    if (choices.half) {
+      b_half_ = DeviceArray<std::uint16_t>(b_size);
+      clear(b_half_);
+      load_convert_to_half();
+    } else if (a_.cols != cols_) {
+      b_padded_ = DeviceArray<float>(b_size);
+      clear(b_padded_);
+    }
+    if (a_.rows != rows_) {
+      c_padded_ = DeviceArray<float>(static_cast<std::size_t>(a_.rows * n));
+      clear(c_padded_);
+    }
+    check(library_.create(&handle_), "starting");
+  }
+  ~CusparseMultiplication() override { library_.destroy(handle_); }
+
+  std::vector<std::string> candidates() const override {
+    std::vector<std::string> names;
+    for (const Algorithm& algorithm : algorithms_) names.emplace_back(algorithm.name);
+    return names;
+  }
+
+  void prepare(int candidate, const float* b, float* c, cudaStream_t stream) override {
+    check(library_.set_stream(handle_, stream), "choosing a stream");
+    b_.describe(a_.cols, n_, operand(b), a_.type);
+    c_.describe(a_.rows, n_, result(c), CUDA_R_32F);
+    const auto algorithm = algorithms_[candidate].id;
+    std::size_t bytes = 0;
+    check(library_.buffer_size(handle_, kAsIs, kAsIs, &kOne, a_.descriptor, b_.get(), &kZero,
+                               c_.get(), CUDA_R_32F, algorithm, &bytes),
+          "asking for the buffer size");
+    buffer_ = DeviceArray<std::byte>(bytes);
+    check(library_.preprocess(handle_, kAsIs, kAsIs, &kOne, a_.descriptor, b_.get(), &kZero,
+                              c_.get(), CUDA_R_32F, algorithm, buffer_.data()),
+          "preprocessing");
+  }
+
+  void launch(int candidate, const Operands& operands, cudaStream_t stream) override {
+    const auto& [alpha, beta] = operands.scaling;
+    if (b_half_.size() > 0)
+      convert_to_half(operands.b, cols_ * n_, b_half_.data(), stream);
+    else if (b_padded_.size() > 0)
+      copy(operands.b, cols_, b_padded_.data(), stream);
+    if (c_padded_.size() > 0 && beta != 0) copy(operands.c, rows_, c_padded_.data(), stream);
+    check(library_.set_stream(handle_, stream), "choosing a stream");
+    b_.point_to(operand(operands.b));
+    c_.point_to(result(operands.c));
+    check(library_.multiply(handle_, kAsIs, kAsIs, &alpha, a_.descriptor, b_.get(), &beta, c_.get(),
+                            CUDA_R_32F, algorithms_[candidate].id, buffer_.data()),
+          "multiplying");
+    if (c_padded_.size() > 0) copy(c_padded_.data(), rows_, operands.c, stream);
+  }
+
+ private:
+  static constexpr auto kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
+  static constexpr float kOne = 1, kZero = 0;
+
+  template <class T>
+  static void clear(DeviceArray<T>& array) {
+    cuda_check(cudaMemset(array.data(), 0, array.size() * sizeof(T)), "clearing padding");
+  }
+
+  /// What the library gets for B and C.
+  const void* operand(const float* b) const {
+    if (b_half_.size() > 0) return b_half_.data();
+    return b_padded_.size() > 0 ? b_padded_.data() : b;
+  }
+  float* result(float* c) { return c_padded_.size() > 0 ? c_padded_.data() : c; }
+
+  void copy(const float* from, std::int64_t rows, float* to, cudaStream_t stream) const {
+    cuda_check(cudaMemcpyAsync(to, from, sizeof(float) * static_cast<std::size_t>(rows * n_),
+                               cudaMemcpyDeviceToDevice, stream),
+               "copying rows beside padding");
+  }
+
+  const Library& library_ = Library::instance();
+  std::span<const Algorithm> algorithms_;
+  SparseMatrix a_;
+  std::int64_t rows_, cols_;  // without padding
+  std::int64_t n_;
+  DeviceArray<std::uint16_t> b_half_;  // [a_.cols][n] FP16 only
+  DeviceArray<float> b_padded_;        // [a_.cols][n] FP32, where there are more rows than of B
+  DeviceArray<float> c_padded_;        // [a_.rows][n] where there are more than of C
+  DeviceArray<std::byte> buffer_;
+  cusparseHandle_t handle_ = nullptr;
+  DenseMatrixDescriptor b_, c_;
+};
+
+class GpuCusparse final : public GpuSpmm {
+ public:
+  explicit GpuCusparse(CusparseOptions choices) : choices_(std::move(choices)) {}
+  std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
+                                            std::int64_t n) const override {
+    return std::make_unique<CusparseMultiplication>(packed, n, choices_);
+  }
+
+ private:
+  CusparseOptions choices_;
+};
+
+const Register<GpuSpmm> entry{{
+    .name = "cusparse",
+    .summary = "device half of cusparse",
+    .make =
+        [](const Params& params) { return std::make_unique<GpuCusparse>(CusparseOptions(params)); },
+}};
+
+}  // namespace
+}  // namespace tessera

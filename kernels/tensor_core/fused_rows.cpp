@@ -1,0 +1,140 @@
+#include "kernels/tensor_core/fused_rows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "formats/base/parallel.hpp"
+#include "formats/base/vector_clones.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::int64_t kLanes = MmaOperand::kLanes;
+constexpr std::int64_t kChunk = 32 * kLanes;  // columns between two looks at what was left alone
+
+// Between these a product that matters is a normal FP32 number, and so is the result.
+constexpr std::int32_t kLowest = -60, kHighest = 120;
+
+// One body, once for each width of registers.
+#if TESSERA_VECTOR_LEVELS
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
+namespace avx512 {
+constexpr int kWidth = 16;
+#include "kernels/tensor_core/fused_step_lanes.inl"
+}  // namespace avx512
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+namespace avx2 {
+constexpr int kWidth = 8;
+#include "kernels/tensor_core/fused_step_lanes.inl"
+}  // namespace avx2
+#pragma GCC pop_options
+#endif
+namespace portable {
+constexpr int kWidth = 4;
+#include "kernels/tensor_core/fused_step_lanes.inl"
+}  // namespace portable
+
+/// One element the slow way, all products of the step given.
+float step_element(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
+                   std::int64_t col, float c) {
+  std::array<float, kMaxProducts> left{}, right{};
+  for (std::size_t k = 0; k < terms.size(); ++k) {
+    left[k] = terms[k].a;
+    right[k] = b.values(terms[k].b_row)[col];
+  }
+  const auto products = static_cast<std::size_t>(step.products);
+  return fused_dot_add(step, {left.data(), products}, {right.data(), products}, c);
+}
+
+}  // namespace
+
+std::int16_t alignment_exponent(float value, NumberFormat format) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffff) == 0) return kZeroExponent;
+  const int exponent = std::max(static_cast<int>((bits >> 23) & 255), 1) - 127;
+  return static_cast<std::int16_t>(std::max(exponent, format.min_exponent));
+}
+
+MmaOperand::MmaOperand(const DenseMatrix& dense, Conversion conversion)
+    : cols_(dense.cols),
+      stride_((dense.cols + kLanes - 1) / kLanes * kLanes),
+      values_(static_cast<std::size_t>(dense.rows * stride_), 0.0f),
+      exponents_(values_.size(), kZeroExponent),
+      finite_(static_cast<std::size_t>(dense.rows), 1) {
+  const NumberFormat format = operand_format(type_of(conversion));
+  parallel_for(dense.rows, 256, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t j = 0; j < cols_; ++j) {
+        const float value = convert(dense.at(i, j), conversion);
+        values_[i * stride_ + j] = value;
+        exponents_[i * stride_ + j] = alignment_exponent(value, format);
+        if (!std::isfinite(value)) finite_[i] = 0;
+      }
+    }
+  });
+  all_finite_ = std::ranges::find(finite_, 0) == finite_.end();
+}
+
+std::vector<FusedStepVariant> fused_step_variants() {
+  std::vector<FusedStepVariant> variants;
+#if TESSERA_VECTOR_LEVELS
+  if (__builtin_cpu_supports("x86-64-v4"))
+    variants.push_back({"avx512", avx512::step_lanes, avx512::chain_lanes});
+  if (__builtin_cpu_supports("x86-64-v3"))
+    variants.push_back({"avx2", avx2::step_lanes, avx2::chain_lanes});
+#endif
+  variants.push_back({"portable", portable::step_lanes, portable::chain_lanes});
+  return variants;
+}
+
+StepLanes* const step_lanes = fused_step_variants().front().function;
+ChainLanes* const chain_lanes = fused_step_variants().front().chain;
+
+void fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
+                std::span<float> c) {
+  assert(terms.size() <= static_cast<std::size_t>(step.products));
+  // An accumulator in FP16 rounds in another way.
+  bool is_fast = step.type != MmaType::kFp16Fp16;
+  std::array<ScaledRow, kMaxProducts> rows;
+  const NumberFormat format = operand_format(step.type);
+  for (std::size_t k = 0; k < terms.size(); ++k) {
+    const auto [a, b_row] = terms[k];
+    is_fast = is_fast && std::isfinite(a) && b.row_is_finite(b_row);
+    rows[k] = {a, alignment_exponent(a, format), b.values(b_row), b.exponents(b_row)};
+  }
+
+  const auto repair = [&](std::int64_t j) { c[j] = step_element(step, terms, b, j, c[j]); };
+  const auto n = static_cast<std::int64_t>(c.size());
+  if (!is_fast) {
+    for (std::int64_t j = 0; j < n; ++j) repair(j);
+    return;
+  }
+  std::array<std::int32_t, kChunk> slow;
+  std::array<float, kLanes> tail{};
+  for (std::int64_t j0 = 0; j0 < n;) {
+    // Whole vectors in place, what is left of the row in a copy.
+    const std::int64_t whole = std::min(kChunk, (n - j0) / kLanes * kLanes);
+    const std::int64_t width = whole > 0 ? whole : n - j0;
+    if (whole == 0) std::copy_n(c.data() + j0, width, tail.data());
+    float* at = whole > 0 ? c.data() + j0 : tail.data();
+    const bool done = step_lanes(step.fraction_bits, rows.data(), terms.size(), at,
+                                 std::max(whole, kLanes), slow.data());
+    if (whole == 0) std::copy_n(tail.data(), width, c.data() + j0);
+    for (std::int64_t j = 0; !done && j < width; ++j)
+      if (slow[static_cast<std::size_t>(j)] != 0) repair(j0 + j);
+    for (std::size_t k = 0; k < terms.size(); ++k) {
+      rows[k].b += width;
+      rows[k].b_exponents += width;
+    }
+    j0 += width;
+  }
+}
+
+}  // namespace tessera

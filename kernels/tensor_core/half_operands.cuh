@@ -1,0 +1,34 @@
+// FP32 values as operands of m16n8k16 in FP16 and BF16, rounded to nearest even, and its MMAs.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/tensor_core/mma.cuh"
+
+namespace tessera {
+
+/// Two values of FP32 as an operand's register, the first in its low half; and the MMA.
+struct PackedFp16 {
+  __device__ static std::uint32_t pair(float low, float high) {
+    std::uint32_t both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+  }
+  __device__ static void mma(float (&d)[4], const std::uint32_t (&a)[4],
+                             const std::uint32_t (&b)[2]) {
+    mma_m16n8k16_fp16(d, a, b);
+  }
+};
+struct PackedBf16 {
+  __device__ static std::uint32_t pair(float low, float high) {
+    std::uint32_t both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+  }
+  __device__ static void mma(float (&d)[4], const std::uint32_t (&a)[4],
+                             const std::uint32_t (&b)[2]) {
+    mma_m16n8k16_bf16(d, a, b);
+  }
+};
+
+}  // namespace tessera

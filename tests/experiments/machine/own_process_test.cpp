@@ -1,0 +1,37 @@
+// Computing in a process of its own: the answer, the error and the death all arrive.
+
+#include "experiments/machine/own_process.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+#include "formats/base/check.hpp"
+
+namespace tessera {
+namespace {
+
+TEST_CASE("an answer computed in another process arrives, and leaves no trace here") {
+  static int touched = 0;
+
+  const Json answer = in_own_process([] {
+    touched = 1;
+    return Json{{"text", std::string(100'000, 'x')}};
+  });
+
+  CHECK(answer["text"].get<std::string>().size() == 100'000);
+  CHECK(touched == 0);
+}
+
+TEST_CASE("an error in another process, or its death, is an error here") {
+  CHECK_THROWS_WITH_AS(in_own_process([]() -> Json { throw Error("no such device"); }),
+                       "no such device", Error);
+  CHECK_THROWS_WITH_AS(in_own_process([]() -> Json {
+                         std::raise(SIGKILL);
+                         return {};
+                       }),
+                       "a process ended without an answer: Killed", Error);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,331 @@
+"""Tests of whole runs: records, shards, points one by one, exit codes.
+
+Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3 tests/experiments/run/runs_test.py`. Matrices are
+generated; all files go to a temporary folder.
+"""
+
+import csv
+import json
+import shutil
+import unittest
+from pathlib import Path
+
+from program import POISSON, RMAT, UNIFORM, ProgramTest, machine, records_in, result_of, results
+
+
+class RunTest(ProgramTest):
+    """What a run does, and what it does not do again."""
+
+    def test_every_point_gets_one_record_that_says_what_it_is_of(self) -> None:
+        config = self.config(UNIFORM, RMAT, kernels='"csr_spmm", "acc_spmm"',
+                             backends='"emulate", "model"')
+
+        done = self.run_config(config)
+
+        records = records_in(self.records)
+        self.assertEqual(len(results(records)), 2 * 2 * 2 * 2)
+        environment = json.loads(self.records.read_text().splitlines()[0])
+        self.assertEqual(environment["type"], "env")
+        for record in records:
+            self.assertEqual(record["status"], "ok", record)
+            self.assertEqual(record["schema"], 1)
+            self.assertEqual(record["env_id"], environment["env_id"])
+            self.assertEqual(record["experiment"], "c")
+            self.assertEqual(record["origin"], {"emulate": "emulated", "model": "modelled"}
+                             [record["params"]["backend"]])
+            self.assertTrue(record["matrix"]["synthetic"])
+            self.assertGreaterEqual(record["prep"]["reorder_s"], 0)
+            self.assertGreaterEqual(record["prep"]["pack_s"], 0)
+            self.assertEqual("check" in record, record["params"]["backend"] == "emulate")
+            self.assertEqual("gflops" in record, record["params"]["backend"] == "model")
+        self.assertEqual(len(done.stdout.splitlines()), 2 + 16)
+        self.assertIn("c: 16 run now, 16 ok", done.stderr)
+        with open(self.out / "table.csv", encoding="utf-8", newline="") as table:
+            self.assertEqual(len(list(csv.DictReader(table))), 16)
+
+    def test_a_second_run_does_nothing(self) -> None:
+        config = self.config(UNIFORM, RMAT)
+        first = self.run_config(config)
+        before = self.records.read_bytes()
+
+        second = self.run_config(config)
+
+        self.assertIn("c: 0 run now, 4 ok", second.stderr)
+        self.assertEqual(self.records.read_bytes(), before)
+        self.assertEqual(second.stdout, first.stdout)
+
+    def test_what_a_config_gains_is_all_that_is_run(self) -> None:
+        self.run_config(self.config(UNIFORM, n=[4]))
+
+        done = self.run_config(self.config(UNIFORM, RMAT, n=[4, 8]))
+
+        self.assertIn("c: 3 run now, 4 ok", done.stderr)
+        self.assertEqual(len(results(records_in(self.records))), 4)
+
+    def test_a_matrix_file_that_changed_is_run_again_and_back_again(self) -> None:
+        matrix = self.folder / "a.mtx"
+        config = self.config("a.mtx", n=[4])
+        texts = {seed: f"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 {seed}.5\n"
+                       "3 2 -0.25\n" for seed in (1, 2)}
+        matrix.write_text(texts[1])
+        self.run_config(config)
+
+        for seed, expected in ((1, 0), (2, 1), (2, 0), (1, 1), (1, 0)):
+            matrix.write_text(texts[seed])
+            with self.subTest(seed=seed, expected=expected):
+                self.assertIn(f"c: {expected} run now, 1 ok", self.run_config(config).stderr)
+                table = self.json_of("run", config, "--out", str(self.out), "--json")
+                self.assertEqual(len(table), 1)
+
+    def test_a_cache_that_was_emptied_costs_no_result(self) -> None:
+        config = self.config(UNIFORM, RMAT)
+        self.run_config(config)
+        before = self.records.read_bytes()
+        shutil.rmtree(self.cache.name)
+
+        done = self.run_config(config)
+
+        self.assertIn("c: 0 run now, 4 ok", done.stderr)
+        self.assertEqual(self.records.read_bytes(), before)
+
+    def test_two_labels_of_one_point_run_it_once(self) -> None:
+        case = '[[case]]\nname = "{}"\nreorder = "none"\n'
+
+        done = self.run_config(self.config(UNIFORM, n=[4],
+                                           rest=case.format("one") + case.format("two")))
+
+        self.assertIn("c: 1 run now, 1 ok", done.stderr)
+        self.assertEqual(len(records_in(self.records)), 1)
+        self.assertEqual(len(done.stdout.splitlines()), 2 + 2)
+
+    def test_set_overrides_a_key(self) -> None:
+        config = self.config(UNIFORM)
+
+        self.run_config(config, "--set", "grid.n=32", "--set", "experiment.seed=7")
+
+        [record] = records_in(self.records)
+        self.assertEqual((record["params"]["n"], record["params"]["seed"]), (32, 7))
+        self.assertIn("grid.m", self.run_config(config, "--set", "grid.m.n.o", code=2).stderr)
+
+    def test_a_dry_run_counts_and_runs_nothing(self) -> None:
+        config = self.config(UNIFORM, RMAT)
+
+        before = self.run_config(config, "--dry-run").stdout
+        self.assertFalse(self.out.exists())
+        self.run_config(self.config(UNIFORM))
+        after = self.run_config(self.config(UNIFORM, RMAT), "--dry-run").stdout
+
+        self.assertIn("4 points in all, 4 of them without a record", before)
+        self.assertRegex(before, r"2 points  rmat\(scale=6\)")
+        self.assertIn("4 points in all, 2 of them without a record", after)
+
+    def test_several_matrices_at_a_time_give_the_same_results(self) -> None:
+        config = self.config(UNIFORM, RMAT, POISSON, kernels='"csr_spmm", "acc_spmm"')
+        self.run_config(config)
+        one = results(records_in(self.records))
+        shutil.rmtree(self.out)
+
+        self.run_config(config, "--jobs", "3")
+
+        self.assertEqual(results(records_in(self.records)), one)
+
+    def test_max_seconds_starts_no_more_points(self) -> None:
+        config = self.config(UNIFORM, RMAT)
+
+        done = self.run_config(config, "--max-seconds", "0.000001")
+
+        self.assertIn("c: 0 run now, 4 left", done.stderr)
+        self.assertIn("4 run now, 4 ok", self.run_config(config, "--max-seconds", "600").stderr)
+
+
+class ShardTest(ProgramTest):
+    """Parts of a run, and their union."""
+
+    def test_shards_and_merge_equal_one_whole_run(self) -> None:
+        config = self.config(UNIFORM, RMAT, POISSON, "band(n=40)",
+                             kernels='"csr_spmm", "acc_spmm"')
+        self.run_config(config)
+        whole = results(records_in(self.records))
+        shards = self.folder / "shards"
+
+        sizes = []
+        for index in (1, 2, 3):
+            self.tessera("run", config, "--out", str(shards), "--shard", f"{index}/3")
+            sizes.append(len(records_in(shards / f"records-{index}-of-3.jsonl")))
+        merged = self.tessera("merge", str(shards), "--out", str(self.folder / "merged"))
+
+        self.assertEqual(sum(sizes), 16)
+        self.assertGreater(min(sizes), 0)
+        self.assertEqual(results(records_in(self.folder / "merged" / "records.jsonl")), whole)
+        self.assertIn("16 points, 1 environments, 0 doubled", merged.stderr)
+        with open(self.folder / "merged" / "records.csv", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), 16)
+        self.assertEqual({row["status"] for row in rows}, {"ok"})
+        self.assertIn("0 run now, 16 ok",
+                      self.tessera("run", config, "--out", str(self.folder / "merged")).stderr)
+
+    def test_merging_what_overlaps_keeps_one_record_of_each_point_and_the_better(self) -> None:
+        config = self.config(UNIFORM, RMAT)
+        self.run_config(config)
+        lines = self.records.read_text().splitlines()
+        worse = [json.loads(line) for line in lines[1:3]]
+        for record in worse:
+            record.update(status="failed", reason="planted", finished_at="2999-01-01T00:00:00Z")
+        other = self.folder / "other.jsonl"
+        other.write_text("".join(json.dumps(record) + "\n" for record in worse))
+
+        done = self.tessera("merge", str(self.out), str(other), "--out", str(self.folder / "m"))
+
+        merged = records_in(self.folder / "m" / "records.jsonl")
+        self.assertIn("4 points, 1 environments, 2 doubled", done.stderr)
+        self.assertEqual({record["status"] for record in merged}, {"ok"})
+
+    def test_a_later_attempt_counts_whichever_file_it_is_in(self) -> None:
+        config = self.config(UNIFORM)
+        self.run_config(config)
+        lines = [json.loads(line) for line in self.records.read_text().splitlines()]
+        for record in lines[1:]:
+            record.update(status="failed", reason="planted", finished_at="2020-01-01T00:00:00Z")
+        self.records.write_text("".join(json.dumps(record) + "\n" for record in lines))
+
+        self.run_config(config, "--shard", "1/1", "--rerun", "failed")
+
+        self.assertEqual(self.json_of("status", config, "--out", str(self.out),
+                                      "--json")["by_status"], {"ok": 2})
+        self.assertIn("0 run now, 2 ok", self.run_config(config).stderr)
+
+    def test_a_shard_that_is_none_is_refused(self) -> None:
+        config = self.config(UNIFORM)
+        for shard in ("0/3", "4/3", "1", "a/b", "1/3x", "1/0"):
+            with self.subTest(shard=shard):
+                self.run_config(config, "--shard", shard, code=2)
+
+
+class PlanAndPointTest(ProgramTest):
+    """The two verbs of cluster schedulers, and status."""
+
+    def test_points_of_a_plan_run_one_by_one_give_the_records_of_a_run(self) -> None:
+        config = self.config(UNIFORM, RMAT, kernels='"csr_spmm", "acc_spmm"', n=[4])
+        self.run_config(config)
+        whole = results(records_in(self.records))
+        one = self.folder / "one.jsonl"
+
+        plan = self.tessera("plan", config, "--json").stdout.splitlines()
+        printed = [json.loads(self.tessera("point", "--json", "-", "--out", str(one),
+                                           given=line).stdout) for line in plan]
+
+        self.assertEqual(results(printed), whole)
+        self.assertEqual(results(records_in(one)), whole)
+        self.assertEqual({json.loads(line)["hash"] for line in plan},
+                         {record["params_hash"] for record in printed})
+        taken = self.folder / "taken"
+        taken.mkdir()
+        shutil.copy(one, taken / "records.jsonl")
+        self.assertIn("0 run now, 4 ok", self.tessera("run", config, "--out", str(taken)).stderr)
+
+    def test_a_point_that_has_its_record_is_not_run_again(self) -> None:
+        [line] = self.tessera("plan", self.config(UNIFORM, n=[4]), "--json").stdout.splitlines()
+        one = str(self.folder / "one.jsonl")
+
+        first = self.tessera("point", "--json", line, "--out", one).stdout
+        second = self.tessera("point", "--json", line, "--out", one).stdout
+
+        self.assertEqual(json.loads(first), json.loads(second))
+        self.assertEqual(len(records_in(Path(one))), 1)
+
+    def test_a_record_can_be_run_again_from_itself(self) -> None:
+        self.run_config(self.config(RMAT, n=[4], kernels='"acc_spmm"'))
+        [record] = records_in(self.records)
+        file = self.folder / "record.json"
+        file.write_text(json.dumps(record))
+
+        for given in (json.dumps(record), json.dumps(record["params"]), str(file)):
+            with self.subTest(given=given[:20]):
+                again = self.json_of("point", "--json", given)
+                self.assertEqual(result_of(again), result_of(record))
+
+    def test_a_point_with_a_key_too_many_is_refused(self) -> None:
+        [line] = self.tessera("plan", self.config(UNIFORM, n=[4]), "--json").stdout.splitlines()
+        point = json.loads(line)["point"]
+
+        self.assertIn("'m'", self.tessera("point", "--json", json.dumps({**point, "m": 1}),
+                                          code=2).stderr)
+        del point["n"]
+        self.assertIn("'n'", self.tessera("point", "--json", json.dumps(point), code=2).stderr)
+
+    def test_status_tells_what_is_done_and_left(self) -> None:
+        self.run_config(self.config(UNIFORM, "absent_a"))
+        config = self.config(UNIFORM, "absent_a", RMAT)
+
+        found = self.json_of("status", config, "--out", str(self.out), "--json")
+        text = self.tessera("status", config, "--out", str(self.out)).stdout
+        nothing = self.json_of("status", config, "--out", "nowhere", "--json")
+
+        self.assertEqual(found, {"experiment": "c", "points": 6, "left": 2,
+                                 "by_status": {"ok": 2, "skipped": 2}})
+        self.assertEqual([line.split() for line in text.splitlines()],
+                         [["2", "ok"], ["2", "skipped"], ["2", "left", "of", "6"]])
+        self.assertEqual((nothing["left"], nothing["by_status"]), (6, {}))
+
+
+class ExitCodeTest(ProgramTest):
+    """The codes that scripts go by."""
+
+    def test_2_is_for_what_was_asked_wrongly(self) -> None:
+        config = self.config(UNIFORM)
+        for arguments in ((), ("nonsense",), ("run",), ("run", "absent.toml"),
+                          ("run", "quickstrat"),
+                          ("run", config, "--set", "grid.n=0"), ("run", config, "--rerun", "some"),
+                          ("run", config, "--backend", "emulat"), ("run", config, "--jobs", "0"),
+                          ("list", "kernel"), ("matrix",), ("matrix", "info", "absent_a"),
+                          ("multiply", "absent_a", "--kernel", "csr_spmm"),
+                          ("multiply", UNIFORM, "--kernel", "csr_spnm"),
+                          ("reorder", UNIFORM, "--with", "rmc"),
+                          ("pack", UNIFORM, "--format", "cs"),
+                          ("point", "--json", "{"), ("point", "--json", "[1]"),
+                          ("merge", "absent", "--out", "m"), ("status", "absent.toml"),
+                          ("figure", config)):
+            with self.subTest(arguments=arguments):
+                done = self.tessera(*arguments, code=2)
+                self.assertEqual(done.stdout, "")
+                self.assertNotEqual(done.stderr, "")
+                self.assertNotIn("json.exception", done.stderr)
+
+    def test_5_is_for_what_this_machine_or_the_program_has_not(self) -> None:
+        asked = self.tessera("multiply", UNIFORM, "--kernel", "cusparse", code=5)
+        self.assertIn("skipped", asked.stdout)
+        if machine()["backends"]["gpu"] != "works":
+            config = self.config(UNIFORM)
+            done = self.run_config(config, "--require", "gpu", code=5)
+            self.assertIn("backend gpu is required", done.stderr)
+            self.assertFalse(self.out.exists())
+            self.run_config(config, "--backend", "gpu")
+            self.assertEqual(self.statuses(), {"skipped": 2})
+
+    def test_6_is_for_an_expectation_that_is_not_met(self) -> None:
+        expect = ('[[expect]]\nname = "fill"\nsource = "Table 9"\ncolumn = "nnz"\n'
+                  'statistic = "max"\ntrend = "{}"\nvalue = 300\n')
+
+        met = self.run_config(self.config(UNIFORM, rest=expect.format("at_most")))
+        missed = self.run_config(self.config(UNIFORM, rest=expect.format("at_least")), "--set",
+                                 "expect.0.value=301", code=6)
+
+        self.assertRegex(met.stderr, "fill: .*: met")
+        self.assertRegex(missed.stderr, "fill: .*: NOT met")
+
+    def test_the_worst_of_several_configs_counts(self) -> None:
+        good = self.config(UNIFORM)
+        bad = self.folder / "bad.toml"
+        (self.folder / "a.mtx").write_text("no matrix\n")
+        bad.write_text(Path(good).read_text().replace('id = "c"', 'id = "bad"')
+                       .replace(UNIFORM, "a.mtx"))
+
+        self.tessera("run", str(bad), good, code=3)
+
+        self.assertEqual(len(records_in(self.folder / "out" / "c" / "records.jsonl")), 2)
+        self.assertEqual(len(records_in(self.folder / "out" / "bad" / "records.jsonl")), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,165 @@
+// Every format's device half: the bytes of its host half, for any shape.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "experiments/backends/backend.hpp"
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/gpu/gpu_format.hpp"
+#include "formats/io/source.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+bool no_gpu() {
+  const std::string why = gpu_unavailable();
+  if (!why.empty()) MESSAGE("skipped: " << why);
+  return !why.empty();
+}
+
+/// What is wrong with the bytes that the GPU packs.
+std::string fault_of(const Variant& format, const CsrMatrix& matrix, const Format& host) {
+  Point point;
+  point.backend = "pack_gpu";
+  point.format = format;
+  point.measure.warmup = 0;
+  point.measure.min_samples = point.measure.max_samples = 1;
+  return find_backend("pack_gpu").backend->pack({point, host, matrix}).fault;
+}
+
+/// A format whose padding a test can afford.
+class SmallFormat final : public Format {
+ public:
+  explicit SmallFormat(const Variant& format)
+      : format_(Registry<Format>::instance().make(format.name, format.params)) {}
+
+ private:
+  std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix, const PackLimits&) const override {
+    return format_->pack(matrix, {.bytes = 1 << 28});
+  }
+
+  std::unique_ptr<Format> format_;
+};
+
+/// Sizes worth trying beside the defaults.
+const std::vector<std::pair<std::string, Params::Given>> kSizes{
+    {"bcsr", {{"block_rows", std::int64_t{1}}, {"block_cols", std::int64_t{1}}}},
+    {"bcsr", {{"block_rows", std::int64_t{3}}, {"block_cols", std::int64_t{5}}}},
+    {"bcsr", {{"block_rows", std::int64_t{16}}, {"block_cols", std::int64_t{8}}}},
+    {"blocked_ell", {{"block", std::int64_t{3}}}},
+    {"tcf", {{"window_rows", std::int64_t{5}}, {"tile_cols", std::int64_t{7}}}},
+    {"hrpb", {{"tile_rows", std::int64_t{32}}}},
+    {"hrpb", {{"tile_rows", std::int64_t{48}}, {"tile_cols", std::int64_t{12}}}}};
+
+/// Every format that has a device half, as it comes.
+std::vector<Variant> device_formats() {
+  std::vector<Variant> all;
+  for (const std::string& name : Registry<GpuFormat>::instance().names())
+    all.push_back({name, Registry<Format>::instance().resolve(name, {})});
+  return all;
+}
+
+/// With every choice its parameters leave, and other sizes.
+std::vector<Variant> device_variants() {
+  const auto& formats = Registry<Format>::instance();
+  std::vector<Variant> all = device_formats();
+  for (const std::string& name : Registry<GpuFormat>::instance().names())
+    for (const ParamSpec& param : formats.find(name).params)
+      for (const std::string& choice : param.choices)
+        all.push_back({name, formats.resolve(name, {{param.name, choice}})});
+  for (const auto& [name, sizes] : kSizes) all.push_back({name, formats.resolve(name, sizes)});
+  return all;
+}
+
+void check_bytes(const CsrMatrix& matrix, const std::vector<Variant>& formats) {
+  for (const Variant& format : formats) {
+    CAPTURE(to_text(format));
+    CAPTURE(matrix.rows);
+    CAPTURE(matrix.cols);
+    std::string fault;
+    try {
+      fault = fault_of(format, matrix, SmallFormat(format));
+    } catch (const Unsupported&) {
+      continue;  // too much padding
+    }
+    CHECK(fault == "");
+  }
+}
+
+TEST_CASE("every device builder gives the bytes of its host half for awkward shapes") {
+  if (no_gpu()) return;
+  REQUIRE(device_formats().size() == Registry<Format>::instance().names().size());
+
+  for (const auto& [rows, cols, density] : {std::tuple{1, 1, 1.0},
+                                            {8, 8, 1.0},
+                                            {9, 17, 0.4},
+                                            {1, 5000, 0.5},
+                                            {5000, 1, 0.5},
+                                            {40, 50, 0.0},
+                                            {64, 64, 0.02},
+                                            {203, 157, 0.07},
+                                            {130, 70000, 0.01},
+                                            {20, 600000, 0.003},
+                                            {4000, 4000, 0.002}})
+    check_bytes(random_sparse(rows, cols, density, 5), device_variants());
+}
+
+TEST_CASE("every device builder keeps explicit zeros, negative zeros and NaN apart from padding") {
+  if (no_gpu()) return;
+  const CsrMatrix full = random_sparse(150, 130, 0.2, 6);
+  std::vector<float> values(full.values.begin(), full.values.end());
+  for (std::size_t k = 0; k < values.size(); k += 3) values[k] = k % 2 != 0 ? 0.0f : -0.0f;
+  values[1] = std::nanf("");
+  check_bytes({full.rows, full.cols, full.row_offsets, full.col_indices, std::move(values)},
+              device_variants());
+}
+
+TEST_CASE("every device builder gives the bytes of its host half for generated matrices") {
+  if (no_gpu()) return;
+  for (const char* name : {"rmat(scale=12)", "poisson2d(nx=60, ny=50)", "mycielskian9",
+                           "block_random(rows=500, cols=700, block=8, fill=0.5)"}) {
+    CAPTURE(name);
+    check_bytes(load_matrix(name, false).matrix, device_variants());
+  }
+}
+
+TEST_CASE("every device builder gives the bytes of its host half for real matrices") {
+  if (no_gpu()) return;
+  for (const char* name : {"wave", "DD", "cnr-2000", "fb-Cornell5", "mycielskian14", "bcsstk17",
+                           "elast-dolphin5K-ref1", "soc-Slashdot0902"}) {
+    CAPTURE(name);
+    try {
+      check_bytes(load_matrix(name).matrix, device_formats());
+    } catch (const Unsupported& absent) {
+      MESSAGE("skipped: " << absent.what());
+      return;
+    }
+  }
+}
+
+TEST_CASE("a builder that differs in one byte is found out") {
+  if (no_gpu()) return;
+  const CsrMatrix matrix = random_sparse(100, 90, 0.1, 3);
+  std::vector<float> values(matrix.values.begin(), matrix.values.end());
+  values[17] = -values[17];
+  const CsrMatrix other{matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices, values};
+  class OtherMatrix final : public Format {
+   public:
+    explicit OtherMatrix(const CsrMatrix& other) : other_(other) {}
+
+   private:
+    std::unique_ptr<PackedMatrix> build(const CsrMatrix&, const PackLimits& limits) const override {
+      return Registry<Format>::instance().make("bit_tcf")->pack(other_, limits);
+    }
+    const CsrMatrix& other_;
+  };
+
+  CHECK(fault_of({"bit_tcf", Registry<Format>::instance().resolve("bit_tcf", {})}, matrix,
+                 OtherMatrix(other)) == "packed on the GPU, other bytes are in values");
+}
+
+}  // namespace
+}  // namespace tessera

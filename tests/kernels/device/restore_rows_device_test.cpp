@@ -1,0 +1,54 @@
+// The kernel that puts the rows of C back gives the host's bits, at every width and alignment.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/device_memory.hpp"
+#include "formats/base/permutation.hpp"
+#include "formats/base/random.hpp"
+#include "kernels/device/restore_rows.hpp"
+
+namespace tessera {
+namespace {
+
+Permutation drawn_order(std::int32_t size, std::uint64_t seed) {
+  std::vector<std::int32_t> order(size);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::int32_t i = size - 1; i > 0; --i)
+    std::swap(order[i], order[random_bits(seed, i) % (i + 1)]);
+  return Permutation(std::move(order));
+}
+
+TEST_CASE("rows are put back on the GPU as on the host") {
+  if (const std::string missing = gpu_unavailable(); !missing.empty()) {
+    MESSAGE("skipped: ", missing);
+    return;
+  }
+  constexpr std::int32_t kRows = 1237;
+  constexpr float kUnwritten = -7;
+  const Permutation rows = drawn_order(kRows, 1), inverse = rows.inverse();
+  const DeviceArray<std::int32_t> new_of_old(inverse.old_of_new());
+  for (const std::int64_t n : {1, 3, 4, 7, 32, 100, 128, 257, 1028, 4096}) {
+    for (const std::size_t offset : {0, 1}) {  // elements off the alignment of 16 bytes
+      CAPTURE(n);
+      CAPTURE(offset);
+      DenseMatrix c(kRows, n);
+      for (std::size_t i = 0; i < c.values.size(); ++i) c.values[i] = random_signed(2, i);
+      std::vector<float> shifted(offset, 0);
+      shifted.insert(shifted.end(), c.values.begin(), c.values.end());
+      const DeviceArray<float> from(shifted);
+      DeviceArray<float> to(std::vector<float>(c.values.size() + 1, kUnwritten));
+
+      restore_rows(from.data() + offset, new_of_old.data(), kRows, n, to.data(), nullptr);
+
+      std::vector<float> found = to.download();
+      CHECK(found.back() == kUnwritten);
+      found.pop_back();
+      CHECK(found == permute_rows(c, inverse).values);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,489 @@
+// Every SpGEMM kernel's device half: values inside the bound of the oracle, the pattern of the
+// oracle, bits equal to the emulation where there is one, from poisoned memory of either source;
+// also where C's structure is kept for other values, and where memory is limited.
+
+#include <cuda_runtime_api.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "experiments/backends/backend.hpp"
+#include "experiments/backends/check_result.hpp"
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/random.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/gpu_spgemm.hpp"
+#include "kernels/spgemm/row/row_spgemm.hpp"
+#include "kernels/spgemm_kernel.hpp"
+#include "kernels/tensor_core/gpu_generation.hpp"
+#include "tests/spgemm_choices.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+bool no_gpu() {
+  const std::string why = gpu_unavailable();
+  if (!why.empty()) MESSAGE("skipped: " << why);
+  return !why.empty();
+}
+
+std::string text_of(const Params::Given& params) {
+  std::string text;
+  for (const auto& [name, value] : params) text += name + " = " + to_text(value) + " ";
+  return text;
+}
+
+/// One product on poisoned memory; what it took has to come back, for the run outlives it.
+CsrMatrix multiply(GpuSparseProduct& product, float alpha, MemorySource source) {
+  ProductRun run(source, nullptr);
+  run.poison();
+  CsrMatrix c;
+  try {
+    product.multiply(alpha, run);
+    c = product.download();
+  } catch (...) {
+    product.release();
+    throw;
+  }
+  product.release();
+  return c;
+}
+
+CsrMatrix times(float alpha, const CsrMatrix& c) {
+  std::vector<float> values(c.values.begin(), c.values.end());
+  for (float& value : values) value *= alpha;
+  return {c.rows, c.cols, c.row_offsets, c.col_indices, std::move(values)};
+}
+
+/// A kernel's emulation, where it has one.
+std::optional<CsrMatrix> emulated(const SpgemmKernel& kernel, const CsrMatrix& a,
+                                  const CsrMatrix& b) {
+  try {
+    return kernel.emulate(a, b, find_generation(gpu_generation()));
+  } catch (const Unsupported&) {
+    return std::nullopt;
+  }
+}
+
+struct Operands {
+  CsrMatrix a, b;
+};
+
+/// Holds one C against the oracle and, scaled alike, against the emulation.
+void check_product(const SpgemmKernel& kernel, const Operands& operands, const CsrMatrix& c,
+                   const std::optional<CsrMatrix>& expected, float alpha) {
+  // The powers of two that alpha is change no bit but of what is subnormal: the bound holds.
+  const CsrMatrix unscaled = alpha == 1 ? c : times(1 / alpha, c);
+  const std::string generation = gpu_generation();
+  CHECK(check_result({kernel, operands.a, operands.b, generation}, unscaled).reason == "");
+  if (!expected) return;
+  const CsrMatrix scaled = alpha == 1 ? *expected : times(alpha, *expected);
+  REQUIRE(c.rows == scaled.rows);
+  const Json bits = compare_bits(c, scaled);
+  INFO(bits.dump());
+  CHECK(bits["different"] == 0);
+}
+
+void check(const SpgemmChoice& choice, const Operands& operands) {
+  CAPTURE(choice.kernel);
+  const std::string chosen = text_of(choice.params);
+  CAPTURE(chosen);
+  CAPTURE(operands.a.rows);
+  CAPTURE(operands.a.cols);
+  CAPTURE(operands.b.cols);
+  const auto kernel = Registry<SpgemmKernel>::instance().make(choice.kernel, choice.params);
+  try {
+    const auto expected = emulated(*kernel, operands.a, operands.b);
+    // The device half declares no parameters of its own: it takes the host half's.
+    const Params params = Registry<SpgemmKernel>::instance().resolve(choice.kernel, choice.params);
+    const auto product =
+        Registry<GpuSpgemm>::instance().make(choice.kernel, params)->upload(operands.a, operands.b);
+    // One object, several products, from either source of memory.
+    for (const float alpha : {1.0f, 0.5f})
+      for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool}) {
+        CAPTURE(alpha);
+        const bool from_pool = source == MemorySource::kPool;
+        CAPTURE(from_pool);
+        check_product(*kernel, operands, multiply(*product, alpha, source), expected, alpha);
+      }
+  } catch (const Unsupported& refused) {
+    MESSAGE(choice.kernel << " " << chosen << "refuses: " << refused.what());
+  }
+}
+
+void check_all(const std::vector<Operands>& cases) {
+  if (no_gpu()) return;
+  for (const Operands& operands : cases)
+    for (const SpgemmChoice& choice : spgemm_choices())
+      if (Registry<GpuSpgemm>::instance().contains(choice.kernel)) check(choice, operands);
+}
+
+/// Rows of 1 to `most` nonzeros at random columns.
+CsrMatrix random_rows(std::int32_t rows, std::int32_t cols, int most, std::uint64_t seed) {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> col_indices;
+  std::vector<float> values;
+  std::uint64_t draw = seed;
+  const auto next = [&] { return draw = mix_bits(draw + 1); };
+  for (std::int32_t row = 0; row < rows; ++row) {
+    std::set<std::int32_t> chosen;
+    const auto length = 1 + next() % static_cast<std::uint64_t>(most);
+    while (chosen.size() < length)
+      chosen.insert(static_cast<std::int32_t>(next() % static_cast<std::uint64_t>(cols)));
+    for (const std::int32_t col : chosen) {
+      col_indices.push_back(col);
+      values.push_back(static_cast<float>(next() >> 40) * 0x1p-23f - 0.99999f);
+    }
+    offsets.push_back(std::ssize(col_indices));
+  }
+  return {rows, cols, std::move(offsets), std::move(col_indices), std::move(values)};
+}
+
+/// A matrix that has the cells for which `has` holds, values drawn.
+template <class Has>
+CsrMatrix patterned(std::int32_t rows, std::int32_t cols, std::uint64_t seed, Has has) {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> col_indices;
+  for (std::int32_t row = 0; row < rows; ++row) {
+    for (std::int32_t col = 0; col < cols; ++col)
+      if (has(row, col)) col_indices.push_back(col);
+    offsets.push_back(std::ssize(col_indices));
+  }
+  std::vector<float> values = random_dense(1, std::ssize(col_indices), seed).values;
+  return {rows, cols, std::move(offsets), std::move(col_indices), std::move(values)};
+}
+
+std::vector<Operands> awkward_shapes() {
+  struct Shape {
+    std::int32_t rows, inner, cols;
+    double density;
+  };
+  std::vector<Operands> cases;
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1.0}, Shape{1, 700, 1, 0.5}, Shape{700, 1, 900, 0.7}, Shape{7, 3, 5, 0.6},
+        Shape{33, 65, 31, 0.3}, Shape{2000, 33, 500, 0.01}, Shape{40, 5000, 60, 0.02},
+        Shape{300, 300, 300, 0.001}, Shape{203, 157, 411, 0.07}})
+    cases.push_back({random_sparse(shape.rows, shape.inner, shape.density, 1),
+                     random_sparse(shape.inner, shape.cols, shape.density, 2)});
+  return cases;
+}
+
+/// Without a nonzero, without a row or column, or with none that meet.
+std::vector<Operands> empty_products() {
+  const CsrMatrix empty = random_sparse(40, 50, 0.0, 3), some = random_sparse(50, 30, 0.1, 4);
+  return {{empty, some},
+          {some, random_sparse(30, 20, 0.0, 7)},
+          {patterned(50, 50, 5, [](int, int col) { return col < 20; }),
+           patterned(50, 50, 6, [](int row, int) { return row >= 20; })},
+          {random_sparse(0, 50, 0.0, 8), some},
+          {some, random_sparse(30, 0, 0.0, 9)},
+          {random_sparse(20, 0, 0.0, 10), random_sparse(0, 30, 0.0, 11)}};
+}
+
+std::vector<Operands> regular_patterns() {
+  const CsrMatrix dense = random_sparse(200, 200, 1.0, 11);
+  const CsrMatrix band =
+      patterned(1500, 1500, 12, [](int row, int col) { return std::abs(row - col) <= 3; });
+  const CsrMatrix blocks = patterned(
+      900, 900, 13, [](int row, int col) { return (row / 3 * 7 + col / 3 * 5) % 41 < 2; });
+  return {{dense, dense}, {band, band}, {blocks, blocks}};
+}
+
+std::vector<Operands> many_lengths() {
+  const CsrMatrix a = random_rows(3000, 3000, 40, 21);
+  return {{a, a}, {a, transpose(random_rows(500, 3000, 300, 22))}};
+}
+
+/// A full row, a full column, and both among short ones.
+std::vector<Operands> hubs() {
+  const auto strewn = [](int row, int col) { return (row * 31 + col * 17) % 1999 == 0; };
+  const CsrMatrix row =
+      patterned(5000, 5000, 31, [&](int i, int j) { return i == 17 || strewn(i, j); });
+  const CsrMatrix both =
+      patterned(1200, 1200, 32, [&](int i, int j) { return i == 17 || j == 4 || strewn(i, j); });
+  const CsrMatrix column = transpose(row);
+  return {{row, row}, {column, column}, {row, column}, {both, both}};
+}
+
+/// Tens of thousands of nonzeros in every row of C.
+std::vector<Operands> long_rows() {
+  return {{random_sparse(6, 300, 0.5, 41), random_rows(300, 120'000, 900, 42)},
+          {random_sparse(3, 40, 1.0, 43), random_rows(40, 150'000, 12'000, 44)}};
+}
+
+CsrMatrix with_values(const CsrMatrix& pattern, std::uint64_t seed) {
+  return {pattern.rows, pattern.cols, pattern.row_offsets, pattern.col_indices,
+          random_dense(1, pattern.nnz(), seed).values};
+}
+
+/// Repeats one product with other values, and with another alpha.
+void repeat(GpuSparseProduct& product, const SpgemmKernel& kernel, const Operands& first,
+            ProductRun& run) {
+  product.multiply(1, run);
+  const std::int64_t peak = run.peak_bytes();
+  std::uint64_t seed = 61;
+  for (const float alpha : {1.0f, 0.5f, 1.0f}) {
+    CAPTURE(alpha);
+    const Operands now{with_values(first.a, seed++), with_values(first.b, seed++)};
+    product.set_values(now.a.values, now.b.values);
+    product.multiply_again(alpha, run);
+    check_product(kernel, now, product.download(), emulated(kernel, now.a, now.b), alpha);
+  }
+  CHECK(run.peak_bytes() == peak);
+}
+
+void check_again(const SpgemmChoice& choice, const Operands& operands, MemorySource source) {
+  CAPTURE(choice.kernel);
+  CAPTURE(operands.a.rows);
+  CAPTURE(operands.b.cols);
+  const auto kernel = Registry<SpgemmKernel>::instance().make(choice.kernel, choice.params);
+  const Params params = Registry<SpgemmKernel>::instance().resolve(choice.kernel, choice.params);
+  ProductRun run(source, nullptr);
+  run.poison();
+  std::unique_ptr<GpuSparseProduct> product;
+  try {
+    product =
+        Registry<GpuSpgemm>::instance().make(choice.kernel, params)->upload(operands.a, operands.b);
+    if (!product->keeps_structure()) return;
+    repeat(*product, *kernel, operands, run);
+    product->release();
+    CHECK_THROWS_AS(product->multiply_again(1, run), Error);
+  } catch (const Unsupported& refused) {
+    MESSAGE(choice.kernel << " refuses: " << refused.what());
+  }
+}
+
+/// The number that the refusal of too small a limit names.
+std::int64_t least_limit(const Operands& operands, std::int64_t too_small) {
+  try {
+    const Params params =
+        Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"workspace_limit", too_small}});
+    const auto product =
+        Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(operands.a, operands.b);
+    multiply(*product, 1, MemorySource::kPool);
+  } catch (const Error& refused) {
+    const std::string text = refused.what(), before = "workspace_limit of ";
+    REQUIRE(text.find(before) != std::string::npos);
+    return std::stoll(text.substr(text.find(before) + before.size()));
+  }
+  return 0;
+}
+
+/// The product has the bits of the emulation, and takes no more than the limit beside C.
+void check_limit(const Operands& operands, const CsrMatrix& expected, std::int64_t limit,
+                 MemorySource source) {
+  CAPTURE(limit);
+  const Params params =
+      Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"workspace_limit", limit}});
+  const auto product =
+      Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(operands.a, operands.b);
+  ProductRun run(source, nullptr);
+  run.poison();
+  product->multiply(0.5, run);
+  const CsrMatrix c = product->download();
+  product->release();
+  validate(c);
+  const std::int64_t bytes_of_c = 8 * (std::int64_t{c.rows} + 1) + 8 * c.nnz();
+  CHECK(run.peak_bytes() - bytes_of_c <= limit);
+  const Json bits = compare_bits(c, times(0.5, expected));
+  INFO(bits.dump());
+  CHECK(bits["different"] == 0);
+}
+
+void check_limits(const Operands& operands) {
+  CAPTURE(operands.a.rows);
+  CAPTURE(operands.b.cols);
+  const CsrMatrix expected = multiply_rows(operands.a, operands.b);
+  const std::int64_t least = least_limit(operands, 1);
+  CHECK(least > 0);
+  CHECK(least_limit(operands, least - 1) == least);
+  for (const std::int64_t limit : {least, least + 3000, least + least / 8, 2 * least, 100 * least})
+    for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+      check_limit(operands, expected, limit, source);
+}
+
+TEST_CASE("every SpGEMM kernel with a device half has a host half of that name") {
+  for (const std::string& name : Registry<GpuSpgemm>::instance().names())
+    CHECK_MESSAGE(Registry<SpgemmKernel>::instance().contains(name), name);
+  CHECK(!Registry<GpuSpgemm>::instance().names().empty());
+}
+
+TEST_CASE("the operands of these tests are matrices, and rows multiplied one by one are right") {
+  const auto kernel = Registry<SpgemmKernel>::instance().make("csr_spgemm");
+  for (const auto& cases : {awkward_shapes(), empty_products(), regular_patterns(), many_lengths(),
+                            hubs(), long_rows()})
+    for (const auto& [a, b] : cases) {
+      validate(a);
+      validate(b);
+      CHECK(check_result({*kernel, a, b, "hopper"}, multiply_rows(a, b)).reason == "");
+    }
+  for (const auto& [a, b] : empty_products()) CHECK(multiply_rows(a, b).nnz() == 0);
+  for (const auto& [a, b] : long_rows()) CHECK(multiply_rows(a, b).nnz() > 20'000 * a.rows);
+}
+
+TEST_CASE("every SpGEMM kernel is right for awkward shapes") { check_all(awkward_shapes()); }
+
+TEST_CASE("every SpGEMM kernel makes an empty C where nothing meets") {
+  check_all(empty_products());
+}
+
+TEST_CASE("every SpGEMM kernel is right for dense, banded and blocked matrices") {
+  check_all(regular_patterns());
+}
+
+TEST_CASE("every SpGEMM kernel is right for rows of many lengths") { check_all(many_lengths()); }
+
+TEST_CASE("every SpGEMM kernel is right for hubs") { check_all(hubs()); }
+
+TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of nonzeros") {
+  check_all(long_rows());
+}
+
+TEST_CASE("merge_spgemm waits for C's nonzeros where products are too many to make room for each") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(4400, 8, 0.9, 81), b = random_sparse(8, 1100, 0.6, 82);
+  std::int64_t products = 0;
+  for (const std::int32_t k : a.col_indices) products += b.row_length(k);
+  REQUIRE(products > 2 * (8 << 20));
+  const CsrMatrix expected = Registry<SpgemmKernel>::instance()
+                                 .make("merge_spgemm")
+                                 ->emulate(a, b, find_generation("hopper"));
+  const Params params = Registry<SpgemmKernel>::instance().resolve("merge_spgemm", {});
+  const auto product = Registry<GpuSpgemm>::instance().make("merge_spgemm", params)->upload(a, b);
+  for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool}) {
+    ProductRun run(source, nullptr);
+    run.poison();
+    product->multiply(1, run);
+    CHECK(product->download() == expected);
+    product->release();
+    CHECK(run.peak_bytes() < 8 * products);
+  }
+}
+
+TEST_CASE("a product whose structure is kept is repeated for other values") {
+  if (no_gpu()) return;
+  for (const auto& cases : {awkward_shapes(), empty_products(), regular_patterns(), many_lengths(),
+                            hubs(), long_rows()})
+    for (const Operands& operands : cases)
+      for (const SpgemmChoice& choice : spgemm_choices())
+        if (Registry<GpuSpgemm>::instance().contains(choice.kernel))
+          for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+            check_again(choice, operands, source);
+}
+
+TEST_CASE("row_spgemm keeps products whose codes have any size, and lists of any length") {
+  const auto dense = [](std::int32_t rows, std::int32_t cols, std::uint64_t seed) {
+    return random_sparse(rows, cols, 1.0, seed);
+  };
+  struct Case {
+    Operands operands;
+    int bytes_of_a;
+  };
+  const std::vector<Case> cases{
+      {{random_sparse(30, 6, 0.7, 81), dense(6, 70'000, 82)}, 0},  // long rows of B
+      {{dense(5, 3000, 83), random_rows(3000, 3, 2, 84)}, 0},      // long lists alone
+      {{random_sparse(40, 900, 0.4, 85), random_sparse(900, 90, 0.5, 86)}, 0},
+      {{dense(3, 2500, 87), random_rows(2500, 300'000, 1500, 88)}, 2},
+      {{dense(2, 70'000, 89), random_rows(70'000, 6, 2, 90)}, 4},
+      {{random_rows(300, 70'000, 300, 91), random_rows(70'000, 500, 40, 92)}, 0},
+  };
+  const SpgemmChoice choice{"row_spgemm", {{"reuse", true}, {"keeps", std::string("products")}}};
+  for (const auto& [operands, bytes] : cases) {
+    const auto& [a, b] = operands;
+    std::int64_t longest = 0;  // a window's rows have as many nonzeros of A, or more
+    for (std::int32_t row = 0; row < a.rows; ++row)
+      longest = std::max(longest, a.row_offsets[row + 1] - a.row_offsets[row]);
+    CHECK(row_spgemm::bytes_of_a(longest, b.nnz()) == bytes);
+    if (no_gpu()) continue;
+    check(choice, operands);
+    for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+      check_again(choice, operands, source);
+  }
+}
+
+TEST_CASE("A times A is repeated for the values of A alone") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_rows(700, 700, 30, 71), other = with_values(a, 72);
+  for (const char* kept : {"structure", "products"}) {
+    CAPTURE(kept);
+    const Params params = Registry<SpgemmKernel>::instance().resolve(
+        "row_spgemm", {{"reuse", true}, {"keeps", std::string(kept)}});
+    const auto product = Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, a);
+    ProductRun run(MemorySource::kPool, nullptr);
+    product->multiply(1, run);
+    CHECK_THROWS_AS(product->set_values(other.values, other.values), Error);
+    product->set_values(other.values, {});
+    product->multiply_again(1, run);
+    CHECK(product->download() == multiply_rows(other, other));
+    product->release();
+  }
+}
+
+TEST_CASE("row_spgemm keeps to a limit of memory beside C") {
+  if (no_gpu()) return;
+  for (const auto& cases :
+       {awkward_shapes(), regular_patterns(), many_lengths(), hubs(), long_rows()})
+    for (const Operands& operands : cases) check_limits(operands);
+  const CsrMatrix none = random_sparse(0, 50, 0.0, 8), some = random_sparse(50, 30, 0.1, 4);
+  check_limit({none, some}, multiply_rows(none, some), 1, MemorySource::kMalloc);
+}
+
+TEST_CASE("row_spgemm does not keep structure in limited memory") {
+  const CsrMatrix a = random_sparse(50, 50, 0.1, 4);
+  const Params params = Registry<SpgemmKernel>::instance().resolve(
+      "row_spgemm", {{"reuse", true}, {"workspace_limit", std::int64_t{1} << 20}});
+  CHECK_THROWS_AS(Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, a),
+                  Unsupported);
+}
+
+TEST_CASE("backend gpu times repeated products where structure is kept") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_rows(2000, 2000, 20, 51);
+  Point point;
+  point.backend = "gpu";
+  point.right = kSelf;
+  point.kernel = {"row_spgemm",
+                  Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}})};
+  point.measure.max_seconds = 0.05;
+  const auto kernel = Registry<SpgemmKernel>::instance().make("row_spgemm");
+
+  const SparseProductResult result = find_backend("gpu").backend->multiply({point, *kernel, a, a});
+
+  REQUIRE(result.c);
+  CHECK(*result.c == multiply_rows(a, a));
+  CHECK(result.fields["time_again"]["median_us"] > 0);
+}
+
+TEST_CASE("backend gpu times a sparse product from both sources of memory") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_rows(2000, 2000, 20, 51);
+  Point point;
+  point.backend = "gpu";
+  point.right = kSelf;
+  point.kernel = {"csr_spgemm", {}};
+  point.measure.max_seconds = 0.05;
+  const auto kernel = Registry<SpgemmKernel>::instance().make("csr_spgemm");
+
+  const SparseProductResult result = find_backend("gpu").backend->multiply({point, *kernel, a, a});
+
+  REQUIRE(result.c);
+  CHECK(check_result({*kernel, a, a, result.generation}, *result.c).reason == "");
+  CHECK(result.time_us > 0);
+  CHECK(result.pool_us > 0);
+  CHECK(result.pack_s > 0);
+  CHECK(result.fields["memory"]["peak_bytes"].get<std::int64_t>() >= 8 * result.c->nnz());
+  CHECK(result.fields["stages"][0]["name"] == "count");
+  CHECK(result.fields["stages"][0]["us"] > 0);
+  CHECK(!result.fields.contains("time_again"));
+}
+
+}  // namespace
+}  // namespace tessera

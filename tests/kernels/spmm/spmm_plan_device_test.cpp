@@ -1,0 +1,373 @@
+// The library: products in every layout, order of rows and scaling, against the emulation bit for
+// bit; captured, enqueued behind a stream that stands still, and refused with the reason.
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include "experiments/backends/check_result.hpp"
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/device_memory.hpp"
+#include "formats/base/random.hpp"
+#include "kernels/spmm/plan/spmm_plan.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+bool no_gpu() {
+  const std::string why = gpu_unavailable();
+  if (!why.empty()) MESSAGE("skipped: " << why);
+  return !why.empty();
+}
+
+const SpmmPlanOptions kOneKernel = {.candidates = {{"acc_spmm"}}};
+
+Permutation drawn_order(std::int32_t size, std::uint64_t seed) {
+  std::vector<std::int32_t> order(size);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::int32_t i = size - 1; i > 0; --i)
+    std::swap(order[i], order[random_bits(seed, i) % (i + 1)]);
+  return Permutation(std::move(order));
+}
+
+/// How a dense matrix lies in memory: order, elements beyond a row's (column's) end.
+struct Layout {
+  Order order = Order::kRowMajor;
+  std::int64_t gap = 0;
+
+  std::int64_t ld(const DenseMatrix& m) const {
+    return (order == Order::kRowMajor ? m.cols : m.rows) + gap;
+  }
+  std::size_t place(const DenseMatrix& m, std::int64_t row, std::int64_t col) const {
+    return static_cast<std::size_t>(order == Order::kRowMajor ? row * ld(m) + col
+                                                              : col * ld(m) + row);
+  }
+};
+
+constexpr Layout kLayouts[] = {
+    {}, {Order::kRowMajor, 3}, {Order::kColumnMajor, 0}, {Order::kColumnMajor, 5}};
+
+/// Memory with the matrix in it, poison wherever the layout has none of its elements, and at both
+/// ends.
+std::vector<float> laid_out(const DenseMatrix& m, const Layout& layout, std::size_t offset) {
+  const auto lines = layout.order == Order::kRowMajor ? m.rows : m.cols;
+  std::vector<float> memory(static_cast<std::size_t>(lines * layout.ld(m)) + 2 * offset,
+                            std::bit_cast<float>(kPoison));
+  for (std::int64_t row = 0; row < m.rows; ++row)
+    for (std::int64_t col = 0; col < m.cols; ++col)
+      memory[offset + layout.place(m, row, col)] = m.at(row, col);
+  return memory;
+}
+
+std::vector<std::uint32_t> bits(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+  return bits;
+}
+
+/// One run in these layouts: every element as emulated, and nothing else touched.
+void check_run(SpmmPlan& plan, const DenseMatrix& b, const DenseMatrix& product, const Layout& of_b,
+               const Layout& of_c, Scaling scaling) {
+  const std::size_t offset = of_c.gap == 0 ? 4 : 5;  // elements: of 16 bytes, and not
+  const DenseMatrix old = scaling.beta != 0
+                              ? random_dense(plan.rows(), plan.n(), 77)
+                              : DenseMatrix(plan.rows(), plan.n(), std::bit_cast<float>(kPoison));
+  const DenseMatrix expected = emulate_scaling(scaling, product, old);
+  const DeviceArray<float> b_memory(laid_out(b, of_b, offset));
+  DeviceArray<float> c_memory(laid_out(old, of_c, offset));
+
+  plan.run({b_memory.data() + offset, of_b.order, of_b.ld(b)},
+           {c_memory.data() + offset, of_c.order, of_c.ld(old)}, scaling);
+
+  CHECK(bits(c_memory.download()) == bits(laid_out(expected, of_c, offset)));
+}
+
+TEST_CASE("a plan gives the emulation's bits in every layout, order of rows and scaling") {
+  if (no_gpu()) return;
+  struct Shape {
+    std::int32_t rows, cols;
+    double density;
+  };
+  for (const Shape& shape : {Shape{1, 1, 1}, Shape{203, 157, 0.07}, Shape{1, 40, 0.5},
+                             Shape{70, 1, 0.5}, Shape{64, 96, 0.2}, Shape{40, 33, 0}}) {
+    const CsrMatrix a = random_sparse(shape.rows, shape.cols, shape.density, 3);
+    for (const std::int64_t n : {1, 17, 64, 131}) {
+      const DenseMatrix b = random_dense(a.cols, n, 4);
+      for (const bool reorders : {false, true}) {
+        CAPTURE(shape.rows);
+        CAPTURE(shape.cols);
+        CAPTURE(n);
+        CAPTURE(reorders);
+        SpmmPlanOptions options = kOneKernel;
+        options.converts_b = options.converts_c = true;
+        if (reorders) options.rows = drawn_order(a.rows, 5);
+        SpmmPlan plan(a, n, options);
+        const DenseMatrix product = plan.emulate(b);
+        for (const Layout& of_b : kLayouts)
+          for (const Layout& of_c : kLayouts)
+            for (const Scaling scaling : {Scaling{}, Scaling{-1.7f, 0}, Scaling{-1.7f, 0.3f}})
+              check_run(plan, b, product, of_b, of_c, scaling);
+      }
+    }
+  }
+}
+
+TEST_CASE("an order of rows changes where rows are packed, not what C is") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(300, 200, 0.05, 8);
+  const DenseMatrix b = random_dense(200, 32, 9);
+  SpmmPlanOptions options = {.candidates = {{"csr_spmm"}}};  // a row's sum has one order here
+  const SpmmPlan as_it_is(a, 32, options);
+  options.rows = drawn_order(300, 10);
+
+  const SpmmPlan reordered(a, 32, options);
+
+  CHECK(reordered.emulate(b).values == as_it_is.emulate(b).values);
+  CHECK(as_it_is.workspace_bytes() == 0);
+  CHECK(reordered.workspace_bytes() == 4 * 300 * 32 + 4 * 300);
+}
+
+TEST_CASE("a captured product multiplies what B holds when it is replayed") {
+  if (no_gpu()) return;
+  for (const Layout& layout : {Layout{}, Layout{Order::kColumnMajor, 0}}) {
+    const CsrMatrix a = random_sparse(500, 400, 0.03, 11);
+    SpmmPlanOptions options = kOneKernel;
+    options.converts_b = options.converts_c = true;
+    SpmmPlan plan(a, 48, options);
+    const DenseMatrix first = random_dense(400, 48, 12), second = random_dense(400, 48, 13);
+    DeviceArray<float> b(laid_out(first, layout, 0));
+    DeviceArray<float> c(static_cast<std::size_t>(500 * 48));
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t product = nullptr;
+    cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+
+    // The strictest mode: what would wait or take memory is an error.
+    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capturing");
+    plan.run({b.data(), layout.order}, {c.data(), layout.order}, {}, stream);
+    cuda_check(cudaStreamEndCapture(stream, &graph), "capturing");
+    cuda_check(cudaGraphInstantiate(&product, graph, 0), "instantiating");
+    for (const DenseMatrix* now : {&second, &first}) {
+      b.upload(laid_out(*now, layout, 0));
+      cuda_check(cudaMemset(c.data(), 0xff, c.size() * sizeof(float)), "poisoning C");
+      cuda_check(cudaDeviceSynchronize(), "uploading B");
+      cuda_check(cudaGraphLaunch(product, stream), "replaying");
+      cuda_check(cudaStreamSynchronize(stream), "replaying");
+      CHECK(bits(c.download()) == bits(laid_out(plan.emulate(*now), layout, 0)));
+    }
+    cudaGraphExecDestroy(product);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+  }
+}
+
+TEST_CASE("two plans on two streams do not see each other") {
+  if (no_gpu()) return;
+  constexpr int kRuns = 50;
+  const CsrMatrix matrices[] = {random_sparse(3000, 2000, 0.01, 14),
+                                random_sparse(2000, 3000, 0.01, 15)};
+  struct Side {
+    SpmmPlan plan;
+    DenseMatrix host_b;
+    DeviceArray<float> b, c;
+    cudaStream_t stream = nullptr;
+  };
+  std::vector<Side> sides;
+  for (const CsrMatrix& a : matrices) {
+    DenseMatrix b = random_dense(a.cols, 128, 16);
+    DeviceArray<float> on_device(b.values), c(static_cast<std::size_t>(a.rows) * 128);
+    // One task for every TC block: all windows are split and meet in the workspace.
+    SpmmPlanOptions options;
+    options.candidates = {{"acc_spmm", {{"max_blocks", std::int64_t{1}}}}};
+    sides.push_back({SpmmPlan(a, 128, options), std::move(b), std::move(on_device), std::move(c)});
+    cuda_check(cudaStreamCreateWithFlags(&sides.back().stream, cudaStreamNonBlocking),
+               "making a stream");
+  }
+
+  for (int i = 0; i < kRuns; ++i)
+    for (Side& side : sides) side.plan.run(side.b.data(), side.c.data(), {}, side.stream);
+  cuda_check(cudaDeviceSynchronize(), "running two plans");
+
+  for (Side& side : sides) {
+    CHECK(bits(side.c.download()) == bits(side.plan.emulate(side.host_b).values));
+    cudaStreamDestroy(side.stream);
+  }
+}
+
+/// A stream that stands still until it is released, or for five seconds.
+struct Gate {
+  std::atomic<bool> open = false;
+  std::atomic<bool> gave_up = false;
+
+  static void wait(void* data) {
+    auto& gate = *static_cast<Gate*>(data);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!gate.open && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    gate.gave_up = !gate.open;
+  }
+};
+
+TEST_CASE("a run returns while the stream before it stands still") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(300, 200, 0.05, 17);
+  const DenseMatrix b = random_dense(200, 20, 18);
+  SpmmPlanOptions options = kOneKernel;
+  options.converts_b = true;
+  options.rows = drawn_order(300, 19);
+  SpmmPlan plan(a, 20, options);
+  const Layout columns{Order::kColumnMajor, 0};
+  const DeviceArray<float> on_device(laid_out(b, columns, 0));
+  DeviceArray<float> c(static_cast<std::size_t>(300 * 20));
+  cudaStream_t stream = nullptr;
+  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  cuda_check(cudaDeviceSynchronize(), "uploading B");
+  Gate gate;
+  cuda_check(cudaLaunchHostFunc(stream, Gate::wait, &gate), "stopping a stream");
+
+  plan.run({on_device.data(), columns.order}, c.data(), {}, stream);
+  const cudaError_t status = cudaStreamQuery(stream);
+  gate.open = true;
+  cuda_check(cudaStreamSynchronize(stream), "running a plan");
+
+  CHECK(status == cudaErrorNotReady);
+  CHECK_FALSE(gate.gave_up);
+  CHECK(bits(c.download()) == bits(plan.emulate(b).values));
+  cudaStreamDestroy(stream);
+}
+
+TEST_CASE("of several candidates the fastest runs, and each says what became of it") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(400, 300, 0.05, 20);
+  SpmmPlanOptions options;
+  options.candidates = {{"csr_spmm"},
+                        {"mma_csr"},
+                        {"acc_spmm", {{"stages", std::int64_t{3}}}},
+                        {"smat", {}, {{"block_rows", std::int64_t{8}}}}};
+
+  const SpmmPlan plan(a, 64, options);
+
+  const auto& timings = plan.timings();
+  REQUIRE(timings.size() == 4);
+  double best = std::numeric_limits<double>::infinity();
+  std::string fastest;
+  for (const SpmmTiming& timing : timings) {
+    CHECK((timing.us > 0) == (timing.candidate.kernel != "mma_csr"));
+    CHECK(timing.problem.empty() == (timing.us > 0));
+    if (timing.us > 0 && timing.us < best) best = timing.us, fastest = timing.candidate.kernel;
+  }
+  CHECK(plan.kernel().kernel == fastest);
+  CHECK(timings[1].problem == "it has no device half");
+  CHECK(timings[2].candidate.params.at("stages") == ParamValue(std::int64_t{3}));
+  CHECK(timings[2].candidate.params.contains("pipeline"));
+  CHECK(timings[3].candidate.format.at("block_rows") == ParamValue(std::int64_t{8}));
+  CHECK(plan.packed_bytes() > 0);
+}
+
+TEST_CASE("a plan by default is made of kernels that are right, and cuSPARSE can be one") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(400, 300, 0.05, 21);
+  const DenseMatrix b = random_dense(300, 32, 22);
+  const DeviceArray<float> on_device(b.values);
+  SpmmPlanOptions closed;
+  closed.candidates = {{"cusparse"}};
+  for (const SpmmPlanOptions& options : {SpmmPlanOptions{}, closed}) {
+    SpmmPlan plan(a, 32, options);
+    // Other memory than the plan was tuned with.
+    DeviceArray<float> c(random_dense(400, 32, 23).values);
+
+    plan.run(on_device.data(), c.data(), {2, -1});
+
+    const DenseMatrix old = random_dense(400, 32, 23);
+    const std::vector<float> found = c.download();
+    double worst = 0;
+    for (std::int64_t row = 0; row < 400; ++row) {
+      for (std::int64_t col = 0; col < 32; ++col) {
+        double sum = -double{old.at(row, col)}, scale = std::abs(sum);
+        for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k) {
+          const double term = 2.0 * a.values[k] * b.at(a.col_indices[k], col);
+          sum += term, scale += std::abs(term);
+        }
+        worst = std::max(worst, std::abs(found[row * 32 + col] - sum) / scale);
+      }
+    }
+    CHECK(worst < 0x1p-9);  // two operands rounded to TF32, and sums
+    CHECK(worst > 0);
+  }
+}
+
+TEST_CASE("what a plan cannot be made of is refused with the reason") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(30, 20, 0.2, 24);
+  const auto plan = [&](std::int64_t n, SpmmPlanOptions options) { SpmmPlan(a, n, options); };
+  SpmmPlanOptions unknown, none, hostly, misfit;
+  unknown.candidates = {{"acc_spm"}};
+  none.candidates.clear();
+  hostly.candidates = {{"mma_csr"}};
+  misfit.rows = Permutation::identity(7);
+
+  CHECK_NOTHROW(plan(1, kOneKernel));
+  CHECK_THROWS_WITH_AS(plan(0, kOneKernel), "B has 0 columns, and needs one at least", Error);
+  CHECK_THROWS_WITH_AS(plan(4, unknown), doctest::Contains("acc_spmm"), Error);
+  CHECK_THROWS_WITH_AS(plan(4, none), "no kernel is named: a plan needs one at least", Error);
+  CHECK_THROWS_WITH_AS(plan(4, hostly), doctest::Contains("mma_csr: it has no device half"),
+                       Unsupported);
+  CHECK_THROWS_WITH_AS(plan(4, misfit), "the order is one of 7 rows, but A has 30", Error);
+}
+
+TEST_CASE("operands that do not fit a plan are refused with the reason, and the next ones run") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(20, 20, 0.2, 25);
+  const DenseMatrix b = random_dense(20, 8, 26);
+  SpmmPlan plan(a, 8, kOneKernel);
+  SpmmPlanOptions options = kOneKernel;
+  options.converts_b = options.converts_c = true;
+  SpmmPlan converting(a, 8, options);
+  const DeviceArray<float> on_device(b.values);
+  DeviceArray<float> memory(std::size_t{400});
+  const float* from = on_device.data();
+  float* to = memory.data();
+
+  CHECK_THROWS_WITH_AS(plan.run(static_cast<const float*>(nullptr), to), "B is a null pointer",
+                       Error);
+  CHECK_THROWS_WITH_AS(plan.run(from, static_cast<float*>(nullptr)), "C is a null pointer", Error);
+  CHECK_THROWS_WITH_AS(plan.run({from, Order::kRowMajor, 7}, to),
+                       "B is 20 x 8 in row order: its leading dimension is 7, not 8 or more",
+                       Error);
+  CHECK_THROWS_WITH_AS(plan.run(from, {to, Order::kColumnMajor, 19}),
+                       "C is 20 x 8 in column order: its leading dimension is 19, not 20 or more",
+                       Error);
+  CHECK_THROWS_WITH_AS(plan.run({from, Order::kColumnMajor}, to), doctest::Contains("converts_b"),
+                       Error);
+  CHECK_THROWS_WITH_AS(plan.run(from, {to, Order::kRowMajor, 9}), doctest::Contains("converts_c"),
+                       Error);
+  CHECK_THROWS_WITH_AS(plan.run(to, to + 100), doctest::Contains("overlap"), Error);
+  CHECK_THROWS_WITH_AS(converting.run({to, Order::kRowMajor, 16}, {to, Order::kRowMajor, 16}),
+                       doctest::Contains("overlap"), Error);
+  CHECK_THROWS_WITH_AS(plan.emulate(DenseMatrix(19, 8)), "B is 19 x 8, and has to be 20 x 8",
+                       Error);
+
+  // Side by side in one array, columns 0 to 7 and 8 to 15.
+  DeviceArray<float> both(laid_out(b, {Order::kRowMajor, 8}, 0));
+  CHECK_NOTHROW(
+      converting.run({both.data(), Order::kRowMajor, 16}, {both.data() + 8, Order::kRowMajor, 16}));
+  CHECK_NOTHROW(plan.run(to, to + 160));
+  CHECK_NOTHROW(plan.run(from, to));
+  const std::vector<float> found = both.download(), c = memory.download();
+  const DenseMatrix expected = plan.emulate(b);
+  for (std::int64_t row = 0; row < 20; ++row) {
+    for (std::int64_t col = 0; col < 8; ++col) {
+      CHECK(found[row * 16 + 8 + col] == expected.at(row, col));
+      CHECK(c[row * 8 + col] == expected.at(row, col));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

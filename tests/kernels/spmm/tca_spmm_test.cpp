@@ -1,0 +1,271 @@
+// TCA-SpMM's kernel: the bits of its traces worked out element by element, its MMAs against the
+// paper's equations, and that no choice of who does what changes either.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "experiments/backends/check_result.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/csr.hpp"
+#include "kernels/spmm/tca_spmm/tca_spmm.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "model/tca_spmm.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+using Given = Params::Given;
+
+std::unique_ptr<SpmmKernel> make(const Given& params = {}) {
+  return Registry<SpmmKernel>::instance().make("tca_spmm", params);
+}
+
+/// Rows of these lengths, their columns all over the width.
+CsrMatrix rows_of_lengths(std::vector<std::int32_t> lengths, std::int32_t cols) {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> indices;
+  std::vector<float> values;
+  for (const std::int32_t length : lengths) {
+    const CsrMatrix full = random_sparse(1, cols, 1.0, static_cast<std::uint64_t>(length) + 7);
+    for (std::int32_t k = 0; k < length; ++k) {
+      indices.push_back(static_cast<std::int32_t>(std::int64_t{k} * cols / length));
+      values.push_back(full.values[k]);
+    }
+    offsets.push_back(static_cast<std::int64_t>(indices.size()));
+  }
+  CsrMatrix a;
+  a.rows = static_cast<std::int32_t>(lengths.size());
+  a.cols = cols;
+  a.row_offsets = offsets;
+  a.col_indices = indices;
+  a.values = values;
+  validate(a);
+  return a;
+}
+
+/// Lengths around the changes of p and of the number of chunks, and empty rows.
+CsrMatrix awkward_rows() {
+  return rows_of_lengths(
+      {0, 1, 7, 8, 9, 16, 17, 0, 0, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 5}, 211);
+}
+
+float one_nan(float value) { return std::isnan(value) ? std::bit_cast<float>(0x7fffffff) : value; }
+
+/// The trace of a row and a column by the paper's layout: nonzero 8 r + k of a chunk of 8 p at
+/// depth k of row r.
+float trace(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j,
+            Conversion conversion, const FusedStep& step) {
+  const std::int64_t nnz = a.row_length(i), first = a.row_offsets[i];
+  const int p = nnz <= 8 ? 1 : nnz <= 16 ? 2 : nnz <= 32 ? 4 : 8;
+  std::vector<float> sums(static_cast<std::size_t>(p), 0.0f);
+  for (std::int64_t chunk = 0; chunk < nnz; chunk += 8 * p) {
+    for (int r = 0; r < p; ++r) {
+      std::vector<float> left(8, 0.0f), right(8, 0.0f);
+      for (int k = 0; k < 8 && chunk + 8 * r + k < nnz; ++k) {
+        const std::int64_t at = first + chunk + 8 * r + k;
+        left[static_cast<std::size_t>(k)] = convert(b.at(a.col_indices[at], j), conversion);
+        right[static_cast<std::size_t>(k)] = convert(a.values[at], conversion);
+      }
+      left.resize(static_cast<std::size_t>(std::max(8, step.products)), 0.0f);
+      right.resize(left.size(), 0.0f);
+      float& sum = sums[static_cast<std::size_t>(r)];
+      for (std::size_t k = 0; k < left.size(); k += static_cast<std::size_t>(step.products))
+        sum = fused_dot_add(step, std::span(left).subspan(k, step.products),
+                            std::span(right).subspan(k, step.products), sum);
+    }
+  }
+  while (sums.size() > 1) {
+    for (std::size_t r = 0; r < sums.size() / 2; ++r) sums[r] = sums[2 * r] + sums[2 * r + 1];
+    sums.resize(sums.size() / 2);
+  }
+  return one_nan(sums[0]);
+}
+
+void check_bits(const char* precision, Conversion conversion, const char* generation,
+                const CsrMatrix& a, const DenseMatrix& b) {
+  CAPTURE(precision);
+  CAPTURE(generation);
+  const FusedStep& step = find_generation(generation).step(type_of(conversion));
+  const DenseMatrix c = make({{"precision", std::string(precision)}})
+                            ->emulate(CsrPacked(a), b, find_generation(generation));
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t j = 0; j < b.cols; ++j) {
+      CAPTURE(i);
+      CAPTURE(j);
+      REQUIRE(std::bit_cast<std::uint32_t>(c.at(i, j)) ==
+              std::bit_cast<std::uint32_t>(trace(a, b, i, j, conversion, step)));
+    }
+  }
+}
+
+TEST_CASE("tca_spmm's emulation is the sum of a diagonal, neighbours first") {
+  const CsrMatrix a = awkward_rows();
+  for (const std::int64_t n : {1, 6, 33}) {
+    const DenseMatrix b = random_dense(a.cols, n, 12);
+    for (const char* generation : {"ampere", "hopper"}) {
+      check_bits("tf32", Conversion::kTf32, generation, a, b);
+      check_bits("tf32_raw", Conversion::kTf32Raw, generation, a, b);
+      check_bits("fp16", Conversion::kFp16, generation, a, b);
+    }
+    check_bits("fp16", Conversion::kFp16, "turing", a, b);
+  }
+  CHECK_THROWS_AS(
+      make()->emulate(CsrPacked(a), random_dense(a.cols, 2, 1), find_generation("turing")),
+      Unsupported);
+}
+
+TEST_CASE("NaN and infinities in B reach the rows that refer to them, and no other") {
+  const CsrMatrix a = awkward_rows();
+  DenseMatrix b = random_dense(a.cols, 9, 22);
+  b.at(0, 2) = std::numeric_limits<float>::quiet_NaN();
+  b.at(a.col_indices[5], 4) = std::numeric_limits<float>::infinity();
+  b.at(105, 4) = -std::numeric_limits<float>::infinity();
+  for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, 7) *= 0x1p-126f;
+
+  check_bits("tf32", Conversion::kTf32, "hopper", a, b);
+  check_bits("fp16", Conversion::kFp16, "hopper", a, b);
+
+  const DenseMatrix c = make()->emulate(CsrPacked(a), b, find_generation("hopper"));
+  for (std::int32_t i = 0; i < a.rows; ++i) CHECK(std::isnan(c.at(i, 2)) == (a.row_length(i) > 0));
+}
+
+/// What a user may choose without another result.
+std::vector<Given> cuts() {
+  std::vector<Given> all;
+  for (const char* method : {"auto", "multirow", "multiblock"})
+    for (const std::int64_t warps : {0, 1, 2, 4, 8})
+      for (const std::int64_t tile_cols : {64, 128})
+        all.push_back(
+            {{"method", std::string(method)}, {"warps_per_row", warps}, {"tile_cols", tile_cols}});
+  return all;
+}
+
+TEST_CASE("tca_spmm's MMAs are those of the paper's equations, however a row is cut") {
+  const CsrMatrix a = awkward_rows();
+  const auto lengths = CsrPacked(a).row_lengths();
+  for (const std::int64_t n : {1, 2, 3, 8, 15, 16, 17, 24, 63, 64, 65, 128, 130, 515}) {
+    CAPTURE(n);
+    for (const Given& cut : cuts()) {
+      const bool whole = cut.at("method") == ParamValue(std::string("multiblock"));
+      const WorkDescription work = make(cut)->work(CsrPacked(a), n);
+      CHECK(work.total().mma ==
+            (whole ? tca::whole_fragment_mma(lengths, n) : tca::matrix_mma(lengths, n)));
+      CHECK(work.total().b_bytes == 4 * a.nnz() * n);
+      CHECK(work.total().c_bytes == 4 * a.rows * n);
+      CHECK(work.useful_flops == 2 * a.nnz() * n);
+    }
+  }
+  CHECK(make({{"precision", std::string("fp16")}})->work(CsrPacked(a), 8).mma_type == "fp16");
+}
+
+/// The plan of those parameters.
+tca_spmm::Plan plan_of(const CsrMatrix& a, const Given& params) {
+  return tca_spmm::plan(
+      a, tca_spmm::options_of(Registry<SpmmKernel>::instance().resolve("tca_spmm", params)));
+}
+
+TEST_CASE("every row has its warps, side by side in one thread block") {
+  const CsrMatrix a = awkward_rows();
+  for (const Given& cut : cuts()) {
+    const tca_spmm::Plan plan = plan_of(a, cut);
+    REQUIRE(plan.tasks.size() % tca_spmm::kWarps == 0);
+    CHECK(plan.shared_bytes() <= tca_spmm::kMaxSharedBytes);
+
+    std::int32_t next = 0;
+    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+      const tca_spmm::Task& task = plan.tasks[i];
+      if (task.row < 0) continue;
+      if (task.warp == 0) CHECK(task.row == next++);
+      CHECK(task.row == next - 1);
+      const std::size_t first = i - task.warp;
+      CHECK(first / tca_spmm::kWarps == (first + task.warps() - 1) / tca_spmm::kWarps);
+      CHECK(plan.tasks[first].warp == 0);
+      // A stage for a row of one chunk, two for a longer one.
+      const int pitch =
+          tca_spmm::pitch_of(static_cast<int>(std::get<std::int64_t>(cut.at("tile_cols"))),
+                             task.log_p, task.log_warps);
+      const int stages = a.row_length(task.row) > 8 * task.p() ? 2 : 1;
+      if (a.row_length(task.row) > 0)
+        CHECK(plan.warp_floats * task.warps() >= stages * 8 * task.p() * pitch);
+    }
+    CHECK(next == a.rows);
+  }
+}
+
+TEST_CASE("the paper's warps per row: 1, 2, 4 and 8, and whole thread blocks beyond 64 nonzeros") {
+  const CsrMatrix a = rows_of_lengths({8, 16, 32, 64, 65}, 100);
+  const auto warps = [&](const Given& params) {
+    std::vector<int> found(5);
+    for (const tca_spmm::Task& task : plan_of(a, params).tasks)
+      if (task.row >= 0) found[static_cast<std::size_t>(task.row)] = task.warps();
+    return found;
+  };
+  CHECK(warps({}) == std::vector{1, 2, 4, 8, 8});
+  CHECK(warps({{"warps_per_row", std::int64_t{2}}}) == std::vector{2, 2, 2, 2, 8});
+  CHECK(warps({{"warps_per_row", std::int64_t{2}}, {"method", std::string("multirow")}}) ==
+        std::vector{2, 2, 2, 2, 2});
+  CHECK(warps({{"method", std::string("multiblock")}}) == std::vector{8, 8, 8, 8, 8});
+  CHECK(plan_of(a, {}).blocks() == 3);  // 1 + 2 + 4 warps, 8, 8
+}
+
+/// Bank of 16 bytes that a lane's load of 16 bytes begins in.
+int bank_of(int log_p, int lane, int half, int pitch) {
+  const int g = lane / 4, t = lane % 4, p = 1 << log_p;
+  return tca_spmm::place_of(log_p, g % p, t, half, 4 * (g / p), pitch) / 4 % 8;
+}
+
+TEST_CASE("lanes find their rows of B in different banks, and every row has a place of its own") {
+  for (const int log_p : {0, 1, 2, 3}) {
+    const int p = 1 << log_p;
+    CAPTURE(p);
+    for (const int pitch : {64 + tca_spmm::kPadding, 128 + tca_spmm::kPadding}) {
+      for (int half = 0; half < 2; ++half) {
+        for (int first = 0; first < 32; first += 8) {
+          std::set<int> banks;
+          for (int lane = first; lane < first + 8; ++lane)
+            banks.insert(bank_of(log_p, lane, half, pitch));
+          CHECK(banks.size() == 8);
+        }
+      }
+      std::set<int> rows;
+      for (int r = 0; r < p; ++r)
+        for (int t = 0; t < 4; ++t)
+          for (int half = 0; half < 2; ++half) {
+            std::set<int> places;
+            for (int col = 0; col < pitch - tca_spmm::kPadding; ++col) {
+              const int place = tca_spmm::place_of(log_p, r, t, half, col, pitch);
+              // Those of 32 bytes of B stay in 32 bytes of shared memory.
+              CHECK(place % pitch / 8 == col / 8);
+              CHECK(place / pitch < 8 * p);
+              places.insert(place % pitch);
+              rows.insert(place / pitch);
+            }
+            CHECK(std::ssize(places) == pitch - tca_spmm::kPadding);
+          }
+      CHECK(rows.size() == static_cast<std::size_t>(8 * p));
+    }
+  }
+}
+
+TEST_CASE("every precision of tca_spmm keeps within the bound, and long rows do") {
+  const CsrMatrix a = awkward_rows();
+  const DenseMatrix b = random_dense(a.cols, 20, 5);
+  const CsrPacked packed(a);
+  const Permutation order = Permutation::identity(a.rows);
+  for (const char* precision : {"tf32", "tf32_raw", "fp16"}) {
+    const auto kernel = make({{"precision", std::string(precision)}});
+    DenseMatrix c = kernel->emulate(packed, b, find_generation("hopper"));
+
+    CHECK(check_result(a, b, c, {*kernel, packed, order, "hopper"}).reason == "");
+    c.at(18, 3) += 1;
+    CHECK(check_result(a, b, c, {*kernel, packed, order, "hopper"}).reason != "");
+  }
+}
+
+}  // namespace
+}  // namespace tessera

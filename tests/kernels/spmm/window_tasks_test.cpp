@@ -1,0 +1,113 @@
+// Row windows cut into tasks and dealt out in shares: nothing is lost, nothing is longer than
+// asked.
+
+#include "kernels/spmm/row_windows/window_tasks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "formats/base/registry.hpp"
+#include "formats/bit_tcf.hpp"
+#include "formats/format.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+TEST_CASE("windows are cut into tasks that are no longer than asked, and lose nothing") {
+  const CsrMatrix a = random_sparse(203, 400, 0.06, 73);
+  const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
+  const auto& tiles = packed_as<BitTcf>(*packed);
+
+  for (const std::int64_t cap : {0, 1, 4, 7, 1000}) {
+    const window_tasks::Tasks cut = window_tasks::cut(tiles.row_window_offset, cap);
+    std::int64_t slots = 0;
+    std::uint32_t next = 0, shortest = ~0u, longest = 0;
+    for (std::size_t i = 0; i < cut.tasks.size(); ++i) {
+      const window_tasks::Task& task = cut.tasks[i];
+      const std::uint32_t blocks = task.last - task.first;
+      CHECK(task.first == next);
+      next = task.last;
+      CHECK(task.first >= tiles.row_window_offset[task.window]);
+      CHECK(task.last <= tiles.row_window_offset[task.window + 1]);
+      if (cap > 0) CHECK(blocks <= cap);
+      if (task.split == 0) continue;
+      const window_tasks::Split& split = cut.splits[task.split - 1];
+      CHECK(i >= split.first_task);
+      CHECK(i < split.first_task + split.parts);
+      CHECK(split.first_slot + i - split.first_task == static_cast<std::size_t>(slots++));
+      shortest = std::min(shortest, blocks), longest = std::max(longest, blocks);
+    }
+    CHECK(next == tiles.num_tc_blocks());
+    CHECK(slots == cut.slots);
+    CHECK(cut.splits.empty() == (cap == 0 || cap == 1000));
+    if (cap == 4) CHECK(2 * shortest >= longest);
+  }
+}
+
+TEST_CASE("dealt shares have as many TC blocks each, of whatever windows") {
+  // Two windows without nonzeros at the start, forty in the middle.
+  CsrMatrix a = random_sparse(600, 300, 0.02, 74);
+  const auto empty = [](std::int64_t row) { return row < 16 || (row >= 200 && row < 520); };
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    if (!empty(row)) cols.insert(cols.end(), a.row_cols(row).begin(), a.row_cols(row).end());
+    offsets.push_back(std::ssize(cols));
+  }
+  std::vector<float> values(cols.size(), 0.5f);
+  a = CsrMatrix{a.rows, a.cols, std::move(offsets), std::move(cols), std::move(values)};
+  const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
+  const auto& tiles = packed_as<BitTcf>(*packed);
+
+  for (const std::int64_t blocks : {1, 5, 16, 10000}) {
+    CAPTURE(blocks);
+    const window_tasks::Tasks dealt = window_tasks::deal(tiles.row_window_offset, blocks);
+    REQUIRE(dealt.shares.front() == 0);
+    REQUIRE(dealt.shares.back() == dealt.tasks.size());
+    std::int64_t next = 0, window = -1, full = 0;
+    for (std::int64_t share = 0; share < dealt.num_shares(); ++share) {
+      std::int64_t mine = 0, empties = 0;
+      for (std::int64_t i = dealt.first_of(share); i < dealt.first_of(share + 1); ++i) {
+        const window_tasks::Task& task = dealt.tasks[i];
+        CHECK(task.first == next);
+        next = task.last;
+        CHECK((task.window == window || task.window == window + 1));
+        window = task.window;
+        CHECK(task.first >= tiles.row_window_offset[window]);
+        CHECK(task.last <= tiles.row_window_offset[window + 1]);
+        const bool whole = task.first == tiles.row_window_offset[window] &&
+                           task.last == tiles.row_window_offset[window + 1];
+        CHECK((task.split == 0) == whole);
+        mine += task.last - task.first;
+        if (task.first == task.last) ++empties;
+      }
+      CHECK(mine + empties > 0);
+      CHECK(mine <= blocks);
+      CHECK(empties <= blocks);
+      if (mine == blocks) ++full;
+    }
+    CHECK(next == tiles.num_tc_blocks());
+    CHECK(window + 1 == tiles.num_row_windows());
+    // All but the last, and one that a stretch of empty windows ends.
+    CHECK(full >= tiles.num_tc_blocks() / blocks - 1);
+  }
+}
+
+TEST_CASE("imbalance is the mean distance from the mean window") {
+  // Windows of 4, 0 and 2 TC blocks: mean 2, distances 2, 2 and 0.
+  std::vector<std::int64_t> offsets(25, 32);
+  offsets.front() = 0, offsets.back() = 48;
+  std::vector<std::int32_t> cols(48);
+  for (std::int32_t i = 0; i < 48; ++i) cols[i] = i % 32;
+  const CsrMatrix a{24, 40, std::move(offsets), std::move(cols), std::vector<float>(48, 1.5f)};
+  const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
+
+  CHECK(window_tasks::imbalance(packed_as<BitTcf>(*packed).row_window_offset) ==
+        doctest::Approx(4.0 / 3));
+}
+
+}  // namespace
+}  // namespace tessera
