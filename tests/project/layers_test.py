@@ -17,7 +17,8 @@ SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu"}
 # A room's files may include those of the rooms, or the single files, named here. A file belongs to
 # the longest name that its path starts with; a folder that is in no room is an error.
 KERNEL_CONTRACTS = {"kernels", "kernels/work.hpp", "kernels/warp_trace.hpp", "kernels/tensor_core",
-                    "kernels/tensor_core/mma.cuh", "kernels/device", "kernels/host_device.hpp"}
+                    "kernels/tensor_core/mma.cuh", "kernels/tensor_core/mma.hpp", "kernels/device",
+                    "kernels/host_device.hpp"}
 FORMAT_CONTRACTS = {"formats/base", "formats/format.hpp", "formats/condense.hpp"}
 FORMATS = {*FORMAT_CONTRACTS, "formats", "formats/gpu", "formats/statistics"}
 MODEL_SEES = {"formats/base", "kernels/work.hpp", "kernels/warp_trace.hpp", "model/device.hpp",
@@ -72,7 +73,8 @@ MAY_INCLUDE = {
     "kernels/host_device.hpp": set(),
     "kernels/tensor_core": {*FORMATS, *KERNEL_CONTRACTS},
     # The instructions themselves, which micro-benchmarks time.
-    "kernels/tensor_core/mma.cuh": {"kernels/tensor_core"},
+    "kernels/tensor_core/mma.cuh": {"kernels/tensor_core/mma.hpp"},
+    "kernels/tensor_core/mma.hpp": set(),
     "kernels/device": {*FORMATS, *KERNEL_CONTRACTS},
     # What kernels of several families of one operation share.
     "kernels/spmm": {*FORMATS, *KERNEL_CONTRACTS, "kernels/spmm"},
