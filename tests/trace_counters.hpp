@@ -1,0 +1,108 @@
+// Traces held against the counters of the hardware: what the device tests of SpMM and SpGEMM share.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/counters/counter_source.hpp"
+#include "kernels/tensor_core/gpu_generation.hpp"
+#include "kernels/work.hpp"
+#include "model/simulator/counters.hpp"
+
+namespace tessera {
+
+/// What a launch executes and asks for, in a trace or by counters.
+struct TraceCounts {
+  double instructions;
+  double mma;
+  double l1_sectors;  // that loads ask the L1 for
+  double l2_reads;    // sectors that the L1s ask the L2 for
+};
+
+/// Largest relative differences between a trace and the counters.
+struct TraceTolerance {
+  double instructions, l1_sectors, l2_reads;
+  double mma = 0;
+};
+
+/// Says why where nothing can be compared: instructions are those of the code for sm_90a.
+inline bool cannot_compare_traces() {
+  std::string why = find_counter_source("cupti").missing;
+  if (why.empty() && gpu_generation() != "hopper")
+    why = "the traces count the instructions of the code for sm_90a";
+  if (!why.empty()) MESSAGE("skipped: " << why);
+  return !why.empty();
+}
+
+inline bool has_traces(const WorkDescription& work) {
+  return !work.launches.empty() &&
+         std::ranges::all_of(work.launches, [](const Launch& one) { return one.trace != nullptr; });
+}
+
+inline TraceCounts predicted_counts(const WorkDescription& work) {
+  const auto counters = simulator::counters(simulator::simulate(work, find_device("h200")));
+  return {counters.at("sm__inst_executed.sum"), counters.at("sm__inst_executed_pipe_tensor.sum"),
+          counters.at("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"),
+          counters.at("lts__t_sectors_srcunit_tex_op_read.sum")};
+}
+
+/// Counts all kernels that `launch` starts and waits for. The compiler moves constants with
+/// HFMA2.MMA, which runs on the tensor pipe and is no MMA.
+inline TraceCounts hardware_counts(const std::string& kernel, std::function<void()> launch) {
+  const std::string pipe = "sm__inst_executed_pipe_tensor_op_";
+  const std::vector<std::string> metrics{"sm__inst_executed.sum",
+                                         pipe + "hmma.sum",
+                                         pipe + "hmma_type_hfma2.sum",
+                                         pipe + "imma.sum",
+                                         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+                                         "lts__t_sectors_srcunit_tex_op_read.sum"};
+  Point point;
+  point.kernel.name = kernel;
+  const CounterValues values =
+      find_counter_source("cupti").source->collect(metrics, {point, "", 1, {}, std::move(launch)});
+  return {values.at(metrics[0]),
+          values.at(metrics[1]) - values.at(metrics[2]) + values.at(metrics[3]),
+          values.at(metrics[4]), values.at(metrics[5])};
+}
+
+/// predicted / counted - 1.
+inline double difference(double predicted, double counted) {
+  return counted == 0 ? (predicted == 0 ? 0 : INFINITY) : predicted / counted - 1;
+}
+
+/// Appends a row to the file that TESSERA_TRACE_TABLE names, where it names one.
+inline void append_to_table(const std::string& product, const TraceCounts& predicted,
+                            const TraceCounts& counted) {
+  const char* path = std::getenv("TESSERA_TRACE_TABLE");
+  if (path == nullptr) return;
+  std::FILE* file = std::fopen(path, "a");
+  REQUIRE(file != nullptr);
+  std::fprintf(file, "%s", product.c_str());
+  for (const auto count : {&TraceCounts::instructions, &TraceCounts::mma, &TraceCounts::l1_sectors,
+                           &TraceCounts::l2_reads})
+    std::fprintf(file, ",%.0f,%.0f,%.4f", predicted.*count, counted.*count,
+                 difference(predicted.*count, counted.*count));
+  std::fprintf(file, "\n");
+  std::fclose(file);
+}
+
+inline void check_counts(const TraceCounts& predicted, const TraceCounts& counted,
+                         const TraceTolerance& tolerance) {
+  CHECK(counted.instructions > 0);
+  CHECK(predicted.mma <= counted.mma);
+  CHECK(std::abs(difference(predicted.mma, counted.mma)) <= tolerance.mma);
+  CHECK(std::abs(difference(predicted.instructions, counted.instructions)) <=
+        tolerance.instructions);
+  CHECK(std::abs(difference(predicted.l1_sectors, counted.l1_sectors)) <= tolerance.l1_sectors);
+  CHECK(std::abs(difference(predicted.l2_reads, counted.l2_reads)) <= tolerance.l2_reads);
+}
+
+}  // namespace tessera
