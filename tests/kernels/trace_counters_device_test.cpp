@@ -57,9 +57,9 @@ TraceCounts count(const Choice& choice, const PackedMatrix& packed, std::int64_t
   });
 }
 
-/// The work description of a choice with a trace; nothing where there is none.
-std::optional<WorkDescription> traced_work(const Choice& choice, const SpmmKernel& kernel,
-                                           const PackedMatrix& packed, std::int64_t n) {
+/// The work description of a kernel with traces; nothing for a kernel without.
+std::optional<WorkDescription> traced_work(const SpmmKernel& kernel, const PackedMatrix& packed,
+                                           std::int64_t n) {
   try {
     WorkDescription work = kernel.work(packed, n);
     if (has_traces(work)) return work;
@@ -80,7 +80,7 @@ int compare_all(const std::string& name, const CsrMatrix& a, std::int64_t n,
     CAPTURE(product);
     const auto kernel = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
     const auto packed = Registry<Format>::instance().make(kernel->format(), choice.format)->pack(a);
-    const auto work = traced_work(choice, *kernel, *packed, n);
+    const auto work = traced_work(*kernel, *packed, n);
     if (!work) continue;
     const TraceCounts predicted = predicted_counts(*work);
     const TraceCounts counted = count(choice, *packed, n, a.cols);
