@@ -1,4 +1,4 @@
-// How ac_spgemm cuts products into chunks, for its host half and its device half.
+// The rule by which ac_spgemm cuts products into chunks, for its host half and its device half.
 //
 // Products are numbered over all of A B, row by row and within a row by A's nonzeros. A chunk
 // begins at every kStep-th product, or at the begin of that product's row if it is less than kReach

@@ -1,5 +1,5 @@
-// What tile_spgemm finds in a product, computed on the host from patterns alone: the tiles that
-// fill_tiles() leaves, the tasks that make_tasks() cuts, the tiles of C. For the simulator.
+// An analysis of a product by tile_spgemm, for the simulator. The host computes from the patterns
+// of A and B the tiles of fill_tiles(), the tasks of make_tasks() and the tiles of C.
 #pragma once
 
 #include <array>
@@ -109,7 +109,7 @@ struct ProductAnalysis {
   TileArithmetic arithmetic;
   TiledMatrix a;
   std::unique_ptr<TiledMatrix> b;   // where it is not A
-  std::vector<TaskWork> tasks;      // as on the device: first slices by tile row, then the others
+  std::vector<TaskWork> tasks;      // in the order of number_of_task()'s results
   std::vector<TileOfC> tiles_of_c;  // by task
   std::int64_t nonzeros_of_c = 0;
 

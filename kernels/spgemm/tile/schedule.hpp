@@ -1,6 +1,6 @@
-// tile_spgemm's schedule: which thread block, warp and lane does what, how much of it at a time,
-// and in how much shared memory. Device code, the host's analysis (analysis.hpp) and the warp traces
-// all read it. See kernels/spgemm/tile/tile_spgemm.cpp for the method.
+// tile_spgemm's schedule: the work of each thread block, warp and lane, its portions and its shared
+// memory. Device code, the host's analysis (analysis.hpp) and the warp traces all read it. See
+// kernels/spgemm/tile/tile_spgemm.cpp for the method.
 //
 // The launches are, in this order: fill_tiles() for A and for B, make_tasks(), count_cells(), a
 // prefix sum over the rows of C, and make_sums().
@@ -249,9 +249,9 @@ TESSERA_HOST_DEVICE constexpr void for_column_ranges(const Task& task, std::int3
   }
 }
 
-/// How the lanes of a thread block share the pairs of some factors. A factor is a tile of A with
-/// the tiles of B in the tile row that it selects; it is given as many lanes, a power of two, as
-/// leave no factor without.
+/// The share of each lane of a thread block in the pairs of some factors. A factor is a tile of A
+/// with the tiles of B in the tile row that it selects. Each factor has the largest power of two of
+/// lanes with which all factors are processed at once, but at least 8 and at most 32.
 struct FactorLanes {
   static constexpr int kMostBits = 5, kLeastBits = 3;
 

@@ -35,7 +35,7 @@ class ShortRowMatches {
   std::uint64_t bits_[kTilesOfPass];
 };
 
-/// The same for a batch of a long tile row: as many tiles of C as the bits suffice for.
+/// The same bits for one batch of a long tile row, for as many tiles of C as there is room.
 class LongRowMatches {
  public:
   static constexpr int kTilesOfA = kTilesOfBatch;
@@ -151,7 +151,7 @@ struct Sums {
   }
 };
 
-/// The same for two pairs at a time; a missing pair has no bits.
+/// FP16 sums, of two pairs at a time; a missing pair has no bits.
 template <>
 struct Sums<TileArithmetic::kFp16> {
   using Value = std::uint16_t;
@@ -245,8 +245,8 @@ class Pass {
   using Value = typename Sums<kArithmetic>::Value;
   using OfA = typename Sums<kArithmetic>::OfA;
 
-  /// What follows SumsMemory: for short rows the values of A's tiles, [kTilesOfA][32 lanes]; for
-  /// long rows the sums between batches, [kTilesAtOnce][32 lanes].
+  /// The memory after SumsMemory: for short rows the values of A's tiles, [kTilesOfA][32 lanes];
+  /// for long rows the sums between batches, [kTilesAtOnce][32 lanes].
   using RowStorage = std::conditional_t<kIsLong, Sums<kArithmetic>, OfA>;
 
   __device__ Pass(SumsMemory<kArithmetic, Matches>& memory, RowStorage* row_storage,

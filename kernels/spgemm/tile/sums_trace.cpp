@@ -56,7 +56,7 @@ struct Pass {
   }
 };
 
-/// How far a warp is in its task: columns, pass over their tiles, first tile of a list.
+/// The progress of a warp in its task: columns, pass over their tiles, first tile of a list.
 struct Progress {
   Progress() = default;
   Progress(std::int64_t of_columns, std::int64_t of_pass, int of_tile)

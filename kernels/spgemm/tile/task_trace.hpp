@@ -1,5 +1,5 @@
-// What the warps of count_cells() and make_sums() both do: take a task, mark and rank its tile
-// columns, walk over its pairs.
+// Steps that the warps of count_cells() and make_sums() share: they take a task, mark and rank its
+// tile columns and walk over its pairs.
 #pragma once
 
 #include <array>

@@ -4,7 +4,7 @@
 // a long one. Pairs of tiles, one of A and one of B, whose Boolean product is not empty mark tiles
 // of C and their cells. Once the rows of C are known, the thread block repeats this, lists the
 // pairs of each tile in the order of A's tile columns, all in shared memory, and a warp adds up a
-// tile of C and writes the sums to CSR. kernels/spgemm/tile/schedule.hpp lists who does what.
+// tile of C and writes the sums to CSR. kernels/spgemm/tile/schedule.hpp assigns the work.
 // tSparse (kernels/spgemm/tsparse/tsparse.cpp), by contrast, sorts one list of all pairs, reads
 // tiles and writes tiles.
 //

@@ -1,5 +1,5 @@
-// What the warp traces of tile_spgemm's launches share: a warp that appends to its trace, the
-// arrays that it touches, and the launches themselves.
+// Types that the warp traces of tile_spgemm's launches share: a warp that appends to its trace and
+// the arrays that it touches. It also declares the traces of the launches.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // The kernels of tSparse's pipeline: they list the tasks, find the cells and values of C and
-// compact them. See kernels/spgemm/tsparse/schedule.hpp for who does what, and
+// compact them. See kernels/spgemm/tsparse/schedule.hpp for the assignment of work, and
 // kernels/spgemm/tsparse/tsparse.cpp for the method.
 #pragma once
 
@@ -275,7 +275,7 @@ struct OnTensorCores {
   }
 };
 
-/// The same by fused multiply-adds. Half a warp makes each of the two tiles, a lane four cells of a
+/// The sums by fused multiply-adds. Half a warp makes each of the two tiles, a lane four cells of a
 /// row.
 struct OnScalarCores {
   using Value = float;

@@ -92,8 +92,8 @@ ListedProduct list_tasks(const CsrMatrix& a, const CsrMatrix& b, const TsparseOp
   return product;
 }
 
-/// What both launches do: a warp goes through the tasks of some tiles of C side by side, a batch of
-/// each tile at a time.
+/// Steps that both launches share: a warp goes through the tasks of some tiles of C side by side, a
+/// batch of each tile at a time.
 class TilesTrace : public LaunchTrace {
  public:
   TilesTrace(std::shared_ptr<const ListedProduct> product, const ArrayAddresses& at)

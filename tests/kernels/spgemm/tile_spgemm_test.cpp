@@ -258,7 +258,7 @@ TEST_CASE("slices cover a tile row of C once and begin where slots do") {
     for (const long long pairs : {0, 100, 5000, 1000000}) {
       TileRowCut cut(33, end, pairs, 1024);
       CHECK((cut.is_cut() ? cut.further_slices() + 1 : 1) == cut.slices());
-      Task task{};
+      tile_spgemm::Task task{};
       std::int32_t before = 32;
       for (int slice = 0; slice < cut.slices(); ++slice) {
         cut.place(task, slice, cut.slices());
