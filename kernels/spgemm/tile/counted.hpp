@@ -78,11 +78,13 @@ struct CountedMakeSums {
       .each = 25, .bits = 6, .factors = 10, .active = 13, .end = 8, .tiles = 32};
   static constexpr int kColumns = 12, kPass = 8, kRank = 14, kJoin = 82;
   static constexpr int kCols = 6, kSlot = 11, kColumn = 13, kOtherColumn = 9;
-  static constexpr int kPlace = 45, kTileCells = 4, kCells8 = 43, kOtherWarps = 10, kTilePlace = 6;
+  static constexpr int kPlace = 45, kTileCells = 4, kCellsOfLane = 43, kOtherWarps = 10,
+                       kTilePlace = 6;
   static constexpr int kCount = 20;
   static constexpr int kList = 8, kEndOfListStep = 9, kPad = 12, kFind = 15, kListPair = 14;
   static constexpr int kAdd = 8, kSearch = 8, kSearchStep = 10, kOwnTiles = 7, kNextList = 4;
-  static constexpr int kTile = 6, kAt = 8, kStage = 51, kGroups = 4, kEvenGroups = 3, kNoPair = 2;
+  static constexpr int kTile = 6, kNextPairs = 8, kStage = 51, kGroups = 4, kEvenGroups = 3,
+                       kNoPair = 2;
   static constexpr int kStore = 12, kLaneCells = 21, kValue = 12, kUnscale = 55;
   static constexpr int kEndOfPass = 12, kRowBegins = 9, kEndOfColumns = 9;
 

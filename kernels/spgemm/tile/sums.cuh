@@ -266,12 +266,12 @@ class Pass {
     for (int i = Block::lane(); i < size_; i += kThreads) memory_.cells[i] = 0;
     memory_.matches.clear(size_);
     Block::sync();
-    const bool is_one = !kIsLong || pairs_.factors() <= kTilesOfBatch;
+    const bool is_one_batch = !kIsLong || pairs_.factors() <= kTilesOfBatch;
     pairs_.each([&](int place, std::uint64_t of_a, const Tile& of_b, std::uint32_t) {
       const int tile = tile_of(of_b);
       if (tile < 0) return;
       join_cells(memory_.cells + tile, of_a, of_b.bitmap);
-      if (is_one) memory_.matches.set(tile, place);
+      if (is_one_batch) memory_.matches.set(tile, place);
     });
     for (int slot = Block::lane(); slot * kColsOfSlot < cols; slot += kThreads) {
       const Slot own = memory_.slots[slot];

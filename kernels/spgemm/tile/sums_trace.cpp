@@ -246,7 +246,7 @@ class SumsTrace final : public TaskTrace {
     for (int lane = 0; lane < kLanes; ++lane) words.add(lane * share);
     const int wavefronts = words.wavefronts();
     w.issue(Counted::kPlace);
-    if (tiles > 0) w.issue(Counted::kCells8);
+    if (tiles > 0) w.issue(Counted::kCellsOfLane);
     for (int tile = 0; tile < tiles; ++tile) {
       w.issue(Counted::kTileCells);
       w.shared(wavefronts);
@@ -360,7 +360,7 @@ class SumsTrace final : public TaskTrace {
           stage_pairs(pairs, at, w);
           end_staged = at + kWarpSize;
         }
-        w.issue(Counted::kAt);
+        w.issue(Counted::kNextPairs);
         const int stop = std::min(end, end_staged);
         multiply(std::span(pairs).subspan(at, stop - at), w);
         at = stop;

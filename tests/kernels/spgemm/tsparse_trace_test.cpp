@@ -13,6 +13,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/spgemm/tsparse/schedule.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "tests/support.hpp"
 #include "tests/trace_support.hpp"
@@ -109,6 +110,24 @@ TEST_CASE("tsparse refuses to describe several slices and scalar cores") {
   const auto [a, b] = cases().front();
   CHECK_THROWS_AS(describe_work(a, b, options({{"slice", std::int64_t{10}}})), Unsupported);
   CHECK_THROWS_AS(describe_work(a, b, options({{"cores", std::string("scalar")}})), Unsupported);
+}
+
+TEST_CASE("tsparse's launches have as many thread blocks as their tiles of C fill") {
+  for (const std::int64_t tiles : {1, 15, 16, 17, 31, 32, 33, 1000}) {
+    CAPTURE(tiles);
+    const auto covers = [&](auto launch, int tiles_of_item, std::int64_t blocks) {
+      const std::int64_t last = launch.item_of(blocks - 1, kThreads - 1) + tiles_of_item - 1;
+      return launch.item_of(blocks - 1, 0) < tiles && last >= tiles - 1;
+    };
+    CHECK(covers(CountCells{}, 1, CountCells::thread_blocks(tiles)));
+    CHECK(
+        covers(MultiplyTiles{}, MultiplyTiles::kTilesOfWarp, MultiplyTiles::thread_blocks(tiles)));
+    CHECK(covers(ListTasks{}, 1, ListTasks::thread_blocks(tiles)));
+  }
+  CHECK(CountCells::item_of(1, kWarpSize) ==
+        CountCells::kTilesOfThreadBlock + CountCells::kTilesOfWarp);
+  CHECK(MultiplyTiles::item_of(1, kWarpSize + 31) ==
+        MultiplyTiles::kTilesOfThreadBlock + MultiplyTiles::kTilesOfWarp);
 }
 
 }  // namespace
