@@ -1,5 +1,5 @@
 // tile_spgemm on the CPU: its emulation against the oracle and against MMAs written out in full,
-// its parts against their definitions, and its schedule against itself.
+// its parts against their definitions, and the shares of its schedule against the work as a whole.
 #include "kernels/spgemm/tile/tile_spgemm.hpp"
 
 #include <doctest/doctest.h>
@@ -239,7 +239,7 @@ TEST_CASE("the lanes of a thread block share factors so that each pair has one t
     const FactorLanes share(factors);
     CHECK(share.lanes() * share.factors_at_once() == kThreads);
     CHECK(share.factors_of_warp() * kWarps == share.factors_at_once());
-    // A lane less would suffice only where even the fewest lanes leave factors without.
+    // All factors are processed at once, unless there are too many even for the fewest lanes each.
     CHECK((factors <= share.factors_at_once() || share.bits == FactorLanes::kLeastBits));
     for (int factor = 0; factor < share.factors_at_once(); ++factor)
       for (int tile = 0; tile < share.lanes(); ++tile) {
