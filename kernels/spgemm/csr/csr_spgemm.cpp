@@ -1,6 +1,6 @@
 // The plain SpGEMM kernel on CUDA cores: one warp per row of C merges the rows of B that a row of A
-// names, column by column, twice: once to count, once to fill. No hash table, no sorting, no limit
-// on the length of a row. The do-nothing variant of the stage: right, and slow.
+// selects, column by column, twice: once to count, once to fill. It needs no hash table and no
+// sorting, and rows may have any length. It is the stage's do-nothing variant: correct, but slow.
 
 #include "formats/base/registry.hpp"
 #include "kernels/spgemm_kernel.hpp"

@@ -1,8 +1,8 @@
 // Device half of csr_spgemm: one warp per row of C. See kernels/spgemm/csr/csr_spgemm.cpp.
 //
-// Lane l keeps the cursors of nonzeros l, l + 32, ... of the row of A; a cursor is a place in the
-// row of B. The least column under any cursor is the next of C; its terms are added in the order of
-// A's columns, by every lane alike.
+// Lane l keeps the cursors of nonzeros l, l + 32, ... of the row of A; a cursor is an index in the
+// row of B. The least column at any cursor is the next column of C; every lane adds its terms in
+// the order of A's columns.
 
 #include <climits>
 #include <cub/device/device_scan.cuh>
@@ -15,19 +15,19 @@ namespace {
 
 constexpr int kWarpSize = 32, kWarpsPerBlock = 4;
 constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr std::int32_t kNoColumn = INT_MAX;  // a matrix has at most as many, counted from 0
+constexpr std::int32_t kNoColumn = INT_MAX;  // columns are less
 
-struct View {
+struct CsrView {
   const std::int64_t* __restrict__ row_offsets;
   const std::int32_t* __restrict__ col_indices;
   const float* __restrict__ values;
 };
 
-/// A row of A and the rows of B that it names.
+/// A row of A and the rows of B that it selects.
 struct RowMerge {
-  View a, b;
+  CsrView a, b;
   std::int64_t first, last;            // nonzeros of the row of A
-  std::int32_t* __restrict__ cursors;  // [nnz of A], places in B
+  std::int32_t* __restrict__ cursors;  // [nnz of A] indices in B
   int lane;
 
   __device__ void begin() const {
@@ -35,7 +35,7 @@ struct RowMerge {
       cursors[k] = static_cast<std::int32_t>(b.row_offsets[a.col_indices[k]]);
   }
 
-  /// The column under the cursor of nonzero k.
+  /// The column at the cursor of nonzero k.
   __device__ std::int32_t column(std::int64_t k) const {
     const std::int32_t at = cursors[k];
     return at < b.row_offsets[a.col_indices[k] + 1] ? b.col_indices[at] : kNoColumn;
@@ -54,7 +54,7 @@ struct RowMerge {
       if (column(k) == col) ++cursors[k];
   }
 
-  /// Moves past the column as well.
+  /// Adds up the terms of a column and moves the cursors past it.
   __device__ float sum(std::int32_t col) const {
     float total = 0;
     for (std::int64_t base = first; base < last; base += kWarpSize) {
@@ -78,14 +78,14 @@ __device__ std::int64_t row_of_warp() {
   return std::int64_t{blockIdx.x} * kWarpsPerBlock + threadIdx.y;
 }
 
-__device__ RowMerge merge_of(View a, View b, std::int64_t row, std::int32_t* cursors) {
+__device__ RowMerge merge_of(CsrView a, CsrView b, std::int64_t row, std::int32_t* cursors) {
   const RowMerge merge{
       a, b, a.row_offsets[row], a.row_offsets[row + 1], cursors, static_cast<int>(threadIdx.x)};
   merge.begin();
   return merge;
 }
 
-__global__ void count_columns(std::int32_t rows, View a, View b, std::int32_t* cursors,
+__global__ void count_columns(std::int32_t rows, CsrView a, CsrView b, std::int32_t* cursors,
                               std::int64_t* __restrict__ lengths) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
@@ -98,7 +98,7 @@ __global__ void count_columns(std::int32_t rows, View a, View b, std::int32_t* c
   if (merge.lane == 0) lengths[row] = length;
 }
 
-__global__ void fill(std::int32_t rows, View a, View b, std::int32_t* cursors, float alpha,
+__global__ void fill(std::int32_t rows, CsrView a, CsrView b, std::int32_t* cursors, float alpha,
                      const std::int64_t* __restrict__ c_offsets, std::int32_t* __restrict__ c_cols,
                      float* __restrict__ c_values) {
   const std::int64_t row = row_of_warp();
@@ -129,7 +129,7 @@ class CsrProduct final : public GpuSparseProduct {
     std::int64_t nnz = 0;
     cuda_check(cudaMemcpyAsync(&nnz, c_.row_offsets.data() + a_.rows, sizeof(nnz),
                                cudaMemcpyDeviceToHost, run.stream()),
-               "asking for the nonzeros of C");
+               "reading the number of nonzeros of C");
     cuda_check(cudaStreamSynchronize(run.stream()), "counting the nonzeros of C");
     c_.col_indices = RunArray<std::int32_t>(run, nnz);
     c_.values = RunArray<float>(run, nnz);
@@ -146,19 +146,19 @@ class CsrProduct final : public GpuSparseProduct {
  private:
   static constexpr dim3 kThreads{kWarpSize, kWarpsPerBlock};
 
-  static View view(const DeviceCsr& matrix) {
+  static CsrView view(const DeviceCsr& matrix) {
     return {matrix.row_offsets.data(), matrix.col_indices.data(), matrix.values.data()};
   }
   unsigned blocks() const {
     return static_cast<unsigned>((std::int64_t{a_.rows} + kWarpsPerBlock - 1) / kWarpsPerBlock);
   }
 
-  /// Where the rows of C begin, [rows + 1].
+  /// Returns where the rows of C begin. [rows + 1]
   RunArray<std::int64_t> offsets(ProductRun& run, std::int32_t* cursors) const {
     const std::int64_t size = std::int64_t{a_.rows} + 1;
     const RunArray<std::int64_t> lengths(run, size);
     cuda_check(cudaMemsetAsync(lengths.data() + a_.rows, 0, sizeof(std::int64_t), run.stream()),
-               "closing the lengths of C");
+               "clearing the last length of C");
     if (a_.rows > 0)
       count_columns<<<blocks(), kThreads, 0, run.stream()>>>(a_.rows, view(a_), view(b_), cursors,
                                                              lengths.data());
@@ -183,8 +183,8 @@ class GpuCsrSpgemm final : public GpuSpgemm {
  public:
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
     require<Unsupported>(a.nnz() < INT_MAX && b.nnz() < INT_MAX,
-                         "csr_spgemm takes fewer than 2^31 nonzeros, not {} and {}", a.nnz(),
-                         b.nnz());
+                         "csr_spgemm supports fewer than 2^31 - 1 nonzeros; A has {} and B has {}",
+                         a.nnz(), b.nnz());
     return std::make_unique<CsrProduct>(a, b);
   }
 };

@@ -14,35 +14,35 @@ using spgemm::CsrView;
 using spgemm::last_at_most;
 using spgemm::Slice;
 
-/// Where a chunk begins; rows count those of the slice that have products.
+/// The begin of a chunk. Only rows of the slice that have products are numbered.
 struct Chunk {
   std::uint32_t product;
-  std::uint32_t row;  // that the product is in
+  std::uint32_t row;  // of the product
 };
 
 /// The part of a row that is in one of its several chunks.
-struct Piece {
+struct RowPart {
   std::uint32_t row;
-  std::uint32_t place;  // of its first cell
-  std::uint32_t cells;  // none: there is no such piece
-  std::uint32_t first;  // whether the row begins with it
+  std::uint32_t place;  // index of its first cell
+  std::uint32_t cells;  // 0 where there is no such part
+  std::uint32_t first;  // 1 for the first part of the row
 };
 
-constexpr std::uint32_t kMerged = 0x80000000;  // marks the place of a row of several chunks
+constexpr std::uint32_t kMerged = 0x80000000;  // marks the index of a row in several chunks
 
-/// What a slice's chunks read and write.
+/// The arrays that a slice's chunks read and write.
 struct Chunks {
   std::uint32_t products, count;
-  const std::int64_t* rows;             // [1] that have products
+  const std::int64_t* rows;             // [1] the number of rows that have products
   const std::int32_t* row_ids;          // [rows] in A
   const std::uint32_t* row_begins;      // [rows + 1] products before
   const std::uint32_t* nonzero_begins;  // [slice.nonzeros] products before
   const Chunk* begins;                  // [count + 1]
-  std::int32_t* cols;                   // [products] cells, each chunk's where its products are
+  std::int32_t* cols;                   // [products] of cells; a chunk's begin at its products
   float* values;                        // [products]
-  std::uint32_t* row_places;            // [rows] of the first cell
+  std::uint32_t* row_places;            // [rows] index of the first cell
   std::uint32_t* row_cells;             // [rows]
-  Piece* pieces;                        // [2 * count + 1] of each chunk's first and last row
+  RowPart* row_parts;                   // [2 * count + 1] in each chunk's first and last row
 };
 
 /// A thread's walk over consecutive products.
@@ -52,7 +52,7 @@ class Products {
                       std::uint32_t first_row, std::uint32_t end_row)
       : a_(a), b_(b), slice_(slice), chunks_(chunks), row_(first_row), end_row_(end_row) {}
 
-  /// Goes to a product behind all that were before.
+  /// Moves to a product that follows all earlier ones.
   __device__ void find(std::uint32_t product) {
     row_ = last_at_most(chunks_.row_begins, row_, end_row_, product);
     const std::int64_t id = chunks_.row_ids[row_];
@@ -63,7 +63,7 @@ class Products {
     read_nonzero(slice_.first_nonzero + nonzero);
     at_ += product - chunks_.nonzero_begins[nonzero];
   }
-  /// To the next one, number `product`: mostly of the same nonzero or the one after it.
+  /// Moves to the next product, number `product`, mostly of the same nonzero or of the next one.
   __device__ void next(std::uint32_t product) {
     if (++at_ < end_) return;
     if (nonzero_ + 1 < end_nonzero_) {
@@ -128,7 +128,7 @@ struct ChunkMemory {
   ColumnRange range;
 };
 
-/// The extent of this thread block's chunk.
+/// The products and rows of this thread block's chunk.
 struct Extent {
   __device__ Extent(const Chunks& chunks, std::uint32_t chunk) {
     const Chunk from = chunks.begins[chunk], to = chunks.begins[chunk + 1];
@@ -140,22 +140,22 @@ struct Extent {
   __device__ std::uint32_t count() const { return end - begin; }
 
   std::uint32_t begin, end;          // products
-  std::uint32_t first_row, end_row;  // that have some of them
+  std::uint32_t first_row, end_row;  // rows with some of them
 };
 
 __device__ inline int bits_of(std::uint32_t largest) {
   return 32 - __clz(static_cast<int>(largest));
 }
 
-/// A thread's products, one after another.
+/// A thread's consecutive products.
 template <class Key>
 struct Taken {
-  Key keys[kItems];  // first the rows in the chunk
+  Key keys[kItems];  // at first only the row in the chunk
   int cols[kItems];
   float values[kItems];
 };
 
-/// Finds the range of the columns on the way.
+/// Reads the products of the thread and finds the range of the columns.
 template <class Key>
 __device__ void expand(CsrView a, CsrView b, const Slice& slice, const Chunks& chunks,
                        const Extent& extent, Taken<Key>& taken, ColumnRange& range) {
@@ -164,7 +164,7 @@ __device__ void expand(CsrView a, CsrView b, const Slice& slice, const Chunks& c
   int low = 0x7fffffff, high = 0;
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    taken.keys[i] = ~Key{0};  // sorts behind all others, as it comes behind them
+    taken.keys[i] = ~Key{0};  // is sorted behind all others
     taken.cols[i] = 0;
     taken.values[i] = 0;
     if (mine + i >= extent.end) continue;
@@ -181,8 +181,8 @@ __device__ void expand(CsrView a, CsrView b, const Slice& slice, const Chunks& c
   __syncthreads();
 }
 
-/// Brings products to shared memory, sorted by keys of row in the chunk and column in its range.
-/// Returns the bits of the columns.
+/// Moves the products to shared memory, sorted by their keys: row in the chunk, column in its
+/// range. Returns the number of bits of the columns.
 template <class Key>
 __device__ int sort(const Extent& extent, Taken<Key>& taken, ChunkMemory<Key>& memory) {
   const int low = memory.range.low;
@@ -223,7 +223,7 @@ __device__ void count_runs(std::uint32_t count, ChunkMemory<Key>& memory) {
   __syncthreads();
 }
 
-/// One cell per run of equal keys, its products added from left to right.
+/// Writes one cell for each run of equal keys; it adds the products from left to right.
 template <class Key>
 __device__ void write_cells(const Chunks& chunks, const Extent& extent, int col_bits,
                             const ChunkMemory<Key>& memory) {
@@ -240,7 +240,8 @@ __device__ void write_cells(const Chunks& chunks, const Extent& extent, int col_
   }
 }
 
-/// Sorting keeps the products of a row together, in the places that they had.
+/// Writes where the cells of each row are. Sorting keeps the products of a row together, at the
+/// same indices.
 template <class Key>
 __device__ void write_rows(const Chunks& chunks, const Extent& extent, std::uint32_t chunk,
                            const ChunkMemory<Key>& memory) {
@@ -253,7 +254,7 @@ __device__ void write_rows(const Chunks& chunks, const Extent& extent, std::uint
       chunks.row_places[row] = place;
       chunks.row_cells[row] = cells;
     } else {
-      chunks.pieces[2 * chunk + (row == extent.first_row ? 0 : 1)] = {
+      chunks.row_parts[2 * chunk + (row == extent.first_row ? 0 : 1)] = {
           row, place, cells, row_begin >= extent.begin ? 1u : 0u};
     }
   }

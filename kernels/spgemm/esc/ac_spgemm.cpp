@@ -3,11 +3,11 @@
 // shared memory; rows that are in several chunks are merged afterwards. FP32 on CUDA cores.
 //
 // Keys have as many bits as the chunk's rows and range of columns need, as in the paper.
-// Departures: chunks are cut by products, at rows where one begins nearby, not by nonzeros of A
-// with what a block leaves carried on; what a slice of rows needs at most is taken at once, instead
-// of a pool that may run out; rows of several chunks are merged by one stable radix sort of their
-// cells. Products are rounded, those of a cell added from left to right within a chunk, and then
-// the chunks' sums in order.
+// Departures: chunks are cut by numbers of products, at the begin of a row if one is near, whereas
+// the paper cuts by nonzeros of A and carries over what a thread block leaves; a slice of rows
+// allocates the most memory that it may need at once, whereas the paper's pool may run out; one
+// stable radix sort merges the cells of rows that are in several chunks. Products are rounded. The
+// products of a cell are added from left to right within a chunk, then the chunks' sums in order.
 
 #include "kernels/spgemm/esc/ac_spgemm.hpp"
 
@@ -24,7 +24,7 @@ class AcSpgemm final : public SpgemmKernel {
   Arithmetic arithmetic() const override { return {}; }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
-    return sum_products(a, b, ac_spgemm::piece_begin);
+    return sum_products(a, b, ac_spgemm::row_part_begin);
   }
 };
 
@@ -33,7 +33,7 @@ const Register<SpgemmKernel> entry{{
     .summary = "chunks of products sorted and added up in shared memory (AC-SpGEMM, FP32)",
     .params = {{"slice",
                 std::int64_t{1} << 27,
-                "products that there is room for at a time, unless a row alone has more",
+                "products for which there is memory at a time, unless a single row has more",
                 {},
                 1,
                 static_cast<double>(ac_spgemm::kMostProducts)}},

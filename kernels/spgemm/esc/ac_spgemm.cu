@@ -1,4 +1,4 @@
-// Device half of ac_spgemm: the chunks of a slice, and what joins them. See
+// Device half of ac_spgemm: it cuts a slice into chunks and joins their cells. See
 // kernels/spgemm/esc/ac_spgemm.cpp.
 
 #include <algorithm>
@@ -19,9 +19,9 @@ struct HasProducts {
   }
 };
 
-struct CellsOfPiece {
-  const Piece* pieces;
-  __device__ std::uint32_t operator()(std::int64_t piece) const { return pieces[piece].cells; }
+struct CellsOfPart {
+  const RowPart* row_parts;
+  __device__ std::uint32_t operator()(std::int64_t part) const { return row_parts[part].cells; }
 };
 
 __global__ void write_row_begins(Slice slice, const std::int64_t* __restrict__ before_rows,
@@ -34,7 +34,7 @@ __global__ void write_row_begins(Slice slice, const std::int64_t* __restrict__ b
       row < rows ? before_rows[row_ids[row]] - slice.first_product : slice.products);
 }
 
-/// Chunks as the header of ac_spgemm has them, from the slice's first product on.
+/// Cuts the slice into the chunks of kernels/spgemm/esc/ac_spgemm.hpp.
 __global__ void cut_chunks(Slice slice, Chunks chunks, Chunk* __restrict__ begins) {
   const std::int64_t chunk = grid_thread();
   if (chunk > chunks.count) return;
@@ -49,24 +49,24 @@ __global__ void cut_chunks(Slice slice, Chunks chunks, Chunk* __restrict__ begin
   begins[chunk] = {static_cast<std::uint32_t>(chunk_begin(product, chunks.row_begins[row])), row};
 }
 
-/// A thread block per piece.
+/// Gathers the cells of row parts, one part for each thread block.
 __global__ void __launch_bounds__(kThreads)
-    gather_pieces(Chunks chunks, const std::uint32_t* __restrict__ cells_before, int col_bits,
-                  std::uint64_t* __restrict__ keys, float* __restrict__ values) {
-  const Piece piece = chunks.pieces[blockIdx.x];
+    gather_parts(Chunks chunks, const std::uint32_t* __restrict__ cells_before, int col_bits,
+                 std::uint64_t* __restrict__ keys, float* __restrict__ values) {
+  const RowPart part = chunks.row_parts[blockIdx.x];
   const std::uint32_t to = cells_before[blockIdx.x];
-  for (std::uint32_t i = threadIdx.x; i < piece.cells; i += kThreads) {
-    keys[to + i] = std::uint64_t{piece.row} << col_bits |
-                   static_cast<std::uint32_t>(chunks.cols[piece.place + i]);
-    values[to + i] = chunks.values[piece.place + i];
+  for (std::uint32_t i = threadIdx.x; i < part.cells; i += kThreads) {
+    keys[to + i] = std::uint64_t{part.row} << col_bits |
+                   static_cast<std::uint32_t>(chunks.cols[part.place + i]);
+    values[to + i] = chunks.values[part.place + i];
   }
 }
 
-/// Sorted cells of rows of several chunks.
+/// The sorted cells of rows in several chunks.
 struct MergedCells {
   const std::uint64_t* keys;  // [count]
   const float* values;        // [count]
-  const std::uint32_t* runs;  // [*nnz] where those of one row and column begin
+  const std::uint32_t* runs;  // [*nnz] first cell of each row and column
   const std::int64_t* nnz;    // [1]
   std::uint32_t count;
   int col_bits;
@@ -74,7 +74,7 @@ struct MergedCells {
   __device__ std::uint32_t row(std::uint32_t run) const {
     return static_cast<std::uint32_t>(keys[runs[run]] >> col_bits);
   }
-  /// The first run of the row, or of one behind it.
+  /// Returns the first run of the row, or of a later row.
   __device__ std::uint32_t first_run(std::uint32_t of_row) const {
     std::uint32_t low = 0, high = static_cast<std::uint32_t>(*nnz);
     while (low < high) {
@@ -91,11 +91,11 @@ struct MergedCells {
 __global__ void write_merged_rows(Chunks chunks, MergedCells merged) {
   const std::int64_t i = grid_thread();
   if (i >= 2 * std::int64_t{chunks.count}) return;
-  const Piece piece = chunks.pieces[i];
-  if (piece.cells == 0 || piece.first == 0) return;
-  const std::uint32_t begin = merged.first_run(piece.row), end = merged.first_run(piece.row + 1);
-  chunks.row_places[piece.row] = kMerged | begin;
-  chunks.row_cells[piece.row] = end - begin;
+  const RowPart part = chunks.row_parts[i];
+  if (part.cells == 0 || part.first == 0) return;
+  const std::uint32_t begin = merged.first_run(part.row), end = merged.first_run(part.row + 1);
+  chunks.row_places[part.row] = kMerged | begin;
+  chunks.row_cells[part.row] = end - begin;
 }
 
 __global__ void write_lengths(Slice slice, Chunks chunks, std::int64_t* __restrict__ lengths) {
@@ -103,7 +103,7 @@ __global__ void write_lengths(Slice slice, Chunks chunks, std::int64_t* __restri
   if (row < *chunks.rows) lengths[chunks.row_ids[row] - slice.first_row] = chunks.row_cells[row];
 }
 
-/// What a slice becomes.
+/// The arrays of C for a slice.
 struct Target {
   const std::int64_t* offsets;  // [slice.rows + 1]
   std::int32_t* cols;
@@ -113,7 +113,7 @@ struct Target {
 
 constexpr int kCopyLanes = 16;
 
-/// Rows of one chunk, sixteen lanes each.
+/// Copies the rows that are in one chunk, sixteen lanes each.
 __global__ void __launch_bounds__(kThreads) copy_rows(Slice slice, Chunks chunks, Target target) {
   const std::int64_t row = grid_thread() / kCopyLanes;
   if (row >= *chunks.rows) return;
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) copy_rows(Slice slice, Chunks chunks
   }
 }
 
-/// Cells of rows of several chunks: the chunks' sums are added in order.
+/// Adds up the cells of rows in several chunks, in the order of the chunks.
 __global__ void add_merged(Slice slice, Chunks chunks, MergedCells merged, Target target) {
   const std::int64_t run = grid_thread(), nnz = *merged.nnz;
   if (run >= nnz) return;
@@ -142,7 +142,7 @@ __global__ void add_merged(Slice slice, Chunks chunks, MergedCells merged, Targe
   target.values[to] = scaled(target.alpha, sum);
 }
 
-/// What a slice needs beside its cells of C and the rows of several chunks, in one block.
+/// The memory of a slice, its cells of C and the rows in several chunks excepted, in one block.
 class Workspace {
  public:
   explicit Workspace(const SliceJob& job) : job_(job) {
@@ -151,7 +151,7 @@ class Workspace {
     chunks.products = static_cast<std::uint32_t>(slice.products);
     chunks.count =
         static_cast<std::uint32_t>((end + kStep - 1) / kStep - slice.first_product / kStep);
-    num_pieces = 2 * std::int64_t{chunks.count};
+    num_parts = 2 * std::int64_t{chunks.count};
     const std::int64_t bytes = most_scratch();
     RunBlock block;
     const auto at_numbers = block.place<std::int64_t>(2);
@@ -161,8 +161,8 @@ class Workspace {
     const auto at_begins = block.place<Chunk>(std::int64_t{chunks.count} + 1);
     const auto at_places = block.place<std::uint32_t>(slice.rows);
     const auto at_cells = block.place<std::uint32_t>(slice.rows);
-    const auto at_pieces = block.place<Piece>(num_pieces + 1);
-    const auto at_before = block.place<std::uint32_t>(num_pieces + 1);
+    const auto at_parts = block.place<RowPart>(num_parts + 1);
+    const auto at_before = block.place<std::uint32_t>(num_parts + 1);
     const auto at_cols = block.place<std::int32_t>(slice.products);
     const auto at_values = block.place<float>(slice.products);
     const auto at_scratch = block.place<std::byte>(bytes);
@@ -176,7 +176,7 @@ class Workspace {
     chunks.begins = begins = block.data<Chunk>(at_begins);
     chunks.row_places = block.data<std::uint32_t>(at_places);
     chunks.row_cells = block.data<std::uint32_t>(at_cells);
-    chunks.pieces = block.data<Piece>(at_pieces);
+    chunks.row_parts = block.data<RowPart>(at_parts);
     chunks.cols = block.data<std::int32_t>(at_cols);
     chunks.values = block.data<float>(at_values);
     cells_before = block.data<std::uint32_t>(at_before);
@@ -196,27 +196,27 @@ class Workspace {
   auto products_of_nonzeros() const {
     return spgemm::products_of_nonzeros(job_.a, job_.b, job_.slice);
   }
-  auto cells_of_pieces() const {
+  auto cells_of_parts() const {
     return thrust::make_transform_iterator(thrust::counting_iterator<std::int64_t>(0),
-                                           CellsOfPiece{chunks.pieces});
+                                           CellsOfPart{chunks.row_parts});
   }
 
   Chunks chunks{};
-  std::int64_t num_pieces;
-  std::int64_t* rows = nullptr;           // [1] that have products
-  std::int64_t* runs = nullptr;           // [1] of equal cells
-  std::int32_t* row_ids = nullptr;        // [slice.rows], the first *rows used; likewise:
+  std::int64_t num_parts;
+  std::int64_t* rows = nullptr;           // [1] rows that have products
+  std::int64_t* runs = nullptr;           // [1] runs of equal cells
+  std::int32_t* row_ids = nullptr;        // [slice.rows]; the first *rows are used
   std::uint32_t* row_begins = nullptr;    // [slice.rows + 1]
   std::uint32_t* nonzero_begins;          // [slice.nonzeros]
   Chunk* begins;                          // [chunks.count + 1]
-  std::uint32_t* cells_before = nullptr;  // [num_pieces + 1]
+  std::uint32_t* cells_before = nullptr;  // [num_parts + 1]
   RunArray<std::byte> scratch;            // of one algorithm after another
 
  private:
   std::int64_t most_scratch() const {
     return std::max({scratch_bytes(select_rows()),
                      running_sum_bytes<std::uint32_t>(products_of_nonzeros(), job_.slice.nonzeros),
-                     running_sum_bytes<std::uint32_t>(cells_of_pieces(), num_pieces + 1),
+                     running_sum_bytes<std::uint32_t>(cells_of_parts(), num_parts + 1),
                      running_sum_bytes<std::int64_t>(static_cast<const std::int64_t*>(nullptr),
                                                      job_.slice.rows + 1)});
   }
@@ -224,8 +224,8 @@ class Workspace {
   const SliceJob& job_;
 };
 
-/// A slice on its way from products to cells. The host waits for what its chunks' rows take and,
-/// with the runs of equal cells, for its nonzeros.
+/// Multiplies a slice. The host waits twice: for the size of rows in several chunks, and for the
+/// numbers of runs and nonzeros.
 class SliceInChunks {
  public:
   explicit SliceInChunks(const SliceJob& job)
@@ -238,7 +238,7 @@ class SliceInChunks {
         chunks_(work_.chunks) {
     list_rows();
     cut();
-    clear(chunks_.pieces, work_.num_pieces + 1);
+    clear(chunks_.row_parts, work_.num_parts + 1);
   }
 
   SliceCells multiply() {
@@ -276,7 +276,7 @@ class SliceInChunks {
                "clearing memory");
   }
 
-  /// The rows that have products: how many, is known once their cells are.
+  /// The number of rows that have products; known once the number of their cells is.
   std::int64_t rows() const { return *job_.numbers.rows; }
 
   void list_rows() {
@@ -295,11 +295,11 @@ class SliceInChunks {
     cuda_check(cudaGetLastError(), "cutting chunks");
   }
 
-  /// Cells of rows of several chunks, before they are merged.
+  /// Counts the cells of rows in several chunks before they are merged.
   std::int64_t count_merged() {
-    running_sum(work_.scratch, work_.cells_of_pieces(), work_.cells_before, work_.num_pieces + 1,
+    running_sum(work_.scratch, work_.cells_of_parts(), work_.cells_before, work_.num_parts + 1,
                 stream_);
-    job_.numbers.cells.ask(work_.cells_before + work_.num_pieces, stream_);
+    job_.numbers.cells.ask(work_.cells_before + work_.num_parts, stream_);
     return job_.numbers.cells.wait(stream_);
   }
 
@@ -309,9 +309,9 @@ class SliceInChunks {
     sorted.place_scratch(block);
     block.take(run_, job_.more_room);
     sorted.settle(block);
-    gather_pieces<<<static_cast<unsigned>(work_.num_pieces), kThreads, 0, stream_>>>(
+    gather_parts<<<static_cast<unsigned>(work_.num_parts), kThreads, 0, stream_>>>(
         chunks_, work_.cells_before, col_bits_, sorted.keys(), sorted.values());
-    cuda_check(cudaGetLastError(), "gathering rows of several chunks");
+    cuda_check(cudaGetLastError(), "gathering rows in several chunks");
     sorted.sort(stream_);
     sorted.find_runs(work_.runs, stream_);
     const MergedCells merged{sorted.keys(),
@@ -320,8 +320,8 @@ class SliceInChunks {
                              work_.runs,
                              static_cast<std::uint32_t>(count),
                              col_bits_};
-    write_merged_rows<<<grid_for(work_.num_pieces, kThreads), kThreads, 0, stream_>>>(chunks_,
-                                                                                      merged);
+    write_merged_rows<<<grid_for(work_.num_parts, kThreads), kThreads, 0, stream_>>>(chunks_,
+                                                                                     merged);
     cuda_check(cudaGetLastError(), "merging chunks");
     return merged;
   }

@@ -1,10 +1,12 @@
-// Expand, sort, compress (Bell, Dalton and Olson, SISC 34(4), 2012; CUSP): all products of A and B
-// are written out, sorted by row and column, and those of a cell added up. FP32 on CUDA cores.
+// Expand, sort, compress (Bell, Dalton and Olson, SISC 34(4), 2012; CUSP): the kernel writes out
+// all products of A and B, sorts them by row and column and adds up those of each cell. FP32 on
+// CUDA cores.
 //
-// Rows are cut into slices of so many products at most, as in the paper. Departures: one stable
-// radix sort on as many bits as rows of the slice and columns need, instead of one by column and
-// one by row; products find their nonzeros by binary search, and a thread adds up a cell. Products
-// are rounded, and added from left to right in the order of A's columns: slices change no bit.
+// Rows are cut into slices with a limited number of products, as in the paper. Departures: one
+// stable radix sort, on as many bits as the slice's rows and the columns need, replaces one by
+// column and one by row; products find their nonzeros by binary search; a thread adds up a cell.
+// Products are rounded and added from left to right in the order of A's columns, so that slices
+// change no bit.
 
 #include "kernels/spgemm/esc/esc_spgemm.hpp"
 
@@ -30,7 +32,7 @@ const Register<SpgemmKernel> entry{{
     .summary = "all products written out, sorted and added up (ESC, FP32)",
     .params = {{"slice",
                 std::int64_t{1} << 27,
-                "products in memory at a time, unless a row alone has more",
+                "most products in memory at a time, unless a single row has more",
                 {},
                 1,
                 static_cast<double>(esc_spgemm::kMostProducts)}},

@@ -15,14 +15,14 @@ using namespace spgemm;
 constexpr int kThreads = 256;
 constexpr std::uint32_t kTile = 2048;  // products that a thread block expands
 
-/// Products in the order of A's nonzeros, keys of row in the slice and column.
+/// Writes the products in the order of A's nonzeros. A key is the row in the slice and the column.
 template <class Key>
 __global__ void __launch_bounds__(kThreads)
     expand(CsrView a, CsrView b, Slice slice, int col_bits,
            const std::int64_t* __restrict__ before_rows,
            const std::uint32_t* __restrict__ before_nonzeros, Key* __restrict__ keys,
            float* __restrict__ values) {
-  __shared__ std::int64_t ends[2];  // the rows of the first and the last product
+  __shared__ std::int64_t ends[2];  // the rows of the first and of the last product
   const std::uint32_t begin = blockIdx.x * kTile;
   const std::uint32_t end = min(begin + kTile, static_cast<std::uint32_t>(slice.products));
   if (threadIdx.x < 2)
@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A row's cells begin with the run where its products begin, which sorting keeps in their row.
+/// Finds where the cells of each row begin: at the run that begins with the row's products, since
+/// sorting keeps these together.
 __global__ void write_offsets(Slice slice, const std::int64_t* __restrict__ before_rows,
                               const std::uint32_t* __restrict__ runs, std::uint32_t nnz,
                               std::int64_t* __restrict__ offsets) {
@@ -53,7 +54,7 @@ __global__ void write_offsets(Slice slice, const std::int64_t* __restrict__ befo
   offsets[row] = first_at_least(runs, nnz, static_cast<std::uint32_t>(first));
 }
 
-/// A thread adds up the products of a cell, from left to right.
+/// Adds up the products of each cell from left to right, one cell for each thread.
 template <class Key>
 __global__ void compress(const Key* __restrict__ keys, const float* __restrict__ products,
                          std::uint32_t count, const std::uint32_t* __restrict__ runs,
@@ -76,7 +77,7 @@ class Esc {
   }
 
  private:
-  /// What a slice needs beside its cells of C, in one block.
+  /// The memory of a slice, its cells of C excepted, in one block.
   template <class Key>
   struct Workspace {
     explicit Workspace(const SliceJob& job)
@@ -100,8 +101,8 @@ class Esc {
 
     RunBlock block;
     SortedCells<Key> cells;
-    std::uint32_t* before;  // [slice.nonzeros] products; the sort's scratch memory lies over it
-    std::int64_t* runs;     // [1] their number
+    std::uint32_t* before;  // [slice.nonzeros] products; the sort's scratch memory overlaps it
+    std::int64_t* runs;     // [1] the number of runs
   };
 
   template <class Key>

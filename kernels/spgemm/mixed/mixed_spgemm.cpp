@@ -234,7 +234,7 @@ std::string path_by(const std::string& wanted, const std::map<std::string, doubl
 /// Whether tile_spgemm takes these values.
 bool has_tiles(const CsrMatrix& a, const CsrMatrix& b, const Params& params) {
   try {
-    tile_spgemm::check_operands(a, b, tile_spgemm::read_numbers(params));
+    tile_spgemm::check_operands(a, b, tile_spgemm::read_arithmetic(params));
     return true;
   } catch (const Unsupported&) {
     return false;

@@ -1,5 +1,6 @@
-// tile_spgemm's sums: a task's lists of pairs in shared memory, and the warps that take its tiles
-// of C from them to CSR. See kernels/spgemm/tile/tile_spgemm.cpp.
+// tile_spgemm's sums: the lists of a task's pairs in shared memory, and the warps that add up its
+// tiles of C and write them to CSR. See kernels/spgemm/tile/schedule.hpp and
+// kernels/spgemm/tile/tile_spgemm.cpp.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +11,21 @@
 
 namespace tessera::tile_spgemm {
 
-/// Thread blocks that a multiprocessor is to hold.
-constexpr int kBlocksOfProcessor = 8;
-
-/// Which of A's tiles are in a pair with each tile of C: of a short tile row, all of them.
-class ShortMeeting {
+/// A bit for each tile of A that has a pair for a tile of C, for all tiles of a short tile row.
+class ShortRowMatches {
  public:
   static constexpr int kTilesOfA = kShortRow;
 
-  /// For a batch of so many tiles of A.
-  __device__ void fit(int) {}
-  __device__ int most_tiles() const { return kTilesOfPass; }
+  /// Prepares for a batch of this many tiles of A.
+  __device__ void set_batch(int) {}
+  __device__ int tiles_at_once() const { return kTilesOfPass; }
   __device__ void clear(int tiles) {
     for (int i = Block::lane(); i < tiles; i += kThreads) bits_[i] = 0;
   }
   __device__ void set(int tile, int place) {
     atomicOr(half_of(bits_ + tile, place / 32), 1u << (place % 32));
   }
-  /// Pairs of a tile, and those before one.
+  /// The number of pairs of a tile of C, and of those before a tile of A.
   __device__ int count(int tile) const { return __popcll(bits_[tile]); }
   __device__ int before(int tile, int place) const {
     return __popcll(bits_[tile] & ((std::uint64_t{1} << place) - 1));
@@ -37,14 +35,14 @@ class ShortMeeting {
   std::uint64_t bits_[kTilesOfPass];
 };
 
-/// The same of a long one: as many tiles of C as there are bits for the batch.
-class LongMeeting {
+/// The same bits for one batch of a long tile row, for as many tiles of C as there is room.
+class LongRowMatches {
  public:
   static constexpr int kTilesOfA = kTilesOfBatch;
-  static constexpr int kWords = 1024, kFewTiles = 32 * kWords / kTilesOfBatch;
+  static constexpr int kWords = 1024, kTilesAtOnce = 32 * kWords / kTilesOfBatch;
 
-  __device__ void fit(int tiles_of_a) { words_of_tile_ = (tiles_of_a + 31) / 32; }
-  __device__ int most_tiles() const { return min(kTilesOfPass, kWords / words_of_tile_); }
+  __device__ void set_batch(int tiles_of_a) { words_of_tile_ = (tiles_of_a + 31) / 32; }
+  __device__ int tiles_at_once() const { return min(kTilesOfPass, kWords / words_of_tile_); }
   __device__ void clear(int tiles) {
     for (int i = Block::lane(); i < tiles * words_of_tile_; i += kThreads) words_[i] = 0;
   }
@@ -65,22 +63,22 @@ class LongMeeting {
   std::uint32_t words_[kWords];
 };
 
-/// A tile of B as lanes read it: its bits by columns, the tile of A that it is multiplied by.
+/// A tile of B as lanes read it: its bits by columns, and the tile of A that multiplies it.
 struct alignas(16) StagedTile {
   std::uint32_t low, high;  // columns 0 to 3, 4 to 7
   std::uint32_t first_value;
-  std::int32_t of_a;  // place in its row
+  std::int32_t of_a;  // index in its tile row
 };
 
 /// A lane's two neighbouring values of a tile: row lane / 4 of A, column lane / 4 of B, at inner
 /// indices 2 (lane % 4) and one more.
 template <class Value>
-struct Neighbours {
+struct AdjacentValues {
   Value low, high;
 
   /// `bits` by rows for A, by columns for B.
-  __device__ Neighbours(std::uint32_t low_bits, std::uint32_t high_bits, std::uint32_t first_value,
-                        const Value* __restrict__ values) {
+  __device__ AdjacentValues(std::uint32_t low_bits, std::uint32_t high_bits,
+                            std::uint32_t first_value, const Value* __restrict__ values) {
     const int lane = spgemm::lane_of_warp(), bit = lane % 16 * 2;
     const std::uint32_t half = lane < 16 ? low_bits : high_bits;
     const std::uint32_t bits = half >> bit & 3;
@@ -92,8 +90,8 @@ struct Neighbours {
   }
 };
 
-/// A fragment of two TF32 values in one part or two. Rounded to nearest, ties away from zero, as
-/// cvt.rna does; upload() has seen to it that they are finite, and stay so.
+/// A fragment of two TF32 values in one or two parts, rounded to nearest, ties away from zero, as
+/// cvt.rna does. upload() has checked that the values are finite and stay so.
 template <bool kSplits>
 struct Fragment {
   std::uint32_t large[2], small[2] = {0, 0};
@@ -105,7 +103,7 @@ struct Fragment {
 
  private:
   __device__ void set(int index, float value) {
-    // The MMA takes no notice of the last 13 bits.
+    // The MMA ignores the last 13 bits.
     constexpr std::uint32_t kHalf = 1u << 12, kKept = ~((1u << 13) - 1);
     large[index] = __float_as_uint(value) + kHalf;
     if constexpr (kSplits) {
@@ -115,8 +113,8 @@ struct Fragment {
   }
 };
 
-/// Sums of a warp's tile of C by MMAs: a lane's are cells 2 lane and one more.
-template <TileArithmetic kNumbers>
+/// The sums of a warp's tile of C by MMAs. A lane holds cells 2 lane and 2 lane + 1.
+template <TileArithmetic kArithmetic>
 struct Sums {
   using Value = float;
   /// A lane's two values of a tile of A.
@@ -124,22 +122,23 @@ struct Sums {
     float low, high;
 
     OfA() = default;
-    __device__ explicit OfA(const Neighbours<Value>& values) : low(values.low), high(values.high) {}
+    __device__ explicit OfA(const AdjacentValues<Value>& values)
+        : low(values.low), high(values.high) {}
   };
-  static constexpr bool kSplits = kNumbers == TileArithmetic::kTf32x3;
+  static constexpr bool kSplits = kArithmetic == TileArithmetic::kTf32x3;
   static constexpr bool kScales = false;
-  float sums[kSplits ? 4 : 2] = {};  // of A's large parts, of its small ones
+  float sums[kSplits ? 4 : 2] = {};  // of A's large parts, then of its small parts
 
-  /// load_a(place of a tile of A) gives an OfA.
+  /// load_a(index of a tile of A) returns an OfA.
   template <class LoadA>
   __device__ void add(const StagedTile* pair, LoadA load_a, const Value* b_values) {
     const StagedTile of_b = *pair;
     const OfA of_a = load_a(of_b.of_a);
-    const Neighbours<Value> values(of_b.low, of_b.high, of_b.first_value, b_values);
+    const AdjacentValues<Value> values(of_b.low, of_b.high, of_b.first_value, b_values);
     const Fragment<kSplits> left(of_a.low, of_a.high), right(values.low, values.high);
     const std::uint32_t rows[4] = {left.large[0], left.small[0], left.large[1], left.small[1]};
     float all[4] = {sums[0], sums[1], kSplits ? sums[2] : 0, kSplits ? sums[3] : 0};
-    // The small products first: they must not meet a sum that has no place for them.
+    // The small products come first: added to a large sum they would be rounded off.
     if constexpr (kSplits) mma_m16n8k8_tf32(all, rows, right.small);
     mma_m16n8k8_tf32(all, rows, right.large);
 #pragma unroll
@@ -152,7 +151,7 @@ struct Sums {
   }
 };
 
-/// The same of two pairs a step; a pair that is none has no bits.
+/// FP16 sums, of two pairs at a time; a missing pair has no bits.
 template <>
 struct Sums<TileArithmetic::kFp16> {
   using Value = std::uint16_t;
@@ -160,7 +159,7 @@ struct Sums<TileArithmetic::kFp16> {
     std::uint32_t both;
 
     OfA() = default;
-    __device__ explicit OfA(const Neighbours<Value>& values)
+    __device__ explicit OfA(const AdjacentValues<Value>& values)
         : both(values.low | std::uint32_t{values.high} << 16) {}
   };
   static constexpr bool kScales = true;
@@ -174,7 +173,7 @@ struct Sums<TileArithmetic::kFp16> {
       const StagedTile of_b = pairs[i];
       const OfA of_a = load_a(of_b.of_a);
       rows[2 * i] = (of_b.low | of_b.high) != 0 ? of_a.both : 0;
-      cols[i] = OfA(Neighbours<Value>(of_b.low, of_b.high, of_b.first_value, b_values)).both;
+      cols[i] = OfA(AdjacentValues<Value>(of_b.low, of_b.high, of_b.first_value, b_values)).both;
     }
     float all[4] = {sums[0], sums[1], 0, 0};
     mma_m16n8k16_fp16(all, rows, cols);
@@ -185,11 +184,11 @@ struct Sums<TileArithmetic::kFp16> {
   __device__ float sum(int cell) const { return sums[cell]; }
 };
 
-/// C, and what becomes of sums.
+/// The arrays of C, and the factors of its values.
 struct Output {
   std::int32_t rows;
   const std::int64_t* row_offsets;  // [rows + 1]
-  std::int32_t* cols;               // nullptr where they are written
+  std::int32_t* cols;               // nullptr where they are already written
   float* values;
   float alpha;
   const std::uint32_t* largest;  // [2] magnitudes of A and B, as bits; nullptr: not scaled
@@ -201,83 +200,78 @@ struct Output {
   }
 };
 
-/// A task's shared memory; in front of what two kinds of tile rows need beside it.
-template <TileArithmetic kNumbers, class Meeting>
-struct Memory {
-  static constexpr int kOdd = pairs_of_mma(kNumbers) - 1;  // pairs that a tile's list may lack
-  static constexpr int kListed =
-      pairs_listed(std::is_same_v<Meeting, LongMeeting>) + kOdd * kTilesOfPass;
-  static_assert(Meeting::kTilesOfA <= kListed);
+/// The fixed part of a task's shared memory; RowStorage follows it.
+template <TileArithmetic kArithmetic, class Matches>
+struct SumsMemory {
+  static constexpr bool kIsLong = std::is_same_v<Matches, LongRowMatches>;
+  static constexpr int kPadding = MakeSums::padding(kArithmetic);
+  static constexpr int kListSize = MakeSums::list_size(kArithmetic, kIsLong);
+  static_assert(Matches::kTilesOfA <= kListSize);
 
   std::uint64_t cells[kTilesOfPass];  // of tiles of C
-  Factor factors[Meeting::kTilesOfA];
-  StagedTile staged[kThreads];     // pairs at hand, a warp's are its own
-  std::int64_t row_begins[kSide];  // in C, of what is left to do
+  Factor factors[Matches::kTilesOfA];
+  StagedTile staged[kThreads];     // the current pairs of each warp
+  std::int64_t row_begins[kSide];  // indices in C of the next cells of each row
   Slot slots[kColsAtOnce / kColsOfSlot];
-  Meeting meeting;
-  std::uint32_t of_b[kListed];  // of listed pairs, the tiles of B
-  std::uint16_t of_a[kListed];  // and those of A, by their places in the row
+  Matches matches;
+  std::uint32_t of_b[kListSize];  // tiles of B of the listed pairs
+  std::uint16_t of_a[kListSize];  // tiles of A of the listed pairs, by their indices in the row
   std::int32_t cols[kTilesOfPass];
-  std::uint16_t cells_before[kTilesOfPass][kSide];  // in tiles before, by rows of C
-  int first_pairs[kTilesOfPass + 1];                // of tiles
-  std::uint16_t of_warps[Block::kWarps][kSide];     // cells of each warp's tiles
+  std::uint16_t cells_before[kTilesOfPass][kSide];  // cells in earlier tiles, by rows of C
+  int first_pairs[kTilesOfPass + 1];                // pairs in earlier tiles
+  std::uint16_t of_warps[kWarps][kSide];            // cells in the tiles of each warp
   int scratch[Block::kWarps];
 };
 
-static_assert(sizeof(Memory<TileArithmetic::kFp16, ShortMeeting>) ==
-                  memory_of_sums(TileArithmetic::kFp16) &&
-              sizeof(Memory<TileArithmetic::kTf32, ShortMeeting>) ==
-                  memory_of_sums(TileArithmetic::kTf32));
-
-/// Of a pair that is none.
+/// The tile of A of a missing pair.
 constexpr std::uint16_t kNoTile = 0xffff;
 static_assert(kTilesOfBatch < kNoTile);
 
 /// The values of A and B.
-template <TileArithmetic kNumbers>
+template <TileArithmetic kArithmetic>
 struct Values {
-  const typename Sums<kNumbers>::Value* __restrict__ a, * __restrict__ b;
+  const typename Sums<kArithmetic>::Value* __restrict__ a, * __restrict__ b;
 };
 
-template <class Meeting>
-using PairsOf = Pairs<Meeting::kTilesOfA>;
+template <class Matches>
+using PairsOf = Pairs<Matches::kTilesOfA>;
 
-/// One pass of a thread block over tiles of C, whose ranks among those marked are
-/// [first, first + size).
-template <TileArithmetic kNumbers, class Meeting>
+/// One pass of a thread block over the tiles of C with the ranks [first, first + size).
+template <TileArithmetic kArithmetic, class Matches>
 class Pass {
  public:
-  static constexpr bool kIsLong = std::is_same_v<Meeting, LongMeeting>;
-  using Value = typename Sums<kNumbers>::Value;
-  using OfA = typename Sums<kNumbers>::OfA;
+  static constexpr bool kIsLong = std::is_same_v<Matches, LongRowMatches>;
+  using TheMemory = SumsMemory<kArithmetic, Matches>;
+  using Value = typename Sums<kArithmetic>::Value;
+  using OfA = typename Sums<kArithmetic>::OfA;
 
-  /// What follows Memory: of short rows the values of A's tiles, [kTilesOfA][32] lanes; of long
-  /// ones the sums between batches, [kFewTiles][32].
-  using Rest = std::conditional_t<kIsLong, Sums<kNumbers>, OfA>;
+  /// The memory after SumsMemory: for short rows the values of A's tiles, [kTilesOfA][32 lanes];
+  /// for long rows the sums between batches, [kTilesAtOnce][32 lanes].
+  using RowStorage = std::conditional_t<kIsLong, Sums<kArithmetic>, OfA>;
 
-  __device__ Pass(Memory<kNumbers, Meeting>& memory, Rest* rest, PairsOf<Meeting>& pairs,
-                  std::int32_t first_col, int first, int tiles)
+  __device__ Pass(SumsMemory<kArithmetic, Matches>& memory, RowStorage* row_storage,
+                  PairsOf<Matches>& pairs, std::int32_t first_col, int first, int tiles)
       : memory_(memory),
-        rest_(rest),
+        row_storage_(row_storage),
         pairs_(pairs),
         first_col_(first_col),
         first_(first),
-        size_(min(tiles - first, memory.meeting.most_tiles())) {}
+        size_(min(tiles - first, memory.matches.tiles_at_once())) {}
 
-  /// Of tiles.
+  /// The number of tiles.
   __device__ int size() const { return size_; }
 
-  /// Finds the tiles' cells, and where these go.
+  /// Finds the cells of the tiles and their indices in C.
   __device__ void find_cells(int cols) {
     for (int i = Block::lane(); i < size_; i += kThreads) memory_.cells[i] = 0;
-    memory_.meeting.clear(size_);
+    memory_.matches.clear(size_);
     Block::sync();
-    const bool is_one = !kIsLong || pairs_.factors() <= kTilesOfBatch;
+    const bool is_one_batch = !kIsLong || pairs_.factors() <= kTilesOfBatch;
     pairs_.each([&](int place, std::uint64_t of_a, const Tile& of_b, std::uint32_t) {
       const int tile = tile_of(of_b);
       if (tile < 0) return;
       join_cells(memory_.cells + tile, of_a, of_b.bitmap);
-      if (is_one) memory_.meeting.set(tile, place);
+      if (is_one_batch) memory_.matches.set(tile, place);
     });
     for (int slot = Block::lane(); slot * kColsOfSlot < cols; slot += kThreads) {
       const Slot own = memory_.slots[slot];
@@ -289,13 +283,13 @@ class Pass {
     place_cells();
   }
 
-  /// Adds up everything, and writes it to C.
-  __device__ void make_sums(const Values<kNumbers>& values, const Tile* tiles_of_a,
+  /// Adds up the tiles and writes them to C.
+  __device__ void make_sums(const Values<kArithmetic>& values, const Tile* tiles_of_a,
                             const Output& output) {
     const int factors = pairs_.factors();
-    for (int begin = 0; begin < factors; begin += Meeting::kTilesOfA) {
+    for (int begin = 0; begin < factors; begin += Matches::kTilesOfA) {
       const int end = kIsLong ? min(begin + kTilesOfBatch, factors) : factors;
-      if (kIsLong && factors > kTilesOfBatch) find_meeting(begin, end);
+      if (kIsLong && factors > kTilesOfBatch) find_matches(begin, end);
       count_pairs();
       for (int tile = 0; tile < size_;) {
         const int end_tile = end_of_list(tile);
@@ -306,7 +300,7 @@ class Pass {
               if constexpr (kIsLong)
                 return load_tile(tiles_of_a[pairs_.begin() + begin + place], values.a);
               else
-                return rest_[32 * place + spgemm::lane_of_warp()];
+                return row_storage_[32 * place + spgemm::lane_of_warp()];
             },
             values.b, begin > 0, end == factors, output);
         Block::sync();
@@ -321,9 +315,9 @@ class Pass {
 
   /// A lane's part of a tile of A.
   static __device__ OfA load_tile(const Tile& tile, const Value* values) {
-    return OfA(Neighbours<Value>(static_cast<std::uint32_t>(tile.bitmap),
-                                 static_cast<std::uint32_t>(tile.bitmap >> 32), tile.first_value,
-                                 values));
+    return OfA(AdjacentValues<Value>(static_cast<std::uint32_t>(tile.bitmap),
+                                     static_cast<std::uint32_t>(tile.bitmap >> 32),
+                                     tile.first_value, values));
   }
 
  private:
@@ -332,22 +326,21 @@ class Pass {
     return tile < size_ ? tile : -1;
   }
 
-  /// Finds who meets whom, of one batch.
-  __device__ void find_meeting(int begin, int end) {
-    memory_.meeting.clear(size_);
+  /// Finds the pairs of one batch of A's tiles.
+  __device__ void find_matches(int begin, int end) {
+    memory_.matches.clear(size_);
     Block::sync();
     pairs_.each(begin, end, [&](int place, std::uint64_t, const Tile& of_b, std::uint32_t) {
       const int tile = tile_of(of_b);
-      if (tile >= 0) memory_.meeting.set(tile, place - begin);
+      if (tile >= 0) memory_.matches.set(tile, place - begin);
     });
   }
 
-  /// Cells before each tile's in each row of C: eight threads, one for each row, have some
-  /// neighbouring tiles.
+  /// Counts the cells before each tile in each row of C. Eight threads, one for each row, share
+  /// some neighbouring tiles.
   __device__ void place_cells() {
-    constexpr int kLanesOfRow = kThreads / kSide;
     const int row = Block::lane() % kSide, lane = spgemm::lane_of_warp();
-    const int share = (size_ + kLanesOfRow - 1) / kLanesOfRow;
+    const int share = MakeSums::tiles_of_lane(size_);
     const int begin = min(Block::lane() / kSide * share, size_), end = min(begin + share, size_);
     const auto cells_of = [&](int tile) {
       return __popc(static_cast<std::uint32_t>(memory_.cells[tile] >> kSide * row) & 0xff);
@@ -370,52 +363,35 @@ class Pass {
     }
   }
 
-  /// Where the pairs of each tile begin; where an MMA takes two, tiles have an even number.
+  /// Finds where the pairs of each tile begin. Where an MMA takes two, their number is even.
   __device__ void count_pairs() {
-    constexpr int kOdd = Memory<kNumbers, Meeting>::kOdd;
     static_assert(kTilesOfPass <= kThreads);
     const int tile = Block::lane();
-    const int pairs = tile < size_ ? memory_.meeting.count(tile) : 0;
+    const int pairs = tile < size_ ? memory_.matches.count(tile) : 0;
     int all = 0;
-    const int first = Block::before((pairs + kOdd) & ~kOdd, all, memory_.scratch);
+    const int first =
+        Block::before(MakeSums::padded(pairs, TheMemory::kPadding), all, memory_.scratch);
     if (tile < size_) memory_.first_pairs[tile] = first;
     if (tile == 0) memory_.first_pairs[size_] = all;
     Block::sync();
   }
 
-  /// The first tile after so much work: pairs, and tiles.
   __device__ int tile_after(int begin, int end, int work) const {
-    while (begin < end) {
-      const int middle = (begin + end) / 2;
-      if (memory_.first_pairs[middle] + kPairsOfTile * middle < work)
-        begin = middle + 1;
-      else
-        end = middle;
-    }
-    return begin;
+    return MakeSums::tile_after(begin, end, work,
+                                [&](int tile) { return memory_.first_pairs[tile]; });
   }
-
-  /// The end of the tiles from this one on whose pairs fit in the list.
   __device__ int end_of_list(int tile) const {
-    const int most = memory_.first_pairs[tile] + Memory<kNumbers, Meeting>::kListed;
-    int begin = tile + 1, end = size_;
-    while (begin < end) {
-      const int middle = (begin + end + 1) / 2;
-      if (memory_.first_pairs[middle] <= most)
-        begin = middle;
-      else
-        end = middle - 1;
-    }
-    return begin;
+    return MakeSums::end_of_list(tile, size_, memory_.first_pairs[tile], TheMemory::kListSize,
+                                 [&](int other) { return memory_.first_pairs[other]; });
   }
 
-  /// Lists the pairs of some tiles with a batch of A's tiles, in the order of these.
+  /// Lists the pairs of the tiles [tile, end_tile) with a batch of A's tiles, in their order.
   __device__ void list_pairs(int begin, int end, int tile, int end_tile) {
     const int first = memory_.first_pairs[tile];
-    if constexpr (Memory<kNumbers, Meeting>::kOdd > 0) {
+    if constexpr (TheMemory::kPadding > 0) {
       const int own = tile + Block::lane();
       if (own < end_tile) {
-        const int pairs = memory_.meeting.count(own);
+        const int pairs = memory_.matches.count(own);
         if (pairs % 2 != 0) memory_.of_a[memory_.first_pairs[own] - first + pairs] = kNoTile;
       }
     }
@@ -423,7 +399,7 @@ class Pass {
       const int of_c = tile_of(of_b);
       if (of_c < tile || of_c >= end_tile) return;
       const int listed =
-          memory_.first_pairs[of_c] - first + memory_.meeting.before(of_c, place - begin);
+          memory_.first_pairs[of_c] - first + memory_.matches.before(of_c, place - begin);
       memory_.of_a[listed] = static_cast<std::uint16_t>(place - begin);
       memory_.of_b[listed] = at;
     });
@@ -438,25 +414,24 @@ class Pass {
             tile.first_value, of_a};
   }
 
-  /// Adds the pairs that are listed, of the tiles [tile, end): each warp takes some neighbouring
-  /// ones.
+  /// Adds up the listed pairs of the tiles [tile, end). Each warp takes some neighbouring tiles.
   template <class LoadA>
-  __device__ void add_pairs(int tile, int end, LoadA load_a, const Value* b_values, bool goes_on,
+  __device__ void add_pairs(int tile, int end, LoadA load_a, const Value* b_values, bool continues,
                             bool is_last, const Output& output) {
     const int lane = spgemm::lane_of_warp(), warp = Block::warp();
-    const int first = memory_.first_pairs[tile], before = first + kPairsOfTile * tile;
-    const int work = memory_.first_pairs[end] + kPairsOfTile * end - before;
-    const int end_tile = tile_after(tile, end, before + work * (warp + 1) / Block::kWarps);
-    tile = tile_after(tile, end, before + work * warp / Block::kWarps);
+    const int first = memory_.first_pairs[tile], before = MakeSums::work_before(tile, first);
+    const int work = MakeSums::work_before(end, memory_.first_pairs[end]) - before;
+    const int end_tile = tile_after(tile, end, before + MakeSums::share_begin(work, warp + 1));
+    tile = tile_after(tile, end, before + MakeSums::share_begin(work, warp));
     if (tile >= end_tile) return;
     StagedTile* staged = memory_.staged + 32 * warp;
     const int end_listed = memory_.first_pairs[end_tile] - first;
     int at = memory_.first_pairs[tile] - first, end_staged = at;
     const std::int64_t row_begin = memory_.row_begins[lane / 4];
     for (; tile < end_tile; ++tile) {
-      Sums<kNumbers> sums;
+      Sums<kArithmetic> sums;
       if constexpr (kIsLong)
-        if (goes_on) sums = rest_[32 * tile + lane];
+        if (continues) sums = row_storage_[32 * tile + lane];
       const int end_pairs = memory_.first_pairs[tile + 1] - first;
       while (at < end_pairs) {
         if (at == end_staged) {
@@ -469,11 +444,11 @@ class Pass {
         const StagedTile* pairs = staged + (32 - end_staged);
         const int stop = min(end_pairs, end_staged);
 #pragma unroll 2
-        for (; at < stop; at += pairs_of_mma(kNumbers)) sums.add(pairs + at, load_a, b_values);
+        for (; at < stop; at += pairs_of_mma(kArithmetic)) sums.add(pairs + at, load_a, b_values);
       }
       if constexpr (kIsLong) {
         if (!is_last) {
-          rest_[32 * tile + lane] = sums;
+          row_storage_[32 * tile + lane] = sums;
           continue;
         }
       }
@@ -481,8 +456,8 @@ class Pass {
     }
   }
 
-  /// Writes a lane's two cells of a tile.
-  __device__ void store(int tile, const Sums<kNumbers>& sums, std::int64_t row_begin,
+  /// Writes a lane's two cells of a tile to C.
+  __device__ void store(int tile, const Sums<kArithmetic>& sums, std::int64_t row_begin,
                         const Output& output) const {
     const int lane = spgemm::lane_of_warp(), row = lane / 4, first = lane % 4 * 2;
     const auto of_row = static_cast<std::uint32_t>(memory_.cells[tile] >> kSide * row) & 0xff;
@@ -494,43 +469,51 @@ class Pass {
     for (int cell = 0; cell < 2; ++cell) {
       if ((bits >> cell & 1) == 0) continue;
       float value = sums.sum(cell);
-      if constexpr (Sums<kNumbers>::kScales) value = unscaled(value, output.factor());
+      if constexpr (Sums<kArithmetic>::kScales) value = unscaled(value, output.factor());
       if (output.cols != nullptr) output.cols[place] = memory_.cols[tile] * kSide + first + cell;
       output.values[place] = output.alpha == 1 ? value : output.alpha * value;
       ++place;
     }
   }
 
-  Memory<kNumbers, Meeting>& memory_;
-  Rest* rest_;
-  PairsOf<Meeting>& pairs_;
+  TheMemory& memory_;
+  RowStorage* row_storage_;
+  PairsOf<Matches>& pairs_;
   std::int32_t first_col_;
   int first_, size_;
 };
 
-/// Bytes of shared memory that make_sums() needs where A's longest tile row has so many tiles.
-template <TileArithmetic kNumbers, class Meeting>
-constexpr std::size_t bytes_of_sums(std::int32_t longest) {
-  using ThePass = Pass<kNumbers, Meeting>;
+/// Bytes of dynamic shared memory that make_sums() needs where A's longest tile row has `longest`
+/// tiles.
+template <TileArithmetic kArithmetic, class Matches>
+constexpr std::size_t sums_bytes(std::int32_t longest) {
+  using ThePass = Pass<kArithmetic, Matches>;
+  using TheMemory = SumsMemory<kArithmetic, Matches>;
+  static_assert(sizeof(TheMemory) ==
+                MakeSums::fixed_bytes(kArithmetic, ThePass::kIsLong, sizeof(Matches)));
+  static_assert(ThePass::kIsLong ||
+                (sizeof(TheMemory) == MakeSums::fixed_bytes_of_short_rows(kArithmetic) &&
+                 sizeof(typename ThePass::RowStorage) == MakeSums::lane_bytes(kArithmetic)));
   std::size_t of_rest = 0;
   if constexpr (ThePass::kIsLong)
-    of_rest = longest > kTilesOfBatch ? LongMeeting::kFewTiles : 0;
+    of_rest = longest > kTilesOfBatch ? LongRowMatches::kTilesAtOnce : 0;
   else
-    of_rest = static_cast<std::size_t>(longest < Meeting::kTilesOfA ? longest : Meeting::kTilesOfA);
-  return sizeof(Memory<kNumbers, Meeting>) + 32 * sizeof(typename ThePass::Rest) * of_rest;
+    of_rest = static_cast<std::size_t>(longest < Matches::kTilesOfA ? longest : Matches::kTilesOfA);
+  return sizeof(TheMemory) + kWarpSize * sizeof(typename ThePass::RowStorage) * of_rest;
 }
 
-/// Makes the sums of all tasks with short tile rows of A, or with long ones.
-template <TileArithmetic kNumbers, class Meeting>
-__global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
-    make_sums(Grid a, Grid b, Values<kNumbers> values, TasksView tasks, Output output) {
+/// Adds up all tasks with short tile rows of A, or with long ones.
+template <TileArithmetic kArithmetic, class Matches>
+__global__ void __launch_bounds__(kThreads, MakeSums::kThreadBlocksOfMultiprocessor)
+    make_sums(TileMatrix a, TileMatrix b, Values<kArithmetic> values, TasksView tasks,
+              Output output) {
   extern __shared__ __align__(16) unsigned char shared[];
-  auto& memory = *reinterpret_cast<Memory<kNumbers, Meeting>*>(shared);
-  using ThePass = Pass<kNumbers, Meeting>;
-  auto* rest = reinterpret_cast<typename ThePass::Rest*>(shared + sizeof(memory));
+  auto& memory = *reinterpret_cast<SumsMemory<kArithmetic, Matches>*>(shared);
+  using ThePass = Pass<kArithmetic, Matches>;
+  auto* row_storage = reinterpret_cast<typename ThePass::RowStorage*>(shared + sizeof(memory));
   for_tasks(tasks, &tasks.found->cursors[ThePass::kIsLong ? 2 : 1],
             [&](const Task& task, std::uint32_t number) {
-              PairsOf<Meeting> pairs(a, b, task, memory.factors);
+              PairsOf<Matches> pairs(a, b, task, memory.factors);
               if ((pairs.factors() > kShortRow) != ThePass::kIsLong) return;
               if (Block::lane() < kSide) {
                 const std::int64_t row = std::int64_t{task.tile_row} * kSide + Block::lane();
@@ -540,16 +523,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfProcessor)
                                        Block::lane()];
                 memory.row_begins[Block::lane()] = begin;
               }
-              if (Block::lane() == 0) memory.meeting.fit(min(pairs.factors(), Meeting::kTilesOfA));
+              if (Block::lane() == 0)
+                memory.matches.set_batch(min(pairs.factors(), Matches::kTilesOfA));
               if constexpr (!ThePass::kIsLong)
                 for (int i = Block::warp(); i < pairs.factors(); i += Block::kWarps)
-                  rest[32 * i + spgemm::lane_of_warp()] =
+                  row_storage[32 * i + spgemm::lane_of_warp()] =
                       ThePass::load_tile(a.tiles[pairs.begin() + i], values.a);
               for_columns(task, task.slots_at_once * kColsOfSlot, pairs, memory.slots,
-                          memory.scratch, [&](std::int32_t first_col, int cols, int tiles) {
+                          memory.scratch, [&](const ColumnRange& columns, int tiles) {
                             for (int first = 0; first < tiles;) {
-                              ThePass pass(memory, rest, pairs, first_col, first, tiles);
-                              pass.find_cells(cols);
+                              ThePass pass(memory, row_storage, pairs, columns.first, first, tiles);
+                              pass.find_cells(columns.count());
                               pass.make_sums(values, a.tiles, output);
                               first += pass.size();
                             }

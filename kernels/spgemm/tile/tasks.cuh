@@ -1,8 +1,9 @@
-// tile_spgemm's tasks: a tile row of C, or where it is the sum of many pairs of tiles, a slice of
-// its columns. A thread block takes one task after another; it marks the tile columns of C, whose
-// ranks are the places of its tiles, and joins the Boolean products of pairs to C's cells. Both the
-// kernel that counts and the one that multiplies do so: that takes less time than to keep what was
-// found, of which nobody knows how much it will be. See kernels/spgemm/tile/tile_spgemm.cpp.
+// tile_spgemm's tasks: a task is a tile row of C or, where that row sums many pairs of tiles, a
+// slice of its columns. A thread block processes one task after another: it marks the tile columns
+// of C, ranks the marks to place the tiles, and joins the Boolean products of pairs to C's cells.
+// The counting kernel and the multiplying kernel both do so. That is faster than keeping the
+// result, whose size is unknown in advance. See kernels/spgemm/tile/schedule.hpp and
+// kernels/spgemm/tile/tile_spgemm.cpp.
 #pragma once
 
 #include <climits>
@@ -12,29 +13,30 @@
 
 namespace tessera::tile_spgemm {
 
-/// What is found out on the way, zero at first.
-struct Found {
+/// Totals that the kernels determine; all are zero at first.
+struct Totals {
   std::uint32_t largest[2];  // magnitudes of A and B, as bits
-  std::uint32_t slices;      // wanted beside one task for each tile row; not all may have room
-  std::uint32_t cursors[3];  // tasks begun by the kernel that counts, and by both that add up
-  std::int32_t longest;      // tiles of a tile row of A
+  std::uint32_t slices;      // in addition to one task per tile row; some may lack room
+  std::uint32_t cursors[3];  // tasks begun by count_cells() and by both make_sums()
+  std::int32_t longest;      // the most tiles in a tile row of A
 };
 
 struct TasksView {
   std::int32_t tile_rows;
   std::uint32_t most_slices;
-  Task* tasks;  // [tile rows + most slices]: all first slices, by tile row, then the others
-  std::uint32_t* cells;  // [tasks][8] of C, in each row of a task
-  Found* found;
+  Task* tasks;           // [tile rows + most slices]: the first slices by tile row, then the others
+  std::uint32_t* cells;  // [tasks][8] cells of C in each row of a task
+  Totals* found;
 
-  /// How many there are, and how many beside one for each tile row.
+  /// The number of tasks, and of those in addition to one per tile row.
   __device__ std::uint32_t slices() const { return min(found->slices, most_slices); }
   __device__ std::uint32_t count() const {
     return static_cast<std::uint32_t>(tile_rows) + slices();
   }
 };
 
-/// Calls visit(task, its number) for this thread block's tasks. `cursor` is the one of this kernel.
+/// Calls visit(task, its number) for each task of this thread block. `cursor` counts the tasks that
+/// this kernel has begun.
 template <class Visit>
 __device__ void for_tasks(const TasksView& tasks, std::uint32_t* cursor, Visit visit) {
   __shared__ std::uint32_t next;
@@ -45,26 +47,22 @@ __device__ void for_tasks(const TasksView& tasks, std::uint32_t* cursor, Visit v
     const std::uint32_t begun = next;
     Block::sync();
     if (begun >= count) return;
-    // Slices first: they take longest.
-    const std::uint32_t number = begun < slices ? tasks.tile_rows + begun : begun - slices;
+    const std::uint32_t number =
+        number_of_task(begun, static_cast<std::uint32_t>(tasks.tile_rows), slices);
     visit(tasks.tasks[number], number);
   }
 }
 
-/// The number of another slice of the task's tile row.
-__device__ inline std::uint32_t number_of_slice(const Task& task, std::uint32_t number, int slice) {
-  return slice == 0 ? static_cast<std::uint32_t>(task.tile_row) : number + slice - task.slice;
-}
-
-/// Makes the tasks, of at most so many pairs where they can be cut: a warp for every tile row of A.
+/// Makes the tasks of MakeTasks::item_of(thread block, warp), of at most `most_pairs` pairs each
+/// where the tile row can be cut.
 static __global__ void __launch_bounds__(kThreads)
-    make_tasks(Grid a, Grid b, long long most_pairs, TasksView to) {
-  const std::int64_t tile_row = global_thread() / 32;
+    make_tasks(TileMatrix a, TileMatrix b, long long most_pairs, TasksView to) {
+  const std::int64_t tile_row = MakeTasks::item_of(blockIdx.x, threadIdx.x);
   if (tile_row >= to.tile_rows) return;
   const TileRow row = a.rows[tile_row];
   long long pairs = 0;
   std::int32_t first_col = INT_MAX, end_col = 0;
-  constexpr int kAhead = 4;  // loads that do not wait for each other
+  constexpr int kAhead = MakeTasks::kAhead;
   for (int i = spgemm::lane_of_warp(); i < row.count; i += 32 * kAhead) {
     TileRow of_b[kAhead];
 #pragma unroll
@@ -86,60 +84,47 @@ static __global__ void __launch_bounds__(kThreads)
   if (spgemm::lane_of_warp() != 0) return;
   if (pairs == 0) first_col = end_col = 0;
   atomicMax(&to.found->longest, row.count);
-  // Slices begin where slots do.
-  const std::int32_t begin = first_col / kColsOfSlot * kColsOfSlot, cols = end_col - begin;
-  const std::int32_t slots = (cols + kColsOfSlot - 1) / kColsOfSlot;
-  Task* slices_of_row = nullptr;  // but the first
-  std::int32_t width = slots_of_slice(slots, pairs, most_pairs);
-  if (width < slots) {
-    const auto others = static_cast<std::uint32_t>((slots + width - 1) / width - 1);
-    const std::uint32_t first = atomicAdd(&to.found->slices, others);
-    slices_of_row = to.tasks + to.tile_rows + first;
-    if (first + others > to.most_slices) {  // there is no room: the row stays whole
-      width = slots;
-      for (std::uint32_t i = 0; first + i < to.most_slices; ++i) slices_of_row[i] = {};
+  TileRowCut cut(first_col, end_col, pairs, most_pairs);
+  Task* further = nullptr;  // slices after the first
+  if (cut.is_cut()) {
+    const auto count = static_cast<std::uint32_t>(cut.further_slices());
+    const std::uint32_t first = atomicAdd(&to.found->slices, count);
+    further = to.tasks + to.tile_rows + first;
+    if (first + count > to.most_slices) {  // there is no room: the row stays whole
+      cut.keep_whole();
+      for (std::uint32_t i = 0; first + i < to.most_slices; ++i) further[i] = {};
     }
   }
-  const int slices = width == 0 ? 1 : (slots + width - 1) / width;
+  const int slices = cut.slices();
   Task task{static_cast<std::int32_t>(tile_row)};
   task.is_sliced = slices > 1;
-  task.slots_at_once = static_cast<std::uint32_t>(slots_at_once(slots, pairs, row.count));
+  task.slots_at_once = static_cast<std::uint32_t>(slots_at_once(cut.slots, pairs, row.count));
   for (int slice = 0; slice < slices; ++slice) {
-    task.slice = static_cast<std::uint32_t>(slice);
-    task.first_col = begin + slice * width * kColsOfSlot;
-    task.end_col = slice + 1 < slices ? task.first_col + width * kColsOfSlot : end_col;
-    (slice == 0 ? to.tasks[tile_row] : slices_of_row[slice - 1]) = task;
+    cut.place(task, slice, slices);
+    (slice == 0 ? to.tasks[tile_row] : further[slice - 1]) = task;
   }
 }
 
-/// A tile of A, and its row of B's tiles, as far as they are in the columns at hand.
+/// A tile of A and the tiles [begin, end) of B that it is multiplied by in the current columns.
 struct alignas(16) Factor {
   std::uint64_t bitmap;
   std::uint32_t begin, end;
 };
+static_assert(sizeof(Factor) == kFactorBytes);
 
-/// The first tile in [begin, end) whose column is not before this one.
+/// The first tile in [begin, end) whose column is not before `col`.
 __device__ inline std::uint32_t lower_bound(const Tile* tiles, std::uint32_t begin,
                                             std::uint32_t end, std::int32_t col) {
-  while (begin < end) {
-    const std::uint32_t middle = begin + (end - begin) / 2;
-    if (tiles[middle].col < col)
-      begin = middle + 1;
-    else
-      end = middle;
-  }
-  return begin;
+  return first_not_before(begin, end, [&](std::uint32_t tile) { return tiles[tile].col < col; });
 }
 
-/// Calls visit(place of the factor, its bitmap, tile of B, its place) for pairs whose product is
-/// not empty, some to each thread: as many lanes take a factor as leaves none without.
+/// Calls visit(index of the factor, its bitmap, tile of B, its index) for this thread's pairs whose
+/// product is not empty.
 template <class Visit>
 __device__ void for_pairs_of(const Factor* factors, int size, const Tile* tiles_of_b, Visit visit) {
-  constexpr int kLeastBits = 3;
-  int bits = 5;  // of the number of lanes
-  while (bits > kLeastBits && size << bits > kThreads) --bits;
-  const int lanes = 1 << bits, lane = Block::lane() & (lanes - 1);
-  for (int i = Block::lane() >> bits; i < size; i += kThreads >> bits) {
+  const FactorLanes share(size);
+  const int lanes = share.lanes(), lane = share.first_tile(Block::lane());
+  for (int i = share.first_factor(Block::lane()); i < size; i += share.factors_at_once()) {
     const Factor factor = factors[i];
     const std::uint32_t inner = inner_indices(factor.bitmap);
     std::uint32_t at = factor.begin + lane;
@@ -154,30 +139,30 @@ __device__ void for_pairs_of(const Factor* factors, int size, const Tile* tiles_
   }
 }
 
-/// The pairs of a task's tiles of C. The whole thread block calls everything here.
+/// The pairs of a task's tiles of C. The whole thread block calls every function.
 template <int kStaged>
 class Pairs {
  public:
   /// `factors` [kStaged] is shared memory.
-  __device__ Pairs(const Grid& a, const Grid& b, const Task& task, Factor* factors)
+  __device__ Pairs(const TileMatrix& a, const TileMatrix& b, const Task& task, Factor* factors)
       : a_(a), b_(b), row_(a.rows[task.tile_row]), factors_(factors) {}
 
-  /// Only those in these columns of C from now on; `are_all` where the row has no others.
-  __device__ void look_at(std::int32_t first_col, std::int32_t end_col, bool are_all) {
-    first_col_ = first_col;
-    end_col_ = end_col;
-    cuts_ = !are_all;
+  /// Restricts the pairs to these columns of C.
+  __device__ void restrict_to(const ColumnRange& columns) {
+    first_col_ = columns.first;
+    end_col_ = columns.end;
+    cuts_ = !columns.are_all;
     staged_ = -1;
   }
 
-  /// How many tiles A's row has, and where.
+  /// The number of tiles in A's tile row, and the index of the first one.
   __device__ int factors() const { return row_.count; }
   __device__ std::uint32_t begin() const { return row_.begin; }
 
   __device__ const Tile* tiles_of_b() const { return b_.tiles; }
 
-  /// Calls visit(place of A's tile in its row, its bitmap, tile of B, its place) for pairs of A's
-  /// tiles [begin, end) whose product is not empty; begin is a multiple of those staged at once.
+  /// Calls visit(index of A's tile in its row, its bitmap, tile of B, its index) for pairs of A's
+  /// tiles [begin, end) whose product is not empty; begin is a multiple of kStaged.
   template <class Visit>
   __device__ void each(int begin, int end, Visit visit) {
     for (int first = begin; first < end; first += kStaged) {
@@ -195,7 +180,7 @@ class Pairs {
   }
 
  private:
-  /// Has the factors from this one on in shared memory.
+  /// Loads the factors from `first` on into shared memory.
   __device__ void stage(int first) {
     if (staged_ == first) return;
     staged_ = first;
@@ -213,7 +198,7 @@ class Pairs {
     Block::sync();
   }
 
-  Grid a_, b_;
+  TileMatrix a_, b_;
   TileRow row_;
   Factor* factors_;
   std::int32_t first_col_ = 0, end_col_ = 0;
@@ -221,30 +206,27 @@ class Pairs {
   int staged_ = -1;
 };
 
-/// Calls visit(first column, columns, tiles of C there) for the columns of a task, so many at a
-/// time, whose ranks are then known.
+/// Ranks `cols_at_once` columns of a task at a time and calls visit(columns, number of tiles of C).
 template <int kStaged, class Visit>
 __device__ void for_columns(const Task& task, int cols_at_once, Pairs<kStaged>& pairs, Slot* slots,
                             int* scratch, Visit visit) {
-  const bool are_all = !task.is_sliced && task.end_col - task.first_col <= cols_at_once;
-  for (std::int32_t first = task.first_col; first < task.end_col; first += cols_at_once) {
-    const int cols = min(task.end_col - first, cols_at_once);
-    pairs.look_at(first, first + cols, are_all);
-    clear_slots(slots, cols);
+  for_column_ranges(task, cols_at_once, [&](const ColumnRange& columns) {
+    pairs.restrict_to(columns);
+    clear_slots(slots, columns.count());
     Block::sync();
     pairs.each([&](int, std::uint64_t, const Tile& of_b, std::uint32_t) {
-      mark_col(slots, of_b.col - first);
+      mark_col(slots, of_b.col - columns.first);
     });
-    const int tiles = spgemm::rank_slots<Block>(slots, (cols + kColsOfSlot - 1) / kColsOfSlot,
-                                                scratch, [](int, std::uint32_t, int) {});
+    const int tiles = spgemm::rank_slots<Block>(slots, slots_of(columns.count()), scratch,
+                                                [](int, std::uint32_t, int) {});
     Block::sync();
-    visit(first, cols, tiles);
+    visit(columns, tiles);
     Block::sync();
-  }
+  });
 }
 
-/// Joins the Boolean product of a pair to the cells of a tile of C, in shared memory:
-/// multiply_bitmaps() in the halves that registers and atomics have.
+/// Joins the Boolean product of a pair to the cells of a tile of C in shared memory. It is
+/// multiply_bitmaps() in halves, as wide as registers and atomic operations.
 __device__ inline void join_cells(std::uint64_t* cells, std::uint64_t of_a, std::uint64_t of_b) {
   constexpr std::uint32_t kFirstCols = 0x01010101u;
   const auto low = static_cast<std::uint32_t>(of_a), high = static_cast<std::uint32_t>(of_a >> 32);
@@ -259,10 +241,10 @@ __device__ inline void join_cells(std::uint64_t* cells, std::uint64_t of_a, std:
   if (high_cells != 0) atomicOr(half_of(cells, 1), high_cells);
 }
 
-/// Counts the cells of each task by rows of C, and of each row. row_lengths [8 tile rows], zero at
-/// first.
+/// Counts the cells of each task in each row of C, and those of each row. row_lengths
+/// [8 tile rows] must be zero.
 static __global__ void __launch_bounds__(kThreads)
-    count_cells(Grid a, Grid b, TasksView tasks, std::uint32_t* row_lengths) {
+    count_cells(TileMatrix a, TileMatrix b, TasksView tasks, std::uint32_t* row_lengths) {
   __shared__ Slot slots[kColsAtOnce / kColsOfSlot];
   __shared__ Factor factors[kStaged];
   __shared__ std::uint64_t cells[kTilesCounted];
@@ -274,16 +256,16 @@ static __global__ void __launch_bounds__(kThreads)
     std::uint32_t own = 0;
     Pairs<kStaged> pairs(a, b, task, factors);
     for_columns(task, kColsAtOnce, pairs, slots, scratch,
-                [&](std::int32_t first_col, int, int tiles) {
+                [&](const ColumnRange& columns, int tiles) {
                   for (int begin = 0; begin < tiles; begin += kTilesCounted) {
                     const int size = min(tiles - begin, kTilesCounted);
                     for (int i = Block::lane(); i < size; i += kThreads) cells[i] = 0;
                     Block::sync();
                     pairs.each([&](int, std::uint64_t of_a, const Tile& of_b, std::uint32_t) {
-                      const int tile = rank_of_col(slots, of_b.col - first_col) - begin;
+                      const int tile = rank_of_col(slots, of_b.col - columns.first) - begin;
                       if (tile >= 0 && tile < size) join_cells(cells + tile, of_a, of_b.bitmap);
                     });
-                    for (int i = Block::lane() / kSide; i < size; i += kThreads / kSide)
+                    for (int i = Block::lane() / kSide; i < size; i += CountCells::kTilesAtOnce)
                       own += __popc(static_cast<std::uint32_t>(cells[i] >> kSide * row) & 0xff);
                     Block::sync();
                   }

@@ -1,27 +1,94 @@
-// Instruction counts are those of the machine code for sm_90a (CUDA 13.0).
-
-#include "kernels/spgemm/tile/tasks_trace.hpp"
+// The warps of make_tasks() and count_cells(), and what those of count_cells() and make_sums() have
+// in common.
 
 #include <algorithm>
 #include <bit>
 
 #include "kernels/device/shared_banks.hpp"
+#include "kernels/spgemm/tile/task_trace.hpp"
 
 namespace tessera::tile_spgemm::tracing {
 
 namespace {
 
-constexpr int kStageInstructions = 28, kIdleStageInstructions = 8, kCutInstructions = 22,
-              kSearchInstructions = 9;
+/// A warp for every tile row of A.
+class MakeTasksTrace final : public LaunchTrace {
+ public:
+  MakeTasksTrace(std::shared_ptr<const ProductAnalysis> product, const ArrayAddresses& at)
+      : product_(std::move(product)), at_(at) {
+    const auto& tasks = product_->tasks;
+    slices_.assign(product_->a.tile_rows() + 1, 0);
+    for (std::int64_t id = product_->a.tile_rows(); id < std::ssize(tasks); ++id)
+      if (tasks[id].task.slice > 0) ++slices_[tasks[id].task.tile_row + 1];
+    for (std::size_t row = 1; row < slices_.size(); ++row) slices_[row] += slices_[row - 1];
+  }
 
-std::int64_t rounds_of(std::int64_t lanes) { return (lanes + kThreads - 1) / kThreads; }
+  bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
+    const std::int64_t row = MakeTasks::item_of(thread_block, kWarpSize * warp);
+    Warp w{trace, warp};
+    w.issue(Counted::kBegin);
+    trace.pause(kSpecialRegisterCycles);
+    if (row >= product_->a.tile_rows()) return false;
+    const TileRow of_a = product_->a.rows[row];
+    w.load_and_wait(kLoadBoard, at_.a.row(row), kTileRowBytes);
+    for (std::int64_t first = 0; first < of_a.count; first += kWarpSize * MakeTasks::kAhead)
+      add_tiles(of_a, first, w);
+    w.shared(2, 5);  // shuffles
+    w.issue(Counted::kReduce + Counted::kCut);
+    w.add_atomically(1, at_.found, 4);
+    store_tasks(row, w);
+    return false;
+  }
 
-/// The inner indices of half of a tile of A.
-std::uint32_t inner_of_half(std::uint64_t bitmap, int half) {
-  return inner_indices(bitmap >> 32 * half & 0xffffffffu);
-}
+ private:
+  using Counted = CountedMakeTasks;
+  static constexpr int kLoadBoard = 0;
 
-/// Counts the cells of each task.
+  /// Adds up the tiles of B that tiles of A select, and finds their columns.
+  void add_tiles(const TileRow& of_a, std::int64_t first, Warp& w) const {
+    const TiledMatrix &a = product_->a, &b = product_->tiles_of_b();
+    w.issue(Counted::kRound);
+    const auto for_own = [&](auto visit) {
+      for (std::int64_t u = 0; u < MakeTasks::kAhead; ++u) {
+        const std::int64_t begin = first + kWarpSize * u,
+                           end = std::min<std::int64_t>(begin + kWarpSize, of_a.count);
+        if (begin >= end) continue;
+        w.trace.load(kLoadBoard);
+        for (std::int64_t i = begin; i < end; ++i) visit(of_a.begin + i);
+      }
+      w.wait(kLoadBoard);
+    };
+    for_own([&](std::int64_t tile) { w.trace.touch(at_.a.col_of_tile(tile), 4); });
+    for_own([&](std::int64_t tile) { w.trace.touch(at_.b.row(a.tiles[tile].col), kTileRowBytes); });
+    for (const bool is_last : {false, true})
+      for_own([&](std::int64_t tile) {
+        const TileRow row = b.row_of(a.tiles[tile]);
+        if (row.count == 0) return;
+        w.trace.touch(at_.b.col_of_tile(std::int64_t{row.begin} + (is_last ? row.count - 1 : 0)),
+                      4);
+      });
+  }
+
+  void store_tasks(std::int64_t row, Warp& w) const {
+    const auto store = [&](std::int64_t number) {
+      w.issue(Counted::kSlice);
+      for (const auto& [from, bytes] : {std::pair{0u, 8}, std::pair{8u, 4}, std::pair{12u, 4}})
+        w.store(at_.task(number) + from, bytes);
+    };
+    if (slices_[row] < slices_[row + 1]) {
+      w.issue(Counted::kReserve);
+      w.add_atomically(1, at_.found, 4);
+    }
+    store(row);
+    for (std::int64_t slice = slices_[row]; slice < slices_[row + 1]; ++slice)
+      store(product_->a.tile_rows() + slice);
+  }
+
+  std::shared_ptr<const ProductAnalysis> product_;
+  ArrayAddresses at_;
+  std::vector<std::int64_t> slices_;  // [tile rows + 1] further slices of the rows before
+};
+
 class CountTrace final : public TaskTrace {
  public:
   using TaskTrace::TaskTrace;
@@ -29,279 +96,252 @@ class CountTrace final : public TaskTrace {
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
     const TaskWork& work = product_->task_of(thread_block);
-    const std::vector<Columns> all = product_->columns_of(work, kColsAtOnce);
+    const std::vector<TaskColumns> all = product_->columns_of(work, kColsAtOnce);
+    Warp w{trace, warp};
     if (cursor.part == 0) {
-      begin(thread_block, work, warp, trace);
-      if (all.empty()) return finish(thread_block, work, warp, trace);
+      begin(thread_block, work, w);
+      if (all.empty()) return finish(thread_block, work, w);
       cursor = {.step = 0, .part = 1};
       return true;
     }
     const auto [number, batch] = std::pair{cursor.step / kBatches, cursor.step % kBatches};
-    const Columns& columns = all[static_cast<std::size_t>(number)];
+    const TaskColumns& columns = all[number];
     if (cursor.part == 1) {
-      mark(work.task, columns, kMarkCosts, kMarkInstructions, kRankBeginInstructions,
-           kRankInstructions, warp, trace);
+      mark(work.task, columns, Counted::kMarks, w);
       cursor.part = 2;
       return true;
     }
     const std::int64_t first = columns.first_tile + batch * kTilesCounted;
     if (first < columns.last_tile) {
-      count(work.task, columns, first, warp, trace);
+      count(work.task, columns, first, w);
       ++cursor.step;
       if (first + kTilesCounted < columns.last_tile) return true;
     }
-    trace.issue(kNextInstructions);
-    trace.barrier();
-    load(kTaskBoard, element(at_.tasks, product_->number_of(thread_block), kTaskBytes) + 8, 4,
-         trace);
-    trace.wait(kTaskBoard);
-    if (number + 1 == std::ssize(all)) return finish(thread_block, work, warp, trace);
+    end_columns(Counted::kColumns, thread_block, w);
+    if (number + 1 == std::ssize(all)) return finish(thread_block, work, w);
     cursor = {.step = (number + 1) * kBatches, .part = 1};
     return true;
   }
 
   std::int64_t barriers(std::int64_t thread_block) const override {
-    std::int64_t barriers = 4;
-    for (const Columns& columns :
+    std::int64_t barriers = kTaskBarriers + 2;
+    for (const TaskColumns& columns :
          product_->columns_of(product_->task_of(thread_block), kColsAtOnce))
       barriers +=
-          6 + 2 * rounds_of(slots_of(columns)) +
-          3 * ((columns.last_tile - columns.first_tile + kTilesCounted - 1) / kTilesCounted);
+          barriers_of_columns(columns) + 3 * rounds<std::int64_t>(columns.tiles(), kTilesCounted);
     return barriers;
   }
 
  private:
+  using Counted = CountedCountCells;
   static constexpr std::int64_t kBatches = std::int64_t{1} << 32;
-  static constexpr PairCosts kMarkCosts{
-      .each = 26, .bits = 6, .round = 10, .active = 11, .end = 5, .step = 31};
-  static constexpr PairCosts kCellCosts{
-      .each = 29, .bits = 6, .round = 10, .active = 13, .end = 7, .step = 31};
-  static constexpr int kMarkInstructions = 9, kRankBeginInstructions = 26, kRankInstructions = 13;
-  static constexpr int kTaskInstructions = 48, kAskInstructions = 9, kNextInstructions = 6;
-  static constexpr int kRankOfPairInstructions = 14, kJoinInstructions = 73;
-  static constexpr int kCellsInstructions = 32, kTileInstructions = 4, kFinishInstructions = 30,
-                       kStoreInstructions = 22;
 
-  void begin(std::int64_t thread_block, const TaskWork& work, int warp, WarpTrace& trace) const {
-    ask(kTaskInstructions, kAskInstructions, warp, trace);
-    const std::int64_t number = product_->number_of(thread_block);
-    const std::uint64_t task = element(at_.tasks, number, kTaskBytes);
+  void begin(std::int64_t thread_block, const TaskWork& work, Warp& w) const {
+    take_task(Counted::kTask, Counted::kNextTask, w);
+    const std::uint64_t task = at_.task(product_->number_of(thread_block));
     for (const unsigned from : {4u, 14u, 8u, 0u})
-      load(kTaskBoard, task + from, from == 14 ? 1 : 4, trace);
-    if (warp == 0) trace.shared(1);
-    trace.wait(kTaskBoard);
-    load(kTaskBoard, element(at_.a.rows, work.task.tile_row, kTileRowBytes), kTileRowBytes, trace);
-    trace.wait(kTaskBoard);
+      w.load(kTaskBoard, task + from, from == 14 ? 1 : 4);
+    if (w.number == 0) w.shared(1);
+    w.wait(kTaskBoard);
+    load_tile_row(work, w);
   }
 
-  /// A batch's cells.
-  void count(const Task& task, const Columns& columns, std::int64_t first, int warp,
-             WarpTrace& trace) const {
+  /// Counts the cells of a batch of tiles.
+  void count(const Task& task, const TaskColumns& columns, std::int64_t first, Warp& w) const {
     const std::int64_t size = std::min<std::int64_t>(columns.last_tile - first, kTilesCounted);
-    SlotTrace::clear(size, warp, trace);
-    trace.barrier();
-    for_pairs(task, columns, kCellCosts, warp, trace, [&](const Pairs& pairs) {
-      trace.issue(kRankOfPairInstructions);
-      look_up(columns, pairs, trace);
-      if (join(task, pairs, first, size, trace)) trace.issue(kJoinInstructions);
+    w.clear(size);
+    w.barrier();
+    for_pairs(task, columns, Counted::kCells, w, [&](const Pairs& pairs) {
+      w.issue(Counted::kRank);
+      read_ranks(columns, pairs, w);
+      if (join(task, pairs, first, size, w)) w.issue(Counted::kJoin);
     });
-    trace.barrier();
-    trace.issue(kCellsInstructions);
-    // Eight lanes for each tile.
-    constexpr int kTilesAtOnce = kThreads / kSide, kTilesOfWarp = 32 / kSide;
-    for (std::int64_t tile = std::int64_t{kTilesOfWarp} * warp; tile < size; tile += kTilesAtOnce) {
-      trace.issue(kTileInstructions);
-      trace.shared(1);
+    w.barrier();
+    w.issue(Counted::kCount);
+    for (std::int64_t tile = std::int64_t{CountCells::kTilesOfWarp} * w.number; tile < size;
+         tile += CountCells::kTilesAtOnce) {
+      w.issue(Counted::kTile);
+      w.shared(1);
     }
-    trace.barrier();
+    w.barrier();
   }
 
-  bool finish(std::int64_t thread_block, const TaskWork& work, int warp, WarpTrace& trace) const {
-    trace.issue(kFinishInstructions);
-    trace.shared(1);
-    trace.shared(1);
-    trace.barrier();
+  bool finish(std::int64_t thread_block, const TaskWork& work, Warp& w) const {
+    w.issue(Counted::kFinish);
+    w.shared(1, 2);
+    w.barrier();
     const bool any = std::ranges::any_of(work.cells, [](std::int64_t cells) { return cells > 0; });
-    if (any) trace.shared(1);
-    trace.barrier();
-    if (warp != 0) return false;
-    trace.issue(kStoreInstructions);
-    trace.shared(1);
+    if (any) w.shared(1);
+    w.barrier();
+    if (w.number != 0) return false;
+    w.issue(Counted::kStore);
+    w.shared(1);
     const std::int64_t number = product_->number_of(thread_block);
-    trace.store();
-    trace.touch(element(at_.cells, kSide * number, 4), 4 * kSide);
+    w.store(at_.cells_of(number), 4 * kSide);
     if (!any) return false;
-    load(kTaskBoard, element(at_.tasks, number, kTaskBytes), 4, trace);
-    trace.wait(kTaskBoard);
-    trace.atomic(kSide);
-    trace.touch(element(at_.row_lengths, std::int64_t{kSide} * work.task.tile_row, 4), 4 * kSide);
+    w.load_and_wait(kTaskBoard, at_.task(number), 4);
+    w.add_atomically(kSide, at_.lengths_of(work.task.tile_row), 4 * kSide);
     return false;
   }
 };
 
 }  // namespace
 
-void TaskTrace::ask(int instructions, int of_first_warp, int warp, WarpTrace& trace) const {
-  trace.pause(kSpecialRegisterCycles);
-  trace.issue(instructions);
-  if (warp == 0) {
-    trace.issue(of_first_warp);
-    trace.atomic(1);
-    trace.touch(at_.found, 4);
-    trace.shared(1);
+void TaskTrace::take_task(int instructions, int of_first_warp, Warp& w) const {
+  w.trace.pause(kSpecialRegisterCycles);
+  w.issue(instructions);
+  if (w.number == 0) {
+    w.issue(of_first_warp);
+    w.add_atomically(1, at_.found, 4);
+    w.shared(1);
   }
-  trace.barrier();
-  trace.shared(1);
-  trace.barrier();
+  w.barrier();
+  w.shared(1);
+  w.barrier();
 }
 
-void TaskTrace::mark(const Task& task, const Columns& columns, const PairCosts& costs, int visit,
-                     int rank_begin, int rank_round, int warp, WarpTrace& trace) const {
-  SlotTrace::clear(slots_of(columns), warp, trace);
-  trace.barrier();
-  stage(task, columns, warp, trace);
-  for_pairs(task, columns, costs, warp, trace, [&](const Pairs& pairs) {
-    Banks looked(8), marked(8);
+void TaskTrace::end_columns(int instructions, std::int64_t thread_block, Warp& w) const {
+  w.issue(instructions);
+  w.barrier();
+  w.load_and_wait(kTaskBoard, at_.task(product_->number_of(thread_block)) + 8, 4);
+}
+
+void TaskTrace::mark(const Task& task, const TaskColumns& columns, const CountedMarks& counted,
+                     Warp& w) const {
+  w.clear(columns.slots());
+  w.barrier();
+  load_factors(task, columns, w);
+  for_pairs(task, columns, counted.pairs, w, [&](const Pairs& pairs) {
+    Banks read(8), marked(8);
     for (const Pairs::Pair& pair : pairs) {
       const TileOfC& tile = tile_of_c(pair.of_c);
-      looked.add(slot_of(columns, tile.col));
-      // Lanes that come at once all find it missing.
-      if (pair.step <= tile.first_step) marked.add(slot_of(columns, tile.col));
+      read.add(columns.slot_of(tile.col));
+      // Lanes that look at a slot at once all find its mark missing.
+      if (pair.step <= tile.first_step) marked.add(columns.slot_of(tile.col));
     }
-    trace.issue(visit);
-    trace.shared(looked.wavefronts());
-    if (!marked.is_empty()) trace.shared(marked.turns());
+    w.issue(counted.mark);
+    w.shared(read.wavefronts());
+    if (!marked.is_empty()) w.shared(marked.turns());
   });
-  trace.barrier();
-  trace.issue(rank_begin);
-  for (std::int64_t round = 0; round < rounds_of(slots_of(columns)); ++round) {
-    trace.issue(rank_round);
-    trace.shared(2);
-    SlotTrace::before(trace);
-    trace.shared(2);
+  w.barrier();
+  w.issue(counted.rank_begin);
+  for (std::int64_t round = 0; round < rounds<std::int64_t>(columns.slots(), kThreads); ++round) {
+    w.issue(counted.rank_round);
+    w.shared(2);
+    w.prefix_sum();
+    w.shared(2);
   }
-  trace.barrier();
+  w.barrier();
 }
 
-void TaskTrace::stage(const Task& task, const Columns& columns, int warp, WarpTrace& trace) const {
-  trace.issue(kIdleStageInstructions);
-  trace.barrier();
-  const std::vector<Factor> factors = product_->factors_of(task, columns);
-  const std::int64_t first = 32 * warp,
-                     last = std::min<std::int64_t>(first + 32, std::ssize(factors));
+/// Factors move to shared memory; their tiles of B are searched where the columns are not all.
+void TaskTrace::load_factors(const Task& task, const TaskColumns& columns, Warp& w) const {
+  w.issue(CountedFactors::kBegin);
+  w.barrier();
+  const std::vector<FactorTiles> factors = product_->factors_of(task, columns);
+  const std::int64_t first = w.first_thread(),
+                     last = std::min<std::int64_t>(first + kWarpSize, std::ssize(factors));
   if (first < last) {
     const TiledMatrix &a = product_->a, &b = product_->tiles_of_b();
-    trace.issue(kStageInstructions);
-    const std::int64_t tile = factors[static_cast<std::size_t>(first)].of_a;
+    w.issue(CountedFactors::kLoad);
     for (int i = 0; i < 2; ++i)
-      load(kFactorBoard, element(at_.a.tiles, tile, kTileBytes), kTileBytes * (last - first),
-           trace);
-    trace.wait(kFactorBoard);
-    trace.load(kFactorBoard);
-    std::array<std::vector<std::int64_t>, 64> looked_at;  // by lanes that search, turn by turn
-    std::size_t turns = 0;
+      w.load(kFactorBoard, at_.a.tile(factors[first].of_a), kTileBytes * (last - first));
+    w.wait(kFactorBoard);
+    w.trace.load(kFactorBoard);
+    std::array<std::vector<std::int64_t>, 64> read;  // tiles that lanes read, by steps of searches
+    std::size_t steps = 0;
     for (std::int64_t i = first; i < last; ++i) {
-      const std::int32_t row =
-          a.tiles[static_cast<std::size_t>(factors[static_cast<std::size_t>(i)].of_a)].col;
-      trace.touch(element(at_.b.rows, row, kTileRowBytes), kTileRowBytes);
+      const Tile& of_a = a.tiles[factors[i].of_a];
+      w.trace.touch(at_.b.row(of_a.col), kTileRowBytes);
       if (columns.are_all) continue;
-      const TileRow of_b = b.rows[static_cast<std::size_t>(row)];
-      std::int64_t begin = of_b.begin;
-      std::size_t turn = 0;
-      for (const std::int32_t col : {columns.first, columns.end}) {
-        std::int64_t end = std::int64_t{of_b.begin} + of_b.count;
-        while (begin < end) {
-          const std::int64_t middle = begin + (end - begin) / 2;
-          looked_at[turn++].push_back(middle);
-          if (b.tiles[static_cast<std::size_t>(middle)].col < col)
-            begin = middle + 1;
-          else
-            end = middle;
-        }
-      }
-      turns = std::max(turns, turn);
+      const TileRow& row = b.row_of(of_a);
+      std::size_t step = 0;
+      const auto find = [&](std::int64_t begin, std::int32_t col) {
+        return b.find(begin, std::int64_t{row.begin} + row.count, col,
+                      [&](std::int64_t tile) { read[step++].push_back(tile); });
+      };
+      find(find(row.begin, columns.first), columns.end);
+      steps = std::max(steps, step);
     }
-    trace.wait(kFactorBoard);
-    if (!columns.are_all) trace.issue(kCutInstructions);
-    for (std::size_t turn = 0; turn < turns; ++turn) {
-      trace.issue(kSearchInstructions);
-      trace.load(kFactorBoard);
-      for (const std::int64_t at : looked_at[turn])
-        trace.touch(element(at_.b.tiles, at, kTileBytes) + 12, 4);
-      trace.wait(kFactorBoard);
+    w.wait(kFactorBoard);
+    if (!columns.are_all) w.issue(CountedFactors::kCut);
+    for (std::size_t step = 0; step < steps; ++step) {
+      w.issue(CountedFactors::kSearch);
+      w.trace.load(kFactorBoard);
+      for (const std::int64_t tile : read[step]) w.trace.touch(at_.b.col_of_tile(tile), 4);
+      w.wait(kFactorBoard);
     }
-    trace.shared(4);
-    trace.shared(4);
+    w.shared(4, 2);
   }
-  trace.barrier();
+  w.barrier();
 }
 
-/// Their columns, then their bitmaps.
-void TaskTrace::load_tiles(const std::vector<Factor>& factors, int first, int last, std::int64_t at,
-                           int lanes, WarpTrace& trace) const {
+/// Loads the columns of tiles, then their bitmaps.
+void TaskTrace::load_tiles(std::span<const FactorTiles> factors, std::int64_t at, int lanes,
+                           Warp& w) const {
   for (int part = 0; part < 2; ++part) {
-    trace.load(kTileBoard);
-    for (int i = first; i < last; ++i) {
-      const Factor& factor = factors[static_cast<std::size_t>(i)];
+    w.trace.load(kTileBoard);
+    for (const FactorTiles& factor : factors) {
       const std::int64_t begin = factor.begin + at,
                          count = std::min<std::int64_t>(lanes, factor.end - begin);
-      if (count > 0) trace.touch(element(at_.b.tiles, begin, kTileBytes), kTileBytes * count);
+      if (count > 0) w.trace.touch(at_.b.tile(begin), kTileBytes * count);
     }
   }
 }
 
-Pairs TaskTrace::pairs_of(const std::vector<Factor>& factors, int first, int last, std::int64_t at,
-                          int bits, const Columns& columns) const {
-  const TiledMatrix &a = product_->a, &b = product_->tiles_of_b();
+Pairs TaskTrace::pairs_of(std::span<const FactorTiles> factors, int first, std::int64_t at,
+                          const FactorLanes& share, const TaskColumns& columns) const {
+  const TiledMatrix& b = product_->tiles_of_b();
   Pairs found;
-  for (int i = first; i < last; ++i) {
-    const Factor& factor = factors[static_cast<std::size_t>(i)];
-    const std::uint32_t inner =
-        inner_indices(a.tiles[static_cast<std::size_t>(factor.of_a)].bitmap);
-    const std::int64_t begin = factor.begin + at,
-                       end = std::min(begin + (std::int64_t{1} << bits), factor.end);
-    auto tile = product_->tiles_of_c.begin() + columns.first_tile;
-    const auto last_tile = product_->tiles_of_c.begin() + columns.last_tile;
-    for (std::int64_t u = begin; u < end; ++u) {
-      const Tile& of_b = b.tiles[static_cast<std::size_t>(u)];
-      if ((inner & nonzero_bytes(of_b.bitmap)) == 0) continue;
-      tile = std::lower_bound(tile, last_tile, of_b.col,
-                              [](const TileOfC& of_c, std::int32_t col) { return of_c.col < col; });
-      found.pairs[static_cast<std::size_t>(found.size++)] = {
-          i, u, tile - product_->tiles_of_c.begin(), step_of(i, u - factor.begin, bits)};
+  for (int i = 0; i < static_cast<int>(std::ssize(factors)); ++i) {
+    const FactorTiles& factor = factors[i];
+    const std::uint32_t inner = product_->a.inner_indices_of(factor.of_a);
+    const std::int64_t begin = factor.begin + at, end = std::min(begin + share.lanes(), factor.end);
+    std::int64_t of_c = columns.first_tile;
+    for (std::int64_t of_b = begin; of_b < end; ++of_b) {
+      const Tile& tile = b.tiles[of_b];
+      if ((inner & nonzero_bytes(tile.bitmap)) == 0) continue;
+      of_c = first_not_before(of_c, columns.last_tile,
+                              [&](std::int64_t c) { return tile_of_c(c).col < tile.col; });
+      found.pairs[found.size++] = {first + i, of_b, of_c,
+                                   share.step_of(first + i, of_b - factor.begin)};
     }
   }
   return found;
 }
 
-void TaskTrace::look_up(const Columns& columns, const Pairs& pairs, WarpTrace& trace) const {
+void TaskTrace::read_ranks(const TaskColumns& columns, const Pairs& pairs, Warp& w) const {
   Banks slots(8);
-  for (const Pairs::Pair& pair : pairs) slots.add(slot_of(columns, tile_of_c(pair.of_c).col));
-  trace.shared(slots.wavefronts());
+  for (const Pairs::Pair& pair : pairs) slots.add(columns.slot_of(tile_of_c(pair.of_c).col));
+  w.shared(slots.wavefronts());
 }
 
 bool TaskTrace::join(const Task& task, const Pairs& pairs, std::int64_t first, std::int64_t size,
-                     WarpTrace& trace) const {
+                     Warp& w) const {
   const TiledMatrix &a = product_->a, &b = product_->tiles_of_b();
-  const std::int64_t row = a.rows[static_cast<std::size_t>(task.tile_row)].begin;
+  const std::int64_t row = product_->row_of_a(task).begin;
   bool any = false;
   for (const int half : {0, 1}) {
     Banks cells;
     for (const Pairs::Pair& pair : pairs) {
       if (pair.of_c < first || pair.of_c >= first + size) continue;
       any = true;
-      const std::uint64_t of_a = a.tiles[static_cast<std::size_t>(row + pair.factor)].bitmap;
-      if ((inner_of_half(of_a, half) &
-           nonzero_bytes(b.tiles[static_cast<std::size_t>(pair.of_b)].bitmap)) != 0)
+      const std::uint64_t of_a = a.tiles[row + pair.factor].bitmap >> 32 * half & 0xffffffffu;
+      if ((inner_indices(of_a) & nonzero_bytes(b.tiles[pair.of_b].bitmap)) != 0)
         cells.add(2 * (pair.of_c - first) + half);
     }
-    if (!cells.is_empty()) trace.shared(cells.turns());
+    if (!cells.is_empty()) w.shared(cells.turns());
   }
   return any;
 }
 
-std::shared_ptr<const TaskTrace> trace_counting(std::shared_ptr<const Product> product,
-                                                const Addresses& at) {
+std::shared_ptr<const LaunchTrace> trace_make_tasks(std::shared_ptr<const ProductAnalysis> product,
+                                                    const ArrayAddresses& at) {
+  return std::make_shared<MakeTasksTrace>(std::move(product), at);
+}
+
+std::shared_ptr<const TaskLaunch> trace_count_cells(std::shared_ptr<const ProductAnalysis> product,
+                                                    const ArrayAddresses& at) {
   return std::make_shared<CountTrace>(std::move(product), at);
 }
 

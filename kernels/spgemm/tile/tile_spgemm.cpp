@@ -1,20 +1,20 @@
-// SpGEMM by bitmap tiles, ours (kernels/spgemm/tile/tile_spgemm.hpp). The tiles of C are found as
-// row_spgemm finds columns (kernels/spgemm/row/row_spgemm.hpp), one level up: marks in a bitmap of
-// tile columns, their rank a tile's place. A thread block takes a tile row of C, or a slice of a
-// long one: pairs of tiles, one of A and one of B, whose bitmaps multiply to something mark tiles
-// of C and, by the Boolean products of their bitmaps, C's cells; with C's rows known, it does so
-// again, lists the pairs of each tile in the order of A's tile columns, all in shared memory, and a
-// warp adds up a tile of C and leaves its sums where CSR has them. tSparse
-// (kernels/spgemm/tsparse/tsparse.cpp) sorts one list of all pairs instead, is given tiles and
-// leaves tiles.
+// SpGEMM by bitmap tiles, ours. tile_spgemm finds the tiles of C as row_spgemm finds columns
+// (kernels/spgemm/row/row_spgemm.hpp), one level up: it marks tile columns in a bitmap, and the
+// rank of a mark is the index of its tile. A thread block processes a tile row of C, or a slice of
+// a long one. Pairs of tiles, one of A and one of B, whose Boolean product is not empty mark tiles
+// of C and their cells. Once the rows of C are known, the thread block repeats this, lists the
+// pairs of each tile in the order of A's tile columns, all in shared memory, and a warp adds up a
+// tile of C and writes the sums to CSR. kernels/spgemm/tile/schedule.hpp assigns the work.
+// tSparse (kernels/spgemm/tsparse/tsparse.cpp), by contrast, sorts one list of all pairs, reads
+// tiles and writes tiles.
 //
-// MMAs are m16n8: a tile fills half of the sixteen rows. tf32x3 has both parts of A's values in
-// them, the large ones above the small ones, and multiplies by B's small parts, then by its large
-// ones: two MMAs a pair without a half of zeros, instead of three with one, and no product is left
-// out; sums of both halves are added at the end. fp16 has two pairs of the same tile along its
-// depth of sixteen, both of the same batch of A's tiles; tf32 has one.
+// MMAs are m16n8: a tile fills half of the sixteen rows. For tf32x3 the other half holds the small
+// parts of A's values; the MMA multiplies them by B's small parts, then by B's large parts. A pair
+// thus takes two MMAs without zeros instead of three with a half of zeros, and no product is
+// dropped; the sums of both halves are added at the end. fp16 places two pairs of the same tile of
+// C and of the same batch of A's tiles along its depth of sixteen; tf32 places one.
 //
-// An element is a chain of MMAs in the order of A's tile columns, two chains for tf32x3.
+// An element of C is a chain of MMAs in the order of A's tile columns, two chains for tf32x3.
 
 #include "kernels/spgemm/tile/tile_spgemm.hpp"
 
@@ -40,7 +40,7 @@ using namespace tile_spgemm;
 using spgemm::TilesOfC;
 using spgemm::to_csr;
 
-TileArithmetic tile_spgemm::read_numbers(const Params& params) {
+TileArithmetic tile_spgemm::read_arithmetic(const Params& params) {
   const std::string name = params.text("precision");
   return name == "fp16"   ? TileArithmetic::kFp16
          : name == "tf32" ? TileArithmetic::kTf32
@@ -51,10 +51,10 @@ namespace {
 
 constexpr std::size_t kCells = kSide * kSide;
 
-const Precision& precision_of(TileArithmetic numbers) {
-  return find_precision(numbers == TileArithmetic::kFp16   ? "fp16"
-                        : numbers == TileArithmetic::kTf32 ? "tf32"
-                                                           : "tf32x3");
+const Precision& precision_of(TileArithmetic arithmetic) {
+  return find_precision(arithmetic == TileArithmetic::kFp16   ? "fp16"
+                        : arithmetic == TileArithmetic::kTf32 ? "tf32"
+                                                              : "tf32x3");
 }
 
 float largest_magnitude(const CsrMatrix& matrix) {
@@ -63,16 +63,16 @@ float largest_magnitude(const CsrMatrix& matrix) {
   return largest;
 }
 
-/// A matrix as tiles by row, its values scaled where that is asked for, but not converted.
+/// A matrix as tiles by row. Its values are scaled for FP16, but not converted.
 struct Operand {
-  Operand(const CsrMatrix& matrix, TileArithmetic numbers) {
+  Operand(const CsrMatrix& matrix, TileArithmetic arithmetic) {
     const auto format = Registry<Format>::instance().make(BitmapTile::kFormat);
     const auto packed = format->pack(matrix);
     const auto& tiles = packed_as<BitmapTile>(*packed);
     bitmaps.assign(tiles.bitmap.begin(), tiles.bitmap.end());
     first_values.assign(tiles.value_offset.begin(), tiles.value_offset.end());
     cols.assign(tiles.tile_col.begin(), tiles.tile_col.end());
-    if (numbers == TileArithmetic::kFp16) exponent = scaling_exponent(largest_magnitude(matrix));
+    if (arithmetic == TileArithmetic::kFp16) exponent = scaling_exponent(largest_magnitude(matrix));
     for (const float value : tiles.values) values.push_back(std::ldexp(value, exponent));
     row_begin.assign(static_cast<std::size_t>(tiles_across(matrix.rows)) + 1, 0);
     for (const std::int32_t row : tiles.tile_row) ++row_begin[row + 1];
@@ -87,7 +87,7 @@ struct Operand {
   int exponent = 0;
 };
 
-/// One part of B's values, tiles as rows of eight.
+/// Returns one part of B's values, with tiles as rows of eight.
 MmaOperand rows_of_tiles(const Operand& b, const Precision& precision, std::size_t part) {
   DenseMatrix rows(std::ssize(b.bitmaps) * kSide, kSide);
   for (std::int64_t t = 0; t < std::ssize(b.bitmaps); ++t) {
@@ -100,18 +100,18 @@ MmaOperand rows_of_tiles(const Operand& b, const Precision& precision, std::size
   return {rows, precision.conversion};
 }
 
-/// A tile of A times a tile of B.
+/// The indices of a tile of A and a tile of B that are multiplied.
 struct Pair {
   std::int64_t a, b;
 };
 
 class Emulation {
  public:
-  Emulation(const Operand& a, const Operand& b, TileArithmetic numbers, const FusedStep& step)
+  Emulation(const Operand& a, const Operand& b, TileArithmetic arithmetic, const FusedStep& step)
       : a_(&a),
         b_(&b),
-        numbers_(numbers),
-        precision_(&precision_of(numbers)),
+        arithmetic_(arithmetic),
+        precision_(&precision_of(arithmetic)),
         step_(step),
         factor_(std::ldexp(1.0, -a.exponent - b.exponent)) {
     for (std::size_t part = 0; part < static_cast<std::size_t>(precision_->parts); ++part)
@@ -134,14 +134,14 @@ class Emulation {
  private:
   using Sums = std::array<float, kCells>;
 
-  /// One product of a row of C, and where along the depth of its MMA it is.
+  /// One product of a row of C, and its depth index in the MMA.
   struct Term {
     Parts a;
     std::int64_t b_row;
     int place;
   };
 
-  /// The pairs in one tile row of C, by tile column; those of a tile in A's order.
+  /// Returns the pairs of one tile row of C by tile column, those of a tile in A's order.
   std::vector<Pair> sorted_pairs(std::int32_t row) const {
     std::vector<Pair> pairs;
     for (std::int64_t t = a_->row_begin[row]; t < a_->row_begin[row + 1]; ++t) {
@@ -167,13 +167,13 @@ class Emulation {
 
   void add_tile(std::int32_t row, std::int32_t col, std::span<const Pair> pairs,
                 TilesOfC& c) const {
-    std::array<Sums, 2> sums{};  // of A's large parts and of its small ones
+    std::array<Sums, 2> sums{};  // of A's large parts and of its small parts
     const auto batch_of = [&](const Pair& pair) {
       return (pair.a - a_->row_begin[row]) / kTilesOfBatch;
     };
     for (std::size_t i = 0; i < pairs.size();) {
       std::size_t end = i + 1;
-      while (end < pairs.size() && end - i < static_cast<std::size_t>(pairs_of_mma(numbers_)) &&
+      while (end < pairs.size() && end - i < static_cast<std::size_t>(pairs_of_mma(arithmetic_)) &&
              batch_of(pairs[end]) == batch_of(pairs[i]))
         ++end;
       add_mmas(pairs.subspan(i, end - i), sums);
@@ -192,7 +192,7 @@ class Emulation {
     c.first_value.push_back(std::ssize(c.values));
   }
 
-  /// The MMAs of pairs that go together: B's small parts come first.
+  /// Adds the MMAs of the pairs of one group; B's small parts come first.
   void add_mmas(std::span<const Pair> pairs, std::array<Sums, 2>& sums) const {
     for (int row = 0; row < kSide; ++row) {
       const std::vector<Term> terms = terms_of(pairs, row);
@@ -212,14 +212,14 @@ class Emulation {
       for (int inner = 0; inner < kSide; ++inner)
         if ((a_->bitmaps[a] >> (kSide * row + inner) & 1) != 0)
           terms.push_back({values_of_a_[k++], b * kSide + inner,
-                           place_in_depth(numbers_, static_cast<int>(i), inner)});
+                           place_in_depth(arithmetic_, static_cast<int>(i), inner)});
     }
     return terms;
   }
 
   void add_steps(const std::vector<Term>& terms, std::size_t part, const MmaOperand& b,
                  std::span<float> sums) const {
-    const int depth = kSide * pairs_of_mma(numbers_), products = std::min(step_.products, depth);
+    const int depth = kSide * pairs_of_mma(arithmetic_), products = std::min(step_.products, depth);
     std::vector<StepTerm> of_step;
     for (int begin = 0; begin < depth; begin += products) {
       of_step.clear();
@@ -232,7 +232,7 @@ class Emulation {
 
   const Operand* a_;
   const Operand* b_;
-  TileArithmetic numbers_;
+  TileArithmetic arithmetic_;
   const Precision* precision_;
   FusedStep step_;
   std::vector<Parts> values_of_a_;  // [nonzeros]
@@ -242,20 +242,20 @@ class Emulation {
 
 class TileSpgemm final : public SpgemmKernel {
  public:
-  explicit TileSpgemm(TileArithmetic numbers) : numbers_(numbers) {}
+  explicit TileSpgemm(TileArithmetic arithmetic) : arithmetic_(arithmetic) {}
 
   int version() const override { return 3; }
 
-  /// Two MMAs for a pair in two parts; the chain of small parts, and the addition of both, lose
-  /// less than a third would.
+  /// A pair in two parts takes two MMAs. The chain of small parts and the final addition together
+  /// lose less than a third MMA in the same chain would.
   Arithmetic arithmetic() const override {
-    const Precision& precision = precision_of(numbers_);
+    const Precision& precision = precision_of(arithmetic_);
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = type_of(precision.conversion),
-            .mma_depth = kSide * pairs_of_mma(numbers_),
+            .mma_depth = kSide * pairs_of_mma(arithmetic_),
             .input_error = precision.input_error,
-            .mmas_per_chunk = numbers_ == TileArithmetic::kTf32x3 ? 3 : 1,
-            .equilibrated = numbers_ == TileArithmetic::kFp16};
+            .mmas_per_chunk = arithmetic_ == TileArithmetic::kTf32x3 ? 3 : 1,
+            .equilibrated = arithmetic_ == TileArithmetic::kFp16};
   }
 
   std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix&) const override {
@@ -263,29 +263,29 @@ class TileSpgemm final : public SpgemmKernel {
   }
 
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
-    return describe_work(a, b, numbers_);
+    return describe_work(a, b, arithmetic_);
   }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
                     const Generation& generation) const override {
-    check_operands(a, b, numbers_);
-    const Operand tiles_a(a, numbers_), tiles_b(b, numbers_);
-    const Emulation emulation(tiles_a, tiles_b, numbers_,
-                              generation.step(type_of(precision_of(numbers_).conversion)));
-    constexpr std::int64_t kRowsOfPiece = 16;
+    check_operands(a, b, arithmetic_);
+    const Operand tiles_a(a, arithmetic_), tiles_b(b, arithmetic_);
+    const Emulation emulation(tiles_a, tiles_b, arithmetic_,
+                              generation.step(type_of(precision_of(arithmetic_).conversion)));
+    constexpr std::int64_t kRowsOfSlice = 16;
     const std::int64_t rows = tiles_across(a.rows);
-    std::vector<TilesOfC> pieces((rows + kRowsOfPiece - 1) / kRowsOfPiece);
-    parallel_for(rows, kRowsOfPiece, [&](std::int64_t begin, std::int64_t end) {
-      TilesOfC& piece = pieces[begin / kRowsOfPiece];
-      piece.first_value.push_back(0);
+    std::vector<TilesOfC> slices((rows + kRowsOfSlice - 1) / kRowsOfSlice);
+    parallel_for(rows, kRowsOfSlice, [&](std::int64_t begin, std::int64_t end) {
+      TilesOfC& slice = slices[begin / kRowsOfSlice];
+      slice.first_value.push_back(0);
       for (std::int64_t row = begin; row < end; ++row)
-        emulation.add_row(static_cast<std::int32_t>(row), piece);
+        emulation.add_row(static_cast<std::int32_t>(row), slice);
     });
-    return to_csr(a.rows, b.cols, pieces);
+    return to_csr(a.rows, b.cols, slices);
   }
 
  private:
-  TileArithmetic numbers_;
+  TileArithmetic arithmetic_;
 };
 
 const Register<SpgemmKernel> entry{{
@@ -293,33 +293,36 @@ const Register<SpgemmKernel> entry{{
     .summary = "ours for dense tiles: CSR to 8 x 8 bitmap tiles and back, tiles of C by their rank",
     .params = {{"precision",
                 std::string("tf32x3"),
-                "operands of the MMAs: in two TF32 parts each, as good as FP32; one; or FP16, "
-                "scaled by a power of two for each matrix",
+                "operands of the MMAs: tf32x3, two TF32 parts each, about as accurate as FP32; "
+                "tf32, one part; fp16, scaled by a power of two for each matrix",
                 {"fp16", "tf32", "tf32x3"}},
-               {"reuse", false,
-                "a product keeps what its multiplication needs, for more of them with other "
-                "values"}},
-    .make = [](const Params& params) { return std::make_unique<TileSpgemm>(read_numbers(params)); },
+               {"reuse", false, "keep the structure of a product, to repeat it with other values"}},
+    .make =
+        [](const Params& params) { return std::make_unique<TileSpgemm>(read_arithmetic(params)); },
 }};
 
 }  // namespace
 
-void tile_spgemm::check_operands(const CsrMatrix& a, const CsrMatrix& b, TileArithmetic numbers) {
+void tile_spgemm::check_operands(const CsrMatrix& a, const CsrMatrix& b,
+                                 TileArithmetic arithmetic) {
   require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
   for (const CsrMatrix* matrix : {&a, &b}) {
     const char name = matrix == &a ? 'A' : 'B';
     require<Unsupported>(matrix->nnz() <= INT_MAX,
-                         "tile_spgemm counts nonzeros in 32 bits: {} has {}", name, matrix->nnz());
-    check_values(matrix->values, name, numbers);
+                         "tile_spgemm counts nonzeros in 32 bits, and {} has {}", name,
+                         matrix->nnz());
+    check_values(matrix->values, name, arithmetic);
   }
 }
 
-void tile_spgemm::check_values(std::span<const float> values, char name, TileArithmetic numbers) {
+void tile_spgemm::check_values(std::span<const float> values, char name,
+                               TileArithmetic arithmetic) {
   for (const float value : values) {
-    const bool fits = numbers == TileArithmetic::kFp16
+    const bool fits = arithmetic == TileArithmetic::kFp16
                           ? std::isfinite(value)
                           : std::isfinite(convert(value, Conversion::kTf32));
-    require<Unsupported>(fits, "{} holds a {}, which a tile's zeros would spread", name, value);
+    require<Unsupported>(fits, "{} holds the value {}, which the zeros of a tile would spread",
+                         name, value);
   }
 }
 

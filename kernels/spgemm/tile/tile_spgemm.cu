@@ -1,5 +1,6 @@
-// Device half of tile_spgemm: tiles made from CSR, tasks, cells counted, sums made. The host waits
-// once, for the number of C's nonzeros. See kernels/spgemm/tile/tile_spgemm.cpp.
+// Device half of tile_spgemm: it makes tiles from CSR and tasks from tiles, counts the cells of C
+// and adds them up. The host waits once, for the number of C's nonzeros. See
+// kernels/spgemm/tile/tile_spgemm.cpp.
 
 #include <algorithm>
 #include <optional>
@@ -18,7 +19,7 @@ void check_launch() { cuda_check(cudaGetLastError(), "launching tile_spgemm"); }
 
 unsigned blocks_for(std::int64_t threads) { return spgemm::grid_for(threads, kThreads); }
 
-/// Everything that a product takes beside C, in one block.
+/// The memory of a product, C excepted, in one block.
 template <class Value>
 class Workspace {
  public:
@@ -30,7 +31,7 @@ class Workspace {
     const std::int64_t tasks = tile_rows_ + most_slices_;
     const std::int64_t a_places = with_places ? a.nonzeros : 0,
                        b_places = with_places ? b.nonzeros : 0;
-    const std::int64_t at_found = block_.place<Found>(1);
+    const std::int64_t at_found = block_.place<Totals>(1);
     const std::int64_t at_lengths = block_.place<std::uint32_t>(kSide * tile_rows_ + 1);
     cleared_ = block_.next() - at_found;
     const std::int64_t at_offsets = block_.place<std::int64_t>(rows_ + 1);
@@ -46,7 +47,7 @@ class Workspace {
     const std::int64_t at_b_places = block_.place<std::uint32_t>(b_places);
     const std::int64_t at_scratch = block_.place<std::byte>(of_scan);
     block_.take(run);
-    found = block_.data<Found>(at_found);
+    found = block_.data<Totals>(at_found);
     row_lengths = block_.data<std::uint32_t>(at_lengths);
     row_offsets = block_.data<std::int64_t>(at_offsets);
     scratch_ = block_.array<std::byte>(at_scratch, of_scan);
@@ -57,35 +58,35 @@ class Workspace {
     a_rows = block_.data<TileRow>(at_a_rows);
     b_rows = block_.data<TileRow>(at_b_rows);
     const auto values_at = [&](std::int64_t values, std::int64_t places) {
-      return ValuesOut<Value>{block_.data<Value>(values),
-                              with_places ? block_.data<std::uint32_t>(places) : nullptr};
+      return OrderedValues<Value>{block_.data<Value>(values),
+                                  with_places ? block_.data<std::uint32_t>(places) : nullptr};
     };
     a_values = values_at(at_a_values, at_a_places);
     b_values = values_at(at_b_values, at_b_places);
   }
 
-  /// What starts as zero.
+  /// Clears the arrays that start as zero.
   void clear(cudaStream_t stream) const {
     cuda_check(cudaMemsetAsync(found, 0, static_cast<std::size_t>(cleared_), stream), "clearing");
   }
 
-  Grid a() const { return {a_tiles, a_rows}; }
-  Grid b() const { return {b_tiles, b_rows}; }
+  TileMatrix a() const { return {a_tiles, a_rows}; }
+  TileMatrix b() const { return {b_tiles, b_rows}; }
   TasksView tasks() const { return {tile_rows_, most_slices_, tasks_, cells_, found}; }
   std::int64_t most_tasks() const { return std::int64_t{tile_rows_} + most_slices_; }
 
-  /// Where the rows of C begin, of their lengths.
+  /// Finds where the rows of C begin, from their lengths.
   void place_rows(cudaStream_t stream) const {
     spgemm::running_sum(scratch_, static_cast<const std::uint32_t*>(row_lengths), row_offsets,
                         rows_ + 1, stream);
   }
 
-  Found* found;                         // [1]
-  std::uint32_t* row_lengths;           // [8 tile rows + 1] of C
-  std::int64_t* row_offsets;            // [rows + 1] of C
-  Tile *a_tiles, *b_tiles;              // [nonzeros]; the same where B is A
-  TileRow *a_rows, *b_rows;             // [tile rows]
-  ValuesOut<Value> a_values, b_values;  // [nonzeros]; of A by rows, of B by columns
+  Totals* found;                            // [1]
+  std::uint32_t* row_lengths;               // [8 tile rows + 1] of C
+  std::int64_t* row_offsets;                // [rows + 1] of C
+  Tile *a_tiles, *b_tiles;                  // [nonzeros]; the same where B is A
+  TileRow *a_rows, *b_rows;                 // [tile rows]
+  OrderedValues<Value> a_values, b_values;  // [nonzeros]; A by rows, B by columns
 
  private:
   RunBlock block_;
@@ -93,7 +94,7 @@ class Workspace {
   std::int64_t rows_;
   std::uint32_t most_slices_;
   std::int64_t cleared_;         // bytes
-  RunArray<std::byte> scratch_;  // of running sums
+  RunArray<std::byte> scratch_;  // of prefix sums
   Task* tasks_;
   std::uint32_t* cells_;
 };
@@ -104,18 +105,18 @@ CsrView view_of(const DeviceCsr& csr) {
           csr.values.data()};
 }
 
-template <TileArithmetic kNumbers>
+template <TileArithmetic kArithmetic>
 class TileProduct final : public GpuSparseProduct {
  public:
   TileProduct(const CsrMatrix& a, const CsrMatrix& b, bool reuse)
       : reuse_(reuse), a_(a), rows_(a.rows), cols_(b.cols) {
     if (&a != &b) b_.emplace(b);
     int device = 0, processors = 0;
-    cuda_check(cudaGetDevice(&device), "asking for the device");
+    cuda_check(cudaGetDevice(&device), "querying the device");
     cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
                "counting multiprocessors");
-    constexpr int kThreadsOfProcessor = 2048;
-    resident_blocks_ = static_cast<unsigned>(processors) * (kThreadsOfProcessor / kThreads);
+    constexpr int kThreadsOfMultiprocessor = 2048;
+    resident_blocks_ = static_cast<unsigned>(processors) * (kThreadsOfMultiprocessor / kThreads);
   }
 
   void multiply(float alpha, ProductRun& run) override {
@@ -144,22 +145,22 @@ class TileProduct final : public GpuSparseProduct {
   bool keeps_structure() const override { return reuse_; }
 
   void multiply_again(float alpha, ProductRun& run) override {
-    require<Unsupported>(reuse_, "tile_spgemm multiplies again with reuse = true alone");
-    require(c_.row_offsets.size() > 0, "there is no product of tile_spgemm's to repeat");
+    require<Unsupported>(reuse_, "tile_spgemm repeats a product only with reuse = true");
+    require(c_.row_offsets.size() > 0, "tile_spgemm has no product to repeat; multiply first");
     if (!kept_) return;  // C is empty
     const cudaStream_t stream = run.stream();
     run.stage("values");
     renew(*kept_, stream);
     run.stage("multiplication");
-    cuda_check(cudaMemsetAsync(kept_->found->cursors, 0, sizeof(Found::cursors), stream),
+    cuda_check(cudaMemsetAsync(kept_->found->cursors, 0, sizeof(Totals::cursors), stream),
                "clearing");
     sum(alpha, *kept_, false, stream);
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
     require_values(a, b, a_.values.size(), b_ ? b_->values.size() : 0);
-    check_values(a, 'A', kNumbers);
-    check_values(b, 'B', kNumbers);
+    check_values(a, 'A', kArithmetic);
+    check_values(b, 'B', kArithmetic);
     a_.values.upload(a);
     if (b_) b_->values.upload(b);
   }
@@ -171,9 +172,9 @@ class TileProduct final : public GpuSparseProduct {
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  using Value = typename Sums<kNumbers>::Value;
+  using Value = typename Sums<kArithmetic>::Value;
   using Space = Workspace<Value>;
-  static constexpr bool kScales = Sums<kNumbers>::kScales;
+  static constexpr bool kScales = Sums<kArithmetic>::kScales;
 
   bool is_square() const { return !b_.has_value(); }
 
@@ -189,7 +190,7 @@ class TileProduct final : public GpuSparseProduct {
   void make_tiles(const CsrView& a, const CsrView& b, const Space& space, cudaStream_t stream) {
     std::uint32_t* largest = kScales ? space.found->largest : nullptr;
     if constexpr (kScales) find_scales(a, b, largest, stream);
-    const ValuesOut<Value> none{};
+    const OrderedValues<Value> none{};
     fill(
         a,
         {space.a_tiles, space.a_rows, largest, space.a_values, is_square() ? space.b_values : none},
@@ -199,11 +200,10 @@ class TileProduct final : public GpuSparseProduct {
            stream);
   }
 
-  static void fill(const CsrView& csr, const Filling<Value>& to, cudaStream_t stream) {
-    const int cols = std::min(csr.tile_cols, std::int32_t{kColsGathered});
-    const auto bytes =
-        static_cast<std::size_t>((cols + kColsOfSlot - 1) / kColsOfSlot) * sizeof(Slot);
-    fill_tiles<Value><<<static_cast<unsigned>(csr.tile_rows), kThreads, bytes, stream>>>(csr, to);
+  static void fill(const CsrView& csr, const FillTarget<Value>& to, cudaStream_t stream) {
+    const auto blocks = static_cast<unsigned>(FillTiles::thread_blocks(csr.tile_rows));
+    const auto bytes = static_cast<std::size_t>(FillTiles::slot_bytes(csr.tile_cols));
+    fill_tiles<Value><<<blocks, kThreads, bytes, stream>>>(csr, to);
     check_launch();
   }
 
@@ -219,16 +219,17 @@ class TileProduct final : public GpuSparseProduct {
     if (!is_square()) find(b, largest + 1, 1);
   }
 
-  /// The values that A and B have by now, in tiles that are there.
+  /// Stores the current values of A and B in their tiles.
   void renew(const Space& space, cudaStream_t stream) const {
     const CsrView a = view_of(a_), b = view_of(b_ ? *b_ : a_);
     std::uint32_t* largest = kScales ? space.found->largest : nullptr;
     if constexpr (kScales) {
-      cuda_check(cudaMemsetAsync(largest, 0, sizeof(Found::largest), stream), "clearing");
+      cuda_check(cudaMemsetAsync(largest, 0, sizeof(Totals::largest), stream), "clearing");
       find_scales(a, b, largest, stream);
     }
     const auto renew_one = [&](const CsrView& csr, const std::uint32_t* of_matrix,
-                               const ValuesOut<Value>& by_rows, const ValuesOut<Value>& by_cols) {
+                               const OrderedValues<Value>& by_rows,
+                               const OrderedValues<Value>& by_cols) {
       renew_values<Value><<<blocks_for(csr.nonzeros), kThreads, 0, stream>>>(
           csr.values, csr.nonzeros, of_matrix, by_rows, by_cols);
       check_launch();
@@ -238,12 +239,12 @@ class TileProduct final : public GpuSparseProduct {
     renew_one(b, kScales ? largest + 1 : nullptr, {}, space.b_values);
   }
 
-  /// Makes the tasks, and counts what they leave in each row of C.
+  /// Makes the tasks and counts their cells in each row of C.
   void count(Space& space, cudaStream_t stream) {
     const TasksView tasks = space.tasks();
     const DeviceCsr& b = b_ ? *b_ : a_;
-    make_tasks<<<blocks_for(std::int64_t{tasks.tile_rows} * 32), kThreads, 0, stream>>>(
-        space.a(), space.b(), pairs_of_task(a_.nnz, b.nnz, b.rows), tasks);
+    make_tasks<<<static_cast<unsigned>(MakeTasks::thread_blocks(tasks.tile_rows)), kThreads, 0,
+                 stream>>>(space.a(), space.b(), pairs_of_task(a_.nnz, b.nnz, b.rows), tasks);
     check_launch();
     count_cells<<<blocks_of_tasks(space), kThreads, 0, stream>>>(space.a(), space.b(), tasks,
                                                                  space.row_lengths);
@@ -251,12 +252,12 @@ class TileProduct final : public GpuSparseProduct {
     space.place_rows(stream);
   }
 
-  /// What the device holds at once, if there may be as much to do.
+  /// The number of thread blocks that the device holds at once, or the most tasks if fewer.
   unsigned blocks_of_tasks(const Space& space) const {
     return static_cast<unsigned>(std::min(std::int64_t{resident_blocks_}, space.most_tasks()));
   }
 
-  /// Found has been told.
+  /// Requires that the host has read Totals.
   void sum(float alpha, const Space& space, bool with_cols, cudaStream_t stream) {
     const Output output{rows_,
                         space.row_offsets,
@@ -264,18 +265,18 @@ class TileProduct final : public GpuSparseProduct {
                         c_.values.data(),
                         alpha,
                         kScales ? space.found->largest : nullptr};
-    if (found_->longest > kShortRow) sum_rows<LongMeeting>(space, output, stream);
-    sum_rows<ShortMeeting>(space, output, stream);
+    if (found_->longest > kShortRow) sum_rows<LongRowMatches>(space, output, stream);
+    sum_rows<ShortRowMatches>(space, output, stream);
   }
 
-  /// Of A's long tile rows, or of the short ones.
-  template <class Meeting>
+  /// Adds up the tasks with long tile rows of A, or with short ones.
+  template <class Matches>
   void sum_rows(const Space& space, const Output& output, cudaStream_t stream) {
-    const auto kernel = make_sums<kNumbers, Meeting>;
-    const int bytes = static_cast<int>(bytes_of_sums<kNumbers, Meeting>(found_->longest));
+    const auto kernel = make_sums<kArithmetic, Matches>;
+    const int bytes = static_cast<int>(sums_bytes<kArithmetic, Matches>(found_->longest));
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-               "asking for shared memory");
-    const Values<kNumbers> values{space.a_values.values, space.b_values.values};
+               "reserving shared memory");
+    const Values<kArithmetic> values{space.a_values.values, space.b_values.values};
     kernel<<<blocks_of_tasks(space), kThreads, bytes, stream>>>(space.a(), space.b(), values,
                                                                 space.tasks(), output);
     check_launch();
@@ -286,28 +287,28 @@ class TileProduct final : public GpuSparseProduct {
   std::optional<DeviceCsr> b_;  // where it is not A
   std::int32_t rows_, cols_;
   unsigned resident_blocks_;
-  Told<Found> found_;
+  Told<Totals> found_;
   Told<std::int64_t> nonzeros_;
   SparseResult c_;
-  std::optional<Space> kept_;  // of the last product: what its sums need
+  std::optional<Space> kept_;  // of the last product, for multiply_again()
 };
 
 class GpuTileSpgemm final : public GpuSpgemm {
  public:
-  explicit GpuTileSpgemm(TileSpgemmOptions choices) : choices_(choices) {}
+  explicit GpuTileSpgemm(TileSpgemmOptions options) : options_(options) {}
 
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
-    const auto [numbers, reuse] = choices_;
-    check_operands(a, b, numbers);
-    if (numbers == TileArithmetic::kFp16)
+    const auto [arithmetic, reuse] = options_;
+    check_operands(a, b, arithmetic);
+    if (arithmetic == TileArithmetic::kFp16)
       return std::make_unique<TileProduct<TileArithmetic::kFp16>>(a, b, reuse);
-    if (numbers == TileArithmetic::kTf32)
+    if (arithmetic == TileArithmetic::kTf32)
       return std::make_unique<TileProduct<TileArithmetic::kTf32>>(a, b, reuse);
     return std::make_unique<TileProduct<TileArithmetic::kTf32x3>>(a, b, reuse);
   }
 
  private:
-  TileSpgemmOptions choices_;
+  TileSpgemmOptions options_;
 };
 
 const Register<GpuSpgemm> entry{{

@@ -1,8 +1,8 @@
-// tile_spgemm's operands on the GPU: CSR becomes 8 x 8 bitmap tiles, values by rows for A, by
-// columns for B. A thread block takes a tile row: it marks the tile columns of its nonzeros, whose
-// ranks are the places of tiles, gathers their bits, and places their values. A tile row has as
-// much room for tiles as it has nonzeros, so that nothing needs counting before. See
-// kernels/spgemm/tile/tile_spgemm.cpp.
+// tile_spgemm's operands on the GPU: CSR becomes 8 x 8 bitmap tiles, with values by rows for A and
+// by columns for B. A thread block makes one tile row: it marks the tile columns of the nonzeros,
+// ranks the marks to place the tiles, gathers the tiles' bits and places their values. A tile row
+// has room for as many tiles as it has nonzeros, so that nothing needs to be counted before. See
+// kernels/spgemm/tile/schedule.hpp and kernels/spgemm/tile/tile_spgemm.cpp.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -20,6 +20,7 @@ using spgemm::rank_in;
 using Slot = spgemm::Slot<true>;
 
 using Block = spgemm::Group<kThreads>;
+static_assert(Block::kWarps == kWarps && sizeof(Slot) == kSlotBytes);
 
 struct CsrView {
   std::int32_t rows, tile_rows, tile_cols;
@@ -29,8 +30,8 @@ struct CsrView {
   const float* values;              // [nonzeros]
 };
 
-/// A matrix of tiles, by tile row, then by tile column.
-struct Grid {
+/// The tiles of a matrix, by tile row, then by tile column.
+struct TileMatrix {
   const Tile* tiles;
   const TileRow* rows;  // [tile rows]
 };
@@ -39,12 +40,12 @@ __device__ inline std::int64_t global_thread() {
   return std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
 }
 
-/// Half of a bitmap in shared memory.
+/// The lower or the upper half of a bitmap in shared memory.
 __device__ inline std::uint32_t* half_of(std::uint64_t* bitmap, int half) {
   return reinterpret_cast<std::uint32_t*>(bitmap) + half;
 }
 
-/// Clears the slots of so many columns.
+/// Clears the slots of the first `cols` columns.
 __device__ inline void clear_slots(Slot* slots, int cols) {
   for (int i = Block::lane(); i * kColsOfSlot < cols; i += kThreads) slots[i].marks = 0;
 }
@@ -57,14 +58,15 @@ __device__ inline int rank_of_col(const Slot* slots, std::int32_t col) {
   return rank_in(slots[col / kColsOfSlot], col);
 }
 
-/// Calls visit(rank, column) for the marks of a slot that this lane is given.
+/// Calls visit(rank, column) for the marks of this lane's slot.
 template <class Visit>
 __device__ void for_marks(std::int32_t first_col, std::uint32_t marks, int rank, Visit visit) {
   for (; marks != 0; marks &= marks - 1)
     visit(rank++, first_col + __ffs(static_cast<int>(marks)) - 1);
 }
 
-/// The largest magnitude of a matrix, as bits, which start as zero: for so many of the factors.
+/// Finds the largest magnitude of a matrix, as bits, for `factors` of the two operands.
+/// `largest` [factors] must be zero.
 static __global__ void __launch_bounds__(kThreads)
     find_largest(const float* values, std::int64_t count, std::uint32_t* largest, int factors) {
   std::uint32_t own = 0;
@@ -75,7 +77,7 @@ static __global__ void __launch_bounds__(kThreads)
     for (int factor = 0; factor < factors; ++factor) atomicMax(largest + factor, own);
 }
 
-/// A value as the tiles hold it: FP32 for TF32, of which each MMA makes its parts.
+/// Converts a value to the form in which tiles store it. TF32 stays FP32: each MMA splits it.
 __device__ inline void convert_to(float& to, float value, int) { to = value; }
 __device__ inline void convert_to(std::uint16_t& to, float value, int exponent) {
   to = __half_as_ushort(__float2half_rn(ldexpf(value, exponent)));
@@ -83,31 +85,31 @@ __device__ inline void convert_to(std::uint16_t& to, float value, int exponent) 
 
 /// The values of a matrix in the order of its tiles' bits, by rows or by columns.
 template <class Value>
-struct ValuesOut {
-  Value* values;          // [nonzeros], or nullptr: not wanted
-  std::uint32_t* places;  // [nonzeros] of the matrix: where in values; nullptr: not asked for
+struct OrderedValues {
+  Value* values;          // [nonzeros]; nullptr where this order is not needed
+  std::uint32_t* places;  // [nonzeros] of the matrix: index in values; nullptr where not kept
 
-  /// Puts nonzero `from` of the matrix there.
+  /// Stores nonzero `from` of the matrix.
   __device__ void put(std::uint32_t from, std::uint32_t place, Value value) const {
     values[place] = value;
     if (places != nullptr) places[from] = place;
   }
 };
 
-/// Where the tiles of a matrix go.
+/// The arrays that receive the tiles of a matrix.
 template <class Value>
-struct Filling {
-  Tile* tiles;                   // those of a tile row from its first nonzero's place on
+struct FillTarget {
+  Tile* tiles;                   // a tile row begins at the index of its first nonzero
   TileRow* rows;                 // [tile rows]
   const std::uint32_t* largest;  // magnitude, as bits; nullptr where values are not scaled
-  ValuesOut<Value> by_rows, by_cols;
+  OrderedValues<Value> by_rows, by_cols;
 };
 
-/// Puts other values of a matrix in the place of those that were.
+/// Replaces the values of a matrix.
 template <class Value>
 __global__ void __launch_bounds__(kThreads)
     renew_values(const float* values, std::int64_t count, const std::uint32_t* largest,
-                 ValuesOut<Value> by_rows, ValuesOut<Value> by_cols) {
+                 OrderedValues<Value> by_rows, OrderedValues<Value> by_cols) {
   const std::int64_t at = global_thread();
   if (at >= count) return;
   Value value;
@@ -135,16 +137,16 @@ class NonzerosOfRow {
 
   __device__ std::uint32_t begin() const { return begins_[0]; }
 
-  /// The columns of its tiles: from the first on, which begins a slot, to before the end.
+  /// The tile columns [first, end) of its tiles; the first one begins a slot.
   __device__ std::int32_t first_tile_col() const {
-    return last_col_ < 0 ? 0 : first_col_ / (kSide * kColsOfSlot) * kColsOfSlot;
+    return last_col_ < 0 ? 0 : slot_begin(first_col_ / kSide);
   }
   __device__ std::int32_t end_tile_col() const { return last_col_ < 0 ? 0 : last_col_ / kSide + 1; }
 
-  /// Calls visit(nonzero, its column) for this thread's share.
+  /// Calls visit(nonzero, its column) for this thread's nonzeros.
   template <class Visit>
   __device__ void each(Visit visit) const {
-    constexpr unsigned kAhead = 4;  // on their way
+    constexpr unsigned kAhead = FillTiles::kAhead;
     for (std::uint32_t first = begins_[0] + threadIdx.x; first < begins_[kSide];
          first += kAhead * kThreads) {
       std::int32_t cols[kAhead];
@@ -159,7 +161,7 @@ class NonzerosOfRow {
     }
   }
 
-  /// Which row of the tile row a nonzero is in.
+  /// Returns the row, within the tile row, of a nonzero.
   __device__ int row_of(std::uint32_t nonzero) const {
     int row = 0;
 #pragma unroll
@@ -173,19 +175,18 @@ class NonzerosOfRow {
   std::int32_t first_col_, last_col_;
 };
 
-/// A thread block for every tile row. Its shared memory: a slot for each 32 tile columns of those
-/// at once.
+/// Makes the tiles of FillTiles::item_of(thread block). Dynamic shared memory holds the slots.
 template <class Value>
-__global__ void __launch_bounds__(kThreads) fill_tiles(CsrView csr, Filling<Value> to) {
+__global__ void __launch_bounds__(kThreads) fill_tiles(CsrView csr, FillTarget<Value> to) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ std::uint64_t bitmaps[kTilesGathered];
   __shared__ std::uint32_t first_values[kTilesGathered];
   __shared__ int scratch[Block::kWarps];
   auto* slots = reinterpret_cast<Slot*>(shared);
-  const auto tile_row = static_cast<std::int32_t>(blockIdx.x);
+  const std::int32_t tile_row = FillTiles::item_of(blockIdx.x);
   const int exponent = to.largest == nullptr ? 0 : scaling_exponent(__uint_as_float(*to.largest));
   const NonzerosOfRow nonzeros(csr, tile_row);
-  std::uint32_t at = nonzeros.begin(), first_value = at;  // of the next tile
+  std::uint32_t at = nonzeros.begin(), first_value = at;  // index and first value of the next tile
   const std::int32_t end_col = nonzeros.end_tile_col();
   for (std::int32_t first_col = nonzeros.first_tile_col(); first_col < end_col;
        first_col += kColsGathered) {
@@ -202,8 +203,7 @@ __global__ void __launch_bounds__(kThreads) fill_tiles(CsrView csr, Filling<Valu
         [&](std::uint32_t, std::int32_t, std::int32_t tile_col) { mark_col(slots, tile_col); });
     Block::sync();
     const int tiles = spgemm::rank_slots<Block>(
-        slots, (cols + kColsOfSlot - 1) / kColsOfSlot, scratch,
-        [&](int slot, std::uint32_t marks, int rank) {
+        slots, slots_of(cols), scratch, [&](int slot, std::uint32_t marks, int rank) {
           for_marks(first_col + slot * kColsOfSlot, marks, rank,
                     [&](int tile, std::int32_t col) { to.tiles[at + tile].col = col; });
         });

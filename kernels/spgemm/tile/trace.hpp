@@ -1,4 +1,4 @@
-// What tile_spgemm's launches do, and what their warps do step by step, for the simulator.
+// The work of tile_spgemm's launches, and what their warps do step by step, for the simulator.
 #pragma once
 
 #include "formats/base/matrix.hpp"
@@ -7,8 +7,9 @@
 
 namespace tessera::tile_spgemm {
 
-/// Refers to A and B. Throws an Error when the shapes do not fit, Unsupported where a tile row of A
-/// has more than kShortRow tiles, or one of A or B spans more columns than are gathered at once.
-WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b, TileArithmetic numbers);
+/// Describes the product of A and B and refers to both. Throws an Error where the shapes do not
+/// match, and Unsupported where a tile row of A has more than kShortRow tiles or a tile row of A or
+/// B spans more than kColsGathered tile columns.
+WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b, TileArithmetic arithmetic);
 
 }  // namespace tessera::tile_spgemm

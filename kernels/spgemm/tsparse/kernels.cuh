@@ -1,15 +1,16 @@
-// The launches of tSparse's pipeline: the list of tasks, the cells and values of C, the compaction.
-// See kernels/spgemm/tsparse/tsparse.cpp for what they compute.
+// The kernels of tSparse's pipeline: they list the tasks, find the cells and values of C and
+// compact them. See kernels/spgemm/tsparse/schedule.hpp for the assignment of work, and
+// kernels/spgemm/tsparse/tsparse.cpp for the method.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/spgemm/tsparse/schedule.hpp"
 #include "kernels/spgemm/tsparse/tsparse.hpp"
 #include "kernels/tensor_core/mma.cuh"
 
 namespace tessera::tsparse {
 
-constexpr int kThreads = 256;
 constexpr unsigned kAllLanes = 0xffffffff;
 
 /// A matrix on the device; Value is float, or std::uint16_t for FP16.
@@ -20,9 +21,7 @@ struct TilesView {
   const Value* __restrict__ values;
 };
 
-__device__ inline std::int64_t global_thread() {
-  return std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-}
+__device__ inline std::int64_t global_thread() { return number_of_thread(blockIdx.x, threadIdx.x); }
 
 /// The bits of a tile before this one.
 __device__ inline std::uint64_t bits_before(std::uint64_t bitmap, int bit) {
@@ -37,11 +36,11 @@ __device__ inline std::uint64_t shuffle(std::uint64_t value, int lane, int width
   return __shfl_sync(kAllLanes, static_cast<unsigned long long>(value), lane, width);
 }
 
-/// How many products each tile of A takes part in: a warp for each. counts [tiles + 1] ends with 0.
+/// Counts the products of each tile of A. counts [tiles + 1] ends with 0.
 __global__ void count_tasks(std::int64_t tiles, const Tile* __restrict__ a,
                             const Tile* __restrict__ b,
                             const std::uint32_t* __restrict__ b_row_begin, std::int64_t* counts) {
-  const std::int64_t tile = global_thread() / 32;
+  const std::int64_t tile = ListTasks::item_of(blockIdx.x, threadIdx.x);
   if (tile == tiles && threadIdx.x % 32 == 0) counts[tile] = 0;
   if (tile >= tiles) return;
   const Tile of_a = a[tile];
@@ -56,30 +55,30 @@ __global__ void count_tasks(std::int64_t tiles, const Tile* __restrict__ a,
   if (threadIdx.x % 32 == 0) counts[tile] = count;
 }
 
-/// first_of_row[i] = first_task[row_begin[i]]: running sums by tile row. [rows + 1]
+/// Picks the prefix sums at tile rows: first_of_row[i] = first_task[row_begin[i]]. [rows + 1]
 __global__ void pick_rows(std::int64_t rows, const std::uint32_t* __restrict__ row_begin,
                           const std::int64_t* __restrict__ first_task, std::int64_t* first_of_row) {
   const std::int64_t row = global_thread();
   if (row <= rows) first_of_row[row] = first_task[row_begin[row]];
 }
 
-/// Tiles [begin, end) of A, whose tasks are listed together.
+/// The tiles [begin, end) of A, whose tasks are listed together.
 struct SliceOfA {
   std::int64_t begin, end;
   std::int32_t first_row;
-  int col_bits;  // of a key, which is (tile row - first_row, tile column)
+  int col_bits;  // of the tile column in a key; the tile row - first_row lies above it
   std::int64_t first_task;
 };
 
-/// Lists the products and their places in C: a warp for each tile of A, whose products lie side by
-/// side, in the order of B's tiles.
+/// Lists the products and their tiles of C. The products of a tile of A are neighbours, in the
+/// order of B's tiles.
 template <class Key>
 __global__ void list_tasks(SliceOfA slice, const Tile* __restrict__ a,
                            const std::int32_t* __restrict__ row_of_a, const Tile* __restrict__ b,
                            const std::uint32_t* __restrict__ b_row_begin,
                            const std::int64_t* __restrict__ first_task, Key* __restrict__ keys,
                            TileTask* __restrict__ tasks) {
-  const std::int64_t tile = slice.begin + global_thread() / 32;
+  const std::int64_t tile = slice.begin + ListTasks::item_of(blockIdx.x, threadIdx.x);
   if (tile >= slice.end) return;
   const unsigned lane = threadIdx.x % 32;
   const Tile of_a = a[tile];
@@ -101,7 +100,7 @@ __global__ void list_tasks(SliceOfA slice, const Tile* __restrict__ a,
   }
 }
 
-/// Whether a sorted task is the first of its tile of C.
+/// True for a sorted task that is the first of its tile of C.
 template <class Key>
 struct IsHead {
   const Key* keys;
@@ -113,14 +112,14 @@ struct IsHead {
 /// The sorted tasks of a slice, by tile of C.
 struct TaskList {
   const TileTask* __restrict__ tasks;
-  const std::uint32_t* __restrict__ heads;  // [tiles] first task of a tile
+  const std::uint32_t* __restrict__ heads;  // [tiles] first task of each tile
   std::int64_t tiles;
   std::uint32_t num_tasks;
 
   struct Range {
     std::uint32_t begin, length;
   };
-  /// None for a tile beyond the last.
+  /// Returns an empty range for a tile beyond the last.
   __device__ Range of_tile(std::int64_t tile) const {
     if (tile >= tiles) return {0, 0};
     const std::uint32_t begin = heads[tile];
@@ -128,7 +127,7 @@ struct TaskList {
   }
 };
 
-/// Tiles of C on their way: arrays [tiles], first_value [tiles + 1].
+/// The tiles of C: arrays [tiles], first_value [tiles + 1].
 struct ViewOfC {
   std::int32_t* __restrict__ tile_row;
   std::int32_t* __restrict__ tile_col;
@@ -137,12 +136,12 @@ struct ViewOfC {
   float* __restrict__ values;
 };
 
-/// Where tiles of C are, which cells they have, and how many: eight lanes for each, a lane for a
-/// row of cells. first_value receives the counts, and 0 at the end.
+/// Finds the rows, columns and cells of the tiles of C. first_value receives the numbers of cells,
+/// and 0 at the end.
 template <class Key>
 __global__ void count_cells(TaskList list, SliceOfA slice, const Key* __restrict__ keys,
                             const Tile* __restrict__ a, const Tile* __restrict__ b, ViewOfC c) {
-  const std::int64_t tile = global_thread() / kSide;
+  const std::int64_t tile = CountCells::item_of(blockIdx.x, threadIdx.x);
   const int lane = threadIdx.x % kSide;
   const TaskList::Range range = list.of_tile(tile);
   const std::uint32_t longest = __reduce_max_sync(kAllLanes, range.length);
@@ -173,14 +172,14 @@ __global__ void count_cells(TaskList list, SliceOfA slice, const Key* __restrict
   c.first_value[tile] = __popcll(cells);
 }
 
-/// What becomes of sums.
+/// The factors of the sums.
 struct Finish {
   double factor;  // undoes the operands' scaling
   float alpha;
 };
 
-/// Writes neighbouring cells of a tile, those its bitmap has; returns the bits, from `first` on, of
-/// those that are not zero.
+/// Writes those of kCells neighbouring cells, from `first` on, that the bitmap of the tile
+/// contains. Returns the bits of the cells that are not zero.
 template <int kCells>
 __device__ std::uint64_t store_cells(const float* sums, std::uint64_t bitmap, int first,
                                      float* __restrict__ values_of_tile, const Finish& finish) {
@@ -203,10 +202,10 @@ __device__ inline std::uint64_t join(std::uint64_t bits) {
   return std::uint64_t{high} << 32 | low;
 }
 
-/// The cells of a warp's two tiles that are not zero, where zeros are to be left out: kept [tiles];
-/// *zeros becomes 1 where there is any.
+/// The cells of a warp's two tiles that are not zero, where zeros are dropped. *zeros becomes 1 if
+/// there is a zero.
 struct Kept {
-  std::uint64_t* __restrict__ bitmap;  // nullptr: zeros stay
+  std::uint64_t* __restrict__ bitmap;  // [tiles]; nullptr where zeros stay
   unsigned* zeros;
 
   __device__ void note(std::int64_t tile, std::int64_t tiles, std::uint64_t bits,
@@ -219,14 +218,14 @@ struct Kept {
   }
 };
 
-constexpr int kBatch = 16;  // tasks of a tile fetched at a time, by half a warp
+constexpr int kBatch = MultiplyTiles::kBatch;
 
 /// The tiles that a task multiplies.
 struct Operands {
   Tile a, b;
 };
 
-/// Empty ones past the end.
+/// Loads the tiles of task i, or empty tiles past the end.
 template <class Value>
 __device__ Operands fetch(const TaskList& list, const TaskList::Range& range, std::uint32_t i,
                           const TilesView<Value>& a, const TilesView<Value>& b) {
@@ -235,8 +234,8 @@ __device__ Operands fetch(const TaskList& list, const TaskList::Range& range, st
   return {a.tiles[task.a], b.tiles[task.b]};
 }
 
-/// A lane's two neighbouring values of a tile, as a register of a fragment: row lane / 4 of A at
-/// depths 2 (lane % 4) and one more, or of B, by columns, column lane / 4.
+/// Returns a lane's two neighbouring values of a tile, as a register of a fragment: in row lane / 4
+/// of A, or column lane / 4 of B, at depths 2 (lane % 4) and 2 (lane % 4) + 1.
 __device__ inline std::uint32_t fragment_of(const Tile& tile,
                                             const std::uint16_t* __restrict__ values, int lane) {
   const auto bits = static_cast<std::uint32_t>(tile.bitmap >> 2 * lane) & 3;
@@ -246,13 +245,13 @@ __device__ inline std::uint32_t fragment_of(const Tile& tile,
   return low | high << 16;
 }
 
-/// Sums of a warp's two tiles of C by MMAs: A's tiles on the diagonal, B's above each other. A
-/// lane's sums are cells 2 lane and one more, of the first tile and of the second.
+/// The sums of a warp's two tiles of C by MMAs, with A's tiles on the diagonal and B's tiles above
+/// each other. A lane holds cells 2 lane and 2 lane + 1 of the first tile and of the second.
 struct OnTensorCores {
   using Value = std::uint16_t;
   float sums[4] = {0, 0, 0, 0};
 
-  /// The step's task of the first tile, and of the second.
+  /// Adds one task of the first tile and one of the second.
   __device__ void add(const Operands* first, const Value* __restrict__ a,
                       const Value* __restrict__ b) {
     const int lane = threadIdx.x % 32;
@@ -276,8 +275,8 @@ struct OnTensorCores {
   }
 };
 
-/// The same by fused multiply-adds: half a warp for each of the two tiles, a lane for four cells of
-/// a row.
+/// The sums by fused multiply-adds. Half a warp makes each of the two tiles, a lane four cells of a
+/// row.
 struct OnScalarCores {
   using Value = float;
   float sums[4] = {0, 0, 0, 0};
@@ -316,12 +315,12 @@ struct OnScalarCores {
   }
 };
 
-/// A warp for every two tiles of C.
+/// Multiplies the tasks of two tiles of C in each warp.
 template <class Cores>
 __global__ void __launch_bounds__(kThreads)
     multiply_tiles(TaskList list, TilesView<typename Cores::Value> a,
                    TilesView<typename Cores::Value> b, ViewOfC c, Finish finish, Kept kept) {
-  const std::int64_t tile = global_thread() / 32 * 2;
+  const std::int64_t tile = MultiplyTiles::item_of(blockIdx.x, threadIdx.x);
   if (tile >= list.tiles) return;
   const int lane = threadIdx.x % 32;
   __shared__ Operands all_batches[kThreads];  // [warps][2 tiles][kBatch]
@@ -341,7 +340,8 @@ __global__ void __launch_bounds__(kThreads)
   cores.store(tile, list.tiles, c, finish, kept);
 }
 
-/// What is left of tiles: their cells, and whether there is any; 0 at the end. [tiles + 1]
+/// Counts the remaining cells of each tile; `stays` is 1 for a tile with cells. Both end with 0.
+/// [tiles + 1]
 __global__ void count_kept(std::int64_t tiles, const std::uint64_t* __restrict__ kept,
                            std::int64_t* cells, std::int64_t* stays) {
   const std::int64_t tile = global_thread();
@@ -351,12 +351,12 @@ __global__ void count_kept(std::int64_t tiles, const std::uint64_t* __restrict__
   stays[tile] = bitmap != 0 ? 1 : 0;
 }
 
-/// Tiles and cells without zeros: eight lanes for each tile, a lane for a row of cells. first_value
-/// and place are running sums of what count_kept gave. [tiles + 1]
+/// Copies the tiles and cells without zeros. first_value and place [tiles + 1] are the prefix sums
+/// of the counts of count_kept().
 __global__ void compact(std::int64_t tiles, ViewOfC from, const std::uint64_t* __restrict__ kept,
                         const std::int64_t* __restrict__ first_value,
                         const std::int64_t* __restrict__ place, ViewOfC to) {
-  const std::int64_t tile = global_thread() / kSide;
+  const std::int64_t tile = CountCells::item_of(blockIdx.x, threadIdx.x);
   if (tile >= tiles) return;
   const int lane = threadIdx.x % kSide;
   const std::uint64_t before = from.bitmap[tile], after = kept[tile];

@@ -1,5 +1,5 @@
-// The operands and the result of tSparse on the host: matrices become bitmap tiles, these a list of
-// products, tiles a matrix.
+// The operands of tSparse on the host: a matrix becomes bitmap tiles, and two operands a list of
+// products of tiles.
 
 #include <algorithm>
 #include <array>
@@ -27,24 +27,27 @@ std::int32_t tiles_across(std::int32_t length) {
 float largest_magnitude(const CsrMatrix& matrix, char name) {
   float largest = 0;
   for (const float value : matrix.values) {
-    // A tile's empty cells are multiplied too.
-    require<Unsupported>(std::isfinite(value), "{} holds a {}, which a tile's zeros would spread",
-                         name, value);
+    // The empty cells of a tile are multiplied, too.
+    require<Unsupported>(std::isfinite(value),
+                         "{} holds the value {}, which the zeros of a tile would spread", name,
+                         value);
     largest = std::max(largest, std::abs(value));
   }
   return largest;
 }
 
-/// What to multiply by before the conversion to FP16, as an exponent.
+/// Returns the exponent of the power of two that scales a matrix before its conversion to FP16.
 int scaling_exponent(const CsrMatrix& matrix, char name, bool scales) {
   const float largest = largest_magnitude(matrix, name);
   if (scales) return largest == 0 ? 0 : kLargestExponent - std::ilogb(largest);
-  require<Unsupported>(std::isfinite(convert(largest, Conversion::kFp16)),
-                       "the largest magnitude of {} is {}, beyond FP16's 65504", name, largest);
+  require<Unsupported>(
+      std::isfinite(convert(largest, Conversion::kFp16)),
+      "the largest magnitude of {} is {}, which exceeds 65504, the largest FP16 number", name,
+      largest);
   return 0;
 }
 
-/// The tile with its bits and values by columns.
+/// Reorders the bits and the values of a tile by columns.
 void transpose_tile(Tile& tile, std::span<float> values) {
   std::array<float, kSide * kSide> cells{};
   std::uint64_t transposed = 0;
@@ -75,10 +78,10 @@ void fill_tiles(const BitmapTile& packed, Side side, TileOperand& operand) {
 
 }  // namespace
 
-TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOptions& choices) {
+TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOptions& options) {
   const char name = side == Side::kA ? 'A' : 'B';
-  require<Unsupported>(matrix.nnz() <= kMostTasks, "tsparse counts nonzeros in 32 bits: {} has {}",
-                       name, matrix.nnz());
+  require<Unsupported>(matrix.nnz() <= kMostTasks,
+                       "tsparse counts nonzeros in 32 bits, and {} has {}", name, matrix.nnz());
   const auto format = Registry<Format>::instance().make(BitmapTile::kFormat);
   const auto packed = format->pack(matrix);
   const auto& tiles = packed_as<BitmapTile>(*packed);
@@ -86,8 +89,8 @@ TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOption
                       .tile_cols = tiles_across(matrix.cols),
                       .row_of_tile = tiles.tile_row,
                       .values = tiles.values};
-  if (choices.on_tensor_cores) {
-    operand.exponent = scaling_exponent(matrix, name, choices.scales);
+  if (options.on_tensor_cores) {
+    operand.exponent = scaling_exponent(matrix, name, options.scales);
     for (float& value : operand.values)
       value = convert(std::ldexp(value, operand.exponent), Conversion::kFp16);
   }
@@ -129,7 +132,7 @@ std::vector<std::int32_t> cut_slices(std::span<const std::int64_t> first_task, s
   for (std::int32_t row = 0; row < rows; ++row) {
     const std::int64_t of_row = first_task[row + 1] - first_task[row];
     require<Unsupported>(of_row <= kMostTasks,
-                         "tile row {} takes {} products of tiles, more than 32 bits count", row,
+                         "tile row {} has {} products of tiles, more than 32 bits count", row,
                          of_row);
     if (row > begins.back() && first_task[row + 1] - first_task[begins.back()] > most)
       begins.push_back(row);

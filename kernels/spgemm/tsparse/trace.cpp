@@ -1,6 +1,5 @@
-// tsparse's warps, in the order of the source and by the instruction counts of its PTX (CUDA 13.0).
-// A step's values are taken to be loaded together, before its MMA. That no cell comes out as zero
-// is taken for granted.
+// tsparse's warps, in the order of the source. The traces assume that the values of a step are
+// loaded together, before its MMA, and that no cell becomes zero.
 
 #include "kernels/spgemm/tsparse/trace.hpp"
 
@@ -11,22 +10,34 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
+#include "kernels/spgemm/tsparse/schedule.hpp"
 
 namespace tessera::tsparse {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32, kBatch = 16;  // as on the device
-constexpr int kTileBytes = 16, kTaskBytes = 8, kHalfBytes = 2;
-constexpr int kTilesOfCount = 32 / kSide, kTilesOfMultiply = 2;  // of C, of a warp
+constexpr int kTileBytes = sizeof(Tile), kTaskBytes = sizeof(TileTask), kHalfBytes = 2;
 constexpr int kHeadBoard = 0, kTaskBoard = 1, kDataBoard = 2;
 
-struct Addresses {
+struct ArrayAddresses {
   std::uint64_t tasks, heads, keys, a_tiles, a_values, b_tiles, b_values, tile_row, tile_col,
       bitmap, first_value, values, kept;
 };
 
+/// Instructions of count_cells(), counted in PTX, CUDA 13.0; registers in machine code for sm_90a.
+struct CountedCountCells {
+  static constexpr int kRegisters = 32;
+  static constexpr int kBegin = 35, kBatch = 28, kStep = 16, kShufflesOfStep = 4, kFinish = 50;
+};
+
+/// Instructions of multiply_tiles(), counted in PTX, CUDA 13.0; registers in machine code for
+/// sm_90a.
+struct CountedMultiplyTiles {
+  static constexpr int kRegisters = 32;
+  static constexpr int kBegin = 45, kBatch = 35, kStep = 75, kStore = 32, kKeep = 20;
+};
+
 /// The sorted tasks, and the tiles of C that they make.
-struct Product {
+struct ListedProduct {
   TileOperand a, b;
   std::vector<TileTask> tasks = {};
   std::vector<std::uint32_t> heads = {};       // [tiles + 1]
@@ -45,8 +56,9 @@ struct Product {
   }
 };
 
-Product list_tasks(const CsrMatrix& a, const CsrMatrix& b, const TsparseOptions& choices) {
-  Product product{.a = make_operand(a, Side::kA, choices), .b = make_operand(b, Side::kB, choices)};
+ListedProduct list_tasks(const CsrMatrix& a, const CsrMatrix& b, const TsparseOptions& options) {
+  ListedProduct product{.a = make_operand(a, Side::kA, options),
+                        .b = make_operand(b, Side::kB, options)};
   std::vector<std::vector<TileTask>> of_rows(static_cast<std::size_t>(product.a.tile_rows));
   parallel_for(product.a.tile_rows, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
@@ -55,10 +67,11 @@ Product list_tasks(const CsrMatrix& a, const CsrMatrix& b, const TsparseOptions&
   });
   std::int64_t all = 0;
   for (const auto& tasks : of_rows) all += std::ssize(tasks);
-  require<Unsupported>(all <= choices.tasks_of_slice,
-                       "{} products of tiles take several slices of at most {}, which tsparse does "
-                       "not describe",
-                       all, choices.tasks_of_slice);
+  require<Unsupported>(
+      all <= options.tasks_of_slice,
+      "{} products of tiles take several slices of at most {}; the work of tsparse is "
+      "described for one slice only",
+      all, options.tasks_of_slice);
   product.first_value.push_back(0);
   for (auto& tasks : of_rows) {
     for (auto begin = tasks.begin(); begin != tasks.end();) {
@@ -79,11 +92,11 @@ Product list_tasks(const CsrMatrix& a, const CsrMatrix& b, const TsparseOptions&
   return product;
 }
 
-/// What the two launches have in common: a warp has some tiles of C and goes through their tasks
-/// side by side, as many of each at a time.
+/// Steps that both launches share: a warp goes through the tasks of some tiles of C side by side, a
+/// batch of each tile at a time.
 class TilesTrace : public LaunchTrace {
  public:
-  TilesTrace(std::shared_ptr<const Product> product, const Addresses& at)
+  TilesTrace(std::shared_ptr<const ListedProduct> product, const ArrayAddresses& at)
       : product_(std::move(product)), at_(at) {}
 
  protected:
@@ -92,7 +105,7 @@ class TilesTrace : public LaunchTrace {
     trace.touch(array + static_cast<std::uint64_t>(bytes * first), bytes * count);
   }
 
-  /// Where the tasks of tiles [first, last) begin and end.
+  /// Loads where the tasks of the tiles [first, last) begin and end.
   void load_heads(std::int64_t first, std::int64_t last, WarpTrace& trace) const {
     trace.load(kHeadBoard);
     touch_each(at_.heads, first, last - first, 4, trace);
@@ -103,7 +116,7 @@ class TilesTrace : public LaunchTrace {
     trace.wait(kHeadBoard);
   }
 
-  /// Calls visit(task) for those of tiles [first, last) with numbers [begin, begin + most).
+  /// Calls visit(task) for the tasks [begin, begin + most) of each of the tiles [first, last).
   template <class Visit>
   void for_tasks(std::int64_t first, std::int64_t last, std::int64_t begin, std::int64_t most,
                  Visit visit) const {
@@ -112,7 +125,7 @@ class TilesTrace : public LaunchTrace {
         visit(product_->tasks[product_->heads[tile] + i]);
   }
 
-  /// Tasks of a batch, then so much of their tiles.
+  /// Loads a batch of tasks, then `bytes` of each of their tiles.
   void load_batch(std::int64_t first, std::int64_t last, std::int64_t begin, int most, int bytes,
                   WarpTrace& trace) const {
     trace.load(kTaskBoard);
@@ -134,46 +147,45 @@ class TilesTrace : public LaunchTrace {
     trace.wait(kDataBoard);
   }
 
-  std::shared_ptr<const Product> product_;
-  Addresses at_;
+  std::shared_ptr<const ListedProduct> product_;
+  ArrayAddresses at_;
 };
 
-/// Eight lanes for a tile of C; after the last tile comes the end of first_value.
+/// The warps of count_cells(). After the last tile they store the end of first_value.
 class CountTrace final : public TilesTrace {
  public:
   using TilesTrace::TilesTrace;
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t first = (thread_block * kWarps + warp) * kTilesOfCount;
-    const std::int64_t last = std::min(first + kTilesOfCount, product_->tiles());
+    const std::int64_t first = CountCells::item_of(thread_block, kWarpSize * warp);
+    const std::int64_t last = std::min(first + CountCells::kTilesOfWarp, product_->tiles());
     if (cursor.step == 0) {
-      trace.issue(kBeginInstructions);
+      trace.issue(Counted::kBegin);
       trace.pause(kSpecialRegisterCycles);
       if (first < last) load_heads(first, last, trace);
       trace.shared(1);  // the longest
     }
-    const std::int64_t longest = product_->most_tasks(first, kTilesOfCount);
-    const std::int64_t begin = cursor.step * kSide;
+    const std::int64_t longest = product_->most_tasks(first, CountCells::kTilesOfWarp);
+    const std::int64_t begin = cursor.step * CountCells::kBatch;
     ++cursor.step;
     if (begin < longest) {
-      trace.issue(kBatchInstructions);
-      load_batch(first, last, begin, kSide, kTileBytes / 2, trace);
-      const std::int64_t steps = std::min<std::int64_t>(kSide, longest - begin);
-      trace.issue(kStepInstructions * static_cast<int>(steps));
-      trace.shared(kShufflesOfStep * static_cast<int>(steps));
+      trace.issue(Counted::kBatch);
+      load_batch(first, last, begin, CountCells::kBatch, kTileBytes / 2, trace);
+      const std::int64_t steps = std::min<std::int64_t>(CountCells::kBatch, longest - begin);
+      trace.issue(Counted::kStep * static_cast<int>(steps));
+      trace.shared(Counted::kShufflesOfStep * static_cast<int>(steps));
     }
-    if (begin + kSide < longest) return true;
+    if (begin + CountCells::kBatch < longest) return true;
     finish(first, last, trace);
     return false;
   }
 
  private:
-  static constexpr int kBeginInstructions = 35, kBatchInstructions = 28, kStepInstructions = 16,
-                       kShufflesOfStep = 4, kFinishInstructions = 50;
+  using Counted = CountedCountCells;
 
   void finish(std::int64_t first, std::int64_t last, WarpTrace& trace) const {
-    trace.issue(kFinishInstructions);
+    trace.issue(Counted::kFinish);
     for (int other = 1; other < kSide; other *= 2) trace.shared(2);
     if (first < last) {
       trace.load(kHeadBoard);
@@ -187,25 +199,26 @@ class CountTrace final : public TilesTrace {
       trace.store();
       touch_each(at_.bitmap, first, last - first, 8, trace);
     }
-    const std::int64_t end = std::min(first + kTilesOfCount, product_->tiles() + 1);
+    const std::int64_t end = std::min(first + CountCells::kTilesOfWarp, product_->tiles() + 1);
     if (first >= end) return;
     trace.store();
     touch_each(at_.first_value, first, end - first, 8, trace);
   }
 };
 
-/// Half a warp's lanes for the tasks of each of two tiles, all of them for their MMAs.
+/// The warps of multiply_tiles().
 class MultiplyTrace final : public TilesTrace {
  public:
-  MultiplyTrace(std::shared_ptr<const Product> product, const Addresses& at, bool drops_zeros)
+  MultiplyTrace(std::shared_ptr<const ListedProduct> product, const ArrayAddresses& at,
+                bool drops_zeros)
       : TilesTrace(std::move(product), at), drops_zeros_(drops_zeros) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t first = (thread_block * kWarps + warp) * kTilesOfMultiply;
-    const std::int64_t last = std::min(first + kTilesOfMultiply, product_->tiles());
+    const std::int64_t first = MultiplyTiles::item_of(thread_block, kWarpSize * warp);
+    const std::int64_t last = std::min(first + MultiplyTiles::kTilesOfWarp, product_->tiles());
     if (cursor.step == 0) {
-      trace.issue(kBeginInstructions);
+      trace.issue(Counted::kBegin);
       trace.pause(kSpecialRegisterCycles);
     }
     if (first >= last) return false;
@@ -213,11 +226,11 @@ class MultiplyTrace final : public TilesTrace {
       load_heads(first, last, trace);
       trace.shared(1);  // the longer one
     }
-    const std::int64_t longest = product_->most_tasks(first, kTilesOfMultiply);
+    const std::int64_t longest = product_->most_tasks(first, MultiplyTiles::kTilesOfWarp);
     const std::int64_t begin = cursor.step * kBatch;
     ++cursor.step;
     if (begin < longest) {
-      trace.issue(kBatchInstructions);
+      trace.issue(Counted::kBatch);
       load_batch(first, last, begin, kBatch, kTileBytes, trace);
       trace.shared(kStagingWavefronts);
       for (std::int64_t i = begin; i < std::min(begin + kBatch, longest); ++i)
@@ -225,17 +238,18 @@ class MultiplyTrace final : public TilesTrace {
     }
     if (begin + kBatch < longest) return true;
     trace.wait_mma();
-    for (std::int64_t tile = first; tile < first + kTilesOfMultiply; ++tile) finish(tile, trace);
+    for (std::int64_t tile = first; tile < first + MultiplyTiles::kTilesOfWarp; ++tile)
+      finish(tile, trace);
     return false;
   }
 
  private:
-  static constexpr int kBeginInstructions = 45, kBatchInstructions = 35, kStepInstructions = 75,
-                       kStoreInstructions = 32, kKeepInstructions = 20;
+  using Counted = CountedMultiplyTiles;
+  static constexpr int kBatch = MultiplyTiles::kBatch;
   static constexpr int kStagingWavefronts = 32;  // 32 bytes of each lane, in four stores
-  static constexpr int kOperandWavefronts = 8;   // the same for all lanes
+  static constexpr int kOperandWavefronts = 8;   // of the same operands for all lanes
 
-  /// Values of a tile, at most two a lane: those of even places, and of odd ones.
+  /// Loads the values of a tile, at most two for each lane: those in even cells, then in odd ones.
   void load_values(const Tile& tile, std::uint64_t array, WarpTrace& trace) const {
     constexpr std::uint64_t kEven = 0x5555555555555555u;
     for (const std::uint64_t cells : {tile.bitmap & kEven, tile.bitmap & ~kEven}) {
@@ -252,7 +266,7 @@ class MultiplyTrace final : public TilesTrace {
   void multiply(std::int64_t first, std::int64_t last, std::int64_t number,
                 WarpTrace& trace) const {
     trace.shared(kOperandWavefronts);
-    trace.issue(kStepInstructions);
+    trace.issue(Counted::kStep);
     for_tasks(first, last, number, 1, [&](const TileTask& task) {
       load_values(product_->a.tiles[task.a], at_.a_values, trace);
       load_values(product_->b.tiles[task.b], at_.b_values, trace);
@@ -262,19 +276,19 @@ class MultiplyTrace final : public TilesTrace {
   }
 
   void finish(std::int64_t tile, WarpTrace& trace) const {
-    trace.issue(kStoreInstructions);
+    trace.issue(Counted::kStore);
     if (tile >= product_->tiles()) return;
     trace.load(kHeadBoard);
     touch_each(at_.bitmap, tile, 1, 8, trace);
     trace.load(kHeadBoard);
     touch_each(at_.first_value, tile, 1, 8, trace);
     trace.wait(kHeadBoard);
-    // Two cells a lane: two instructions, which share the sectors.
+    // A lane has two cells: two instructions share the sectors.
     trace.store(2);
     const std::int64_t begin = product_->first_value[tile];
     touch_each(at_.values, begin, product_->first_value[tile + 1] - begin, 4, trace);
     if (!drops_zeros_) return;
-    trace.issue(kKeepInstructions);
+    trace.issue(Counted::kKeep);
     trace.shared(2);
     trace.store();
     touch_each(at_.kept, tile, 1, 8, trace);
@@ -283,12 +297,12 @@ class MultiplyTrace final : public TilesTrace {
   bool drops_zeros_;
 };
 
-Addresses add_arrays(const Product& product, AddressSpace& memory) {
+ArrayAddresses add_arrays(const ListedProduct& product, AddressSpace& memory) {
   const std::int64_t tasks = std::ssize(product.tasks), tiles = product.tiles();
   const auto add = [&](const char* name, std::int64_t count, int bytes) {
     return memory.add(name, bytes * count);
   };
-  Addresses at{};
+  ArrayAddresses at{};
   at.tasks = add("tasks", tasks, kTaskBytes);
   at.heads = add("heads", tiles, 4);
   at.keys = add("keys", tasks, 4);
@@ -305,15 +319,16 @@ Addresses add_arrays(const Product& product, AddressSpace& memory) {
   return at;
 }
 
-/// What the tasks of a tile of C read: their numbers, and their tiles or only the bitmaps.
-void add_counting(const Product& product, std::int64_t tile, ThreadBlockWork& work) {
+/// Adds what the tasks of a tile of C read: the tasks and the bitmaps of their tiles.
+void add_counting(const ListedProduct& product, std::int64_t tile, ThreadBlockWork& work) {
   const std::int64_t tasks = product.tasks_of(tile);
   work.a_bytes += (kTaskBytes + kTileBytes / 2) * tasks;
   work.b_bytes += kTileBytes / 2 * tasks;
   work.c_bytes += 4 + 4 + 8 + 8;
 }
 
-void add_multiplication(const Product& product, std::int64_t tile, ThreadBlockWork& work) {
+/// Adds what the tasks of a tile of C read: the tasks, their tiles and the values.
+void add_multiplication(const ListedProduct& product, std::int64_t tile, ThreadBlockWork& work) {
   for (std::int64_t i = 0; i < product.tasks_of(tile); ++i) {
     const TileTask task = product.tasks[product.heads[tile] + i];
     work.a_bytes +=
@@ -323,7 +338,7 @@ void add_multiplication(const Product& product, std::int64_t tile, ThreadBlockWo
   work.c_bytes += 4 * std::popcount(product.bitmap[tile]);
 }
 
-/// Two operations for each pair of nonzeros that meet.
+/// Returns two operations for each product of nonzeros.
 std::int64_t useful_flops(const CsrMatrix& a, const CsrMatrix& b) {
   std::int64_t products = 0;
   for (const std::int32_t col : a.col_indices) products += b.row_length(col);
@@ -338,38 +353,39 @@ std::int64_t bytes_of(const TileOperand& operand) {
 }  // namespace
 
 WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b,
-                              const TsparseOptions& choices) {
+                              const TsparseOptions& options) {
   require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
-  require<Unsupported>(choices.on_tensor_cores, "tsparse describes its work on tensor cores only");
-  const auto product = std::make_shared<const Product>(list_tasks(a, b, choices));
+  require<Unsupported>(options.on_tensor_cores,
+                       "the work of tsparse is described on tensor cores only");
+  const auto product = std::make_shared<const ListedProduct>(list_tasks(a, b, options));
   const std::int64_t tiles = product->tiles();
   WorkDescription work{.kernel = "tsparse",
                        .mma_type = "fp16",
                        .mma_shape = "m16n8k16",
                        .flops_per_mma = 2 * 16 * 8 * 16};
   if (tiles == 0) return work;
-  const Addresses at = add_arrays(*product, work.memory);
-  constexpr std::int64_t kCounted = kWarps * kTilesOfCount, kMade = kWarps * kTilesOfMultiply;
-  const std::int64_t counting = tiles / kCounted + 1, making = (tiles + kMade - 1) / kMade;
+  const ArrayAddresses at = add_arrays(*product, work.memory);
+  const std::int64_t counting = CountCells::thread_blocks(tiles + 1),
+                     making = MultiplyTiles::thread_blocks(tiles);
   work.thread_blocks.resize(static_cast<std::size_t>(counting + making));
   for (std::int64_t tile = 0; tile < tiles; ++tile) {
-    add_counting(*product, tile, work.thread_blocks[tile / kCounted]);
-    ThreadBlockWork& of = work.thread_blocks[counting + tile / kMade];
+    add_counting(*product, tile, work.thread_blocks[tile / CountCells::kTilesOfThreadBlock]);
+    ThreadBlockWork& of = work.thread_blocks[counting + tile / MultiplyTiles::kTilesOfThreadBlock];
     add_multiplication(*product, tile, of);
-    if (tile % kTilesOfMultiply == 0) of.mma += product->most_tasks(tile, kTilesOfMultiply);
+    if (tile % MultiplyTiles::kTilesOfWarp == 0)
+      of.mma += product->most_tasks(tile, MultiplyTiles::kTilesOfWarp);
   }
-  // Registers as compiled for sm_90a.
   work.launches = {{.name = "counting",
                     .thread_blocks = counting,
                     .threads_per_block = kThreads,
-                    .registers_per_thread = 32,
+                    .registers_per_thread = CountedCountCells::kRegisters,
                     .trace = std::make_shared<CountTrace>(product, at)},
                    {.name = "multiplication",
                     .thread_blocks = making,
                     .threads_per_block = kThreads,
-                    .registers_per_thread = 32,
-                    .shared_bytes = std::int64_t{2} * kTileBytes * kThreads,
-                    .trace = std::make_shared<MultiplyTrace>(product, at, choices.drops_zeros)}};
+                    .registers_per_thread = CountedMultiplyTiles::kRegisters,
+                    .shared_bytes = MultiplyTiles::shared_bytes(),
+                    .trace = std::make_shared<MultiplyTrace>(product, at, options.drops_zeros)}};
   work.footprint_bytes = bytes_of(product->a);
   work.b_rows_bytes = bytes_of(product->b);
   work.c_bytes = (4 + 4 + 8 + 8) * tiles + 4 * product->first_value.back();

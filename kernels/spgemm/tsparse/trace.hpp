@@ -1,6 +1,6 @@
-// The launches of tsparse on tensor cores that take its time, cells counted and tiles of C
-// multiplied, in numbers and as traces of their warps. The task list, sorting, scans, compaction
-// and the host's waits are left out.
+// The work and the warp traces of the launches that take most of tsparse's time on tensor cores:
+// count_cells() and multiply_tiles(). They exclude the task list, sorting, prefix sums, compaction
+// and the host's waits.
 #pragma once
 
 #include "formats/base/matrix.hpp"
@@ -9,8 +9,9 @@
 
 namespace tessera::tsparse {
 
-/// Throws Unsupported where the product takes several slices, or scalar cores.
+/// Describes the product of A and B. Throws an Error where the shapes do not match, and Unsupported
+/// where the product takes several slices or runs on scalar cores.
 WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b,
-                              const TsparseOptions& choices);
+                              const TsparseOptions& options);
 
 }  // namespace tessera::tsparse

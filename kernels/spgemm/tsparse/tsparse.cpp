@@ -1,21 +1,21 @@
 // tSparse (Zachariadis, Satpute, Gomez-Luna, Olivares: "Accelerating sparse matrix-matrix
-// multiplication with GPU Tensor Cores", 2020, sections 3 and 4, algorithm 1): ESC on 8 x 8 bitmap
-// tiles. Products of tiles are listed, those whose bitmaps multiply to nothing left out, and sorted
-// by the tile of C; a Boolean product gives each tile of C its cells; a warp makes two tiles of C,
-// their operands on the diagonals of one MMA, the shorter list filled up with zeros; cells that
-// come out as zero, and tiles without any other, are left out. cores = scalar is its twin without
-// tensor cores, FP32 throughout.
+// multiplication with GPU Tensor Cores", 2020, sections 3 and 4, algorithm 1): expand, sort,
+// compress on 8 x 8 bitmap tiles. It lists the products of tiles, except those whose Boolean
+// product is empty, and sorts them by the tile of C. A Boolean product gives each tile of C its
+// cells. A warp makes two tiles of C with their operands on the diagonals of one MMA and pads the
+// shorter list with zeros. It drops cells that become zero, and tiles of C that have no other
+// cells. cores = scalar is its twin without tensor cores, FP32 throughout.
 //
 // Departures. Operands lie in the registers of an m16n8k16 MMA, which holds both products (A0 and
-// A1 on the diagonal, B0 above B1): the paper's 16 x 16 x 16 does half its work for nothing. The
-// Boolean product is made of 64-bit operations on both kinds of cores, the paper's of 0/1 halves on
-// tensor cores. The list is made, and multiplied, in slices of tile rows of A, so that it needs no
-// more memory than a slice; C is left as bitmap tiles by slice. Sorting is one stable radix sort of
-// the bits that differ instead of a segmented sort. The twin multiplies nonzeros only, not whole
-// tiles. Operands are scaled by a power of two each into FP16's range unless range = refuse.
+// A1 on the diagonal, B0 above B1); half of the work of the paper's 16 x 16 x 16 MMA is wasted. The
+// Boolean product takes 64-bit operations on both kinds of cores; the paper's multiplies halves of
+// 0 and 1 on tensor cores. Slices of tile rows of A are listed and multiplied one after another, so
+// that the list takes the memory of one slice; C stays in bitmap tiles by slice. One stable radix
+// sort of the bits that differ replaces the segmented sort. The twin multiplies nonzeros only, not
+// whole tiles. Each operand is scaled by a power of two into FP16's range unless range = refuse.
 //
-// An element is a chain, in the order of A's columns, of MMAs (tensor) or of fused multiply-adds
-// (scalar).
+// An element of C is a chain, in the order of A's columns, of MMAs (tensor) or of fused
+// multiply-adds (scalar).
 
 #include "kernels/spgemm/tsparse/tsparse.hpp"
 
@@ -45,7 +45,7 @@ namespace {
 
 constexpr int kCells = kSide * kSide;
 
-/// B's tiles as rows of eight, for many MMAs.
+/// Returns B's tiles as rows of eight.
 MmaOperand rows_of_tiles(const TileOperand& b) {
   DenseMatrix rows(std::ssize(b.tiles) * kSide, kSide);
   for (std::int64_t t = 0; t < std::ssize(b.tiles); ++t) {
@@ -99,8 +99,8 @@ class Emulation {
     c.first_value.push_back(std::ssize(c.values));
   }
 
-  /// One half of an MMA of depth 16. The other's products are zeros to this one, on either side of
-  /// its own: they, and steps of nothing else, leave a sum as it is.
+  /// Adds one half of an MMA of depth 16. The products of the other half are zeros here, before or
+  /// after its own; neither they nor steps of only zeros change a sum.
   void add_product(const TileTask& task, std::span<float> sums) const {
     const Tile& a = a_->tiles[task.a];
     const int depth = std::min(step_.products, kSide);
@@ -140,77 +140,79 @@ CsrMatrix without_zeros(const CsrMatrix& c) {
 
 class Tsparse final : public SpgemmKernel {
  public:
-  explicit Tsparse(TsparseOptions choices) : choices_(choices) {}
+  explicit Tsparse(TsparseOptions options) : options_(options) {}
 
   int version() const override { return 1; }
 
   Arithmetic arithmetic() const override {
-    if (!choices_.on_tensor_cores) return {};
+    if (!options_.on_tensor_cores) return {};
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = MmaType::kFp16,
             .mma_depth = 2 * kSide,
             .input_error = relative_error(Conversion::kFp16),
-            .equilibrated = choices_.scales};
+            .equilibrated = options_.scales};
   }
 
-  bool keeps_zeros() const override { return !choices_.drops_zeros; }
+  bool keeps_zeros() const override { return !options_.drops_zeros; }
 
   std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix& b) const override {
-    return choices_.on_tensor_cores ? tiles_per_row(a) : SpgemmKernel::terms_per_row(a, b);
+    return options_.on_tensor_cores ? tiles_per_row(a) : SpgemmKernel::terms_per_row(a, b);
   }
 
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
-    return describe_work(a, b, choices_);
+    return describe_work(a, b, options_);
   }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
                     const Generation& generation) const override {
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
-    if (choices_.on_tensor_cores) return emulate_mmas(a, b, generation.step(MmaType::kFp16));
+    if (options_.on_tensor_cores) return emulate_mmas(a, b, generation.step(MmaType::kFp16));
     CsrMatrix c = multiply_rows(a, b);
-    return choices_.drops_zeros ? without_zeros(c) : c;
+    return options_.drops_zeros ? without_zeros(c) : c;
   }
 
  private:
   CsrMatrix emulate_mmas(const CsrMatrix& a, const CsrMatrix& b, const FusedStep& step) const {
-    const TileOperand tiles_a = make_operand(a, Side::kA, choices_);
-    const TileOperand tiles_b = make_operand(b, Side::kB, choices_);
+    const TileOperand tiles_a = make_operand(a, Side::kA, options_);
+    const TileOperand tiles_b = make_operand(b, Side::kB, options_);
     const Emulation emulation(tiles_a, tiles_b, step);
-    constexpr std::int64_t kRowsOfPiece = 16;
-    std::vector<TilesOfC> pieces((tiles_a.tile_rows + kRowsOfPiece - 1) / kRowsOfPiece);
-    parallel_for(tiles_a.tile_rows, kRowsOfPiece, [&](std::int64_t begin, std::int64_t end) {
-      TilesOfC& piece = pieces[begin / kRowsOfPiece];
-      piece.first_value.push_back(0);
+    constexpr std::int64_t kRowsOfChunk = 16;
+    std::vector<TilesOfC> chunks((tiles_a.tile_rows + kRowsOfChunk - 1) / kRowsOfChunk);
+    parallel_for(tiles_a.tile_rows, kRowsOfChunk, [&](std::int64_t begin, std::int64_t end) {
+      TilesOfC& chunk = chunks[begin / kRowsOfChunk];
+      chunk.first_value.push_back(0);
       for (std::int64_t row = begin; row < end; ++row)
-        emulation.add_row(static_cast<std::int32_t>(row), choices_.drops_zeros, piece);
+        emulation.add_row(static_cast<std::int32_t>(row), options_.drops_zeros, chunk);
     });
-    return to_csr(a.rows, b.cols, pieces);
+    return to_csr(a.rows, b.cols, chunks);
   }
 
-  TsparseOptions choices_;
+  TsparseOptions options_;
 };
 
 const Register<SpgemmKernel> entry{{
     .name = "tsparse",
     .summary = "sorted products of 8 x 8 bitmap tiles, two tiles of C to a warp (tSparse)",
-    .params = {{"cores",
-                std::string("tensor"),
-                "tensor: FP16 operands, FP32 sums; scalar: the twin without tensor cores, FP32",
-                {"tensor", "scalar"}},
-               {"zeros",
-                std::string("drop"),
-                "cells that come out as zero are left out of C, or stay",
-                {"drop", "keep"}},
-               {"range",
-                std::string("scale"),
-                "FP16 operands: A and B are scaled by a power of two each, or refused if too large",
-                {"scale", "refuse"}},
-               {"slice",
-                std::int64_t{1} << 26,
-                "products of tiles listed at a time, where a tile row of A has no more",
-                {},
-                1,
-                2147483647}},
+    .params =
+        {{"cores",
+          std::string("tensor"),
+          "tensor: FP16 operands, FP32 sums; scalar: the twin without tensor cores, FP32",
+          {"tensor", "scalar"}},
+         {"zeros",
+          std::string("drop"),
+          "drop removes cells of C that become zero; keep stores them",
+          {"drop", "keep"}},
+         {"range",
+          std::string("scale"),
+          "FP16 operands: scale multiplies A and B by a power of two each; refuse rejects values "
+          "beyond FP16",
+          {"scale", "refuse"}},
+         {"slice",
+          std::int64_t{1} << 26,
+          "most products of tiles listed at a time, unless a single tile row of A has more",
+          {},
+          1,
+          2147483647}},
     .make = [](const Params& params) { return std::make_unique<Tsparse>(TsparseOptions(params)); },
 }};
 

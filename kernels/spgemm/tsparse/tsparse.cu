@@ -1,5 +1,5 @@
-// Device half of tsparse: the pipeline around the launches of kernels/spgemm/tsparse/kernels.cuh.
-// See kernels/spgemm/tsparse/tsparse.cpp.
+// Device half of tsparse: the pipeline that launches the kernels of
+// kernels/spgemm/tsparse/kernels.cuh. See kernels/spgemm/tsparse/tsparse.cpp.
 
 #include <thrust/iterator/counting_iterator.h>
 
@@ -24,8 +24,9 @@ namespace {
 
 using namespace tsparse;
 
+unsigned blocks(std::int64_t count) { return static_cast<unsigned>(count); }
 unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+  return static_cast<unsigned>(thread_blocks_for(threads));
 }
 
 void check_launch() { cuda_check(cudaGetLastError(), "launching tsparse"); }
@@ -50,7 +51,8 @@ struct DeviceTiles {
   DeviceArray<Value> values;              // [nnz]
 };
 
-/// Tiles of C in a run's memory, in one block; without their values where their number comes later.
+/// Tiles of C in a run's memory, in one block. Their values are added later where their number is
+/// not known yet.
 struct DeviceTilesOfC {
   DeviceTilesOfC(ProductRun& run, std::int64_t tiles, std::int64_t num_values = 0) {
     const Places places(block, tiles);
@@ -59,7 +61,7 @@ struct DeviceTilesOfC {
     hand_out(places, tiles);
     values = block.array<float>(at_values, num_values);
   }
-  /// Without values, in a room of bytes_of(tiles).
+  /// Makes tiles without values in bytes_of(tiles) bytes of existing memory.
   DeviceTilesOfC(ProductRun& run, std::int64_t tiles, RunArray<std::byte>& room) {
     const Places places(block, tiles);
     block.take(run, room);
@@ -113,11 +115,11 @@ struct DeviceTilesOfC {
   }
 };
 
-/// call(memory, bytes) is an algorithm of CUB's; what it asks for.
+/// Returns the scratch memory that an algorithm of CUB, call(memory, bytes), needs.
 template <class Call>
 std::int64_t scratch_bytes(Call call) {
   std::size_t bytes = 0;
-  cuda_check(call(static_cast<void*>(nullptr), bytes), "asking for scratch memory");
+  cuda_check(call(static_cast<void*>(nullptr), bytes), "querying the scratch memory");
   return static_cast<std::int64_t>(bytes);
 }
 template <class Call>
@@ -126,8 +128,8 @@ void with_scratch(const RunArray<std::byte>& scratch, const char* doing, Call ca
   cuda_check(call(static_cast<void*>(scratch.data()), bytes), doing);
 }
 
-/// In place.
-auto running_sum_of(std::int64_t* counts, std::int64_t size, cudaStream_t stream) {
+/// A prefix sum in place.
+auto prefix_sum_of(std::int64_t* counts, std::int64_t size, cudaStream_t stream) {
   return [=](void* memory, std::size_t& bytes) {
     return cub::DeviceScan::ExclusiveSum(memory, bytes, counts, counts, size, stream);
   };
@@ -150,10 +152,10 @@ auto selection_of_heads(const Key* keys, std::uint32_t* heads, std::int64_t task
   };
 }
 
-/// Running sums over A's tiles of the products they take part in.
+/// Prefix sums over A's tiles of the numbers of their products.
 struct FirstTasks {
   FirstTasks(ProductRun& run, std::int64_t tiles) {
-    const std::int64_t bytes = scratch_bytes(running_sum_of(nullptr, tiles + 1, run.stream()));
+    const std::int64_t bytes = scratch_bytes(prefix_sum_of(nullptr, tiles + 1, run.stream()));
     const std::int64_t at_tasks = block.place<std::int64_t>(tiles + 1);
     const std::int64_t at_scratch = block.place<std::byte>(bytes);
     block.take(run);
@@ -180,8 +182,8 @@ int sort_bits(const Slice& slice) {
   return std::max(row_bits(slice.rows) + slice.of_a.col_bits, 1);
 }
 
-/// What a slice is made in, for all of them in turn: the list of tasks twice, since sorting goes
-/// from one to the other, counters, and CUB's scratch memory.
+/// The memory that all slices use in turn: two lists of tasks, since sorting moves tasks from one
+/// to the other, counters, and CUB's scratch memory.
 template <class Key>
 struct Workspace {
   Workspace(ProductRun& run, const std::vector<Slice>& slices) {
@@ -202,13 +204,13 @@ struct Workspace {
     scratch = block.array<std::byte>(scratch_place, bytes);
   }
 
-  static constexpr std::int64_t kAligned = 64;  // tasks: the other half begins like an allocation
+  static constexpr std::int64_t kAligned = 64;  // tasks; the second half begins like an allocation
 
-  std::int64_t half;  // more than a slice has tasks: room for running sums over tiles, too
+  std::int64_t half;  // exceeds the tasks of a slice: prefix sums over tiles fit, too
   RunBlock block;
   RunArray<Key> keys;           // [2 * half]
   RunArray<TileTask> tasks;     // [2 * half]
-  RunArray<unsigned> counters;  // tiles of C; whether there are zeros among the cells
+  RunArray<unsigned> counters;  // tiles of C; 1 if a cell is zero
   RunArray<std::byte> scratch;
 
  private:
@@ -218,7 +220,7 @@ struct Workspace {
     return std::max(
         {scratch_bytes(sort_of(no_keys, no_tasks, slice.tasks, sort_bits(slice), nullptr)),
          scratch_bytes(selection_of_heads<Key>(nullptr, nullptr, slice.tasks, nullptr, nullptr)),
-         scratch_bytes(running_sum_of(nullptr, slice.tasks + 1, nullptr))});
+         scratch_bytes(prefix_sum_of(nullptr, slice.tasks + 1, nullptr))});
   }
 };
 
@@ -226,12 +228,12 @@ template <class Cores>
 class TsparseProduct final : public GpuSparseProduct {
  public:
   TsparseProduct(const TileOperand& a, const TileOperand& b, std::int32_t rows, std::int32_t cols,
-                 const TsparseOptions& choices)
+                 const TsparseOptions& options)
       : rows_(rows),
         cols_(cols),
         tile_rows_(a.tile_rows),
         col_bits_(std::bit_width(static_cast<unsigned>(std::max(b.tile_cols, 1) - 1))),
-        choices_(choices),
+        options_(options),
         factor_(std::ldexp(1.0, -a.exponent - b.exponent)),
         row_begin_(a.row_begin),
         a_(a),
@@ -271,19 +273,20 @@ class TsparseProduct final : public GpuSparseProduct {
   FirstTasks count_all_tasks(ProductRun& run) const {
     const cudaStream_t stream = run.stream();
     FirstTasks first(run, a_.count());
-    count_tasks<<<blocks_for(32 * (a_.count() + 1)), kThreads, 0, stream>>>(
+    count_tasks<<<blocks(ListTasks::thread_blocks(a_.count() + 1)), kThreads, 0, stream>>>(
         a_.count(), a_.tiles.data(), b_.tiles.data(), b_.row_begin.data(), first.tasks.data());
     check_launch();
     with_scratch(first.scratch, "summing up",
-                 running_sum_of(first.tasks.data(), first.tasks.size(), stream));
+                 prefix_sum_of(first.tasks.data(), first.tasks.size(), stream));
     return first;
   }
 
-  /// One slice where the list may be as long as that, else several; none without tasks.
+  /// Returns one slice if the list of all tasks is short enough, otherwise several; none without
+  /// tasks.
   std::vector<Slice> plan(const RunArray<std::int64_t>& first_task, ProductRun& run) {
-    const std::int64_t all = told(sums_[0], first_task.data() + a_.count(), run);
+    const std::int64_t all = read_back(sums_[0], first_task.data() + a_.count(), run);
     if (all == 0) return {};
-    if (all <= choices_.tasks_of_slice)
+    if (all <= options_.tasks_of_slice)
       return {{{0, a_.count(), 0, col_bits_, 0}, tile_rows_, all}};
     const RunArray<std::int64_t> first_of_row(run, tile_rows_ + 1);
     pick_rows<<<blocks_for(std::int64_t{tile_rows_} + 1), kThreads, 0, run.stream()>>>(
@@ -294,7 +297,7 @@ class TsparseProduct final : public GpuSparseProduct {
                                cudaMemcpyDeviceToHost, run.stream()),
                "reading the numbers of tasks");
     cuda_check(cudaStreamSynchronize(run.stream()), "counting the tasks");
-    const std::vector<std::int32_t> begins = cut_slices(sums, choices_.tasks_of_slice);
+    const std::vector<std::int32_t> begins = cut_slices(sums, options_.tasks_of_slice);
     std::vector<Slice> slices;
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       const std::int32_t begin = begins[i], end = begins[i + 1];
@@ -308,7 +311,7 @@ class TsparseProduct final : public GpuSparseProduct {
   }
 
   template <class T>
-  static T told(Told<T>& value, const T* device, ProductRun& run) {
+  static T read_back(Told<T>& value, const T* device, ProductRun& run) {
     value.ask(device, run.stream());
     return value.wait(run.stream());
   }
@@ -328,9 +331,9 @@ class TsparseProduct final : public GpuSparseProduct {
     cub::DoubleBuffer<Key> keys(workspace.keys.data(), workspace.keys.data() + workspace.half);
     cub::DoubleBuffer<TileTask> tasks(workspace.tasks.data(),
                                       workspace.tasks.data() + workspace.half);
-    list_tasks<<<blocks_for(32 * (slice.of_a.end - slice.of_a.begin)), kThreads, 0, stream>>>(
-        slice.of_a, a_.tiles.data(), a_.row_of_tile.data(), b_.tiles.data(), b_.row_begin.data(),
-        first_task.data(), keys.Current(), tasks.Current());
+    list_tasks<<<blocks(ListTasks::thread_blocks(slice.of_a.end - slice.of_a.begin)), kThreads, 0,
+                 stream>>>(slice.of_a, a_.tiles.data(), a_.row_of_tile.data(), b_.tiles.data(),
+                           b_.row_begin.data(), first_task.data(), keys.Current(), tasks.Current());
     check_launch();
     run.stage("sorting");
     with_scratch(workspace.scratch, "sorting the tasks",
@@ -341,7 +344,7 @@ class TsparseProduct final : public GpuSparseProduct {
     unsigned* counters = workspace.counters.data();
     with_scratch(workspace.scratch, "finding the tiles of C",
                  selection_of_heads(keys.Current(), heads, slice.tasks, counters, stream));
-    const TaskList list{tasks.Current(), heads, told(count_, counters, run),
+    const TaskList list{tasks.Current(), heads, read_back(count_, counters, run),
                         static_cast<std::uint32_t>(slice.tasks)};
     auto spare = RunArray<std::byte>::part(
         tasks.Alternate(), workspace.half * static_cast<std::int64_t>(sizeof(TileTask)));
@@ -349,19 +352,19 @@ class TsparseProduct final : public GpuSparseProduct {
     run.stage("multiplication");
     static_assert(sizeof(TileTask) == sizeof(std::uint64_t));
     auto* kept = reinterpret_cast<std::uint64_t*>(tasks.Alternate());
-    fill_tiles(list, c, {choices_.drops_zeros ? kept : nullptr, counters + 1}, finish, run);
-    if (choices_.drops_zeros) {
+    fill_tiles(list, c, {options_.drops_zeros ? kept : nullptr, counters + 1}, finish, run);
+    if (options_.drops_zeros) {
       run.stage("compaction");
       // Keys and tasks are no longer in use.
-      if (told(count_, counters + 1, run) != 0)
+      if (read_back(count_, counters + 1, run) != 0)
         c = compacted(c, kept, reinterpret_cast<std::int64_t*>(workspace.keys.data()),
                       reinterpret_cast<std::int64_t*>(tasks.Current()), workspace.scratch, run);
     }
     if (c.count() > 0) c_.push_back(std::move(c));
   }
 
-  /// The tiles of C, with room for the cells of their bitmaps: in one block where the tiles fit the
-  /// spare room until the number of cells is known.
+  /// Makes the tiles of C, with room for their cells. Tiles and cells lie in one block if the tiles
+  /// fit into the spare memory until the number of cells is known.
   template <class Key>
   DeviceTilesOfC make_tiles(const TaskList& list, const SliceOfA& slice, const Key* keys,
                             RunArray<std::byte>& spare, const RunArray<std::byte>& scratch,
@@ -370,12 +373,12 @@ class TsparseProduct final : public GpuSparseProduct {
     const bool fits = bytes <= spare.size();
     DeviceTilesOfC c =
         fits ? DeviceTilesOfC(run, list.tiles, spare) : DeviceTilesOfC(run, list.tiles);
-    count_cells<<<blocks_for(kSide * (list.tiles + 1)), kThreads, 0, run.stream()>>>(
+    count_cells<<<blocks(CountCells::thread_blocks(list.tiles + 1)), kThreads, 0, run.stream()>>>(
         list, slice, keys, a_.tiles.data(), b_.tiles.data(), c.view());
     check_launch();
     with_scratch(scratch, "summing up",
-                 running_sum_of(c.first_value.data(), c.first_value.size(), run.stream()));
-    const std::int64_t cells = told(sums_[0], c.first_value.data() + list.tiles, run);
+                 prefix_sum_of(c.first_value.data(), c.first_value.size(), run.stream()));
+    const std::int64_t cells = read_back(sums_[0], c.first_value.data() + list.tiles, run);
     if (!fits) {
       c.values = RunArray<float>(run, cells);
       return c;
@@ -393,12 +396,13 @@ class TsparseProduct final : public GpuSparseProduct {
     if (kept.bitmap != nullptr)
       cuda_check(cudaMemsetAsync(kept.zeros, 0, sizeof(unsigned), run.stream()),
                  "counting the zeros");
-    multiply_tiles<Cores><<<blocks_for((list.tiles + 1) / 2 * 32), kThreads, 0, run.stream()>>>(
-        list, a_.view(), b_.view(), c.view(), finish, kept);
+    multiply_tiles<Cores>
+        <<<blocks(MultiplyTiles::thread_blocks(list.tiles)), kThreads, 0, run.stream()>>>(
+            list, a_.view(), b_.view(), c.view(), finish, kept);
     check_launch();
   }
 
-  /// first_value and place are room for running sums. [tiles + 1]
+  /// first_value and place [tiles + 1] receive prefix sums.
   DeviceTilesOfC compacted(const DeviceTilesOfC& c, const std::uint64_t* kept,
                            std::int64_t* first_value, std::int64_t* place,
                            const RunArray<std::byte>& scratch, ProductRun& run) {
@@ -407,19 +411,19 @@ class TsparseProduct final : public GpuSparseProduct {
     count_kept<<<blocks_for(tiles + 1), kThreads, 0, stream>>>(tiles, kept, first_value, place);
     check_launch();
     for (std::int64_t* counts : {first_value, place})
-      with_scratch(scratch, "summing up", running_sum_of(counts, tiles + 1, stream));
+      with_scratch(scratch, "summing up", prefix_sum_of(counts, tiles + 1, stream));
     sums_[0].ask(first_value + tiles, stream);
-    const std::int64_t tiles_kept = told(sums_[1], place + tiles, run);
+    const std::int64_t tiles_kept = read_back(sums_[1], place + tiles, run);
     DeviceTilesOfC result(run, tiles_kept, *sums_[0]);
-    compact<<<blocks_for(kSide * tiles), kThreads, 0, stream>>>(tiles, c.view(), kept, first_value,
-                                                                place, result.view());
+    compact<<<blocks(CountCells::thread_blocks(tiles)), kThreads, 0, stream>>>(
+        tiles, c.view(), kept, first_value, place, result.view());
     check_launch();
     return result;
   }
 
   std::int32_t rows_, cols_, tile_rows_;
   int col_bits_;
-  TsparseOptions choices_;
+  TsparseOptions options_;
   double factor_;
   std::vector<std::uint32_t> row_begin_;  // of A's tiles [tile rows + 1]
   DeviceTiles<typename Cores::Value> a_, b_;
@@ -430,21 +434,21 @@ class TsparseProduct final : public GpuSparseProduct {
 
 class GpuTsparse final : public GpuSpgemm {
  public:
-  explicit GpuTsparse(const TsparseOptions& choices) : choices_(choices) {}
+  explicit GpuTsparse(const TsparseOptions& options) : options_(options) {}
 
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
-    const TileOperand tiles_a = make_operand(a, Side::kA, choices_);
-    const TileOperand tiles_b = make_operand(b, Side::kB, choices_);
-    if (choices_.on_tensor_cores)
+    const TileOperand tiles_a = make_operand(a, Side::kA, options_);
+    const TileOperand tiles_b = make_operand(b, Side::kB, options_);
+    if (options_.on_tensor_cores)
       return std::make_unique<TsparseProduct<OnTensorCores>>(tiles_a, tiles_b, a.rows, b.cols,
-                                                             choices_);
+                                                             options_);
     return std::make_unique<TsparseProduct<OnScalarCores>>(tiles_a, tiles_b, a.rows, b.cols,
-                                                           choices_);
+                                                           options_);
   }
 
  private:
-  TsparseOptions choices_;
+  TsparseOptions options_;
 };
 
 const Register<GpuSpgemm> entry{{

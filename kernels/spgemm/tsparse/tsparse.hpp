@@ -1,5 +1,5 @@
-// tSparse's SpGEMM (Zachariadis et al., 2020): what its two halves share.
-// See kernels/spgemm/tsparse/tsparse.cpp.
+// tSparse's SpGEMM (Zachariadis et al., 2020): the options, operands and tasks that its host half
+// and its device half share. See kernels/spgemm/tsparse/tsparse.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,41 +20,42 @@ struct TsparseOptions {
 
   bool on_tensor_cores;
   bool drops_zeros;
-  bool scales;                  // into the range of FP16
-  std::int64_t tasks_of_slice;  // at most, where a tile row has no more
+  bool scales;                  // operands are scaled into the range of FP16
+  std::int64_t tasks_of_slice;  // at most, unless a single tile row has more
 };
 
-/// One product of tiles.
+/// The indices of two tiles that are multiplied.
 struct alignas(8) TileTask {
   std::uint32_t a, b;
 };
 
-/// A matrix as the kernel reads it: bitmap tiles by row, the values of a tile in the order of its
-/// bits.
+/// A matrix as the kernel reads it: bitmap tiles by row, with the values of a tile in the order of
+/// its bits.
 struct TileOperand {
   std::int32_t tile_rows = 0, tile_cols = 0;
   std::vector<Tile> tiles = {};
   std::vector<std::int32_t> row_of_tile = {};  // [tiles]
   std::vector<std::uint32_t> row_begin = {};   // [tile_rows + 1] first tile
-  std::vector<float> values = {};              // [nnz] as the multiplication meets them
-  int exponent = 0;                            // they were multiplied by two to the power of it
+  std::vector<float> values = {};              // [nnz] scaled, rounded to the operand format
+  int exponent = 0;                            // of the power of two that scales them
 };
 
 enum class Side { kA, kB };
 
-/// Throws Unsupported where the numbers are beyond FP16, or too many.
-TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOptions& choices);
+/// Packs a matrix. Throws Unsupported where values do not fit FP16, are infinite or NaN, or where
+/// 32 bits do not count the nonzeros.
+TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOptions& options);
 
-/// The products of tiles in one tile row of C, by tile column; those of a tile in A's order.
+/// Returns the products of tiles in one tile row of C by tile column, those of a tile in A's order.
 std::vector<TileTask> sorted_tasks(const TileOperand& a, const TileOperand& b, std::int32_t row);
 
-/// The cells of the tile of C that these products make.
+/// Returns the cells of the tile of C that is the sum of these products.
 std::uint64_t pattern_of(const TileOperand& a, const TileOperand& b,
                          std::span<const TileTask> tasks);
 
-/// Tile rows at which the slices of a product begin, and the last one's end: as many rows as have
-/// no more than `most` tasks, or one. first_task [tile rows + 1] are running sums. Throws
-/// Unsupported where a single tile row has more tasks than 32 bits count.
+/// Returns the tile rows at which the slices of a product begin, and the end of the last slice. A
+/// slice has as many rows as have at most `most` tasks, or one row. first_task [tile rows + 1]
+/// holds prefix sums. Throws Unsupported where a single tile row has more tasks than 32 bits count.
 std::vector<std::int32_t> cut_slices(std::span<const std::int64_t> first_task, std::int64_t most);
 
 }  // namespace tessera::tsparse

@@ -1,10 +1,10 @@
-// NVIDIA's cuSPARSE SpGEMM, host half: the baseline of sparse products. `algorithm` chooses among
-// the library's: default, alg2 and alg3, which take less memory for their intermediate products,
-// and reuse, which finds C's structure and computes its values apart.
+// NVIDIA's cuSPARSE SpGEMM, host half: the baseline of sparse products. `algorithm` selects one of
+// the library's algorithms: default; alg2 and alg3, which need less memory for their intermediate
+// products; reuse, which finds C's structure and then computes its values.
 //
-// A closed library: no emulation, no work description. A product is the whole sequence of calls
-// with their buffers and descriptors, structure included where it could be kept; with reuse it is
-// kept for more products, which are timed apart. Device half:
+// The library is closed: there is no emulation and no work description. A product is the whole
+// sequence of calls with their buffers and descriptors. With reuse, it includes finding the
+// structure, which is kept for further products; these are timed separately. Device half:
 // kernels/spgemm/vendor/cusparse_spgemm.cu.
 
 #include "kernels/spgemm/vendor/cusparse_spgemm.hpp"
@@ -27,9 +27,14 @@ const Register<SpgemmKernel> entry{{
     .params =
         {{"algorithm",
           std::string("default"),
-          "of the library; reuse: structure and values apart, both in every product",
+          "algorithm of the library; reuse finds the structure, then the values, in every product",
           {"default", "alg2", "alg3", "reuse"}},
-         {"chunk", 0.2, "share of the products that alg3 has in memory at a time", {}, 0.001, 1}},
+         {"chunk",
+          0.2,
+          "fraction of the products that alg3 keeps in memory at a time",
+          {},
+          0.001,
+          1}},
     .make = [](const Params&) { return std::make_unique<CusparseSpgemm>(); },
 }};
 

@@ -1,8 +1,8 @@
 // Device half of the cuSPARSE SpGEMM baseline. See kernels/spgemm/vendor/cusparse_spgemm.cpp.
 //
-// The library gets 32-bit offsets, and those of C are brought to 64 bits at the end of a product.
-// It says that C's columns ascend; download() sorts rows where they do not. Products without a
-// single term never reach it.
+// The library uses 32-bit offsets; those of C are converted to 64 bits at the end of a product. Its
+// manual promises ascending columns of C; download() sorts the rows where they are not. Products
+// without any term are not passed to the library.
 
 #include "kernels/spgemm/vendor/cusparse_spgemm.hpp"
 
@@ -59,8 +59,8 @@ struct Functions {
   }
 };
 
-/// The library's own limits come as resources that do not suffice: no matter of the device's
-/// memory.
+/// Throws where a call failed. The library reports its own limits as insufficient resources, which
+/// are Unsupported rather than a lack of device memory.
 void check(cusparseStatus_t status, const char* doing) {
   require<Unsupported>(status != CUSPARSE_STATUS_INSUFFICIENT_RESOURCES,
                        "cuSPARSE error while {}: {}", doing,
@@ -68,7 +68,7 @@ void check(cusparseStatus_t status, const char* doing) {
   cusparse::check(status, doing);
 }
 
-/// A or B as the library has it.
+/// A or B in the form that the library reads.
 struct Operand {
   explicit Operand(const CsrMatrix& matrix)
       : rows(matrix.rows),
@@ -121,7 +121,7 @@ class ProductDescriptor {
 
 using Buffer = RunArray<std::uint8_t>;
 
-/// The library takes a null pointer for the question how large the buffer has to be.
+/// Returns a buffer of at least one byte: the library takes a null pointer as a query for the size.
 Buffer buffer(ProductRun& run, std::size_t bytes) {
   return Buffer(run, std::max<std::int64_t>(static_cast<std::int64_t>(bytes), 1));
 }
@@ -132,17 +132,18 @@ __global__ void widen(const std::int32_t* __restrict__ from, std::int64_t* __res
   if (i < count) to[i] = from[i];
 }
 
-/// One product, or with kept structure several: the library's calls in the order of its manual.
+/// The library's calls for one product, or for several of the same structure, in the order of its
+/// manual.
 class Calls {
  public:
   Calls(cusparseHandle_t handle, Operand& a, Operand& b, float alpha,
-        const CusparseSpgemmOptions& choices, ProductRun& run)
+        const CusparseSpgemmOptions& options, ProductRun& run)
       : handle_(handle),
         alpha_(alpha),
-        algorithm_(choices.algorithm == "alg2"   ? CUSPARSE_SPGEMM_ALG2
-                   : choices.algorithm == "alg3" ? CUSPARSE_SPGEMM_ALG3
+        algorithm_(options.algorithm == "alg2"   ? CUSPARSE_SPGEMM_ALG2
+                   : options.algorithm == "alg3" ? CUSPARSE_SPGEMM_ALG3
                                                  : CUSPARSE_SPGEMM_DEFAULT),
-        chunk_(static_cast<float>(choices.chunk)),
+        chunk_(static_cast<float>(options.chunk)),
         run_(run),
         offsets_(run, a.rows + 1),
         a_(a),
@@ -158,7 +159,7 @@ class Calls {
     const bool estimates = algorithm_ != CUSPARSE_SPGEMM_DEFAULT;
     if (estimates) bytes = bytes_to_compute();
     run_.stage("compute");
-    if (!estimates) all(functions_.compute, "asking for memory", &bytes, nullptr);
+    if (!estimates) all(functions_.compute, "querying memory", &bytes, nullptr);
     const Buffer products = buffer(run_, bytes);
     all(functions_.compute, "computing", &bytes, products.data());
     run_.stage("copy");
@@ -173,7 +174,7 @@ class Calls {
     structure(functions_.reuse_estimate_work, "estimating work", &bytes[0], nullptr);
     work[0] = buffer(run_, bytes[0]);
     structure(functions_.reuse_estimate_work, "estimating work", &bytes[0], work[0].data());
-    structure(functions_.reuse_nnz, "asking for memory", &bytes[1], nullptr, &bytes[2], nullptr,
+    structure(functions_.reuse_nnz, "querying memory", &bytes[1], nullptr, &bytes[2], nullptr,
               &bytes[3], nullptr);
     work[1] = buffer(run_, bytes[1]);
     for (int i = 0; i < 2; ++i) kept_[i] = buffer(run_, bytes[2 + i]);
@@ -182,7 +183,7 @@ class Calls {
     for (Buffer& done : work) done = {};
     if (make_room(c)) {
       clear(c);
-      structure(functions_.reuse_copy, "asking for memory", &bytes[0], nullptr);
+      structure(functions_.reuse_copy, "querying memory", &bytes[0], nullptr);
       kept_[2] = buffer(run_, bytes[0]);
       structure(functions_.reuse_copy, "copying C's structure", &bytes[0], kept_[2].data());
       run_.stage("values");
@@ -191,7 +192,7 @@ class Calls {
     widen_offsets(c);
   }
 
-  /// After multiply_in_two_steps().
+  /// Computes other values. Requires multiply_in_two_steps() before.
   void multiply_again(float alpha, const SparseResult& c) {
     run_.stage("values");
     alpha_ = alpha;
@@ -217,7 +218,7 @@ class Calls {
           doing);
   }
 
-  /// Beta is zero, but the manual does not say that it hides what C held.
+  /// Clears C. Beta is zero, but the manual does not promise that the old values are ignored.
   void clear(const SparseResult& c) const {
     cuda_check(
         cudaMemsetAsync(c.values.data(), 0,
@@ -227,22 +228,22 @@ class Calls {
 
   std::size_t bytes_to_compute() {
     std::size_t scratch_bytes = 0, bytes = 0;
-    all(functions_.estimate_memory, "asking for memory", chunk_, &scratch_bytes, nullptr, nullptr);
+    all(functions_.estimate_memory, "querying memory", chunk_, &scratch_bytes, nullptr, nullptr);
     const Buffer scratch = buffer(run_, scratch_bytes);
     all(functions_.estimate_memory, "estimating memory", chunk_, &scratch_bytes, scratch.data(),
         &bytes);
     return bytes;
   }
 
-  /// Whether C has any nonzeros.
+  /// Allocates C. Returns true if C has any nonzeros.
   bool make_room(SparseResult& c) {
     std::int64_t rows = 0, cols = 0, nnz = 0;
-    check(functions_.get_size(c_.get(), &rows, &cols, &nnz), "asking for C's size");
+    check(functions_.get_size(c_.get(), &rows, &cols, &nnz), "querying C's size");
     c.col_indices = RunArray<std::int32_t>(run_, nnz);
     c.values = RunArray<float>(run_, nnz);
     if (nnz == 0) return false;
     check(functions_.set_pointers(c_.get(), offsets_.data(), c.col_indices.data(), c.values.data()),
-          "naming C");
+          "setting C's arrays");
     return true;
   }
 
@@ -261,7 +262,7 @@ class Calls {
   float chunk_;
   ProductRun& run_;
   RunArray<std::int32_t> offsets_;  // [rows of C + 1]
-  Buffer kept_[3];                  // with C's structure
+  Buffer kept_[3];                  // hold C's structure
   Descriptor a_, b_, c_;
   ProductDescriptor product_;
 };
@@ -290,8 +291,8 @@ void sort_rows(CsrMatrix& c) {
 
 class CusparseProduct final : public GpuSparseProduct {
  public:
-  CusparseProduct(const CsrMatrix& a, const CsrMatrix& b, const CusparseSpgemmOptions& choices)
-      : choices_(choices),
+  CusparseProduct(const CsrMatrix& a, const CsrMatrix& b, const CusparseSpgemmOptions& options)
+      : options_(options),
         any_products_(count_products(a, b) > 0),
         b_is_a_(&a == &b),
         a_(a),
@@ -319,13 +320,13 @@ class CusparseProduct final : public GpuSparseProduct {
     has_product_ = true;
   }
 
-  bool keeps_structure() const override { return choices_.algorithm == "reuse"; }
+  bool keeps_structure() const override { return options_.algorithm == "reuse"; }
 
   void multiply_again(float alpha, ProductRun& run) override {
     require<Unsupported>(keeps_structure(),
-                         "cusparse_spgemm multiplies again with algorithm = reuse alone");
-    require(has_product_, "there is no product of cusparse_spgemm's to repeat");
-    if (calls_ == nullptr) return;  // nothing meets
+                         "cusparse_spgemm repeats a product only with algorithm = reuse");
+    require(has_product_, "cusparse_spgemm has no product to repeat; multiply first");
+    if (calls_ == nullptr) return;  // C is empty
     check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
     calls_->multiply_again(alpha, c_);
   }
@@ -355,13 +356,13 @@ class CusparseProduct final : public GpuSparseProduct {
  private:
   void call_library(float alpha, ProductRun& run, SparseResult& c) {
     check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
-    auto calls = std::make_unique<Calls>(handle_, a_, b_, alpha, choices_, run);
-    if (choices_.algorithm != "reuse") return calls->multiply(c);
+    auto calls = std::make_unique<Calls>(handle_, a_, b_, alpha, options_, run);
+    if (options_.algorithm != "reuse") return calls->multiply(c);
     calls->multiply_in_two_steps(c);
     calls_ = std::move(calls);
   }
 
-  CusparseSpgemmOptions choices_;
+  CusparseSpgemmOptions options_;
   bool any_products_;
   bool b_is_a_;
   Operand a_, b_;
@@ -373,14 +374,14 @@ class CusparseProduct final : public GpuSparseProduct {
 
 class GpuCusparseSpgemm final : public GpuSpgemm {
  public:
-  explicit GpuCusparseSpgemm(CusparseSpgemmOptions choices) : choices_(std::move(choices)) {}
+  explicit GpuCusparseSpgemm(CusparseSpgemmOptions options) : options_(std::move(options)) {}
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
     spgemm::require_operands(a, b);
-    return std::make_unique<CusparseProduct>(a, b, choices_);
+    return std::make_unique<CusparseProduct>(a, b, options_);
   }
 
  private:
-  CusparseSpgemmOptions choices_;
+  CusparseSpgemmOptions options_;
 };
 
 const Register<GpuSpgemm> entry{{

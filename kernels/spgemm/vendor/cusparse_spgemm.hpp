@@ -1,4 +1,4 @@
-// What both halves of the cuSPARSE SpGEMM baseline go by.
+// The options of the cuSPARSE SpGEMM baseline, for its host half and its device half.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct CusparseSpgemmOptions {
       : algorithm(params.text("algorithm")), chunk(params.real("chunk")) {}
 
   std::string algorithm;  // default, alg2, alg3 or reuse
-  double chunk;           // of the products, for alg3
+  double chunk;           // fraction of the products in memory at a time, for alg3
 };
 
 }  // namespace tessera::cusparse_spgemm

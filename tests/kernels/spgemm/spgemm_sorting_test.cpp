@@ -164,7 +164,7 @@ TEST_CASE("ac_spgemm's chunks have room for their products and cut no short row,
           const auto in_row = std::ranges::upper_bound(slice, product);
           const std::int64_t row_begin = *(in_row - 1), row_end = *in_row;
           const std::int64_t piece = std::max(row_begin, chunks[i]);
-          REQUIRE(piece_begin(product, row_begin) == piece);
+          REQUIRE(row_part_begin(product, row_begin) == piece);
           REQUIRE((row_end - row_begin > kReach || piece == row_begin));
           cut_rows += product == piece && piece > row_begin;
         }

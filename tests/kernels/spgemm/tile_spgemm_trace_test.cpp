@@ -1,5 +1,5 @@
-// tile_spgemm's work and its traces: tiles, tasks and pairs against what they are counted to be one
-// by one, and warps that do the MMAs, write what belongs to them and meet as is told.
+// tile_spgemm's work and its traces: tiles, tasks and pairs against ones counted one by one, and
+// warps whose MMAs, stores and barriers agree with the work description.
 
 #include "kernels/spgemm/tile/trace.hpp"
 
@@ -16,7 +16,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/bitmap_tile.hpp"
 #include "kernels/device/shared_banks.hpp"
-#include "kernels/spgemm/tile/work.hpp"
+#include "kernels/spgemm/tile/analysis.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "model/simulator/simulator.hpp"
 #include "tests/support.hpp"
@@ -26,13 +26,13 @@ namespace tessera {
 namespace {
 
 using namespace tile_spgemm;
-using tracing::Product;
+using tracing::ProductAnalysis;
 using tracing::TaskWork;
 using tracing::TiledMatrix;
 using tracing::TileOfC;
 
-constexpr TileArithmetic kAllNumbers[] = {TileArithmetic::kFp16, TileArithmetic::kTf32,
-                                          TileArithmetic::kTf32x3};
+constexpr TileArithmetic kAllArithmetic[] = {TileArithmetic::kFp16, TileArithmetic::kTf32,
+                                             TileArithmetic::kTf32x3};
 
 struct Operands {
   CsrMatrix a, b;
@@ -46,7 +46,7 @@ std::vector<Operands> cases() {
           {random_sparse(30, 16, 0.5, 8), random_sparse(16, 3001, 0.1, 9)},
           // Slices, and several lists of their pairs.
           {random_sparse(40, 500, 0.2, 10), random_sparse(500, 6000, 0.02, 11)},
-          // More columns than are looked at once.
+          // More columns than a thread block handles at once.
           {random_sparse(20, 16, 0.5, 12), random_sparse(16, 70000, 0.0005, 13)},
           // More tiles in a row of B than are gathered at once.
           {random_sparse(9, 8, 0.9, 14), random_sparse(8, 40000, 0.02, 15)}};
@@ -59,7 +59,7 @@ std::set<std::pair<std::int32_t, std::int32_t>> tiles_of(const CsrMatrix& matrix
   return tiles;
 }
 
-/// Pairs in each tile of C, nonzero by nonzero: tiles of A that have a product there.
+/// The pairs of each tile of C, counted nonzero by nonzero: tiles of A that have a product there.
 std::map<std::pair<std::int32_t, std::int32_t>, std::set<std::int32_t>> pairs_of(
     const CsrMatrix& a, const CsrMatrix& b) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::set<std::int32_t>> pairs;
@@ -70,7 +70,7 @@ std::map<std::pair<std::int32_t, std::int32_t>, std::set<std::int32_t>> pairs_of
   return pairs;
 }
 
-TEST_CASE("tiles for tile_spgemm's traces are those of the format, their values in two orders") {
+TEST_CASE("the analysis of tile_spgemm finds the tiles of the format, with values in two orders") {
   for (const auto& [a, b] : cases())
     for (const CsrMatrix* matrix : {&a, &b}) {
       const TiledMatrix tiled(*matrix, 4);
@@ -101,11 +101,11 @@ TEST_CASE("tiles for tile_spgemm's traces are those of the format, their values 
     }
 }
 
-TEST_CASE("tile_spgemm's tasks have every tile of C once, its pairs and its cells") {
+TEST_CASE("tile_spgemm's tasks contain every tile of C once, with its pairs and cells") {
   bool any_sliced = false, any_wide = false;
   for (const auto& [a, b] : cases()) {
     CAPTURE(b.cols);
-    const Product product(a, b, TileArithmetic::kTf32);
+    const ProductAnalysis product(a, b, TileArithmetic::kTf32);
     const CsrMatrix c = multiply_rows(a, b);
     const auto pairs = pairs_of(a, b);
     std::set<std::pair<std::int32_t, std::int32_t>> found;
@@ -132,7 +132,7 @@ TEST_CASE("tile_spgemm's tasks have every tile of C once, its pairs and its cell
         const TileOfC& tile = product.tiles_of_c[t];
         REQUIRE((tile.col >= task.first_col && tile.col < task.end_col));
         REQUIRE(found.insert({task.tile_row, tile.col}).second);
-        REQUIRE(std::popcount(tile.meeting) == std::ssize(pairs.at({task.tile_row, tile.col})));
+        REQUIRE(std::popcount(tile.matches) == std::ssize(pairs.at({task.tile_row, tile.col})));
         for (int bit = 0; bit < kSide * kSide; ++bit) {
           const std::int32_t row = task.tile_row * kSide + bit / kSide;
           const bool is_cell = row < c.rows && std::ranges::binary_search(
@@ -151,11 +151,11 @@ TEST_CASE("tile_spgemm's tasks have every tile of C once, its pairs and its cell
   CHECK(any_wide);
 }
 
-TEST_CASE("tile_spgemm cuts a tile row by hand as the device does") {
-  // 500 inner indices are 63 tiles; 6000 columns are 750 tiles, 24 slots; products are estimated
-  // at about 480'000, so that a task is to have no more than 1024 pairs.
+TEST_CASE("tile_spgemm cuts a tile row as worked out by hand") {
+  // 500 inner indices are 63 tiles; 6000 columns are 750 tiles, 24 slots. The estimate is about
+  // 480'000 products, so that a task should have at most 1024 pairs.
   const auto [a, b] = cases()[4];
-  const Product product(a, b, TileArithmetic::kTf32);
+  const ProductAnalysis product(a, b, TileArithmetic::kTf32);
   CHECK(pairs_of_task(a.nnz(), b.nnz(), b.rows) == 1024);
   CHECK(product.a.longest() == 63);
   REQUIRE(product.a.tile_rows() == 5);
@@ -170,16 +170,16 @@ TEST_CASE("tile_spgemm cuts a tile row by hand as the device does") {
   CHECK(last.slots_at_once == 1);
 }
 
-TEST_CASE("tile_spgemm's work has every product and every element of C once") {
+TEST_CASE("tile_spgemm's work counts every product and every element of C once") {
   for (const auto& [a, b] : cases())
-    for (const TileArithmetic numbers : kAllNumbers) {
-      const WorkDescription work = describe_work(a, b, numbers);
+    for (const TileArithmetic arithmetic : kAllArithmetic) {
+      const WorkDescription work = describe_work(a, b, arithmetic);
       std::int64_t products = 0, mmas = 0;
       for (const std::int32_t col : a.col_indices) products += b.row_length(col);
       for (const auto& [tile, of_a] : pairs_of(a, b))
-        mmas += numbers == TileArithmetic::kFp16     ? (std::ssize(of_a) + 1) / 2
-                : numbers == TileArithmetic::kTf32x3 ? 2 * std::ssize(of_a)
-                                                     : std::ssize(of_a);
+        mmas += arithmetic == TileArithmetic::kFp16     ? (std::ssize(of_a) + 1) / 2
+                : arithmetic == TileArithmetic::kTf32x3 ? 2 * std::ssize(of_a)
+                                                        : std::ssize(of_a);
       CHECK(work.useful_flops == 2 * products);
       CHECK(work.total().mma == mmas);
       CHECK(work.c_bytes == 8 * (a.rows + 1) + 8 * multiply_rows(a, b).nnz());
@@ -191,11 +191,11 @@ TEST_CASE("tile_spgemm's work has every product and every element of C once") {
 }
 
 TEST_CASE(
-    "tile_spgemm's warps do the MMAs and meet as often as is told, and wait for loads alone") {
+    "tile_spgemm's warps have the MMAs and barriers of the description and wait only for loads") {
   for (const auto& [a, b] : cases())
-    for (const TileArithmetic numbers : kAllNumbers) {
+    for (const TileArithmetic arithmetic : kAllArithmetic) {
       CAPTURE(b.cols);
-      const WorkDescription work = describe_work(a, b, numbers);
+      const WorkDescription work = describe_work(a, b, arithmetic);
       std::vector<std::int64_t> mmas(work.thread_blocks.size()), barriers(mmas);
       int waits_in_vain = 0;
       for_warps(work, [&](std::int64_t block, const WarpTrace& trace) {
@@ -215,7 +215,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("tile_spgemm's warps write all of C and of the tiles' values, and no operand") {
+TEST_CASE("tile_spgemm's warps write all of C and all values of tiles, but no operand") {
   const std::set<std::string> whole{"a_by_rows",   "a_by_cols", "b_by_cols", "a_tile_rows",
                                     "b_tile_rows", "tasks",     "cells",     "row_offsets",
                                     "c_cols",      "c_values"};
@@ -251,7 +251,7 @@ TEST_CASE("tile_spgemm's warps write all of C and of the tiles' values, and no o
   }
 }
 
-TEST_CASE("tile_spgemm's description of a square has its tiles once") {
+TEST_CASE("tile_spgemm's description of A A makes the tiles of A once") {
   const CsrMatrix a = random_sparse(300, 300, 0.01, 16);
   std::vector<std::string> names;
   for (const Launch& launch : describe_work(a, a, TileArithmetic::kTf32).launches)
@@ -261,7 +261,8 @@ TEST_CASE("tile_spgemm's description of a square has its tiles once") {
   CHECK(describe_work(a, CsrMatrix(a), TileArithmetic::kTf32).launches.size() == 6);
 }
 
-TEST_CASE("tile_spgemm does not describe long tile rows of A, or nothing") {
+TEST_CASE(
+    "tile_spgemm refuses to describe long tile rows of A and describes empty products as empty") {
   const CsrMatrix a = random_sparse(8, 1000, 0.9, 17), b = random_sparse(1000, 8, 0.1, 18);
   CHECK_THROWS_AS(describe_work(a, b, TileArithmetic::kTf32), Unsupported);
   CHECK_THROWS_AS(describe_work(a, a, TileArithmetic::kTf32), Error);
@@ -282,7 +283,7 @@ TEST_CASE("tile_spgemm does not describe long tile rows of A, or nothing") {
             .launches.empty());
 }
 
-TEST_CASE("tile_spgemm's traces tell the same piece by piece") {
+TEST_CASE("tile_spgemm's traces are the same in one piece and piece by piece") {
   for (const auto& [a, b] : cases()) {
     const WorkDescription work = describe_work(a, b, TileArithmetic::kFp16);
     for (const Launch& launch : work.launches) {
@@ -298,7 +299,7 @@ TEST_CASE("tile_spgemm's traces tell the same piece by piece") {
   }
 }
 
-TEST_CASE("tile_spgemm runs through the simulator, MMA by MMA") {
+TEST_CASE("the simulator executes every MMA of tile_spgemm") {
   const CsrMatrix a = random_sparse(400, 400, 0.02, 19);
   for (const char* precision : {"fp16", "tf32", "tf32x3"}) {
     const auto kernel = Registry<SpgemmKernel>::instance().make(
@@ -310,7 +311,7 @@ TEST_CASE("tile_spgemm runs through the simulator, MMA by MMA") {
   }
 }
 
-TEST_CASE("bank conflicts: words of a bank, lanes of a bank, words of eight bytes") {
+TEST_CASE("bank conflicts count words of a bank, lanes of a bank and words of eight bytes") {
   Banks same, apart, lines, wide(8);
   for (int lane = 0; lane < 32; ++lane) {
     same.add(5);

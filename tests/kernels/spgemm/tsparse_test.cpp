@@ -1,5 +1,5 @@
-// tSparse's SpGEMM on the CPU: its emulation against the truth, its parts against what they are
-// meant to be.
+// tSparse's SpGEMM on the CPU: its emulation against the oracle, its parts against their
+// definitions.
 #include "kernels/spgemm/tsparse/tsparse.hpp"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ CsrMatrix emulated(const Params::Given& given, const CsrMatrix& a, const CsrMatr
   return c;
 }
 
-TsparseOptions choices_of(const Params::Given& given) {
+TsparseOptions options_of(const Params::Given& given) {
   return TsparseOptions(Registry<SpgemmKernel>::instance().resolve("tsparse", given));
 }
 
@@ -44,7 +44,7 @@ float largest(const CsrMatrix& matrix) {
   return most;
 }
 
-/// What FP16 operands, scaled by matrix, and chains of MMAs may be off by.
+/// Returns the error bound of chains of MMAs with FP16 operands that are scaled by matrix.
 ErrorBound bound_of(const SpgemmKernel& kernel, const CsrMatrix& a, const CsrMatrix& b,
                     const FusedStep& step) {
   const Arithmetic arithmetic = kernel.arithmetic();
@@ -119,7 +119,7 @@ TEST_CASE("tsparse is within its bound and has the structural pattern where zero
       }
 }
 
-TEST_CASE("the scalar twin is the chain of fused multiply-adds") {
+TEST_CASE("the scalar twin equals a chain of fused multiply-adds") {
   for (const Case& x : cases()) {
     CAPTURE(x.name);
     const Params::Given given{{"cores", std::string("scalar")}, {"zeros", std::string("keep")}};
@@ -127,7 +127,7 @@ TEST_CASE("the scalar twin is the chain of fused multiply-adds") {
   }
 }
 
-TEST_CASE("cells that cancel are left out unless zeros stay, and so are tiles of nothing else") {
+TEST_CASE("cells that cancel are dropped unless zeros stay, and so are tiles without other cells") {
   // (0, 0): 1 - 1; (0, 1): 2; (9, 9): 3 - 3, alone in its tile.
   const CsrMatrix a =
       csr(16, 16, {0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 4}, {0, 8, 1, 9}, {1, 1, 3, 3});
@@ -150,7 +150,7 @@ TEST_CASE("cells that cancel are left out unless zeros stay, and so are tiles of
   }
 }
 
-TEST_CASE("values beyond FP16 are scaled, or refused by name") {
+TEST_CASE("values beyond FP16 are scaled, or refused with the name of the matrix") {
   const CsrMatrix small = random_sparse(40, 40, 0.2, 21);
   const CsrMatrix large = rescaled(small, [](int) { return 100; });
   const CsrMatrix tiny = rescaled(small, [](int) { return -90; });
@@ -166,7 +166,7 @@ TEST_CASE("values beyond FP16 are scaled, or refused by name") {
   CHECK_THROWS_AS(emulated(refuse, large, small), Unsupported);
 }
 
-TEST_CASE("infinities and NaNs are refused on tensor cores and multiplied on the others") {
+TEST_CASE("infinities are refused on tensor cores and multiplied on scalar cores") {
   const CsrMatrix a = csr(1, 2, {0, 2}, {0, 1}, {1, kInf}),
                   b = csr(2, 1, {0, 1, 2}, {0, 0}, {1, 2});
 
@@ -174,12 +174,12 @@ TEST_CASE("infinities and NaNs are refused on tensor cores and multiplied on the
   CHECK(emulated({{"cores", std::string("scalar")}}, a, b).values[0] == kInf);
 }
 
-TEST_CASE("an operand is its matrix in tiles: A's by rows, B's by columns") {
+TEST_CASE("an operand holds its matrix in tiles, A's by rows and B's by columns") {
   const CsrMatrix matrix = random_sparse(61, 45, 0.2, 31);
-  const TsparseOptions choices = choices_of({{"cores", std::string("scalar")}});
+  const TsparseOptions options = options_of({{"cores", std::string("scalar")}});
 
   for (const Side side : {Side::kA, Side::kB}) {
-    const TileOperand operand = make_operand(matrix, side, choices);
+    const TileOperand operand = make_operand(matrix, side, options);
     DenseMatrix dense(64, 48);
     REQUIRE(operand.tile_rows == 8);
     REQUIRE(operand.tile_cols == 6);
@@ -201,7 +201,7 @@ TEST_CASE("an operand is its matrix in tiles: A's by rows, B's by columns") {
   }
 }
 
-/// The Boolean product of two bitmaps, cell by cell; B's by columns.
+/// Returns the Boolean product of two bitmaps, cell by cell; B's is by columns.
 std::uint64_t boolean_product(std::uint64_t a, std::uint64_t b) {
   std::uint64_t c = 0;
   for (int row = 0; row < kSide; ++row)
@@ -212,7 +212,7 @@ std::uint64_t boolean_product(std::uint64_t a, std::uint64_t b) {
   return c;
 }
 
-TEST_CASE("bitmaps multiply as their cells do, and the filter drops exactly the empty products") {
+TEST_CASE("bitmaps multiply like their cells, and the filter drops exactly the empty products") {
   std::mt19937_64 random(41);
   int empty = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -234,7 +234,7 @@ TEST_CASE("bitmaps multiply as their cells do, and the filter drops exactly the 
   CHECK(empty < 3000);
 }
 
-TEST_CASE("slices cover all tile rows, none with more tasks than asked but a single row") {
+TEST_CASE("slices cover all tile rows, and only single rows exceed the limit of tasks") {
   const std::vector<std::int64_t> first_task{0, 10, 10, 25, 125, 130, 131, 131};
 
   CHECK(cut_slices(first_task, 1000) == std::vector<std::int32_t>{0, 7});

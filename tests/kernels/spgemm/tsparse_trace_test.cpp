@@ -1,5 +1,5 @@
-// tsparse's work and its traces: cells and MMAs told once, and warps that touch what the
-// description says.
+// tsparse's work and its traces: each cell and MMA counts once, and warps touch the arrays of the
+// description.
 
 #include "kernels/spgemm/tsparse/trace.hpp"
 
@@ -13,6 +13,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/spgemm/tsparse/schedule.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "tests/support.hpp"
 #include "tests/trace_support.hpp"
@@ -22,7 +23,7 @@ namespace {
 
 using namespace tsparse;
 
-TsparseOptions choices(const Params::Given& given = {}) {
+TsparseOptions options(const Params::Given& given = {}) {
   return TsparseOptions(Registry<SpgemmKernel>::instance().resolve("tsparse", given));
 }
 
@@ -38,9 +39,9 @@ std::vector<Operands> cases() {
           {random_sparse(400, 3000, 0.01, 8), random_sparse(3000, 30, 0.1, 9)}};
 }
 
-TEST_CASE("tsparse's work has every cell of C and every pair of nonzeros that meet once") {
+TEST_CASE("tsparse's work counts every cell of C and every product of nonzeros once") {
   for (const auto& [a, b] : cases()) {
-    const WorkDescription work = describe_work(a, b, choices());
+    const WorkDescription work = describe_work(a, b, options());
     const CsrMatrix c = multiply_rows(a, b);
     std::set<std::pair<std::int32_t, std::int32_t>> tiles;
     std::int64_t products = 0;
@@ -57,10 +58,10 @@ TEST_CASE("tsparse's work has every cell of C and every pair of nonzeros that me
 }
 
 TEST_CASE(
-    "tsparse's warps do the MMAs that are told, write all of C, and wait for what they load") {
+    "tsparse's warps have the MMAs of the description, write all of C and wait for their loads") {
   for (const auto& [a, b] : cases()) {
     CAPTURE(a.rows);
-    const WorkDescription work = describe_work(a, b, choices());
+    const WorkDescription work = describe_work(a, b, options());
     std::vector<std::int64_t> mmas(work.thread_blocks.size());
     std::map<std::string, std::set<std::uint64_t>> written;
     for_warps(work, [&](std::int64_t block, const WarpTrace& trace) {
@@ -91,7 +92,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("tiles of one product each take an MMA for two of them") {
+TEST_CASE("two tiles of C with one product each share an MMA") {
   // Diagonal tiles: 40 tiles of C, one product each.
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> cols;
@@ -100,15 +101,33 @@ TEST_CASE("tiles of one product each take an MMA for two of them") {
     offsets.push_back(row + 1);
   }
   const CsrMatrix identity{320, 320, offsets, cols, std::vector<float>(320, 0.5f)};
-  const WorkDescription work = describe_work(identity, identity, choices());
+  const WorkDescription work = describe_work(identity, identity, options());
   CHECK(work.total().mma == 20);
   CHECK(work.useful_flops == 2 * 320);
 }
 
-TEST_CASE("tsparse does not describe several slices, or scalar cores") {
+TEST_CASE("tsparse refuses to describe several slices and scalar cores") {
   const auto [a, b] = cases().front();
-  CHECK_THROWS_AS(describe_work(a, b, choices({{"slice", std::int64_t{10}}})), Unsupported);
-  CHECK_THROWS_AS(describe_work(a, b, choices({{"cores", std::string("scalar")}})), Unsupported);
+  CHECK_THROWS_AS(describe_work(a, b, options({{"slice", std::int64_t{10}}})), Unsupported);
+  CHECK_THROWS_AS(describe_work(a, b, options({{"cores", std::string("scalar")}})), Unsupported);
+}
+
+TEST_CASE("tsparse's launches have as many thread blocks as their tiles of C fill") {
+  for (const std::int64_t tiles : {1, 15, 16, 17, 31, 32, 33, 1000}) {
+    CAPTURE(tiles);
+    const auto covers = [&](auto launch, int tiles_of_item, std::int64_t blocks) {
+      const std::int64_t last = launch.item_of(blocks - 1, kThreads - 1) + tiles_of_item - 1;
+      return launch.item_of(blocks - 1, 0) < tiles && last >= tiles - 1;
+    };
+    CHECK(covers(CountCells{}, 1, CountCells::thread_blocks(tiles)));
+    CHECK(
+        covers(MultiplyTiles{}, MultiplyTiles::kTilesOfWarp, MultiplyTiles::thread_blocks(tiles)));
+    CHECK(covers(ListTasks{}, 1, ListTasks::thread_blocks(tiles)));
+  }
+  CHECK(CountCells::item_of(1, kWarpSize) ==
+        CountCells::kTilesOfThreadBlock + CountCells::kTilesOfWarp);
+  CHECK(MultiplyTiles::item_of(1, kWarpSize + 31) ==
+        MultiplyTiles::kTilesOfThreadBlock + MultiplyTiles::kTilesOfWarp);
 }
 
 }  // namespace
