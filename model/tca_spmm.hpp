@@ -29,13 +29,11 @@ std::int64_t whole_fragment_mma(std::span<const std::int64_t> row_lengths, std::
 /// Equation 1, approximation: nnz N / (m k).
 double approximate_mma(double nnz, double n, const MmaShape& shape = {});
 
-/// Equation 2, m16n8k8: a row of up to 8, 16, 32 or more nonzeros fills 1, 2, 4 or 8 columns of the
-/// right operand, which then holds columns for 16, 8, 4 or 2 elements of C. As the paper tells it,
-/// case by case.
-std::int64_t row_mma_by_case(std::int64_t row_length, std::int64_t n);
-
-/// The same in one formula: ceil(nnz_i / (8 p)) ceil(N p / 16), with p the least power of two that
-/// is at least ceil(nnz_i / 8), and at most 8.
+/// MMAs of one row with m16n8k8, equation 2. A row of up to 8, 16, 32 or more nonzeros fills p = 1,
+/// 2, 4 or 8 columns of the right operand, which then holds columns for 16, 8, 4 or 2 elements of
+/// C. The paper's four cases as one formula: ceil(nnz_i / (8 p)) ceil(N p / 16), with p the least
+/// power of two that is at least ceil(nnz_i / 8), and at most 8. Throws an Error unless N is
+/// positive.
 std::int64_t row_mma(std::int64_t row_length, std::int64_t n);
 
 /// Equation 2 over all rows.

@@ -150,7 +150,7 @@ TEST_CASE("bitmaps of ME-TCF's TC blocks are those of BitTCF") {
   }
   const auto tall = pack("me_tcf", condensed_example());
   CHECK_THROWS_WITH_AS(to_bit_tcf(packed_as<MeTcf>(*tall)),
-                       doctest::Contains("give it window_rows = 8"), Error);
+                       doctest::Contains("set its window_rows = 8"), Error);
 }
 
 TEST_CASE("SR-BCRS of a small matrix pads every window's vectors to the stride") {

@@ -152,6 +152,17 @@ TEST_CASE("best keeps the order of the file where nothing is better") {
   CHECK(best(shuffled_communities()).chosen == "filled, swapped");
 }
 
+TEST_CASE("best without the order of the file as a candidate always fills its own windows") {
+  const CsrMatrix a = shuffled_communities();
+  const CsrMatrix ordered = apply(a, best(a));
+
+  const Order kept = best(ordered), filled = best(ordered, {{"keep_natural", false}});
+
+  CHECK(kept.chosen.starts_with("natural"));
+  CHECK(filled.chosen.starts_with("filled"));
+  CHECK(!filled.rows.is_identity());
+}
+
 TEST_CASE("best is never worse than the order of the file, whatever is turned off") {
   const CsrMatrix a = random_sparse(1000, 300, 0.01, 9);
   for (const std::int64_t passes : {0, 1, 3}) {

@@ -147,6 +147,35 @@ TEST_CASE("dtc_lsh clusters rows, and on the second level the clusters") {
   CHECK(order_by("dtc_lsh", a, levels(2)) == Permutation({0, 3, 2, 5, 1, 4}));
 }
 
+TEST_CASE("a cluster of dtc_lsh's second level is full at the given number of windows") {
+  // Windows of two equal rows, 0 0, 1 1 and 2 2; 0 and 2 are alike, and 1 is like 2.
+  const std::vector<std::int32_t> zero{0, 1, 2, 3}, one{3, 4, 5, 6, 7}, two{0, 1, 2, 3, 4};
+  const CsrMatrix a = pattern_matrix(6, 60, {zero, one, two, zero, one, two});
+  const auto full = [](std::int64_t windows) {
+    return Params::Given{{"cluster_rows", std::int64_t{2}}, {"cluster_clusters", windows}};
+  };
+
+  CHECK(order_by("dtc_lsh", a, full(1)) == Permutation({0, 3, 1, 4, 2, 5}));
+  CHECK(order_by("dtc_lsh", a, full(2)) == Permutation({0, 3, 2, 5, 1, 4}));
+}
+
+TEST_CASE("a higher threshold of MinHash leaves rows apart that are less alike") {
+  // Rows 0 and 2 share a third of their columns, rows 1 and 3 all.
+  std::vector<std::int32_t> all(40), low, high;
+  for (std::int32_t col = 0; col < 40; ++col) {
+    all[col] = 100 + col;
+    if (col < 20) low.push_back(col);
+    if (col >= 10 && col < 30) high.push_back(col);
+  }
+  const CsrMatrix a = pattern_matrix(4, 140, {low, all, high, all});
+  const auto at = [&](double threshold) {
+    return order_by("lsh64", a, {{"hashes", std::int64_t{128}}, {"threshold", threshold}});
+  };
+
+  CHECK(at(0.2) == Permutation({0, 2, 1, 3}));
+  CHECK(at(0.9) == Permutation({0, 1, 3, 2}));
+}
+
 TEST_CASE("the second level of dtc_lsh brings windows together that read the same columns") {
   const CsrMatrix a =
       load_matrix("shuffle(of=sbm(n=4096,blocks=64,degree_in=16,degree_out=2))", false).matrix;

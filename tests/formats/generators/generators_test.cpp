@@ -174,6 +174,26 @@ TEST_CASE("elasticity is symmetric, positive definite and blind to a translation
   }
 }
 
+TEST_CASE("elasticity on an undisturbed grid has the stiffness of its Poisson ratio") {
+  // By hand for trilinear cubes of side 1: the integral of a squared derivative of a shape function
+  // is 1 / 9, so an element adds (lambda + 4 mu) / 9 to the diagonal of its node.
+  const auto stiffness = [](double nu) {
+    const double lambda = nu / ((1 + nu) * (1 - 2 * nu)), mu = 1 / (2 * (1 + nu));
+    return (lambda + 4 * mu) / 9;
+  };
+  const auto diagonal = [](double nu, double jitter) {
+    const CsrMatrix a =
+        generate("elasticity3d", {{"nx", whole(2)}, {"poisson_ratio", nu}, {"jitter", jitter}});
+    const std::int32_t row = 3 * 4;  // x of the node in the middle of the box: eight elements
+    const auto cols = a.row_cols(row);
+    return a.row_values(row)[std::ranges::find(cols, row) - cols.begin()];
+  };
+
+  for (const double nu : {0.0, 0.3, 0.45})
+    CHECK(diagonal(nu, 0) == doctest::Approx(8 * stiffness(nu)));
+  CHECK(diagonal(0.3, 0.2) != doctest::Approx(8 * stiffness(0.3)));
+}
+
 TEST_CASE("random kinds have the sizes, densities and balance they promise") {
   const auto uniform = statistics(
       generate("uniform", {{"rows", whole(3000)}, {"cols", whole(400)}, {"per_row", 10.5}}));
