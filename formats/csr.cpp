@@ -1,7 +1,7 @@
 #include "formats/csr.hpp"
 
 #include "formats/base/registry.hpp"
-#include "formats/footprint_formula.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 
 namespace tessera {
 namespace {

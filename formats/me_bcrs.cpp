@@ -3,7 +3,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
 #include "formats/explicit_zeros.hpp"
-#include "formats/footprint_formula.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
 
 namespace tessera {

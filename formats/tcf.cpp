@@ -7,7 +7,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
 #include "formats/entry_rows.hpp"
-#include "formats/footprint_formula.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
-#include "formats/footprint_formula.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 
 namespace tessera {
 namespace {

@@ -63,7 +63,8 @@ struct Synergy {
   std::string level = "low";  // low: alpha < 12.5 %, medium: < 25 %, high
 };
 
-/// The bytes that a format would take for A, by its closed form (footprint_formula.hpp).
+/// The bytes that a format would take for A, by its closed form
+/// (formats/statistics/footprint_formula.hpp).
 struct PredictedFootprint {
   std::string format;  // with a suffix where it has other parameters than the defaults
   std::int64_t index_bytes = 0;

@@ -272,7 +272,7 @@ TEST_CASE("errors that pass are retried, others are reported at once") {
         bench.server.url("404") + url + "the server answered 404 (not found)");
   CHECK(bench.requests() == "404 HB/thing.tar.gz -\n");
   CHECK(contains(bench.error_of("html"), "the downloaded file is not gzipped"));
-  CHECK(contains(bench.error_of("shifted"), "asked for the bytes from 150001, the server sent"));
+  CHECK(contains(bench.error_of("shifted"), "requested the bytes from 150001, the server sent"));
   CHECK_FALSE(fs::exists(bench.path));
 }
 
