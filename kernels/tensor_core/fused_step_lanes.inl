@@ -29,12 +29,12 @@ template <class Terms>
   const Floats accumulator = (Floats)(failed ? 0 : c_bits);
   // Eight products and the accumulator cannot overflow; their sum with eight more could. In failed
   // lanes the terms are arbitrary, and their sums wrap.
-  Unsigned sum = (Unsigned) __builtin_convertvector(accumulator * scale, Ints), more{};
+  Unsigned sum = (Unsigned)__builtin_convertvector(accumulator * scale, Ints), more{};
   for (std::size_t k = 0; k < count; ++k) {
     Floats values;
     std::memcpy(&values, terms.values(k), sizeof values);
     const Floats scaled = values * terms.factor(k) * scale;
-    const Unsigned term = (Unsigned) __builtin_convertvector(scaled, Ints);
+    const Unsigned term = (Unsigned)__builtin_convertvector(scaled, Ints);
     if (k < 8)
       sum += term;
     else
@@ -48,7 +48,7 @@ template <class Terms>
   const Ints magnitude = total < 0 ? (Ints)(0 - wrapped) : total;
   const Floats nearest = __builtin_convertvector(magnitude, Floats);
   const Ints too_far =
-      (Ints)((Unsigned) __builtin_convertvector(nearest, Ints) > (Unsigned)magnitude);
+      (Ints)((Unsigned)__builtin_convertvector(nearest, Ints) > (Unsigned)magnitude);
   const Floats truncated = (Floats)((Ints)nearest + too_far);  // a true lane is -1
   const Floats unscale = (Floats)((127 - fraction_bits + largest) << 23);
   const Ints result = (Ints)(truncated * unscale) | (total & INT32_MIN);
@@ -103,8 +103,8 @@ bool chain_lanes(int fraction_bits, const MmaTile& tile, float* c, std::int32_t*
       std::memcpy(&c_bits, c + place, sizeof c_bits);
       Ints bits = c_bits;
       for (std::size_t k0 = 0; k0 < tile.k; k0 += tile.products)
-        bits = advance(fraction_bits, Terms{tile, k0, j, i0}, std::min(tile.products, tile.k - k0),
-                       bits, failed);
+        bits = advance(fraction_bits, Terms{tile, k0, j, i0},
+                       std::min(tile.products, tile.k - k0), bits, failed);
       const Ints next = failed ? c_bits : bits;
       std::memcpy(c + place, &next, sizeof next);
       std::memcpy(slow + place, &failed, sizeof failed);

@@ -37,7 +37,7 @@ TEST_CASE("a watch that was interrupted stays so, and tells how far the work is"
 
   CHECK(watch.stop());
   interrupted = false;
-  watch.tell(0.25);
+  watch.report(0.25);
 
   CHECK(watch.stop());
   CHECK(told == std::vector<double>{0.25});
@@ -47,10 +47,10 @@ TEST_CASE("shares are of the part that has begun, and only the watch's own threa
   std::vector<double> told;
   Watch watch({}, [&](double share) { told.push_back(share); });
 
-  watch.tell(0.25);
+  watch.report(0.25);
   watch.begin_part(0.5, 0.75);
-  watch.tell(0.5);
-  std::thread([&] { watch.tell(1); }).join();
+  watch.report(0.5);
+  std::thread([&] { watch.report(1); }).join();
 
   CHECK(told == std::vector<double>{0.25, 0.5, 0.625});
 }
