@@ -82,9 +82,9 @@ TEST_CASE("the median counts, and the middle half tells how sure it is") {
 
   CHECK(odd.median == 5);
   CHECK(odd.spread == doctest::Approx((7 - 3) / 5.0));
-  CHECK(odd.told("of five") == "median of 5, middle half within 80%, of five");
+  CHECK(odd.text("of five") == "median of 5, middle half within 80%, of five");
   CHECK(even.median == 3);
-  CHECK(typical({8}).told() == "median of 1, middle half within 0%");
+  CHECK(typical({8}).text() == "median of 1, middle half within 0%");
 }
 
 TEST_CASE("a line is found again in its points, and through points off it") {
