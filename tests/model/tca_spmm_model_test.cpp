@@ -68,7 +68,7 @@ TEST_CASE("the one formula for the MMAs of a row agrees with the paper's cases")
   CHECK(row_mma(5'000, 512) == row_mma_by_case(5'000, 512));
 }
 
-TEST_CASE("equation 1: whole fragments, and its approximation for a dense and a sparser matrix") {
+TEST_CASE("equation 1 counts whole fragments, and its approximation fits long rows") {
   const std::vector<std::int64_t> rows{64, 65, 0, 128};
 
   CHECK(whole_fragment_mma(rows, 128) == (1 + 2 + 0 + 2) * 64);

@@ -1,7 +1,7 @@
 """Tests of notebooks/: every figure kind, the figure file's errors, origins, colours, notebooks.
 
-Run with `PYTHONPATH=tests python3 tests/notebooks/notebooks_test.py`. Needs matplotlib, and nbformat and
-pandas for some tests; tests without their package are skipped.
+Run with `PYTHONPATH=tests python3 tests/notebooks/notebooks_test.py`. Needs matplotlib, and nbformat
+and pandas for some tests; without their package tests are skipped.
 """
 
 import copy

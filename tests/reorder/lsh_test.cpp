@@ -37,7 +37,7 @@ std::vector<std::vector<std::int32_t>> clusters_of(const CsrMatrix& matrix,
   return lists;
 }
 
-TEST_CASE("the Jaccard similarity is common over all columns, however the lengths differ") {
+TEST_CASE("the Jaccard similarity is common columns over all columns at any lengths") {
   std::vector<std::int32_t> even, few{4, 5, 40, 4000};
   for (std::int32_t col = 0; col < 400; col += 2) even.push_back(col);
 
@@ -49,7 +49,7 @@ TEST_CASE("the Jaccard similarity is common over all columns, however the length
   CHECK(jaccard_similarity({}, {}) == 0);
 }
 
-TEST_CASE("bands are cut for the threshold, as datasketch cuts them") {
+TEST_CASE("the bands for a threshold are those of datasketch") {
   // Its documentation's areas with equal weights, integrated apart from this code.
   const Banding low = banding(128, 0.2), high = banding(128, 0.3), one = banding(1, 0.2);
 
@@ -58,7 +58,7 @@ TEST_CASE("bands are cut for the threshold, as datasketch cuts them") {
   CHECK(std::pair(one.bands, one.rows) == std::pair(1, 1));
 }
 
-TEST_CASE("similar pairs have their exact similarity, and few alike are missed") {
+TEST_CASE("similar pairs have their exact similarity, and few of them are missed") {
   const CsrMatrix a = shuffled_communities();
   const ColumnSets rows = rows_of(a);
   const LshChoices choices{.banding = banding(128, 0.2), .reach = 64, .partners = 32};
@@ -197,7 +197,7 @@ TEST_CASE("lsh64 and dtc_lsh find planted communities again") {
   CHECK(dtc > 1.1 * lsh);
 }
 
-TEST_CASE("the orders by MinHash take awkward shapes and hubs") {
+TEST_CASE("the MinHash orders handle awkward shapes and hubs") {
   for (const char* name : {"lsh64", "dtc_lsh"}) {
     CAPTURE(name);
     check_awkward_shapes(name);
@@ -205,7 +205,7 @@ TEST_CASE("the orders by MinHash take awkward shapes and hubs") {
   }
 }
 
-TEST_CASE("the orders by MinHash follow their seed, not the threads, and end when told to") {
+TEST_CASE("the MinHash orders depend on their seed, not on threads, and end when stopped") {
   const CsrMatrix a = shuffled_communities();
   for (const char* name : {"lsh64", "dtc_lsh"}) {
     CAPTURE(name);
@@ -224,7 +224,7 @@ TEST_CASE("the orders by MinHash follow their seed, not the threads, and end whe
   }
 }
 
-TEST_CASE("an order by MinHash that is cut short uses the pairs it has found so far") {
+TEST_CASE("a stopped MinHash order uses the pairs found so far") {
   const CsrMatrix a = shuffled_communities();
   const ThreadCount one(1);
   for (const char* name : {"lsh64", "dtc_lsh"}) {

@@ -21,7 +21,7 @@ Order order_by(const std::string& name, const CsrMatrix& a, const Params::Given&
 
 const std::string kOrders[] = {"king", "sloan"};
 
-TEST_CASE("king takes the vertex that brings in the fewest new ones, whichever came first") {
+TEST_CASE("king takes the vertex with the fewest new neighbours, not the first one") {
   // From 9, the end farthest from 0: 8 leads to 6 and 7, 6 to 4 and 5, but 7 to 5 alone. A
   // breadth-first search takes 6 first.
   const CsrMatrix net = from_edges(

@@ -103,7 +103,7 @@ TEST_CASE("a matrix of more than 2^31 - 1 rows is refused before anything is all
   CHECK_THROWS_AS(generate("mycielskian", {{"k", whole(33)}}), Error);
 }
 
-TEST_CASE("formula matrices hold what the formula says") {
+TEST_CASE("formula matrices have the entries of their formulas") {
   const CsrMatrix groetzsch = generate("mycielskian", {{"k", whole(4)}});
   CHECK(groetzsch.rows == 11);
   CHECK(groetzsch.nnz() == 2 * 20);
@@ -151,7 +151,7 @@ TEST_CASE("the Laplacians have the stencil of their name and row sums of zero in
   }
 }
 
-TEST_CASE("elasticity is symmetric, positive definite and blind to a translation") {
+TEST_CASE("elasticity is symmetric, positive definite and gives no force for a translation") {
   const CsrMatrix a =
       generate("elasticity3d", {{"nx", whole(4)}, {"ny", whole(2)}, {"nz", whole(3)}});
   const DenseMatrix dense = to_dense(a);
@@ -222,7 +222,7 @@ TEST_CASE("random kinds have the sizes, densities and balance they promise") {
   CHECK(band.row_length.mean == doctest::Approx(0.2 * 80.2).epsilon(0.03));
 }
 
-TEST_CASE("rmat sends its edges to the quadrants in the proportions asked for") {
+TEST_CASE("rmat sends its edges to the quadrants in the given proportions") {
   const CsrMatrix a = generate(
       "rmat",
       {{"scale", whole(12)}, {"edge_factor", whole(2)}, {"a", 0.5}, {"b", 0.3}, {"c", 0.15}});

@@ -257,7 +257,7 @@ TEST_CASE("a partial file that cannot be continued safely is fetched from the st
   CHECK(read_text(bench.path) == bench.body);
 }
 
-TEST_CASE("errors that pass are retried, others are reported at once") {
+TEST_CASE("transient errors are retried, others are reported at once") {
   Bench bench;
 
   CHECK(bench.fetch("503_once").downloaded);
@@ -276,7 +276,7 @@ TEST_CASE("errors that pass are retried, others are reported at once") {
   CHECK_FALSE(fs::exists(bench.path));
 }
 
-TEST_CASE("an answer shorter than announced is an error, however often it is asked for") {
+TEST_CASE("an answer shorter than announced is an error after all attempts") {
   Bench bench;
   FetchOptions options = bench.options("truncate");
   options.download.attempts = 2;
@@ -326,7 +326,7 @@ TEST_CASE("a fetched archive is found under its name and loaded") {
   CHECK(loaded.matrix.nnz() == 428650);
 }
 
-TEST_CASE("a name says where it comes from, and nothing but a plain name is taken") {
+TEST_CASE("a name determines its collection, and only plain names are accepted") {
   Bench bench;
 
   const FetchedFile snap = fetch_matrix("snap/ca-GrQc", bench.options("plain"));
