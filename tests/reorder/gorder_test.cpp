@@ -53,7 +53,7 @@ TEST_CASE("gorder counts no siblings through columns longer than hub_length") {
   CHECK(gorder_rows(hub, {{"hub_length", std::int64_t{1}}}) == Permutation({0, 1, 2, 3}));
 }
 
-TEST_CASE("gorder with apply = both moves the columns of a square matrix with its rows") {
+TEST_CASE("gorder with apply = symmetric moves the columns of a square matrix with its rows") {
   const CsrMatrix matrix = random_sparse(50, 50, 0.1, 9);
   const auto order = [&](const std::string& apply) {
     return Registry<Reordering>::instance().make("gorder", {{"apply", apply}})->order(matrix);

@@ -371,7 +371,7 @@ TEST_CASE("two partitions read memory once and request lines from their home") {
   CHECK(counts.sm_read + counts.coalesced >= 2 * sectors);
 }
 
-TEST_CASE("the simulation is the same for any number of threads, and depends on its numbers") {
+TEST_CASE("the simulation is the same for any number of threads, and slower with a slower L2") {
   const auto kernel = Registry<SpmmKernel>::instance().make("acc_spmm");
   const CsrMatrix a = random_sparse(3000, 3000, 0.01, 71);
   const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
