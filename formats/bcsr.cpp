@@ -50,8 +50,8 @@ constexpr double kMaxSide = 0x1p31 - 1;
 const Register<Format> entry{{
     .name = Bcsr::kFormat,
     .summary = "blocks of a regular grid, stored whole (BSR; SMaT)",
-    .params = {{"block_rows", std::int64_t{16}, "height of a block", {}, 1, kMaxSide},
-               {"block_cols", std::int64_t{16}, "width of a block", {}, 1, kMaxSide}},
+    .params = {{"block_rows", std::int64_t{16}, "rows of a block", {}, 1, kMaxSide},
+               {"block_cols", std::int64_t{16}, "columns of a block", {}, 1, kMaxSide}},
     .make =
         [](const Params& params) {
           return std::make_unique<BcsrFormat>(static_cast<int>(params.integer("block_rows")),

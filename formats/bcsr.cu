@@ -1,4 +1,4 @@
-// Device half of BCSR: the active groups of columns of a block row are its blocks.
+// The device half of BCSR: the active groups of columns of a block row are its blocks.
 
 #include "formats/base/registry.hpp"
 #include "formats/bcsr.hpp"

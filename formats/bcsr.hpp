@@ -1,6 +1,6 @@
 // BCSR: A cut by a regular grid of r x c blocks, without condensing; the blocks that hold a nonzero
-// are stored whole, in compressed sparse block rows. The format of SMaT (Okanovic et al., SC 2024)
-// and of cuSPARSE's BSR with row-major blocks.
+// are stored whole, in compressed sparse block rows. It is the format of SMaT (Okanovic et al., SC
+// 2024) and that of cuSPARSE's BSR with row-major blocks.
 //
 // Blocks at the lower and right edge are padded to r x c like any other. Departure: explicit zeros
 // of A, which a block cannot tell from padding, are listed (explicit_zeros.hpp).

@@ -2,6 +2,7 @@
 
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
 
 namespace tessera {
@@ -14,7 +15,7 @@ class BitTcfFormat final : public Format {
  public:
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
                                       const PackLimits& limits) const override {
-    // Every TC block holds a nonzero: their offsets fit where these do.
+    // Every TC block holds a nonzero, so offsets of TC blocks fit when those of nonzeros do.
     limits.require_offset(BitTcf::kFormat, "nonzeros", matrix.nnz());
     auto packed = std::make_unique<BitTcf>(matrix.rows, matrix.cols, matrix.nnz());
     const Condensed condensed = condense(matrix, kTileRows);
@@ -37,6 +38,13 @@ const Register<Format> entry{{
     .summary = "8 x 8 TC blocks of condensed columns with 64-bit bitmaps (Acc-SpMM)",
     .make = [](const Params&) { return std::make_unique<BitTcfFormat>(); },
 }};
+
+// Acc-SpMM, section 3.3, gives the index: 4 (ceil(M / 8) + 11 TC blocks + 2) bytes.
+const Register<FootprintFormula> footprint{
+    footprint_formula(BitTcf::kFormat, [](const MatrixExtents& a) {
+      const std::int64_t tc_blocks = a.tiles(kTileRows, kTileCols);
+      return Footprint{4 * (a.windows(kTileRows) + 11 * tc_blocks + 2), 4 * a.nnz};
+    })};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Device half of BitTCF: bitmaps by atomic or, values to their rank in the bitmap.
+// The device half of BitTCF: atomic ORs build the bitmaps; the rank of a bit is its value's index.
 
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"

@@ -1,9 +1,9 @@
 // BitTCF (Acc-SpMM, section 3.3): 8-row windows, columns condensed per window, and each 8 x 8 tile
 // (TC block) described by one 64-bit bitmap; only nonzeros are stored.
 //
-// Departures from the paper: the places of a window's last TC block that no column is left for hold
-// kNoColumn instead of some valid index, so a kernel can skip the load and a NaN or Inf in an
-// unrelated row of B cannot leak in; explicit zeros of A are nonzeros like any other.
+// Departures from the paper: the unused columns of a window's last TC block hold kNoColumn instead
+// of some valid index, so that a kernel can skip the load and a NaN or Inf in an unrelated row of B
+// cannot reach C; explicit zeros of A are nonzeros like any other.
 #pragma once
 
 #include <bit>
@@ -32,7 +32,7 @@ struct BitTcf final : PackedMatrix {
   }
   std::int64_t num_tc_blocks() const { return static_cast<std::int64_t>(tc_local_bit.size()); }
 
-  /// Place of cell (row, col) of a tile among the tile's stored values; call it for set bits only.
+  /// The rank of cell (row, col) among the stored values of a tile. The cell's bit must be set.
   static int value_rank(std::uint64_t bitmap, int row, int col) {
     const int bit = row * kTileCols + col;
     return std::popcount(bitmap & ((std::uint64_t{1} << bit) - 1));

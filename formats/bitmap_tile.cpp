@@ -16,7 +16,7 @@ class BitmapTileFormat final : public Format {
  public:
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
                                       const PackLimits& limits) const override {
-    // Every tile holds a nonzero: their number fits where this does.
+    // Every tile holds a nonzero, so the number of tiles fits when that of nonzeros does.
     limits.require_offset(BitmapTile::kFormat, "nonzeros", matrix.nnz());
     auto packed = std::make_unique<BitmapTile>(matrix.rows, matrix.cols, matrix.nnz());
     Condensed condensed = condense(matrix, kTileSide, kTileSide);

@@ -1,4 +1,4 @@
-// Device half of bitmap tiles: windows of eight rows, their active groups of eight columns.
+// The device half of bitmap tiles: the active groups of eight columns in windows of eight rows.
 
 #include "formats/base/registry.hpp"
 #include "formats/bitmap_tile.hpp"

@@ -1,6 +1,6 @@
 // Bitmap tiles (tSparse, section 2.1.2; after Zhang and Gruenwald, GRADES-NDA 2018): A cut by a
 // regular grid of 8 x 8 tiles, without condensing; every tile that holds a nonzero is one entry of
-// a COO of tiles: tile row, tile column, a 64-bit bitmap and where its values begin.
+// a COO of tiles: tile row, tile column, a 64-bit bitmap and the offset of its values.
 //
 // Departures from the paper, which packs (first value, bitmap) into a pair per tile: four separate
 // arrays, and one more offset at the end, so that a tile's number of values is known without its

@@ -58,8 +58,8 @@ class BlockedEllFormat final : public Format {
 
 const Register<Format> entry{{
     .name = BlockedEll::kFormat,
-    .summary = "as many blocks in every block row as in the fullest (cuSPARSE's Blocked-ELL)",
-    .params = {{"block", std::int64_t{16}, "side of a block", {}, 1, 0x1p31 - 1}},
+    .summary = "every block row with the number of blocks of the fullest (cuSPARSE's Blocked-ELL)",
+    .params = {{"block", std::int64_t{16}, "rows and columns of a block", {}, 1, 0x1p31 - 1}},
     .make =
         [](const Params& params) {
           return std::make_unique<BlockedEllFormat>(static_cast<int>(params.integer("block")));

@@ -1,4 +1,4 @@
-// Device half of Blocked-ELL: as wide as the fullest block row.
+// The device half of Blocked-ELL, whose width is that of the fullest block row.
 
 #include "formats/base/registry.hpp"
 #include "formats/blocked_ell.hpp"

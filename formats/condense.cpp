@@ -11,12 +11,12 @@
 namespace tessera {
 namespace {
 
-constexpr int kLevels = 3;  // one word of the last stands for 64^3 columns
+constexpr int kLevels = 3;  // a word of the top level covers 64^3 columns
 
-/// Columns marked in bitmaps, each level with a bit for every word of the one below.
+/// A set of columns in bitmaps, each level with a bit for every word of the one below.
 class ColumnSet {
  public:
-  /// Makes room for columns below `cols`; all that is marked stays.
+  /// Makes room for columns below `cols` and keeps the marks.
   void reserve(std::int64_t cols) {
     for (auto& level : levels_) {
       cols = (cols + 63) / 64;
@@ -36,7 +36,7 @@ class ColumnSet {
     word |= bit;
   }
 
-  /// Appends the marked columns in ascending order; ranks are known from then on.
+  /// Appends the marked columns in ascending order and computes their ranks.
   void read(std::vector<std::int32_t>& cols) {
     std::int32_t rank = 0;
     for_each_word([&](std::size_t word) {
@@ -48,7 +48,7 @@ class ColumnSet {
     });
   }
 
-  /// How many marked columns lie before a marked one.
+  /// The number of marked columns before `col`, which is marked; after read().
   std::int32_t rank(std::uint32_t col) const {
     const std::uint64_t below = (std::uint64_t{1} << (col & 63)) - 1;
     return ranks_[col >> 6] + std::popcount(levels_[0][col >> 6] & below);
@@ -64,7 +64,7 @@ class ColumnSet {
   }
 
  private:
-  /// The words of the lowest level that are not zero, in order.
+  /// Visits the nonzero words of the lowest level in order.
   template <class Visit>
   void for_each_word(Visit visit) const {
     for (std::size_t top = 0; top < levels_[2].size(); ++top) {
@@ -92,7 +92,7 @@ Condensed condense(const CsrMatrix& matrix, int height, int group_cols) {
   condensed.offsets.assign(static_cast<std::size_t>(windows) + 1, 0);
   condensed.places.resize(static_cast<std::size_t>(matrix.nnz()));
 
-  // Enough rows in a piece that its scratch bitmap is worth clearing.
+  // A chunk has enough rows that clearing its scratch bitmap pays.
   const std::int64_t grain = std::max<std::int64_t>(1, (1 << 14) / height);
   std::vector<std::vector<std::int32_t>> pieces(
       static_cast<std::size_t>((windows + grain - 1) / grain));
@@ -142,8 +142,8 @@ Tiling tile(const CsrMatrix& matrix, const Condensed& condensed, int width) {
       const std::int64_t first = matrix.row_offsets[w * condensed.height];
       const std::int64_t last =
           matrix.row_offsets[std::min<std::int64_t>((w + 1) * condensed.height, matrix.rows)];
-      // Entry t + 1 counts tile t, and becomes where tile t + 1 begins; the window's first entry is
-      // the last of the window before.
+      // Entry t + 1 counts tile t and then becomes the start of tile t + 1; the window's first
+      // entry is the last one of the previous window.
       std::int64_t* const counts = tiling.nnz_offsets.data() + tiling.tile_offsets[w] + 1;
       for (std::int64_t k = first; k < last; ++k) ++counts[in_tile.quotient(condensed.places[k])];
       std::int64_t sum = first;

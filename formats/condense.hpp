@@ -1,5 +1,5 @@
-// Condensing: the columns of a row window that hold a nonzero, packed left. What every condensed
-// format and, with groups of columns, every blocked one is made from.
+// Condensing: the columns of a row window that hold a nonzero, packed left. Every condensed format
+// is built from it, and with groups of columns every blocked format.
 //
 // Sources: SGT, TC-GNN (Wang et al., ATC 2023); ActiveColIdx, cuTeSpMM section 3.2; Acc-SpMM 3.3.
 // The paper codes sort the columns of a window. Here they are marked in a bitmap of three levels
@@ -17,7 +17,7 @@
 
 namespace tessera {
 
-/// Division of column numbers by a width that is a power of two more often than not.
+/// Division of column numbers by a width that is usually a power of two.
 class Divisor {
  public:
   explicit Divisor(int width) : width_(static_cast<std::uint32_t>(width)) {
@@ -33,14 +33,14 @@ class Divisor {
   int shift_ = -1;
 };
 
-/// Row windows, each with its active columns, or with its active groups of adjacent columns where
-/// whole blocks are kept: group g stands for columns g * group_cols on.
+/// Row windows, each with its active columns, or with its active groups of adjacent columns for
+/// formats that keep whole blocks: group g starts at column g * group_cols.
 struct Condensed {
   int height = 0;
   int group_cols = 1;
   std::vector<std::int64_t> offsets;  // [windows + 1] first active column of a window
   std::vector<std::int32_t> cols;     // [offsets.back()] column or group, ascending in a window
-  std::vector<std::int32_t> places;   // [nnz] of each nonzero's column in its window, from 0
+  std::vector<std::int32_t> places;   // [nnz] position of a nonzero's column in its window, from 0
 
   std::int64_t windows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   std::int64_t active_cols(std::int64_t window) const {
@@ -48,11 +48,11 @@ struct Condensed {
   }
 };
 
-/// Throws an Error unless height and group_cols are positive. Parallel; scratch memory of an eighth
-/// of a bit per column and thread, twice that for the places.
+/// Condenses windows of `height` rows. Throws an Error unless height and group_cols are positive.
+/// Parallel; scratch memory of an eighth of a bit per column and thread, twice that for the places.
 Condensed condense(const CsrMatrix& matrix, int height, int group_cols = 1);
 
-/// The same windows cut into tiles `width` active columns wide, and which nonzeros each holds.
+/// The same windows cut into tiles `width` active columns wide, and the nonzeros of each tile.
 struct Tiling {
   std::vector<std::int64_t> tile_offsets;  // [windows + 1] first tile of a window
   std::vector<std::int64_t> nnz_offsets;   // [tiles + 1] first nonzero of a tile, tiles in order
@@ -62,11 +62,11 @@ struct Tiling {
 
 Tiling tile(const CsrMatrix& matrix, const Condensed& condensed, int width);
 
-/// Tiling::tile_offsets alone, for which the nonzeros need not be read.
+/// Tiling::tile_offsets alone, without reading the nonzeros. [windows + 1]
 std::vector<std::int64_t> tile_offsets(const Condensed& condensed, int width);
 
-/// The columns of every tile's places, kNoColumn where a window's last tile has some left over.
-/// [tiles * width]
+/// The column at every position of every tile, kNoColumn in the unused positions of a window's last
+/// tile. [tiles * width]
 std::vector<std::int32_t> padded_columns(const Condensed& condensed,
                                          const std::vector<std::int64_t>& tile_offsets, int width);
 inline std::vector<std::int32_t> padded_columns(const Condensed& condensed, const Tiling& tiling,
@@ -84,7 +84,7 @@ struct TileCell {
   std::int64_t nonzero;  // in CSR order
 };
 
-/// Windows handled by one piece of a parallel loop; a piece is worth tens of microseconds.
+/// Windows per chunk of a parallel loop; a chunk takes tens of microseconds.
 constexpr std::int64_t kWindowGrain = 256;
 
 /// Calls visit(TileCell) for every nonzero, windows in parallel, the nonzeros of a tile by row and
@@ -93,7 +93,7 @@ template <class Visit>
 void for_each_cell(const CsrMatrix& matrix, const Condensed& condensed, const Tiling& tiling,
                    int width, Visit visit) {
   const Divisor divisor(width), group(condensed.group_cols);
-  // Within a tile: its columns follow each other, or its groups do with all the columns of each.
+  // A tile's columns follow each other; with groups, each group takes group_cols columns.
   const auto tile_col = [&](int place, std::int32_t col) {
     if (condensed.group_cols == 1) return place;
     const auto first = static_cast<std::int32_t>(group.quotient(col)) * condensed.group_cols;

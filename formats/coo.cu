@@ -1,4 +1,4 @@
-// Device half of COO.
+// The device half of COO.
 
 #include "formats/base/registry.hpp"
 #include "formats/coo.hpp"

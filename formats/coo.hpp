@@ -1,7 +1,7 @@
 // COO: row, column and value of every nonzero, in the order of CSR: by row, then by column. The
-// coordinate form of tSparse, section 2.1.1, there as everywhere with 32-bit indices. No tiles.
+// coordinate form of tSparse, section 2.1.1, with 32-bit indices. It has no tiles.
 //
-// Columns and values are those of A, shared with it, not copied.
+// It shares the columns and values of A.
 #pragma once
 
 #include "formats/format.hpp"

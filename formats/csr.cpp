@@ -1,6 +1,7 @@
 #include "formats/csr.hpp"
 
 #include "formats/base/registry.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 
 namespace tessera {
 namespace {
@@ -14,9 +15,14 @@ class Csr final : public Format {
 
 const Register<Format> entry{{
     .name = CsrPacked::kFormat,
-    .summary = "compressed sparse rows, as the matrix comes",
+    .summary = "compressed sparse rows, unchanged: the baseline",
     .make = [](const Params&) { return std::make_unique<Csr>(); },
 }};
+
+const Register<FootprintFormula> footprint{
+    footprint_formula(CsrPacked::kFormat, [](const MatrixExtents& a) {
+      return Footprint{8 * (a.rows + 1) + 4 * a.nnz, 4 * a.nnz};
+    })};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Device half of CSR: copies.
+// The device half of CSR: copies of A's arrays.
 
 #include "formats/csr.hpp"
 

@@ -1,4 +1,4 @@
-// CSR as a packed form: the do-nothing format, and the baseline of every footprint.
+// CSR as a packed form: the format that changes nothing, and the baseline of every footprint.
 #pragma once
 
 #include "formats/format.hpp"

@@ -1,6 +1,7 @@
 #include "formats/csr32.hpp"
 
 #include "formats/base/registry.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 
 namespace tessera {
 namespace {
@@ -20,9 +21,14 @@ class Csr32Format final : public Format {
 
 const Register<Format> entry{{
     .name = Csr32::kFormat,
-    .summary = "compressed sparse rows with 32-bit row offsets, as the papers count it",
+    .summary = "compressed sparse rows with 32-bit row offsets, whose bytes the papers count",
     .make = [](const Params&) { return std::make_unique<Csr32Format>(); },
 }};
+
+const Register<FootprintFormula> footprint{
+    footprint_formula(Csr32::kFormat, [](const MatrixExtents& a) {
+      return Footprint{4 * (a.rows + 1 + a.nnz), 4 * a.nnz};
+    })};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Device half of CSR with 32-bit offsets.
+// The device half of CSR with 32-bit offsets.
 
 #include "formats/base/registry.hpp"
 #include "formats/csr32.hpp"

@@ -1,7 +1,7 @@
-// CSR with row offsets of 32 bits: what the papers mean when they give the size of CSR as
-// (rows + 1 + 2 nnz) x 4 bytes, and what cuSPARSE takes with CUSPARSE_INDEX_32I. No tiles.
+// CSR with row offsets of 32 bits: the CSR of the papers, who give its size as (rows + 1 + 2 nnz) x
+// 4 bytes, and of cuSPARSE with CUSPARSE_INDEX_32I. It has no tiles.
 //
-// Columns and values are those of A, shared with it, not copied.
+// It shares the columns and values of A.
 #pragma once
 
 #include "formats/format.hpp"

@@ -1,4 +1,4 @@
-// The row of every nonzero: what CSR leaves out and COO and TCF write down.
+// The row of every nonzero, which COO and TCF store and CSR does not.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// In CSR order. [nnz] Parallel.
+/// The row of every nonzero of `matrix`, in CSR order. [nnz] Parallel.
 std::vector<std::int32_t> entry_rows(const CsrMatrix& matrix);
 
 }  // namespace tessera

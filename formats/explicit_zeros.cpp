@@ -13,7 +13,7 @@ ExplicitZeros::ExplicitZeros(const CsrMatrix& matrix) {
   const float* const values = matrix.values.data();
   std::vector<std::vector<std::int64_t>> pieces((matrix.nnz() + kValueGrain - 1) / kValueGrain);
   parallel_for(matrix.nnz(), kValueGrain, [&](std::int64_t begin, std::int64_t end) {
-    // Most matrices have none, and counting is faster than looking for where they are.
+    // Most matrices have none, and counting zeros is faster than listing them.
     if (std::count(values + begin, values + end, 0.0f) == 0) return;
     for (std::int64_t k = begin; k < end; ++k)
       if (values[k] == 0) pieces[begin / kValueGrain].push_back(k);

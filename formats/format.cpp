@@ -4,7 +4,7 @@ namespace tessera {
 
 std::string locate_in_tiles(std::int32_t row, const WindowTiles& tiles,
                             const std::function<bool(std::int64_t tile)>& holds_row) {
-  std::int64_t first = tiles.begin;  // where the row's sum begins
+  std::int64_t first = tiles.begin;  // the tile with which the row's sum begins
   while (first < tiles.end && !holds_row(first)) ++first;
   const std::string sum =
       first == tiles.end

@@ -1,7 +1,7 @@
-// The interface of a packed form of A: how it is built, what it costs, how it is undone.
+// The interface of a packed form of A: building it, its cost, and unpacking it.
 //
-// Contract: pack() takes a valid CsrMatrix and never changes it; unpack() gives exactly that matrix
-// back, explicit zeros and value bits included. A packed matrix is immutable once built.
+// Contract: pack() takes a valid CsrMatrix and never changes it; unpack() returns exactly that
+// matrix, explicit zeros and value bits included. A packed matrix is immutable once built.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-/// What stands for no column where a tile has places left over.
+/// The column index of an unused column of a tile.
 constexpr std::int32_t kNoColumn = -1;
 
 /// One array of a packed matrix, as it is allocated.
@@ -23,11 +23,12 @@ struct ArrayInfo {
   std::string name;
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
-  std::int64_t value_bytes = 0;  // of them, for values of A and their padding; the rest is index
+  std::int64_t value_bytes = 0;  // share of `bytes` for values of A and their padding; the rest is
+                                 // index
   const void* data = nullptr;    // lives as long as the packed matrix
 };
 
-/// Of a std::vector or an Array that holds values only, or none.
+/// The ArrayInfo of a std::vector or an Array, which holds only values of A or none.
 template <class Elements>
 ArrayInfo array_info(std::string name, const Elements& array, bool holds_values = false) {
   const auto bytes = static_cast<std::int64_t>(array.size() * sizeof(*array.data()));
@@ -35,7 +36,7 @@ ArrayInfo array_info(std::string name, const Elements& array, bool holds_values 
           array.data()};
 }
 
-/// How a format cuts A up; all zero for a format without tiles.
+/// The tiles that a format cuts A into; all zero for a format without tiles.
 struct TileInfo {
   int rows = 0;            // height of a tile
   int cols = 0;            // width of a tile, in condensed columns where the format condenses
@@ -55,13 +56,13 @@ class PackedMatrix {
   std::int32_t cols() const { return cols_; }
   std::int64_t nnz() const { return nnz_; }
 
+  /// The matrix that was packed, exactly.
   virtual CsrMatrix unpack() const = 0;
-  /// Every array, the values included: the footprint is their sum, for every format by this one
-  /// rule.
+  /// Every array, the values included. The footprint of any format is the sum of their bytes.
   virtual std::vector<ArrayInfo> arrays() const = 0;
   virtual TileInfo tiles() const { return {}; }
-  /// Where `row` of A lives, for a person who looks for a fault: "row window 3, TC blocks 17 to
-  /// 20"; and, where MMAs follow from the tiles, the step at which the row's sum begins.
+  /// The place of `row` of A in the format, for finding a fault: "row window 3, TC blocks 17 to
+  /// 20", and, where MMAs follow from the tiles, the step at which the row's sum begins.
   virtual std::string locate(std::int32_t row) const = 0;
 
  private:
@@ -72,18 +73,19 @@ class PackedMatrix {
 
 /// The tiles [begin, end) of one row window.
 struct WindowTiles {
-  const char* tile;  // what a person calls one: "TC block"
-  int height;        // of the window
+  const char* tile;  // the name of a tile in messages: "TC block"
+  int height;        // rows of the window
   std::int64_t begin, end;
 };
 
-/// What locate() says of a row in that window: "row window 3 (row 1 of it), TC blocks 17 to 20,
-/// first nonzero of the row in TC block 18, MMA step 1 of the window".
+/// The text of locate() for a row in that window: "row window 3 (row 1 of it), TC blocks 17 to 20,
+/// first nonzero of the row in TC block 18, MMA step 1 of the window". holds_row(tile) is true when
+/// the tile has a nonzero of the row.
 std::string locate_in_tiles(std::int32_t row, const WindowTiles& tiles,
                             const std::function<bool(std::int64_t tile)>& holds_row);
 
-/// What the index types of the packed forms hold. A matrix that exceeds them takes tens of
-/// gigabytes: tests lower the limits instead.
+/// The limits of the packed forms' index types. A matrix that exceeds them takes tens of gigabytes:
+/// tests lower the limits instead.
 struct PackLimits {
   std::int64_t offset = 0xffffffff;            // largest offset into an array, of 32 bits
   std::int64_t bytes = std::int64_t{1} << 36;  // largest footprint a format may grow to by padding
@@ -103,7 +105,8 @@ class Format {
   /// Unsupported when the matrix exceeds the limits. Parallel.
   std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix, const PackLimits& limits = {}) const;
 
-  /// Raised whenever the arrays or the speed of packing may have changed: part of a record's id.
+  /// The version of the format, part of a record's id. Raise it whenever the arrays or the speed of
+  /// packing may have changed.
   virtual int version() const { return 1; }
 
  private:
@@ -111,7 +114,7 @@ class Format {
                                               const PackLimits& limits) const = 0;
 };
 
-/// What a packed matrix costs and how full its tiles are.
+/// The footprint of a packed matrix and the density of its tiles.
 struct FormatStats {
   std::int64_t bytes = 0;        // footprint: all arrays, by sizeof
   std::int64_t index_bytes = 0;  // without the values

@@ -14,9 +14,9 @@ constexpr int kBrickRows = Hrpb::kBrickRows;
 constexpr int kBrickCols = Hrpb::kBrickCols;
 constexpr std::int64_t kBlockGrain = 1024;
 
-/// The blocks before they are put together. With tiles one brick column wide, the nonzeros of a
-/// tile by row and column are those of its bricks one after another: slots are already the order of
-/// the nonzeros in the stream.
+/// The contents of the blocks before they are written. With tiles one brick column wide, the
+/// nonzeros of a tile by row and column are those of its bricks in turn, so slots are already in
+/// the order of the stream.
 struct BrickColumns {
   Tiling tiling;
   int per_col;                          // bricks of a brick column, empty ones included
@@ -36,13 +36,13 @@ BrickColumns brick_columns(const CsrMatrix& matrix, const Condensed& condensed) 
   return all;
 }
 
-/// What goes into one block.
+/// The extent of one block.
 struct Piece {
   std::int64_t begin = 0, end = 0;  // brick columns
-  std::int64_t bricks = 0;          // that are not empty
+  std::int64_t bricks = 0;          // nonempty bricks
 };
 
-/// The brick columns of every row panel, so many to a block. [block_offsets.back()]
+/// Cuts the brick columns of every row panel into blocks. [block_offsets.back()]
 std::vector<Piece> cut(const BrickColumns& all, const std::vector<std::int64_t>& block_offsets,
                        int cols_per_block) {
   std::vector<Piece> pieces(static_cast<std::size_t>(block_offsets.back()));
@@ -135,8 +135,18 @@ constexpr double kMaxSide = 128;  // a block fits the shared memory of a thread 
 const Register<Format> entry{{
     .name = Hrpb::kFormat,
     .summary = "blocks of 16 x 4 bricks with 64-bit patterns in one stream of bytes (cuTeSpMM)",
-    .params = {{"tile_rows", std::int64_t{16}, "TM, a multiple of 16", {}, kBrickRows, kMaxSide},
-               {"tile_cols", std::int64_t{16}, "TK, a multiple of 4", {}, kBrickCols, kMaxSide}},
+    .params = {{"tile_rows",
+                std::int64_t{16},
+                "TM, rows of a block: a multiple of 16",
+                {},
+                kBrickRows,
+                kMaxSide},
+               {"tile_cols",
+                std::int64_t{16},
+                "TK, columns of a block: a multiple of 4",
+                {},
+                kBrickCols,
+                kMaxSide}},
     .make =
         [](const Params& params) {
           const auto rows = static_cast<int>(params.integer("tile_rows"));

@@ -1,4 +1,4 @@
-// Device half of HRPB: patterns of all bricks first, from which the sizes of the blocks follow,
+// The device half of HRPB: the patterns of all bricks, which determine the sizes of the blocks,
 // then the byte stream.
 
 #include "formats/base/registry.hpp"
@@ -12,7 +12,8 @@ namespace {
 constexpr int kBrickRows = Hrpb::kBrickRows;
 constexpr int kBrickCols = Hrpb::kBrickCols;
 
-/// The bricks of a block, empty ones too: brick row r of brick column c at c * per_col + r.
+/// The bricks of all blocks, empty ones included: brick row r of brick column c of a block has
+/// index c * per_col + r.
 struct Blocks {
   const std::uint32_t* blocked_row_ptr;  // [row panels + 1]
   int tile_cols;
@@ -27,7 +28,7 @@ struct Blocks {
     return row % kBrickRows * kBrickCols + col % kBrickCols;
   }
 
-  /// Of the first `bricks` bricks of a block.
+  /// The layout of the first `bricks` bricks of a block.
   __device__ Hrpb::Layout layout(const Bitmap* block, int bricks) const {
     Hrpb::Layout layout{tile_cols, 0, 0};
     for (int i = 0; i < bricks; ++i) {
@@ -89,7 +90,7 @@ struct FillPanel {
   }
 
  private:
-  /// All of a block but its values.
+  /// Writes a block except for its values.
   __device__ void write_head(std::int64_t block) const {
     const Bitmap* const from = blocks.patterns + block * blocks.bricks();
     const Hrpb::Layout layout = blocks.layout(from, blocks.bricks());
@@ -111,7 +112,7 @@ struct FillPanel {
   }
 };
 
-/// Bytes of a block, nothing behind the last.
+/// The bytes of a block; 0 behind the last block.
 struct SizeOf {
   const std::int64_t* sizes;
   std::int64_t blocks;

@@ -1,12 +1,12 @@
 // HRPB (cuTeSpMM, section 3.2, figures 3 to 5): row panels of TM rows, condensed columns in blocks
-// of TK, each block cut into 16 x 4 bricks with a 64-bit pattern; all of a block in one piece of a
-// byte stream, brick columns one after another (CSC), so that a thread block copies it in bulk.
+// of TK, each block cut into 16 x 4 bricks with a 64-bit pattern. A block is contiguous in a byte
+// stream, brick columns one after another (CSC), so that a thread block copies it in bulk.
 //
-// Departures: the arrays of a block (figure 4 has room for all its bricks) hold the non-empty
-// bricks only, as the text has it; a block begins and ends at a multiple of 16 bytes, the unit of
-// bulk copies. Line 19 of algorithm 1 reads active_cols from the block; they are an array of their
-// own, as in figure 5, since B is loaded before the block has to be unpacked. The stream and 4
-// (panels + 2 + (TK + 1) blocks) bytes; see Layout for the stream.
+// Departures: the arrays of a block hold the non-empty bricks only, as the text says; figure 4 has
+// room for all bricks. A block begins and ends at a multiple of 16 bytes, the unit of bulk copies.
+// Line 19 of algorithm 1 reads active_cols from the block; here they are an array of their own, as
+// in figure 5, since B is loaded before the block is unpacked. The footprint is that of the stream
+// (see Layout) plus 4 (panels + 2 + (TK + 1) blocks) bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Hrpb final : PackedMatrix {
   static constexpr int kBrickCols = 4;
   static constexpr std::int64_t kAlign = 16;
 
-  /// Where a block's arrays begin, in bytes from its first; little-endian, gaps are 0:
+  /// The byte offsets of a block's arrays from its first byte; little-endian, gaps are 0:
   ///
   ///   0            col_ptr   u32 [TK / 4 + 1]  first brick of a brick column; the last one counts
   ///   patterns()   patterns  u64 [bricks]      bit 4 * row + col of the brick
@@ -31,10 +31,10 @@ struct Hrpb final : PackedMatrix {
   ///   values()     nnz_array f32 [nonzeros]    by brick, then by bit
   ///   size()       the next block
   ///
-  /// patterns() is aligned to 8 bytes, size() to 16. Bricks lie by column, then by row; empty ones
-  /// are absent. m16n8k4 wants in lane l the elements of bits l (a0: row l / 4, column l % 4) and
-  /// l + 32 (a1: eight rows below), and an element's value is as many places from its brick's first
-  /// as there are lower bits set.
+  /// patterns() is aligned to 8 bytes, size() to 16. Bricks are sorted by column, then by row;
+  /// empty bricks are absent. Lane l of m16n8k4 holds the elements of bits l (a0: row l / 4, column
+  /// l % 4) and l + 32 (a1: eight rows below). The rank of an element's value in its brick is the
+  /// number of lower bits set.
   struct Layout {
     int tile_cols;  // TK
     std::int64_t bricks;

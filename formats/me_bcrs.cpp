@@ -3,6 +3,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
 #include "formats/explicit_zeros.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
 
 namespace tessera {
@@ -46,7 +47,7 @@ class MeBcrsFormat final : public Format {
 const Register<Format> entry{{
     .name = MeBcrs::kFormat,
     .summary = "8 x 1 vectors stored whole, without padded columns (FlashSparse)",
-    .params = {{"vector_rows", std::int64_t{8}, "height of a vector", {"8", "16"}},
+    .params = {{"vector_rows", std::int64_t{8}, "rows of a vector", {"8", "16"}},
                {"tile_cols", std::int64_t{8}, "vectors of a TC block", {"4", "8", "16"}}},
     .make =
         [](const Params& params) {
@@ -54,6 +55,13 @@ const Register<Format> entry{{
                                                 static_cast<int>(params.integer("tile_cols")));
         },
 }};
+
+// The formula is that of the default vectors of 8 x 1.
+const Register<FootprintFormula> footprint{
+    footprint_formula(MeBcrs::kFormat, [](const MatrixExtents& a) {
+      const std::int64_t vectors = a.tiles(8, 1);
+      return Footprint{4 * (a.windows(8) + 1 + vectors), 4 * 8 * vectors};
+    })};
 
 }  // namespace
 

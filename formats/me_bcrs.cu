@@ -1,4 +1,4 @@
-// Device half of ME-BCRS.
+// The device half of ME-BCRS.
 
 #include "formats/base/registry.hpp"
 #include "formats/gpu/dense_cells.cuh"

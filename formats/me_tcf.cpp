@@ -5,6 +5,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
 
 namespace tessera {
@@ -18,7 +19,7 @@ class MeTcfFormat final : public Format {
 
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
                                       const PackLimits& limits) const override {
-    // Every TC block holds a nonzero: their offsets fit where these do.
+    // Every TC block holds a nonzero, so offsets of TC blocks fit when those of nonzeros do.
     limits.require_offset(MeTcf::kFormat, "nonzeros", matrix.nnz());
     const Condensed condensed = condense(matrix, window_rows_);
     const Tiling tiling = tile(matrix, condensed, kTileCols);
@@ -42,13 +43,24 @@ class MeTcfFormat final : public Format {
 
 const Register<Format> entry{{
     .name = MeTcf::kFormat,
-    .summary = "TC blocks of condensed columns, one byte a nonzero (DTC-SpMM)",
-    .params = {{"window_rows", std::int64_t{16}, "height of a row window", {"8", "16"}}},
+    .summary = "TC blocks of condensed columns, one byte per nonzero (DTC-SpMM)",
+    .params = {{"window_rows", std::int64_t{16}, "rows of a row window", {"8", "16"}}},
     .make =
         [](const Params& params) {
           return std::make_unique<MeTcfFormat>(static_cast<int>(params.integer("window_rows")));
         },
 }};
+
+Footprint footprint_for(int window_rows, const MatrixExtents& a) {
+  const std::int64_t tc_blocks = a.tiles(window_rows, kTileCols);
+  const std::int64_t offsets = a.windows(window_rows) + 1 + tc_blocks + 1;
+  return {4 * (offsets + kTileCols * tc_blocks) + a.nnz, 4 * a.nnz};
+}
+
+const Register<FootprintFormula> footprint{
+    footprint_formula(MeTcf::kFormat, [](const MatrixExtents& a) { return footprint_for(16, a); })};
+const Register<FootprintFormula> footprint_8x8{
+    footprint_formula("me_tcf_8x8", [](const MatrixExtents& a) { return footprint_for(8, a); })};
 
 }  // namespace
 
@@ -62,10 +74,9 @@ CsrMatrix MeTcf::unpack() const {
 }
 
 std::unique_ptr<BitTcf> to_bit_tcf(const MeTcf& a) {
-  require(
-      a.window_rows == BitTcf::kTileRows,
-      "TC blocks with bitmaps are {} rows high, and these of ME-TCF {}: give it window_rows = {}",
-      BitTcf::kTileRows, a.window_rows, BitTcf::kTileRows);
+  require(a.window_rows == BitTcf::kTileRows,
+          "TC blocks with bitmaps have {} rows, these of ME-TCF have {}: set its window_rows = {}",
+          BitTcf::kTileRows, a.window_rows, BitTcf::kTileRows);
   auto tiles = std::make_unique<BitTcf>(a.rows(), a.cols(), a.nnz());
   tiles->row_window_offset = a.row_window_offset;
   tiles->tc_offset = a.tc_offset;

@@ -1,4 +1,5 @@
-// Device half of ME-TCF: a TC block's bitmap, which the format does not keep, ranks its nonzeros.
+// The device half of ME-TCF: a TC block's bitmap, which the format does not keep, ranks its
+// nonzeros.
 
 #include "formats/base/registry.hpp"
 #include "formats/gpu/bitmap_cells.cuh"

@@ -1,9 +1,9 @@
 // ME-TCF (DTC-SpMM, Fan et al., ASPLOS 2024): row windows with condensed columns in TC blocks eight
-// wide; every nonzero is named by one byte, its place in its TC block.
+// wide; one byte per nonzero gives its position in its TC block.
 //
-// The published windows are 16 rows high; 8 is for tiles of the same size as BitTCF's. Departure:
-// the places of a window's last TC block that no column is left for hold kNoColumn, as in BitTCF,
-// so that no unrelated row of B is read. 4 (windows + 2 + 9 TC blocks) + 5 nnz bytes.
+// The published windows are 16 rows high; windows of 8 give tiles of BitTCF's size. Departure: the
+// unused columns of a window's last TC block hold kNoColumn, as in BitTCF, so that no unrelated row
+// of B is read. The footprint is 4 (windows + 2 + 9 TC blocks) + 5 nnz bytes.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ struct MeTcf final : PackedMatrix {
   std::string locate(std::int32_t row) const override;
 };
 
-/// The same TC blocks with a bitmap each for a byte a nonzero. Throws for windows of 16 rows.
+/// The same TC blocks with a bitmap per block instead of a byte per nonzero. Throws an Error for
+/// windows of 16 rows.
 std::unique_ptr<BitTcf> to_bit_tcf(const MeTcf& a);
 
 }  // namespace tessera

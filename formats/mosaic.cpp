@@ -17,7 +17,7 @@ std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-/// Rows of the sampled groups, as a matrix of their own.
+/// The rows of the sampled groups as a matrix.
 CsrMatrix sampled_rows(const CsrMatrix& matrix) {
   const std::int64_t stride = sample_stride(matrix.rows);
   std::vector<std::int64_t> offsets{0};
@@ -42,7 +42,8 @@ HeightSample sample(const CsrMatrix& matrix) {
   return sample;
 }
 
-/// Bitmaps of all bricks, empty ones too: brick r of step s at s * bricks per step + r.
+/// The bitmaps of all bricks, empty ones included: that of brick r of step s has index
+/// s * bricks per step + r.
 std::vector<std::uint64_t> mark_bricks(const CsrMatrix& matrix, const Condensed& condensed,
                                        const Tiling& tiling, Mosaic& packed,
                                        const std::vector<std::int64_t>& shift) {
@@ -66,7 +67,7 @@ class MosaicFormat final : public Format {
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
                                       const PackLimits& limits) const override;
 
-  int height_;  // 0: chosen for the matrix
+  int height_;  // rows of a window; 0: chosen for the matrix
 };
 
 std::unique_ptr<PackedMatrix> MosaicFormat::build(const CsrMatrix& matrix,
@@ -74,12 +75,12 @@ std::unique_ptr<PackedMatrix> MosaicFormat::build(const CsrMatrix& matrix,
   auto packed = std::make_unique<Mosaic>(matrix.rows, matrix.cols, matrix.nnz());
   packed->height = height_ > 0 ? height_ : choose_height(sample(matrix));
   const std::int64_t windows = (std::int64_t{matrix.rows} + packed->height - 1) / packed->height;
-  // Steps, bricks and their padding are no more than that.
+  // Steps and bricks with their padding are at most as many.
   limits.require_offset(Mosaic::kFormat, "nonzeros with their padding", matrix.nnz() + 3 * windows);
   const Condensed condensed = condense(matrix, packed->height);
   const Tiling tiling = tile(matrix, condensed, kStepCols);
 
-  // How far a window's values have moved back by the padding of those before it.
+  // The padding of all values before a window.
   std::vector<std::int64_t> shift(static_cast<std::size_t>(windows));
   std::int64_t values = 0;
   for (std::int64_t w = 0; w < windows; ++w) {
@@ -214,7 +215,7 @@ std::string Mosaic::locate(std::int32_t row) const {
   const int window = row / height, in_window = row % height;
   const std::uint32_t begin = window_offset[window], end = window_offset[window + 1];
   const int brick = in_window / kBrickRows;
-  std::uint32_t first = begin;  // step with the row's first brick
+  std::uint32_t first = begin;  // the step with the row's first brick
   while (first < end && (steps[first].brick_mask >> brick & 1) == 0) ++first;
   return fmt::format(
       "row window {} of {} rows (row {} of it), steps {} to {}, {}", window, height, in_window,

@@ -1,5 +1,5 @@
-// Device half of Mosaic: the height from a sample of the rows, bricks by atomic or, then everything
-// to its place.
+// The device half of Mosaic: a sample of the rows decides the height, atomic ORs build the bitmaps,
+// then all arrays are written.
 
 #include "formats/base/registry.hpp"
 #include "formats/gpu/bitmap_cells.cuh"
@@ -17,7 +17,7 @@ __host__ __device__ std::uint32_t round_up(std::int64_t count, std::int64_t mult
   return static_cast<std::uint32_t>((count + multiple - 1) / multiple * multiple);
 }
 
-/// Nonzeros of a sampled group of rows.
+/// The number of nonzeros in a sampled group of rows.
 struct NonzerosOfGroup {
   DeviceCsr matrix;
   std::int64_t stride;
@@ -39,7 +39,8 @@ HeightSample sample(const DeviceCsr& matrix, cudaStream_t stream) {
   return read_back(on_device, stream);
 }
 
-/// Bitmaps of all bricks, empty ones too; how many each window has, padded.
+/// Writes the bitmaps of all bricks, empty ones included, and the padded number of bricks of each
+/// window.
 struct MarkBricks {
   const std::uint32_t* window_offset;
   int per_step;
@@ -217,7 +218,7 @@ class GpuMosaic final : public GpuFormat {
   }
 
  private:
-  int height_;  // 0: chosen for the matrix
+  int height_;  // rows of a window; 0: chosen for the matrix
 };
 
 const Register<GpuFormat> entry{{

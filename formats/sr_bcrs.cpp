@@ -3,6 +3,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
 #include "formats/explicit_zeros.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
 
 namespace tessera {
@@ -50,7 +51,7 @@ class SrBcrsFormat final : public Format {
 const Register<Format> entry{{
     .name = SrBcrs::kFormat,
     .summary = "V x 1 vectors stored whole, padded to the MMA's depth (Magicube)",
-    .params = {{"vector_rows", std::int64_t{8}, "height of a vector", {"2", "4", "8", "16"}},
+    .params = {{"vector_rows", std::int64_t{8}, "rows of a vector", {"2", "4", "8", "16"}},
                {"stride", std::int64_t{16}, "vectors stored together", {"16", "32"}}},
     .make =
         [](const Params& params) {
@@ -58,6 +59,13 @@ const Register<Format> entry{{
                                                 static_cast<int>(params.integer("stride")));
         },
 }};
+
+// The formula is that of the default vectors of 8 x 1 in strides of 16.
+const Register<FootprintFormula> footprint{
+    footprint_formula(SrBcrs::kFormat, [](const MatrixExtents& a) {
+      const std::int64_t vectors = 16 * a.tiles(8, 16);
+      return Footprint{4 * (2 * a.windows(8) + vectors), 4 * 8 * vectors};
+    })};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Device half of SR-BCRS.
+// The device half of SR-BCRS.
 
 #include "formats/base/registry.hpp"
 #include "formats/gpu/dense_cells.cuh"

@@ -2,9 +2,10 @@
 // stored whole; a row window's vectors are padded to a multiple of the stride, the MMA's depth, and
 // each stride of them is stored row-major so that fragments load without a transpose.
 //
-// Padding is what the paper has: kNoColumn for a column, +0 for its values. The rows of the last
-// window beyond A are +0. Departure: explicit zeros of A, which a vector cannot tell from its other
-// zeros, are listed (explicit_zeros.hpp). 4 (2 windows + (1 + V) vectors) bytes, padding included.
+// Padding is the paper's: kNoColumn for a column, +0 for its values. The rows of the last window
+// beyond A are +0. Departure: explicit zeros of A, which a vector cannot tell from its other zeros,
+// are listed (explicit_zeros.hpp). The footprint is 4 (2 windows + (1 + V) vectors) bytes, with the
+// padded vectors.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct SrBcrs final : PackedMatrix {
 
   std::int64_t num_row_windows() const { return std::ssize(row_begin); }
   std::int64_t num_vectors() const { return std::ssize(col_indices); }  // padding included
-  /// TC blocks of the window, each of V rows and `stride` vectors, number row_begin / stride on.
+  /// The number of TC blocks of the window, each of V rows and `stride` vectors. The first has
+  /// number row_begin / stride.
   std::int64_t tc_blocks(std::int64_t window) const {
     return (std::int64_t{row_end[window]} - row_begin[window] + stride - 1) / stride;
   }

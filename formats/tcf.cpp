@@ -7,6 +7,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
 #include "formats/entry_rows.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 
 namespace tessera {
 namespace {
@@ -17,7 +18,7 @@ class TcfFormat final : public Format {
 
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
                                       const PackLimits& limits) const override {
-    // Signed offsets; and no more TC blocks than nonzeros.
+    // Offsets are signed, and there are at most as many TC blocks as nonzeros.
     constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
     const PackLimits signed_limits{std::min(limits.offset, kLargest), limits.bytes};
     signed_limits.require_offset(Tcf::kFormat, "nonzeros, with a sign,", matrix.nnz());
@@ -42,12 +43,12 @@ class TcfFormat final : public Format {
   int window_rows_, tile_cols_;
 };
 
-constexpr double kMaxSide = 128;  // of what one warp or thread block multiplies
+constexpr double kMaxSide = 128;  // of a tile that one warp or thread block multiplies
 
 const Register<Format> entry{{
     .name = Tcf::kFormat,
     .summary = "CSR with the row and the condensed column of every nonzero (TC-GNN)",
-    .params = {{"window_rows", std::int64_t{16}, "height of a row window", {}, 1, kMaxSide},
+    .params = {{"window_rows", std::int64_t{16}, "rows of a row window", {}, 1, kMaxSide},
                {"tile_cols", std::int64_t{8}, "columns of a TC block", {}, 1, kMaxSide}},
     .make =
         [](const Params& params) {
@@ -55,6 +56,11 @@ const Register<Format> entry{{
                                              static_cast<int>(params.integer("tile_cols")));
         },
 }};
+
+const Register<FootprintFormula> footprint{
+    footprint_formula(Tcf::kFormat, [](const MatrixExtents& a) {
+      return Footprint{4 * (a.rows + 1 + 3 * a.nnz + a.windows(16)), 4 * a.nnz};
+    })};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Device half of TCF: condensing is all there is to it.
+// The device half of TCF, which needs only condensing.
 
 #include <algorithm>
 #include <limits>

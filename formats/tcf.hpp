@@ -1,10 +1,10 @@
-// TCF (sparse graph translation, TC-GNN, Wang et al., ATC 2023): CSR of A, and beside every nonzero
-// its row and its condensed column in the row window; what CSR lacks for 16 x 8 TC blocks of 16-row
-// windows.
+// TCF (sparse graph translation, TC-GNN, Wang et al., ATC 2023): CSR of A and, for every nonzero,
+// its row and its condensed column in the row window, which 16 x 8 TC blocks of 16-row windows need
+// beyond CSR.
 //
 // The published names are nodePointer, edgeList, edgeToColumn, edgeToRow and blockPartition, all
 // signed 32-bit as here. TC-GNN multiplies by adjacency matrices without values; values follow CSR
-// order, as its attention layers have them. 4 (rows + 1 + 4 nnz + windows) bytes.
+// order, as in its attention layers. The footprint is 4 (rows + 1 + 4 nnz + windows) bytes.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Tcf final : PackedMatrix {
   Array<float> values;                        // [nnz] in CSR order
 
   std::int64_t num_row_windows() const { return std::ssize(block_partition); }
-  /// TC blocks of the windows before this one.
+  /// The number of TC blocks in the windows before this one.
   std::int64_t first_tc_block(std::int64_t window) const;
 
   CsrMatrix unpack() const override;

@@ -1,4 +1,4 @@
-// The way back from row windows to CSR, for every format whose windows share no row.
+// Unpacking row windows to CSR, for every format whose windows share no row.
 #pragma once
 
 #include <cassert>
@@ -12,9 +12,9 @@
 
 namespace tessera {
 
-/// The matrix whose nonzeros are named by for_each_nonzero(window, visit), which calls
-/// visit(row, col, value) for those of one window: the columns of a row ascending, the rows in any
-/// order. It is called twice per window, to count and to fill; windows in parallel.
+/// The matrix whose nonzeros for_each_nonzero enumerates: for_each_nonzero(window, visit) calls
+/// visit(row, col, value) for those of one window, the columns of a row ascending, the rows in any
+/// order. It runs twice per window, to count and to fill; windows run in parallel.
 template <class ForEachNonzero>
 CsrMatrix unpack_windows(const PackedMatrix& packed, std::int64_t windows,
                          ForEachNonzero for_each_nonzero) {

@@ -1,5 +1,5 @@
-// Marks a function that host code and device code share: nvcc compiles it for both, a C++ compiler
-// sees nothing.
+// TESSERA_HOST_DEVICE marks a function that host code and device code share: nvcc compiles it for
+// both; for a C++ compiler the macro is empty.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,5 +1,5 @@
-// alpha and beta of C = alpha A B + beta C: what becomes of one element, the same on host and
-// device. Every kernel applies it where it writes C, so that it costs no pass of its own.
+// alpha and beta of C = alpha A B + beta C for one element, the same on host and device. Every
+// kernel applies them where it writes C, so that they cost no extra pass.
 #pragma once
 
 #include <bit>
@@ -17,9 +17,9 @@ struct Scaling {
   friend bool operator==(const Scaling&, const Scaling&) = default;
 };
 
-/// beta *old + alpha sum with two roundings, that of alpha sum and that of the whole; alpha sum
-/// where beta is 0, when *old is not read and may be anything. Multiplying by an alpha of 1 leaves
-/// every sum as it is, but for the NaNs of the host: the device's arithmetic knows one NaN.
+/// beta *old + alpha sum with two roundings, that of alpha sum and that of the result. Where beta
+/// is 0 it is alpha sum, and *old is not read. The host returns the device's only NaN for every
+/// NaN.
 TESSERA_HOST_DEVICE inline float scaled(const Scaling& scaling, float sum, const float* old) {
 #ifdef __CUDA_ARCH__
   const float product = __fmul_rn(scaling.alpha, sum);

@@ -1,5 +1,5 @@
-// Acc-SpMM's load balancing: how uneven the row windows are, whether to rebalance, and what a
-// thread block's share weighs.
+// Acc-SpMM's load balancing: the work of thread blocks without balancing, and the weight of a
+// thread block's share (formats/base/window_balance.hpp has the measure of imbalance).
 //
 // Source: Acc-SpMM, section 3.5, equations 3 and 4. Equation 4 as printed lacks the bytes of a
 // float, does not multiply the MMA time by the TC blocks, and writes C back once per TC block; the
@@ -19,18 +19,18 @@ namespace tessera::acc_balance {
 constexpr int kTileRows = 8, kTileCols = 8;  // M and K of the swapped operands
 constexpr int kMaxBlocks = 32;               // TC blocks of a thread block at most
 
-/// What one thread block works on.
+/// The work of one thread block.
 struct Share {
   std::int64_t tc_blocks = 0;    // TcBlockPerTB
-  std::int64_t row_windows = 0;  // that it writes, in whole or in part
+  std::int64_t row_windows = 0;  // row windows that it writes, in whole or in part
 };
 
-/// What the GPU does a second, in theory.
+/// The theoretical rates of the whole GPU.
 struct Rates {
   double bytes_per_s = 0;
   double flops = 0;  // TF32 on tensor cores
 };
-/// From the datasheet, as in the paper. Throws Unsupported for a device without TF32.
+/// The datasheet's rates, as in the paper. Throws Unsupported for a device without TF32.
 Rates rates(const Device& device);
 
 struct ShareTime {
@@ -41,16 +41,18 @@ struct ShareTime {
   double total() const { return load_b_s + mma_s + write_c_s; }
 };
 
-/// Equation 4 as printed, `n` the feature dimension. Its seconds are none: elements over bytes.
+/// Equation 4 as printed; `n` is the feature dimension. The values are not seconds: the equation
+/// divides elements by bytes per second.
 ShareTime printed_time(const Share& share, std::int64_t n, const Rates& rates);
 
 /// Equation 4 with bytes, all MMAs, and C written once for each row window.
 ShareTime repaired_time(const Share& share, std::int64_t n, const Rates& rates);
 
-/// Without balancing: a thread block for each row window. [row windows]
+/// The shares without balancing: one thread block per row window. `tc_blocks` and the result are
+/// [row windows].
 std::vector<Share> window_shares(std::span<const std::int64_t> tc_blocks);
 
-/// Times by either form / their mean. [thread blocks]
+/// The times of the shares by `time` / their mean. [thread blocks]
 std::vector<double> relative_weights(std::span<const Share> shares, std::int64_t n,
                                      const Rates& rates,
                                      ShareTime (*time)(const Share&, std::int64_t,

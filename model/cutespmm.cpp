@@ -11,11 +11,12 @@ namespace {
 
 constexpr double kBrickCells = kBrickRows * kBrickCols;
 constexpr double kTransactionWords = kTransactionBytes / 4.0;
-constexpr double kPatternTransactions = 2;  // 64 bits for each lane of a warp
+constexpr double kPatternTransactions = 2;  // 64 bits per lane of a warp
 
 void check(const Product& p) {
   require(p.alpha >= 1 / kBrickCells && p.alpha <= 1,
-          "brick density alpha is {}: it lies between 1/64 and 1, a brick has a nonzero", p.alpha);
+          "brick density alpha is {}: it has to lie between 1/64 and 1, as a brick has a nonzero",
+          p.alpha);
   require(p.n > 0 && p.warp_cols > 0 && p.beta > 0,
           "n = {}, TN = {} and beta = {} have to be positive", p.n, p.warp_cols, p.beta);
 }
@@ -58,7 +59,7 @@ std::int64_t resident_thread_blocks(std::int64_t n, const Device& device) {
   require(n > 0, "B has {} columns", n);
   const std::int64_t cols = std::min<std::int64_t>(n, kThreadBlockCols);
   const double threads = 32.0 * static_cast<double>((cols + kWarpCols - 1) / kWarpCols);
-  // A block of A and the rows of B that its columns stand for.
+  // A block of A and the rows of B of its columns.
   const double shared = 4.0 * kBlockCols * static_cast<double>(kBrickRows + cols);
   const double per_sm = std::min({device.value("thread_blocks_per_sm"),
                                   std::floor(device.value("threads_per_sm") / threads),

@@ -1,8 +1,7 @@
 // Device files: the schema of their quantities, the strict reader, and the table by name.
 //
-// The reader refuses whatever it cannot account for, because a wrong number in here is a wrong
-// prediction everywhere else: an unknown key, another unit than the schema's, a value without a
-// source, a name that two files claim.
+// The reader refuses an unknown key, another unit than the schema's, a value without a source, and
+// a name that two files claim, because a wrong number in a file makes every prediction wrong.
 #include "model/device.hpp"
 
 #include <toml++/toml.h>
@@ -22,7 +21,7 @@ std::string place(const std::string& path, const toml::node& node) {
   return fmt::format("{}:{}:{}", path, node.source().begin.line, node.source().begin.column);
 }
 
-/// A key that has to be text.
+/// The value of a key that has to be text.
 std::string text(const std::string& path, const toml::table& table, std::string_view key) {
   const toml::node* node = table.get(key);
   require(node != nullptr, "{}: '{}' is missing", place(path, table), key);
@@ -126,7 +125,7 @@ std::string section_text(const char* name,
   return text.empty() ? text : fmt::format("\n[{}]\n{}", name, text);
 }
 
-/// What a device answers to.
+/// The names of a device: its name and its aliases.
 std::vector<std::string> names_of(const Device& device) {
   std::vector<std::string> names{device.name};
   names.insert(names.end(), device.aliases.begin(), device.aliases.end());
@@ -143,8 +142,8 @@ const std::vector<Device>& all_devices() {
 const std::vector<QuantitySpec>& quantity_specs() {
   static const std::vector<QuantitySpec> specs{
       {"sm_count", "1", "streaming multiprocessors"},
-      {"clock", "MHz", "SM clock: the one tensor peaks are stated at, or the one seen under load"},
-      {"tensor_clock", "MHz", "SM clock while tensor cores are busy, where it is another"},
+      {"clock", "MHz", "SM clock: that of the stated tensor peaks, or the observed one under load"},
+      {"tensor_clock", "MHz", "SM clock while tensor cores are busy, where it differs"},
       {"fp32", "TFLOP/s", "FP32 fused multiply-adds on CUDA cores, two operations each"},
       {"tf32", "TFLOP/s", "TF32 tensor cores, dense, FP32 accumulate"},
       {"fp16", "TFLOP/s", "FP16 tensor cores, dense, FP32 accumulate"},
@@ -157,23 +156,23 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"l2_bandwidth", "GB/s", "second-level cache, read by all SMs"},
       {"l1_capacity", "bytes", "first-level cache and shared memory of one SM"},
       {"shared_per_sm", "bytes", "shared memory of one SM"},
-      {"shared_per_block", "bytes", "shared memory one thread block may have"},
+      {"shared_per_block", "bytes", "largest shared memory of one thread block"},
       {"threads_per_sm", "1", "resident threads of one SM"},
       {"warps_per_sm", "1", "resident warps of one SM"},
       {"thread_blocks_per_sm", "1", "resident thread blocks of one SM"},
       {"registers_per_sm", "1", "32-bit registers of one SM"},
       {"launch_overhead", "us", "time between the starts of two empty kernels in a stream"},
       {"launch_latency", "us",
-       "what a launch behind another one adds to the time its thread blocks take"},
+       "time that a launch behind another one adds to that of its thread blocks"},
       {"thread_block_launch_interval", "1/us",
-       "thread blocks of 128 threads that start and end in a microsecond, whole GPU"},
+       "thread blocks of 128 threads that start and end per microsecond, whole GPU"},
 
       {"l1_latency", "cycles", "dependent load that hits L1"},
       {"l2_latency", "cycles", "dependent load that hits the near part of L2"},
       {"l2_far_latency", "cycles", "dependent load that hits the far part of L2"},
       {"dram_latency", "cycles", "dependent load from device memory"},
       {"shared_latency", "cycles", "dependent load from shared memory"},
-      {"l2_partitions", "1", "parts of L2 with a latency of their own, seen from one SM"},
+      {"l2_partitions", "1", "parts of L2 with different latencies from one SM"},
 
       {"l1_bandwidth", "bytes/cycle", "one SM, loads that hit L1"},
       {"shared_bandwidth", "bytes/cycle", "one SM, loads from shared memory without conflicts"},
@@ -193,10 +192,10 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"issue_rate", "1/cycle", "warp instructions of one SM, integer additions and FMA in turn"},
       {"barrier_latency", "cycles", "__syncthreads of a thread block of four warps"},
 
-      {"load_interval", "cycles", "of one SM, a warp loads 32 adjacent floats from L1"},
+      {"load_interval", "cycles", "one SM, per load of 32 adjacent floats by a warp from L1"},
       {"load_line_interval", "cycles",
-       "of one SM, each further 128-byte line that a warp's load touches in L1"},
-      {"load_wide_interval", "cycles", "of one SM, a warp loads 512 adjacent bytes from L1"},
+       "one SM, per further 128-byte line that a warp's load touches in L1"},
+      {"load_wide_interval", "cycles", "one SM, per load of 512 adjacent bytes by a warp from L1"},
       {"async_copy_interval", "cycles",
        "of one SM, a warp copies 512 adjacent bytes from L2 to shared memory past L1 "
        "(cp.async.cg)"},

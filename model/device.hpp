@@ -1,8 +1,8 @@
-// A described device: the numbers a model needs of a GPU, each with its source.
+// A described device: the numbers of a GPU that models need, each with its source.
 //
-// One TOML file per device in model/devices. [datasheet] holds what the vendor states, [measured]
-// what was measured on such a device; the same quantity may stand in both, and whoever asks says
-// which it prefers. A number without a source is an error.
+// Each device has a TOML file in model/devices. [datasheet] holds the vendor's numbers, [measured]
+// those measured on such a device. A quantity may be in both sections; the caller chooses which one
+// it prefers. A number without a source is an error.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct Quantity {
   std::string source;
 };
 
-/// Which numbers to go by where both are known.
+/// The section that takes precedence where both have a quantity.
 enum class Ceilings { kMeasured, kDatasheet };
 
 struct Device {
@@ -31,14 +31,15 @@ struct Device {
   std::map<std::string, Quantity, std::less<>> measured;
 
   bool has(std::string_view quantity) const;
-  /// Throws Unsupported when the file has neither number.
+  /// The quantity from the preferred section, else from the other. Throws Unsupported when neither
+  /// has it.
   const Quantity& get(std::string_view quantity, Ceilings preferred = Ceilings::kMeasured) const;
   double value(std::string_view quantity, Ceilings preferred = Ceilings::kMeasured) const {
     return get(quantity, preferred).value;
   }
 };
 
-/// A quantity the files may hold.
+/// A quantity that device files may hold.
 struct QuantitySpec {
   std::string name;
   std::string unit;
@@ -50,15 +51,15 @@ const std::vector<QuantitySpec>& quantity_specs();
 /// values that are not positive and finite, and a number without a source.
 Device read_device(const std::string& path);
 
-/// The file that read_device reads as this device, name apart: that is the file's own. Throws an
-/// Error for text with control characters.
+/// The text of a file that read_device reads as this device, except for its name, which is that of
+/// the file. Throws an Error for text with control characters.
 std::string device_text(const Device& device);
 
-/// Every *.toml of a folder, by file name. Throws what read_device throws, and an Error when two
-/// devices answer to one name.
+/// The devices of every *.toml in a folder, by file name. Throws as read_device, and an Error when
+/// two devices share a name or alias.
 std::vector<Device> read_devices(const std::string& folder);
 
-/// Names of the devices the program ships, without their aliases.
+/// The names of the shipped devices, without their aliases.
 std::vector<std::string> device_names();
 
 /// A shipped device by name or alias. Throws an Error with the nearest known name.

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kResultBytes = 4;  // an element of C
 
-/// Of so many bytes or operations at 1e9 of them a second; 0 where the rate is not known.
+/// Microseconds for an amount of bytes or operations at a rate in 1e9 per second; 0 where the rate
+/// is unknown.
 double microseconds(double amount, double giga_per_s) {
   return giga_per_s > 0 ? amount / (1e3 * giga_per_s) : 0;
 }

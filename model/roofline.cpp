@@ -1,11 +1,11 @@
 // The roofline (Williams, Waterman and Patterson 2009) with one roof per level: the time of a
-// launch is that of its slowest part, if everything else hides behind it.
+// launch is that of its slowest part when everything else overlaps with it.
 //
-// It is the honest yardstick for every other model: it knows bytes and operations, and nothing of
-// latency, balance or occupancy, so a real kernel is slower. DRAM moves each operand once (what
-// fits in L2 and is warm not at all); L2 delivers what the thread blocks ask for, L1 hits not
-// deducted. Launches back to back overlap with the work before them, so their cost is one more
-// part, not an addend.
+// It is the baseline of every other model: it counts bytes and operations and ignores latency,
+// balance and occupancy, so a real kernel is slower. DRAM moves each operand once (not at all when
+// it is warm and fits in L2); L2 delivers what the thread blocks request, without deducting L1
+// hits. Back-to-back launches overlap with the work before them, so their cost is one more part,
+// not an addend.
 #include <algorithm>
 #include <cassert>
 
@@ -43,7 +43,7 @@ class Roofline final : public Model {
     if (device.has("l2_bandwidth")) moves("L2", requested, "l2_bandwidth");
     if (total.mma > 0) {
       assert(!work.mma_type.empty() && work.flops_per_mma > 0);
-      // Without a figure for mma.sync itself, the peak of the type.
+      // Without a rate of mma.sync, the peak of the type counts.
       const std::string through_mma = work.mma_type + "_mma";
       const bool known = ceilings_ == Ceilings::kMeasured && device.has(through_mma);
       computes("tensor cores", static_cast<double>(total.mma) * work.flops_per_mma,
@@ -75,9 +75,9 @@ const Register<Model> entry{{
     .summary = "the slowest of DRAM, L2, tensor cores, CUDA cores and launch",
     .params = {{"ceilings",
                 std::string("measured"),
-                "rates to go by where a device has both",
+                "preferred rates where a device has both",
                 {"measured", "datasheet"}},
-               {"warm", true, "operands that fit in L2 are already there"}},
+               {"warm", true, "operands that fit in L2 are in it at the start"}},
     .make =
         [](const Params& params) {
           return std::make_unique<Roofline>(

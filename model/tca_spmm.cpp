@@ -32,16 +32,6 @@ double approximate_mma(double nnz, double n, const MmaShape& shape) {
   return nnz * n / (static_cast<double>(shape.m) * shape.k);
 }
 
-std::int64_t row_mma_by_case(std::int64_t row_length, std::int64_t n) {
-  check(n);
-  if (row_length == 0) return 0;
-  if (row_length <= 8) return ceil_div(n, 16);
-  if (row_length <= 16) return ceil_div(n, 8);
-  if (row_length <= 32) return ceil_div(n, 4);
-  if (row_length <= 64) return ceil_div(n, 2);
-  return ceil_div(row_length, 64) * ceil_div(n, 2);
-}
-
 std::int64_t row_mma(std::int64_t row_length, std::int64_t n) {
   check(n);
   const auto chunks = static_cast<std::uint64_t>(ceil_div(row_length, kOperandDepth));

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Ablation bars
 # One group per matrix, the steps of an ablation in order, light to dark in one hue, with the
-# reference they are compared with as a line.
+# reference as a line.
 
 # %%
 """Ablation bars: the ordered steps of an ablation as shades of one hue."""
@@ -9,6 +9,7 @@
 import sys
 
 from bars import draw_groups
+
 from figure import DASHES, HATCHES, MARKERS, Kind, Look, Looks, mix, patch_handle, run
 from figure_data import FigureData
 

@@ -30,8 +30,8 @@ def draw_groups(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> Non
             mark_missing(axes, place(data, x) + offset, look)
     values = [p.y for s in panel.series for p in s.points if p.y is not None]
     if data.y.scale == "log" and values:
-        # A bar on a log axis has no natural foot: half the smallest value of all panels. The top is
-        # set as well: the bars' own foot, zero, would put it many decades up.
+        # A bar on a log axis has no natural foot, so it is half the smallest value of all panels.
+        # The top is set as well: the bars' foot of zero would put it many decades up.
         tips = [q.high if q.high is not None else q.y for other in data.panels
                 for s in other.series for q in s.points if q.y is not None]
         feet = [q.y for other in data.panels for s in other.series for q in s.points

@@ -23,7 +23,7 @@ def draw_boxes(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
         values = [p.y for p in series.points if p.y is not None]
         origin = f"\n({series.origin})" if series.predicted else ""
         labels.append(plain(f"{series.name}{origin}"))
-        # Panels share their labels, not how many values they have.
+        # Panels share their labels but not their numbers of values.
         axes.annotate(f"n = {len(values)}", (rank, 1), (0, 1), ha="center", va="bottom", fontsize=6,
                       xycoords=("data", "axes fraction"), textcoords="offset points")
         if not values:

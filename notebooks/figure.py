@@ -1,17 +1,17 @@
-"""What all figure kinds share: style, looks by origin, layout, legend, footer, saving.
+"""The shared parts of all figure kinds: style, looks by origin, layout, legend, footer, saving.
 
-A kind is a function that draws one panel, and a few choices (see Kind). The rule this module
-enforces: a predicted number never looks measured. Its bars are pale and hatched, its
-lines dashed, its markers hollow, the legend names the origin, and the footer repeats it.
+A kind is a function that draws one panel, and a few choices (see Kind). This module enforces that a
+predicted number never looks measured: its bars are pale and hatched, its lines dashed, its markers
+hollow, and the legend and the footer name its origin.
 """
 
 import os
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Optional, Sequence, Union
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ from figure_data import FigureData, FigureError, Panel, Series, load
 
 ONE_COLUMN = 3.4  # inches: the width of one column of a two-column paper
 TWO_COLUMNS = 7.1  # inches: the width of its text
-LABEL_HEIGHT = 0.35  # inches: what Kind.height allows for the names of categories
+LABEL_HEIGHT = 0.35  # inches: the part of Kind.height for the names of categories
 LONG_NAME = 16  # letters: a longer name is broken before its parameters
 HATCHES = {"measured": "", "counted": "", "modelled": "//////", "simulated": "xxxxxx",
            "emulated": "......"}
@@ -39,7 +39,7 @@ BOUND_STYLE = {"linestyle": "-", "linewidth": 0.6, "alpha": 0.7, "zorder": 1.8}
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn. `hatch_color` is the colour of edges and hatches."""
+    """The drawing style of one series. `hatch_color` is the colour of edges and hatches."""
 
     face: tuple[float, float, float]
     color: tuple[float, float, float]
@@ -58,17 +58,17 @@ class Kind:
 
     name: str
     draw: Callable[[Axes, FigureData, Panel, Looks], None]
-    handle: Optional[Callable[[Look], Artist]]
+    handle: Callable[[Look], Artist] | None
     height: float = 2.0  # inches of one panel, labels included
     row_height: float = 0.0  # inches that a panel needs for every series, where each is a row
-    looks: Optional[Callable[[FigureData], Looks]] = None
-    x_categories: bool = False  # whether the kind needs x.scale to be category
-    x_label: bool = True  # whether the x axis shows data.x
-    y_axis: bool = True  # whether values lie along the y axis, where a reference is a line
+    looks: Callable[[FigureData], Looks] | None = None
+    x_categories: bool = False  # the kind needs x.scale to be category
+    x_label: bool = True  # the x axis shows the label of data.x
+    y_axis: bool = True  # values lie along the y axis, and a reference is a line
 
 
 def plain(text: str) -> str:
-    """Text as it stands: a dollar sign does not start a formula."""
+    """Text without formulas: a dollar sign is escaped."""
     return text.replace("$", r"\$")
 
 
@@ -120,12 +120,12 @@ def marker_handle(look: Look) -> Artist:
                   markerfacecolor=look.color if look.dash == "-" else "white")
 
 
-def place(data: FigureData, x: Union[str, float]) -> float:
-    """Where x lies on the axis: a category at its rank, a number at itself."""
+def place(data: FigureData, x: str | float) -> float:
+    """The coordinate of x on the axis: the rank of a category, the value of a number."""
     return float(data.categories().index(x)) if data.x.scale == "category" else float(x)
 
 
-def spread(series: Series) -> Optional[list[list[float]]]:
+def spread(series: Series) -> list[list[float]] | None:
     """Whisker lengths [below, above] for the points that have a value; None without any."""
     points = [p for p in series.points if p.y is not None]
     if all(p.low is None and p.high is None for p in points):
@@ -134,8 +134,8 @@ def spread(series: Series) -> Optional[list[list[float]]]:
     return [below, [p.high - p.y if p.high is not None else 0.0 for p in points]]
 
 
-def missing_xs(data: FigureData, panel: Panel, series: Series) -> list[Union[str, float]]:
-    """The x of this series that have no value: null points and, in the only panel, `missing`."""
+def missing_xs(data: FigureData, panel: Panel, series: Series) -> list[str | float]:
+    """The x values of this series without a y: null points and, with one panel, `missing`."""
     nulls = [p.x for p in series.points if p.y is None]
     if len(data.panels) == 1:
         drawn = {p.x for p in series.points if p.y is not None}
@@ -146,13 +146,13 @@ def missing_xs(data: FigureData, panel: Panel, series: Series) -> list[Union[str
 
 
 def mark_missing(axes: Axes, x: float, look: Look) -> None:
-    """A small cross on the x axis: there is no value here, which is not a value of zero."""
+    """Draw a small cross on the x axis, which marks a missing value as opposed to a zero."""
     axes.plot([x], [0.025], marker="x", markersize=2.6, markeredgewidth=0.7, color=look.color,
               linestyle="none", transform=axes.get_xaxis_transform(), gid="missing")
 
 
 def columns_needed(data: FigureData, kind: Kind) -> float:
-    """The paper width of the figure: two columns once one gets crowded."""
+    """The width of the figure in inches: one column of a paper, or two when one is too narrow."""
     if kind.name == "box":
         slots = 4 * len(data.distinct_series())
     elif data.x.scale == "category":
@@ -163,7 +163,7 @@ def columns_needed(data: FigureData, kind: Kind) -> float:
 
 
 def grid_shape(data: FigureData) -> tuple[int, int]:
-    """Rows and columns of panels: side by side only while categories leave room."""
+    """Rows and columns of panels; panels with many categories are stacked."""
     count = len(data.panels)
     crowded = data.x.scale == "category" and (
         len(data.categories()) * len(data.panels[0].series) * min(count, 3) > 72)
@@ -172,13 +172,13 @@ def grid_shape(data: FigureData) -> tuple[int, int]:
 
 
 def panel_height(data: FigureData, kind: Kind) -> float:
-    """Inches of one panel, labels included."""
+    """The height of one panel in inches, labels included."""
     most_series = max(len(panel.series) for panel in data.panels)
     return max(kind.height, 2 * LABEL_HEIGHT + kind.row_height * most_series)
 
 
 def set_scales(axes: Axes, data: FigureData, width: float) -> None:
-    """Scales and, for categories, ticks whose labels turn when they would touch."""
+    """Set the scales and, for categories, ticks whose labels are rotated when they would touch."""
     axes.set_yscale(data.y.scale)
     if data.x.scale != "category":
         axes.set_xscale(data.x.scale)
@@ -202,7 +202,7 @@ def label_short_log(axis: Axis) -> None:
 
 
 def turn_labels(axes: Axes, names: list[str], width: float) -> None:
-    """Put the category names at 0, 1, ...; `width` is that of the axes in inches."""
+    """Put the category names at 0, 1, ...; `width` is the width of the axes in inches."""
     pitch = 72 * width / max(1, len(names))  # points between ticks
     longest = max((len(line) for name in names for line in name.split("\n")), default=0)
     text_width = 0.6 * plt.rcParams["font.size"] * longest
@@ -217,13 +217,13 @@ def turn_labels(axes: Axes, names: list[str], width: float) -> None:
 
 
 def draw_reference(axes: Axes, data: FigureData) -> None:
-    """The horizontal line that the values are compared with; its label is in the legend."""
+    """Draw the horizontal line for comparison; its label is in the legend."""
     if data.reference is not None:
         axes.axhline(data.reference[0], color="#555555", linewidth=0.8, zorder=1.5)
 
 
 def footer_text(data: FigureData) -> str:
-    """Caption, origin and provenance, and what is missing and why."""
+    """Caption, origin and provenance, and the missing values with their reasons."""
     origins = data.origins()
     origin = ", ".join(origins)
     if len(origins) == 1 and origin in ("measured", "counted"):
@@ -247,13 +247,13 @@ def wrapped(text: str, width: float, size: float) -> str:
 
 
 def inches(figure: Figure, artist: Artist) -> tuple[float, float]:
-    """Width and height of an artist as it is drawn."""
+    """The drawn width and height of an artist in inches."""
     box = artist.get_window_extent(figure.canvas.get_renderer())
     return box.width / figure.dpi, box.height / figure.dpi
 
 
-def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Optional[Artist]:
-    """One legend above the panels, in as many columns as the width holds."""
+def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Artist | None:
+    """Add one legend above the panels, with as many columns as fit the width."""
     handles: list[Artist] = []
     labels: list[str] = []
     if kind.handle is not None:
@@ -275,12 +275,12 @@ def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Op
 
 
 def label_overhang(figure: Figure) -> float:
-    """By how many inches the tallest category name exceeds what a panel's height allows for."""
+    """The inches by which the tallest category name exceeds LABEL_HEIGHT."""
     labels = [label for axes in figure.axes for label in axes.get_xticklabels()]
     return max([0.0] + [inches(figure, label)[1] - LABEL_HEIGHT for label in labels])
 
 
-def arrange(figure: Figure, data: FigureData, legend: Optional[Artist]) -> None:
+def arrange(figure: Figure, data: FigureData, legend: Artist | None) -> None:
     """Stack title, legend, panels and footer; the figure grows, the panels keep their size."""
     width, body = figure.get_size_inches()
     body += label_overhang(figure)
@@ -303,7 +303,7 @@ def arrange(figure: Figure, data: FigureData, legend: Optional[Artist]) -> None:
 
 
 def build(data: FigureData, kind: Kind) -> Figure:
-    """Draw a figure in the house style. The caller closes it."""
+    """Draw a figure in the style of all figures. The caller closes it."""
     if data.kind != kind.name:
         raise FigureError(f"{data.id}: kind: expected {kind.name}, found {data.kind}")
     if kind.x_categories and data.x.scale != "category":
@@ -334,7 +334,7 @@ def build(data: FigureData, kind: Kind) -> Figure:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write NAME.pdf and NAME.png, each at once or not at all, without dates inside."""
+    """Write NAME.pdf and NAME.png, each completely or not at all, without dates inside."""
     written = []
     for extension, metadata in (("pdf", {"CreationDate": None}), ("png", {})):
         target = folder / f"{name}.{extension}"
@@ -349,13 +349,13 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def use_style() -> None:
-    """Start from matplotlib's defaults, so that a user's own settings cannot change a figure."""
+    """Reset matplotlib to its defaults, so that a user's settings cannot change a figure."""
     matplotlib.rcdefaults()
     plt.style.use(Path(__file__).with_name("tessera.mplstyle"))
 
 
 def arguments() -> list[str]:
-    """The command-line arguments; inside a notebook there are none."""
+    """The command-line arguments; empty inside a notebook."""
     return [] if "ipykernel" in sys.modules else sys.argv[1:]
 
 

@@ -1,35 +1,42 @@
-"""What `tessera figure` hands over: the JSON description of one figure, read and checked.
+"""The JSON description of one figure, as `tessera figure` writes it, read and checked.
 
-Selection, reduction and normalisation are done before the file is written; nothing here changes a
-number. Every fault is a FigureError that names the file and the key, e.g.
+`tessera figure` has selected, reduced and normalised the numbers; this module does not change them.
+Every fault is a FigureError that names the file and the key, e.g.
 `speed.json: series[2].points[0].y: expected a number or null, found "fast"`.
 """
 
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterable, Optional, Union
+from typing import Any, Optional
 
 ORIGINS = ("measured", "counted", "modelled", "simulated", "emulated")
-KINDS = ("bars", "lines", "scatter", "ablation_bars", "box", "heatmap")
 
 
 class FigureError(Exception):
     """The figure file is missing, is not JSON, or breaks the schema."""
 
 
+def known_kinds(folder: Path = Path(__file__).parent) -> tuple[str, ...]:
+    """The names of the figure kinds: the scripts of a folder that define KIND, sorted."""
+    return tuple(sorted(
+        script.stem for script in folder.glob("*.py")
+        if re.search(r"^KIND = Kind\(", script.read_text(encoding="utf-8"), re.MULTILINE)))
+
+
 @dataclass(frozen=True)
 class Point:
     """One value; y is None where the record is missing. low and high enclose the spread; bound is
-    what theory allows y at most."""
+    the theoretical upper limit of y."""
 
-    x: Union[str, float]
-    y: Optional[float]
-    low: Optional[float] = None
-    high: Optional[float] = None
-    bound: Optional[float] = None
+    x: str | float
+    y: float | None
+    low: float | None = None
+    high: float | None = None
+    bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,14 +49,14 @@ class Series:
 
     @property
     def predicted(self) -> bool:
-        """Whether these numbers stand for something that nobody measured or counted."""
+        """True when the numbers were neither measured nor counted."""
         return self.origin not in ("measured", "counted")
 
     @property
     def label(self) -> str:
         """The legend text; the origin of a prediction is part of it."""
-        is_told = not self.predicted or self.name == self.origin
-        return self.name if is_told else f"{self.name} ({self.origin})"
+        is_complete = not self.predicted or self.name == self.origin
+        return self.name if is_complete else f"{self.name} ({self.origin})"
 
 
 @dataclass(frozen=True)
@@ -70,10 +77,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Missing:
-    """A point that should be there, and why it is not."""
+    """A missing point and the reason."""
 
     series: str
-    x: Union[str, float]
+    x: str | float
     reason: str
 
 
@@ -88,17 +95,17 @@ class FigureData:
     x: Axis
     y: Axis
     panels: tuple[Panel, ...]
-    reference: Optional[tuple[float, str]]
+    reference: tuple[float, str] | None
     provenance: str
     missing: tuple[Missing, ...]
 
-    def categories(self) -> list[Union[str, float]]:
+    def categories(self) -> list[str | float]:
         """The distinct x values in the order in which they first appear."""
         seen = [p.x for panel in self.panels for s in panel.series for p in s.points]
         return list(dict.fromkeys(seen + [m.x for m in self.missing]))
 
     def has_bounds(self) -> bool:
-        """Whether any point says what theory allows."""
+        """True when any point has a bound."""
         return any(p.bound is not None
                    for panel in self.panels for s in panel.series for p in s.points)
 
@@ -117,7 +124,7 @@ class FigureData:
 
 
 class Node:
-    """A JSON value that knows its file and key, so that an error can say where it is."""
+    """A JSON value with its file and key, which errors name."""
 
     def __init__(self, value: Any, file: str, key: str = "") -> None:
         self.value = value
@@ -133,7 +140,7 @@ class Node:
         )
 
     def get(self, key: str, required: bool = True) -> Optional["Node"]:
-        """The member of an object; None if it is absent and may be."""
+        """The member of an object; None if it is absent and not required."""
         path = f"{self.key}.{key}" if self.key else key
         if not isinstance(self.value, dict):
             raise self.fail("an object")
@@ -169,7 +176,7 @@ class Node:
             raise self.fail("a finite number")
         return float(self.value)
 
-    def optional_number(self, key: str, required: bool = False) -> Optional[float]:
+    def optional_number(self, key: str, required: bool = False) -> float | None:
         """A member that is a number, null or (unless required) absent."""
         member = self.get(key, required)
         return None if member is None or member.value is None else member.number()
@@ -180,7 +187,7 @@ class Node:
         return "" if member is None else member.text()
 
 
-def read_x(node: Node, scale: str) -> Union[str, float]:
+def read_x(node: Node, scale: str) -> str | float:
     """An x value: text for categories (a number is written out), else a number."""
     if scale == "category":
         return node.value if isinstance(node.value, str) else f"{node.number():g}"
@@ -235,7 +242,7 @@ def read_panels(root: Node, x_scale: str, y_scale: str) -> tuple[Panel, ...]:
     return result
 
 
-def read_reference(root: Node, y_scale: str) -> Optional[tuple[float, str]]:
+def read_reference(root: Node, y_scale: str) -> tuple[float, str] | None:
     """The reference line as (y, label), if there is one."""
     node = root.get("reference", required=False)
     if node is None or node.value is None:
@@ -247,7 +254,7 @@ def read_reference(root: Node, y_scale: str) -> Optional[tuple[float, str]]:
 
 
 def read_missing(root: Node, x_scale: str) -> tuple[Missing, ...]:
-    """The points that are not there, with the reason for each."""
+    """The missing points, with the reason for each."""
     node = root.get("missing", required=False)
     if node is None:
         return ()
@@ -271,7 +278,7 @@ def check(value: Any, file: str) -> FigureData:
     y_scale = y.get("scale").one_of(("linear", "log"))
     return FigureData(
         id=identity.text(),
-        kind=root.get("kind").one_of(KINDS),
+        kind=root.get("kind").one_of(known_kinds()),
         title=root.get("title").text(),
         caption=root.optional_text("caption"),
         x=Axis(x.get("label").text(), x_scale),

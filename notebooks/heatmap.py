@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Heat map
 # A row per series, a column per category, the value in each cell. Cividis (Nunez, Anderton and
-# Renslow 2018) reads the same with and without colour-deficient sight.
+# Renslow 2018) looks the same with and without colour-deficient sight.
 
 # %%
 """Heat map: series by category, values printed in the cells."""
@@ -19,7 +19,7 @@ from figure_data import FigureData, Panel
 
 # %%
 def short(value: float) -> str:
-    """At most four characters and a sign: three digits, or thousands as k, M, G."""
+    """The value in at most four characters and a sign: three digits, or thousands as k, M, G."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * limit:
             scaled = value / limit
@@ -32,13 +32,13 @@ def short(value: float) -> str:
 
 
 def text_size(axes: Axes, columns: int) -> float:
-    """Points: as large as leaves four characters of a cell apart from the next cell's."""
+    """The largest font size, in points, at which four characters fit a cell."""
     width = 72 * axes.get_position().width * axes.figure.get_figwidth()
     return min(5.5, 0.8 * width / max(1, columns) / (4 * 0.6))
 
 
 def color_scale(data: FigureData) -> Normalize:
-    """One colour scale for all panels, log if y is."""
+    """One colour scale for all panels, logarithmic if y is."""
     values = [p.y for panel in data.panels for s in panel.series for p in s.points
               if p.y is not None] or [1.0]
     scale = LogNorm if data.y.scale == "log" else Normalize

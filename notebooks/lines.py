@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Lines
-# One line per series; a missing value breaks the line. What theory allows a series is a thin line of
-# its colour, without markers.
+# One line per series; a missing value breaks the line. The bound of a series is a thin line of its
+# colour, without markers.
 
 # %%
 """Lines with markers: one per series."""
@@ -11,8 +11,17 @@ from math import nan
 
 from matplotlib.axes import Axes
 
-from figure import (BOUND_STYLE, Kind, Looks, line_handle, mark_missing, missing_xs, place, run,
-                    spread)
+from figure import (
+    BOUND_STYLE,
+    Kind,
+    Looks,
+    line_handle,
+    mark_missing,
+    missing_xs,
+    place,
+    run,
+    spread,
+)
 from figure_data import FigureData, Panel
 
 

@@ -1,16 +1,16 @@
 # %% [markdown]
 # # By rows, by merging or by tiles?
-# `mixed_spgemm` asks a model (`model/mixed_spgemm.hpp`) which of three kernels makes C = A A sooner. What a
-# device file does not tell of its time (instructions, loads that wait for each other, host waits) is fitted
-# here. How good the choice is for a matrix is told by a fit that has not seen it.
+# `mixed_spgemm` uses a model (`model/mixed_spgemm.hpp`) to choose the fastest of three kernels for
+# C = A A. The parts of a time that a device file does not give (instructions, dependent loads, host
+# waits) are fitted here. The quality of the choice for a matrix is that of a fit without it.
 
 # %%
 """The numbers of model/mixed_spgemm.hpp (Effort) from measured times, and the choice left-one-out.
 
     python3 notebooks/mixed_spgemm_fit.py [experiments/results/spgemm/paths.csv]
 
-Prints the fitted numbers, then for every matrix and precision that is admitted the predictions of a fit
-without that matrix, which kernel they choose, and how much longer it takes than the fastest one.
+Prints the fitted numbers, then for every matrix and admitted precision the predictions of a fit
+without that matrix, the kernel that they choose, and its time relative to the fastest one.
 fp32 admits no tiles; rows of A of more nonzeros than a warp has lanes are never merged.
 """
 
@@ -42,16 +42,21 @@ def long_pairs(f):
 
 def pair_in(precision):
     def work(f):
-        return (f["pairs"] + PAIRS_OF_TILE * f["tiles_of_c"]) / ISSUE if f["precision"] == precision else 0
+        if f["precision"] != precision:
+            return 0
+        return (f["pairs"] + PAIRS_OF_TILE * f["tiles_of_c"]) / ISSUE
 
     return work
 
 
-# By stage: what the device file tells of its time, and the terms that are fitted, each with its time
-# for an effort of one. The same as model/mixed_spgemm.cpp for a square.
+# By stage: the part of its time that the device file gives, and the terms that are fitted, each
+# with its time for an effort of one. The terms are those of model/mixed_spgemm.cpp for a square.
 STAGES = {
     "rows": (
-        lambda f: 27 * LAUNCH + 8 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 8 * f["nonzeros"] / READ,
+        lambda f: 27 * LAUNCH
+        + 8 * f["products"] / L2
+        + 8 * f["nonzeros_of_c"] / WRITE
+        + 8 * f["nonzeros"] / READ,
         {
             "wait_of_rows_us": lambda _: 3,
             "product": lambda f: f["products"] / ISSUE,
@@ -61,7 +66,10 @@ STAGES = {
         },
     ),
     "merge": (
-        lambda f: 10 * LAUNCH + 16 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 16 * f["nonzeros"] / READ,
+        lambda f: 10 * LAUNCH
+        + 16 * f["products"] / L2
+        + 8 * f["nonzeros_of_c"] / WRITE
+        + 16 * f["nonzeros"] / READ,
         {
             "wait_of_merge_us": lambda f: 2 if f["products"] > ROOM_FOR_PRODUCTS else 1,
             "merged_column": lambda f: f["merged_columns"] / ISSUE,
@@ -106,7 +114,7 @@ STAGES = {
 
 
 def least_squares(rows, targets, rounds=3000):
-    """Coefficients, none of them negative, by coordinate descent."""
+    """The nonnegative least-squares coefficients, by coordinate descent."""
     size = len(rows[0])
     gram = [[sum(r[i] * r[j] for r in rows) for j in range(size)] for i in range(size)]
     right = [sum(r[i] * t for r, t in zip(rows, targets)) for i in range(size)]
@@ -123,11 +131,12 @@ WHOLE = {"rows": "row_spgemm", "merge": "merge_spgemm"}
 
 
 class Fit:
-    """Fitted to the records of all matrices but one; relative errors count."""
+    """The efforts fitted to the records of all matrices but one, by relative errors."""
 
     def __init__(self, records, without=None):
         self.efforts = {
-            stage: self._fit(stage, [r for r in records if r["matrix"] != without]) for stage in STAGES
+            stage: self._fit(stage, [r for r in records if r["matrix"] != without])
+            for stage in STAGES
         }
 
     def time_us(self, stage, record):
@@ -136,7 +145,7 @@ class Fit:
         return base(record) + sum(efforts[name] * term(record) for name, term in terms.items())
 
     def path_us(self, record):
-        """The whole product by the record's kernel."""
+        """The predicted time of the whole product with the record's kernel, in microseconds."""
         stages = [s for s in STAGES if WHOLE.get(s, "tile_spgemm") == record["kernel"]]
         return sum(self.time_us(stage, record) for stage in stages)
 
@@ -152,21 +161,23 @@ class Fit:
 
 
 def read(path):
-    """Records with their numbers; 0 for a time that there is none of."""
+    """The records of a table; a missing time is 0."""
+    names = ("matrix", "kernel", "precision")
     with open(path, newline="", encoding="utf-8") as file:
         return [
-            {k: v if k in ("matrix", "kernel", "precision") else float(v or 0) for k, v in row.items()}
+            {key: cell if key in names else float(cell or 0) for key, cell in row.items()}
             for row in csv.DictReader(file)
         ]
 
 
 def left_one_out(records):
-    """(matrix, precision, [(record, what a fit without the matrix predicts)]) of every choice."""
+    """Yields (matrix, precision, [(record, prediction of a fit without the matrix)]) per choice."""
     for matrix in dict.fromkeys(r["matrix"] for r in records):
         fit = Fit(records, matrix)
         predicted = [(r, fit.path_us(r)) for r in records if r["matrix"] == matrix]
         for precision in ("fp32", *PRECISIONS):
-            yield matrix, precision, [(r, us) for r, us in predicted if r["precision"] in ("fp32", precision)]
+            admitted = ("fp32", precision)
+            yield matrix, precision, [(r, us) for r, us in predicted if r["precision"] in admitted]
 
 
 def main():
@@ -175,8 +186,12 @@ def main():
     fit = Fit(records)
     for stage, efforts in fit.efforts.items():
         print(f"{stage}: " + ", ".join(f"{name} {value:.4g}" for name, value in efforts.items()))
-    print("\nmatrix precision | path: predicted, measured with a pool, us | chosen | times the fastest: plain, pool")
-    right, worst, errors, count = {"plain_us": 0, "pool_us": 0}, {"plain_us": 1.0, "pool_us": 1.0}, {}, 0
+    print(
+        "\nmatrix precision | path: predicted, measured with a pool, us | chosen | "
+        "times the fastest: plain, pool"
+    )
+    right, worst = {"plain_us": 0, "pool_us": 0}, {"plain_us": 1.0, "pool_us": 1.0}
+    errors, count = {}, 0
     for matrix, precision, predicted in left_one_out(records):
         chosen = min(predicted, key=lambda of: of[1])[0]
         losses = {time: chosen[time] / min(r[time] for r, _ in predicted) for time in right}
@@ -187,14 +202,18 @@ def main():
         for r, us in predicted:
             if r["precision"] == precision:
                 errors.setdefault(r["kernel"], []).append(abs(log(us / r["pool_us"])))
-        paths = ", ".join(f"{r['kernel'].split('_')[0]} {us:.0f} {r['pool_us']:.0f}" for r, us in predicted)
+        paths = ", ".join(
+            f"{r['kernel'].split('_')[0]} {us:.0f} {r['pool_us']:.0f}" for r, us in predicted
+        )
         print(
-            f"{matrix} {precision} | {paths} | {chosen['kernel']} | {losses['plain_us']:.3f} {losses['pool_us']:.3f}"
+            f"{matrix} {precision} | {paths} | {chosen['kernel']} | "
+            f"{losses['plain_us']:.3f} {losses['pool_us']:.3f}"
         )
     print(f"\nthe fastest, of {count}: plain {right['plain_us']}, pool {right['pool_us']}")
     print(f"times the fastest at most: plain {worst['plain_us']:.3f}, pool {worst['pool_us']:.3f}")
     for path, of_path in errors.items():
-        print(f"{path}: off by a factor of {exp(sum(of_path) / len(of_path)):.2f} in the geometric mean")
+        factor = exp(sum(of_path) / len(of_path))
+        print(f"{path}: off by a factor of {factor:.2f} in the geometric mean")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # What packing costs, in products
-# A format pays when the products it speeds up outweigh its packing. The unit that says so is one
-# product: the fastest SpMM that was measured for the matrix right after, on the same GPU.
+# # The cost of packing, in products
+# A format pays when the products that it speeds up outweigh its packing. The unit is one product:
+# the fastest SpMM that was measured for the matrix on the same GPU, right after packing.
 
 # %%
 """Time to pack on a GPU, in units of the fastest SpMM of the same matrix.
@@ -19,9 +19,9 @@ import sys
 from math import exp, log
 from pathlib import Path
 
+import heatmap
 import pandas as pd
 
-import heatmap
 from figure import arguments, build, save, use_style
 from figure_data import FigureError, check
 from records import environment, read_table
@@ -31,13 +31,14 @@ LARGE = 400_000  # nonzeros from which launches no longer decide
 
 # %%
 def measured(folder: Path) -> pd.DataFrame:
-    """What ran on a GPU and was right."""
+    """The points that ran on a GPU and gave a correct result."""
     table = read_table(folder)
     return table[(table["origin"] == "measured") & (table["status"] == "ok")]
 
 
 def packing_costs(packings: pd.DataFrame, products: pd.DataFrame) -> pd.DataFrame:
-    """matrix, nnz, format, pack_us, spmm_us, kernel, spmms; matrices without a product are left out."""
+    """Table of matrix, nnz, format, pack_us, spmm_us, fastest kernel and spmms = pack_us / spmm_us;
+    matrices without a product are omitted."""
     if products["n"].nunique() != 1:
         raise FigureError(f"the products have {products['n'].nunique()} widths of B, not one")
     fastest = products.loc[products.groupby("matrix")["time_us"].idxmin()]
@@ -51,28 +52,29 @@ def packing_costs(packings: pd.DataFrame, products: pd.DataFrame) -> pd.DataFram
 
 
 def geometric_mean(values: "pd.Series[float]") -> float:
-    """Of positive values."""
+    """The geometric mean of positive values."""
     return exp(sum(log(value) for value in values) / len(values))
 
 
 def means(costs: pd.DataFrame) -> "pd.Series[float]":
-    """Format -> geometric mean of `spmms` over the large matrices, ascending."""
+    """The geometric mean of `spmms` over the large matrices by format, ascending."""
     large = costs[costs["nnz"] >= LARGE]
     return large.groupby("format")["spmms"].agg(geometric_mean).sort_values()
 
 
 # %%
 def draw(costs: pd.DataFrame, order: list[str], n: int, where: str, folder: Path) -> None:
-    """A row a matrix, a column a format."""
+    """Draw a heat map with a row per matrix and a column per format."""
     series = []
     for matrix, cells in costs.groupby("matrix", sort=False):
         spmms = dict(zip(cells["format"], cells["spmms"]))
         series.append({"name": matrix, "origin": "measured", "points":
                        [{"x": name, "y": spmms[name]} for name in order if name in spmms]})
     description = {
-        "schema": 1, "id": "packing_cost", "kind": "heatmap", "title": "Packing on the GPU, in SpMMs",
-        "caption": f"Time to pack / time of the fastest SpMM measured, N = {n}. A in CSR on the GPU "
-                   "already; allocations from a warm pool included. Order of the file.",
+        "schema": 1, "id": "packing_cost", "kind": "heatmap",
+        "title": "Packing on the GPU, in SpMMs",
+        "caption": f"Time to pack / time of the fastest SpMM measured, N = {n}. A is in CSR on the "
+                   "GPU; allocations from a warm pool included. Order of the file.",
         "x": {"label": "format", "scale": "category"},
         "y": {"label": "SpMMs", "scale": "log"}, "series": series,
         "provenance": where, "missing": []}

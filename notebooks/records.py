@@ -1,8 +1,8 @@
 """Records as a pandas table: one row per point, for notebooks that go beyond `tessera figure`.
 
-A folder of records holds one JSON Lines file per run or shard. Lines are only ever appended, so a
-run that was cut short may leave a last line that is half written: it is ignored. A broken line
-elsewhere is an error that names file and line.
+A folder of records holds one JSON Lines file per run or shard. Lines are only ever appended, so an
+interrupted run may leave an incomplete last line, which is ignored. A broken line elsewhere is an
+error that names file and line.
 """
 
 import json
@@ -27,14 +27,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_points(folder: Path) -> list[dict[str, Any]]:
-    """The newest record of every request, as it stands in the files; `env` lines are left out. A
-    request whose kernel, format or reordering has become another version has one for each."""
+    """The newest record of every request, without `env` lines. A request whose kernel, format or
+    reordering has changed its version has a record for each version."""
     lines = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
     return list({r.get("params_hash", r["point_id"]): r for r in lines if "point_id" in r}.values())
 
 
 def environment(folder: Path) -> str:
-    """The newest run's GPU or CPU, its date and its commit, as figures name them."""
+    """The GPU or CPU, the date and the commit of the newest run, for the footer of a figure."""
     runs = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)
             if r.get("type") == "env"]
     if not runs:
@@ -46,13 +46,13 @@ def environment(folder: Path) -> str:
 
 
 def call(variant: dict[str, Any]) -> str:
-    """A variant as people write it: bcsr(block_cols=8, block_rows=8)."""
+    """A variant in the notation of a call: bcsr(block_cols=8, block_rows=8)."""
     params = ", ".join(f"{key}={value}" for key, value in sorted(variant.items()) if key != "name")
     return variant["name"] + (f"({params})" if params else "")
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a point; the only place here that knows the fields of a record."""
+    """The columns of a point; only this function depends on the fields of a record."""
     params, matrix = record["params"], record.get("matrix", {})
     check, prep = record.get("check", {}), record.get("prep", {})
     prediction, kernel = record.get("prediction", {}), params.get("kernel", {})  # none: only packed
@@ -91,12 +91,12 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def short_names(names: list[str]) -> dict[str, str]:
-    """Names of generated matrices, "rmat(scale=14, ...)", without parameters where one is left."""
+    """Names of generated matrices without their parameters where that leaves them distinct."""
     heads = Counter(name.split("(")[0] for name in names)
     return {n: n.split("(")[0] if heads[n.split("(")[0]] == 1 else n for n in names}
 
 
 def read_table(folder: Path) -> pd.DataFrame:
-    """One row per point of a folder of records, matrices by their shortest unmistakable names."""
+    """One row per point of a folder of records, with the shortest distinct names of matrices."""
     table = pd.DataFrame([row(record) for record in read_points(folder)])
     return table.assign(matrix=table["matrix"].map(short_names(list(table["matrix"].unique()))))

@@ -1,41 +1,42 @@
 # %% [markdown]
 # # When a reordering pays
-# Finding an order and putting A into it is paid once; every product is then a little faster. After
-# so many products both are even. A model that is used for inference a million times and a solver of
-# fifty steps come to different answers.
+# Finding and applying an order takes time once; every product is then a little faster. This
+# notebook computes the number of products after which the saved time exceeds that price: an
+# inference model that runs a million times and a solver of fifty steps have different answers.
 
 # %%
 """Products after which a reordering has saved the time it took.
 
     python3 notebooks/reorder_pays.py RECORDS [FOLDER]
 
-RECORDS is a folder of records of `tessera run reorder_pays`: products of one kernel in several orders,
-modelled or measured, one of them none. Writes reorder_pays.csv, a line per matrix, reordering, N and
-origin, and a heat map per origin and N, to FOLDER (default: out/reorder_pays/figures).
+RECORDS is a folder of records of `tessera run reorder_pays`: products of one kernel in several
+orders, modelled or measured, one of them none. Writes reorder_pays.csv, a line per matrix,
+reordering, N and origin, and a heat map per origin and N, to FOLDER (default:
+out/reorder_pays/figures).
 
     price = reorder_s + apply_s, once          saved = time before - time after, every product
 
-Packing is not part of the price, since A is packed in either order. `products_restored` is the count
-for those who want C in the order of the file: restoring its rows (unpermute_us) is then part of every
-product after. Without a number: the products are no faster, it never pays.
+Packing is not part of the price, since A is packed in either order. `products_restored` is the
+number of products when C is needed in the order of the file: restoring its rows (unpermute_us) is
+then part of every product. An empty number means that the products are not faster.
 """
 
 import sys
 from pathlib import Path
 
+import heatmap
 import pandas as pd
 
-import heatmap
 from figure import arguments, build, save, use_style
 from figure_data import FigureError, check
 from records import environment, read_table
 
-CASE = ["matrix", "n", "kernel", "precision", "device", "origin"]  # what before and after share
+CASE = ["matrix", "n", "kernel", "precision", "device", "origin"]  # equal before and after
 
 
 # %%
 def products(folder: Path) -> pd.DataFrame:
-    """Every product with a time."""
+    """The products that have a time."""
     table = read_table(folder)
     table = table[(table["status"] == "ok") & (table["kernel"] != "") & table["time_us"].notna()]
     if table.empty:
@@ -46,18 +47,18 @@ def products(folder: Path) -> pd.DataFrame:
 
 
 def count(price_us: pd.Series, saved_us: pd.Series) -> pd.Series:
-    """Price in units of what a product saves; nothing where it saves nothing."""
+    """The price in units of a product's saving; empty where a product saves nothing."""
     return (price_us / saved_us).where(saved_us > 0)
 
 
 def payback(table: pd.DataFrame) -> pd.DataFrame:
-    """A line per matrix, reordering, N and origin."""
+    """A table with a line per matrix, reordering, N and origin."""
     before = table.loc[table["reorder"] == "none", [*CASE, "time_us"]]
     after = table[table["reorder"] != "none"]
     both = after.merge(before, on=CASE, suffixes=("", "_before"))
     if both.empty:
         raise FigureError("no product is there both reordered and with reorder = none")
-    # Modelled products do not restore anything: the rows' copy is not known there.
+    # Modelled products have no time for restoring rows.
     price_us = 1e6 * (both["reorder_s"] + both["apply_s"])
     saved_us = both["time_us_before"] - both["time_us"]
     both = both.assign(
@@ -73,7 +74,7 @@ def payback(table: pd.DataFrame) -> pd.DataFrame:
 
 # %%
 def draw(table: pd.DataFrame, where: str, folder: Path) -> None:
-    """A heat map for every origin and N: a row a reordering, a column a matrix."""
+    """Draw a heat map per origin and N, with a row per reordering and a column per matrix."""
     use_style()
     for (origin, n), rows in table.groupby(["origin", "n"]):
         if rows["products"].notna().sum() == 0:
@@ -88,8 +89,9 @@ def draw(table: pd.DataFrame, where: str, folder: Path) -> None:
         description = {
             "schema": 1, "id": figure_id, "kind": "heatmap",
             "title": f"Products after which a reordering has paid, N = {n:.0f}",
-            "caption": f"(time to find the order + to apply it) / (product before - after). Products "
-                       f"{origin}, preparation measured on the CPU. x: products became no faster.",
+            "caption": "(time to find the order + to apply it) / (product before - after). "
+                       f"Products {origin}, preparation measured on the CPU. x: products became "
+                       "no faster.",
             "x": {"label": "matrix", "scale": "category"},
             "y": {"label": "products", "scale": "log"}, "series": series,
             "provenance": where, "missing": []}

@@ -1,18 +1,18 @@
 # %% [markdown]
 # # Quality against time
-# A reordering is worth as much as the products it speeds up, less the time it takes. This picture
-# has both: how much fuller the TC blocks become, and the nanoseconds a nonzero that costs. What lies
-# to the lower right of another point has no use.
+# The value of a reordering is the time that it saves in products, less its own. This figure shows
+# both: the gain in nonzeros per TC block, and the cost in nanoseconds per nonzero. A point to the
+# lower right of another one is inferior to it.
 
 # %%
-"""How full TC blocks become against what finding the order takes, a point a reordering.
+"""Gain in nonzeros per TC block against the time to find the order, one point per reordering.
 
     python3 notebooks/reorder_quality.py RECORDS [FOLDER]
 
 RECORDS is a folder of records of the backend reorder, as `tessera run reorder_quality` leaves it.
-Prints the geometric means over the matrices that every reordering has finished, of shuffled matrices
-and of those in the order of their files apart, and writes reorder_quality.csv and its figure to FOLDER
-(default: out/reorder_quality/figures).
+Prints the geometric means over the matrices that every reordering has finished, separately for
+shuffled matrices and those in the order of their files, and writes reorder_quality.csv and its
+figure to FOLDER (default: out/reorder_quality/figures).
 """
 
 import sys
@@ -20,8 +20,8 @@ from math import exp, log
 from pathlib import Path
 
 import pandas as pd
-
 import scatter
+
 from figure import arguments, build, save, use_style
 from figure_data import FigureError, check
 from records import environment, read_table
@@ -29,28 +29,29 @@ from records import environment, read_table
 
 # %%
 def geometric_mean(values: "pd.Series[float]") -> float:
-    """Of positive values."""
+    """The geometric mean of positive values."""
     return exp(sum(log(value) for value in values) / len(values))
 
 
 def measured(folder: Path) -> pd.DataFrame:
-    """Orders that were found, with all threads, and the tiles they give."""
+    """The orders that were found, with all threads, and their tiles."""
     table = read_table(folder)
     table = table[(table["backend"] == "reorder") & (table["status"] == "ok")]
     if table.empty:
         raise FigureError(f"{folder}: no point of the backend reorder has run ok")
-    # A name that is the only one of its generator has lost its parameters.
+    # read_table has removed the parameters of a generator with a single matrix.
     return table.assign(shuffled=table["matrix"].str.match(r"shuffle(\(|$)"))
 
 
 def in_common(table: pd.DataFrame) -> pd.DataFrame:
-    """Only matrices for which every reordering has an answer: means have to be over the same ones."""
+    """The matrices that every reordering has finished, so that all means are over the same ones."""
     counts = table.groupby("matrix")["reorder"].nunique()
     return table[table["matrix"].map(counts) == table["reorder"].nunique()]
 
 
 def means(table: pd.DataFrame) -> pd.DataFrame:
-    """shuffled, reorder, gain, ns_per_nnz, bytes_per_nnz, matrices: geometric means by reordering."""
+    """Table of shuffled, reorder, gain, ns_per_nnz, bytes_per_nnz and matrices: geometric means by
+    reordering, the median for bytes_per_nnz."""
     if table.duplicated(["matrix", "reorder"]).any():
         raise FigureError("a matrix has a reordering twice: parameters or threads differ")
     before = table[table["reorder"] == "none"].set_index("matrix")["mean_nnz_tc_8x8"]
@@ -74,7 +75,7 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
 
 # %%
 def draw(table: pd.DataFrame, where: str, folder: Path) -> None:
-    """A panel for shuffled matrices, one for the others."""
+    """Draw a panel for shuffled matrices and one for the others."""
     panels = []
     for shuffled, rows in table.groupby("shuffled", sort=False):
         start = "shuffled" if shuffled else "in the order of the file"
@@ -84,9 +85,9 @@ def draw(table: pd.DataFrame, where: str, folder: Path) -> None:
         panels.append({"title": f"{rows['matrices'].iloc[0]} matrices, {start}", "series": series})
     description = {
         "schema": 1, "id": "reorder_quality", "kind": "scatter",
-        "title": "What a reordering gains and what it takes",
+        "title": "Gain and cost of reorderings",
         "caption": "MeanNNZTC (8 x 8) after / before, and time to find the order; geometric means.",
-        "x": {"label": "ns a nonzero", "scale": "log"},
+        "x": {"label": "ns per nonzero", "scale": "log"},
         "y": {"label": "times as many nonzeros per TC block", "scale": "log"}, "panels": panels,
         "reference": {"y": 1.0, "label": "before"}, "provenance": where, "missing": []}
     use_style()

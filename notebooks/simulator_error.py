@@ -1,8 +1,8 @@
 # %% [markdown]
 # # How far the simulator is from a GPU
-# Times, bytes and hit rates of the same products, simulated and measured. One number in the simulator
-# is fitted to measured times, the gap between launches; it is fitted here once more without the
-# matrices of one kind at a time, and these are then predicted with it.
+# Times, bytes and hit rates of the same products, simulated and measured. One number in the
+# simulator, the gap between launches, is fitted to measured times. This notebook fits it again
+# without the matrices of one kind at a time and predicts these with it.
 
 # %%
 """Errors of simulated times and counters against measured ones.
@@ -20,14 +20,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
 import scatter
+
 from figure import arguments, build, save, use_style
 from figure_data import FigureError, check
 from records import environment, read_points
 
-KINDS = {  # of the 24 matrices
-    "finite elements": ["elast-dolphin5K-ref1", "elast-Armadillo13K", "wave", "bcsstk17", "bcsstk29"],
+MATRIX_KINDS = {  # of the 24 matrices
+    "finite elements": ["elast-dolphin5K-ref1", "elast-Armadillo13K", "wave", "bcsstk17",
+                        "bcsstk29"],
     "planar": ["delaunay_n15", "luxembourg_osm"],
     "web and social": ["cnr-2000", "soc-Slashdot0902", "fb-Cornell5", "wiki-Vote", "gowalla-bip"],
     "graph learning": ["coauthor_phy", "pubmed", "cora", "citeseer", "DD"],
@@ -38,17 +39,17 @@ KINDS = {  # of the 24 matrices
 L1_HITS, L2_HITS = "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct"
 L2_READS, MMAS = "lts__t_sectors_op_read.sum", "sm__inst_executed_pipe_tensor.sum"
 DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
-SMALL = 1e7  # bytes of DRAM traffic below which a share of it says nothing: the L2 holds the rest
+SMALL = 1e7  # bytes of DRAM traffic below which relative errors mean little: the L2 holds the rest
 
 
 # %%
 def kind_of(matrix: str) -> str:
-    """The kind a matrix is left out with; its own where it is not among the 24."""
-    return next((kind for kind, names in KINDS.items() if matrix in names), matrix)
+    """The kind of a matrix; for a matrix that is not among the 24, a kind of its own."""
+    return next((kind for kind, names in MATRIX_KINDS.items() if matrix in names), matrix)
 
 
 def products(folder: Path) -> pd.DataFrame:
-    """A line per product that was both simulated and measured."""
+    """A table with a line per product that was both simulated and measured."""
     lines: dict[tuple[str, int, str], dict] = {}
     for record in read_points(folder):
         params = record["params"]
@@ -68,14 +69,15 @@ def products(folder: Path) -> pd.DataFrame:
             line.update(measured_us=record["time"]["median_us"],
                         **{f"counted {name}": value for name, value in counters.items()})
     rows = [{"matrix": m, "kind": kind_of(m), "n": n, "kernel": k, **line}
-            for (m, n, k), line in lines.items() if "measured_us" in line and "simulated_us" in line]
+            for (m, n, k), line in lines.items()
+            if "measured_us" in line and "simulated_us" in line]
     if not rows:
         raise FigureError(f"{folder}: no product was both simulated and measured")
     return pd.DataFrame(rows).sort_values(["kernel", "n", "matrix"], kind="stable")
 
 
 def held_out(table: pd.DataFrame) -> pd.Series:
-    """Times with the gap between launches fitted to the matrices of all other kinds."""
+    """The predicted times with the gap between launches fitted to the matrices of other kinds."""
     busy = table["simulated_us"] - table["launch_us"]
     gaps = np.arange(0, 5, 0.05)
     predicted = pd.Series(index=table.index, dtype=float)
@@ -89,7 +91,7 @@ def held_out(table: pd.DataFrame) -> pd.Series:
 
 
 def agreeing_pairs(group: pd.DataFrame) -> tuple[int, int]:
-    """Pairs of products in the same order by simulation and by measurement, and all pairs."""
+    """The number of pairs of products that simulation and measurement order alike, and of all."""
     same = total = 0
     for (_, a), (_, b) in itertools.combinations(group.iterrows(), 2):
         total += 1
@@ -98,7 +100,7 @@ def agreeing_pairs(group: pd.DataFrame) -> tuple[int, int]:
 
 
 def kendall_tau(table: pd.DataFrame, by: list[str]) -> float:
-    """Mean over groups of (agreeing - disagreeing) / pairs."""
+    """The mean over groups of (agreeing - disagreeing) / pairs."""
     taus = []
     for _, group in table.groupby(by):
         same, total = agreeing_pairs(group)
@@ -108,14 +110,14 @@ def kendall_tau(table: pd.DataFrame, by: list[str]) -> float:
 
 
 def regret(table: pd.DataFrame) -> pd.Series:
-    """Measured time of the kernel that simulation prefers over the best measured one."""
+    """The measured time of the kernel that simulation prefers / that of the fastest kernel."""
     groups = table.groupby(["matrix", "n"])
     return groups.apply(lambda g: g.loc[g["held_out_us"].idxmin(), "measured_us"]
                         / g["measured_us"].min())
 
 
 def counter_errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Columns of differences where both sides have the counter."""
+    """The differences of the counters that both sides have, as columns."""
     def both(name: str) -> tuple[pd.Series, pd.Series]:
         nothing = pd.Series(np.nan, index=table.index)
         return (table.get(f"simulated {name}", nothing).astype(float),
@@ -136,7 +138,7 @@ def counter_errors(table: pd.DataFrame) -> pd.DataFrame:
 
 # %%
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """A line per kernel and N."""
+    """A table with a line per kernel and N."""
     def line(group: pd.DataFrame) -> pd.Series:
         size = group.abs()
         return pd.Series({
@@ -150,22 +152,26 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
             "dram_pct_median": size["dram_pct"].median(), "mma_largest": size["mma"].max()})
 
     numbers = table.select_dtypes("number")
-    per_kernel = numbers.groupby([table["kernel"], table["n"].rename("N")]).apply(line).reset_index()
+    groups = numbers.groupby([table["kernel"], table["n"].rename("N")])
+    per_kernel = groups.apply(line).reset_index()
     everything = line(numbers)
     return pd.concat([per_kernel, everything.to_frame().T.assign(kernel="all", N="all")])
 
 
 def draw(table: pd.DataFrame, mape: str, where: str, folder: Path) -> None:
-    """Predicted against measured: time, and L2 hit rate."""
+    """Draw predicted against measured times and L2 hit rates."""
     use_style()
     for figure_id, title, x, y, scale in (
-            ("simulated_time", "Simulated against measured time, us", "measured_us", "held_out_us", "log"),
-            ("roofline_time", "The roofline against measured time, us", "measured_us", "roofline_us", "log"),
+            ("simulated_time", "Simulated against measured time, us", "measured_us", "held_out_us",
+             "log"),
+            ("roofline_time", "The roofline against measured time, us", "measured_us",
+             "roofline_us", "log"),
             ("l2_hits", "L2 hit rate, simulated against counted, %", f"counted {L2_HITS}",
              f"simulated {L2_HITS}", "linear")):
         if x not in table or y not in table or table[[x, y]].dropna().empty:
             continue
-        series = [{"name": kernel, "origin": "simulated" if figure_id != "roofline_time" else "modelled",
+        origin = "simulated" if figure_id != "roofline_time" else "modelled"
+        series = [{"name": kernel, "origin": origin,
                    "points": [{"x": float(a), "y": float(b)} for a, b in zip(group[x], group[y])]}
                   for kernel, group in table.dropna(subset=[x, y]).groupby("kernel")]
         description = {
@@ -193,9 +199,11 @@ def main() -> int:
                          roofline_error_pct=100 * (table["roofline_us"] / table["measured_us"] - 1))
     table = table.join(counter_errors(table))
     folder.mkdir(parents=True, exist_ok=True)
-    table.to_csv(folder / "simulator_error.csv", index=False, float_format="%.6g", lineterminator="\n")
+    table.to_csv(folder / "simulator_error.csv", index=False, float_format="%.6g",
+                 lineterminator="\n")
     lines = summary(table)
-    lines.to_csv(folder / "simulator_summary.csv", index=False, float_format="%.4g", lineterminator="\n")
+    lines.to_csv(folder / "simulator_summary.csv", index=False, float_format="%.4g",
+                 lineterminator="\n")
     print(lines.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
     worst = regret(table)
     print(f"Kendall tau over kernels, per matrix and N: {kendall_tau(table, ['matrix', 'n']):.3f}; "
@@ -203,8 +211,9 @@ def main() -> int:
     print(f"regret of the kernel simulation prefers: geometric mean "
           f"{np.exp(np.log(worst).mean()):.3f}, largest {worst.max():.3f} ({worst.idxmax()})")
     errors = table["error_pct"].abs()
-    mape = (f"Across: measured or counted on the GPU; up: predicted. {len(table)} products, MAPE {errors.mean():.1f} % (roofline "
-            f"{table['roofline_error_pct'].abs().mean():.0f} %), kinds held out")
+    mape = (f"Across: measured or counted on the GPU; up: predicted. {len(table)} products, MAPE "
+            f"{errors.mean():.1f} % (roofline {table['roofline_error_pct'].abs().mean():.0f} %), "
+            "kinds held out")
     draw(table, mape, environment(records), folder)
     return 0
 

@@ -1,19 +1,20 @@
 # %% [markdown]
 # # Time against blocks
-# SMaT says that a product takes so long for each block of BCSR, and a little to get going:
-# T = T_e n_e + T_init. If that is so, measurements lie on a straight line, and a better kernel is a
-# flatter one. How straight it is, and how sure one can be of both numbers, is told along.
+# SMaT's model: the time of a product is a time per block of BCSR plus an initial time,
+# T = T_e n_e + T_init. If it holds, measurements lie on a straight line, and a better kernel has a
+# smaller slope. The figure states R^2 and the confidence intervals of both numbers.
 
 # %%
 """SMaT's linear model fitted to records: time against n_e, the fit and its confidence band.
 
     python3 notebooks/smat_fit.py RECORDS [FOLDER]
 
-RECORDS is a folder of records of `tessera run smat_fit`, or of any products of one N of which some are
-predicted (these count the blocks). `tessera fit` makes the fits; it is $TESSERA_BINARY, else the newest
-tessera in build*/. Writes smat_fit.csv, a line per kernel, device, N and origin, and a figure per N, to
-FOLDER (default: out/smat_fit/figures). The darker band is where the line lies, the lighter one where
-one more measurement falls, both with the confidence that the figure names.
+RECORDS is a folder of records of `tessera run smat_fit`, or of any products of one N of which some
+are predicted (these count the blocks). `tessera fit` makes the fits; the program is
+$TESSERA_BINARY, else the newest tessera in build*/. Writes smat_fit.csv, a line per kernel, device,
+N and origin, and a figure per N, to FOLDER (default: out/smat_fit/figures). The darker band is the
+confidence interval of the line, the lighter one that of one more measurement; the figure states the
+confidence.
 """
 
 import json
@@ -25,13 +26,13 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
+from spy import SpyError, call_program
 
 from figure import Kind, Looks, arguments, build, line_handle, save, use_style
 from figure_data import FigureData, FigureError, Panel, check
 from records import environment, short_names
-from spy import SpyError, call_program
 
-Fit = dict[str, Any]  # as `tessera fit --json` tells it
+Fit = dict[str, Any]  # one fit of `tessera fit --json`
 
 
 # %%
@@ -49,7 +50,7 @@ def read_fits(folder: Path) -> list[Fit]:
 
 
 def table(fits: list[Fit]) -> pd.DataFrame:
-    """A line per fit: T_e in nanoseconds, T_init in microseconds, with their intervals."""
+    """A table with a line per fit: T_e in nanoseconds, T_init in microseconds, their intervals."""
     rows = []
     for fit in fits:
         row = {key: fit[key] for key in ("kernel", "device", "n", "origin")}
@@ -65,7 +66,7 @@ def table(fits: list[Fit]) -> pd.DataFrame:
 # %%
 def draw_fits(fits: dict[tuple[str, str], Fit], axes: Axes, _: FigureData, panel: Panel,
               looks: Looks) -> None:
-    """Markers for the points; the line and both bands of what could be fitted."""
+    """Draw markers for the points, and the line and both bands of each fit."""
     for series in panel.series:
         look = looks[series.name, series.origin]
         axes.plot([p.x for p in series.points], [p.y for p in series.points], linestyle="none",
@@ -84,19 +85,20 @@ def draw_fits(fits: dict[tuple[str, str], Fit], axes: Axes, _: FigureData, panel
 
 
 def draw(fits: list[Fit], n: int, where: str, folder: Path) -> None:
-    """The figure of one N."""
+    """Draw the figure of one N."""
     figure_id = f"smat_fit_n{n}"
     series = [{"name": fit["name"], "origin": fit["origin"],
                "points": [{"x": p["blocks"], "y": p["time_us"]} for p in fit["points"]]}
               for fit in fits]
     sure = next((f["confidence"] for f in fits if "confidence" in f), None)
-    told = "; ".join(f"{f['name']} {f['origin']}: T_e {1e3 * f['time_per_block_us']['value']:.3g} ns, "
-                     f"T_init {f['init_us']['value']:.2g} us, R^2 {f['r_squared']:.4f}"
-                     for f in fits if "line" in f)
+    fitted = "; ".join(
+        f"{f['name']} {f['origin']}: T_e {1e3 * f['time_per_block_us']['value']:.3g} ns, "
+        f"T_init {f['init_us']['value']:.2g} us, R^2 {f['r_squared']:.4f}"
+        for f in fits if "line" in f)
     description = {
         "schema": 1, "id": figure_id, "kind": "scatter",
         "title": f"Time against blocks, N = {n}",
-        "caption": told + (f". Bands hold the line (dark) and one more point (light) with "
+        "caption": fitted + (f". Bands hold the line (dark) and one more point (light) with "
                            f"{100 * sure:.3g} %." if sure else ""),
         "x": {"label": "nonempty 16 x 16 blocks, n_e", "scale": "linear"},
         "y": {"label": "time, us", "scale": "linear"}, "series": series, "provenance": where,

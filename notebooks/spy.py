@@ -1,19 +1,19 @@
 # %% [markdown]
 # # Before and after
-# Where the nonzeros of a matrix lie, in the order of the file and in another one. A cell of the
-# picture is a rectangle of the matrix, its colour the share of it that is nonzero, on a log scale:
-# a sparse matrix drawn dot by dot would be black long before its structure shows.
+# The nonzeros of a matrix in the order of the file and in another one. A cell of the picture is a
+# rectangle of the matrix; its colour is the density of the rectangle on a log scale. A large sparse
+# matrix drawn dot by dot would be black and not show its structure.
 
 # %%
 """Density pictures of a matrix before and after a reordering, side by side.
 
-    python3 notebooks/spy.py MATRIX --with rcm                  # asks tessera for the order
+    python3 notebooks/spy.py MATRIX --with rcm                  # tessera computes the order
     python3 notebooks/spy.py MATRIX --rows order.npy            # an order from a file, .npy or .txt
     python3 notebooks/spy.py A.npz --rows order.npy --cols order.npy --to picture.png
 
-An order is a list of old indices, as `tessera reorder --out` writes it. --symmetric moves columns as
-rows, --set k=v is handed on to the reordering. A SciPy .npz is read here; any other matrix by the
-program: $TESSERA_BINARY, else the newest tessera in build*/.
+An order is a list of old indices, as `tessera reorder --out` writes it. --symmetric moves columns
+like rows; --set k=v sets a parameter of the reordering. This script reads a SciPy .npz itself and
+any other matrix through the program: $TESSERA_BINARY, else the newest tessera in build*/.
 """
 
 import argparse
@@ -24,7 +24,6 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Optional
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -42,7 +41,7 @@ EMPTY = "white"
 # %%
 @dataclass(frozen=True)
 class Pattern:
-    """Where the nonzeros are."""
+    """The positions of a matrix's nonzeros."""
 
     shape: tuple[int, int]
     rows: np.ndarray  # [nonzeros]
@@ -54,7 +53,7 @@ class SpyError(Exception):
 
 
 def read_npz(path: Path) -> Pattern:
-    """A matrix as scipy.sparse.save_npz writes it, in CSR."""
+    """Reads a CSR matrix that scipy.sparse.save_npz wrote."""
     with np.load(path) as file:
         if not {"indptr", "indices", "shape"} <= set(file.files):
             raise SpyError(f"{path}: no matrix of SciPy in CSR: it has {', '.join(file.files)}")
@@ -63,7 +62,7 @@ def read_npz(path: Path) -> Pattern:
 
 
 def program() -> Path:
-    """tessera itself."""
+    """The path of the program tessera."""
     if "TESSERA_BINARY" in os.environ:
         return Path(os.environ["TESSERA_BINARY"])
     root = Path(__file__).resolve().parent.parent
@@ -74,7 +73,7 @@ def program() -> Path:
 
 
 def call_program(*words: str) -> str:
-    """What it prints; what it says beside that only where it fails."""
+    """The program's standard output; its standard error appears only when it fails."""
     done = subprocess.run([program(), *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SpyError(f"tessera {' '.join(words)}: {done.stderr.strip()}")
@@ -82,7 +81,7 @@ def call_program(*words: str) -> str:
 
 
 def read_matrix(name: str, folder: Path) -> Pattern:
-    """A file or anything else that the program takes for a matrix."""
+    """Reads a file, or a matrix of any other name that the program accepts."""
     if name.endswith(".npz") and Path(name).is_file():
         try:
             return read_npz(Path(name))
@@ -93,7 +92,7 @@ def read_matrix(name: str, folder: Path) -> Pattern:
 
 
 def read_order(path: Path, size: int) -> np.ndarray:
-    """old_of_new, checked."""
+    """Reads and checks an order, old_of_new."""
     order = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
     if len(order) != size or not np.array_equal(np.sort(order), np.arange(size)):
         raise SpyError(f"{path}: no order of {size} indices")
@@ -101,7 +100,7 @@ def read_order(path: Path, size: int) -> np.ndarray:
 
 
 def moved(indices: np.ndarray, old_of_new: np.ndarray) -> np.ndarray:
-    """Old indices as new ones."""
+    """The new indices of old ones."""
     new_of_old = np.empty_like(old_of_new)
     new_of_old[old_of_new] = np.arange(len(old_of_new))
     return new_of_old[indices]
@@ -109,12 +108,13 @@ def moved(indices: np.ndarray, old_of_new: np.ndarray) -> np.ndarray:
 
 # %%
 def density(pattern: Pattern) -> np.ndarray:
-    """Share of every cell that is nonzero; NaN for none."""
+    """The density of every cell; NaN for an empty cell."""
     height, width = pattern.shape
     side = max(height, width) / CELLS
     down, across = (max(1, min(size, round(size / side))) for size in pattern.shape)
     counts = np.zeros((down, across))
-    at = pattern.rows.astype(np.int64) * down // height, pattern.cols.astype(np.int64) * across // width
+    at = (pattern.rows.astype(np.int64) * down // height,
+          pattern.cols.astype(np.int64) * across // width)
     np.add.at(counts, at, 1)
     edges = [-(-np.arange(n + 1) * size // n) for n, size in ((down, height), (across, width))]
     areas = np.outer(np.diff(edges[0]), np.diff(edges[1]))
@@ -122,7 +122,7 @@ def density(pattern: Pattern) -> np.ndarray:
 
 
 def mean_nnz_tc(pattern: Pattern) -> float:
-    """Mean nonzeros of a TC block of 8 x 8: active columns of windows of 8 rows, eight a block."""
+    """MeanNNZTC of 8 x 8 TC blocks: windows of 8 rows, eight active columns per block."""
     pairs = np.unique((pattern.rows.astype(np.int64) // 8) * pattern.shape[1] + pattern.cols)
     active = np.bincount(pairs // pattern.shape[1])
     blocks = int((-(-active // 8)).sum())
@@ -130,7 +130,7 @@ def mean_nnz_tc(pattern: Pattern) -> float:
 
 
 def draw(axes: Axes, picture: np.ndarray, pattern: Pattern, title: str, norm: LogNorm) -> None:
-    """One side."""
+    """Draws one side."""
     height, width = pattern.shape
     axes.imshow(picture, norm=norm, cmap="cividis_r", interpolation="nearest", aspect="equal",
                 extent=(0, width, height, 0))
@@ -145,7 +145,7 @@ def draw(axes: Axes, picture: np.ndarray, pattern: Pattern, title: str, norm: Lo
 
 
 def figure_of(name: str, before: Pattern, after: Pattern, order: str) -> plt.Figure:
-    """Both sides on one colour scale."""
+    """Draws both sides with one colour scale."""
     pictures = [density(before), density(after)]
     values = np.concatenate([p[np.isfinite(p)] for p in pictures])
     low, high = (values.min(), values.max()) if len(values) else (0.5, 1.0)
@@ -182,8 +182,8 @@ def options(words: list[str]) -> argparse.Namespace:
 
 
 def orders(given: argparse.Namespace, shape: tuple[int, int],
-           folder: Path) -> tuple[np.ndarray, Optional[np.ndarray]]:
-    """Of the rows, and of the columns where they move."""
+           folder: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    """The orders of the rows and, where they move, of the columns."""
     rows, cols = given.rows, given.cols
     if given.reordering is not None:
         rows, cols = folder / "rows.npy", folder / "cols.npy"
@@ -194,7 +194,8 @@ def orders(given: argparse.Namespace, shape: tuple[int, int],
     of_rows = read_order(rows, shape[0])
     if given.symmetric:
         if shape[0] != shape[1]:
-            raise SpyError(f"--symmetric needs a square matrix, this one is {shape[0]} x {shape[1]}")
+            raise SpyError(
+                f"--symmetric needs a square matrix, this one is {shape[0]} x {shape[1]}")
         return of_rows, of_rows
     return of_rows, read_order(cols, shape[1]) if cols is not None and cols.exists() else None
 

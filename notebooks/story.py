@@ -11,19 +11,19 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
+import bars
 import matplotlib.pyplot as plt
 import pandas as pd
 
-import bars
 from figure import arguments, build, save, use_style
 from figure_data import check
 from records import read_points, read_table
 
 
 # %%
-def records_folder() -> Optional[Path]:
+def records_folder() -> Path | None:
     """The folder on the command line, else out/quickstart here or one level up."""
     named = [Path(name) for name in arguments()[:1]]
     candidates = named or [Path("out/quickstart"), Path("../out/quickstart")]
@@ -95,7 +95,8 @@ print(table_of_matrices.to_string(index=False))
 # ## Is it right? The error and its bound
 # C is compared with a product in fp64. SMAPE is the mean relative error in percent: about 1e-5 for
 # FP32 on CUDA cores, a few hundredths for TF32 on tensor cores, which keep 10 of 23 fraction bits.
-# Truncating the inputs (`tf32_raw`) instead of rounding them (`tf32`) makes it a quarter larger or more.
+# Truncating the inputs (`tf32_raw`) instead of rounding them (`tf32`) increases it by a quarter or
+# more.
 #
 # SMAPE cannot say whether a product is *right*. `bound_ratio` can: it is the largest error of an
 # element divided by the bound that follows from the kernel's arithmetic (how operands are rounded,
@@ -112,12 +113,12 @@ if not emulated.empty:
          "error / bound", "way", reference={"y": 1.0, "label": "bound"})
 
 # %% [markdown]
-# ## What tensor cores get to do: nonzeros per TC block
+# ## The work of tensor cores: nonzeros per TC block
 # `acc_spmm` cuts A into windows of eight rows, drops the columns that are empty in a window, and
-# multiplies the rest in 8 x 8 tiles, TC blocks. A tile costs the same however few nonzeros it
-# holds. The order of the rows decides: shuffled, the elasticity matrix has a quarter of the
-# nonzeros per tile that it had. Reverse Cuthill-McKee (`rcm`) finds an order nearly as good as the
-# original one, without having seen it. These numbers are counted, not predicted.
+# multiplies the rest in 8 x 8 tiles, TC blocks. A tile costs the same for any number of nonzeros,
+# so the order of the rows matters: shuffled, the elasticity matrix has a quarter of its nonzeros
+# per tile. Reverse Cuthill-McKee (`rcm`) finds an order nearly as good as the original one, without
+# having seen it. These numbers are counted, not predicted.
 
 # %%
 predicted = here[here["origin"] == "modelled"]
@@ -129,9 +130,9 @@ if not tiled.empty:
 
 # %% [markdown]
 # ## How fast may it be? The roofline
-# The roofline predicts the time of the slowest part: moving each operand through device memory
-# once (nothing, when all of it fits in the L2 cache), serving from L2 what the thread blocks ask
-# for, computing, or launching. The parts of one prediction, each with the number it rests on:
+# The roofline predicts the time of the slowest part: moving each operand through device memory once
+# (nothing, when all of it fits in the L2 cache), serving the requests of the thread blocks from L2,
+# computing, or launching. The parts of one prediction, each with its reason:
 
 # %%
 for record in points:
@@ -142,9 +143,9 @@ for record in points:
         break
 
 # %% [markdown]
-# GFLOP/s are 2 nnz N divided by that time: padding is no work. Nobody has measured these, so the
-# bars are hatched and the legend says *modelled*. It is what the device's limits allow; a real
-# kernel is slower, and by how much is what measuring on a GPU shows.
+# GFLOP/s are 2 nnz N divided by that time: padding is no work. These values are not measured, so
+# the bars are hatched and the legend says *modelled*. They are the limits of the device; a real
+# kernel is slower, and a measurement on a GPU shows by how much.
 
 # %%
 speed = predicted[(predicted["precision"] != "tf32_raw") & predicted["gflops"].notna()].copy()
@@ -157,7 +158,7 @@ if not speed.empty:
 
 # %% [markdown]
 # ## From here
-# `build/tessera list kernels` (or formats, reorderings, models, devices) shows what there is to
-# combine; `experiments/configs/quickstart.toml` is the experiment to copy and change;
+# `build/tessera list kernels` (or formats, reorderings, models, devices) lists the variants;
+# `experiments/configs/quickstart.toml` is the experiment to copy and change;
 # `experiments/adding.md` shows how to add a variant of your own. On a machine with a GPU,
 # `build/tessera run quickstart --backend gpu` adds measured records to the same folder.

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # Synergy classes from tile counts alone
-# cuTeSpMM (section 6.4, Table 2) sorts 1,099 SuiteSparse matrices by alpha, the density of a nonempty
-# 16 x 4 brick of condensed columns: 666 low (below 12.5 %), 198 medium, 235 high (from 25 %). Alpha
-# needs the matrix. Of many matrices no more is at hand than rows, columns, nonzeros and the numbers of
-# nonempty 8 x 8, 16 x 8 and 16 x 16 tiles; those bound it. Nothing here is measured: all is modelled.
+# cuTeSpMM (section 6.4, Table 2) classes 1,099 SuiteSparse matrices by alpha, the density of a
+# nonempty 16 x 4 brick of condensed columns: 666 low (below 12.5 %), 198 medium, 235 high (from
+# 25 %). Alpha needs the matrix. For many matrices only the numbers of rows, columns, nonzeros and
+# nonempty 8 x 8, 16 x 8 and 16 x 16 tiles are known; these bound it. Nothing here is measured: all
+# values are modelled.
 
 # %%
 """Bounds on alpha, the brick density of cuTeSpMM, from nonempty tile counts.
@@ -11,18 +12,19 @@
     python3 notebooks/synergy_bounds.py FINGERPRINTS.csv [FOLDER]
 
 FINGERPRINTS.csv has the columns name, rows, cols, nnz, nonempty_8x8, nonempty_16x8, nonempty_16x16.
-Prints class counts beside the paper's, and writes synergy_bounds.csv (a line per matrix), the counts
-as synergy_classes.csv, and their figure, to FOLDER (default: out/synergy_bounds).
+Prints class counts beside the paper's, and writes synergy_bounds.csv (a line per matrix), the
+counts as synergy_classes.csv, and their figure, to FOLDER (default: out/synergy_bounds).
 """
 
 import csv
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, lgamma, exp
+from math import ceil, exp, lgamma
 from pathlib import Path
-from typing import Mapping
 
 import bars
+
 from figure import arguments, build, save, use_style
 from figure_data import check
 
@@ -35,19 +37,19 @@ CLASSES = tuple(PAPER)
 # Let T, E be the nonempty 16 x 8 and 8 x 8 tiles, and C the active columns of all 16-row windows.
 #
 # * **C from above**: a tile has 8 columns, a column at least one nonzero: C <= min(8 T, nnz).
-# * **C from below**: a tile has at least one active column, so C >= T. Of the T tiles, E - T have both
-#   halves nonempty, where a column holds up to 16 nonzeros, the other 2 T - E only one, where it holds
-#   8. Fewest columns hold all nonzeros when the former fill up first.
-# * **Bricks**: a window with c active columns has ceil(c / 4), between c / 4 and (c + 3) / 4. Windows
-#   with a nonzero are at most as many as windows, and as nonempty 16 x 16 tiles; at least
+# * **C from below**: a tile has at least one active column, so C >= T. Of the T tiles, E - T have
+#   both halves nonempty, where a column holds up to 16 nonzeros, the other 2 T - E only one, where
+#   it holds 8. The fewest columns hold all nonzeros when the former fill up first.
+# * **Bricks**: a window with c active columns has ceil(c / 4), between c / 4 and (c + 3) / 4. The
+#   windows with a nonzero are at most as many as windows, and as nonempty 16 x 16 tiles; at least
 #   T / ceil(K / 8). A brick holds at most 64 nonzeros.
 #
-# Alpha = nnz / (64 bricks). No bound on C can be moved: both ends occur, and the test builds them.
+# Alpha = nnz / (64 bricks). The bounds on C are tight: both ends occur, and the test builds them.
 
 # %%
 @dataclass(frozen=True)
 class Fingerprint:
-    """What is known of a matrix."""
+    """The known counts of a matrix."""
 
     rows: int
     cols: int
@@ -81,13 +83,13 @@ def fewest_bricks(f: Fingerprint) -> int:
 
 
 def most_bricks(f: Fingerprint, columns: float) -> float:
-    """The largest number of bricks that so many active columns make."""
+    """The largest number of bricks for `columns` active columns."""
     windows = min(ceil(f.rows / 16), f.tiles_16x16)
     return min((columns + 3 * windows) / 4, columns, windows * ceil(f.cols / 4))
 
 
 def alpha_bounds(f: Fingerprint) -> tuple[float, float]:
-    """The least and the largest alpha such a matrix can have; 0 and 0 without nonzeros."""
+    """The least and the largest alpha of such a matrix; 0 and 0 without nonzeros."""
     if f.nnz == 0:
         return 0.0, 0.0
     return (f.nnz / (64 * most_bricks(f, most_columns(f))),
@@ -96,14 +98,14 @@ def alpha_bounds(f: Fingerprint) -> tuple[float, float]:
 
 # %% [markdown]
 # ## A guess between the bounds
-# If the nonzeros of a nonempty 8 x 8 tile lay at random in it, as many in each, a column of the tile
-# would be empty with a known probability, and one of two halves with its square. Real tiles are more
-# orderly, so the guess is mostly low: on the 24 matrices of the set real_matrices it is 0.48 to 1.21
-# times the true alpha, and the class is right for 21.
+# If the nonzeros of a nonempty 8 x 8 tile lay at random in it, equally many in each, a column of
+# the tile would be empty with a known probability, and one of two halves with its square. Real
+# tiles are more regular, so the guess is mostly low: on the 24 matrices of the set real_matrices it
+# is 0.48 to 1.21 times the true alpha, and the class is right for 21.
 
 # %%
 def empty_column(nnz: float) -> float:
-    """Probability that 8 given cells of 64 are empty when `nnz` of the 64 are not."""
+    """The probability that 8 given cells of 64 are empty when `nnz` of the 64 are not."""
     if nnz > 56:
         return 0.0
     return exp(lgamma(57) + lgamma(65 - nnz) - lgamma(57 - nnz) - lgamma(65))
@@ -129,12 +131,12 @@ def synergy(alpha: float) -> str:
 
 # %% [markdown]
 # ## Counting
-# A matrix whose two bounds are in one class is *certain*. A class holds at least those, and at most all
-# whose interval touches it.
+# A matrix whose two bounds are in one class is *certain*. A class holds at least the certain
+# matrices, and at most all matrices whose interval touches it.
 
 # %%
 def class_counts(matrices: Mapping[str, Fingerprint]) -> dict[str, dict[str, int]]:
-    """Series -> class -> matrices."""
+    """The number of matrices by series and class."""
     counts = {name: dict.fromkeys(CLASSES, 0) for name in ("at least", "at most", "random tiles")}
     for matrix in matrices.values():
         low, high = (synergy(alpha) for alpha in alpha_bounds(matrix))
@@ -147,7 +149,7 @@ def class_counts(matrices: Mapping[str, Fingerprint]) -> dict[str, dict[str, int
 
 
 def read_fingerprints(path: Path) -> dict[str, Fingerprint]:
-    """Name -> fingerprint, of the matrices whose nonzeros and tiles are known."""
+    """The fingerprints by name of the matrices whose nonzeros and tiles are known."""
     keys = ("rows", "cols", "nnz", "nonempty_8x8", "nonempty_16x8", "nonempty_16x16")
     with open(path, encoding="utf-8", newline="") as file:
         return {line["name"]: Fingerprint(*(int(line[key]) for key in keys))
@@ -155,13 +157,13 @@ def read_fingerprints(path: Path) -> dict[str, Fingerprint]:
 
 
 def write_csv(path: Path, lines: list[list[object]]) -> None:
-    """One list a line."""
+    """Write one line per list."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
 
 
 def draw(counts: dict[str, dict[str, int]], matrices: int, folder: Path) -> None:
-    """Bars: classes by what is known of them."""
+    """Draw the numbers of matrices by class as bars."""
     series = [{"name": "paper, 1,099 matrices", "origin": "counted", "points":
                [{"x": name, "y": PAPER[name]} for name in CLASSES]}]
     series += [{"name": known, "origin": "modelled", "points":
@@ -170,8 +172,8 @@ def draw(counts: dict[str, dict[str, int]], matrices: int, folder: Path) -> None
     description = {
         "schema": 1, "id": "synergy_classes", "kind": "bars",
         "title": "Synergy classes of SuiteSparse matrices, from tile counts",
-        "caption": f"{matrices} matrices. at least: both bounds of alpha in the class; at most: the "
-                   "class is between them; random tiles: a guess.",
+        "caption": f"{matrices} matrices. at least: both bounds of alpha in the class; at most: "
+                   "the class is between them; random tiles: a guess.",
         "x": {"label": "synergy class of cuTeSpMM", "scale": "category"},
         "y": {"label": "matrices", "scale": "linear"}, "series": series,
         "provenance": "nonempty 8x8, 16x8 and 16x16 tile counts", "missing": []}

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # What a kernel waits for
-# Two pictures of one simulated product. The first follows the warps of a thread block: what they
-# compute, what they wait for, and which reads of memory are in flight meanwhile, so that bubbles of
-# the pipeline show as in Acc-SpMM's Fig. 5. The second shows all thread blocks on their SMs, and
-# how long each ran: the balance that Acc-SpMM's Fig. 6 is about.
+# Two figures of one simulated product. The first shows the warps of a thread block: their
+# computations, their waits and their reads in flight, so that pipeline bubbles are visible as in
+# Acc-SpMM's Fig. 5. The second shows all thread blocks on their SMs and their running times: the
+# balance of Acc-SpMM's Fig. 6.
 
 # %%
 """Timelines of simulated products, from the folders that `tessera timeline` writes.
@@ -35,8 +35,8 @@ from matplotlib.patches import Patch
 from figure import TWO_COLUMNS, arguments, inches, plain, save, use_style, wrapped
 from records import environment, read_lines
 
-# What a bar shows: its operations and its colour. Reads lie above a warp's other bars; of those,
-# the tensor core's are on top and have an edge, since an MMA is over in less than a dot's width.
+# The operations and the colour of each kind of bar. Reads lie above a warp's other bars; of those,
+# the tensor core's are on top and have an edge, since an MMA is narrower than a dot.
 READS = {"load in flight": (("load",), "#E69F00"),
          "asynchronous copy in flight": (("async_copy",), "#56B4E9")}
 BUSY = {"waits for data": (("wait",), "#D0D0D0"),
@@ -73,19 +73,19 @@ class Timeline:
                 + ("" if order == "none" else f", order {order}"))
 
     def thread_blocks(self) -> pd.DataFrame:
-        """Those of the launch that takes longest."""
+        """The thread blocks of the launch that takes longest."""
         table = self.tables["thread_blocks"]
         return table[table["launch"] == self.about["launch"]]
 
     def operations(self) -> pd.DataFrame:
-        """Of the watched thread block, since its start."""
+        """The operations of the watched thread block, with times since its start."""
         table = self.tables["operations"]
         since = self.about["thread_block_start_us"]
         return table.assign(start=table["start_us"] - since, end=table["end_us"] - since)
 
 
 def read_folder(folder: Path) -> Timeline:
-    """Checks that it is what `tessera timeline` writes."""
+    """Checks that the value is one that `tessera timeline` writes."""
     lines = [r for r in read_lines(folder / "timeline.jsonl") if r.get("type") == "timeline"]
     if len(lines) != 1:
         raise TimelineError(f"{folder}/timeline.jsonl: expected one timeline, found {len(lines)}")
@@ -100,7 +100,7 @@ def read_folder(folder: Path) -> Timeline:
 
 # %%
 def lanes(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """A lane for each interval, first free one first; intervals by start."""
+    """The lane of each interval, the first free one; intervals are sorted by start."""
     free: list[float] = []  # when each lane is free again
     chosen = np.empty(len(starts), dtype=int)
     for i, (start, end) in enumerate(zip(starts, ends)):
@@ -114,8 +114,8 @@ def lanes(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 def add_bars(axes: Axes, table: pd.DataFrame, low: np.ndarray, height: float, color: str,
              edge: float = 0) -> None:
-    """One rectangle an operation, its upper edge `height` above the lower one at `low`; rows grow
-    downwards."""
+    """Draws a rectangle per operation, with its lower edge at `low` and its upper edge `height`
+    above; rows grow downwards."""
     left, right = table["start"].to_numpy(), table["end"].to_numpy()
     corners = [[(a, y), (b, y), (b, y - height), (a, y - height)]
                for a, b, y in zip(left, right, low)]
@@ -124,7 +124,7 @@ def add_bars(axes: Axes, table: pd.DataFrame, low: np.ndarray, height: float, co
 
 
 def draw_operations(axes: Axes, timeline: Timeline, skip: float, us: float) -> None:
-    """One row a warp: reads in flight as thin bars above what the warp does."""
+    """Draws one row per warp, with reads in flight as thin bars above its other operations."""
     table = timeline.operations()
     warps = sorted(table["warp"].unique())
     table = table[(table["end"] > skip) & (table["start"] < skip + us)].sort_values("start")
@@ -159,7 +159,7 @@ def draw_operations(axes: Axes, timeline: Timeline, skip: float, us: float) -> N
 
 
 def pipeline(timelines: list[Timeline], skip: float, us: float) -> Figure:
-    """The operations of the watched thread blocks, one above the other."""
+    """Draws the operations of the watched thread blocks, one above the other."""
     rows = [max(1, t.tables["operations"]["warp"].nunique()) for t in timelines]
     figure, axes = plt.subplots(len(timelines), 1, sharex=True, squeeze=False,
                                 height_ratios=rows,
@@ -180,7 +180,7 @@ def pipeline(timelines: list[Timeline], skip: float, us: float) -> Figure:
 
 # %%
 def occupancy(table: pd.DataFrame, edges: np.ndarray) -> np.ndarray:
-    """Mean thread blocks on each SM [SMs x bins], the SM that ends last first."""
+    """The mean number of thread blocks on each SM, [SMs x bins], the SM that ends last first."""
     rows = []
     for _, blocks in sorted(table.groupby("sm"), key=lambda group: -group[1]["end_us"].max()):
         # Time spent on thread blocks up to every edge, then its differences.
@@ -192,7 +192,7 @@ def occupancy(table: pd.DataFrame, edges: np.ndarray) -> np.ndarray:
 
 
 def draw_balance(axes: tuple[Axes, Axes], timeline: Timeline, us: float, longest: float) -> Any:
-    """Thread blocks on SMs, and beside it how long they ran."""
+    """Draws the thread blocks on SMs and, beside it, the distribution of their running times."""
     where, beside = axes
     resident, sms = timeline.about["resident_thread_blocks"], timeline.about["sms"]
     table = timeline.thread_blocks()
@@ -217,7 +217,7 @@ def draw_balance(axes: tuple[Axes, Axes], timeline: Timeline, us: float, longest
 
 
 def balance(timelines: list[Timeline]) -> Figure:
-    """All thread blocks of the products, one above the other."""
+    """Draws all thread blocks of the products, one above the other."""
     us = max(t.thread_blocks()["end_us"].max() for t in timelines)
     longest = max(t.tables["balance"]["high_us"].max() for t in timelines)
     figure, axes = plt.subplots(len(timelines), 2, sharex="col", squeeze=False, width_ratios=(3, 1),
@@ -236,7 +236,7 @@ def balance(timelines: list[Timeline]) -> Figure:
 
 def finish(figure: Figure, title: str, caption: str, timelines: list[Timeline],
            legend_rows: int) -> None:
-    """Title, footer with origin and provenance, and room for both."""
+    """Adds the title and the footer with origin and provenance, and makes room for both."""
     devices = ", ".join(dict.fromkeys(t.about["params"]["device"] for t in timelines))
     where = "; ".join(dict.fromkeys(t.where for t in timelines))
     text = f"{caption}\nNot measured: all values simulated, on a described {devices}. {where}"
@@ -256,7 +256,7 @@ def finish(figure: Figure, title: str, caption: str, timelines: list[Timeline],
 
 # %%
 def options(words: list[str]) -> argparse.Namespace:
-    """The command line: folders of timelines, then perhaps where the figures go."""
+    """The command line: folders of timelines, and optionally the folder of the figures."""
     parser = argparse.ArgumentParser(prog="timeline.py", description="Timelines of products.")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER",
                         help="one or two, as `tessera timeline --out` writes them; then OUT")

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Optional
 
 import nbformat
 from nbformat import NotebookNode
@@ -56,8 +55,8 @@ def percent_scripts(folder: Path) -> list[Path]:
     return [p for p in sorted(folder.glob("*.py")) if MARKER.search(p.read_text(encoding="utf-8"))]
 
 
-def main(arguments: Optional[list[str]] = None) -> int:
-    """The command; prints the notebooks it wrote."""
+def main(arguments: list[str] | None = None) -> int:
+    """The command; prints the paths of the notebooks."""
     parser = argparse.ArgumentParser(description="Turn percent scripts into notebooks.")
     parser.add_argument("scripts", nargs="*", type=Path, metavar="SCRIPT")
     parser.add_argument("--out", type=Path, help="folder for the notebooks; default: beside each")

@@ -1,18 +1,20 @@
 # %% [markdown]
 # # When is tSparse faster?
-# tSparse's Table 2 tells from a matrix whether its tensor cores pay, approach by approach. A criterion is
-# as good as its precision (of the matrices it picks, those where tSparse is faster) and its recall (of
-# those where tSparse is faster, the ones it picks). Both are computed here for other matrices.
+# tSparse's Table 2 predicts from a matrix whether its tensor cores pay, approach by approach. The
+# quality of a criterion is its precision (the share of the predicted matrices where tSparse is
+# faster) and its recall (the share of the matrices where tSparse is faster that are predicted).
+# This script computes both for other matrices.
 
 # %%
 """tSparse's Tables 2 and 3 from measured times: precision and recall of its criteria, and speedups.
 
     python3 notebooks/tsparse_criteria.py TIMES MATRICES [COLUMN]
 
-TIMES is table.csv of `tessera run tsparse_tables2_3`, MATRICES that of `tessera run tsparse_table1`.
-COLUMN is the time to compare: time_us (the default, plain allocations) or pool_us. Matrices that either
-table lacks are left out, as are those that are not in the paper's collection: at most 10,000 nonzeros,
-or a bitmap density of one. "all" compares with the fastest of the approaches that have a time.
+TIMES is table.csv of `tessera run tsparse_tables2_3`, MATRICES that of `tessera run
+tsparse_table1`. COLUMN is the time to compare: time_us (the default, plain allocations) or pool_us.
+Matrices that either table lacks are omitted, as are those outside the paper's collection: at most
+10,000 nonzeros, or a bitmap density of one. "all" compares with the fastest of the approaches that
+have a time.
 """
 
 import csv
@@ -20,7 +22,7 @@ import sys
 from collections.abc import Callable
 from math import exp, log
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from figure import arguments
 
@@ -28,7 +30,7 @@ SUBJECT = "tSparse"
 
 
 class Matrix(NamedTuple):
-    """What a criterion looks at."""
+    """The values that a criterion depends on."""
 
     nnz: int
     mean_row: float
@@ -45,7 +47,7 @@ class Criterion(NamedTuple):
 
 
 def large_rows(nnz: int) -> Callable[[Matrix], bool]:
-    """Rows of more than 42 nonzeros on average, and more than `nnz` in all."""
+    """A condition: more than 42 nonzeros per row on average, and more than `nnz` in all."""
     return lambda matrix: matrix.mean_row > 42 and matrix.nnz > nnz
 
 
@@ -54,7 +56,8 @@ CRITERIA = (
     Criterion("ESC", "products / tile products >= 1", lambda matrix: matrix.products_ratio >= 1),
     Criterion("RMerge2", "mean row > 42, nnz > 100000", large_rows(100_000)),
     Criterion("Nsparse", "mean row > 42, nnz > 100000", large_rows(100_000)),
-    Criterion("AC-SpGEMM", "products / tile products > 9", lambda matrix: matrix.products_ratio > 9),
+    Criterion("AC-SpGEMM", "products / tile products > 9",
+              lambda matrix: matrix.products_ratio > 9),
     Criterion("spECK", "mean row > 42, nnz > 300000", large_rows(300_000)),
     Criterion("all", "mean row > 42, nnz > 300000", large_rows(300_000)),
 )
@@ -63,7 +66,7 @@ Times = dict[str, dict[str, float]]  # matrix -> approach -> time
 
 # %%
 def read_matrices(path: Path) -> dict[str, Matrix]:
-    """Those of the paper's collection that have a square."""
+    """The matrices of the paper's collection that have a square."""
     matrices = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -78,7 +81,7 @@ def read_matrices(path: Path) -> dict[str, Matrix]:
 
 
 def read_times(path: Path, column: str) -> Times:
-    """What was measured and right, of the approaches of Table 2 and tSparse."""
+    """The times of correct products of tSparse and the approaches of Table 2."""
     approaches = {criterion.approach for criterion in CRITERIA} | {SUBJECT}
     times: Times = {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -88,8 +91,8 @@ def read_times(path: Path, column: str) -> Times:
     return times
 
 
-def speedup(times: dict[str, float], approach: str) -> Optional[float]:
-    """Of tSparse over an approach; None where one of them has no time."""
+def speedup(times: dict[str, float], approach: str) -> float | None:
+    """The speedup of tSparse over an approach; None where one of them has no time."""
     others = [time for name, time in times.items()
               if name != SUBJECT and approach in ("all", name)]
     return min(others) / times[SUBJECT] if others and SUBJECT in times else None
@@ -97,7 +100,7 @@ def speedup(times: dict[str, float], approach: str) -> Optional[float]:
 
 # %%
 class Score(NamedTuple):
-    """How right a criterion is."""
+    """The quality of a criterion."""
 
     matrices: int
     predicted: int
@@ -106,18 +109,18 @@ class Score(NamedTuple):
     speedups: tuple[float, ...]  # where it is predicted
 
     def share(self, whole: int) -> str:
-        """Of `whole`, the part that is predicted and true."""
+        """The share of `whole` that is predicted and true."""
         return f"{self.both / whole:.2f}" if whole else "-"
 
     def geometric_mean(self) -> str:
-        """Table 3's: the speedup where the criterion holds."""
+        """The geometric mean of the speedup where the criterion holds, as in Table 3."""
         if not self.speedups:
             return "-"
         return f"{exp(sum(map(log, self.speedups)) / len(self.speedups)):.2f}"
 
 
 def score(criterion: Criterion, matrices: dict[str, Matrix], times: Times) -> Score:
-    """Over the matrices that both have a time for."""
+    """The score of a criterion over the matrices with both times."""
     pairs = []
     for name, matrix in matrices.items():
         ratio = speedup(times.get(name, {}), criterion.approach)

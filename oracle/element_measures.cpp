@@ -14,11 +14,11 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// One unit in the last place of the truth rounded to FP32, as its reciprocal.
+/// The reciprocal of one unit in the last place of the truth rounded to FP32.
 inline double per_fp32_ulp(double truth) {
   const auto bits = std::bit_cast<std::int64_t>(static_cast<double>(static_cast<float>(truth)));
-  // Subnormals have the spacing of the smallest normals; a truth that rounds to infinity is given
-  // that of the largest finite numbers.
+  // Subnormals have the spacing of the smallest normals; a truth that rounds to infinity gets that
+  // of the largest finite numbers.
   const auto exponent = std::clamp<std::int64_t>((bits >> 52) & 0x7ff, 1023 - 126, 1023 + 127);
   return std::bit_cast<double>((2 * 1023 + 23 - exponent) << 52);  // 2^(23 - exponent)
 }
@@ -40,7 +40,7 @@ inline std::int32_t decade_of(double condition) {
   return decade;
 }
 
-/// The exponent of a positive number that is not subnormal.
+/// The binary exponent of a positive normal number.
 inline double exponent_of(double number) {
   return static_cast<double>((std::bit_cast<std::int64_t>(number) >> 52) - 1023);
 }
@@ -60,7 +60,7 @@ void derive(const ElementBatch& __restrict batch, int size, Derived& __restrict 
     const double computed = static_cast<double>(batch.computed[j]);
     const double error = std::fabs(computed - truth), size_of = std::fabs(truth);
     const bool exact = error == 0;
-    // An unbounded relative error of nothing is nothing, not the NaN of inf * 0.
+    // An infinite relative bound on a magnitude of 0 allows 0, not the NaN of inf * 0.
     const double relative_bound = magnitude > 0 ? batch.relative[j] : 0.0;
     const double allowed = relative_bound * magnitude + batch.absolute[j];
     const double backward = error / (exact ? 1.0 : magnitude);
@@ -71,7 +71,7 @@ void derive(const ElementBatch& __restrict batch, int size, Derived& __restrict 
     x.relative[j] = error / (exact ? 1.0 : size_of);
     x.backward[j] = backward;
     x.bias[j] = std::copysign(truth == 0 ? 0.0 : backward, (computed - truth) * truth);
-    // Rounding may leave the magnitude of terms of one sign just below their sum.
+    // Rounding may put the magnitude of terms of one sign just below their sum.
     const double condition = std::max(1.0, magnitude / (magnitude == 0 ? 1.0 : size_of));
     x.condition[j] = condition;
     x.factor[j] = truth == 0 ? 1.0 : condition;

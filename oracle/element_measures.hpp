@@ -1,9 +1,8 @@
-// What follows from elements of C one by one, and its sums: the loops of the error meter that run
-// on vectors.
+// The measures of single elements of C and their sums: the vectorised loops of the error meter.
 //
-// They take a batch whose size is a multiple of kErrorLanes; what it lacks are zeros that are right
-// and change nothing. Sums are kept in lanes, in the same order on every processor, and nothing is
-// contracted to fused multiply-adds (CMakeLists.txt): they are the same to the last bit.
+// They take a batch whose size is a multiple of kErrorLanes, padded with correct zeros, which
+// change nothing. Sums are kept in lanes, in the same order on every processor, and the compiler
+// contracts nothing to fused multiply-adds (CMakeLists.txt), so they are the same to the last bit.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +18,10 @@ struct Element {
   double relative = 0;   // part of the bound on |error| / (|A||B|)
   double absolute = 0;   // part of the bound on |error|
   float computed = 0;
-  float fp32 = 0;  // of C in FP32, where that is asked for
+  float fp32 = 0;  // the element of C computed in FP32, where that is compared
 };
 
-/// Elements that are measured at once: their arrays fit the nearest cache.
+/// Elements that are measured at once; their arrays fit the L1 cache.
 struct ElementBatch {
   static constexpr int kCapacity = 128;
   int size = 0;
@@ -45,45 +44,46 @@ struct ElementBatch {
   }
 };
 
-/// Sums side by side: an addition need not wait for the last one.
+/// The number of parallel sums, so that an addition need not wait for the last one.
 constexpr int kErrorLanes = 16;
 static_assert(ElementBatch::kCapacity % kErrorLanes == 0);
 
-/// What follows from each element of a batch alone; all finite.
+/// The measures of each element of a batch; all elements are finite.
 struct Derived {
   static constexpr int kCapacity = ElementBatch::kCapacity;
   alignas(64) double error[kCapacity];
   double allowed[kCapacity], bound_ratio[kCapacity], smape[kCapacity];
   double relative[kCapacity], backward[kCapacity], bias[kCapacity];
   double ulps[kCapacity], condition[kCapacity];
-  double factor[kCapacity];  // of the product whose root is the mean condition
+  double factor[kCapacity];  // factor of the product whose root is the mean condition
   std::int32_t relative_place[kCapacity], backward_place[kCapacity], condition_place[kCapacity];
   std::int32_t ulp_place[kCapacity], decade[kCapacity], underflow[kCapacity];
 };
 
-/// Sums and maxima over a panel, of elements that are kErrorLanes apart.
+/// Sums and maxima over a panel; lane l has the elements l, l + kErrorLanes, ...
 struct Lanes {
   using Of = double[kErrorLanes];
   alignas(64) Of smape{}, smape_fp32{}, squares{}, truth_squares{}, backward{}, bias{};
   Of max_relative{}, max_backward{}, max_ulp{}, max_condition{};
-  Of mantissa, exponent{};  // of the product of the condition numbers
+  Of mantissa, exponent{};  // the product of the condition numbers
   Of beyond_bound{}, underflows{}, with_truth{}, with_fp32{};
 
   Lanes() { std::ranges::fill(mantissa, 1.0); }
 };
 
-/// Everything but the places. All elements are finite.
+/// Computes all measures but the places in histograms. All elements are finite.
 void derive(const ElementBatch& batch, int size, Derived& x);
 
-/// Where the elements count in histograms and in the table of conditions.
+/// Computes the places of the elements in the histograms and in the table of conditions.
 void place(int size, Derived& x);
 
+/// Adds the measures of a batch to the sums.
 void add_up(const ElementBatch& batch, const Derived& x, int size, Lanes& lanes);
 
-/// The errors against C in FP32; those of NaNs and infinities do not count.
+/// Adds the errors against C in FP32; those of NaNs and infinities do not count.
 void add_up_fp32(const ElementBatch& batch, int size, Lanes& lanes);
 
-/// Whether the truth and C are, of all elements.
+/// True when the truth and C are finite for all elements.
 bool all_finite(const ElementBatch& batch);
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-/// x / (1 - x); no bound once x reaches 1.
+/// x / (1 - x); infinite for x >= 1, where no bound holds.
 double closed(double x) { return x < 1 ? x / (1 - x) : std::numeric_limits<double>::infinity(); }
 
 }  // namespace

@@ -14,10 +14,10 @@ namespace tessera {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-/// What depends on no order.
+/// The results that do not depend on the order of elements.
 struct Counts {
   LogHistogram condition;
-  LogHistogram baseless;  // backward errors where |A||B| = 0
+  LogHistogram baseless;  // backward errors of elements with |A||B| = 0
   UlpHistogram ulps{};
   struct Decade {
     LogHistogram relative, backward;
@@ -50,8 +50,8 @@ struct Counts {
   }
 };
 
-/// What one thread works with. Many an element counts in the same place as the last one: in turn in
-/// two counters, it need not wait for it.
+/// The counters of one thread. Neighbouring elements often have the same place in a histogram:
+/// alternating between two counters avoids waiting for the last increment.
 struct Scratch {
   ElementBatch batch;
   Derived derived;
@@ -62,7 +62,7 @@ struct Scratch {
   }
 };
 
-/// What is summed up over a panel, and the panels in their order.
+/// The sums of a panel, which are added in the order of the panels.
 struct Sums {
   double smape = 0, smape_fp32 = 0;
   double squares = 0, truth_squares = 0;
@@ -76,7 +76,7 @@ struct Sums {
   double worst_ratio = -1;
   bool worst_non_finite = false;
 
-  /// Of the worst elements the first one, by rows and columns, stays.
+  /// Keeps the worst element, the first by rows and columns among equals.
   void offer_worst(const ProductErrors::Worst& element, double ratio, bool non_finite) {
     const auto place = [](const ProductErrors::Worst& x) { return std::pair(x.row, x.col); };
     if (std::pair(non_finite, ratio) < std::pair(worst_non_finite, worst_ratio)) return;
@@ -136,14 +136,14 @@ void Sums::add(const Sums& other) {
   if (other.compared > 0) offer_worst(other.worst, other.worst_ratio, other.worst_non_finite);
 }
 
-/// Whether an element that is NaN or infinite in C or in truth is what FP32 makes of the truth.
+/// True when an element that is NaN or infinite in C or in truth is the FP32 value of the truth.
 bool is_rightly_special(double truth, double computed, double bound) {
   if (std::isnan(truth)) return std::isnan(computed);
   if (!std::isinf(computed) || std::signbit(computed) != std::signbit(truth)) return false;
   return std::isinf(truth) || std::fabs(truth) + bound > std::numeric_limits<float>::max();
 }
 
-/// What a thread makes of one panel.
+/// The meter of one panel, used by one thread.
 class Panel final : public PanelMeter {
  public:
   Panel(Scratch& scratch, Sums& sums, bool against_fp32)
@@ -174,7 +174,7 @@ class Panel final : public PanelMeter {
 
   int padded_size() const { return (batch_.size + kErrorLanes - 1) / kErrorLanes * kErrorLanes; }
 
-  /// With zeros, which are right and change no sum.
+  /// Pads the batch with correct zeros, which change no sum.
   void pad() {
     for (int j = batch_.size; j < padded_size(); ++j) {
       batch_.set(j, {});
@@ -194,7 +194,7 @@ class Panel final : public PanelMeter {
     }
   }
 
-  /// Judges the elements that are not finite, and closes the gaps they leave.
+  /// Checks the elements that are not finite and removes them from the batch.
   void set_special_aside() {
     int kept = 0;
     for (int j = 0; j < batch_.size; ++j) {
@@ -226,7 +226,7 @@ double mean(double sum, std::int64_t count) {
   return count > 0 ? sum / static_cast<double>(count) : 0;
 }
 
-/// With the maximum exact, and no quantile beyond it.
+/// The quantiles of a histogram, with the exact maximum, which no quantile exceeds.
 Quantiles quantiles(const LogHistogram& numbers, double max) {
   const auto at = [&](int percent) { return std::min(numbers.quantile(percent), max); };
   return {at(50), at(95), at(99), max};

@@ -1,8 +1,8 @@
-// Takes the measures of product_errors.hpp, element by element and in parallel.
+// Computes the measures of product_errors.hpp over all elements, in parallel.
 //
-// Sums in floating point are kept per panel, a part of C, and added up in the order of the panels,
-// counts are integers: the result is the same at any number of threads. What can be is computed for
-// many elements at once: a check costs little more than the truth.
+// Floating-point sums are kept per panel, a part of C, and added in the order of the panels, and
+// counts are integers, so the result is the same at any number of threads. The measures of elements
+// are vectorised: a check takes little more time than the truth.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/// Takes the elements of one panel.
+/// Receives the elements of one panel.
 class PanelMeter {
  public:
   void add(const Element& element) {
@@ -22,7 +22,7 @@ class PanelMeter {
     added(1);
   }
 
-  /// To be filled from its size on; it is never full.
+  /// The batch, which the caller fills from index `size` on; it is never full. Call added() then.
   ElementBatch& batch() { return batch_; }
   void added(int count) {
     batch_.size += count;
@@ -32,26 +32,26 @@ class PanelMeter {
  protected:
   explicit PanelMeter(ElementBatch& batch) : batch_(batch) {}
   ~PanelMeter() = default;
-  virtual void measure() = 0;  // what is in the batch, and empties it
+  virtual void measure() = 0;  // measures the batch and empties it
 
   ElementBatch& batch_;
 };
 
-/// What is known of the product as a whole.
+/// The norms of the factors of a product.
 struct ProductNorms {
   double a = 0;  // ||A||_F
   double b = 0;  // ||B||_F
 };
 
-/// Square root of the sum of squares; NaN and infinite values are left out.
+/// The square root of the sum of squares, without NaN and infinite values.
 double frobenius_norm(std::span<const float> values);
 
-/// Calls visit(panel, meter) for each panel of C; it hands the panel's elements to the meter,
-/// always in the same order.
+/// Measures the errors of C: calls visit(panel, meter) for each panel, in parallel, which passes
+/// the panel's elements to the meter, always in the same order.
 ProductErrors measure_errors(std::int64_t panels, const ProductNorms& norms, bool against_fp32,
                              const std::function<void(std::int64_t, PanelMeter&)>& visit);
 
-/// Throws an Error that names both sizes, or the row of a bound that is negative or NaN.
+/// Throws an Error unless the bound has `rows` rows and no part of it is negative or NaN.
 void require_bound(const ErrorBound& bound, std::int64_t rows);
 
 }  // namespace tessera

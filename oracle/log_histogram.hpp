@@ -1,8 +1,8 @@
-// Counts of non-negative numbers by size, for quantiles of more numbers than memory holds.
+// A logarithmic histogram of non-negative numbers, for quantiles of more numbers than memory holds.
 //
-// 128 places per octave: a quantile is a number of the data rounded up to eight significant bits,
-// less than 2^-7 (0.8 %) too large and never too small; powers of two are exact. Counts are
-// integers, so histograms filled in any order and by any number of threads add up to the same.
+// It has 128 bins per octave: a quantile is a number of the data rounded up to eight significant
+// bits, less than 2^-7 (0.8 %) too large and never too small; powers of two are exact. Counts are
+// integers, so histograms filled in any order and by any number of threads have the same sum.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace tessera {
 
 class LogHistogram {
  public:
-  /// Where a number counts; not for a NaN. Numbers of at most 2^-64 count as 0, numbers beyond 2^64
-  /// as infinity. Free of branches, so that loops over it vectorise.
+  /// The bin of a number that is not NaN. Numbers of at most 2^-64 count as 0, numbers above 2^64
+  /// as infinity. It has no branches, so that loops over it vectorise.
   static std::int32_t place(double number) {
     const auto bits = std::bit_cast<std::int64_t>(number);
     const std::int64_t rounded_up = (bits + ((std::int64_t{1} << kDropped) - 1)) >> kDropped;
@@ -31,7 +31,8 @@ class LogHistogram {
 
   std::int64_t count() const;
 
-  /// The smallest number that `percent` of the numbers do not exceed; 0 when there are none.
+  /// The smallest number that `percent` of the numbers do not exceed; 0 when the histogram is
+  /// empty.
   double quantile(int percent) const;
 
  private:

@@ -11,13 +11,13 @@
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kPartRows = 4096;   // what is kept per row fits the nearest caches
-constexpr std::int64_t kMaxRowParts = 32;  // each goes through all columns
+constexpr std::int64_t kPartRows = 4096;   // the data per row fits the L1 and L2 caches
+constexpr std::int64_t kMaxRowParts = 32;  // each part visits all columns
 constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
-constexpr std::int32_t kCopied = 16;  // products laid out at once, needed or not
-constexpr std::int64_t kAhead = 8;    // factors whose products are asked for in time
+constexpr std::int32_t kCopied = 16;  // products written at once, needed or not
+constexpr std::int64_t kAhead = 8;    // factors whose products are prefetched
 
-/// The products of some factors behind each other, and up to kCopied more.
+/// Writes the products of some factors contiguously, and up to kCopied more.
 TESSERA_VECTOR_CLONES
 void lay_out(const ColumnMaker::Factor* __restrict factors, std::int64_t size,
              const std::int32_t* __restrict a_rows, const float* __restrict a_values,
@@ -39,7 +39,7 @@ void lay_out(const ColumnMaker::Factor* __restrict factors, std::int64_t size,
   }
 }
 
-/// A term of -0 becomes the 0 that adding it to zero gives.
+/// Starts sums with their first terms; a term of -0 becomes the 0 that adding it to zero gives.
 TESSERA_VECTOR_CLONES
 void multiply(const float* __restrict left, const float* __restrict right, std::size_t count,
               double* __restrict terms) {
@@ -56,7 +56,8 @@ void start(const double* __restrict sum, std::size_t size, double* __restrict lo
   }
 }
 
-/// With an infinity or a NaN among the terms the plain sum is the answer, the loss is a NaN.
+/// Adds the losses to the sums. With an infinity or a NaN among the terms the plain sum is the
+/// result, since the loss is NaN.
 TESSERA_VECTOR_CLONES
 void finish(const double* __restrict lost, std::size_t size, double* __restrict sum) {
   for (std::size_t i = 0; i < size; ++i) {
@@ -65,13 +66,13 @@ void finish(const double* __restrict lost, std::size_t size, double* __restrict 
   }
 }
 
-/// What tells the products of a column apart.
+/// The numbers of rows and of further products of a column.
 struct Rows {
   std::size_t found = 0, repeats = 0;
 };
 
-/// Without a branch, which could only be guessed: every product is written to both lists, and stays
-/// in one of them.
+/// Divides products into first and further ones of their rows. An unpredictable branch is avoided:
+/// every product is written to both lists and stays in one of them.
 Rows find_rows(const std::int32_t* __restrict product_rows, const double* __restrict terms,
                std::size_t count, std::int32_t* __restrict place, std::int32_t* __restrict rows,
                double* __restrict first, std::int32_t* __restrict repeated) {
@@ -118,14 +119,15 @@ void ColumnMaker::load(const CsrMatrix& a, const CsrMatrix& b, const Part& part,
   const std::size_t rows = part.row_end - part.row_begin;
   place_.assign(rows, 0);
   column_.size = 0;
-  column_.rows.resize(rows + 1);  // the last is for a product that does not stay
+  column_.rows.resize(rows + 1);  // the last entry takes products that do not stay
   column_.sum.resize(rows + 1);
   column_.magnitude.resize(rows);
   column_.fp32.resize(rows);
   lost_.resize(rows);
 }
 
-/// Banded matrices leave most of B and of C empty.
+/// Restricts the part to the columns that can hold something: banded matrices leave most of B and C
+/// empty.
 void ColumnMaker::narrow(const CsrMatrix& a, const CsrMatrix& b) {
   k_begin_ = a.cols, k_end_ = 0;
   for (std::int64_t i = part_.row_begin; i < part_.row_end; ++i) {
@@ -158,8 +160,8 @@ void ColumnMaker::load_columns_of_a(const CsrMatrix& a) {
     }
 }
 
-/// Calls visit(column, begin, end, value) for each element of B that meets some of A,
-/// a_rows_[begin] to a_rows_[end]; columns are counted from the part's first.
+/// Calls visit(column, begin, end, value) for each element of B that meets nonzeros of A,
+/// a_rows_[begin, end); columns are counted from the part's first.
 template <class Visit>
 void ColumnMaker::for_each_factor(const CsrMatrix& b, Visit visit) const {
   for (std::int64_t k = k_begin_; k < k_end_; ++k) {

@@ -15,13 +15,12 @@ namespace {
 
 using Wanted = ColumnMaker::Wanted;
 
-constexpr std::size_t kAhead = 8;                 // rows of C that are asked for in time
-constexpr std::int64_t kChunkNonzeros = 1 << 17;  // of C, turned into columns at once
+constexpr std::size_t kAhead = 8;                 // rows of C that are prefetched
+constexpr std::int64_t kChunkNonzeros = 1 << 17;  // nonzeros of C transposed at once
 constexpr std::int64_t kChunkOfRow = 32;
 
-/// A B in compressed sparse rows: first the lengths of its rows, then every element to its place.
-/// Calls prepare(row offsets), then visit(place, j, column, i) for every element, number i of
-/// column j.
+/// Visits the elements of A B with their places in compressed sparse rows. Calls
+/// prepare(row offsets), then visit(place, j, column, i) for every element, number i of column j.
 template <class Prepare, class Visit>
 void make_rows(const CsrMatrix& a, const CsrMatrix& b, Wanted wanted, Prepare prepare,
                Visit visit) {
@@ -61,11 +60,11 @@ void make_rows(const CsrMatrix& a, const CsrMatrix& b, Wanted wanted, Prepare pr
   });
 }
 
-/// Compares a part of C with the truth, column by column. C's rows are turned into columns some at
-/// a time: as many as stay in the nearest caches.
+/// Compares a part of C with the truth, column by column. C is transposed in chunks of columns that
+/// fit the L1 and L2 caches.
 class PartComparison {
  public:
-  /// The truth has nothing outside of the columns [begin, end).
+  /// The truth is empty outside of the columns [begin, end).
   PartComparison(const CsrMatrix& c, const ErrorBound& bound, const Part& part, std::int64_t begin,
                  std::int64_t end, PanelMeter& meter)
       : c_(c),
@@ -84,13 +83,13 @@ class PartComparison {
       nonzeros += row.end - row.next;
       rows_.push_back(row);
     }
-    // A cacheful, but no less than some elements of each row on its way.
+    // A chunk fits the cache but has at least some elements of each row.
     const std::int64_t wanted = std::max(kChunkNonzeros, kChunkOfRow * std::ssize(rows_));
     chunk_ = std::max<std::int64_t>((end - begin) * wanted / std::max(nonzeros, wanted), 1);
     computed_.resize(rows_.size());
   }
 
-  /// Of all columns in [begin, end), in their order.
+  /// Compares column j; call it for all columns of [begin, end) in order.
   void compare(const ColumnMaker& maker, const Column& column, std::int64_t j, bool against_fp32) {
     if (j == chunk_end_) turn_into_columns(j);
     std::fill_n(computed_.data(), column.size, 0.0f);
@@ -128,8 +127,8 @@ class PartComparison {
     return c_.row_offsets[i] + (std::ranges::lower_bound(cols, col) - cols.begin());
   }
 
-  /// Rows are apart in memory: what comes next of one is not foreseen by the processor.
-  void ask_for(const Row& row) const {
+  /// Prefetches a row: rows are far apart in memory, where the hardware does not prefetch.
+  void prefetch(const Row& row) const {
     for (std::int64_t k = row.next; k < std::min(row.next + 64, row.end); k += 16) {
       __builtin_prefetch(c_.col_indices.data() + k);
       __builtin_prefetch(c_.values.data() + k);
@@ -141,7 +140,7 @@ class PartComparison {
     chunk_end_ = std::min(begin + chunk_, end_);
     offsets_.assign(chunk_end_ - chunk_begin_ + 2, 0);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (i + kAhead < rows_.size()) ask_for(rows_[i + kAhead]);
+      if (i + kAhead < rows_.size()) prefetch(rows_[i + kAhead]);
       for (std::int64_t k = rows_[i].next; k < rows_[i].end && c_.col_indices[k] < chunk_end_; ++k)
         ++offsets_[c_.col_indices[k] - chunk_begin_ + 2];
     }
@@ -189,10 +188,10 @@ class PartComparison {
   const CsrMatrix& c_;
   const ErrorBound& bound_;
   const std::int64_t row_begin_, end_;
-  std::int64_t chunk_ = 1;                    // columns turned at once
-  std::int64_t chunk_begin_ = 0, chunk_end_;  // those that are at hand
+  std::int64_t chunk_ = 1;                    // columns transposed at once
+  std::int64_t chunk_begin_ = 0, chunk_end_;  // the columns of the current chunk
   PanelMeter& meter_;
-  std::vector<Row> rows_;              // [rows] what is not turned yet
+  std::vector<Row> rows_;              // [rows] the parts not transposed yet
   std::vector<std::int64_t> offsets_;  // [columns of the chunk + 2]
   std::vector<Entry> entries_;         // by columns
   std::vector<float> computed_;        // [rows] of the truth's elements of one column

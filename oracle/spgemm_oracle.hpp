@@ -1,11 +1,11 @@
-// The truth of C = A B with both factors sparse, in fp64, and how far a computed C is from it.
+// The truth of C = A B with both factors sparse, in fp64, and the errors of a computed C.
 //
-// Kernels go through C by rows, tiles or outer products; the truth is made by columns: column j of
-// C is the sum of the columns of A that column j of B names (product_columns.hpp). Products are
+// Kernels compute C by rows, tiles or outer products; the truth is computed by columns: column j of
+// C is the sum of the columns of A that column j of B selects (product_columns.hpp). Products are
 // exact and summed with compensation as in spmm_oracle.hpp, with the same error. The pattern is
-// structural: (i, j) is in it when some a_ik and b_kj are stored, whatever their values and
-// whatever cancels. A comparison holds no more of the truth than a column per thread; with it at
-// most 16 bytes per nonzero of B and 8 per column of A, and some MiB.
+// structural: (i, j) is in it when some a_ik and b_kj are stored, for any values and any
+// cancellation. A comparison holds one column of the truth per thread, at most 16 bytes per nonzero
+// of B and 8 per column of A, and some MiB.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,12 @@ struct TrueSparse {
   std::vector<double> magnitude;          // [nnz]
 };
 
-/// Throws an Error when the shapes do not fit.
+/// A B and |A||B| in fp64. Throws an Error when the shapes do not fit.
 TrueSparse spgemm_fp64(const CsrMatrix& a, const CsrMatrix& b);
 
-/// C in FP32 with the same pattern: each element a chain of fused multiply-adds from zero, in the
-/// order of A's columns. What tSparse measures its SMAPE against.
+/// C = A B in FP32 with the structural pattern: each element is a chain of fused multiply-adds from
+/// zero, in the order of A's columns. It is tSparse's reference for SMAPE. Throws an Error when the
+/// shapes do not fit.
 CsrMatrix spgemm_fp32(const CsrMatrix& a, const CsrMatrix& b);
 
 struct SpgemmErrors {
@@ -41,8 +42,8 @@ struct SpgemmErrors {
   bool same_pattern() const { return missing == 0 && extra == 0; }
 };
 
-/// Compares C with the truth as compare_spmm does (spmm_oracle.hpp), the bound being per row of A.
-/// Whether a kernel may leave out zeros is its own contract: the patterns are compared, not judged.
+/// Compares C with the truth as compare_spmm does (spmm_oracle.hpp); the bound is per row of A. The
+/// patterns are compared, not judged: a kernel's own contract decides whether it may omit zeros.
 /// Throws an Error when the shapes do not fit, C is no valid matrix, or a bound is negative or NaN.
 SpgemmErrors compare_spgemm(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& c,
                             const ErrorBound& bound, bool against_fp32 = false);

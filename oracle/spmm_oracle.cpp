@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kPanel = 16;  // rows of truth made and compared at a time
+constexpr std::int64_t kPanel = 16;  // rows of truth computed and compared at a time
 
 /// sum + lost holds the running total; magnitude the sum of absolute terms. The loss of an addition
 /// is Knuth's TwoSum: exact without a branch, so that it vectorises. No contraction to fused
@@ -30,7 +30,7 @@ void add_row(double a, const float* __restrict b, double* __restrict sum, double
   }
 }
 
-/// Rounded once per element, on every processor: the fused multiply-add is asked for by name.
+/// Adds with one rounding per product on every processor: std::fma is explicit.
 TESSERA_VECTOR_CLONES
 void fma_row(float a, const float* __restrict b, float* __restrict c, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) c[j] = std::fma(a, b[j], c[j]);
@@ -62,7 +62,7 @@ TrueRows spmm_fp64(const CsrMatrix& a, const DenseMatrix& b, std::int64_t begin,
     std::ranges::fill(lost, 0.0);
     for (std::int64_t k = a.row_offsets[i]; k < a.row_offsets[i + 1]; ++k)
       add_row(a.values[k], b.row(a.col_indices[k]).data(), sum, lost.data(), magnitude, n);
-    // With an infinity or a NaN among the terms the plain sum is the answer, the loss is a NaN.
+    // With an infinity or a NaN among the terms the plain sum is the result: the loss is NaN.
     for (std::int64_t j = 0; j < n; ++j)
       if (std::isfinite(sum[j])) sum[j] += lost[j];
   }

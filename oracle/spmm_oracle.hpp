@@ -1,10 +1,9 @@
-// The truth of C = A B in fp64, and how far a computed C is from it.
+// The truth of C = A B in fp64, and the errors of a computed C.
 //
 // Products of two floats are exact in double; they are summed with compensation (Sum2 of Ogita,
-// Rump and Oishi 2005), as if in twice fp64's precision and rounded once: the truth is off by at
-// most 2^-53 |AB| + n^2 2^-106 |A||B| for a row of n terms. C's truth is made row by row and
-// compared at once: it is never held whole. This room knows matrices and nothing of formats or
-// kernels.
+// Rump and Oishi 2005), as if in twice fp64's precision and rounded once: the error of the truth is
+// at most 2^-53 |AB| + n^2 2^-106 |A||B| for a row of n terms. The truth is computed and compared a
+// few rows at a time. This room includes matrices, but neither formats nor kernels.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +21,16 @@ struct TrueRows {
 };
 TrueRows spmm_fp64(const CsrMatrix& a, const DenseMatrix& b, std::int64_t begin, std::int64_t end);
 
-/// C = A B in FP32 as plainly as it can be done: each element a chain of fused multiply-adds from
-/// zero over the nonzeros of its row, in their order. What tSparse measures its SMAPE against.
+/// C = A B in FP32: each element is a chain of fused multiply-adds from zero over the nonzeros of
+/// its row, in their order. It is tSparse's reference for SMAPE. Throws an Error when the shapes do
+/// not fit.
 DenseMatrix spmm_fp32(const CsrMatrix& a, const DenseMatrix& b);
 
 /// Compares C with the truth. Where the inputs make the truth NaN or infinite, C must be NaN or the
 /// same infinity, and where the truth is within the bound of FP32's range or beyond it, the
 /// infinity of its sign is right as well; such elements count in none of the measures but compared
 /// and overflows. An infinite bound accepts every finite C. smape_fp32_pct is measured when
-/// `against_fp32` asks for it. Same result at any number of threads. Throws an Error when the
+/// `against_fp32` is set. The result is the same at any number of threads. Throws an Error when the
 /// shapes do not fit or a bound is negative or NaN.
 ProductErrors compare_spmm(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
                            const ErrorBound& bound, bool against_fp32 = false);

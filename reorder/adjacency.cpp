@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// The vertices that `start` reaches, breadth first. Marks them in `seen`.
+/// The vertices reachable from `start`, breadth first; marks them in `seen`.
 void collect_component(const Adjacency& graph, std::int32_t start, std::vector<bool>& seen,
                        std::vector<std::int32_t>& component) {
   component.assign(1, start);

@@ -1,7 +1,7 @@
-// The graph of a square matrix, A + A^T without its diagonal, and what the orders of graphs share:
-// connected components one at a time, breadth-first distances, a vertex at the rim.
+// The graph of a square matrix, A + A^T without its diagonal, and the algorithms that graph orders
+// share: ordering by connected components, breadth-first distances, pseudo-peripheral vertices.
 //
-// Everything here takes time and memory linear in the nonzeros, however many components there are.
+// Everything here takes time and memory linear in the nonzeros, for any number of components.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// Neighbours of each vertex, ascending, each once, without the vertex itself.
+/// The distinct neighbours of each vertex, ascending, without the vertex itself.
 struct Adjacency {
   std::vector<std::int64_t> offsets{0};  // [vertices + 1]
   std::vector<std::int32_t> neighbours;  // [offsets.back()]
@@ -28,38 +28,38 @@ struct Adjacency {
   }
 };
 
-/// The pattern of A + A^T. Throws Unsupported, opening with the algorithm's name, unless A is
-/// square.
+/// The pattern of A + A^T. Throws Unsupported unless A is square; `algorithm` opens its message.
 Adjacency symmetric_pattern(const CsrMatrix& matrix, std::string_view algorithm);
 
-/// Orders each connected component by itself, in the order of their smallest vertex. The function
-/// gets a component as a graph of its own, numbered breadth first from that vertex (neighbours in
-/// the order of the whole graph), and returns its vertices in order.
+/// Orders each connected component separately, the components by their smallest vertex.
+/// order_component gets a component as a graph of its own, numbered breadth first from that vertex
+/// (neighbours in the order of the whole graph), and returns its vertices in order. The result is
+/// [vertices].
 std::vector<std::int32_t> order_by_component(
     const Adjacency& graph,
     const std::function<std::vector<std::int32_t>(const Adjacency& component)>& order_component);
 
 /// A breadth-first search of a connected graph.
 struct BreadthFirst {
-  std::vector<std::int32_t> visited;   // [vertices], from the start to the farthest
-  std::vector<std::int32_t> distance;  // [vertices]
+  std::vector<std::int32_t> visited;   // [vertices] in the order of the search
+  std::vector<std::int32_t> distance;  // [vertices] edges to the start
 
   std::int32_t height() const { return distance[visited.back()]; }
 };
 
 BreadthFirst breadth_first(const Adjacency& graph, std::int32_t start);
 
-/// The two ends of a long shortest path in a connected graph (George and Liu 1979: from a vertex of
-/// least degree in the last level, as long as that gets farther). Departure: at most eight
-/// searches, which bounds the time.
+/// The two ends of a long shortest path in a connected graph (George and Liu 1979: search again
+/// from a vertex of least degree in the last level while the distance grows). Departure: at most
+/// eight searches, which bounds the time.
 struct PseudoDiameter {
   std::int32_t start = 0;
-  BreadthFirst from_end;  // distances to the other end, where the search began
+  BreadthFirst from_end;  // the search from the other end
 };
 
 PseudoDiameter pseudo_diameter(const Adjacency& graph);
 
-/// The parameter "apply" of the orders of graphs, and the Order it asks for.
+/// The parameter "apply" of the graph orders, and the Order that its value selects.
 ParamSpec apply_to_both_sides();
 Order on_sides(std::vector<std::int32_t> order, const std::string& apply);
 

@@ -5,13 +5,13 @@
 // not yet placed competes, ties go to the earlier one in the base order, and where no row shares a
 // column the next one of the base order follows. The paper's step II ends when all are placed.
 // Departures: a column offers only its `candidates` nearest unplaced rows on each side of the row
-// that was placed, nearest in the base order, so a hub costs no more than another column, and fewer
-// of them to a row of more than 256 columns; rows with the same columns are placed as one; score =
-// window compares with all rows of the current row window (its first row with those of the window
-// before), not the last row alone; ties = short takes the row that adds fewest columns first; a
-// large matrix is cut into stretches of the base order with a chain each (stretch_rows = 0 is the
-// paper's single one). Time: O(nnz candidates). Memory: that of Rabbit Order, then that of the
-// stretches at work (row_chain.hpp).
+// that was placed, nearest in the base order, so a hub costs no more than another column; it offers
+// fewer of them to a row of more than 256 columns. Rows with the same columns are placed as one.
+// score = window compares with all rows of the current row window (its first row with those of the
+// previous window), not with the last row alone. ties = short takes the row that adds the fewest
+// columns first. A large matrix is cut into stretches of the base order with a chain each
+// (stretch_rows = 0 is the paper's single chain). Time: O(nnz candidates). Memory: that of Rabbit
+// Order, then that of the stretches in progress (row_chain.hpp).
 
 #include <numeric>
 
@@ -23,7 +23,7 @@
 namespace tessera {
 namespace {
 
-/// No row is so long that its length counts for more than one column in common.
+/// A weight so large that the length of a row never outweighs a common column.
 constexpr std::int64_t kTiesOnly = std::int64_t{1} << 31;
 
 struct AffinityOptions {
@@ -59,30 +59,30 @@ class Affinity final : public Reordering {
 
 const Register<Reordering> entry{{
     .name = "affinity",
-    .summary = "Acc-SpMM's data affinity: next the row with most columns in common",
+    .summary = "Acc-SpMM's data affinity: the next row has most columns in common",
     .params = {{"base",
                 std::string("rabbit"),
                 "order that breaks ties: Rabbit Order or that of the file",
                 {"rabbit", "none"}},
                {"score",
                 std::string("last"),
-                "columns in common with the last row or with the row window so far",
+                "count columns in common with the last row or with the row window so far",
                 {"last", "window"}},
-               {"window_rows", std::int64_t{8}, "height of that row window", {}, 1, 1024},
+               {"window_rows", std::int64_t{8}, "rows of that row window", {}, 1, 1024},
                {"candidates",
                 std::int64_t{32},
-                "rows of a column that may come next, on each side of the row just placed",
+                "candidate rows that a column offers on each side of the row just placed",
                 {},
                 1,
                 0x1p30},
                {"ties",
                 std::string("base"),
-                "of rows with as many columns in common: in base order, or the shorter first",
+                "order of rows with equally many common columns: base order, or shorter first",
                 {"base", "short"}},
                {"merge_identical", true, "place rows with the same columns as one"},
                {"stretch_rows",
                 std::int64_t{32768},
-                "rows of the base order that have a chain of their own, about; 0: one for all",
+                "approximate rows of the base order per chain; 0: one chain for all rows",
                 {},
                 0,
                 0x1p31},

@@ -1,17 +1,18 @@
-// Our own order, the default of `tessera reorder`: rows into windows so that the windows have as
-// few TC blocks as possible, and the order of the file where that has fewer.
+// Our own order, the default of `tessera reorder`: it groups rows into windows so that the windows
+// have as few TC blocks as possible, and keeps the order of the file where that has fewer.
 //
 // Apart from the rounding up to whole blocks the objective is hypergraph partitioning in the
-// connectivity metric: rows are vertices, columns nets, parts have exactly window_rows rows. Three
-// steps, of which the last two can be turned off:
-//   fill    along Rabbit Order, which makes near what is alike, chains grow, a window at a time, by
-//           the row with most columns in common with the window (row_chain.hpp)
+// connectivity metric: rows are vertices, columns nets, parts have exactly window_rows rows. There
+// are three steps; the last two can be turned off:
+//   fill    along Rabbit Order, which brings similar rows together, chains grow, a window at a
+//   time,
+//           by the row with most columns in common with the window (row_chain.hpp)
 //   swaps   rows change places between two windows where that leaves fewer TC blocks, rounding up
 //           included (window_swaps.hpp)
-//   pairs   windows are put two by two, for tiles of twice the height (window_pairs.hpp), and rows
-//           change places once more within each pair
-// The order of the file, with its swaps too, is the other candidate. Memory: that of Rabbit Order,
-// then 12 bytes a nonzero for the swaps.
+//   pairs   windows are paired for tiles of twice the height (window_pairs.hpp), and rows change
+//           places once more within each pair
+// The order of the file, with its swaps, is the other candidate. Memory: that of Rabbit Order, then
+// 12 bytes per nonzero for the swaps.
 
 #include <numeric>
 
@@ -57,13 +58,13 @@ class Best final : public Reordering {
       start = natural_order(matrix.rows);
       chosen = "natural";
     }
-    // From here on rows are called by their place in `start`.
+    // From here on a row number is an index into `start`.
     const RowPattern pattern = ColumnNumbers().number(matrix, start);
     std::vector<std::int32_t> order = natural_order(matrix.rows);
     watch.begin_part(0.5, 0.8);
     const SwapRule swaps{.window_rows = choices_.window_rows, .passes = choices_.swap_passes};
     if (swap_rows(pattern, order, swaps, watch) > 0) chosen += ", swapped";
-    // All but the last pass may trade blocks for columns.
+    // All passes but the last may trade blocks for columns.
     if (choices_.keep_natural && natural_blocks <= blocks(pattern, order))
       return {Permutation::identity(matrix.rows), std::nullopt, "natural"};
     if (choices_.pairs && !watch.stop()) {
@@ -97,22 +98,22 @@ class Best final : public Reordering {
 
 const Register<Reordering> entry{{
     .name = "best",
-    .summary = "ours: rows that share columns into windows, or the order of the file if better",
-    .params = {{"window_rows", std::int64_t{8}, "height of the row windows to fill", {}, 2, 32},
+    .summary = "ours: rows that share columns in one window, or the order of the file if better",
+    .params = {{"window_rows", std::int64_t{8}, "rows of a row window", {}, 2, 32},
                {"candidates",
                 std::int64_t{32},
-                "rows of a column that may come next, on each side of the row just placed",
+                "candidate rows that a column offers on each side of the row just placed",
                 {},
                 1,
                 0x1p30},
                {"stretch_rows",
                 std::int64_t{32768},
-                "rows of Rabbit Order that have a chain of their own, about; 0: one for all",
+                "approximate rows of Rabbit Order per chain; 0: one chain for all rows",
                 {},
                 0,
                 0x1p31},
-               {"swap_passes", std::int64_t{1}, "of swaps over all windows", {}, 0, 100},
-               {"pairs", true, "put windows two by two, for tiles of twice the height"},
+               {"swap_passes", std::int64_t{1}, "passes of swaps over all windows", {}, 0, 100},
+               {"pairs", true, "pair windows for tiles of twice the height"},
                {"keep_natural", true, "start from the order of the file where that is better"},
                time_limit_param()},
     .make =

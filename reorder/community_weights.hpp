@@ -1,7 +1,7 @@
-// Weights summed by community: what a vertex adds up while it goes through its edges.
+// Sums of edge weights by community, for one vertex at a time.
 //
-// A hash table of the few communities around one vertex, which stays in the nearest cache where an
-// array over all communities would not, and which each thread can have for itself.
+// A hash table holds the few communities around the vertex. It stays in the L1 cache, which an
+// array over all communities would not, and each thread can have its own.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-/// An edge to a community, or a community and the weight of the edges to it. A weight stays at
-/// 2^32 - 1 rather than start again from zero.
+/// An edge to a community, or a community and the weight of the edges to it. Weights saturate at
+/// 2^32 - 1.
 struct WeightedEdge {
   std::int32_t to = 0;
   std::uint32_t weight = 0;
@@ -22,7 +22,7 @@ struct WeightedEdge {
 
 class CommunityWeights {
  public:
-  /// Forgets everything and makes room for `most` different communities.
+  /// Clears the sums and makes room for `most` different communities.
   void start(std::int64_t most) {
     for (const std::uint32_t slot : used_) slots_[slot] = kEmpty;
     used_.clear();
@@ -45,21 +45,21 @@ class CommunityWeights {
     }
   }
 
-  /// In the order in which the communities were first added.
+  /// The sums, in the order in which the communities were first added.
   std::span<const WeightedEdge> edges() const { return edges_; }
 
  private:
   static constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
-  static constexpr std::int64_t kFew = 12;  // up to there looking at all of them is faster
+  static constexpr std::int64_t kFew = 12;  // up to this number a linear search is faster
 
-  /// Of a community in edges_, or the end.
+  /// The index of a community in edges_, or the end.
   std::size_t place_by_search(std::int32_t community) const {
     std::size_t place = 0;
     while (place < edges_.size() && edges_[place].to != community) ++place;
     return place;
   }
 
-  /// The same; notes the end for a new one.
+  /// The index of a community in edges_; a new community gets the end.
   std::size_t place_by_hash(std::int32_t community) {
     std::uint64_t slot = (static_cast<std::uint64_t>(community) * 0x9e3779b97f4a7c15u) >> shift_;
     while (slots_[slot] != kEmpty && edges_[slots_[slot]].to != community)

@@ -1,5 +1,5 @@
-// Rows by their number of nonzeros: neighbours in a row window get equally long rows, whatever
-// columns they hold. Ties keep the order of the file.
+// Rows by their number of nonzeros, so that the rows of a window have similar lengths; columns do
+// not matter. Ties keep the order of the file.
 
 #include <algorithm>
 #include <numeric>

@@ -3,13 +3,13 @@
 // then similar clusters are merged into larger ones, so that the windows that run together read the
 // same rows of B.
 //
-// Read with the public script where the paper is silent: pairs by MinHash LSH (128 hashes,
+// Where the paper is silent this follows the public script: pairs by MinHash LSH (128 hashes,
 // threshold 0.2) on both levels, clusters by similarity_clusters.hpp, of 16 rows and then of 128
-// clusters; a cluster of rows is the union of its rows' columns. Departures: those of minhash.hpp.
-// The script's weighted MinHash of a pattern (all weights one) is plain MinHash. The similarity of
-// rows is that of the rows of A, as in the paper, also for a directed A. Time: 56 hashes a nonzero
-// and level, in parallel, and merges in one thread. Memory: 12 B a pair kept, of at most `partners`
-// a row, then 4 B a column of a cluster.
+// clusters; the columns of a cluster are the union of its rows' columns. Departures: those of
+// minhash.hpp. The script's weighted MinHash of a pattern (all weights one) is plain MinHash. The
+// similarity of rows is that of the rows of A, as in the paper, also for a directed A. Time: 56
+// hashes per nonzero and level, in parallel, and merges in one thread. Memory: 12 B per kept pair,
+// at most `partners` per row, then 4 B per column of a cluster.
 
 #include <algorithm>
 
@@ -93,10 +93,10 @@ class DtcLsh final : public Reordering {
 std::vector<ParamSpec> params() {
   std::vector<ParamSpec> params = lsh_params(128, 8, 16);
   params.push_back(
-      {"levels", std::int64_t{2}, "1: clusters of rows; 2: clusters of these too", {}, 1, 2});
+      {"levels", std::int64_t{2}, "1: clusters of rows; 2: clusters of clusters too", {}, 1, 2});
   params.push_back({"cluster_clusters",
                     std::int64_t{128},
-                    "clusters of rows in one of level 2",
+                    "clusters of rows at which a cluster of level 2 is full",
                     {},
                     1,
                     1 << 20});
@@ -106,7 +106,7 @@ std::vector<ParamSpec> params() {
 const Register<Reordering> entry{{
     .name = "dtc_lsh",
     .summary =
-        "DTC-SpMM's TCA reordering: rows alike by MinHash in windows, windows alike together",
+        "DTC-SpMM's TCA reordering: similar rows (MinHash) in windows, similar windows together",
     .params = params(),
     .make =
         [](const Params& p) {

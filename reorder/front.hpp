@@ -1,7 +1,7 @@
-// The vertices an order may take next, by priority: what King's and Sloan's algorithms share.
+// The vertices that an order may take next, by priority, for King's and Sloan's algorithms.
 //
-// A heap without decrease: a vertex whose priority rises is pushed again, and what lies deeper of
-// it is stale and dropped when it comes up. 16 B per push.
+// A heap without decrease-key: a vertex whose priority rises is pushed again; its older entries are
+// dropped when they reach the top. 16 B per push.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ class Front {
  public:
   explicit Front(std::int32_t vertices) : rank_(vertices, -1), taken_(vertices, false) {}
 
-  /// Whether the vertex was ever pushed.
+  /// True when the vertex was pushed, even if it was taken since.
   bool reached(std::int32_t vertex) const { return rank_[vertex] >= 0; }
-  /// Whether the vertex can still be taken.
+  /// True when the vertex was pushed and not taken.
   bool waiting(std::int32_t vertex) const { return reached(vertex) && !taken_[vertex]; }
 
-  /// The vertex waits at this priority, which must not be below its last one.
+  /// Adds the vertex, or raises its priority; `priority` must not be below its last one.
   void push(std::int32_t vertex, std::int64_t priority) {
     if (!reached(vertex)) {
       rank_[vertex] = static_cast<std::int32_t>(vertex_of_.size());
@@ -28,7 +28,7 @@ class Front {
     heap_.push({priority, rank_[vertex]});
   }
 
-  /// Takes the vertex of the highest priority, of equal ones the first that was reached; -1 when
+  /// Takes the vertex of the highest priority, among equal ones the first that was reached; -1 when
   /// none waits.
   std::int32_t take() {
     while (!heap_.empty()) {
@@ -51,9 +51,9 @@ class Front {
     }
   };
 
-  std::vector<std::int32_t> rank_;       // [vertices]; when it was first reached, or -1
+  std::vector<std::int32_t> rank_;       // [vertices] order of being reached, or -1
   std::vector<bool> taken_;              // [vertices]
-  std::vector<std::int32_t> vertex_of_;  // [reached]; by rank
+  std::vector<std::int32_t> vertex_of_;  // [reached vertices] by rank
   std::priority_queue<Waiting> heap_;
 };
 

@@ -3,14 +3,14 @@
 // columns they share (siblings) plus, in a square matrix, the nonzeros that lead from one to the
 // other.
 //
-// Readings: it is A^T that is ordered, since a tile holds rows that share columns; the first row is
-// the longest one; of rows with the same score the one that has had it longest is next. Departures:
-// scores change once for all that a placement does (the row that comes into the window and the one
-// that leaves it), in place of one unit at a time; where no row has a score the next one in the
-// order of the file follows. Columns of more than `hub_length` nonzeros count no siblings, since
-// the time is the sum of the squares of the others' lengths: by default as many columns count, the
-// shortest first, as make 256 siblings a nonzero. One thread. Memory: A^T (4 bytes a nonzero) and
-// about 40 bytes a row.
+// Readings: the graph is A^T, since a tile holds rows that share columns; the first row is the
+// longest one; among rows with the same score the one that has had it longest is next. Departures:
+// a placement changes each score once (for the row that enters the window and the one that leaves
+// it), not one unit at a time; where no row has a score the next one in the order of the file
+// follows. Columns of more than `hub_length` nonzeros count no siblings, since the time is the sum
+// of the squares of the other columns' lengths: by default columns count, the shortest first, up to
+// 256 siblings per nonzero. One thread. Memory: A^T (4 bytes per nonzero) and about 40 bytes per
+// row.
 
 #include <algorithm>
 #include <utility>
@@ -21,8 +21,8 @@
 namespace tessera {
 namespace {
 
-/// The open rows with a score, in a queue for each score (the paper's unit heap): any change of a
-/// score takes constant time, and of rows with the best score the one that came first is taken.
+/// The open rows with a score, in a queue per score (the paper's unit heap): any change of a score
+/// takes constant time, and the first row of the best score's queue is taken.
 class UnitHeap {
  public:
   explicit UnitHeap(std::int32_t rows) : nodes_(rows), queues_(1) {}
@@ -44,7 +44,7 @@ class UnitHeap {
     best_ = std::max(best_, node.score);
   }
 
-  /// A row of the highest score, which it leaves the heap with; kNone where none has a score.
+  /// Removes and returns a row of the highest score; kNone when no row has a score.
   std::int32_t take_best() {
     while (best_ > 0 && queues_[best_].first == kNone) --best_;
     if (best_ == 0) return kNone;
@@ -110,8 +110,8 @@ class GorderSearch {
  private:
   static constexpr std::int64_t kPairsPerLook = 1 << 19;  // about a millisecond
 
-  /// The length of the longest columns that leave at most kPairsPerNonzero siblings to look at for
-  /// each nonzero, those of shorter columns included.
+  /// The largest length up to which columns together have at most kPairsPerNonzero siblings per
+  /// nonzero.
   std::int64_t affordable_length() const {
     constexpr double kPairsPerNonzero = 256;
     std::vector<std::int64_t> lengths(matrix_.cols);
@@ -135,11 +135,11 @@ class GorderSearch {
   bool must_stop(Watch& watch, std::size_t rows_done) {
     if (pairs_ < kPairsPerLook) return false;
     pairs_ = 0;
-    watch.tell(static_cast<double>(rows_done) / matrix_.rows);
+    watch.report(static_cast<double>(rows_done) / matrix_.rows);
     return watch.stop();
   }
 
-  /// Notes that the scores to `row` count from now on (sign 1) or no more (-1).
+  /// Adds (sign 1) or removes (-1) the scores to `row`.
   void count(std::int32_t row, std::int32_t sign) {
     const bool square = matrix_.rows == matrix_.cols;
     for (const std::int32_t col : matrix_.row_cols(row)) {
@@ -160,7 +160,7 @@ class GorderSearch {
 
   void apply_changes() {
     for (const std::int32_t row : changed_) {
-      const std::int32_t by = std::exchange(change_[row], 0);  // 0 if the row was noted twice
+      const std::int32_t by = std::exchange(change_[row], 0);  // 0 if the row is listed twice
       if (by != 0 && !placed_[row]) heap_.change(row, by);
     }
     changed_.clear();
@@ -171,9 +171,9 @@ class GorderSearch {
   std::int64_t hub_length_;
   UnitHeap heap_;
   std::vector<bool> placed_;           // [rows]
-  std::vector<std::int32_t> change_;   // [rows] of the scores, not yet applied
+  std::vector<std::int32_t> change_;   // [rows] pending changes of the scores
   std::vector<std::int32_t> changed_;  // rows with a change
-  std::int64_t pairs_ = 0;             // looked at since the watch was asked
+  std::int64_t pairs_ = 0;             // processed since the last watch.stop()
 };
 
 class Gorder final : public Reordering {
@@ -199,17 +199,18 @@ class Gorder final : public Reordering {
 
 const Register<Reordering> entry{{
     .name = "gorder",
-    .summary = "Gorder on A^T: next the row with most in common with the last few",
-    .params = {{"window", std::int64_t{5}, "rows compared with: w of the paper", {}, 1, 1024},
-               {"hub_length",
-                std::int64_t{0},
-                "nonzeros of the longest column that counts siblings; 0: as long as there are 256 "
-                "siblings a nonzero at most",
-                {},
-                0,
-                0x1p31},
-               time_limit_param(),
-               apply_to_both_sides()},
+    .summary = "Gorder on A^T: the next row has most in common with the last few",
+    .params =
+        {{"window", std::int64_t{5}, "last rows to compare with: w of the paper", {}, 1, 1024},
+         {"hub_length",
+          std::int64_t{0},
+          "nonzeros of the longest column that counts siblings; 0: the length that gives at "
+          "most 256 siblings per nonzero",
+          {},
+          0,
+          0x1p31},
+         time_limit_param(),
+         apply_to_both_sides()},
     .make = [](const Params& params) { return std::make_unique<Gorder>(params); },
 }};
 

@@ -1,9 +1,9 @@
-// The undirected graph of a matrix as the orders by communities see it, read from A and A^T in
-// place: A + A^T of a square matrix, with an edge of both directions counted twice and without the
-// diagonal; the bipartite graph of its rows and columns for a rectangle.
+// The undirected graph of a matrix for the community orders, read from A and A^T in place: A + A^T
+// of a square matrix, with an edge of both directions counted twice and without the diagonal; the
+// bipartite graph of its rows and columns for a rectangular matrix.
 //
-// Beside the matrix it takes 4 bytes a nonzero where A is not its own transpose, 8 a column, and
-// nothing else: adjacency.hpp has the graph as lists of distinct neighbours, which costs more.
+// Beside the matrix it takes 4 bytes per nonzero where A is not its own transpose, and 8 per
+// column: less than adjacency.hpp, which has the graph as lists of distinct neighbours.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@
 
 namespace tessera {
 
-/// The rows of each column, ascending: the pattern of A^T. On all threads.
+/// The rows of each column, ascending: the pattern of A^T. Parallel.
 Adjacency rows_of_columns(const CsrMatrix& matrix);
 
-/// An order of a graph's vertices as orders of the matrix' rows and columns: the same one for a
-/// square matrix, two parts of one for a rectangle.
+/// An order of a graph's vertices as orders of the rows and columns of the matrix: one order for
+/// both sides of a square matrix, the two parts of the order for a rectangular one.
 struct GraphOrder {
   std::vector<std::int32_t> rows;  // [matrix.rows] old indices
   std::vector<std::int32_t> cols;  // [matrix.cols]
 };
 
-/// What the parameter "apply" (adjacency.hpp) asks for.
+/// The Order that the value of the parameter "apply" (adjacency.hpp) selects.
 Order on_sides(GraphOrder order, const std::string& apply);
 
 class Graph {
  public:
-  /// Keeps a reference to the matrix. Throws Unsupported, opening with the algorithm's name, for a
-  /// rectangle of more than 2^31 - 1 rows and columns together.
+  /// Keeps a reference to the matrix. Throws Unsupported for a rectangular matrix of more than
+  /// 2^31 - 1 rows and columns together; `algorithm` opens its message.
   Graph(const CsrMatrix& matrix, std::string_view algorithm);
 
   std::int32_t vertices() const { return bipartite_ ? a_.rows + a_.cols : a_.rows; }
 
-  /// Entries that for_each_neighbour goes through, those of the diagonal included.
+  /// The number of entries that for_each_neighbour reads, including those of the diagonal.
   std::int64_t degree_bound(std::int32_t vertex) const {
     std::int64_t bound = vertex < a_.rows ? a_.row_length(vertex) : 0;
     const std::int32_t col = column_of(vertex);
@@ -60,7 +60,7 @@ class Graph {
       if (row != vertex) visit(row);
   }
 
-  /// An order of all vertices, by rows and columns.
+  /// Splits an order of all vertices into rows and columns.
   GraphOrder split(const std::vector<std::int32_t>& order) const;
 
  private:

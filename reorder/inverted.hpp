@@ -1,4 +1,4 @@
-// From sets of columns (rows, row windows) to the sets that hold each column.
+// Inverting sets of columns (rows, row windows) to the sets that hold each column.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// For each column the sets that hold it, ascending.
+/// The sets that hold each column, ascending.
 struct Inverted {
   std::vector<std::int64_t> offsets{0};  // [cols + 1]
   std::vector<std::int32_t> sets;        // [offsets.back()]
@@ -21,7 +21,7 @@ struct Inverted {
   }
 };
 
-/// The part of an ascending list nearest to `centre`: at most `most` entries on either side.
+/// The part of an ascending list nearest to `centre`: at most `most` entries on each side.
 inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
                                              std::int32_t centre, std::int32_t most) {
   if (static_cast<std::int64_t>(list.size()) <= 2 * std::int64_t{most}) return list;
@@ -31,8 +31,8 @@ inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
   return list.subspan(begin, end - begin);
 }
 
-/// cols_of(set) is the columns of a set of [0, sets), each once. Parallel: sets are counted in as
-/// many chunks as four bytes for each entry have room for.
+/// Inverts the sets [0, sets); cols_of(set) returns the distinct columns of a set. Parallel: sets
+/// are counted in chunks, whose number is limited by a memory of four bytes per entry.
 template <class ColsOf>
 Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
   std::int64_t size = 0;
@@ -41,7 +41,7 @@ Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
                                                        std::max<std::int64_t>(1, num_threads()));
   const std::int64_t chunk_sets = std::max<std::int64_t>(1, (sets + chunks - 1) / chunks);
 
-  // The rank of the next set of a column in a chunk; before that, how many sets it has of it.
+  // First the number of sets of a column in a chunk, then the rank of the next one.
   using Next = std::vector<std::int32_t>;  // [cols]
   std::vector<Next> next(chunks, Next(cols, 0));
   const auto for_each_chunk = [&](auto body) {

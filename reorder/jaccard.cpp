@@ -5,14 +5,15 @@
 //
 // Patterns are those of the quotient matrix: blocks of `block_cols` columns instead of columns.
 // apply = both then groups the columns in the same way, over blocks of the rows in their new order.
-// Ours: tau = 0.8, a compromise (at 0.9 social graphs gain 10 % MeanNNZTC and meshes lose up to 25
-// %); blocks of one column, which TC blocks of condensed columns ask for (SMaT's BCSR: 16). method
-// = bounded (the default) scans only rows that share a block column with the pattern, and of such a
-// column the first `candidates` without a group; with no fewer candidates than the longest column
-// has rows it gives exactly the groups of method = exact, which scans all rows. Rows without
-// nonzeros come last. Time: exact, rows * groups; bounded, per nonzero at most `candidates` looks
-// at a row, of which most end at its length. Memory: 8 B a nonzero (4 B with blocks of one column)
-// and 20 B a row and a block column; apply = both, a transposed copy beside it. One thread.
+// Our defaults: tau = 0.8, a compromise (at 0.9 social graphs gain 10 % MeanNNZTC and meshes lose
+// up to 25 %); blocks of one column, which suit TC blocks of condensed columns (SMaT's BCSR: 16).
+// method = bounded (the default) scans only rows that share a block column with the pattern, and of
+// such a column the first `candidates` without a group. When `candidates` is at least the number of
+// rows of the longest column, it gives exactly the groups of method = exact, which scans all rows.
+// Rows without nonzeros come last. Time: exact, rows * groups; bounded, at most `candidates` tests
+// of a row per nonzero, most of which need only its length. Memory: 8 B per nonzero (4 B with
+// blocks of one column) and 20 B per row and per block column; apply = both, also a transposed
+// copy. One thread.
 
 #include <algorithm>
 #include <functional>
@@ -43,7 +44,7 @@ struct Quotient {
   }
 };
 
-/// For each column its rows without a group, ascending.
+/// The rows of each column that have no group yet, ascending.
 class OpenRows {
  public:
   OpenRows(const ColumnSets& rows, std::int32_t cols) {
@@ -53,11 +54,11 @@ class OpenRows {
     rows_ = std::move(holders.sets);
   }
 
-  /// Rows that may still be open.
+  /// The number of rows of the column that may still be open.
   std::int64_t size(std::int32_t col) const { return ends_[col] - first_[col]; }
 
-  /// Calls visit for the first `most` rows of the column that are open. Those found closed before
-  /// them leave the list, so each is passed once.
+  /// Calls visit for the first `most` open rows of the column. Closed rows in front of them leave
+  /// the list, so each is skipped once.
   template <class Visit>
   void for_first(std::int32_t col, std::int32_t most, const std::vector<bool>& closed,
                  Visit visit) {
@@ -96,12 +97,13 @@ class Grouping {
     order_.reserve(rows.size());
   }
 
-  /// All rows, group by group. Asked to stop, the groups so far and the other rows as they were.
+  /// All rows, group by group. When stopped, the groups so far and then the other rows in their old
+  /// order.
   std::vector<std::int32_t> order(Watch& watch) {
     for (std::int32_t seed = 0; seed < rows_.size(); ++seed) {
       if (grouped_[seed] || rows_.of(seed).empty()) continue;
       if (watch.stop()) break;
-      if (++groups_ % 4096 == 0) watch.tell(static_cast<double>(seed) / rows_.size());
+      if (++groups_ % 4096 == 0) watch.report(static_cast<double>(seed) / rows_.size());
       pattern_size_ = 0;
       silent_.clear();
       join(seed);
@@ -139,7 +141,7 @@ class Grouping {
         length);
   }
 
-  /// Divided, not multiplied out: 4 / 5 is the very number that "0.8" is read as.
+  /// Divides instead of multiplying out: 4.0 / 5 is exactly the double of "0.8".
   bool is_below_tau(std::int64_t both, std::int64_t length) const {
     const auto either = static_cast<double>(pattern_size_ + length - both);
     return (either - static_cast<double>(both)) / either < choices_.tau;
@@ -157,7 +159,7 @@ class Grouping {
     if (choices_.candidates > 0) offer(row);
   }
 
-  /// The fewest common columns with which a row may join the pattern.
+  /// The least number of common columns with which a row may join the pattern.
   std::int64_t fewest() const {
     const auto share = (1 - choices_.tau) * static_cast<double>(pattern_size_);
     auto both = std::max<std::int64_t>(static_cast<std::int64_t>(share) - 1, 1);
@@ -165,8 +167,9 @@ class Grouping {
     return both;
   }
 
-  /// A row with `fewest` of the pattern's columns has one of any pattern_size_ - fewest + 1 of
-  /// them: only so many offer their rows, those of fewest rows first.
+  /// Lets columns of the pattern offer their rows. A row with `fewest` of the pattern's columns has
+  /// one of any pattern_size_ - fewest + 1 of them, so only that number of columns offers, those
+  /// with the fewest rows first.
   void offer(std::int32_t behind) {
     const std::int64_t offering = pattern_size_ - std::ssize(silent_);
     const std::int64_t more = pattern_size_ - fewest() + 1 - offering;
@@ -192,7 +195,7 @@ class Grouping {
   std::vector<std::int32_t> offered_by_;  // [rows] the last group whose pattern offered it
   std::vector<std::int32_t> held_by_;     // [cols] the last group whose pattern held it
   std::vector<std::int32_t> order_;
-  std::int32_t groups_ = 0;  // opened so far: the number of the one now filled
+  std::int32_t groups_ = 0;  // groups opened so far, the number of the current one
   std::int64_t pattern_size_ = 0;
   std::vector<std::int32_t> silent_;  // columns of the pattern that did not offer their rows
   std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> waiting_;
@@ -233,7 +236,8 @@ class Jaccard final : public Reordering {
 
 const Register<Reordering> entry{{
     .name = "jaccard",
-    .summary = "1-SA, the preprocessing of SMaT: rows near a group's pattern by Jaccard distance",
+    .summary =
+        "1-SA, the preprocessing of SMaT: rows join the group whose pattern is near (Jaccard)",
     .params = {{"tau", 0.8, "a row joins below this Jaccard distance", {}, 0, 1},
                {"block_cols", std::int64_t{1}, "columns of a block of the pattern", {}, 1, 1 << 20},
                {"apply",
@@ -246,7 +250,7 @@ const Register<Reordering> entry{{
                 {"bounded", "exact"}},
                {"candidates",
                 std::int64_t{32},
-                "bounded: rows that a column of the pattern offers",
+                "bounded: rows that each column of the pattern offers",
                 {},
                 1,
                 0x1p30},

@@ -1,9 +1,9 @@
 // King's order (King 1970, "An automatic reordering scheme for simultaneous equations derived from
-// network systems"), on the pattern of A + A^T: of the vertices next to those already ordered, take
-// the one that brings in the fewest new vertices, which keeps the profile small.
+// network systems"), on the pattern of A + A^T: of the vertices next to those already ordered, the
+// one with the fewest new neighbours is next, which keeps the profile small.
 //
-// Departures: the start is a pseudo-peripheral vertex (George and Liu 1979). Own code, as the
-// king_ordering of Boost.Graph stays within one breadth-first level and takes O(d^2 log d) per
+// Departures: the start is a pseudo-peripheral vertex (George and Liu 1979). The king_ordering of
+// Boost.Graph is not used, as it stays within one breadth-first level and takes O(d^2 log d) per
 // vertex of degree d; here every vertex scans its neighbours twice and pushes at most once per
 // neighbour: O(nnz log nnz) time, at most 16 B per nonzero for the heap beside the graph.
 

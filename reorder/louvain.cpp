@@ -2,15 +2,15 @@
 // 2019): vertices move to the neighbouring community that gains most modularity, communities become
 // vertices, and so on; the order walks this hierarchy depth first.
 //
-// refine = leiden aggregates not the communities but what is well connected within each of them.
-// The graph (graph.hpp) is A + A^T. Readings and departures: vertices are visited in a seeded
-// random order, then only those with a neighbour that has moved away (as in Leiden's paper), and
-// not until none moves but three times a level: communities that are still small make a finer
-// hierarchy, and what gains later joins on the next level (shuffled wave: MeanNNZTC 13.2, until
+// refine = leiden aggregates the well-connected parts of the communities instead of the
+// communities. The graph (graph.hpp) is A + A^T. Readings and departures: vertices are visited in a
+// seeded random order, then only those with a neighbour that has moved away (as in Leiden's paper).
+// This is repeated three times per level, not until no vertex moves: smaller communities make a
+// finer hierarchy, and later gains follow on the next level (shuffled wave: MeanNNZTC 13.2, until
 // none moves 10.8). No vertex moves out into a community of its own; the refinement takes the best
 // community, not a random one of those that gain. Communities and members are walked by their
-// lowest vertex. One thread. Memory: the graph, 8 bytes for each edge between communities of the
-// first level (twice, while the next level is made), and about 60 bytes a vertex.
+// lowest vertex. One thread. Memory: the graph, 8 bytes per edge between communities of the first
+// level (twice while the next level is made), and about 60 bytes per vertex.
 
 #include <algorithm>
 #include <numeric>
@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-/// The vertices of a matrix' graph, edges of weight 1.
+/// The first level: the vertices of the matrix's graph, with edges of weight 1.
 struct FirstLevel {
   const Graph& graph;
 
@@ -36,7 +36,8 @@ struct FirstLevel {
   }
 };
 
-/// Communities of the level before as vertices. Edges within one are in its strength alone.
+/// A level whose vertices are the communities of the previous one. Edges within a community count
+/// only in its strength.
 struct Aggregate {
   std::vector<std::int64_t> offsets{0};  // [vertices + 1]
   std::vector<WeightedEdge> edges;       // [offsets.back()]
@@ -51,7 +52,7 @@ struct Aggregate {
 
 using Communities = std::vector<std::int32_t>;  // [vertices] of a level
 
-/// Numbers communities by their first vertex, without gaps, and returns how many they are.
+/// Numbers communities by their first vertex, without gaps, and returns their number.
 std::int32_t renumber(Communities& community) {
   std::vector<std::int32_t> number(community.size(), -1);
   std::int32_t count = 0;
@@ -72,15 +73,15 @@ std::vector<std::int32_t> sorted_by(const std::vector<std::int32_t>& key, std::i
   return order;
 }
 
-/// The work on one level: its communities, and what is well connected within them.
+/// The work on one level: finding its communities and their well-connected parts.
 template <class Level>
 class Moving {
  public:
   Moving(const Level& level, const std::vector<std::int64_t>& strength, double scale, Watch& watch)
       : level_(level), strength_(strength), scale_(scale), watch_(watch) {}
 
-  /// Moves vertices that gain by it: all once, then those around a vertex that has moved, `rounds`
-  /// times in all.
+  /// Moves vertices that gain by moving, in `rounds` rounds: the first visits all vertices, the
+  /// others those next to a vertex that has moved.
   void move(Communities& community, std::int64_t rounds, std::uint64_t seed) {
     std::vector<std::int64_t> total = totals(community);
     std::vector<std::int32_t> waiting = random_order(seed), next;
@@ -106,7 +107,8 @@ class Moving {
     }
   }
 
-  /// Parts of the communities whose vertices joined one after another, each well connected.
+  /// The well-connected parts of the communities: a vertex joins a part only when it is well
+  /// connected.
   Communities refined(const Communities& community, std::uint64_t seed) {
     Communities part(community.size());
     std::iota(part.begin(), part.end(), 0);
@@ -169,12 +171,12 @@ class Moving {
   }
 
  private:
-  /// Modularity that v gains with a community it is not in, times m.
+  /// The modularity, times m, that v gains by joining a community that it is not in.
   double gain_of(std::int32_t v, std::uint32_t weight, std::int64_t total) const {
     return weight - scale_ * static_cast<double>(strength_[v]) * static_cast<double>(total);
   }
 
-  /// The community to be in, `from` unless another one is better by more than the rounding.
+  /// The best community for v: `from` unless another one is better by more than rounding errors.
   std::int32_t best_move(std::int32_t v, std::int32_t from,
                          const std::vector<std::int64_t>& total) const {
     std::uint32_t weight_here = 0;
@@ -235,7 +237,7 @@ class Moving {
   double scale_;                               // resolution / 2m
   Watch& watch_;
   CommunityWeights weights_;
-  std::int64_t edges_ = 0;  // gone through since the watch was asked
+  std::int64_t edges_ = 0;  // processed since the last watch.stop()
 };
 
 struct Settings {
@@ -279,7 +281,7 @@ class Hierarchy {
   }
 
  private:
-  /// Finds the communities of a level, and the next level: false if there is none.
+  /// Finds the communities of a level and makes the next level; false when there is none.
   template <class Level>
   bool climb(const Level& level, Aggregate& next) {
     Moving<Level> moving(level, strength_, scale_, watch_);
@@ -293,7 +295,7 @@ class Hierarchy {
       above_.push_back(std::move(community_));
       return false;
     }
-    watch_.tell(1 - static_cast<double>(count) / vertices_);
+    watch_.report(1 - static_cast<double>(count) / vertices_);
     next = moving.aggregate(part, count);
     strength_ = moving.totals(part);
     strength_.resize(count);
@@ -309,7 +311,7 @@ class Hierarchy {
   std::int32_t vertices_ = 0;           // of the graph
   double scale_ = 0;                    // resolution / 2m
   std::vector<std::int64_t> strength_;  // [vertices] of the level
-  Communities community_;               // of the level, as far as known
+  Communities community_;               // of the level, so far
   std::vector<Communities> above_;      // [levels] vertex of the next level, or top community
 };
 
@@ -336,16 +338,21 @@ const Register<Reordering> entry{{
     .params =
         {{"refine",
           std::string("none"),
-          "what becomes a vertex: communities, or their well-connected parts",
+          "vertices of the next level: communities (none) or their well-connected parts (leiden)",
           {"none", "leiden"}},
-         {"resolution", 1.0, "of the modularity: more for smaller communities", {}, 1e-6, 1e6},
+         {"resolution",
+          1.0,
+          "resolution of the modularity; larger values give smaller communities",
+          {},
+          1e-6,
+          1e6},
          {"rounds",
           std::int64_t{3},
-          "visits of a vertex on a level, as long as its neighbours move",
+          "largest number of visits of a vertex on a level",
           {},
           1,
           0x1p30},
-         {"seed", std::int64_t{1}, "of the orders in which vertices are visited"},
+         {"seed", std::int64_t{1}, "seed of the orders of visits"},
          time_limit_param(),
          apply_to_both_sides()},
     .make =

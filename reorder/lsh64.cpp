@@ -1,14 +1,14 @@
 // "LSH64", the baseline of Acc-SpMM's Figure 10 and of DTC-SpMM: rows hashed by MinHash, similar
 // rows merged into clusters of up to 64 rows, and the rows of a cluster placed together.
 //
-// Neither paper says more. This is read as the locality-aware scheduling of Huang et al. (PPoPP
-// 2021), on whose public script that of DTC-SpMM builds, and where 64 is both the number of hashes
-// and the size of a cluster: pairs by MinHash LSH at the threshold 0.2, clusters by
-// similarity_clusters.hpp. Rows of a cluster keep their order, and so do clusters by their first
-// row: what row windows within a cluster of 64 have in common is left to chance. Departures: those
-// of minhash.hpp (with fewer than 16 partners a row meshes get smaller clusters and up to 18 % more
-// MeanNNZTC than the script gives them). Time: 56 hashes a nonzero, in parallel, and merges in one
-// thread. Memory: 12 B a pair kept, of at most `partners` a row.
+// Neither paper says more. This follows the locality-aware scheduling of Huang et al. (PPoPP 2021),
+// on whose public script DTC-SpMM's builds and in which 64 is both the number of hashes and the
+// size of a cluster: pairs by MinHash LSH at the threshold 0.2, clusters by
+// similarity_clusters.hpp. Rows of a cluster keep their order, and clusters follow their first
+// rows: similar rows of a cluster of 64 share a row window only by chance. Departures: those of
+// minhash.hpp (with fewer than 16 partners per row meshes get smaller clusters and up to 18 % more
+// MeanNNZTC than with the script). Time: 56 hashes per nonzero, in parallel, and merges in one
+// thread. Memory: 12 B per kept pair, at most `partners` per row.
 
 #include "formats/base/registry.hpp"
 #include "reorder/reordering.hpp"
@@ -39,7 +39,7 @@ class Lsh64 final : public Reordering {
 
 const Register<Reordering> entry{{
     .name = "lsh64",
-    .summary = "LSH64: rows alike by MinHash in clusters of 64, the baseline of Acc-SpMM",
+    .summary = "LSH64: similar rows (MinHash) in clusters of 64, the baseline of Acc-SpMM",
     .params = lsh_params(64, 16, 64),
     .make =
         [](const Params& p) {

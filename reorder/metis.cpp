@@ -1,9 +1,9 @@
 // Orders by METIS (Karypis and Kumar 1998), on the pattern of A + A^T: multilevel k-way parts of a
 // few rows, or nested dissection.
 //
-// kway cuts as few edges as it can between parts of `part_rows` rows (a multiple of the row window)
-// and lists the parts by number; METIS numbers them by recursive bisection, so near numbers are
-// near parts. Parts are only about equal, so that windows may straddle two. Smaller parts give
+// kway minimises the edges between parts of `part_rows` rows (a multiple of the row window) and
+// lists the parts by number; METIS numbers them by recursive bisection, so parts with near numbers
+// are near. Parts are only approximately equal, so a window may straddle two. Smaller parts give
 // fuller tiles and take longer: shuffled DD (1.7 M nonzeros) reaches MeanNNZTC 8.9 with 64 rows,
 // 11.2 with 16 and 12.2 with 8, in 5, 6 and 19 s on a busy machine. METIS counts in 32 bits and
 // seeds the C library's generator, hence one call at a time. Memory about 60 B per nonzero.
@@ -107,7 +107,7 @@ const Register<Reordering> entry{{
     .name = "metis",
     .summary = "METIS on A + A^T: parts with few edges between them, or nested dissection",
     .params = {{"method", std::string("kway"), "k-way parts or nested dissection", {"kway", "nd"}},
-               {"part_rows", std::int64_t{16}, "rows of a part, about (kway)", {}, 2, 0x1p30},
+               {"part_rows", std::int64_t{16}, "approximate rows of a part (kway)", {}, 2, 0x1p30},
                {"seed", std::int64_t{1}, "of METIS", {}, 0, 0x1p31 - 1},
                apply_to_both_sides()},
     .make = [](const Params& params) { return std::make_unique<Metis>(params); },

@@ -13,10 +13,10 @@
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kGrain = 2048;  // sets of a piece of a parallel loop
-constexpr int kBandsAtOnce = 4;        // 8 B a set each
-constexpr int kLanes = 8;              // hashes computed side by side
-constexpr std::int64_t kAhead = 8;     // sets whose partners are on their way from memory
+constexpr std::int64_t kGrain = 2048;  // sets per chunk of a parallel loop
+constexpr int kBandsAtOnce = 4;        // 8 B per set and band
+constexpr int kLanes = 8;              // hashes computed at once
+constexpr std::int64_t kAhead = 8;     // sets whose partners are prefetched
 
 std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   std::int64_t count = 0;
@@ -29,7 +29,7 @@ std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_
   return count;
 }
 
-/// The same where `a` is much the shorter one.
+/// The number of common columns when `a` is much shorter than `b`.
 std::int64_t common_by_search(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   std::int64_t count = 0;
   auto from = b.begin();
@@ -47,7 +47,8 @@ using Key = std::uint64_t;
 std::uint32_t bucket_of(Key key) { return static_cast<std::uint32_t>(key >> 32); }
 std::int32_t set_of(Key key) { return static_cast<std::int32_t>(key & 0xffffffffu); }
 
-/// x -> a x + b modulo 2^32, of a well mixed x: odd factors make it a permutation.
+/// The hash functions x -> a x + b modulo 2^32 of a well-mixed x; odd factors make them
+/// permutations.
 struct HashFunctions {
   std::vector<std::array<std::uint32_t, kLanes>> factor, shift;
 
@@ -118,9 +119,9 @@ class PartnerSearch {
         if (!watch.stop()) sort_by_bucket(keys_[band], spare);
       });
       for (int band = 0; band < count && !watch.stop(); ++band) compare(first + band, watch);
-      watch.tell(static_cast<double>(first + count) / bands);
+      watch.report(static_cast<double>(first + count) / bands);
     }
-    for (auto& keys : keys_) keys = {};  // the pairs need their room
+    for (auto& keys : keys_) keys = {};  // frees memory for the pairs
   }
 
   std::vector<SimilarPair> pairs() const {
@@ -177,7 +178,8 @@ class PartnerSearch {
     });
   }
 
-  /// A large bucket is looked at in steps that differ by band, so that a set meets other ones.
+  /// Compares the sets of one bucket. The step through a large bucket differs by band, so that a
+  /// set meets different sets.
   void compare(const std::vector<Key>& keys, std::int64_t first, std::int64_t size,
                std::int64_t place, int band) {
     const std::int32_t set = set_of(keys[first + place]);

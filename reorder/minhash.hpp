@@ -1,12 +1,13 @@
-// Similar sets of columns without comparing all pairs: MinHash signatures (Broder 1997), cut into
-// bands, and the sets that agree in a whole band compared (locality-sensitive hashing).
+// Finding similar sets of columns without comparing all pairs: MinHash signatures (Broder 1997) are
+// cut into bands, and sets that agree in a whole band are compared (locality-sensitive hashing).
 //
 // Two sets of Jaccard similarity s agree in one of b bands of r hashes with the probability
 // 1 - (1 - s^r)^b; b and r follow from a threshold as in the library datasketch, which the scripts
-// of DTC-SpMM and of the LSH order before it call: the sum of the areas of false positives below
-// the threshold and of false negatives above it is least. Departures: no signature is kept, bands
-// are hashed a few at a time; a set is compared with a bounded number of the sets of its bucket and
-// keeps a bounded number of partners, so a column that all rows share costs no more than another.
+// of DTC-SpMM and of the earlier LSH order call: they minimise the sum of the areas of false
+// positives below the threshold and of false negatives above it. Departures: signatures are not
+// kept, and a few bands are hashed at a time; a set is compared with a bounded number of sets of
+// its bucket and keeps a bounded number of partners, so a column that all rows share costs no more
+// than another.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +37,18 @@ struct Banding {
   int rows = 1;  // hashes of a band
 };
 
-/// At most `hashes` hashes, in the bands that tell sets above the threshold from those below best.
+/// The division of at most `hashes` hashes into bands that best separates pairs of sets above the
+/// threshold from those below.
 Banding banding(int hashes, double threshold);
 
 struct LshChoices {
   Banding banding;
-  int reach = 8;     // sets of a bucket that a set is compared with, on each side of it
-  int partners = 8;  // most similar sets that a set keeps
+  int reach = 8;     // sets of a bucket that a set is compared with on each side
+  int partners = 8;  // number of most similar sets that a set keeps
   std::uint64_t seed = 1;
 };
 
-/// Two sets found alike: first < second.
+/// Two similar sets: first < second.
 struct SimilarPair {
   float similarity = 0;  // Jaccard, exact
   std::int32_t first = 0;
@@ -54,9 +56,9 @@ struct SimilarPair {
 };
 
 /// The pairs in which one set is among the partners of the other, the most similar first, then by
-/// index. Empty sets have no partner. Asked to stop, the pairs that the bands so far have found.
-/// Time: hashes * columns, in parallel. Memory: 8 B a partner; beside them 40 B a set and 8 B a set
-/// and thread, then 12 B a pair.
+/// index. Empty sets have no partner. When stopped, it returns the pairs found so far. Time: hashes
+/// * columns, in parallel. Memory: 8 B per partner, 40 B per set and 8 B per set and thread, then
+/// 12 B per pair.
 std::vector<SimilarPair> similar_pairs(const ColumnSets& sets, const LshChoices& choices,
                                        Watch& watch);
 

@@ -1,4 +1,4 @@
-// The order of the file: the do-nothing reordering, and the baseline of every ablation.
+// The order of the file: the reordering that moves nothing, the baseline of every ablation.
 
 #include "formats/base/registry.hpp"
 #include "reorder/reordering.hpp"

@@ -1,8 +1,8 @@
-// For each column of some rows, those that hold it and are not placed yet: lists that a row can be
-// taken out of, and walked from a row to its nearest neighbours on either side.
+// For each column of some rows, the list of the rows that hold it and are not placed yet. A row can
+// be removed from its lists, and a list can be walked from a row to its nearest rows on each side.
 //
-// Neighbours are places in a piece of at most 65535 entries, and a longer column is cut into
-// several, across which nobody is a neighbour.
+// Links are 16-bit indices into a section of at most 65535 entries; a longer column has several
+// sections, which are not linked with each other.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class OpenColumns {
         link(row, k);
   }
 
-  /// Takes a row, open until now, out of all its columns.
+  /// Removes an open row from the lists of all its columns.
   void take_out(std::int32_t row) {
     for (std::int64_t k = pattern_.row_offsets[row]; k < pattern_.row_offsets[row + 1]; ++k) {
       Entry* const piece = piece_of(k);
@@ -37,8 +37,8 @@ class OpenColumns {
     }
   }
 
-  /// Calls visit(other) for the open rows nearest to an open `row` in its column of entry k of the
-  /// pattern, at most so many on each side.
+  /// Calls visit(other) for the open rows nearest to an open row in one of its columns, at most
+  /// `most` on each side. `k` is the row's entry of that column in the pattern.
   template <class Visit>
   void visit_nearest(std::int64_t k, std::int32_t most, Visit visit) const {
     const Entry* const piece = piece_of(k);
@@ -56,7 +56,7 @@ class OpenColumns {
   static constexpr Place kNone = 65535;
   struct Entry {
     std::int32_t row;
-    Place before, after;  // in the piece; the nearest open rows
+    Place before, after;  // indices in the section of the nearest open rows
   };
 
   void link(std::int32_t row, std::int64_t k) {
@@ -77,7 +77,8 @@ class OpenColumns {
   const RowPattern& pattern_;
   std::vector<std::int64_t> begins_;  // [columns + 1]
   std::vector<Entry> entries_;        // [entries of the pattern] by column
-  std::vector<std::int32_t> ranks_;   // [entries of the pattern] by row: of the row in the column
+  std::vector<std::int32_t> ranks_;   // [entries of the pattern] by row: rank of the row in the
+                                      // column
 };
 
 }  // namespace tessera

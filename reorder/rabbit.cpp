@@ -2,15 +2,15 @@
 // neighbouring community that gains most modularity; the order is a depth-first walk of the
 // dendrogram of these merges.
 //
-// Departures. In place of compare-and-swap, whose result depends on who comes first, vertices go in
-// batches: all threads sum up edges and choose communities as they stand when the batch starts,
-// then one of them merges in order and chooses again, from the edges summed up and those of the
-// batch that joined, where either side of a merge has changed since. The batches depend on the
-// graph alone, so the result is the same at any number of threads. The graph (graph.hpp) is A +
-// A^T. Ties in degree go to the smaller index, ties in gain to the first one met. Time: a visit
-// reads the edges its community has left, nnz in all where communities are found early, nnz times
-// the dendrogram's depth at worst (a star costs nnz: its leaves keep no edge). Memory: the graph, 8
-// bytes an edge still waiting to be absorbed, and about 60 bytes a vertex.
+// Departures. The paper's compare-and-swap makes the result depend on the timing of threads. Here
+// vertices are processed in batches: all threads sum edges and choose communities in the state at
+// the start of the batch; then one thread merges in order, and chooses again, from the summed edges
+// and those of the vertices that joined, where either side of a merge has changed since. The
+// batches depend on the graph alone, so the result is the same at any number of threads. The graph
+// (graph.hpp) is A + A^T. Ties in degree go to the smaller index, ties in gain to the first one
+// met. Time: a visit reads the remaining edges of its community, in total nnz where communities are
+// found early and nnz times the dendrogram's depth at worst (a star costs nnz: its leaves keep no
+// edge). Memory: the graph, 8 bytes per edge not absorbed yet, and about 60 bytes per vertex.
 
 #include "reorder/rabbit.hpp"
 
@@ -28,7 +28,8 @@
 namespace tessera {
 namespace {
 
-/// Who joined whom. A vertex is a leaf and, with those that joined it, a community.
+/// The tree of merges. A vertex is a leaf and, together with the vertices that joined it, a
+/// community.
 class Dendrogram {
  public:
   explicit Dendrogram(std::int32_t vertices)
@@ -43,7 +44,7 @@ class Dendrogram {
   std::int32_t first_child(std::int32_t vertex) const { return first_child_[vertex]; }
   std::int32_t next_sibling(std::int32_t vertex) const { return next_[vertex]; }
 
-  /// Depth first from each root; of two that joined a community the earlier one comes first.
+  /// The vertices depth first from each root; children follow in the order in which they joined.
   std::vector<std::int32_t> walk(const std::vector<std::int32_t>& roots) const {
     std::vector<std::int32_t> order, waiting;
     order.reserve(next_.size());
@@ -92,22 +93,22 @@ class Merging {
       for (std::size_t i = 0; i < batch.size(); ++i)
         if (!merge(batch[i], choices_[i])) roots.push_back(batch[i]);
       done += batch.size();
-      watch.tell(static_cast<double>(done) / static_cast<double>(by_degree.size()));
+      watch.report(static_cast<double>(done) / static_cast<double>(by_degree.size()));
     }
-    for (const std::int32_t v : by_degree)  // those that are left if the watch said stop
+    for (const std::int32_t v : by_degree)  // only vertices left after a stop
       if (!visited_[v] && community_[v] == v) roots.push_back(v);
     return dendrogram_.walk(roots);
   }
 
  private:
-  /// A community to join, and what it takes to see whether that is still the best.
+  /// A community to join, and the values that tell whether it is still the best.
   struct Choice {
-    WeightedEdge edge{Dendrogram::kNone, 0};  // to nobody: there is no gain
-    std::int64_t own_strength = 0;            // when this was decided
-    double next_gain = 0;                     // of the second best
+    WeightedEdge edge{Dendrogram::kNone, 0};  // kNone: no community gains
+    std::int64_t own_strength = 0;            // the vertex's strength at the time of the choice
+    double next_gain = 0;                     // gain of the second-best community
   };
 
-  /// Ascending. Merges change strengths, so this is decided before the first of them.
+  /// The vertices by ascending degree, computed before merges change the strengths.
   std::vector<std::int32_t> vertices_by_degree() const {
     const std::int64_t most = strength_.empty() ? 0 : *std::ranges::max_element(strength_);
     std::vector<std::int32_t> place(most + 2, 0), order(strength_.size());
@@ -117,8 +118,8 @@ class Merging {
     return order;
   }
 
-  /// The vertices to visit next: few of the graph's edges, so that little has to be decided again,
-  /// but enough to be worth starting threads.
+  /// The vertices to visit next: with few of the graph's edges, so that few choices become
+  /// outdated, but with enough work for several threads.
   std::span<const std::int32_t> next_batch(std::span<const std::int32_t> waiting) const {
     constexpr std::int64_t kShareOfEdges = 24, kMostEdges = 1 << 21;
     const std::int64_t wanted = std::min(total_strength_ / kShareOfEdges, kMostEdges);
@@ -128,7 +129,7 @@ class Merging {
     return waiting.first(size);
   }
 
-  /// Sums up the edges of each vertex of a batch and decides where it would go if it were alone.
+  /// Sums the edges of each vertex of a batch and chooses its community in the current state.
   void choose(std::span<const std::int32_t> batch, Watch& watch) {
     constexpr std::int64_t kPieces = 32, kEdgesWorthThreads = 1 << 13;
     const auto size = static_cast<std::int64_t>(batch.size());
@@ -148,7 +149,7 @@ class Merging {
     });
   }
 
-  /// Merges v into a community that it gains with; false if there is none.
+  /// Merges v into the community of largest positive gain; false if there is none.
   bool merge(std::int32_t v, Choice choice) {
     visited_[v] = true;
     if (is_outdated(v, choice)) {
@@ -159,7 +160,7 @@ class Merging {
       left_[v].assign(weights_.edges().begin(), weights_.edges().end());
     }
     const std::int32_t u = choice.edge.to;
-    if (u == Dendrogram::kNone || visited_[u])  // a visited community reads its edges no more
+    if (u == Dendrogram::kNone || visited_[u])  // a visited community never reads its edges again
       std::vector<WeightedEdge>().swap(left_[v]);
     if (u == Dendrogram::kNone) return false;
     community_[v] = u;
@@ -168,8 +169,8 @@ class Merging {
     return true;
   }
 
-  /// Whether vertices have joined v since, or the community has joined another one, or has grown so
-  /// much that the second best is better: strengths only grow, and gains fall.
+  /// True when vertices have joined v since the choice, or the community has joined another one or
+  /// has grown so much that the second best may be better: strengths only grow, so gains only fall.
   bool is_outdated(std::int32_t v, const Choice& choice) const {
     if (strength_[v] != choice.own_strength) return true;
     const std::int32_t u = choice.edge.to;
@@ -179,7 +180,7 @@ class Merging {
     return gain <= 0 || gain < choice.next_gain;
   }
 
-  /// On several threads at once, as long as nobody merges: they only shorten each other's ways.
+  /// The community of v. Several threads may call it while no merge runs: they only shorten paths.
   std::int32_t community_of(std::int32_t v) {
     const auto parent = [&](std::int32_t child) { return std::atomic_ref(community_[child]); };
     for (;;) {
@@ -205,7 +206,7 @@ class Merging {
     return static_cast<std::int64_t>(edges);
   }
 
-  /// Adds the edges that the children of v have left, and takes them away from them.
+  /// Moves the remaining edges of v's children into `weights`.
   void absorb_children(std::int32_t v, CommunityWeights& weights) {
     for (std::int32_t child = dendrogram_.first_child(v); child != Dendrogram::kNone;
          child = dendrogram_.next_sibling(child)) {
@@ -224,7 +225,7 @@ class Merging {
            static_cast<double>(std::max<std::int64_t>(1, total_strength_));
   }
 
-  /// The largest gain that is positive.
+  /// The choice with the largest positive gain.
   Choice best_choice(std::int32_t v, const CommunityWeights& weights) const {
     Choice best{.own_strength = strength_[v]};
     double best_gain = 0;
@@ -246,10 +247,10 @@ class Merging {
   std::vector<std::int32_t> community_;  // [vertices] towards its community
   std::vector<std::int64_t> strength_;   // [vertices] k of the community, valid for its vertex
   std::int64_t total_strength_ = 0;      // 2m
-  std::vector<std::vector<WeightedEdge>> left_;  // [vertices] to be absorbed by the parent
+  std::vector<std::vector<WeightedEdge>> left_;  // [vertices] edges that the parent will absorb
   std::vector<bool> visited_;                    // [vertices]
   std::vector<Choice> choices_;                  // [batch]
-  CommunityWeights weights_;                     // of a choice made again
+  CommunityWeights weights_;                     // scratch for repeated choices
 };
 
 class Rabbit final : public Reordering {

@@ -1,7 +1,7 @@
-// Rows in random order (Fisher and Yates, as in Knuth, TAOCP 2, algorithm 3.4.2P): what is left
-// when no order helps, and the lower end of every comparison of reorderings.
+// Rows in random order (Fisher and Yates, as in Knuth, TAOCP 2, algorithm 3.4.2P), the lower end of
+// every comparison of reorderings.
 //
-// The draws are counter-based, so a seed means the same order on every machine. 4 B per row.
+// The draws are counter-based, so a seed gives the same order on every machine. 4 B per row.
 
 #include <numeric>
 
@@ -38,7 +38,7 @@ class Random final : public Reordering {
 const Register<Reordering> entry{{
     .name = "random",
     .summary = "a random order, the lower end of every comparison",
-    .params = {{"seed", std::int64_t{1}, "of the random order", {}, 0},
+    .params = {{"seed", std::int64_t{1}, "seed of the random order", {}, 0},
                {"apply",
                 std::string("rows"),
                 "move rows alone, or rows and columns alike",

@@ -2,8 +2,8 @@
 // A + A^T without its diagonal.
 //
 // Departure: Boost restarts its search for a starting vertex over the whole graph for every
-// connected component, which is quadratic on matrices with many of them. Here the components are
-// split off first, in the order of their smallest row, and each is ordered by itself.
+// connected component, which is quadratic on matrices with many of them. Here each component is
+// ordered separately, the components by their smallest row.
 
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>

@@ -14,11 +14,11 @@
 namespace tessera {
 namespace {
 
-/// Columns in common with the rows that are compared with, of every group that was a candidate.
+/// The numbers of columns that candidate groups have in common with the rows compared with.
 ///
-/// The best one is looked for among those with more than a threshold, half of what the last best
-/// had; all are looked at again only when none of these is left. So a row with few columns in
-/// common waits, however short it is.
+/// The best group is searched among those with more than a threshold, half of the last best; the
+/// others are searched only when none of these is left. So a row with few common columns waits,
+/// even when it is short.
 class Scores {
  public:
   explicit Scores(std::int32_t groups) : common_(groups, 0) {}
@@ -33,7 +33,7 @@ class Scores {
   bool is_placed(std::int32_t group) const { return common_[group] == kPlaced; }
   std::int32_t of(std::int32_t group) const { return common_[group]; }
 
-  /// The group worth most, of several the first; -1 without any.
+  /// The group of largest worth, the first of several; -1 when there is none.
   template <class Worth>
   std::int32_t best(Worth worth) {
     constexpr std::size_t kMany = 32;
@@ -75,8 +75,8 @@ class Scores {
 
   static constexpr std::int32_t kPlaced = -1;
   std::vector<std::int32_t> common_;      // [groups]
-  std::vector<std::int32_t> candidates_;  // those counted
-  std::vector<std::int32_t> high_;        // of these the ones above the threshold
+  std::vector<std::int32_t> candidates_;  // groups with a count
+  std::vector<std::int32_t> high_;        // candidates above the threshold
   std::int32_t threshold_ = 0;
 };
 
@@ -91,11 +91,11 @@ class Chain {
         scores_(groups.size()),
         seen_(pattern.cols, kNever) {}
 
-  /// Writes the rows in order. stops_at(rows written) is asked now and then.
+  /// Writes the rows in order. Calls stops_at(rows written) regularly.
   template <class StopsAt>
   void write(std::span<std::int32_t> order, StopsAt stops_at) {
     auto out = order.begin();
-    std::int32_t next = 0;  // from which on the base order is searched
+    std::int32_t next = 0;  // start of the search in base order
     std::int64_t window = -1;
     for (std::int32_t placed = 0; placed < groups_.size(); ++placed) {
       if (placed % kAskEvery == 0 && stops_at(out - order.begin())) break;
@@ -119,7 +119,7 @@ class Chain {
   static constexpr std::int32_t kAskEvery = 1024;
   static constexpr std::int64_t kNever = -1;
 
-  /// Counts the columns of a group that are new to the window for those that hold them as well.
+  /// Counts the columns of a group that are new to the window for the other groups that hold them.
   void offer(std::int32_t group, std::int64_t window) {
     constexpr std::int64_t kLongRow = 256, kLeast = 4;
     const std::int64_t length = std::max<std::int64_t>(1, pattern_.row_length(group));
@@ -145,13 +145,14 @@ class Chain {
   std::vector<std::int64_t> seen_;  // [columns] the last window that held it
 };
 
-/// Where stretches of about as many nonzeros begin, and the end: whole windows each.
+/// The starts of stretches with similar numbers of nonzeros, and the end; a stretch is whole
+/// windows.
 std::vector<std::int64_t> cut(const CsrMatrix& matrix, const std::vector<std::int32_t>& base,
                               const ChainRule& rule) {
   const std::int64_t stretches =
       rule.stretch_rows > 0 ? std::max<std::int64_t>(1, matrix.rows / rule.stretch_rows) : 1;
   std::vector<std::int64_t> cuts{0};
-  std::int64_t before = 0;  // nonzeros, and one for each row
+  std::int64_t before = 0;  // nonzeros plus rows
   const std::int64_t all = matrix.nnz() + matrix.rows;
   for (std::int64_t rank = 0; rank < matrix.rows; ++rank) {
     if (rank % rule.window_rows == 0 && rank > cuts.back() &&
@@ -180,7 +181,7 @@ std::vector<std::int32_t> chain_rows(const CsrMatrix& matrix, const std::vector<
       std::int64_t before = 0;  // written by this chain
       const auto stops_at = [&](std::int64_t rows) {
         written += rows - std::exchange(before, rows);
-        watch.tell(static_cast<double>(written) / matrix.rows);
+        watch.report(static_cast<double>(written) / matrix.rows);
         return watch.stop();
       };
       Chain(pattern, groups, rule).write(std::span(order).subspan(begin, size), stops_at);

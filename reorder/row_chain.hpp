@@ -1,8 +1,8 @@
-// Chains of rows: the next one is the row that has most columns in common with those just placed.
+// Chains of rows: the next row is the one with most columns in common with the rows just placed.
 //
-// The second step of Acc-SpMM's Algorithm 1, and the first of our own order. A large matrix is cut
-// into stretches of a base order that has kept similar rows together, each with a chain of its own:
-// threads share them out, and the working set of each fits the caches.
+// This is the second step of Acc-SpMM's Algorithm 1 and the first of our own order. A large matrix
+// is cut into stretches of a base order that keeps similar rows together, each with a chain of its
+// own: threads process different stretches, and the working set of each fits the caches.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 namespace tessera {
 
 struct ChainRule {
-  /// Rows that are compared with: all of the current row window of this height (its first row: with
-  /// those that have come last in the window before); 1 is the last row alone.
+  /// The height of the row window whose rows a candidate is compared with (the first row of a
+  /// window with the last rows of the previous window); 1 compares with the last row alone.
   std::int32_t window_rows = 1;
-  /// A column offers so many open rows on each side of the row placed, the nearest in base order.
-  /// Rows of more than 256 columns are offered fewer by each, down to four.
+  /// The number of open rows that a column offers on each side of the placed row, the nearest in
+  /// base order. A row of more than 256 columns is offered fewer per column, down to four.
   std::int32_t candidates = 32;
-  /// What a column in common is worth when every column of a row costs one: large, and of rows with
-  /// as many in common the shorter comes first; small, and a long row needs more of them. 0:
-  /// columns cost nothing. Of equal ones the first in base order comes first.
+  /// The worth of a common column when every column of a row costs one. With a large weight the
+  /// shorter of two rows with equally many common columns comes first; with a small one a long row
+  /// needs more of them. 0: columns cost nothing. Ties go to the first in base order.
   std::int64_t common_weight = 0;
   /// Rows with the same columns are placed as one.
   bool merge_identical = true;
-  /// Rows of a stretch of the base order, about; 0: a single one.
+  /// The approximate number of rows of a stretch of the base order; 0: a single stretch.
   std::int64_t stretch_rows = 0;
 };
 
-/// Old indices of the rows; `base` has every row once. A chain that finds no row with a column in
-/// common goes on with the next one in base order. Cut short, rows not placed yet follow in base
-/// order. Time O(nnz candidates); memory 4 bytes a row and, for each thread, 4 bytes a column, 20 a
-/// nonzero and 60 a row of its stretch.
+/// The old indices of the rows in their new order, [rows]; `base` [rows] has every row once. Where
+/// no row has a column in common the next one in base order follows. When stopped, rows not placed
+/// yet follow in base order. Time O(nnz candidates); memory 4 bytes per row and, for each thread, 4
+/// bytes per column, 20 per nonzero and 60 per row of its stretch.
 std::vector<std::int32_t> chain_rows(const CsrMatrix& matrix, const std::vector<std::int32_t>& base,
                                      const ChainRule& rule, Watch& watch);
 

@@ -14,14 +14,14 @@ struct Row {
 };
 
 std::uint64_t hash_of(std::span<const std::int32_t> cols) {
-  // One multiplication a column: two rows that collide are told apart anyway.
+  // One multiplication per column suffices: rows with equal hashes are compared.
   std::uint64_t hash = cols.size();
   for (const std::int32_t col : cols)
     hash = std::rotl((hash ^ static_cast<std::uint32_t>(col)) * 0x9e3779b97f4a7c15u, 27);
   return hash;
 }
 
-/// For each rank that of the first row with the same columns.
+/// For each rank in the base order, the rank of the first row with the same columns. [rows]
 std::vector<std::int32_t> find_leaders(const CsrMatrix& matrix,
                                        std::span<const std::int32_t> base) {
   std::vector<Row> rows;
@@ -29,7 +29,7 @@ std::vector<std::int32_t> find_leaders(const CsrMatrix& matrix,
   for (std::int32_t rank = 0; rank < std::ssize(base); ++rank)
     rows.push_back({hash_of(matrix.row_cols(base[rank])), rank});
   std::ranges::sort(rows, {}, [](const Row& row) { return std::pair(row.hash, row.rank); });
-  // Different rows of one hash, if ever, stay apart: a group lost, not a wrong one.
+  // Different rows with the same hash stay separate: a group may be missed, but none is wrong.
   std::vector<std::int32_t> leaders(base.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::int32_t rank = rows[i].rank;

@@ -1,4 +1,4 @@
-// Rows with the same columns, as one: they belong next to each other whatever the rule.
+// Groups of rows with the same columns, which belong next to each other in any order.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct RowGroups {
 
   std::int32_t size() const { return static_cast<std::int32_t>(offsets.size()) - 1; }
   std::int32_t first(std::int32_t group) const { return rows[offsets[group]]; }
-  /// Of each group the first row.
+  /// The first row of each group. [groups]
   std::vector<std::int32_t> firsts() const {
     std::vector<std::int32_t> firsts;
     firsts.reserve(offsets.size());
@@ -29,7 +29,7 @@ struct RowGroups {
   }
 };
 
-/// Of the rows in `base`. With merge = false every row is a group of its own.
+/// Groups the rows in `base`. With merge = false every row is a group of its own.
 RowGroups group_rows(const CsrMatrix& matrix, std::span<const std::int32_t> base, bool merge);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
-// The pattern of some rows of a matrix, in an order, its columns numbered as they are met: rows and
-// columns that are used together lie together, and all that is kept for each column is as small as
-// those rows.
+// The pattern of some rows of a matrix in a given order, with its columns numbered by first
+// occurrence: rows and columns that are used together lie together, and arrays over columns are no
+// larger than those rows need.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace tessera {
 
-/// Named as in CsrMatrix; the columns of a row are distinct and in no order.
+/// A pattern with the names of CsrMatrix; the columns of a row are distinct and in no order.
 struct RowPattern {
   std::int32_t rows = 0;
-  std::int32_t cols = 0;                     // that hold anything
+  std::int32_t cols = 0;                     // nonempty columns
   std::vector<std::int64_t> row_offsets{0};  // [rows + 1]
   std::vector<std::int32_t> col_indices;     // [row_offsets.back()]
 
@@ -26,11 +26,11 @@ struct RowPattern {
   }
 };
 
-/// Numbers the columns of rows, again and again for different ones without a pass over all columns
-/// to begin with: whether an entry of the table is of these rows is told by the column that has its
-/// number now. 4 bytes a column.
+/// Numbers the columns of rows. It can be used repeatedly without clearing its table: an entry is
+/// valid if the column with its number is that entry's column. 4 bytes per column.
 class ColumnNumbers {
  public:
+  /// The pattern of `rows` in their order.
   RowPattern number(const CsrMatrix& matrix, std::span<const std::int32_t> rows);
 
  private:

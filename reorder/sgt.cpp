@@ -1,9 +1,9 @@
 // Sparse graph translation of TC-GNN (Wang et al., USENIX ATC 2023): within each row window the
 // active columns are packed left, so that its nonzeros fill fewer tiles.
 //
-// That moves columns of a window, each window its own way, and never a row: it is the condensing
-// that every condensed format does when it packs. As an order of rows it is the identity, and it
-// stands here so that a comparison of reorderings can name it.
+// It moves the columns of each window separately and never a row: it is the condensing of every
+// condensed format. As an order of rows it is the identity; it is registered so that comparisons of
+// reorderings can name it.
 
 #include "formats/base/registry.hpp"
 #include "reorder/reordering.hpp"

@@ -18,7 +18,7 @@ struct LessSimilar {
   }
 };
 
-/// The pairs still to be looked at: those that came sorted, and those that wait again.
+/// The pairs to be processed: the given sorted ones, and those queued again.
 class PairQueue {
  public:
   explicit PairQueue(std::vector<SimilarPair> pairs) : sorted_(std::move(pairs)) {}
@@ -111,26 +111,30 @@ Clusters cluster_pairs(const ColumnSets& sets, std::vector<SimilarPair> pairs, s
 
 std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t partners,
                                   std::int64_t cluster_rows) {
-  return {
-      {"hashes", hashes, "MinHash functions at most", {}, 1, 4096},
-      {"threshold", 0.2, "Jaccard similarity from which on bands should tell rows", {}, 0.01, 1},
-      {"bands",
-       std::int64_t{0},
-       "bands of hashes / bands each; 0: from the threshold",
-       {},
-       0,
-       4096},
-      {"reach", std::int64_t{8}, "rows of a bucket compared with, on each side", {}, 1, 1024},
-      {"partners", partners, "most similar rows that a row keeps", {}, 1, 1024},
-      {"cluster_rows", cluster_rows, "rows from which on a cluster is full", {}, 1, 1 << 20},
-      {"seed", std::int64_t{1}, "of the hash functions", {}, 0},
-      time_limit_param()};
+  return {{"hashes", hashes, "largest number of MinHash functions", {}, 1, 4096},
+          {"threshold", 0.2, "Jaccard similarity above which bands should find pairs", {}, 0.01, 1},
+          {"bands",
+           std::int64_t{0},
+           "number of bands, of hashes / bands functions each; 0: from the threshold",
+           {},
+           0,
+           4096},
+          {"reach",
+           std::int64_t{8},
+           "rows of a bucket that a row is compared with on each side",
+           {},
+           1,
+           1024},
+          {"partners", partners, "number of most similar rows that a row keeps", {}, 1, 1024},
+          {"cluster_rows", cluster_rows, "rows at which a cluster is full", {}, 1, 1 << 20},
+          {"seed", std::int64_t{1}, "seed of the hash functions", {}, 0},
+          time_limit_param()};
 }
 
 LshChoices lsh_choices(const Params& params) {
   const auto hashes = static_cast<int>(params.integer("hashes"));
   const auto bands = static_cast<int>(params.integer("bands"));
-  require(bands <= hashes, "bands = {} have no hashes: there are hashes = {}", bands, hashes);
+  require(bands <= hashes, "bands = {} is more than hashes = {}", bands, hashes);
   return {.banding = bands > 0 ? Banding{bands, hashes / bands}
                                : banding(hashes, params.real("threshold")),
           .reach = static_cast<int>(params.integer("reach")),

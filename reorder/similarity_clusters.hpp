@@ -1,11 +1,11 @@
-// Clusters of similar sets of columns, merged pair by pair from the most similar pair on: what the
-// LSH orders of GNN-Computing and DTC-SpMM share.
+// Clusters of similar sets of columns, merged pair by pair from the most similar pair on, for the
+// LSH orders of GNN-Computing and DTC-SpMM.
 //
-// As in their public scripts: a cluster is compared through the set at its root, which is the root
-// of the larger of the two it came from; it takes part until it has the size asked for, which its
-// last merge may exceed (by less than as much again); and a pair whose clusters have grown waits
-// again with the similarity of their roots, however low that is. Departures: pairs of equal
-// similarity go in the order of their indices, and a pair may wait twice.
+// As in their public scripts, a cluster is represented by the set at its root, which is the root of
+// the larger of the two clusters that it was merged from. It takes part until it is full; its last
+// merge may leave it with almost twice the full size. A pair whose clusters have grown is queued
+// again with the similarity of their roots, even when that is low. Departures: pairs of equal
+// similarity are taken in the order of their indices, and a pair may be queued twice.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,14 @@ struct Clusters {
   }
 };
 
-/// `pairs` as similar_pairs gives them. A cluster takes part until it has `full` sets. Asked to
-/// stop, no pair waits again, which ends in one look at each that is left. One thread.
+/// Merges the pairs of similar_pairs, in their order. A cluster takes part until it has `full`
+/// sets. When stopped, no pair is queued again, and the remaining ones are processed once. One
+/// thread.
 Clusters cluster_pairs(const ColumnSets& sets, std::vector<SimilarPair> pairs, std::int32_t full,
                        Watch& watch);
 
-/// The parameters of an order by such clusters of rows, and what they say of the search for pairs.
+/// The parameters of an order by such clusters of rows, and their choices for the search of pairs.
+/// lsh_choices throws an Error when there are more bands than hashes.
 std::vector<ParamSpec> lsh_params(std::int64_t hashes, std::int64_t partners,
                                   std::int64_t cluster_rows);
 LshChoices lsh_choices(const Params& params);

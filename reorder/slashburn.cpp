@@ -1,11 +1,11 @@
-// SlashBurn (Lim, Kang and Faloutsos, TKDE 2014, algorithm 1), on the pattern of A + A^T: take out
-// the k vertices of highest degree, put the components that fall off at the back, and repeat in the
-// largest one that is left, until it has at most k vertices.
+// SlashBurn (Lim, Kang and Faloutsos, TKDE 2014, algorithm 1), on the pattern of A + A^T: remove
+// the k vertices of highest degree, put all components but the largest at the back, and repeat in
+// the largest one until it has at most k vertices.
 //
-// Hubs stand in front, by degree, and the components of a round at the back, larger ones nearer the
-// middle. Degrees count within the component that is left. Departures: ties by the lower row, and
-// the last component is ordered by degree too. A round takes time linear in the component that is
-// left and there are at most 1 / hub_share of them; 12 B per row beside the graph.
+// Hubs are in front, by degree, and the components of a round at the back, larger ones nearer the
+// middle. Degrees count within the remaining component. Departures: ties go to the lower row, and
+// the last component is ordered by degree too. A round takes time linear in the remaining
+// component, and there are at most 1 / hub_share rounds; 12 B per row beside the graph.
 
 #include <algorithm>
 #include <cmath>
@@ -27,10 +27,10 @@ class SlashBurnSearch {
     }
   }
 
-  /// Asked to stop, all that is left goes in front, by degree.
+  /// The order of all vertices. When stopped, the remaining vertices go to the front, by degree.
   std::vector<std::int32_t> order(Watch& watch) {
     while (static_cast<std::int64_t>(left_.size()) > hubs_ && !watch.stop()) {
-      watch.tell(1 - static_cast<double>(left_.size()) / graph_.size());
+      watch.report(1 - static_cast<double>(left_.size()) / graph_.size());
       slash();
       burn();
     }
@@ -54,11 +54,11 @@ class SlashBurnSearch {
     std::ranges::sort(left_);
   }
 
-  /// Moves all components of what is left but the largest one to the back.
+  /// Moves all components of the remaining vertices but the largest to the back.
   void burn() {
     std::vector<std::int32_t> visited;
     std::vector<std::span<const std::int32_t>> components;
-    visited.reserve(left_.size());  // the spans look into it
+    visited.reserve(left_.size());  // the spans below point into it
     for (const std::int32_t start : left_) {
       if (!inside_[start]) continue;
       const std::size_t first = visited.size();
@@ -89,11 +89,11 @@ class SlashBurnSearch {
 
   const Adjacency& graph_;
   std::int64_t hubs_;
-  std::vector<bool> inside_;          // [vertices]; in the component that is left
-  std::vector<std::int64_t> degree_;  // [vertices]; within it
-  std::vector<std::int32_t> left_;    // the component that is left
-  std::vector<std::int32_t> front_;   // the first of the order
-  std::vector<std::int32_t> back_;    // the last of the order, from the end
+  std::vector<bool> inside_;          // [vertices] in the remaining component
+  std::vector<std::int64_t> degree_;  // [vertices] within the remaining component
+  std::vector<std::int32_t> left_;    // the remaining component
+  std::vector<std::int32_t> front_;   // the first vertices of the order
+  std::vector<std::int32_t> back_;    // the last vertices of the order, from the end
 };
 
 class SlashBurn final : public Reordering {
@@ -116,10 +116,11 @@ class SlashBurn final : public Reordering {
 
 const Register<Reordering> entry{{
     .name = "slashburn",
-    .summary = "SlashBurn on A + A^T: hubs in front, what falls apart without them at the back",
-    .params = {{"hub_share", 0.005, "k of a round, as a share of the rows", {}, 1e-4, 1},
-               apply_to_both_sides(),
-               time_limit_param()},
+    .summary = "SlashBurn on A + A^T: hubs in front, components that they connected at the back",
+    .params =
+        {{"hub_share", 0.005, "hubs removed per round (k), as a share of the rows", {}, 1e-4, 1},
+         apply_to_both_sides(),
+         time_limit_param()},
     .make =
         [](const Params& params) {
           return std::make_unique<SlashBurn>(params.real("hub_share"), params.text("apply"),

@@ -1,11 +1,11 @@
 // Sloan's order (Sloan 1986, "An algorithm for profile and wavefront reduction of sparse
-// matrices"), on the pattern of A + A^T: from one end of the graph to the other, each time the
-// vertex that enlarges the front least, weighed against its distance to the far end.
+// matrices"), on the pattern of A + A^T: from one end of the graph to the other, the next vertex is
+// the one that enlarges the front least, weighed against its distance to the far end.
 //
-// Follows the priority queue of Kumfert and Pothen 1997, section 3. Departures: the two ends are
-// those of George and Liu 1979; own code, as the sloan_ordering of Boost.Graph sorts its whole
-// front for every vertex. A vertex scans its neighbours at most three times: O(nnz log nnz) time,
-// at most 32 B per nonzero for the heap beside the graph.
+// It follows the priority queue of Kumfert and Pothen 1997, section 3. Departures: the two ends are
+// those of George and Liu 1979; the sloan_ordering of Boost.Graph is not used, as it sorts its
+// whole front for every vertex. A vertex scans its neighbours at most three times: O(nnz log nnz)
+// time, at most 32 B per nonzero for the heap beside the graph.
 
 #include "formats/base/registry.hpp"
 #include "reorder/adjacency.hpp"
@@ -20,7 +20,8 @@ struct Weights {
 };
 
 /// Sloan's states: a vertex is inactive, preactive (waiting, next to an active one), active (in the
-/// front) or postactive (ordered). The front knows which vertices wait; this adds which are active.
+/// front) or postactive (ordered). The front has the waiting vertices; this class marks the active
+/// ones.
 class SloanSearch {
  public:
   SloanSearch(const Adjacency& graph, Weights weights)
@@ -86,8 +87,18 @@ class Sloan final : public Reordering {
 const Register<Reordering> entry{{
     .name = "sloan",
     .summary = "Sloan's order on A + A^T: small profile and wavefront",
-    .params = {{"distance_weight", std::int64_t{1}, "of the distance to the end", {}, 0, 1000000},
-               {"growth_weight", std::int64_t{2}, "of the vertices it adds", {}, 0, 1000000},
+    .params = {{"distance_weight",
+                std::int64_t{1},
+                "weight of the distance to the far end (Sloan's W1)",
+                {},
+                0,
+                1000000},
+               {"growth_weight",
+                std::int64_t{2},
+                "weight of the growth of the front (Sloan's W2)",
+                {},
+                0,
+                1000000},
                apply_to_both_sides()},
     .make =
         [](const Params& params) {

@@ -5,7 +5,7 @@
 namespace tessera {
 
 void Watch::limit(double seconds) {
-  // Far limits are none: the clock's range is finite.
+  // A limit beyond the clock's finite range is no limit.
   constexpr double kFar = 1e8;
   if (seconds <= 0 || seconds > kFar) return;
   const auto span =
@@ -24,7 +24,7 @@ bool Watch::stop() {
 ParamSpec time_limit_param() {
   return {.name = "time_limit_s",
           .fallback = 0.0,
-          .help = "seconds after which the best order so far is taken; 0: no limit",
+          .help = "seconds until the search ends with the best order so far; 0: no limit",
           .min = 0};
 }
 

@@ -1,4 +1,4 @@
-// The columns of row windows: what orders that fill windows compare and count.
+// The columns of row windows, which orders that fill windows compare and count.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Windows {
   std::int32_t count() const {
     return static_cast<std::int32_t>((std::ssize(order) + height - 1) / height);
   }
-  /// Those that have all their rows.
+  /// The number of windows with `height` rows.
   std::int32_t whole() const { return static_cast<std::int32_t>(std::ssize(order) / height); }
   std::span<const std::int32_t> rows(std::int32_t window) const {
     const std::int64_t begin = std::int64_t{window} * height;
@@ -30,7 +30,7 @@ struct Windows {
   }
 };
 
-/// The active columns of each window, each once, in no order.
+/// The distinct active columns of each window, in no order.
 struct WindowColumns {
   std::vector<std::int64_t> offsets{0};  // [windows + 1]
   std::vector<std::int32_t> cols;        // [offsets.back()]
@@ -42,10 +42,10 @@ struct WindowColumns {
   std::int64_t count(std::int32_t window) const { return offsets[window + 1] - offsets[window]; }
 };
 
-/// TC blocks eight wide that hold so many condensed columns.
+/// The number of TC blocks, eight columns wide, for a window's condensed columns.
 constexpr std::int64_t tc_blocks(std::int64_t active_cols) { return (active_cols + 7) / 8; }
 
-/// Columns seen in the current window.
+/// The set of columns seen in the current window.
 class SeenColumns {
  public:
   void begin_window(std::int32_t cols) {
@@ -59,7 +59,7 @@ class SeenColumns {
   std::int32_t window_ = 0;
 };
 
-/// Calls body(window, seen) for every window, in parallel pieces of kWindowGrain.
+/// Calls body(window, seen) for every window, in parallel chunks of kWindowGrain.
 constexpr std::int64_t kWindowGrain = 512;
 template <class Body>
 void for_each_window(std::int32_t cols, const Windows& windows, Body body) {
@@ -74,7 +74,7 @@ void for_each_window(std::int32_t cols, const Windows& windows, Body body) {
   });
 }
 
-/// Active columns of a window; `matrix` is a CsrMatrix or a RowPattern.
+/// The number of active columns of a window; `matrix` is a CsrMatrix or a RowPattern.
 template <class Matrix>
 std::int64_t count_columns(const Matrix& matrix, std::span<const std::int32_t> rows,
                            SeenColumns& seen) {
@@ -84,7 +84,7 @@ std::int64_t count_columns(const Matrix& matrix, std::span<const std::int32_t> r
   return count;
 }
 
-/// TC blocks of all windows.
+/// The number of TC blocks of all windows.
 template <class Matrix>
 std::int64_t count_tc_blocks(const Matrix& matrix, const Windows& windows) {
   std::vector<std::int64_t> blocks((windows.count() + kWindowGrain - 1) / kWindowGrain, 0);
@@ -94,6 +94,7 @@ std::int64_t count_tc_blocks(const Matrix& matrix, const Windows& windows) {
   return std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
 }
 
+/// The active columns of all windows. Parallel.
 WindowColumns window_columns(const RowPattern& pattern, const Windows& windows);
 
 }  // namespace tessera

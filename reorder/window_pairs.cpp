@@ -20,13 +20,13 @@ struct Offer {
   auto rank() const { return std::tuple(-gain, a, b); }
 };
 
-/// For each window the others that it would save most with.
+/// The pairs of windows that would save most, for each window at most rule.partners of them.
 std::vector<Offer> find_offers(const RowPattern& pattern, const Windows& windows,
                                const PairRule& rule, Watch& watch) {
   const WindowColumns columns = window_columns(pattern, windows);
   const Inverted holders = invert(windows.count(), pattern.cols,
                                   [&](std::int32_t window) { return columns.of(window); });
-  // Blocks first; columns in common, also without a block less, are good for the caches.
+  // Saved blocks count most; common columns that save no block still help the caches.
   constexpr std::int64_t kBlock = 10;
   const auto gain = [&](std::int32_t a, std::int32_t b, std::int32_t common) {
     const std::int64_t both = columns.count(a) + columns.count(b) - common;

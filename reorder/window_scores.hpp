@@ -1,4 +1,5 @@
-// How many columns each row window has in common with something, counted column by column.
+// The number of columns that each row window has in common with a row or window, counted column by
+// column.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +17,10 @@ class WindowScores {
   void count(std::int32_t window) {
     if (common_[window]++ == 0) found_.push_back(window);
   }
-  /// As if it had not been counted; still among those found.
+  /// Resets the count of a window to zero.
   void remove(std::int32_t window) { common_[window] = 0; }
 
-  /// Calls visit(window, common) for all that were counted and forgets them.
+  /// Calls visit(window, common) for all windows with a count and clears the counts.
   template <class Visit>
   void for_all(Visit visit) {
     for (const std::int32_t window : found_)
@@ -28,7 +29,8 @@ class WindowScores {
     found_.clear();
   }
 
-  /// The same for those with the most columns, at most so many, of equal ones the first windows.
+  /// Calls visit(window, common) for the `most` windows with the largest counts, ties by window,
+  /// and clears all counts.
   template <class Visit>
   void for_best(std::int32_t most, Visit visit) {
     best_.clear();
@@ -51,7 +53,7 @@ class WindowScores {
 
   std::vector<std::int32_t> common_;  // [windows]
   std::vector<std::int32_t> found_;
-  std::vector<Scored> best_;  // the first ones, in order
+  std::vector<Scored> best_;  // the best so far, in order
 };
 
 }  // namespace tessera

@@ -20,12 +20,12 @@ namespace {
 
 constexpr std::int32_t kMostRows = 32;
 
-/// What a window of so many active columns costs: its full TC blocks and, for the last one, a share
-/// that rises steeply at first. So a swap that empties the last block of one window pays even where
-/// the other takes the columns.
+/// The cost of a window by its number of active columns: its full TC blocks and, for the last one,
+/// a share that rises steeply at first. So a swap that empties the last block of one window pays
+/// even when the other window takes the columns.
 class BlockCost {
  public:
-  /// power in (0, 1]: 1 is the columns / 8, near 0 the blocks.
+  /// `power` is in (0, 1]: with 1 the cost is columns / 8, near 0 it is the number of blocks.
   explicit BlockCost(double power) {
     for (int rest = 0; rest < 8; ++rest)
       last_[rest] = static_cast<std::int64_t>(std::lround(kBlock * std::pow(rest / 8.0, power)));
@@ -39,7 +39,7 @@ class BlockCost {
   std::array<std::int64_t, 8> last_{};
 };
 
-/// Two windows and what their best rows would gain by changing places.
+/// Two windows and the gain of swapping their best rows.
 struct Pair {
   std::int32_t a, b;  // windows, a < b
   std::int32_t gain;
@@ -47,7 +47,7 @@ struct Pair {
   auto rank() const { return std::tuple(-gain, a, b); }
 };
 
-/// Which pairs of windows to look at, best first.
+/// Finds the pairs of windows to process, best first.
 class PairSearch {
  public:
   PairSearch(const RowPattern& pattern, const Windows& windows, const SwapRule& rule)
@@ -84,11 +84,11 @@ class PairSearch {
   }
 
  private:
-  // Nine of ten swaps on shuffled DD are made in pairs that gain at least so much, two fifths of
-  // all pairs. Wishes further below than the second are not kept: an answer would have to gain 5.
+  // On shuffled DD nine of ten swaps are in pairs that gain at least kLeastGain, which are two
+  // fifths of all pairs. Wishes below kLeastWish are not kept: the answer would have to gain 5.
   static constexpr std::int32_t kLeastGain = -1, kLeastWish = -6;
 
-  /// A window that a row would rather be in, and the columns that would be saved if it were.
+  /// A window in which a row would fit better, and the columns that its move would save.
   struct Wish {
     std::int32_t window;
     std::int32_t gain;
@@ -99,9 +99,9 @@ class PairSearch {
     std::vector<Wish> wishes;
   };
 
-  /// The windows its rows would rather be in, ascending, each with its best gain. A row that moves
-  /// saves the columns it holds alone and costs those that the other window does not have: that is,
-  /// those it shares there minus those it shares here.
+  /// The windows in which rows of `window` would fit better, ascending, each with its best gain. A
+  /// row that moves saves the columns that only it holds and costs those that the other window does
+  /// not have; the gain is the columns that it shares there minus those that it shares here.
   std::vector<Wish> wishes(std::int32_t window, Scratch& scratch) const {
     scratch.holders.resize(pattern_.cols, 0);
     scratch.scores.resize(windows_.count());
@@ -129,8 +129,8 @@ class PairSearch {
     return {wishes.begin(), repeated.begin()};
   }
 
-  /// The pairs of a window with later ones that have a wish for it too. No swap saves more columns
-  /// than the two gains together; one that saves none may still empty a TC block.
+  /// Appends the pairs of a window with later windows that have a wish for it too. No swap saves
+  /// more columns than the sum of the two gains; a swap that saves none may still empty a TC block.
   void answer(std::int32_t window, std::vector<Pair>& pairs) const {
     for (const Wish& wish : wishes_[window]) {
       if (wish.window < window) continue;
@@ -150,11 +150,11 @@ class PairSearch {
   std::vector<std::vector<Wish>> wishes_;  // [whole windows]
 };
 
-/// Pairs in steps: no two of a step have a window in common, and a pair comes after all pairs in
-/// front of it that have one in common with it. So a step's pairs can go at the same time, and the
-/// result is that of one after the other.
+/// The pairs divided into steps: no two pairs of a step share a window, and a pair comes after all
+/// earlier pairs that share a window with it. So the pairs of a step can run in parallel with the
+/// result of a sequential run.
 std::vector<std::vector<Pair>> in_steps(const std::vector<Pair>& pairs, std::int32_t windows) {
-  std::vector<std::int32_t> next(windows, 0);  // first step that is free of the window
+  std::vector<std::int32_t> next(windows, 0);  // the first step without the window
   std::vector<std::vector<Pair>> steps;
   for (const Pair& pair : pairs) {
     const std::int32_t step = std::max(next[pair.a], next[pair.b]);
@@ -165,10 +165,10 @@ std::vector<std::vector<Pair>> in_steps(const std::vector<Pair>& pairs, std::int
   return steps;
 }
 
-/// The rows of a pair of windows, and which of them hold each column.
+/// The rows of a pair of windows and, for each column, the rows that hold it.
 class PairTable {
  public:
-  /// Makes the best swap until none is left that costs less; returns how many.
+  /// Makes the best swap until no swap lowers the cost; returns the number of swaps.
   std::int32_t swap_all(const RowPattern& pattern, std::span<std::int32_t> a,
                         std::span<std::int32_t> b, const BlockCost& cost) {
     height_ = static_cast<std::int32_t>(a.size());
@@ -177,7 +177,7 @@ class PairTable {
       enter(pattern.row_cols(a[i]), &Holders::a, i);
       enter(pattern.row_cols(b[i]), &Holders::b, i);
     }
-    // A cost falls with every swap, so this ends; the bound keeps a pair from holding up the rest.
+    // The cost falls with every swap, so this ends; the bound limits the time of one pair.
     std::int32_t swaps = 0;
     for (; swaps < 2 * height_; ++swaps) {
       const auto [i, k] = best_swap(cost);
@@ -194,7 +194,7 @@ class PairTable {
   }
 
  private:
-  /// Rows of the two windows that hold a column, a bit each.
+  /// The rows of the two windows that hold a column, as bits.
   struct Holders {
     std::uint32_t a = 0, b = 0;
   };
@@ -222,8 +222,8 @@ class PairTable {
     for (; rows != 0; rows &= rows - 1) visit(std::countr_zero(rows));
   }
 
-  /// How the active columns of both windows change when row i of a and row k of b change places:
-  /// a sum over columns of a part of i, a part of k and a part of both.
+  /// Counts the changes of both windows' active columns when row i of a and row k of b change
+  /// places: a sum over columns of a term of i, a term of k and a term of both.
   void count_changes() {
     for (auto* parts : {&a_of_i_, &a_of_k_, &b_of_i_, &b_of_k_}) parts->fill(0);
     for (std::int32_t i = 0; i < height_; ++i) {
@@ -237,7 +237,7 @@ class PairTable {
       b_cols_ += b != 0;
       if (a == 0) for_each_row(b, [&](int k) { ++a_of_k_[k]; });
       if (b == 0) for_each_row(a, [&](int i) { ++b_of_i_[i]; });
-      if (is_alone(a)) {  // leaves with its row, unless the other one brings it
+      if (is_alone(a)) {  // the column leaves with its row, unless the other row has it
         const int i = std::countr_zero(a);
         --a_of_i_[i];
         for_each_row(b, [&](int k) { ++a_of_both_[i][k]; });
@@ -305,11 +305,11 @@ std::int64_t swap_rows(const RowPattern& pattern, std::vector<std::int32_t>& ord
   assert(rule.window_rows <= kMostRows);
   std::int64_t swaps = 0;
   for (std::int32_t pass = 0; pass < rule.passes && !watch.stop(); ++pass) {
-    // Columns first, whole blocks last.
+    // Early passes save columns, the last one whole blocks.
     const bool is_last = pass + 1 == rule.passes;
     const std::vector<Pair> pairs =
         PairSearch(pattern, {order, rule.window_rows}, rule).pairs(watch);
-    watch.tell((pass + 0.5) / rule.passes);
+    watch.report((pass + 0.5) / rule.passes);
     swaps +=
         swap_pairs(pattern, order, rule.window_rows, pairs, BlockCost(is_last ? 0.25 : 0.5), watch);
   }

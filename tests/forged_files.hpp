@@ -1,4 +1,4 @@
-// Matrix files put together by hand, so that they can be wrong in any way.
+// Matrix files that tests assemble by hand, so that they can have any fault.
 #pragma once
 
 #include <zlib.h>
@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// What reading the file says: the message of its Error, or "no error".
+/// The message of the Error from reading the file, or "no error".
 inline std::string message_of(const std::string& path) {
   try {
     validate(read_matrix(path));
@@ -39,8 +39,8 @@ inline const std::string kPattern = "%%MatrixMarket matrix coordinate pattern ge
 inline const std::string kSymmetric = "%%MatrixMarket matrix coordinate real symmetric\n";
 inline const std::string kArray = "%%MatrixMarket matrix array real general\n";
 
-/// A tar file of these members, by hand: any path, any order. Every header claims its member to be
-/// `too_long` bytes longer than it is.
+/// A tar file of these members with any paths in any order. Every header states a size that is
+/// `too_long` bytes too large.
 inline std::string tar_of(const std::vector<std::pair<std::string, std::string>>& members,
                           std::size_t too_long = 0) {
   constexpr std::size_t kUnit = 512;
@@ -75,7 +75,7 @@ inline std::string npy(const std::string& type, const std::vector<T>& numbers) {
          std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T));
 }
 
-/// A zip file of stored members, written out here so that it can be wrong in any way.
+/// A zip file of stored members, assembled here so that it can have any fault.
 inline std::string zip_of(const Arrays& arrays) {
   std::string zip, directory;
   const auto number = [](std::uint64_t value, int bytes) {

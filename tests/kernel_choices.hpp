@@ -1,5 +1,5 @@
-// Kernels with their parameters, as points name them: what the device tests run, and what a test
-// without a GPU makes first, since a choice that is refused would fail all of those.
+// Kernels with their parameters, as points name them, for the device tests. A test without a GPU
+// makes them all first, since a refused choice would fail all device tests.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline Params::Given blocks_of(std::int64_t rows, std::int64_t cols) {
 
 inline const Params::Given kUnsplit = {{"balance", std::string("none")}};
 
-/// cutespmm without parts of row panels, and with more parameters than that.
+/// cutespmm without splitting row panels, with further parameters.
 inline Choice cute(Params::Given more, Params::Given format = {}) {
   more.insert(kUnsplit.begin(), kUnsplit.end());
   return {"cutespmm", std::move(more), true, std::move(format)};
@@ -37,7 +37,7 @@ inline Choice cute(Params::Given more, Params::Given format = {}) {
 
 inline const Params::Given kAtomic = {{"combine", std::string("atomic")}};
 
-/// dgsparse, its parts short enough for rows of several.
+/// dgsparse with parts so short that rows have several.
 inline Choice dg(const char* reduce, const char* balance, std::int64_t columns = 0) {
   return {"dgsparse",
           {{"reduce", std::string(reduce)},
@@ -46,7 +46,7 @@ inline Choice dg(const char* reduce, const char* balance, std::int64_t columns =
            {"nonzeros", std::int64_t{20}}}};
 }
 
-/// acc_spmm with choices by name, and windows cut into parts of so many TC blocks.
+/// acc_spmm with named choices, and windows cut into parts of at most `max_blocks` TC blocks.
 inline Choice acc(const std::map<std::string, std::string>& names, std::int64_t max_blocks = 16) {
   Params::Given params(names.begin(), names.end());
   params["max_blocks"] = max_blocks;
@@ -55,7 +55,7 @@ inline Choice acc(const std::map<std::string, std::string>& names, std::int64_t 
   return {"acc_spmm", std::move(params), !names.contains("combine"), std::move(format)};
 }
 
-/// dtc_spmm with choices by name, and so many TC blocks for a team.
+/// dtc_spmm with named choices and at most `max_blocks` TC blocks per team.
 inline Choice dtc(const std::map<std::string, std::string>& names, bool split = false,
                   std::int64_t max_blocks = 16, bool double_buffer = true) {
   Params::Given params(names.begin(), names.end());
@@ -71,7 +71,7 @@ inline Choice vendor(const std::string& format, const std::string& precision,
   return {"cusparse", {{"format", format}, {"precision", precision}}, false, std::move(of_format)};
 }
 
-/// flash_spmm with choices by name and a depth of its MMAs.
+/// flash_spmm with named choices and the depth of its MMAs.
 inline Choice flash(std::int64_t depth, const std::map<std::string, std::string>& names) {
   return {"flash_spmm",
           Params::Given(names.begin(), names.end()),

@@ -1,4 +1,4 @@
-// What the tests of the oracle share: small matrices written out, a plain FP32 product and bounds.
+// Shared by the tests of the oracle: small explicit matrices, a plain FP32 product and bounds.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ inline DenseMatrix dense(std::int64_t rows, std::int64_t cols, std::vector<float
   return matrix;
 }
 
-/// C in FP32, each element a chain of fused multiply-adds from zero.
+/// C = A B in FP32; each element is a chain of fused multiply-adds from zero.
 inline DenseMatrix fma_chain(const CsrMatrix& a, const DenseMatrix& b) {
   DenseMatrix c(a.rows, b.cols);
   for (std::int64_t i = 0; i < a.rows; ++i)

@@ -1,6 +1,5 @@
-// What the tests of single reorderings share: patterns by hand, awkward shapes, communities, a hub.
-// The permutations are checked by Permutation itself, which throws for an index that is missing or
-// repeated.
+// Shared by the tests of single reorderings: explicit patterns, awkward shapes, communities, a hub.
+// Permutation itself checks permutations: it throws for a missing or repeated index.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +18,7 @@
 
 namespace tessera {
 
-/// The matrix with these ascending columns in its rows and seeded values.
+/// The matrix [rows x cols] with these ascending columns in its rows and seeded values.
 inline CsrMatrix pattern_matrix(std::int32_t rows, std::int32_t cols,
                                 const std::vector<std::vector<std::int32_t>>& row_cols) {
   std::vector<std::int64_t> offsets{0};
@@ -35,7 +34,7 @@ inline CsrMatrix pattern_matrix(std::int32_t rows, std::int32_t cols,
   return matrix;
 }
 
-/// The symmetric matrix of these edges, values seeded.
+/// The symmetric matrix of these edges with seeded values.
 inline CsrMatrix from_edges(std::int32_t n, const std::vector<std::pair<int, int>>& edges) {
   std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(n));
   for (const auto& [a, b] : edges) {
@@ -61,7 +60,7 @@ inline CsrMatrix shuffled_communities() {
   return permute_cols(permute_rows(communities, shuffle), shuffle);
 }
 
-/// MeanNNZTC of row windows of that many rows (8 or 16) after the reordering.
+/// MeanNNZTC of row windows of `window_rows` rows (8 or 16) after the reordering.
 inline double mean_nnz_tc(const CsrMatrix& matrix, const std::string& reordering,
                           const Params::Given& given = {}, int window_rows = 8) {
   const Order order = Registry<Reordering>::instance().make(reordering, given)->order(matrix);
@@ -99,8 +98,8 @@ inline void check_awkward_shapes(const std::string& reordering, const Params::Gi
   }
 }
 
-/// Checks that a row and a column of 200,000 nonzeros are ordered, which a method that is quadratic
-/// in the largest degree would not finish.
+/// Checks that a matrix with a row and a column of 200,000 nonzeros is ordered, which takes a
+/// method that is quadratic in the largest degree too long.
 inline void check_hub(const std::string& reordering, const Params::Given& given = {}) {
   const std::int32_t n = 200'000;
   std::vector<std::vector<std::int32_t>> rows(n);

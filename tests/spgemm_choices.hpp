@@ -1,5 +1,5 @@
-// SpGEMM kernels with parameters of the tests' choice. Every registered kernel is tested with its
-// defaults; what else of one is worth a test is listed here.
+// SpGEMM kernels with further parameters for the tests. Every registered kernel is tested with its
+// defaults; the other choices under test are listed here.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct SpgemmChoice {
   Params::Given params = {};
 };
 
-/// By the name of the kernel; a kernel that is not registered is left out.
+/// The choices by kernel name; a kernel that is not registered is omitted.
 inline const std::vector<SpgemmChoice>& further_spgemm_choices() {
   const auto named = [](const char* value) { return ParamValue{std::string(value)}; };
   const std::int64_t short_slice = 5000;  // products: most operands of the tests take several

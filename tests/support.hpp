@@ -1,4 +1,4 @@
-// What several test files need: small seeded matrices, and switches that undo themselves.
+// Shared by several test files: small seeded matrices, and settings that are restored at scope end.
 #pragma once
 
 #include <cmath>
@@ -14,17 +14,17 @@
 
 namespace tessera {
 
-/// Each cell nonzero with the given probability; values in (-1, 1), never zero.
+/// A matrix whose cells are nonzero with the given probability; values in (-1, 1), never zero.
 CsrMatrix random_sparse(std::int32_t rows, std::int32_t cols, double density, std::uint64_t seed);
 
 DenseMatrix to_dense(const CsrMatrix& matrix);
 
-/// Path of `name` ("data/cora.npz") in the shared folder beside the checkout, which holds real
-/// matrices and recorded results and is not part of the project. Empty, with a message that the
-/// test is skipped, where there is none: write `if (path.empty()) return;`.
+/// The path of `name` ("data/cora.npz") in the shared folder beside the checkout, which holds real
+/// matrices and recorded results and is not part of the project. When it is missing, the path is
+/// empty and a message says that the test is skipped: write `if (path.empty()) return;`.
 std::string shared_path(const std::string& name);
 
-/// A folder of its own under the system's temporary folder, removed at the end of the scope.
+/// A new folder under the system's temporary folder, removed at the end of the scope.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -42,15 +42,15 @@ class TemporaryFolder {
 void write_text(const std::string& path, const std::string& text);
 std::string read_text(const std::string& path);
 
-/// Runs Python in the folder, with `np` and `s` (scipy.sparse) imported; what it prints goes to the
-/// file "printed". False, with a message that the test is skipped, where there is no SciPy.
+/// Runs Python in the folder, with `np` and `s` (scipy.sparse) imported and its output in the file
+/// "printed". Without SciPy it returns false and a message says that the test is skipped.
 bool run_scipy(const TemporaryFolder& folder, const std::string& script);
 
-/// Nine columns of random numbers that a kernel with FP16 operands has to honour: a NaN (row 3), an
-/// infinity (7), one beyond FP16 (9), and two columns that vanish in FP32 and in FP16.
+/// Nine columns of random numbers with the special values of FP16 operands: a NaN (row 3), an
+/// infinity (7), a number beyond FP16 (9), and two columns that vanish in FP32 and in FP16.
 DenseMatrix dense_beyond_fp16(std::int64_t rows, std::uint64_t seed);
 
-/// How a piece of code ended that ran in a process of its own.
+/// The end of a process that ran a piece of code.
 struct Outcome {
   int exit_code = -1;  // when it exited
   int signal = 0;      // when a signal ended it
@@ -73,7 +73,7 @@ class EnvironmentVariable {
   std::optional<std::string> before_;
 };
 
-/// Runs parallel loops on that many threads until it goes out of scope.
+/// Sets the number of threads of parallel loops until it goes out of scope.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads) { set_num_threads(threads); }
@@ -82,7 +82,7 @@ class ThreadCount {
   ThreadCount& operator=(const ThreadCount&) = delete;
 };
 
-/// Values times two to the power of what `exponent(k)` says.
+/// The values times 2^exponent(k), with k the index of a value.
 template <class Exponent>
 CsrMatrix rescaled(const CsrMatrix& matrix, Exponent exponent) {
   std::vector<float> values(matrix.values.begin(), matrix.values.end());

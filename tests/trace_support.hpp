@@ -1,4 +1,4 @@
-// What tests of traces share: warps as wholes, and the array that an address is in.
+// Shared by the tests of traces: whole warps, and the array of an address.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// All of a warp, in one piece. Throws an Error where it has no end.
+/// The whole trace of a warp. Throws an Error where it has no end.
 inline WarpTrace whole_warp(const LaunchTrace& launch, std::int64_t thread_block, int warp) {
   WarpTrace trace;
   WarpCursor cursor;
@@ -22,13 +22,13 @@ inline WarpTrace whole_warp(const LaunchTrace& launch, std::int64_t thread_block
   return trace;
 }
 
-/// What a warp is handed out as.
+/// The sizes of the chunks of a warp's trace.
 struct Pieces {
-  std::size_t ops = 0, lines = 0;            // of all
-  std::size_t fewest_ops = 0, most_ops = 0;  // of one
+  std::size_t ops = 0, lines = 0;            // of all chunks
+  std::size_t fewest_ops = 0, most_ops = 0;  // of a chunk
 };
 
-/// The pieces of a warp, each in a trace of its own.
+/// Measures the chunks of a warp's trace.
 inline Pieces pieces_of(const LaunchTrace& launch, std::int64_t thread_block, int warp) {
   Pieces pieces{.fewest_ops = SIZE_MAX};
   WarpTrace piece;
@@ -44,7 +44,7 @@ inline Pieces pieces_of(const LaunchTrace& launch, std::int64_t thread_block, in
   return pieces;
 }
 
-/// Calls visit(thread block of all, trace) for every warp.
+/// Calls visit(thread block, trace) for every warp; thread blocks are numbered over all launches.
 template <class Visit>
 void for_warps(const WorkDescription& work, Visit visit) {
   std::int64_t at = 0;
@@ -54,7 +54,7 @@ void for_warps(const WorkDescription& work, Visit visit) {
         visit(at, whole_warp(*launch.trace, block, warp));
 }
 
-/// The array whose sectors an address is in. Throws an Error where it is in none.
+/// The array that holds an address. Throws an Error where none does.
 inline const AddressSpace::Array& array_of(const AddressSpace& memory, std::uint64_t address) {
   for (const AddressSpace::Array& array : memory.arrays())
     if (address >= array.begin &&

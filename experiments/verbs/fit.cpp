@@ -12,7 +12,7 @@
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
-#include "model/smat.hpp"
+#include "model/line_fit.hpp"
 
 namespace tessera {
 namespace {
@@ -85,15 +85,15 @@ std::map<SeriesKey, Series> read_series(const RecordSet& records) {
   return all;
 }
 
-Json interval_json(double value, const smat::Interval& interval) {
+Json interval_json(double value, const Interval& interval) {
   return {{"value", value}, {"low", interval.low}, {"high", interval.high}};
 }
 
-Json line_json(const smat::Fit& fit, double most_blocks) {
+Json line_json(const LineFit& fit, double most_blocks) {
   Json line = Json::array();
   for (int i = 0; i <= kLinePieces; ++i) {
     const double blocks = most_blocks * i / kLinePieces;
-    const smat::Interval mean = fit.line_interval(blocks), one = fit.prediction_interval(blocks);
+    const Interval mean = fit.line_interval(blocks), one = fit.prediction_interval(blocks);
     line.push_back({{"blocks", blocks},
                     {"time_us", fit.at(blocks)},
                     {"low", mean.low},
@@ -142,10 +142,9 @@ class FitVerb final : public Verb {
                                 {"blocks", series.blocks[i]},
                                 {"time_us", series.times_us[i]}});
     try {
-      const smat::Fit found = smat::fit(series.blocks, series.times_us, confidence_);
-      json["time_per_block_us"] =
-          interval_json(found.time_per_block, found.time_per_block_interval);
-      json["init_us"] = interval_json(found.init, found.init_interval);
+      const LineFit found = fit_line(series.blocks, series.times_us, confidence_);
+      json["time_per_block_us"] = interval_json(found.slope, found.slope_interval);
+      json["init_us"] = interval_json(found.intercept, found.intercept_interval);
       json["r_squared"] = found.r_squared;
       json["residual_std_us"] = found.residual_std;
       json["confidence"] = found.confidence;

@@ -1,6 +1,6 @@
 // An immutable array that shares its storage: owned by a vector, or a piece of a mapped file.
 //
-// It is what lets a matrix come out of the cache without a copy, and be handed around without one.
+// With it a matrix from the cache maps its file, and copies of a matrix share their arrays.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ class Array {
  public:
   Array() = default;
 
-  /// Takes over the vector.
+  /// Takes ownership of the vector, without a copy.
   Array(
-      std::vector<T> values) {  // NOLINT(google-explicit-constructor): the natural way to fill one
+      std::vector<T> values) {  // NOLINT(google-explicit-constructor): every builder fills vectors
     auto owner = std::make_shared<const std::vector<T>>(std::move(values));
     view_ = *owner;
     owner_ = std::move(owner);

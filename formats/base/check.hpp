@@ -1,7 +1,7 @@
-// Errors a caller can act on, and the one function that raises them.
+// Errors that a caller can act on, and the one function that throws them.
 //
-// `require` is for what a caller can get wrong: a bad file, an unknown name, sizes that do not fit.
-// What only this code can get wrong is an `assert`. Nothing here exits the process.
+// `require` checks what a caller can get wrong: a bad file, an unknown name, sizes that do not fit.
+// `assert` checks what only this code can get wrong. Nothing here exits the process.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,27 +12,26 @@
 
 namespace tessera {
 
-/// Something the caller can mend; the message says what is wrong, the two values and where.
+/// A mistake that the caller can mend. The message states the fault, the two values and the place.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A combination that is legitimate to ask for and cannot be done, such as reordering a rectangular
-/// matrix symmetrically. An experiment records it as skipped, with this message as the reason.
+/// A legitimate request that cannot be done, such as reordering a rectangular matrix symmetrically.
+/// An experiment records it as skipped, with this message as the reason.
 class Unsupported : public Error {
  public:
   using Error::Error;
 };
 
-/// The host or a device has too little memory for what was asked. An experiment records it as
-/// "oom".
+/// The host or a device has too little memory for the request. An experiment records it as "oom".
 class OutOfMemory : public Error {
  public:
   using Error::Error;
 };
 
-/// Throws `E` (an Error unless named) with the formatted message when `holds` is false.
+/// Throws `E` (by default Error) with the formatted message when `holds` is false.
 template <class E = Error, class... Args>
 void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
   if (!holds) throw E(fmt::format(format, std::forward<Args>(args)...));

@@ -16,7 +16,8 @@ class DeviceEvent {
     cuda_check(cudaEventRecord(event_, stream), "timing");
   }
 
-  /// Waits until this one has come by; throws what the kernels in between died of.
+  /// Microseconds from `start` to this event. Waits until the stream has reached this event; throws
+  /// when a kernel in between has failed.
   double us_since(const DeviceEvent& start) const {
     float ms = 0;
     cuda_check(cudaEventSynchronize(event_), "running a kernel");

@@ -14,8 +14,9 @@
 
 namespace tessera {
 
-/// Throws (OutOfMemory, or a std::runtime_error that is none of ours: CUDA's errors stick) with the
-/// runtime's own text and what was being done.
+/// Throws OutOfMemory or std::runtime_error, with the runtime's own text and `doing`, unless the
+/// status is a success. The second is no Error of ours: after most CUDA errors the process cannot
+/// use the device any more.
 inline void cuda_check(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
   const auto message = fmt::format("CUDA error while {}: {} ({})", doing,
@@ -24,7 +25,7 @@ inline void cuda_check(cudaError_t status, const char* doing) {
   throw std::runtime_error(message);
 }
 
-/// An array on the current device.
+/// An array [size] on the current device. Members throw as cuda_check does.
 template <class T>
 class DeviceArray {
  public:
@@ -67,8 +68,8 @@ class DeviceArray {
   std::size_t size_ = 0;
 };
 
-/// Uninitialised memory in the order of a stream, from the device's pool: taking and giving back
-/// cost about a microsecond once the pool has grown. The stream has to live as long.
+/// Uninitialised memory from the device's pool, allocated and freed in the order of a stream: each
+/// takes about a microsecond once the pool has grown. The stream must outlive the buffer.
 class StreamBuffer {
  public:
   StreamBuffer() = default;
@@ -103,12 +104,12 @@ class StreamBuffer {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Lets the current device's pool keep what is given back to it, up to `bytes`.
+/// Lets the current device's pool keep up to `bytes` of freed memory for later allocations.
 inline void keep_pooled_memory(std::uint64_t bytes) {
   int device = 0;
-  cuda_check(cudaGetDevice(&device), "asking for the device");
+  cuda_check(cudaGetDevice(&device), "querying the device");
   cudaMemPool_t pool = nullptr;
-  cuda_check(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
+  cuda_check(cudaDeviceGetDefaultMemPool(&pool, device), "querying the memory pool");
   cuda_check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes),
              "setting up the memory pool");
 }

@@ -1,4 +1,4 @@
-// Content hashes: what a matrix, a point or a cached file is, in a few hexadecimal digits.
+// Content hashes: a few hexadecimal digits that identify a matrix, a point or a cached file.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Streaming XXH3-128. Feed it, then read it.
+/// Streaming XXH3-128: add data, then read the digits.
 class Hasher {
  public:
   Hasher();
@@ -20,7 +20,7 @@ class Hasher {
   Hasher& operator=(const Hasher&) = delete;
 
   void add_bytes(std::span<const std::byte> bytes);
-  /// Text is fed with its length, so that "ab","c" and "a","bc" differ.
+  /// Adds text together with its length, so that "ab","c" and "a","bc" differ.
   void add(std::string_view text);
   template <class T>
   requires std::is_arithmetic_v<T>
@@ -34,10 +34,10 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-/// XXH3-64 of one piece of memory, the fastest of these: for checksums, not for names.
+/// XXH3-64 of a block of memory, the fastest hash here: for checksums, not for names.
 std::uint64_t checksum(std::span<const std::byte> bytes);
 
-/// 16 hexadecimal digits of a text.
+/// The first 16 hexadecimal digits of a text's XXH3-128.
 std::string hash_text(std::string_view text);
 
 }  // namespace tessera

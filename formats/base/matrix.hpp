@@ -1,4 +1,4 @@
-// The matrices everything else is about: A sparse (CsrMatrix), B and C dense (DenseMatrix).
+// The matrices of every product: A sparse (CsrMatrix), B and C dense (DenseMatrix).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct DenseMatrix {
 };
 
 /// Throws an Error that names the row and the cause unless the arrays have the extents and the
-/// order that CsrMatrix promises.
+/// order that CsrMatrix guarantees.
 void validate(const CsrMatrix& matrix);
 
 bool operator==(const CsrMatrix& a, const CsrMatrix& b);  // same shape, indices and value bits
@@ -60,14 +60,14 @@ bool operator==(const CsrMatrix& a, const CsrMatrix& b);  // same shape, indices
 /// 32 hexadecimal digits over shape, offsets, indices and value bits (XXH3-128).
 std::string content_hash(const CsrMatrix& matrix);
 
-/// Whether every stored value is one: a matrix published without values.
+/// True when every stored value is one, as in a matrix published without values.
 bool is_pattern(const CsrMatrix& matrix);
 
 /// A^T.
 CsrMatrix transpose(const CsrMatrix& matrix);
 
-/// B [rows x cols] with seeded values in (-1, 1), never zero: with ones or zeros in B a wrong
-/// column index cannot show.
+/// B [rows x cols] with seeded values in (-1, 1), never zero: ones or zeros in B would hide a wrong
+/// column index.
 DenseMatrix random_dense(std::int64_t rows, std::int64_t cols, std::uint64_t seed);
 
 }  // namespace tessera

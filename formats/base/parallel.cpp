@@ -66,7 +66,7 @@ void parallel_for(std::int64_t n, std::int64_t grain,
     try {
       for (std::int64_t p; (p = next.fetch_add(1)) < pieces;) run_piece(p);
     } catch (...) {
-      next = pieces;  // the others stop at their next piece
+      next = pieces;  // the other threads stop before their next chunk
       const std::lock_guard lock(failure_mutex);
       if (!failure) failure = std::current_exception();
     }

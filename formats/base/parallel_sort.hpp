@@ -1,4 +1,4 @@
-// Sorting with all threads: stretches are sorted, then merged two by two.
+// Sorting with all threads: runs are sorted, then merged two by two.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// Sorts by less(a, b), which must tell any two elements apart for the result to be the same at any
-/// number of threads. Takes as much memory again.
+/// Sorts by less(a, b). The result is the same at any number of threads when `less` orders any two
+/// different elements. Allocates a second array of the same size.
 template <class T, class Less = std::less<T>>
 void parallel_sort(std::vector<T>& values, Less less = {}) {
   constexpr std::int64_t kLeast = 1 << 14;  // elements worth a thread

@@ -17,8 +17,8 @@ class Permutation {
  public:
   Permutation() = default;
 
-  /// Place p of the new order holds old index old_of_new[p]. Throws unless every index of
-  /// [0, size) occurs once.
+  /// Position p of the new order holds old index old_of_new[p]. Throws an Error unless every index
+  /// of [0, size) occurs once.
   explicit Permutation(std::vector<std::int32_t> old_of_new);
 
   static Permutation identity(std::int32_t size);
@@ -34,7 +34,8 @@ class Permutation {
   std::vector<std::int32_t> old_of_new_;  // [size]
 };
 
-/// P A: row p of the result is row old_of_new[p] of `matrix`.
+/// P A: row p of the result is row old_of_new[p] of `matrix`. Like the functions below, it throws
+/// an Error when the permutation has another size than the matrix has rows or columns.
 CsrMatrix permute_rows(const CsrMatrix& matrix, const Permutation& rows);
 
 /// A Q^T: column p of the result is column old_of_new[p] of `matrix`; rows are sorted again.

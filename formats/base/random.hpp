@@ -13,6 +13,7 @@
 
 namespace tessera {
 
+/// SplitMix64's finaliser: a bijection in which each output bit depends on all input bits.
 constexpr std::uint64_t mix_bits(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -37,13 +38,13 @@ constexpr float random_signed(std::uint64_t seed, std::uint64_t index) {
   return (bits & 1) != 0 ? magnitude : -magnitude;
 }
 
-/// Standard normal (Box-Muller).
+/// A standard normal number (Box-Muller).
 inline double random_normal(std::uint64_t seed, std::uint64_t index) {
   const double radius = std::sqrt(-2 * std::log(1 - random_unit(seed, 2 * index)));
   return radius * std::cos(2 * std::numbers::pi * random_unit(seed, 2 * index + 1));
 }
 
-/// A sequence of draws, for code that consumes them one after another.
+/// A sequence of draws, for code that takes them one after another.
 class RandomSequence {
  public:
   explicit RandomSequence(std::uint64_t seed) : seed_(seed) {}

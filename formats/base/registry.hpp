@@ -1,4 +1,4 @@
-// Variants register themselves by name; everybody else reaches them by that name.
+// Variants register themselves by name; all other code reaches them by that name.
 //
 // A stage is an interface T with `static constexpr const char* kKind` ("reordering", "kernel",
 // ...). A variant is one source file that ends in
@@ -35,9 +35,9 @@ namespace tessera {
 
 template <class T>
 struct Entry {
-  std::string name;                    // what configs and the command line say
+  std::string name;                    // as in configs and on the command line
   std::string summary;                 // one line for `tessera list`
-  std::vector<ParamSpec> params = {};  // what it takes, with defaults
+  std::vector<ParamSpec> params = {};  // its parameters with their defaults
   std::function<std::unique_ptr<T>(const Params&)> make;
   std::source_location where = {};  // filled in by Register
 };
@@ -69,7 +69,8 @@ class Registry {
     return found->second;
   }
 
-  /// All values of the variant's parameters: `given` over the declared defaults.
+  /// All values of the variant's parameters: `given` over the declared defaults. Throws an Error as
+  /// find() and Params::resolve do.
   Params resolve(std::string_view name, const Params::Given& given) const {
     return Params::resolve(fmt::format("{} {}", T::kKind, name), find(name).params, given);
   }

@@ -1,7 +1,7 @@
-// One T per thread at work in a parallel loop, handed out and taken back.
+// One scratch object T per thread of a parallel loop.
 //
-// For what is too large to make once per piece of the loop. Which pieces met in which T depends on
-// the threads: only what does not depend on the order, such as integer counts, may be collected.
+// For a T that is too large to make once per chunk of the loop. Which chunks use which T depends on
+// the threads, so a T may only collect what does not depend on order, such as integer counts.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@ namespace tessera {
 template <class T>
 class ScratchPool {
  public:
-  /// Calls body(T&) with a T that nobody else uses meanwhile.
+  /// Calls body(T&) with a T that no other thread uses during the call.
   template <class Body>
   void use(Body body) {
     T& scratch = take();
@@ -22,7 +22,7 @@ class ScratchPool {
     free_.push_back(&scratch);
   }
 
-  /// Every T there ever was; after the loop.
+  /// Every T that was made; to be read after the loop.
   const std::deque<T>& all() const { return all_; }
 
  private:

@@ -1,4 +1,4 @@
-// Where the files that come with the program are: device descriptions, configs, figure scripts.
+// The places of the files that come with the program: device descriptions, configs, figure scripts.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace tessera {
 
-/// Path of a shipped file or folder, given as in the source tree ("model/devices"). Looked for
-/// under $TESSERA_HOME, then ../share/tessera beside the folder of the executable (an installed
-/// bundle), then in the source tree the program was built from. Throws an Error that lists these
-/// places.
+/// The path of a shipped file or folder, given as in the source tree ("model/devices"). The search
+/// order is $TESSERA_HOME, ../share/tessera beside the folder of the executable (an installed
+/// bundle), and the source tree that the program was built from. Throws an Error that lists these
+/// places when none has it.
 std::string shipped_path(std::string_view relative);
 
 }  // namespace tessera

@@ -1,10 +1,10 @@
-// TESSERA_VECTOR_CLONES in front of a function: compiled once for each vector width of x86, the
-// widest this machine has is picked when the program is loaded.
+// TESSERA_VECTOR_CLONES in front of a function compiles it once for each vector width of x86; the
+// loader selects the widest that the machine has.
 //
-// The levels ask for features; the name of a processor, such as arch=haswell, would be compared
-// with this one's and miss every other maker's. Sanitizers start before the loader can pick, and
-// other processors have no such levels: there the function is compiled once, and
-// TESSERA_VECTOR_LEVELS, for code that is written once per level, is 0.
+// The levels name features. The name of a processor, such as arch=haswell, would exclude the
+// processors of other makers. Sanitizers start before the loader selects, and other processors have
+// no such levels: there the function is compiled once, and TESSERA_VECTOR_LEVELS, for code that is
+// written once per level, is 0.
 #pragma once
 
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

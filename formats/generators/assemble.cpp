@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kRowGrain = 1 << 12;
 
-/// Sorts by column and sums the entries of a column in the order they came in.
+/// Sorts by column and sums the entries of a column in their given order.
 void sort_and_sum(std::vector<Nonzero>& row) {
   const auto not_ascending = [](const Nonzero& a, const Nonzero& b) { return a.col >= b.col; };
   if (std::ranges::adjacent_find(row, not_ascending) == row.end()) return;
@@ -44,7 +44,7 @@ std::int32_t matrix_extent(std::initializer_list<std::int64_t> factors) {
   double product = 1;
   for (const std::int64_t factor : factors) product *= static_cast<double>(factor);
   require<Unsupported>(product <= std::numeric_limits<std::int32_t>::max(),
-                       "{:.0f} rows or columns are asked for; indices of 32 bits allow 2147483647",
+                       "{:.0f} rows or columns are requested; indices of 32 bits allow 2147483647",
                        product);
   return static_cast<std::int32_t>(product);
 }
@@ -96,7 +96,7 @@ CsrMatrix assemble_entries(std::int32_t rows, std::int32_t cols,
 std::vector<std::int32_t> distinct_cols(RandomSequence& random, std::int64_t count,
                                         std::int64_t cols) {
   assert(count <= cols);
-  if (2 * count > cols) {  // few are left out: choose those
+  if (2 * count > cols) {  // more than half: choose the columns to leave out
     const std::vector<std::int32_t> absent = distinct_cols(random, cols - count, cols);
     std::vector<std::int32_t> present;
     present.reserve(count);

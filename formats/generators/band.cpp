@@ -2,8 +2,8 @@
 // band experiments (P. Okanovic et al., "High performance unstructured SpMM computation using
 // tensor cores", SC 2024) and of most bandwidth studies.
 //
-// Cell (i, j) with |i - j| <= bandwidth is nonzero with probability `density`, each on its own; the
-// cost is that of the band's cells, not of its nonzeros.
+// Cell (i, j) with |i - j| <= bandwidth is nonzero with probability `density`, independently; the
+// time is proportional to the cells of the band, not to its nonzeros.
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ const Register<Generator> entry{{
     .params = {{"n", std::int64_t{4096}, "rows and columns", {}, 0, kMaxSizeParameter},
                {"bandwidth", std::int64_t{32}, "largest |i - j|", {}, 0, 0x1p31},
                {"density", 1.0, "probability of a cell of the band", {}, 0, 1},
-               {"seed", std::int64_t{1}, "of pattern and values"}},
+               {"seed", std::int64_t{1}, "seed of pattern and values"}},
     .make =
         [](const Params& p) {
           return make_generator([p] {

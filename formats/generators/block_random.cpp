@@ -1,4 +1,4 @@
-// block_random: square blocks at random places, the case tiled formats are made for.
+// block_random: square blocks at random places, the best case of tiled formats.
 //
 // The matrix is cut by a grid of block x block cells; each block row has `per_block_row` blocks in
 // an equally likely set of block columns. A cell of a block is nonzero with probability `fill`. The
@@ -28,7 +28,7 @@ CsrMatrix block_random(const BlockShape& shape, std::int64_t seed) {
   const std::uint64_t pattern = stream_seed(seed, 0), values = stream_seed(seed, 1);
   const std::uint64_t holes = stream_seed(seed, 2);
   return assemble_rows(rows, cols, [=](std::int64_t row, std::vector<Nonzero>& out) {
-    RandomSequence random(random_bits(pattern, row / shape.block));  // the same for its block row
+    RandomSequence random(random_bits(pattern, row / shape.block));  // one per block row
     for (const std::int64_t place : distinct_cols(random, shape.per_block_row, block_cols)) {
       const std::int64_t end = std::min<std::int64_t>(cols, (place + 1) * shape.block);
       for (std::int64_t col = place * shape.block; col < end; ++col) {
@@ -43,12 +43,13 @@ CsrMatrix block_random(const BlockShape& shape, std::int64_t seed) {
 const Register<Generator> entry{{
     .name = "block_random",
     .summary = "dense (or partly filled) square blocks at random places of a grid",
-    .params = {{"rows", std::int64_t{4096}, "rows", {}, 0, kMaxSizeParameter},
-               {"cols", std::int64_t{0}, "columns; 0: as rows", {}, 0, kMaxSizeParameter},
-               {"block", std::int64_t{16}, "side of a block", {}, 1, 4096},
-               {"per_block_row", std::int64_t{4}, "blocks in each block row", {}, 0, 0x1p31},
-               {"fill", 1.0, "probability of a cell of a block", {}, 0, 1},
-               {"seed", std::int64_t{1}, "of places and values"}},
+    .params =
+        {{"rows", std::int64_t{4096}, "rows", {}, 0, kMaxSizeParameter},
+         {"cols", std::int64_t{0}, "columns; 0: the number of rows", {}, 0, kMaxSizeParameter},
+         {"block", std::int64_t{16}, "rows and columns of a block", {}, 1, 4096},
+         {"per_block_row", std::int64_t{4}, "blocks in each block row", {}, 0, 0x1p31},
+         {"fill", 1.0, "probability of a cell of a block", {}, 0, 1},
+         {"seed", std::int64_t{1}, "seed of places and values"}},
     .make =
         [](const Params& p) {
           return make_generator([p] {

@@ -34,9 +34,9 @@ using Walk = std::array<std::uint8_t, kMaxLinks>;
 
 constexpr int opposite(int direction) { return (direction + 3) % kDirections; }
 
-/// The code of the walk that takes this one's place in its symmetry class: at every vertex of the
-/// tree an edge is renamed to the lowest direction of its sense that no earlier edge there has.
-/// That is again a walk, and the same for all walks of the class.
+/// The code of the representative of the walk's symmetry class: at every vertex of the tree an edge
+/// is renamed to the lowest direction of its sense that no earlier edge there has. The result is a
+/// walk, and the same one for all walks of the class.
 Code renamed(std::span<const std::uint8_t> walk) {
   struct Vertex {
     std::array<std::int8_t, kDirections> to{-1, -1, -1, -1, -1, -1};
@@ -80,7 +80,7 @@ Walk walk_of(Code code, int links) {
   return walk;
 }
 
-/// Every state, ascending. `walk` holds `length` links that are renamed already.
+/// Appends every state, ascending. `walk` holds `length` links that are renamed already.
 void collect_states(Walk& walk, int length, int links, std::vector<Code>& states) {
   if (length == links) {
     Code code = 0;

@@ -32,7 +32,7 @@ const Register<Generator> entry{{
     .params = {{"rows", std::int64_t{2048}, "rows", {}, 0, kMaxSizeParameter},
                {"cols", std::int64_t{512}, "columns", {}, 0, kMaxSizeParameter},
                {"sparsity", 0.9, "share of zeros", {}, 0, 1},
-               {"seed", std::int64_t{1}, "of pattern and values"}},
+               {"seed", std::int64_t{1}, "seed of pattern and values"}},
     .make =
         [](const Params& p) {
           return make_generator([p] {

@@ -1,11 +1,12 @@
 // elasticity3d: the stiffness matrix of linear elasticity on a box of nx x ny x nz trilinear
 // hexahedra (any finite-element text, such as T. Hughes, "The Finite Element Method", chapter 2),
-// with Young's modulus 1. Clamped at x = 0, free elsewhere: symmetric positive definite.
+// with Young's modulus 1. The box is clamped at x = 0 and free elsewhere, so the matrix is
+// symmetric positive definite.
 //
 // Three rows per node (displacements x, y, z), so every pair of neighbouring nodes gives a dense
 // 3 x 3 block, up to 81 nonzeros a row. Nodes are moved off the grid at random by up to `jitter` of
-// an edge, so that no stiffness vanishes by symmetry. Integration by 2 x 2 x 2 Gauss points; a row
-// integrates its own node's share of the eight elements around it, so rows are independent.
+// an edge, so that no stiffness vanishes by symmetry. Integration uses 2 x 2 x 2 Gauss points; a
+// row integrates its own node's share of the eight elements around it, so rows are independent.
 
 #include <array>
 #include <cmath>
@@ -23,7 +24,7 @@ struct Box {
   double poisson_ratio, jitter;
   std::uint64_t stream;  // of the nodes' displacements
 
-  /// Number of node (i, j, k), x slowest so that the clamped nodes i = 0 come first, negative.
+  /// The number of node (i, j, k), x slowest; those of the clamped nodes i = 0 are negative.
   std::int64_t node(std::int64_t i, std::int64_t j, std::int64_t k) const {
     return ((i - 1) * (ny + 1) + j) * (nz + 1) + k;
   }
@@ -36,10 +37,10 @@ struct Box {
   }
 };
 
-/// Offset (0 or 1) of corner `c` of an element along `axis`.
+/// The offset (0 or 1) of corner `c` of an element along `axis`.
 constexpr int corner(int c, int axis) { return c >> axis & 1; }
 
-/// Derivatives of the eight shape functions at Gauss point `g`, by reference coordinates.
+/// The derivatives of the eight shape functions at Gauss point `g`, by reference coordinates.
 std::array<Vec3, 8> reference_gradients(int g) {
   const double at = 1 / std::sqrt(3.0);
   std::array<Vec3, 8> gradients;
@@ -60,7 +61,7 @@ Vec3 cross(const Vec3& a, const Vec3& b) {
 }
 double dot(const Vec3& a, const Vec3& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
-/// Turns reference into spatial gradients and returns the determinant of the Jacobian.
+/// Converts reference gradients to spatial ones and returns the determinant of the Jacobian.
 double to_space(const std::array<Vec3, 8>& corners, std::array<Vec3, 8>& gradients) {
   std::array<Vec3, 3> tangent{};  // of the position, along each reference coordinate
   for (int c = 0; c < 8; ++c)
@@ -144,14 +145,14 @@ CsrMatrix elasticity(const Box& box) {
 
 const Register<Generator> entry{{
     .name = "elasticity3d",
-    .summary = "3D linear elasticity, hexahedral elements, dense 3 x 3 blocks, up to 81 a row",
+    .summary = "3D linear elasticity, hexahedral elements, dense 3 x 3 blocks, up to 81 per row",
     .params =
         {{"nx", std::int64_t{8}, "elements along x, away from the clamped face", {}, 1, 0x1p31},
-         {"ny", std::int64_t{0}, "along y; 0: as nx", {}, 0, 0x1p31},
-         {"nz", std::int64_t{0}, "along z; 0: as nx", {}, 0, 0x1p31},
-         {"poisson_ratio", 0.3, "of the material", {}, 0, 0.49},
-         {"jitter", 0.15, "largest displacement of a node, in edges", {}, 0, 0.2},
-         {"seed", std::int64_t{1}, "of the displacements"}},
+         {"ny", std::int64_t{0}, "elements along y; 0: nx", {}, 0, 0x1p31},
+         {"nz", std::int64_t{0}, "elements along z; 0: nx", {}, 0, 0x1p31},
+         {"poisson_ratio", 0.3, "Poisson's ratio of the material", {}, 0, 0.49},
+         {"jitter", 0.15, "largest displacement of a node, in edge lengths", {}, 0, 0.2},
+         {"seed", std::int64_t{1}, "seed of the displacements"}},
     .make =
         [](const Params& p) {
           const auto side = [&](const char* name) {

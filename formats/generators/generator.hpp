@@ -1,7 +1,7 @@
 // The interface of a matrix generator: parameters in, a matrix out, the same on every machine.
 //
-// A text parameter named `of` is the name of another matrix (source.hpp): it arrives resolved, and
-// what it names is part of what the generated matrix is cached under.
+// A text parameter named `of` is the name of another matrix (source.hpp). The generator gets it
+// resolved, and the other matrix is part of the key under which the generated one is cached.
 #pragma once
 
 #include "formats/base/matrix.hpp"
@@ -13,10 +13,11 @@ class Generator {
   static constexpr const char* kKind = "generator";
   virtual ~Generator() = default;
 
-  /// Throws Unsupported when the parameters ask for more than 2^31 - 1 rows or columns.
+  /// Throws Unsupported when the parameters give more than 2^31 - 1 rows or columns.
   virtual CsrMatrix generate() const = 0;
 
-  /// Raised when the same parameters come to mean another matrix, so that caches forget the old.
+  /// The version of the generator. Raise it when the same parameters give another matrix than
+  /// before, so that caches discard the old one.
   virtual int version() const { return 1; }
 };
 

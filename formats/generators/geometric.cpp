@@ -1,9 +1,9 @@
-// geometric: a random geometric graph: n points in the unit square, joined when nearer than the
-// radius that gives the mean degree asked for (away from the border: degree / (n pi) = radius^2).
+// geometric: a random geometric graph of n points in the unit square, joined when nearer than the
+// radius that gives the requested mean degree (away from the border: degree / (n pi) = radius^2).
 //
 // Points have 31-bit integer coordinates, so whether two are joined is exact. They are
-// numbered cell by cell of a grid as wide as the radius, row by row: neighbours stay near (shuffle
-// undoes that).
+// numbered by the cells of a grid as wide as the radius, row by row, so neighbours have near
+// numbers (shuffle undoes that).
 
 #include <algorithm>
 #include <array>
@@ -83,7 +83,7 @@ const Register<Generator> entry{{
     .summary = "random geometric graph: points of the unit square joined within a radius",
     .params = {{"n", std::int64_t{4096}, "points", {}, 1, kMaxSizeParameter},
                {"degree", 12.0, "mean neighbours of a point away from the border", {}, 0, 1e6},
-               {"seed", std::int64_t{1}, "of points and values"}},
+               {"seed", std::int64_t{1}, "seed of points and values"}},
     .make =
         [](const Params& p) {
           return make_generator(

@@ -50,7 +50,7 @@ CsrMatrix mc2depi() {
 const Register<Generator> entry{{
     .name = "mc2depi",
     .summary =
-        "SuiteSparse mc2depi: 2D Markov epidemic model, four a row (pattern exact, values 1)",
+        "SuiteSparse mc2depi: 2D Markov epidemic model, four per row (pattern exact, values 1)",
     .params = {},
     .make = [](const Params&) { return make_generator(mc2depi); },
 }};

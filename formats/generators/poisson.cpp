@@ -3,7 +3,7 @@
 //
 // stencil 5 (2D) or 7 (3D): -1 to each axis neighbour, their number on the diagonal (4 or 6).
 // stencil 9 (2D) or 27 (3D): -1 to every neighbour of the surrounding square or cube, 8 or 26 on
-// the diagonal. Without random values.
+// the diagonal. No value is random.
 
 #include <cstdlib>
 
@@ -15,8 +15,8 @@ namespace {
 
 struct Grid {
   std::int64_t nx, ny, nz;
-  bool planar;  // two dimensions
-  bool full;    // diagonal neighbours too
+  bool planar;  // the grid has two dimensions
+  bool full;    // diagonal neighbours count as well
 };
 
 CsrMatrix poisson(const Grid& grid) {
@@ -54,7 +54,7 @@ const Register<Generator> planar{{
     .name = "poisson2d",
     .summary = "Laplacian on an nx x ny grid, 5 or 9 points",
     .params = {side("nx", 64, "grid points along x"),
-               side("ny", 0, "along y; 0: as nx"),
+               side("ny", 0, "grid points along y; 0: nx"),
                {"stencil", std::string("5"), "points of the stencil", {"5", "9"}}},
     .make =
         [](const Params& p) {
@@ -67,8 +67,8 @@ const Register<Generator> spatial{{
     .name = "poisson3d",
     .summary = "Laplacian on an nx x ny x nz grid, 7 or 27 points",
     .params = {side("nx", 16, "grid points along x"),
-               side("ny", 0, "along y; 0: as nx"),
-               side("nz", 0, "along z; 0: as nx"),
+               side("ny", 0, "grid points along y; 0: nx"),
+               side("nz", 0, "grid points along z; 0: nx"),
                {"stencil", std::string("7"), "points of the stencil", {"7", "27"}}},
     .make =
         [](const Params& p) {

@@ -20,8 +20,8 @@ namespace {
 constexpr int kSpins = 4, kColours = 3, kPerSite = kSpins * kColours;
 using Lattice = std::array<std::int64_t, 4>;  // nx, ny, nz, nt
 
-/// The spins that spin `a` couples with in a hop along `axis`; `forward` tells its direction.
-/// Returns how many of the two are used.
+/// Writes the spins that spin `a` couples with in a hop along `axis`, forward or backward, to
+/// `spins` and returns their number, at most two.
 int coupled_spins(int a, int axis, bool forward, std::array<int, 2>& spins) {
   if (axis == 3) {
     spins[0] = a;
@@ -67,13 +67,15 @@ CsrMatrix wilson_dirac(const Lattice& lattice, std::int64_t seed) {
 ParamSpec side(const char* name, std::int64_t fallback, const char* help) {
   return {name, fallback, help, {}, fallback == 0 ? 0.0 : 1.0, 0x1p31};
 }
-const ParamSpec kSeed{"seed", std::int64_t{1}, "of the values"};
+const ParamSpec kSeed{"seed", std::int64_t{1}, "seed of the values"};
 
 const Register<Generator> qcd{{
     .name = "qcd",
-    .summary = "Wilson-Dirac hopping on a periodic 4D lattice, 3 x 3 colour blocks, 39 a row",
-    .params = {side("nx", 8, "lattice sites along x"), side("ny", 0, "along y; 0: as nx"),
-               side("nz", 0, "along z; 0: as nx"), side("nt", 0, "along t; 0: as nx"), kSeed},
+    .summary = "Wilson-Dirac hopping on a periodic 4D lattice, 3 x 3 colour blocks, 39 per row",
+    .params = {side("nx", 8, "lattice sites along x"),
+               side("ny", 0, "lattice sites along y; 0: nx"),
+               side("nz", 0, "lattice sites along z; 0: nx"),
+               side("nt", 0, "lattice sites along t; 0: nx"), kSeed},
     .make =
         [](const Params& p) {
           const auto sites = [&](const char* name) {

@@ -22,7 +22,7 @@ struct Quadrants {
   double a, b, c;
 };
 
-/// Row and column of edge number `edge`.
+/// The row and the column of edge number `edge`.
 std::array<std::int32_t, 2> place(std::uint64_t stream, std::uint64_t edge, std::int64_t scale,
                                   const Quadrants& p) {
   std::int32_t row = 0, col = 0;
@@ -57,9 +57,9 @@ const Register<Generator> entry{{
     .params = {{"scale", std::int64_t{14}, "2^scale rows and columns", {}, 0, 60},
                {"edge_factor", std::int64_t{16}, "edges per vertex", {}, 0, 4096},
                {"a", 0.57, "probability of the top left quadrant", {}, 0, 1},
-               {"b", 0.19, "of the top right one", {}, 0, 1},
-               {"c", 0.19, "of the bottom left one", {}, 0, 1},
-               {"seed", std::int64_t{1}, "of edges and values"}},
+               {"b", 0.19, "probability of the top right quadrant", {}, 0, 1},
+               {"c", 0.19, "probability of the bottom left quadrant", {}, 0, 1},
+               {"seed", std::int64_t{1}, "seed of edges and values"}},
     .make =
         [](const Params& p) {
           return make_generator([p] {

@@ -2,10 +2,11 @@
 // vertices of degree two, so that the mean degree is a little above two as in the OpenStreetMap
 // matrices of the SuiteSparse collection (luxembourg_osm: 2.1).
 //
-// Every junction but the first has a street to its left or upper neighbour, by a coin where it has
-// both (so the network is connected); the other one exists with probability `extra`. A street holds
-// 0 to 2 chain intermediate vertices. A junction is numbered just before the vertices of its
-// streets, junctions row by row: neighbours stay near, as in maps stored by road.
+// Every junction but the first has a street to its left or upper neighbour, a random one of the two
+// where it has both, so the network is connected; the other street exists with probability `extra`.
+// A street holds 0 to 2 * chain intermediate vertices. A junction is numbered just before the
+// vertices of its streets, junctions row by row, so neighbours have near numbers, as in maps stored
+// by road.
 
 #include <algorithm>
 
@@ -39,7 +40,7 @@ Streets draw_streets(std::int64_t junction, std::int64_t side, double extra, std
 
 CsrMatrix road(std::int64_t side, double extra, std::int64_t chain, std::int64_t seed) {
   const std::int32_t junctions = matrix_extent({side, side});
-  matrix_extent({side, side, 1 + 4 * chain});  // the most it could become
+  matrix_extent({side, side, 1 + 4 * chain});  // the largest possible number of vertices
   const std::uint64_t pattern = stream_seed(seed, 0), values = stream_seed(seed, 1);
   std::vector<Streets> streets(junctions);
   std::vector<std::int32_t> number(junctions + 1, 0);  // vertex number of a junction
@@ -77,7 +78,7 @@ const Register<Generator> entry{{
     .params = {{"side", std::int64_t{32}, "junctions along each side", {}, 1, 0x1p31},
                {"chain", std::int64_t{8}, "mean vertices between two junctions", {}, 0, 1e6},
                {"extra", 0.3, "probability of a street beyond the spanning tree", {}, 0, 1},
-               {"seed", std::int64_t{1}, "of streets and values"}},
+               {"seed", std::int64_t{1}, "seed of streets and values"}},
     .make =
         [](const Params& p) {
           return make_generator([p] {

@@ -1,9 +1,9 @@
 // sbm: a stochastic block model (P. Holland, K. Laskey and S. Leinhardt, 1983) of equal
 // communities, undirected, with consecutive vertices in a community.
 //
-// The microcanonical form: the numbers of edges within and between communities are fixed by the
-// mean degrees asked for, and each edge's ends are uniform among the pairs of its kind. Edges drawn
-// more than once are summed; there are no loops.
+// It is the microcanonical form: the mean degrees fix the numbers of edges within and between
+// communities, and each edge's ends are uniform among the pairs of its kind. Edges drawn more than
+// once are summed; there are no loops.
 
 #include <algorithm>
 
@@ -24,7 +24,8 @@ struct Communities {
   std::int64_t of(std::int64_t vertex) const { return ((vertex + 1) * blocks - 1) / n; }
 };
 
-/// The other end of an edge at `vertex`: uniform in its community without itself, or outside it.
+/// The other end of an edge at `vertex`: uniform among the other vertices of its community, or
+/// among those outside it.
 std::int64_t draw_partner(const Communities& communities, std::int64_t vertex, bool within,
                           RandomSequence& random) {
   const std::int64_t block = communities.of(vertex);
@@ -72,7 +73,7 @@ const Register<Generator> entry{{
                {"blocks", std::int64_t{16}, "communities", {}, 1, 0x1p31},
                {"degree_in", 12.0, "mean edges of a vertex within its community", {}, 0, 1e6},
                {"degree_out", 4.0, "mean edges to other communities", {}, 0, 1e6},
-               {"seed", std::int64_t{1}, "of edges and values"}},
+               {"seed", std::int64_t{1}, "seed of edges and values"}},
     .make =
         [](const Params& p) {
           return make_generator([p] {

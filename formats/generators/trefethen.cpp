@@ -44,8 +44,9 @@ CsrMatrix trefethen(std::int64_t size, std::int64_t first) {
 const Register<Generator> entry{{
     .name = "Trefethen",
     .summary = "SuiteSparse Trefethen_<n>: primes on the diagonal, ones at distances 2^i (exact)",
-    .params = {{"n", std::int64_t{2000}, "rows and columns", {}, 1, kMaxSizeParameter},
-               {"first", std::int64_t{1}, "which prime comes first", {}, 1, 1000000}},
+    .params =
+        {{"n", std::int64_t{2000}, "rows and columns", {}, 1, kMaxSizeParameter},
+         {"first", std::int64_t{1}, "number of the first prime: 1 for 2, 2 for 3", {}, 1, 1000000}},
     .make =
         [](const Params& p) {
           return make_generator(

@@ -1,11 +1,11 @@
 // uniform: a fixed number of nonzeros, every set of cells equally likely (the model G(n, m) of
 // Erdos and Renyi, 1959).
 //
-// Drawn in two steps. Row counts: a draw of a cell adds one to its row, and is repeated when its
-// column is below the count the row already has; so a row with k nonzeros is hit with probability
-// (cols - k) / cols, exactly as if the cells had been drawn one by one without repetition. Then
-// each row's columns, an equally likely set of that size. Above half full the empty cells are
-// drawn instead.
+// Cells are drawn in two steps. The first gives the row counts: a draw of a cell adds one to its
+// row, and is repeated when its column is below the count that the row already has; so a row with k
+// nonzeros is hit with probability (cols - k) / cols, exactly as if the cells had been drawn one by
+// one without repetition. The second gives each row's columns, an equally likely set of that size.
+// Above half full the empty cells are drawn instead.
 
 #include <cmath>
 
@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-/// Nonzeros of each row, [rows], summing to `total`.
+/// The number of nonzeros of each row, [rows], with sum `total`.
 std::vector<std::int32_t> row_counts(std::int32_t rows, std::int32_t cols, std::int64_t total,
                                      std::uint64_t stream) {
   const std::int64_t cells = std::int64_t{rows} * cols;
@@ -54,10 +54,10 @@ const Register<Generator> entry{{
     .summary = "uniformly random cells, a given number of nonzeros or a given density",
     .params =
         {{"rows", std::int64_t{4096}, "rows", {}, 0, kMaxSizeParameter},
-         {"cols", std::int64_t{0}, "columns; 0: as rows", {}, 0, kMaxSizeParameter},
+         {"cols", std::int64_t{0}, "columns; 0: the number of rows", {}, 0, kMaxSizeParameter},
          {"per_row", 16.0, "mean nonzeros of a row", {}, 0, 0x1p31},
          {"density", 0.0, "share of nonzero cells, instead of per_row; 0: not used", {}, 0, 1},
-         {"seed", std::int64_t{1}, "of pattern and values"}},
+         {"seed", std::int64_t{1}, "seed of pattern and values"}},
     .make =
         [](const Params& p) {
           return make_generator([p] {

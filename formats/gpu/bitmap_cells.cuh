@@ -1,5 +1,4 @@
-// Tiles described by bitmaps, on the device: a value's place is its rank among the bits of its
-// tile.
+// Tiles described by bitmaps, on the device: a value's index in its tile is the rank of its bit.
 #pragma once
 
 #include "formats/gpu/window_kernel.cuh"
@@ -8,16 +7,16 @@ namespace tessera {
 
 using Bitmap = unsigned long long;  // std::uint64_t to everyone but atomicOr
 
-/// A nonzero's cell: its tile, from the window's first on, and its bit there.
+/// A nonzero's cell: its tile, counted from the window's first, and its bit in the tile's bitmap.
 struct BitmapCell {
   std::int64_t tile;
   int bit;
 };
 
-/// Marks the nonzeros of a window in the bitmaps of its tiles, kWords words each, and gives them
-/// their places. cell_of(row, place, nonzero) is a BitmapCell; offsets[tile] becomes the tile's
-/// first value; write(slot, bit, nonzero) is called for every nonzero. All pointers are those of
-/// the window's first tile.
+/// Marks the nonzeros of a window in the bitmaps of its tiles, kWords 64-bit words each, and ranks
+/// them. cell_of(row, place, nonzero) returns a BitmapCell; offsets[tile] becomes the index of the
+/// tile's first value; write(slot, bit, nonzero) is called for every nonzero. All pointers are
+/// those of the window's first tile.
 template <int kWords, int kThreads, class CellOf, class Write>
 __device__ void place_by_bitmap(const Window<kThreads>& window, std::int64_t tiles, Bitmap* bitmaps,
                                 std::uint32_t* offsets, CellOf cell_of, Write write) {
@@ -46,7 +45,7 @@ __device__ void place_by_bitmap(const Window<kThreads>& window, std::int64_t til
   });
 }
 
-/// The last offset of an array of offsets into the nonzeros.
+/// Writes nnz, the last element of an array of offsets into the nonzeros.
 inline void close_offsets(std::uint32_t* last, std::int64_t nnz, cudaStream_t stream) {
   const auto end = static_cast<std::uint32_t>(nnz);
   cuda_check(cudaMemcpyAsync(last, &end, sizeof(end), cudaMemcpyHostToDevice, stream),

@@ -1,5 +1,5 @@
-// Formats that store whole blocks, on the device: values to their cells, padding to zero, explicit
-// zeros of A into a list (formats/explicit_zeros.hpp).
+// Formats that store whole blocks, on the device: values in their cells, zeros as padding, and the
+// list of A's explicit zeros (formats/explicit_zeros.hpp).
 #pragma once
 
 #include <cub/device/device_radix_sort.cuh>
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Where a kernel puts values into cells.
+/// The cells that a kernel writes values to.
 struct DenseCells {
   float* values;
   std::int64_t* zeros;  // null when A has no explicit zeros
@@ -27,7 +27,7 @@ struct IsZero {
   __host__ __device__ std::int64_t operator()(std::int64_t k) const { return values[k] == 0; }
 };
 
-/// The list of explicit zeros while it is made, in any order. Waits for the stream.
+/// The cells of A's explicit zeros, collected in any order. The constructor waits for the stream.
 class ZeroList {
  public:
   ZeroList(const DeviceCsr& matrix, cudaStream_t stream) : noted_(8, stream) {
@@ -44,14 +44,14 @@ class ZeroList {
     return {values, cells_.as<std::int64_t>(), noted_.as<unsigned long long>()};
   }
 
-  /// Adds `explicit_zeros`, sorted, where there are any.
+  /// Adds the sorted array `explicit_zeros` when A has any.
   void add_to(GpuPacked& packed, cudaStream_t stream) const {
     if (count_ == 0) return;
     auto* const sorted = packed.add<std::int64_t>("explicit_zeros", count_, stream);
     std::size_t bytes = 0;
     cuda_check(cub::DeviceRadixSort::SortKeys(nullptr, bytes, cells_.as<std::int64_t>(), sorted,
                                               count_, 0, 64, stream),
-               "asking for the scratch memory of a sort");
+               "querying the scratch memory of a sort");
     const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
     cuda_check(cub::DeviceRadixSort::SortKeys(scratch.as<void>(), bytes, cells_.as<std::int64_t>(),
                                               sorted, count_, 0, 64, stream),

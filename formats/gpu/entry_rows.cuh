@@ -13,6 +13,7 @@ struct Narrow {
   __host__ __device__ T operator()(std::int64_t offset) const { return static_cast<T>(offset); }
 };
 
+/// Writes A's row offsets as T to to[rows + 1].
 template <class T>
 void narrow_offsets(const DeviceCsr& matrix, T* to, cudaStream_t stream) {
   thrust::transform(thrust::cuda::par_nosync.on(stream), matrix.row_offsets,
@@ -29,6 +30,7 @@ struct WriteRows {
   }
 };
 
+/// Writes the row of every nonzero to row_of[nnz], in CSR order.
 inline void write_rows(const DeviceCsr& matrix, std::int32_t* row_of, cudaStream_t stream) {
   constexpr int kRows = 16;  // at a time; any will do
   const WindowView rows{.matrix = matrix,

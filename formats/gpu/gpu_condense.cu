@@ -1,7 +1,7 @@
 // Condensing on the device: bitmaps of columns in shared memory, ranked by counting bits.
 //
-// Slab::count gives a group of 1024 columns to a thread, so that a window costs as many steps as it
-// touches groups; a running sum over the groups of the thread block does the rest.
+// Slab::count assigns a group of 1024 columns to a thread, so the steps of a window are the groups
+// that it touches; a prefix sum over the groups of the thread block gives the ranks.
 
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
@@ -14,13 +14,12 @@
 namespace tessera {
 namespace {
 
-// A group of 32 words of the bitmap has one summary word, so that only words with a bit in them are
-// ever looked at.
+// A group of 32 words of the bitmap has one summary word, so that only nonzero words are read.
 constexpr int kGroupCols = 1024;
 constexpr int kGroupWords = 32;
 constexpr int kMaxGroups = 224;  // 44.8 KB of shared memory: 229,376 columns at a time
 
-/// The bitmap of a slab of columns; sizes in groups.
+/// The bitmap of a slab of columns in shared memory; sizes are in groups.
 struct Slab {
   std::uint32_t* words;     // [groups * 32] a bit per column
   std::uint32_t* summary;   // [groups] a bit per word that is not zero
@@ -41,7 +40,7 @@ struct Slab {
       atomicOr(&summary[col >> 10], 1u << (col >> 5 & 31));
   }
 
-  /// Ranks the words of a group among themselves; how many columns the group has.
+  /// Ranks the words of a group within it and returns the number of its marked columns.
   __device__ std::uint32_t count(int group) const {
     std::uint32_t sum = 0;
     for (std::uint32_t rest = summary[group]; rest != 0; rest &= rest - 1) {
@@ -70,11 +69,11 @@ struct CondenseJob {
   int group_cols;
   int shift;  // log2(group_cols), or -1
   std::int64_t windows;
-  std::int64_t per_group;   // windows of a sampled group of rows; all of them without sampling
+  std::int64_t per_group;   // windows of a sampled group of rows; all windows without sampling
   std::int64_t group_rows;  // rows from one sampled group to the next
   int slab_groups;
   std::int32_t* active;
-  std::int32_t* cols;    // may be null: only counted
+  std::int32_t* cols;    // null when columns are only counted
   std::int32_t* places;  // as cols
 
   __device__ std::int64_t first_row(std::int64_t window) const {
@@ -152,7 +151,7 @@ __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
         if (col >= width) continue;
         const std::uint32_t place = slab.rank(col);
         job.places[k] = static_cast<std::int32_t>(place);
-        // Every nonzero of a column writes the same there.
+        // Every nonzero of a column writes the same value.
         job.cols[first + place] = static_cast<std::int32_t>(group);
       }
       __syncthreads();
@@ -169,22 +168,22 @@ void launch(const CondenseJob& job, cudaStream_t stream) {
   int per_sm = 0, device = 0, sms = 0;
   cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, condense_windows<kThreads>,
                                                            kThreads, bytes),
-             "asking for the occupancy");
-  cuda_check(cudaGetDevice(&device), "asking for the device");
+             "querying the occupancy");
+  cuda_check(cudaGetDevice(&device), "querying the device");
   cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
-             "asking for the number of SMs");
+             "querying the number of SMs");
   const auto blocks = std::min<std::int64_t>(job.windows, std::int64_t{per_sm} * sms);
   condense_windows<kThreads><<<static_cast<unsigned>(blocks), kThreads, bytes, stream>>>(job);
   cuda_check(cudaGetLastError(), "condensing");
 }
 
-/// Threads for one window's nonzeros, by their mean number.
+/// The number of threads for one window's nonzeros, given their mean number.
 int threads_for(std::int64_t nonzeros, std::int64_t windows) {
   const std::int64_t mean = nonzeros / std::max<std::int64_t>(1, windows);
   return mean <= 64 ? 32 : mean <= 1024 ? 128 : 512;
 }
 
-/// All windows of that height, outputs still to be named.
+/// The job of all windows of that height, without its outputs.
 CondenseJob job_for(const DeviceCsr& matrix, int height, int group_cols) {
   const std::int64_t windows = (std::int64_t{matrix.rows} + height - 1) / height;
   const std::int64_t groups = (std::int64_t{matrix.cols} / group_cols + kGroupCols) / kGroupCols;
@@ -211,7 +210,7 @@ void launch(const CondenseJob& job, cudaStream_t stream) {
   }
 }
 
-/// ceil(active / width) of a window, nothing behind the last.
+/// ceil(active / width) of a window; 0 behind the last window.
 struct TilesOf {
   const std::int32_t* active;
   std::int64_t windows;
@@ -275,11 +274,11 @@ std::int64_t most_active(const WindowView& windows, cudaStream_t stream) {
   std::size_t bytes = 0;
   cuda_check(cub::DeviceReduce::Max(nullptr, bytes, windows.active, most.as<std::int32_t>(),
                                     windows.windows, stream),
-             "asking for the scratch memory of a maximum");
+             "querying the scratch memory of a maximum");
   const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
   cuda_check(cub::DeviceReduce::Max(scratch.as<void>(), bytes, windows.active,
                                     most.as<std::int32_t>(), windows.windows, stream),
-             "looking for the longest window");
+             "finding the longest window");
   return read_back(most.as<std::int32_t>(), stream);
 }
 

@@ -1,7 +1,7 @@
-// Condensing on the device: what formats/condense.hpp is for the host.
+// Condensing on the device, the counterpart of formats/condense.hpp.
 //
 // A thread block marks the columns of one window in a bitmap in shared memory and ranks them by
-// counting bits; no sort. Columns too far apart for the bitmap are taken slab by slab.
+// counting bits, without a sort. Columns too far apart for one bitmap are processed slab by slab.
 #pragma once
 
 #include "formats/gpu/gpu_format.hpp"
@@ -13,11 +13,13 @@ struct WindowView {
   DeviceCsr matrix;
   int height = 0;
   std::int64_t windows = 0;
-  const std::int32_t* active = nullptr;  // [windows] active columns, or groups, of a window
-  const std::int32_t* cols = nullptr;    // [nnz] a window's begin where its nonzeros do
+  const std::int32_t* active = nullptr;  // [windows] number of active columns, or groups
+  const std::int32_t* cols = nullptr;    // [nnz] active columns; a window's begin at the index of
+                                         // its first nonzero
   const std::int32_t* places = nullptr;  // [nnz] as in Condensed
 };
 
+/// The condensed windows of a matrix and their memory, built in the order of the stream.
 class GpuCondensed {
  public:
   GpuCondensed(const DeviceCsr& matrix, int height, int group_cols, cudaStream_t stream);
@@ -29,30 +31,30 @@ class GpuCondensed {
   WindowView view_;
 };
 
-/// Where each window's tiles begin: the running sum of ceil(active columns / width).
+/// The first tile of each window: the prefix sum of ceil(active columns / width).
 struct TileOffsets {
   StreamBuffer offsets;  // std::uint32_t [windows + 1]
-  std::int64_t tiles;    // all of them
+  std::int64_t tiles;    // of all windows
 
   const std::uint32_t* data() const { return offsets.as<std::uint32_t>(); }
 };
-/// Waits for the stream.
+/// Counts the tiles of `width` active columns. Waits for the stream.
 TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t stream);
 
-/// The most active columns a window has. Waits for the stream.
+/// The largest number of active columns of a window. Waits for the stream.
 std::int64_t most_active(const WindowView& windows, cudaStream_t stream);
 
-/// Every so many rows a group of them.
+/// A sample of groups of adjacent rows at equal distances.
 struct RowSample {
-  std::int64_t rows;    // of a group, a multiple of every height asked for
-  std::int64_t stride;  // from group to group
+  std::int64_t rows;    // rows of a group, a multiple of every window height in use
+  std::int64_t stride;  // rows from the start of a group to the start of the next
 };
 
-/// The active columns of the sample's windows, added up in *sums on the device.
+/// Adds the numbers of active columns of the sample's windows to *sums on the device.
 void sum_sampled(const DeviceCsr& matrix, int height, const RowSample& sample, std::int64_t* sums,
                  cudaStream_t stream);
 
-/// Threads for one window's nonzeros: 32, 128 or 512.
+/// The number of threads for one window's nonzeros: 32, 128 or 512.
 int threads_per_window(const WindowView& windows);
 
 }  // namespace tessera

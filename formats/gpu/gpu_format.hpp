@@ -1,8 +1,8 @@
 // The device half of a format: the same arrays as its host half, byte for byte, built on the GPU
 // from A in CSR.
 //
-// Registered under the name of the format, with its parameters, from a .cu file. Building runs on
-// the caller's stream; it waits for the device once, to learn how much the result takes.
+// It registers under the name of the format, with the same parameters, from a .cu file. Building
+// runs on the caller's stream and waits for the device once, to learn the size of the result.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// A on the device; arrays as in CsrMatrix, owned by the caller.
+/// A on the device: the arrays of CsrMatrix, owned by the caller.
 struct DeviceCsr {
   std::int32_t rows = 0;
   std::int32_t cols = 0;
@@ -26,7 +26,7 @@ struct DeviceCsr {
   const float* values = nullptr;              // [nnz]
 };
 
-/// Names, order and bytes of PackedMatrix::arrays().
+/// One array of a packed matrix. Names, order and bytes are those of PackedMatrix::arrays().
 struct GpuArray {
   std::string name;
   StreamBuffer data;
@@ -35,7 +35,7 @@ struct GpuArray {
 struct GpuPacked {
   std::vector<GpuArray> arrays;
 
-  /// A new array at the end; uninitialised.
+  /// Adds an uninitialised array of `elements` values of type T.
   template <class T>
   T* add(std::string name, std::int64_t elements, cudaStream_t stream) {
     arrays.push_back(
@@ -43,12 +43,12 @@ struct GpuPacked {
     return arrays.back().data.as<T>();
   }
 
-  /// One that is there already.
+  /// Adds an array that exists already.
   void add(std::string name, StreamBuffer data) {
     arrays.push_back({std::move(name), std::move(data)});
   }
 
-  /// A copy of one that is on the device.
+  /// Adds a copy of `from` [elements] on the device.
   template <class T>
   void add_copy(std::string name, const T* from, std::int64_t elements, cudaStream_t stream) {
     T* const to = add<T>(std::move(name), elements, stream);
@@ -64,8 +64,8 @@ class GpuFormat {
   static constexpr const char* kKind = "GPU builder";
   virtual ~GpuFormat() = default;
 
-  /// The columns have to be valid; the host half's pack() says what that means. Throws Unsupported
-  /// when the matrix exceeds the limits.
+  /// Builds the arrays from a valid matrix: the columns of a row ascend and are distinct, as
+  /// Format::pack requires and checks. Throws Unsupported when the matrix exceeds the limits.
   virtual GpuPacked build(const DeviceCsr& matrix, const PackLimits& limits,
                           cudaStream_t stream) const = 0;
 };

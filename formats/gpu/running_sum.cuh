@@ -1,4 +1,4 @@
-// Sums over arrays on the device, and their totals on the host.
+// Prefix sums and sums of arrays on the device, and reading a value back.
 #pragma once
 
 #include <thrust/iterator/counting_iterator.h>
@@ -11,12 +11,13 @@
 
 namespace tessera {
 
-/// sums[i] = from[0] + ... + from[i - 1], i in [0, count); the iterator is read once.
+/// The exclusive prefix sum: sums[i] = from[0] + ... + from[i - 1] for i in [0, count). Reads
+/// `from` once.
 template <class From, class To>
 void running_sum(From from, To* sums, std::int64_t count, cudaStream_t stream) {
   std::size_t bytes = 0;
   cuda_check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, from, sums, count, stream),
-             "asking for the scratch memory of a running sum");
+             "querying the scratch memory of a prefix sum");
   const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
   cuda_check(cub::DeviceScan::ExclusiveSum(scratch.as<void>(), bytes, from, sums, count, stream),
              "summing up");
@@ -35,13 +36,13 @@ void total(From from, std::int64_t* sum, std::int64_t count, cudaStream_t stream
   const auto wide = thrust::make_transform_iterator(from, InSixtyFourBits());
   std::size_t bytes = 0;
   cuda_check(cub::DeviceReduce::Sum(nullptr, bytes, wide, sum, count, stream),
-             "asking for the scratch memory of a sum");
+             "querying the scratch memory of a sum");
   const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream);
   cuda_check(cub::DeviceReduce::Sum(scratch.as<void>(), bytes, wide, sum, count, stream),
              "summing up");
 }
 
-/// One value, known to the host; waits for the stream.
+/// Copies one value from the device; waits for the stream.
 template <class T>
 T read_back(const T* value, cudaStream_t stream) {
   T host{};

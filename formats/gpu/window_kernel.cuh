@@ -1,4 +1,4 @@
-// Kernels that go through row windows, a thread block each: what all device builders are made of.
+// Kernels with one thread block per row window, from which all device builders are made.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// One window, seen by the threads of its thread block.
+/// One window as the threads of its thread block see it.
 template <int kThreads>
 struct Window {
   const WindowView& all;
@@ -23,23 +23,23 @@ struct Window {
                                                  std::int64_t{view.matrix.rows})]) {}
 
   __device__ int active() const { return all.active[index]; }
-  /// Its i-th active column.
+  /// The i-th active column of the window.
   __device__ std::int32_t col(int i) const { return all.cols[first_nonzero + i]; }
 
-  /// Calls visit(i) for i in [0, count), spread over the threads.
+  /// Calls visit(i) for i in [0, count), distributed over the threads.
   template <class Visit>
   __device__ void for_each(std::int64_t count, Visit visit) const {
     for (std::int64_t i = threadIdx.x; i < count; i += kThreads) visit(i);
   }
 
-  /// Its active columns, followed by kNoColumn, into to[0 .. count).
+  /// Writes the active columns, followed by kNoColumn, to to[count].
   __device__ void write_padded_columns(std::int32_t* to, std::int64_t count) const {
     const int columns = active();
     for_each(count,
              [&](std::int64_t i) { to[i] = i < columns ? col(static_cast<int>(i)) : kNoColumn; });
   }
 
-  /// Calls visit(row in the window, nonzero), spread over the threads.
+  /// Calls visit(row in the window, nonzero) for every nonzero, distributed over the threads.
   template <class Visit>
   __device__ void for_each_entry(Visit visit) const {
     const std::int64_t first_row = index * all.height;
@@ -55,13 +55,14 @@ struct Window {
     }
   }
 
-  /// Calls visit(row in the window, place, nonzero), spread over the threads.
+  /// Calls visit(row in the window, place, nonzero) for every nonzero, distributed over the
+  /// threads; `place` is the position of its column among the active ones.
   template <class Visit>
   __device__ void for_each_nonzero(Visit visit) const {
     for_each_entry([&](int row, std::int64_t k) { visit(row, all.places[k], k); });
   }
 
-  /// The sum of value(i), i in [0, count), known to every thread.
+  /// The sum of value(i) for i in [0, count), returned to every thread.
   template <class Value>
   __device__ std::int64_t sum(std::int64_t count, Value value) const {
     std::int64_t sum = 0;
@@ -70,7 +71,8 @@ struct Window {
     return sum;
   }
 
-  /// Writes the running sum of value(i), from `sum` on, to write(i, sum): i in [0, count).
+  /// Calls write(i, sum + value(0) + ... + value(i - 1)) for i in [0, count), and stores the final
+  /// sum in *total unless that is null.
   template <class Value, class Write>
   __device__ void running_sum(std::int64_t count, std::int64_t sum, Value value, Write write,
                               std::int64_t* total = nullptr) const {

@@ -131,8 +131,8 @@ ArchiveReader::ArchiveReader(const std::string& path, Kind kind)
   int status = ARCHIVE_OK;
   try {
     if (kind == Kind::kZip) {
-      PlainFile probe(path);  // says why when the file cannot be opened
-      // The other zip reader needs no directory at the end, and so takes a truncated file.
+      PlainFile probe(path);  // throws with the reason when the file cannot be opened
+      // The other zip reader needs no directory at the end and would accept a truncated file.
       archive_read_support_format_zip_seekable(archive_);
       status = archive_read_open_filename(archive_, path.c_str(), kPiece);
     } else {

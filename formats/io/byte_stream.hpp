@@ -1,8 +1,8 @@
-// Bytes in and out of files, whatever they are wrapped in: plain, gzip (RFC 1952), tar and zip.
+// Reading and writing bytes of plain, gzip (RFC 1952), tar and zip files.
 //
-// gzip goes through zlib, not through libarchive's filter, because only zlib checks the checksum
-// and length at the end of the data and lets us refuse bytes that follow it. tar and zip are
-// libarchive's; a compressed tar reads its bytes from the gzip stream here.
+// zlib reads gzip, not libarchive's filter: only zlib checks the checksum and length at the end of
+// the data and lets us refuse bytes that follow it. libarchive reads tar and zip; a compressed tar
+// gets its bytes from the gzip stream here.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,17 @@ struct archive;
 
 namespace tessera {
 
-/// Bytes from front to back.
+/// A source of bytes, read from front to back.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Fills the buffer and returns how much of it; less than its size only at the end of the data.
-  /// Throws an Error that names the file when the data is unreadable, truncated or damaged.
+  /// Fills the buffer and returns the number of bytes read, less than its size only at the end of
+  /// the data. Throws an Error that names the file when the data is unreadable, truncated or
+  /// damaged.
   virtual std::size_t read(std::span<char> buffer) = 0;
 };
 
-/// The bytes of a file, decompressed when it starts like a gzip file, whatever it is called.
+/// The bytes of a file, decompressed when its first bytes are those of gzip; the name is ignored.
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 
 /// The members of a tar (possibly gzipped) or zip file, one after another.
@@ -36,11 +37,11 @@ class ArchiveReader final : public ByteSource {
   ArchiveReader(const ArchiveReader&) = delete;
   ArchiveReader& operator=(const ArchiveReader&) = delete;
 
-  /// Steps to the next regular file; false at the end.
+  /// Moves to the next regular file; false at the end.
   bool next();
   const std::string& member() const { return member_; }
   std::size_t read(std::span<char> buffer) override;
-  /// Reads whatever is left: the checksum of a gzipped archive comes after all of its members.
+  /// Reads to the end: the checksum of a gzipped archive follows its members.
   void finish();
 
  private:
@@ -53,7 +54,8 @@ class ArchiveReader final : public ByteSource {
   archive* archive_;
 };
 
-/// Writes a file, gzipped when its name ends in ".gz". Nothing is sure before finish() returns.
+/// Writes a file, gzipped when its name ends in ".gz". The file is complete only when finish() has
+/// returned.
 class ByteSink {
  public:
   explicit ByteSink(const std::string& path);

@@ -94,7 +94,7 @@ std::uint64_t header_checksum(Header header, Bytes chunk_table) {
   return checksum(std::as_bytes(std::span(parts)));
 }
 
-/// A whole file in memory, for as long as someone holds it.
+/// A whole file mapped into memory for the lifetime of the object.
 class Mapping {
  public:
   explicit Mapping(const std::string& path) {
@@ -103,7 +103,7 @@ class Mapping {
     struct stat status;
     if (::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
       const auto size = static_cast<std::size_t>(status.st_size);
-      // Every page is about to be read: fault them in together.
+      // Every page will be read: fault them in together.
       void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
       if (start != MAP_FAILED) bytes_ = {static_cast<const std::byte*>(start), size};
     }
@@ -121,7 +121,7 @@ class Mapping {
   Bytes bytes_;
 };
 
-/// What is wrong with a cached file, or "" when it can be used; fills in the header.
+/// The fault of a cached file, or "" when it can be used; fills in the header.
 std::string problem_with(Bytes file, std::string_view content_hash, Header& header) {
   if (file.size() < sizeof(Header)) return "it is too short";
   std::memcpy(&header, file.data(), sizeof(Header));
@@ -169,7 +169,7 @@ std::string cache_folder() {
   };
   if (const fs::path own = variable("TESSERA_CACHE"); !own.empty())
     return fs::absolute(own).string();
-  // The XDG base directory specification has relative paths ignored.
+  // The XDG base directory specification requires relative paths to be ignored.
   if (const fs::path xdg = variable("XDG_CACHE_HOME"); xdg.is_absolute())
     return (xdg / "tessera").string();
   if (const fs::path home = variable("HOME"); home.is_absolute())
@@ -196,7 +196,7 @@ std::optional<CsrMatrix> MatrixCache::load(std::string_view content_hash) const 
   Header header;
   const std::string problem = problem_with(mapping->bytes(), content_hash, header);
   if (!problem.empty()) {
-    tell_unused(path, problem);
+    report_unused(path, problem);
     return std::nullopt;
   }
   const Layout layout = layout_of(header);

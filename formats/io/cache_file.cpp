@@ -1,5 +1,5 @@
-// A file that is renamed into place is whole, whoever races with whom and whenever the writer dies.
-// The name it has before is of this process and this write.
+// A file that is renamed into place is whole, even when processes race or the writer dies. Its
+// temporary name is unique to this process and this write.
 #include "formats/io/cache_file.hpp"
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ void write_cache_file(const std::string& path, Bytes bytes) {
   }
 }
 
-void tell_unused(const std::string& path, const std::string& problem) {
+void report_unused(const std::string& path, const std::string& problem) {
   fmt::print(stderr, "note: {} is not used: {}\n", path, problem);
 }
 

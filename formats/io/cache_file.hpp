@@ -1,5 +1,5 @@
-// Files of the cache, as all its parts write them: beside under a name of its own, then renamed, so
-// that nobody ever sees half of one.
+// Writing files of the cache: under a temporary name, then renamed, so that no reader ever sees a
+// partial file.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace tessera {
 
-/// Writes a file of the cache and the folders it lies in. Where that fails there is one warning on
-/// stderr, however many files follow.
+/// Writes a file of the cache and makes its folders. The first failure of the process prints a
+/// warning on stderr; later ones are silent.
 void write_cache_file(const std::string& path, std::span<const std::byte> bytes);
 
-/// Says on stderr why a file that is there is not used.
-void tell_unused(const std::string& path, const std::string& problem);
+/// Reports on stderr why an existing file is not used.
+void report_unused(const std::string& path, const std::string& problem);
 
 }  // namespace tessera

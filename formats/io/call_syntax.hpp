@@ -1,4 +1,4 @@
-// "name(key=value, key=value)": how a variant and its parameters are written as one word.
+// "name(key=value, key=value)": the notation of a variant and its parameters as one word.
 //
 // A value is everything up to the next comma or the closing bracket; brackets inside it must match,
 // so that a value may be a call itself. A value with other commas or brackets, or with blanks at
@@ -14,14 +14,14 @@ namespace tessera {
 
 struct Call {
   std::string name;
-  Params::Given given;  // the values as text, quotes removed
+  Params::Given given;  // the values as text, without their quotes
 };
 
-/// Reads a call; "name" alone is one without parameters. Throws an Error that quotes the text and
-/// points at the character that is wrong.
+/// Parses a call; "name" alone is a call without parameters. Throws an Error that quotes the text
+/// and marks the wrong character.
 Call parse_call(std::string_view text);
 
-/// A value as it must be written inside a call: quoted when its characters ask for it.
+/// A value as it must be written inside a call: quoted when its characters require it.
 std::string quote_value(std::string_view value);
 
 }  // namespace tessera

@@ -26,20 +26,20 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr double kLongestWait = 60;  // seconds, whatever Retry-After says
+constexpr double kLongestWait = 60;  // seconds; a longer Retry-After is cut to this
 
-/// An error that may not come again.
+/// An error that another attempt may not meet.
 class Transient : public Error {
  public:
   Transient(const std::string& message, double wait_s) : Error(message), wait_s(wait_s) {}
-  double wait_s;  // what the server asks for
+  double wait_s;  // the server's Retry-After
 };
 
-// --- what is known of a partial file -------------------------------------------------------------
+// --- the record of a partial file ----------------------------------------------------------------
 
 std::string note_path(const std::string& path) { return path + ".json"; }
 
-/// The validator under which the partial file can be continued; "" when it cannot.
+/// The validator with which the partial file can be resumed; "" when it cannot be.
 std::string validator_of_part(const std::string& url, const std::string& path) {
   std::ifstream file(note_path(path));
   const Json note = Json::parse(file, nullptr, false);
@@ -48,7 +48,7 @@ std::string validator_of_part(const std::string& url, const std::string& path) {
   return validator.is_string() ? validator.get<std::string>() : "";
 }
 
-/// If-Range takes no weak etag (RFC 9110, 13.1.5): then the date has to do.
+/// The etag, or the date when the etag is weak, which If-Range does not take (RFC 9110, 13.1.5).
 std::string validator_of(const Downloaded& answer) {
   return answer.etag.starts_with('"') ? answer.etag : answer.last_modified;
 }
@@ -60,13 +60,13 @@ struct Attempt {
   const std::string& path;
   const DownloadOptions& options;
   int file = -1;
-  std::int64_t offset = 0;  // where the next byte goes
+  std::int64_t offset = 0;  // of the next byte in the file
   Downloaded answer = {};
   long status = 0;
   std::int64_t total = 0;         // of the whole file, 0 while unknown
   std::int64_t range_start = -1;  // of a partial answer
   bool in_body = false;
-  std::exception_ptr failure = nullptr;  // thrown in a callback, which C code called
+  std::exception_ptr failure = nullptr;  // thrown in a callback; it must not cross curl's C code
 };
 
 std::int64_t number_in(std::string_view text) {
@@ -81,7 +81,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 void read_header(Attempt& attempt, std::string_view line) {
-  if (line.starts_with("HTTP/")) {  // also after a redirection: forget the answer before
+  if (line.starts_with("HTTP/")) {  // a new answer, possibly after a redirection: discard the old
     attempt.answer = {};
     attempt.total = 0;
     attempt.range_start = -1;
@@ -104,12 +104,12 @@ void read_header(Attempt& attempt, std::string_view line) {
   }
 }
 
-/// The first bytes of an answer decide where they go: behind the part, or from the start.
+/// Decides at the first bytes of an answer whether they continue the partial file or replace it.
 void begin_body(Attempt& attempt) {
   attempt.in_body = true;
   if (attempt.status == 206) {
     require(attempt.range_start == attempt.offset,
-            "{}: asked for the bytes from {}, the server sent those from {}", attempt.url,
+            "{}: requested the bytes from {}, the server sent those from {}", attempt.url,
             attempt.offset, attempt.range_start);
     return;
   }
@@ -121,7 +121,7 @@ void begin_body(Attempt& attempt) {
 }
 
 void write_body(Attempt& attempt, std::string_view bytes) {
-  if (attempt.status != 200 && attempt.status != 206) return;  // the page that goes with an error
+  if (attempt.status != 200 && attempt.status != 206) return;  // the page of an error
   if (!attempt.in_body) begin_body(attempt);
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(attempt.file, bytes.data(), bytes.size(), attempt.offset);
@@ -245,12 +245,12 @@ Downloaded try_once(const std::string& url, const std::string& path,
     curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers.get());
   }
   const CURLcode code = curl_easy_perform(curl.get());
-  if (attempt.status == 416) {  // the part is as long as the file, or longer: no use
+  if (attempt.status == 416) {  // the partial file is at least as long as the file: useless
     fs::remove(note_path(path));
     throw Transient(fmt::format("{}: the server has no bytes from {}", url, present), 0);
   }
   judge(attempt, curl.get(), code, error_text);
-  // An empty answer has no first byte to do this.
+  // An empty answer has no first byte that would call this.
   if (!attempt.in_body) begin_body(attempt);
   attempt.answer.bytes = attempt.offset;
   return attempt.answer;

@@ -2,9 +2,9 @@
 // marked # (or %, as other collections do), among them "# Nodes: N Edges: E" (J. Leskovec and
 // A. Krevl, "SNAP Datasets", https://snap.stanford.edu/data).
 //
-// Decisions. Edges are taken as listed, one way: what the headers say about direction is not
-// reliable. Node numbers are kept, never renumbered, so the matrix has max(N, largest number + 1)
-// rows; numbers that nobody uses are empty rows, and a list too sparse for that is refused. E must
+// Decisions. An edge is one entry, in the listed direction: what the headers say about direction is
+// not reliable. Node numbers are kept, so the matrix has max(N, largest number + 1) rows; unused
+// numbers are empty rows, and a list with too many of them is refused. E must
 // be the number of edge lines and N at least the number of nodes that occur. An edge listed twice
 // is still a one. A third column is refused: it may be a weight or a time, and the file does not
 // say.

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kMostScans = 16;  // more ranges than this only repeat the scan of the entries
+constexpr int kMostScans = 16;  // more ranges would only repeat the scan of the entries
 constexpr std::int64_t kEntriesPerScan = 1 << 16;
 constexpr std::int64_t kRowGrain = 1 << 12;
 
@@ -37,7 +37,7 @@ std::int64_t num_entries(const Entries& entries) {
   return count;
 }
 
-/// Ends of row ranges with about equal work, the last one `rows`.
+/// The ends of row ranges with about equal work; the last is `rows`.
 std::vector<std::int64_t> cut_rows(const std::vector<std::int64_t>& starts, std::int64_t pieces) {
   const auto rows = static_cast<std::int64_t>(starts.size()) - 1;
   std::vector<std::int64_t> ends;
@@ -57,7 +57,7 @@ void sort_row(std::int32_t* cols, float* values, std::int64_t length) {
   for (std::int64_t k = 0; k < length; ++k) std::tie(cols[k], values[k]) = row[k];
 }
 
-/// Merges equal neighbours of the sorted rows, moving everything to the front.
+/// Merges equal neighbours in the sorted rows and moves all entries to the front.
 void merge_duplicates(std::vector<std::int64_t>& offsets, std::vector<std::int32_t>& cols,
                       std::vector<float>& values, bool pattern, std::string_view name) {
   std::int64_t out = 0;
@@ -69,7 +69,7 @@ void merge_duplicates(std::vector<std::int64_t>& offsets, std::vector<std::int32
       double sum = 0;
       std::int64_t copies = 0;
       for (; k < end && cols[k] == col; ++k, ++copies) sum += double{values[k]};
-      // A single value is kept as it is: adding it to zero would lose the sign of -0.
+      // A single value stays unchanged: adding it to zero would lose the sign of -0.
       const float merged = copies == 1 || pattern ? values[k - 1] : static_cast<float>(sum);
       require(std::isfinite(merged),
               "{}: the {} entries at row {}, column {} (counted from 1) "
@@ -118,7 +118,7 @@ CsrMatrix build_csr(Entries entries, std::string_view name) {
   const std::int64_t pieces = std::clamp<std::int64_t>(num_entries(entries) / kEntriesPerScan, 1,
                                                        std::min(num_threads(), kMostScans));
 
-  std::vector<std::int64_t> starts(rows + 1, 0);  // counts, one place to the left of CSR offsets
+  std::vector<std::int64_t> starts(rows + 1, 0);  // counts, one index below the CSR offsets
   parallel_for(pieces, 1, [&](std::int64_t p, std::int64_t) {
     for_each_entry(entries, rows * p / pieces, rows * (p + 1) / pieces,
                    [&](std::int32_t row, std::int32_t, float) { ++starts[row]; });

@@ -1,7 +1,7 @@
-// Entries in file order -> CSR: the one builder behind every reader.
+// Builds CSR from entries in file order, for every reader.
 //
-// Parallel and the same at any number of threads: every piece of work owns a range of rows and
-// scans all entries in file order, so no two threads write one row and order needs no locks.
+// It is parallel, and the same at any number of threads: every task owns a range of rows and scans
+// all entries in file order, so no two threads write one row and the order needs no locks.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,30 @@ struct EntryBlock {
   std::int64_t size() const { return static_cast<std::int64_t>(rows.size()); }
 };
 
-/// What entry (i, j) says about (j, i): nothing, the same value, or its negative.
+/// The entry (j, i) that (i, j) implies: none, one of the same value, or one of its negative.
 enum class Mirror { kNone, kSame, kNegated };
 
 struct Entries {
   std::int32_t rows = 0;
   std::int32_t cols = 0;
-  bool pattern = false;  // positions without values: all ones, also where one is given twice
+  bool pattern = false;  // positions without values: all ones, duplicates too
   Mirror mirror = Mirror::kNone;
   std::vector<EntryBlock> blocks;
 };
 
-/// Duplicates are summed in double, in file order; explicit zeros stay. Takes the entries' memory.
-/// Throws an Error that opens with `name` when a sum does not fit FP32.
+/// The matrix of the entries. Duplicates are summed in double, in file order; explicit zeros stay.
+/// Frees the entries as it reads them. Throws an Error that opens with `name` when a sum does not
+/// fit FP32.
 CsrMatrix build_csr(Entries entries, std::string_view name);
 
-/// Sorts each row and merges duplicates, for files that are compressed rows already. The arrays
-/// must fit each other and the indices must be in range.
+/// Sorts each row and merges duplicates, for files that hold compressed rows. `offsets` [rows + 1]
+/// must ascend from 0 to the number of columns and values, and indices must be in range.
 CsrMatrix finish_rows(std::int32_t rows, std::int32_t cols, std::vector<std::int64_t> offsets,
                       std::vector<std::int32_t> col_indices, std::vector<float> values,
                       bool pattern, std::string_view name);
 
-/// Refuses a row count that the entries cannot justify, before row offsets are allocated for it:
-/// more than 2^24 rows with more than 255 of 256 empty. A few bytes could claim 16 GiB otherwise.
+/// Throws an Error for an implausible number of rows, before row offsets are allocated: more than
+/// 2^24 rows with more than 255 of 256 empty. Otherwise a file of a few bytes could claim 16 GiB.
 void require_plausible_rows(std::int64_t rows, std::int64_t entries, std::string_view name);
 
 }  // namespace tessera

@@ -25,13 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Where a name comes from and where it goes.
+/// The URL and the target path of a name.
 struct Place {
   std::string url;
   fs::path path;
 };
 
-/// Letters, digits and "_-+.", no dot first: safe in a URL and in a path.
+/// True for letters, digits and "_-+." without a leading dot, which are safe in a URL and a path.
 bool is_plain_word(std::string_view word) {
   return !word.empty() && word.front() != '.' && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) != 0 ||
@@ -58,7 +58,7 @@ Place place_of(std::string_view name, const FetchOptions& options) {
           folder / group / fmt::format("{}.tar.gz", word)};
 }
 
-/// Holds a folder for this process until the end of the scope.
+/// Locks a folder for this process until the end of the scope.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
@@ -122,7 +122,7 @@ void write_record(const FetchedFile& fetched) {
   require(bool(file.flush()), "{} cannot be written", path.string());
 }
 
-/// Fills in what the record says; false unless the file is there and is what its record says.
+/// Fills in the record's fields; false unless the file exists and matches its record.
 bool is_whole(FetchedFile& fetched) {
   if (!fs::is_regular_file(fetched.path)) return false;
   std::ifstream file(record_path(fetched.path));
@@ -135,7 +135,7 @@ bool is_whole(FetchedFile& fetched) {
     fetched.date = record.at("date").get<std::string>();
     fetched.url = record.at("url").get<std::string>();
   } catch (const Json::exception&) {
-    return false;  // somebody else's file
+    return false;  // a file that this program did not write
   }
   return static_cast<std::int64_t>(fs::file_size(fetched.path)) == fetched.bytes &&
          sha256_of(fetched.path) == fetched.sha256;
@@ -175,11 +175,11 @@ FetchedFile fetch_matrix(std::string_view name, const FetchOptions& options) {
   const bool gzip = is_gzip(part);
   if (!gzip || (!expected.empty() && fetched.sha256 != expected)) {
     fs::remove(part);
-    require(gzip, "{}: what came is not gzipped", place.url);
+    require(gzip, "{}: the downloaded file is not gzipped", place.url);
     throw Error(
         fmt::format("{}: its SHA-256 is {}, expected {}", place.url, fetched.sha256, expected));
   }
-  // The record first: without its file it says nothing, a file without its record is fetched anew.
+  // The record first: it means nothing without its file, and a file without it is fetched again.
   write_record(fetched);
   fs::rename(part, fetched.path, failed);
   require(!failed, "{} cannot be written: {}", fetched.path, failed.message());

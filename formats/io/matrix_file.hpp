@@ -1,10 +1,10 @@
-// Matrix files: one interface for every format a user has, chosen by the end of the file name.
+// Matrix files: one interface for every file format, chosen by the end of the file name.
 //
-// Contract of a reader: it gives a valid CsrMatrix or throws an Error "file:line: what is wrong,
-// what was expected" (the line left out for binary formats); it never crashes and never guesses.
-// Values are rounded to FP32; a value that FP32 cannot hold, a NaN and an infinity are refused.
-// Duplicate entries are summed (in double, in file order), explicit zeros are kept. Peak memory
-// stays within three times the CSR it returns.
+// Contract of a reader: it returns a valid CsrMatrix or throws an Error "file:line: the fault, the
+// expectation" (without the line for binary formats); it never crashes and never guesses. Values
+// are rounded to FP32; a value that FP32 cannot hold, a NaN and an infinity are refused. Duplicate
+// entries are summed (in double, in file order), explicit zeros are kept. Peak memory stays within
+// three times that of the returned CSR.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,21 @@ class MatrixFile {
   static constexpr const char* kKind = "file format";
   virtual ~MatrixFile() = default;
 
-  /// What file names of this format end in, lower case, ".mtx.gz" as well as ".mtx".
+  /// The lower-case endings of this format's file names, such as ".mtx" and ".mtx.gz".
   virtual std::vector<std::string> suffixes() const = 0;
   virtual CsrMatrix read(const std::string& path) const = 0;
   /// Compresses when the name ends in ".gz". Throws Unsupported when the format cannot be written.
   virtual void write(const CsrMatrix& matrix, const std::string& path) const = 0;
 };
 
-/// Reads a matrix file of any registered format. Throws an Error for a name no format claims.
+/// Reads a matrix file of any registered format. Throws an Error for a name that no format claims.
 CsrMatrix read_matrix(const std::string& path);
 
-/// Writes a matrix; the end of the name chooses the format. Written beside and renamed into place,
-/// so a crash leaves no half file under the name.
+/// Writes a matrix; the end of the name chooses the format. The file gets its name only when it is
+/// whole. Throws an Error for a name that no format claims.
 void write_matrix(const CsrMatrix& matrix, const std::string& path);
 
-/// Whether some registered format claims this file name.
+/// True when some registered format claims this file name.
 bool is_matrix_file_name(std::string_view path);
 
 }  // namespace tessera

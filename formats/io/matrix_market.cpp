@@ -3,7 +3,7 @@
 //
 // Departures. Comment and blank lines are accepted everywhere below the banner, as most readers do.
 // "hermitian" with real or integer values means symmetric. Complex values are refused. Entries
-// above the diagonal of a symmetric file are refused, as the specification has it: mirroring them
+// above the diagonal of a symmetric file are refused, as the specification requires: mirroring them
 // would double the values of files that store both triangles. The array form has no pattern of its
 // own, so its zeros are not stored. A position that a pattern file names twice is still a one.
 #include "formats/io/matrix_market.hpp"

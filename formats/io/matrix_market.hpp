@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-/// `name` opens every message. Throws Unsupported for complex values.
+/// Parses a Matrix Market file. Throws an Error for malformed data and Unsupported for complex
+/// values; `name` opens every message.
 CsrMatrix parse_matrix_market(std::unique_ptr<ByteSource> bytes, const std::string& name);
 
 }  // namespace tessera

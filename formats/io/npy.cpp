@@ -151,7 +151,8 @@ std::vector<To> NpyReader::convert() {
     const std::size_t got = bytes_.read({reinterpret_cast<char*>(piece.data()), size});
     require(got == size, "{}: the array ends after {} of {} numbers", name_,
             done + static_cast<std::int64_t>(got / sizeof(From)), header_.count);
-    // Only after data has been seen, and only so far ahead of it, is the header's word taken.
+    // Memory is reserved by the header's claim only once data has arrived, and only a bounded
+    // amount ahead of it.
     if (numbers.capacity() < numbers.size() + wanted)
       numbers.reserve(std::min(header_.count, kReserveAhead * (done + wanted)));
     for (std::int64_t k = 0; k < wanted; ++k) {
@@ -169,7 +170,7 @@ std::vector<To> NpyReader::convert() {
   return numbers;
 }
 
-/// Reads on to the end, which is also where a zip archive compares the checksum of a member.
+/// Requires the end of the data, where a zip archive also verifies the checksum of a member.
 void NpyReader::require_end(std::string_view what) {
   char extra;
   require(bytes_.read({&extra, 1}) == 0, "{}: bytes follow {}", name_, what);

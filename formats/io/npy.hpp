@@ -14,16 +14,16 @@
 
 namespace tessera {
 
-/// A one- or two-dimensional array of any number type as FP32, in either storage order; one
+/// Reads a one- or two-dimensional array of any number type and either storage order as FP32; one
 /// dimension becomes one column. Throws an Error for values that FP32 cannot hold, NaN included.
 DenseMatrix read_npy(const std::string& path);
 void write_npy(const std::string& path, const DenseMatrix& matrix);
 
-/// A one-dimensional array of integers, such as a permutation.
+/// Reads a one-dimensional array of integers, such as a permutation.
 std::vector<std::int32_t> read_npy_indices(const std::string& path);
 void write_npy_indices(const std::string& path, std::span<const std::int32_t> indices);
 
-/// What stands before the numbers.
+/// The header of an array.
 struct NpyHeader {
   char kind = 0;  // 'b' bool, 'i' signed, 'u' unsigned, 'f' float, 'S' bytes, 'U' UTF-32 text
   std::int64_t item_bytes = 0;
@@ -32,15 +32,15 @@ struct NpyHeader {
   std::int64_t count = 1;  // product of the shape
 };
 
-/// One array on its way in. `name` opens every message.
+/// A reader of one array. `name` opens every message.
 class NpyReader {
  public:
   NpyReader(ByteSource& bytes, std::string name);
 
   const NpyHeader& header() const { return header_; }
 
-  // Each takes all numbers, in storage order, and throws an Error with the place of the first that
-  // the result type cannot hold. Memory grows with the bytes that are there, not with the header.
+  // Each reads all numbers, in storage order, and throws an Error with the index of the first that
+  // the result type cannot hold. Memory grows with the bytes read, not with the header's claim.
   std::vector<std::int32_t> indices();
   std::vector<std::int64_t> offsets();
   std::vector<float> values();
@@ -56,11 +56,11 @@ class NpyReader {
 
   ByteSource& bytes_;
   std::string name_;
-  std::string type_;  // as the header spells it
+  std::string type_;  // in the header's notation
   NpyHeader header_;
 };
 
-/// The header of a C-ordered array, padded as the format asks.
+/// The header of a C-ordered array, padded as the format requires.
 std::string npy_header(std::string_view type, std::span<const std::int64_t> shape);
 
 }  // namespace tessera

@@ -21,7 +21,7 @@ namespace {
 
 using Indices = std::vector<std::int32_t>;
 
-/// The arrays of the file under the names we know.
+/// The arrays of the file with known names.
 struct Members {
   std::string path;
   std::map<std::string, Indices, std::less<>> indices;  // indices, row, col, src_li, dst_li
@@ -85,7 +85,7 @@ void require_length(const std::string& path, std::string_view name, std::size_t 
           "{}: '{}' holds {} numbers; expected {}, {}", path, name, length, expected, because);
 }
 
-/// CSR as it lies in the file, or the transpose of CSC.
+/// The CSR arrays of the file; for CSC they are those of the transpose.
 CsrMatrix compressed_rows(Members& members, std::int32_t rows, std::int32_t cols) {
   const std::string& path = members.path;
   std::vector<std::int64_t> offsets = members.take(members.integers, "indptr");
@@ -246,7 +246,7 @@ class Npz final : public MatrixFile {
 const Register<MatrixFile> entry{{
     .name = "npz",
     .summary = "SciPy .npz (CSR, CSC, COO) and graphs as src_li, dst_li, num_nodes",
-    .params = {{"deflate", true, "compress what is written"}},
+    .params = {{"deflate", true, "compress written files"}},
     .make = [](const Params& p) { return std::make_unique<Npz>(p.flag("deflate")); },
 }};
 

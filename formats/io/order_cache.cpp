@@ -2,7 +2,7 @@
 //
 //   Header | identity | chosen | rows [header.rows] | cols [header.cols]
 //
-// The identity is there in full, since the name of the file is but a hash of it.
+// The file holds the whole identity, since its name is only a hash of it.
 #include "formats/io/order_cache.hpp"
 
 #include <array>
@@ -25,7 +25,7 @@ namespace {
 constexpr std::array<char, 8> kMagic = {'t', 'e', 's', 's', 'o', 'r', 'd', '\n'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kByteOrder = 0x01020304;
-constexpr std::int32_t kNoColumns = -1;  // columns stay
+constexpr std::int32_t kNoColumns = -1;  // columns keep their order
 constexpr std::int64_t kUnknown = -1;
 
 struct Header {
@@ -70,7 +70,7 @@ Permutation take_permutation(std::string_view& rest, std::int32_t size) {
   return Permutation(std::move(indices));
 }
 
-/// What is wrong with a cached file, or "" when it can be used; fills in the header.
+/// The fault of a cached file, or "" when it can be used; fills in the header.
 std::string problem_with(std::string_view file, std::string_view identity, Header& header) {
   if (file.size() < sizeof(Header)) return "it is too short";
   std::memcpy(&header, file.data(), sizeof(Header));
@@ -101,7 +101,7 @@ std::optional<KeptOrder> OrderCache::load(std::string_view identity) const {
   Header header;
   const std::string problem = problem_with(file, identity, header);
   if (!problem.empty()) {
-    tell_unused(path(identity), problem);
+    report_unused(path(identity), problem);
     return std::nullopt;
   }
   std::string_view rest = std::string_view(file).substr(sizeof(Header) + header.identity_bytes);

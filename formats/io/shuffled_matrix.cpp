@@ -18,12 +18,12 @@ ShuffledSides sides_of(const std::string& name) {
 const Register<Generator> entry{{
     .name = "shuffle",
     .summary = "another matrix with its rows and columns in random order",
-    .params = {{"of", std::string("mycielskian8"), "the matrix, by name"},
+    .params = {{"of", std::string("mycielskian8"), "name of the matrix to shuffle"},
                {"sides",
                 std::string("symmetric"),
                 "rows, cols, both by different orders, or both by one (square matrices)",
                 {"symmetric", "rows", "cols", "both"}},
-               {"seed", std::int64_t{1}, "of the order"}},
+               {"seed", std::int64_t{1}, "seed of the random order"}},
     .make =
         [](const Params& p) {
           return make_generator(

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// Numbers of a file and where its lines end.
+/// The numbers of a file, read one by one, and the ends of its lines.
 class NumberStream {
  public:
   explicit NumberStream(const std::string& path)
@@ -29,7 +29,7 @@ class NumberStream {
     return Fields(block, word).integer(what, least, most);
   }
 
-  /// Requires that the line (or the file) is over and steps behind it.
+  /// Requires the end of the line or the file and moves past it.
   void finish_line(std::string_view what) {
     skip_blanks();
     if (at_word())
@@ -87,7 +87,7 @@ class Smtx final : public MatrixFile {
     const std::int64_t nnz = numbers.next("number of nonzeros", 0, std::int64_t{1} << 48);
     numbers.finish_line("the end of the line of sizes");
 
-    // Grown with what is there, not by the header's word.
+    // The array grows with the data read, not with the header's claim.
     std::vector<std::int64_t> offsets{numbers.next("first row offset", 0, 0)};
     for (std::int32_t row = 0; row < rows; ++row)
       offsets.push_back(numbers.next("next row offset", offsets.back(), nnz));

@@ -1,6 +1,6 @@
-// Names, in the order in which they are tried: a file that is there, a generator call, a file in a
-// data folder, a generator with or without a trailing number. A file in a data folder comes before
-// a generator of the same name because somebody put it there; mycielskian(k=14) is always the
+// The meanings of a name in the order of trial: an existing file, a generator call, a file in a
+// data folder, a generator with or without a trailing number. A file in a data folder precedes a
+// generator of the same name because a user put it there; mycielskian(k=14) is always the
 // generator.
 #include "formats/io/source.hpp"
 
@@ -26,11 +26,11 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxNesting = 16;
 constexpr std::string_view kMatrixParameter = "of";
-constexpr std::string_view kReaders = "readers 1";  // raise when a file comes to be read otherwise
+constexpr std::string_view kReaders = "readers 1";  // raise when reading a file changes its matrix
 
 struct Lookup {
-  int depth = 0;               // of the matrix in others that are made of it
-  bool may_be_absent = false;  // a name that nothing has is kept, not an error
+  int depth = 0;               // nesting of the matrix name in others
+  bool may_be_absent = false;  // an unknown name is kept, not an error
 };
 MatrixSource find(std::string_view spec, Lookup lookup);
 
@@ -48,7 +48,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-/// The file name without its known ending, the longest that fits.
+/// The file name without the longest known ending that fits.
 std::string stem_of(const fs::path& path) {
   const std::string name = path.filename().string();
   std::size_t cut = 0;
@@ -88,7 +88,7 @@ std::vector<fs::path> data_folders() {
   return folders;
 }
 
-/// The file a name means in the first data folder that has one; "" when none has.
+/// The file of that name in the first data folder that has one; "" when none has.
 fs::path file_in_data_folders(std::string_view spec) {
   std::vector<std::string> endings = known_suffixes();
   if (is_matrix_file_name(spec)) endings.insert(endings.begin(), "");
@@ -98,7 +98,7 @@ fs::path file_in_data_folders(std::string_view spec) {
       const fs::path candidate = folder / (std::string(spec) + ending);
       if (is_file(candidate)) found.push_back(candidate.string());
     }
-    require(found.size() < 2, "'{}' could be any of {}: say which, with its ending", spec,
+    require(found.size() < 2, "'{}' could be any of {}: give the name with its ending", spec,
             fmt::join(found, ", "));
     if (!found.empty()) return found.front();
   }
@@ -107,7 +107,7 @@ fs::path file_in_data_folders(std::string_view spec) {
 
 // --- generators ----------------------------------------------------------------------------------
 
-/// The named generator with its parameters filled in, the matrix it is made of resolved.
+/// The named generator with all its parameters; the matrix that it is made of is resolved.
 MatrixSource generator_source(Call call, Lookup lookup) {
   const auto& registry = Registry<Generator>::instance();
   const Entry<Generator>& entry = registry.find(call.name);
@@ -146,8 +146,8 @@ MatrixSource generator_source(Call call, Lookup lookup) {
   return source;
 }
 
-/// "Trefethen_2000": the longest generator name in front of a number that is its first parameter.
-/// No call when the word is not of that form.
+/// The call that "Trefethen_2000" stands for: the longest generator name in front of a number,
+/// which is its first parameter. Empty when the word is not of that form.
 Call trailing_number_call(std::string_view spec) {
   Call call;
   for (const auto& [name, entry] : Registry<Generator>::instance().entries()) {
@@ -164,7 +164,7 @@ Call trailing_number_call(std::string_view spec) {
 
 // --- nothing found -------------------------------------------------------------------------------
 
-/// Generators, and what lies in the data folders: the names a misspelt one might have meant.
+/// The names of the generators and of the files in the data folders, for suggestions.
 std::vector<std::string> names_at_hand() {
   std::vector<std::string> names = Registry<Generator>::instance().names();
   for (const fs::path& folder : data_folders()) {
@@ -192,7 +192,7 @@ std::vector<std::string> names_at_hand() {
       published ? fmt::format("; `tessera matrix fetch {}` downloads one", spec) : ""));
 }
 
-/// A name that is neither a path nor a call.
+/// The source of a name that is neither a path nor a call.
 MatrixSource find_bare(std::string_view spec, Lookup lookup) {
   if (const fs::path path = file_in_data_folders(spec); !path.empty()) return file_source(path);
   if (Registry<Generator>::instance().contains(spec))
@@ -229,7 +229,7 @@ MatrixSource find(std::string_view spec, Lookup lookup) {
 
 // --- loading -------------------------------------------------------------------------------------
 
-/// A text that changes whenever the source might hold something else.
+/// A text that changes whenever the content of the source might have changed.
 std::string identity_of(const MatrixSource& source) {
   if (!source.synthetic()) {
     // The change time as well: copying an older file over a newer one can keep size and mtime.

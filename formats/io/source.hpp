@@ -1,12 +1,11 @@
-// How a person names a matrix, and how that name becomes a matrix.
+// The names of matrices, and loading a matrix by its name.
 //
 //   data/cora.npz                        a file
 //   cora                                 <dir>/cora.<any known ending> in one of the data folders
 //   rmat(scale=14, edge_factor=8)        a generator with parameters
 //   mycielskian14, Trefethen_2000        a trailing number is the generator's first parameter
 //   shuffle(of=mycielskian12, seed=3)    a parameter may itself be a matrix name
-//   HB/bcsstk17                          a SuiteSparse matrix that `tessera matrix fetch` has
-//   brought
+//   HB/bcsstk17                          a SuiteSparse matrix from `tessera matrix fetch`
 //
 // Data folders: those of $TESSERA_DATA (colon-separated), then the downloads of the cache.
 #pragma once
@@ -23,19 +22,19 @@ namespace tessera {
 struct MatrixSource {
   std::string name;       // short, for tables and figures: "cora", "rmat(scale=14)"
   std::string canonical;  // complete: the absolute path, or the generator with every parameter
-  std::string reference;  // for points: a bare name as given, which other machines may find in
-                          // another place; anything else in its canonical form
+  std::string reference;  // for points: a bare name unchanged, since another machine may have the
+                          // file elsewhere; anything else in its canonical form
   std::string path;       // of the file; empty when generated
   std::string generator;  // name of the generator; empty when read
   Params params;          // of the generator
   bool synthetic() const { return path.empty(); }
 };
 
-/// Finds out what a name means without loading it. Throws an Error that says where it looked.
+/// Resolves a name without loading the matrix. Throws an Error that lists the searched places.
 MatrixSource find_matrix(std::string_view spec);
 
-/// MatrixSource::reference, also of a matrix whose file is on another machine: how points call it
-/// does not depend on where it is.
+/// MatrixSource::reference, also for a matrix whose file is on another machine: the name in points
+/// does not depend on the place of the file.
 std::string matrix_reference(std::string_view spec);
 
 struct LoadedMatrix {
@@ -46,11 +45,12 @@ struct LoadedMatrix {
   double load_s = 0;  // wall time of this load: parsing, generating or mapping
 };
 
-/// Loads it, through the binary cache unless told otherwise.
+/// Loads the matrix, through the binary cache when `use_cache` is set. Throws the Errors of
+/// find_matrix, of the readers and of the generators.
 LoadedMatrix load_matrix(const MatrixSource& source, bool use_cache = true);
 LoadedMatrix load_matrix(std::string_view spec, bool use_cache = true);
 
-/// The content hash without loading, when an earlier load has left it in the cache; else "".
+/// The content hash that an earlier load left in the cache; "" when there is none.
 std::string known_content_hash(const MatrixSource& source);
 
 }  // namespace tessera

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Whether the path ends in X/X.mtx.
+/// True when the path ends in X/X.mtx.
 bool is_main_matrix(std::string_view path) {
   constexpr std::string_view kSuffix = ".mtx";
   if (!path.ends_with(kSuffix)) return false;
@@ -24,7 +24,7 @@ bool is_main_matrix(std::string_view path) {
   return !name.empty() && name == folder;
 }
 
-/// The archive's current member, for a parser that owns what it reads from.
+/// The archive's current member as a source that a parser can own.
 class CurrentMember final : public ByteSource {
  public:
   explicit CurrentMember(ArchiveReader& archive) : archive_(archive) {}

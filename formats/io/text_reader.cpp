@@ -9,8 +9,8 @@ namespace tessera {
 namespace {
 
 constexpr std::size_t kBlockBytes = 1 << 18;      // parsed in about a millisecond
-constexpr std::size_t kBytesPerThread = 1 << 20;  // so that starting threads costs nothing
-constexpr std::size_t kMostThreads = 32;          // that one buffer is sized for
+constexpr std::size_t kBytesPerThread = 1 << 20;  // makes the start of a thread negligible
+constexpr std::size_t kMostThreads = 32;          // limits the size of the buffer
 
 }  // namespace
 
@@ -90,7 +90,7 @@ float Fields::real(std::string_view what) {
   return value;
 }
 
-/// What std::from_chars reports alike: NaN and infinity as words, too large, and too small.
+/// A number that std::from_chars refuses: NaN or infinity as words, too large, or too small.
 float Fields::extreme_real(std::string_view what, std::string_view digits) {
   long double wide = 0;
   const auto [stop, error] = std::from_chars(digits.begin(), digits.end(), wide);
@@ -125,8 +125,8 @@ TextReader::TextReader(std::unique_ptr<ByteSource> bytes, std::string name)
   buffer_ = std::make_unique_for_overwrite<char[]>(capacity_);
 }
 
-/// Moves the unread text to the front (of a larger buffer when it fills this one) and reads on.
-/// The last line gets its newline when it has none.
+/// Moves the unread text to the front, of a larger buffer when it fills this one, and reads more.
+/// A last line without a newline gets one.
 bool TextReader::refill() {
   if (at_end_) return false;
   const std::size_t kept = end_ - begin_;

@@ -1,8 +1,9 @@
-// Text files in parallel, with exact line numbers: blocks of whole lines, and the fields of a line.
+// Parallel reading of text files with exact line numbers: blocks of whole lines, and the fields of
+// a line.
 //
 // The file is streamed through one buffer; each refill is cut at newlines into blocks that are
-// parsed in parallel and handed on in file order. Of several errors the first in the file is the
-// one reported, at any number of threads.
+// parsed in parallel and consumed in file order. The first error in the file is reported, at any
+// number of threads.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,10 @@ namespace tessera {
 /// Throws the Error "name:line: message".
 [[noreturn]] void fail_at(std::string_view name, std::int64_t line, std::string_view message);
 
-/// Text as a message can show it: shortened, and bytes outside printable ASCII as \xNN.
+/// Text for a message: shortened, with bytes outside printable ASCII as \xNN.
 std::string printable(std::string_view text);
 
-/// Whole lines out of a file; each ends in a newline.
+/// Whole lines of a file; each ends in a newline.
 struct TextBlock {
   std::string_view text;
   std::string_view name;        // of the file, for messages
@@ -38,7 +39,8 @@ struct TextBlock {
   std::int64_t line_of(const char* place) const;
 };
 
-/// The fields of one line, taken from left to right. Every failure is an Error with the line.
+/// The fields of one line, read from left to right. Every failure is an Error with the line number;
+/// `what` names the expected field in it.
 class Fields {
  public:
   Fields(const TextBlock& block, std::string_view line)
@@ -47,7 +49,7 @@ class Fields {
   explicit Fields(const TextBlock& line)
       : Fields(line, line.text.substr(0, line.text.size() - 1)) {}
 
-  /// Whether nothing but blanks is left.
+  /// True when only blanks are left.
   bool done() {
     skip_blanks();
     return at_ == end_;
@@ -60,11 +62,12 @@ class Fields {
   std::string_view rest() const { return {at_, static_cast<std::size_t>(end_ - at_)}; }
   /// A decimal integer in [least, most].
   std::int64_t integer(std::string_view what, std::int64_t least, std::int64_t most);
-  /// Rounded once, from the decimal digits to FP32. Digits too small for FP32 become zero.
+  /// A number, rounded once from its decimal digits to FP32. Magnitudes too small for FP32 become
+  /// zero.
   float real(std::string_view what);
   /// Number of the line in the file.
   std::int64_t line() const { return block_->line_of(at_); }
-  /// Requires that nothing is left.
+  /// Requires that only blanks are left.
   void finish();
   [[noreturn]] void fail(std::string_view message) const;
 
@@ -95,7 +98,7 @@ void for_every_line(const TextBlock& block, Use use) {
   }
 }
 
-/// The same for lines that are not blank and do not start with the comment mark.
+/// Calls use(line) for each line that is not blank and does not start with the comment mark.
 template <class Use>
 void for_each_line(const TextBlock& block, char comment, Use use) {
   for_every_line(block, [&](Fields& fields) {
@@ -103,7 +106,7 @@ void for_each_line(const TextBlock& block, char comment, Use use) {
   });
 }
 
-/// Number of the line that holds the block's `index`-th line that for_each_line visits.
+/// The number of the `index`-th line of the block among those that for_each_line visits.
 std::int64_t line_of_entry(const TextBlock& block, char comment, std::int64_t index);
 
 class TextReader {
@@ -113,16 +116,16 @@ class TextReader {
 
   const std::string& name() const { return name_; }
 
-  /// The next line, as a block of one; valid until the next call. None at the end of the file.
+  /// The next line as a block of one, valid until the next call. Empty at the end of the file.
   std::optional<TextBlock> next_line();
-  /// The next line that is neither blank nor a comment.
+  /// The next line that is neither blank nor starts with the comment mark.
   std::optional<TextBlock> next_line(char mark);
 
-  /// Lines read so far.
+  /// The number of lines read so far.
   std::int64_t line() const { return line_; }
   [[noreturn]] void fail(std::string_view message) const { fail_at(name_, line_, message); }
 
-  /// The rest of the file: parse(block) runs in parallel, take(block, result) in file order.
+  /// Reads the rest of the file: parse(block) runs in parallel, take(block, result) in file order.
   template <class Parse, class Take>
   void for_each_block(Parse parse, Take take);
 

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-/// Collects figures under one heading after the other.
+/// Collects named figures under headings.
 class Listing {
  public:
   void group(std::string name) { group_ = std::move(name); }
@@ -75,7 +75,7 @@ std::vector<NamedValue> named_values(const MatrixStatistics& s) {
   list.add("bricks", "nonempty 16 x 4 bricks of condensed columns", s.synergy.bricks);
   list.add("synergy_alpha", "density of a brick", s.synergy.alpha);
   list.add("synergy", "low, medium from 12.5 %, high from 25 %", s.synergy.level);
-  list.group("bytes it would take, by closed form");
+  list.group("bytes of packed forms, by closed form");
   for (const PredictedFootprint& f : s.footprints) {
     list.add("predicted_index_bytes_" + f.format, "index of " + f.format, f.index_bytes);
     list.add("predicted_bytes_" + f.format, "index and values of " + f.format, f.bytes);

@@ -1,5 +1,5 @@
-// The statistics of a matrix as named figures: what `tessera matrix info` prints, records keep and
-// tables, figures and expectations ask for.
+// The statistics of a matrix as named values: `tessera matrix info` prints them, records keep them,
+// and tables, figures and expectations name them.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@
 namespace tessera {
 
 struct NamedValue {
-  std::string group;    // heading they are printed under
-  std::string name;     // flat and distinct: "tiles_8x8", "mean_nnz_tc_16x8"
+  std::string group;    // heading under which it is printed
+  std::string name;     // distinct: "tiles_8x8", "mean_nnz_tc_16x8"
   std::string meaning;  // one line
   ParamValue value;
 };
 
-/// Every figure, in the order to print them, group by group.
+/// Every statistic in the order of printing, group by group.
 std::vector<NamedValue> named_values(const MatrixStatistics& statistics);
 
-/// The same of A A.
+/// The counts of A A in the same form.
 std::vector<NamedValue> named_values(const SquareCount& square);
 
 }  // namespace tessera

@@ -15,12 +15,12 @@ namespace {
 constexpr int kTile = 8;
 constexpr std::int64_t kTileRowGrain = 64;
 
-/// Which indices below a limit have been seen since the last clear().
+/// The set of indices below a limit that were added since the last clear().
 class Seen {
  public:
   void reserve(std::int64_t limit) { last_.resize(static_cast<std::size_t>(limit), 0); }
   void clear() { ++now_; }
-  /// True the first time.
+  /// Adds the index; true when it was not in the set.
   bool add(std::int32_t index) { return std::exchange(last_[index], now_) != now_; }
 
  private:
@@ -32,7 +32,7 @@ struct Scratch {
   Seen cols, tiles;
 };
 
-/// Tiles of A, and of each the columns and the rows that hold a nonzero, a bit each.
+/// The tiles of A, and for each tile a bit per column and per row that holds a nonzero.
 struct TileMasks {
   Condensed tiles;                 // tile columns in the place of active columns
   std::vector<std::uint8_t> cols;  // [tiles]
@@ -52,7 +52,7 @@ TileMasks tile_masks(const CsrMatrix& matrix) {
   return masks;
 }
 
-/// Pairs of a tile in this tile row and one of the tile row it points to.
+/// The number of products of a tile in this tile row with a tile of the tile row that it points to.
 std::int64_t tile_products(const TileMasks& masks, std::int64_t tile_row) {
   std::int64_t products = 0;
   const auto& offsets = masks.tiles.offsets;
@@ -64,7 +64,7 @@ std::int64_t tile_products(const TileMasks& masks, std::int64_t tile_row) {
   return products;
 }
 
-/// Elements and products of the rows of one tile row.
+/// The counts of the rows of one tile row, without tile products.
 SquareCount count_rows(const CsrMatrix& matrix, std::int64_t tile_row, Scratch& scratch) {
   SquareCount count;
   scratch.tiles.clear();

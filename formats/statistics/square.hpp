@@ -1,7 +1,6 @@
-// What multiplying A by itself involves, counted and not computed: products and results, by element
-// and by 8 x 8 tile.
+// The numbers of products and results of A A, by element and by 8 x 8 tile, without its values.
 //
-// Source: tSparse (Zachariadis et al., 2020), Table 1. Its counts come out exactly (mc2depi,
+// Source: tSparse (Zachariadis et al., 2020), Table 1. The counts equal its own (mc2depi,
 // wiki-Vote) when a pair of tiles counts as an intermediate product only if some column of the one
 // and the same row of the other hold nonzeros, and a tile of C only if an element falls into it.
 #pragma once
@@ -12,7 +11,7 @@
 
 namespace tessera {
 
-/// Structural: values that cancel still count.
+/// The counts of C = A A. They are structural: values that cancel still count.
 struct SquareCount {
   std::int64_t products = 0;       // a_ik a_kj, both stored
   std::int64_t nnz = 0;            // elements of C
@@ -20,8 +19,8 @@ struct SquareCount {
   std::int64_t tiles = 0;          // tiles of C
 };
 
-/// Of A A. Throws an Error unless A is square. Parallel; time is that of the products, about a
-/// nanosecond each, and of all pairs of tiles that meet.
+/// Counts A A. Throws an Error unless A is square. Parallel; it takes about a nanosecond per
+/// product, and time for all pairs of tiles that meet.
 SquareCount count_square(const CsrMatrix& matrix);
 
 }  // namespace tessera

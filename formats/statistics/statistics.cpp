@@ -7,6 +7,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 
 namespace tessera {
 namespace {
@@ -22,8 +23,8 @@ constexpr int kTileCells = 64;  // of an 8 x 8 tile
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The columns of rows [begin, begin + height), ascending, one that several rows share as often as
-/// it occurs; rows beyond the matrix are empty.
+/// The columns of rows [begin, begin + height), ascending, each as often as rows have it; rows
+/// beyond the matrix are empty.
 Cols all_cols(const CsrMatrix& matrix, std::int64_t begin, int height) {
   const std::int64_t first = matrix.row_offsets[std::min<std::int64_t>(begin, matrix.rows)];
   const std::int64_t last = matrix.row_offsets[std::min<std::int64_t>(begin + height, matrix.rows)];
@@ -33,8 +34,8 @@ Cols all_cols(const CsrMatrix& matrix, std::int64_t begin, int height) {
 }
 
 /// The distinct columns of rows [begin, begin + height), ascending. Calls
-/// at_window(begin, height, columns) for that window and for every one it is halved into, down to
-/// the least height, and at_all(columns) with those of all_cols() there.
+/// at_window(begin, height, columns) for that window and, recursively, for its halves down to the
+/// least height, where it calls at_all(columns) with the columns of all_cols().
 template <class AtWindow, class AtAll>
 Cols distinct_cols(const CsrMatrix& matrix, std::int64_t begin, int height, AtWindow at_window,
                    AtAll at_all) {
@@ -54,7 +55,7 @@ Cols distinct_cols(const CsrMatrix& matrix, std::int64_t begin, int height, AtWi
   return cols;
 }
 
-/// How many groups of `width` columns the ascending columns fall into.
+/// The number of groups of `width` columns that hold one of the ascending columns.
 std::int32_t count_groups(const Cols& cols, int width) {
   std::int32_t groups = 0, last = -1;
   for (const std::int32_t col : cols) {
@@ -90,7 +91,7 @@ std::int64_t sum_of(const Counts& counts) {
   return sum;
 }
 
-/// Mean absolute deviation from the mean.
+/// The mean absolute deviation from the mean.
 double mean_deviation(const std::vector<std::int32_t>& counts) {
   if (counts.empty()) return 0;
   const double mean = spread(counts).mean;
@@ -105,7 +106,7 @@ TileCount tile_count(int rows, int cols, const std::vector<std::int32_t>& per_bl
   return count;
 }
 
-/// Tiles by how many nonzeros they hold.
+/// The number of tiles for each number of nonzeros.
 using FillCounts = std::array<std::int64_t, kTileCells + 1>;
 
 /// Adds the tiles of eight rows, given the columns of all their nonzeros, ascending.
@@ -119,7 +120,7 @@ void count_fill(const Cols& cols, FillCounts& counts) {
 TileFill tile_fill(const FillCounts& counts) {
   const std::int64_t tiles = sum_of(counts);
   if (tiles == 0) return {};
-  /// Nonzeros of the tile at `rank` in ascending order.
+  /// The nonzeros of the tile at `rank` in ascending order.
   const auto at_rank = [&](std::int64_t rank) {
     int fill = 0;
     for (std::int64_t before = counts[0]; before <= rank; before += counts[fill]) ++fill;
@@ -206,7 +207,7 @@ Synergy synergy(const std::vector<std::int32_t>& active_cols, std::int64_t nnz) 
   return result;
 }
 
-/// Row lengths and everything that hangs on a row's first and last column.
+/// Measures row lengths, bandwidth and profile.
 void measure_rows(const CsrMatrix& matrix, MatrixStatistics& result) {
   std::vector<std::int64_t> lengths(matrix.rows);
   for (std::int32_t row = 0; row < matrix.rows; ++row) {
@@ -223,19 +224,24 @@ void measure_rows(const CsrMatrix& matrix, MatrixStatistics& result) {
   result.row_length = spread(lengths);
 }
 
-/// Of the windows of each height, what the closed forms of footprints are over.
-PackedExtents extents(const MatrixStatistics& s, const Windows& windows) {
-  PackedExtents result{.rows = s.rows, .nnz = s.nnz};
-  for (const WindowCount& count : s.windows) {
-    if (count.height == 8) {
-      result.vectors_8 = count.active_cols;
-      result.tc_blocks_8 = count.tc_blocks;
-    }
-    if (count.height == 16) result.tc_blocks_16 = count.tc_blocks;
+/// The footprints of all formats that have a closed form, in the order of their names.
+std::vector<PredictedFootprint> predicted_footprints(const MatrixStatistics& s,
+                                                     const Windows& windows) {
+  const auto tiles = [&](int height, int width) {
+    const auto found = std::ranges::find(kWindowHeights, height);
+    require(found != kWindowHeights.end(), "row windows of {} rows are not counted", height);
+    std::int64_t sum = 0;
+    for (const std::int32_t cols : windows.active_cols[found - kWindowHeights.begin()])
+      sum += ceil_div(cols, width);
+    return sum;
+  };
+  const MatrixExtents extents{.rows = s.rows, .nnz = s.nnz, .tiles = tiles};
+  std::vector<PredictedFootprint> footprints;
+  for (const auto& [name, entry] : Registry<FootprintFormula>::instance().entries()) {
+    const Footprint bytes = entry.make({})->footprint(extents);
+    footprints.push_back({name, bytes.index_bytes, bytes.index_bytes + bytes.value_bytes});
   }
-  for (const std::int32_t cols : windows.active_cols[0])
-    result.strides_8x16 += ceil_div(cols, kSrBcrsStride);
-  return result;
+  return footprints;
 }
 
 }  // namespace
@@ -253,7 +259,7 @@ MatrixStatistics statistics(const CsrMatrix& matrix) {
       result.synergy = synergy(windows.active_cols[i], matrix.nnz());
   }
   result.tile_fill = tile_fill(windows.fill);
-  result.footprints = predicted_footprints(extents(result, windows));
+  result.footprints = predicted_footprints(result, windows);
   return result;
 }
 

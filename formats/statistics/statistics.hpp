@@ -1,5 +1,5 @@
-// What can be said about a matrix before anything is packed: row lengths, band, tiles, row windows,
-// and the figures of merit of the papers that are computed from them.
+// The statistics of a matrix before packing: row lengths, band, tiles, row windows, and the papers'
+// figures of merit that follow from them.
 //
 // Sources: MeanNNZTC (mean nonzeros of a TC block), DTC-SpMM (Fan et al., ASPLOS 2024);
 // TCU-Synergy, cuTeSpMM section 6.4; IBD, Acc-SpMM equation (3); blocks per block row, SMaT; bitmap
@@ -13,11 +13,10 @@
 
 #include "formats/base/matrix.hpp"
 #include "formats/statistics/histogram.hpp"
-#include "formats/statistics/predicted_footprints.hpp"
 
 namespace tessera {
 
-/// How a count is distributed over rows, windows or block rows. stddev is that of the population.
+/// The distribution of a count over rows, windows or block rows. stddev is that of the population.
 struct Spread {
   std::int64_t min = 0;
   std::int64_t max = 0;
@@ -28,7 +27,7 @@ struct Spread {
   double cv() const { return mean > 0 ? stddev / mean : 0; }
 };
 
-/// Nonempty tiles of A cut by a regular grid, without condensing: the blocks BCSR would store.
+/// The nonempty tiles of a regular grid on A, without condensing: the blocks that BCSR would store.
 struct TileCount {
   int rows = 0;
   int cols = 0;
@@ -37,9 +36,9 @@ struct TileCount {
   Histogram per_block_row_histogram = {};
 };
 
-/// Nonzeros of a nonempty 8 x 8 tile: what tSparse calls bitmap density (Table 1).
+/// The nonzeros of a nonempty 8 x 8 tile, which tSparse calls bitmap density (Table 1).
 struct TileFill {
-  double median = 0;  // between the two middle ones where their number is even
+  double median = 0;  // the mean of the two middle values where the number of tiles is even
   double mean = 0;
   double stddev = 0;  // of the population
 };
@@ -52,15 +51,24 @@ struct WindowCount {
   std::int64_t active_cols = 0;  // summed over windows
   std::int64_t tc_blocks = 0;    // of height x 8, summed over windows
   double mean_nnz_tc = 0;        // MeanNNZTC: nonzeros per TC block; 0 without any
-  /// IBD, Acc-SpMM equation (3), of TC blocks per window: mean of |blocks - mean blocks|.
+  /// IBD of the TC blocks per window, Acc-SpMM equation (3): mean of |blocks - mean blocks|.
   double ibd = 0;
 };
 
-/// cuTeSpMM section 6.4: alpha is the density of a nonempty 16 x 4 brick of condensed columns.
+/// TCU-Synergy, cuTeSpMM section 6.4: alpha is the density of a nonempty 16 x 4 brick of condensed
+/// columns.
 struct Synergy {
   std::int64_t bricks = 0;
-  double alpha = 0;           // nnz / (64 bricks); 0 without any
+  double alpha = 0;           // nnz / (64 bricks); 0 without bricks
   std::string level = "low";  // low: alpha < 12.5 %, medium: < 25 %, high
+};
+
+/// The bytes that a format would take for A, by its closed form
+/// (formats/statistics/footprint_formula.hpp).
+struct PredictedFootprint {
+  std::string format;  // with a suffix where it has other parameters than the defaults
+  std::int64_t index_bytes = 0;
+  std::int64_t bytes = 0;  // with values
 };
 
 struct MatrixStatistics {
@@ -81,14 +89,14 @@ struct MatrixStatistics {
 
 constexpr std::array<int, 5> kWindowHeights{8, 16, 32, 64, 128};
 
-/// Everything above, in one parallel pass over the nonzeros and one for the symmetry. Working
-/// memory is about a dozen bytes per row.
+/// All statistics of a matrix, in one parallel pass over the nonzeros and one for the symmetry.
+/// Working memory is about a dozen bytes per row.
 MatrixStatistics statistics(const CsrMatrix& matrix);
 
-/// Nonempty tiles of any size. Throws an Error unless both sides are positive.
+/// Counts the nonempty tiles of tile_rows x tile_cols. Throws an Error unless both are positive.
 TileCount count_tiles(const CsrMatrix& matrix, int tile_rows, int tile_cols);
 
-/// Whether A and A^T have the same pattern; false for a rectangular matrix.
+/// True when A and A^T have the same pattern; false for a rectangular matrix.
 bool has_symmetric_pattern(const CsrMatrix& matrix);
 
 }  // namespace tessera

@@ -6,8 +6,8 @@
 // never larger than the first and shrinks against it like 1 / sqrt(length), so the condition is
 // condition / (1 + theta), |theta| < 1. A row of one nonzero has condition 1, as it must.
 //
-// The last value of a row takes up what rounding to FP32 left of the sum; what then remains is half
-// a unit in the last place of one value, which bounds the conditions that can be had: 1e7.
+// The last value of a row absorbs the rounding errors of the others; half a unit in the last place
+// of one value remains, which bounds the attainable condition to 1e7.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kRowGrain = 256;
 
-/// Fills one row; `seed` is the row's own.
+/// Fills one row, which has a seed of its own.
 void fill_row(std::span<float> values, double condition, std::uint64_t seed) {
   RandomSequence random(seed);
   const bool flipped = (random.bits() & 1) != 0;
@@ -81,8 +81,8 @@ class Cancelling final : public ValueFamily {
 
 const Register<ValueFamily> entry{{
     .name = "cancelling",
-    .summary = "rows that cancel, to a given condition number |A||B| / |AB|",
-    .params = {{"condition", 1e4, "condition number, about", {}, 2, 1e7}},
+    .summary = "rows that cancel: a given condition number |A||B| / |AB|",
+    .params = {{"condition", 1e4, "condition number, approximately", {}, 2, 1e7}},
     .make =
         [](const Params& params) { return std::make_unique<Cancelling>(params.real("condition")); },
 }};

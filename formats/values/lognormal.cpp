@@ -1,6 +1,6 @@
-// lognormal: A and B are e^(sigma z), z standard normal. All positive, many binades apart: with the
-// default sigma = 3 about one value in 9000 is beyond 65504, the largest of FP16, and one in 1600
-// below 2^-14, the smallest normal one. Range, not precision, is what this family tests.
+// lognormal: A and B are e^(sigma z), z standard normal. All values are positive and many binades
+// apart: with the default sigma = 3 about one in 9000 is above 65504, the largest of FP16, and one
+// in 1600 is below 2^-14, its smallest normal number. This family tests range, not precision.
 
 #include <cmath>
 
@@ -17,7 +17,7 @@ constexpr double kMaxSigma = 10;
 const Register<ValueFamily> entry{{
     .name = "lognormal",
     .summary = "A and B lognormal: positive, over many binades",
-    .params = {{"sigma", 3.0, "standard deviation of the logarithm", {}, 0, kMaxSigma}},
+    .params = {{"sigma", 3.0, "standard deviation of the natural logarithm", {}, 0, kMaxSigma}},
     .make =
         [](const Params& params) {
           const auto draw = [sigma = params.real("sigma")](std::uint64_t seed,

@@ -1,5 +1,5 @@
-// uniform01: A and B uniform in (0, 1). All products have one sign, so no sum cancels (condition 1)
-// and truncation errors cannot either: what a tensor core drops adds up.
+// uniform01: A and B uniform in (0, 1). All products have one sign, so no sum cancels (condition
+// 1), and the truncation errors of tensor cores add up.
 
 #include <cmath>
 

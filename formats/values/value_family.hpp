@@ -1,9 +1,9 @@
-// A value family: what stands in the nonzeros of A, and in B, the pattern of A being given.
+// A value family: the values of the nonzeros of A, whose pattern is given, and of B.
 //
-// Errors depend on values as much as on arithmetic, so an accuracy study sweeps both. A family says
-// what both operands hold because a property of the product (its condition, that it is exact) is
-// one of the pair. The seed of A and the one of B are different streams. A new family is one file
-// here; configs say values = "normal", or values = "cancelling(condition=1e4)".
+// Errors depend on values as much as on arithmetic, so an accuracy study sweeps both. A family
+// defines both operands because a property of the product (its condition, its exactness) belongs to
+// the pair. A and B draw from different streams. A new family is one file in this folder; configs
+// name it: values = "normal", or values = "cancelling(condition=1e4)".
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@
 
 #include "formats/base/matrix.hpp"
 #include "formats/base/parallel.hpp"
+#include "formats/base/random.hpp"
 
 namespace tessera {
 
@@ -23,16 +24,17 @@ class ValueFamily {
   /// Values of the nonzeros of A in CSR order, [nnz]. `stored` is A with the values of its file.
   virtual Array<float> a_values(const CsrMatrix& stored, std::uint64_t seed) const = 0;
 
-  /// B [rows x cols]. Unless a family needs another one: in (-1, 1), never zero.
+  /// B [rows x cols]. By default its values lie in (-1, 1) and are never zero.
   virtual DenseMatrix b(std::int64_t rows, std::int64_t cols, std::uint64_t seed) const {
     return random_dense(rows, cols, seed);
   }
 
-  /// The family this one comes down to for that matrix; empty when it is one of its own.
+  /// The name of the family that this one selects for the matrix ("auto" selects "random" or
+  /// "stored"); empty for a family that selects none.
   virtual std::string chosen_for(const CsrMatrix&) const { return {}; }
 };
 
-/// draw(0), draw(1), ..., [count], whatever the number of threads.
+/// The values draw(0), ..., draw(count - 1), the same at any number of threads.
 template <class Draw>
 std::vector<float> draw_values(std::int64_t count, Draw draw) {
   constexpr std::int64_t kGrain = 1 << 16;
@@ -43,7 +45,12 @@ std::vector<float> draw_values(std::int64_t count, Draw draw) {
   return values;
 }
 
-/// A family whose values are independent of each other, and alike in A and B: draw(seed, index).
+/// `count` values in (-1, 1), never zero.
+inline std::vector<float> random_values(std::int64_t count, std::uint64_t seed) {
+  return draw_values(count, [=](std::uint64_t i) { return random_signed(seed, i); });
+}
+
+/// A family whose values are independent and identically distributed in A and B: draw(seed, index).
 template <class Draw>
 class IndependentValues final : public ValueFamily {
  public:

@@ -11,8 +11,8 @@ __device__ inline std::uint32_t shared_address(const void* at) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
 }
 
-/// Copies `kBytes` bytes to the shared memory at `to`, or fills them with zeros where `real` is
-/// false; `from` is not read then. Only copies of 16 bytes can pass the L1 by.
+/// Copies `kBytes` bytes to the shared memory at `to`, or writes zeros there where `real` is false;
+/// `from` is not read then. Only copies of 16 bytes can bypass the L1.
 template <int kBytes, CopyCache kCache = CopyCache::kL2>
 __device__ void copy_async(std::uint32_t to, const void* from, bool real) {
   const int bytes = real ? kBytes : 0;
@@ -31,13 +31,13 @@ __device__ void copy_async(void* to, const void* from, bool real) {
 
 /// Ends a group of this thread's copies.
 __device__ inline void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Until no more than kGroups of this thread's groups are on their way.
+/// Waits until at most kGroups of this thread's groups are in flight.
 template <int kGroups>
 __device__ void wait_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
-/// Until the oldest of stages - 1 groups is there; 2 to 4 stages.
+/// Waits until the oldest of `stages` - 1 groups has arrived; `stages` is 2 to 4.
 __device__ inline void wait_for_oldest(int stages) {
   if (stages == 2)
     wait_groups<0>();

@@ -1,5 +1,5 @@
-// A vendor's shared library, loaded when first asked for: the program starts on hosts without it,
-// and only its header is needed to build.
+// A vendor's shared library, loaded at its first use: the program starts on hosts without it, and
+// building needs only its header.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,8 +12,8 @@ namespace tessera {
 
 class ClosedLibrary {
  public:
-  /// `file` as the loader finds it, or else in CUDA's usual folder. Throws Unsupported where it is
-  /// in neither.
+  /// Loads `file` from the loader's search path or from CUDA's usual folder. Throws Unsupported
+  /// when it is in neither.
   explicit ClosedLibrary(std::string file) : file_(std::move(file)) {
     handle_ = dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ == nullptr)
@@ -21,7 +21,7 @@ class ClosedLibrary {
     require<Unsupported>(handle_ != nullptr, "{} is not on this machine", file_);
   }
 
-  /// The function of that name, which `function` is made to point to; Unsupported if there is none.
+  /// Points `function` to the library's function of that name. Throws Unsupported if there is none.
   template <class F>
   void load(F& function, const char* name) const {
     function = reinterpret_cast<F>(dlsym(handle_, name));
@@ -30,7 +30,7 @@ class ClosedLibrary {
 
  private:
   std::string file_;
-  void* handle_;  // never closed: a library that has started threads does not like it
+  void* handle_;  // never closed: a library may have threads running
 };
 
 }  // namespace tessera

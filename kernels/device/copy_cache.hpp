@@ -1,4 +1,4 @@
-// The caches that an asynchronous copy of a row of B leaves it in.
+// The caches that an asynchronous copy of a row of B passes through.
 #pragma once
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// The functions of cuSPARSE that the baseline calls, found in the shared library, and its errors as
-// exceptions.
+// The functions of cuSPARSE that the baseline calls, loaded from the shared library, and its errors
+// as exceptions.
 #pragma once
 
 #include <cusparse.h>
@@ -53,12 +53,13 @@ class Library {
   ClosedLibrary file_;
 };
 
-/// Throws Unsupported, with the library's reason, for what it does not take.
+/// Throws unless the status is a success: Unsupported, with the library's reason, for a product
+/// that cuSPARSE refuses.
 inline void check(cusparseStatus_t status, const char* doing) {
   if (status == CUSPARSE_STATUS_SUCCESS) return;
   const auto message =
       fmt::format("cuSPARSE error while {}: {}", doing, Library::instance().error_string(status));
-  // The latter is what it says of sizes of blocks and widths of B that it does not take.
+  // INVALID_VALUE is its answer to block sizes and widths of B that it refuses.
   if (status == CUSPARSE_STATUS_NOT_SUPPORTED || status == CUSPARSE_STATUS_INVALID_VALUE)
     throw Unsupported(message);
   if (status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES || status == CUSPARSE_STATUS_ALLOC_FAILED)

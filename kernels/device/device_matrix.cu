@@ -1,6 +1,5 @@
-// Tiles of 32 x 32 through shared memory: both sides see 32 neighbouring lanes on neighbouring
-// elements, whichever way their rows lie. A row of the tile is 33 long, so that its columns are in
-// different banks.
+// Tiles of 32 x 32 pass through shared memory, so that in both layouts 32 neighbouring lanes access
+// neighbouring elements. A row of the tile is 33 long, so that its columns are in different banks.
 #include "kernels/device/device_matrix.hpp"
 
 #include <algorithm>
@@ -18,14 +17,14 @@ constexpr int kThreadRows = 8;  // a thread block is 32 x 8
 struct Conversion {
   const float* from;
   Strides from_strides;
-  const std::int32_t* from_row;  // [rows], or none
+  const std::int32_t* from_row;  // [rows], or null
   float* to;
   Strides to_strides;
   std::int64_t rows, cols;
   Scaling scaling;
 };
 
-/// Calls visit(row, col) for the thread's places of a tile; lanes go along the contiguous side.
+/// Calls visit(row, col) for the thread's elements of a tile; lanes follow the contiguous side.
 template <class Visit>
 __device__ void for_each_place(const Strides& strides, Visit visit) {
   for (int k = threadIdx.y; k < kTile; k += kThreadRows) {

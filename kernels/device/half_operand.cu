@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMaxBlocks = 4096;  // then each takes several elements a thread
+constexpr std::int64_t kMaxBlocks = 4096;  // beyond, a thread converts several elements
 
 __global__ void round_all(const float* from, std::int64_t count, __half* to) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;

@@ -1,12 +1,12 @@
-// Loads from global memory that the compiler neither moves nor takes apart.
+// Loads from global memory that the compiler neither moves nor splits.
 #pragma once
 
 #include <cstdint>
 
 namespace tessera {
 
-/// Loads that stay where they are written, between the MMAs and copies around them. The compiler
-/// would otherwise move a load that runs ahead of its use to that use.
+/// A load that keeps its place between the MMAs and copies around it. The compiler would otherwise
+/// move a load that is ahead of its use to that use.
 __device__ inline std::uint32_t load_ahead(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from));

@@ -1,6 +1,6 @@
-// A gather: lanes side by side read and write one row in pieces of 16 bytes where n allows, so that
-// both sides are whole sectors; a thread block takes as many rows as it has lanes for. It moves
-// 8 n bytes a row and computes nothing.
+// A gather: neighbouring lanes read and write one row in 16-byte accesses where n allows, so that
+// reads and writes are whole sectors; a thread block takes as many rows as it has lanes for. It
+// moves 8 n bytes per row and computes nothing.
 #include "kernels/device/restore_rows.hpp"
 
 #include "formats/base/device_memory.hpp"
@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Blocks of (lanes of a row, rows); a row has `pieces` pieces.
+/// Copies rows with thread blocks of (lanes per row, rows); a row has `pieces` values of type
+/// Piece.
 template <class Piece>
 __global__ void gather(const Piece* __restrict__ c, const std::int32_t* __restrict__ new_of_old,
                        std::int32_t rows, std::int64_t pieces, Piece* __restrict__ out) {

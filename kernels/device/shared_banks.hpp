@@ -7,23 +7,23 @@
 
 namespace tessera {
 
-/// Words of shared memory that one instruction of a warp wants, by bank.
+/// The words of shared memory that one instruction of a warp accesses. At most 64 words.
 class Banks {
  public:
-  /// Words of several banks are counted as one: of 8 bytes there are 16 banks, of 16 bytes 8.
+  /// `word_bytes` is 4, 8 or 16: banks are grouped to words, so there are 32, 16 or 8 of them.
   explicit Banks(int word_bytes = 4) : banks_(kBankedBytes / word_bytes) {}
 
   void add(std::int64_t word) { words_[size_++] = word; }
   bool is_empty() const { return size_ == 0; }
 
-  /// The most different words of a bank: so often the memory is accessed.
+  /// The wavefronts of a load or store: the largest number of different words in a bank.
   int wavefronts() { return most(false); }
 
-  /// The most lanes that want a bank: so often it is accessed where they change the words, one
-  /// after another.
+  /// The accesses of an atomic, which lanes make one after another: the largest number of lanes
+  /// that access a bank.
   int turns() { return most(true); }
 
-  /// How many of the lanes want the same word.
+  /// The largest number of lanes that access the same word.
   int most_of_a_word() {
     std::sort(words_.begin(), words_.begin() + size_);
     int most = 0, same = 0;

@@ -1,4 +1,4 @@
-// Streams beside a product's own, for launches that do not depend on each other.
+// Additional streams of a product, for launches that do not depend on each other.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// Launches that may overlap: each takes at least as long as its longest task, so that one after
-/// another they would leave most of a device idle.
+/// Streams for launches that may overlap. A launch takes at least as long as its longest task, so
+/// in sequence such launches would leave most of a device idle.
 class SideStreams {
  public:
   SideStreams() {
@@ -31,8 +31,8 @@ class SideStreams {
   SideStreams(const SideStreams&) = delete;
   SideStreams& operator=(const SideStreams&) = delete;
 
-  /// Calls launch(number, stream) for each of `count` launches: after what is on `stream` by now,
-  /// and before what comes to be there later.
+  /// Calls launch(number, stream) for each of `count` launches. They run after the work that is on
+  /// `stream` now and before the work that is added to it later.
   template <class Launch>
   void run(int count, cudaStream_t stream, Launch launch) {
     if (count == 1) return launch(0, stream);

@@ -1,5 +1,5 @@
-// A lane's four sums of a row of C on their way into it: stored, or added in the L2 where several
-// warps have parts of a sum; alpha and beta applied on the way.
+// Writing a lane's four sums of a row of C: stored, or added in the L2 where several warps have
+// parts of a sum, with alpha and beta applied.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace tessera {
 
-/// Whether rows of B and C come in pieces of 16 bytes. Both arrays come from cudaMalloc or a piece
-/// of one, whose alignment the caller vouches for only up to a float.
+/// True when every row of B and C begins at a multiple of 16 bytes. The caller guarantees only the
+/// alignment of a float for the two arrays.
 inline bool aligned_to_16_bytes(std::int64_t n, const Operands& operands) {
   return n % 4 == 0 && reinterpret_cast<std::uintptr_t>(operands.b) % 16 == 0 &&
          reinterpret_cast<std::uintptr_t>(operands.c) % 16 == 0;
 }
 
-/// 16 bytes at once, in so many words: where a float4's address is only checked under a condition,
-/// the compiler takes it apart.
+/// A store of 16 bytes as inline PTX: the compiler would split a float4 whose address is only
+/// checked under a condition.
 #define TESSERA_STORE_16(instruction)                                                          \
   asm volatile(instruction " [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values.x), "f"(values.y), \
                "f"(values.z), "f"(values.w)                                                    \
@@ -41,7 +41,7 @@ __device__ inline void store_whole_16_bytes(float* to, float4 values,
 }
 #undef TESSERA_STORE_16
 
-/// The same for what C holds before; other lanes write beside it.
+/// A load of 16 bytes of the old C as inline PTX, for the same reason.
 __device__ inline float4 load_old_16_bytes(const float* from) {
   float4 values;
   asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -51,8 +51,8 @@ __device__ inline float4 load_old_16_bytes(const float* from) {
   return values;
 }
 
-/// Stores as many of the four as there are columns, if any; `kAligned`: `to` is at 16 bytes, all or
-/// none are.
+/// Stores the first min(cols, 4) sums, none when `cols` is not positive. With `kAligned`, `to` is
+/// at a multiple of 16 bytes and `cols` is at least four or not positive.
 template <bool kAligned>
 __device__ void store_16_bytes(float* to, float4 sums, std::int64_t cols, const Scaling& scaling,
                                Store how = Store::kWriteBack) {
@@ -64,9 +64,9 @@ __device__ void store_16_bytes(float* to, float4 sums, std::int64_t cols, const 
                             scaled(scaling, sums.z, &old.z), scaled(scaling, sums.w, &old.w)},
                            how);
     };
-    // Apart, so that the usual case does not carry the other's instructions along.
+    // Two branches keep the other case's instructions out of the usual one.
     if (scaling.beta == 0)
-      store(sums);  // which nobody reads as C
+      store(sums);  // with beta 0 the old value is not read
     else
       store(load_old_16_bytes(to));
   } else {
@@ -77,8 +77,9 @@ __device__ void store_16_bytes(float* to, float4 sums, std::int64_t cols, const 
   }
 }
 
-/// What C is before sums are added to it: beta C, or zeros, when C is not read. Elements [first,
-/// end), one for every thread of the thread block at a time.
+/// Prepares elements of C for sums to be added: multiplies them by beta, or sets them to zero when
+/// beta is 0, without reading C. A thread of the thread block takes elements first, first +
+/// blockDim.x, ... below `end`.
 __device__ inline void begin_adding(float* c, std::int64_t first, std::int64_t end,
                                     const Scaling& scaling) {
   if (scaling.beta == 0)
@@ -87,7 +88,7 @@ __device__ inline void begin_adding(float* c, std::int64_t first, std::int64_t e
     for (std::int64_t at = first; at < end; at += blockDim.x) c[at] *= scaling.beta;
 }
 
-/// Adds alpha times as many of the four as there are columns; `aligned` as in store_16_bytes.
+/// Adds alpha times the first min(cols, 4) sums to C in the L2; `aligned` as in store_16_bytes.
 __device__ inline void add_16_bytes(float* to, float4 sums, std::int64_t cols, float alpha,
                                     bool aligned) {
   const float each[4] = {alpha * sums.x, alpha * sums.y, alpha * sums.z, alpha * sums.w};

@@ -1,5 +1,5 @@
-// How a store of C leaves what it wrote in the caches: the cache operators wb, cg, cs and wt (PTX
-// ISA, "Cache Operators"; Acc-SpMM, table 1).
+// The cache operators of a store to C: wb, cg, cs and wt (PTX ISA, "Cache Operators"; Acc-SpMM,
+// table 1), in this order.
 #pragma once
 
 namespace tessera {

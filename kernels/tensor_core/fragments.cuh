@@ -1,5 +1,5 @@
-// Values to and from the registers of a fragment, without any change to them. Maps as in
-// kernels/tensor_core/mma.hpp: values of 16 bits share a register, the even one in its low half.
+// Moving values to and from the registers of a fragment without changing them, by the maps of
+// kernels/tensor_core/mma.hpp: 16-bit values share a register, the even one in its low half.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ constexpr int registers_for(MmaType type, int values) {
   return type == MmaType::kTf32 ? values : values / 2;
 }
 
-/// Operands; the values of a register in ascending order.
+/// Puts a value of an operand into its register; call it with ascending values.
 template <MmaType kType, int kRegisters>
 __device__ void put_operand(std::uint32_t (&registers)[kRegisters], int value, float operand) {
   const std::uint32_t bits = operand_bits<kType>(operand);
@@ -68,7 +68,7 @@ struct FragmentC {
   }
 };
 
-/// Accumulated in FP16.
+/// The thread's share of C or D [kM x kN], row-major, accumulated in FP16.
 template <class Map>
 struct FragmentC<Map, MmaType::kFp16Fp16> {
   std::uint32_t registers[Map::kValuesC / 2];

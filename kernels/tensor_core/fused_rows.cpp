@@ -14,12 +14,12 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kLanes = MmaOperand::kLanes;
-constexpr std::int64_t kChunk = 32 * kLanes;  // columns between two looks at what was left alone
+constexpr std::int64_t kChunk = 32 * kLanes;  // columns between two checks for unhandled ones
 
-// Between these a product that matters is a normal FP32 number, and so is the result.
+// With the largest exponent between these, every product that matters and the result are normal.
 constexpr std::int32_t kLowest = -60, kHighest = 120;
 
-// One body, once for each width of registers.
+// The same body for each width of registers.
 #if TESSERA_VECTOR_LEVELS
 #pragma GCC push_options
 #pragma GCC target("arch=x86-64-v4")
@@ -41,7 +41,7 @@ constexpr int kWidth = 4;
 #include "kernels/tensor_core/fused_step_lanes.inl"
 }  // namespace portable
 
-/// One element the slow way, all products of the step given.
+/// One element by the scalar rule, with all products of the step given.
 float step_element(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                    std::int64_t col, float c) {
   std::array<float, kMaxProducts> left{}, right{};
@@ -100,7 +100,7 @@ ChainLanes* const chain_lanes = fused_step_variants().front().chain;
 void fused_step(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                 std::span<float> c) {
   assert(terms.size() <= static_cast<std::size_t>(step.products));
-  // An accumulator in FP16 rounds in another way.
+  // An FP16 accumulator rounds to nearest, which the vector code does not.
   bool is_fast = step.type != MmaType::kFp16Fp16;
   std::array<ScaledRow, kMaxProducts> rows;
   const NumberFormat format = operand_format(step.type);
@@ -119,7 +119,7 @@ void fused_step(const FusedStep& step, std::span<const StepTerm> terms, const Mm
   std::array<std::int32_t, kChunk> slow;
   std::array<float, kLanes> tail{};
   for (std::int64_t j0 = 0; j0 < n;) {
-    // Whole vectors in place, what is left of the row in a copy.
+    // Whole vectors are computed in place, the rest of the row in a copy.
     const std::int64_t whole = std::min(kChunk, (n - j0) / kLanes * kLanes);
     const std::int64_t width = whole > 0 ? whole : n - j0;
     if (whole == 0) std::copy_n(c.data() + j0, width, tail.data());

@@ -1,15 +1,15 @@
-// The bodies of the fast fused step and of chains of it, included once per instruction set into a
-// namespace that defines kWidth, the lanes of one register (kernels/tensor_core/fused_rows.cpp). GCC settles
-// what a vector operation becomes where the function is written, so a shared inline function would
-// not do.
+// The bodies of the vectorised fused step and of chains of it, included once per instruction set
+// into a namespace that defines kWidth, the lanes of one register
+// (kernels/tensor_core/fused_rows.cpp). GCC chooses the instructions of a vector operation where
+// the function is written, so a shared inline function does not work.
 
 using Floats = float __attribute__((vector_size(4 * kWidth)));
 using Ints = std::int32_t __attribute__((vector_size(4 * kWidth)));
 using Unsigned = std::uint32_t __attribute__((vector_size(4 * kWidth)));
 using Shorts = std::int16_t __attribute__((vector_size(2 * kWidth)));
 
-/// One step of kWidth accumulators, of which those that are not for the fast way are left alone and
-/// marked as failed. Its product k: terms.factor(k), with its exponent, times kWidth numbers.
+/// One step of kWidth accumulators. Those that this code cannot handle keep their value and are
+/// marked as failed. Product k is terms.factor(k), with its exponent, times kWidth numbers.
 template <class Terms>
 [[gnu::always_inline]] inline Ints advance(int fraction_bits, const Terms& terms, std::size_t count,
                                            Ints c_bits, Ints& any_failed) {
@@ -24,11 +24,11 @@ template <class Terms>
   Ints failed = (largest < kLowest) | (largest > kHighest) | (c_field == 255);
   largest = failed ? 0 : largest;
 
-  // 2^(F - largest) turns a term into multiples of the last kept place.
+  // 2^(F - largest) scales a term to multiples of the last kept bit.
   const Floats scale = (Floats)((127 + fraction_bits - largest) << 23);
   const Floats accumulator = (Floats)(failed ? 0 : c_bits);
-  // Eight products and the accumulator cannot overflow; their sum with eight more could. Where
-  // the exponents are not for this way the terms are anything, and their sums wrap.
+  // Eight products and the accumulator cannot overflow; their sum with eight more could. In failed
+  // lanes the terms are arbitrary, and their sums wrap.
   Unsigned sum = (Unsigned)__builtin_convertvector(accumulator * scale, Ints), more{};
   for (std::size_t k = 0; k < count; ++k) {
     Floats values;
@@ -44,7 +44,7 @@ template <class Terms>
   const Ints total = (Ints)wrapped;
   failed |= ((Ints)((sum ^ wrapped) & (more ^ wrapped)) < 0) | (total == INT32_MIN);
 
-  // To FP32, truncated: to nearest, and one step back where that was too far.
+  // Truncates to FP32: rounds to nearest, and steps back where that increased the magnitude.
   const Ints magnitude = total < 0 ? (Ints)(0 - wrapped) : total;
   const Floats nearest = __builtin_convertvector(magnitude, Floats);
   const Ints too_far =

@@ -1,14 +1,14 @@
-// Which tensor cores the GPU has, by its compute capability.
+// The generation of a GPU's tensor cores, by its compute capability.
 #pragma once
 
 #include <string>
 
 namespace tessera {
 
-/// "hopper" for 9.0; empty where the arithmetic is not known.
+/// The generation of a compute capability, "hopper" for 9.0; empty where its arithmetic is unknown.
 std::string generation_of(int major, int minor);
 
-/// Of the current GPU. Throws Unsupported for a generation this project has no arithmetic of.
+/// The generation of the current GPU. Throws Unsupported when its arithmetic is unknown here.
 std::string gpu_generation();
 
 }  // namespace tessera

@@ -22,7 +22,7 @@ std::string generation_of(int major, int minor) {
 
 std::string gpu_generation() {
   int device = 0, major = 0, minor = 0;
-  cuda_check(cudaGetDevice(&device), "asking for the device");
+  cuda_check(cudaGetDevice(&device), "querying the device");
   cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
              "asking for the compute capability");
   cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),

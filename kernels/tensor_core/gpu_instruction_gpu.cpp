@@ -21,7 +21,7 @@ class LaunchedInstruction final : public GpuInstruction {
     check_size("C", c, count * mma_.m * mma_.n);
     const DeviceArray<float> left(a), right(b), addend(c);
     DeviceArray<float> d(c.size());
-    // A NaN that no tensor core makes stays where nothing is written.
+    // A NaN that no tensor core makes marks the elements that the kernel fails to write.
     cuda_check(cudaMemset(d.data(), 0xff, d.size() * sizeof(float)), "poisoning D");
     launch_(static_cast<int>(count), left.data(), right.data(), addend.data(), d.data());
     cuda_check(cudaGetLastError(), "launching MMAs");

@@ -1,4 +1,4 @@
-// Every mma.sync instruction by itself: one warp and one instruction for each tile.
+// Kernels that run a single mma.sync instruction: one warp and one instruction per tile.
 
 #include "kernels/tensor_core/fragments.cuh"
 #include "kernels/tensor_core/gpu_instruction.hpp"

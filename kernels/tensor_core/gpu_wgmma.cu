@@ -1,6 +1,6 @@
-// The wgmma instructions by themselves: one warpgroup and one instruction for each tile, A and C in
-// registers, B in shared memory. Compiled for anything but sm_90a the kernels are empty, and the
-// instructions say that they are missing.
+// Kernels that run a single wgmma instruction: one warpgroup and one instruction per tile, A and C
+// in registers, B in shared memory. Compiled for another target than sm_90a the kernels are empty,
+// and the instructions throw Unsupported.
 
 #include "formats/base/device_memory.hpp"
 #include "kernels/tensor_core/fragments.cuh"
@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Whether the code that this GPU runs has wgmma.
+/// Sets *found when the code for this GPU has wgmma.
 __global__ void look_for_wgmma(int* found) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   *found = 1;

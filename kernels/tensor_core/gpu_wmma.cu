@@ -1,6 +1,6 @@
-// The wmma instructions by themselves (CUDA C++ Programming Guide, "Warp Matrix Functions"): one
-// warp and one instruction for each tile. Which thread holds what is the compiler's business, so
-// the tile goes through shared memory.
+// Kernels that run a single wmma instruction (CUDA C++ Programming Guide, "Warp Matrix Functions"):
+// one warp and one instruction per tile. The compiler chooses the layout of a fragment, so the tile
+// passes through shared memory.
 
 #include <mma.h>
 
@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kExtent = 16;  // of all three dimensions
+constexpr int kExtent = 16;  // m, n and k
 constexpr int kElements = kExtent * kExtent;
 
 __device__ void convert_element(float from, float& to) { to = from; }

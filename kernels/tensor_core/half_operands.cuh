@@ -1,4 +1,4 @@
-// FP32 values as operands of m16n8k16 in FP16 and BF16, rounded to nearest even, and its MMAs.
+// Operands of m16n8k16 in FP16 and BF16 from FP32 values, rounded to nearest even, and its MMAs.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Two values of FP32 as an operand's register, the first in its low half; and the MMA.
+/// Packs two FP32 values into a register of an operand, the first in its low half, and multiplies.
 struct PackedFp16 {
   __device__ static std::uint32_t pair(float low, float high) {
     std::uint32_t both;

@@ -17,9 +17,9 @@ namespace {
 constexpr int kLanes = static_cast<int>(MmaOperand::kLanes);
 constexpr int kMaxDepth = 16;
 
-constexpr int kMaxTile = 16 * kMaxDepth;  // elements of an operand taken apart at once
+constexpr int kMaxTile = 16 * kMaxDepth;  // elements of an operand decoded at once
 
-/// Operands as the unit sees them, with what aligns their products; any order.
+/// The operands as the unit reads them and their alignment exponents, in any order.
 struct Decoded {
   alignas(64) float values[kMaxTile];
   alignas(64) std::int16_t exponents[kMaxTile];
@@ -43,7 +43,7 @@ void decode(const float* raw, int count, MmaType type, Decoded& decoded) {
   decoded.finite = highest < 255;
 }
 
-/// From [rows x cols] to [cols x stride].
+/// Transposes from [rows x cols] to [cols x stride].
 void transpose(const float* from, int rows, int cols, float* to, int stride) {
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < cols; ++j) to[j * stride + i] = from[i * cols + j];
@@ -54,7 +54,7 @@ void transpose_back(const float* from, int stride, int rows, int cols, float* to
     for (int j = 0; j < cols; ++j) to[i * cols + j] = from[j * stride + i];
 }
 
-/// One element, all its steps.
+/// Computes all steps of one element.
 float multiply_element(const MmaInstruction& mma, const FusedStep& step, const Decoded& a,
                        const Decoded& b, int i, int j, float c) {
   for (int k0 = 0; k0 < mma.k; k0 += step.products) {
@@ -70,7 +70,7 @@ float multiply_element(const MmaInstruction& mma, const FusedStep& step, const D
   return c;
 }
 
-/// Up to sixteen rows of the result, by columns; so is A.
+/// Computes up to sixteen rows of the result; the result and A are column-major.
 void multiply_tile(const MmaInstruction& mma, const FusedStep& step, const Decoded& a,
                    const Decoded& b, int rows, float* c) {
   std::array<std::int32_t, kMaxTile> slow;
@@ -150,7 +150,7 @@ void emulate_mma(const MmaInstruction& mma, const FusedStep& step, std::span<con
   decode(b.data(), mma.k * mma.n, mma.type, right);
   for (int row0 = 0; row0 < mma.m; row0 += kLanes) {
     const int rows = std::min(kLanes, mma.m - row0);
-    // Rows that are not there: 0 * b + 1, which is for the fast way.
+    // Missing rows compute 0 * b + 1, which the vector code handles.
     alignas(64) float columns[kMaxTile], sums[kMaxTile];
     if (rows < kLanes) {
       std::ranges::fill(columns, 0.0f);

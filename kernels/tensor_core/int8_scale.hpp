@@ -1,5 +1,5 @@
-// A matrix in INT8: one scale for all of it, symmetric about zero, to nearest even (Magicube
-// quantises so, section 4; Wu et al., arXiv 2004.09602, call it per-tensor).
+// Quantisation to INT8 with one scale per matrix, symmetric about zero, to nearest even: that of
+// Magicube, section 4, which Wu et al., arXiv 2004.09602, call per-tensor.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr int kLargestInt8 = 127;
 
 class Int8Scale {
  public:
-  /// NaN where there is one among the values.
+  /// The scale largest |value| / 127; NaN when a value is NaN.
   explicit Int8Scale(std::span<const float> values) {
     std::uint32_t largest = 0;
     for (const float value : values)
@@ -22,10 +22,11 @@ class Int8Scale {
     scale_ = std::bit_cast<float>(largest) / kLargestInt8;
   }
 
-  /// What 1 stands for.
+  /// The FP32 value of the INT8 number 1.
   float value() const { return scale_; }
 
-  /// Zero where the scale is zero or not finite: the scale itself then tells.
+  /// The nearest INT8 number in [-127, 127]; 0 where the scale is zero or not finite, since the
+  /// scale then carries the zero, the infinity or the NaN.
   std::int8_t quantize(float value) const {
     const float scaled = value / scale_;
     if (scale_ == 0 || std::isnan(scaled)) return 0;
@@ -37,7 +38,7 @@ class Int8Scale {
   float scale_;
 };
 
-/// What an exact sum of products stands for, rounded as the device does it.
+/// The FP32 value of an exact sum of products, with the roundings of the device.
 inline float int8_result(std::int32_t sum, const Int8Scale& a, const Int8Scale& b) {
   const float value = static_cast<float>(sum) * a.value() * b.value();
   return std::isnan(value) ? std::bit_cast<float>(0x7fffffffu) : value;

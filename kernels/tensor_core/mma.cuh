@@ -1,5 +1,5 @@
-// The MMA instructions themselves, D = A B + D. kernels/tensor_core/tensor_core.hpp says what they
-// compute, the maps of kernels/tensor_core/mma.hpp which thread holds what.
+// The MMA instructions, D = A B + D. kernels/tensor_core/tensor_core.hpp defines their arithmetic,
+// kernels/tensor_core/mma.hpp the maps of their fragments.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ __device__ inline std::uint32_t round_to_tf32(float value) {
   return tf32;
 }
 
-/// The same for an operand of an MMA, which takes no notice of the 13 bits that TF32 lacks: they
-/// keep what the addition left there.
+/// The same rounding for an operand of an MMA, which ignores the 13 bits that TF32 lacks: they keep
+/// the bits of the sum.
 __device__ inline std::uint32_t round_operand_to_tf32(float value) {
-  constexpr std::uint32_t kHalf = 1u << 12;  // of the last place
+  constexpr std::uint32_t kHalf = 1u << 12;  // half a unit of the last kept bit
   const std::uint32_t bits = __float_as_uint(value);
   return fabsf(value) < __int_as_float(0x7f800000) ? bits + kHalf : bits;
 }
 
-// One function for each shape and type; the instruction's name is all they differ in.
+// One function per shape and type; they differ only in the instruction's name.
 #define TESSERA_MMA_A2_B1(name, instruction)                            \
   __device__ inline void name(float(&d)[4], const std::uint32_t(&a)[2], \
                               const std::uint32_t(&b)[1]) {             \
@@ -80,16 +80,16 @@ __device__ inline void mma_m16n8k32_int8(int (&d)[4], const std::uint32_t (&a)[4
 // wgmma belongs to compute capability 9.0 alone, and only its own machine code (sm_90a) has it.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/// Matrix descriptor of B as laid out by Wgmma (PTX ISA, "Matrix Descriptor Format"): no swizzle;
-/// 128 bytes from one core matrix to the next along the depth. There is but one along N.
+/// The matrix descriptor of B in the layout of Wgmma (PTX ISA, "Matrix Descriptor Format"): no
+/// swizzle, 128 bytes from one core matrix to the next along the depth, a single one along N.
 __device__ inline std::uint64_t wgmma_descriptor(const void* b) {
   const auto address = static_cast<std::uint64_t>(__cvta_generic_to_shared(b));
   constexpr std::uint64_t kStride = 128 >> 4;
   return (address & 0x3ffff) >> 4 | kStride << 16 | kStride << 32;
 }
 
-/// The whole of an asynchronous MMA, from the fence that its registers need to the wait for its
-/// result: in one statement, since nothing may touch the registers in between.
+/// A whole asynchronous MMA, from the fence that its registers need to the wait for its result, in
+/// one statement, since nothing may touch the registers in between.
 #define TESSERA_WGMMA(name, instruction, transposition)                                    \
   __device__ inline void name(float(&d)[4], const std::uint32_t(&a)[4], std::uint64_t b) { \
     asm volatile(                                                                          \
@@ -110,7 +110,7 @@ TESSERA_WGMMA(wgmma_m64n8k16_fp16, "m64n8k16.f32.f16.f16", ", 0")
 TESSERA_WGMMA(wgmma_m64n8k16_bf16, "m64n8k16.f32.bf16.bf16", ", 0")
 #undef TESSERA_WGMMA
 
-/// Makes what this thread wrote to shared memory visible to wgmma; a barrier has to follow.
+/// Makes this thread's writes to shared memory visible to wgmma; a barrier has to follow.
 __device__ inline void fence_for_wgmma() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
 #endif

@@ -1,14 +1,14 @@
-// The MMA instructions: shapes, and which element of a fragment a thread holds (PTX ISA, "Matrix
-// Fragments for mma.m16n8k4", "...m16n8k8", "...m16n8k16", "Register Fragments and Shared Memory
-// Matrix Layouts" of wgmma). Host code and device code read the same maps.
+// The maps of MMA fragments: the shape, and the row and column of each value that a thread holds
+// (PTX ISA, "Matrix Fragments for mma.m16n8k4", "...m16n8k8", "...m16n8k16", "Register Fragments
+// and Shared Memory Matrix Layouts" of wgmma). Host code and device code read the same maps.
 //
-// A map numbers the values of a fragment. One of 32 bits is a register; of 16 bits, values 2 r and
+// A map numbers the values of a fragment. A 32-bit value is a register; 16-bit values 2 r and
 // 2 r + 1 are the low and the high half of register r.
 #pragma once
 
 namespace tessera {
 
-/// The accumulators of all mma.sync here: C and D [16 x 8].
+/// The accumulators of every mma.sync here: C and D [16 x 8].
 struct MmaM16N8 {
   static constexpr int kM = 16, kN = 8, kThreads = 32, kValuesC = 4;
 
@@ -65,7 +65,7 @@ struct Wgmma : Warp {
     return 16 * (thread / 32) + Warp::c_row(thread % 32, value);
   }
   static constexpr int c_col(int thread, int value) { return Warp::c_col(thread % 32, value); }
-  /// Of B's element (k, col), counted in elements.
+  /// The offset of B's element (k, col) in shared memory, in elements.
   static constexpr int b_offset(int k, int col) {
     return (k / kCoreDepth * Warp::kN + col) * kCoreDepth + k % kCoreDepth;
   }

@@ -12,7 +12,7 @@ constexpr int kFp16MaxExponent = 15;
 
 float with_sign(float magnitude, bool negative) { return negative ? -magnitude : magnitude; }
 
-/// As the unit does it: a result that vanishes is +0, whatever the sum's sign (seen on an H200).
+/// The signed result; one that vanishes is +0 for either sign of the sum (observed on an H200).
 float signed_result(float magnitude, bool negative) {
   return with_sign(magnitude, negative && magnitude != 0);
 }
@@ -50,8 +50,8 @@ float float_to_bf16(float value) {
 
 float float_to_tf32(float value, bool round) {
   auto bits = std::bit_cast<std::uint32_t>(value);
-  // Half a unit of the last kept place, added to the magnitude; a carry moves the exponent up. The
-  // payload of a NaN is truncated either way (seen on an H200).
+  // Adds half a unit of the last kept bit to the magnitude; a carry moves the exponent up. The
+  // payload of a NaN is truncated in both conversions (observed on an H200).
   if (round && std::isfinite(value)) bits += 0x1000;
   return std::bit_cast<float>(bits & 0xffffe000);
 }

@@ -1,8 +1,8 @@
-// The number types tensor cores read, and how an FP32 value becomes one of them.
+// The number types of tensor cores, and the conversions of FP32 to them.
 //
-// Values of every type are carried as the FP32 of the same value: FP16, BF16 and TF32 are subsets
-// of it. What rounds is named apart from what the MMA does: `cvt` instructions round, an MMA that
-// is handed raw FP32 bits as TF32 ignores the low 13 bits.
+// Values of every type are stored as the FP32 of the same value: FP16, BF16 and TF32 are subsets of
+// it. Rounding is separate from the MMA: `cvt` instructions round; an MMA with raw FP32 bits as
+// TF32 operands ignores their low 13 bits.
 #pragma once
 
 #include <bit>
@@ -11,15 +11,14 @@
 
 namespace tessera {
 
-/// Input type of an MMA and, for FP16, of its accumulator. kFp16Fp16 accumulates in FP16, the
-/// others in FP32.
+/// The type of an MMA's operands. kFp16Fp16 accumulates in FP16, the others in FP32.
 enum class MmaType { kTf32, kFp16, kBf16, kFp16Fp16 };
 
-/// "tf32", "fp16", "bf16", "fp16_fp16".
+/// The name of the type: "tf32", "fp16", "bf16" or "fp16_fp16".
 std::string_view name_of(MmaType type);
 
-/// A binary floating-point type: `fraction_bits` behind the point, normal exponents from
-/// `min_exponent`; subnormals below.
+/// A binary floating-point type with `fraction_bits` bits behind the point, normal exponents from
+/// `min_exponent` on, and subnormals below.
 struct NumberFormat {
   int fraction_bits = 0;
   int min_exponent = 0;
@@ -27,7 +26,7 @@ struct NumberFormat {
 constexpr NumberFormat kFp32Format{23, -126};
 constexpr NumberFormat kFp16Format{10, -14};
 
-/// Of the operands of an MMA.
+/// The format of an MMA's operands.
 constexpr NumberFormat operand_format(MmaType type) {
   switch (type) {
     case MmaType::kTf32:
@@ -41,12 +40,12 @@ constexpr NumberFormat operand_format(MmaType type) {
   return kFp16Format;
 }
 
-/// Of its accumulator and result.
+/// The format of an MMA's accumulator and result.
 constexpr NumberFormat accumulator_format(MmaType type) {
   return type == MmaType::kFp16Fp16 ? kFp16Format : kFp32Format;
 }
 
-/// How an FP32 value becomes an operand.
+/// The conversion of an FP32 value to an operand.
 enum class Conversion {
   kTf32,     // cvt.rna.tf32.f32: to nearest, ties away from zero
   kTf32Raw,  // raw FP32 bits: the unit ignores the low 13
@@ -54,7 +53,7 @@ enum class Conversion {
   kBf16,     // cvt.rn.bf16.f32: to nearest even
 };
 
-/// Largest relative error of the conversion in the normal range of its type.
+/// The largest relative error of the conversion in the normal range of its type.
 constexpr double relative_error(Conversion conversion) {
   switch (conversion) {
     case Conversion::kTf32:
@@ -68,7 +67,7 @@ constexpr double relative_error(Conversion conversion) {
   return 0x1p-8;
 }
 
-/// Type of the operands that a conversion makes.
+/// The type of the operands that a conversion makes.
 constexpr MmaType type_of(Conversion conversion) {
   switch (conversion) {
     case Conversion::kFp16:
@@ -94,7 +93,7 @@ constexpr float fp16_value(std::uint16_t bits) {
   return std::bit_cast<float>(sign | widened << 23 | fraction << 13);
 }
 
-/// The inverse, of a value that FP16 holds.
+/// The inverse of fp16_value, for a value that FP16 holds.
 constexpr std::uint16_t fp16_bits(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000, field = bits >> 23 & 255;
@@ -107,17 +106,17 @@ constexpr std::uint16_t fp16_bits(float value) {
   return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(magnitude * 0x1p24f));
 }
 
-/// The operand an MMA sees, as FP32. A value that rounds beyond the largest finite one becomes
-/// infinite. On the way to TF32 so does a NaN whose payload is all in the low 13 bits, however it
-/// is converted.
+/// The operand that an MMA reads, as FP32. A value that rounds beyond the largest finite one
+/// becomes infinite. So does, in both conversions to TF32, a NaN whose payload is all in the low 13
+/// bits.
 float convert(float value, Conversion conversion);
 
-/// sum * 2^exponent to nearest even in FP16 with gradual underflow; beyond the range infinite,
-/// and +0 for what vanishes.
+/// sum * 2^exponent to nearest even in FP16 with gradual underflow: infinite beyond the range, +0
+/// when the result vanishes.
 float round_to_fp16(std::int64_t sum, int exponent);
 
-/// sum * 2^exponent, truncated to FP32 with gradual underflow; beyond the range infinite,
-/// and +0 for what vanishes.
+/// sum * 2^exponent, truncated to FP32 with gradual underflow: infinite beyond the range, +0 when
+/// the result vanishes.
 float truncate_to_fp32(std::int64_t sum, int exponent);
 
 }  // namespace tessera

@@ -12,15 +12,15 @@
 namespace tessera {
 namespace {
 
-/// Binary exponents, both ends included.
+/// A range of binary exponents, both ends included.
 struct Exponents {
   int low, high;
 };
 
-/// What fills the range of a type without every sum of its products overflowing.
+/// The exponent ranges of a type that fill it without every sum of products overflowing.
 struct Scales {
   Exponents powers, tiny, wide;
-  int outlier;  // exponent of the large ones among small integers
+  int outlier;  // exponent of the few large integers of kNarrow
 };
 
 constexpr Scales scales_of(MmaType type) {
@@ -45,7 +45,7 @@ float from_bits(std::uint64_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
 }
 
-/// A bit pattern of the format; wider ones than FP16 differ from FP32 in nothing but low bits.
+/// A bit pattern of the format. Formats wider than FP16 differ from FP32 only in the low bits.
 float pattern(NumberFormat format, std::uint64_t bits) {
   return format.min_exponent == kFp16Format.min_exponent
              ? fp16_value(static_cast<std::uint16_t>(bits))
@@ -62,7 +62,7 @@ float normal(std::uint64_t seed, std::uint64_t index) {
   return static_cast<float>(random_normal(seed, index));
 }
 
-/// One number, not rounded to the type yet.
+/// One number before rounding to the type.
 float draw(OperandFamily family, MmaType type, std::uint64_t seed, std::uint64_t index) {
   const std::uint64_t bits = random_bits(seed, index);
   const float uniform = random_signed(seed, index);
@@ -91,7 +91,7 @@ float draw(OperandFamily family, MmaType type, std::uint64_t seed, std::uint64_t
   return normal(seed, index);
 }
 
-/// As the MMA takes it: raw bits for TF32, else the nearest value of the type.
+/// The operand for an MMA: raw bits for TF32, else the nearest value of the type.
 float to_operand(float value, MmaType type) {
   if (type == MmaType::kTf32) return value;
   return convert(value, type == MmaType::kBf16 ? Conversion::kBf16 : Conversion::kFp16);
@@ -101,14 +101,14 @@ float to_accumulator(float value, MmaType type) {
   return type == MmaType::kFp16Fp16 ? convert(value, Conversion::kFp16) : value;
 }
 
-/// C looks like an operand, or like a product of two.
+/// An element of C with the distribution of an operand or of a sum of products of two.
 float draw_accumulator(OperandFamily family, MmaType type, std::uint64_t seed,
                        std::uint64_t index) {
   const std::uint64_t choice = random_bits(seed + 1, index);
   if (family == OperandFamily::kAnyBits) return pattern(accumulator_format(type), choice);
   const float value = draw(family, type, seed, index);
   if (family == OperandFamily::kSpmm) {
-    // So far this many products were summed: none before the first MMA of a window.
+    // The number of products summed so far: none before the first MMA of a window.
     const std::uint64_t products = choice % 32;
     return to_accumulator(value * std::sqrt(static_cast<float>(products)), type);
   }
@@ -123,7 +123,7 @@ class Tile {
       : family_(family), mma_(mma), seed_(seed), index_(static_cast<std::uint64_t>(index)) {}
 
   void draw_a(float* a) const {
-    // From one nonzero in sixteen, as in a brick of a graph, to one in two.
+    // The density is from one nonzero in sixteen, as in a brick of a graph, to one in two.
     const double density = (1 + static_cast<double>(random_bits(seed_ + 5, index_) % 8)) / 16;
     const auto size = static_cast<std::uint64_t>(mma_.m * mma_.k);
     for (std::uint64_t e = 0; e < size; ++e) {

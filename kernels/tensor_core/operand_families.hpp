@@ -1,9 +1,9 @@
-// What operands of an MMA look like: families of random numbers that reach every corner of its
-// arithmetic, for the tests of the emulation and for its validation on GPUs.
+// Random operands of an MMA: families of numbers that reach every corner case of its arithmetic,
+// for the tests of the emulation and for its validation on GPUs.
 //
 // Random bits alone hardly ever cancel, uniform numbers never leave the normal range: each family
-// is there for the corner that the others miss. Draws are counted: tile t has the same operands in
-// whatever piece it is drawn.
+// covers the cases that the others miss. Draws are counter-based: tile t has the same operands
+// however the tiles are divided among calls.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class OperandFamily {
   kTiny,        // subnormals, zeros, and numbers whose products are subnormal
   kWide,        // exponents over most of the range: alignment drops whole terms
   kNarrow,      // small integers, few of them large ones: sums often vanish
-  kCancelling,  // C is about -A B: what is left is what alignment dropped
+  kCancelling,  // C is about -A B: the sum is the part that alignment dropped
   kSpmm,        // a brick with few nonzeros, a dense B, a partial sum
 };
 
@@ -30,21 +30,22 @@ constexpr OperandFamily kOperandFamilies[] = {OperandFamily::kUniform,    Operan
                                               OperandFamily::kWide,       OperandFamily::kNarrow,
                                               OperandFamily::kCancelling, OperandFamily::kSpmm};
 
-/// "uniform", "any_bits", "powers", "tiny", "wide", "narrow", "cancelling", "spmm".
+/// The name of the family: "uniform", "any_bits", "powers", "tiny", "wide", "narrow", "cancelling"
+/// or "spmm".
 std::string_view name_of(OperandFamily family);
 
-/// Throws an Error with the nearest name for an unknown one.
+/// The family of that name. Throws an Error with the nearest name for an unknown one.
 OperandFamily find_operand_family(std::string_view name);
 
-/// Row-major tiles one after the other, as FP32. A and B hold values of the instruction's type,
-/// TF32 operands with random low bits, C of its accumulator's.
+/// Row-major tiles one after the other, as FP32. A and B hold values of the instruction's type
+/// (TF32 operands with random low bits), C values of its accumulator's type.
 struct MmaOperands {
   std::vector<float> a;  // [count * m * k]
   std::vector<float> b;  // [count * k * n]
   std::vector<float> c;  // [count * m * n]
 };
 
-/// Tiles first to first + count - 1 of stream `seed`.
+/// Draws tiles first to first + count - 1 of stream `seed`.
 MmaOperands draw_operands(OperandFamily family, const MmaInstruction& mma, std::int64_t count,
                           std::uint64_t seed, std::int64_t first = 0);
 

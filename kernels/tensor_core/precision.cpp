@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Exponent of the power of two that brings the largest of the magnitudes into [1, 2).
+/// The exponent of the power of two that scales the largest magnitude into [1, 2).
 int scale_of(float largest) {
   return largest > 0 && std::isfinite(largest) ? -std::ilogb(largest) : 0;
 }
@@ -32,9 +32,10 @@ std::vector<int> column_scales_of(const DenseMatrix& b) {
 const std::vector<Precision>& precisions() {
   using enum Conversion;
   constexpr auto kResidual = ChunkMma::Start::kResidual;
-  // The small products first: they must not meet a sum that has no place for them.
+  // The small products come first: alignment to a large sum would drop them.
   static const std::vector<ChunkMma> one{{0, 0}}, three{{1, 0}, {0, 1}, {0, 0}};
-  // A part 1 has 11 bits below part 0's 11: 2^-22 each, and as much for the product left out.
+  // Part 1 has the 11 bits below part 0's 11: each operand errs by 2^-22, as does the omitted
+  // product.
   constexpr double kTwoParts = 0x3p-23;
   static const std::vector<Precision> all{
       {.name = "tf32",
@@ -80,14 +81,14 @@ const std::vector<Precision>& precisions() {
        .promote = 1,
        .input_error = kTwoParts},
       {.name = "tf32x7",
-       .summary = "three TF32 parts each, which lose nothing, six MMAs, and a seventh for what "
-                  "truncation takes from the sum of the first",
+       .summary = "three TF32 parts each, which lose nothing, six MMAs, and a seventh for the part "
+                  "that truncation removes from the sum of the first",
        .conversion = kTf32,
        .parts = 3,
        .mmas =
            {{0, 0, 0}, {0, 0, 1, kResidual}, {1, 1, 1}, {0, 2, 1}, {2, 0, 1}, {1, 0, 1}, {0, 1, 1}},
        .promote = 1,
-       .depth = 4,  // deeper, and alignment takes more from small products than FP32 does
+       .depth = 4,  // with more, alignment would remove more of small products than FP32 does
        .input_error = 0x1p-32},
       {.name = "fp16x2",
        .summary = "two FP16 parts each, the second scaled by 2^11, three MMAs",
@@ -118,7 +119,7 @@ Precision find_precision(std::string_view name, std::int64_t promote) {
     return mma.start == ChunkMma::Start::kResidual;
   };
   require(precision.promote == 1 || std::ranges::none_of(precision.mmas, is_residual),
-          "{} takes what truncation left of a single chunk: promote has to be 1, not {}", name,
+          "{} corrects the truncation of a single chunk: promote has to be 1, not {}", name,
           precision.promote);
   return precision;
 }
@@ -196,7 +197,8 @@ void RowChain::finish() {
   if (precision_->promote == 0 || chunks_ % precision_->promote != 0) promote();
 }
 
-/// Products with zeros of A add nothing: a step takes the terms whose places fall into it.
+/// Runs the steps of one MMA. Products with zeros of A add nothing: a step has only the terms whose
+/// positions fall into it.
 void RowChain::run(const ChunkMma& mma, std::span<const ChunkTerm> terms, std::span<float> sum) {
   for (std::size_t first = 0; first < terms.size();) {
     std::array<StepTerm, kMaxProducts> products;

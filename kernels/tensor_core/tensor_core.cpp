@@ -20,7 +20,7 @@ struct Decoded {
   int exponent;
 };
 
-/// Of a value that the format holds exactly.
+/// Decodes a value that the format holds exactly.
 Decoded decode(float value, NumberFormat format) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const int field = static_cast<int>((bits >> 23) & 255);
@@ -33,7 +33,7 @@ Decoded decode(float value, NumberFormat format) {
   return {(bits >> 31) != 0 ? -kept : kept, exponent + below};
 }
 
-/// Sign-magnitude: truncates towards zero.
+/// Shifts in sign-magnitude, so that a right shift truncates towards zero.
 std::int64_t shift_truncating(std::int64_t value, int left) {
   const std::int64_t magnitude = std::abs(value);
   const std::int64_t shifted =
@@ -46,13 +46,13 @@ float canonical_nan(MmaType type) {
   return std::bit_cast<float>(type == MmaType::kFp16Fp16 ? 0x7fffe000u : 0x7fffffffu);
 }
 
-/// The result when a NaN or an infinity takes part, else nothing.
+/// The result when an operand is NaN or infinite; empty otherwise.
 std::optional<float> special_result(MmaType type, std::span<const float> a,
                                     std::span<const float> b, float c) {
   bool nan = std::isnan(c), plus = c > 0 && std::isinf(c), minus = c < 0 && std::isinf(c);
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(a[i]) && std::isfinite(b[i])) continue;
-    const float product = a[i] * b[i];  // an infinity or a NaN, whatever the rounding
+    const float product = a[i] * b[i];  // infinite or NaN at any rounding, where that matters
     nan |= std::isnan(product);
     (product > 0 ? plus : minus) |= std::isinf(product);
   }
@@ -77,10 +77,10 @@ const FusedStep& Generation::step(MmaType type) const {
 }
 
 const std::vector<Generation>& generations() {
-  // MMA-Sim (arXiv 2511.10909 v2), Tables 4 to 7; L and F of FP32 outputs but Turing's confirmed on
-  // recorded vectors, Hopper's on an H200 (tests). Turing's L is disputed: 8 here, 4 elsewhere. Of
-  // zeros with an FP16 accumulator an H200 says 4 - F, as Khattak and Mikaitis do; MMA-Sim's tables
-  // have one less.
+  // MMA-Sim (arXiv 2511.10909 v2), Tables 4 to 7. Recorded vectors confirm L and F of FP32 outputs
+  // except Turing's, an H200 confirms Hopper's (tests). Turing's L is disputed: 8 here, 4
+  // elsewhere. The exponent of zeros with an FP16 accumulator is 4 - F on an H200 and in Khattak
+  // and Mikaitis; MMA-Sim's tables have one less.
   using enum MmaType;
   static const std::vector<FusedStep> ampere{
       {kTf32, 4, 24, -132}, {kFp16, 8, 24, -132}, {kBf16, 8, 24, -132}, {kFp16Fp16, 8, 24, -20}};
@@ -115,8 +115,8 @@ float fused_dot_add(const FusedStep& step, std::span<const float> a, std::span<c
   int largest = accumulator.significand == 0 ? step.zero_exponent : accumulator.exponent;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const Decoded x = decode(a[i], operand), y = decode(b[i], operand);
-    // Not normalised: the sum of the exponent fields is what aligns, even when the significand
-    // product reaches 2.
+    // Not normalised: the sum of the exponent fields aligns a product even when the product of the
+    // significands reaches 2.
     products[i] = {x.significand * y.significand, x.exponent + y.exponent};
     largest =
         std::max(largest, products[i].significand == 0 ? step.zero_exponent : products[i].exponent);

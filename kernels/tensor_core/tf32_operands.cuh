@@ -1,9 +1,9 @@
 // FP32 operands of m16n8k8 in the TF32 precisions of kernels/tensor_core/precision.hpp: rounded,
 // raw, or split into two parts that take three MMAs.
 //
-// Every kernel with FP32 operands can multiply through it; which operand of the instruction A's
-// values are (they are the right one where operands are swapped) decides the order of the small
-// products alone, and that is said once, here.
+// Every kernel with FP32 operands can multiply through it. A's values are the left operand of the
+// instruction, or the right one where operands are swapped; this only decides the order of the
+// small products, which is defined here.
 #pragma once
 
 #include <cmath>
@@ -27,7 +27,7 @@ struct Tf32Operand {
     } else {
       parts[0][index] = round_to_tf32(value);
       const float large = __uint_as_float(parts[0][index]);
-      // What is left of a NaN or an infinity is nothing.
+      // The remainder of a NaN or an infinity is zero.
       parts[1][index] = isfinite(large) ? round_operand_to_tf32(value - large) : 0u;
     }
   }
@@ -43,7 +43,7 @@ __device__ void mma_m16n8(float (&d)[4], const Tf32Operand<kPrecision, kDepth / 
     else
       mma_m16n8k8_tf32(d, a.parts[a_part], b.parts[b_part]);
   };
-  // The small products first: they must not meet a sum that has no place for them.
+  // The small products come first: alignment to a large sum would drop them.
   if constexpr (kPrecision == Tf32Precision::kSplit) {
     add(1, 0);
     add(0, 1);

@@ -1,5 +1,5 @@
-// Single memory instructions, for micro-benchmarks that have to know which one runs. Volatile:
-// neither dropped nor merged, and kept in order among each other.
+// Single memory instructions, for micro-benchmarks that depend on the exact instruction. They are
+// volatile: the compiler neither removes nor merges them and keeps their order.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ __device__ inline uint4 load_l1_wide(const std::uint32_t* address) {
                : "l"(address));
   return words;
 }
-/// Past L1.
+/// A load that bypasses L1.
 __device__ inline uint4 load_l2_wide(const std::uint32_t* address) {
   uint4 words;
   asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -32,7 +32,7 @@ __device__ inline void store_wide(std::uint32_t* address, uint4 words) {
                : "memory");
 }
 
-/// Where something in shared memory is, as its instructions want it.
+/// The address of an object in shared memory in the form that shared-memory instructions take.
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }

@@ -1,8 +1,9 @@
-// cp.async of 16 bytes a lane, past L1, from rows of 512 bytes that are in L2: what an SM's load
-// unit takes for one, and what all SMs get by resident warps and by stages in flight.
+// cp.async of 16 bytes per lane, bypassing L1, from rows of 512 bytes in L2: the cycles of an SM's
+// load unit per copy, and the rate of all SMs by resident warps and stages in flight.
 //
-// Every warp has a ring of stages of its own in shared memory. It reads each before it is filled
-// again, as the kernels do, except where the copy itself is timed: reading takes the unit as well.
+// Every warp has its own ring of stages in shared memory. It reads each stage before refilling it,
+// as the kernels do, except where the copy itself is timed, since reading occupies the unit as
+// well.
 
 #include <algorithm>
 
@@ -15,7 +16,7 @@ namespace tessera {
 namespace {
 
 constexpr int kRowWords = 128;
-constexpr int kRowBits = 15;      // 16 MiB, which every L2 at hand holds or nearly
+constexpr int kRowBits = 15;      // 16 MiB, at most about the capacity of every L2 in use
 constexpr int kNearRowBits = 10;  // 512 KiB: more than L1, and near every SM
 
 __device__ void copy_async(std::uint32_t to, const std::uint32_t* from) {
@@ -39,8 +40,8 @@ constexpr std::uint32_t row_of_draw(std::uint32_t draw, int row_bits) {
   return draw >> (32 - row_bits);
 }
 
-/// Each warp copies `copies` rows, and kStages more, through its ring and sums up the former, or
-/// the latter when it does not read as it goes.
+/// Each warp copies `copies` + kStages rows through its ring. It sums the first `copies` of them,
+/// or only the last kStages when it does not read in the loop.
 template <int kStages, bool kReads>
 __global__ void copy_rows(const std::uint32_t* words, int row_bits, int copies, long long* cycles,
                           std::uint32_t* sums) {
@@ -90,7 +91,7 @@ class CopyRun {
     allow_shared_bytes(reinterpret_cast<const void*>(copy_rows<kStages, kReads>), shared_bytes_);
   }
 
-  /// Cycles of the SM for each copy of a warp.
+  /// Cycles of the SM per copy of a warp. [repeats]
   std::vector<double> intervals(int repeats) {
     std::vector<double> cycles =
         run_cycles(repeats, thread_blocks_, [&](long long* to) { launch(to); });
@@ -127,7 +128,7 @@ class CopyRun {
   DeviceArray<std::uint32_t> sums_;
 };
 
-/// All SMs, four warps a thread block.
+/// The curve of all SMs, with thread blocks of four warps.
 template <int... kStages>
 void add_rates(const DeviceArray<std::uint32_t>& words, int warps_per_sm, const Effort& effort,
                Curve& curve) {
@@ -139,7 +140,7 @@ void add_rates(const DeviceArray<std::uint32_t>& words, int warps_per_sm, const 
    ...);
 }
 
-/// One SM alone.
+/// The shortest interval of one SM alone.
 template <int... kStages>
 void add_intervals(const DeviceArray<std::uint32_t>& words, int warps, const Effort& effort,
                    Curve& curve) {

@@ -1,8 +1,8 @@
 // Reductions in global memory (red.add.f32, and four floats at once since compute capability 9.0),
 // by the number of addresses that all SMs add to.
 //
-// Neighbouring threads add to neighbouring addresses. Ones are added, so that every address holds
-// the count of what was added to it, which FP32 holds exactly up to 2^24.
+// Neighbouring threads add ones to neighbouring addresses, so that every address holds its number
+// of additions, which FP32 holds exactly up to 2^24.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::uint32_t kOperations = 1 << 23;  // of a launch, at a single address
+constexpr std::uint32_t kOperations = 1 << 23;  // per launch, at a single address
 constexpr std::uint32_t kMany = 1 << 20;        // addresses that are "distinct"
 
 struct Scalar {
@@ -43,11 +43,11 @@ __global__ void __launch_bounds__(kThreads)
     Operation::add(sums + std::size_t{i % places} * Operation::kFloats);
 }
 
-/// 10^9 operations per second of each run.
+/// The rate of each run in 10^9 operations per second.
 template <class Operation>
 std::vector<double> rates(std::uint32_t places, int repeats) {
   const auto grid = static_cast<unsigned>(8 * current_gpu().multiProcessorCount);
-  // At many addresses a launch has to do more to be long enough.
+  // With many addresses a launch needs more operations to be long enough.
   const std::uint32_t operations = places >= 1024 ? 8 * kOperations : kOperations;
   DeviceArray<float> sums(std::size_t{places} * Operation::kFloats);
   std::vector<double> rates = run_times_us(repeats, [&] {

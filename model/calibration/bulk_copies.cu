@@ -1,8 +1,8 @@
-// cp.async.bulk (compute capability 9.0): one thread of a thread block copies pieces of L2 into a
-// ring of stages in shared memory, by size of the pieces, stages and thread blocks of an SM.
+// cp.async.bulk (compute capability 9.0): one thread of a thread block copies chunks from L2 to a
+// ring of stages in shared memory, by chunk size, stages and thread blocks per SM.
 //
 // Each stage has a barrier in shared memory that counts its bytes (PTX ISA, "mbarrier"); the thread
-// reads a word of the piece before it lets the stage be filled again.
+// reads a word of the chunk before it refills the stage.
 
 #include <algorithm>
 
@@ -44,7 +44,7 @@ __device__ bool has_arrived(std::uint32_t barrier, std::uint32_t parity) {
 }
 #endif
 
-/// First word of the piece of a draw; sizes are powers of two.
+/// The first word of the chunk of a draw; sizes are powers of two.
 constexpr std::uint32_t first_word(std::uint32_t draw, std::uint32_t piece_words) {
   return draw / (0x80000000u / (kWords / 2)) & ~(piece_words - 1);
 }
@@ -57,7 +57,7 @@ __global__ void copy_pieces(const std::uint32_t* words, std::uint32_t piece_byte
   if (threadIdx.x != 0) return;
   for (std::uint32_t stage = 0; stage < stages; ++stage)
     start_barrier(shared_address(&barriers[stage]));
-  // The copies' own way to shared memory has to see the barriers.
+  // The asynchronous proxy, which performs the copies, has to see the barriers.
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
   std::uint32_t draw = mix_word(blockIdx.x);
   const auto fetch = [&](std::uint32_t stage) {
@@ -82,7 +82,7 @@ __global__ void copy_pieces(const std::uint32_t* words, std::uint32_t piece_byte
 #endif
 }
 
-/// GB/s of all SMs.
+/// The rate of all SMs in GB/s.
 double rate(const DeviceArray<std::uint32_t>& words, std::uint32_t piece_bytes,
             std::uint32_t stages, int per_sm, const Effort& effort) {
   const int thread_blocks = per_sm * current_gpu().multiProcessorCount;

@@ -1,8 +1,8 @@
-// Rows of B as SpMM fetches them: whole rows from random places, by row size and footprint, all
+// Gathers of rows of B as in SpMM: whole rows from random places, by row size and footprint, on all
 // SMs.
 //
-// A warp fetches 512 bytes at a time, 16 of each lane: several short rows or a piece of a long one.
-// Places are drawn on the fly, so that no stream of indices takes part; loads pass L1 by.
+// A warp fetches 512 bytes at a time, 16 per lane: several short rows or a part of a long one.
+// Places are drawn in the kernel, so that it reads no indices; loads bypass L1.
 
 #include <algorithm>
 
@@ -15,15 +15,15 @@ namespace tessera {
 namespace {
 
 constexpr int kThreads = 256, kThreadBlocksPerSm = 8;
-constexpr int kUnroll = 4;                                   // rows a lane has on their way
-constexpr std::int64_t kMovedBytes = std::int64_t{1} << 31;  // of a launch
+constexpr int kUnroll = 4;                                   // rows in flight per lane
+constexpr std::int64_t kMovedBytes = std::int64_t{1} << 31;  // per launch
 
-/// The row of a draw, uniform.
+/// The row of a draw, uniform in [0, rows).
 constexpr std::uint32_t row_of_draw(std::uint32_t draw, std::uint32_t rows) {
   return static_cast<std::uint32_t>(std::uint64_t{mix_word(draw)} * rows >> 32);
 }
 
-/// How lanes share rows of kBytes.
+/// The distribution of rows of kBytes over lanes.
 template <int kBytes>
 struct RowShape {
   static constexpr int kLanes = kBytes < 512 ? kBytes / 16 : 32;  // of a row
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads)
   sums[thread] = sum;
 }
 
-/// What lane 0 of the first row has to have summed up.
+/// The expected sum of lane 0 of the first row.
 template <int kBytes>
 std::uint32_t first_sum(std::uint32_t rows, int iterations) {
   using Shape = RowShape<kBytes>;
@@ -63,7 +63,7 @@ std::uint32_t first_sum(std::uint32_t rows, int iterations) {
   return sum;
 }
 
-/// GB/s of each run.
+/// The rate of each run in GB/s.
 template <int kBytes>
 std::vector<double> gather_rates(const DeviceArray<std::uint32_t>& words, std::int64_t footprint,
                                  int repeats) {

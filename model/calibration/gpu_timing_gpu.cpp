@@ -9,8 +9,8 @@ namespace {
 cudaDeviceProp properties() {
   int device = 0;
   cudaDeviceProp found{};
-  cuda_check(cudaGetDevice(&device), "asking for the device");
-  cuda_check(cudaGetDeviceProperties(&found, device), "asking for the device's properties");
+  cuda_check(cudaGetDevice(&device), "querying the device");
+  cuda_check(cudaGetDeviceProperties(&found, device), "querying the device's properties");
   return found;
 }
 
@@ -58,7 +58,8 @@ void allow_shared_bytes(const void* kernel, std::size_t bytes) {
   require<Unsupported>(bytes <= most, "{} bytes of shared memory for a thread block, {} has {}",
                        bytes, current_gpu().name, most);
   const auto set = [&](cudaFuncAttribute attribute, int value) {
-    cuda_check(cudaFuncSetAttribute(kernel, attribute, value), "asking for shared memory");
+    cuda_check(cudaFuncSetAttribute(kernel, attribute, value),
+               "setting the limit of shared memory");
   };
   set(cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   set(cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);

@@ -3,10 +3,10 @@
 // shared memory before the clock is read again).
 //
 // Up to 1.5 times the L2 the chain runs through every line of the footprint and is followed once
-// around before, in the same kernel: a new one finds nothing in L1. Beyond, it runs through as many
-// lines as are read, and the L2 is flushed before: every line comes from DRAM. The mean is of an
-// uninterrupted walk; the quantiles are of single loads, less what timing them costs, which is seen
-// on hits in L1.
+// before timing, in the same kernel, since a new kernel finds an empty L1. For larger footprints it
+// has only the lines that are read, and the L2 is flushed before, so that every line comes from
+// DRAM. The mean is that of an uninterrupted walk; the quantiles are those of single loads, less
+// the cost of timing, which hits in L1 show.
 
 #include <algorithm>
 
@@ -47,7 +47,7 @@ __global__ void walk(const void* start, std::int64_t untimed, std::int64_t steps
   const void* at = start;
 #pragma unroll 8
   for (std::int64_t i = 0; i < untimed; ++i) at = follow(at);
-  if (at == nullptr) return;  // never; waits for the last load
+  if (at == nullptr) return;  // never true; forces a wait for the last load
   const long long began = clock64();
 #pragma unroll 8
   for (std::int64_t i = 0; i < steps; ++i) at = follow(at);
@@ -152,7 +152,7 @@ class Chain {
     cuda_check(
         cudaFuncSetAttribute(time_single_loads, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxL1),
-        "asking for a large L1");
+        "requesting a large L1");
     time_single_loads<<<1, 1>>>(place(from), untimed, cycles.data(), end_.data());
     cuda_check(cudaGetLastError(), "timing single loads");
     require(end_.download()[0] == place(from + untimed + kTimed),
@@ -170,7 +170,7 @@ class Chain {
   DeviceArray<const void*> end_{1};
 };
 
-/// The run with the median mean; a far line's luck is the same in all of them.
+/// The run with the median mean; the placement of lines in near and far parts is the same in all.
 Latency latency_of(std::int64_t footprint, const Effort& effort) {
   Chain chain(footprint, footprint > 3 * std::int64_t{current_gpu().l2CacheSize} / 2);
   std::vector<Latency> runs;

@@ -1,9 +1,8 @@
-// What starting work costs: kernels behind each other in a stream, thread blocks of one grid; and
-// the SM clock.
+// The costs of starting kernels in a stream and thread blocks in a grid, and the SM clock.
 //
 // launch_latency: kernels that keep every SM busy for a set number of cycles, longer than the host
-// needs to launch one, run back to back. A line through time over cycles has the length of a cycle
-// as its slope; where it meets no cycles at all is what a launch adds.
+// needs to launch one, run back to back. The line of time over cycles has the length of a cycle as
+// its slope; its value at zero cycles is the time that a launch adds.
 
 #include "model/calibration/gpu_timing.hpp"
 #include "model/calibration/microbenchmark.hpp"
@@ -15,7 +14,7 @@ constexpr int kThreads = 128;
 
 __global__ void do_nothing() {}
 
-/// Every thread block is busy for so many cycles.
+/// Keeps every thread block busy for `cycles`.
 __global__ void spin(long long cycles) {
   const long long start = clock64();
   while (clock64() - start < cycles) continue;
@@ -33,7 +32,7 @@ __global__ void spin_on_the_clock(long long cycles, long long* taken, long long*
   nanoseconds[blockIdx.x] = ended - began;
 }
 
-/// Every thread block leaves a mark.
+/// Every thread block sets its mark.
 __global__ void __launch_bounds__(kThreads) mark(std::uint8_t* marks) {
   if (threadIdx.x == 0) marks[blockIdx.x] = 1;
 }

@@ -1,8 +1,8 @@
-// What an SM's load unit takes for one load instruction of a warp: by width, by the lines it
-// touches in L1, by the conflicts it has in shared memory; and what one SM alone gets out of L2.
+// The cycles of an SM's load unit per load instruction of a warp: by width, by the lines that it
+// touches in L1, by its conflicts in shared memory; and the rate of one SM alone from L2.
 //
-// 32 warps issue loads back to back, so the time for each is how long the unit is busy with it. The
-// lanes that share a line read neighbouring words, and no two lanes of a load the same bank.
+// 32 warps issue loads back to back, so the time per load is the time that it occupies the unit.
+// The lanes that share a line read neighbouring words, and no two lanes of a load the same bank.
 
 #include <numeric>
 #include <string>
@@ -35,11 +35,11 @@ struct Wide {
   }
 };
 
-/// First word of a lane when a load of 32-bit words touches `lines` lines.
+/// The first word of a lane when a load of 32-bit words touches `lines` lines.
 constexpr int word_of_lane(int lane, int lines) { return lane / (32 / lines) * 32 + lane; }
 
-/// Lane l reads kUnroll places from lane_words[l] on, kSpan words apart, again and again. `step` is
-/// 0, which the compiler cannot know: it would take the loads out of the loop.
+/// Lane l repeatedly reads kUnroll places from lane_words[l] on, kSpan words apart. `step` is 0,
+/// which the compiler cannot know; otherwise it would move the loads out of the loop.
 template <class Load, int kSpan>
 __global__ void __launch_bounds__(kThreads)
     load_from_l1(const std::uint32_t* words, const int* lane_words, int iterations, int step,
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
   sums[blockIdx.x * kThreads + threadIdx.x] = sum;
 }
 
-/// One thread block walks through kL2Words, a warp 512 bytes at a time.
+/// One thread block reads kL2Words, a warp 512 bytes at a time.
 __global__ void __launch_bounds__(kThreads, 1)
     load_from_l2(const std::uint32_t* words, int passes, long long* cycles, std::uint32_t* sums) {
   const std::uint32_t stride = 4 * blockDim.x;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   sums[threadIdx.x] = sum;
 }
 
-/// What one of the two kernels above has to have summed up.
+/// Checks the sums of one of the two kernels above.
 void check_sums(const std::vector<std::uint32_t>& sums, const std::vector<int>& lane_words,
                 int width, int span, int iterations) {
   for (std::size_t thread = 0; thread < sums.size(); ++thread) {
@@ -116,7 +116,7 @@ struct LoadRun {
   DeviceArray<std::uint32_t> sums =
       DeviceArray<std::uint32_t>(static_cast<std::size_t>(thread_blocks) * kThreads);
 
-  /// Cycles of one warp's load, all SMs at the same time.
+  /// The cycles per load of a warp, with all SMs active. [repeats]
   template <class Kernel>
   std::vector<double> intervals(Kernel kernel, const std::vector<int>& lane_words, int width,
                                 int span) {
@@ -185,7 +185,7 @@ void measure_shared(LoadRun& run, Findings& findings) {
       [](double interval) { return kWideBytes / interval; }, "16 bytes a lane"));
 }
 
-/// Bytes a cycle of each run, one SM alone.
+/// The bytes per cycle of each run on one SM alone.
 std::vector<double> l2_rates(LoadRun& run, int warps) {
   constexpr int kPasses = 2;
   std::vector<double> rates = run_cycles(run.effort.repeats, 1, [&](long long* to) {

@@ -13,7 +13,7 @@ double mean(const std::vector<double>& values) {
 
 }  // namespace
 
-std::string Typical::told(const std::string& remark) const {
+std::string Typical::text(const std::string& remark) const {
   return fmt::format("median of {}, middle half within {:.2g}%{}{}", count, 100 * spread,
                      remark.empty() ? "" : ", ", remark);
 }
@@ -27,7 +27,7 @@ Typical typical(std::vector<double> samples) {
 }
 
 Finding finding(const std::string& quantity, const Typical& measured, const std::string& remark) {
-  return {quantity, measured.median, measured.told(remark)};
+  return {quantity, measured.median, measured.text(remark)};
 }
 
 double fitted_slope(const std::vector<double>& x, const std::vector<double>& y) {

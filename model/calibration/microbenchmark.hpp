@@ -1,9 +1,9 @@
-// Micro-benchmarks: what `tessera calibrate` runs to describe a GPU.
+// Micro-benchmarks, which `tessera calibrate` runs to describe a GPU.
 //
-// One .cu file for each family, registered by name at its end; a build without CUDA has none. A
-// family finds quantities of the device file (model/device.hpp says what each means and its unit)
-// and curves, which show where a number comes from. What a GPU cannot do it leaves out. Device code
-// checks its own results: a run that did not do its work is an error, not a number.
+// A family is one .cu file that registers itself by name at its end; a build without CUDA has none.
+// It measures quantities of the device file (quantity_specs in model/device.hpp has their meanings
+// and units) and curves, which show how a number was obtained. It omits what the GPU cannot do.
+// Device code checks its own results: a run that did not do its work is an error, not a number.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@
 
 namespace tessera {
 
-/// A number found, in the unit of its quantity.
+/// A measured number in the unit of its quantity.
 struct Finding {
   std::string quantity;
   double value = 0;
   std::string how;  // "median of 11, middle half within 0.2%, rows of 512 bytes from 24 MB"
 };
 
-/// Numbers over a range of conditions.
+/// A table of numbers over a range of conditions.
 struct Curve {
-  std::string name;                       // of its file, without the ending
-  std::vector<std::string> columns;       // with units where they are not plain counts
-  std::vector<std::vector<double>> rows;  // [any][columns]
+  std::string name;                       // name of its file, without the ending
+  std::vector<std::string> columns;       // names, with units except for counts
+  std::vector<std::vector<double>> rows;  // [conditions][columns]
 };
 
 struct Findings {
@@ -32,10 +32,10 @@ struct Findings {
   std::vector<Curve> curves;
 };
 
-/// How much a run may take.
+/// The effort of a run.
 struct Effort {
-  int repeats = 11;    // of every measurement; the median counts
-  bool quick = false;  // smaller sizes and no long curves: to see that it works
+  int repeats = 11;    // repetitions of every measurement; the median counts
+  bool quick = false;  // smaller sizes and no long curves, for a quick check
 };
 
 class Microbenchmark {
@@ -43,11 +43,11 @@ class Microbenchmark {
   static constexpr const char* kKind = "micro-benchmark";
   virtual ~Microbenchmark() = default;
 
-  /// Throws Unsupported for a GPU that cannot do any of it.
+  /// Measures on the current GPU. Throws Unsupported when it can do none of the measurements.
   virtual Findings run(const Effort& effort) const = 0;
 };
 
-/// The entry of a family that is one function.
+/// The registry entry of a family that is one function.
 inline Entry<Microbenchmark> microbenchmark(std::string name, std::string summary,
                                             Findings (*run)(const Effort&)) {
   struct Family final : Microbenchmark {
@@ -60,24 +60,24 @@ inline Entry<Microbenchmark> microbenchmark(std::string name, std::string summar
           }};
 }
 
-/// Median of repeated measurements, and how far apart their middle half lies.
+/// The median of repeated measurements and the spread of their middle half.
 struct Typical {
   double median = 0;
   double spread = 0;  // third quartile - first quartile, relative to the median
   std::size_t count = 0;
 
-  /// "median of 11, middle half within 0.2%", then the remark.
-  std::string told(const std::string& remark = "") const;
+  /// The text "median of 11, middle half within 0.2%", followed by the remark.
+  std::string text(const std::string& remark = "") const;
 };
 
-/// Of at least one sample.
+/// The median and spread of at least one sample.
 Typical typical(std::vector<double> samples);
 
-/// The number as a finding.
+/// A finding with the median as its value.
 Finding finding(const std::string& quantity, const Typical& measured,
                 const std::string& remark = "");
 
-/// The same with every sample turned into the quantity's unit.
+/// A finding from samples that `convert` turns into the quantity's unit.
 template <class Convert>
 Finding finding(const std::string& quantity, std::vector<double> samples, Convert convert,
                 const std::string& remark = "") {
@@ -85,9 +85,10 @@ Finding finding(const std::string& quantity, std::vector<double> samples, Conver
   return finding(quantity, typical(std::move(samples)), remark);
 }
 
-/// Slope of the line through (x, y) with the least squared error; two different x at least.
+/// The slope of the least-squares line through the points (x[i], y[i]); x holds at least two
+/// different values.
 double fitted_slope(const std::vector<double>& x, const std::vector<double>& y);
-/// Where that line meets x = 0.
+/// The value of that line at x = 0.
 double fitted_start(const std::vector<double>& x, const std::vector<double>& y);
 
 }  // namespace tessera

@@ -11,8 +11,7 @@ constexpr double kTolerance = 0.1;
 constexpr double kSubCores = 4;
 constexpr double kBytesPerCycle = 128;  // of an SM, from L1 or shared memory
 
-/// Cycles that one sub-core takes at least for an m16n8k<depth> at the datasheet's rate; 0 when
-/// there is none.
+/// The least cycles of one sub-core per m16n8k<depth> at the datasheet's rate; 0 without a rate.
 double least_interval(const Device& device, const char* rate, double depth) {
   if (!device.datasheet.contains(rate)) return 0;
   const double fma_per_cycle = 1e6 * device.value(rate, Ceilings::kDatasheet) /
@@ -45,7 +44,7 @@ void limit_arithmetic(const Device& device, std::vector<PhysicalLimit>& limits) 
                       .why = "the datasheet's peak"});
   limits.push_back({.quantity = "issue_rate",
                     .most = kSubCores,
-                    .why = "one warp instruction of every sub-core a cycle"});
+                    .why = "one warp instruction per sub-core and cycle"});
 }
 
 void limit_memory(const Device& device, std::vector<PhysicalLimit>& limits) {
@@ -72,7 +71,7 @@ void limit_memory(const Device& device, std::vector<PhysicalLimit>& limits) {
          .why = "128 bytes a cycle of every SM"});
 }
 
-/// What is farther away takes longer.
+/// Limits latencies: a farther level of memory takes longer.
 void limit_latencies(const Device& device, std::vector<PhysicalLimit>& limits) {
   const struct {
     const char* nearer;

@@ -1,9 +1,9 @@
-// What a GPU cannot exceed: a measured number beyond it is a mistake of the measurement.
+// The physical limits of a GPU: a measured number beyond a limit is an error of the measurement.
 //
-// Limits come from the datasheet of the device where it has one, and from what all generations
-// described here have in common: four sub-cores that issue one warp instruction a cycle each, 128
-// bytes a cycle from L1 or shared memory. Clocks differ from the rated ones and datasheets round,
-// so a tenth more is let through.
+// Limits follow from the device's datasheet numbers and from properties of all generations
+// described here: four sub-cores that issue one warp instruction per cycle each, 128 bytes per
+// cycle from L1 or shared memory. Clocks differ from the rated ones and datasheets round, so values
+// up to 10 % beyond a limit are accepted.
 #pragma once
 
 #include <limits>
@@ -21,10 +21,10 @@ struct PhysicalLimit {
   std::string why;
 };
 
-/// In the units of the quantities; of those that the device's own numbers say something about.
+/// The limits of the quantities that the device's numbers restrict, in the units of the quantities.
 std::vector<PhysicalLimit> physical_limits(const Device& device);
 
-/// Why the value cannot be right; "" when it can.
+/// The reason why the value cannot be right; "" when it can.
 std::string physical_problem(const Device& device, const std::string& quantity, double value);
 
 }  // namespace tessera

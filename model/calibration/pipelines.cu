@@ -1,5 +1,5 @@
-// What an SM issues: FP32 multiply-adds one after another and at full rate, integer additions in
-// turn with them, and barriers.
+// The issue rates and latencies of an SM: FP32 multiply-adds in a chain and at full rate, integer
+// additions alternating with them, and barriers.
 //
 // The host does the same arithmetic, so that every result is compared bit for bit.
 
@@ -16,14 +16,15 @@ namespace {
 constexpr int kThreads = 1024, kWarps = kThreads / 32;
 constexpr int kUnroll = 16;
 
-/// What a thread computes; its integers are a Fibonacci sequence, which nothing simplifies.
+/// The state of a thread; its integers are a Fibonacci sequence, which the compiler cannot
+/// simplify.
 struct State {
   float x;
   std::uint32_t last, before_last;
 };
 constexpr State state_at(std::uint32_t i) { return {float_at(i), word_at(i), word_at(i + 1)}; }
 
-/// Of all chains of a thread: operands of its own would have each multiply-add wait for registers.
+/// Shared by all chains of a thread: separate operands would make multiply-adds wait for registers.
 constexpr float kFactor = 0.5f, kAddend = 0.3f;
 
 __device__ void multiply_add(State& state, float factor, float addend) {
@@ -36,7 +37,7 @@ __device__ void add(State& state) {
   state.last = sum;
 }
 
-/// kChains independent states of a thread, kUnroll multiply-adds (and additions) of each in turn.
+/// Advances kChains independent states of a thread, kUnroll multiply-adds (and additions) of each.
 template <int kChains, bool kWithIntegers>
 __global__ void __launch_bounds__(kThreads)
     compute(int iterations, float factor, float addend, long long* cycles, float* floats,

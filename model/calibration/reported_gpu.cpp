@@ -1,5 +1,5 @@
-// What the CUDA runtime states of the GPU: nothing is run for it, but the numbers vary from one GPU
-// of a generation to the next.
+// The CUDA runtime's properties of the GPU. They need no measurement, but they differ between the
+// GPUs of a generation.
 
 #include "model/calibration/gpu_timing.hpp"
 #include "model/calibration/microbenchmark.hpp"
@@ -23,7 +23,7 @@ Findings report(const Effort& /*effort*/) {
 }
 
 const Register<Microbenchmark> entry{
-    microbenchmark("limits", "what the CUDA runtime states of the GPU", report)};
+    microbenchmark("limits", "the CUDA runtime's properties of the GPU", report)};
 
 }  // namespace
 }  // namespace tessera

@@ -1,8 +1,8 @@
 // Device memory and L2 read, written and copied in order by all SMs, by footprint.
 //
 // A thread block takes the next stretch of 16 KiB, in the order in which thread blocks start. Every
-// launch moves at least as many bytes as make its start and end not matter, by several passes where
-// the footprint is small. Loads pass L1 by, so that small footprints show the L2.
+// launch moves enough bytes that its start and end do not matter, with several passes over small
+// footprints. Loads bypass L1, so that small footprints show the L2.
 
 #include <algorithm>
 #include <numeric>
@@ -19,10 +19,11 @@ constexpr int kThreads = 256;
 constexpr int kUnroll = 4;                                      // accesses of a thread
 constexpr std::int64_t kStretchWords = 4 * kThreads * kUnroll;  // of a thread block
 constexpr std::int64_t kStretchBytes = 4 * kStretchWords;
-constexpr unsigned kSums = 4096;  // so many that adding to them does not take time
-constexpr std::int64_t kMovedBytes = std::int64_t{1} << 32;  // of a launch, at least
+constexpr unsigned kSums = 4096;  // enough that the additions take negligible time
+constexpr std::int64_t kMovedBytes = std::int64_t{1} << 32;  // per launch, at least
 
-/// Where this thread starts in the stretch of its thread block; its accesses are kStep words apart.
+/// The first word of this thread in the stretch of its thread block; its accesses are kStep words
+/// apart.
 __device__ std::int64_t first_word(unsigned stretches) {
   return blockIdx.x % stretches * kStretchWords + 4 * threadIdx.x;
 }
@@ -66,7 +67,7 @@ class Streams {
   Streams(std::int64_t most_bytes, int repeats)
       : words_(random_words(static_cast<std::size_t>(most_bytes / 4))), repeats_(repeats) {}
 
-  /// GB/s of each run. `bytes` are whole stretches here and below.
+  /// The rate of each run in GB/s. `bytes` is a multiple of a stretch here and below.
   std::vector<double> read_rates(std::int64_t bytes) {
     const Launch launch(bytes);
     DeviceArray<std::uint32_t> sums(std::vector<std::uint32_t>(kSums, 0));
@@ -84,7 +85,7 @@ class Streams {
     return launch.rates(times);
   }
 
-  /// The array is no longer what it was.
+  /// Overwrites the array.
   std::vector<double> write_rates(std::int64_t bytes) {
     const Launch launch(bytes);
     const std::uint32_t value = word_at(static_cast<std::uint32_t>(bytes));
@@ -97,7 +98,7 @@ class Streams {
     return launch.rates(times);
   }
 
-  /// Of as many bytes onto as many others; the rate counts both.
+  /// Copies `bytes` bytes onto as many others; the rate counts both, in GB/s.
   std::vector<double> copy_rates(std::int64_t bytes) {
     const Launch launch(bytes);
     const std::int64_t words = bytes / 4;

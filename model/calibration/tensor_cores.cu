@@ -1,8 +1,8 @@
-// mma.sync by resident warps and by independent accumulators, for each shape.
+// mma.sync by resident warps and independent accumulators, for each shape.
 //
-// interval: from one MMA to the next of one sub-core, the shortest over all combinations; latency:
-// one warp of an SM whose every MMA adds to the result of the one before. All SMs run the same, a
-// quarter of the warps on each sub-core.
+// The interval is the time between MMAs of one sub-core, the shortest over all combinations; the
+// latency is that of one warp per SM in which every MMA adds to the previous result. All SMs run
+// the same code, a quarter of the warps on each sub-core.
 #include <cuda_fp16.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ using Tf32K8 = MmaUnderTest<8, 4, 2, mma_m16n8k8_tf32, tf32_operand>;
 using Fp16K8 = MmaUnderTest<8, 2, 1, mma_m16n8k8_fp16, fp16_operand>;
 using Fp16K16 = MmaUnderTest<16, 4, 2, mma_m16n8k16_fp16, fp16_operand>;
 
-/// Every warp adds the product of its own tiles to each of its accumulators again and again.
+/// Every warp repeatedly adds the product of its tiles to each of its accumulators.
 template <class Mma, int kAccumulators>
 __global__ void __launch_bounds__(1024)
     multiply_repeatedly(int iterations, long long* cycles, float* results) {
@@ -82,7 +82,7 @@ class MmaRun {
     return typical(std::move(cycles));
   }
 
-  /// TFLOP/s of all SMs, and the clock that they had meanwhile.
+  /// The rate of all SMs in TFLOP/s, with the SM clock during the run.
   Finding rate(const std::string& quantity, int repeats) {
     const std::vector<double> times =
         run_times_us(repeats, [&] { launch(iterations_, cycles_.data()); });
@@ -104,7 +104,7 @@ class MmaRun {
         <<<thread_blocks_, warps_ * 32>>>(iterations, cycles, results_.data());
   }
 
-  /// The sums have grown in proportion to the iterations.
+  /// Requires that the sums have grown in proportion to the iterations.
   void check() {
     const std::vector<float> all = results_.download();
     launch(1, cycles_.data());

@@ -1,4 +1,4 @@
-// Fills arrays with the words of model/calibration/words.hpp.
+// Filling arrays with the words of model/calibration/words.hpp.
 
 #include "model/calibration/words.hpp"
 

@@ -1,8 +1,8 @@
-// A set-associative cache of lines with four sectors, least recently used out first.
+// A set-associative cache of lines with four sectors and LRU replacement.
 //
-// A line is known by its number; which set it belongs to is the caller's business, since the caches
-// of a GPU hash addresses. Lines remember when their latest data arrives, so that whoever asks in
-// the meantime waits for the same fetch.
+// A line is identified by its number; the caller maps it to a set, since the caches of a GPU hash
+// addresses. A line stores when its latest data arrives, so that requests until then wait for the
+// same fetch.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ class SectoredCache {
   static constexpr std::uint32_t kNoLine = 0xffffffff;
 
   struct Line {
-    std::uint32_t used = 0;   // when, in accesses
-    std::uint32_t asked = 0;  // whatever the owner wants to know it by while it is fetched
+    std::uint32_t used = 0;   // number of the latest access
+    std::uint32_t asked = 0;  // the owner's name of the request while the line is fetched
     float ready = 0;          // when its latest sectors arrive
-    std::uint8_t valid = 0;   // sectors
-    std::uint8_t dirty = 0;
+    std::uint8_t valid = 0;   // sectors, as bits
+    std::uint8_t dirty = 0;   // sectors, as bits
   };
 
   explicit SectoredCache(std::int64_t sets)
@@ -36,10 +36,10 @@ class SectoredCache {
     return tags_[static_cast<std::size_t>(place / kWays)][place % kWays];
   }
 
-  /// Its place, or -1. Counts as a use.
+  /// The index of a line, for line() and tag(); -1 when it is absent. Counts as a use.
   std::int64_t find(std::int64_t set, std::uint32_t line) {
     const auto& tags = tags_[static_cast<std::size_t>(set)];
-    // All ways at once, without a branch for each: compilers make a few vector comparisons of it.
+    // All ways are compared without a branch, which compilers turn into a few vector comparisons.
     std::uint32_t match = 0;
     for (int way = 0; way < kWays; ++way) match |= std::uint32_t{tags[way] == line} << way;
     if (match == 0) return -1;
@@ -48,8 +48,8 @@ class SectoredCache {
     return place;
   }
 
-  /// Makes room in the set by putting out the least recently used line, and gives its place to
-  /// `line`, without any sectors. `out` and `out_line` are what was there.
+  /// Evicts the least recently used line of the set and inserts `line` without sectors. Returns its
+  /// index; `out` and `out_line` are the evicted line, kNoLine when there was none.
   std::int64_t replace(std::int64_t set, std::uint32_t line, std::uint32_t& out, Line& out_line) {
     auto& tags = tags_[static_cast<std::size_t>(set)];
     int victim = 0;

@@ -1,8 +1,8 @@
-// What a simulation found under the names of the hardware counters that measure it, so that the two
-// can be held against each other.
+// The results of a simulation under the names of the hardware counters that measure the same, so
+// that the two can be compared.
 //
-// Requests between the two partitions of the L2 count as L2 sectors once more; a store by several
-// instructions, each of which has a part of the same sectors, hits with all but the first.
+// Requests between the two partitions of the L2 count again as L2 sectors; of a store by several
+// instructions with parts of the same sectors, all but the first hit.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@
 
 namespace tessera::simulator {
 
-/// By metric name. Units are those of the metrics: ns, sectors of 32 bytes, bytes, percent.
+/// The values by metric name. Units are those of the metrics: ns, sectors of 32 bytes, bytes,
+/// percent.
 std::map<std::string, double> counters(const Result& result);
 
 }  // namespace tessera::simulator

@@ -48,7 +48,7 @@ Grid::Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange>
   for (int sm = 0; sm < machine.sms; ++sm)
     sms_.push_back(
         std::make_unique<Multiprocessor>(machine, launch, result_.occupancy.thread_blocks));
-  // No answer comes back sooner than this.
+  // No answer arrives sooner than this.
   stretch_ = machine.l2_latency;
   buckets_.resize(memory.size());
 }
@@ -61,7 +61,7 @@ LaunchResult Grid::run(Team& team, const std::function<void(double)>& progress) 
   for (MemoryGroup& group : memory_) group.start_launch();
   deal(0);
   team.run([&](int member) {
-    // Every member sees the same done_, which changes between two meetings only.
+    // Every member reads the same done_, which changes only between two meetings.
     while (!done_) {
       const double end = begin_ + stretch_;
       for (std::size_t sm = member; sm < sms_.size(); sm += team.size()) sms_[sm]->advance(end);
@@ -83,7 +83,7 @@ LaunchResult Grid::run(Team& team, const std::function<void(double)>& progress) 
   return std::move(result_);
 }
 
-/// What one member does for all between two stretches of time.
+/// The work of one member for all between two time steps.
 void Grid::step(const std::function<void(double)>& progress) {
   const double end = begin_ + stretch_;
   collect();
@@ -96,8 +96,8 @@ void Grid::step(const std::function<void(double)>& progress) {
   done_ = ended_ == thread_blocks_;
 }
 
-/// Thread blocks go out in order, each to the SM whose place has been free for longest; in the
-/// beginning one to each SM in turn.
+/// Starts thread blocks in order, each on the SM that has had room for longest, at first one on
+/// each SM in turn.
 void Grid::deal(double now) {
   while (dealt_ < thread_blocks_) {
     int best = -1;
@@ -152,7 +152,7 @@ std::size_t Grid::range_of(std::int64_t thread_block) const {
   return static_cast<std::size_t>(next - ranges_.begin()) - 1;
 }
 
-/// The group's requests of this stretch, earliest first (to a cycle; then by SM).
+/// Serves the group's requests of this time step, earliest first (to a cycle; then by SM).
 void Grid::serve(std::size_t group) {
   auto& buckets = buckets_[group];
   buckets.resize(2 * static_cast<std::size_t>(stretch_));

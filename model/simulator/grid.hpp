@@ -1,9 +1,9 @@
-// One launch on one machine: thread blocks are dealt to the SMs, and SMs and memory take turns.
+// The simulation of one launch: thread blocks are assigned to SMs, and SMs and memory alternate.
 //
-// SMs advance side by side through a short stretch of time, less than what any answer of the L2
-// takes; then the groups of the memory serve what was asked, in the order of its times; then the
-// answers are handed back. Both halves run in parallel and share nothing, so the outcome is the
-// same for any number of threads.
+// SMs advance in parallel through a time step shorter than the latency of the L2; then the groups
+// of the memory serve the requests in the order of their times; then the SMs receive the answers.
+// Both halves run in parallel and share no state, so the result is the same at any number of
+// threads.
 #pragma once
 
 #include <atomic>
@@ -24,30 +24,30 @@
 
 namespace tessera::simulator {
 
-/// What came of one launch.
+/// The result of one launch.
 struct LaunchResult {
   std::string name;
-  double cycles = 0;  // from its first thread block's start to its last one's end
+  double cycles = 0;  // from the start of the first thread block to the end of the last
   Occupancy occupancy;
-  double waves = 0;          // thread blocks over those the GPU holds at once
-  double sampled_share = 1;  // of its thread blocks: those that were simulated
+  double waves = 0;          // thread blocks / resident thread blocks of the GPU
+  double sampled_share = 1;  // simulated thread blocks / all thread blocks
   SmCounts sm;
   MemoryCounts memory;
   std::vector<BlockSpan> spans;  // [simulated thread blocks] in the order of the launch
   std::vector<OpSpan> watched;   // operations of the watched thread block
 };
 
-/// Threads that take turns on the same steps for as long as a launch lasts; starting them for each
-/// step would cost more than the steps.
+/// Threads that work on all steps of a launch together; starting threads for each step would take
+/// longer than the steps.
 class Team {
  public:
   explicit Team(int threads) : threads_(threads) {}
 
-  /// body(member) on every thread; members meet by calling meet() and stop when it says false. The
-  /// first exception is rethrown.
+  /// Runs body(member) on every thread. Members synchronise with meet() and stop when it returns
+  /// false. Rethrows the first exception.
   void run(const std::function<void(int member)>& body);
 
-  /// False: a member has failed, and nobody goes on.
+  /// Waits for all members; false when a member has failed, and all have to stop.
   bool meet() {
     meeting_->arrive_and_wait();
     return !failed_;
@@ -68,27 +68,29 @@ struct BlockRange {
   std::int64_t size() const { return last - first; }
 };
 
-/// What a launch has come to.
+/// The totals of a launch so far.
 struct Totals {
   double cycles = 0;
   SmCounts sm;
   MemoryCounts memory;
 };
 
+/// The simulation of a launch, or of ranges of its thread blocks.
 class Grid {
  public:
-  /// Runs these ranges of thread blocks, ascending, one straight after the other.
+  /// Prepares these ranges of thread blocks, ascending, to run without a pause between them.
   Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange> ranges,
        std::deque<MemoryGroup>& memory);
 
-  /// Keeps the operations of this thread block.
+  /// Records the operations of this thread block.
   void watch(std::int64_t thread_block);
-  /// Keeps the totals of when so many thread blocks had been dealt; ascending.
+  /// Records the totals when each of these numbers of thread blocks has started; ascending.
   void keep_moments(std::vector<std::int64_t> dealt) { marks_ = std::move(dealt); }
 
+  /// Runs the simulation; calls progress(completed share) regularly.
   LaunchResult run(Team& team, const std::function<void(double)>& progress);
 
-  /// After the run: what keep_moments() asked for, and the instructions of each range.
+  /// After the run: the totals of keep_moments(), and the instructions of each range.
   const std::vector<Totals>& moments() const { return moments_; }
   const std::vector<std::int64_t>& instructions() const { return instructions_; }
 
@@ -109,7 +111,7 @@ class Grid {
   const Machine& machine_;
   const Launch& launch_;
   std::vector<BlockRange> ranges_;
-  std::vector<std::int64_t> before_;  // [ranges] thread blocks of the ranges before
+  std::vector<std::int64_t> before_;  // [ranges] thread blocks of the earlier ranges
   std::int64_t thread_blocks_ = 0;    // of all ranges
   std::vector<std::int64_t> marks_;
   std::vector<Totals> moments_;
@@ -120,7 +122,7 @@ class Grid {
   std::vector<int> dealt_to_;                             // [SMs]
   double stretch_ = 0;
   double begin_ = 0;
-  std::size_t range_ = 0;  // of the thread block that is dealt next
+  std::size_t range_ = 0;  // range of the next thread block to start
   std::int64_t dealt_ = 0, ended_ = 0, steps_ = 0;
   bool done_ = false;
   LaunchResult result_;

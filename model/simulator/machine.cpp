@@ -8,45 +8,44 @@
 namespace tessera::simulator {
 namespace {
 
-/// Of the capacity that is reported. With all of it an H200 would read 1 to 3 % less from its
-/// memory than counters say, and keep 3 MB more of C when a launch ends.
+/// The usable share of the reported L2 capacity. With all of it a simulated H200 would read 1 to 3
+/// % less from its memory than counters show, and keep 3 MB more of C when a launch ends.
 constexpr double kUsableL2 = 0.93;
 
-/// Of the L2, per SM, where its bandwidth is not known: that of an A100 and of an H100 (RRZE
-/// gpu-benches).
+/// The L2 bandwidth per SM where it is unknown: that of an A100 and of an H100 (RRZE gpu-benches).
 constexpr double kL2BytesPerCycle = 35;
 
-/// Of the rate of independent instructions, what compiled kernels reach when warps enough are
-/// ready: counters of five kernels show no more than 77 % of an H200's issue slots in use. Fitted
-/// to the measured times of eight of 24 matrices at N = 32 and 128.
+/// The share of the rate of independent instructions that compiled kernels reach with enough ready
+/// warps: counters of five kernels show at most 77 % of an H200's issue slots in use. Fitted to the
+/// measured times of eight of 24 matrices at N = 32 and 128.
 constexpr double kIssueEfficiency = 0.79;
 
-/// A warp's own pace: the stall counts in the machine code of acc_spmm's and csr_spmm's loops sum
-/// to two cycles an instruction.
+/// The pace of a single warp: the stall counts in the machine code of acc_spmm's and csr_spmm's
+/// loops average two cycles per instruction.
 constexpr double kInstructionLatency = 2;
 
-/// Of the measured rate of the L2, what slices that addresses are hashed to make of it together.
-/// Fitted to the measured times of six of 24 matrices at N = 32 and 128 (acc_spmm, cutespmm, smat)
-/// once the sectors of copies were counted as the hardware counts them.
+/// The factor on the measured L2 rate for slices with hashed addresses. Fitted to the measured
+/// times of six of 24 matrices at N = 32 and 128 (acc_spmm, cutespmm, smat), with the sectors of
+/// copies counted as the hardware counts them.
 constexpr double kSliceEfficiency = 1 / 1.1;
 
-/// Cycles from a thread block's end to the start of the next one; assumed, no probe tells it alone.
+/// Cycles from a thread block's end to the start of the next one; assumed, as no probe isolates it.
 constexpr double kBlockLatency = 200;
 
-/// Microseconds from launch to launch beside what they run. Fitted to the measured times of small
-/// matrices; notebooks/simulator_error.py fits it once more without a kind at a time.
+/// Microseconds from the end of a launch to the start of the next. Fitted to the measured times of
+/// small matrices; notebooks/simulator_error.py fits it again without one kind of matrix at a time.
 constexpr double kLaunchGapUs = 2;
 
-/// Bytes an SM takes from the L2 in a cycle, at most. Assumed: an H200's SM that is alone gets 122,
-/// and what more than 64 would change has not been tried.
+/// The largest number of bytes per cycle from the L2 to an SM. Assumed: a single SM of an H200
+/// reaches 122, and larger values than 64 have not been tried.
 constexpr double kPortBytes = 64;
 
-/// A quantity, or what stands for it where the device's file has none.
+/// A quantity, or `otherwise` where the device file has none.
 double value_or(const Device& device, const char* quantity, double otherwise) {
   return device.has(quantity) ? device.value(quantity) : otherwise;
 }
 
-/// Cycles between the MMAs of one tensor core, from what was measured or from the peak.
+/// Cycles between the MMAs of one tensor core, from a measurement or from the peak rate.
 double mma_interval(const Device& device, const WorkDescription& work, const Machine& machine) {
   const std::string measured = work.mma_type + "_" + work.mma_shape + "_interval";
   if (device.has(measured)) return device.value(measured);
@@ -88,7 +87,7 @@ Machine describe(const Device& device, const WorkDescription& work) {
   m.l2_bytes = std::llround(kUsableL2 * device.value("l2_capacity"));
   m.l2_latency = value_or(device, "l2_latency", 281);
   m.l2_far_latency = value_or(device, "l2_far_latency", m.l2_latency);
-  // The memory does not slow down with the SMs.
+  // The memory does not depend on the SM clock.
   const double behind_l2 = value_or(device, "dram_latency", m.l2_latency + 350) - m.l2_latency;
   m.dram_latency = m.l2_latency + behind_l2 * m.clock_mhz / clock;
   const double l2_rate = device.has("l2_bandwidth")
@@ -112,7 +111,7 @@ Machine describe(const Device& device, const WorkDescription& work) {
 
 Occupancy occupancy(const Machine& machine, const Launch& launch) {
   const int warps = (launch.threads_per_block + 31) / 32;
-  // Registers are handed out to warps in units of 256, shared memory in units of 128 bytes.
+  // Registers are allocated to warps in units of 256, shared memory in units of 128 bytes.
   const int registers_per_warp = (launch.registers_per_thread * 32 + 255) / 256 * 256;
   const std::int64_t shared = (launch.shared_bytes + machine.reserved_shared + 127) / 128 * 128;
   Occupancy result{machine.thread_blocks_per_sm, "thread blocks"};

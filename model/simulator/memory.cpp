@@ -5,9 +5,9 @@
 namespace tessera::simulator {
 namespace {
 
-/// SMs share requests in flight with others of their cluster, but for copies past the L1. An H200
-/// has eight (its GPCs); with that many the sectors that reach the L2 are within 2 % of its
-/// counters.
+/// SMs share requests in flight with others of their cluster, except copies that bypass the L1. An
+/// H200 has eight clusters (its GPCs); with eight the sectors that reach the L2 are within 2 % of
+/// its counters.
 constexpr int kClusters = 8;
 
 std::uint32_t mix(std::uint32_t x) {
@@ -45,8 +45,8 @@ void MemoryGroup::start_launch() {
   for (Asked& asked : asked_) asked = {};
 }
 
-/// Takes `cycles` of what is free again at `free`, for somebody who comes at `time`; when that is
-/// later than now_, whoever comes in between is served first.
+/// Occupies a resource, which is free from `free` on, for `cycles` on behalf of a request that
+/// arrives at `time`; when that is later than now_, requests in between are served first.
 double MemoryGroup::occupy(double& free, double time, double cycles) {
   free = std::max(free, now_);
   const double start = std::max(time, free);
@@ -64,7 +64,7 @@ void MemoryGroup::write_dram(int sectors, double time) {
   occupy(dram_free_, time, sectors * machine_.dram_write_interval * kGroups);
 }
 
-/// The line's place in the slice, found or made.
+/// The line's index in the slice's cache; an absent line is inserted.
 std::int64_t MemoryGroup::place_for(Slice& slice, const Home& home, std::uint32_t line,
                                     double time) {
   const std::int64_t set = home.row % slice.cache.sets();
@@ -77,7 +77,7 @@ std::int64_t MemoryGroup::place_for(Slice& slice, const Home& home, std::uint32_
   return place;
 }
 
-/// When the sectors are on their way back from this partition.
+/// The time when the sectors leave this partition.
 double MemoryGroup::read(int partition, const Home& home, std::uint32_t line, std::uint8_t sectors,
                          double time, bool far) {
   Slice& here = slice(partition, home.slice);

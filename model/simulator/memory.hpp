@@ -1,14 +1,14 @@
 // The L2 and the device memory behind the SMs.
 //
-// Lines are dealt to slices in turn, rotated pseudo-randomly, so that every stretch of memory
-// spreads evenly. Where the L2 has two partitions each line has its home in one of them; an SM asks
-// the partition it is near to, which fetches what has its home in the other from there and keeps a
-// copy (read off an H200's counters: what misses near and is homed far turns up as a request of the
-// other partition, and device memory is read once). Writes are counted where they arrive, pass on
-// to the home, and never miss.
+// Lines are assigned to slices in turn, rotated pseudo-randomly, so that every range of memory
+// spreads evenly. Where the L2 has two partitions each line has its home in one of them; an SM
+// sends requests to the near partition, which fetches lines of the other partition from there and
+// keeps a copy. (An H200's counters show this: a near miss of a line with a far home appears as a
+// request of the other partition, and device memory is read once.) Writes count where they arrive,
+// are passed on to the home, and never miss.
 //
-// A group is a set of slices with all their lines: groups never touch each other's state, so that
-// they run in parallel and the outcome does not depend on the number of threads.
+// A group is a set of slices with all their lines. Groups share no state, so they run in parallel
+// and the result does not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,20 @@ constexpr int kGroups = 16;
 
 /// A request of an SM for sectors of one line.
 struct Request {
-  enum class Kind : std::uint8_t { kRead, kCopy, kWrite, kAtomic };  // kCopy: a read past the L1
-  double time = 0;                                                   // when it leaves the SM
-  double done = 0;  // when its data is at the SM; set by the memory
-  float lag = 0;    // from then until the L1 has passed it on
+  // kCopy is a read that bypasses the L1.
+  enum class Kind : std::uint8_t { kRead, kCopy, kWrite, kAtomic };
+  double time = 0;  // when it leaves the SM
+  double done = 0;  // when its data arrives at the SM; set by the memory
+  float lag = 0;    // from then until the L1 has delivered it
   std::uint32_t line = 0;
-  std::uint32_t place = 0;  // of the line in the SM's L1
+  std::uint32_t place = 0;  // index of the line in the SM's L1
   Kind kind = Kind::kRead;
   std::uint8_t sectors = 0;
   std::uint8_t warp = 0;
   std::uint8_t scoreboard = 0;
 };
 
-/// Where a line belongs.
+/// The partition, slice and row of a line.
 struct Home {
   int partition;
   int slice;         // within a partition
@@ -47,14 +48,15 @@ struct Home {
 };
 Home home_of(std::uint32_t line, int partitions);
 
+/// The slices of one group and their share of the device memory.
 class MemoryGroup {
  public:
   MemoryGroup(const Machine& machine, int group);
 
-  /// One request of an SM; they come in the order of their times.
+  /// Serves one request of an SM; call it in the order of request times.
   void serve(Request& request, int sm);
 
-  /// Keeps what the caches hold and forgets when; a launch starts at time zero.
+  /// Keeps the contents of the caches and resets all times; a launch starts at time zero.
   void start_launch();
 
   const MemoryCounts& counts() const { return counts_; }
@@ -69,14 +71,14 @@ class MemoryGroup {
   Slice& slice(int partition, int slice) {
     return slices_[static_cast<std::size_t>(partition * slices_per_group_ + slice / kGroups)];
   }
-  /// The last read of a line by a cluster of SMs: who asks for the same before it is answered
-  /// shares the answer.
+  /// The last read of a line by a cluster of SMs: requests for the same line before its answer
+  /// share the answer.
   struct Asked {
     std::uint32_t line = SectoredCache::kNoLine;
     std::uint8_t sectors = 0;
     int cluster = 0;
     double done = 0;
-    double open_until = 0;  // for others to join
+    double open_until = 0;  // the end of sharing
   };
 
   Asked& asked(std::uint32_t line, int cluster) {
@@ -95,7 +97,7 @@ class MemoryGroup {
   const Machine& machine_;
   int slices_per_group_;
   std::vector<Slice> slices_;  // [partitions * slices_per_group_]
-  double now_ = 0;             // when the request that is being served arrives
+  double now_ = 0;             // arrival time of the current request
   double dram_free_ = 0;
   std::vector<Asked> asked_ = std::vector<Asked>(8192);
   MemoryCounts counts_;

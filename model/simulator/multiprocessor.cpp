@@ -7,8 +7,8 @@
 namespace tessera::simulator {
 namespace {
 
-/// What is left of the L1 beside the shared memory of the resident thread blocks. The hardware
-/// sets shared memory aside in a few sizes.
+/// The sets of the L1 beside the shared memory of the resident thread blocks, for which the
+/// hardware reserves one of a few sizes.
 std::int64_t l1_sets(const Machine& machine, const Launch& launch, int resident) {
   const double kib = 1024;
   const double wanted =
@@ -24,8 +24,8 @@ std::int64_t l1_sets(const Machine& machine, const Launch& launch, int resident)
       static_cast<std::int64_t>(bytes) / (kLineBytes * SectoredCache::kWays), 1);
 }
 
-/// Takes `busy` of what is free again at `free`, for a warp that asks at `now` and comes at `time`.
-/// What lies between the two is left to others.
+/// Occupies a resource, which is free from `free` on, for `busy` cycles on behalf of a warp that
+/// requests it at `now` and needs it at `time`; the time between stays available to others.
 double occupy(double& free, double now, double time, double busy) {
   free = std::max(free, now);
   const double start = std::max(time, free);
@@ -33,10 +33,10 @@ double occupy(double& free, double now, double time, double busy) {
   return start;
 }
 
-/// When a lane can use what a request brought.
+/// The time when a lane can use the data of a request.
 double done_at(const Request& request) { return request.done + double{request.lag}; }
 
-/// Schedulers take turns among their warps; a warp gives up its turn after so many instructions.
+/// Schedulers alternate between their warps; a turn ends after this number of instructions.
 constexpr int kTurn = 16;
 
 constexpr std::uint32_t kGroupShift = 27;  // a request's group and index in one word
@@ -74,8 +74,8 @@ void Multiprocessor::place(std::int64_t thread_block, double start) {
     warp.cursor = {};
     warp.slot = slot;
     warp.index = w;
-    // Turned from thread block to thread block: where only some of a block's warps have work, a
-    // fixed order would give all of it to one scheduler.
+    // Rotated from thread block to thread block: where only some warps of a thread block have work,
+    // a fixed assignment would give all of it to one scheduler.
     warp.scheduler = (slot + w) % machine_.schedulers;
     warp.time = start;
     warp.mma_ready = start;
@@ -95,7 +95,7 @@ void Multiprocessor::advance(double end) {
   }
 }
 
-/// Goes on with the warp until it waits, ends, or another one is further behind.
+/// Runs the warp until it waits, ends, or another one has an earlier time.
 void Multiprocessor::run(int id, double end) {
   Warp& warp = warps_[static_cast<std::size_t>(id)];
   while (step(id, warp)) {
@@ -106,7 +106,7 @@ void Multiprocessor::run(int id, double end) {
   }
 }
 
-/// Makes the next operation available; false: the warp has ended.
+/// Makes the next operation available; false when the warp has ended.
 bool Multiprocessor::fetch(Warp& warp) {
   while (warp.op == warp.piece.ops.size()) {
     if (warp.last_piece) return false;
@@ -118,7 +118,7 @@ bool Multiprocessor::fetch(Warp& warp) {
   return true;
 }
 
-/// One operation. False: the warp waits for somebody, or has ended.
+/// Runs one operation; false when the warp waits for another event or has ended.
 bool Multiprocessor::step(int id, Warp& warp) {
   if (!fetch(warp)) {
     finish(warp);
@@ -194,7 +194,7 @@ void Multiprocessor::issue(Warp& warp, int instructions) {
   const double start = std::max(warp.time, free);
   const double busy = instructions * machine_.issue_interval;
   free = start + busy;
-  // Others' turns are longer than one instruction, but do not hold it up.
+  // The turns of other warps are longer than one instruction but do not delay it.
   const double end = instructions == 1 ? std::min(free, warp.time + kTurn) : free;
   const double alone = warp.time + instructions * machine_.instruction_latency;
   counts_.wait_issue += std::max(0.0, end - alone);
@@ -210,8 +210,8 @@ void Multiprocessor::multiply(Warp& warp, int instructions) {
   counts_.wait_tensor += start - warp.time;
   const double busy = instructions * machine_.mma_interval;
   free = start + busy;
-  // Of the instructions each continues the accumulators of one before; the first result decides
-  // when the next group may begin.
+  // Each instruction continues the accumulators of one of the previous group, so the first result
+  // decides when the next group may begin.
   warp.mma_ready = start + machine_.mma_latency;
   warp.time = start;
   counts_.tensor_busy += busy;
@@ -233,8 +233,8 @@ void Multiprocessor::request(Request request, int group, Passage passage) {
   const int sectors = count_sectors(request.sectors);
   const double busy = sectors * machine_.miss_sector_interval;
   request.time = occupy(port_free_, now_, passage.looked_up, busy);
-  // Data comes back in the order and at the distances of the requests: what the data stage was
-  // behind when they left, it is behind when they return.
+  // Data returns in the order and at the distances of the requests, so the data stage is as far
+  // behind when they return as it was when they left.
   request.lag = static_cast<float>(std::max(0.0, passage.passed - request.time));
   counts_.port_busy += busy;
   requests_[static_cast<std::size_t>(group)].push_back(request);
@@ -282,7 +282,7 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
   ++warp.pending[op.scoreboard];
   request(miss, group, passage);
   if (touch.split == 0) return;
-  // The other halves of what an asynchronous copy takes apart are asked for by themselves.
+  // The other halves of sectors that an asynchronous copy separates are requested separately.
   miss.sectors = touch.split;
   ++warp.pending[op.scoreboard];
   request(miss, group, passage);
@@ -329,7 +329,7 @@ void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
   }
 }
 
-/// False: the warp sleeps until answer().
+/// Waits for a scoreboard; false when the warp sleeps until answer().
 bool Multiprocessor::wait(Warp& warp, int scoreboard) {
   if (warp.pending[static_cast<std::size_t>(scoreboard)] > 0) {
     warp.waits_for = scoreboard;
@@ -341,7 +341,7 @@ bool Multiprocessor::wait(Warp& warp, int scoreboard) {
   return true;
 }
 
-/// The warp arrives at the barrier, where all sleep until the last one has come.
+/// The warp arrives at the barrier, where warps sleep until the last one has arrived.
 void Multiprocessor::meet(Warp& warp) {
   issue(warp, 1);
   Slot& slot = slots_[static_cast<std::size_t>(warp.slot)];

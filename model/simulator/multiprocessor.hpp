@@ -1,9 +1,9 @@
 // One SM: its resident warps, schedulers, tensor cores, load unit and L1.
 //
-// Warps take their operations in program order. Whatever can be busy (a scheduler's issue slots, a
-// tensor core, the load unit, the port to the L2) serves who comes first and is free again a known
-// number of cycles later; the warp that is furthest behind goes next. An SM runs by itself up to a
-// time that is given, since what it asks of the memory cannot come back before.
+// Warps execute their operations in program order. A resource (a scheduler's issue slots, a tensor
+// core, the load unit, the port to the L2) serves requests first come, first served, and is free
+// again a known number of cycles later; the warp with the earliest time runs next. An SM runs alone
+// up to a given time, before which no answer of the memory can arrive.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@
 
 namespace tessera::simulator {
 
-/// When and where a thread block ran, in cycles since the start of its launch.
+/// The SM and the time of a thread block, in cycles since the start of its launch.
 struct BlockSpan {
   std::int32_t sm = 0;
   double start = 0;
   double end = 0;
 };
 
-/// An operation of a watched thread block: for reads of global memory from a request that leaves
-/// the SM to its data, one span for each line; for the rest, barriers too, as long as the warp was
-/// held up by it. What the L1 answers, and issuing a read, have no span. In cycles since the start
-/// of the launch.
+/// An operation of a watched thread block, in cycles since the start of the launch. A read of
+/// global memory has one span per line, from the request that leaves the SM to the arrival of its
+/// data; any other operation, barriers included, has one for the time that it held up the warp. L1
+/// hits and the issue of a read have no span.
 struct OpSpan {
   std::int32_t warp = 0;  // within the thread block
   WarpOp::Kind kind = WarpOp::Kind::kIssue;
@@ -40,27 +40,28 @@ class Multiprocessor {
  public:
   Multiprocessor(const Machine& machine, const Launch& launch, int resident);
 
-  /// Keeps the operations of this thread block; -1, as in the beginning: of none.
+  /// Records the operations of this thread block; -1, the initial value, records none.
   void watch(std::int64_t thread_block) { watched_block_ = thread_block; }
 
-  /// A new thread block, when one of the places is free.
+  /// True when a slot for a thread block is free.
   bool has_room() const { return !free_slots_.empty(); }
-  /// When the place that has_room() speaks of became free.
+  /// The time since which that slot has been free.
   double room_since() const { return free_slots_.front().since; }
+  /// Starts a thread block in the free slot.
   void place(std::int64_t thread_block, double start);
 
   /// Runs everything that happens before `end`.
   void advance(double end);
 
-  /// What it asked of each group of the memory since the last call of answer().
+  /// The requests to each group of the memory since the last call of answer().
   std::vector<Request>& requests(int group) { return requests_[static_cast<std::size_t>(group)]; }
-  /// The requests have been served: their data is on its way to the warps.
+  /// Delivers the served requests to the warps and clears them.
   void answer();
 
   struct Finished {
     std::int64_t thread_block;
     double start, end;
-    std::int64_t instructions;  // of its warps
+    std::int64_t instructions;  // of all its warps
   };
   std::vector<Finished>& finished() { return finished_; }
   const SmCounts& counts() const { return counts_; }
@@ -70,10 +71,10 @@ class Multiprocessor {
   struct Slot {
     std::int64_t thread_block = -1;
     double start = 0;
-    int warps = 0;       // not at their end
-    int arrived = 0;     // at the barrier
-    double barrier = 0;  // when the last of them came
-    double end = 0;      // of the last warp that has ended
+    int warps = 0;       // warps that have not ended
+    int arrived = 0;     // warps at the barrier
+    double barrier = 0;  // arrival of the last of them
+    double end = 0;      // end of the last warp that has ended
     std::int64_t instructions = 0;
   };
   struct FreeSlot {
@@ -85,14 +86,14 @@ class Multiprocessor {
     std::size_t op = 0;
     bool last_piece = false;
     bool at_barrier = false;
-    int issued = 0;  // instructions of an operation that takes several turns
+    int issued = 0;  // instructions issued of an operation that takes several turns
     WarpCursor cursor = {};
     int slot = 0;
     int index = 0;  // within its thread block
     int scheduler = 0;
     double time = 0;
     double mma_ready = 0;
-    int waits_for = -1;  // a scoreboard whose data has not been asked for by the memory yet
+    int waits_for = -1;  // a scoreboard with requests that the memory has not served yet
     std::array<double, kScoreboards> ready = {};
     std::array<std::int16_t, kScoreboards> pending = {};
   };
@@ -101,17 +102,17 @@ class Multiprocessor {
     int warp;
     bool operator>(const Event& o) const { return time != o.time ? time > o.time : warp > o.warp; }
   };
-  /// A load that waits for what an earlier request fetches.
+  /// A load that waits for the data of an earlier request.
   struct Follower {
     int group;
     std::uint32_t request;
     std::uint8_t warp, scoreboard;
   };
 
-  /// Of a memory instruction through the L1.
+  /// The times of a memory instruction in the L1.
   struct Passage {
-    double looked_up;  // its lines
-    double passed;     // its data, were all of it there
+    double looked_up;  // its lines have been looked up
+    double passed;     // its data would be delivered if all lines hit
   };
 
   void run(int warp, double end);
@@ -145,10 +146,10 @@ class Multiprocessor {
 
   std::array<double, 4> issue_free_ = {};
   std::array<double, 4> tensor_free_ = {};
-  double load_free_ = 0;  // where the L1 looks up lines
-  double data_free_ = 0;  // where its data, or shared memory's, goes to and from registers
+  double load_free_ = 0;  // the lookup of lines in the L1
+  double data_free_ = 0;  // the data path of L1 and shared memory to registers
   double port_free_ = 0;
-  double now_ = 0;  // when the operation that is being performed began
+  double now_ = 0;  // the start of the current operation
 
   SectoredCache l1_;
   std::array<std::vector<Request>, kGroups> requests_;

@@ -8,10 +8,10 @@
 namespace tessera::simulator {
 namespace {
 
-constexpr double kBusy = 0.7;      // of the time: a resource that decides it
-constexpr double kBalanced = 0.7;  // mean over longest time of an SM: what is called balanced
+constexpr double kBusy = 0.7;      // share of the time from which a resource is the bottleneck
+constexpr double kBalanced = 0.7;  // mean / longest time of an SM from which a launch is balanced
 
-/// Mean over longest time that an SM had thread blocks.
+/// The mean / longest time during which an SM had thread blocks.
 double sm_balance(const LaunchResult& launch, int sms) {
   std::vector<double> ends(static_cast<std::size_t>(sms), 0.0);
   for (const BlockSpan& span : launch.spans)

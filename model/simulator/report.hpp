@@ -1,4 +1,4 @@
-// A simulation in words and shares: what the time went into.
+// A report of a simulation: the time of each resource, the bottleneck and the states of warps.
 #pragma once
 
 #include <map>
@@ -11,31 +11,32 @@
 namespace tessera::simulator {
 
 struct Report {
-  /// How long each resource was busy: the time there would be if everything else hid behind it.
+  /// The busy time of each resource, which would be the total if everything else overlapped with
+  /// it.
   std::vector<PredictedPart> parts;
-  /// The busiest resource, when it was busy for 70 % of the time or more; else "latency", or
-  /// "balance" when SMs wait for a few long thread blocks.
+  /// The busiest resource when it was busy for at least 70 % of the time; else "balance" when SMs
+  /// wait for a few long thread blocks, or "latency".
   std::string bound_by;
-  /// What resident warps did, as shares of their time: waiting for memory, for the load unit, for
-  /// a tensor core, for others at a barrier, for an issue slot, or issuing.
+  /// The states of resident warps as shares of their time: waiting for memory, the load unit, a
+  /// tensor core, a barrier or an issue slot, or issuing.
   std::map<std::string, double> warp_time;
   double waves = 0;
   int resident_thread_blocks = 0;
   std::string occupancy_limit;
-  double sm_balance = 0;  // mean over longest time of an SM
+  double sm_balance = 0;  // mean / longest time of an SM
   double longest_thread_block_us = 0;
 };
 
 Report report(const Result& result);
 
-/// The launch that takes most of the time; nullptr when there is none. The report's waves, balance
-/// and thread blocks are of this one.
+/// The launch with the longest time, to which the report's waves, balance and thread blocks refer;
+/// nullptr when there is none.
 const LaunchResult* main_launch(const Result& result);
 
-/// Thread blocks by how long they ran: edges [bins + 1] in us, counts [bins].
+/// The distribution of the thread blocks' times.
 struct BalanceHistogram {
-  std::vector<double> edges_us;
-  std::vector<std::int64_t> thread_blocks;
+  std::vector<double> edges_us;             // [bins + 1]
+  std::vector<std::int64_t> thread_blocks;  // [bins]
 };
 BalanceHistogram balance(const Result& result, int bins);
 

@@ -13,29 +13,29 @@
 namespace tessera::simulator {
 namespace {
 
-/// Of what the GPU holds at once: a stretch's uncounted head, and what is measured of it.
+/// The head and the measured part of a stretch, in resident thread blocks of the GPU.
 constexpr double kHeadWaves = 1.5;
 constexpr double kMeasuredWaves = 2;
 
-/// At least that many times the L2's capacity is asked for in them. What the stretch before has
-/// left in the L2 has to be gone: most of what is asked for is a hit, and puts out nothing.
+/// The least bytes that they request, in L2 capacities. The data of the previous stretch has to
+/// leave the L2, and most requests hit and evict nothing.
 constexpr double kHeadTurnovers = 8;
 constexpr double kMeasuredTurnovers = 2;
 
-/// Of a launch's work; where stretches take more, it is simulated whole.
+/// The largest share of a launch's work in stretches; beyond it the launch is simulated whole.
 constexpr double kLargestShare = 0.5;
 
-/// Of a launch's time: how much later a thread block that was left out may end. Beyond that the
-/// launch is simulated whole, up to it the stated error of the time is the larger for it.
+/// The largest share of a launch's time by which an omitted thread block may end later. Beyond it
+/// the launch is simulated whole; below it the stated error of the time increases accordingly.
 constexpr double kLargestOutlasting = 0.1;
 
-/// See carried_over(); beyond that a launch is simulated whole.
+/// The largest carried_over(); beyond it a launch is simulated whole.
 constexpr double kLargestCarriedOver = 0.02;
 
-/// Relative. Stretches of a uniform matrix may agree better than that by chance.
+/// The least relative error. Stretches of a uniform matrix may agree better by chance.
 constexpr double kLeastError = 0.01;
 
-/// A thread block takes time even where it moves nothing. As so many bytes.
+/// The work of a thread block that moves nothing but takes time, in bytes.
 constexpr double kBlockBytes = 256;
 
 double work_of(const ThreadBlockWork& block) {
@@ -43,7 +43,7 @@ double work_of(const ThreadBlockWork& block) {
          static_cast<double>(block.a_bytes + block.b_bytes + block.c_bytes + 4 * block.atomics);
 }
 
-/// Described work of a launch's thread blocks, summed up.
+/// The prefix sums of the described work of a launch's thread blocks.
 class WorkSum {
  public:
   explicit WorkSum(std::span<const ThreadBlockWork> blocks) : sums_(blocks.size() + 1) {
@@ -54,15 +54,16 @@ class WorkSum {
   double total() const { return sums_.back(); }
   double before(std::int64_t block) const { return sums_[static_cast<std::size_t>(block)]; }
   double of(const BlockRange& range) const { return before(range.last) - before(range.first); }
-  /// The first thread block that has at least so much work before it.
+  /// The first thread block with at least `work` before it.
   std::int64_t where(double work) const {
     return std::ranges::lower_bound(sums_, work) - sums_.begin();
   }
-  /// So many thread blocks further, or more where that is less work.
+  /// The thread block `blocks` after `from`, or later where there is less than `work` between them.
   std::int64_t after(std::int64_t from, std::int64_t blocks, double work) const {
     return std::min(size(), std::max(from + blocks, where(before(from) + work)));
   }
-  /// The same backwards.
+  /// The thread block `blocks` before `to`, or earlier where there is less than `work` between
+  /// them.
   std::int64_t ahead_of(std::int64_t to, std::int64_t blocks, double work) const {
     const double least = before(to) - work;
     return std::max<std::int64_t>(0, std::min(to - blocks, least > 0 ? where(least) - 1 : 0));
@@ -72,7 +73,7 @@ class WorkSum {
   std::vector<double> sums_;  // [thread blocks + 1]
 };
 
-/// A plan as it grows, stretch by stretch.
+/// Builds a plan stretch by stretch.
 class Planner {
  public:
   Planner(const WorkSum& work, double resident, double l2_bytes)
@@ -82,8 +83,8 @@ class Planner {
         head_bytes_(kHeadTurnovers * l2_bytes),
         measured_bytes_(kMeasuredTurnovers * l2_bytes) {}
 
-  /// The beginning and the end of the launch stand for themselves, and so many stretches for all
-  /// between, each in the middle of its part. None where they do not fit.
+  /// Plans the beginning and the end of the launch, which represent themselves, and `stretches`
+  /// between them, each in the middle of its part. Empty when they do not fit.
   std::optional<SamplePlan> plan(int stretches) {
     plan_ = {};
     dealt_ = 0;
@@ -109,7 +110,7 @@ class Planner {
   }
 
  private:
-  /// False: it begins before the last one ends.
+  /// Adds a stretch; false when it begins before the last one ends.
   bool add(const BlockRange& range, std::int64_t warm, double part) {
     if (!plan_.stretches.empty() && range.first < plan_.stretches.back().last) return false;
     const std::int64_t half = work_.where((work_.before(warm) + work_.before(range.last)) / 2);
@@ -149,14 +150,14 @@ Totals difference(const Totals& after, const Totals& before) {
   return result;
 }
 
-/// Something that was measured, and how much of the described work that was.
+/// Measured totals and the described work that they cover.
 struct Measured {
   Totals totals;
   double work = 0;
 };
 
-/// A run of a plan, in pieces. Instructions say how far a stretch has come within its work: they
-/// are counted as they are issued, and known of the stretch as a whole.
+/// The pieces of a run of a plan. Instructions measure the progress of a stretch within its work:
+/// they are counted as they are issued, and their total over the stretch is known.
 class Pieces {
  public:
   Pieces(const SamplePlan& plan, const Grid& grid, const Totals& end)
@@ -166,12 +167,12 @@ class Pieces {
   Measured measured(std::size_t s) const { return piece(s, moment(s, 0), moment(s, 2)); }
   Measured early(std::size_t s) const { return piece(s, moment(s, 0), moment(s, 1)); }
   Measured late(std::size_t s) const { return piece(s, moment(s, 1), moment(s, 2)); }
-  /// What is simulated and is at its place in the launch: what is measured, and of the first
-  /// stretch also all before, of the last one all behind it.
+  /// The part of stretch s that is simulated as in the full launch: the measured part, for the
+  /// first stretch everything before it as well, for the last one everything behind it.
   Measured in_place(std::size_t s) const {
     return piece(s, s == 0 ? Totals{} : moment(s, 0), s + 1 == size() ? end_ : moment(s, 2));
   }
-  /// The rest of the part of the launch.
+  /// The described work of stretch s's part that is not simulated.
   double left_out(std::size_t s) const { return std::max(0.0, plan_.part[s] - in_place(s).work); }
   bool all_hold_work() const {
     for (std::size_t s = 0; s < size(); ++s)
@@ -196,7 +197,7 @@ class Pieces {
   const Totals& end_;
 };
 
-/// The launch by rates of each stretch, those of `skipped` left out; -1: by all.
+/// The estimate of the launch from the rates of all stretches except `skipped`; -1: of all.
 template <class Rate>
 Totals by_rates(const Pieces& pieces, const Rate& rate, int skipped = -1) {
   Totals sum;
@@ -214,7 +215,7 @@ Totals by_rates(const Pieces& pieces, const Rate& rate, int skipped = -1) {
   return sum;
 }
 
-/// Thread blocks of the launch that were not simulated.
+/// Calls each(thread block) for the thread blocks that were not simulated.
 template <class Each>
 void for_each_left_out(const SamplePlan& plan, const Each& each) {
   for (std::size_t s = 1; s < plan.stretches.size(); ++s)
@@ -227,7 +228,7 @@ struct Ran {
   double cycles_per_work;
 };
 
-/// The largest of those that were simulated, the largest first; `spans` as they came out.
+/// The simulated thread blocks of most work, in descending order; `spans` are those of the run.
 std::vector<Ran> largest_that_ran(const SamplePlan& plan, const WorkSum& work,
                                   const std::vector<BlockSpan>& spans) {
   std::vector<Ran> ran;
@@ -243,8 +244,8 @@ std::vector<Ran> largest_that_ran(const SamplePlan& plan, const WorkSum& work,
   return ran;
 }
 
-/// When the last of the large thread blocks that were left out ends, if each runs as long for its
-/// work as the slowest of those that are no smaller than two thirds of it.
+/// The time when the last of the large omitted thread blocks ends, if each takes as long per work
+/// as the slowest simulated one of at least two thirds of its work.
 double last_end_left_out(const SamplePlan& plan, const WorkSum& work,
                          const std::vector<BlockSpan>& spans, double cycles) {
   std::vector<Ran> large = largest_that_ran(plan, work, spans);
@@ -263,8 +264,8 @@ double last_end_left_out(const SamplePlan& plan, const WorkSum& work,
   return last;
 }
 
-/// The largest share of what a stretch measures that thread blocks of earlier stretches had of the
-/// SMs: in the launch they would have ended long before.
+/// The largest share of the SMs' time in a stretch's measured part that thread blocks of earlier
+/// stretches took, which would have ended long before in the full launch.
 double carried_over(const SamplePlan& plan, const Grid& grid, const std::vector<BlockSpan>& spans) {
   double largest = 0;
   for (std::size_t s = 1; s < plan.stretches.size(); ++s) {
@@ -282,7 +283,7 @@ double carried_over(const SamplePlan& plan, const Grid& grid, const std::vector<
   return largest;
 }
 
-/// Moves thread blocks from when they were simulated to when their share of the launch runs.
+/// Moves the spans of thread blocks from their simulated to their estimated times in the launch.
 void move_spans(const SamplePlan& plan, double added, std::vector<BlockSpan>& spans) {
   std::size_t place = 0;
   for (std::size_t s = 0; s < plan.stretches.size(); ++s) {
@@ -293,7 +294,7 @@ void move_spans(const SamplePlan& plan, double added, std::vector<BlockSpan>& sp
   }
 }
 
-/// Student's t that 97.5 % lie below (Abramowitz and Stegun 26.7.5); within 1 % from 3 degrees on.
+/// The 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5), within 1 % from 3 degrees on.
 double t_quantile(int degrees) {
   const double z = 1.959964, v = degrees;
   const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
@@ -309,7 +310,7 @@ Sampling sampling_of(std::string_view text) {
   int stretches = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), stretches);
   require(error == std::errc() && stop == text.data() + text.size() && stretches >= kLeastStretches,
-          "sample = '{}': it takes off, auto, or a number of stretches, {} or more", text,
+          "sample = '{}': expected off, auto, or a number of stretches, {} or more", text,
           kLeastStretches);
   return {.stretches = stretches, .least_bytes = 0};
 }

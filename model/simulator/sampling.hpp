@@ -1,13 +1,13 @@
-// Launches of very many thread blocks, simulated in part: the beginning, the end, and stretches of
-// consecutive thread blocks between, each from the middle of one of so many parts of equal work.
-// They run straight after each other.
+// Sampling of launches with very many thread blocks. The beginning, the end, and stretches of
+// consecutive thread blocks between them are simulated, without a pause between them; each stretch
+// is from the middle of one of several parts of equal work.
 //
-// Ramp-up and tail are simulated, then, and not guessed. The head of a stretch goes uncounted:
-// meanwhile the SMs fill with its thread blocks, and the L2 with what they read. Then comes what is
-// measured; at its rates, a unit of described work, the rest of the part is taken to run. As in
-// systematic sampling of instructions (Wunderlich et al., SMARTS, ISCA 2003) the spread between
-// stretches gives the error; how the second half of what is measured differs from the first tells
-// of caches that had not settled, and is added.
+// So ramp-up and tail are simulated, not extrapolated. The head of a stretch does not count: during
+// it the SMs fill with its thread blocks, and the L2 with their data. The rest of the stretch is
+// measured, and the remaining work of its part is assumed to run at the measured rates per unit of
+// described work. As in systematic sampling of instructions (Wunderlich et al., SMARTS, ISCA 2003)
+// the spread between stretches gives the error; the difference between the two halves of the
+// measured part shows caches that had not settled, and is added.
 #pragma once
 
 #include <cstdint>
@@ -22,57 +22,57 @@
 
 namespace tessera::simulator {
 
-/// Which launches are sampled, and how.
+/// The choice of launches to sample, and the number of stretches.
 struct Sampling {
-  int stretches = 0;  // of a launch between its beginning and its end, or as many as fit; 0:
-                      // everything is simulated
-  double least_bytes =
-      0;  // that a launch's thread blocks ask for; smaller ones are simulated whole
+  int stretches = 0;       // between the beginning and the end of a launch, fewer if they do not
+                           // fit; 0: everything is simulated
+  double least_bytes = 0;  // launches that request fewer bytes are simulated whole
 };
 
-/// Stretches that an error can be told from.
+/// The least number of stretches that gives an error estimate.
 constexpr int kLeastStretches = 4;
 
-/// Samples what would take minutes: on one core 0.2 to 0.5 GB are simulated in a second.
+/// Samples launches that would take minutes: one core simulates 0.2 to 0.5 GB per second.
 constexpr Sampling kAutoSampling{.stretches = 8, .least_bytes = 32e9};
 
-/// "off" (or nothing), "auto", or a number of stretches, kLeastStretches or more. Throws an Error
-/// for anything else.
+/// The sampling of the text "off" (or ""), "auto", or a number of stretches of at least
+/// kLeastStretches. Throws an Error for any other text.
 Sampling sampling_of(std::string_view text);
 
-/// What is simulated of a launch.
+/// The simulated parts of a launch.
 struct SamplePlan {
   std::vector<BlockRange> stretches;  // ascending; the first is the beginning, the last the end
-  std::vector<std::int64_t> dealt;    // when each is warm, half measured, over: [3 * stretches]
-  std::vector<double> work;           // [stretches] described work of it
+  std::vector<std::int64_t> dealt;    // [3 * stretches] started thread blocks when each stretch is
+                                      // warm, half measured and over
+  std::vector<double> work;           // [stretches] described work of the stretch
   std::vector<double> part;           // [stretches] described work of its part of the launch
 };
 
-/// None for a launch that is simulated whole: because it is small, or `sampling` asks for nothing.
-/// `resident`: thread blocks that the GPU holds at once.
+/// The plan of a launch; empty when it is simulated whole, because it is small or `sampling` is
+/// off. `resident` is the number of thread blocks that the GPU holds at once.
 std::optional<SamplePlan> plan_sample(std::span<const ThreadBlockWork> blocks,
                                       const Machine& machine, std::int64_t resident,
                                       const Sampling& sampling);
 
-/// A launch by its sample, and how it would be by other samples.
+/// The estimate of a launch from its sample, and the estimates of other samples.
 struct SampledLaunch {
   Totals whole;                 // the estimate
-  std::vector<Totals> without;  // the rates of one left out, of those between beginning and end
-  Totals early, late;           // by the first and second halves of what was measured
-  double outlasting = 0;        // cycles that a thread block left out may take beyond the estimate
+  std::vector<Totals> without;  // estimates without the rates of one stretch between the ends
+  Totals early, late;           // estimates from the first and second halves of the measured parts
+  double outlasting = 0;        // cycles by which an omitted thread block may outlast the estimate
 };
 
-/// Extrapolates a run of the plan and puts what it leads to into `result`: counts, cycles, share,
-/// spans moved to when they would be. MMAs are taken from the description. None where the sample
-/// cannot tell: thread blocks run on into what is measured of later stretches, or one that was left
-/// out may end last.
+/// Extrapolates a run of the plan and writes the counts, the cycles, the simulated share and the
+/// spans, moved to their estimated times, to `result`. MMAs come from the description. Empty when
+/// the sample is not representative: thread blocks of a stretch run on into the measured part of
+/// later ones, or an omitted thread block may end last.
 std::optional<SampledLaunch> extrapolate(const SamplePlan& plan, const Grid& grid,
                                          std::span<const ThreadBlockWork> blocks,
                                          const Machine& machine, LaunchResult& result);
 
-/// Half the 95 % interval of a quantity from its values with one stretch left out (jackknife) and
-/// from those by early and late halves; in its unit. Never below 1 % of `value`: where stretches
-/// agree that well, how they are cut still shows.
+/// Half the 95 % interval of a quantity, in its unit, from its estimates with one stretch left out
+/// (jackknife) and from those of early and late halves. At least 1 % of `value`: even when
+/// stretches agree that well, the result depends on how they are cut.
 double half_interval(double value, const std::vector<double>& without, double early, double late);
 
 }  // namespace tessera::simulator

@@ -14,8 +14,9 @@
 namespace tessera::simulator {
 namespace {
 
-/// Where a warm-up may begin. What does not fit the L2 replaces what was there before: it is enough
-/// to run thread blocks that ask for several times what it holds. Index into WorkDescription's.
+/// The first thread block of a warm-up, counted over all launches of the description. Data beyond
+/// the L2's capacity replaces older data, so it suffices to run thread blocks that request several
+/// times that capacity.
 std::int64_t warm_up_from(const WorkDescription& work, const Machine& machine) {
   constexpr double kTurnovers = 6;
   if (work.footprint_bytes + work.b_rows_bytes + work.c_bytes <= machine.l2_bytes) return 0;
@@ -36,15 +37,15 @@ double product_us(const Result& result) {
   return sum;
 }
 
-/// The launches of a product on one machine, one after the other.
-class Product {
+/// The simulation of a product: its launches on one machine, one after the other.
+class ProductRun {
  public:
-  Product(const WorkDescription& work, const Machine& machine)
+  ProductRun(const WorkDescription& work, const Machine& machine)
       : work_(work), machine_(machine), team_(std::clamp(num_threads(), 1, kGroups)) {
     for (int group = 0; group < kGroups; ++group) memory_.emplace_back(machine, group);
   }
 
-  /// From this thread block of all launches on, for the sake of what it leaves in the L2.
+  /// Runs thread blocks from `first` on, counted over all launches, to fill the L2.
   void warm_up(std::int64_t first) {
     std::int64_t before = 0;
     for (const Launch& launch : work_.launches) {
@@ -82,7 +83,8 @@ class Product {
     launches.push_back(grid.run(team_, options.progress));
   }
 
-  /// None, and everything as it was, where the launch has to be simulated whole.
+  /// Runs a sample of the launch; empty, with all state restored, when it has to be simulated
+  /// whole.
   std::optional<SampledLaunch> run_sample(const Launch& launch,
                                           std::span<const ThreadBlockWork> blocks,
                                           const Options& options,
@@ -103,7 +105,7 @@ class Product {
     return sampled;
   }
 
-  /// Launches are sampled independently of each other: their variances add up.
+  /// Writes the errors of sampling. Launches are sampled independently, so their variances add.
   static void put_errors(const std::vector<std::pair<std::size_t, SampledLaunch>>& sampled,
                          Result& result) {
     const std::map<std::string, double> found = quantities(result);
@@ -139,7 +141,7 @@ class Product {
   }
 
   static constexpr const char* kTime = "time of the product";
-  /// All that an error is told for.
+  /// The quantities with a stated error.
   static std::map<std::string, double> quantities(const Result& result) {
     std::map<std::string, double> all = counters(result);
     all[kTime] = product_us(result);
@@ -191,8 +193,8 @@ Result simulate(const WorkDescription& work, const Machine& machine, const Optio
     require<Unsupported>(launch.trace != nullptr, "{} publishes no trace of its warps",
                          work.kernel);
   require(options.watched < 0 || options.sampling.stretches == 0,
-          "thread block {} is to be watched: its launch cannot be sampled", options.watched);
-  Product product(work, machine);
+          "thread block {} is watched, so its launch cannot be sampled", options.watched);
+  ProductRun product(work, machine);
   if (options.warm) product.warm_up(warm_up_from(work, machine));
   return product.run(options);
 }

@@ -1,8 +1,7 @@
-// The performance simulator: runs the launches of a work description on a described device, warp
-// operation by warp operation, and says how long they take and what moves between the levels of
-// memory.
+// The performance simulator: it runs the launches of a work description on a described device, warp
+// operation by warp operation, and gives their times and the traffic between the levels of memory.
 //
-// Launches of very many thread blocks can be sampled: sampling.hpp.
+// Launches of very many thread blocks can be sampled (sampling.hpp).
 #pragma once
 
 #include <cstdint>
@@ -21,32 +20,34 @@
 namespace tessera::simulator {
 
 struct Options {
-  bool warm = true;           // the L2 holds what the launches before left there
-  std::int64_t watched = -1;  // a thread block of every launch whose operations are kept
-  Sampling sampling = {};     // not together with a watched thread block
-  /// Called from time to time with the share that is done, from one thread at a time.
+  bool warm = true;           // the L2 starts with the data of a previous run of the product
+  std::int64_t watched = -1;  // the thread block of every launch whose operations are recorded
+  Sampling sampling = {};     // cannot be combined with a watched thread block
+  /// Called regularly with the completed share, in [0, 1], by one thread at a time.
   std::function<void(double done)> progress = {};
 };
 
 struct Result {
   Machine machine;
-  double time_us = 0;  // of one product, launches following each other
+  double time_us = 0;  // one product, its launches in sequence
   std::vector<LaunchResult> launches;
-  /// Half the 95 % interval that sampling leaves of time_us, relative; 0 where nothing is sampled.
+  /// Half the 95 % interval of time_us due to sampling, relative; 0 without sampling.
   double time_error = 0;
-  /// The same for what counters() gives, each in its unit; empty where nothing is sampled.
+  /// Half the 95 % interval of each of counters(), in its unit; empty without sampling.
   std::map<std::string, double> counter_errors = {};
 
-  double sampled_share() const;  // of all thread blocks: those that were simulated
+  double sampled_share() const;  // simulated thread blocks / all thread blocks
   SmCounts sm() const;
   MemoryCounts memory() const;
   double cycles() const;
 };
 
-/// Throws Unsupported for a kernel without a trace, and for what the device lacks.
+/// Simulates the launches of `work` on a device. Throws Unsupported for a kernel without a trace
+/// and for a quantity that the device lacks, and an Error when a thread block is watched in a
+/// sampled launch.
 Result simulate(const WorkDescription& work, const Device& device, const Options& options = {});
 
-/// The same on a machine that a caller has changed.
+/// Simulates on a machine that the caller has changed.
 Result simulate(const WorkDescription& work, const Machine& machine, const Options& options = {});
 
 }  // namespace tessera::simulator

@@ -1,17 +1,17 @@
-// What is counted while a launch runs. Sectors are of 32 bytes.
+// The counters of a simulated launch. A sector is 32 bytes.
 #pragma once
 
 #include <cstdint>
 
 namespace tessera::simulator {
 
-/// Of the SMs.
+/// The counters of the SMs.
 struct SmCounts {
   std::int64_t instructions = 0;
   std::int64_t mma = 0;
   std::int64_t load_requests = 0;
   std::int64_t load_sectors = 0;
-  std::int64_t load_hits = 0;  // sectors found in the L1, also while they are on their way
+  std::int64_t load_hits = 0;  // sectors found in the L1, including those in flight
   std::int64_t store_sectors = 0;
   std::int64_t store_hits = 0;  // sectors whose line an earlier part of the instruction touched
   double active_cycles = 0;     // from an SM's first thread block to its last, summed over SMs
@@ -43,13 +43,13 @@ struct SmCounts {
   }
 };
 
-/// Of the memory behind them.
+/// The counters of the L2 and the device memory.
 struct MemoryCounts {
-  std::int64_t sm_read = 0;    // sectors SMs asked the L2 for
-  std::int64_t sm_write = 0;   // sectors SMs wrote, atomics among them
-  std::int64_t sm_hits = 0;    // of both, found in the near partition
-  std::int64_t coalesced = 0;  // sectors another SM of the cluster was already waiting for
-  std::int64_t far_read = 0;   // sectors one partition asked the other for
+  std::int64_t sm_read = 0;    // sectors that SMs requested from the L2
+  std::int64_t sm_write = 0;   // sectors that SMs wrote, including atomics
+  std::int64_t sm_hits = 0;    // sectors of both that hit in the near partition
+  std::int64_t coalesced = 0;  // sectors that another SM of the cluster was already waiting for
+  std::int64_t far_read = 0;   // sectors that one partition requested from the other
   std::int64_t far_write = 0;
   std::int64_t far_hits = 0;
   std::int64_t dram_read = 0;  // sectors

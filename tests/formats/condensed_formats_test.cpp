@@ -77,7 +77,7 @@ const std::string kLastRowInWindow1 =
     "row window 1 (row 1 of it), TC blocks 2 to 3, first nonzero of the row in TC block 2, MMA "
     "step 0 of the window";
 
-TEST_CASE("TCF of a small matrix says where every nonzero of CSR is in its window") {
+TEST_CASE("TCF of a small matrix stores the position of every nonzero in its window") {
   const auto packed = pack("tcf", condensed_example());
   const auto& tcf = packed_as<Tcf>(*packed);
 
@@ -95,7 +95,7 @@ TEST_CASE("TCF of a small matrix says where every nonzero of CSR is in its windo
         "row window 0 (row 8 of it), TC blocks 0 to 2, none with a nonzero of the row");
 }
 
-TEST_CASE("TCF in windows of 8 rows and TC blocks of 4 columns") {
+TEST_CASE("TCF packs windows of 8 rows with TC blocks of 4 columns as worked out by hand") {
   const auto packed = pack("tcf", condensed_example(), given("window_rows", 8, "tile_cols", 4));
   const auto& tcf = packed_as<Tcf>(*packed);
 
@@ -105,7 +105,7 @@ TEST_CASE("TCF in windows of 8 rows and TC blocks of 4 columns") {
   CHECK(tcf.unpack() == condensed_example());
 }
 
-TEST_CASE("ME-TCF of a small matrix names a nonzero by one byte") {
+TEST_CASE("ME-TCF of a small matrix stores one byte per nonzero") {
   const auto packed = pack("me_tcf", condensed_example());
   const auto& tcf = packed_as<MeTcf>(*packed);
 
@@ -122,7 +122,7 @@ TEST_CASE("ME-TCF of a small matrix names a nonzero by one byte") {
   CHECK(tcf.locate(17) == kLastRowInWindow1);
 }
 
-TEST_CASE("ME-TCF in windows of 8 rows") {
+TEST_CASE("ME-TCF packs windows of 8 rows as worked out by hand") {
   const auto packed = pack("me_tcf", condensed_example(), given("window_rows", 8));
   const auto& tcf = packed_as<MeTcf>(*packed);
 
@@ -150,7 +150,7 @@ TEST_CASE("bitmaps of ME-TCF's TC blocks are those of BitTCF") {
   }
   const auto tall = pack("me_tcf", condensed_example());
   CHECK_THROWS_WITH_AS(to_bit_tcf(packed_as<MeTcf>(*tall)),
-                       doctest::Contains("give it window_rows = 8"), Error);
+                       doctest::Contains("set its window_rows = 8"), Error);
 }
 
 TEST_CASE("SR-BCRS of a small matrix pads every window's vectors to the stride") {
@@ -229,7 +229,7 @@ TEST_CASE("ME-BCRS of a small matrix has no padded columns") {
         "step 0 of the window");
 }
 
-TEST_CASE("ME-BCRS in TC blocks of four vectors: a window's last one is narrower") {
+TEST_CASE("ME-BCRS has a narrower last TC block in a window") {
   const auto packed = pack("me_bcrs", condensed_example(), given("tile_cols", 4));
   const auto& bcrs = packed_as<MeBcrs>(*packed);
 
@@ -266,7 +266,7 @@ TEST_CASE("formats of whole vectors list explicit zeros, and only then have an a
   CHECK(array_names(*pack("me_bcrs", condensed_example())).back() == "values");
 }
 
-TEST_CASE("footprints of condensed formats are what their formulas say") {
+TEST_CASE("footprints of condensed formats agree with their formulas") {
   for (const CsrMatrix& matrix : {random_sparse(203, 157, 0.07, 5), random_sparse(64, 900, 0.02, 6),
                                   random_sparse(1000, 30, 0.01, 7), random_sparse(40, 50, 0, 8)}) {
     CAPTURE(matrix.rows);
@@ -316,7 +316,7 @@ TEST_CASE("the condensed column of TCF is the rank of the column in its window")
   }
 }
 
-TEST_CASE("TC blocks of a real matrix are as many as the statistics count") {
+TEST_CASE("the number of TC blocks of a real matrix is that of the statistics") {
   for (const char* name : {"data/bcsstk17.npz", "data/cora.npz"}) {
     const std::string path = shared_path(name);
     if (path.empty()) return;
@@ -336,7 +336,7 @@ TEST_CASE("TC blocks of a real matrix are as many as the statistics count") {
   }
 }
 
-TEST_CASE("condensed formats refuse what their offsets or the memory cannot hold") {
+TEST_CASE("condensed formats refuse matrices that their offsets or the memory cannot hold") {
   const CsrMatrix matrix = condensed_example();
   const auto with = [&](const char* format, const PackLimits& limits) {
     return pack(format, matrix, {}, limits);
@@ -362,7 +362,7 @@ TEST_CASE("condensed formats refuse what their offsets or the memory cannot hold
                        "me_bcrs would take 448 bytes with its padding, more than 447", Unsupported);
 }
 
-TEST_CASE("a window or vector that a format does not have is refused with those it has") {
+TEST_CASE("an unsupported window or vector height is refused with the supported ones") {
   const auto& registry = Registry<Format>::instance();
 
   CHECK_THROWS_WITH_AS(registry.make("me_tcf", given("window_rows", 32)),

@@ -64,7 +64,7 @@ TEST_CASE("CSR with 32-bit offsets takes rows + 1 + 2 nnz words") {
   CHECK(csr.locate(3) == "row 3, nonzeros 4 to 5");
 }
 
-TEST_CASE("BCSR of a small matrix in blocks of 2 x 3") {
+TEST_CASE("BCSR packs a small matrix in blocks of 2 x 3 as worked out by hand") {
   const auto packed = pack("bcsr", small_matrix(),
                            {{"block_rows", std::int64_t{2}}, {"block_cols", std::int64_t{3}}});
   const auto& bcsr = packed_as<Bcsr>(*packed);
@@ -185,7 +185,7 @@ TEST_CASE("BitTCF of a small matrix is what section 3.3 of Acc-SpMM builds by ha
         "row window 1 (row 0 of it), TC blocks 2 to 2, none with a nonzero of the row");
 }
 
-TEST_CASE("BitTCF allocates for its index what Acc-SpMM's closed form says") {
+TEST_CASE("the index of BitTCF has the bytes of Acc-SpMM's closed form") {
   for (const char* spec :
        {"poisson2d(nx=37)", "rmat(scale=9)", "band(n=777, bandwidth=20, density=0.1)"}) {
     CAPTURE(spec);
@@ -198,7 +198,7 @@ TEST_CASE("BitTCF allocates for its index what Acc-SpMM's closed form says") {
   }
 }
 
-TEST_CASE("a kernel that asks for another format than it was given is told so") {
+TEST_CASE("reading a packed matrix as another format is an error that names the format") {
   const auto packed = pack("csr", random_sparse(4, 4, 0.5, 1));
 
   CHECK_THROWS_WITH_AS(packed_as<BitTcf>(*packed), "the matrix is not packed as bit_tcf", Error);

@@ -44,7 +44,7 @@ class Bytes {
   std::vector<std::uint8_t> all;
 };
 
-TEST_CASE("HRPB of a small matrix, byte by byte") {
+TEST_CASE("HRPB of a small matrix has the bytes worked out by hand") {
   const auto packed = pack_hrpb(condensed_example());
   const auto& hrpb = packed_as<Hrpb>(*packed);
 
@@ -105,7 +105,7 @@ TEST_CASE("HRPB of tall row panels stores the bricks of a column that are not em
   CHECK(hrpb.unpack() == condensed_example());
 }
 
-TEST_CASE("HRPB in blocks of four columns has one brick column a block") {
+TEST_CASE("HRPB in blocks of four columns has one brick column per block") {
   const auto packed = pack_hrpb(condensed_example(), 16, 4);
   const auto& hrpb = packed_as<Hrpb>(*packed);
 
@@ -174,7 +174,7 @@ TEST_CASE("the lanes of a warp decode every element of A from its brick's patter
   }
 }
 
-TEST_CASE("blocks begin at multiples of 16 bytes and take 12 bytes a brick and 4 a nonzero") {
+TEST_CASE("blocks begin at multiples of 16 bytes and take 12 bytes per brick and 4 per nonzero") {
   const CsrMatrix matrix = random_sparse(203, 1570, 0.02, 5);
   for (const std::int64_t tile_rows : {16, 32}) {
     const auto packed = pack_hrpb(matrix, tile_rows);
@@ -195,7 +195,7 @@ TEST_CASE("blocks begin at multiples of 16 bytes and take 12 bytes a brick and 4
   }
 }
 
-TEST_CASE("bricks of a real matrix are as many and as dense as its synergy says") {
+TEST_CASE("bricks of a real matrix have the number and density of its synergy") {
   for (const char* name : {"data/bcsstk17.npz", "data/cora.npz"}) {
     const std::string path = shared_path(name);
     if (path.empty()) return;

@@ -17,7 +17,7 @@ std::unique_ptr<PackedMatrix> pack(const CsrMatrix& matrix, const char* height) 
       ->pack(matrix);
 }
 
-TEST_CASE("a small matrix in mosaic, packed by hand") {
+TEST_CASE("mosaic packs a small matrix as worked out by hand") {
   // Window 0: row 0 has columns 2 and 9, row 9 has 1, 2, 3, 4, 5, 6, 7, 8: nine active columns, two
   // steps, of whose four bricks the upper right one has column 9 alone and the lower right none.
   // Window 1: row 17 has column 0.
@@ -71,7 +71,7 @@ TEST_CASE("windows of mosaic begin at 16 bytes, and their steps follow each othe
   }
 }
 
-TEST_CASE("the height is the one with the least fetches and bricks") {
+TEST_CASE("the chosen height has the least estimated time of fetches and bricks") {
   // All rows alike: tall windows fetch least, and every brick is full anyway.
   CHECK(choose_height({64 * 8, {8 * 8, 4 * 8, 2 * 8, 8}}) == 64);
   // No two rows share a column: tall windows only have more bricks.
@@ -91,7 +91,7 @@ TEST_CASE("the sample behind the height has its share of any matrix") {
   }
 }
 
-TEST_CASE("auto is the height that the active columns of the whole matrix ask for") {
+TEST_CASE("auto selects the height that is best for the active columns of the whole matrix") {
   // Small enough that the sample is all of it.
   for (const double density : {0.002, 0.05, 0.6}) {
     CAPTURE(density);

@@ -1,6 +1,7 @@
-"""Tests of notebooks/packing_cost.py: which product is the unit, and what is left out.
+"""Tests of notebooks/packing_cost.py: the unit of the costs, and the omitted matrices.
 
-Run with `PYTHONPATH=tests python3 tests/formats/packing_cost_test.py`. Needs matplotlib and pandas; says so without them.
+Run with `PYTHONPATH=tests python3 tests/formats/packing_cost_test.py`. Skipped without matplotlib
+and pandas.
 """
 
 import importlib.util
@@ -19,6 +20,7 @@ if any(importlib.util.find_spec(name) is None for name in ("matplotlib", "pandas
 sys.path.insert(0, str(NOTEBOOKS))
 
 import packing_cost
+
 from figure_data import FigureError
 from records import environment, read_table
 
@@ -90,7 +92,8 @@ class CostsTest(unittest.TestCase):
         products = self.write("products", [self.product("a", "k", 10.0)])
 
         result = subprocess.run(
-            [sys.executable, NOTEBOOKS / "packing_cost.py", packings, products, self.folder / "out"],
+            [sys.executable, NOTEBOOKS / "packing_cost.py", packings, products,
+             self.folder / "out"],
             capture_output=True, text=True, check=False)
 
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -107,7 +110,8 @@ class CostsTest(unittest.TestCase):
 
         self.assertEqual(environment(self.write("runs", [newer, older])),
                          "some GPU, 2026-02-03, commit abc")
-        self.assertEqual(environment(self.write("cpu", [older])), "some CPU, 2026-01-01, commit old")
+        self.assertEqual(environment(self.write("cpu", [older])),
+                         "some CPU, 2026-01-01, commit old")
         self.assertEqual(environment(self.write("none", [])), "unknown machine")
 
 

@@ -25,7 +25,7 @@ TEST_CASE("the imbalance is the mean deviation, and above 8 a matrix is rebalanc
   CHECK(is_imbalanced(ibd(eighteen)));
 }
 
-TEST_CASE("the imbalance of a matrix is the one its statistics tell") {
+TEST_CASE("the imbalance of a matrix is that of its statistics") {
   const CsrMatrix matrix = random_sparse(203, 400, 0.03, 5);
   const Condensed condensed = condense(matrix, kTileRows);
   std::vector<std::int64_t> blocks;
@@ -36,7 +36,7 @@ TEST_CASE("the imbalance of a matrix is the one its statistics tell") {
   CHECK(ibd(blocks) == doctest::Approx(statistics(matrix).windows[0].ibd));
 }
 
-TEST_CASE("equation 4, worked by hand in both forms") {
+TEST_CASE("both forms of equation 4 have the values worked out by hand") {
   // Slow enough that the times are no tiny numbers, which Approx would not tell apart.
   const Rates rates{.bytes_per_s = 10, .flops = 100};
   const Share share{.tc_blocks = 10, .row_windows = 3};

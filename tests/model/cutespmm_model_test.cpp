@@ -33,7 +33,7 @@ TEST_CASE("the printed intensity is 512 alpha FLOP per transaction and 4 alpha p
   }
 }
 
-TEST_CASE("with 32 columns a warp A and B take equally many transactions, as in equation 3") {
+TEST_CASE("with 32 columns per warp A and B take equally many transactions, as in equation 3") {
   const Product product{.nnz = 64'000, .alpha = 0.25, .n = 128};
 
   const Transactions t = printed_transactions(product);
@@ -82,7 +82,7 @@ TEST_CASE("exact transactions are those counted brick by brick where bricks are 
   CHECK(t.b == doctest::Approx(b));
 }
 
-TEST_CASE("the synergy class goes by alpha, and names the paper's other intensities") {
+TEST_CASE("the synergy class depends on alpha alone, and states the paper's other intensities") {
   CHECK(synergy(0.0625).name == "low");
   CHECK(synergy(0.1249).name == "low");
   CHECK(synergy(0.125).name == "medium");
@@ -102,7 +102,7 @@ TEST_CASE("the synergy class goes by alpha, and names the paper's other intensit
   }
 }
 
-TEST_CASE("a density no brick can have is an error") {
+TEST_CASE("a density that no brick can have is an error") {
   CHECK_THROWS_AS(printed_transactions({.nnz = 10, .alpha = 0.015}), Error);
   CHECK_THROWS_AS(exact_transactions({.nnz = 10, .alpha = 1.01}), Error);
   CHECK_THROWS_AS(exact_transactions({.nnz = 10, .alpha = 0.5, .n = 0}), Error);
@@ -147,7 +147,7 @@ TEST_CASE("a panel never has more parts than blocks, and loads add up to the pan
   CHECK(partitions({}, 0).empty());
 }
 
-TEST_CASE("resident thread blocks go by the tightest limit") {
+TEST_CASE("resident thread blocks follow from the tightest limit") {
   Device device;
   device.datasheet = {{"sm_count", {10, "1", "test"}},
                       {"thread_blocks_per_sm", {32, "1", "test"}},

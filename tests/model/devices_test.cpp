@@ -94,7 +94,7 @@ TEST_CASE("peak rates equal SMs x FMA per clock and SM x 2 x clock") {
   }
 }
 
-TEST_CASE("what was measured on a device is below its datasheet") {
+TEST_CASE("measured rates of a device are below its datasheet's") {
   for (const std::string& name : device_names()) {
     CAPTURE(name);
     const Device& device = find_device(name);
@@ -228,7 +228,7 @@ TEST_CASE("one broken file among the shipped ones is refused, and so is a name c
   CHECK(read_devices(folder.path()).size() == device_names().size());
 }
 
-TEST_CASE("shipped files are looked for in TESSERA_HOME first") {
+TEST_CASE("shipped files are searched in TESSERA_HOME first") {
   const TemporaryFolder home;
   std::filesystem::create_directories(home / "model");
   write_text(home / "model/here.txt", "");

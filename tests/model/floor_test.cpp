@@ -21,7 +21,7 @@ using namespace floor_model;
 /// Round numbers: 1 TB/s of DRAM, 2 of L2, 4 gathered, 100 TFLOP/s, 1 us, 1 MB stays in L2.
 const Rates kToy{1000, 2000, 4000, 100, 1, 1e6};
 
-TEST_CASE("the parts of a floor, worked by hand") {
+TEST_CASE("the parts of a floor are those worked out by hand") {
   const Product product{
       .rows = 1000, .nnz = 20'000, .b_rows = 900, .n = 128, .index_bytes = 24'000};
   const std::vector<Windows> windows{{8, 18'000}, {16, 10'000}, {64, 9'000}};
@@ -61,7 +61,7 @@ TEST_CASE("the best height trades gathering for multiplying") {
   CHECK_THROWS_AS(strict_floor({.n = 0}, windows, kToy), Error);
 }
 
-TEST_CASE("a rate that is not known does not bound") {
+TEST_CASE("an unknown rate does not bound") {
   const Product product{.rows = 1000, .nnz = 20'000, .b_rows = 900, .n = 128};
   const std::vector<Windows> windows{{8, 18'000}};
   const Rates rates{.dram_gbps = 1000, .mma_tflops = 100};
@@ -149,8 +149,7 @@ Rates recorded_rates(double element_bytes) {
   return {4400, 8300, 9000, element_bytes > 2 ? 313.0 : 627.0, 2, 50e6};
 }
 
-TEST_CASE(
-    "floors recorded for an H200 come out, to the hundredth of a microsecond they are told in") {
+TEST_CASE("floors agree with those recorded for an H200, to a hundredth of a microsecond") {
   const std::string path = shared_path("anchors/floors_h200.csv");
   if (path.empty()) return;
   const auto recorded = read_floors(path);

@@ -37,7 +37,17 @@ CsrMatrix random_window(std::uint64_t seed) {
   return random_sparse(rows, cols, std::pow(10, -2 * random_unit(seed, 1)), seed);
 }
 
-TEST_CASE("MMAs of a row, case by case") {
+/// Equation 2 as the paper states it, case by case.
+std::int64_t row_mma_by_case(std::int64_t row_length, std::int64_t n) {
+  const auto groups = [n](std::int64_t cols) { return (n + cols - 1) / cols; };
+  if (row_length == 0) return 0;
+  if (row_length <= 8) return groups(16);
+  if (row_length <= 16) return groups(8);
+  if (row_length <= 32) return groups(4);
+  return (row_length + 63) / 64 * groups(2);
+}
+
+TEST_CASE("a row needs the MMAs of the paper's four cases") {
   CHECK(row_mma(0, 128) == 0);
   CHECK(row_mma(1, 128) == 8);
   CHECK(row_mma(8, 128) == 8);
@@ -51,14 +61,14 @@ TEST_CASE("MMAs of a row, case by case") {
   CHECK_THROWS_AS(row_mma(8, 0), Error);
 }
 
-TEST_CASE("the formula in one line is the paper's cases") {
+TEST_CASE("the one formula for the MMAs of a row agrees with the paper's cases") {
   for (std::int64_t length = 0; length < 600; ++length)
     for (std::int64_t n = 1; n < 300; ++n)
       if (row_mma(length, n) != row_mma_by_case(length, n)) FAIL(length << " nonzeros, N = " << n);
   CHECK(row_mma(5'000, 512) == row_mma_by_case(5'000, 512));
 }
 
-TEST_CASE("equation 1: whole fragments, and its approximation for a dense and a sparser matrix") {
+TEST_CASE("equation 1 counts whole fragments, and its approximation fits long rows") {
   const std::vector<std::int64_t> rows{64, 65, 0, 128};
 
   CHECK(whole_fragment_mma(rows, 128) == (1 + 2 + 0 + 2) * 64);

@@ -24,7 +24,7 @@ const Criterion& criterion(const std::string& against) {
   throw Error("no criterion against " + against);
 }
 
-TEST_CASE("a threshold is exceeded, not reached, but against CUSP") {
+TEST_CASE("a threshold has to be exceeded, except against CUSP, where equality suffices") {
   const Figures at{.rows = 10'000, .nnz = 420'000, .products = 90, .tile_products = 10};
   Figures above = at;
   above.nnz += 1;
@@ -71,7 +71,7 @@ TEST_CASE("tiles save products where they are dense, as the criteria assume") {
   CHECK_FALSE(criterion("ac_spgemm").holds(sparse));
 }
 
-TEST_CASE("precision and recall of a worked example") {
+TEST_CASE("precision and recall are those of a worked example") {
   const std::vector<Verdict> verdicts{{true, true},  {true, true},   {true, false},
                                       {false, true}, {false, false}, {true, true}};
 

@@ -1,7 +1,7 @@
 """Tests of notebooks/: every figure kind, the figure file's errors, origins, colours, notebooks.
 
-Run with `PYTHONPATH=tests python3 tests/notebooks/notebooks_test.py`. Needs matplotlib (and nbformat, pandas for some tests);
-says what it skips without them.
+Run with `PYTHONPATH=tests python3 tests/notebooks/notebooks_test.py`. Needs matplotlib, and nbformat
+and pandas for some tests; without their package tests are skipped.
 """
 
 import copy
@@ -22,12 +22,11 @@ from typing import Any
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 sys.path.insert(0, str(NOTEBOOKS))
-KINDS = ("bars", "lines", "scatter", "ablation_bars", "box", "heatmap")
 PREDICTED = ("modelled", "simulated", "emulated")
 
 
 def available(name: str) -> bool:
-    """Whether a module can be imported."""
+    """True when a module can be imported."""
     try:
         importlib.import_module(name)
     except ImportError:
@@ -44,8 +43,10 @@ if available("matplotlib"):
     from matplotlib.text import Text
 
     import figure
-    import figure_data
 
+import figure_data
+
+KINDS = figure_data.known_kinds()
 NEEDS_MATPLOTLIB = unittest.skipUnless(available("matplotlib"), "matplotlib is not installed")
 
 
@@ -457,12 +458,28 @@ class Colours(unittest.TestCase):
             self.assertLess(self.worst([red, green]), least_delta_e())
 
 
+class Kinds(unittest.TestCase):
+    """The figure kinds follow from the scripts."""
+
+    def test_the_kinds_of_all_configs_and_docs_are_known(self) -> None:
+        self.assertTrue({"bars", "lines", "scatter", "ablation_bars", "box", "heatmap"}
+                        <= set(KINDS), KINDS)
+
+    def test_a_kind_is_a_script_that_defines_one(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "violin.py").write_text('KIND = Kind("violin", draw, None)\n')
+            Path(folder, "helper.py").write_text("import violin  # whose KIND = Kind(...)\n")
+
+            self.assertEqual(figure_data.known_kinds(Path(folder)), ("violin",))
+
+
 class Notebooks(unittest.TestCase):
     """to_ipynb.py and story.py."""
 
     @unittest.skipUnless(available("nbformat"), "nbformat is not installed")
     def test_a_notebook_is_valid_and_keeps_all_cells(self) -> None:
         import nbformat
+
         import to_ipynb
 
         scripts = to_ipynb.percent_scripts(NOTEBOOKS)

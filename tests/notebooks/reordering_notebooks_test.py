@@ -1,7 +1,7 @@
-"""Tests of notebooks/spy.py, reorder_quality.py and reorder_pays.py on made-up matrices and records.
+"""Tests of notebooks/spy.py, reorder_quality.py and reorder_pays.py on made-up data.
 
-Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3 tests/notebooks/reordering_notebooks_test.py`. Needs numpy,
-matplotlib and pandas; says so without them.
+Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3
+tests/notebooks/reordering_notebooks_test.py`. Skipped without numpy, matplotlib and pandas.
 """
 
 import csv
@@ -21,8 +21,8 @@ if any(importlib.util.find_spec(name) is None for name in ("matplotlib", "numpy"
 sys.path.insert(0, str(NOTEBOOKS))
 
 import numpy as np
-
 import spy
+
 from program import ProgramTest
 
 
@@ -158,7 +158,8 @@ class RecordsTest(unittest.TestCase):
 
         self.run_script("reorder_quality.py")
 
-        found = {(row["shuffled"], row["reorder"]): row for row in self.table("reorder_quality.csv")}
+        found = {(row["shuffled"], row["reorder"]): row
+                 for row in self.table("reorder_quality.csv")}
         self.assertAlmostEqual(float(found["False", "rcm"]["gain"]), 4)
         self.assertAlmostEqual(float(found["False", "rcm"]["ns_per_nnz"]), 400)
         self.assertEqual(found["False", "rcm"]["matrices"], "2")

@@ -1,7 +1,7 @@
 """Tests of notebooks/smat_fit.py on made-up records.
 
-Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3 tests/notebooks/smat_fit_notebook_test.py`. Needs matplotlib
-and pandas; says so without them.
+Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3
+tests/notebooks/smat_fit_notebook_test.py`. Skipped without matplotlib and pandas.
 """
 
 import csv
@@ -71,7 +71,8 @@ class SmatFitTest(ProgramTest):
         low, high = (float(found["measured"][f"t_e_ns_{side}"]) for side in ("low", "high"))
         self.assertTrue(low < 10 < high, (low, high))
         self.assertLess(high - low, 0.5)
-        self.assertTrue((self.folder / "figures/smat_fit_n8.png").read_bytes().startswith(b"\x89PNG"))
+        png = (self.folder / "figures/smat_fit_n8.png").read_bytes()
+        self.assertTrue(png.startswith(b"\x89PNG"))
 
     def test_too_few_points_are_drawn_without_a_line(self) -> None:
         self.plant(points=2)

@@ -1,6 +1,7 @@
 """Tests of notebooks/synergy_bounds.py: its bounds hold for any pattern, and are reached.
 
-Run with `PYTHONPATH=tests python3 tests/notebooks/synergy_bounds_test.py`. Needs matplotlib and numpy; says so without them.
+Run with `PYTHONPATH=tests python3 tests/notebooks/synergy_bounds_test.py`. Skipped without
+matplotlib and numpy.
 """
 
 import importlib.util
@@ -17,7 +18,6 @@ if any(importlib.util.find_spec(name) is None for name in ("matplotlib", "numpy"
 sys.path.insert(0, str(NOTEBOOKS))
 
 import numpy as np
-
 import synergy_bounds
 from synergy_bounds import Fingerprint
 

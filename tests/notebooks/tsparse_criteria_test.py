@@ -1,6 +1,7 @@
-"""Tests of notebooks/tsparse_criteria.py: which matrices count, and how right a criterion is.
+"""Tests of notebooks/tsparse_criteria.py: the matrices that count, and the scores of criteria.
 
-Run with `PYTHONPATH=tests python3 tests/notebooks/tsparse_criteria_test.py`. Needs matplotlib; says so without it.
+Run with `PYTHONPATH=tests python3 tests/notebooks/tsparse_criteria_test.py`. Skipped without
+matplotlib.
 """
 
 import importlib.util

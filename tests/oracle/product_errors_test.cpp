@@ -59,7 +59,7 @@ TEST_CASE("every measure gives the number worked out by hand") {
   CHECK_FALSE(errors.ok());
 }
 
-TEST_CASE("of an exact product every error is zero, whatever its condition") {
+TEST_CASE("an exact product has no error at any condition") {
   // Conditions 4/2 and 16/2, whose geometric mean is 4; nothing is said of 0 + 0.
   const ProductErrors errors = sums_of_two({3, 9, 0}, {-1, -7, 0}, {2, 2, 0}, true);
 
@@ -103,7 +103,7 @@ TEST_CASE("an ulp is that of the truth rounded to FP32") {
   CHECK(ulps(0x1p127f, 2, std::numeric_limits<float>::max()) == 1);  // truth beyond the range
 }
 
-TEST_CASE("the ulp histogram counts an error at the end of a place in that place") {
+TEST_CASE("the ulp histogram counts an error at the upper end of a bin in that bin") {
   const float ulp = 0x1p-23f;
   // Truth 1 + half an ulp, which C rounds down and misses upwards by 1.5 ulps; then 1.
   const ProductErrors errors = sums_of_two({1, 1, 1, 1, 1}, {ulp / 2, ulp / 2, 0, 0, 0},
@@ -121,7 +121,7 @@ TEST_CASE("the ulp histogram counts an error at the end of a place in that place
   CHECK(ulp_upper_end(33) == kInf);
 }
 
-TEST_CASE("conditions are told by decade, from its lower end on") {
+TEST_CASE("condition numbers are tabulated by decade, each with its lower end") {
   // Conditions 20/2 = 10 and 19/2 and, with |A||B| = 2^61 + 1, 10^18.
   const CsrMatrix a = csr(1, 3, {0, 3}, {0, 1, 2}, {1, 1, 1});
   const DenseMatrix b = dense(3, 3, {11, 10.5f, 0x1p60f, -9, -8.5f, -0x1p60f, 0, 0, 1});

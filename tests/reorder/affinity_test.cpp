@@ -37,7 +37,7 @@ TEST_CASE("affinity follows the last row, takes ties in base order and starts ag
   CHECK(affinity(a, kInFileOrder) == Permutation({0, 3, 2, 5, 4, 1}));
 }
 
-TEST_CASE("affinity compares with the whole row window when asked to") {
+TEST_CASE("affinity with score = window compares with the whole row window") {
   // Row 2 shares one column with row 1, row 3 shares one with each of rows 0 and 1.
   const CsrMatrix a = pattern_matrix(4, 9, {{0, 1, 2, 3}, {2, 3, 4, 5}, {5, 6}, {0, 4}});
 
@@ -46,7 +46,7 @@ TEST_CASE("affinity compares with the whole row window when asked to") {
   CHECK(affinity(a, by_window(1)) == affinity(a, kInFileOrder));
 }
 
-TEST_CASE("affinity counts a column of the row window once, however many of its rows hold it") {
+TEST_CASE("affinity counts a column of the row window once, even when several rows hold it") {
   // Rows 0 and 1 both hold column 0, the only one that row 2 shares with them; row 3 shares two.
   const CsrMatrix a = pattern_matrix(4, 6, {{0, 1, 2}, {0, 1, 3}, {0, 5}, {2, 3}});
 
@@ -95,7 +95,7 @@ TEST_CASE("affinity without a bound is the exhaustive search for the most common
   CHECK(affinity(a, given) == Permutation(expected));
 }
 
-TEST_CASE("affinity answers for awkward shapes, alike on one thread and on three") {
+TEST_CASE("affinity orders awkward shapes, equally on one thread and on three") {
   check_awkward_shapes("affinity");
   check_awkward_shapes("affinity", by_window(8));
 }
@@ -110,7 +110,7 @@ TEST_CASE("affinity packs shuffled communities 1.25 times as full, by windows fu
   CHECK(window > last);
 }
 
-TEST_CASE("affinity takes a hub of every vertex in its stride") {
+TEST_CASE("affinity orders a hub that is joined to every vertex") {
   check_hub("affinity");
   check_hub("affinity", {{"score", std::string("window")}});
 }

@@ -66,7 +66,7 @@ TEST_CASE("TC blocks of an order are those that the statistics count") {
           std::ranges::find(windows, height, &WindowCount::height)->tc_blocks);
 }
 
-TEST_CASE("a swap brings two rows home") {
+TEST_CASE("a swap moves two rows to the windows of their columns") {
   // Windows of two: rows 0 and 3 share nine columns, rows 2 and 1 nine others.
   const Indices left{0, 1, 2, 3, 4, 5, 6, 7, 8}, right{9, 10, 11, 12, 13, 14, 15, 16, 17};
   const CsrMatrix a = pattern_matrix(4, 18, {left, right, right, left});
@@ -152,7 +152,18 @@ TEST_CASE("best keeps the order of the file where nothing is better") {
   CHECK(best(shuffled_communities()).chosen == "filled, swapped");
 }
 
-TEST_CASE("best is never worse than the order of the file, whatever is turned off") {
+TEST_CASE("best without the order of the file as a candidate always fills its own windows") {
+  const CsrMatrix a = shuffled_communities();
+  const CsrMatrix ordered = apply(a, best(a));
+
+  const Order kept = best(ordered), filled = best(ordered, {{"keep_natural", false}});
+
+  CHECK(kept.chosen.starts_with("natural"));
+  CHECK(filled.chosen.starts_with("filled"));
+  CHECK(!filled.rows.is_identity());
+}
+
+TEST_CASE("best is never worse than the order of the file with any steps turned off") {
   const CsrMatrix a = random_sparse(1000, 300, 0.01, 9);
   for (const std::int64_t passes : {0, 1, 3}) {
     for (const bool pairs : {false, true}) {
@@ -184,7 +195,7 @@ TEST_CASE("stretches have a chain each, the same on any number of threads") {
   CHECK(alone != best(a).rows);
 }
 
-TEST_CASE("best cut short at once still orders every row") {
+TEST_CASE("best stopped at once still orders every row") {
   const CsrMatrix a = shuffled_communities();
   Watch watch([] { return true; });
 

@@ -53,7 +53,7 @@ TEST_CASE("gorder counts no siblings through columns longer than hub_length") {
   CHECK(gorder_rows(hub, {{"hub_length", std::int64_t{1}}}) == Permutation({0, 1, 2, 3}));
 }
 
-TEST_CASE("gorder moves the columns of a square matrix with its rows, if asked") {
+TEST_CASE("gorder with apply = symmetric moves the columns of a square matrix with its rows") {
   const CsrMatrix matrix = random_sparse(50, 50, 0.1, 9);
   const auto order = [&](const std::string& apply) {
     return Registry<Reordering>::instance().make("gorder", {{"apply", apply}})->order(matrix);
@@ -64,7 +64,7 @@ TEST_CASE("gorder moves the columns of a square matrix with its rows, if asked")
   CHECK(order("rows").rows == order("symmetric").rows);
 }
 
-TEST_CASE("gorder answers for awkward shapes, alike on one thread and on three") {
+TEST_CASE("gorder orders awkward shapes, equally on one thread and on three") {
   check_awkward_shapes("gorder");
 }
 
@@ -74,9 +74,9 @@ TEST_CASE("gorder finds shuffled communities again: 1.25 times the nonzeros of a
   CHECK(mean_nnz_tc(shuffled, "gorder") > 1.25 * mean_nnz_tc(shuffled, "none"));
 }
 
-TEST_CASE("gorder takes a hub of every vertex in its stride") { check_hub("gorder"); }
+TEST_CASE("gorder orders a hub that is joined to every vertex") { check_hub("gorder"); }
 
-TEST_CASE("gorder that is cut short has placed some rows and keeps the others in their order") {
+TEST_CASE("a stopped gorder has placed some rows and keeps the others in their order") {
   const CsrMatrix shuffled = shuffled_communities();
   Watch watch([] { return true; });
 

@@ -79,7 +79,7 @@ TEST_CASE("1-SA compares blocks of columns and puts rows without nonzeros last")
   CHECK(jaccard(a, given(0.8, "bounded", 1024)).rows == Permutation({0, 2, 3, 4, 1}));
 }
 
-TEST_CASE("1-SA is the paper's scan, bounded or not, until the bound is felt") {
+TEST_CASE("1-SA is the paper's scan, bounded or not, until the bound takes effect") {
   for (const double tau : {0.3, 0.5, 0.8, 1.0}) {
     for (const std::int32_t block_cols : {1, 3}) {
       const CsrMatrix a = random_sparse(150, 60, 0.08, static_cast<std::uint64_t>(10 * tau));
@@ -129,7 +129,7 @@ TEST_CASE("1-SA on both sides leaves fewer blocks of 16 x 16 than on rows alone"
   CHECK(static_cast<double>(blocks("both")) < 0.9 * static_cast<double>(blocks("rows")));
 }
 
-TEST_CASE("1-SA takes awkward shapes and hubs, and ends when told to") {
+TEST_CASE("1-SA orders awkward shapes and hubs, and ends when stopped") {
   const CsrMatrix a = shuffled_communities();
   const Params::Given both{{"apply", std::string("both")}, {"block_cols", std::int64_t{16}}};
 
@@ -143,7 +143,7 @@ TEST_CASE("1-SA takes awkward shapes and hubs, and ends when told to") {
   CHECK(jaccard(a, {{"time_limit_s", 1e-9}}).rows.is_identity());
 }
 
-TEST_CASE("1-SA that is cut short keeps its groups so far") {
+TEST_CASE("a stopped 1-SA keeps its groups so far") {
   const CsrMatrix a = shuffled_communities();
   int asked = 0;
   Watch watch([&] { return ++asked > 100; });

@@ -100,7 +100,7 @@ TEST_CASE("louvain puts rows of a rectangle together that share columns") {
   CHECK(std::set(cols.begin(), cols.begin() + 3) == std::set{0, 2, 5});
 }
 
-TEST_CASE("louvain answers for awkward shapes, alike on one thread and on three") {
+TEST_CASE("louvain orders awkward shapes, equally on one thread and on three") {
   check_awkward_shapes("louvain");
   check_awkward_shapes("louvain", kLeiden);
 }
@@ -113,12 +113,12 @@ TEST_CASE("louvain finds shuffled communities again: 1.2 times the nonzeros of a
   CHECK(mean_nnz_tc(shuffled, "louvain", kLeiden) > 1.2 * before);
 }
 
-TEST_CASE("louvain takes a hub of every vertex in its stride") {
+TEST_CASE("louvain orders a hub that is joined to every vertex") {
   check_hub("louvain");
   check_hub("louvain", kLeiden);
 }
 
-TEST_CASE("louvain that is cut short still orders all rows") {
+TEST_CASE("a stopped louvain still orders all rows") {
   const CsrMatrix shuffled = shuffled_communities();
   Watch watch([] { return true; });
 

@@ -37,7 +37,7 @@ std::vector<std::vector<std::int32_t>> clusters_of(const CsrMatrix& matrix,
   return lists;
 }
 
-TEST_CASE("the Jaccard similarity is common over all columns, however the lengths differ") {
+TEST_CASE("the Jaccard similarity is common columns over all columns at any lengths") {
   std::vector<std::int32_t> even, few{4, 5, 40, 4000};
   for (std::int32_t col = 0; col < 400; col += 2) even.push_back(col);
 
@@ -49,7 +49,7 @@ TEST_CASE("the Jaccard similarity is common over all columns, however the length
   CHECK(jaccard_similarity({}, {}) == 0);
 }
 
-TEST_CASE("bands are cut for the threshold, as datasketch cuts them") {
+TEST_CASE("the bands for a threshold are those of datasketch") {
   // Its documentation's areas with equal weights, integrated apart from this code.
   const Banding low = banding(128, 0.2), high = banding(128, 0.3), one = banding(1, 0.2);
 
@@ -58,7 +58,7 @@ TEST_CASE("bands are cut for the threshold, as datasketch cuts them") {
   CHECK(std::pair(one.bands, one.rows) == std::pair(1, 1));
 }
 
-TEST_CASE("similar pairs have their exact similarity, and few alike are missed") {
+TEST_CASE("similar pairs have their exact similarity, and few of them are missed") {
   const CsrMatrix a = shuffled_communities();
   const ColumnSets rows = rows_of(a);
   const LshChoices choices{.banding = banding(128, 0.2), .reach = 64, .partners = 32};
@@ -147,6 +147,35 @@ TEST_CASE("dtc_lsh clusters rows, and on the second level the clusters") {
   CHECK(order_by("dtc_lsh", a, levels(2)) == Permutation({0, 3, 2, 5, 1, 4}));
 }
 
+TEST_CASE("a cluster of dtc_lsh's second level is full at the given number of windows") {
+  // Windows of two equal rows, 0 0, 1 1 and 2 2; 0 and 2 are alike, and 1 is like 2.
+  const std::vector<std::int32_t> zero{0, 1, 2, 3}, one{3, 4, 5, 6, 7}, two{0, 1, 2, 3, 4};
+  const CsrMatrix a = pattern_matrix(6, 60, {zero, one, two, zero, one, two});
+  const auto full = [](std::int64_t windows) {
+    return Params::Given{{"cluster_rows", std::int64_t{2}}, {"cluster_clusters", windows}};
+  };
+
+  CHECK(order_by("dtc_lsh", a, full(1)) == Permutation({0, 3, 1, 4, 2, 5}));
+  CHECK(order_by("dtc_lsh", a, full(2)) == Permutation({0, 3, 2, 5, 1, 4}));
+}
+
+TEST_CASE("a higher threshold of MinHash leaves rows apart that are less alike") {
+  // Rows 0 and 2 share a third of their columns, rows 1 and 3 all.
+  std::vector<std::int32_t> all(40), low, high;
+  for (std::int32_t col = 0; col < 40; ++col) {
+    all[col] = 100 + col;
+    if (col < 20) low.push_back(col);
+    if (col >= 10 && col < 30) high.push_back(col);
+  }
+  const CsrMatrix a = pattern_matrix(4, 140, {low, all, high, all});
+  const auto at = [&](double threshold) {
+    return order_by("lsh64", a, {{"hashes", std::int64_t{128}}, {"threshold", threshold}});
+  };
+
+  CHECK(at(0.2) == Permutation({0, 2, 1, 3}));
+  CHECK(at(0.9) == Permutation({0, 1, 3, 2}));
+}
+
 TEST_CASE("the second level of dtc_lsh brings windows together that read the same columns") {
   const CsrMatrix a =
       load_matrix("shuffle(of=sbm(n=4096,blocks=64,degree_in=16,degree_out=2))", false).matrix;
@@ -168,7 +197,7 @@ TEST_CASE("lsh64 and dtc_lsh find planted communities again") {
   CHECK(dtc > 1.1 * lsh);
 }
 
-TEST_CASE("the orders by MinHash take awkward shapes and hubs") {
+TEST_CASE("the MinHash orders handle awkward shapes and hubs") {
   for (const char* name : {"lsh64", "dtc_lsh"}) {
     CAPTURE(name);
     check_awkward_shapes(name);
@@ -176,7 +205,7 @@ TEST_CASE("the orders by MinHash take awkward shapes and hubs") {
   }
 }
 
-TEST_CASE("the orders by MinHash follow their seed, not the threads, and end when told to") {
+TEST_CASE("the MinHash orders depend on their seed, not on threads, and end when stopped") {
   const CsrMatrix a = shuffled_communities();
   for (const char* name : {"lsh64", "dtc_lsh"}) {
     CAPTURE(name);
@@ -195,7 +224,7 @@ TEST_CASE("the orders by MinHash follow their seed, not the threads, and end whe
   }
 }
 
-TEST_CASE("an order by MinHash that is cut short uses the pairs it has found so far") {
+TEST_CASE("a stopped MinHash order uses the pairs found so far") {
   const CsrMatrix a = shuffled_communities();
   const ThreadCount one(1);
   for (const char* name : {"lsh64", "dtc_lsh"}) {

@@ -51,7 +51,7 @@ TEST_CASE("both methods of metis gain on a shuffled grid and depend on the seed 
   }
 }
 
-TEST_CASE("metis takes matrices without edges and refuses rectangles") {
+TEST_CASE("metis orders matrices without edges and refuses rectangular ones") {
   for (const char* method : {"kway", "nd"}) {
     const Params::Given given{{"method", std::string(method)}, {"part_rows", std::int64_t{2}}};
     CHECK(metis(random_sparse(9, 9, 0, 1), given).rows.is_identity());

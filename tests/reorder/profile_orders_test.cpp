@@ -21,7 +21,7 @@ Order order_by(const std::string& name, const CsrMatrix& a, const Params::Given&
 
 const std::string kOrders[] = {"king", "sloan"};
 
-TEST_CASE("king takes the vertex that brings in the fewest new ones, whichever came first") {
+TEST_CASE("king takes the vertex with the fewest new neighbours, not the first one") {
   // From 9, the end farthest from 0: 8 leads to 6 and 7, 6 to 4 and 5, but 7 to 5 alone. A
   // breadth-first search takes 6 first.
   const CsrMatrix net = from_edges(
@@ -45,6 +45,20 @@ TEST_CASE("king and sloan bring a shuffled grid back to a small profile") {
     CHECK(statistics(ordered).windows[0].mean_nnz_tc >
           1.1 * statistics(mixed).windows[0].mean_nnz_tc);
   }
+}
+
+TEST_CASE("sloan weighs the distance to the far end against the growth of the front") {
+  const CsrMatrix mixed =
+      shuffled(load_matrix("poisson2d(nx=60, ny=20)", false).matrix, ShuffledSides::kSymmetric, 4);
+  const auto profile = [&](std::int64_t distance, std::int64_t growth) {
+    const Params::Given given{{"distance_weight", distance}, {"growth_weight", growth}};
+    return statistics(apply(mixed, order_by("sloan", mixed, given))).profile;
+  };
+
+  // Only the ratio of the two counts; either alone leaves a larger profile than both together.
+  CHECK(profile(1, 2) == profile(50, 100));
+  CHECK(profile(1, 2) < profile(0, 2));
+  CHECK(profile(1, 2) < profile(1, 0));
 }
 
 TEST_CASE("king and sloan see the edges of both directions and refuse a rectangle") {

@@ -47,7 +47,7 @@ TEST_CASE("rabbit puts rows of a rectangle together that share columns") {
   CHECK(order.cols->size() == 7);
 }
 
-TEST_CASE("rabbit answers for awkward shapes, alike on one thread and on three") {
+TEST_CASE("rabbit orders awkward shapes, equally on one thread and on three") {
   check_awkward_shapes("rabbit");
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("rabbit finds shuffled communities again: 1.2 times the nonzeros of a 
   CHECK(mean_nnz_tc(shuffled, "rabbit") > 1.2 * mean_nnz_tc(shuffled, "none"));
 }
 
-TEST_CASE("rabbit takes a hub of every vertex in its stride") { check_hub("rabbit"); }
+TEST_CASE("rabbit orders a hub that is joined to every vertex") { check_hub("rabbit"); }
 
 TEST_CASE("rabbit gives one order on any number of threads, batches of many edges included") {
   const CsrMatrix large = random_sparse(40'000, 40'000, 5e-4, 12);
@@ -73,7 +73,7 @@ TEST_CASE("rabbit gives one order on any number of threads, batches of many edge
   CHECK(!one.is_identity());
 }
 
-TEST_CASE("rabbit that is cut short still orders all rows") {
+TEST_CASE("a stopped rabbit still orders all rows") {
   const CsrMatrix shuffled = shuffled_communities();
   const auto variant = Registry<Reordering>::instance().make("rabbit");
   int asked = 0;

@@ -82,7 +82,8 @@ TEST_CASE("rcm brings a shuffled path back to bandwidth one, component by compon
   CHECK(!rows_only.cols);
 }
 
-TEST_CASE("rcm uses the edges of both directions and refuses a rectangle with the reason") {
+TEST_CASE(
+    "rcm uses the edges of both directions and refuses a rectangular matrix with the reason") {
   // A directed path 0 -> 2 -> 1 -> 3, upper and lower entries mixed.
   const CsrMatrix path{4, 4, std::vector<std::int64_t>{0, 1, 2, 3, 3},
                        std::vector<std::int32_t>{2, 3, 1}, std::vector<float>{0.5f, -0.25f, 2.0f}};
@@ -92,7 +93,7 @@ TEST_CASE("rcm uses the edges of both directions and refuses a rectangle with th
   CHECK_THROWS_AS(rcm->order(random_sparse(4, 5, 0.5, 1)), Unsupported);
 }
 
-TEST_CASE("rcm takes time linear in the matrix however many components it has") {
+TEST_CASE("rcm takes time linear in the matrix at any number of components") {
   std::vector<std::pair<int, int>> edges;
   const int n = 300000;
   for (int i = 0; i + 2 < n; i += 3) edges.insert(edges.end(), {{i, i + 1}, {i + 1, i + 2}});

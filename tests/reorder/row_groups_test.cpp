@@ -47,7 +47,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the nearest of a list are those around a value, fewer at its ends") {
+TEST_CASE("the nearest entries of a list are those around a value, fewer at its ends") {
   const Indices list{1, 3, 5, 7, 9, 11};
   const auto around = [&](std::int32_t centre, std::int32_t most) {
     const auto found = nearest(list, centre, most);
@@ -60,7 +60,7 @@ TEST_CASE("the nearest of a list are those around a value, fewer at its ends") {
   CHECK(around(5, 3) == list);
 }
 
-TEST_CASE("sorting with many threads sorts") {
+TEST_CASE("sorting with many threads gives a sorted array") {
   std::vector<std::uint64_t> values(300'001);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = random_bits(11, i);
   std::vector<std::uint64_t> expected = values;

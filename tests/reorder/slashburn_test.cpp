@@ -69,7 +69,7 @@ TEST_CASE("slashburn takes a star, matrices without edges and one row, and refus
   CHECK_THROWS_AS(slashburn(random_sparse(9, 8, 0.5, 1)), Unsupported);
 }
 
-TEST_CASE("slashburn cut short before its first round orders by degree") {
+TEST_CASE("slashburn stopped before its first round orders by degree") {
   const CsrMatrix a = shuffled_communities();
   Watch watch([] { return true; });
 

@@ -30,27 +30,27 @@ TEST_CASE("a watch stops when its earliest limit is over") {
   CHECK(watch.stopped());
 }
 
-TEST_CASE("a watch that was interrupted stays so, and tells how far the work is") {
+TEST_CASE("a watch that was interrupted stays so, and reports the progress of the work") {
   bool interrupted = true;
   std::vector<double> told;
   Watch watch([&] { return interrupted; }, [&](double share) { told.push_back(share); });
 
   CHECK(watch.stop());
   interrupted = false;
-  watch.tell(0.25);
+  watch.report(0.25);
 
   CHECK(watch.stop());
   CHECK(told == std::vector<double>{0.25});
 }
 
-TEST_CASE("shares are of the part that has begun, and only the watch's own thread is heard") {
+TEST_CASE("shares refer to the current part, and only the watch's own thread reports them") {
   std::vector<double> told;
   Watch watch({}, [&](double share) { told.push_back(share); });
 
-  watch.tell(0.25);
+  watch.report(0.25);
   watch.begin_part(0.5, 0.75);
-  watch.tell(0.5);
-  std::thread([&] { watch.tell(1); }).join();
+  watch.report(0.5);
+  std::thread([&] { watch.report(1); }).join();
 
   CHECK(told == std::vector<double>{0.25, 0.5, 0.625});
 }

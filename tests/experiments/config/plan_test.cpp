@@ -469,7 +469,7 @@ TEST_CASE("a sampled simulation is another point, and of no other backend") {
     CHECK_THROWS_AS(point_from_json(json), Error);
   }
   CHECK(error_of("[simulate]\nsample = 2\n") ==
-        "c.toml:6:10: sample = '2': it takes off, auto, or a number of stretches, 4 or more");
+        "c.toml:6:10: sample = '2': expected off, auto, or a number of stretches, 4 or more");
 }
 
 TEST_CASE("a point keeps the hash that records of it have had since they were written") {

@@ -31,7 +31,7 @@ Entry<Toy> toy_entry(const std::string& name) {
           .make = [](const Params& p) { return std::make_unique<Toy>(p.integer("size")); }};
 }
 
-TEST_CASE("an unknown name is answered with the nearest known one") {
+TEST_CASE("an unknown name is an error that suggests the nearest known one") {
   Registry<Toy> registry;
   registry.add(toy_entry("rabbit"));
   registry.add(toy_entry("gorder"));

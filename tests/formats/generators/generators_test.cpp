@@ -103,7 +103,7 @@ TEST_CASE("a matrix of more than 2^31 - 1 rows is refused before anything is all
   CHECK_THROWS_AS(generate("mycielskian", {{"k", whole(33)}}), Error);
 }
 
-TEST_CASE("formula matrices hold what the formula says") {
+TEST_CASE("formula matrices have the entries of their formulas") {
   const CsrMatrix groetzsch = generate("mycielskian", {{"k", whole(4)}});
   CHECK(groetzsch.rows == 11);
   CHECK(groetzsch.nnz() == 2 * 20);
@@ -151,7 +151,7 @@ TEST_CASE("the Laplacians have the stencil of their name and row sums of zero in
   }
 }
 
-TEST_CASE("elasticity is symmetric, positive definite and blind to a translation") {
+TEST_CASE("elasticity is symmetric, positive definite and gives no force for a translation") {
   const CsrMatrix a =
       generate("elasticity3d", {{"nx", whole(4)}, {"ny", whole(2)}, {"nz", whole(3)}});
   const DenseMatrix dense = to_dense(a);
@@ -172,6 +172,26 @@ TEST_CASE("elasticity is symmetric, positive definite and blind to a translation
     CHECK(force.head(36).norm() > 0.1);  // nodes beside the clamped face feel it
     CHECK(force.tail(a.rows - 36).norm() < 1e-5);
   }
+}
+
+TEST_CASE("elasticity on an undisturbed grid has the stiffness of its Poisson ratio") {
+  // By hand for trilinear cubes of side 1: the integral of a squared derivative of a shape function
+  // is 1 / 9, so an element adds (lambda + 4 mu) / 9 to the diagonal of its node.
+  const auto stiffness = [](double nu) {
+    const double lambda = nu / ((1 + nu) * (1 - 2 * nu)), mu = 1 / (2 * (1 + nu));
+    return (lambda + 4 * mu) / 9;
+  };
+  const auto diagonal = [](double nu, double jitter) {
+    const CsrMatrix a =
+        generate("elasticity3d", {{"nx", whole(2)}, {"poisson_ratio", nu}, {"jitter", jitter}});
+    const std::int32_t row = 3 * 4;  // x of the node in the middle of the box: eight elements
+    const auto cols = a.row_cols(row);
+    return a.row_values(row)[std::ranges::find(cols, row) - cols.begin()];
+  };
+
+  for (const double nu : {0.0, 0.3, 0.45})
+    CHECK(diagonal(nu, 0) == doctest::Approx(8 * stiffness(nu)));
+  CHECK(diagonal(0.3, 0.2) != doctest::Approx(8 * stiffness(0.3)));
 }
 
 TEST_CASE("random kinds have the sizes, densities and balance they promise") {
@@ -202,7 +222,7 @@ TEST_CASE("random kinds have the sizes, densities and balance they promise") {
   CHECK(band.row_length.mean == doctest::Approx(0.2 * 80.2).epsilon(0.03));
 }
 
-TEST_CASE("rmat sends its edges to the quadrants in the proportions asked for") {
+TEST_CASE("rmat sends its edges to the quadrants in the given proportions") {
   const CsrMatrix a = generate(
       "rmat",
       {{"scale", whole(12)}, {"edge_factor", whole(2)}, {"a", 0.5}, {"b", 0.3}, {"c", 0.15}});

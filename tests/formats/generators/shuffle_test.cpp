@@ -27,7 +27,7 @@ std::vector<float> sorted_values(const CsrMatrix& a) {
   return values;
 }
 
-TEST_CASE("a shuffle keeps the values and the row and column lengths, and moves what it says") {
+TEST_CASE("a shuffle keeps the values and the row and column lengths, and moves only its sides") {
   const CsrMatrix a = random_sparse(90, 90, 0.07, 1);
   const CsrMatrix at = transpose(a);
 

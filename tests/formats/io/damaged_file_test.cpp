@@ -101,7 +101,7 @@ TEST_CASE("flipped, cut and spliced files load a valid matrix or throw an Error"
   CHECK(tally.refused > 1000);
 }
 
-TEST_CASE("what carries checksums gives its own matrix or an Error, however it is damaged") {
+TEST_CASE("a damaged file with checksums gives its own matrix or an Error") {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::string, std::string>> seeds = {
       {"a.mtx.gz", gzipped(kCoordinates)},

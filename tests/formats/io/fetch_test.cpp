@@ -257,7 +257,7 @@ TEST_CASE("a partial file that cannot be continued safely is fetched from the st
   CHECK(read_text(bench.path) == bench.body);
 }
 
-TEST_CASE("errors that pass are retried, others are reported at once") {
+TEST_CASE("transient errors are retried, others are reported at once") {
   Bench bench;
 
   CHECK(bench.fetch("503_once").downloaded);
@@ -271,12 +271,12 @@ TEST_CASE("errors that pass are retried, others are reported at once") {
   CHECK(bench.error_of("404") ==
         bench.server.url("404") + url + "the server answered 404 (not found)");
   CHECK(bench.requests() == "404 HB/thing.tar.gz -\n");
-  CHECK(contains(bench.error_of("html"), "what came is not gzipped"));
-  CHECK(contains(bench.error_of("shifted"), "asked for the bytes from 150001, the server sent"));
+  CHECK(contains(bench.error_of("html"), "the downloaded file is not gzipped"));
+  CHECK(contains(bench.error_of("shifted"), "requested the bytes from 150001, the server sent"));
   CHECK_FALSE(fs::exists(bench.path));
 }
 
-TEST_CASE("an answer shorter than announced is an error, however often it is asked for") {
+TEST_CASE("an answer shorter than announced is an error after all attempts") {
   Bench bench;
   FetchOptions options = bench.options("truncate");
   options.download.attempts = 2;
@@ -326,7 +326,7 @@ TEST_CASE("a fetched archive is found under its name and loaded") {
   CHECK(loaded.matrix.nnz() == 428650);
 }
 
-TEST_CASE("a name says where it comes from, and nothing but a plain name is taken") {
+TEST_CASE("a name determines its collection, and only plain names are accepted") {
   Bench bench;
 
   const FetchedFile snap = fetch_matrix("snap/ca-GrQc", bench.options("plain"));

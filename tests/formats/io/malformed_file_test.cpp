@@ -146,7 +146,7 @@ TEST_CASE("broken compressed files are refused by name") {
   CHECK(message_of(folder / "two.mtx.gz") == "no error");  // as `cat a.gz b.gz` makes them
 }
 
-TEST_CASE("an archive gives its main matrix, or says what it holds instead") {
+TEST_CASE("an archive gives its main matrix, or an error that lists its members") {
   const std::string vector = kArray + "2 1\n7\n8\n", main = kReal + "1 1 1\n1 1 5\n";
   const std::string more(1 << 20, '%');  // too much to be read in one piece with the main matrix
   const std::string whole = gzipped(

@@ -44,7 +44,7 @@ CsrMatrix with_any_values(const CsrMatrix& matrix, std::uint64_t seed) {
   return {matrix.rows, matrix.cols, matrix.row_offsets, matrix.col_indices, std::move(values)};
 }
 
-TEST_CASE("what is written reads back bit for bit, plain and compressed") {
+TEST_CASE("written files are read back bit for bit, plain and compressed") {
   const TemporaryFolder folder;
   const CsrMatrix matrix = with_any_values(random_sparse(300, 200, 0.05, 1), 2);
   for (const std::string name : {"a.mtx", "a.mtx.gz", "a.npz"}) {
@@ -62,7 +62,7 @@ TEST_CASE("what is written reads back bit for bit, plain and compressed") {
         std::filesystem::file_size(folder / "deflated.npz"));
 }
 
-TEST_CASE("pattern formats give the pattern back, and refuse what they cannot hold") {
+TEST_CASE("pattern formats return the pattern and refuse matrices that they cannot hold") {
   const TemporaryFolder folder;
   const CsrMatrix square = with_ones(random_sparse(150, 150, 0.03, 3));
   const CsrMatrix wide = with_ones(random_sparse(40, 90, 0.1, 4));
@@ -102,7 +102,7 @@ TEST_CASE("undirected graphs go through METIS files with and without weights") {
         graph);
 }
 
-TEST_CASE("Matrix Market in all its forms") {
+TEST_CASE("Matrix Market files of every form are read") {
   const TemporaryFolder folder;
   const auto dense = [&](const std::string& text) {
     return to_dense(read_as(folder, "a.mtx", text)).values;

@@ -34,7 +34,7 @@ struct FilledCache {
   OrderCache cache{folder.path()};
 };
 
-TEST_CASE("an order comes out of the cache as it went in, with what it took") {
+TEST_CASE("an order comes out of the cache as it went in, with its time and memory") {
   const FilledCache filled;
 
   CHECK(filled.load() == filled.kept);
@@ -51,7 +51,7 @@ TEST_CASE("an order comes out of the cache as it went in, with what it took") {
   CHECK(rows_only != empty);
 }
 
-TEST_CASE("the order stored last is the one that is kept") {
+TEST_CASE("the cache keeps the order stored last") {
   const FilledCache filled;
   KeptOrder later = filled.kept;
   later.seconds = 2.5;

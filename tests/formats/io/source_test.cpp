@@ -169,7 +169,7 @@ TEST_CASE("a call is read with its parameters, nested calls and quotes") {
     CHECK(to_text(parse_call("f(x=" + quote_value(value) + ")").given.at("x")) == value);
 }
 
-TEST_CASE("a call that cannot be read is answered with the place and what belongs there") {
+TEST_CASE("a malformed call is an error with the place and the expectation") {
   const auto expect = [](std::string_view text, std::string_view place) {
     CHECK_THROWS_WITH_AS(parse_call(text), fmt::format("'{}', {}", text, place).c_str(), Error);
   };
@@ -212,7 +212,7 @@ TEST_CASE("a path, a bare name and a downloaded name find their files") {
   CHECK(contains(message_of("cora"), "'cora' could be any of"));
 }
 
-TEST_CASE("a name that is nowhere says where it was looked for, as a thing to skip") {
+TEST_CASE("an unknown matrix name is Unsupported and lists the searched places") {
   const Workshop workshop;
   workshop.put(workshop.second + "/pubmed.tiny", random_sparse(3, 3, 0.5, 1));
 
@@ -332,7 +332,7 @@ TEST_CASE("a second load comes from the cache and gives the same matrix") {
   CHECK(load_matrix(path).matrix == matrix);
 }
 
-TEST_CASE("a file that changed is read anew, even when its size and date are as before") {
+TEST_CASE("a changed file is read again, even when its size and date are the same") {
   const Workshop workshop;
   const CsrMatrix old_matrix{1, 9, std::vector<std::int64_t>{0, 1}, std::vector<std::int32_t>{3},
                              std::vector<float>{1.5f}};
@@ -359,7 +359,7 @@ TEST_CASE("a file that changed is read anew, even when its size and date are as 
   CHECK(mirrored.matrix == transpose(old_matrix));
 }
 
-TEST_CASE("a generator that has changed is run anew") {
+TEST_CASE("a generator with a new version runs again") {
   const Workshop workshop;
   load_matrix("test_wave");
   CHECK(load_matrix("test_wave").from_cache);

@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-TEST_CASE("a histogram counts in bins that double, and is what its text says") {
+TEST_CASE("a histogram has bins of doubling width and is read back from its text") {
   Histogram histogram;
   for (const std::int64_t count : {0, 1, 1, 2, 3, 8, 15, 15, 8}) histogram.add(count);
 
@@ -40,7 +40,7 @@ TEST_CASE("block rows are counted into the histogram of their tiles") {
   CHECK(to_text(statistics(a).tiles[2].per_block_row_histogram) == "0:1 1:1 2-3:1");
 }
 
-TEST_CASE("the fill of tiles is that of a plain count") {
+TEST_CASE("the fill of tiles agrees with a plain count") {
   for (const CsrMatrix& a :
        {random_sparse(301, 187, 0.07, 1), random_sparse(9, 9, 1.1, 2), random_sparse(7, 3, 0, 3)}) {
     std::map<std::pair<int, int>, int> tiles;
@@ -124,7 +124,7 @@ SquareCount plain_square(const CsrMatrix& a) {
   return count;
 }
 
-TEST_CASE("what squaring involves is counted as by doing it, at any number of threads") {
+TEST_CASE("the counts of A A agree with computing it, at any number of threads") {
   for (const CsrMatrix& a : {random_sparse(203, 203, 0.01, 1), random_sparse(70, 70, 0.2, 2),
                              random_sparse(9, 9, 0, 3), random_sparse(1, 1, 1.1, 4)}) {
     const SquareCount expected = plain_square(a);

@@ -107,7 +107,7 @@ TEST_CASE("pattern is ones against random or binary values") {
   CHECK(family("pattern")->b(9, 5, 2).values == random_dense(9, 5, 2).values);
 }
 
-TEST_CASE("auto is random values for a pattern, and the stored ones else") {
+TEST_CASE("auto selects random values for a pattern and stored values otherwise") {
   const CsrMatrix real = matrix_of("uniform(rows=64, per_row=8)");
   CsrMatrix pattern = real;
   pattern.values = std::vector<float>(real.values.size(), 1.0f);
@@ -120,7 +120,7 @@ TEST_CASE("auto is random values for a pattern, and the stored ones else") {
   CHECK(family("random")->chosen_for(real).empty());
 }
 
-TEST_CASE("cancelling sums have the condition asked for, whatever the length of the row") {
+TEST_CASE("cancelling sums have the requested condition at any length of the row") {
   for (const double length : {2.0, 3.0, 10.0, 300.0}) {
     // Dense rows: all of exactly that length.
     const CsrMatrix matrix =
@@ -191,7 +191,7 @@ TEST_CASE("a value family is written as one word in a point, and read again") {
   CHECK_THROWS_AS(parse_values("ones"), Error);
 }
 
-TEST_CASE("a binary B against a pattern gives counts, which every arithmetic has exactly") {
+TEST_CASE("a binary B times a pattern gives counts, which every arithmetic computes exactly") {
   Point point;
   point.backend = "emulate";
   point.matrix = "uniform(rows=64, per_row=20)";

@@ -20,7 +20,7 @@ Permutation drawn_order(std::int32_t size, std::uint64_t seed) {
   return Permutation(std::move(order));
 }
 
-TEST_CASE("rows are put back on the GPU as on the host") {
+TEST_CASE("rows are restored on the GPU as on the host") {
   if (const std::string missing = gpu_unavailable(); !missing.empty()) {
     MESSAGE("skipped: ", missing);
     return;

@@ -127,7 +127,7 @@ TEST_CASE("the chains of every instruction set have the bits of the scalar rule,
   CHECK(left_alone < compared / 20);
 }
 
-TEST_CASE("columns that are not for the fast way are left alone and named") {
+TEST_CASE("columns that the vector code cannot handle keep their values and are marked") {
   DenseMatrix dense(1, 16);
   for (std::int64_t j = 0; j < 16; ++j)
     dense.at(0, j) = random_signed(1, static_cast<std::uint64_t>(j));

@@ -79,7 +79,7 @@ TEST_CASE("an MMA of depth K is ceil(K / L) steps, by generation") {
   CHECK(steps("wmma.m16n16k16.fp16", "volta") == 4);
 }
 
-TEST_CASE("a generation without an instruction says so, and a misspelt one is suggested") {
+TEST_CASE("a missing instruction is Unsupported, and a misspelt one gets a suggestion") {
   CHECK_THROWS_WITH_AS(step_of(find_instruction("m16n8k8.tf32"), find_generation("turing")),
                        "turing tensor cores have no m16n8k8.tf32", Unsupported);
   CHECK_THROWS_WITH_AS(find_instruction("m16n8k8.tf23"),

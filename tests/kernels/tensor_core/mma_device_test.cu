@@ -24,7 +24,7 @@ bool has_gpu() {
   return why.empty();
 }
 
-TEST_CASE("every MMA instruction of this GPU gives the bits of its model, whatever the operands") {
+TEST_CASE("every MMA instruction of this GPU gives the bits of its model for all operands") {
   if (!has_gpu()) return;
   const Generation& generation = find_generation(gpu_generation());
 

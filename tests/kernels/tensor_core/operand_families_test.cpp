@@ -66,7 +66,8 @@ TEST_CASE("operands are values of their type, in every family") {
   }
 }
 
-TEST_CASE("a tile has the same operands in whatever piece it is drawn, and another seed others") {
+TEST_CASE(
+    "a tile has the same operands however tiles are divided among calls, and others by seed") {
   const MmaInstruction& mma = find_instruction("m16n8k8.tf32");
   for (const OperandFamily family : kOperandFamilies) {
     CAPTURE(name_of(family));
@@ -81,7 +82,7 @@ TEST_CASE("a tile has the same operands in whatever piece it is drawn, and anoth
   }
 }
 
-TEST_CASE("each family reaches the corner it is there for") {
+TEST_CASE("each family reaches its corner case") {
   const MmaInstruction& mma = find_instruction("m16n8k16.fp16");
   const auto drawn = [&](OperandFamily family) { return draw_operands(family, mma, 1024, 1); };
   const auto subnormal = [](float value) { return value != 0 && std::abs(value) < 0x1p-14f; };
@@ -101,7 +102,7 @@ TEST_CASE("each family reaches the corner it is there for") {
   CHECK(share(brick.c, is_zero) == doctest::Approx(1.0 / 32).epsilon(0.2));
 }
 
-TEST_CASE("sums of the narrow family often vanish, of the cancelling one they lose their head") {
+TEST_CASE("sums of the narrow family often vanish, those of the cancelling one lose leading bits") {
   const MmaInstruction& mma = find_instruction("m16n8k8.tf32");
   const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
   const auto sums = [&](OperandFamily family) {

@@ -187,7 +187,7 @@ TEST_CASE("scaling brings values into FP16's range and changes nothing else") {
   }
 }
 
-TEST_CASE("a precision that is not known suggests one") {
+TEST_CASE("an unknown precision is an error with a suggestion") {
   CHECK_THROWS_WITH_AS(
       Registry<SpmmKernel>::instance().make(
           "mma_csr", {{"precision", std::string("tf32x7")}, {"promote", std::int64_t{3}}}),

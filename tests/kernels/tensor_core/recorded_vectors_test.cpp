@@ -92,7 +92,7 @@ TEST_CASE("the model gives the bits that tensor cores of six generations were re
   CHECK(sets == 7 + 6 + 6 + 7);  // FP16 with FP32 results, TF32, BF16, FP16 with FP16 results
 }
 
-TEST_CASE("the recorded vectors tell the generations apart") {
+TEST_CASE("the recorded vectors distinguish the generations") {
   const std::string path = shared_path("data/vectors/H200_tf32.npz");
   if (path.empty()) return;
 

@@ -49,7 +49,7 @@ TEST_CASE("one Hopper step takes eight products, where two of four would cancel 
   CHECK(two_steps == 1.0f);
 }
 
-TEST_CASE("specials follow IEEE, with one NaN") {
+TEST_CASE("special values follow IEEE, with one NaN") {
   const FusedStep& step = tf32("hopper");
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();

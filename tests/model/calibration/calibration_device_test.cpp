@@ -21,7 +21,7 @@ TEST_CASE("every family of micro-benchmarks is registered, a misspelt one is an 
   CHECK_THROWS_WITH_AS(known.find("latnecy"), doctest::Contains("did you mean 'latency'"), Error);
 }
 
-TEST_CASE("micro-benchmarks find numbers that are possible, of all quantities they are for") {
+TEST_CASE("micro-benchmarks measure possible numbers of all their quantities") {
   if (const std::string missing = gpu_unavailable(); !missing.empty()) {
     MESSAGE("skipped: ", missing);
     return;

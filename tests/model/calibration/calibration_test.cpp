@@ -50,7 +50,7 @@ Device random_device(std::uint64_t seed) {
   return device;
 }
 
-TEST_CASE("a device that is written is read as the same") {
+TEST_CASE("a written device file is read as the same device") {
   std::vector<Device> devices;
   for (const std::string& name : device_names()) devices.push_back(find_device(name));
   for (std::uint64_t seed = 0; seed < 20; ++seed) devices.push_back(random_device(seed));
@@ -69,25 +69,25 @@ TEST_CASE("a device that is written is read as the same") {
   }
 }
 
-TEST_CASE("a device file has no place for control characters") {
+TEST_CASE("a device file refuses control characters") {
   Device device = find_device("h200");
   device.measured.begin()->second.source = "two\nlines";
 
   CHECK_THROWS_WITH_AS(device_text(device), doctest::Contains("control character"), Error);
 }
 
-TEST_CASE("the median counts, and the middle half tells how sure it is") {
+TEST_CASE("the median counts, and the middle half gives its spread") {
   const Typical odd = typical({7, 1, 5, 3, 100});
   const Typical even = typical({4, 2});
 
   CHECK(odd.median == 5);
   CHECK(odd.spread == doctest::Approx((7 - 3) / 5.0));
-  CHECK(odd.told("of five") == "median of 5, middle half within 80%, of five");
+  CHECK(odd.text("of five") == "median of 5, middle half within 80%, of five");
   CHECK(even.median == 3);
-  CHECK(typical({8}).told() == "median of 1, middle half within 0%");
+  CHECK(typical({8}).text() == "median of 1, middle half within 0%");
 }
 
-TEST_CASE("a line is found again in its points, and through points off it") {
+TEST_CASE("a least-squares line is exact on its points and fits points off it") {
   const std::vector<double> x{8, 16, 32};
 
   CHECK(fitted_slope(x, {5, 7, 11}) == doctest::Approx(0.25));
@@ -97,7 +97,7 @@ TEST_CASE("a line is found again in its points, and through points off it") {
   CHECK(fitted_start({0, 1, 2}, {0, 1, 0}) == doctest::Approx(1.0 / 3));
 }
 
-TEST_CASE("a family of micro-benchmarks runs as it was made") {
+TEST_CASE("a family of micro-benchmarks runs its function") {
   const Entry<Microbenchmark> entry =
       microbenchmark("planted", "returns its effort", [](const Effort& effort) {
         return Findings{{{"clock", double(effort.repeats), "planted"}}, {}};
@@ -110,7 +110,7 @@ TEST_CASE("a family of micro-benchmarks runs as it was made") {
   CHECK(found.numbers[0].value == 17);
 }
 
-TEST_CASE("whatever was measured on a shipped device is physically possible") {
+TEST_CASE("every measured number of a shipped device is physically possible") {
   for (const std::string& name : device_names()) {
     CAPTURE(name);
     const Device& device = find_device(name);
@@ -120,7 +120,7 @@ TEST_CASE("whatever was measured on a shipped device is physically possible") {
   }
 }
 
-TEST_CASE("a tenth beyond a physical limit is let through, more is not") {
+TEST_CASE("a value up to a tenth beyond a physical limit is accepted, more is not") {
   const Device& h200 = find_device("h200");
   const std::vector<PhysicalLimit> limits = physical_limits(h200);
   CHECK(limits.size() > 15);
@@ -146,7 +146,7 @@ TEST_CASE("a tenth beyond a physical limit is let through, more is not") {
           std::string::npos);
 }
 
-TEST_CASE("what is nearer cannot take longer") {
+TEST_CASE("a nearer level of memory cannot take longer") {
   Device device;
   device.measured["l2_latency"] = {280, "cycles", "planted"};
 
@@ -156,7 +156,7 @@ TEST_CASE("what is nearer cannot take longer") {
   CHECK(physical_problem(device, "l1_latency", 300) == "");  // comes first: nothing to go by
 }
 
-TEST_CASE("numbers found become measured ones, the impossible is told and left out") {
+TEST_CASE("measured numbers enter the device, impossible ones are reported and omitted") {
   Device device = find_device("h200");
   const double sms = device.value("sm_count");
 
@@ -200,7 +200,7 @@ TEST_CASE("the device to calibrate is the one named, the one of the GPU's name, 
                        doctest::Contains("compute capability 10.3"), Unsupported);
 }
 
-TEST_CASE("the clock before and after is told as a range, or as one number") {
+TEST_CASE("the clock before and after is stated as a range, or as one number") {
   CHECK(clock_range(1979.8, 1964.6) == "1965 to 1980 MHz");
   CHECK(clock_range(1979.8, 1980.4) == "1980 MHz");
 }

@@ -104,7 +104,7 @@ TEST_CASE("a sampled simulation is the same for any number of threads") {
   CHECK(run(3) == alone);
 }
 
-TEST_CASE("what is too small to be sampled is simulated whole") {
+TEST_CASE("a launch that is too small to be sampled is simulated whole") {
   const Case one = make_case("uniform(rows=3000, cols=3000, density=0.003, seed=9)", "acc_spmm");
 
   const Result whole = simulate(one.work, one.machine);
@@ -151,7 +151,7 @@ WorkDescription pauses(std::int64_t count, std::int64_t long_one) {
   return work;
 }
 
-TEST_CASE("a launch that a thread block beside the sample may end last of is simulated whole") {
+TEST_CASE("a launch in which an omitted thread block may end last is simulated whole") {
   const WorkDescription even = pauses(30000, -1), uneven = pauses(30000, 26000);
 
   const Result sampled = simulate(even, small_gpu(even), {.sampling = kSampling});
@@ -165,7 +165,7 @@ TEST_CASE("a launch that a thread block beside the sample may end last of is sim
   CHECK(counters(asked) == counters(whole));
 }
 
-TEST_CASE("the interval is that of Student's t over the values left out, and the drift on top") {
+TEST_CASE("the interval is that of Student's t over the jackknife values, plus the drift") {
   // The mean of 1, 2, 3, 4, 6 without one of them: standard error 0.8602, t of 4 degrees 2.776.
   const std::vector<double> without{3.75, 3.5, 3.25, 3, 2.5};
 
@@ -175,7 +175,7 @@ TEST_CASE("the interval is that of Student's t over the values left out, and the
   CHECK(half_interval(2, {2, 2, 2, 2}, 2, 2) == doctest::Approx(0.02));  // the least
 }
 
-TEST_CASE("how to sample is off, auto or a number of stretches") {
+TEST_CASE("the sampling is off, auto or a number of stretches") {
   CHECK(sampling_of("").stretches == 0);
   CHECK(sampling_of("off").stretches == 0);
   CHECK(sampling_of("auto").least_bytes == kAutoSampling.least_bytes);

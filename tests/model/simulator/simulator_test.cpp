@@ -111,7 +111,7 @@ TEST_CASE("a lone warp takes the cycles worked out by hand") {
   CHECK(cycles_of([](WarpTrace& t) { t.shared(4); }) == doctest::Approx(2 + 4 + 20));
 }
 
-TEST_CASE("loads that nobody waits for in between overlap") {
+TEST_CASE("loads without a wait between them overlap") {
   const auto loads = [](int count, bool waits) {
     return [=](WarpTrace& t) {
       for (int i = 0; i < count; ++i) {
@@ -126,7 +126,7 @@ TEST_CASE("loads that nobody waits for in between overlap") {
   CHECK(cycles_of(loads(8, false)) < 603 + 8 * 4);
 }
 
-TEST_CASE("lanes take a wavefront a line in order, and one a sector where they lie as fragments") {
+TEST_CASE("lanes take a wavefront per line in order, and one per sector as fragments") {
   constexpr int kRows = 4;  // 128 bytes of each
   const auto load = [](bool as_fragments) {
     return [=](WarpTrace& t) {
@@ -155,7 +155,7 @@ TEST_CASE("lanes take a wavefront a line in order, and one a sector where they l
   CHECK(cold_cycles(true) == doctest::Approx(2 + 16 + 600));
 }
 
-TEST_CASE("a barrier holds every warp until the last one has come") {
+TEST_CASE("a barrier holds every warp until the last one has arrived") {
   const auto work = toy_work(1, 4, [](std::int64_t, int warp, WarpCursor&, WarpTrace& trace) {
     trace.pause(100 * (warp + 1));
     trace.barrier();
@@ -170,7 +170,7 @@ TEST_CASE("a barrier holds every warp until the last one has come") {
   CHECK(result.sm().wait_barrier == doctest::Approx(310 + 210 + 110 + 10));
 }
 
-TEST_CASE("an asynchronous copy asks twice for the sectors whose halves it takes apart") {
+TEST_CASE("an asynchronous copy requests sectors twice whose halves it separates") {
   struct Read {
     std::int64_t l2, dram, l1;  // sectors
     double cycles;
@@ -221,7 +221,7 @@ TEST_CASE("an asynchronous copy asks twice for the sectors whose halves it takes
   CHECK(apart.cycles > whole.cycles);
 }
 
-TEST_CASE("a watched thread block keeps its reads, and what held its warps up") {
+TEST_CASE("a watched thread block records its reads and the waits of its warps") {
   const auto body = [](std::int64_t, int warp, WarpCursor&, WarpTrace& t) {
     t.load(0);
     t.touch(4096 * (warp + 1), 4);
@@ -320,7 +320,7 @@ TEST_CASE("random rows come at the measured rates of an H200, from its L2 and fr
   CHECK(tb_per_s(1518e6, 512) == doctest::Approx(4.48).epsilon(0.1));
 }
 
-TEST_CASE("tensor cores are as fast as their interval, however many warps feed them") {
+TEST_CASE("tensor cores never exceed the rate of their interval at any number of warps") {
   for (const int warps : {4, 16, 32}) {
     const auto work = toy_work(2, warps, [](std::int64_t, int, WarpCursor& c, WarpTrace& trace) {
       trace.mma(8);  // eight accumulators: enough to hide the latency
@@ -351,7 +351,7 @@ TEST_CASE("a warm L2 holds what the launch before has read, a cold one nothing")
   CHECK(warm.cycles() < cold.cycles());
 }
 
-TEST_CASE("two partitions read memory once and ask each other for what is homed there") {
+TEST_CASE("two partitions read memory once and request lines from their home") {
   // Every SM reads the same 1 MB.
   const auto work = toy_work(8, 1, [](std::int64_t, int, WarpCursor& c, WarpTrace& t) {
     t.load(0);
@@ -371,7 +371,7 @@ TEST_CASE("two partitions read memory once and ask each other for what is homed 
   CHECK(counts.sm_read + counts.coalesced >= 2 * sectors);
 }
 
-TEST_CASE("the simulation is the same for any number of threads, and moves with what it is told") {
+TEST_CASE("the simulation is the same for any number of threads, and slower with a slower L2") {
   const auto kernel = Registry<SpmmKernel>::instance().make("acc_spmm");
   const CsrMatrix a = random_sparse(3000, 3000, 0.01, 71);
   const auto packed = Registry<Format>::instance().make(kernel->format())->pack(a);
@@ -396,7 +396,7 @@ TEST_CASE("the simulation is the same for any number of threads, and moves with 
   CHECK(simulate(work, slower).cycles() > 1.2 * before);
 }
 
-TEST_CASE("progress is told, and an error of a trace reaches the caller") {
+TEST_CASE("progress is reported, and an error of a trace reaches the caller") {
   std::vector<double> told;
   const auto work = toy_work(400, 1, [](std::int64_t, int, WarpCursor& c, WarpTrace& t) {
     t.pause(4000);
@@ -417,7 +417,7 @@ TEST_CASE("progress is told, and an error of a trace reaches the caller") {
   CHECK_THROWS_AS(simulate(no_trace, toy_machine()), Unsupported);
 }
 
-TEST_CASE("the report names what decides the time") {
+TEST_CASE("the report names the resource that decides the time") {
   const auto bound = [](const WorkDescription& work, const Machine& machine) {
     return report(simulate(work, machine, {.warm = false})).bound_by;
   };
