@@ -1,22 +1,16 @@
-// A group's accesses to shared memory, lane by lane where banks can conflict. Instruction counts as
-// in kernels/spgemm/row/groups_trace.cpp.
-
 #include "kernels/spgemm/row/memory_trace.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/device/shared_banks.hpp"
+#include "kernels/spgemm/row/counted.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
 namespace {
 
-constexpr int kClearInstructions = 14;
-constexpr int kBeforeInstructions = 22, kOthersInstructions = 2, kRoundInstructions = 6;
-constexpr int kMarkWordInstructions = 13, kMarkInstructions = 12, kMarkInWordInstructions = 17;
-constexpr int kRankInstructions = 7, kRankInWordInstructions = 14;
-constexpr int kTurnsInstructions = 9, kAskInstructions = 25, kMatchInstructions = 12;
+using Count = counted::SharedMemory;
 
 /// Calls visit(place in B) for each lane.
 template <class Visit>
@@ -28,7 +22,7 @@ void for_lanes(const Lanes& lanes, Visit visit) {
 }  // namespace
 
 void GroupMemory::sync(WarpTrace& trace) const {
-  if (batch_.is_block())
+  if (shape_.is_block())
     trace.barrier();
   else
     trace.issue(1);
@@ -39,74 +33,72 @@ void GroupMemory::shuffle_up(WarpTrace& trace) {
 }
 
 void GroupMemory::before(WarpTrace& trace) const {
-  trace.issue(kBeforeInstructions);
+  trace.issue(Count::kBefore);
   shuffle_up(trace);
-  if (!batch_.is_block()) return;
+  if (!shape_.is_block()) return;
   trace.shared(1);
   trace.barrier();
-  trace.issue(kOthersInstructions * batch_.warps_of_group());
-  trace.shared(batch_.warps_of_group());
+  trace.issue(Count::kBeforeWarps * shape_.warps());
+  trace.shared(shape_.warps());
   trace.barrier();
 }
 
 void GroupMemory::clear(std::int64_t words, WarpTrace& trace) const {
-  trace.issue(kClearInstructions);
-  const std::int64_t rounds = parts(words, batch_.lanes());
+  trace.issue(Count::kClear);
+  const std::int64_t rounds = parts(words, shape_.lanes);
   for (std::int64_t i = 0; i < rounds % 4; ++i) {
-    trace.issue(5);
+    trace.issue(Count::kClearOne);
     trace.shared(1);
   }
   for (std::int64_t i = 0; i < rounds / 4; ++i) {
-    trace.issue(6);
+    trace.issue(Count::kClearFour);
     trace.shared(4);
   }
 }
 
 std::int64_t GroupMemory::directory_slot(const Group& mine, std::int32_t word) const {
-  return bitmap_of(mine) + 2 * ((word - mine.work->task.first_word) / 32);
+  return bitmap_of(mine) +
+         kDirectorySlotBytes / 4 * ((word - mine.work->task.first_word) / kWarpLanes);
 }
 
 std::int64_t GroupMemory::slot_of(const Group& mine, std::int32_t word) const {
   const Task& task = mine.work->task;
   std::int64_t slot = word - task.first_word, begin = bitmap_of(mine);
-  if (batch_.has_directory()) {
+  if (launch_.has_directory()) {
     slot = slot * mine.work->filled_words / task.words;
-    begin += 2 * directory_words(task);
+    begin += kDirectorySlotBytes / 4 * directory_words(task);
   }
-  return begin + batch_.slot_words() * slot;
+  return begin + slot_bytes(launch_.is_sum) / 4 * slot;
 }
 
 std::int64_t GroupMemory::sum_of(const Group& mine, std::int32_t col) const {
   const TaskWork& work = *mine.work;
   const std::int64_t begin = std::int64_t{work.task.first_word} * kWordCols;
   const std::int64_t range = std::int64_t{work.task.words} * kWordCols;
-  const std::int64_t bitmap = batch_.has_directory()
-                                  ? 2 * directory_words(work.task) + 3 * work.filled_words
-                                  : 2 * work.task.words;
-  return bitmap_of(mine) + bitmap + (col - begin) * work.columns / range;
+  return bitmap_of(mine) + sum_bytes(work.counted(), 0) / 4 + (col - begin) * work.columns / range;
 }
 
-void GroupMemory::mark(bool of_words, const Group& mine, const Lanes& lanes, std::int64_t item,
+void GroupMemory::mark(bool marks_words, const Group& mine, const Lanes& lanes, std::int64_t item,
                        WarpTrace& trace) const {
-  trace.issue(2);
+  trace.issue(Count::kMarkTest);
   if (lanes.size == 0) return;
   Banks slots, directory;
   for_lanes(lanes, [&](std::int64_t at) {
-    const std::int32_t word = product_->words[static_cast<std::size_t>(at)];
-    slots.add(of_words ? directory_slot(mine, word) : slot_of(mine, word));
-    if (!of_words && batch_.has_directory()) directory.add(directory_slot(mine, word));
+    const std::int32_t word = product_->words[at];
+    slots.add(marks_words ? directory_slot(mine, word) : slot_of(mine, word));
+    if (!marks_words && launch_.has_directory()) directory.add(directory_slot(mine, word));
   });
-  if (!of_words && batch_.has_directory()) {
-    trace.issue(kMarkInWordInstructions - kMarkInstructions);
+  if (!marks_words && launch_.has_directory()) {
+    trace.issue(Count::kMarkInWord - Count::kMark);
     trace.shared(directory.wavefronts());
-    if (batch_.is_sum) trace.shared(1);  // the word of the slot
+    if (launch_.is_sum) trace.shared(1);  // the word of the slot
   }
-  trace.issue((of_words ? kMarkWordInstructions : kMarkInstructions) - 2);
+  trace.issue((marks_words ? Count::kMarkWord : Count::kMark) - Count::kMarkTest);
   trace.shared(slots.wavefronts());
   const TaskWork& work = *mine.work;
   const double new_rate =
-      of_words ? static_cast<double>(work.filled_words) / static_cast<double>(work.words_read)
-               : static_cast<double>(work.columns) / static_cast<double>(work.products);
+      marks_words ? static_cast<double>(work.filled_words) / static_cast<double>(work.words_read)
+                  : static_cast<double>(work.columns) / static_cast<double>(work.products);
   const double expected = lanes.lanes * new_rate, rate = std::min(1.0, expected);
   if (std::floor(static_cast<double>(item + 1) * rate) <=
       std::floor(static_cast<double>(item) * rate))
@@ -118,28 +110,26 @@ void GroupMemory::find_ranks(const Group& mine, const Lanes& lanes, WarpTrace& t
   if (lanes.size == 0) return;
   Banks slots, directory;
   for_lanes(lanes, [&](std::int64_t at) {
-    const std::int32_t word = product_->b.col_indices[static_cast<std::size_t>(at)] / kWordCols;
+    const std::int32_t word = col_at(at) / kWordCols;
     slots.add(slot_of(mine, word));
-    if (batch_.has_directory()) directory.add(directory_slot(mine, word));
+    if (launch_.has_directory()) directory.add(directory_slot(mine, word));
   });
-  trace.issue(batch_.has_directory() ? kRankInWordInstructions : kRankInstructions);
-  if (batch_.has_directory()) trace.shared(directory.wavefronts());
+  trace.issue(launch_.has_directory() ? Count::kRankInWord : Count::kRank);
+  if (launch_.has_directory()) trace.shared(directory.wavefronts());
   trace.shared(slots.wavefronts());
 }
 
-void GroupMemory::ask(const Group& mine, const Lanes& lanes, const Turns& turns,
-                      WarpTrace& trace) const {
-  trace.issue(kTurnsInstructions);
-  if (!turns.asks) return;
+void GroupMemory::compare(const Group& mine, const Lanes& lanes, const Turns& turns,
+                          WarpTrace& trace) const {
+  trace.issue(Count::kTurns);
+  if (!turns.compares) return;
   Banks sums;
-  for_lanes(lanes, [&](std::int64_t at) {
-    sums.add(sum_of(mine, product_->b.col_indices[static_cast<std::size_t>(at)]));
-  });
+  for_lanes(lanes, [&](std::int64_t at) { sums.add(sum_of(mine, col_at(at))); });
   const int wavefronts = sums.wavefronts();
-  trace.issue(kAskInstructions);
-  trace.shared(std::max(wavefronts, turns.count));  // lanes of one sum exchange it in turns
+  trace.issue(Count::kCompare);
+  trace.shared(std::max(wavefronts, turns.count));  // lanes of one sum take turns
   trace.shared(wavefronts);
-  if (turns.matches) trace.issue(kMatchInstructions);
+  if (turns.matches) trace.issue(Count::kMatch);
 }
 
 void GroupMemory::add(const Group& mine, const Lanes& lanes, const Turns& turns, int turn,
@@ -148,24 +138,23 @@ void GroupMemory::add(const Group& mine, const Lanes& lanes, const Turns& turns,
   Banks sums;
   std::size_t lane = 0;
   for_lanes(lanes, [&](std::int64_t at) {
-    if (turns.of_lane[lane++] == turn)
-      sums.add(sum_of(mine, product_->b.col_indices[static_cast<std::size_t>(at)]));
+    if (turns.of_lane[lane++] == turn) sums.add(sum_of(mine, col_at(at)));
   });
   const int wavefronts = sums.wavefronts();
   trace.shared(wavefronts);
-  trace.issue(1);
+  trace.issue(Count::kAdd);
   trace.shared(wavefronts);
 }
 
 void GroupMemory::open(const Group& mine, WarpTrace& trace) const {
   const int words = mine.work == nullptr ? 0 : directory_words(mine.work->task);
-  for (std::int64_t round = 0; round < parts(words, batch_.lanes()); ++round) rank_round(trace);
+  for (std::int64_t round = 0; round < parts(words, shape_.lanes); ++round) rank_round(trace);
   clear(slots_of(mine), trace);
   sync(trace);
 }
 
 void GroupMemory::rank_round(WarpTrace& trace) const {
-  trace.issue(kRoundInstructions);
+  trace.issue(Count::kRankRound);
   trace.shared(1);
   before(trace);
   trace.shared(1);

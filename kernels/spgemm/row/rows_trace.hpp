@@ -1,39 +1,29 @@
-// What row_spgemm's launches over rows, and over tasks of all classes, do: for the simulator.
+// The traces of row_spgemm's launches over rows, and over the tasks of all classes.
 #pragma once
 
 #include <memory>
+#include <vector>
 
-#include "kernels/spgemm/row/groups_trace.hpp"
-#include "kernels/spgemm/shared/scan_trace.hpp"
+#include "kernels/spgemm/row/accesses.hpp"
+#include "kernels/spgemm/row/work.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
-using spgemm::Scan;
-using spgemm::trace_scan;
+using AnalysisPtr = std::shared_ptr<const ProductAnalysis>;
+using TracePtr = std::shared_ptr<const LaunchTrace>;
 
-constexpr int kThreads = 256;  // as on the device
-
-/// Lanes that take a row each: about as many as it has nonzeros.
-constexpr int lanes_for(std::int64_t nonzeros, std::int64_t rows) {
-  for (const int lanes : {4, 8, 16})
-    if (nonzeros <= lanes * rows) return lanes;
-  return 32;
-}
-
-std::shared_ptr<const LaunchTrace> trace_description(std::shared_ptr<const Product> product,
-                                                     const Addresses& at);
-/// The same without words.
-std::shared_ptr<const LaunchTrace> trace_measure(std::shared_ptr<const Product> product,
-                                                 const Addresses& at);
-std::shared_ptr<const LaunchTrace> trace_analysis(std::shared_ptr<const Product> product,
-                                                  const Addresses& at);
-std::shared_ptr<const LaunchTrace> trace_cut(std::shared_ptr<const Product> product,
-                                             const Addresses& at);
-/// By the classes of marks; or of sums, all but the small ones. places [tasks]
-std::shared_ptr<const LaunchTrace> trace_sort(std::shared_ptr<const Product> product, bool is_sum,
-                                              std::vector<std::int64_t> places,
-                                              const Addresses& at);
-std::shared_ptr<const LaunchTrace> trace_gather(std::shared_ptr<const Product> product,
-                                                const Addresses& at);
+/// describe_rows_of_b(), and measure_rows_of_b(), which makes no words.
+TracePtr trace_description(AnalysisPtr product, const DeviceArrays& at);
+TracePtr trace_measure(AnalysisPtr product, const DeviceArrays& at);
+/// analyse_rows().
+TracePtr trace_analysis(AnalysisPtr product, const DeviceArrays& at);
+/// cut_rows().
+TracePtr trace_cut(AnalysisPtr product, const DeviceArrays& at);
+/// sort_tasks() for the first phase; for the second it skips small tasks. places [tasks]: where
+/// each task comes to be.
+TracePtr trace_sort(AnalysisPtr product, bool is_sum, std::vector<std::int64_t> places,
+                    const DeviceArrays& at);
+/// gather_offsets().
+TracePtr trace_gather(AnalysisPtr product, const DeviceArrays& at);
 
 }  // namespace tessera::row_spgemm::tracing
