@@ -1,15 +1,15 @@
 // The trace of row_spgemm's groups, in the order of kernels/spgemm/row/plan.cuh and steps.cuh.
 
-#include "kernels/spgemm/row/groups_trace.hpp"
-
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "kernels/device/shared_banks.hpp"
 #include "kernels/spgemm/row/counted.hpp"
-#include "kernels/spgemm/row/memory_trace.hpp"
+#include "kernels/spgemm/row/launch_traces.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
@@ -19,13 +19,20 @@ constexpr int kTaskBoard = 0, kSegmentBoard = 1, kDataBoard = 2, kSearchBoard = 
 constexpr std::int64_t kPrefetchesOfPiece = 8;  // of a trace
 
 using Count = counted::GroupTasks;
+using Memory = counted::SharedMemory;
 using Kind = SegmentKind;
 
-class GroupsTrace final : public LaunchTrace, private GroupMemory {
+/// Calls visit(place in B) for each lane.
+template <class Visit>
+void for_lanes(const Lanes& lanes, Visit visit) {
+  for (const Lanes::Run& run : lanes)
+    for (int i = 0; i < run.lanes; ++i) visit(run.at + i);
+}
+
+class GroupsTrace final : public LaunchTrace, private TaskWalk {
  public:
-  GroupsTrace(std::shared_ptr<const ProductAnalysis> product, ClassLaunch launch,
-              const DeviceArrays& at)
-      : GroupMemory(std::move(product), std::move(launch)), at_(at) {}
+  GroupsTrace(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at)
+      : TaskWalk(std::move(product), std::move(launch)), at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
@@ -121,7 +128,7 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
       const bool is_done =
           shape_.is_block()
               ? take_steps<kPhase>(mine, steps<kKindOf<kPhase>>(mine, found), first, trace)
-              : take_chunks<kPhase>(mine, Chunks(found), first, trace);
+              : take_chunks<kPhase>(mine, found, first, trace);
       if (!is_done) {
         cursor.step += kPrefetchesOfPiece;
         return false;
@@ -143,12 +150,11 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
     const auto found = segments<Kind::kWords>(mine, 0);
     begin_set<Kind::kWords>(mine, 0, found, trace);
     if (mine.work != nullptr && !mine.work->is_one_prefetch()) return false;
-    take_chunks<Phase::kMarkWords>(mine, Chunks(found), 0, trace);
+    take_chunks<Phase::kMarkWords>(mine, found, 0, trace);
     trace.issue(1);
     open(mine, trace);
-    Chunks chunks(found);
-    for (std::int64_t chunk = 0; chunk < chunks.count(); ++chunk)
-      mark(false, mine, chunks.next(chunk), chunk, trace);
+    for (std::int64_t chunk = 0; chunk < count_chunks(found); ++chunk)
+      mark(false, mine, chunk_of(found, chunk), chunk, trace);
     trace.issue(1);
     return true;
   }
@@ -228,45 +234,24 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
     shuffle_up(trace);
   }
 
-  template <Kind kKind>
-  static constexpr counted::Fetch kChunks =
-      kKind == Kind::kNonzeros ? Count::kProductChunks : Count::kWordChunks;
-  template <Kind kKind>
-  static constexpr counted::Fetch kSteps =
-      kKind == Kind::kNonzeros ? Count::kProductSteps : Count::kWordSteps;
-
-  /// A warp's chunks of the next piece. Returns true for the last piece.
+  /// Marks the words of chunks or steps, the first of which has number `item`; or adds products.
   template <Phase kPhase>
-  bool take_chunks(const Group& mine, Chunks chunks, std::int64_t first, WarpTrace& trace) const {
-    constexpr Kind kKind = kKindOf<kPhase>;
-    constexpr int kShuffles = kKind == Kind::kNonzeros ? 2 : 1;
-    const std::int64_t prefetches = parts(chunks.count(), kPrefetch);
-    const std::int64_t last = std::min(first + kPrefetchesOfPiece, prefetches);
-    std::vector<Lanes> lanes;
-    for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t chunk = i * kPrefetch;
-      lanes.clear();
-      trace.issue(kChunks<kKind>.all);
-      while (std::ssize(lanes) < std::min<std::int64_t>(kPrefetch, chunks.count() - chunk)) {
-        lanes.push_back(chunks.next(chunk + std::ssize(lanes)));
-        trace.issue(kChunks<kKind>.each - kShuffles);
-        trace.shared(kShuffles);
-        load_lanes<kKind>(lanes.back(), trace);
-      }
-      trace.wait(kDataBoard);
-      if constexpr (kPhase == Phase::kAdd) {
-        for (const Lanes& of : lanes) find_ranks(mine, of, trace);
-        for (const Lanes& of : lanes) add_in_order(mine, of, trace);
-      } else {
-        for (std::size_t u = 0; u < lanes.size(); ++u)
-          mark(kPhase == Phase::kMarkWords, mine, lanes[u], chunk + static_cast<std::int64_t>(u),
-               trace);
-      }
+  void use(const Group& mine, std::span<const Lanes> all, std::int64_t item,
+           WarpTrace& trace) const {
+    if constexpr (kPhase == Phase::kAdd) {
+      for (const Lanes& lanes : all) find_ranks(mine, lanes, trace);
+      for (const Lanes& lanes : all)
+        shape_.is_block() ? add_step(mine, lanes, trace) : add_chunk(mine, lanes, trace);
+    } else {
+      for (const Lanes& lanes : all) mark(kPhase == Phase::kMarkWords, mine, lanes, item++, trace);
     }
-    return last == prefetches;
   }
-
-  void add_in_order(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
+  void add_step(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
+    trace.issue(Count::kSum);
+    add(mine, lanes, Turns{}, 0, trace);
+    trace.barrier();
+  }
+  void add_chunk(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
     const Turns turns = this->turns(lanes);
     compare(mine, lanes, turns, trace);
     for (int turn = 0; turn < turns.count; ++turn) {
@@ -275,12 +260,40 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
     }
   }
 
+  /// A warp's chunks of the next piece. Returns true for the last piece.
+  template <Phase kPhase>
+  bool take_chunks(const Group& mine, const std::vector<Segment>& segments, std::int64_t first,
+                   WarpTrace& trace) const {
+    constexpr Kind kKind = kKindOf<kPhase>;
+    constexpr int kShuffles = kKind == Kind::kNonzeros ? 2 : 1;
+    constexpr counted::Fetch kFetch =
+        kKind == Kind::kNonzeros ? Count::kProductChunks : Count::kWordChunks;
+    const std::int64_t chunks = count_chunks(segments), prefetches = parts(chunks, kPrefetch);
+    const std::int64_t last = std::min(first + kPrefetchesOfPiece, prefetches);
+    for (std::int64_t begin = first * kPrefetch; begin < last * kPrefetch; begin += kPrefetch) {
+      std::array<Lanes, kPrefetch> lanes;
+      const auto size = static_cast<std::size_t>(std::min<std::int64_t>(kPrefetch, chunks - begin));
+      trace.issue(kFetch.all);
+      for (std::size_t u = 0; u < size; ++u) {
+        lanes[u] = chunk_of(segments, begin + static_cast<std::int64_t>(u));
+        trace.issue(kFetch.each - kShuffles);
+        trace.shared(kShuffles);
+        load_lanes<kKind>(lanes[u], trace);
+      }
+      trace.wait(kDataBoard);
+      use<kPhase>(mine, std::span(lanes).first(size), begin, trace);
+    }
+    return last == prefetches;
+  }
+
   /// The same for the steps of a warp of a thread block, which loads steps while it works on those
   /// before them.
   template <Phase kPhase>
   bool take_steps(const Group& mine, SegmentSteps steps, std::int64_t first,
                   WarpTrace& trace) const {
     constexpr Kind kKind = kKindOf<kPhase>;
+    constexpr counted::Fetch kFetch =
+        kKind == Kind::kNonzeros ? Count::kProductSteps : Count::kWordSteps;
     const std::int64_t iterations = step_iterations(steps.count());
     const std::int64_t last = std::min(first + kPrefetchesOfPiece, iterations);
     steps.skip(first * kPrefetch);
@@ -291,7 +304,7 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
         const bool fetches = steps.is_last_of_segment();
         steps.advance();
         if (!loads) continue;
-        trace.issue(kSteps<kKind>.each);
+        trace.issue(kFetch.each);
         if (fetches) {
           trace.issue(Count::kFetchSegment);
           trace.shared(2);
@@ -305,20 +318,9 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
       const auto now = next;
       if (std::ranges::any_of(now, [](const Lanes& of) { return of.size > 0; }))
         trace.wait(kDataBoard);
-      trace.issue(kSteps<kKind>.all);
+      trace.issue(kFetch.all);
       next = take(true);
-      if constexpr (kPhase == Phase::kAdd) {
-        for (const Lanes& of : now) find_ranks(mine, of, trace);
-        for (const Lanes& of : now) {
-          trace.issue(Count::kSum);
-          add(mine, of, Turns{}, 0, trace);
-          trace.barrier();
-        }
-      } else {
-        for (std::int64_t u = 0; u < kPrefetch; ++u)
-          mark(kPhase == Phase::kMarkWords, mine, now[static_cast<std::size_t>(u)],
-               i * kPrefetch + u, trace);
-      }
+      use<kPhase>(mine, now, i * kPrefetch, trace);
     }
     return last == iterations;
   }
@@ -400,16 +402,170 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
     trace.issue(Count::kEnd);
   }
 
+  // Shared memory, lane by lane where banks can conflict.
+
+  void sync(WarpTrace& trace) const {
+    if (shape_.is_block())
+      trace.barrier();
+    else
+      trace.issue(1);
+  }
+
+  /// The shuffles of a prefix sum over the lanes, which wait for each other.
+  static void shuffle_up(WarpTrace& trace) {
+    for (int step = 1; step <= 32; step *= 2) trace.shared(1);
+  }
+
+  /// A prefix sum over the group.
+  void before(WarpTrace& trace) const {
+    trace.issue(Memory::kBefore);
+    shuffle_up(trace);
+    if (!shape_.is_block()) return;
+    trace.shared(1);
+    trace.barrier();
+    trace.issue(Memory::kBeforeWarps * shape_.warps());
+    trace.shared(shape_.warps());
+    trace.barrier();
+  }
+
+  /// Clears words by all lanes: four at a time, then one by one.
+  void clear(std::int64_t words, WarpTrace& trace) const {
+    trace.issue(Memory::kClear);
+    const std::int64_t rounds = parts(words, shape_.lanes);
+    for (std::int64_t i = 0; i < rounds % 4; ++i) {
+      trace.issue(Memory::kClearOne);
+      trace.shared(1);
+    }
+    for (std::int64_t i = 0; i < rounds / 4; ++i) {
+      trace.issue(Memory::kClearFour);
+      trace.shared(4);
+    }
+  }
+
+  // Places in shared memory, in words. Slots and sums lie evenly over the column range.
+  std::int64_t bitmap_of(const Group& mine) const {
+    return mine.memory + shape_.segment_bytes() / 4;
+  }
+  std::int64_t directory_slot(const Group& mine, std::int32_t word) const {
+    return bitmap_of(mine) +
+           kDirectorySlotBytes / 4 * ((word - mine.work->task.first_word) / kWarpLanes);
+  }
+
+  std::int64_t slot_of(const Group& mine, std::int32_t word) const {
+    const Task& task = mine.work->task;
+    std::int64_t slot = word - task.first_word, begin = bitmap_of(mine);
+    if (launch_.has_directory()) {
+      slot = slot * mine.work->filled_words / task.words;
+      begin += kDirectorySlotBytes / 4 * directory_words(task);
+    }
+    return begin + slot_bytes(launch_.is_sum) / 4 * slot;
+  }
+
+  std::int64_t sum_of(const Group& mine, std::int32_t col) const {
+    const TaskWork& work = *mine.work;
+    const std::int64_t begin = std::int64_t{work.task.first_word} * kWordCols;
+    const std::int64_t range = std::int64_t{work.task.words} * kWordCols;
+    return bitmap_of(mine) + sum_bytes(work.counted(), 0) / 4 +
+           (col - begin) * work.columns / range;
+  }
+
+  /// Lanes mark the columns of their words in the slots or, with marks_words, the words in the
+  /// directory. Lanes that find a new mark of one slot take turns; marks are new at the rate of the
+  /// whole task. `item` counts these calls.
+  void mark(bool marks_words, const Group& mine, const Lanes& lanes, std::int64_t item,
+            WarpTrace& trace) const {
+    trace.issue(Memory::kMarkTest);
+    if (lanes.size == 0) return;
+    Banks slots, directory;
+    for_lanes(lanes, [&](std::int64_t at) {
+      const std::int32_t word = product_->words[at];
+      slots.add(marks_words ? directory_slot(mine, word) : slot_of(mine, word));
+      if (!marks_words && launch_.has_directory()) directory.add(directory_slot(mine, word));
+    });
+    if (!marks_words && launch_.has_directory()) {
+      trace.issue(Memory::kMarkInWord - Memory::kMark);
+      trace.shared(directory.wavefronts());
+      if (launch_.is_sum) trace.shared(1);  // the word of the slot
+    }
+    trace.issue((marks_words ? Memory::kMarkWord : Memory::kMark) - Memory::kMarkTest);
+    trace.shared(slots.wavefronts());
+    const TaskWork& work = *mine.work;
+    const double new_rate =
+        marks_words ? static_cast<double>(work.filled_words) / static_cast<double>(work.words_read)
+                    : static_cast<double>(work.columns) / static_cast<double>(work.products);
+    const double expected = lanes.lanes * new_rate, rate = std::min(1.0, expected);
+    if (std::floor(static_cast<double>(item + 1) * rate) <=
+        std::floor(static_cast<double>(item) * rate))
+      return;
+    trace.shared(std::max(1, static_cast<int>(std::lround(slots.most_of_a_word() * new_rate))));
+  }
+
+  void find_ranks(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
+    if (lanes.size == 0) return;
+    Banks slots, directory;
+    for_lanes(lanes, [&](std::int64_t at) {
+      const std::int32_t word = product_->b.col_indices[at] / kWordCols;
+      slots.add(slot_of(mine, word));
+      if (launch_.has_directory()) directory.add(directory_slot(mine, word));
+    });
+    trace.issue(launch_.has_directory() ? Memory::kRankInWord : Memory::kRank);
+    if (launch_.has_directory()) trace.shared(directory.wavefronts());
+    trace.shared(slots.wavefronts());
+  }
+
+  /// Compares the columns of lanes that have products of many segments.
+  void compare(const Group& mine, const Lanes& lanes, const Turns& turns, WarpTrace& trace) const {
+    trace.issue(Memory::kTurns);
+    if (!turns.compares) return;
+    Banks sums;
+    for_lanes(lanes, [&](std::int64_t at) { sums.add(sum_of(mine, product_->b.col_indices[at])); });
+    const int wavefronts = sums.wavefronts();
+    trace.issue(Memory::kCompare);
+    trace.shared(std::max(wavefronts, turns.count));  // lanes of one sum take turns
+    trace.shared(wavefronts);
+    if (turns.matches) trace.issue(Memory::kMatch);
+  }
+
+  /// Loads, adds to and stores the sums of one turn.
+  void add(const Group& mine, const Lanes& lanes, const Turns& turns, int turn,
+           WarpTrace& trace) const {
+    if (lanes.size == 0) return;
+    Banks sums;
+    std::size_t lane = 0;
+    for_lanes(lanes, [&](std::int64_t at) {
+      if (turns.of_lane[lane++] == turn) sums.add(sum_of(mine, product_->b.col_indices[at]));
+    });
+    const int wavefronts = sums.wavefronts();
+    trace.shared(wavefronts);
+    trace.issue(Memory::kAdd);
+    trace.shared(wavefronts);
+  }
+
+  /// Ranks the words of the directory and clears their slots.
+  void open(const Group& mine, WarpTrace& trace) const {
+    const int words = mine.work == nullptr ? 0 : directory_words(mine.work->task);
+    for (std::int64_t round = 0; round < parts(words, shape_.lanes); ++round) rank_round(trace);
+    clear(slots_of(mine), trace);
+    sync(trace);
+  }
+
+  /// Ranks one slot per lane.
+  void rank_round(WarpTrace& trace) const {
+    trace.issue(Memory::kRankRound);
+    trace.shared(1);
+    before(trace);
+    trace.shared(1);
+  }
+
   DeviceArrays at_;
 };
 
 }  // namespace
 
-TracedLaunch trace_groups(std::shared_ptr<const ProductAnalysis> product, ClassLaunch launch,
-                          const DeviceArrays& at) {
+ClassTrace trace_groups(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at) {
   const std::int64_t blocks = launch.thread_blocks();
   const auto trace = std::make_shared<GroupsTrace>(std::move(product), std::move(launch), at);
-  TracedLaunch traced{trace, {}};
+  ClassTrace traced{trace, {}};
   for (std::int64_t block = 0; block < blocks; ++block)
     traced.barriers.push_back(trace->barriers(block));
   return traced;

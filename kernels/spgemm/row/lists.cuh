@@ -133,7 +133,8 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
   RankedTask<Group, Bitmap, std::int32_t> mine(batch, bytes, pass.offsets, shared);
-  mine.rank(operands, scratch, pass.writes() ? nullptr : pass.cols + mine.first,
+  mine.mark(operands, scratch);
+  mine.rank(scratch, pass.writes() ? nullptr : pass.cols + mine.first,
             [&](std::int64_t at) { return pass.writes() ? pass.counts[at] : 0; });
   std::int32_t* const counts = mine.cells;
   for_products<Group, SegmentKind::kPositions>(

@@ -131,13 +131,15 @@ struct RankedTask {
         bitmap(own.task, own.bitmap),
         cells(reinterpret_cast<Cell*>(own.bitmap + bitmap.bytes())) {}
 
-  /// Marks and ranks the task's columns, writes them to cols unless that is nullptr, and gives each
-  /// cell its first value, initial(index in C).
-  template <class Initial>
-  __device__ void rank(const OperandsView& operands, int* scratch, std::int32_t* cols,
-                       Initial initial) {
+  /// Marks the task's columns.
+  __device__ void mark(const OperandsView& operands, int* scratch) {
     Group::sync();
     mark_columns<Group>(operands, own.task, own.staged, scratch, bitmap);
+  }
+  /// Ranks the columns, writes them to cols unless that is nullptr, and gives each cell its first
+  /// value, initial(index in C).
+  template <class Initial>
+  __device__ void rank(int* scratch, std::int32_t* cols, Initial initial) {
     rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(cells), cols);
     for (int i = Group::lane(); i < count; i += Group::kLanes) cells[i] = initial(first + i);
     Group::sync();

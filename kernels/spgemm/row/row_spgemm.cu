@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
   RankedTask<Group, Bitmap, float> mine(batch, bytes, output.offsets, shared);
-  mine.rank(operands, scratch, output.cols_from(mine.first), [](std::int64_t) { return 0.0f; });
+  mine.mark(operands, scratch);
+  mine.rank(scratch, output.cols_from(mine.first), [](std::int64_t) { return 0.0f; });
   add_products<Group>(operands, mine.own.task, mine.own.staged, scratch, mine.bitmap, mine.cells);
   mine.for_cells([&](std::int64_t at, float sum) { output.values[at] = output.scaled(sum); });
 }

@@ -1,6 +1,6 @@
 // The traces of the kernels of kernels/spgemm/row/tasks.cuh.
 
-#include "kernels/spgemm/row/rows_trace.hpp"
+#include "kernels/spgemm/row/launch_traces.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -270,7 +270,8 @@ constexpr int kPrefetch = 4;
 TESSERA_HOST_DEVICE constexpr bool is_one_set(std::int32_t nonzeros) {
   return nonzeros <= kWarpLanes;
 }
-TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(std::int64_t words) {
+template <class Count>
+TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
   return words <= kPrefetch * kWarpLanes;
 }
 
@@ -304,12 +305,18 @@ class SliceSearch {
   /// Goes on with the words at both places.
   TESSERA_HOST_DEVICE constexpr void narrow(const Task& task, const Probe& probe,
                                             std::int32_t at_begin, std::int32_t at_end) {
-    if (probe.seeks_begin)
-      (at_begin < task.first_word ? begin_ : begin_limit_) =
-          at_begin < task.first_word ? probe.for_begin + 1 : probe.for_begin;
-    const bool is_before = at_end < task.first_word + task.words;
-    if (probe.seeks_end)
-      (is_before ? end_ : end_limit_) = is_before ? probe.for_end + 1 : probe.for_end;
+    if (probe.seeks_begin) {
+      if (at_begin < task.first_word)
+        begin_ = probe.for_begin + 1;
+      else
+        begin_limit_ = probe.for_begin;
+    }
+    if (probe.seeks_end) {
+      if (at_end < task.first_word + task.words)
+        end_ = probe.for_end + 1;
+      else
+        end_limit_ = probe.for_end;
+    }
   }
 
   TESSERA_HOST_DEVICE constexpr std::int32_t begin() const { return begin_; }

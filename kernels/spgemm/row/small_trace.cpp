@@ -6,7 +6,7 @@
 #include <ranges>
 
 #include "kernels/spgemm/row/counted.hpp"
-#include "kernels/spgemm/row/groups_trace.hpp"
+#include "kernels/spgemm/row/launch_traces.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
@@ -14,8 +14,7 @@ namespace {
 
 class SmallTrace final : public LaunchTrace {
  public:
-  SmallTrace(std::shared_ptr<const ProductAnalysis> product, ClassLaunch launch,
-             const DeviceArrays& at)
+  SmallTrace(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at)
       : product_(std::move(product)),
         launch_(std::move(launch)),
         shape_(small_launch(launch_.shape().lanes)),
@@ -175,7 +174,7 @@ class SmallTrace final : public LaunchTrace {
     }
   }
 
-  std::shared_ptr<const ProductAnalysis> product_;
+  AnalysisPtr product_;
   ClassLaunch launch_;
   LaunchShape shape_;
   DeviceArrays at_;
@@ -183,8 +182,7 @@ class SmallTrace final : public LaunchTrace {
 
 }  // namespace
 
-TracedLaunch trace_small(std::shared_ptr<const ProductAnalysis> product, ClassLaunch launch,
-                         const DeviceArrays& at) {
+ClassTrace trace_small(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at) {
   const auto blocks = static_cast<std::size_t>(launch.thread_blocks());
   return {std::make_shared<SmallTrace>(std::move(product), std::move(launch), at),
           std::vector<std::int64_t>(blocks)};

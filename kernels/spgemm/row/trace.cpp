@@ -7,8 +7,7 @@
 
 #include "formats/base/check.hpp"
 #include "kernels/spgemm/row/counted.hpp"
-#include "kernels/spgemm/row/groups_trace.hpp"
-#include "kernels/spgemm/row/rows_trace.hpp"
+#include "kernels/spgemm/row/launch_traces.hpp"
 #include "kernels/spgemm/shared/scan_trace.hpp"
 
 namespace tessera::row_spgemm {
@@ -209,8 +208,8 @@ class Launches {
       const auto id = static_cast<std::size_t>(of.tasks[static_cast<std::size_t>(i)]);
       add_task(product_->tasks[id], of, work);
     });
-    const TracedLaunch traced = of.is_small() ? trace_small(product_, std::move(of), at_)
-                                              : trace_groups(product_, std::move(of), at_);
+    const ClassTrace traced = of.is_small() ? trace_small(product_, std::move(of), at_)
+                                            : trace_groups(product_, std::move(of), at_);
     for (std::size_t block = 0; block < traced.barriers.size(); ++block)
       work_.thread_blocks[first_ + block].barriers = traced.barriers[block];
     work_.launches.back().trace = traced.trace;

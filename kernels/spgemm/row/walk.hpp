@@ -48,40 +48,24 @@ struct Lanes {
   auto end() const { return runs.begin() + size; }
 };
 
-/// A warp's chunks of 32 products of the segments that its lanes know.
-class Chunks {
- public:
-  explicit Chunks(const std::vector<Segment>& segments) : segments_(segments) {
-    for (const Segment& segment : segments) total_ += segment.length;
+/// The number of a warp's chunks of 32 products, and the products of one.
+inline std::int64_t count_chunks(const std::vector<Segment>& segments) {
+  std::int64_t products = 0;
+  for (const Segment& segment : segments) products += segment.length;
+  return parts(products, kWarpLanes);
+}
+inline Lanes chunk_of(const std::vector<Segment>& segments, std::int64_t chunk) {
+  Lanes found;
+  std::int64_t skipped = kWarpLanes * chunk;
+  for (const Segment& segment : segments) {
+    const std::int64_t from = std::min<std::int64_t>(skipped, segment.length);
+    const std::int64_t count =
+        std::min(kWarpLanes - found.lanes, segment.length - static_cast<int>(from));
+    if (count > 0) found.add(segment.begin + from, static_cast<int>(count));
+    skipped -= from;
   }
-
-  std::int64_t count() const { return parts(total_, kWarpLanes); }
-
-  /// A chunk after those of earlier calls.
-  Lanes next(std::int64_t chunk) {
-    Lanes found;
-    std::int64_t first = kWarpLanes * chunk;
-    while (found.lanes < kWarpLanes && first < total_) {
-      const Segment& segment = segments_[at_];
-      if (first >= before_ + segment.length) {
-        before_ += segment.length;
-        ++at_;
-        continue;
-      }
-      const auto count = static_cast<int>(
-          std::min<std::int64_t>(kWarpLanes - found.lanes, before_ + segment.length - first));
-      found.add(segment.begin + first - before_, count);
-      first += count;
-    }
-    return found;
-  }
-
- private:
-  const std::vector<Segment>& segments_;
-  std::int64_t total_ = 0;
-  std::size_t at_ = 0;
-  std::int64_t before_ = 0;  // products of the segments before that one
-};
+  return found;
+}
 
 /// The places that a warp takes in a step; `steps` is the walk of its first lane.
 inline Lanes lanes_of(const SegmentSteps& steps) {

@@ -1,11 +1,12 @@
-// The traces of row_spgemm's launches over rows, and over the tasks of all classes.
+// The traces of row_spgemm's launches.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "kernels/spgemm/row/accesses.hpp"
-#include "kernels/spgemm/row/work.hpp"
+#include "kernels/spgemm/row/walk.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
@@ -25,5 +26,16 @@ TracePtr trace_sort(AnalysisPtr product, bool is_sum, std::vector<std::int64_t> 
                     const DeviceArrays& at);
 /// gather_offsets().
 TracePtr trace_gather(AnalysisPtr product, const DeviceArrays& at);
+
+/// The trace of a launch over the tasks of one class, and the barriers of each thread block, summed
+/// over its warps. [thread blocks]
+struct ClassTrace {
+  TracePtr trace;
+  std::vector<std::int64_t> barriers;
+};
+/// count_columns() or make_sums().
+ClassTrace trace_groups(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at);
+/// count_small() or make_small_sums().
+ClassTrace trace_small(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at);
 
 }  // namespace tessera::row_spgemm::tracing
