@@ -11,11 +11,6 @@ namespace tessera::row_spgemm {
 
 using namespace spgemm;
 
-/// The word of a column.
-__device__ inline std::int32_t word_of(std::int32_t col) {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(col) / kWordCols);
-}
-
 /// The bitmap of a task with a slot for each 32 columns of its range.
 template <class Group, bool kWithRanks>
 class WholeBitmap {

@@ -504,7 +504,7 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
     if (lanes.size == 0) return;
     Banks slots, directory;
     for_lanes(lanes, [&](std::int64_t at) {
-      const std::int32_t word = product_->b.col_indices[at] / kWordCols;
+      const std::int32_t word = word_of(product_->b.col_indices[at]);
       slots.add(slot_of(mine, word));
       if (launch_.has_directory()) directory.add(directory_slot(mine, word));
     });

@@ -144,14 +144,14 @@ class DescriptionTrace final : public RowsTrace {
     for_nonzeros(rows, turn, [&](std::int32_t row, std::int64_t first, std::int64_t count) {
       if (!has_stored) trace.store();
       has_stored = true;
-      const std::int64_t word = word_of(row, first);
-      touch_run(at_.words_of_b, word, word_of(row, first + count - 1) - word + 1, trace);
+      const std::int64_t word = place_of_word(row, first);
+      touch_run(at_.words_of_b, word, place_of_word(row, first + count - 1) - word + 1, trace);
     });
   }
 
   /// The place of a nonzero's word in words_of_b.
-  std::int64_t word_of(std::int32_t row, std::int64_t at) const {
-    const std::int32_t word = product_->b.col_indices[static_cast<std::size_t>(at)] / kWordCols;
+  std::int64_t place_of_word(std::int32_t row, std::int64_t at) const {
+    const std::int32_t word = word_of(product_->b.col_indices[static_cast<std::size_t>(at)]);
     const auto words = product_->words.begin();
     const std::int64_t begin = product_->b.row_offsets[row];
     return std::lower_bound(words + begin, words + begin + product_->num_words[row], word) - words;

@@ -58,6 +58,11 @@ struct alignas(8) RangeOfB {
   std::int32_t first_col, last_col;
 };
 
+/// The word of a column.
+TESSERA_HOST_DEVICE constexpr std::int32_t word_of(std::int32_t col) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(col) / kWordCols);
+}
+
 /// Up to 32 nonzeros of a row of B that share a word of a bitmap.
 struct alignas(8) WordOfB {
   std::int32_t word;
@@ -279,52 +284,28 @@ TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
 /// the columns of its lanes; from fewer, it adds the products segment by segment.
 constexpr int kFewSegments = 4;
 
-/// Finds the part of a segment that lies in a slice of columns, by two binary searches side by
-/// side: for the first word of the slice, and for the first word past it. The caller looks up the
-/// words at the places of a probe.
-class SliceSearch {
- public:
-  struct Probe {
-    std::int32_t for_begin, for_end;  // places in B
-    bool seeks_begin, seeks_end;      // false for a search that is done
-  };
-
-  TESSERA_HOST_DEVICE constexpr explicit SliceSearch(const Segment& segment)
-      : begin_(segment.begin),
-        begin_limit_(segment.begin + segment.length),
-        end_(begin_),
-        end_limit_(begin_limit_) {}
-
-  TESSERA_HOST_DEVICE constexpr bool is_open() const {
-    return begin_ < begin_limit_ || end_ < end_limit_;
+/// Cuts a segment to the task's slice of columns. Two binary searches side by side find the first
+/// word of the slice and the first word past it; word_at(place in B, turn) returns the word there,
+/// and both searches look at one place per turn.
+template <class WordAt>
+TESSERA_HOST_DEVICE constexpr void cut_segment(const Task& task, WordAt word_at, Segment& segment) {
+  std::int32_t begin = segment.begin, begin_limit = segment.begin + segment.length;
+  std::int32_t end = begin, end_limit = begin_limit;
+  for (int turn = 0; begin < begin_limit || end < end_limit; ++turn) {
+    const std::int32_t for_begin = begin + (begin_limit - begin) / 2;
+    const std::int32_t for_end = end + (end_limit - end) / 2;
+    const bool seeks_begin = begin < begin_limit, seeks_end = end < end_limit;
+    const std::int32_t at_begin = seeks_begin ? word_at(for_begin, turn) : 0;
+    const std::int32_t at_end = seeks_end ? word_at(for_end, turn) : 0;
+    if (seeks_begin)
+      (at_begin < task.first_word ? begin : begin_limit) =
+          at_begin < task.first_word ? for_begin + 1 : for_begin;
+    const bool is_before = at_end < task.first_word + task.words;
+    if (seeks_end) (is_before ? end : end_limit) = is_before ? for_end + 1 : for_end;
   }
-  TESSERA_HOST_DEVICE constexpr Probe probe() const {
-    return {begin_ + (begin_limit_ - begin_) / 2, end_ + (end_limit_ - end_) / 2,
-            begin_ < begin_limit_, end_ < end_limit_};
-  }
-  /// Goes on with the words at both places.
-  TESSERA_HOST_DEVICE constexpr void narrow(const Task& task, const Probe& probe,
-                                            std::int32_t at_begin, std::int32_t at_end) {
-    if (probe.seeks_begin) {
-      if (at_begin < task.first_word)
-        begin_ = probe.for_begin + 1;
-      else
-        begin_limit_ = probe.for_begin;
-    }
-    if (probe.seeks_end) {
-      if (at_end < task.first_word + task.words)
-        end_ = probe.for_end + 1;
-      else
-        end_limit_ = probe.for_end;
-    }
-  }
-
-  TESSERA_HOST_DEVICE constexpr std::int32_t begin() const { return begin_; }
-  TESSERA_HOST_DEVICE constexpr std::int32_t length() const { return end_ - begin_; }
-
- private:
-  std::int32_t begin_, begin_limit_, end_, end_limit_;
-};
+  segment.begin = begin;
+  segment.length = end - begin;
+}
 
 /// How a thread block, or one of its warps, walks through staged segments: `width` places of one
 /// segment per step, of every `stride`-th segment from `first` on; `lane` is the lane's place among

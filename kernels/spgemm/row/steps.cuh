@@ -10,27 +10,18 @@
 
 namespace tessera::row_spgemm {
 
+/// Looks up the word at a place of B's words or nonzeros.
 template <SegmentKind kKind>
-__device__ std::int32_t word_at(const OperandsView& operands, std::int32_t at) {
-  if constexpr (kKind == SegmentKind::kWords)
-    return operands.words_of_b[at].word;
-  else
-    return word_of(operands.b_cols[at]);
-}
+struct WordLookup {
+  const OperandsView& operands;
 
-/// Cuts a segment to the task's slice of columns.
-template <SegmentKind kKind>
-__device__ void cut_segment(const OperandsView& operands, const Task& task, Segment& segment) {
-  SliceSearch search(segment);
-  while (search.is_open()) {
-    const SliceSearch::Probe probe = search.probe();
-    const std::int32_t at_begin = probe.seeks_begin ? word_at<kKind>(operands, probe.for_begin) : 0;
-    const std::int32_t at_end = probe.seeks_end ? word_at<kKind>(operands, probe.for_end) : 0;
-    search.narrow(task, probe, at_begin, at_end);
+  TESSERA_HOST_DEVICE std::int32_t operator()(std::int32_t at, int) const {
+    if constexpr (kKind == SegmentKind::kWords)
+      return operands.words_of_b[at].word;
+    else
+      return word_of(operands.b_cols[at]);
   }
-  segment.begin = search.begin();
-  segment.length = search.length();
-}
+};
 
 /// The segment of nonzero `at` of A, empty from `end` on.
 template <SegmentKind kKind>
@@ -41,7 +32,7 @@ __device__ Segment load_segment(const OperandsView& operands, const Task& task, 
   Segment segment{of.begin, kKind == SegmentKind::kWords ? of.words : of.length, 0};
   if constexpr (kKind == SegmentKind::kNonzeros) segment.value = operands.a_values[at];
   if constexpr (kKind == SegmentKind::kPositions) segment.value = __int_as_float(at);
-  if (task.is_sliced) cut_segment<kKind>(operands, task, segment);
+  if (task.is_sliced) cut_segment(task, WordLookup<kKind>{operands}, segment);
   return segment;
 }
 

@@ -126,21 +126,14 @@ class TaskWalk {
     const std::int64_t length = kKind == SegmentKind::kWords
                                     ? product_->num_words[row]
                                     : product_->b.row_offsets[row + 1] - begin;
-    const Segment whole{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(length)};
-    if (!task.is_sliced) return whole;
-    SliceSearch search(whole);
-    for (std::size_t turn = 0; search.is_open(); ++turn) {
-      const SliceSearch::Probe probe = search.probe();
-      const auto word_at = [&](bool seeks, std::int32_t at) {
-        if (!seeks) return 0;
-        visit(std::int64_t{at}, turn);
-        return kKind == SegmentKind::kWords ? product_->words[at]
-                                            : product_->b.col_indices[at] / kWordCols;
-      };
-      const std::int32_t at_begin = word_at(probe.seeks_begin, probe.for_begin);
-      search.narrow(task, probe, at_begin, word_at(probe.seeks_end, probe.for_end));
-    }
-    return {search.begin(), search.length()};
+    Segment segment{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(length)};
+    const auto word_at = [&](std::int32_t at, int turn) {
+      visit(std::int64_t{at}, static_cast<std::size_t>(turn));
+      return kKind == SegmentKind::kWords ? product_->words[at]
+                                          : word_of(product_->b.col_indices[at]);
+    };
+    if (task.is_sliced) cut_segment(task, word_at, segment);
+    return segment;
   }
 
   /// The segments of a set that are not empty.

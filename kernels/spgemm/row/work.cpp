@@ -20,7 +20,7 @@ void describe_rows_of_b(ProductAnalysis& product) {
     const std::int64_t begin = b.row_offsets[row];
     std::int64_t end = begin;
     for (std::int64_t at = begin; at < b.row_offsets[row + 1]; ++at) {
-      const std::int32_t word = b.col_indices[at] / kWordCols;
+      const std::int32_t word = word_of(b.col_indices[at]);
       if (end == begin || product.words[end - 1] != word) product.words[end++] = word;
       product.columns_of_words[end - 1] |=
           static_cast<std::int32_t>(1u << (b.col_indices[at] % kWordCols));

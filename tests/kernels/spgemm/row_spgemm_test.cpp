@@ -166,21 +166,16 @@ TEST_CASE("a launch over rows gives every row to neighbouring lanes of one warp,
 
 TEST_CASE("the search for a slice finds the segment's words in it") {
   const std::vector<std::int32_t> words{0, 0, 3, 4, 4, 7, 9, 9, 9, 12};
-  const Segment all{2, static_cast<int>(words.size())};  // from place 2 on
   for (int first = 0; first < 14; ++first)
     for (int size = 1; size < 14; ++size) {
       const Task slice{.first_word = first, .words = size};
-      SliceSearch search(all);
-      while (search.is_open()) {
-        const SliceSearch::Probe probe = search.probe();
-        const auto word_at = [&](bool seeks, int at) { return seeks ? words.at(at - 2) : 0; };
-        search.narrow(slice, probe, word_at(probe.seeks_begin, probe.for_begin),
-                      word_at(probe.seeks_end, probe.for_end));
-      }
+      Segment found{2, static_cast<int>(words.size())};  // from place 2 on
+      cut_segment(
+          slice, [&](int at, int) { return words.at(at - 2); }, found);
       const auto begin = std::ranges::lower_bound(words, first);
       const auto end = std::ranges::lower_bound(words, first + size);
-      CHECK(search.begin() == 2 + (begin - words.begin()));
-      CHECK(search.length() == end - begin);
+      CHECK(found.begin == 2 + (begin - words.begin()));
+      CHECK(found.length == end - begin);
     }
 }
 
