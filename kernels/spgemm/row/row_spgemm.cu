@@ -213,7 +213,7 @@ class RowProduct final : public GpuSparseProduct {
   RowTasks tasks_;
   DeviceArray<unsigned long long> counter_{1};
   SparseResult c_;
-  // What is kept of the last product: its tasks, whose block may hold C, or its lists.
+  // Kept from the last product: its tasks, whose block may hold C, or its lists.
   std::optional<RowTasks::Workspace> kept_;
   std::optional<ProductLists> lists_;
 };

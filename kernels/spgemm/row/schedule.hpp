@@ -21,7 +21,7 @@ TESSERA_HOST_DEVICE constexpr std::int64_t parts(std::int64_t whole, std::int64_
 
 // Records in device memory.
 
-/// Where a task keeps the columns that it has found.
+/// The storage for the columns that a task has found.
 enum class MarkStorage : std::int8_t {
   kLanes,   // in registers: each lane has one product
   kBitmap,  // in a bitmap of every word of the column range
@@ -69,7 +69,7 @@ struct alignas(8) WordOfB {
   std::uint32_t columns;  // bit i: column 32 word + i
 };
 
-/// What the two ends of a segment are indices of, and what its value is.
+/// The array that a segment is a part of, and the content of its value.
 enum class SegmentKind {
   kWords,      // words of B; no value
   kNonzeros,   // nonzeros of B; the value of A
@@ -284,12 +284,13 @@ TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
 /// the columns of its lanes; from fewer, it adds the products segment by segment.
 constexpr int kFewSegments = 4;
 
-/// Cuts a segment to the task's slice of columns. Two binary searches side by side find the first
-/// word of the slice and the first word past it; word_at(place in B, turn) returns the word there,
-/// and both searches look at one place per turn.
+/// The part of a segment that lies in the task's slice of columns. Two binary searches side by side
+/// find the first word of the slice and the first word past it; word_at(place in B, turn) returns
+/// the word there, and both searches look at one place per turn.
 template <class WordAt>
-TESSERA_HOST_DEVICE constexpr void cut_segment(const Task& task, WordAt word_at, Segment& segment) {
-  std::int32_t begin = segment.begin, begin_limit = segment.begin + segment.length;
+TESSERA_HOST_DEVICE constexpr Segment cut_segment(const Segment& whole, const Task& task,
+                                                  WordAt word_at) {
+  std::int32_t begin = whole.begin, begin_limit = whole.begin + whole.length;
   std::int32_t end = begin, end_limit = begin_limit;
   for (int turn = 0; begin < begin_limit || end < end_limit; ++turn) {
     const std::int32_t for_begin = begin + (begin_limit - begin) / 2;
@@ -303,11 +304,10 @@ TESSERA_HOST_DEVICE constexpr void cut_segment(const Task& task, WordAt word_at,
     const bool is_before = at_end < task.first_word + task.words;
     if (seeks_end) (is_before ? end : end_limit) = is_before ? for_end + 1 : for_end;
   }
-  segment.begin = begin;
-  segment.length = end - begin;
+  return {begin, end - begin, whole.value};
 }
 
-/// How a thread block, or one of its warps, walks through staged segments: `width` places of one
+/// The walk of a thread block, or one of its warps, through staged segments: `width` places of one
 /// segment per step, of every `stride`-th segment from `first` on; `lane` is the lane's place among
 /// them.
 struct StepShape {

@@ -130,7 +130,7 @@ class SmallTrace final : public LaunchTrace {
     if (!tasks.is_empty()) store_each(at_.lengths, ids(tasks), trace);
   }
 
-  /// How often lanes fetch another product of their column: the most products of a column, less
+  /// The number of times that lanes fetch a product of their column: the most of a column, less
   /// one.
   int turns(const Range& tasks) const {
     int most = 0;

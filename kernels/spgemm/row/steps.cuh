@@ -32,7 +32,7 @@ __device__ Segment load_segment(const OperandsView& operands, const Task& task, 
   Segment segment{of.begin, kKind == SegmentKind::kWords ? of.words : of.length, 0};
   if constexpr (kKind == SegmentKind::kNonzeros) segment.value = operands.a_values[at];
   if constexpr (kKind == SegmentKind::kPositions) segment.value = __int_as_float(at);
-  if (task.is_sliced) cut_segment(task, WordLookup<kKind>{operands}, segment);
+  if (task.is_sliced) segment = cut_segment(segment, task, WordLookup<kKind>{operands});
   return segment;
 }
 

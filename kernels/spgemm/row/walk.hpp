@@ -126,14 +126,13 @@ class TaskWalk {
     const std::int64_t length = kKind == SegmentKind::kWords
                                     ? product_->num_words[row]
                                     : product_->b.row_offsets[row + 1] - begin;
-    Segment segment{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(length)};
-    const auto word_at = [&](std::int32_t at, int turn) {
+    const Segment whole{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(length)};
+    if (!task.is_sliced) return whole;
+    return cut_segment(whole, task, [&](std::int32_t at, int turn) {
       visit(std::int64_t{at}, static_cast<std::size_t>(turn));
       return kKind == SegmentKind::kWords ? product_->words[at]
                                           : word_of(product_->b.col_indices[at]);
-    };
-    if (task.is_sliced) cut_segment(task, word_at, segment);
-    return segment;
+    });
   }
 
   /// The segments of a set that are not empty.

@@ -166,12 +166,11 @@ TEST_CASE("a launch over rows gives every row to neighbouring lanes of one warp,
 
 TEST_CASE("the search for a slice finds the segment's words in it") {
   const std::vector<std::int32_t> words{0, 0, 3, 4, 4, 7, 9, 9, 9, 12};
+  const Segment all{2, static_cast<int>(words.size())};  // from place 2 on
   for (int first = 0; first < 14; ++first)
     for (int size = 1; size < 14; ++size) {
       const Task slice{.first_word = first, .words = size};
-      Segment found{2, static_cast<int>(words.size())};  // from place 2 on
-      cut_segment(
-          slice, [&](int at, int) { return words.at(at - 2); }, found);
+      const Segment found = cut_segment(all, slice, [&](int at, int) { return words.at(at - 2); });
       const auto begin = std::ranges::lower_bound(words, first);
       const auto end = std::ranges::lower_bound(words, first + size);
       CHECK(found.begin == 2 + (begin - words.begin()));
