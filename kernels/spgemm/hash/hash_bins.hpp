@@ -1,10 +1,9 @@
-// How a row of C is made where rows are sorted into bins: by which method, in a table of how many
-// slots. A bin is one launch; a table of up to 1024 slots is a warp's, a larger one that of a
-// thread block. After Nsparse (Nagasaka et al., ICPP 2017: bins by size, hash tables in shared
-// memory, the largest in global memory) and spECK (Parger et al., PPoPP 2020: rows of one nonzero
-// are copied, dense accumulators where the columns lie close). Departure: one choice for counting
-// and for multiplying, with the bound of a row's nonzeros for the one and their number for the
-// other.
+// The bins of hash_spgemm and speck_spgemm: the method for each row of C and the size of its table.
+// A bin is one launch; a warp takes a table of up to 1024 slots, a thread block a larger one. After
+// Nsparse (Nagasaka et al., ICPP 2017: bins by size, hash tables in shared memory, the largest in
+// global memory) and spECK (Parger et al., PPoPP 2020: rows of one nonzero are copied, dense
+// accumulators where the columns lie close). Departure: counting and multiplying choose by the same
+// rule, from an upper bound on the row's nonzeros and from their number.
 #pragma once
 
 #include <cstdint>
@@ -18,32 +17,35 @@ inline constexpr int kSizes = kWarpSizes + kBlockSizes;
 constexpr int slots_of_size(int size) { return 64 << size; }
 inline constexpr int kMostSlots = slots_of_size(kSizes - 1);
 
-/// Bins: rows without products, copies, hash tables by size, those in global memory, dense ones.
+/// The bins: rows without products, copies, hash tables by size, hash tables in global memory, and
+/// dense tables by size.
 inline constexpr int kEmptyBin = 0, kCopyBin = 1, kHashBins = 2;
 inline constexpr int kGlobalBin = kHashBins + kSizes, kDenseBins = kGlobalBin + 1;
 inline constexpr int kBins = kDenseBins + kSizes;
 
-/// The smallest size with so many slots; kSizes where no table of shared memory has.
+/// The smallest size with at least `slots` slots; kSizes where no table in shared memory has as
+/// many.
 constexpr int size_for(std::int64_t slots) {
   int size = 0;
   while (size < kSizes && slots_of_size(size) < slots) ++size;
   return size;
 }
 
-/// What is known of a row.
+/// The figures of a row that decide its bin.
 struct RowFacts {
   std::int64_t a_nonzeros;
   std::int64_t products;  // less than 2^31: A's columns are distinct, so each is a nonzero of B
-  std::int64_t nonzeros;  // of C, or a bound for them
-  std::int64_t range;     // columns from the first to the last of C's row
+  std::int64_t nonzeros;  // of C, or an upper bound
+  std::int64_t range;     // columns from the first to the last one of C's row
 };
 
-struct Choice {
+/// The rule that chooses the bin of a row.
+struct MethodChoice {
   double slots_per_nonzero = 2;
   bool copies = false;        // rows of A with one nonzero are copied
-  double dense_per_slot = 0;  // dense where the range is at most so many times the hash table
+  double dense_per_slot = 0;  // largest range of a dense table, per slot of the hash table
 
-  /// Slots of a hash table for so many nonzeros; never fewer than they are, and at most 2^31.
+  /// Slots of a hash table for `nonzeros` nonzeros: a power of two, at least as many, at most 2^31.
   constexpr std::int64_t hash_slots(std::int64_t nonzeros) const {
     const auto wanted =
         static_cast<std::int64_t>(static_cast<double>(nonzeros) * slots_per_nonzero);
@@ -63,8 +65,9 @@ struct Choice {
   }
 
  private:
-  /// A range beyond shared memory is made in windows, for each of which every row of B is searched:
-  /// worth it where a global table is the alternative and there are fewer searches than products.
+  /// A range beyond shared memory is done in windows, and each window searches every row of B. This
+  /// pays where the alternative is a global table, and where the searches are fewer than the
+  /// products.
   constexpr bool is_dense(const RowFacts& row, std::int64_t slots) const {
     if (static_cast<double>(row.range) > dense_per_slot * static_cast<double>(slots)) return false;
     if (row.range <= kMostSlots) return true;

@@ -3,15 +3,16 @@
 namespace tessera::hash_rows {
 
 std::vector<ParamSpec> params() {
-  return {{"load", 0.5, "nonzeros of C per slot of a hash table at most", {}, 0.05, 1},
-          {"probing",
-           std::string("linear"),
-           "where a key is looked for next: one slot on, or ever further",
-           {"linear", "quadratic"}},
-          {"sums",
-           std::string("ordered"),
-           "terms in the order of A's columns, or by atomic additions as published",
-           {"ordered", "atomic"}}};
+  return {
+      {"load", 0.5, "load factor of a hash table: nonzeros of C per slot, at most", {}, 0.05, 1},
+      {"probing",
+       std::string("linear"),
+       "where to look for a key next: one slot on, or at growing distances",
+       {"linear", "quadratic"}},
+      {"sums",
+       std::string("ordered"),
+       "products added in the order of A's columns, or by atomics as published",
+       {"ordered", "atomic"}}};
 }
 
 Options options(const Params& params) {

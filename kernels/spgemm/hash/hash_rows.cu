@@ -1,9 +1,9 @@
-// Device half of the kernels with rows of C in tables: rows analysed, counted and multiplied, in
-// the launches of kernels/spgemm/hash/hash_rows_kernels.cuh.
+// The device half of hash_spgemm and speck_spgemm: it analyses, counts and multiplies rows by the
+// launches of kernels/spgemm/hash/hash_rows_kernels.cuh.
 //
-// The host waits twice: for the bins of the rows, and, with those for multiplying, for the number
-// of C's nonzeros. Rows whose table is beyond shared memory have it in global memory, a few rows at
-// once, and are sorted together at the end.
+// The host waits twice: for the bins for counting, and for the bins for multiplying with the number
+// of C's nonzeros. Tables that do not fit shared memory lie in global memory, a few at a time;
+// their rows are sorted together at the end.
 
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
@@ -23,7 +23,7 @@ namespace {
 
 using row_bins::blocks_for;
 
-constexpr std::int64_t kGlobalTableBytes = std::int64_t{2} << 30;  // unless one row needs more
+constexpr std::int64_t kGlobalTableBytes = std::int64_t{2} << 30;  // or as much as one row needs
 
 using Bins = row_bins::RowBins<kBins>;
 
@@ -33,7 +33,7 @@ void launch(Kernel kernel, std::int64_t blocks, int threads, std::int64_t shared
   const auto bytes = static_cast<int>(4 * shared_words);
   if (bytes > 48 * 1024)
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-               "asking for shared memory");
+               "raising the limit of shared memory");
   kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(args...);
   cuda_check(cudaGetLastError(), "launching rows of C");
 }
@@ -58,7 +58,7 @@ void launch_size(const Rows& rows, const int* listed, int count, int size, cudaS
            listed, slots);
 }
 
-/// Rows beyond shared memory. What they need lies in a room that outlives this.
+/// The rows with tables in global memory. Their memory outlives this object.
 template <class M>
 class GlobalRows {
  public:
@@ -76,7 +76,7 @@ class GlobalRows {
     take(room);
   }
 
-  bool are_some() const { return count_ > 0; }
+  bool has_rows() const { return count_ > 0; }
 
   void fill(cudaStream_t stream) {
     launch(rows_in_global_memory<M>, num_tables_, kGlobalThreads,
@@ -84,10 +84,10 @@ class GlobalRows {
            cols_, values_);
   }
 
-  /// Once they are filled: rows to their places in C.
+  /// Sorts the rows, once they are filled, into their places in C.
   void sort() {
     sort_pairs(scratch_.data(), static_cast<std::size_t>(scratch_.size()));
-    launch(put_rows, count_, 256, 0, run_.stream(), rows_, listed_, offsets_, sorted_cols_,
+    launch(copy_sorted_rows, count_, 256, 0, run_.stream(), rows_, listed_, offsets_, sorted_cols_,
            sorted_values_);
   }
 
@@ -97,8 +97,8 @@ class GlobalRows {
                                            NonzerosOf{rows_.nonzeros, listed_, count_});
   }
 
-  /// Tables; and when multiplying, offsets and rows before and after they are sorted, when tables
-  /// are no longer in use.
+  /// Allocates tables and, when multiplying, offsets and rows before and after sorting. Sorted rows
+  /// reuse the memory of the tables.
   void take(RunArray<std::byte>& room) {
     RunBlock block;
     const std::int64_t made = M::kMultiply ? nonzeros_ : 0;
@@ -134,7 +134,7 @@ class GlobalRows {
                         run_.stream());
   }
 
-  /// The bytes of scratch memory that it takes, where there is none.
+  /// Sorts, or with scratch = nullptr returns the bytes of scratch memory.
   std::int64_t sort_pairs(std::byte* scratch, std::size_t bytes) const {
     cuda_check(cub::DeviceSegmentedSort::SortPairs(
                    static_cast<void*>(scratch), bytes, const_cast<const int*>(cols_), sorted_cols_,
@@ -147,7 +147,7 @@ class GlobalRows {
   Rows rows_;
   const int* listed_;
   int count_;
-  std::int64_t nonzeros_;  // of all, or a bound for them
+  std::int64_t nonzeros_;  // of all these rows, or an upper bound
   ProductRun& run_;
   std::int64_t num_tables_ = 0;
   GlobalTables tables_{};
@@ -157,7 +157,7 @@ class GlobalRows {
   RunArray<std::byte> scratch_;
 };
 
-/// All rows of C, one launch for each bin, the largest tables first.
+/// Counts or multiplies all rows of C by one launch per bin, the largest tables first.
 template <bool kMultiply, bool kAtomic>
 void launch_bins(const Rows& rows, const Bins& bins, const row_bins::Counts<kBins>& counts,
                  ProductRun& run, RunArray<std::byte>& room, SideStreams& sides) {
@@ -165,7 +165,7 @@ void launch_bins(const Rows& rows, const Bins& bins, const row_bins::Counts<kBin
   using Dense = Mode<true, kMultiply, kAtomic>;
   GlobalRows<Hash> global(rows, bins, counts, run, room);
   std::vector<std::function<void(cudaStream_t)>> launches;
-  if (global.are_some()) launches.push_back([&](cudaStream_t stream) { global.fill(stream); });
+  if (global.has_rows()) launches.push_back([&](cudaStream_t stream) { global.fill(stream); });
   for (int size = kSizes - 1; size >= 0; --size) {
     const int hash = kHashBins + size, dense = kDenseBins + size;
     if (bins.count(hash) > 0)
@@ -183,12 +183,12 @@ void launch_bins(const Rows& rows, const Bins& bins, const row_bins::Counts<kBin
     });
   sides.run(static_cast<int>(launches.size()), run.stream(),
             [&](int i, cudaStream_t stream) { launches[i](stream); });
-  if (!kMultiply || !global.are_some()) return;
+  if (!kMultiply || !global.has_rows()) return;
   run.stage("sort");
   global.sort();
 }
 
-/// What a product needs beside C and tables in global memory.
+/// The memory of a product beside C and tables in global memory.
 struct Workspace {
   Workspace(ProductRun& run, std::int64_t rows) {
     const std::int64_t sum_bytes =
@@ -215,8 +215,8 @@ struct Workspace {
   int* products;                // [rows]
   int* nonzeros;                // [rows + 1]
   Columns* columns;             // [rows]
-  Bins bins[2];                 // for counting, then for multiplying, in the same memory
-  RunArray<std::byte> scratch;  // of running sums
+  Bins bins[2];                 // for counting and for multiplying, in the same memory
+  RunArray<std::byte> scratch;  // of prefix sums
 };
 
 class TableProduct final : public GpuSparseProduct {
@@ -236,7 +236,7 @@ class TableProduct final : public GpuSparseProduct {
               .nonzeros = work.nonzeros,
               .alpha = alpha,
               .offsets = nullptr};
-    RunArray<std::byte> room;  // of rows beyond shared memory
+    RunArray<std::byte> room;  // of rows with tables in global memory
     run.stage("analyse");
     launch(analyse, blocks_for(std::int64_t{a_.rows} + 1, kRowsOfAnalysis), kAnalysisThreads, 0,
            stream, std::int64_t{a_.rows}, rows.x, work.products, work.columns, work.nonzeros);
@@ -268,7 +268,7 @@ class TableProduct final : public GpuSparseProduct {
             b_.row_offsets.data(), b_.col_indices.data(), b_.values.data()};
   }
 
-  /// Sorts rows into bins; waits for what is counted meanwhile.
+  /// Sorts rows into bins. Waits for the counts.
   template <class BinOf>
   void list(Bins& bins, BinOf bin_of, cudaStream_t stream) {
     bins.choose(bin_of, stream);
@@ -298,18 +298,18 @@ class TableSpgemm final : public GpuSpgemm {
  private:
   static void require_nonzeros(const CsrMatrix& matrix, const char* name) {
     constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
-    require<Unsupported>(matrix.nnz() <= kMost, "{} has {} nonzeros; at most {} fit", name,
+    require<Unsupported>(matrix.nnz() <= kMost, "{} has {} nonzeros; it may have at most {}", name,
                          matrix.nnz(), kMost);
   }
 
   static void require_shared_memory() {
     int device = 0, bytes = 0;
-    cuda_check(cudaGetDevice(&device), "asking for the device");
+    cuda_check(cudaGetDevice(&device), "finding the device");
     cuda_check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-               "asking for shared memory");
+               "raising the limit of shared memory");
     constexpr std::int64_t kMost = 4 * block_words<Mode<false, true, false>>(kMostSlots) + 256;
     require<Unsupported>(bytes >= kMost,
-                         "tables take {} bytes of shared memory; a thread block may have {}", kMost,
+                         "tables need {} bytes of shared memory; a thread block may have {}", kMost,
                          bytes);
   }
 

@@ -1,10 +1,9 @@
-// A row of C in a table, made by a warp or by a thread block: see
-// kernels/spgemm/hash/hash_bins.hpp.
+// A row of C in a table, by a warp or a thread block. See kernels/spgemm/hash/hash_bins.hpp.
 //
-// A group takes a chunk of a row's nonzeros of A, one a lane, sums up the lengths of their rows of
-// B, and deals all products to its lanes, one a step. Within a step the terms of one element are
-// added in the order of their lanes, which is that of A's columns: in a warp in turns, among the
-// warps of a thread block by bids for the slot, of which the first warp's wins.
+// A group takes a chunk of a row's nonzeros of A, one per lane, computes the prefix sum of the
+// lengths of their rows of B, and gives each lane one product per step. Within a step the products
+// of one element are added in the order of their lanes, which is that of A's columns: lanes of a
+// warp take turns, and warps of a thread block bid for the slot, of which the first warp wins.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ using row_bins::kWholeWarp;
 using row_bins::Peers;
 
 inline constexpr int kMostWarps = 32;         // of a thread block
-inline constexpr int kNoColumn = 0x7fffffff;  // in a free slot; sorts behind all columns
+inline constexpr int kNoColumn = 0x7fffffff;  // marks a free slot; greater than all columns
 
 struct Operands {
   const std::int64_t* a_offsets;
@@ -29,7 +28,7 @@ struct Operands {
   const float* b_values;
 };
 
-/// A lane's place in the sum over its group, and the sum.
+/// A lane's inclusive prefix sum over its group, and the sum of all lanes.
 struct RunningSum {
   int up_to, all;
 };
@@ -88,7 +87,7 @@ struct BlockGroup {
   }
 };
 
-/// Columns [first, last) of B; clips says whether there are others.
+/// Columns [first, last) of B; clips is true if the row has others.
 struct Window {
   std::int64_t first, last;
   bool clips;
@@ -105,10 +104,10 @@ __device__ inline int first_not_below(const int* cols, int begin, int end, std::
   return begin;
 }
 
-/// Nonzeros of A at work, one a lane, in shared memory.
+/// The group's nonzeros of A, one per lane, in shared memory.
 struct Chunk {
-  int* ends;    // [size] products up to and with this nonzero's
-  int* begins;  // [size] where in B product 0 would be if this nonzero's went back so far
+  int* ends;    // [size]: inclusive prefix sum of products
+  int* begins;  // [size]: the place in B minus the number of the product, equal for a row of B
   float* a;     // [size]
 
   static constexpr int kWordsPerLane = 3;
@@ -116,7 +115,7 @@ struct Chunk {
   __device__ Chunk(int* memory, int size)
       : ends(memory), begins(memory + size), a(reinterpret_cast<float*>(memory + 2 * size)) {}
 
-  /// Which nonzero has the product, of the first `size`, a power of two.
+  /// The nonzero of a product, among the first `size`, which is a power of two.
   __device__ int find(int product, int size) const {
     int at = 0;
     for (int step = size / 2; step > 0; step /= 2)
@@ -124,7 +123,7 @@ struct Chunk {
     return at;
   }
 
-  /// Takes nonzero k of A, if it is before last. Gives the products of all lanes.
+  /// Takes nonzero k of A, if it is before `last`. Returns the number of products of all lanes.
   template <class Group>
   __device__ int take(const Group& group, const Operands& x, std::int64_t k, std::int64_t last,
                       const Window& window) const {
@@ -149,16 +148,18 @@ struct Chunk {
   }
 };
 
-struct KernelArguments {
+/// A product of a nonzero of A and one of B, if there is one.
+struct IntermediateProduct {
   bool is_there = false;
   int col = 0;
   float a = 0, b = 0;
 };
 
-/// The least power of two that is not less; count is at least one.
+/// The least power of two that is at least `count`; count is at least one.
 __device__ inline int places_for(int count) { return 1 << (32 - __clz(count - 1)); }
 
-/// body(Product) for every product of the row in the window, in order; all lanes call it as often.
+/// Calls body(product) for every product of the row in the window, in order. All lanes call it
+/// equally often.
 template <class Group, class Body>
 __device__ void for_each_product(const Group& group, const Chunk& chunk, const Operands& x, int row,
                                  const Window& window, Body body) {
@@ -168,7 +169,7 @@ __device__ void for_each_product(const Group& group, const Chunk& chunk, const O
     const int nonzeros = places_for(static_cast<int>(min(last - k, std::int64_t{group.size()})));
     for (std::int64_t first = 0; first < products; first += group.size()) {
       const std::int64_t at = first + group.rank();
-      KernelArguments product;
+      IntermediateProduct product;
       if (at < products) {
         const int nonzero = chunk.find(static_cast<int>(at), nonzeros);
         const int of_b = chunk.begins[nonzero] + static_cast<int>(at);
@@ -176,20 +177,20 @@ __device__ void for_each_product(const Group& group, const Chunk& chunk, const O
       }
       body(product);
     }
-    group.sync();  // before the next chunk takes the place of this one
+    group.sync();  // before the next chunk overwrites this one
   }
 }
 
-/// Columns and sums of a row. Every product of the row has a slot: a table is never too small.
+/// The columns and sums of a row. A table has at least one slot per nonzero of the row.
 struct Table {
   int* keys;            // [slots]
-  float* values;        // [slots], when multiplying
-  unsigned* bids;       // [slots], when warps have to take turns
+  float* values;        // [slots]; nullptr when counting
+  unsigned* bids;       // [slots]; nullptr where warps need not take turns
   std::uint32_t slots;  // a power of two
   bool quadratic;
-  int first = 0;  // the column of slot 0, dense
+  int first = 0;  // the column of slot 0 of a dense table
 
-  /// The slot of the column, entered if it was not there. Any number of lanes at once.
+  /// Enters a column, unless it is there, and returns its slot. Lanes may call it concurrently.
   template <bool kDense>
   __device__ std::uint32_t enter(int col, bool& is_new) const {
     if constexpr (kDense) {
@@ -197,10 +198,10 @@ struct Table {
       is_new = atomicExch(&keys[slot], col) == kNoColumn;
       return slot;
     }
-    // Multiplied by 2^32 divided by the golden ratio, the upper bits.
+    // The upper bits of the product with 2^32 / golden ratio (Fibonacci hashing).
     std::uint32_t slot =
         (static_cast<std::uint32_t>(col) * 2654435769u) >> __clz(static_cast<int>(slots - 1));
-    // Steps of 1, 2, 3, ... come by every slot of a power of two, too.
+    // Steps of 1, 2, 3, ... reach every slot of a power of two, too.
     for (std::uint32_t step = 1;; step += quadratic ? 1 : 0) {
       const int there = atomicCAS(&keys[slot], kNoColumn, col);
       is_new = there == kNoColumn;
@@ -219,7 +220,7 @@ struct Table {
     group.sync();
   }
 
-  /// Moves what is entered to the front, in the order of the slots. Gives how many they are.
+  /// Moves filled slots to the front, in their order. Returns their number.
   template <class Group>
   __device__ int compact(const Group& group) const {
     int kept = 0;
@@ -227,7 +228,7 @@ struct Table {
       const int key = keys[begin + group.rank()];
       const float value = values[begin + group.rank()];
       const RunningSum places = group.count(key != kNoColumn);
-      group.sync();  // all have read what may be written over
+      group.sync();  // all lanes have read before any of them writes
       if (key != kNoColumn) {
         keys[kept + places.up_to - 1] = key;
         values[kept + places.up_to - 1] = value;
@@ -248,7 +249,7 @@ struct Table {
       for (int stride = size / 2; stride > 0; stride /= 2) {
         for (int i = group.rank(); i < places / 2; i += group.size())
           order(2 * i - (i & (stride - 1)), stride, size);
-        // A warp's comparisons over at most 32 places stay within its own 64.
+        // With strides of at most 32, a warp compares within its own 64 places.
         const bool is_last = stride == 1 && (size >= 64 || size == places);
         stride > 32 || is_last ? group.sync() : __syncwarp();
       }
@@ -266,9 +267,9 @@ struct Table {
   }
 };
 
-/// values[slot] += a b of all lanes of a warp that take part, peers of one slot by rank.
+/// values[slot] += a b for the lanes of a warp that take part; lanes of one slot go by rank.
 __device__ inline void add_in_turns(bool takes_part, const Peers& peers, std::uint32_t slot,
-                                    const KernelArguments& product, float* values) {
+                                    const IntermediateProduct& product, float* values) {
   const unsigned turns = __reduce_max_sync(kWholeWarp, takes_part ? peers.rank + 1u : 0u);
   for (unsigned turn = 0; turn < turns; ++turn) {
     if (takes_part && static_cast<unsigned>(peers.rank) == turn)
@@ -277,11 +278,11 @@ __device__ inline void add_in_turns(bool takes_part, const Peers& peers, std::ui
   }
 }
 
-/// The same for a thread block. Of the warps that want a slot the first one gets it each round;
-/// rounds count over the whole row, so that bids need no clearing. They are at most one a warp for
-/// each blockDim.x products, thus below 2^31 / 32, and bids below 2^31.
+/// The same for a thread block. In each round the first of the warps that bid for a slot gets it.
+/// Rounds count over the whole row, so that bids need no clearing. There is at most one round per
+/// warp for each blockDim.x products, thus fewer than 2^31 / 32, and bids stay below 2^31.
 __device__ inline void add_in_rounds(bool takes_part, std::uint32_t slot,
-                                     const KernelArguments& product, const Table& table,
+                                     const IntermediateProduct& product, const Table& table,
                                      unsigned& round) {
   constexpr std::uint32_t kNoSlot = 0xffffffff;
   const unsigned warp = threadIdx.x / 32;
@@ -297,7 +298,7 @@ __device__ inline void add_in_rounds(bool takes_part, std::uint32_t slot,
   } while (__syncthreads_or(waits));
 }
 
-/// What a launch does with its rows.
+/// The mode of a launch: dense or hash tables, multiplying or counting, atomic or ordered sums.
 template <bool kDenseTable, bool kMultiplies, bool kAtomicSums>
 struct Mode {
   static constexpr bool kDense = kDenseTable;
@@ -305,14 +306,14 @@ struct Mode {
   static constexpr bool kAtomic = kAtomicSums;
 };
 
-/// Enters the row's columns in the window, with their sums if asked for. Gives how many a lane was
-/// the first to enter.
+/// Enters the row's columns in the window and, when multiplying, their sums. Returns the number of
+/// columns that this lane was the first to enter.
 template <class M, class Group>
 __device__ int fill(const Group& group, const Table& table, const Chunk& chunk, const Operands& x,
                     int row, const Window& window) {
   int entered = 0;
   unsigned round = 0;
-  for_each_product(group, chunk, x, row, window, [&](const KernelArguments& product) {
+  for_each_product(group, chunk, x, row, window, [&](const IntermediateProduct& product) {
     std::uint32_t slot = 0;
     bool is_new = false;
     if (product.is_there) slot = table.template enter<M::kDense>(product.col, is_new);

@@ -1,4 +1,4 @@
-// What the kernels that make rows of C in tables share on the host: parameters, and the kernel.
+// The host half that hash_spgemm and speck_spgemm share: parameters, and the kernel.
 #pragma once
 
 #include <vector>
@@ -10,16 +10,16 @@
 namespace tessera::hash_rows {
 
 struct Options {
-  Choice choice;
-  bool quadratic = false;  // probes at growing distances
-  bool atomic = false;     // values are added as they come
+  MethodChoice choice;
+  bool quadratic = false;  // probe at growing distances
+  bool atomic = false;     // add values by atomics, in any order
 };
 
-/// load, probing and sums; the choice of methods is the kernel's.
+/// The parameters load, probing and sums. The kernel sets the rest of the choice.
 std::vector<ParamSpec> params();
 Options options(const Params& params);
 
-/// Sums in the order of A's columns, unless they are atomic.
+/// Adds products in the order of A's columns, unless sums are atomic.
 class HashRowsKernel final : public SpgemmKernel {
  public:
   explicit HashRowsKernel(const Options& options) : options_(options) {}

@@ -1,4 +1,4 @@
-// The device half that the kernels with rows of C in tables share. See
+// The device half that hash_spgemm and speck_spgemm share. See
 // kernels/spgemm/hash/hash_bins.hpp.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The launches of the kernels with rows of C in tables: rows analysed, put into bins, and made in
-// tables of shared or global memory. See kernels/spgemm/hash/hash_bins.hpp.
+// The kernels of hash_spgemm and speck_spgemm: they analyse rows, choose bins, and count or
+// multiply rows in tables of shared or global memory. See kernels/spgemm/hash/hash_bins.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace tessera::hash_rows {
 
-constexpr int kWarpsOfRows = 4;  // of a thread block whose warps have a row each
+constexpr int kWarpsOfRows = 4;  // warps of a thread block, one row each
 constexpr int kAnalysisThreads = 256, kLanesOfRow = 8;
-constexpr int kRowsOfAnalysis = kAnalysisThreads / kLanesOfRow;  // a thread block's
-constexpr int kLongRow = 512;                                    // nonzeros of A
+constexpr int kRowsOfAnalysis = kAnalysisThreads / kLanesOfRow;  // per thread block
+constexpr int kLongRow = 512;  // nonzeros of A; the whole thread block analyses longer rows
 constexpr int kGlobalThreads = 1024;
 
 struct Columns {
   int first, last;
 };
 
-/// What is found out about a row.
+/// The products and the column range of a row.
 struct Found {
   int products, first, last;
 
-  __device__ void look(const Operands& x, std::int64_t k, std::int64_t end, int step) {
+  __device__ void scan(const Operands& x, std::int64_t k, std::int64_t end, int step) {
     for (; k < end; k += step) {
       const std::int64_t begin = x.b_offsets[x.a_cols[k]], stop = x.b_offsets[x.a_cols[k] + 1];
       if (begin == stop) continue;
@@ -31,7 +31,7 @@ struct Found {
       last = max(last, x.b_cols[stop - 1]);
     }
   }
-  __device__ void gather(int lanes) {
+  __device__ void reduce(int lanes) {
     for (int step = lanes / 2; step > 0; step /= 2) {
       products += __shfl_xor_sync(kWholeWarp, products, step);
       first = min(first, __shfl_xor_sync(kWholeWarp, first, step));
@@ -40,14 +40,14 @@ struct Found {
   }
 };
 
-/// A long row of A, by all threads of the thread block.
+/// Analyses a long row of A by all threads of the thread block.
 __device__ inline Found analyse_long(const Operands& x, std::int64_t row) {
   __shared__ Found all;
   if (threadIdx.x == 0) all = {0, kNoColumn, -1};
   __syncthreads();
   Found own{0, kNoColumn, -1};
-  own.look(x, x.a_offsets[row] + threadIdx.x, x.a_offsets[row + 1], kAnalysisThreads);
-  own.gather(32);
+  own.scan(x, x.a_offsets[row] + threadIdx.x, x.a_offsets[row + 1], kAnalysisThreads);
+  own.reduce(32);
   if (threadIdx.x % 32 == 0) {
     atomicAdd(&all.products, own.products);
     atomicMin(&all.first, own.first);
@@ -55,13 +55,13 @@ __device__ inline Found analyse_long(const Operands& x, std::int64_t row) {
   }
   __syncthreads();
   const Found found = all;
-  __syncthreads();  // before the next row takes its place
+  __syncthreads();  // before the next row overwrites it
   return found;
 }
 
-/// A few lanes per row; long rows come after all others of the thread block. A row of C has as many
-/// nonzeros as products where that of A has one; others have none yet, nor has what stands behind
-/// the last. nonzeros [rows + 1]
+/// Analyses rows by a few lanes each, and then the long rows of the thread block. It also writes
+/// nonzeros [rows + 1]: a row's products where its row of A has one nonzero, else 0, as for the
+/// element after the last.
 __global__ void __launch_bounds__(kAnalysisThreads)
     analyse(std::int64_t rows, Operands x, int* products, Columns* columns, int* nonzeros) {
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kRowsOfAnalysis;
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(kAnalysisThreads)
   const bool is_long = row < rows && length(row) > kLongRow;
   Found found{0, kNoColumn, -1};
   if (row < rows && !is_long)
-    found.look(x, x.a_offsets[row] + lane, x.a_offsets[row + 1], kLanesOfRow);
-  found.gather(kLanesOfRow);
+    found.scan(x, x.a_offsets[row] + lane, x.a_offsets[row + 1], kLanesOfRow);
+  found.reduce(kLanesOfRow);
   if (row <= rows && lane == 0) nonzeros[row] = row < rows && length(row) == 1 ? found.products : 0;
   if (row < rows && !is_long && lane == 0) {
     products[row] = found.products;
@@ -88,20 +88,20 @@ __global__ void __launch_bounds__(kAnalysisThreads)
   }
 }
 
-/// The rows of a product, and what is to be made of them.
+/// The rows of a product, and its options and output.
 struct Rows {
   Operands x;
   const int* products;
   const Columns* columns;
-  Choice choice;
+  MethodChoice choice;
   bool quadratic;
-  int* nonzeros;  // of C: written when counting, known when multiplying
+  int* nonzeros;  // of C: output of counting, input of multiplying
   float alpha;
-  const std::int64_t* offsets;  // of C, when multiplying
+  const std::int64_t* offsets;  // of C; used when multiplying
   int* cols = nullptr;
   float* values = nullptr;
 
-  /// An upper bound, before they are counted.
+  /// An upper bound on the row's nonzeros, before they are counted.
   __device__ std::int64_t bound(std::int64_t row) const {
     const std::int64_t range = std::int64_t{columns[row].last} - columns[row].first + 1;
     return products[row] == 0 ? 0 : min(std::int64_t{products[row]}, range);
@@ -160,7 +160,7 @@ __device__ void make_row(const Group& group, Table table, const Chunk& chunk, co
   if (!M::kMultiply && group.rank() == 0) rows.nonzeros[row] = made;
 }
 
-/// Slots in shared memory: keys, then values, then bids, as far as there are any.
+/// A table in shared memory: keys, then values and bids if the mode needs them.
 template <class M>
 __device__ Table shared_table(int* memory, int slots, bool has_bids, bool quadratic) {
   return {.keys = memory,
@@ -174,7 +174,7 @@ template <class M>
 constexpr bool needs_bids(bool is_warp) {
   return M::kMultiply && !M::kAtomic && !is_warp;
 }
-/// Words per slot of a table.
+/// Words of memory per slot of a table.
 template <class M>
 constexpr int words_per_slot(bool is_warp) {
   return 1 + (M::kMultiply ? 1 : 0) + (needs_bids<M>(is_warp) ? 1 : 0);
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(1024) rows_by_blocks(Rows rows, const int* lis
               Chunk(memory, threads), rows, listed[blockIdx.x]);
 }
 
-/// Rows of A with one nonzero: a scaled row of B, a warp each.
+/// Copies scaled rows of B for rows of A with one nonzero, by a warp each.
 __global__ void copy_rows(Rows rows, const int* listed, int count) {
   const std::int64_t at = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (at >= count) return;
@@ -226,7 +226,8 @@ struct GlobalTables {
   std::int64_t slots;  // of each
 };
 
-/// Multiplied rows go to places of their own, row i of the list to offsets[i], not sorted.
+/// Counts rows, or multiplies row i of the list into cols and values from offsets[i] on, not
+/// sorted.
 template <class M>
 __global__ void __launch_bounds__(kGlobalThreads)
     rows_in_global_memory(Rows rows, const int* listed, int count, GlobalTables tables,
@@ -261,9 +262,9 @@ __global__ void __launch_bounds__(kGlobalThreads)
   }
 }
 
-/// Sorted rows to their places in C, a thread block each.
-__global__ void put_rows(Rows rows, const int* listed, const std::int64_t* offsets, const int* cols,
-                         const float* values) {
+/// Copies sorted rows to their places in C, by a thread block each.
+__global__ void copy_sorted_rows(Rows rows, const int* listed, const std::int64_t* offsets,
+                                 const int* cols, const float* values) {
   const int row = listed[blockIdx.x];
   const std::int64_t from = offsets[blockIdx.x], to = rows.offsets[row];
   for (int i = threadIdx.x; i < rows.nonzeros[row]; i += blockDim.x) {
@@ -272,7 +273,7 @@ __global__ void put_rows(Rows rows, const int* listed, const std::int64_t* offse
   }
 }
 
-/// Of a listed row, and of the one behind the last, which has none.
+/// The nonzeros of a listed row; 0 after the last.
 struct NonzerosOf {
   const int* nonzeros;
   const int* listed;

@@ -1,4 +1,4 @@
-// What speck_spgemm's host and device half have to agree on.
+// The parameters and options of speck_spgemm, for its host and its device half.
 #pragma once
 
 #include "kernels/spgemm/hash/hash_rows.hpp"
@@ -7,7 +7,7 @@ namespace tessera::speck_spgemm {
 
 std::vector<ParamSpec> params();
 
-/// Rows copied, or made in dense tables or hash tables.
+/// Rows are copied, or use dense tables or hash tables.
 hash_rows::Options options(const Params& params);
 
 }  // namespace tessera::speck_spgemm

@@ -2,12 +2,12 @@
 // GPU-accelerated sparse matrix-matrix multiplication by iterative row merging, SIAM J. Sci.
 // Comput. 37(1), 2015) and RMerge2 (Gremse, Kuepper, Naumann 2018: part of a warp per row).
 //
-// Each lane of a group of 2 to 32 goes through a row of B that a nonzero of A names. Again and
-// again the group finds the least column that its lanes are at, sums up its values in a tree over
-// the lanes, and moves on. Rows of A with more nonzeros than a group has lanes are merged in
-// pieces, the results in pieces again: the paper's factors of A, but only for the rows that need
-// them. Departures: merged twice, to count and to multiply, also the pieces; no loads ahead in
-// registers.
+// Each lane of a group of 2 to 32 walks through a row of B that a nonzero of A names. The group
+// repeatedly finds the least column among its lanes, adds the values of this column in a tree over
+// the lanes, and advances these lanes. A row of A with more nonzeros than a group has lanes is
+// merged in pieces, and the results in pieces again: the paper's factors of A, but only for the
+// rows that need them. Departures: rows and pieces are merged twice, to count and to multiply;
+// registers prefetch nothing.
 
 #include "kernels/spgemm/merge/merge_spgemm.hpp"
 
@@ -30,14 +30,14 @@ struct SparseRow {
   std::vector<float> values;
 };
 
-/// The sum as lane 0 of a group has it after a butterfly over the lanes.
+/// The sum that lane 0 of a group has after a butterfly over the lanes.
 float tree_sum(std::span<float> lanes) {
   for (std::size_t half = lanes.size() / 2; half > 0; half /= 2)
     for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   return lanes[0];
 }
 
-/// The sum of the rows, at most `width`.
+/// The sum of at most `width` rows.
 SparseRow merge(std::span<const SparseRow> rows, int width) {
   constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
   std::vector<std::size_t> at(rows.size(), 0);
@@ -109,10 +109,10 @@ class MergeSpgemm final : public SpgemmKernel {
 
 const Register<SpgemmKernel> entry{{
     .name = "merge_spgemm",
-    .summary = "rows of B merged by their least columns, as many at once as lanes (after RMerge)",
+    .summary = "merges rows of B by their least columns, one row per lane (after RMerge)",
     .params = {{"width",
                 std::int64_t{32},
-                "rows of B merged at once at most",
+                "largest number of rows of B that are merged at once",
                 {"2", "4", "8", "16", "32"}}},
     .make = [](const Params& params) { return std::make_unique<MergeSpgemm>(most_rows(params)); },
 }};

@@ -1,10 +1,11 @@
-// Device half of merge_spgemm. See kernels/spgemm/merge/merge_spgemm.cpp.
+// The device half of merge_spgemm. See kernels/spgemm/merge/merge_spgemm.cpp.
 //
-// Level 0 merges rows of B; each further level merges what the one before left of those rows of A
-// that had more inputs than a group has lanes. A row of C is made at the level where they are few
-// enough. What is left of a level stays until C is complete: it is counted and multiplied from. The
-// host waits for the bins of level 0 and the number of products, and once for each further level;
-// for C's nonzeros only where the products are too many to make room for each.
+// Level 0 merges rows of B. Each further level merges the pieces of those rows of A that had more
+// inputs than a group has lanes. A row of C is made at the level where its inputs are few enough.
+// The pieces of a level stay in memory until C is complete, as counting and multiplying both read
+// them. The host waits for the bins of level 0 with the number of products, and once per further
+// level. It waits for C's nonzeros only where there are too many products to allocate a nonzero for
+// each.
 
 #include "kernels/spgemm/merge/merge_spgemm.hpp"
 
@@ -27,25 +28,27 @@ using row_bins::blocks_for;
 using row_bins::kWholeWarp;
 
 constexpr int kThreads = 256;
-constexpr int kNoColumn = 0x7fffffff;  // behind all columns
+constexpr int kNoColumn = 0x7fffffff;  // greater than all columns
 constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
 
-/// Room for every product saves a wait here, besides an allocation.
+/// Up to this many products, C is allocated with room for each, which saves a wait and an
+/// allocation.
 constexpr std::int64_t kMostProducts = 2 * spgemm::kMostProductsOfRoom;
 
 using Bins = row_bins::RowBins<kBins>;
 
-/// Sparse rows, and in which order they are merged: input k is row order[k], scaled, or row k.
+/// The sparse rows to merge: input k is row order[k] times scales[k] or, without an order, row k.
 struct Inputs {
   const std::int64_t* offsets;
   const int* cols;
   const float* values;
-  const int* order;     // null: as they are
-  const float* scales;  // with an order
+  const int* order;     // nullptr: in their order
+  const float* scales;  // used with an order
 };
 
-/// Task i merges inputs [begins[place], ends[place]), into row `to[place]`; a null list or row is
-/// the number itself. Those of a width follow each other, the narrow ones first.
+/// Task i merges inputs [begins[place], ends[place]) into row to[place], with place = places[i];
+/// nullptr for places or to stands for the identity. Tasks of a width follow each other, narrow
+/// ones first.
 struct Tasks {
   std::int64_t first_of_width[kWidths + 1];
   const int* places;
@@ -54,7 +57,7 @@ struct Tasks {
   const int* to;
 };
 
-/// Where merged rows go: their lengths when counting, their columns and values when multiplying.
+/// The output: lengths of merged rows when counting, their columns and values when multiplying.
 struct Merged {
   int* lengths = nullptr;
   const std::int64_t* offsets = nullptr;
@@ -63,7 +66,7 @@ struct Merged {
   float alpha = 1;
 };
 
-/// A lane's way through a sparse row.
+/// A lane's walk through a sparse row.
 template <bool kMultiply, bool kScales>
 struct Cursor {
   std::int64_t at = 0, end = 0;
@@ -82,7 +85,7 @@ struct Cursor {
     ++at;
     load(inputs);
   }
-  /// The product is rounded: it must not become part of a fused multiply-add.
+  /// The rounded product, which must not become part of a fused multiply-add.
   __device__ float product() const { return kScales ? __fmul_rn(scale, value) : value; }
 
  private:
@@ -105,23 +108,23 @@ __device__ float sum_of_group(float x) {
   return x;
 }
 
-/// Keeps a group's last elements, one a lane, until there is one for each.
+/// Collects a group's elements, one per lane, and stores them when every lane has one.
 template <int kWidth>
 struct Writer {
-  int made = 0;
+  int count = 0;
   int col = 0;
   float value = 0;
 
   __device__ void put(int new_col, float new_value, const Merged& merged, std::int64_t to,
                       int lane) {
-    if (made % kWidth == lane) {
+    if (count % kWidth == lane) {
       col = new_col;
       value = new_value;
     }
-    if (++made % kWidth == 0) store(merged, to + made - kWidth + lane);
+    if (++count % kWidth == 0) store(merged, to + count - kWidth + lane);
   }
   __device__ void flush(const Merged& merged, std::int64_t to, int lane) const {
-    if (lane < made % kWidth) store(merged, to + made - made % kWidth + lane);
+    if (lane < count % kWidth) store(merged, to + count - count % kWidth + lane);
   }
 
  private:
@@ -131,8 +134,8 @@ struct Writer {
   }
 };
 
-/// A group of kWidth lanes per task, up to `last`. All groups of a warp stay until the last is
-/// done.
+/// Merges a task before `last` by a group of kWidth lanes. All groups of a warp stay until the last
+/// one has finished.
 template <int kWidth, bool kMultiply, bool kScales>
 __device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& tasks,
                            const Inputs& inputs, const Merged& merged) {
@@ -155,22 +158,23 @@ __device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& ta
       const float sum = sum_of_group<kWidth>(takes ? cursor.product() : 0.0f);
       if (goes_on) writer.put(least, sum, merged, to, lane);
     } else {
-      writer.made += goes_on;
+      writer.count += goes_on;
     }
     if (takes) cursor.next(inputs);
   }
   if constexpr (kMultiply)
     writer.flush(merged, to, lane);
   else if (task < last && lane == 0)
-    merged.lengths[row] = writer.made;
+    merged.lengths[row] = writer.count;
 }
 
-/// Thread blocks by the width of their groups, the widest first: their rows are the longest.
+/// The first thread block of each width of groups. The widest come first, as their rows are the
+/// longest.
 struct FirstBlocks {
   unsigned of_width[kWidths];
 };
 
-/// The tasks of a thread block that has groups of this width, or of less.
+/// Merges the tasks of a thread block whose groups have this width or a smaller one.
 template <int kClass, bool kMultiply, bool kScales>
 __device__ void merge_widths(const FirstBlocks& blocks, const Tasks& tasks, const Inputs& inputs,
                              const Merged& merged) {
@@ -206,12 +210,12 @@ void launch_merge(const Tasks& tasks, const Inputs& inputs, const Merged& merged
   cuda_check(cudaGetLastError(), "merging rows");
 }
 
-/// How many pieces a long row is cut into.
+/// The number of pieces of a long row.
 __device__ inline int pieces_of(std::int64_t inputs, int most_rows) {
   return static_cast<int>((inputs + most_rows - 1) / most_rows);
 }
 
-/// Bins of the rows of a level by their inputs; adds up the pieces of the long ones.
+/// The bin of a row of a level by its inputs, and the number of its pieces.
 struct BinOf {
   static constexpr int kWatchedBin = kLongBin;
   const std::int64_t* begins;
@@ -225,7 +229,8 @@ struct BinOf {
   }
 };
 
-/// Long rows become the rows of the next level. pieces [count + 1] ends with 0.
+/// Makes long rows the rows of the next level, and counts their pieces [count + 1], with 0 at the
+/// end.
 __global__ void count_pieces(int count, const int* places, const std::int64_t* begins,
                              const int* rows, int most_rows, int* next_rows, int* pieces) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -236,7 +241,7 @@ __global__ void count_pieces(int count, const int* places, const std::int64_t* b
   pieces[i] = pieces_of(begins[place + 1] - begins[place], most_rows);
 }
 
-/// A warp per long row. lengths, of the pieces, end with 0.
+/// Lists the pieces of long rows, by a warp per row, and sets the 0 after the lengths of pieces.
 __global__ void list_pieces(int count, const int* places, const std::int64_t* begins,
                             const std::int64_t* next_begins, int most_rows,
                             std::int64_t* piece_begins, std::int64_t* piece_ends, int* lengths) {
@@ -252,12 +257,13 @@ __global__ void list_pieces(int count, const int* places, const std::int64_t* be
   }
 }
 
-/// Rows of C in the making, each with a run of inputs.
+/// A level: rows of C, each with a range of inputs to merge.
 class Level {
  public:
   using Counts = row_bins::Counts<kBins>;
 
-  /// Level 0: all rows of A, and B. Bins are those of A's rows, chosen, but not yet listed.
+  /// Level 0: all rows of A, with rows of B as inputs. The bins of A's rows are chosen, but not yet
+  /// listed.
   Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins,
         const Counts& counts, ProductRun& run)
       : run_(run),
@@ -269,7 +275,7 @@ class Level {
     list_rows(counts);
   }
 
-  /// The long rows of the level before, their inputs merged in pieces; there has to be one.
+  /// The level of the long rows of `before`, at least one, whose pieces are merged here.
   Level(const Level& before, Told<Counts>& counts, Told<std::int64_t>& nonzeros)
       : run_(before.run_), most_rows_(before.most_rows_) {
     Pieces pieces(before, block_);
@@ -285,7 +291,7 @@ class Level {
     spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
     nonzeros.ask(pieces.offsets + pieces.count, stream);
     list_rows(counts.wait(stream));
-    make_room(*nonzeros);
+    allocate(*nonzeros);
     pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
                        stream);
   }
@@ -295,7 +301,7 @@ class Level {
 
   int long_rows() const { return bins_.count(kLongBin); }
 
-  /// Those rows that are not long.
+  /// Merges the rows that are not long.
   template <bool kMultiply>
   void merge_rows(const Merged& merged, cudaStream_t stream) const {
     Tasks tasks{{}, bins_.rows(0), begins_, begins_ + 1, rows_};
@@ -305,7 +311,7 @@ class Level {
   }
 
  private:
-  /// What the long rows of a level are cut into, in a block of the next one's.
+  /// The pieces of the long rows of a level, in memory of the next level.
   struct Pieces {
     Pieces(const Level& before, RunBlock& block)
         : rows_count(before.long_rows()), count(before.num_pieces_) {
@@ -337,7 +343,7 @@ class Level {
                  "clearing counts");
     }
 
-    /// Names the long rows, and tells where each one's pieces begin and end.
+    /// Lists the long rows, and where their pieces begin and end.
     void list(const Level& before, cudaStream_t stream) const {
       const int* places = before.bins_.rows(kLongBin);
       count_pieces<<<blocks_for(std::int64_t{rows_count} + 1, kThreads), kThreads, 0, stream>>>(
@@ -360,14 +366,14 @@ class Level {
 
     int rows_count;
     std::int64_t count;
-    int* rows;                                // [rows_count] of C
-    int* pieces;                              // [rows_count + 1] of each
-    std::int64_t* begins;                     // [rows_count + 1] pieces before
-    Bins bins;                                // of the rows by their pieces
-    std::int64_t *piece_begins, *piece_ends;  // [count] inputs of the level before
+    int* rows;                                // [rows_count]: rows of C
+    int* pieces;                              // [rows_count + 1]: pieces of each row
+    std::int64_t* begins;                     // [rows_count + 1]: pieces of earlier rows
+    Bins bins;                                // of the rows, by their pieces
+    std::int64_t *piece_begins, *piece_ends;  // [count]: inputs of the level before
     int* lengths;                             // [count + 1]
     std::int64_t* offsets;                    // [count + 1]
-    RunArray<std::byte> scratch;              // of running sums
+    RunArray<std::byte> scratch;              // of prefix sums
   };
 
   void list_rows(const Counts& counts) {
@@ -375,8 +381,8 @@ class Level {
     num_pieces_ = static_cast<std::int64_t>(counts.watched);
   }
 
-  /// For what the pieces become.
-  void make_room(std::int64_t nonzeros) {
+  /// Allocates the merged pieces.
+  void allocate(std::int64_t nonzeros) {
     const auto at_cols = merged_.place<int>(nonzeros), at_values = merged_.place<float>(nonzeros);
     merged_.take(run_);
     inputs_.cols = cols_ = merged_.data<int>(at_cols);
@@ -385,23 +391,23 @@ class Level {
 
   ProductRun& run_;
   int most_rows_;
-  const int* rows_ = nullptr;             // of C; none: all
-  const std::int64_t* begins_ = nullptr;  // of each row's inputs
+  const int* rows_ = nullptr;             // of C; nullptr: all rows
+  const std::int64_t* begins_ = nullptr;  // first input of each row
   Inputs inputs_{};                       // beyond level 0 the pieces of the level before
-  int* cols_ = nullptr;                   // theirs
+  int* cols_ = nullptr;                   // columns and values of these pieces
   float* values_ = nullptr;
   Bins bins_;
   std::int64_t num_pieces_ = 0;  // of the long rows
   RunBlock block_, merged_;
 };
 
-/// What is found out before any memory is taken, on the device and told the host.
+/// The counts that the host reads before it allocates memory.
 struct Found {
   Bins::State bins;  // of A's rows
   row_bins::Sum products;
 };
 
-/// What a product needs beside the levels beyond the first; C, too, where the products are few.
+/// The memory of a product beside the further levels; with few products, it holds C, too.
 struct Workspace {
   Workspace(ProductRun& run, std::int32_t rows, std::int64_t products) {
     if (products <= kMostProducts) of_c.emplace(block, rows, products);
@@ -425,9 +431,9 @@ struct Workspace {
   RunBlock block;
   std::optional<SparseResult::Places> of_c;
   int* lengths;                    // [rows + 1] of C
-  int* listed;                     // [rows] by bins
+  int* listed;                     // [rows], by bin
   RunArray<std::int64_t> offsets;  // [rows + 1] of C
-  RunArray<std::byte> scratch;     // of running sums
+  RunArray<std::byte> scratch;     // of prefix sums
 };
 
 class MergeProduct final : public GpuSparseProduct {
@@ -453,7 +459,7 @@ class MergeProduct final : public GpuSparseProduct {
                         stream);
     SparseResult c = work.of_c ? SparseResult::in_block(std::move(work.block), *work.of_c, a_.rows,
                                                         b_.cols, products)
-                               : make_room(work, run);
+                               : allocate(work, run);
     run.stage("multiply");
     merge_rows<true>(levels,
                      {.offsets = c.row_offsets.data(),
@@ -468,7 +474,7 @@ class MergeProduct final : public GpuSparseProduct {
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  /// Waits.
+  /// Chooses bins and counts products. Waits for the device.
   const Found& analyse(cudaStream_t stream) {
     cuda_check(cudaMemsetAsync(found_.data(), 0, sizeof(Found), stream), "clearing counts");
     const Bins bins(a_.rows, {nullptr, nullptr, &found_.data()->bins});
@@ -479,8 +485,8 @@ class MergeProduct final : public GpuSparseProduct {
     return told_.wait(stream);
   }
 
-  /// For C, once its nonzeros are known. Waits.
-  SparseResult make_room(const Workspace& work, ProductRun& run) {
+  /// Allocates C, once its nonzeros are counted. Waits for the device.
+  SparseResult allocate(const Workspace& work, ProductRun& run) {
     nonzeros_.ask(work.offsets.data() + a_.rows, run.stream());
     SparseResult c =
         SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(run.stream()));
@@ -491,7 +497,7 @@ class MergeProduct final : public GpuSparseProduct {
     return c;
   }
 
-  /// Those of every level that are not long.
+  /// Merges the rows that are not long, of every level.
   template <bool kMultiply>
   void merge_rows(const std::deque<Level>& levels, const Merged& merged, cudaStream_t stream) {
     sides_.run(static_cast<int>(levels.size()), stream, [&](int i, cudaStream_t side) {
@@ -517,7 +523,8 @@ class GpuMergeSpgemm final : public GpuSpgemm {
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
     constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
     require<Unsupported>(a.nnz() <= kMost && b.nnz() <= kMost,
-                         "A has {} and B {} nonzeros; at most {} fit", a.nnz(), b.nnz(), kMost);
+                         "A has {} and B {} nonzeros; an operand may have at most {}", a.nnz(),
+                         b.nnz(), kMost);
     return std::make_unique<MergeProduct>(a, b, most_rows_);
   }
 

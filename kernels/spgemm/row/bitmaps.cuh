@@ -1,21 +1,17 @@
-// The bitmaps in which groups of threads mark the columns of a row of C: whole bitmaps, and bitmaps
-// of the words that have marks. See kernels/spgemm/row/row_spgemm.hpp.
+// The bitmaps in shared memory in which a group of threads marks the columns of a task: whole
+// bitmaps, and bitmaps of the words that have marks. See kernels/spgemm/row/row_spgemm.hpp.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/spgemm/row/row_spgemm.hpp"
+#include "kernels/spgemm/row/schedule.hpp"
 #include "kernels/spgemm/shared/thread_groups.cuh"
 
 namespace tessera::row_spgemm {
 
 using namespace spgemm;
 
-/// The word of a column, and the columns of a word before it.
-__device__ inline std::int32_t word_of(std::int32_t col) {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(col) / kWordCols);
-}
-/// The bitmap of a task, a slot for each 32 columns of its range.
+/// The bitmap of a task with a slot for each 32 columns of its range.
 template <class Group, bool kWithRanks>
 class WholeBitmap {
  public:
@@ -32,10 +28,10 @@ class WholeBitmap {
     mark_in(slots_[word - first_word_], columns);
   }
 
-  /// Of its memory.
-  __device__ int bytes() const { return words_ * static_cast<int>(sizeof(Slot<kWithRanks>)); }
+  /// Bytes of its shared memory.
+  __device__ int bytes() const { return whole_bitmap_bytes<int>(words_, kWithRanks); }
 
-  /// Slots, in the order of their columns; the first column of each.
+  /// The number of slots, the slots in the order of their columns, and the first column of one.
   __device__ int size() const { return words_; }
   __device__ Slot<kWithRanks>* slots() const { return slots_; }
   __device__ std::int32_t first_col(int slot) const { return (first_word_ + slot) * kWordCols; }
@@ -49,8 +45,8 @@ class WholeBitmap {
   Slot<kWithRanks>* slots_;  // [words]
 };
 
-/// A bitmap that has slots only for words with marks: these are marked themselves before, in a
-/// directory, and then ranked.
+/// A bitmap that has slots only for words with marks. A directory marks these words first, and
+/// their ranks in it are the indices of their slots.
 template <class Group, bool kWithRanks>
 class WordsBitmap {
  public:
@@ -71,7 +67,7 @@ class WordsBitmap {
     mark_in(directory_[at / 32], 1u << (at % 32));
   }
 
-  /// Once all words are marked.
+  /// Ranks the words and clears their slots, once all words are marked.
   __device__ void open(int* scratch) {
     size_ = rank_slots<Group>(directory_, directory_size_, scratch, [](int, std::uint32_t, int) {});
     for (int i = Group::lane(); i < size_; i += Group::kLanes) slots_[i].marks = 0;
@@ -83,10 +79,8 @@ class WordsBitmap {
     mark_in(slots_[slot], columns);
   }
 
-  __device__ int bytes() const {
-    return directory_size_ * static_cast<int>(sizeof(Slot<true>)) +
-           kept_ * static_cast<int>(sizeof(Slot<kWithRanks>) + sizeof(std::int32_t));
-  }
+  static_assert(sizeof(Slot<true>) == slot_bytes(true) && sizeof(Slot<false>) == slot_bytes(false));
+  __device__ int bytes() const { return words_bitmap_bytes<int>(directory_size_, kept_, true); }
 
   __device__ int size() const { return size_; }
   __device__ Slot<kWithRanks>* slots() const { return slots_; }
@@ -103,10 +97,10 @@ class WordsBitmap {
   }
 
   int first_word_, directory_size_, kept_;
-  int size_ = 0;             // once open
+  int size_ = 0;             // set by open()
   Slot<true>* directory_;    // [directory_size]
   Slot<kWithRanks>* slots_;  // [kept]
-  std::int32_t* words_;      // [kept]: of slots; where ranks are asked for
+  std::int32_t* words_;      // [kept]: the word of each slot, with ranks only
 };
 
 }  // namespace tessera::row_spgemm

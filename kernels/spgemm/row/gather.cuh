@@ -1,5 +1,5 @@
-// row_spgemm's sums from lists of products (kernels/spgemm/row/lists.cuh): how the lists come to
-// be, and the kernel that gathers what they name. See kernels/spgemm/row/row_spgemm.hpp.
+// The sums of row_spgemm from lists of products (kernels/spgemm/row/lists.cuh): the kernel that
+// gathers the factors and adds the products, and the host side that builds the lists.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace tessera::row_spgemm {
 
-/// What the sums are of, and where they go.
-struct Terms {
+/// The values that a gather reads and writes.
+struct GatherValues {
   const float* a;  // [nonzeros of A]
   const float* b;  // [nonzeros of B]
   float* sums;     // [cells]
@@ -24,7 +24,7 @@ struct Terms {
   }
 };
 
-/// Reads the codes of strips or of a long list, this lane's.
+/// Reads this lane's codes of a strip or of a long list.
 template <int kBytesOfA>
 class CodeReader {
   using OfA = std::conditional_t<kBytesOfA == 4, std::uint32_t, std::uint16_t>;
@@ -35,8 +35,8 @@ class CodeReader {
     OfA of_a;
   };
 
-  /// Those from product `first` on, of which the first in A's values is first_of_a.
-  __device__ CodeReader(const Codes& codes, std::int64_t first, std::int32_t first_of_a)
+  /// Begins at product `first`; indices in A are relative to first_of_a.
+  __device__ CodeReader(const ProductCodes& codes, std::int64_t first, std::int32_t first_of_a)
       : words_(codes.words + first + lane_of_warp()),
         of_a_(static_cast<const OfA*>(codes.of_a) + (kBytesOfA == 0 ? 0 : first + lane_of_warp())),
         bits_of_b_(codes.bits_of_b),
@@ -48,19 +48,19 @@ class CodeReader {
     if constexpr (kBytesOfA != 0) of_a_ += products;
   }
 
-  /// This lane's code after so many.
+  /// This lane's code, `at` products after the reader's.
   __device__ Code operator[](int at) const {
     Code code{__ldcs(words_ + at), 0};
     if constexpr (kBytesOfA != 0) code.of_a = __ldcs(of_a_ + at);
     return code;
   }
 
-  /// The product's factors; some that there are, for no product.
-  __device__ float2 factors(const Terms& terms, const Code& code, bool is_there) const {
+  /// The factors of a product, x of A and y of B. Where there is no product, any values.
+  __device__ float2 factors(const GatherValues& values, const Code& code, bool is_there) const {
     const std::uint32_t word = is_there ? code.word : 0;
     const std::uint32_t a = kBytesOfA == 0 ? word >> bits_of_b_ : is_there ? code.of_a : 0;
     const std::uint32_t b = kBytesOfA == 0 ? word & mask_of_b_ : word;
-    return make_float2(__ldg(terms.a + (first_of_a_ + a)), __ldg(terms.b + b));
+    return make_float2(__ldg(values.a + (first_of_a_ + a)), __ldg(values.b + b));
   }
 
  private:
@@ -70,19 +70,19 @@ class CodeReader {
   std::uint32_t mask_of_b_, first_of_a_;
 };
 
-/// The codes of some steps.
-template <class Reader, int kSteps = kAhead>
-struct CodesOfWave {
+/// A lane's codes of kSteps steps. In step k each lane of a strip takes product k of its list.
+template <class Reader, int kSteps = kPrefetch>
+struct PrefetchedCodes {
   typename Reader::Code codes[kSteps];
 
-  /// Of steps that all lanes have.
+  /// Loads steps in which all lanes have a product.
   __device__ void load_full(Reader& reader) {
 #pragma unroll
     for (int u = 0; u < kSteps; ++u) codes[u] = reader[32 * u];
     reader.skip(32 * kSteps);
   }
-  /// Of steps that the first lanes have: those that have as many left. The others' are of other
-  /// products, or of none: kPadding is for them.
+  /// Loads steps in which the first lanes have a product, those with as many left. The other lanes
+  /// read codes of other products or of the padding.
   __device__ void load(Reader& reader, int left) {
 #pragma unroll
     for (int u = 0; u < kSteps; ++u) {
@@ -91,11 +91,12 @@ struct CodesOfWave {
     }
   }
 
-  /// Adds the products of as many steps as are left to the sum.
-  __device__ float add_to(float sum, const Reader& reader, const Terms& terms, int left) const {
+  /// Adds the products of the steps that are left to the sum.
+  __device__ float add_to(float sum, const Reader& reader, const GatherValues& values,
+                          int left) const {
     float2 factors[kSteps];
 #pragma unroll
-    for (int u = 0; u < kSteps; ++u) factors[u] = reader.factors(terms, codes[u], left > u);
+    for (int u = 0; u < kSteps; ++u) factors[u] = reader.factors(values, codes[u], left > u);
 #pragma unroll
     for (int u = 0; u < kSteps; ++u)
       if (left > u) sum = fmaf(factors[u].x, factors[u].y, sum);
@@ -103,70 +104,72 @@ struct CodesOfWave {
   }
 };
 
-/// Adds the products of the last steps.
+/// Adds the products of the last kSteps steps.
 template <int kSteps, class Reader>
-__device__ float add_last(float sum, Reader& reader, const Terms& terms, int left) {
-  CodesOfWave<Reader, kSteps> codes;
+__device__ float add_last(float sum, Reader& reader, const GatherValues& values, int left) {
+  PrefetchedCodes<Reader, kSteps> codes;
   codes.load(reader, left);
-  return codes.add_to(sum, reader, terms, left);
+  return codes.add_to(sum, reader, values, left);
 }
 
-/// The sum of this lane's list, `left` products from where the reader is; every lane of the warp is
-/// here, the first has most.
+/// The sum of this lane's list, of `left` products from the reader's on. Every lane of the warp has
+/// to call it; the first lane's list is the longest.
 template <class Reader>
-__device__ float sum_of_list(Reader reader, const Terms& terms, int left) {
-  static_assert(kAhead == 4);
+__device__ float sum_of_list(Reader reader, const GatherValues& values, int left) {
+  static_assert(kPrefetch == 4);
   int most = __shfl_sync(kAllLanes, left, 0);
-  int full = __shfl_sync(kAllLanes, left, 31) / kAhead * kAhead;  // steps of all lanes
+  int full = __shfl_sync(kAllLanes, left, 31) / kPrefetch * kPrefetch;  // steps that all lanes have
   float sum = 0;
   left -= full;
   most -= full;
-  // The next wave's codes are on their way while the factors of one are.
-  CodesOfWave<Reader> next;
+  // The next codes load while the factors of these do.
+  PrefetchedCodes<Reader> next;
   if (full > 0) next.load_full(reader);
 #pragma unroll 1
   while (full > 0) {
-    const CodesOfWave<Reader> now = next;
-    full -= kAhead;
+    const PrefetchedCodes<Reader> now = next;
+    full -= kPrefetch;
     if (full > 0) next.load_full(reader);
-    sum = now.add_to(sum, reader, terms, kAhead);
+    sum = now.add_to(sum, reader, values, kPrefetch);
   }
-  if (most >= kAhead) next.load(reader, left);
+  if (most >= kPrefetch) next.load(reader, left);
 #pragma unroll 1
-  while (most >= kAhead) {
-    const CodesOfWave<Reader> now = next;
-    most -= kAhead;
-    if (most >= kAhead) next.load(reader, left - kAhead);
-    sum = now.add_to(sum, reader, terms, left);
-    left -= kAhead;
+  while (most >= kPrefetch) {
+    const PrefetchedCodes<Reader> now = next;
+    most -= kPrefetch;
+    if (most >= kPrefetch) next.load(reader, left - kPrefetch);
+    sum = now.add_to(sum, reader, values, left);
+    left -= kPrefetch;
   }
-  if (most == 1) return add_last<1>(sum, reader, terms, left);
-  if (most == 2) return add_last<2>(sum, reader, terms, left);
-  if (most == 3) return add_last<3>(sum, reader, terms, left);
+  if (most == 1) return add_last<1>(sum, reader, values, left);
+  if (most == 2) return add_last<2>(sum, reader, values, left);
+  if (most == 3) return add_last<3>(sum, reader, values, left);
   return sum;
 }
 
-/// The sum of a long list, by a warp: all gather, and all add the same. staged [32 kAhead] is
-/// shared memory.
+/// The sum of a long list by a warp: its lanes gather different factors, and all add the same sum.
+/// `staged` [32 kPrefetch] is shared memory.
 template <int kBytesOfA>
-__device__ float sum_of_long_list(const Codes& codes, const Terms& terms, const LongList& list,
-                                  float2* staged) {
+__device__ float sum_of_long_list(const ProductCodes& codes, const GatherValues& values,
+                                  const LongList& list, float2* staged) {
   using Reader = CodeReader<kBytesOfA>;
-  constexpr int kProducts = 32 * kAhead;
+  constexpr int kProducts = 32 * kPrefetch;
   const Reader reader(codes, list.first_product, list.first_of_a);
-  CodesOfWave<Reader> wave;
+  PrefetchedCodes<Reader> prefetched;
   const auto load_codes = [&](int first) {
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u)
-      if (first + 32 * u + lane_of_warp() < list.products) wave.codes[u] = reader[first + 32 * u];
+    for (int u = 0; u < kPrefetch; ++u)
+      if (first + 32 * u + lane_of_warp() < list.products)
+        prefetched.codes[u] = reader[first + 32 * u];
   };
-  float2 next[kAhead];
+  float2 next[kPrefetch];
   const auto load_factors = [&](int left) {
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
+    for (int u = 0; u < kPrefetch; ++u) {
       const bool is_there = 32 * u + lane_of_warp() < left;
-      next[u] = reader.factors(terms, wave.codes[u], is_there);
-      if (!is_there) next[u] = make_float2(-0.0f, 0.0f);  // added to any sum, it leaves it as it is
+      next[u] = reader.factors(values, prefetched.codes[u], is_there);
+      if (!is_there)
+        next[u] = make_float2(-0.0f, 0.0f);  // its product, -0, leaves every sum as it is
     }
   };
   load_codes(0);
@@ -175,7 +178,7 @@ __device__ float sum_of_long_list(const Codes& codes, const Terms& terms, const 
   float sum = 0;
   for (int first = 0; first < list.products; first += kProducts) {
 #pragma unroll
-    for (int u = 0; u < kAhead; ++u) staged[32 * u + lane_of_warp()] = next[u];
+    for (int u = 0; u < kPrefetch; ++u) staged[32 * u + lane_of_warp()] = next[u];
     __syncwarp();
     load_factors(list.products - first - kProducts);
     load_codes(first + 2 * kProducts);
@@ -190,30 +193,31 @@ __device__ float sum_of_long_list(const Codes& codes, const Terms& terms, const 
   return sum;
 }
 
-/// In the place of the sum of a cell that is not a strip's: a NaN that no sum is.
+/// Stands for the sum of a cell that has a long list: a NaN that no sum is.
 constexpr std::uint32_t kNoSum = 0xffffffff;
 
-/// C's values: the first thread blocks have long lists, a warp each; then each has a window.
+/// Makes C's values. The first thread blocks take long lists, one per warp; each further one takes
+/// a window.
 template <int kBytesOfA>
-__global__ void __launch_bounds__(kThreads)
-    gather_sums(ListsView lists, Terms terms, unsigned blocks_of_longs) {
-  constexpr int kWarps = kThreads / 32;
-  __shared__ __align__(16) float2 staged[kWarps][32 * kAhead];
+__global__ void __launch_bounds__(kRowThreads)
+    gather_sums(ListsView lists, GatherValues values, unsigned blocks_of_longs) {
+  constexpr int kWarps = warp_each().items();
+  __shared__ __align__(16) float2 staged[kWarps][32 * kPrefetch];
   static_assert(sizeof(staged) >= kCellsOfWindow * sizeof(float));
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
   if (blockIdx.x < blocks_of_longs) {
     const int number = static_cast<int>(blockIdx.x) * kWarps + warp;
     if (number >= lists.num_longs) return;
     const LongList list = lists.longs[number];
-    const float sum = sum_of_long_list<kBytesOfA>(lists.codes, terms, list, staged[warp]);
-    if (lane_of_warp() == 0) terms.write(list.cell, sum);
+    const float sum = sum_of_long_list<kBytesOfA>(lists.codes, values, list, staged[warp]);
+    if (lane_of_warp() == 0) values.write(list.cell, sum);
     return;
   }
   auto* sums = reinterpret_cast<float*>(staged);  // [kCellsOfWindow]
   const std::int64_t at = blockIdx.x - blocks_of_longs;
   const Window window = lists.of_windows[at];
   const CodeReader<kBytesOfA> reader(lists.codes, window.first_product, window.first_of_a);
-  // A warp has strips from all over the window: some of longer lists, some of shorter ones.
+  // A warp takes every eighth strip of the window: some of longer lists, some of shorter ones.
   const StripList* of_lane = lists.of_strips + at * kCellsOfWindow + threadIdx.x;
   const Strip* of_warp = lists.strips + at * kStripsOfWindow + warp;
   StripList next = *of_lane;
@@ -227,23 +231,23 @@ __global__ void __launch_bounds__(kThreads)
       next = of_lane[(strip + kWarps) * kCellsOfStrip];
       next_product = of_warp[strip + kWarps].first_product;
     }
-    const float sum = sum_of_list(of_strip, terms, list.length());
+    const float sum = sum_of_list(of_strip, values, list.length());
     sums[list.cell()] = list.length() > 0 ? sum : __uint_as_float(kNoSum);
   }
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kCellsOfWindow; i += kThreads) {
+  for (int i = 0; i < kCellsOfWindow; i += kRowThreads) {
     const int cell = i + static_cast<int>(threadIdx.x);
-    if (__float_as_uint(sums[cell]) != kNoSum) terms.write(at * kCellsOfWindow + cell, sums[cell]);
+    if (__float_as_uint(sums[cell]) != kNoSum) values.write(at * kCellsOfWindow + cell, sums[cell]);
   }
 }
 
-/// The products of every cell of C, listed.
+/// Lists the products of every cell of C.
 class ProductLists {
  public:
-  /// There are so many. Also writes C's columns, `cells` of them; its rows begin at row_offsets
-  /// [rows + 1]. The tasks have been sorted for sums. Waits.
-  ProductLists(RowTasks& tasks, const RowTasks::Work& work, std::int64_t products,
+  /// Lists `products` products and writes C's columns `cols` [cells]; row_offsets [rows + 1] are
+  /// C's. The tasks have to be sorted for the second phase. Waits for the device.
+  ProductLists(RowTasks& tasks, const RowTasks::Workspace& work, std::int64_t products,
                const std::int64_t* row_offsets, std::int32_t* cols, std::int64_t cells,
                ProductRun& run) {
     view_.cells = cells;
@@ -251,73 +255,73 @@ class ProductLists {
     if (cells == 0) return;
     run.stage("lists");
     const cudaStream_t stream = run.stream();
-    Counting counting(run, work.view, products, row_offsets, cells);
-    Listing listing{work.offsets.data(), cols, counting.cells.counts, nullptr, {}};
-    list(tasks, work, listing, stream);
+    Counting counting(run, work.operands, products, row_offsets, cells);
+    ListPass pass{work.offsets.data(), cols, counting.counts.counts, nullptr, {}};
+    tasks.launch_ranked<ListKernels>(work, pass, stream);
     const ListFacts facts = counting.measure(run);
-    take(work.view, facts, run);
-    place_lists<<<blocks_for(view_.windows, 1), kThreads, 0, stream>>>(counting.cells, view_,
-                                                                       counting.facts);
+    allocate(work.operands, facts, run);
+    place_lists<<<grid_of(window_each(), view_.windows), kRowThreads, 0, stream>>>(
+        counting.counts, view_, counting.facts);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
-    listing.windows = view_.of_windows;
-    listing.codes = view_.codes;
-    list(tasks, work, listing, stream);
+    pass.windows = view_.of_windows;
+    pass.codes = view_.codes;
+    tasks.launch_ranked<ListKernels>(work, pass, stream);
     interleave(facts, counting, stream);
   }
 
-  /// C's values, with those that A and B have by now.
-  void sum(const Terms& terms, cudaStream_t stream) const {
+  /// Makes C's values from the present values of A and B.
+  void sum(const GatherValues& values, cudaStream_t stream) const {
     if (view_.cells == 0) return;
     const int bytes_of_a = view_.codes.bytes_of_a;
-    if (bytes_of_a == 0) return launch<0>(terms, stream);
-    if (bytes_of_a == 2) return launch<2>(terms, stream);
-    launch<4>(terms, stream);
+    if (bytes_of_a == 0) return launch<0>(values, stream);
+    if (bytes_of_a == 2) return launch<2>(values, stream);
+    launch<4>(values, stream);
   }
 
  private:
-  /// What is counted before the lists have their room.
+  /// The counts that size the lists, in memory of their own.
   struct Counting {
-    Counting(ProductRun& run, const View& view, std::int64_t products,
+    Counting(ProductRun& run, const OperandsView& operands, std::int64_t products,
              const std::int64_t* row_offsets, std::int64_t cells_of_c) {
       const std::int64_t windows = parts(cells_of_c, kCellsOfWindow);
       scratch_bytes_ = spgemm::running_sum_bytes<std::int64_t>(
           static_cast<const std::int64_t*>(nullptr), windows + 1);
-      const auto counts = block_.place<std::int32_t>(cells_of_c);
+      const auto of_cells = block_.place<std::int32_t>(cells_of_c);
       const auto of_windows = block_.place<std::int64_t>(windows + 1);
       const auto first_of_a = block_.place<std::int32_t>(windows);
       const auto larges = block_.place<std::int64_t>(windows * kStripsOfWindow);
       const auto of_facts = block_.place<ListFacts>(1);
       scratch_ = block_.place<std::byte>(scratch_bytes_);
       block_.take(run);
-      cells = {.cells = cells_of_c,
-               .windows = windows,
-               .rows = view.rows,
-               .limit = limit_of_lists(products),
-               .row_offsets = row_offsets,
-               .a_offsets = view.a_offsets,
-               .counts = block_.data<std::int32_t>(counts),
-               .products = block_.data<std::int64_t>(of_windows),
-               .first_of_a = block_.data<std::int32_t>(first_of_a),
-               .larges = block_.data<std::int64_t>(larges)};
+      counts = {.cells = cells_of_c,
+                .windows = windows,
+                .rows = operands.rows,
+                .limit = limit_of_lists(products),
+                .row_offsets = row_offsets,
+                .a_offsets = operands.a_offsets,
+                .counts = block_.data<std::int32_t>(of_cells),
+                .products = block_.data<std::int64_t>(of_windows),
+                .first_of_a = block_.data<std::int32_t>(first_of_a),
+                .larges = block_.data<std::int64_t>(larges)};
       facts = block_.data<ListFacts>(of_facts);
     }
 
-    /// Once products are counted. Waits.
+    /// Measures the windows, once the products of cells are counted. Waits for the device.
     ListFacts measure(ProductRun& run) const {
       const cudaStream_t stream = run.stream();
       cuda_check(cudaMemsetAsync(facts, 0, sizeof(ListFacts), stream), "clearing");
-      measure_windows<<<blocks_for(cells.windows + 1, kThreads / 32), kThreads, 0, stream>>>(cells,
-                                                                                             facts);
+      measure_windows<<<grid_of(warp_each(), counts.windows + 1), kRowThreads, 0, stream>>>(counts,
+                                                                                            facts);
       cuda_check(cudaGetLastError(), "launching row_spgemm");
-      spgemm::running_sum(block_.array<std::byte>(scratch_, scratch_bytes_), cells.products,
-                          cells.products, cells.windows + 1, stream);
-      cuda_check(cudaMemcpyAsync(&facts->products, cells.products + cells.windows,
+      spgemm::running_sum(block_.array<std::byte>(scratch_, scratch_bytes_), counts.products,
+                          counts.products, counts.windows + 1, stream);
+      cuda_check(cudaMemcpyAsync(&facts->products, counts.products + counts.windows,
                                  sizeof(std::int64_t), cudaMemcpyDeviceToDevice, stream),
                  "counting products");
       return spgemm::read_back(run, facts);
     }
 
-    Cells cells;
+    ListCounts counts;
     ListFacts* facts;  // [1]
 
    private:
@@ -325,30 +329,16 @@ class ProductLists {
     std::int64_t scratch_bytes_, scratch_;
   };
 
-  /// Counts products, or writes them where the listing has windows.
-  static void list(RowTasks& tasks, const RowTasks::Work& work, const Listing& listing,
-                   cudaStream_t stream) {
-    tasks.with_ranks(
-        work, stream,
-        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
-          launch_groups<Group>(list_products<Group, Bitmap>, batch.count, bytes, of_class,
-                               work.view, batch, bytes, listing);
-        },
-        [&]<int kLanes>(const Batch& batch, cudaStream_t of_class) {
-          launch_small_groups<kLanes>(list_small_products<kLanes>, batch.count, of_class, work.view,
-                                      batch, listing);
-        });
-  }
-
-  void take(const View& view, const ListFacts& facts, ProductRun& run) {
-    constexpr int kMost = INT_MAX - 128 * kAhead;  // places in long lists are counted beyond them
+  void allocate(const OperandsView& operands, const ListFacts& facts, ProductRun& run) {
+    constexpr int kMost = INT_MAX - 128 * kPrefetch;  // a long list's loop counts beyond its end
     require<Unsupported>(facts.most <= kMost,
-                         "{} products or more of {} cells are more than row_spgemm lists",
-                         facts.most, int{kCellsOfWindow});
-    Codes& codes = view_.codes;
-    codes.bits_of_b = bits_of_place(view.nonzeros_of_b);
+                         "row_spgemm lists at most {} products per {} nonzeros of C; there are {} "
+                         "or more",
+                         int{kMost}, int{kCellsOfWindow}, facts.most);
+    ProductCodes& codes = view_.codes;
+    codes.bits_of_b = index_bits(operands.nonzeros_of_b);
     codes.mask_of_b = static_cast<std::uint32_t>((std::int64_t{1} << codes.bits_of_b) - 1);
-    codes.bytes_of_a = bytes_of_a(facts.span, view.nonzeros_of_b);
+    codes.bytes_of_a = bytes_of_a(facts.span, operands.nonzeros_of_b);
     view_.num_longs = static_cast<std::int32_t>(facts.longs);
     const auto products = static_cast<std::int64_t>(facts.products);
     const auto windows = block_.place<Window>(view_.windows);
@@ -368,27 +358,27 @@ class ProductLists {
 
   void interleave(const ListFacts& facts, const Counting& counting, cudaStream_t stream) const {
     const std::int64_t strips = view_.windows * kStripsOfWindow;
-    interleave_small_strips<<<blocks_for(strips, kThreadsOfGroups / 32), kThreadsOfGroups, 0,
-                              stream>>>(view_);
+    interleave_small_strips<<<grid_of(strip_each(), strips), kGroupThreads, 0, stream>>>(view_);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     const int most = kCellsOfStrip * static_cast<int>(facts.longest);  // products of a strip
-    if (most <= kRoomOfWarp) return;
+    if (most <= kProductsOfWarp) return;
     constexpr std::int64_t kMostBlocks = 1024;
     const int shared = most * static_cast<int>(sizeof(std::uint32_t));
     cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(interleave_large_strips),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-               "asking for shared memory");
-    interleave_large_strips<<<blocks_for(std::min(strips, kMostBlocks), 1), kThreads,
+               "raising the limit of shared memory");
+    interleave_large_strips<<<static_cast<unsigned>(std::min(strips, kMostBlocks)), kRowThreads,
                               static_cast<std::size_t>(shared), stream>>>(
-        view_, counting.cells.larges, counting.facts);
+        view_, counting.counts.larges, counting.facts);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
   template <int kBytesOfA>
-  void launch(const Terms& terms, cudaStream_t stream) const {
-    const unsigned blocks_of_longs = blocks_for(view_.num_longs, kThreads / 32);
-    gather_sums<kBytesOfA><<<blocks_of_longs + blocks_for(view_.windows, 1), kThreads, 0, stream>>>(
-        view_, terms, blocks_of_longs);
+  void launch(const GatherValues& values, cudaStream_t stream) const {
+    const unsigned blocks_of_longs = grid_of(warp_each(), view_.num_longs);
+    gather_sums<kBytesOfA>
+        <<<blocks_of_longs + grid_of(window_each(), view_.windows), kRowThreads, 0, stream>>>(
+            view_, values, blocks_of_longs);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 

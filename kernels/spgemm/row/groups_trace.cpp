@@ -1,40 +1,38 @@
-// row_spgemm's groups, in the order of the source and by the instruction counts of their code (CUDA
-// 13.0 for sm_90a): of a warp's from its SASS, of a thread block's from its PTX.
-
-#include "kernels/spgemm/row/groups_trace.hpp"
+// The trace of row_spgemm's groups, in the order of kernels/spgemm/row/plan.cuh and steps.cuh.
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
 #include <vector>
 
-#include "kernels/spgemm/row/memory_trace.hpp"
+#include "kernels/device/shared_banks.hpp"
+#include "kernels/spgemm/row/counted.hpp"
+#include "kernels/spgemm/row/launch_traces.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
 namespace {
 
-/// Instructions beside those that the trace tells one by one: accesses to memory, and shuffles.
-/// Of chunks: once for `kAhead` of them, and for each; of steps likewise.
-struct Costs {
-  int wave, item;  // going to 32 products, or words, and loading them
-};
-constexpr int kBeginInstructions = 56;
-constexpr int kRowOfAInstructions = 16, kNextSetInstructions = 20, kScanInstructions = 28,
-              kEndOfSetInstructions = 13, kGapInstructions = 16, kStageInstructions = 22,
-              kFetchInstructions = 5, kSearchInstructions = 30;
-constexpr Costs kWordChunks{33, 27}, kProductChunks{126, 26};
-constexpr Costs kWordSteps{12, 14}, kProductSteps{25, 23};
-constexpr int kTurnInstructions = 7, kSumInstructions = 4;
-constexpr int kColumnInstructions = 9, kWriteInstructions = 14, kCopyInstructions = 10;
-constexpr int kCountInstructions = 5, kFinishInstructions = 33, kIdleInstructions = 4,
-              kAddCountsInstructions = 9;
 constexpr int kTaskBoard = 0, kSegmentBoard = 1, kDataBoard = 2, kSearchBoard = 3;
-constexpr std::int64_t kWavesOfPiece = 8;
+constexpr std::int64_t kPrefetchesOfPiece = 8;  // of a trace
 
-class GroupsTrace final : public LaunchTrace, private GroupMemory {
+using Count = counted::GroupTasks;
+using Memory = counted::SharedMemory;
+using Kind = SegmentKind;
+
+/// Calls visit(place in B) for each lane.
+template <class Visit>
+void for_lanes(const Lanes& lanes, Visit visit) {
+  for (const Lanes::Run& run : lanes)
+    for (int i = 0; i < run.lanes; ++i) visit(run.at + i);
+}
+
+class GroupsTrace final : public LaunchTrace, private TaskWalk {
  public:
-  GroupsTrace(std::shared_ptr<const Product> product, Batch batch, const Addresses& at)
-      : GroupMemory(std::move(product), std::move(batch)), at_(at) {}
+  GroupsTrace(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at)
+      : TaskWalk(std::move(product), std::move(launch)), at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
@@ -46,9 +44,9 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
     switch (static_cast<Phase>(cursor.part)) {
       case Phase::kBegin:
         begin(mine, trace);
-        return go_to(batch_.has_directory() ? Phase::kMarkWords : Phase::kMark);
+        return go_to(launch_.has_directory() ? Phase::kMarkWords : Phase::kMark);
       case Phase::kMarkWords:
-        if (cursor.step == 0 && mark_in_one_wave(mine, trace)) return go_to(Phase::kMarked);
+        if (cursor.step == 0 && mark_in_one_prefetch(mine, trace)) return go_to(Phase::kMarked);
         if (!go_through<Phase::kMarkWords>(mine, cursor, trace)) return true;
         open(mine, trace);
         return go_to(Phase::kMark);
@@ -56,7 +54,7 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
         if (!go_through<Phase::kMark>(mine, cursor, trace)) return true;
         return go_to(Phase::kMarked);
       case Phase::kMarked:
-        if (!batch_.is_sum) {
+        if (!launch_.is_sum) {
           finish_count(mine, trace);
           return false;
         }
@@ -70,309 +68,309 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
     return false;
   }
 
-  /// Of all warps of a thread block.
+  /// The barriers of a thread block, summed over its warps.
   std::int64_t barriers(std::int64_t thread_block) const {
-    if (!batch_.is_block()) return batch_.is_sum ? 0 : 2 * kThreadsOfGroups / 32;
+    if (!shape_.is_block()) return launch_.is_sum ? 0 : 2 * shape_.threads() / kWarpLanes;
     const Group group = group_of(thread_block, 0);
     const std::int64_t sets = sets_of(group);
     std::int64_t of_warp = 1 + kBarriersOfSet * sets + 1;
-    if (batch_.has_directory())
+    if (launch_.has_directory())
       of_warp +=
-          kBarriersOfSet * sets + 2 + 2 * parts(directory_words(group.work->task), batch_.lanes());
-    if (!batch_.is_sum) return batch_.warps_of_group() * (of_warp + 4);
-    of_warp += 2 * parts(slots_of(group), batch_.lanes()) + 3 + kBarriersOfSet * sets;
+          kBarriersOfSet * sets + 2 + 2 * parts(directory_words(group.work->task), shape_.lanes);
+    if (!launch_.is_sum) return shape_.warps() * (of_warp + 4);
+    of_warp += 2 * parts(slots_of(group), shape_.lanes) + 3 + kBarriersOfSet * sets;
     for (std::int64_t set = 0; set < sets; ++set) {
-      const auto found = segments<true>(group, set);
-      of_warp += kAhead * iterations_of_block(steps<true>(group, found).count());
+      const auto found = segments<Kind::kNonzeros>(group, set);
+      of_warp += kPrefetch * step_iterations(steps<Kind::kNonzeros>(group, found).count());
     }
-    return batch_.warps_of_group() * of_warp;
+    return shape_.warps() * of_warp;
   }
 
  private:
   enum class Phase : std::int64_t { kBegin, kMarkWords, kMark, kMarked, kAdd };
   static constexpr int kBarriersOfSet = 4;
 
-  void load(int board, std::uint64_t address, std::int64_t bytes, WarpTrace& trace) const {
-    trace.load(board);
-    trace.touch(address, bytes);
-  }
-
   void begin(const Group& mine, WarpTrace& trace) const {
-    trace.issue(kBeginInstructions);
+    trace.issue(Count::kBegin);
     trace.pause(kSpecialRegisterCycles);
-    if (!batch_.is_sum) {
+    if (!launch_.is_sum) {
       trace.shared(1);
       trace.barrier();
     }
     if (mine.work != nullptr) {
-      const std::int64_t number = batch_.first_sorted + mine.number;
-      load(kTaskBoard, element(at_.sorted, number, kSortedTaskBytes), 4, trace);
+      constexpr RecordPart kId[] = {{offsetof(SortedTask, id), sizeof(SortedTask::id)}};
+      load_each(kTaskBoard, at_.sorted, std::array{launch_.first_sorted + mine.number}, trace, kId);
       trace.wait(kTaskBoard);
-      const std::uint64_t task = element(at_.tasks, mine.id, kTaskBytes);
-      load(kTaskBoard, task, 16, trace);
-      load(kTaskBoard, task + 16, 8, trace);
-      load(kTaskBoard, task + 24, 8, trace);
-      for (int i = 0; batch_.is_sum && i < 2; ++i)
-        load(kTaskBoard, element(at_.offsets, mine.id + i, 8), 8, trace);
+      load_each(kTaskBoard, at_.tasks, std::array{mine.id}, trace, kPartsOfTask);
+      for (int i = 0; launch_.is_sum && i < 2; ++i)
+        load_run(kTaskBoard, at_.offsets, mine.id + i, 1, trace);
       trace.wait(kTaskBoard);
     }
     const int words = mine.words();
-    clear(batch_.has_directory() ? parts(words, 32) : words, trace);
+    clear(launch_.has_directory() ? parts(words, kWarpLanes) : words, trace);
     sync(trace);
   }
 
   template <Phase kPhase>
-  static constexpr bool kAdds = kPhase == Phase::kAdd;
+  static constexpr Kind kKindOf = kPhase == Phase::kAdd ? Kind::kNonzeros : Kind::kWords;
 
-  /// The next piece of a way through all products. True: that was all.
+  /// The next piece of the walk through all products. Returns true for the last piece.
   template <Phase kPhase>
   bool go_through(const Group& mine, WarpCursor& cursor, WarpTrace& trace) const {
     constexpr std::int64_t kSet = std::int64_t{1} << 32;  // a step counts sets above iterations
     const std::int64_t set = cursor.step / kSet, first = cursor.step % kSet;
     const std::int64_t sets = sets_of(mine);
-    if (set == 0 && first == 0) begin_segments<kAdds<kPhase>>(mine, trace);
+    if (set == 0 && first == 0) begin_segments<kKindOf<kPhase>>(mine, trace);
     bool is_last = set == sets;
     if (!is_last) {
-      const auto found = segments<kAdds<kPhase>>(mine, set);
-      if (first == 0) begin_set<kAdds<kPhase>>(mine, set, found, trace);
+      const auto found = segments<kKindOf<kPhase>>(mine, set);
+      if (first == 0) begin_set<kKindOf<kPhase>>(mine, set, found, trace);
       const bool is_done =
-          batch_.is_block()
-              ? take_steps<kPhase>(mine, steps<kAdds<kPhase>>(mine, found), first, trace)
-              : take_chunks<kPhase>(mine, Chunks(found), first, trace);
+          shape_.is_block()
+              ? take_steps<kPhase>(mine, steps<kKindOf<kPhase>>(mine, found), first, trace)
+              : take_chunks<kPhase>(mine, found, first, trace);
       if (!is_done) {
-        cursor.step += kWavesOfPiece;
+        cursor.step += kPrefetchesOfPiece;
         return false;
       }
-      trace.issue(kEndOfSetInstructions);
+      trace.issue(Count::kEndOfSet);
       sync(trace);
       cursor.step = (set + 1) * kSet;
       is_last = set + 1 == sets;
     }
-    if (is_last && !kAdds<kPhase>) sync(trace);
+    if (is_last && kPhase != Phase::kAdd) sync(trace);
     return is_last;
   }
 
-  /// Words that a warp has at once are loaded once. False: they are more than that.
-  bool mark_in_one_wave(const Group& mine, WarpTrace& trace) const {
-    if (batch_.is_block() || mine.last - mine.first > 32) return false;
-    begin_segments<false>(mine, trace);
-    const auto found = segments<false>(mine, 0);
-    begin_set<false>(mine, 0, found, trace);
-    if (mine.work != nullptr && !mine.work->is_one_wave()) return false;
-    take_chunks<Phase::kMarkWords>(mine, Chunks(found), 0, trace);
+  /// Marks words that a warp loads at once, which it then loads once. Returns false for more words.
+  bool mark_in_one_prefetch(const Group& mine, WarpTrace& trace) const {
+    if (shape_.is_block() || !is_one_set(static_cast<std::int32_t>(mine.last - mine.first)))
+      return false;
+    begin_segments<Kind::kWords>(mine, trace);
+    const auto found = segments<Kind::kWords>(mine, 0);
+    begin_set<Kind::kWords>(mine, 0, found, trace);
+    if (mine.work != nullptr && !mine.work->is_one_prefetch()) return false;
+    take_chunks<Phase::kMarkWords>(mine, found, 0, trace);
     trace.issue(1);
     open(mine, trace);
-    Chunks chunks(found);
-    for (std::int64_t chunk = 0; chunk < chunks.count(); ++chunk)
-      mark(false, mine, chunks.next(chunk), chunk, trace);
+    for (std::int64_t chunk = 0; chunk < count_chunks(found); ++chunk)
+      mark(false, mine, chunk_of(found, chunk), chunk, trace);
     trace.issue(1);
     return true;
   }
 
-  template <bool kAdds>
+  template <Kind kKind>
   void begin_segments(const Group& mine, WarpTrace& trace) const {
-    trace.issue(kRowOfAInstructions);
-    load_segments<kAdds>(mine, 0, trace);
+    trace.issue(Count::kRowOfA);
+    load_segments<kKind>(mine, 0, trace);
   }
 
-  /// Calls visit(first, count) with the nonzeros of A that the warp's lanes have of a set.
+  /// Calls visit(first, count) with the nonzeros of A in a set that the warp's lanes take.
   template <class Visit>
   void for_own_nonzeros(const Group& mine, std::int64_t set, Visit visit) const {
-    const std::int64_t first = mine.first + set * batch_.lanes() + std::int64_t{32} * mine.warp;
-    const std::int64_t count = std::min<std::int64_t>(32, mine.last - first);
+    const std::int64_t first = mine.first + set * shape_.lanes + kWarpLanes * mine.warp;
+    const std::int64_t count = std::min<std::int64_t>(kWarpLanes, mine.last - first);
     if (count > 0) visit(first, count);
   }
 
-  /// A lane each: their columns of A, then where their rows of B are.
-  template <bool kAdds>
+  /// Loads one nonzero of A per lane, and then the rows of B that they name.
+  template <Kind kKind>
   void load_segments(const Group& mine, std::int64_t set, WarpTrace& trace) const {
     for_own_nonzeros(mine, set, [&](std::int64_t first, std::int64_t count) {
-      load(kSearchBoard, element(at_.a_cols, first, 4), 4 * count, trace);
+      load_run(kSearchBoard, at_.a_cols, first, count, trace);
       trace.wait(kSearchBoard);
-      trace.load(kSegmentBoard);
-      for (std::int64_t k = first; k < first + count; ++k)
-        trace.touch(element(at_.rows_of_b, product_->a.col_indices[k], kRowOfBBytes), 12);
-      if (kAdds) load(kSegmentBoard, element(at_.a_values, first, 4), 4 * count, trace);
-      if (mine.work->task.is_sliced) search<kAdds>(mine, first, count, trace);
+      const auto rows_of_b =
+          std::span(product_->a.col_indices)
+              .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+      load_each(kSegmentBoard, at_.rows_of_b, rows_of_b, trace, kFieldsOfRow);
+      if (kKind == Kind::kNonzeros) load_run(kSegmentBoard, at_.a_values, first, count, trace);
+      if (mine.work->task.is_sliced) search<kKind>(mine, first, count, trace);
     });
   }
 
-  /// What lies in a slice is looked for by every lane on its own, step by step.
-  template <bool kAdds>
+  /// Every lane searches its row of B for the slice, turn by turn.
+  template <Kind kKind>
   void search(const Group& mine, std::int64_t first, std::int64_t count, WarpTrace& trace) const {
-    std::vector<std::vector<std::int64_t>> looked_at;
+    std::vector<std::vector<std::int64_t>> places;  // of each turn
     for (std::int64_t k = first; k < first + count; ++k)
-      segment<kAdds>(mine.work->task, k, [&](std::int64_t at, std::size_t turn) {
-        if (turn >= looked_at.size()) looked_at.resize(turn + 1);
-        looked_at[turn].push_back(at);
+      segment<kKind>(mine.work->task, k, [&](std::int64_t at, std::size_t turn) {
+        if (turn >= places.size()) places.resize(turn + 1);
+        places[turn].push_back(at);
       });
-    if (!looked_at.empty()) trace.wait(kSegmentBoard);
-    for (const auto& turn : looked_at) {
-      trace.load(kSearchBoard);
-      for (const std::int64_t at : turn)
-        trace.touch(kAdds ? element(at_.b_cols, at, 4) : element(at_.words_of_b, at, kWordBytes),
-                    4);
-      trace.issue(kSearchInstructions);
+    if (!places.empty()) trace.wait(kSegmentBoard);
+    constexpr RecordPart kWord[] = {{offsetof(WordOfB, word), sizeof(WordOfB::word)}};
+    for (const auto& of_turn : places) {
+      if (kKind == Kind::kNonzeros)
+        load_each(kSearchBoard, at_.b_cols, of_turn, trace);
+      else
+        load_each(kSearchBoard, at_.words_of_b, of_turn, trace, kWord);
+      trace.issue(Count::kSearch);
       trace.wait(kSearchBoard);
     }
   }
 
-  template <bool kAdds>
+  template <Kind kKind>
   void begin_set(const Group& mine, std::int64_t set, const std::vector<Segment>& found,
                  WarpTrace& trace) const {
-    bool has_any = false;
-    for_own_nonzeros(mine, set, [&](std::int64_t, std::int64_t) { has_any = true; });
-    if (has_any) trace.wait(kSegmentBoard);
-    trace.issue(kNextSetInstructions);
-    load_segments<kAdds>(mine, set + 1, trace);
-    if (batch_.is_block()) {
+    for_own_nonzeros(mine, set, [&](std::int64_t, std::int64_t) { trace.wait(kSegmentBoard); });
+    trace.issue(Count::kNextSet);
+    load_segments<kKind>(mine, set + 1, trace);
+    if (shape_.is_block()) {
       before(trace);
-      trace.issue(kStageInstructions);
+      trace.issue(Count::kStage);
       trace.shared(2);
       trace.barrier();
-      trace.shared(2);  // the first to go through
+      trace.shared(2);  // the first segment of the walk
       return;
     }
-    const std::int64_t nonzeros = std::min<std::int64_t>(32, mine.last - mine.first - 32 * set);
+    const std::int64_t nonzeros =
+        std::min<std::int64_t>(kWarpLanes, mine.last - mine.first - kWarpLanes * set);
     if (!found.empty() && std::ssize(found) < nonzeros) {  // gaps, if not at the end
-      trace.issue(kGapInstructions);
+      trace.issue(Count::kGap);
       trace.shared(2);
       trace.shared(2);
     }
-    trace.issue(kScanInstructions);
+    trace.issue(Count::kScan);
     shuffle_up(trace);
   }
 
-  static constexpr Costs of_chunks(bool adds) { return adds ? kProductChunks : kWordChunks; }
-  static constexpr Costs of_steps(bool adds) { return adds ? kProductSteps : kWordSteps; }
-
-  /// A warp's next waves of chunks, as many as a piece has. True: those were the last.
+  /// Marks the words of chunks or steps, the first of which has number `item`; or adds products.
   template <Phase kPhase>
-  bool take_chunks(const Group& mine, Chunks chunks, std::int64_t first, WarpTrace& trace) const {
-    constexpr Costs kCosts = of_chunks(kAdds<kPhase>);
-    const std::int64_t waves = parts(chunks.count(), kAhead);
-    const std::int64_t last = std::min(first + kWavesOfPiece, waves);
-    for (std::int64_t wave = first; wave < last; ++wave) {
-      std::array<Lanes, kAhead> lanes;
-      const auto size =
-          static_cast<std::size_t>(std::min<std::int64_t>(kAhead, chunks.count() - wave * kAhead));
-      trace.issue(kCosts.wave);
+  void use(const Group& mine, std::span<const Lanes> all, std::int64_t item,
+           WarpTrace& trace) const {
+    if constexpr (kPhase == Phase::kAdd) {
+      for (const Lanes& lanes : all) find_ranks(mine, lanes, trace);
+      for (const Lanes& lanes : all)
+        shape_.is_block() ? add_step(mine, lanes, trace) : add_chunk(mine, lanes, trace);
+    } else {
+      for (const Lanes& lanes : all) mark(kPhase == Phase::kMarkWords, mine, lanes, item++, trace);
+    }
+  }
+  void add_step(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
+    trace.issue(Count::kSum);
+    add(mine, lanes, Turns{}, 0, trace);
+    trace.barrier();
+  }
+  void add_chunk(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
+    const Turns turns = this->turns(lanes);
+    compare(mine, lanes, turns, trace);
+    for (int turn = 0; turn < turns.count; ++turn) {
+      trace.issue(Count::kTurn);
+      add(mine, lanes, turns, turn, trace);
+    }
+  }
+
+  /// A warp's chunks of the next piece. Returns true for the last piece.
+  template <Phase kPhase>
+  bool take_chunks(const Group& mine, const std::vector<Segment>& segments, std::int64_t first,
+                   WarpTrace& trace) const {
+    constexpr Kind kKind = kKindOf<kPhase>;
+    constexpr int kShuffles = kKind == Kind::kNonzeros ? 2 : 1;
+    constexpr counted::Fetch kFetch =
+        kKind == Kind::kNonzeros ? Count::kProductChunks : Count::kWordChunks;
+    const std::int64_t chunks = count_chunks(segments), prefetches = parts(chunks, kPrefetch);
+    const std::int64_t last = std::min(first + kPrefetchesOfPiece, prefetches);
+    for (std::int64_t begin = first * kPrefetch; begin < last * kPrefetch; begin += kPrefetch) {
+      std::array<Lanes, kPrefetch> lanes;
+      const auto size = static_cast<std::size_t>(std::min<std::int64_t>(kPrefetch, chunks - begin));
+      trace.issue(kFetch.all);
       for (std::size_t u = 0; u < size; ++u) {
-        lanes[u] = chunks.next(wave * kAhead + static_cast<std::int64_t>(u));
-        trace.issue(kCosts.item - (kAdds<kPhase> ? 2 : 1));
-        trace.shared(kAdds<kPhase> ? 2 : 1);  // shuffles
-        load_lanes<kAdds<kPhase>>(lanes[u], trace);
+        lanes[u] = chunk_of(segments, begin + static_cast<std::int64_t>(u));
+        trace.issue(kFetch.each - kShuffles);
+        trace.shared(kShuffles);
+        load_lanes<kKind>(lanes[u], trace);
       }
       trace.wait(kDataBoard);
-      for (std::size_t u = 0; u < size && !kAdds<kPhase>; ++u)
-        mark(kPhase == Phase::kMarkWords, mine, lanes[u],
-             wave * kAhead + static_cast<std::int64_t>(u), trace);
-      for (std::size_t u = 0; u < size && kAdds<kPhase>; ++u) find_ranks(mine, lanes[u], trace);
-      for (std::size_t u = 0; u < size && kAdds<kPhase>; ++u) {
-        const Turns turns = this->turns(lanes[u]);
-        ask(mine, lanes[u], turns, trace);
-        for (int turn = 0; turn < turns.count; ++turn) {
-          trace.issue(kTurnInstructions);
-          add(mine, lanes[u], turns, turn, trace);
-        }
-      }
+      use<kPhase>(mine, std::span(lanes).first(size), begin, trace);
     }
-    return last == waves;
+    return last == prefetches;
   }
 
-  /// Steps are loaded while those before them are worked on.
-  static std::int64_t iterations_of_block(std::int64_t steps) {
-    return std::max<std::int64_t>(1, parts(steps, kAhead));
-  }
-
-  /// The same for a warp of a thread block.
+  /// The same for the steps of a warp of a thread block, which loads steps while it works on those
+  /// before them.
   template <Phase kPhase>
-  bool take_steps(const Group& mine, Steps steps, std::int64_t first, WarpTrace& trace) const {
-    const std::int64_t count = steps.count(), iterations = iterations_of_block(count);
-    const std::int64_t last = std::min(first + kWavesOfPiece, iterations);
-    const auto take = [&](std::int64_t iteration, bool loads) {
-      std::array<Lanes, kAhead> taken;
-      for (std::int64_t u = 0; u < kAhead; ++u) {
-        const std::int64_t step = iteration * kAhead + u;
-        taken[static_cast<std::size_t>(u)] = steps.next(step);
+  bool take_steps(const Group& mine, SegmentSteps steps, std::int64_t first,
+                  WarpTrace& trace) const {
+    constexpr Kind kKind = kKindOf<kPhase>;
+    constexpr counted::Fetch kFetch =
+        kKind == Kind::kNonzeros ? Count::kProductSteps : Count::kWordSteps;
+    const std::int64_t iterations = step_iterations(steps.count());
+    const std::int64_t last = std::min(first + kPrefetchesOfPiece, iterations);
+    steps.skip(first * kPrefetch);
+    const auto take = [&](bool loads) {
+      std::array<Lanes, kPrefetch> taken;
+      for (Lanes& lanes : taken) {
+        lanes = lanes_of(steps);
+        const bool fetches = steps.is_last_of_segment();
+        steps.advance();
         if (!loads) continue;
-        trace.issue(of_steps(kAdds<kPhase>).item);
-        if (steps.ends_segment(step)) {
-          trace.issue(kFetchInstructions);
+        trace.issue(kFetch.each);
+        if (fetches) {
+          trace.issue(Count::kFetchSegment);
           trace.shared(2);
         }
-        load_lanes<kAdds<kPhase>>(taken[static_cast<std::size_t>(u)], trace);
+        load_lanes<kKind>(lanes, trace);
       }
       return taken;
     };
-    auto next = take(first, first == 0);
+    auto next = take(first == 0);  // an earlier piece has loaded later ones
     for (std::int64_t i = first; i < last; ++i) {
       const auto now = next;
       if (std::ranges::any_of(now, [](const Lanes& of) { return of.size > 0; }))
         trace.wait(kDataBoard);
-      trace.issue(of_steps(kAdds<kPhase>).wave);
-      next = take(i + 1, true);
-      for (std::int64_t u = 0; u < kAhead && !kAdds<kPhase>; ++u)
-        mark(kPhase == Phase::kMarkWords, mine, now[static_cast<std::size_t>(u)], i * kAhead + u,
-             trace);
-      for (std::size_t u = 0; u < kAhead && kAdds<kPhase>; ++u) find_ranks(mine, now[u], trace);
-      for (std::size_t u = 0; u < kAhead && kAdds<kPhase>; ++u) {
-        trace.issue(kSumInstructions);
-        add(mine, now[u], Turns{}, 0, trace);
-        trace.barrier();
-      }
+      trace.issue(kFetch.all);
+      next = take(true);
+      use<kPhase>(mine, now, i * kPrefetch, trace);
     }
     return last == iterations;
   }
 
-  template <bool kAdds>
+  template <Kind kKind>
   void load_lanes(const Lanes& lanes, WarpTrace& trace) const {
     if (lanes.size == 0) return;
-    const auto load_of = [&](std::uint64_t array, int bytes) {
+    const auto load_of = [&](const auto& array) {
       trace.load(kDataBoard);
-      for (const Lanes::Run& run : lanes)
-        trace.touch(element(array, run.at, bytes), std::int64_t{bytes} * run.lanes);
+      for (const Lanes::Run& run : lanes) touch_run(array, run.at, run.lanes, trace);
     };
-    load_of(kAdds ? at_.b_cols : at_.words_of_b, kAdds ? 4 : kWordBytes);
-    if (kAdds) load_of(at_.b_values, 4);
+    if constexpr (kKind == Kind::kWords) {
+      load_of(at_.words_of_b);
+    } else {
+      load_of(at_.b_cols);
+      load_of(at_.b_values);
+    }
   }
 
   void finish_count(const Group& mine, WarpTrace& trace) const {
-    for (std::int64_t round = 0; round < parts(slots_of(mine), batch_.lanes()); ++round) {
-      trace.issue(kCountInstructions);
+    for (std::int64_t round = 0; round < parts(slots_of(mine), shape_.lanes); ++round) {
+      trace.issue(Count::kCount);
       trace.shared(1);
     }
     before(trace);
-    trace.issue(kFinishInstructions);
+    trace.issue(Count::kFinishCount);
     if (mine.work != nullptr && mine.warp == 0) {
-      trace.store();
-      trace.touch(element(at_.lengths, mine.id, 4), 4);
-      if (batch_.has_directory()) {
-        trace.store();
-        trace.touch(element(at_.tasks, mine.id, kTaskBytes) + 20, 4);
-      }
-      trace.issue(class_instructions(true));
+      store_run(at_.lengths, mine.id, 1, trace);
+      constexpr RecordPart kKept[] = {{offsetof(Task, kept), sizeof(Task::kept)}};
+      if (launch_.has_directory()) store_each(at_.tasks, std::array{mine.id}, trace, kKept);
+      trace.issue(counted::class_instructions(true));
       trace.shared(1);
     }
     trace.barrier();
     if (mine.warp_of_block != 0) return;
-    trace.issue(kAddCountsInstructions);
-    trace.shared(1);
-    trace.atomic(1);
-    trace.touch(at_.summary, 4 * kClasses);
+    trace.issue(Count::kAddCounts);
+    add_counts(at_, trace);
   }
 
-  /// Ranks of slots, then the columns of C.
+  /// Ranks the slots, and writes the columns of C.
   void rank(const Group& mine, WarpTrace& trace) const {
-    const std::int64_t slots = slots_of(mine), rounds = parts(slots, batch_.lanes());
-    // Turns of the warp, dealt evenly to its rounds.
+    const std::int64_t slots = slots_of(mine), rounds = parts(slots, shape_.lanes);
+    // The warp's turns, spread evenly over its rounds.
     const std::int64_t turns =
         slots == 0 ? 0 : parts(mine.work->turns_of_ranks * rounds, parts(slots, 32));
     for (std::int64_t round = 0; round < rounds; ++round) {
       rank_round(trace);
       for (std::int64_t turn = turns * round / rounds; turn < turns * (round + 1) / rounds;
            ++turn) {
-        trace.issue(kColumnInstructions);
+        trace.issue(Count::kColumn);
         trace.shared(1);
       }
     }
@@ -383,40 +381,194 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
     sync(trace);
   }
 
-  /// From shared memory to the task's part of an array of C.
-  void write(std::uint64_t array, const Group& mine, WarpTrace& trace) const {
-    trace.issue(kWriteInstructions);
-    const std::int64_t rounds = parts(mine.columns(), batch_.lanes());
+  /// Copies the task's part of an array of C from shared memory.
+  template <class T>
+  void write(const ArrayAt<T>& array, const Group& mine, WarpTrace& trace) const {
+    trace.issue(Count::kWrite);
+    const std::int64_t rounds = parts(mine.columns(), shape_.lanes);
     for (std::int64_t round = 0; round < rounds; ++round) {
-      trace.issue(kCopyInstructions);
+      trace.issue(Count::kCopy);
       trace.shared(1);
-      const std::int64_t first = round * batch_.lanes() + std::int64_t{32} * mine.warp;
-      const std::int64_t count = std::min<std::int64_t>(32, mine.columns() - first);
-      if (count <= 0) continue;
-      trace.store();
-      trace.touch(element(array, product_->offsets[static_cast<std::size_t>(mine.id)] + first, 4),
-                  4 * count);
+      const std::int64_t first = round * shape_.lanes + kWarpLanes * mine.warp;
+      const std::int64_t count = std::min<std::int64_t>(kWarpLanes, mine.columns() - first);
+      if (count > 0)
+        store_run(array, product_->offsets[static_cast<std::size_t>(mine.id)] + first, count,
+                  trace);
     }
   }
 
   void finish_sums(const Group& mine, WarpTrace& trace) const {
     write(at_.c_values, mine, trace);
-    trace.issue(kIdleInstructions);
+    trace.issue(Count::kEnd);
   }
 
-  Addresses at_;
+  // Shared memory, lane by lane where banks can conflict.
+
+  void sync(WarpTrace& trace) const {
+    if (shape_.is_block())
+      trace.barrier();
+    else
+      trace.issue(1);
+  }
+
+  /// The shuffles of a prefix sum over the lanes, which wait for each other.
+  static void shuffle_up(WarpTrace& trace) {
+    for (int step = 1; step <= 32; step *= 2) trace.shared(1);
+  }
+
+  /// A prefix sum over the group.
+  void before(WarpTrace& trace) const {
+    trace.issue(Memory::kBefore);
+    shuffle_up(trace);
+    if (!shape_.is_block()) return;
+    trace.shared(1);
+    trace.barrier();
+    trace.issue(Memory::kBeforeWarps * shape_.warps());
+    trace.shared(shape_.warps());
+    trace.barrier();
+  }
+
+  /// Clears words by all lanes: four at a time, then one by one.
+  void clear(std::int64_t words, WarpTrace& trace) const {
+    trace.issue(Memory::kClear);
+    const std::int64_t rounds = parts(words, shape_.lanes);
+    for (std::int64_t i = 0; i < rounds % 4; ++i) {
+      trace.issue(Memory::kClearOne);
+      trace.shared(1);
+    }
+    for (std::int64_t i = 0; i < rounds / 4; ++i) {
+      trace.issue(Memory::kClearFour);
+      trace.shared(4);
+    }
+  }
+
+  // Places in shared memory, in words. Slots and sums lie evenly over the column range.
+  std::int64_t bitmap_of(const Group& mine) const {
+    return mine.memory + shape_.segment_bytes() / 4;
+  }
+  std::int64_t directory_slot(const Group& mine, std::int32_t word) const {
+    return bitmap_of(mine) +
+           kDirectorySlotBytes / 4 * ((word - mine.work->task.first_word) / kWarpLanes);
+  }
+
+  std::int64_t slot_of(const Group& mine, std::int32_t word) const {
+    const Task& task = mine.work->task;
+    std::int64_t slot = word - task.first_word, begin = bitmap_of(mine);
+    if (launch_.has_directory()) {
+      slot = slot * mine.work->filled_words / task.words;
+      begin += kDirectorySlotBytes / 4 * directory_words(task);
+    }
+    return begin + slot_bytes(launch_.is_sum) / 4 * slot;
+  }
+
+  std::int64_t sum_of(const Group& mine, std::int32_t col) const {
+    const TaskWork& work = *mine.work;
+    const std::int64_t begin = std::int64_t{work.task.first_word} * kWordCols;
+    const std::int64_t range = std::int64_t{work.task.words} * kWordCols;
+    return bitmap_of(mine) + sum_bytes(work.counted(), 0) / 4 +
+           (col - begin) * work.columns / range;
+  }
+
+  /// Lanes mark the columns of their words in the slots or, with marks_words, the words in the
+  /// directory. Lanes that find a new mark of one slot take turns; marks are new at the rate of the
+  /// whole task. `item` counts these calls.
+  void mark(bool marks_words, const Group& mine, const Lanes& lanes, std::int64_t item,
+            WarpTrace& trace) const {
+    trace.issue(Memory::kMarkTest);
+    if (lanes.size == 0) return;
+    Banks slots, directory;
+    for_lanes(lanes, [&](std::int64_t at) {
+      const std::int32_t word = product_->words[at];
+      slots.add(marks_words ? directory_slot(mine, word) : slot_of(mine, word));
+      if (!marks_words && launch_.has_directory()) directory.add(directory_slot(mine, word));
+    });
+    if (!marks_words && launch_.has_directory()) {
+      trace.issue(Memory::kMarkInWord - Memory::kMark);
+      trace.shared(directory.wavefronts());
+      if (launch_.is_sum) trace.shared(1);  // the word of the slot
+    }
+    trace.issue((marks_words ? Memory::kMarkWord : Memory::kMark) - Memory::kMarkTest);
+    trace.shared(slots.wavefronts());
+    const TaskWork& work = *mine.work;
+    const double new_rate =
+        marks_words ? static_cast<double>(work.filled_words) / static_cast<double>(work.words_read)
+                    : static_cast<double>(work.columns) / static_cast<double>(work.products);
+    const double expected = lanes.lanes * new_rate, rate = std::min(1.0, expected);
+    if (std::floor(static_cast<double>(item + 1) * rate) <=
+        std::floor(static_cast<double>(item) * rate))
+      return;
+    trace.shared(std::max(1, static_cast<int>(std::lround(slots.most_of_a_word() * new_rate))));
+  }
+
+  void find_ranks(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
+    if (lanes.size == 0) return;
+    Banks slots, directory;
+    for_lanes(lanes, [&](std::int64_t at) {
+      const std::int32_t word = word_of(product_->b.col_indices[at]);
+      slots.add(slot_of(mine, word));
+      if (launch_.has_directory()) directory.add(directory_slot(mine, word));
+    });
+    trace.issue(launch_.has_directory() ? Memory::kRankInWord : Memory::kRank);
+    if (launch_.has_directory()) trace.shared(directory.wavefronts());
+    trace.shared(slots.wavefronts());
+  }
+
+  /// Compares the columns of lanes that have products of many segments.
+  void compare(const Group& mine, const Lanes& lanes, const Turns& turns, WarpTrace& trace) const {
+    trace.issue(Memory::kTurns);
+    if (!turns.compares) return;
+    Banks sums;
+    for_lanes(lanes, [&](std::int64_t at) { sums.add(sum_of(mine, product_->b.col_indices[at])); });
+    const int wavefronts = sums.wavefronts();
+    trace.issue(Memory::kCompare);
+    trace.shared(std::max(wavefronts, turns.count));  // lanes of one sum take turns
+    trace.shared(wavefronts);
+    if (turns.matches) trace.issue(Memory::kMatch);
+  }
+
+  /// Loads, adds to and stores the sums of one turn.
+  void add(const Group& mine, const Lanes& lanes, const Turns& turns, int turn,
+           WarpTrace& trace) const {
+    if (lanes.size == 0) return;
+    Banks sums;
+    std::size_t lane = 0;
+    for_lanes(lanes, [&](std::int64_t at) {
+      if (turns.of_lane[lane++] == turn) sums.add(sum_of(mine, product_->b.col_indices[at]));
+    });
+    const int wavefronts = sums.wavefronts();
+    trace.shared(wavefronts);
+    trace.issue(Memory::kAdd);
+    trace.shared(wavefronts);
+  }
+
+  /// Ranks the words of the directory and clears their slots.
+  void open(const Group& mine, WarpTrace& trace) const {
+    const int words = mine.work == nullptr ? 0 : directory_words(mine.work->task);
+    for (std::int64_t round = 0; round < parts(words, shape_.lanes); ++round) rank_round(trace);
+    clear(slots_of(mine), trace);
+    sync(trace);
+  }
+
+  /// Ranks one slot per lane.
+  void rank_round(WarpTrace& trace) const {
+    trace.issue(Memory::kRankRound);
+    trace.shared(1);
+    before(trace);
+    trace.shared(1);
+  }
+
+  DeviceArrays at_;
 };
 
 }  // namespace
 
-TracedLaunch trace_groups(std::shared_ptr<const Product> product, Batch batch,
-                          const Addresses& at) {
-  const std::int64_t blocks = batch.thread_blocks();
-  const auto trace = std::make_shared<GroupsTrace>(std::move(product), std::move(batch), at);
-  TracedLaunch launch{trace, {}};
+ClassTrace trace_groups(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at) {
+  const std::int64_t blocks = launch.thread_blocks();
+  const auto trace = std::make_shared<GroupsTrace>(std::move(product), std::move(launch), at);
+  ClassTrace traced{trace, {}};
   for (std::int64_t block = 0; block < blocks; ++block)
-    launch.barriers.push_back(trace->barriers(block));
-  return launch;
+    traced.barriers.push_back(trace->barriers(block));
+  return traced;
 }
 
 }  // namespace tessera::row_spgemm::tracing

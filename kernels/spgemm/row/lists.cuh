@@ -1,12 +1,13 @@
-// row_spgemm's lists: for each cell of C its products in the order of A's columns, kept so that
-// products with other values of A and B only gather and add. A lane makes the sum of a cell; 32
-// cells of lists of about the same length are a strip, a warp's: those of a window of C are sorted.
-// Step by step the next products of a strip lie side by side, the longest lists first, without gaps
-// for those that have ended (jagged diagonals, Saad 1989, of the slices and windows of
-// SELL-C-sigma, Kreutzer et al. 2014). A product is coded as the places of its factors, that in A
-// counted from where the rows of the window begin, in 4 bytes if they fit. Very long lists have a
-// warp each. Lists are counted and written by the tasks of kernels/spgemm/row/plan.cuh. See
-// kernels/spgemm/row/row_spgemm.hpp.
+// The lists of row_spgemm: for each cell (structural nonzero) of C its products in the order of A's
+// columns. They are kept, so that products with other values of A and B only gather and add.
+//
+// A lane makes the sum of a cell. A strip is a warp's 32 cells; the lists of a window of 1024 cells
+// are sorted by length, so that those of a strip are about equally long. The k-th products of a
+// strip's lists lie side by side, the longest lists first, without gaps for lists that have ended
+// (jagged diagonals, Saad 1989, of the slices and windows of SELL-C-sigma, Kreutzer et al. 2014). A
+// product is coded as the indices of its factors, in A relative to the first nonzero of the
+// window's rows, in 4 bytes if they fit. A very long list gets a warp of its own. The tasks of
+// kernels/spgemm/row/plan.cuh count and write the lists.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +18,10 @@
 
 namespace tessera::row_spgemm {
 
-constexpr int kCellsOfStrip = 32;
-constexpr int kCellsOfWindow = 1024, kStripsOfWindow = kCellsOfWindow / kCellsOfStrip;
-
-/// Consecutive cells of C: the lists of their strips, and then long ones.
+/// 1024 consecutive cells of C. The lists of their strips come first, then long lists.
 struct alignas(16) Window {
   std::int64_t first_product;
-  std::int32_t first_of_a;  // where the rows of its cells begin in A
+  std::int32_t first_of_a;  // first nonzero of A in the rows of its cells
 };
 
 /// 32 lists of a window, interleaved.
@@ -32,14 +30,14 @@ struct alignas(8) Strip {
   std::int32_t products;
 };
 
-/// A list that would keep its strip waiting.
+/// A list that is too long for a strip.
 struct LongList {
   std::int64_t first_product, cell;
   std::int32_t products, first_of_a;
 };
 
-/// A list of a strip: how long it is, and of which of its window's cells. Without products it is
-/// none of the strip's: every cell of C has one.
+/// A list of a strip: its length and the cell of its window. Length 0 stands for no list, as every
+/// cell of C has products.
 struct StripList {
   std::uint32_t code;
 
@@ -50,8 +48,8 @@ struct StripList {
   __device__ int cell() const { return static_cast<int>(code % kCellsOfWindow); }
 };
 
-/// How long the lists of strips are at most: a lane takes a step for each product, a few of them
-/// for the latency of memory, while all the products that there are take as long as they do.
+/// The largest length of a list in a strip. A lane adds its products one after another; the limit
+/// keeps the longest list shorter than the time for all products.
 constexpr int kLeastLimit = 128, kMostLimit = 1024;
 constexpr int limit_of_lists(std::int64_t products) {
   constexpr std::int64_t kProductsOfStep = 1 << 17;
@@ -59,27 +57,27 @@ constexpr int limit_of_lists(std::int64_t products) {
       std::clamp(products / kProductsOfStep, std::int64_t{kLeastLimit}, std::int64_t{kMostLimit}));
 }
 
-/// Where the factors of a product are: in A after the first of its window, and in B.
-struct Places {
-  std::uint32_t of_a, of_b;
+/// The indices of a product's factors: in A relative to the window's first nonzero, and in B.
+struct FactorIndices {
+  std::uint32_t in_a, in_b;
 };
 
-/// Codes beyond the last that may be read, for nothing: lanes whose lists have ended do.
+/// Codes after the last that lanes read whose lists have ended.
 constexpr int kPadding = 32;
 
-/// The codes of products, [products + kPadding].
-struct Codes {
-  std::uint32_t* words;  // places in B; if packed, with those in A above them
-  void* of_a;            // places in A, of so many bytes each:
-  int bytes_of_a;        // 2 or 4; 0 if packed
+/// The codes of products. Both arrays: [products + kPadding]
+struct ProductCodes {
+  std::uint32_t* words;  // index in B; if packed, the index in A in the bits above
+  void* of_a;            // index in A, unless packed
+  int bytes_of_a;        // of an index in A: 2 or 4; 0 if packed
   int bits_of_b;
-  std::uint32_t mask_of_b;  // as many bits
+  std::uint32_t mask_of_b;  // that many bits
 
-  __device__ void store(std::int64_t at, const Places& places) const {
-    words[at] = bytes_of_a == 0 ? places.of_a << bits_of_b | places.of_b : places.of_b;
+  __device__ void store(std::int64_t at, const FactorIndices& of) const {
+    words[at] = bytes_of_a == 0 ? of.in_a << bits_of_b | of.in_b : of.in_b;
     if (bytes_of_a == 2)
-      static_cast<std::uint16_t*>(of_a)[at] = static_cast<std::uint16_t>(places.of_a);
-    if (bytes_of_a == 4) static_cast<std::uint32_t*>(of_a)[at] = places.of_a;
+      static_cast<std::uint16_t*>(of_a)[at] = static_cast<std::uint16_t>(of.in_a);
+    if (bytes_of_a == 4) static_cast<std::uint32_t*>(of_a)[at] = of.in_a;
   }
 };
 
@@ -90,113 +88,116 @@ struct ListsView {
   StripList* of_strips;  // [windows][32][32]
   LongList* longs;       // [num_longs]
   std::int32_t num_longs;
-  Codes codes;
+  ProductCodes codes;
 };
 
-/// What the host wants to know before lists are written, all zero before.
+/// Sums and maxima over all windows, which the host reads before lists are written. They begin at
+/// zero.
 struct ListFacts {
   unsigned long long products;
-  std::uint32_t span;                         // the most nonzeros of A that a window's rows have
-  std::uint32_t most;                         // products of a window
-  std::uint32_t longest;                      // list that is not long
-  std::uint32_t longs;                        // those that are
-  std::uint32_t placed_longs, placed_larges;  // as they are listed: strips for a thread block
+  std::uint32_t span;                         // the most nonzeros of A in a window's rows
+  std::uint32_t most;                         // the most products of a window
+  std::uint32_t longest;                      // the longest list in a strip
+  std::uint32_t longs;                        // the number of long lists
+  std::uint32_t placed_longs, placed_larges;  // long lists and large strips that are listed so far
 };
 
-/// What goes over the products of tasks, to count or to write them.
-struct Listing {
-  const std::int64_t* offsets;  // [tasks + 1]: cells before each
-  std::int32_t* cols;           // [cells] of C: written with the counts
-  std::int32_t* counts;         // [cells]; where products are written, places in their windows
-  const Window* windows;        // [windows], nullptr while they are counted
-  Codes codes;
+/// A pass over the products of all tasks: the first counts them and writes C's columns, the second
+/// writes the products.
+struct ListPass {
+  const std::int64_t* offsets;  // [tasks + 1]: cells before each task
+  std::int32_t* cols;           // [cells] of C
+  std::int32_t* counts;         // [cells]: products; in the second pass, their place in the window
+  const Window* windows;        // [windows]; nullptr in the first pass
+  ProductCodes codes;
 
   __device__ bool writes() const { return windows != nullptr; }
-  __device__ void write(std::int64_t cell, std::int32_t place, std::int32_t of_a,
-                        std::int32_t of_b) const {
+  __device__ void write(std::int64_t cell, std::int32_t place, std::int32_t in_a,
+                        std::int32_t in_b) const {
     const Window window = windows[cell / kCellsOfWindow];
-    codes.store(window.first_product + place, {static_cast<std::uint32_t>(of_a - window.first_of_a),
-                                               static_cast<std::uint32_t>(of_b)});
+    codes.store(window.first_product + place, {static_cast<std::uint32_t>(in_a - window.first_of_a),
+                                               static_cast<std::uint32_t>(in_b)});
   }
 };
 
-/// A product on its way to its list.
-struct Listed {
-  std::int32_t of_a = 0, of_b = 0;
+/// A product that is to be listed: the indices of its factors and its column.
+struct ListedProduct {
+  std::int32_t in_a = 0, in_b = 0;
   std::int32_t col = -1;
 };
 
-/// Counts the products of each cell, and writes columns; or writes the products.
+/// Counts the products of each cell and writes its column; or writes the products.
 template <class Group, class Bitmap>
-__global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGroups)
-    list_products(View view, Batch batch, int bytes, Listing listing) {
+__global__ void __launch_bounds__(kThreadsOf<Group>)
+    list_products(OperandsView operands, Batch batch, int bytes, ListPass pass) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
-  const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
-  const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const SortedTask sorted = batch.at(number);
-  const Task task = batch.task(sorted);
-  const std::int64_t first = sorted.id < 0 ? 0 : listing.offsets[sorted.id];
-  const int count = sorted.id < 0 ? 0 : static_cast<int>(listing.offsets[sorted.id + 1] - first);
-
-  unsigned char* memory = shared + group * group_bytes<Group>(bytes);
-  auto* staged = reinterpret_cast<Segment*>(memory);
-  unsigned char* of_bitmap = memory + Group::kLanes * sizeof(Segment);
-  Bitmap bitmap(task, of_bitmap);
-  auto* places = reinterpret_cast<std::int32_t*>(of_bitmap + bitmap.bytes());
-  Group::sync();
-  mark_columns<Group>(view, task, staged, scratch, bitmap);
-  rank_columns<Group>(bitmap, scratch, places, listing.writes() ? nullptr : listing.cols + first);
-  for (int i = Group::lane(); i < count; i += Group::kLanes)
-    places[i] = listing.writes() ? listing.counts[first + i] : 0;
-  Group::sync();
-  for_products<Group, SegmentKind::kPlaces>(
-      view, task, staged, scratch, reinterpret_cast<std::uint32_t*>(places),
-      [&](std::int32_t at, float place_in_a) {
-        return at < 0 ? Listed{} : Listed{__float_as_int(place_in_a), at, __ldg(view.b_cols + at)};
+  RankedTask<Group, Bitmap, std::int32_t> mine(batch, bytes, pass.offsets, shared);
+  mine.mark(operands, scratch);
+  mine.rank(scratch, pass.writes() ? nullptr : pass.cols + mine.first,
+            [&](std::int64_t at) { return pass.writes() ? pass.counts[at] : 0; });
+  std::int32_t* const counts = mine.cells;
+  for_products<Group, SegmentKind::kPositions>(
+      operands, mine.own.task, mine.own.staged, scratch, reinterpret_cast<std::uint32_t*>(counts),
+      [&](std::int32_t at, float index_in_a) {
+        return at < 0 ? ListedProduct{}
+                      : ListedProduct{__float_as_int(index_in_a), at, __ldg(operands.b_cols + at)};
       },
-      [&](const Listed& product) { return product.col < 0 ? -1 : bitmap.rank(product.col); },
-      [&](const Listed& product, int rank) {
-        const std::int32_t place = places[rank]++;
-        if (listing.writes()) listing.write(first + rank, place, product.of_a, product.of_b);
+      [&](const ListedProduct& product) {
+        return product.col < 0 ? -1 : mine.bitmap.rank(product.col);
+      },
+      [&](const ListedProduct& product, int rank) {
+        const std::int32_t place = counts[rank]++;
+        if (pass.writes()) pass.write(mine.first + rank, place, product.in_a, product.in_b);
       });
-  if (listing.writes()) return;
+  if (pass.writes()) return;
   Group::sync();
-  for (int i = Group::lane(); i < count; i += Group::kLanes) listing.counts[first + i] = places[i];
+  mine.for_cells([&](std::int64_t at, std::int32_t count) { pass.counts[at] = count; });
 }
 
 /// The same for small tasks.
 template <int kLanes>
-__global__ void __launch_bounds__(kThreadsOfGroups)
-    list_small_products(View view, Batch batch, Listing listing) {
-  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
-  const SortedTask task = batch.at(number);
-  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
-  const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
-  const std::int64_t first = task.id < 0 ? 0 : listing.offsets[task.id];
-  row.each([&](int place, std::int32_t col, int number_of_term, int terms, std::int32_t of_a,
-               std::int32_t of_b) {
+__global__ void __launch_bounds__(kGroupThreads)
+    list_small_products(OperandsView operands, Batch batch, ListPass pass) {
+  const SortedTask task = batch.at(small_task_number<kLanes>());
+  __shared__ __align__(16) std::int32_t cols[kGroupThreads];
+  const SmallRow<kLanes> row(operands, task, cols + threadIdx.x / kLanes * kLanes);
+  const std::int64_t first = task.id < 0 ? 0 : pass.offsets[task.id];
+  row.each([&](int place, std::int32_t col, int number, int products, std::int32_t in_a,
+               std::int32_t in_b) {
     const std::int64_t cell = first + place;
-    if (listing.writes()) {
-      listing.write(cell, listing.counts[cell] + number_of_term, of_a, of_b);
-    } else if (number_of_term == 0) {
-      listing.cols[cell] = col;
-      listing.counts[cell] = terms;
+    if (pass.writes()) {
+      pass.write(cell, pass.counts[cell] + number, in_a, in_b);
+    } else if (number == 0) {
+      pass.cols[cell] = col;
+      pass.counts[cell] = products;
     }
   });
 }
 
-/// Cells of C and how many products each has, as windows are made of them.
-struct Cells {
+/// The kernels that list products, for RowTasks::launch_ranked().
+struct ListKernels {
+  template <class Group, class Bitmap>
+  static auto group() {
+    return list_products<Group, Bitmap>;
+  }
+  template <int kLanes>
+  static auto small() {
+    return list_small_products<kLanes>;
+  }
+};
+
+/// The numbers of products of cells and windows, from which lists get their places.
+struct ListCounts {
   std::int64_t cells, windows;
   std::int32_t rows;
-  int limit;                        // of lists that are not long
+  int limit;                        // the largest length of a list in a strip
   const std::int64_t* row_offsets;  // [rows + 1] of C
   const std::int32_t* a_offsets;    // [rows + 1]
-  std::int32_t* counts;             // [cells]; then where each list begins in its window
-  std::int64_t* products;           // [windows + 1] of each; then of those before
+  std::int32_t* counts;             // [cells]: products; later the list's place in its window
+  std::int64_t* products;           // [windows + 1]: products; later those of earlier windows
   std::int32_t* first_of_a;         // [windows]
-  std::int64_t* larges;             // [windows][32]: strips for a thread block
+  std::int64_t* larges;             // [windows][32]: the large strips
 
   __device__ std::int32_t row_of(std::int64_t cell) const {
     std::int32_t row = 0, above = rows;
@@ -208,8 +209,9 @@ struct Cells {
   }
 };
 
-/// Strips of more products than a warp has room for are interleaved by a thread block.
-constexpr int kRoomOfWarp = 1024;
+/// A strip of more products is large: a thread block interleaves it, because its products do not
+/// fit a warp's shared memory.
+constexpr int kProductsOfWarp = 1024;
 
 template <class T>
 __device__ T sum_of_warp(T x) {
@@ -222,9 +224,12 @@ __device__ inline void raise(std::uint32_t* most, std::uint32_t value) {
   if (peek(most) < value) atomicMax(most, value);
 }
 
-/// How many products windows have, and where in A: a warp for each, and one for the end.
-static __global__ void __launch_bounds__(kThreads) measure_windows(Cells of, ListFacts* facts) {
-  const std::int64_t window = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / 32;
+/// Counts the products of windows and finds their first nonzeros of A, by a warp each; one more
+/// warp writes the zero after the last count.
+static __global__ void __launch_bounds__(kRowThreads)
+    measure_windows(ListCounts of, ListFacts* facts) {
+  const std::int64_t window =
+      warp_each().item_of(std::int64_t{blockIdx.x}, std::int64_t{threadIdx.x});
   if (window > of.windows) return;
   const std::int64_t first = window * kCellsOfWindow, end = min(first + kCellsOfWindow, of.cells);
   long long own = 0;
@@ -251,12 +256,12 @@ static __global__ void __launch_bounds__(kThreads) measure_windows(Cells of, Lis
   if (longs > 0) atomicAdd(&facts->longs, static_cast<std::uint32_t>(longs));
 }
 
-/// Sorts the keys of a window, by a thread block (bitonic: Batcher 1968).
+/// Sorts the keys of a window by a thread block, in a bitonic network (Batcher 1968).
 __device__ inline void sort_window(std::uint32_t* keys) {
   for (int size = 2; size <= kCellsOfWindow; size *= 2)
     for (int step = size / 2; step > 0; step /= 2) {
       __syncthreads();
-      for (int i = static_cast<int>(threadIdx.x); i < kCellsOfWindow / 2; i += kThreads) {
+      for (int i = static_cast<int>(threadIdx.x); i < kCellsOfWindow / 2; i += kRowThreads) {
         const int low = 2 * i - (i & (step - 1)), high = low + step;
         const std::uint32_t a = keys[low], b = keys[high];
         const bool goes_up = (low & size) == 0;
@@ -268,11 +273,11 @@ __device__ inline void sort_window(std::uint32_t* keys) {
   __syncthreads();
 }
 
-/// Gives every list its place: a thread block for each window.
-static __global__ void __launch_bounds__(kThreads)
-    place_lists(Cells of, ListsView lists, ListFacts* facts) {
-  using Block = Group<kThreads>;
-  constexpr int kEach = kCellsOfWindow / kThreads;
+/// Gives every list its place, by one thread block per window.
+static __global__ void __launch_bounds__(kRowThreads)
+    place_lists(ListCounts of, ListsView lists, ListFacts* facts) {
+  using Block = Group<kRowThreads>;
+  constexpr int kEach = kCellsOfWindow / kRowThreads;
   __shared__ std::uint32_t keys[kCellsOfWindow];
   __shared__ int scratch[Block::kWarps];
   const std::int64_t window = blockIdx.x, first_cell = window * kCellsOfWindow;
@@ -282,7 +287,7 @@ static __global__ void __launch_bounds__(kThreads)
   std::int32_t counts[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const int cell = i * kThreads + Block::lane();
+    const int cell = i * kRowThreads + Block::lane();
     counts[i] = first_cell + cell < of.cells ? of.counts[first_cell + cell] : 0;
     const int length = counts[i] > of.limit ? 0 : counts[i];
     keys[cell] = StripList::of(kMostLimit - length, cell).code;
@@ -291,7 +296,7 @@ static __global__ void __launch_bounds__(kThreads)
   int placed = 0, all = 0;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const int at = i * kThreads + Block::lane();
+    const int at = i * kRowThreads + Block::lane();
     const StripList key{keys[at]};
     const int length = kMostLimit - key.length();
     const int place = placed + Block::before(length, all, scratch);
@@ -302,7 +307,7 @@ static __global__ void __launch_bounds__(kThreads)
     const std::int64_t strip = (first_cell + at) / kCellsOfStrip;
     if (lane_of_warp() != 0) continue;
     lists.strips[strip] = {place, products};
-    if (products > kRoomOfWarp) of.larges[atomicAdd(&facts->placed_larges, 1u)] = strip;
+    if (products > kProductsOfWarp) of.larges[atomicAdd(&facts->placed_larges, 1u)] = strip;
   }
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -310,19 +315,20 @@ static __global__ void __launch_bounds__(kThreads)
     const int place = placed + Block::before(is_long ? counts[i] : 0, all, scratch);
     placed += all;
     if (!is_long) continue;
-    const std::int64_t cell = first_cell + i * kThreads + Block::lane();
+    const std::int64_t cell = first_cell + i * kRowThreads + Block::lane();
     of.counts[cell] = place;
     lists.longs[atomicAdd(&facts->placed_longs, 1u)] = {first_product + place, cell, counts[i],
                                                         first_of_a};
   }
 }
 
-/// Lists that lie one after another come to lie step by step. `staged` has room for them.
+/// Reorders the lists of a strip, which lie one after another, so that their k-th products lie side
+/// by side. `staged` [products] is shared memory.
 template <class Group, class T>
 __device__ void interleave_lists(T* lists, int products, int length, T* staged) {
   for (int i = Group::lane(); i < products; i += Group::kLanes) staged[i] = lists[i];
   Group::sync();
-  // Each warp has some of the steps.
+  // Each warp takes some of the steps.
   const int own = sum_up_to(length) - length;
   const int longest = __reduce_max_sync(kAllLanes, length);
   const int steps = (longest + Group::kWarps - 1) / Group::kWarps;
@@ -338,10 +344,10 @@ __device__ void interleave_lists(T* lists, int products, int length, T* staged) 
 template <class Group>
 __device__ void interleave_strip(const ListsView& lists, std::int64_t at, unsigned char* staged) {
   const Strip strip = lists.strips[at];
-  if (!Group::kIsBlock && strip.products > kRoomOfWarp) return;
+  if (!Group::kIsBlock && strip.products > kProductsOfWarp) return;
   const int length = lists.of_strips[at * kCellsOfStrip + lane_of_warp()].length();
-  if (__reduce_max_sync(kAllLanes, length) <= 1) return;  // they are as they should be
-  const Codes& codes = lists.codes;
+  if (__reduce_max_sync(kAllLanes, length) <= 1) return;  // nothing to interleave
+  const ProductCodes& codes = lists.codes;
   const std::int64_t product =
       lists.of_windows[at / kStripsOfWindow].first_product + strip.first_product;
   interleave_lists<Group>(codes.words + product, strip.products, length,
@@ -354,23 +360,22 @@ __device__ void interleave_strip(const ListsView& lists, std::int64_t at, unsign
                             length, reinterpret_cast<std::uint32_t*>(staged));
 }
 
-/// Every strip that a warp has room for.
-static __global__ void __launch_bounds__(kThreadsOfGroups)
-    interleave_small_strips(ListsView lists) {
-  constexpr int kWarps = kThreadsOfGroups / 32;
-  __shared__ __align__(16) unsigned char staged[kWarps][kRoomOfWarp * sizeof(std::uint32_t)];
+/// Interleaves every strip that is not large, by a warp each.
+static __global__ void __launch_bounds__(kGroupThreads) interleave_small_strips(ListsView lists) {
+  constexpr int kWarps = strip_each().items();
+  __shared__ __align__(16) unsigned char staged[kWarps][kProductsOfWarp * sizeof(std::uint32_t)];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const std::int64_t strip = std::int64_t{blockIdx.x} * kWarps + warp;
   if (strip < lists.windows * kStripsOfWindow)
     interleave_strip<Group<32>>(lists, strip, staged[warp]);
 }
 
-/// The others.
-static __global__ void __launch_bounds__(kThreads)
+/// Interleaves the large strips, by a thread block each.
+static __global__ void __launch_bounds__(kRowThreads)
     interleave_large_strips(ListsView lists, const std::int64_t* larges, const ListFacts* facts) {
   extern __shared__ __align__(16) unsigned char shared[];
   for (std::uint32_t i = blockIdx.x; i < facts->placed_larges; i += gridDim.x)
-    interleave_strip<Group<kThreads>>(lists, larges[i], shared);
+    interleave_strip<Group<kRowThreads>>(lists, larges[i], shared);
 }
 
 }  // namespace tessera::row_spgemm

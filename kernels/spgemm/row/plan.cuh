@@ -1,13 +1,13 @@
-// row_spgemm's host side up to the sums: rows analysed and cut into tasks, tasks sorted by class,
-// columns of C counted; and the launches of a kernel for the tasks of each class. What is summed is
-// up to the caller: numbers (kernels/spgemm/row/row_spgemm.cu), or products of tiles
-// (kernels/spgemm/tile/tile_spgemm.cu). See kernels/spgemm/row/row_spgemm.hpp.
+// The host side of row_spgemm up to the second phase: it analyses rows, cuts them into tasks, sorts
+// the tasks by class, counts the columns of C, and launches the kernels of the second phase for the
+// tasks of each class. See kernels/spgemm/row/row_spgemm.hpp.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <climits>
 #include <cub/device/device_scan.cuh>
+#include <utility>
 #include <vector>
 
 #include "formats/base/check.hpp"
@@ -19,79 +19,89 @@
 
 namespace tessera::row_spgemm {
 
-constexpr int kThreadsOfGroups = 128;  // of a thread block of several groups
-
 /// Sorted tasks of one class.
 struct Batch {
   const SortedTask* sorted;
   int count;
   const Task* tasks;
 
-  /// Past the last, one with no number and nothing to do.
+  /// Past the last, a task without a number and without nonzeros.
   __device__ SortedTask at(int number) const {
     return number < count ? sorted[number] : SortedTask{};
   }
   __device__ Task task(const SortedTask& of) const { return of.id < 0 ? Task{} : tasks[of.id]; }
 };
 
+/// The launch of a class whose groups have `bytes` of shared memory for marks and sums.
 template <class Group>
-constexpr int kGroups = Group::kIsBlock ? 1 : kThreadsOfGroups / Group::kLanes;
-
-/// Shared memory of a group: segments, then what bitmaps and sums take.
-template <class Group>
-constexpr int group_bytes(int bytes) {
-  return Group::kLanes * static_cast<int>(sizeof(Segment)) + (bytes + 15) / 16 * 16;
+constexpr GroupLaunch group_launch(int bytes) {
+  return {Group::kLanes, bytes};
 }
+template <class Group>
+constexpr int kThreadsOf = group_launch<Group>(0).threads();
 
-/// Counts the columns of C of each task, and how many words it has to keep for them.
+/// The task of this thread's group, and the group's shared memory.
+template <class Group>
+struct GroupTask {
+  __device__ GroupTask(const Batch& batch, int bytes, unsigned char* shared) {
+    const GroupLaunch launch = group_launch<Group>(bytes);
+    const int group = launch.group_of(static_cast<int>(threadIdx.x));
+    sorted = batch.at(launch.task_of(static_cast<int>(blockIdx.x), group));
+    task = batch.task(sorted);
+    unsigned char* memory = shared + group * launch.group_bytes();
+    staged = reinterpret_cast<Segment*>(memory);
+    bitmap = memory + launch.segment_bytes();
+  }
+
+  SortedTask sorted;
+  Task task;
+  Segment* staged;        // [lanes of the group]
+  unsigned char* bitmap;  // where the bitmap begins
+};
+
+/// Counts the columns of C of each task, and the words that it keeps.
 template <class Group, class Bitmap>
-__global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGroups)
-    count_columns(View view, Batch batch, int bytes, Task* tasks, std::int32_t* lengths,
-                  Summary* summary) {
+__global__ void __launch_bounds__(kThreadsOf<Group>)
+    count_columns(OperandsView operands, Batch batch, int bytes, Task* tasks, std::int32_t* lengths,
+                  TaskSummary* summary) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
   __shared__ std::uint32_t counts[kClasses];
   clear_counts(counts);
-  const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
-  const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const SortedTask sorted = batch.at(number);
-  Task task = batch.task(sorted);
-  unsigned char* memory = shared + group * group_bytes<Group>(bytes);
-  auto* staged = reinterpret_cast<Segment*>(memory);
-  Bitmap bitmap(task, memory + Group::kLanes * sizeof(Segment));
+  GroupTask<Group> mine(batch, bytes, shared);
+  Bitmap bitmap(mine.task, mine.bitmap);
   Group::sync();
-  mark_columns<Group>(view, task, staged, scratch, bitmap);
+  mark_columns<Group>(operands, mine.task, mine.staged, scratch, bitmap);
   int found = 0;
   for (int i = Group::lane(); i < bitmap.size(); i += Group::kLanes)
     found += __popc(bitmap.slots()[i].marks);
   int total = 0;
   Group::before(found, total, scratch);
-  if (Group::lane() == 0 && sorted.id >= 0) {
-    lengths[sorted.id] = total;
-    if (Bitmap::kHasDirectory) tasks[sorted.id].kept = task.kept = bitmap.size();
-    atomicAdd(counts + sum_class(task, total), 1u);
+  if (Group::lane() == 0 && mine.sorted.id >= 0) {
+    lengths[mine.sorted.id] = total;
+    if (Bitmap::kHasDirectory) tasks[mine.sorted.id].kept = mine.task.kept = bitmap.size();
+    atomicAdd(counts + sum_class(mine.task, total), 1u);
   }
   __syncthreads();
   add_counts(counts, summary->sum_classes);
 }
 
-/// Counts the columns of C of tasks with a product in each lane.
+/// Counts the columns of C of small tasks.
 template <int kLanes>
-__global__ void __launch_bounds__(kThreadsOfGroups)
-    count_small(View view, Batch batch, std::int32_t* lengths, Summary* summary) {
-  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
-  const SortedTask task = batch.at(number);
-  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
-  const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
+__global__ void __launch_bounds__(kGroupThreads)
+    count_small(OperandsView operands, Batch batch, std::int32_t* lengths, TaskSummary* summary) {
+  const SortedTask task = batch.at(small_task_number<kLanes>());
+  __shared__ __align__(16) std::int32_t cols[kGroupThreads];
+  const SmallRow<kLanes> row(operands, task, cols + threadIdx.x / kLanes * kLanes);
   if (task.id >= 0 && row.lane() == 0) lengths[task.id] = row.columns();
-  // The tasks are of this class in both phases.
+  // A small task has the same class in both phases.
   if (blockIdx.x == 0 && threadIdx.x == 0)
     summary->sum_classes[std::countr_zero(static_cast<unsigned>(kLanes / kLeastLanes))] =
         static_cast<std::uint32_t>(batch.count);
 }
 
-/// Gives every column its rank, and writes the columns of C unless that is nullptr, for those that
-/// are there. `found` [columns of C] is for use meanwhile.
+/// Ranks the slots of a bitmap and, unless `cols` is nullptr, writes the task's columns of C there.
+/// `found` [columns of the task] is shared memory for use meanwhile.
 template <class Group, class Bitmap>
 __device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
                              std::int32_t* cols) {
@@ -108,23 +118,64 @@ __device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
   Group::sync();
 }
 
-/// The offsets of rows from those of tasks, all after `before` others; without `first_tasks` every
-/// row has one.
-inline __global__ void __launch_bounds__(kThreads)
+/// A task in the second phase: its columns have ranks, and shared memory has a cell for each, of
+/// type Cell: a sum or a count.
+template <class Group, class Bitmap, class Cell>
+struct RankedTask {
+  /// offsets [tasks + 1] of the tasks' columns in C
+  __device__ RankedTask(const Batch& batch, int bytes, const std::int64_t* offsets,
+                        unsigned char* shared)
+      : own(batch, bytes, shared),
+        first(own.sorted.id < 0 ? 0 : offsets[own.sorted.id]),
+        count(own.sorted.id < 0 ? 0 : static_cast<int>(offsets[own.sorted.id + 1] - first)),
+        bitmap(own.task, own.bitmap),
+        cells(reinterpret_cast<Cell*>(own.bitmap + bitmap.bytes())) {}
+
+  /// Marks the task's columns.
+  __device__ void mark(const OperandsView& operands, int* scratch) {
+    Group::sync();
+    mark_columns<Group>(operands, own.task, own.staged, scratch, bitmap);
+  }
+  /// Ranks the columns, writes them to cols unless that is nullptr, and gives each cell its first
+  /// value, initial(index in C).
+  template <class Initial>
+  __device__ void rank(int* scratch, std::int32_t* cols, Initial initial) {
+    rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(cells), cols);
+    for (int i = Group::lane(); i < count; i += Group::kLanes) cells[i] = initial(first + i);
+    Group::sync();
+  }
+
+  /// Calls store(index in C, cell) for every cell.
+  template <class Store>
+  __device__ void for_cells(Store store) const {
+    for (int i = Group::lane(); i < count; i += Group::kLanes) store(first + i, cells[i]);
+  }
+
+  GroupTask<Group> own;
+  std::int64_t first;  // index in C of the task's first column
+  int count;           // columns of C
+  Bitmap bitmap;
+  Cell* cells;  // [count]
+};
+
+/// Finds the offsets of rows from those of tasks, all after `before` others. Without `first_tasks`
+/// [rows] every row has one task.
+inline __global__ void __launch_bounds__(kRowThreads)
     gather_offsets(int rows, const std::int32_t* first_tasks, const std::int64_t* offsets,
                    std::int64_t nonzeros, std::int64_t before, std::int64_t* row_offsets) {
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const int row = thread_of_launch();
   if (row > rows) return;
   const int task = first_tasks == nullptr || row == rows ? row : first_tasks[row];
   row_offsets[row] = before + (row < rows ? offsets[task] : nonzeros);
 }
 
-inline unsigned blocks_for(std::int64_t count, int each) {
-  return static_cast<unsigned>((count + each - 1) / each);
+/// The grid of a launch over `count` items.
+inline unsigned grid_of(const LaunchShape& shape, std::int64_t count) {
+  return static_cast<unsigned>(shape.thread_blocks(count));
 }
 
-/// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of class `of`, or
-/// launch_small.operator()<lanes>(batch, stream) where they are small.
+/// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of a class, or
+/// launch_small.operator()<lanes>(batch, stream) if they are small.
 template <bool kWithRanks, int kClass = 0, class Launch, class LaunchSmall>
 void launch_class(int of, const Batch& batch, cudaStream_t stream, const Launch& launch,
                   const LaunchSmall& launch_small) {
@@ -134,29 +185,30 @@ void launch_class(int of, const Batch& batch, cudaStream_t stream, const Launch&
     if constexpr (kClass < kSmallSizes) {
       launch_small.template operator()<(kLeastLanes << kClass)>(batch, stream);
     } else {
-      constexpr TaskClass limits = limits_of(kClass);
-      using Lanes = Group<limits.lanes>;
+      constexpr GroupLaunch kLaunch = launch_of(kClass);
+      using Lanes = Group<kLaunch.lanes>;
       if constexpr (kClass < kFirstWords)
-        launch.template operator()<Lanes, WholeBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+        launch.template operator()<Lanes, WholeBitmap<Lanes, kWithRanks>>(batch, kLaunch.bytes,
                                                                           stream);
       else
-        launch.template operator()<Lanes, WordsBitmap<Lanes, kWithRanks>>(batch, limits.bytes,
+        launch.template operator()<Lanes, WordsBitmap<Lanes, kWithRanks>>(batch, kLaunch.bytes,
                                                                           stream);
     }
   }
 }
 
-/// Launches a kernel that takes tasks of one class.
+/// Launches a kernel for the tasks of one class.
 template <class Group, class Kernel, class... Arguments>
 void launch_groups(Kernel kernel, int count, int bytes, cudaStream_t stream,
                    const Arguments&... arguments) {
-  const int shared = kGroups<Group> * group_bytes<Group>(bytes);
-  constexpr int kWithoutAsking = 48 << 10;
-  if (shared > kWithoutAsking)
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-               "asking for shared memory");
-  kernel<<<blocks_for(count, kGroups<Group>), kGroups<Group> * Group::kLanes,
-           static_cast<std::size_t>(shared), stream>>>(arguments...);
+  const GroupLaunch launch = group_launch<Group>(bytes);
+  constexpr int kDefaultLimit = 48 << 10;
+  if (launch.shared_bytes() > kDefaultLimit)
+    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    launch.shared_bytes()),
+               "raising the limit of shared memory");
+  kernel<<<static_cast<unsigned>(launch.thread_blocks(count)), launch.threads(),
+           static_cast<std::size_t>(launch.shared_bytes()), stream>>>(arguments...);
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
 
@@ -164,26 +216,27 @@ void launch_groups(Kernel kernel, int count, int bytes, cudaStream_t stream,
 template <int kLanes, class Kernel, class... Arguments>
 void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
                          const Arguments&... arguments) {
-  kernel<<<blocks_for(count, kThreadsOfGroups / kLanes), kThreadsOfGroups, 0, stream>>>(
-      arguments...);
+  kernel<<<grid_of(small_launch(kLanes), count), kGroupThreads, 0, stream>>>(arguments...);
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
 
-/// The tasks of a product. The host waits twice: for their number, and for that of C's columns.
+/// Makes the tasks of a product. The host waits twice: for the number of tasks, and for that of C's
+/// nonzeros.
 class RowTasks {
  public:
-  /// Where what is found out about B lies, which all rows of A share.
-  struct PlacesOfB {
-    PlacesOfB(RunBlock& block, const View& of, bool with_words = true)
-        : rows(block.place<RowOfB>(of.rows_of_b_count)),
-          ranges(block.place<RangeOfB>(of.rows_of_b_count)),
+  /// The description of B in a block of memory, which all rows of A share.
+  struct DescriptionOfB {
+    DescriptionOfB(RunBlock& block, const OperandsView& operands, bool with_words = true)
+        : rows(block.place<RowOfB>(operands.rows_of_b_count)),
+          ranges(block.place<RangeOfB>(operands.rows_of_b_count)),
           has_words(with_words),
-          words(block.place<WordOfB>(with_words ? of.nonzeros_of_b : 0)) {}
+          words(block.place<WordOfB>(with_words ? operands.nonzeros_of_b : 0)) {}
 
-    void hand_out(View& view, const RunBlock& block) const {
-      view.rows_of_b = block.data<RowOfB>(rows);
-      view.ranges_of_b = block.data<RangeOfB>(ranges);
-      view.words_of_b = has_words ? block.data<WordOfB>(words) : nullptr;
+    /// Sets the pointers of the view, once the block has its memory.
+    void assign(OperandsView& operands, const RunBlock& block) const {
+      operands.rows_of_b = block.data<RowOfB>(rows);
+      operands.ranges_of_b = block.data<RangeOfB>(ranges);
+      operands.words_of_b = has_words ? block.data<WordOfB>(words) : nullptr;
     }
 
     std::int64_t rows, ranges;
@@ -191,81 +244,83 @@ class RowTasks {
     std::int64_t words;
   };
 
-  /// Memory for one Work after another.
-  struct Rooms {
+  /// Memory for one Workspace after another.
+  struct Buffers {
     RunArray<std::byte> of_rows;
-    RunArray<std::byte> of_tasks;  // where rows have several
+    RunArray<std::byte> of_tasks;  // used where a row has several tasks
   };
 
-  /// What a product needs beside C: one block, which may have a place for C, too, and others only
-  /// where rows are cut into several tasks, or words come late.
-  struct Work {
-    Work(ProductRun& run, const View& of, RunBlock with_c = {})
-        : view(of), num_tasks(of.rows), block(std::move(with_c)) {
-      const PlacesOfB of_b(
+  /// The memory of a product beside C. One block holds it, and may hold C, too. There are further
+  /// blocks where rows are cut into several tasks, and where the words of B come late.
+  struct Workspace {
+    Workspace(ProductRun& run, const OperandsView& of, RunBlock with_c = {})
+        : operands(of), num_tasks(of.rows), block(std::move(with_c)) {
+      const DescriptionOfB of_b(
           block, of,
           !words_can_wait(of.nonzeros_of_a, of.rows, of.nonzeros_of_b, of.rows_of_b_count));
-      const RowPlaces of_rows(block, of.rows);
+      const RowArrays of_rows(block, of.rows);
       block.take(run);
-      of_b.hand_out(view, block);
-      of_rows.hand_out(*this, block);
+      of_b.assign(operands, block);
+      of_rows.assign(*this, block);
     }
-    /// Of a view with B's rows described, in memory that is there, and outlives it.
-    Work(ProductRun& run, const View& of, Rooms& rooms)
-        : view(of), num_tasks(of.rows), of_slices_room(&rooms.of_tasks) {
-      const RowPlaces of_rows(block, of.rows);
-      block.take(run, rooms.of_rows);
-      of_rows.hand_out(*this, block);
+    /// For operands whose B is described, in buffers that outlive the workspace.
+    Workspace(ProductRun& run, const OperandsView& of, Buffers& buffers)
+        : operands(of), num_tasks(of.rows), task_buffer(&buffers.of_tasks) {
+      const RowArrays of_rows(block, of.rows);
+      block.take(run, buffers.of_rows);
+      of_rows.assign(*this, block);
     }
 
-    /// What this takes for so many rows, and once more for so many tasks where rows have several.
+    /// Bytes of a workspace for `rows` rows, and of the further block for `tasks` tasks where a row
+    /// has several.
     static std::int64_t bytes_of_rows(std::int64_t rows) {
       RunBlock block;
-      const RowPlaces places(block, rows);
+      const RowArrays arrays(block, rows);
       return block.bytes();
     }
     static std::int64_t bytes_of_tasks(std::int64_t tasks) {
       RunBlock block;
-      const TaskPlaces places(block, tasks);
+      const TaskArrays arrays(block, tasks);
       return block.bytes();
     }
 
-    /// Makes room for so many tasks in the place of one for each row; returns these.
+    /// Replaces the arrays for one task per row by arrays for `count` tasks; returns the tasks that
+    /// they held.
     RunArray<Task> reserve(ProductRun& run, int count) {
       RunArray<Task> whole = std::move(tasks);
       num_tasks = count;
-      const TaskPlaces places(of_slices, num_tasks);
-      if (of_slices_room == nullptr)
-        of_slices.take(run);
+      const TaskArrays arrays(of_tasks, num_tasks);
+      if (task_buffer == nullptr)
+        of_tasks.take(run);
       else
-        of_slices.take(run, *of_slices_room);
-      places.hand_out(*this, of_slices);
+        of_tasks.take(run, *task_buffer);
+      arrays.assign(*this, of_tasks);
       return whole;
     }
 
-    /// Makes room for the words that were not there from the beginning.
+    /// Allocates the words of B, which the constructor has left out.
     void add_words(ProductRun& run) {
-      const std::int64_t at_words = of_words.place<WordOfB>(view.nonzeros_of_b);
+      const std::int64_t at_words = of_words.place<WordOfB>(operands.nonzeros_of_b);
       of_words.take(run);
-      view.words_of_b = of_words.data<WordOfB>(at_words);
+      operands.words_of_b = of_words.data<WordOfB>(at_words);
     }
 
-    bool is_sliced() const { return num_tasks != view.rows; }
+    bool is_sliced() const { return num_tasks != operands.rows; }
 
-    View view;
+    OperandsView operands;
     int num_tasks;
     RunBlock block;
-    Slicing slicing;                 // its counts, scanned, are each row's first task
-    Summary* summary;                // [1]
-    RunArray<Task> tasks;            // [num_tasks], likewise:
+    RowSlicing slicing;              // after the scan, counts holds each row's first task
+    TaskSummary* summary;            // [1]
+    RunArray<Task> tasks;            // [num_tasks]
     RunArray<SortedTask> sorted;     // [num_tasks]
-    RunArray<std::int32_t> lengths;  // [num_tasks + 1]: columns of C of each
+    RunArray<std::int32_t> lengths;  // [num_tasks + 1]: columns of C of each task
     RunArray<std::int64_t> offsets;  // [num_tasks + 1]: in C
     RunArray<std::byte> scratch;     // of scans
 
    private:
-    struct TaskPlaces {
-      TaskPlaces(RunBlock& block, std::int64_t count)
+    struct TaskArrays {
+      TaskArrays(RunBlock& block, std::int64_t count)
           : tasks(block.place<Task>(count)),
             sorted(block.place<SortedTask>(count)),
             lengths(block.place<std::int32_t>(count + 1)),
@@ -273,7 +328,7 @@ class RowTasks {
             scratch_bytes(scan_bytes(count + 1)),
             scratch(block.place<std::byte>(scratch_bytes)) {}
 
-      void hand_out(Work& work, const RunBlock& block) const {
+      void assign(Workspace& work, const RunBlock& block) const {
         work.tasks = block.array<Task>(tasks, work.num_tasks);
         work.sorted = block.array<SortedTask>(sorted, work.num_tasks);
         work.lengths = block.array<std::int32_t>(lengths, work.num_tasks + std::int64_t{1});
@@ -285,117 +340,121 @@ class RowTasks {
       std::int64_t scratch_bytes, scratch;
     };
 
-    struct RowPlaces {
-      RowPlaces(RunBlock& block, std::int64_t rows)
+    struct RowArrays {
+      RowArrays(RunBlock& block, std::int64_t rows)
           : counts(block.place<std::int32_t>(rows)),
             slice_words(block.place<std::int32_t>(rows)),
-            summary(block.place<Summary>(1)),
+            summary(block.place<TaskSummary>(1)),
             tasks(block, rows) {}
 
-      void hand_out(Work& work, const RunBlock& block) const {
+      void assign(Workspace& work, const RunBlock& block) const {
         work.slicing = {block.data<std::int32_t>(counts), block.data<std::int32_t>(slice_words)};
-        work.summary = block.data<Summary>(summary);
-        tasks.hand_out(work, block);
+        work.summary = block.data<TaskSummary>(summary);
+        tasks.assign(work, block);
       }
 
       std::int64_t counts, slice_words, summary;
-      TaskPlaces tasks;
+      TaskArrays tasks;
     };
 
-    RunBlock of_slices, of_words;
-    RunArray<std::byte>* of_slices_room = nullptr;  // where it is somebody else's
+    RunBlock of_tasks, of_words;
+    RunArray<std::byte>* task_buffer = nullptr;  // the caller's memory for of_tasks, if any
   };
 
-  RowTasks() { cuda_check(cudaMallocHost(&summary_, sizeof(Summary)), "allocating pinned memory"); }
+  RowTasks() {
+    cuda_check(cudaMallocHost(&summary_, sizeof(TaskSummary)), "allocating pinned memory");
+  }
   ~RowTasks() { cudaFreeHost(summary_); }
   RowTasks(const RowTasks&) = delete;
   RowTasks& operator=(const RowTasks&) = delete;
 
   /// Adds the number of products to *sum, on the device.
-  static void add_products(const View& view, unsigned long long* sum, cudaStream_t stream) {
-    spgemm::add_products(view.nonzeros_of_a, view.a_cols, view.b_offsets, sum, stream);
+  static void add_products(const OperandsView& operands, unsigned long long* sum,
+                           cudaStream_t stream) {
+    spgemm::add_products(operands.nonzeros_of_a, operands.a_cols, operands.b_offsets, sum, stream);
   }
 
-  /// Describes rows of B, and makes tasks. Waits.
-  void analyse(Work& work, ProductRun& run) {
-    const View& of = work.view;
-    if (of.words_of_b != nullptr)
-      describe_b(of, run.stream());
-    else if (of.rows_of_b_count > 0)
-      measure_rows_of_b<<<blocks_for(of.rows_of_b_count, kThreads), kThreads, 0, run.stream()>>>(
-          of);
+  /// Describes the rows of B and makes the tasks. Waits for the device.
+  void analyse(Workspace& work, ProductRun& run) {
+    const OperandsView& operands = work.operands;
+    if (operands.words_of_b != nullptr)
+      describe_b(operands, run.stream());
+    else if (operands.rows_of_b_count > 0)
+      measure_rows_of_b<<<grid_of(thread_each(), operands.rows_of_b_count), kRowThreads, 0,
+                          run.stream()>>>(operands);
     make_tasks(work, plan_tasks(work, run.stream()), run);
   }
 
-  static void describe_b(const View& view, cudaStream_t stream) {
-    with_lanes(view.nonzeros_of_b, view.rows_of_b_count, [&]<int kLanes>() {
-      describe_rows_of_b<kLanes>
-          <<<blocks_for(view.rows_of_b_count, kThreads / kLanes), kThreads, 0, stream>>>(view);
+  static void describe_b(const OperandsView& operands, cudaStream_t stream) {
+    with_lanes(operands.nonzeros_of_b, operands.rows_of_b_count, [&]<int kLanes>(unsigned grid) {
+      describe_rows_of_b<kLanes><<<grid, kRowThreads, 0, stream>>>(operands);
     });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
-  /// The most tasks that any row becomes; B's rows are described. Waits.
-  static std::int64_t most_tasks(const View& view, cudaStream_t stream) {
+  /// The largest number of tasks of a row, once B is described. Waits for the device.
+  static std::int64_t most_tasks(const OperandsView& operands, cudaStream_t stream) {
     DeviceArray<std::uint32_t> most(1);
     cuda_check(cudaMemsetAsync(most.data(), 0, sizeof(std::uint32_t), stream), "clearing");
-    with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
-      find_most_tasks<kLanes>
-          <<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(view, most.data());
+    with_lanes(operands.nonzeros_of_a, operands.rows, [&]<int kLanes>(unsigned grid) {
+      find_most_tasks<kLanes><<<grid, kRowThreads, 0, stream>>>(operands, most.data());
     });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     cuda_check(cudaStreamSynchronize(stream), "analysing rows");
     return std::max(most.download()[0], 1u);
   }
 
-  /// How many tasks the rows become; B's are described. Waits.
-  std::int64_t plan_tasks(Work& work, cudaStream_t stream) {
-    const View& view = work.view;
-    cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(Summary), stream), "clearing");
-    with_lanes(view.nonzeros_of_a, view.rows, [&]<int kLanes>() {
-      analyse_rows<kLanes><<<blocks_for(view.rows, kThreads / kLanes), kThreads, 0, stream>>>(
-          view, work.tasks.data(), work.slicing, work.summary);
+  /// Plans the tasks of all rows, once B is described, and returns their number. Waits for the
+  /// device. Throws Unsupported where 32 bits do not count them.
+  std::int64_t plan_tasks(Workspace& work, cudaStream_t stream) {
+    const OperandsView& operands = work.operands;
+    cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(TaskSummary), stream), "clearing");
+    with_lanes(operands.nonzeros_of_a, operands.rows, [&]<int kLanes>(unsigned grid) {
+      analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(operands, work.tasks.data(),
+                                                             work.slicing, work.summary);
     });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
-    const Summary& summary = read_summary(work, stream);
-    const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(view.rows);
-    require<Unsupported>(tasks <= INT_MAX / 2, "{} tasks are more than row_spgemm counts", tasks);
+    const TaskSummary& summary = read_summary(work, stream);
+    const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(operands.rows);
+    require<Unsupported>(tasks <= INT_MAX / 2, "row_spgemm takes at most {} tasks; there are {}",
+                         INT_MAX / 2, tasks);
     return static_cast<std::int64_t>(tasks);
   }
 
-  /// Makes the tasks of which there are so many.
-  void make_tasks(Work& work, std::int64_t tasks, ProductRun& run) {
+  /// Makes the tasks, whose number plan_tasks() has returned, and sorts them for count().
+  void make_tasks(Workspace& work, std::int64_t tasks, ProductRun& run) {
     const cudaStream_t stream = run.stream();
-    const View& view = work.view;
-    if (tasks > view.rows) {
+    const int rows = work.operands.rows;
+    if (tasks > rows) {
       const RunArray<Task> whole = work.reserve(run, static_cast<int>(tasks));
-      scan(work.slicing.counts, work.slicing.counts, view.rows, work, stream);
-      cut_rows<<<blocks_for(view.rows, kThreads), kThreads, 0, stream>>>(
-          view.rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
+      scan(work.slicing.counts, work.slicing.counts, rows, work, stream);
+      cut_rows<<<grid_of(thread_each(), rows), kRowThreads, 0, stream>>>(
+          rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
           work.tasks.data());
     }
     std::int64_t small = 0;
     for (int i = 0; i < kSmallSizes; ++i) small += summary_->mark_classes[i];
-    if (work.view.words_of_b == nullptr && small < work.num_tasks) {
+    if (work.operands.words_of_b == nullptr && small < work.num_tasks) {
       work.add_words(run);
-      describe_b(work.view, run.stream());
+      describe_b(work.operands, run.stream());
     }
     sort(summary_->mark_classes, work.summary->mark_cursors, MarkClassOf{}, work, false, stream);
   }
 
-  /// Counts the columns of C of every task, without waiting.
-  void count(Work& work, ProductRun& run) {
+  /// Counts the columns of C of every task. Does not wait for the device.
+  void count(Workspace& work, ProductRun& run) {
     for_classes<false>(
         summary_->mark_classes, work, run.stream(),
         [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
-          launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, stream, work.view,
-                               batch, bytes, work.tasks.data(), work.lengths.data(), work.summary);
+          launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, stream,
+                               work.operands, batch, bytes, work.tasks.data(), work.lengths.data(),
+                               work.summary);
         },
         [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
-          launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.view, batch,
-                                      work.lengths.data(), work.summary);
+          launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.operands,
+                                      batch, work.lengths.data(), work.summary);
         });
-    // What lies beyond the last length is read, and counts for nothing: the scan excludes it.
+    // The exclusive scan reads one element past the lengths, whose value no sum includes.
     cuda_check(cudaMemsetAsync(work.lengths.data() + work.num_tasks, 0, sizeof(std::int32_t),
                                run.stream()),
                "clearing");
@@ -405,51 +464,61 @@ class RowTasks {
                "counting the nonzeros of C");
   }
 
-  /// In the place of count() where no row is cut, and C's offsets are known. [rows + 1]
-  static void recall(Work& work, const std::int64_t* row_offsets, cudaStream_t stream) {
-    recall_columns<<<blocks_for(work.view.rows, kThreads), kThreads, 0, stream>>>(
-        work.view.rows, work.tasks.data(), row_offsets, work.lengths.data(), work.summary);
+  /// Replaces count() where no row is cut and C's row offsets [rows + 1] are known.
+  static void recall(Workspace& work, const std::int64_t* row_offsets, cudaStream_t stream) {
+    recall_columns<<<grid_of(thread_each(), work.operands.rows), kRowThreads, 0, stream>>>(
+        work.operands.rows, work.tasks.data(), row_offsets, work.lengths.data(), work.summary);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
-  /// How many columns of C all tasks have, which are now sorted for with_ranks(). Waits.
-  std::int64_t sort_by_columns(Work& work, cudaStream_t stream) {
-    const Summary& summary = read_summary(work, stream);
+  /// Sorts the tasks for launch_ranked() and returns the number of C's nonzeros. Waits for the
+  /// device.
+  std::int64_t sort_by_columns(Workspace& work, cudaStream_t stream) {
+    const TaskSummary& summary = read_summary(work, stream);
     sort(summary.sum_classes, work.summary->sum_cursors, SumClassOf{work.lengths.data()}, work,
          true, stream);
     return static_cast<std::int64_t>(summary.nonzeros);
   }
 
-  /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for all tasks that are not small:
-  /// bitmaps have ranks, and bytes are enough for them and four more for each column of C; and
-  /// launch_small.operator()<lanes>(batch, stream) for those that are.
-  template <class Launch, class LaunchSmall>
-  void with_ranks(const Work& work, cudaStream_t stream, const Launch& launch,
-                  const LaunchSmall& launch_small) {
-    for_classes<true>(summary_->sum_classes, work, stream, launch, launch_small);
+  /// Launches the kernels of the second phase for all tasks. Kernels::group<Group, Bitmap>()
+  /// returns the kernel of a class, Kernels::small<lanes>() that of small tasks; `argument` is
+  /// their last argument.
+  template <class Kernels, class Argument>
+  void launch_ranked(const Workspace& work, const Argument& argument, cudaStream_t stream) {
+    for_classes<true>(
+        summary_->sum_classes, work, stream,
+        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
+          launch_groups<Group>(Kernels::template group<Group, Bitmap>(), batch.count, bytes,
+                               of_class, work.operands, batch, bytes, argument);
+        },
+        [&]<int kLanes>(const Batch& batch, cudaStream_t of_class) {
+          launch_small_groups<kLanes>(Kernels::template small<kLanes>(), batch.count, of_class,
+                                      work.operands, batch, argument);
+        });
   }
 
-  /// Where each row begins among the columns of C, after `before` of others. [rows + 1]
-  static void find_rows(const Work& work, std::int64_t columns, std::int64_t* row_offsets,
+  /// Finds the offsets of rows in C, after `before` nonzeros of earlier rows. [rows + 1]
+  static void find_rows(const Workspace& work, std::int64_t columns, std::int64_t* row_offsets,
                         cudaStream_t stream, std::int64_t before = 0) {
-    gather_offsets<<<blocks_for(std::int64_t{work.view.rows} + 1, kThreads), kThreads, 0, stream>>>(
-        work.view.rows, work.is_sliced() ? work.slicing.counts : nullptr, work.offsets.data(),
-        columns, before, row_offsets);
+    const int rows = work.operands.rows;
+    gather_offsets<<<grid_of(thread_each(), std::int64_t{rows} + 1), kRowThreads, 0, stream>>>(
+        rows, work.is_sliced() ? work.slicing.counts : nullptr, work.offsets.data(), columns,
+        before, row_offsets);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
  private:
-  /// What the device has found so far. Waits.
-  const Summary& read_summary(const Work& work, cudaStream_t stream) {
-    cuda_check(
-        cudaMemcpyAsync(summary_, work.summary, sizeof(Summary), cudaMemcpyDeviceToHost, stream),
-        "reading what was counted");
+  /// The summary as it is on the device. Waits for it.
+  const TaskSummary& read_summary(const Workspace& work, cudaStream_t stream) {
+    cuda_check(cudaMemcpyAsync(summary_, work.summary, sizeof(TaskSummary), cudaMemcpyDeviceToHost,
+                               stream),
+               "reading the counts");
     cuda_check(cudaStreamSynchronize(stream), "analysing rows");
     return *summary_;
   }
 
   template <class In, class Out>
-  static void scan(const In* from, Out* to, std::int64_t count, const Work& work,
+  static void scan(const In* from, Out* to, std::int64_t count, const Workspace& work,
                    cudaStream_t stream) {
     auto bytes = static_cast<std::size_t>(work.scratch.size());
     cuda_check(cub::DeviceScan::ExclusiveScan(work.scratch.data(), bytes, from, to,
@@ -457,7 +526,7 @@ class RowTasks {
                "scanning");
   }
 
-  /// Scratch of any scan here of at most so many elements.
+  /// Bytes of scratch memory for any scan here of at most `count` elements.
   static std::int64_t scan_bytes(std::int64_t count) {
     std::size_t narrow = 0, wide = 0;
     const std::int32_t* from = nullptr;
@@ -472,51 +541,47 @@ class RowTasks {
     return static_cast<std::int64_t>(std::max(narrow, wide));
   }
 
-  /// Calls launch.operator()<lanes>() with as many lanes as a row has nonzeros, about.
+  /// Calls launch.operator()<lanes>(grid) for a launch over rows.
   template <class Launch>
   static void with_lanes(std::int64_t nonzeros, std::int64_t rows, Launch launch) {
     if (rows == 0) return;
-    if (nonzeros <= 4 * rows) return launch.template operator()<4>();
-    if (nonzeros <= 8 * rows) return launch.template operator()<8>();
-    if (nonzeros <= 16 * rows) return launch.template operator()<16>();
-    launch.template operator()<32>();
+    const int lanes = lanes_for(nonzeros, rows);
+    const unsigned grid = grid_of(row_launch(lanes), rows);
+    if (lanes == 4) return launch.template operator()<4>(grid);
+    if (lanes == 8) return launch.template operator()<8>(grid);
+    if (lanes == 16) return launch.template operator()<16>(grid);
+    launch.template operator()<32>(grid);
   }
 
   template <class ClassOf>
   static void sort(const std::uint32_t (&counts)[kClasses], std::uint32_t* cursors,
-                   ClassOf class_of, Work& work, bool keeps_small, cudaStream_t stream) {
-    Begins begins{};
+                   ClassOf class_of, Workspace& work, bool keeps_small, cudaStream_t stream) {
+    ClassBegins begins{};
     for (int i = 1; i < kClasses; ++i) begins.of[i] = begins.of[i - 1] + counts[i - 1];
     const auto small = static_cast<int>(begins.of[kSmallSizes]);
     if (work.num_tasks == (keeps_small ? small : 0)) return;
-    sort_tasks<<<blocks_for(work.num_tasks, kThreads), kThreads, 0, stream>>>(
+    sort_tasks<<<grid_of(thread_each(), work.num_tasks), kRowThreads, 0, stream>>>(
         work.num_tasks, work.tasks.data(), begins, cursors, work.sorted.data(), keeps_small,
         class_of);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
-  /// Launches for the tasks of each class that has any, the largest first.
+  /// Launches for the tasks of each class that has any, on streams side by side.
   template <bool kWithRanks, class Launch, class LaunchSmall>
-  void for_classes(const std::uint32_t (&counts)[kClasses], const Work& work, cudaStream_t stream,
-                   const Launch& launch, const LaunchSmall& launch_small) {
-    struct OfClass {
-      int number;
-      Batch batch;
-    };
-    std::vector<OfClass> classes;
-    auto end = static_cast<std::uint32_t>(work.num_tasks);
-    for (int i = kClasses - 1; i >= 0; --i) {
-      end -= counts[i];
-      if (counts[i] > 0)
-        classes.push_back(
-            {i, Batch{work.sorted.data() + end, static_cast<int>(counts[i]), work.tasks.data()}});
-    }
+  void for_classes(const std::uint32_t (&counts)[kClasses], const Workspace& work,
+                   cudaStream_t stream, const Launch& launch, const LaunchSmall& launch_small) {
+    std::vector<std::pair<int, Batch>> classes;
+    for_launched_classes(counts, [&](int of, std::int64_t first, std::int64_t count) {
+      classes.push_back(
+          {of, {work.sorted.data() + first, static_cast<int>(count), work.tasks.data()}});
+    });
     sides_.run(static_cast<int>(classes.size()), stream, [&](int i, cudaStream_t of_class) {
-      launch_class<kWithRanks>(classes[i].number, classes[i].batch, of_class, launch, launch_small);
+      const auto& [of, batch] = classes[i];
+      launch_class<kWithRanks>(of, batch, of_class, launch, launch_small);
     });
   }
 
-  Summary* summary_ = nullptr;  // [1], pinned
+  TaskSummary* summary_ = nullptr;  // [1], pinned
   SideStreams sides_;
 };
 

@@ -21,19 +21,19 @@ class RowSpgemm final : public SpgemmKernel {
 
 const Register<SpgemmKernel> entry{{
     .name = "row_spgemm",
-    .summary =
-        "ours for scattered rows: columns marked in bitmaps, sums placed by their rank, FP32",
+    .summary = "ours for scattered rows: marks columns in bitmaps, places sums by their rank, FP32",
     .params = {{"reuse", false,
-                "a product keeps what its sums need, for more of them with other values"},
+                "true: a product keeps its structure, for further products with other values"},
                {"keeps",
                 std::string("structure"),
-                "with reuse, what a product keeps: structure (how rows become tasks, whose columns "
-                "are found again) or products (of each where its factors are: 4 bytes, 6 or 8 for "
-                "the largest matrices)",
+                "with reuse, a product keeps its structure (the tasks; columns are found again) or "
+                "its products (the indices of each product's factors: 4 bytes, 6 or 8 for the "
+                "largest matrices)",
                 {"structure", "products"}},
                {"workspace_limit",
                 std::int64_t{0},
-                "bytes that a product may take beside C: A's rows go in slices; 0 for no limit",
+                "memory of a product beside C in bytes, at most; A's rows are then multiplied in "
+                "slices; 0: no limit",
                 {},
                 0}},
     .make = [](const Params&) { return std::make_unique<RowSpgemm>(); },

@@ -1,4 +1,4 @@
-// Device half of row_spgemm: sums for the tasks of kernels/spgemm/row/plan.cuh. See
+// The device half of row_spgemm: it makes the sums of the tasks of kernels/spgemm/row/plan.cuh. See
 // kernels/spgemm/row/row_spgemm.hpp.
 
 #include <climits>
@@ -18,10 +18,10 @@ namespace {
 
 using namespace row_spgemm;
 
-/// Where a task's part of C is.
-struct Output {
+/// The sums of tasks in C, as kernels of the second phase write them.
+struct SumOutput {
   const std::int64_t* offsets;  // [tasks + 1]
-  std::int32_t* cols;           // nullptr where they are written
+  std::int32_t* cols;           // nullptr: C has its columns already
   float* values;
   float alpha;
 
@@ -32,46 +32,41 @@ struct Output {
 };
 
 template <class Group, class Bitmap>
-__global__ void __launch_bounds__(Group::kIsBlock ? Group::kLanes : kThreadsOfGroups)
-    make_sums(View view, Batch batch, int bytes, Output output) {
+__global__ void __launch_bounds__(kThreadsOf<Group>)
+    make_sums(OperandsView operands, Batch batch, int bytes, SumOutput output) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
-  const int group = static_cast<int>(threadIdx.x) / Group::kLanes;
-  const int number = static_cast<int>(blockIdx.x) * kGroups<Group> + group;
-  const SortedTask sorted = batch.at(number);
-  const Task task = batch.task(sorted);
-  const std::int64_t first = sorted.id < 0 ? 0 : output.offsets[sorted.id];
-  const int count = sorted.id < 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
-
-  unsigned char* memory = shared + group * group_bytes<Group>(bytes);
-  auto* staged = reinterpret_cast<Segment*>(memory);
-  unsigned char* of_bitmap = memory + Group::kLanes * sizeof(Segment);
-  Bitmap bitmap(task, of_bitmap);
-  auto* sums = reinterpret_cast<float*>(of_bitmap + bitmap.bytes());
-  Group::sync();
-  mark_columns<Group>(view, task, staged, scratch, bitmap);
-  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
-                      output.cols_from(first));
-  for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
-  Group::sync();
-  add_products<Group>(view, task, staged, scratch, bitmap, sums);
-  for (int i = Group::lane(); i < count; i += Group::kLanes)
-    output.values[first + i] = output.scaled(sums[i]);
+  RankedTask<Group, Bitmap, float> mine(batch, bytes, output.offsets, shared);
+  mine.mark(operands, scratch);
+  mine.rank(scratch, output.cols_from(mine.first), [](std::int64_t) { return 0.0f; });
+  add_products<Group>(operands, mine.own.task, mine.own.staged, scratch, mine.bitmap, mine.cells);
+  mine.for_cells([&](std::int64_t at, float sum) { output.values[at] = output.scaled(sum); });
 }
 
 template <int kLanes>
-__global__ void __launch_bounds__(kThreadsOfGroups)
-    make_small_sums(View view, Batch batch, Output output) {
-  const int number = static_cast<int>(blockIdx.x * kThreadsOfGroups + threadIdx.x) / kLanes;
-  const SortedTask task = batch.at(number);
-  __shared__ __align__(16) std::int32_t cols[kThreadsOfGroups];
-  const SmallRow<kLanes> row(view, task, cols + threadIdx.x / kLanes * kLanes);
+__global__ void __launch_bounds__(kGroupThreads)
+    make_small_sums(OperandsView operands, Batch batch, SumOutput output) {
+  const SortedTask task = batch.at(small_task_number<kLanes>());
+  __shared__ __align__(16) std::int32_t cols[kGroupThreads];
+  const SmallRow<kLanes> row(operands, task, cols + threadIdx.x / kLanes * kLanes);
   const std::int64_t first = task.id < 0 ? 0 : output.offsets[task.id];
-  row.add(view, [&](int place, std::int32_t col, float sum) {
+  row.add(operands, [&](int place, std::int32_t col, float sum) {
     if (output.cols != nullptr) output.cols[first + place] = col;
     output.values[first + place] = output.scaled(sum);
   });
 }
+
+/// The kernels that make sums, for RowTasks::launch_ranked().
+struct SumKernels {
+  template <class Group, class Bitmap>
+  static auto group() {
+    return make_sums<Group, Bitmap>;
+  }
+  template <int kLanes>
+  static auto small() {
+    return make_small_sums<kLanes>;
+  }
+};
 
 std::vector<std::int32_t> narrow(const Array<std::int64_t>& offsets) {
   return {offsets.begin(), offsets.end()};
@@ -89,64 +84,66 @@ struct NarrowCsr {
 
 class RowProduct final : public GpuSparseProduct {
  public:
-  RowProduct(const CsrMatrix& a, const CsrMatrix& b, const RowSpgemmOptions& choices)
-      : choices_(choices), a_(a), rows_(a.rows), cols_(b.cols) {
+  RowProduct(const CsrMatrix& a, const CsrMatrix& b, const RowSpgemmOptions& options)
+      : options_(options), a_(a), rows_(a.rows), cols_(b.cols) {
     if (&a != &b) b_.emplace(b);
     const NarrowCsr& right = b_ ? *b_ : a_;
-    view_ = {.rows = a.rows,
-             .rows_of_b_count = b.rows,
-             .nonzeros_of_a = a.nnz(),
-             .nonzeros_of_b = b.nnz(),
-             .many = thresholds_for(a.nnz(), b.nnz(), b.rows),
-             .a_offsets = a_.offsets.data(),
-             .a_cols = a_.cols.data(),
-             .a_values = a_.values.data(),
-             .b_offsets = right.offsets.data(),
-             .b_cols = right.cols.data(),
-             .b_values = right.values.data(),
-             .rows_of_b = nullptr,
-             .ranges_of_b = nullptr,
-             .words_of_b = nullptr};
+    operands_ = {.rows = a.rows,
+                 .rows_of_b_count = b.rows,
+                 .nonzeros_of_a = a.nnz(),
+                 .nonzeros_of_b = b.nnz(),
+                 .many = thresholds_for(a.nnz(), b.nnz(), b.rows),
+                 .a_offsets = a_.offsets.data(),
+                 .a_cols = a_.cols.data(),
+                 .a_values = a_.values.data(),
+                 .b_offsets = right.offsets.data(),
+                 .b_cols = right.cols.data(),
+                 .b_values = right.values.data(),
+                 .rows_of_b = nullptr,
+                 .ranges_of_b = nullptr,
+                 .words_of_b = nullptr};
   }
 
   void multiply(float alpha, ProductRun& run) override {
-    if (choices_.workspace_limit > 0) return multiply_slices(alpha, run);
+    if (options_.workspace_limit > 0) return multiply_slices(alpha, run);
     run.stage("analysis");
-    // One allocation in the place of two takes less time, if the products are few: C's block has
-    // room for as many nonzeros, and for the work.
+    // With few products, one allocation is faster than two: C's block has room for one nonzero per
+    // product, and for the workspace.
     RunBlock block;
-    std::optional<SparseResult::Places> places;
+    std::optional<SparseResult::Places> places_of_c;
     const bool is_plain = run.source() == MemorySource::kMalloc;
-    const std::int64_t products = is_plain || choices_.lists() ? count_products(run.stream()) : 0;
-    if (is_plain && products <= spgemm::kMostProductsOfRoom) places.emplace(block, rows_, products);
-    RowTasks::Work work(run, view_, std::move(block));
+    const std::int64_t products = is_plain || options_.lists() ? count_products(run.stream()) : 0;
+    if (is_plain && products <= spgemm::kMostProductsOfRoom)
+      places_of_c.emplace(block, rows_, products);
+    RowTasks::Workspace work(run, operands_, std::move(block));
     tasks_.analyse(work, run);
     run.stage("counting");
     tasks_.count(work, run);
-    if (!choices_.lists()) run.stage("sums");
+    if (!options_.lists()) run.stage("sums");
     const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
-    c_ = places ? SparseResult::in_block(std::move(work.block), *places, rows_, cols_, nonzeros)
-                : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
+    c_ = places_of_c
+             ? SparseResult::in_block(std::move(work.block), *places_of_c, rows_, cols_, nonzeros)
+             : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
     RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
-    if (choices_.lists()) {
+    if (options_.lists()) {
       lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(), nonzeros,
                      run);
       return sum_lists(alpha, run);
     }
-    sum(work, output(work.offsets.data(), alpha), run.stream());
-    if (choices_.reuse) kept_.emplace(std::move(work));
+    tasks_.launch_ranked<SumKernels>(work, output(work.offsets.data(), alpha), run.stream());
+    if (options_.reuse) kept_.emplace(std::move(work));
   }
 
-  bool keeps_structure() const override { return choices_.reuse; }
+  bool keeps_structure() const override { return options_.reuse; }
 
   void multiply_again(float alpha, ProductRun& run) override {
-    require<Unsupported>(choices_.reuse, "row_spgemm multiplies again with reuse = true alone");
-    require(kept_ || lists_, "there is no product of row_spgemm's to repeat");
+    require<Unsupported>(options_.reuse, "row_spgemm needs reuse = true to repeat a product");
+    require(kept_ || lists_, "row_spgemm has no product to repeat: multiply first");
     if (lists_) return sum_lists(alpha, run);
     run.stage("sums");
-    Output again = output(kept_->offsets.data(), alpha);
+    SumOutput again = output(kept_->offsets.data(), alpha);
     again.cols = nullptr;
-    sum(*kept_, again, run.stream());
+    tasks_.launch_ranked<SumKernels>(*kept_, again, run.stream());
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
@@ -163,14 +160,14 @@ class RowProduct final : public GpuSparseProduct {
   CsrMatrix download() const override { return c_.download(); }
 
  private:
-  /// Waits.
+  /// The number of all products. Waits for the device.
   std::int64_t count_products(cudaStream_t stream) {
     unsigned long long products = 0;
     cuda_check(cudaMemsetAsync(counter_.data(), 0, sizeof(products), stream), "clearing");
-    RowTasks::add_products(view_, counter_.data(), stream);
+    RowTasks::add_products(operands_, counter_.data(), stream);
     cuda_check(cudaMemcpyAsync(&products, counter_.data(), sizeof(products), cudaMemcpyDeviceToHost,
                                stream),
-               "reading what was counted");
+               "reading the count");
     cuda_check(cudaStreamSynchronize(stream), "counting products");
     return static_cast<std::int64_t>(products);
   }
@@ -184,74 +181,61 @@ class RowProduct final : public GpuSparseProduct {
       cuda_check(cudaMemsetAsync(c.row_offsets.data(), 0, sizeof(std::int64_t), run.stream()),
                  "clearing");
     if (rows_ > 0) {
-      RowSlices slices(tasks_, view_, choices_.workspace_limit, run);
+      RowSlices slices(tasks_, operands_, options_.workspace_limit, run);
       const std::int64_t nonzeros = slices.count(c.row_offsets.data());
       c.col_indices = RunArray<std::int32_t>(run, nonzeros);
       c.values = RunArray<float>(run, nonzeros);
-      slices.sum(c.row_offsets.data(), [&](const RowTasks::Work& work, const std::int64_t* offsets,
-                                           std::int64_t first_cell) {
+      slices.sum(c.row_offsets.data(), [&](const RowTasks::Workspace& work,
+                                           const std::int64_t* offsets, std::int64_t first_cell) {
         run.stage("sums");
-        const Output output{offsets, c.col_indices.data() + first_cell,
-                            c.values.data() + first_cell, alpha};
-        sum(work, output, run.stream());
+        const SumOutput output{offsets, c.col_indices.data() + first_cell,
+                               c.values.data() + first_cell, alpha};
+        tasks_.launch_ranked<SumKernels>(work, output, run.stream());
       });
     }
     c_ = std::move(c);
   }
 
-  Output output(const std::int64_t* offsets, float alpha) const {
+  SumOutput output(const std::int64_t* offsets, float alpha) const {
     return {offsets, c_.col_indices.data(), c_.values.data(), alpha};
   }
 
   void sum_lists(float alpha, ProductRun& run) const {
     run.stage("sums");
-    lists_->sum({view_.a_values, view_.b_values, c_.values.data(), alpha}, run.stream());
+    lists_->sum({operands_.a_values, operands_.b_values, c_.values.data(), alpha}, run.stream());
   }
 
-  void sum(const RowTasks::Work& work, const Output& output, cudaStream_t stream) {
-    tasks_.with_ranks(
-        work, stream,
-        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
-          launch_groups<Group>(make_sums<Group, Bitmap>, batch.count, bytes, of_class, work.view,
-                               batch, bytes, output);
-        },
-        [&]<int kLanes>(const Batch& batch, cudaStream_t of_class) {
-          launch_small_groups<kLanes>(make_small_sums<kLanes>, batch.count, of_class, work.view,
-                                      batch, output);
-        });
-  }
-
-  RowSpgemmOptions choices_;
+  RowSpgemmOptions options_;
   NarrowCsr a_;
-  std::optional<NarrowCsr> b_;  // where it is not A
+  std::optional<NarrowCsr> b_;  // empty where B is A
   int rows_, cols_;
-  View view_ = {};
+  OperandsView operands_ = {};
   RowTasks tasks_;
   DeviceArray<unsigned long long> counter_{1};
   SparseResult c_;
-  // Of the last product, the one or the other; a block of work may be C's.
-  std::optional<RowTasks::Work> kept_;
+  // Kept from the last product: its tasks, whose block may hold C, or its lists.
+  std::optional<RowTasks::Workspace> kept_;
   std::optional<ProductLists> lists_;
 };
 
 class GpuRowSpgemm final : public GpuSpgemm {
  public:
-  explicit GpuRowSpgemm(RowSpgemmOptions choices) : choices_(choices) {}
+  explicit GpuRowSpgemm(RowSpgemmOptions options) : options_(options) {}
 
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
-    require<Unsupported>(!choices_.reuse || choices_.workspace_limit == 0,
-                         "row_spgemm's reuse keeps the tasks of all rows: with a workspace_limit "
-                         "there is memory for those of some");
+    require<Unsupported>(!options_.reuse || options_.workspace_limit == 0,
+                         "row_spgemm cannot have both reuse and a workspace_limit: reuse keeps the "
+                         "tasks of all rows");
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
     for (const CsrMatrix* matrix : {&a, &b})
       require<Unsupported>(matrix->nnz() <= INT_MAX,
-                           "{} nonzeros of an operand are more than row_spgemm counts",
-                           matrix->nnz());
-    return std::make_unique<RowProduct>(a, b, choices_);
+                           "row_spgemm takes at most {} nonzeros per operand; there are {}",
+                           INT_MAX, matrix->nnz());
+    return std::make_unique<RowProduct>(a, b, options_);
   }
 
  private:
-  RowSpgemmOptions choices_;
+  RowSpgemmOptions options_;
 };
 
 const Register<GpuSpgemm> entry{{

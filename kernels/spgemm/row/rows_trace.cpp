@@ -1,42 +1,33 @@
-// row_spgemm's launches over rows and tasks: kernels/spgemm/row/tasks.cuh. Instructions are counted
-// in the PTX (CUDA 13.0), of which about seven in ten are left in the code for sm_90a.
+// The traces of the kernels of kernels/spgemm/row/tasks.cuh.
 
-#include "kernels/spgemm/row/rows_trace.hpp"
+#include "kernels/spgemm/row/launch_traces.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <ranges>
+
+#include "kernels/spgemm/row/counted.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
 namespace {
 
 constexpr int kBoard = 0, kRowBoard = 1;
-constexpr int kNonzerosOfLane = 4;  // as on the device
-constexpr std::int64_t kTurnsOfPiece = 8;
+constexpr std::int64_t kTurnsOfPiece = 8;  // of a trace
 
-void load(int board, std::uint64_t address, std::int64_t bytes, WarpTrace& trace) {
-  trace.load(board);
-  trace.touch(address, bytes);
-}
-void store(std::uint64_t address, std::int64_t bytes, WarpTrace& trace) {
-  trace.store();
-  trace.touch(address, bytes);
-}
-
-/// Rows of a matrix that the lanes of a warp take side by side.
-struct Rows {
-  int lanes = 0;  // of each row
-  bool are_long = false;
+/// Rows of a matrix that a warp takes side by side.
+struct SideBySide {
+  int lanes = 0;  // per row
+  bool is_long = false;
   std::vector<std::int32_t> rows = {};
-  std::int64_t most = 0;  // nonzeros of any
+  std::int64_t most = 0;  // nonzeros of a row
 };
 
-/// A launch in which warps go over rows, some lanes to a row; long ones after the others.
+/// A launch of for_rows_of_warp().
 class RowsTrace : public LaunchTrace {
  public:
-  RowsTrace(const CsrMatrix& matrix, std::uint64_t offsets, std::uint64_t cols)
+  RowsTrace(const CsrMatrix& matrix, const ArrayAt<std::int32_t>& offsets,
+            const ArrayAt<std::int32_t>& cols)
       : matrix_(matrix),
         lanes_(lanes_for(matrix.nnz(), matrix.rows)),
         offsets_(offsets),
@@ -44,10 +35,11 @@ class RowsTrace : public LaunchTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t first = (thread_block * kThreads + 32 * warp) / lanes_;
+    const std::int64_t first =
+        row_launch(lanes_).item_of(thread_block, std::int64_t{kWarpLanes} * warp);
     const auto all = rows_of(first);
     if (cursor.part == 0 && cursor.step == 0) begin(warp, first, trace);
-    const Rows& rows = all[static_cast<std::size_t>(cursor.part)];
+    const SideBySide& rows = all[static_cast<std::size_t>(cursor.part)];
     if (cursor.step == 0) begin_rows(rows, trace);
     const std::int64_t turns = parts(rows.most, rows.lanes);
     const std::int64_t last = std::min(cursor.step + kTurnsOfPiece, turns);
@@ -64,408 +56,345 @@ class RowsTrace : public LaunchTrace {
   }
 
  protected:
-  virtual int instructions_of_begin() const = 0;
-  virtual void take(const Rows& rows, std::int64_t turn, WarpTrace& trace) const = 0;
-  virtual void finish_rows(const Rows& rows, WarpTrace& trace) const = 0;
+  /// The beginning of a warp, before its rows are known.
+  virtual void begin_warp(int warp, WarpTrace& trace) const = 0;
+  /// One nonzero per lane; the end of the rows side by side; the end of the warp.
+  virtual void take(const SideBySide& rows, std::int64_t turn, WarpTrace& trace) const = 0;
+  virtual void finish_rows(const SideBySide& rows, WarpTrace& trace) const = 0;
   virtual void finish(int warp, WarpTrace& trace) const = 0;
-  virtual bool meets() const = 0;
 
   std::int64_t length(std::int32_t row) const {
     return matrix_.row_offsets[row + 1] - matrix_.row_offsets[row];
   }
-  /// Calls visit(first, count) for the nonzeros of each row that its lanes take in a turn.
+  /// Calls visit(row, first, count) for the nonzeros of each row that its lanes take in a turn.
   template <class Visit>
-  void for_nonzeros(const Rows& rows, std::int64_t turn, Visit visit) const {
+  void for_nonzeros(const SideBySide& rows, std::int64_t turn, Visit visit) const {
     for (const std::int32_t row : rows.rows) {
       const std::int64_t first = matrix_.row_offsets[row] + turn * rows.lanes;
       const std::int64_t count =
           std::min<std::int64_t>(rows.lanes, matrix_.row_offsets[row + 1] - first);
-      if (count > 0) visit(first, count);
+      if (count > 0) visit(row, first, count);
     }
   }
-  void load_cols(const Rows& rows, std::int64_t turn, WarpTrace& trace) const {
+  void load_cols(const SideBySide& rows, std::int64_t turn, WarpTrace& trace) const {
     trace.load(kRowBoard);
-    for_nonzeros(rows, turn, [&](std::int64_t first, std::int64_t count) {
-      trace.touch(element(cols_, first, 4), 4 * count);
+    for_nonzeros(rows, turn, [&](std::int32_t, std::int64_t first, std::int64_t count) {
+      touch_run(cols_, first, count, trace);
     });
+    trace.wait(kRowBoard);
   }
 
   const CsrMatrix& matrix_;
   int lanes_;
-  std::uint64_t offsets_, cols_;
+  ArrayAt<std::int32_t> offsets_, cols_;
 
  private:
-  std::vector<Rows> rows_of(std::int64_t first) const {
-    std::vector<Rows> all{{.lanes = lanes_}};
-    for (std::int64_t row = first; row < std::min<std::int64_t>(first + 32 / lanes_, matrix_.rows);
-         ++row) {
-      const auto number = static_cast<std::int32_t>(row);
-      if (lanes_ < 32 && length(number) > std::int64_t{lanes_} * kNonzerosOfLane) {
-        all.push_back({.lanes = 32, .are_long = true, .rows = {number}, .most = length(number)});
+  std::vector<SideBySide> rows_of(std::int64_t first) const {
+    std::vector<SideBySide> all{{.lanes = lanes_}};
+    const std::int64_t end = std::min<std::int64_t>(first + kWarpLanes / lanes_, matrix_.rows);
+    for (auto row = static_cast<std::int32_t>(first); row < end; ++row) {
+      if (needs_warp(static_cast<std::int32_t>(length(row)), lanes_)) {
+        all.push_back({.lanes = kWarpLanes, .is_long = true, .rows = {row}, .most = length(row)});
         continue;
       }
-      all.front().rows.push_back(number);
-      all.front().most = std::max(all.front().most, length(number));
+      all.front().rows.push_back(row);
+      all.front().most = std::max(all.front().most, length(row));
     }
     return all;
   }
 
   void begin(int warp, std::int64_t first, WarpTrace& trace) const {
-    trace.issue(instructions_of_begin());
-    trace.pause(kSpecialRegisterCycles);
-    if (meets()) {
-      if (warp == 0) trace.shared(1);
-      trace.barrier();
-    }
-    const std::int64_t rows = std::min<std::int64_t>(32 / lanes_, matrix_.rows - first);
+    begin_warp(warp, trace);
+    const std::int64_t rows = std::min<std::int64_t>(kWarpLanes / lanes_, matrix_.rows - first);
     if (rows <= 0) return;
-    for (int end = 0; end < 2; ++end)
-      load(kBoard, element(offsets_, first + end, 4), 4 * rows, trace);
+    for (int end = 0; end < 2; ++end) load_run(kBoard, offsets_, first + end, rows, trace);
     trace.wait(kBoard);
   }
 
-  void begin_rows(const Rows& rows, WarpTrace& trace) const {
-    trace.issue(rows.are_long ? 16 : 6);
-    for (int shuffle = 0; rows.are_long && shuffle < 3; ++shuffle) trace.shared(1);
+  static void begin_rows(const SideBySide& rows, WarpTrace& trace) {
+    using Count = counted::RowsOfWarp;
+    trace.issue(rows.is_long ? Count::kWholeWarp : Count::kSideBySide);
+    for (int i = 0; rows.is_long && i < Count::kShuffles; ++i) trace.shared(1);
   }
 };
 
-/// Rows of B turned into words.
 class DescriptionTrace final : public RowsTrace {
  public:
-  DescriptionTrace(std::shared_ptr<const Product> product, const Addresses& at)
+  DescriptionTrace(AnalysisPtr product, const DeviceArrays& at)
       : RowsTrace(product->b, at.b_offsets, at.b_cols), product_(std::move(product)), at_(at) {}
 
  private:
-  static constexpr int kBeginInstructions = 27, kTurnInstructions = 35, kFinishInstructions = 24;
+  using Count = counted::DescribeRowsOfB;
 
-  int instructions_of_begin() const override { return kBeginInstructions; }
-  bool meets() const override { return false; }
+  void begin_warp(int, WarpTrace& trace) const override {
+    trace.issue(Count::kBegin);
+    trace.pause(kSpecialRegisterCycles);
+  }
   void finish(int, WarpTrace&) const override {}
 
-  void take(const Rows& rows, std::int64_t turn, WarpTrace& trace) const override {
+  void take(const SideBySide& rows, std::int64_t turn, WarpTrace& trace) const override {
     load_cols(rows, turn, trace);
-    trace.wait(kRowBoard);
-    trace.issue(kTurnInstructions);
+    trace.issue(Count::kTurn);
     for (int step = 1; step < rows.lanes; step *= 2) {  // two shuffles, which do not wait
-      trace.issue(5);
+      trace.issue(Count::kStep);
       trace.shared(1);
     }
-    for (int shuffle = 0; shuffle < 4; ++shuffle) trace.shared(1);
-    bool any = false;
-    for (const std::int32_t row : rows.rows) {
-      const std::int64_t begin = product_->b.row_offsets[row],
-                         end = product_->b.row_offsets[row + 1];
-      const std::int64_t first = begin + turn * rows.lanes;
-      const std::int64_t last = std::min(first + rows.lanes, end);
-      if (first >= last) continue;
-      if (!any) trace.store();
-      any = true;
-      const std::int64_t word = word_of(row, first);
-      trace.touch(element(at_.words_of_b, word, kWordBytes),
-                  kWordBytes * (word_of(row, last - 1) - word + 1));
-    }
+    for (int i = 0; i < Count::kShuffles; ++i) trace.shared(1);
+    bool has_stored = false;
+    for_nonzeros(rows, turn, [&](std::int32_t row, std::int64_t first, std::int64_t count) {
+      if (!has_stored) trace.store();
+      has_stored = true;
+      const std::int64_t word = place_of_word(row, first);
+      touch_run(at_.words_of_b, word, place_of_word(row, first + count - 1) - word + 1, trace);
+    });
   }
 
-  /// The place of the word of a nonzero.
-  std::int64_t word_of(std::int32_t row, std::int64_t at) const {
-    const std::int32_t word = product_->b.col_indices[static_cast<std::size_t>(at)] / kWordCols;
+  /// The place of a nonzero's word in words_of_b.
+  std::int64_t place_of_word(std::int32_t row, std::int64_t at) const {
+    const std::int32_t word = word_of(product_->b.col_indices[static_cast<std::size_t>(at)]);
     const auto words = product_->words.begin();
     const std::int64_t begin = product_->b.row_offsets[row];
     return std::lower_bound(words + begin, words + begin + product_->num_words[row], word) - words;
   }
 
-  void finish_rows(const Rows& rows, WarpTrace& trace) const override {
-    trace.issue(kFinishInstructions);
-    bool any = false;
-    for (const bool last : {false, true}) {
-      bool loads = false;
-      for (const std::int32_t row : rows.rows) {
-        if (length(row) == 0) continue;
-        if (!loads) trace.load(kRowBoard);
-        any = loads = true;
-        trace.touch(
-            element(cols_, last ? matrix_.row_offsets[row + 1] - 1 : matrix_.row_offsets[row], 4),
-            4);
-      }
+  void finish_rows(const SideBySide& rows, WarpTrace& trace) const override {
+    trace.issue(Count::kFinish);
+    auto filled = rows.rows | std::views::filter([&](std::int32_t row) { return length(row) > 0; });
+    if (!filled.empty()) {
+      const auto& offsets = matrix_.row_offsets;
+      load_each(kRowBoard, cols_,
+                filled | std::views::transform([&](std::int32_t row) { return offsets[row]; }),
+                trace);
+      load_each(kRowBoard, cols_, filled | std::views::transform([&](std::int32_t row) {
+                                    return offsets[row + 1] - 1;
+                                  }),
+                trace);
+      trace.wait(kRowBoard);
     }
-    if (any) trace.wait(kRowBoard);
     if (rows.rows.empty()) return;
-    trace.issue(1);
-    trace.store();
-    for (const std::int32_t row : rows.rows)
-      trace.touch(element(at_.rows_of_b, row, kRowOfBBytes), 12);
-    trace.store();
-    for (const std::int32_t row : rows.rows)
-      trace.touch(element(at_.ranges_of_b, row, kRangeOfBBytes), kRangeOfBBytes);
+    trace.issue(Count::kStore);
+    store_each(at_.rows_of_b, rows.rows, trace, kFieldsOfRow);
+    store_each(at_.ranges_of_b, rows.rows, trace);
   }
 
-  std::shared_ptr<const Product> product_;
-  Addresses at_;
+  AnalysisPtr product_;
+  DeviceArrays at_;
 };
 
-/// Rows of C cut into tasks, and these counted.
 class AnalysisTrace final : public RowsTrace {
  public:
-  AnalysisTrace(std::shared_ptr<const Product> product, const Addresses& at)
+  AnalysisTrace(AnalysisPtr product, const DeviceArrays& at)
       : RowsTrace(product->a, at.a_offsets, at.a_cols), product_(std::move(product)), at_(at) {}
 
  private:
-  static constexpr int kBeginInstructions = 35, kTurnInstructions = 12, kReduceInstructions = 3,
-                       kSmallPlanInstructions = 26, kPlanInstructions = 115, kCutInstructions = 165,
-                       kStoreInstructions = 16, kFinishInstructions = 18;
+  using Count = counted::AnalyseRows;
 
-  int instructions_of_begin() const override { return kBeginInstructions; }
-  bool meets() const override { return true; }
+  void begin_warp(int warp, WarpTrace& trace) const override {
+    trace.issue(Count::kBegin);
+    trace.pause(kSpecialRegisterCycles);
+    if (warp == 0) trace.shared(1);
+    trace.barrier();
+  }
 
-  void take(const Rows& rows, std::int64_t turn, WarpTrace& trace) const override {
-    trace.issue(kTurnInstructions);
+  void take(const SideBySide& rows, std::int64_t turn, WarpTrace& trace) const override {
+    trace.issue(Count::kTurn);
     load_cols(rows, turn, trace);
-    trace.wait(kRowBoard);
-    for (const bool range : {false, true}) {
-      trace.load(kRowBoard);
-      for_nonzeros(rows, turn, [&](std::int64_t first, std::int64_t count) {
-        for (std::int64_t k = first; k < first + count; ++k) {
-          const std::int32_t of = product_->a.col_indices[static_cast<std::size_t>(k)];
-          if (range)
-            trace.touch(element(at_.ranges_of_b, of, kRangeOfBBytes), kRangeOfBBytes);
-          else
-            trace.touch(element(at_.rows_of_b, of, kRowOfBBytes), 12);
-        }
-      });
-    }
+    std::vector<std::int32_t> rows_of_b;
+    for_nonzeros(rows, turn, [&](std::int32_t, std::int64_t first, std::int64_t count) {
+      const auto cols = product_->a.col_indices.begin() + first;
+      rows_of_b.insert(rows_of_b.end(), cols, cols + count);
+    });
+    load_each(kRowBoard, at_.rows_of_b, rows_of_b, trace, kFieldsOfRow);
+    load_each(kRowBoard, at_.ranges_of_b, rows_of_b, trace);
     trace.wait(kRowBoard);
   }
 
-  void finish_rows(const Rows& rows, WarpTrace& trace) const override {
+  void finish_rows(const SideBySide& rows, WarpTrace& trace) const override {
     for (int step = 1; step < rows.lanes; step *= 2)
-      for (int of = 0; of < 4; ++of) {
-        trace.issue(kReduceInstructions - 1);
+      for (int i = 0; i < Count::kReduced; ++i) {
+        trace.issue(Count::kReduce);
         trace.shared(1);
       }
     if (rows.rows.empty()) return;
-    const auto whole = [&](std::int32_t row) -> const Task& {
+    const auto first_task = [&](std::int32_t row) -> const Task& {
       return product_
           ->tasks[static_cast<std::size_t>(product_->first_tasks[static_cast<std::size_t>(row)])]
           .task;
     };
-    // Lanes with small rows and those with others go one after the other.
-    const auto is_small = [&](std::int32_t row) { return whole(row).keeping == Keeping::kLanes; };
+    // The paths of small, other and sliced rows diverge: the warp takes them one after another.
+    const auto is_small = [&](std::int32_t row) {
+      return first_task(row).storage == MarkStorage::kLanes;
+    };
     const bool any_small = std::ranges::any_of(rows.rows, is_small);
     const bool any_other = !std::ranges::all_of(rows.rows, is_small);
     const bool any_sliced =
-        std::ranges::any_of(rows.rows, [&](std::int32_t row) { return whole(row).is_sliced; });
-    constexpr int kClassInstructions = class_instructions(false);
-    trace.issue(kStoreInstructions + (any_small ? kSmallPlanInstructions : 0) +
-                (any_other ? kPlanInstructions + kClassInstructions : 0) +
-                (any_sliced ? kCutInstructions + kClassInstructions : 0));
-    const auto store_all = [&](std::uint64_t array, int stride, int from, int bytes) {
-      trace.store();
-      for (const std::int32_t row : rows.rows)
-        trace.touch(element(array, row, stride) + static_cast<unsigned>(from), bytes);
-    };
-    store_all(at_.whole_tasks, kTaskBytes, 0, 16);
-    store_all(at_.whole_tasks, kTaskBytes, 16, 8);
-    store_all(at_.whole_tasks, kTaskBytes, 24, 4);
-    store_all(at_.slice_counts, 4, 0, 4);
-    store_all(at_.slice_words, 4, 0, 4);
+        std::ranges::any_of(rows.rows, [&](std::int32_t row) { return first_task(row).is_sliced; });
+    constexpr int kClass = counted::class_instructions(false);
+    trace.issue(Count::kStore + (any_small ? Count::kSmallPlan : 0) +
+                (any_other ? Count::kPlan + kClass : 0) + (any_sliced ? Count::kCut + kClass : 0));
+    store_each(at_.whole_tasks, rows.rows, trace, kFieldsOfTask);
+    store_each(at_.slice_counts, rows.rows, trace);
+    store_each(at_.slice_words, rows.rows, trace);
     trace.shared(1);
     if (any_sliced) trace.shared(2);
   }
 
   void finish(int warp, WarpTrace& trace) const override {
-    trace.issue(kFinishInstructions);
+    trace.issue(Count::kFinish);
     trace.barrier();
-    if (warp != 0) return;
-    trace.shared(1);
-    trace.atomic(1);
-    trace.touch(at_.summary, 4 * kClasses);
+    if (warp == 0) add_counts(at_, trace);
   }
 
-  std::shared_ptr<const Product> product_;
-  Addresses at_;
+  AnalysisPtr product_;
+  DeviceArrays at_;
 };
 
-/// A launch in which each thread has one row or task: tell(the warp's first, as many) in one piece.
-class EachTrace final : public LaunchTrace {
+/// A launch of one thread per row or task: describe(first of the warp, count, warp, trace).
+class ThreadsTrace final : public LaunchTrace {
  public:
-  using Tell = std::function<void(std::int64_t first, std::int64_t count, int warp, WarpTrace&)>;
-  EachTrace(std::int64_t all, Tell tell) : all_(all), tell_(std::move(tell)) {}
+  using Describe = std::function<void(std::int64_t, std::int64_t, int, WarpTrace&)>;
+  ThreadsTrace(std::int64_t all, Describe describe) : all_(all), describe_(std::move(describe)) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
-    const std::int64_t first = thread_block * kThreads + 32 * warp;
+    const std::int64_t first = thread_each().item_of(thread_block, std::int64_t{kWarpLanes} * warp);
     trace.pause(kSpecialRegisterCycles);
-    tell_(first, std::clamp<std::int64_t>(all_ - first, 0, 32), warp, trace);
+    describe_(first, std::clamp<std::int64_t>(all_ - first, 0, kWarpLanes), warp, trace);
     return false;
   }
 
  private:
   std::int64_t all_;
-  Tell tell_;
+  Describe describe_;
 };
 
-/// CUB's: a tile each thread block, after the sum of the tiles before it is known.
-/// The parts of a task that an instruction takes each.
-struct Part {
-  unsigned at;
-  int bytes;
-};
-constexpr std::array<Part, 3> kPartsOfTask{{{0, 16}, {16, 8}, {24, 8}}};
+std::int64_t first_task(const ProductAnalysis& product, std::int64_t row) {
+  return product.first_tasks[static_cast<std::size_t>(row)];
+}
+
+bool is_small(const ProductAnalysis& product, std::int64_t task) {
+  return product.tasks[static_cast<std::size_t>(task)].task.storage == MarkStorage::kLanes;
+}
 
 }  // namespace
 
-std::shared_ptr<const LaunchTrace> trace_description(std::shared_ptr<const Product> product,
-                                                     const Addresses& at) {
+TracePtr trace_description(AnalysisPtr product, const DeviceArrays& at) {
   return std::make_shared<DescriptionTrace>(std::move(product), at);
 }
 
-std::shared_ptr<const LaunchTrace> trace_measure(std::shared_ptr<const Product> product,
-                                                 const Addresses& at) {
-  constexpr int kInstructions = 15;
-  const std::int64_t rows = product->b.rows;
-  return std::make_shared<EachTrace>(
-      rows, [product, at](std::int64_t first, std::int64_t count, int, WarpTrace& trace) {
-        trace.issue(kInstructions);
-        if (count == 0) return;
-        const auto& offsets = product->b.row_offsets;
-        for (int end = 0; end < 2; ++end)
-          load(kBoard, element(at.b_offsets, first + end, 4), 4 * count, trace);
-        trace.wait(kBoard);
-        const auto begin = static_cast<std::size_t>(first),
-                   last = static_cast<std::size_t>(first + count);
-        for (const int end : {0, 1}) {
-          if (offsets[begin] == offsets[last]) break;
-          trace.load(kBoard);
-          for (std::size_t row = begin; row < last; ++row)
-            if (offsets[row] < offsets[row + 1])
-              trace.touch(element(at.b_cols, end == 0 ? offsets[row] : offsets[row + 1] - 1, 4), 4);
-          trace.wait(kBoard);
-        }
-        for (const Part& part : {Part{0, 8}, Part{8, 4}}) {
-          trace.store();
-          for (std::int64_t row = first; row < first + count; ++row)
-            trace.touch(element(at.rows_of_b, row, kRowOfBBytes) + part.at, part.bytes);
-        }
-        store(element(at.ranges_of_b, first, kRangeOfBBytes), kRangeOfBBytes * count, trace);
-      });
-}
-
-std::shared_ptr<const LaunchTrace> trace_analysis(std::shared_ptr<const Product> product,
-                                                  const Addresses& at) {
+TracePtr trace_analysis(AnalysisPtr product, const DeviceArrays& at) {
   return std::make_shared<AnalysisTrace>(std::move(product), at);
 }
 
-std::shared_ptr<const LaunchTrace> trace_cut(std::shared_ptr<const Product> product,
-                                             const Addresses& at) {
-  constexpr int kInstructions = 18, kTaskInstructions = 8, kSliceInstructions = 12;
-  const std::int64_t rows = product->a.rows;
-  return std::make_shared<EachTrace>(rows, [product, at](std::int64_t first, std::int64_t count,
-                                                         int, WarpTrace& trace) {
-    trace.issue(kInstructions);
+TracePtr trace_measure(AnalysisPtr product, const DeviceArrays& at) {
+  const auto describe = [product, at](std::int64_t first, std::int64_t count, int,
+                                      WarpTrace& trace) {
+    trace.issue(counted::MeasureRowsOfB::kAll);
     if (count == 0) return;
-    for (int end = 0; end < 2; ++end)
-      load(kBoard, element(at.slice_counts, first + end, 4), 4 * count, trace);
+    for (int end = 0; end < 2; ++end) load_run(kBoard, at.b_offsets, first + end, count, trace);
     trace.wait(kBoard);
-    // Lanes with one task each, then those with several, task by task.
-    std::int64_t most = 0;
-    for (std::int64_t row = first; row < first + count; ++row)
-      most = std::max<std::int64_t>(most, product->first_tasks[static_cast<std::size_t>(row + 1)] -
-                                              product->first_tasks[static_cast<std::size_t>(row)]);
-    for (std::int64_t turn = 0; turn < most; ++turn) {
-      trace.issue(turn == 0 ? kTaskInstructions : kSliceInstructions);
-      for (const bool stores : {false, true}) {
-        for (const Part& part : kPartsOfTask) {
-          if (stores)
-            trace.store();
-          else
-            trace.load(kBoard);
-          for (std::int64_t row = first; row < first + count; ++row) {
-            const std::int64_t task = product->first_tasks[static_cast<std::size_t>(row)] + turn;
-            if (task >= product->first_tasks[static_cast<std::size_t>(row + 1)]) continue;
-            trace.touch((stores ? element(at.tasks, task, kTaskBytes)
-                                : element(at.whole_tasks, row, kTaskBytes)) +
-                            part.at,
-                        part.bytes);
-          }
-        }
-        if (!stores) trace.wait(kBoard);
-      }
+    const auto& offsets = product->b.row_offsets;
+    const auto rows = std::views::iota(first, first + count);
+    auto filled = rows | std::views::filter(
+                             [&](std::int64_t row) { return offsets[row] < offsets[row + 1]; });
+    for (const bool is_last : {false, true}) {
+      if (filled.empty()) break;
+      load_each(kBoard, at.b_cols, filled | std::views::transform([&](std::int64_t row) {
+                                     return is_last ? offsets[row + 1] - 1 : offsets[row];
+                                   }),
+                trace);
+      trace.wait(kBoard);
     }
-  });
+    store_each(at.rows_of_b, rows, trace, kTwoAndOne);
+    store_run(at.ranges_of_b, first, count, trace);
+  };
+  return std::make_shared<ThreadsTrace>(product->b.rows, describe);
 }
 
-std::shared_ptr<const LaunchTrace> trace_sort(std::shared_ptr<const Product> product, bool is_sum,
-                                              std::vector<std::int64_t> places,
-                                              const Addresses& at) {
-  constexpr int kInstructions = 45, kPlacesInstructions = 12;
-  const std::int64_t tasks = std::ssize(product->tasks);
-  return std::make_shared<EachTrace>(tasks, [product, is_sum, at, places = std::move(places)](
-                                                std::int64_t first, std::int64_t count, int warp,
-                                                WarpTrace& trace) {
-    trace.issue(kInstructions);
+TracePtr trace_cut(AnalysisPtr product, const DeviceArrays& at) {
+  const auto describe = [product, at](std::int64_t first, std::int64_t count, int,
+                                      WarpTrace& trace) {
+    using Count = counted::CutRows;
+    trace.issue(Count::kRow);
+    if (count == 0) return;
+    for (int end = 0; end < 2; ++end) load_run(kBoard, at.slice_counts, first + end, count, trace);
+    trace.wait(kBoard);
+    // In each turn a lane copies a task of its row, if the row has as many.
+    const auto tasks_of = [&](std::int64_t row) {
+      return first_task(*product, row + 1) - first_task(*product, row);
+    };
+    const auto rows = std::views::iota(first, first + count);
+    const std::int64_t turns = std::ranges::max(rows | std::views::transform(tasks_of));
+    for (std::int64_t turn = 0; turn < turns; ++turn) {
+      auto copied =
+          rows | std::views::filter([&](std::int64_t row) { return turn < tasks_of(row); });
+      trace.issue(turn == 0 ? Count::kFirstTask : Count::kTask);
+      load_each(kBoard, at.whole_tasks, copied, trace, kPartsOfTask);
+      trace.wait(kBoard);
+      store_each(at.tasks, copied | std::views::transform([&](std::int64_t row) {
+                             return first_task(*product, row) + turn;
+                           }),
+                 trace, kPartsOfTask);
+    }
+  };
+  return std::make_shared<ThreadsTrace>(product->a.rows, describe);
+}
+
+TracePtr trace_sort(AnalysisPtr product, bool is_sum, std::vector<std::int64_t> places,
+                    const DeviceArrays& at) {
+  const auto describe = [product, is_sum, at, places = std::move(places)](
+                            std::int64_t first, std::int64_t count, int warp, WarpTrace& trace) {
+    using Count = counted::SortTasks;
+    const auto tasks = std::views::iota(first, first + count);
+    const bool all_small =
+        std::ranges::all_of(tasks, [&](std::int64_t i) { return is_small(*product, i); });
+    trace.issue(Count::kAll);
     if (warp == 0) trace.shared(1);
     trace.barrier();
     if (count > 0) {
-      for (const Part& part : kPartsOfTask) {
-        trace.load(kBoard);
-        for (std::int64_t i = first; i < first + count; ++i)
-          trace.touch(element(at.tasks, i, kTaskBytes) + part.at, part.bytes);
-      }
-      if (is_sum) load(kBoard, element(at.lengths, first, 4), 4 * count, trace);
+      load_each(kBoard, at.tasks, tasks, trace, kPartsOfTask);
+      if (is_sum) load_run(kBoard, at.lengths, first, count, trace);
       trace.wait(kBoard);
-      const auto is_small = [&](std::int64_t i) {
-        return product->tasks[static_cast<std::size_t>(i)].task.keeping == Keeping::kLanes;
-      };
-      if (!std::ranges::all_of(std::views::iota(first, first + count), is_small))
-        trace.issue(class_instructions(is_sum));
+      if (!all_small) trace.issue(counted::class_instructions(is_sum));
       trace.shared(1);
     }
     trace.barrier();
     if (warp == 0) {
-      trace.issue(kPlacesInstructions);
-      trace.shared(1);
-      trace.atomic(1);
-      trace.touch(at.summary, 4 * kClasses);
+      trace.issue(Count::kPlaces);
+      add_counts(at, trace);
     }
     trace.barrier();
-    const auto is_sorted = [&](std::int64_t i) {
-      return !is_sum || product->tasks[static_cast<std::size_t>(i)].task.keeping != Keeping::kLanes;
-    };
-    const auto all = std::views::iota(first, first + count);
-    if (std::ranges::none_of(all, is_sorted)) return;
+    auto sorted_places =
+        tasks |
+        std::views::filter([&](std::int64_t i) { return !is_sum || !is_small(*product, i); }) |
+        std::views::transform([&](std::int64_t i) { return places[static_cast<std::size_t>(i)]; });
+    if (sorted_places.empty()) return;
     trace.shared(1);
-    for (const Part& part : {Part{0, 8}, Part{8, 4}}) {
-      trace.store();
-      for (const std::int64_t i : all)
-        if (is_sorted(i))
-          trace.touch(
-              element(at.sorted, places[static_cast<std::size_t>(i)], kSortedTaskBytes) + part.at,
-              part.bytes);
-    }
-  });
+    store_each(at.sorted, sorted_places, trace, kTwoAndOne);
+  };
+  return std::make_shared<ThreadsTrace>(std::ssize(product->tasks), describe);
 }
 
-std::shared_ptr<const LaunchTrace> trace_gather(std::shared_ptr<const Product> product,
-                                                const Addresses& at) {
-  constexpr int kInstructions = 26;
-  const std::int64_t rows = product->a.rows;
-  return std::make_shared<EachTrace>(rows + 1, [product, at](std::int64_t first, std::int64_t count,
-                                                             int, WarpTrace& trace) {
-    trace.issue(kInstructions);
+TracePtr trace_gather(AnalysisPtr product, const DeviceArrays& at) {
+  const auto describe = [product, at](std::int64_t first, std::int64_t count, int,
+                                      WarpTrace& trace) {
+    trace.issue(counted::GatherOffsets::kAll);
     if (count == 0) return;
-    const std::int64_t inner = std::min<std::int64_t>(count, product->a.rows - first);
-    if (inner > 0) {
+    const std::int64_t rows = std::min<std::int64_t>(count, product->a.rows - first);
+    if (rows > 0) {
       if (product->is_sliced()) {
-        load(kBoard, element(at.slice_counts, first, 4), 4 * inner, trace);
+        load_run(kBoard, at.slice_counts, first, rows, trace);
         trace.wait(kBoard);
       }
-      trace.load(kBoard);
-      for (std::int64_t row = first; row < first + inner; ++row)
-        trace.touch(element(at.offsets, product->first_tasks[static_cast<std::size_t>(row)], 8), 8);
+      load_each(
+          kBoard, at.offsets,
+          std::views::iota(first, first + rows) |
+              std::views::transform([&](std::int64_t row) { return first_task(*product, row); }),
+          trace);
       trace.wait(kBoard);
     }
-    store(element(at.c_offsets, first, 8), 8 * count, trace);
-  });
+    store_run(at.c_offsets, first, count, trace);
+  };
+  return std::make_shared<ThreadsTrace>(std::int64_t{product->a.rows} + 1, describe);
 }
 
 }  // namespace tessera::row_spgemm::tracing

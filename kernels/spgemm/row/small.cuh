@@ -1,6 +1,6 @@
-// Rows of C with few products: each is in a lane of its own, which finds by comparing columns with
-// its neighbours what to add to its own, and where that goes. No memory, and no waiting for others.
-// See kernels/spgemm/row/row_spgemm.hpp.
+// Rows of C with few products, one product per lane. A lane compares its column with those of its
+// neighbours to find the products to add to its own and the place of the sum. It needs no bitmap
+// and no barrier. See kernels/spgemm/row/row_spgemm.hpp.
 #pragma once
 
 #include <climits>
@@ -10,21 +10,29 @@
 
 namespace tessera::row_spgemm {
 
-/// The products of a row of C, at most kLanes from at most as many nonzeros of A, by as many lanes
-/// of a warp; every lane of the warp is here.
+/// The number of this thread's task in a launch over small tasks.
+template <int kLanes>
+__device__ int small_task_number() {
+  constexpr LaunchShape kShape = small_launch(kLanes);
+  return kShape.item_of(static_cast<int>(kShape.thread_of(blockIdx.x, threadIdx.x)));
+}
+
+/// A row of C with at most kLanes products, from at most kLanes nonzeros of A, in kLanes lanes of a
+/// warp. Every lane of the warp has to construct it.
 template <int kLanes>
 class SmallRow {
  public:
   /// `cols` [kLanes], aligned to 16 bytes, is shared memory of the row.
-  __device__ SmallRow(const View& view, const SortedTask& task, std::int32_t* cols) : cols_(cols) {
+  __device__ SmallRow(const OperandsView& operands, const SortedTask& task, std::int32_t* cols)
+      : cols_(cols) {
     RowOfB of{0, 0, 0};
     if (lane() < task.nonzeros) {
       of_a_ = task.begin + lane();
-      of = view.rows_of_b[view.a_cols[of_a_]];
+      of = operands.rows_of_b[operands.a_cols[of_a_]];
     }
     const int sum = sum_up_to<kLanes>(of.length);
     const int total = __shfl_sync(kAllLanes, sum, kLanes - 1, kLanes);
-    // Rows of B that have something begin at different products.
+    // Rows of B that are not empty begin at different products.
     const int start = sum - of.length;
     const bool is_some = of.length > 0;
     const unsigned starts =
@@ -35,7 +43,7 @@ class SmallRow {
     of_a_ = __shfl_sync(kAllLanes, of_a_, from, kLanes);
     if (lane() < total) {
       place_ = to_place + lane();
-      col_ = __ldg(view.b_cols + place_);
+      col_ = __ldg(operands.b_cols + place_);
     }
     cols_[lane()] = col_;
     __syncwarp();
@@ -45,15 +53,15 @@ class SmallRow {
 
   static __device__ int lane() { return lane_of_warp() % kLanes; }
 
-  /// How many columns of C the row has.
+  /// The number of columns of C in the row.
   __device__ int columns() const { return __popc(firsts_); }
 
-  /// Calls store(place among the row's columns, column, sum) in one lane for each column: the
-  /// sum's terms are added in the order of A's columns.
+  /// Calls store(place among the row's columns, column, sum) in one lane per column. Each sum adds
+  /// its products in the order of A's columns.
   template <class Store>
-  __device__ void add(const View& view, Store store) const {
-    const float left = col_ < 0 ? 0 : view.a_values[of_a_];
-    const float right = col_ < 0 ? 0 : __ldg(view.b_values + place_);
+  __device__ void add(const OperandsView& operands, Store store) const {
+    const float left = col_ < 0 ? 0 : operands.a_values[of_a_];
+    const float right = col_ < 0 ? 0 : __ldg(operands.b_values + place_);
     const unsigned smaller = lanes_where([&](std::int32_t other) { return other < col_; });
     const bool is_first = (firsts_ >> lane() & 1) != 0;
     float sum = fmaf(left, right, 0.0f);
@@ -68,8 +76,8 @@ class SmallRow {
     if (is_first) store(__popc(firsts_ & smaller), col_, sum);
   }
 
-  /// Calls visit(place among the row's columns, column, how many of the column's products are
-  /// before, how many it has, nonzero of A, place in B) in the lane of each product.
+  /// Calls visit(place among the row's columns, column, number of the product in its column,
+  /// products of the column, nonzero of A, place in B) in the lane of each product.
   template <class Visit>
   __device__ void each(Visit visit) const {
     const unsigned smaller = lanes_where([&](std::int32_t other) { return other < col_; });
@@ -80,14 +88,15 @@ class SmallRow {
 
  private:
   static __device__ int first_lane() { return lane_of_warp() - lane(); }
-  /// Of lanes of the row, the first being bit 0: those of a mask of the warp; those before this.
+  /// A mask of the warp's lanes as a mask of the row's, whose first lane is bit 0; and the row's
+  /// lanes before this one.
   static __device__ unsigned of_row(unsigned mask) {
     constexpr unsigned kAll = kLanes == 32 ? kAllLanes : (1u << (kLanes % 32)) - 1;
     return mask >> first_lane() & kAll;
   }
   static __device__ unsigned before() { return (1u << lane()) - 1; }
 
-  /// The lanes of the row for whose columns something is so.
+  /// The lanes of the row whose columns fulfil a condition.
   template <class IsSo>
   __device__ unsigned lanes_where(IsSo is_so) const {
     unsigned lanes = 0;
@@ -102,7 +111,7 @@ class SmallRow {
     return lanes;
   }
 
-  /// Where the n-th set bit is, n from one; with fewer, some place.
+  /// The index of the n-th set bit, n from one; any index if there are fewer.
   static __device__ int nth_bit(unsigned bits, int n) {
     if ((bits & (bits + 1)) == 0) return max(n - 1, 0);
     int at = 0;
@@ -118,10 +127,10 @@ class SmallRow {
   }
 
   std::int32_t* cols_;
-  std::int32_t of_a_ = 0;   // nonzero of A whose row of B the product is from
-  std::int32_t place_ = 0;  // in B
-  std::int32_t col_ = -1;   // no product: -1
-  unsigned same_, firsts_;  // lanes of the row with the same column; the first ones of columns
+  std::int32_t of_a_ = 0;   // nonzero of A of the product
+  std::int32_t place_ = 0;  // nonzero of B
+  std::int32_t col_ = -1;   // -1 for no product
+  unsigned same_, firsts_;  // lanes of the row with this column; the first lane of each column
 };
 
 }  // namespace tessera::row_spgemm

@@ -1,11 +1,12 @@
-// row_spgemm's rows of few products, several to a warp: kernels/spgemm/row/small.cuh. Instructions
-// are counted in the PTX (CUDA 13.0), of which about seven in ten are left in the code for sm_90a.
+// The trace of row_spgemm's small tasks, of which a warp takes several:
+// kernels/spgemm/row/small.cuh.
 
 #include <algorithm>
 #include <map>
 #include <ranges>
 
-#include "kernels/spgemm/row/groups_trace.hpp"
+#include "kernels/spgemm/row/counted.hpp"
+#include "kernels/spgemm/row/launch_traces.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
@@ -13,182 +14,177 @@ namespace {
 
 class SmallTrace final : public LaunchTrace {
  public:
-  SmallTrace(std::shared_ptr<const Product> product, Batch batch, const Addresses& at)
-      : product_(std::move(product)), batch_(std::move(batch)), at_(at) {}
+  SmallTrace(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at)
+      : product_(std::move(product)),
+        launch_(std::move(launch)),
+        shape_(small_launch(launch_.shape().lanes)),
+        at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
-    const int groups = 32 / batch_.lanes();
-    const std::int64_t first = thread_block * batch_.groups() + std::int64_t{warp} * groups;
-    const std::int64_t last =
-        std::clamp<std::int64_t>(std::ssize(batch_.tasks), first, first + groups);
-    trace.issue(kBeginInstructions);
+    const std::int64_t thread = shape_.thread_of(thread_block, std::int64_t{kWarpLanes} * warp);
+    const std::int64_t first = shape_.item_of(thread), last = shape_.item_of(thread + kWarpLanes);
+    const Range tasks{first, std::clamp<std::int64_t>(std::ssize(launch_.tasks), first, last)};
+    const std::vector<std::int64_t> nonzeros = this->nonzeros(tasks);
+    trace.issue(Count::kBegin);
     trace.pause(kSpecialRegisterCycles);
-    if (first < last) load_rows(first, last, trace);
+    if (!tasks.is_empty()) load_rows(tasks, nonzeros, trace);
     find_products(trace);
-    if (first < last) load_products(first, last, at_.b_cols, trace);
+    load_products(nonzeros, at_.b_cols, trace);
     find_same(trace);
-    if (batch_.is_sum)
-      sum(first, last, trace);
+    if (launch_.is_sum)
+      sum(tasks, nonzeros, trace);
     else
-      store_lengths(first, last, trace);
+      store_lengths(tasks, trace);
     return false;
   }
 
  private:
-  static constexpr int kBeginInstructions = 10, kRowInstructions = 12, kPlaceInstructions = 35,
-                       kFindBitInstructions = 5, kCompareInstructions = 18, kSumInstructions = 18,
-                       kTurnInstructions = 10, kStoreInstructions = 10;
+  using Count = counted::SmallTasks;
   static constexpr int kBoard = 0, kProductBoard = 1;
 
-  const TaskWork& task(std::int64_t number) const {
+  /// Numbers of tasks in the launch.
+  struct Range {
+    std::int64_t begin, end;
+
+    bool is_empty() const { return begin == end; }
+    auto numbers() const { return std::views::iota(begin, end); }
+  };
+
+  std::int64_t id(std::int64_t number) const {
+    return launch_.tasks[static_cast<std::size_t>(number)];
+  }
+  const TaskWork& work(std::int64_t number) const {
     return product_->tasks[static_cast<std::size_t>(id(number))];
   }
-  std::int64_t id(std::int64_t number) const {
-    return batch_.tasks[static_cast<std::size_t>(number)];
+  auto ids(const Range& tasks) const {
+    return tasks.numbers() | std::views::transform([this](std::int64_t i) { return id(i); });
   }
 
-  /// One load by the lanes of all rows: touch(number of the row's task).
-  template <class Touch>
-  void load(std::int64_t first, std::int64_t last, int board, WarpTrace& trace, Touch touch) const {
-    trace.load(board);
-    for (std::int64_t i = first; i < last; ++i) touch(i);
+  /// All nonzeros of A of the tasks, and their rows of B.
+  std::vector<std::int64_t> nonzeros(const Range& tasks) const {
+    std::vector<std::int64_t> found;
+    for (const std::int64_t i : tasks.numbers()) {
+      const Task& of = work(i).task;
+      for (std::int64_t k = of.begin; k < of.begin + of.nonzeros; ++k) found.push_back(k);
+    }
+    return found;
+  }
+  auto rows_of_b(const std::vector<std::int64_t>& nonzeros) const {
+    return nonzeros | std::views::transform([this](std::int64_t k) -> std::int64_t {
+             return product_->a.col_indices[k];
+           });
   }
 
-  /// Calls visit(row of B) for the nonzeros of a row of A.
-  template <class Visit>
-  void for_nonzeros(std::int64_t number, Visit visit) const {
-    const CsrMatrix& a = product_->a;
-    const Task& of = task(number).task;
-    for (std::int64_t k = of.begin; k < of.begin + of.nonzeros; ++k)
-      visit(k, a.col_indices[static_cast<std::size_t>(k)]);
-  }
-
-  bool has_nonzeros(std::int64_t first, std::int64_t last) const {
-    bool any = false;
-    for (std::int64_t i = first; i < last; ++i)
-      for_nonzeros(i, [&](std::int64_t, std::int32_t) { any = true; });
-    return any;
-  }
-
-  void load_rows(std::int64_t first, std::int64_t last, WarpTrace& trace) const {
-    trace.load(kBoard);
-    trace.touch(element(at_.sorted, batch_.first_sorted + first, kSortedTaskBytes),
-                kSortedTaskBytes * (last - first));
+  void load_rows(const Range& tasks, const std::vector<std::int64_t>& nonzeros,
+                 WarpTrace& trace) const {
+    load_run(kBoard, at_.sorted, launch_.first_sorted + tasks.begin, tasks.end - tasks.begin,
+             trace);
     trace.wait(kBoard);
-    trace.issue(kRowInstructions);
-    if (!has_nonzeros(first, last)) return;
-    load(first, last, kBoard, trace, [&](std::int64_t i) {
-      for_nonzeros(
-          i, [&](std::int64_t k, std::int32_t) { trace.touch(element(at_.a_cols, k, 4), 4); });
-    });
+    trace.issue(Count::kRow);
+    if (nonzeros.empty()) return;
+    load_each(kBoard, at_.a_cols, nonzeros, trace);
     trace.wait(kBoard);
-    load(first, last, kBoard, trace, [&](std::int64_t i) {
-      for_nonzeros(i, [&](std::int64_t, std::int32_t row_of_b) {
-        trace.touch(element(at_.rows_of_b, row_of_b, kRowOfBBytes), 12);
-      });
-    });
+    load_each(kBoard, at_.rows_of_b, rows_of_b(nonzeros), trace, kFieldsOfRow);
     trace.wait(kBoard);
   }
 
-  /// Where each lane's product is: a prefix sum, and the nth of the rows of B.
+  /// Finds each lane's product: a prefix sum, and the n-th of the rows of B.
   void find_products(WarpTrace& trace) const {
-    trace.issue(kPlaceInstructions);
-    for (int step = 1; step < batch_.lanes(); step *= 2) {
+    trace.issue(Count::kPlace);
+    for (int step = 1; step < shape_.lanes; step *= 2) {
       trace.shared(1);
-      trace.issue(kFindBitInstructions);
+      trace.issue(Count::kFindBit);
     }
     for (int shuffle = 0; shuffle < 3; ++shuffle) trace.shared(1);
   }
 
-  void load_products(std::int64_t first, std::int64_t last, std::uint64_t array,
+  /// Loads the elements of B of all products.
+  template <class T>
+  void load_products(const std::vector<std::int64_t>& nonzeros, const ArrayAt<T>& array,
                      WarpTrace& trace) const {
-    if (!std::ranges::any_of(std::views::iota(first, last),
-                             [&](std::int64_t i) { return task(i).products > 0; }))
-      return;
-    load(first, last, kProductBoard, trace, [&](std::int64_t i) {
-      for_nonzeros(i, [&](std::int64_t, std::int32_t row_of_b) {
-        const std::int64_t begin = product_->b.row_offsets[row_of_b];
-        const std::int64_t length = product_->b.row_offsets[row_of_b + 1] - begin;
-        if (length > 0) trace.touch(element(array, begin, 4), 4 * length);
-      });
-    });
-    trace.wait(kProductBoard);
+    bool has_loaded = false;
+    for (const std::int64_t row : rows_of_b(nonzeros)) {
+      const std::int64_t begin = product_->b.row_offsets[row];
+      const std::int64_t length = product_->b.row_offsets[row + 1] - begin;
+      if (length == 0) continue;
+      if (!has_loaded) trace.load(kProductBoard);
+      has_loaded = true;
+      touch_run(array, begin, length, trace);
+    }
+    if (has_loaded) trace.wait(kProductBoard);
   }
 
-  /// Comparisons with the columns of all lanes of the row.
+  /// Compares a lane's column with those of all lanes of its row.
   void compare(WarpTrace& trace) const {
-    trace.issue(2 * batch_.lanes());
-    for (int i = 0; i < batch_.lanes(); i += 4) trace.shared(1);
+    trace.issue(2 * shape_.lanes);
+    for (int i = 0; i < shape_.lanes; i += 4) trace.shared(1);
   }
   void find_same(WarpTrace& trace) const {
     trace.shared(1);
-    trace.issue(kCompareInstructions);
+    trace.issue(Count::kCompare);
     compare(trace);
   }
 
-  void store_lengths(std::int64_t first, std::int64_t last, WarpTrace& trace) const {
-    trace.issue(kStoreInstructions / 2);
-    if (first >= last) return;
-    trace.store();
-    for (std::int64_t i = first; i < last; ++i) trace.touch(element(at_.lengths, id(i), 4), 4);
+  void store_lengths(const Range& tasks, WarpTrace& trace) const {
+    trace.issue(Count::kStore / 2);
+    if (!tasks.is_empty()) store_each(at_.lengths, ids(tasks), trace);
   }
 
-  /// The most products of a column but one: so often do lanes fetch others' products.
-  int turns(std::int64_t first, std::int64_t last) const {
+  /// The number of times that lanes fetch a product of their column: the most of a column, less
+  /// one.
+  int turns(const Range& tasks) const {
     int most = 0;
-    for (std::int64_t i = first; i < last; ++i) {
+    for (const std::int64_t i : tasks.numbers()) {
       std::map<std::int32_t, int> same;
-      for_nonzeros(i, [&](std::int64_t, std::int32_t row_of_b) {
-        for (std::int64_t at = product_->b.row_offsets[row_of_b];
-             at < product_->b.row_offsets[row_of_b + 1]; ++at)
-          most = std::max(most, same[product_->b.col_indices[static_cast<std::size_t>(at)]]++);
-      });
+      const std::vector<std::int64_t> of_task = nonzeros({i, i + 1});
+      for (const std::int64_t row : rows_of_b(of_task))
+        for (const std::int32_t col : product_->b.row_cols(row)) most = std::max(most, same[col]++);
     }
     return most;
   }
 
-  void sum(std::int64_t first, std::int64_t last, WarpTrace& trace) const {
-    if (first < last) {
-      load(first, last, kBoard, trace,
-           [&](std::int64_t i) { trace.touch(element(at_.offsets, id(i), 8), 8); });
-      if (has_nonzeros(first, last))
-        load(first, last, kBoard, trace, [&](std::int64_t i) {
-          for_nonzeros(i, [&](std::int64_t k, std::int32_t) {
-            trace.touch(element(at_.a_values, k, 4), 4);
-          });
-        });
+  void sum(const Range& tasks, const std::vector<std::int64_t>& nonzeros, WarpTrace& trace) const {
+    if (!tasks.is_empty()) {
+      load_each(kBoard, at_.offsets, ids(tasks), trace);
+      if (!nonzeros.empty()) load_each(kBoard, at_.a_values, nonzeros, trace);
       trace.wait(kBoard);
-      load_products(first, last, at_.b_values, trace);
+      load_products(nonzeros, at_.b_values, trace);
     }
-    trace.issue(kSumInstructions);
+    trace.issue(Count::kSum);
     compare(trace);
-    const int count = turns(first, last);
+    const int count = turns(tasks);
     for (int turn = 0; turn < count; ++turn) {
-      trace.issue(kTurnInstructions);
+      trace.issue(Count::kTurn);
       for (int shuffle = 0; shuffle < 2; ++shuffle) trace.shared(1);
     }
-    trace.issue(kStoreInstructions);
-    const auto has_columns = [&](std::int64_t i) { return task(i).columns > 0; };
-    if (!std::ranges::any_of(std::views::iota(first, last), has_columns)) return;
-    for (const std::uint64_t array : {at_.c_cols, at_.c_values}) {
-      trace.store();
-      for (std::int64_t i = first; i < last; ++i)
-        if (has_columns(i))
-          trace.touch(element(array, product_->offsets[static_cast<std::size_t>(id(i))], 4),
-                      4 * std::int64_t{task(i).columns});
+    trace.issue(Count::kStore);
+    store(tasks, at_.c_cols, trace);
+    store(tasks, at_.c_values, trace);
+  }
+
+  /// Stores the elements of C of all tasks.
+  template <class T>
+  void store(const Range& tasks, const ArrayAt<T>& array, WarpTrace& trace) const {
+    bool has_stored = false;
+    for (const std::int64_t i : tasks.numbers()) {
+      if (work(i).columns == 0) continue;
+      if (!has_stored) trace.store();
+      has_stored = true;
+      touch_run(array, product_->offsets[static_cast<std::size_t>(id(i))], work(i).columns, trace);
     }
   }
 
-  std::shared_ptr<const Product> product_;
-  Batch batch_;
-  Addresses at_;
+  AnalysisPtr product_;
+  ClassLaunch launch_;
+  LaunchShape shape_;
+  DeviceArrays at_;
 };
 
 }  // namespace
 
-TracedLaunch trace_small(std::shared_ptr<const Product> product, Batch batch, const Addresses& at) {
-  const auto blocks = static_cast<std::size_t>(batch.thread_blocks());
-  return {std::make_shared<SmallTrace>(std::move(product), std::move(batch), at),
+ClassTrace trace_small(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at) {
+  const auto blocks = static_cast<std::size_t>(launch.thread_blocks());
+  return {std::make_shared<SmallTrace>(std::move(product), std::move(launch), at),
           std::vector<std::int64_t>(blocks)};
 }
 

@@ -1,35 +1,17 @@
-// row_spgemm's rows on the GPU: analysed, cut into tasks, and these sorted by class. See
-// kernels/spgemm/row/row_spgemm.hpp.
+// The launches of row_spgemm over rows and over all tasks: they describe the rows of B, cut the
+// rows of C into tasks and sort the tasks by class. See kernels/spgemm/row/row_spgemm.hpp.
 #pragma once
 
 #include <climits>
 #include <cstdint>
 
 #include "kernels/spgemm/row/bitmaps.cuh"
+#include "kernels/spgemm/row/row_spgemm.hpp"
 
 namespace tessera::row_spgemm {
 
-constexpr int kThreads = 256;  // of the kernels that go over rows
-/// A row of more than so many nonzeros a lane is gone over by a whole warp.
-constexpr int kNonzerosOfLane = 4;
-
-/// What is asked about a row of B, in one load. Its words begin where its nonzeros do.
-struct alignas(16) RowOfB {
-  std::int32_t begin, length, words;
-};
-
-/// The columns that a row of B spans.
-struct alignas(8) RangeOfB {
-  std::int32_t first_col, last_col;
-};
-
-/// Up to 32 nonzeros of a row of B that are in one word of a bitmap.
-struct alignas(8) WordOfB {
-  std::int32_t word;
-  std::uint32_t columns;
-};
-
-struct View {
+/// The operands on the device, and what the analysis writes about B.
+struct OperandsView {
   std::int32_t rows, rows_of_b_count;
   std::int64_t nonzeros_of_a, nonzeros_of_b;
   Thresholds many;
@@ -41,20 +23,26 @@ struct View {
   const float* b_values;
   RowOfB* rows_of_b;      // [rows_of_b_count]
   RangeOfB* ranges_of_b;  // [rows_of_b_count]
-  WordOfB* words_of_b;    // [nonzeros_of_b], as many of each row as it has; nullptr: not yet
+  WordOfB* words_of_b;    // [nonzeros_of_b], those of a row from its first nonzero on; or nullptr
 };
 
-/// Calls visit.operator()<lanes>(row, first nonzero, nonzeros, most) for the rows of a warp, by
-/// kLanes lanes for each or, one after another, by all 32 for long ones; most are those of any row
-/// of the call. A row past the last has number -1 and no nonzeros.
+/// The number of this thread in a launch of one thread per item.
+__device__ inline int thread_of_launch() {
+  return static_cast<int>(thread_each().thread_of(blockIdx.x, threadIdx.x));
+}
+
+/// Calls visit.operator()<lanes>(row, first nonzero, nonzeros, most) for the rows of a warp: first
+/// with kLanes lanes per row, side by side, then with all lanes for each row that needs a warp.
+/// `most` is the largest number of nonzeros of the rows side by side. A row past the last has
+/// number -1 and no nonzeros.
 template <int kLanes, class Visit>
 __device__ void for_rows_of_warp(std::int64_t rows, const std::int32_t* offsets, Visit visit) {
-  const auto row =
-      static_cast<std::int64_t>((std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kLanes);
+  const std::int64_t row =
+      row_launch(kLanes).item_of(std::int64_t{blockIdx.x}, std::int64_t{threadIdx.x});
   const bool is_row = row < rows;
   const std::int32_t begin = is_row ? offsets[row] : 0;
   const std::int32_t length = is_row ? offsets[row + 1] - begin : 0;
-  const bool is_long = kLanes < 32 && length > kLanes * kNonzerosOfLane;
+  const bool is_long = kLanes < kWarpLanes && needs_warp(length, kLanes);
   const bool is_here = is_row && !is_long;
   visit.template operator()<kLanes>(is_here ? static_cast<std::int32_t>(row) : -1, begin,
                                     is_here ? length : 0,
@@ -70,9 +58,9 @@ __device__ void for_rows_of_warp(std::int64_t rows, const std::int32_t* offsets,
   }
 }
 
-/// Turns a row of B into words, kLanes lanes each; every lane of the warp is here.
+/// Turns a row of B into words by kLanes lanes. Every lane of the warp has to call it.
 template <int kLanes>
-__device__ void describe_row(const View& view, std::int32_t row, std::int32_t begin,
+__device__ void describe_row(const OperandsView& operands, std::int32_t row, std::int32_t begin,
                              std::int32_t length, std::int32_t most) {
   const int lane = lane_of_warp() % kLanes;
   constexpr unsigned kOfRow = kLanes == 32 ? kAllLanes : (1u << (kLanes % 32)) - 1;
@@ -81,7 +69,7 @@ __device__ void describe_row(const View& view, std::int32_t row, std::int32_t be
   WordOfB last{-1, 0};  // the last of them, so far
   for (int first = 0; first < most; first += kLanes) {
     const int at = first + lane;
-    const std::int32_t col = at < length ? view.b_cols[begin + at] : -1;
+    const std::int32_t col = at < length ? operands.b_cols[begin + at] : -1;
     const std::int32_t word = col < 0 ? -1 : word_of(col);
     std::uint32_t columns = col < 0 ? 0 : bits_before(col) + 1;
     if (word == last.word) columns |= last.columns;
@@ -97,47 +85,50 @@ __device__ void describe_row(const View& view, std::int32_t row, std::int32_t be
     const std::int32_t after = __shfl_down_sync(kAllLanes, word, 1, kLanes);
     const bool ends = col >= 0 && (lane == kLanes - 1 || after != word);
     const int place = words + __popc(heads & ((2u << lane) - 1)) - 1;
-    if (ends) view.words_of_b[begin + place] = {word, columns};
+    if (ends) operands.words_of_b[begin + place] = {word, columns};
     words += __popc(heads);
     last.word = __shfl_sync(kAllLanes, word, kLanes - 1, kLanes);
     last.columns = __shfl_sync(kAllLanes, columns, kLanes - 1, kLanes);
     __syncwarp();  // a word that goes on is written again, by another lane
   }
   if (row < 0 || lane != 0) return;
-  view.rows_of_b[row] = {begin, length, words};
-  view.ranges_of_b[row] =
-      length == 0 ? RangeOfB{0, 0} : RangeOfB{view.b_cols[begin], view.b_cols[begin + length - 1]};
+  operands.rows_of_b[row] = {begin, length, words};
+  operands.ranges_of_b[row] =
+      length == 0 ? RangeOfB{0, 0}
+                  : RangeOfB{operands.b_cols[begin], operands.b_cols[begin + length - 1]};
 }
 
 template <int kLanes>
-__global__ void __launch_bounds__(kThreads) describe_rows_of_b(View view) {
-  for_rows_of_warp<kLanes>(
-      view.rows_of_b_count, view.b_offsets,
-      [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length,
-                      std::int32_t most) { describe_row<kOfRow>(view, row, begin, length, most); });
+__global__ void __launch_bounds__(kRowThreads) describe_rows_of_b(OperandsView operands) {
+  for_rows_of_warp<kLanes>(operands.rows_of_b_count, operands.b_offsets,
+                           [&]<int kOfRow>(std::int32_t row, std::int32_t begin,
+                                           std::int32_t length, std::int32_t most) {
+                             describe_row<kOfRow>(operands, row, begin, length, most);
+                           });
 }
 
-/// Describes rows of B without their words, of which there are at most as many as nonzeros.
-static __global__ void __launch_bounds__(kThreads) measure_rows_of_b(View view) {
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  if (row >= view.rows_of_b_count) return;
-  const std::int32_t begin = view.b_offsets[row], length = view.b_offsets[row + 1] - begin;
-  view.rows_of_b[row] = {begin, length, length};
-  view.ranges_of_b[row] =
-      length == 0 ? RangeOfB{0, 0} : RangeOfB{view.b_cols[begin], view.b_cols[begin + length - 1]};
+/// Describes the rows of B without their words, and takes the nonzeros for an upper bound on them.
+static __global__ void __launch_bounds__(kRowThreads) measure_rows_of_b(OperandsView operands) {
+  const int row = thread_of_launch();
+  if (row >= operands.rows_of_b_count) return;
+  const std::int32_t begin = operands.b_offsets[row], length = operands.b_offsets[row + 1] - begin;
+  operands.rows_of_b[row] = {begin, length, length};
+  operands.ranges_of_b[row] =
+      length == 0 ? RangeOfB{0, 0}
+                  : RangeOfB{operands.b_cols[begin], operands.b_cols[begin + length - 1]};
 }
 
-/// What the host wants to know of all rows, and of all tasks.
-struct Summary {
+/// Sums over all rows and all tasks, which the host reads.
+struct TaskSummary {
   unsigned long long tasks;
   unsigned long long nonzeros;
-  std::uint32_t mark_classes[kClasses];  // tasks of each
+  std::uint32_t mark_classes[kClasses];  // the number of tasks of each class
   std::uint32_t sum_classes[kClasses];
-  std::uint32_t mark_cursors[kClasses];  // used while they are sorted
+  std::uint32_t mark_cursors[kClasses];  // the number of tasks that are sorted so far
   std::uint32_t sum_cursors[kClasses];
 };
 
-/// Adds a thread block's counts to those of all.
+/// Adds the counts of a thread block to the sums over all.
 __device__ inline void add_counts(const std::uint32_t (&of_block)[kClasses],
                                   std::uint32_t* of_all) {
   const int i = static_cast<int>(threadIdx.x);
@@ -149,16 +140,17 @@ __device__ inline void clear_counts(std::uint32_t (&counts)[kClasses]) {
   __syncthreads();
 }
 
-/// What kLanes lanes find out of a row of C; every lane of the warp is here.
+/// The facts of a row of C, found by kLanes lanes. Every lane of the warp has to call it.
 template <int kLanes>
-__device__ RowFacts facts_of_row(const View& view, std::int32_t begin, std::int32_t length) {
-  // Nobody asks how much more there is than so much; sums of as many lanes stay in 32 bits.
+__device__ RowFacts facts_of_row(const OperandsView& operands, std::int32_t begin,
+                                 std::int32_t length) {
+  // No decision needs more than this, and sums over 32 lanes stay in 32 bits.
   constexpr std::int32_t kMuch = 1 << 25;
   std::int32_t products = 0, words = 0, first_col = INT_MAX, last_col = 0;
   for (std::int32_t at = lane_of_warp() % kLanes; at < length; at += kLanes) {
-    const std::int32_t row_of_b = view.a_cols[begin + at];
-    const RowOfB of = view.rows_of_b[row_of_b];
-    const RangeOfB range = view.ranges_of_b[row_of_b];
+    const std::int32_t row_of_b = operands.a_cols[begin + at];
+    const RowOfB of = operands.rows_of_b[row_of_b];
+    const RangeOfB range = operands.ranges_of_b[row_of_b];
     if (of.length == 0) continue;
     products = min(products + min(of.length, kMuch), kMuch);
     words = min(words + min(of.words, kMuch), kMuch);
@@ -175,32 +167,32 @@ __device__ RowFacts facts_of_row(const View& view, std::int32_t begin, std::int3
   return {products, words, begin, length, first_col, last_col};
 }
 
-/// How rows are cut, where they are.
-struct Slicing {
+/// The slices of each row.
+struct RowSlicing {
   std::int32_t* counts;  // [rows]
-  std::int32_t* words;   // [rows] of each slice
+  std::int32_t* words;   // [rows]: words of a slice
 };
 
-/// Calls visit(row, plan) in one lane for each row of a warp.
+/// Calls visit(row, plan) in one lane per row of a warp.
 template <int kLanes, class Visit>
-__device__ void for_plans_of_warp(const View& view, Visit visit) {
+__device__ void for_plans_of_warp(const OperandsView& operands, Visit visit) {
   for_rows_of_warp<kLanes>(
-      view.rows, view.a_offsets,
+      operands.rows, operands.a_offsets,
       [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
-        const RowFacts facts = facts_of_row<kOfRow>(view, begin, length);
+        const RowFacts facts = facts_of_row<kOfRow>(operands, begin, length);
         if (row < 0 || lane_of_warp() % kOfRow != 0) return;
-        visit(row, plan_row(row, facts, view.many));
+        visit(row, plan_row(row, facts, operands.many));
       });
 }
 
 template <int kLanes>
-__global__ void __launch_bounds__(kThreads)
-    analyse_rows(View view, Task* tasks, Slicing slicing, Summary* summary) {
+__global__ void __launch_bounds__(kRowThreads)
+    analyse_rows(OperandsView operands, Task* tasks, RowSlicing slicing, TaskSummary* summary) {
   __shared__ std::uint32_t counts[kClasses];
   __shared__ std::uint32_t slices;
   if (threadIdx.x == 0) slices = 0;
   clear_counts(counts);
-  for_plans_of_warp<kLanes>(view, [&](std::int32_t row, const RowPlan& plan) {
+  for_plans_of_warp<kLanes>(operands, [&](std::int32_t row, const RowPlan& plan) {
     tasks[row] = plan.whole;
     slicing.counts[row] = plan.slices;
     slicing.words[row] = plan.slice_words;
@@ -220,19 +212,20 @@ __global__ void __launch_bounds__(kThreads)
     atomicAdd(&summary->tasks, static_cast<unsigned long long>(slices));
 }
 
-/// The most tasks that a row becomes, into *most, which is not more by now.
+/// Raises *most to the largest number of tasks of a row, if that is larger.
 template <int kLanes>
-__global__ void __launch_bounds__(kThreads) find_most_tasks(View view, std::uint32_t* most) {
-  for_plans_of_warp<kLanes>(view, [&](std::int32_t, const RowPlan& plan) {
+__global__ void __launch_bounds__(kRowThreads)
+    find_most_tasks(OperandsView operands, std::uint32_t* most) {
+  for_plans_of_warp<kLanes>(operands, [&](std::int32_t, const RowPlan& plan) {
     if (plan.slices > 1) atomicMax(most, static_cast<std::uint32_t>(plan.slices));
   });
 }
 
-/// The tasks of all rows where some have several. first_tasks [rows]
-static __global__ void __launch_bounds__(kThreads)
+/// Writes the tasks of all rows, where some rows have several. first_tasks [rows]
+static __global__ void __launch_bounds__(kRowThreads)
     cut_rows(int rows, const Task* whole, const std::int32_t* slice_words,
              const std::int32_t* first_tasks, int num_tasks, Task* tasks) {
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const int row = thread_of_launch();
   if (row >= rows) return;
   const int first = first_tasks[row], end = row + 1 < rows ? first_tasks[row + 1] : num_tasks;
   if (end - first == 1) {
@@ -243,32 +236,26 @@ static __global__ void __launch_bounds__(kThreads)
     tasks[task] = slice_of(whole[row], slice_words[row], task - first);
 }
 
-/// Where each class begins among the sorted tasks.
-struct Begins {
+/// The number of sorted tasks before each class.
+struct ClassBegins {
   std::uint32_t of[kClasses];
 };
 
-/// A task's number, and where its nonzeros of A are: all that a small one needs.
-struct alignas(16) SortedTask {
-  std::int32_t id = -1;
-  std::int32_t begin = 0, nonzeros = 0;
-};
-
-/// Tasks by class, in no order within a class. Where `keeps_small`, the small ones, which are
-/// first, are sorted by then.
+/// Sorts tasks by class, in no order within a class. With `keeps_small` the small tasks, which come
+/// first, stay as an earlier call has sorted them.
 template <class ClassOf>
-__global__ void __launch_bounds__(kThreads)
-    sort_tasks(int count, const Task* tasks, const __grid_constant__ Begins begins,
+__global__ void __launch_bounds__(kRowThreads)
+    sort_tasks(int count, const Task* tasks, const __grid_constant__ ClassBegins begins,
                std::uint32_t* cursors, SortedTask* sorted, bool keeps_small, ClassOf class_of) {
   __shared__ std::uint32_t counts[kClasses], places[kClasses];
   clear_counts(counts);
-  const int id = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const int id = thread_of_launch();
   int of = -1;
   std::uint32_t place = 0;
   Task task;
   if (id < count) {
     task = tasks[id];
-    if (!keeps_small || task.keeping != Keeping::kLanes) {
+    if (!keeps_small || task.storage != MarkStorage::kLanes) {
       of = class_of(task, id);
       place = atomicAdd(counts + of, 1u);
     }
@@ -281,13 +268,13 @@ __global__ void __launch_bounds__(kThreads)
   if (of >= 0) sorted[places[of] + place] = {id, task.begin, task.nonzeros};
 }
 
-/// Columns of C of rows that are a task each, where their offsets [rows + 1] are known.
-static __global__ void __launch_bounds__(kThreads)
+/// Counts the columns of C of rows that have one task each from C's row offsets [rows + 1].
+static __global__ void __launch_bounds__(kRowThreads)
     recall_columns(int rows, const Task* tasks, const std::int64_t* row_offsets,
-                   std::int32_t* lengths, Summary* summary) {
+                   std::int32_t* lengths, TaskSummary* summary) {
   __shared__ std::uint32_t counts[kClasses];
   clear_counts(counts);
-  const int row = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const int row = thread_of_launch();
   if (row < rows) {
     const auto length = static_cast<std::int32_t>(row_offsets[row + 1] - row_offsets[row]);
     lengths[row] = length;

@@ -1,9 +1,9 @@
-// The launches of row_spgemm: rows described, analysed and cut into tasks; then, for each class of
-// tasks, columns counted and sums made. What their thread blocks do and, for the simulator, what
-// their warps do.
+// The launches of row_spgemm: it describes the rows of B, analyses the rows of A and cuts them into
+// tasks; then, for each class of tasks, it counts columns and makes sums. This is the work of their
+// thread blocks and, for the simulator, the trace of their warps.
 //
-// Left out are allocation, what is cleared and copied in between, and that the host waits twice.
-// Launches of classes follow each other here, as the simulator has it; on a device they overlap.
+// Not included: allocation, clearing and copies, and the two times that the host waits. The
+// launches of classes follow each other, as the simulator has them; on a device they overlap.
 #pragma once
 
 #include "formats/base/matrix.hpp"
@@ -11,7 +11,9 @@
 
 namespace tessera::row_spgemm {
 
-/// The traces refer to A and B. Launches of tasks are named "counting" or "sums", and their class.
+/// The work of A B, without lists of products. A and B have to outlive it, because its traces refer
+/// to them. A launch over tasks is named "counting" or "sums", and its class. Throws an Error where
+/// the shapes do not fit.
 WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b);
 
 }  // namespace tessera::row_spgemm

@@ -11,7 +11,7 @@ namespace tessera::row_spgemm::tracing {
 
 namespace {
 
-void describe_rows_of_b(Product& product) {
+void describe_rows_of_b(ProductAnalysis& product) {
   const CsrMatrix& b = product.b;
   product.words.resize(static_cast<std::size_t>(b.nnz()));
   product.columns_of_words.resize(product.words.size());
@@ -20,7 +20,7 @@ void describe_rows_of_b(Product& product) {
     const std::int64_t begin = b.row_offsets[row];
     std::int64_t end = begin;
     for (std::int64_t at = begin; at < b.row_offsets[row + 1]; ++at) {
-      const std::int32_t word = b.col_indices[at] / kWordCols;
+      const std::int32_t word = word_of(b.col_indices[at]);
       if (end == begin || product.words[end - 1] != word) product.words[end++] = word;
       product.columns_of_words[end - 1] |=
           static_cast<std::int32_t>(1u << (b.col_indices[at] % kWordCols));
@@ -29,7 +29,7 @@ void describe_rows_of_b(Product& product) {
   }
 }
 
-RowFacts facts_of_row(const Product& product, std::int32_t row) {
+RowFacts facts_of_row(const ProductAnalysis& product, std::int32_t row) {
   const CsrMatrix &a = product.a, &b = product.b;
   RowFacts facts{.begin = static_cast<std::int32_t>(a.row_offsets[row]),
                  .nonzeros = static_cast<std::int32_t>(a.row_offsets[row + 1] - a.row_offsets[row]),
@@ -46,15 +46,15 @@ RowFacts facts_of_row(const Product& product, std::int32_t row) {
   return facts;
 }
 
-RowPlan plan(const Product& product, std::int32_t row) {
+RowPlan plan(const ProductAnalysis& product, std::int32_t row) {
   const CsrMatrix &a = product.a, &b = product.b;
   return plan_row(row, facts_of_row(product, row), thresholds_for(a.nnz(), b.nnz(), b.rows));
 }
 
-/// Counts what the tasks of a row have in them.
+/// Counts the work of the tasks of a row.
 class TaskCounter {
  public:
-  void count(const Product& product, const RowPlan& plan, std::vector<TaskWork>& to) {
+  void count(const ProductAnalysis& product, const RowPlan& plan, std::vector<TaskWork>& to) {
     const auto first = to.size();
     for (int slice = 0; slice < plan.slices; ++slice)
       to.push_back({.task = slice_of(plan.whole, plan.slice_words, slice)});
@@ -78,13 +78,14 @@ class TaskCounter {
       }
     }
     std::ranges::sort(touched_);
-    std::int32_t group = -1, most = 0;  // 32 slots of a task, and the most columns of one of them
+    std::int32_t group = -1, most = 0;  // a task's 32 slots, and the most columns of one of them
     const TaskWork* last = nullptr;
     for (const std::int32_t word : touched_) {
       TaskWork& work = of_word(word);
       const int columns = std::popcount(marks_[word]);
-      const std::int32_t slot =
-          work.task.keeping == Keeping::kWords ? work.filled_words : word - work.task.first_word;
+      const std::int32_t slot = work.task.storage == MarkStorage::kWords
+                                    ? work.filled_words
+                                    : word - work.task.first_word;
       if (&work != last || slot / 32 != group) most = 0;
       group = slot / 32;
       work.turns_of_ranks += std::max(0, columns - most);
@@ -104,8 +105,8 @@ class TaskCounter {
 
 }  // namespace
 
-Product analyse(const CsrMatrix& a, const CsrMatrix& b) {
-  Product product{.a = a, .b = b};
+ProductAnalysis analyse(const CsrMatrix& a, const CsrMatrix& b) {
+  ProductAnalysis product{.a = a, .b = b};
   describe_rows_of_b(product);
   product.words_wait = words_can_wait(a.nnz(), a.rows, b.nnz(), b.rows);
   constexpr std::int64_t kRowsOfPiece = 512;
@@ -122,8 +123,8 @@ Product analyse(const CsrMatrix& a, const CsrMatrix& b) {
     product.tasks.insert(product.tasks.end(), piece.begin(), piece.end());
   for (const TaskWork& task : product.tasks) {
     product.offsets.push_back(product.offsets.back() + task.columns);
-    product.is_marked |= task.task.keeping != Keeping::kLanes;
-    // Every row has a task, and the tasks are in the order of rows.
+    product.is_marked |= task.task.storage != MarkStorage::kLanes;
+    // Every row has a task, and tasks follow each other in the order of rows.
     product.first_tasks.resize(static_cast<std::size_t>(task.task.row) + 2);
     product.first_tasks.back() = static_cast<std::int32_t>(std::ssize(product.offsets) - 1);
   }

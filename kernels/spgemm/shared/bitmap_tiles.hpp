@@ -1,5 +1,5 @@
-// Tiles of 8 x 8 cells with a bitmap, as tSparse has them (Zachariadis et al. 2020, section 3):
-// their products' patterns, and C from tiles back to CSR. Host and device read it.
+// Bitmap tiles of 8 x 8 cells, as in tSparse (Zachariadis et al. 2020, section 3): the patterns of
+// their products, and the conversion of C from tiles to CSR. Host and device read it.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace tessera::spgemm {
 
-constexpr int kSide = 8;  // of a tile
+constexpr int kSide = 8;  // rows and columns of a tile
 
-/// A tile of A, of B or of C. Of A and C bit 8 row + col is a cell, of B bit 8 col + row: as an
-/// operand of an MMA a lane then has two neighbouring bits of either.
+/// A tile of A, B or C. Bit 8 row + col stands for a cell of A or C, bit 8 col + row for one of B,
+/// so that each lane's part of an MMA operand is two neighbouring bits.
 struct alignas(16) Tile {
   std::uint64_t bitmap;
   std::uint32_t first_value;
-  std::int32_t col;  // of the grid of tiles
+  std::int32_t col;  // in the grid of tiles
 };
 
-/// Tiles of C, by row and column.
+/// The tiles of C, sorted by row and column.
 struct TilesOfC {
   std::vector<std::int32_t> tile_row, tile_col;  // [tiles]
   std::vector<std::uint64_t> bitmap;             // [tiles]
@@ -29,13 +29,14 @@ struct TilesOfC {
   std::vector<float> values;
 };
 
-/// C from its slices, which follow each other by rows.
+/// Converts C to CSR from slices of its rows, in the order of rows.
 CsrMatrix to_csr(std::int32_t rows, std::int32_t cols, std::span<const TilesOfC> slices);
 
-/// Tiles with a nonzero in the row: the MMAs that its elements are sums of, at most. [rows]
+/// The number of tiles with a nonzero in each row: at most as many MMAs make an element of the row.
+/// [rows]
 std::vector<std::int64_t> tiles_per_row(const CsrMatrix& matrix);
 
-/// The OR of a bitmap's bytes: columns of A's tile, or rows of B's, that hold anything.
+/// The OR of a bitmap's bytes: one bit per column of A's tile, or row of B's, that has a nonzero.
 TESSERA_HOST_DEVICE constexpr std::uint32_t inner_indices(std::uint64_t bitmap) {
   std::uint64_t folded = bitmap | bitmap >> 32;
   folded |= folded >> 16;
@@ -43,14 +44,14 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t inner_indices(std::uint64_t bitmap) 
   return static_cast<std::uint32_t>(folded & 0xff);
 }
 
-/// A byte for each column of C's tile, nonzero where the tile's row has a product there. Bytes of
-/// several products are joined by OR.
+/// One byte per column of C's tile, nonzero where row `row` has a product. The OR joins the bytes
+/// of several pairs of tiles.
 TESSERA_HOST_DEVICE constexpr std::uint64_t products_of_row(std::uint64_t a, std::uint64_t b,
                                                             int row) {
   return (a >> kSide * row & 0xff) * 0x0101010101010101u & b;
 }
 
-/// The bits, one a column, of bytes that are not zero.
+/// One bit per byte that is not zero.
 TESSERA_HOST_DEVICE constexpr std::uint32_t nonzero_bytes(std::uint64_t bytes) {
   bytes |= bytes >> 4;
   bytes |= bytes >> 2;
@@ -58,7 +59,7 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t nonzero_bytes(std::uint64_t bytes) {
   return static_cast<std::uint32_t>((bytes & 0x0101010101010101u) * 0x0102040810204080u >> 56);
 }
 
-/// The value of a cell: an exact scaling undone, rounded once where FP32 underflows.
+/// The value of a cell: undoes an exact scaling, and rounds once where FP32 underflows.
 TESSERA_HOST_DEVICE constexpr float unscaled(float sum, double factor) {
   return factor == 1 ? sum : static_cast<float>(static_cast<double>(sum) * factor);
 }

@@ -1,4 +1,4 @@
-// Rows sorted into bins on the device, a bin being what one launch takes.
+// Sorts rows into bins on the device; a bin is the rows of one launch.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline unsigned blocks_for(std::int64_t things, std::int64_t per_block) {
   return static_cast<unsigned>((things + per_block - 1) / per_block);
 }
 
-/// What a lane knows of those lanes of its warp that have the same value.
+/// The lanes of a warp that have the same value as this one.
 struct Peers {
   __device__ explicit Peers(unsigned value) {
     mask = __match_any_sync(kWholeWarp, value);
@@ -25,20 +25,20 @@ struct Peers {
   int leader, rank;
 };
 
-/// Where a row belongs, and what is to be added up over rows.
+/// The bin of a row, and an amount that is summed over rows.
 struct RowBin {
   int bin;
-  int amount;  // not negative
+  int amount;  // at least 0
 };
 
-using Sum = unsigned long long;  // as atomic additions take it
+using Sum = unsigned long long;  // a type of atomicAdd()
 
-/// What is found out on the way.
+/// Counts over all rows.
 template <int kBins>
 struct Counts {
   unsigned rows[kBins];
-  unsigned largest;  // amount of a row of the watched bin
-  Sum watched, all;  // amounts of that bin's rows, and of all
+  unsigned largest;  // largest amount of a row in the watched bin
+  Sum watched, all;  // sums of amounts over the watched bin, and over all rows
 };
 
 template <int kBins>
@@ -53,8 +53,8 @@ __device__ inline Sum sum_of_warp(Sum x) {
   return x;
 }
 
-/// A thread block counts for itself first: all rows may be of one bin. Counts are zero before; bins
-/// may be nullptr.
+/// Chooses the bin of every row and counts. A thread block counts in shared memory first, because
+/// all rows may be in one bin. Counts begin at zero; bins may be nullptr.
 template <class BinOf, int kBins>
 __global__ void __launch_bounds__(kThreads)
     choose_bins(std::int64_t rows, BinOf bin_of, std::uint8_t* bins, Counts<kBins>* counts) {
@@ -86,19 +86,20 @@ __global__ void __launch_bounds__(kThreads)
   atomicMax(&counts->largest, own.largest);
 }
 
-/// A row's bin as it was kept.
+/// The bins that choose_bins() has written.
 struct KeptBin {
   const std::uint8_t* bins;  // [rows]
 
   __device__ RowBin operator()(std::int64_t row) const { return {bins[row], 0}; }
 };
 
-/// Lists rows by bin; cursors, zero before, count what is listed of each.
+/// Lists rows by bin. Cursors begin at zero and count the rows of each bin that are listed so far.
 template <class BinOf, int kBins>
 __global__ void __launch_bounds__(kThreads)
     list_rows(std::int64_t rows, BinOf bin_of, const __grid_constant__ Begins<kBins> begins,
               unsigned* cursors, int* listed) {
-  __shared__ unsigned own[kBins];  // rows of this thread block; then where the first of them goes
+  __shared__ unsigned
+      own[kBins];  // rows of this thread block; later the place of the first of them
   if (threadIdx.x < kBins) own[threadIdx.x] = 0;
   __syncthreads();
   const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -115,25 +116,25 @@ __global__ void __launch_bounds__(kThreads)
   if (row < rows) listed[own[bin] + before + peers.rank] = static_cast<int>(row);
 }
 
-/// The rows of a matrix by bin, in no particular order within one, in memory that is the caller's.
+/// The rows of a matrix by bin, in no particular order within a bin, in the caller's memory.
 template <int kBins>
 class RowBins {
  public:
-  /// On the device, zero before rows are sorted.
+  /// On the device; zero before rows are sorted.
   struct State {
     Counts<kBins> counts;
     unsigned cursors[kBins];
   };
   struct Memory {
-    std::uint8_t* bins;  // [rows]; or nullptr, for bins that list() finds anew
-    int* listed;         // [rows]; not before list()
+    std::uint8_t* bins;  // [rows]; nullptr: list() computes the bins again
+    int* listed;         // [rows]; used from list() on
     State* state;
   };
 
   RowBins() = default;
   RowBins(std::int64_t rows, const Memory& memory) : rows_(rows), memory_(memory) {}
 
-  /// Finds every row's bin, and counts. bin_of(row) gives a RowBin, on the device.
+  /// Chooses every row's bin and counts. bin_of(row) returns a RowBin, on the device.
   template <class BinOf>
   void choose(BinOf bin_of, cudaStream_t stream) const {
     static_assert(kBins <= kThreads && kBins < 255);
@@ -143,7 +144,7 @@ class RowBins {
     cuda_check(cudaGetLastError(), "choosing bins");
   }
 
-  /// What choose() counted, on the device; list() wants it from the host.
+  /// The counts of choose(), on the device; list() takes a copy on the host.
   const Counts<kBins>* counts() const { return &memory_.state->counts; }
 
   void list(const Counts<kBins>& counts, cudaStream_t stream) {

@@ -1,4 +1,4 @@
-// Row analysis of SpGEMM kernels: see kernels/spgemm/shared/rows.cuh.
+// The analysis of rows for SpGEMM kernels. See kernels/spgemm/shared/rows.cuh.
 
 #include "kernels/spgemm/shared/rows.cuh"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kCountThreads = 256, kCountLanes = 8;
 constexpr int kCountRows = kCountThreads / kCountLanes;  // rows of A per thread block
-constexpr std::int64_t kLongRow = 512;  // nonzeros beyond which the whole thread block counts
+constexpr std::int64_t kLongRow = 512;  // the whole thread block counts a row of more nonzeros
 
 __device__ inline std::int64_t count_products(CsrView a, CsrView b, std::int64_t begin,
                                               std::int64_t end, int lane, int lanes) {
@@ -18,7 +18,8 @@ __device__ inline std::int64_t count_products(CsrView a, CsrView b, std::int64_t
   return sum;
 }
 
-/// products[row]: of the row; products[rows] = 0. Eight lanes per row, a thread block per long row.
+/// Counts products[row], and sets products[rows] = 0. A row gets eight lanes, a long row its whole
+/// thread block.
 __global__ void __launch_bounds__(kCountThreads)
     count_by_rows(CsrView a, CsrView b, std::int64_t* __restrict__ products) {
   using Reduce = cub::BlockReduce<std::int64_t, kCountThreads>;
@@ -49,7 +50,7 @@ __global__ void cut(CsrView a, const std::int64_t* __restrict__ products_before,
   std::int32_t row = 0, i = 0;
   cuts[0] = {0, 0, 0};
   while (row < rows) {
-    // The last row that the slice can end before; one row is in it, however many products it has.
+    // The slice ends before the last row that keeps it within the bound; it has at least one row.
     const std::int64_t limit = products_before[row] + bound;
     std::int32_t low = row + 1, high = rows;
     while (low < high) {

@@ -1,6 +1,6 @@
-// What SpGEMM kernels share before they multiply: A and B as a kernel reads them, the products of
-// each row (of A's nonzero a_ik as many as row k of B has nonzeros) and of all, running sums, and
-// rows cut into slices of so many products at most.
+// The analysis of rows that SpGEMM kernels share: A and B as a kernel reads them, the number of
+// products of each row (nonzero a_ik has as many as row k of B has nonzeros) and of all rows,
+// prefix sums, and slices of rows with a bounded number of products.
 #pragma once
 
 #include <cub/device/device_scan.cuh>
@@ -32,33 +32,35 @@ struct CsrView {
   const float* values;              // [nnz]
 };
 
-/// What every SpGEMM of this project asks of its operands: nonzeros that 32 bits count.
+/// Throws an Error where the shapes do not fit, and Unsupported where an operand has more nonzeros
+/// than 32 bits count.
 inline void require_operands(const CsrMatrix& a, const CsrMatrix& b) {
   require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   require<Unsupported>(a.nnz() <= kMost && b.nnz() <= kMost,
-                       "A has {} and B {} nonzeros: at most {} are taken", a.nnz(), b.nnz(), kMost);
+                       "A has {} and B {} nonzeros; an operand may have at most {}", a.nnz(),
+                       b.nnz(), kMost);
 }
 
-/// Bits stay where alpha is one.
+/// alpha * sum; with alpha = 1 the bits of the sum.
 __device__ inline float scaled(float alpha, float sum) { return alpha == 1 ? sum : alpha * sum; }
 
-/// Thread blocks so that `count` units are covered; not zero, and kernels that take more units than
-/// a grid has go on in strides of the grid.
+/// The number of thread blocks for `count` units, between one and 2^30. A kernel with more units
+/// loops in strides of the grid.
 inline unsigned grid_for(std::int64_t count, int units_per_block) {
   constexpr std::int64_t kMost = 1 << 30;
   const std::int64_t blocks = (count + units_per_block - 1) / units_per_block;
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMost ? blocks : kMost);
 }
 
-/// This thread's place in its grid, and how many threads that has.
+/// This thread's number in its grid, and the number of threads there.
 __device__ inline std::int64_t grid_thread() {
   return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
 __device__ inline std::int64_t grid_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
 
 /// sums[i] = from[0] + ... + from[i - 1], i in [0, count), in the type of the sums; may be in
-/// place. Scratch memory is the caller's, as CUB wants it: none asks for its size.
+/// place. The caller provides scratch memory; with nullptr the call only sets its size, as in CUB.
 template <class From, class To>
 void running_sum(void* scratch, std::size_t& bytes, From from, To* sums, std::int64_t count,
                  cudaStream_t stream) {
@@ -72,7 +74,7 @@ std::int64_t running_sum_bytes(From from, std::int64_t count) {
   running_sum(nullptr, bytes, from, static_cast<To*>(nullptr), count, nullptr);
   return static_cast<std::int64_t>(bytes);
 }
-/// In scratch memory of running_sum_bytes(), or more.
+/// The same in scratch memory of at least running_sum_bytes().
 template <class From, class To>
 void running_sum(const RunArray<std::byte>& scratch, From from, To* sums, std::int64_t count,
                  cudaStream_t stream) {
@@ -80,7 +82,7 @@ void running_sum(const RunArray<std::byte>& scratch, From from, To* sums, std::i
   running_sum(static_cast<void*>(scratch.data()), bytes, from, sums, count, stream);
 }
 
-/// Values on the device, known to the host; waits for the stream.
+/// Copies values from the device to the host. Waits for the stream.
 template <class T>
 std::vector<T> read_back(ProductRun& run, const T* values, std::int64_t count) {
   std::vector<T> host(static_cast<std::size_t>(count));
@@ -95,12 +97,12 @@ T read_back(ProductRun& run, const T* value) {
   return read_back(run, value, 1)[0];
 }
 
-/// The products of every row, and zero behind them. [rows of A + 1]
+/// Counts the products of every row, and writes a zero after them. [rows of A + 1]
 void count_row_products(CsrView a, CsrView b, std::int64_t* products, cudaStream_t stream);
 
-/// Where products are not more than so many, C's memory is taken before its nonzeros are known,
-/// with room for one for each product: one allocation, with what is needed beside C, takes less
-/// time than two with a wait between them.
+/// With at most this many products, C is allocated before its nonzeros are counted, with room for
+/// one nonzero per product: a single allocation, for C and the workspace, is faster than two with a
+/// wait between them.
 inline constexpr std::int64_t kMostProductsOfRoom = 8 << 20;
 
 constexpr int kAddThreads = 256;
@@ -130,15 +132,15 @@ void add_products(std::int64_t nonzeros_of_a, const std::int32_t* a_cols, const 
   cuda_check(cudaGetLastError(), "counting products");
 }
 
-/// Where a slice of rows begins.
+/// The first row of a slice.
 struct RowCut {
   std::int64_t row;
-  std::int64_t products, nonzeros;  // of all rows before
+  std::int64_t products, nonzeros;  // of all earlier rows
 };
 
-/// Cuts rows into slices of at most `bound` products each, or of one row: slice i is the rows from
-/// cut i up to cut i + 1. At least one slice, unless there are no rows. products_before is [rows +
-/// 1], its last element `products`. Waits for the stream where there are several.
+/// Cuts rows into slices of at most `bound` products each, or of one row. Slice i is the rows from
+/// cut i to before cut i + 1; without rows there is no slice. products_before is [rows + 1], and
+/// its last element is `products`. Waits for the stream where there are several slices.
 std::vector<RowCut> cut_rows(ProductRun& run, CsrView a, const std::int64_t* products_before,
                              std::int64_t products, std::int64_t bound);
 

@@ -10,7 +10,7 @@ class ScanTrace final : public LaunchTrace {
   explicit ScanTrace(const Scan& scan) : scan_(scan) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
-    // Of a warp, counted on an H200 by Nsight Compute.
+    // Instructions of a warp, counted on an H200 by Nsight Compute.
     const int instructions = scan_.is_wide ? 304 : 283;
     const std::int64_t of_warp = std::int64_t{32} * scan_.items();
     const std::int64_t first = (thread_block * scan_.threads() / 32 + warp) * of_warp;

@@ -1,4 +1,4 @@
-// Slices of C become C: see kernels/spgemm/shared/slices.cuh.
+// Joins slices of C. See kernels/spgemm/shared/slices.cuh.
 
 #include "kernels/spgemm/shared/slices.cuh"
 

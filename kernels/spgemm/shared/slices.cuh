@@ -1,6 +1,5 @@
-// C in slices of A's rows, for SpGEMM kernels that hold all products of a slice at once; and cells
-// (row, column, value) sorted by device-wide radix sort, equal ones next to each other in the order
-// in which they came.
+// Products in slices of A's rows, for SpGEMM kernels that hold all products of a slice at once; and
+// a stable device-wide radix sort of cells (row, column, value).
 #pragma once
 
 #include <thrust/iterator/counting_iterator.h>
@@ -17,8 +16,8 @@
 
 namespace tessera::spgemm {
 
-/// Some rows of A and their products, fewer than 2^31: a row of A alone has at most as many as B
-/// has nonzeros.
+/// Consecutive rows of A and their products. There are fewer than 2^31, as a single row has at most
+/// one product per nonzero of B.
 struct Slice {
   std::int64_t first_row, rows;
   std::int64_t first_nonzero, nonzeros;
@@ -28,14 +27,14 @@ struct Slice {
 /// The cells of C in a slice's rows.
 struct SliceCells {
   SliceCells() = default;
-  /// In a block of their own.
+  /// Allocates a block for the cells.
   SliceCells(ProductRun& run, std::int64_t nnz) {
     const auto at_cols = block.place<std::int32_t>(nnz), at_values = block.place<float>(nnz);
     block.take(run);
     col_indices = block.array<std::int32_t>(at_cols, nnz);
     values = block.array<float>(at_values, nnz);
   }
-  /// Those of C itself.
+  /// Refers to the cells of C itself.
   explicit SliceCells(const SparseResult& c)
       : col_indices(RunArray<std::int32_t>::part(c.col_indices.data(), c.col_indices.size())),
         values(RunArray<float>::part(c.values.data(), c.values.size())) {}
@@ -47,26 +46,26 @@ struct SliceCells {
   RunBlock block;
 };
 
-/// What the device tells of a slice.
+/// The numbers of a slice that the host reads from the device.
 struct SliceNumbers {
   Told<std::int64_t> products, rows, runs, nonzeros;
   Told<std::uint32_t> cells;
 };
 
-/// A slice to be made, which has products.
+/// The arguments for one slice, which has products.
 struct SliceJob {
   ProductRun& run;
   CsrView a, b;
   Slice slice;
   float alpha;
-  const std::int64_t* before_rows;  // [rows of A + 1] products before each
-  std::int64_t* offsets;  // [slice.rows + 1] of its rows of C, from zero on: to be written
-  RunArray<std::byte>&room, &more_room;  // for what is needed meanwhile, one block in each
+  const std::int64_t* before_rows;  // [rows of A + 1]: products before each row
+  std::int64_t* offsets;            // [slice.rows + 1]: output, row offsets of C within the slice
+  RunArray<std::byte>&room, &more_room;  // temporary memory, one block in each
   SliceNumbers& numbers;
-  std::function<SliceCells(std::int64_t nnz)> cells;  // the room for them, once
+  std::function<SliceCells(std::int64_t nnz)> cells;  // allocates the result; called once
 };
 
-/// The scratch memory that an algorithm of CUB's asks for: algorithm(memory, bytes).
+/// Bytes of scratch memory of a CUB algorithm, called as algorithm(memory, bytes).
 template <class Algorithm>
 std::int64_t scratch_bytes(Algorithm algorithm) {
   std::size_t bytes = 0;
@@ -79,7 +78,7 @@ void use_scratch(const RunArray<std::byte>& scratch, Algorithm algorithm) {
   algorithm(static_cast<void*>(scratch.data()), bytes);
 }
 
-/// Bits of every index below `count`.
+/// The number of bits of an index below `count`.
 inline int index_bits(std::int64_t count) {
   return count <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(count - 1));
 }
@@ -118,7 +117,7 @@ struct RowLengthOfB {
   }
 };
 
-/// The products of each of a slice's nonzeros.
+/// An iterator over the numbers of products of a slice's nonzeros of A.
 inline auto products_of_nonzeros(CsrView a, CsrView b, const Slice& slice) {
   return thrust::make_transform_iterator(
       thrust::counting_iterator<std::int64_t>(slice.first_nonzero), RowLengthOfB{a, b});
@@ -130,11 +129,11 @@ struct IsFirstOfItsKey {
   __device__ bool operator()(std::uint32_t i) const { return i == 0 || keys[i] != keys[i - 1]; }
 };
 
-/// Cells by keys that hold row and column in their lowest `bits`.
+/// Cells with keys whose lowest `bits` hold row and column.
 template <class Key>
 class SortedCells {
  public:
-  /// Finds places in a block that is not yet taken.
+  /// Reserves memory in a block that is not yet allocated.
   SortedCells(RunBlock& block, std::int64_t count, int bits)
       : count_(count), bits_(std::max(bits, 1)) {
     for (int half = 0; half < 2; ++half) {
@@ -142,13 +141,12 @@ class SortedCells {
       at_values_[half] = block.place<float>(count);
     }
   }
-  /// Likewise for scratch memory, which may lie over what is no longer in use when cells are
-  /// sorted.
+  /// Reserves scratch memory, which may overlap memory that is free again when cells are sorted.
   void place_scratch(RunBlock& block) {
     scratch_bytes_ = std::max(scratch_bytes(sort_by(nullptr)), scratch_bytes(find_in(nullptr)));
     at_scratch_ = block.place<std::byte>(scratch_bytes_);
   }
-  /// Once the block is taken.
+  /// Sets the pointers, once the block is allocated.
   void settle(const RunBlock& block) {
     keys_ = {block.data<Key>(at_keys_[0]), block.data<Key>(at_keys_[1])};
     values_ = {block.data<float>(at_values_[0]), block.data<float>(at_values_[1])};
@@ -158,15 +156,15 @@ class SortedCells {
   Key* keys() { return keys_.Current(); }
   float* values() { return values_.Current(); }
 
-  /// Keeps the order of equal keys.
+  /// Sorts by key; equal keys keep their order.
   void sort(cudaStream_t stream) { use_scratch(scratch_, sort_by(stream)); }
 
-  /// Finds where runs of equal keys begin, and their number, which stays on the device.
+  /// Finds the first cell of each run of equal keys. The number of runs stays on the device.
   void find_runs(std::int64_t* found, cudaStream_t stream) {
     found_ = found;
     use_scratch(scratch_, find_in(stream));
   }
-  /// In the space that the sort no longer needs. [number of runs]
+  /// The first cells of runs, in memory that the sort no longer needs. [number of runs]
   std::uint32_t* runs() { return reinterpret_cast<std::uint32_t*>(keys_.Alternate()); }
 
  private:
@@ -196,13 +194,13 @@ class SortedCells {
   std::int64_t* found_ = nullptr;
 };
 
-/// The cells of all slices into C, which has room for them. [slices]
+/// Copies the cells of all slices to C, which has room for them. [slices]
 void join(ProductRun& run, const std::vector<SliceCells>& slices, const SparseResult& c);
 
 /// sums[i] += base.
 void add_base(ProductRun& run, std::int64_t base, std::int64_t* sums, std::int64_t count);
 
-/// What slices share: products before rows, and offsets of C's.
+/// Arrays that all slices share.
 struct SliceRows {
   SliceRows(ProductRun& run, CsrView a, CsrView b) {
     const std::int64_t count = std::int64_t{a.rows} + 1;
@@ -220,11 +218,12 @@ struct SliceRows {
   }
 
   RunBlock block;
-  std::int64_t* products_before;  // [rows of A + 1]
-  std::int64_t* offsets;          // [rows of A + 1]
+  std::int64_t* products_before;  // [rows of A + 1]: products before each row
+  std::int64_t* offsets;          // [rows of A + 1]: row offsets of C
 };
 
-/// C by slices of at most `bound` products. `multiply` makes the cells of a SliceJob.
+/// Multiplies in slices of at most `bound` products. multiply(SliceJob) returns the cells of a
+/// slice.
 template <class Multiply>
 SparseResult multiply_slices(ProductRun& run, CsrView a, CsrView b, float alpha, std::int64_t bound,
                              SliceNumbers& numbers, Multiply multiply) {
@@ -275,8 +274,8 @@ SparseResult multiply_slices(ProductRun& run, CsrView a, CsrView b, float alpha,
   return c;
 }
 
-/// The device half of a kernel that multiplies slice by slice, of at most `bound` products each:
-/// Method::multiply_slice(job) gives its cells.
+/// The device half of a kernel that multiplies in slices of at most `bound` products.
+/// Method::multiply_slice(job) returns the cells of a slice.
 template <class Method>
 class SlicedSpgemm final : public GpuSpgemm {
  public:
@@ -284,13 +283,13 @@ class SlicedSpgemm final : public GpuSpgemm {
 
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
     require_operands(a, b);
-    return std::make_unique<Product>(a, b, bound_);
+    return std::make_unique<SlicedProduct>(a, b, bound_);
   }
 
  private:
-  class Product final : public GpuSparseProduct {
+  class SlicedProduct final : public GpuSparseProduct {
    public:
-    Product(const CsrMatrix& a, const CsrMatrix& b, std::int64_t bound)
+    SlicedProduct(const CsrMatrix& a, const CsrMatrix& b, std::int64_t bound)
         : bound_(bound), a_(a), b_(b) {}
 
     void multiply(float alpha, ProductRun& run) override {

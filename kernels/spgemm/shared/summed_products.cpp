@@ -12,24 +12,24 @@
 namespace tessera {
 namespace {
 
-struct Product {
+struct IntermediateProduct {
   std::int32_t col;
   float value;
   std::int64_t piece;
 };
 
-/// The GPU knows one NaN.
+/// The GPU has a single NaN.
 float as_stored(float sum) { return std::isnan(sum) ? std::bit_cast<float>(0x7fffffff) : sum; }
 
-/// Some consecutive rows of C.
-struct Rows {
+/// Consecutive rows of C.
+struct ResultRows {
   std::vector<std::int64_t> lengths;
   std::vector<std::int32_t> cols;
   std::vector<float> values;
 
   /// Appends a row; sorts its products.
-  void add(std::vector<Product>& products) {
-    std::ranges::stable_sort(products, {}, &Product::col);
+  void add(std::vector<IntermediateProduct>& products) {
+    std::ranges::stable_sort(products, {}, &IntermediateProduct::col);
     const std::size_t before = cols.size();
     for (std::size_t i = 0; i < products.size();) {
       const std::int32_t col = products[i].col;
@@ -42,8 +42,8 @@ struct Rows {
   }
 
  private:
-  static float sum_of_piece(const std::vector<Product>& products, std::size_t& i) {
-    const Product& first = products[i];
+  static float sum_of_piece(const std::vector<IntermediateProduct>& products, std::size_t& i) {
+    const IntermediateProduct& first = products[i];
     float sum = first.value;
     for (++i;
          i < products.size() && products[i].col == first.col && products[i].piece == first.piece;
@@ -63,11 +63,11 @@ std::vector<std::int64_t> products_before_rows(const CsrMatrix& a, const CsrMatr
   return before;
 }
 
-CsrMatrix join(std::int32_t rows, std::int32_t cols, std::vector<Rows> parts) {
+CsrMatrix join(std::int32_t rows, std::int32_t cols, std::vector<ResultRows> parts) {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> indices;
   std::vector<float> values;
-  for (Rows& part : parts) {
+  for (ResultRows& part : parts) {
     for (const std::int64_t length : part.lengths) offsets.push_back(offsets.back() + length);
     indices.insert(indices.end(), part.cols.begin(), part.cols.end());
     values.insert(values.end(), part.values.begin(), part.values.end());
@@ -82,9 +82,9 @@ CsrMatrix sum_products(const CsrMatrix& a, const CsrMatrix& b, const PieceOfProd
   require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
   constexpr std::int64_t kRowsOfPart = 256;
   const std::vector<std::int64_t> before = products_before_rows(a, b);
-  std::vector<Rows> parts((a.rows + kRowsOfPart - 1) / kRowsOfPart);
+  std::vector<ResultRows> parts((a.rows + kRowsOfPart - 1) / kRowsOfPart);
   parallel_for(a.rows, kRowsOfPart, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<Product> products;
+    std::vector<IntermediateProduct> products;
     for (std::int64_t row = begin; row < end; ++row) {
       products.clear();
       for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k)

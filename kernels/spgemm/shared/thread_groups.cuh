@@ -1,4 +1,5 @@
-// Groups of threads, a warp or a thread block, and ranks of marks in a bitmap in shared memory.
+// Groups of threads (a warp or a thread block), and the ranks of marks in a bitmap in shared
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ constexpr unsigned kAllLanes = ~0u;
 __device__ inline int lane_of_warp() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline unsigned lanes_before() { return (1u << lane_of_warp()) - 1; }
 
-/// The sum over the lanes of a warp, or of each kWidth of them, up to this one.
+/// The inclusive prefix sum over the lanes of a warp, or over each kWidth lanes.
 template <int kWidth = 32>
 __device__ int sum_up_to(int value) {
   const int lane = lane_of_warp() % kWidth;
@@ -40,8 +41,8 @@ struct Group {
       __syncwarp();
   }
 
-  /// The sum over the lanes before this one, and over all. `scratch` [kWarps] is shared memory of
-  /// the group, used where it is a thread block.
+  /// Returns the exclusive prefix sum over the group's lanes and sets the total. `scratch` [kWarps]
+  /// is shared memory of the group; only a thread block uses it.
   static __device__ int before(int value, int& total, int* scratch) {
     const int sum = sum_up_to(value);
     total = __shfl_sync(kAllLanes, sum, 31);
@@ -61,7 +62,7 @@ struct Group {
   }
 };
 
-/// What others may be changing.
+/// Reads a value that other threads may be changing.
 template <class T>
 __device__ T peek(const T* at) {
   return *static_cast<const volatile T*>(at);
@@ -71,7 +72,7 @@ __device__ inline std::uint32_t bits_before(std::int32_t at) {
   return (1u << (static_cast<std::uint32_t>(at) % 32)) - 1;
 }
 
-/// Marks of 32 columns, and where ranks are asked for, the marks of all words before.
+/// The marks of 32 columns and, with a rank, the number of marks in all slots before.
 template <bool kWithRank>
 struct Slot;
 template <>
@@ -93,8 +94,8 @@ __device__ inline int rank_in(const Slot<true>& slot, std::int32_t at) {
   return slot.rank + __popc(slot.marks & bits_before(at));
 }
 
-/// Gives each slot as its rank the marks of those before it, and calls visit(slot, marks, rank), by
-/// the whole warp for as many lanes as there are; all marks.
+/// Ranks the slots, and calls visit(slot, marks, rank) in one lane per slot; lanes past the last
+/// slot call it without marks. Returns the number of all marks.
 template <class Group, class Visit>
 __device__ int rank_slots(Slot<true>* slots, int size, int* scratch, Visit visit) {
   int ranked = 0;

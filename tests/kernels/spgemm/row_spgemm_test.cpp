@@ -1,4 +1,5 @@
-// row_spgemm's host half: how rows become tasks, and that a class has room for every task in it.
+// The plan of row_spgemm on the host: rows become tasks, and every task fits the shared memory of
+// its class.
 
 #include "kernels/spgemm/row/row_spgemm.hpp"
 
@@ -26,8 +27,8 @@ struct Row {
   std::int32_t first, last;
 };
 
-/// Rows of all sizes: each has at least as many products as nonzeros that meet any, and at least
-/// one product in its first and in its last column.
+/// Rows of all sizes. Each has at least as many products as nonzeros that meet one, and a product
+/// in its first and in its last column.
 std::vector<Row> rows_of_many_sizes() {
   std::vector<Row> rows{{1, 1, 0, 0}, {2, 1, 0, 1'000'000}, {2, 5000, 31, 32}};
   RandomSequence random(11);
@@ -44,7 +45,7 @@ std::vector<Row> rows_of_many_sizes() {
 }
 
 RowFacts facts_of(const Row& row) {
-  // As many words as there can be.
+  // An upper bound on the words.
   const std::int64_t words = row.nonzeros * (row.last / kWordCols - row.first / kWordCols + 1);
   return {.products = row.products,
           .words = std::min(row.products, words),
@@ -54,14 +55,14 @@ RowFacts facts_of(const Row& row) {
 }
 
 TEST_CASE(
-    "the tasks of a row have every column of its range once, and no more words than they may") {
+    "the tasks of a row cover every column of its range once, within the limit of words per task") {
   for (const Row& row : rows_of_many_sizes()) {
     for (const Thresholds& many :
          {thresholds_for(10, 10, 10), thresholds_for(1 << 24, 1 << 24, 1)}) {
       const RowPlan plan = plan_row(7, facts_of(row), many);
       REQUIRE(plan.slices >= 1);
       REQUIRE(plan.whole.row == 7);
-      if (plan.whole.keeping == Keeping::kLanes) {
+      if (plan.whole.storage == MarkStorage::kLanes) {
         REQUIRE(std::max(row.products, row.nonzeros) <= kLeastLanes << plan.whole.small_size);
         continue;
       }
@@ -70,7 +71,7 @@ TEST_CASE(
         const Task task = slice_of(plan.whole, plan.slice_words, slice);
         REQUIRE(task.first_word == next);
         REQUIRE(task.words >= 1);
-        REQUIRE(task.words <= (task.keeping == Keeping::kWords ? kMostRange : kMostWords));
+        REQUIRE(task.words <= (task.storage == MarkStorage::kWords ? kMostRange : kMostWords));
         REQUIRE(task.is_sliced == (plan.slices > 1));
         next += task.words;
       }
@@ -79,62 +80,124 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a task has room for its marks and its sums in the classes that it gets") {
+TEST_CASE("the class of a task has enough shared memory for its marks and its sums") {
   RandomSequence random(12);
   for (const Row& row : rows_of_many_sizes()) {
     const RowPlan plan = plan_row(0, facts_of(row), thresholds_for(1 << 20, 8, 1));
     Task task = slice_of(plan.whole, plan.slice_words, 0);
     REQUIRE(mark_class(task) < kClasses);
-    REQUIRE(mark_bytes(task) <= limits_of(mark_class(task)).bytes);
+    REQUIRE(mark_bytes(task) <= launch_of(mark_class(task)).bytes);
     task.kept = static_cast<int>(1 + random.unit() * (task.kept - 1));
     const std::int64_t columns =
-        std::int64_t{kWordCols} * (task.keeping == Keeping::kWords ? task.kept : task.words);
+        std::int64_t{kWordCols} * (task.storage == MarkStorage::kWords ? task.kept : task.words);
     const auto most = static_cast<double>(std::min(row.products, columns) - 1);
     const auto sums = static_cast<std::int64_t>(1 + random.unit() * most);
     REQUIRE(sum_class(task, sums) < kClasses);
-    REQUIRE(sum_bytes(task, sums) <= limits_of(sum_class(task, sums)).bytes);
+    REQUIRE(sum_bytes(task, sums) <= launch_of(sum_class(task, sums)).bytes);
   }
 }
 
-TEST_CASE("a task's class is the first of its kind that has room for its bytes") {
-  for (const auto& [keeping, first] : {std::pair{Keeping::kBitmap, int{kFirstBitmap}},
-                                       std::pair{Keeping::kWords, int{kFirstWords}}})
+TEST_CASE("a task is in the first class of its kind that has as much shared memory as it needs") {
+  for (const auto& [storage, first] : {std::pair{MarkStorage::kBitmap, int{kFirstBitmap}},
+                                       std::pair{MarkStorage::kWords, int{kFirstWords}}})
     for (const bool is_heavy : {false, true}) {
-      const Task task{.keeping = keeping, .is_heavy = is_heavy};
+      const Task task{.storage = storage, .is_heavy = is_heavy};
       int expected = first + (is_heavy ? kWarpSizes : 0);
       for (std::int64_t bytes = 0; bytes <= kMostBytes; ++bytes) {
-        while (bytes > limits_of(expected).bytes) ++expected;
+        while (bytes > launch_of(expected).bytes) ++expected;
         if (class_of(task, bytes) != expected) REQUIRE(class_of(task, bytes) == expected);
       }
       CHECK(expected == first + kSizes - 1);
       CHECK(class_of(task, std::int64_t{1} << 40) == expected);
     }
   for (std::int8_t size = 0; size < kSmallSizes; ++size)
-    CHECK(class_of(Task{.keeping = Keeping::kLanes, .small_size = size}, 1) == size);
+    CHECK(class_of(Task{.storage = MarkStorage::kLanes, .small_size = size}, 1) == size);
 }
 
-TEST_CASE("rows without products are one task of no words") {
+TEST_CASE("a row without products is one task without words") {
   const RowPlan plan = plan_row(3, {.nonzeros = 47}, thresholds_for(1, 1, 1));
   CHECK(plan.slices == 1);
   CHECK(plan.whole.words == 0);
 }
 
-TEST_CASE("every class of tasks fits a thread block of an H200") {
+TEST_CASE("every class of tasks fits the shared memory of a thread block on an H200") {
   constexpr int kMostShared = 227 << 10, kSegmentBytes = 16, kThreads = 128;
   for (int i = kFirstBitmap; i < kClasses; ++i) {
-    const TaskClass of = limits_of(i);
+    const GroupLaunch of = launch_of(i);
     const int groups = of.lanes > 32 ? 1 : kThreads / of.lanes;
-    CHECK(groups * (of.bytes + of.lanes * kSegmentBytes) <= kMostShared);
+    CHECK(of.groups() == groups);
+    CHECK(of.shared_bytes() >= groups * (of.bytes + of.lanes * kSegmentBytes));
+    CHECK(of.shared_bytes() <= kMostShared);
   }
 }
 
-TEST_CASE("the code of a kept product has room for its places in A and in B") {
-  CHECK(bits_of_place(0) == 0);
-  CHECK(bits_of_place(1) == 0);
-  CHECK(bits_of_place(2) == 1);
-  CHECK(bits_of_place(1 << 20) == 20);
-  CHECK(bits_of_place((1 << 20) + 1) == 21);
-  CHECK(bits_of_place(INT_MAX) == 31);
+TEST_CASE("a launch gives every task of a class to one group of threads, in order") {
+  for (int i = kFirstBitmap; i < kClasses; ++i) {
+    const GroupLaunch of = launch_of(i);
+    int next = 0, memory = 0;
+    for (int thread_block = 0; thread_block < 3; ++thread_block)
+      for (int thread = 0; thread < of.threads(); ++thread) {
+        const int group = of.group_of(thread);
+        if (thread % of.lanes == 0) CHECK(of.task_of(thread_block, group) == next++);
+        CHECK(of.task_of(thread_block, group) == next - 1);
+        memory = group * of.group_bytes() + of.segment_bytes() + of.bytes;
+        CHECK(memory <= of.shared_bytes());
+      }
+    CHECK(of.thread_blocks(next) == 3);
+    CHECK(of.thread_blocks(next + 1) == 4);
+  }
+}
+
+TEST_CASE("a launch over rows gives every row to neighbouring lanes of one warp, in order") {
+  for (const int lanes : {1, 4, 8, 16, 32}) {
+    const LaunchShape shape = row_launch(lanes);
+    for (int thread = 0; thread < 3 * kRowThreads; ++thread)
+      CHECK(shape.item_of(thread / kRowThreads, thread % kRowThreads) == thread / lanes);
+    CHECK(shape.thread_blocks(3 * shape.items()) == 3);
+    CHECK(shape.thread_blocks(3 * shape.items() + 1) == 4);
+  }
+  CHECK(lanes_for(40, 10) == 4);
+  CHECK(lanes_for(41, 10) == 8);
+  CHECK(lanes_for(161, 10) == 32);
+  CHECK(!needs_warp(32, 8));
+  CHECK(needs_warp(33, 8));
+  CHECK(!needs_warp(INT_MAX, 32));
+}
+
+TEST_CASE("the search for a slice finds the segment's words in it") {
+  const std::vector<std::int32_t> words{0, 0, 3, 4, 4, 7, 9, 9, 9, 12};
+  const Segment all{2, static_cast<int>(words.size())};  // from place 2 on
+  for (int first = 0; first < 14; ++first)
+    for (int size = 1; size < 14; ++size) {
+      const Task slice{.first_word = first, .words = size};
+      const Segment found = cut_segment(all, slice, [&](int at, int) { return words.at(at - 2); });
+      const auto begin = std::ranges::lower_bound(words, first);
+      const auto end = std::ranges::lower_bound(words, first + size);
+      CHECK(found.begin == 2 + (begin - words.begin()));
+      CHECK(found.length == end - begin);
+    }
+}
+
+TEST_CASE("classes are launched from the largest on, with the places of their sorted tasks") {
+  std::vector<std::int64_t> counts(kClasses);
+  counts[1] = 5;
+  counts[4] = 2;
+  counts[kClasses - 1] = 3;
+  std::vector<std::vector<std::int64_t>> launched;
+  for_launched_classes(counts, [&](std::int64_t of, std::int64_t first, std::int64_t count) {
+    launched.push_back({of, first, count});
+  });
+  CHECK(launched ==
+        std::vector<std::vector<std::int64_t>>{{kClasses - 1, 7, 3}, {4, 5, 2}, {1, 0, 5}});
+}
+
+TEST_CASE("the code of a kept product holds its indices in A and in B") {
+  CHECK(index_bits(0) == 0);
+  CHECK(index_bits(1) == 0);
+  CHECK(index_bits(2) == 1);
+  CHECK(index_bits(1 << 20) == 20);
+  CHECK(index_bits((1 << 20) + 1) == 21);
+  CHECK(index_bits(INT_MAX) == 31);
   CHECK(bytes_of_a(INT_MAX, 1) == 0);
   CHECK(bytes_of_a(1 << 12, 1 << 20) == 0);
   CHECK(bytes_of_a((1 << 12) + 1, 1 << 20) == 2);
@@ -146,7 +209,7 @@ TEST_CASE("the code of a kept product has room for its places in A and in B") {
   CHECK(bytes_of_a(3, INT_MAX) == 2);
 }
 
-TEST_CASE("row_spgemm's emulation is the oracle's chain of fused multiply-adds") {
+TEST_CASE("the emulation of row_spgemm has the bits of the oracle's fused multiply-adds") {
   const CsrMatrix a = random_sparse(90, 70, 0.1, 1), b = random_sparse(70, 110, 0.1, 2);
   const auto kernel = Registry<SpgemmKernel>::instance().make("row_spgemm");
   CHECK(kernel->emulate(a, b, find_generation("hopper")) == spgemm_fp32(a, b));

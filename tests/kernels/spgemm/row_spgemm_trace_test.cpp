@@ -1,5 +1,5 @@
-// row_spgemm's work and its traces: every class of tasks, products and C told once, lanes that take
-// each of them in turns, and warps that touch what the description says.
+// The work of row_spgemm and its traces: every class of tasks is launched, lanes take every product
+// once, and warps touch the bytes of the description.
 
 #include "kernels/spgemm/row/trace.hpp"
 
@@ -37,7 +37,7 @@ CsrMatrix from_rows(std::int32_t cols, const std::vector<std::vector<std::int32_
           std::move(values)};
 }
 
-/// That many different numbers in [first, last), ascending.
+/// `count` different numbers in [first, last), ascending.
 std::vector<std::int32_t> draw(std::int32_t count, std::int32_t first, std::int32_t last,
                                RandomSequence& random) {
   std::set<std::int32_t> drawn;
@@ -50,8 +50,8 @@ struct Operands {
   CsrMatrix a, b;
 };
 
-/// Rows of C from few and from many rows of B, short and long, in narrow and in wide ranges; from
-/// none, and from so many that they are cut into slices.
+/// Rows of C from none, few and many rows of B, short and long, in narrow and in wide ranges; some
+/// are cut into slices.
 Operands of_all_classes() {
   constexpr std::int32_t kRowsOfBand = 24;
   RandomSequence random(21);
@@ -63,7 +63,7 @@ Operands of_all_classes() {
       for (const std::int32_t nonzeros : {0, 2, 4, 6, 8, 12, 16, 24})
         a.push_back(draw(nonzeros, first, first + kRowsOfBand, random));
     }
-  // Two ranges of short rows, with words that many of them have: more words than a warp takes.
+  // Two ranges of short rows with common words: more words than a warp loads at once.
   for (const std::int32_t length : {3, 12, 20, 30})
     for (const std::int32_t range : {20000, 60000, 2000000}) {
       const auto first = static_cast<std::int32_t>(b.size());
@@ -85,7 +85,7 @@ Operands of_all_classes() {
   return {from_rows(rows_of_b, a), from_rows(2000000, b)};
 }
 
-/// A hub of A, a hub of B, rows without anything, and rows of B that span all columns.
+/// A hub of A, a hub of B, empty rows, and rows of B that span all columns.
 Operands with_hubs() {
   RandomSequence random(23);
   std::vector<std::vector<std::int32_t>> a, b;
@@ -123,7 +123,7 @@ void for_sectors(const WorkDescription& work, const WarpTrace& trace, const Warp
     }
 }
 
-TEST_CASE("row_spgemm's work has every product and every element of C once") {
+TEST_CASE("the work of row_spgemm counts every product and every element of C once") {
   for (const auto& [a, b] : cases()) {
     CAPTURE(a.rows);
     const WorkDescription work = row_spgemm::describe_work(a, b);
@@ -141,14 +141,14 @@ TEST_CASE("row_spgemm's work has every product and every element of C once") {
   }
 }
 
-TEST_CASE("every class of row_spgemm's tasks is a launch") {
+TEST_CASE("every class of row_spgemm's tasks has a launch") {
   const auto [a, b] = of_all_classes();
   std::vector<std::string> names,
       expected{"describing rows of B", "analysing rows", "scanning tasks of rows", "cutting rows",
                "sorting for counting"};
   for (const Launch& launch : row_spgemm::describe_work(a, b).launches)
     names.push_back(launch.name);
-  // Marks of a whole bitmap take little memory: they have no use for the larger classes.
+  // The marks of a whole bitmap are small, so the larger classes have no tasks in the first phase.
   const std::set<int> without_marks{7, 9, 10, 11};
   for (int i = row_spgemm::kClasses - 1; i >= 0; --i)
     if (!without_marks.contains(i)) expected.push_back(fmt::format("counting {}", i));
@@ -158,7 +158,7 @@ TEST_CASE("every class of row_spgemm's tasks is a launch") {
   CHECK(fmt::format("{}", fmt::join(names, ", ")) == fmt::format("{}", fmt::join(expected, ", ")));
 }
 
-TEST_CASE("row_spgemm's words of B wait where most rows are small, and come if some are not") {
+TEST_CASE("row_spgemm describes words of B late where most rows are small, and only if needed") {
   constexpr std::int32_t kRows = 60000;
   std::vector<std::vector<std::int32_t>> a, b;
   for (std::int32_t i = 0; i < kRows; ++i) {
@@ -183,7 +183,7 @@ TEST_CASE("row_spgemm's words of B wait where most rows are small, and come if s
         "sums 1; ");
 }
 
-TEST_CASE("row_spgemm's warps write all of C, read nothing of it, and write no operand") {
+TEST_CASE("the warps of row_spgemm write all of C, never read it, and write no operand") {
   for (const auto& [a, b] : cases()) {
     const WorkDescription work = row_spgemm::describe_work(a, b);
     std::map<std::string, std::set<std::int64_t>> written;
@@ -210,7 +210,7 @@ TEST_CASE("row_spgemm's warps write all of C, read nothing of it, and write no o
   }
 }
 
-/// The columns of a task's segments, by definition: of each nonzero of A, those in its slice.
+/// The columns of a task's segments by definition: for each nonzero of A those in the slice.
 std::vector<std::vector<std::int32_t>> columns_of(const CsrMatrix& a, const CsrMatrix& b,
                                                   const row_spgemm::Task& task) {
   std::vector<std::vector<std::int32_t>> segments;
@@ -220,7 +220,7 @@ std::vector<std::vector<std::int32_t>> columns_of(const CsrMatrix& a, const CsrM
     for (std::int64_t at = b.row_offsets[of]; at < b.row_offsets[of + 1]; ++at) {
       const std::int32_t col = b.col_indices[static_cast<std::size_t>(at)];
       const std::int32_t word = col / 32 - task.first_word;
-      const bool is_small = task.keeping == row_spgemm::Keeping::kLanes;
+      const bool is_small = task.storage == row_spgemm::MarkStorage::kLanes;
       if (is_small || (word >= 0 && word < task.words)) columns.push_back(col);
     }
     segments.push_back(columns);
@@ -228,9 +228,9 @@ std::vector<std::vector<std::int32_t>> columns_of(const CsrMatrix& a, const CsrM
   return segments;
 }
 
-TEST_CASE("row_spgemm's tasks have the products, words and columns of C that there are") {
+TEST_CASE("the tasks of row_spgemm count their products, words and columns of C") {
   for (const auto& [a, b] : cases()) {
-    const row_spgemm::tracing::Product product = row_spgemm::tracing::analyse(a, b);
+    const row_spgemm::tracing::ProductAnalysis product = row_spgemm::tracing::analyse(a, b);
     REQUIRE(std::ssize(product.first_tasks) == a.rows + 1);
     for (std::size_t id = 0; id < product.tasks.size(); ++id) {
       const row_spgemm::tracing::TaskWork& work = product.tasks[id];
@@ -250,7 +250,7 @@ TEST_CASE("row_spgemm's tasks have the products, words and columns of C that the
       std::int64_t columns = 0;
       std::map<std::int64_t, std::int64_t> most;  // columns of a slot, of each 32 slots
       for (std::int64_t slot = 0; const auto& [word, of_word] : in_words) {
-        const bool keeps_words = work.task.keeping == row_spgemm::Keeping::kWords;
+        const bool keeps_words = work.task.storage == row_spgemm::MarkStorage::kWords;
         std::int64_t& of_group = most[(keeps_words ? slot++ : word - work.task.first_word) / 32];
         of_group = std::max<std::int64_t>(of_group, std::ssize(of_word));
         columns += std::ssize(of_word);
@@ -268,18 +268,19 @@ TEST_CASE("row_spgemm's tasks have the products, words and columns of C that the
   }
 }
 
-TEST_CASE("row_spgemm's lanes take every product once, in the order of A, and add it in turns") {
+TEST_CASE("the lanes of row_spgemm take every product once, in A's order, and add it in turns") {
   using namespace row_spgemm::tracing;
+  using Kind = row_spgemm::SegmentKind;
   for (const auto& [a, b] : cases()) {
-    const auto product = std::make_shared<const Product>(analyse(a, b));
+    const auto product = std::make_shared<const ProductAnalysis>(analyse(a, b));
     for (const int of :
          {row_spgemm::kFirstBitmap, row_spgemm::kSizes + row_spgemm::kFirstBitmap - 1}) {
-      Batch batch{.number = of, .is_sum = true, .tasks = {}};
+      ClassLaunch batch{.number = of, .is_sum = true, .tasks = {}};
+      const row_spgemm::GroupLaunch shape = batch.shape();
       for (std::size_t id = 0; id < product->tasks.size(); ++id)
-        if (product->tasks[id].task.keeping != row_spgemm::Keeping::kLanes)
+        if (product->tasks[id].task.storage != row_spgemm::MarkStorage::kLanes)
           batch.tasks.push_back(static_cast<std::int64_t>(id));
-      const BatchWalk walk(product, batch);
-      const int warps = batch.is_block() ? batch.warps_of_group() : 1;
+      const TaskWalk walk(product, batch);
       for (std::int64_t number = 0; number < std::ssize(batch.tasks); ++number) {
         const row_spgemm::Task& task = product->tasks[batch.tasks[number]].task;
         std::vector<std::int32_t> expected, found;
@@ -287,43 +288,50 @@ TEST_CASE("row_spgemm's lanes take every product once, in the order of A, and ad
           expected.insert(expected.end(), segment.begin(), segment.end());
         std::int64_t words = 0;
         std::map<std::int64_t, std::vector<std::int32_t>> of_steps;
-        for (int warp = 0; warp < warps; ++warp) {
-          const auto group = batch.is_block()
+        for (int warp = 0; warp < shape.warps(); ++warp) {
+          const auto group = shape.is_block()
                                  ? walk.group_of(number, warp)
                                  : walk.group_of(number / 4, static_cast<int>(number % 4));
           std::int64_t begin = 0;
           for (std::int64_t set = 0; set < walk.sets_of(group); ++set) {
-            const auto products = walk.segments<true>(group, set);
-            const auto of_words = walk.segments<false>(group, set);
+            const auto products = walk.segments<Kind::kNonzeros>(group, set);
+            const auto of_words = walk.segments<Kind::kWords>(group, set);
             const auto columns = [&](const Lanes& lanes) {
               std::vector<std::int32_t> cols;
               for (const Lanes::Run& run : lanes)
                 for (int i = 0; i < run.lanes; ++i) cols.push_back(b.col_indices[run.at + i]);
               return cols;
             };
-            if (batch.is_block()) {
-              Steps steps = walk.steps<true>(group, products),
-                    marks = walk.steps<false>(group, of_words);
+            if (shape.is_block()) {
+              row_spgemm::SegmentSteps steps = walk.steps<Kind::kNonzeros>(group, products),
+                                       marks = walk.steps<Kind::kWords>(group, of_words);
               const std::int64_t count = steps.count(), of_marks = marks.count();
               for (std::int64_t step = 0; step < count; ++step) {
-                const Lanes lanes = steps.next(step);
+                row_spgemm::SegmentSteps skipped = walk.steps<Kind::kNonzeros>(group, products);
+                skipped.skip(step);
+                const Lanes lanes = lanes_of(steps);
+                REQUIRE(skipped.place() == steps.place());
+                REQUIRE(skipped.count() == count - step);
                 REQUIRE(lanes.size <= 1);
+                steps.advance();
                 const auto cols = columns(lanes);
                 auto& all = of_steps[begin + step];
                 all.insert(all.end(), cols.begin(), cols.end());
               }
               begin += count;
-              for (std::int64_t step = 0; step < of_marks; ++step) words += marks.next(step).lanes;
+              REQUIRE(steps.is_at_end());
+              for (std::int64_t step = 0; step < of_marks; ++step, marks.advance())
+                words += lanes_of(marks).lanes;
               continue;
             }
-            Chunks chunks(products), marks(of_words);
-            for (std::int64_t chunk = 0; chunk < chunks.count(); ++chunk) {
-              const Lanes lanes = chunks.next(chunk);
-              REQUIRE((lanes.lanes == 32 || chunk + 1 == chunks.count()));
+            const std::int64_t chunks = count_chunks(products);
+            for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+              const Lanes lanes = chunk_of(products, chunk);
+              REQUIRE((lanes.lanes == 32 || chunk + 1 == chunks));
               const auto cols = columns(lanes);
               found.insert(found.end(), cols.begin(), cols.end());
-              const BatchWalk::Turns turns = walk.turns(lanes);
-              REQUIRE(turns.asks == (lanes.size > 4));
+              const TaskWalk::Turns turns = walk.turns(lanes);
+              REQUIRE(turns.compares == (lanes.size > 4));
               std::map<std::int32_t, int> last;  // turn of a column
               int most = 0;
               for (std::size_t lane = 0; lane < cols.size(); ++lane) {
@@ -334,11 +342,11 @@ TEST_CASE("row_spgemm's lanes take every product once, in the order of A, and ad
                 most = std::max(most,
                                 static_cast<int>(std::count(cols.begin(), cols.end(), cols[lane])));
               }
-              REQUIRE(turns.count == (turns.asks ? most : lanes.size));
-              REQUIRE(turns.matches == (turns.asks && most > 1));
+              REQUIRE(turns.count == (turns.compares ? most : lanes.size));
+              REQUIRE(turns.matches == (turns.compares && most > 1));
             }
-            for (std::int64_t chunk = 0; chunk < marks.count(); ++chunk)
-              words += marks.next(chunk).lanes;
+            for (std::int64_t chunk = 0; chunk < count_chunks(of_words); ++chunk)
+              words += chunk_of(of_words, chunk).lanes;
           }
         }
         for (const auto& [step, cols] : of_steps) {
@@ -352,7 +360,7 @@ TEST_CASE("row_spgemm's lanes take every product once, in the order of A, and ad
   }
 }
 
-TEST_CASE("row_spgemm's warps meet as often as their thread block is said to") {
+TEST_CASE("the warps of row_spgemm have as many barriers as their thread block's work says") {
   for (const auto& [a, b] : cases()) {
     const WorkDescription work = row_spgemm::describe_work(a, b);
     std::vector<std::int64_t> barriers(work.thread_blocks.size());
@@ -364,7 +372,7 @@ TEST_CASE("row_spgemm's warps meet as often as their thread block is said to") {
   }
 }
 
-TEST_CASE("where rows are whole sectors and met once, warps touch the bytes that are told") {
+TEST_CASE("the warps of row_spgemm touch the bytes of its work where rows are whole sectors") {
   RandomSequence random(22);
   std::vector<std::vector<std::int32_t>> a, b;
   constexpr std::int32_t kRows = 5, kLength = 32, kWords = 1500;
@@ -400,11 +408,11 @@ TEST_CASE("where rows are whole sectors and met once, warps touch the bytes that
     CHECK(written[i] == work.thread_blocks[i].c_bytes);
     all += read[i];
   }
-  // Words twice in both phases, to find which there are and to mark columns in them.
+  // Both phases read words twice: to mark the words, and to mark the columns in them.
   CHECK(all == (2 * 8 + 2 * 8 + 8) * right.nnz());
 }
 
-TEST_CASE("row_spgemm's warps wait for what they load, and tell the same piece by piece") {
+TEST_CASE("the warps of row_spgemm wait only for loads, and have the same trace piece by piece") {
   for (const auto& [a, b] : cases()) {
     const WorkDescription work = row_spgemm::describe_work(a, b);
     for (const Launch& launch : work.launches) {
@@ -426,7 +434,7 @@ TEST_CASE("row_spgemm's warps wait for what they load, and tell the same piece b
   }
 }
 
-TEST_CASE("a launch of row_spgemm for each class runs through the simulator") {
+TEST_CASE("the simulator runs a launch of row_spgemm for every class") {
   const auto [a, b] = of_all_classes();
   const simulator::Result result =
       simulator::simulate(row_spgemm::describe_work(a, b), find_device("h200"));

@@ -1,5 +1,5 @@
-// SpGEMM with rows of C in tables or merged: emulations against the oracle, choices of tables, and
-// what is refused.
+// SpGEMM kernels that use tables or merge rows: emulations against the oracle, the choice of
+// tables, and refused operands.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -25,7 +25,7 @@ CsrMatrix emulate(const char* kernel, const CsrMatrix& a, const CsrMatrix& b,
       ->emulate(a, b, find_generation("hopper"));
 }
 
-TEST_CASE("rows made in tables are chains in the order of A's columns, unless atomic") {
+TEST_CASE("table kernels add products in the order of A's columns, unless sums are atomic") {
   const CsrMatrix a = random_sparse(90, 120, 0.1, 1), b = random_sparse(120, 70, 0.1, 2);
   for (const char* kernel : {"hash_spgemm", "speck_spgemm"}) {
     CAPTURE(kernel);
@@ -35,9 +35,9 @@ TEST_CASE("rows made in tables are chains in the order of A's columns, unless at
   }
 }
 
-TEST_CASE("a hash table has a slot for every nonzero and the share of free ones asked for") {
+TEST_CASE("a hash table has a slot for every nonzero and keeps to its load factor") {
   for (const double load : {0.05, 0.3, 0.5, 0.9, 1.0}) {
-    const Choice choice{.slots_per_nonzero = 1 / load};
+    const MethodChoice choice{.slots_per_nonzero = 1 / load};
     for (std::int64_t nonzeros = 1; nonzeros < std::int64_t{1} << 31;
          nonzeros += 1 + nonzeros / 7) {
       CAPTURE(load);
@@ -56,12 +56,12 @@ TEST_CASE("a hash table has a slot for every nonzero and the share of free ones 
   }
 }
 
-TEST_CASE("a row's method is the cheapest one that its table allows") {
-  const Choice hash{.slots_per_nonzero = 2};
-  const Choice speck{.slots_per_nonzero = 2, .copies = true, .dense_per_slot = 2};
+TEST_CASE("the method of a row is the cheapest one that its table allows") {
+  const MethodChoice hash{.slots_per_nonzero = 2};
+  const MethodChoice speck{.slots_per_nonzero = 2, .copies = true, .dense_per_slot = 2};
 
   // a_nonzeros, products, nonzeros, range
-  for (const Choice& choice : {hash, speck}) {
+  for (const MethodChoice& choice : {hash, speck}) {
     CHECK(choice.bin({5, 0, 0, 0}) == kEmptyBin);
     CHECK(choice.bin({9, 100, 60, 100'000}) == kHashBins + 1);  // 128 slots
     CHECK(choice.bin({9, 9000, 8192, 40'000}) == kHashBins + kSizes - 1);
@@ -73,13 +73,13 @@ TEST_CASE("a row's method is the cheapest one that its table allows") {
   CHECK(speck.bin({9, 100, 60, 256}) == kDenseBins + 2);
   CHECK(speck.bin({9, 100, 60, 257}) == kHashBins + 1);
   CHECK(speck.bin({9, 9000, 8193, 16'384}) == kDenseBins + kSizes - 1);
-  // Seven windows for nine nonzeros: 63 searches.
+  // Seven windows of nine nonzeros each take 63 searches.
   CHECK(speck.bin({9, 40'000, 30'000, 100'000}) == kDenseBins + kSizes - 1);
   CHECK(speck.bin({6000, 40'000, 30'000, 100'000}) == kGlobalBin);
   CHECK(speck.bin({9, 9000, 8192, 100'000}) == kHashBins + kSizes - 1);
 }
 
-/// Three levels at a width of 8: rows of none, some and all of 600 nonzeros.
+/// Rows with none, some and all of 600 nonzeros, which a width of 8 merges in three levels.
 struct LongRows {
   CsrMatrix a = [] {
     const CsrMatrix some = random_sparse(40, 600, 0.3, 3), few = random_sparse(40, 600, 0.01, 4);
@@ -106,7 +106,7 @@ struct LongRows {
   CsrMatrix b = random_sparse(600, 330, 0.05, 5);
 };
 
-TEST_CASE("merged rows are right at any width, with rows of many levels and of none") {
+TEST_CASE("merge_spgemm is right at any width, for rows of many levels and for empty rows") {
   const LongRows x;
   for (const std::int64_t width : {2, 4, 8, 16, 32}) {
     CAPTURE(width);
@@ -118,7 +118,7 @@ TEST_CASE("merged rows are right at any width, with rows of many levels and of n
   }
 }
 
-TEST_CASE("merged values are added in a tree over the lanes, pieces first") {
+TEST_CASE("merge_spgemm adds values in a tree over the lanes, and pieces first") {
   // Five products for one cell: 2^24 and four ones. 2^24 + 1 is 2^24 in FP32, 2^24 + 2 is not.
   const CsrMatrix b = csr(5, 1, {0, 1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, {0x1p22f, 0.5f, 2, -1, 0.25f});
   const CsrMatrix a = csr(1, 5, {0, 5}, {0, 1, 2, 3, 4}, {4, 2, 0.5f, -1, 4});
@@ -133,7 +133,7 @@ TEST_CASE("merged values are added in a tree over the lanes, pieces first") {
   CHECK(spgemm_fp32(a, b).values[0] == 0x1p24f);
 }
 
-TEST_CASE("products in tables or by merging may be empty or of any shape") {
+TEST_CASE("table and merge kernels take empty matrices and any shape") {
   for (const char* kernel : {"hash_spgemm", "speck_spgemm", "merge_spgemm"})
     for (const std::int32_t rows : {0, 1, 70})
       for (const std::int32_t inner : {0, 5})

@@ -1,5 +1,5 @@
-// SpGEMM kernels that sort products: their emulations against the oracle, on shapes where sums are
-// cut in other places; what the closed library does not tell.
+// SpGEMM kernels that sort products: their emulations against the oracle, on shapes that cut sums
+// in different places; and cuSPARSE, which has no emulation.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ CsrMatrix with_hub(std::int32_t rows, std::int32_t cols, std::uint64_t seed) {
 
 const std::vector<std::string> kSorting{"ac_spgemm", "esc_spgemm"};
 
-TEST_CASE("kernels that sort products give A B within the bound of their terms") {
+TEST_CASE("sorting kernels compute A B within the error bound of their terms") {
   for (const std::string& name : kSorting)
     for (const auto& [a, b] :
          {std::pair(random_sparse(300, 200, 0.05, 1), random_sparse(200, 500, 0.04, 2)),
@@ -63,11 +63,11 @@ TEST_CASE("kernels that sort products give A B within the bound of their terms")
       CHECK(errors.values.ok());
       CHECK(errors.same_pattern());
       CHECK(errors.values.compared == c.nnz());
-      CHECK(c != spgemm_fp32(a, b));  // whose products are not rounded
+      CHECK(c != spgemm_fp32(a, b));  // fused multiply-adds do not round products
     }
 }
 
-TEST_CASE("kernels that sort products take matrices without rows, columns or terms") {
+TEST_CASE("sorting kernels take matrices without rows, columns or products") {
   for (const std::string& name : kSorting)
     for (const std::int32_t rows : {0, 1, 70})
       for (const std::int32_t inner : {0, 5})
@@ -85,14 +85,14 @@ TEST_CASE("kernels that sort products take matrices without rows, columns or ter
 }
 
 TEST_CASE("esc_spgemm rounds products and adds them from left to right") {
-  // 1 * 2^24 + 1 * 1 + 1 * 1: each 1 is lost alone, not both together. And -0 alone stays -0.
+  // In 1 * 2^24 + 1 * 1 + 1 * 1 rounding loses each 1, but not their sum. A sum of -0 alone is -0.
   const CsrMatrix a = csr(1, 3, {0, 3}, {0, 1, 2}, {1, 1, 1});
   const CsrMatrix b = csr(3, 3, {0, 2, 3, 5}, {0, 1, 0, 0, 2}, {0x1p24f, 3, 1, 1, -0.0f});
 
   const CsrMatrix c = emulated("esc_spgemm", a, b);
 
   CHECK(c == csr(1, 3, {0, 3}, {0, 1, 2}, {0x1p24f, 3, -0.0f}));
-  // (1 + u)^2 - (1 + 2 u): fused, what the rounding of the first product lost would come back.
+  // (1 + u)^2 - (1 + 2 u): a fused multiply-add would keep what the rounding of a product loses.
   const float x = 1 + 0x1p-23f;
   const CsrMatrix row = csr(1, 2, {0, 2}, {0, 1}, {-1, x});
   const CsrMatrix column = csr(2, 1, {0, 1, 2}, {0, 0}, {1 + 0x1p-22f, x});
@@ -100,7 +100,8 @@ TEST_CASE("esc_spgemm rounds products and adds them from left to right") {
   CHECK(multiply_rows(row, column).values[0] == 0x1p-46f);
 }
 
-TEST_CASE("ac_spgemm adds up within chunks, and then chunks, however far a row reaches") {
+TEST_CASE(
+    "ac_spgemm adds products within chunks and then the sums of chunks, for rows of any length") {
   // A row of 5000 products behind one of 1000; chunks begin at every 1536th product.
   const std::int32_t before = 1000, terms = 5000;
   const CsrMatrix column = random_sparse(terms, 1, 1, 81);
@@ -124,14 +125,14 @@ TEST_CASE("ac_spgemm adds up within chunks, and then chunks, however far a row r
   };
   REQUIRE(c.nnz() == 2);
   CHECK(c.values[0] == sum_of(0, 1000));
-  // The first chunk that would begin within the second row, at 1536, is more than 512 behind 1000.
+  // The chunk at 1536 begins within the second row, more than 512 products after its start at 1000.
   const float whole =
       sum_of(1000, 1536) + sum_of(1536, 3072) + sum_of(3072, 4608) + sum_of(4608, 6000);
   CHECK(c.values[1] == whole);
   CHECK(c.values[1] != sum_of(1000, 6000));
 }
 
-/// Chunks of a slice as the device cuts them: [chunks + 1] first products.
+/// The first products of a slice's chunks, as the device cuts them. [chunks + 1]
 std::vector<std::int64_t> cut_slice(const std::vector<std::int64_t>& row_begins) {
   using namespace ac_spgemm;
   const std::int64_t first = row_begins.front(), end = row_begins.back();
@@ -144,7 +145,7 @@ std::vector<std::int64_t> cut_slice(const std::vector<std::int64_t>& row_begins)
   return begins;
 }
 
-TEST_CASE("ac_spgemm's chunks have room for their products and cut no short row, in any slice") {
+TEST_CASE("ac_spgemm's chunks hold their products and cut no short row, in any slice") {
   using namespace ac_spgemm;
   RandomSequence random(91);
   std::vector<std::int64_t> row_begins{0};
@@ -173,7 +174,7 @@ TEST_CASE("ac_spgemm's chunks have room for their products and cut no short row,
   CHECK(cut_rows > 100);
 }
 
-TEST_CASE("infinities and NaNs come out of a sorting kernel as the GPU has them") {
+TEST_CASE("esc_spgemm gives the GPU's infinities and NaN") {
   const CsrMatrix a = csr(1, 2, {0, 2}, {0, 1}, {1, 1});
   const CsrMatrix b = csr(2, 2, {0, 2, 4}, {0, 1, 0, 1}, {kInf, kInf, 1, -kInf});
 
@@ -183,7 +184,7 @@ TEST_CASE("infinities and NaNs come out of a sorting kernel as the GPU has them"
   CHECK(std::bit_cast<std::uint32_t>(c.values[1]) == 0x7fffffff);
 }
 
-TEST_CASE("cuSPARSE's sparse product has no emulation and knows its algorithms") {
+TEST_CASE("cusparse_spgemm has no emulation and accepts the names of its algorithms") {
   const CsrMatrix a = random_sparse(9, 9, 0.3, 71);
 
   CHECK_THROWS_AS(emulated("cusparse_spgemm", a, a), Unsupported);
