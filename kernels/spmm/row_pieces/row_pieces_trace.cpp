@@ -5,7 +5,7 @@
 namespace tessera::row_pieces {
 namespace {
 
-/// Where the arrays of a product begin.
+/// The addresses of the arrays of a product.
 struct TraceAddresses {
   std::uint64_t row_parts, shares, col_indices, values, b, c, slots, cleared;
 };

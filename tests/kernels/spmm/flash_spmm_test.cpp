@@ -202,6 +202,30 @@ TEST_CASE("flash_spmm converts B where that should take less time") {
   CHECK(launches(random_sparse(100, 40'000, 0.02, 52), 512) == 1);
 }
 
+TEST_CASE("flash_spmm has an instance for every path, map, precision, depth and width it offers") {
+  const CsrMatrix a = random_sparse(61, 177, 0.08, 61);
+  for (const Mma& mma : kMmas)
+    for (const char* b : {"as_is", "converted"})
+      for (const std::int64_t columns : {0, 32, 64, 128}) {
+        const Params::Given staged{{"b", std::string(b)}, {"columns", columns}};
+        CHECK(kernel_of(mma, staged)->work(*pack(a, mma), 40).launches.back().registers_per_thread >
+              0);
+        for (const char* map : {"on", "off"})
+          CHECK_NOTHROW(kernel_of(mma, {{"b", std::string(b)},
+                                        {"columns", columns},
+                                        {"pipeline", std::string("registers")},
+                                        {"map", std::string(map)}})
+                            ->work(*pack(a, mma), 40));
+      }
+}
+
+TEST_CASE("the table of vector_tiles has each instance once") {
+  using namespace vector_tiles;
+  for (const Instance& instance : kInstances)
+    CHECK(find_instance(instance.pipeline, instance.operand, instance.depth, instance.mapped,
+                        instance.groups) == &instance);
+}
+
 TEST_CASE("rows of a stage are whole sectors and lanes read them without bank conflicts") {
   using namespace vector_tiles;
   struct Type {
