@@ -1,8 +1,8 @@
 // Rows of a CSR matrix as chains of MMAs: the arithmetic of tensor cores without any tiling, for
 // accuracy studies. There is no device half: a GPU would leave most of each MMA empty.
 //
-// Every row's nonzeros are taken in order, as many at a time as an MMA is deep. What it computes
-// depends on the generation through the length of a step alone, so m16n8k16 stands for two
+// The nonzeros of a row go through MMAs in their order, as many at a time as an MMA is deep. The
+// result depends on the generation only through the length of a step, so m16n8k16 stands for two
 // m16n8k8 or four m8n8k4 where a generation has only those.
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace tessera {
 namespace {
 
 constexpr int kMmaRows = 16, kMmaCols = 8;
-constexpr int kWarps = 4;
+constexpr int kWarps = 4;  // of a thread block; each has one row
 
 class MmaCsr final : public SpmmKernel {
  public:
@@ -120,7 +120,7 @@ const Register<SpmmKernel> entry{{
                 precision_names()},
                {"instruction",
                 std::string("auto"),
-                "products of a row per MMA; auto: what suits the precision",
+                "products of a row per MMA; auto: the instruction of the precision",
                 {"auto", "m16n8k4", "m16n8k8", "m16n8k16"}},
                promote_param()},
     .make = make_mma_csr,

@@ -1,9 +1,9 @@
 // cutespmm's products: bricks decoded by counting the bits before a lane's own (cuTeSpMM, algorithm
 // 1, lines 24 to 41), and their MMAs with staged rows of B.
 //
-// Lane l has g = l / 4 and t = l % 4. A is the left operand, so that lane l wants bits l and l + 32
-// of a brick (formats/hrpb.hpp). Of each row t of a brick's four rows of B it reads 16 bytes from
-// shared memory, which are one column of each of four MMAs (place_of_piece).
+// Lane l has g = l / 4 and t = l % 4. A is the left operand, so that lane l has bits l and l + 32
+// of a brick (formats/hrpb.hpp). Of row t of a brick's four rows of B it reads 16 bytes from shared
+// memory, one column of each of four MMAs (place_of_piece).
 #pragma once
 
 #include "kernels/spmm/cutespmm/stages.cuh"
@@ -27,14 +27,14 @@ class BrickReader {
         rows_(reinterpret_cast<const std::uint32_t*>(patterns_ + count_)),
         values_(reinterpret_cast<const float*>(rows_ + count_)) {}
 
-  /// Whether brick column `col` has a brick. Those that have come first.
+  /// True where brick column `col` has a brick. The brick columns with one come before the others.
   __device__ bool has(int col) const {
     if constexpr (kBricks == 1) return col < count_;  // one each
     return col < brick_cols_ && static_cast<int>(col_ptr_[col]) < count_;
   }
 
   /// The lane's elements (a0, a1) of every brick of a brick column, zeros where there is no brick.
-  /// Columns are asked for in ascending order.
+  /// The calls have ascending columns.
   __device__ void next(int col, int lane, float (&a)[kBricks][2], bool (&present)[kBricks]) {
 #pragma unroll
     for (int r = 0; r < kBricks; ++r) {
@@ -68,7 +68,7 @@ class BrickReader {
   int brick_ = 0;        // the next
 };
 
-/// The warp's columns of a staged block's rows of B times the block.
+/// sums += a staged block times the columns of the warp of its rows of B.
 template <class V>
 __device__ void multiply_block(const std::uint8_t* bytes, const float* rows, int tile_cols,
                                int lane, Sums<V>& sums) {
@@ -92,10 +92,10 @@ __device__ void multiply_block(const std::uint8_t* bytes, const float* rows, int
       Tf32Operand<V::kPrecision, V::kHalves> b[4];
 #pragma unroll
       for (int half = 0; half < V::kHalves; ++half) {
-        const float4 piece = *reinterpret_cast<const float4*>(from + half * kBrickCols * V::kPitch +
-                                                              chunk * kChunkCols);
-        b[0].set(half, piece.x), b[1].set(half, piece.y);
-        b[2].set(half, piece.z), b[3].set(half, piece.w);
+        const float4 four = *reinterpret_cast<const float4*>(from + half * kBrickCols * V::kPitch +
+                                                             chunk * kChunkCols);
+        b[0].set(half, four.x), b[1].set(half, four.y);
+        b[2].set(half, four.z), b[3].set(half, four.w);
       }
 #pragma unroll
       for (int r = 0; r < V::kBricks; ++r) {

@@ -1,12 +1,12 @@
 // cuTeSpMM (algorithm 1, sections 3 to 5): HRPB, row panels of C by teams of warps, rows of B and
 // blocks of A through shared memory, bricks decoded by counting the bits before a lane's own, TF32
-// MMAs. Every choice of the paper is a parameter: TN = 32 is coarsen=32, its instruction
-// mma=m16n8k4; TM and TK are the format's tile_rows and tile_cols.
+// MMAs. Parameters select the paper's choices: TN = 32 is coarsen=32, its instruction mma=m16n8k4;
+// TM and TK are the format's tile_rows and tile_cols.
 //
 // Departures: copies run ahead of the MMAs by asynchronous copies (stages=1: the paper's loop);
-// by default m16n8k8 takes two brick columns at once and one warp computes all 128 columns, since
-// then nobody decodes a brick twice and no barrier is needed; columns of C are permuted among the
-// MMAs, so that a lane reads and writes 16 bytes; any N, M and K; operands rounded to nearest.
+// by default m16n8k8 takes two brick columns at once and one warp computes all 128 columns, so that
+// no brick is decoded twice and no barrier is needed; columns of C are permuted among the MMAs, so
+// that a lane reads and writes 16 bytes; any N, M and K; operands are rounded to nearest.
 
 #include "kernels/spmm/cutespmm/cutespmm.hpp"
 
@@ -25,7 +25,7 @@ namespace {
 
 using namespace cutespmm;
 
-/// The row panels of C, each of its rows a chain of MMAs.
+/// A row panel of C; each row is a chain of MMAs.
 class PanelEmulation {
  public:
   PanelEmulation(const Hrpb& a, int depth, const Precision& precision, const FusedStep& step,
@@ -52,8 +52,8 @@ class PanelEmulation {
   }
 
  private:
-  /// What row r of the brick row has in the MMA. A zero of A times a NaN or an infinity in B is a
-  /// NaN: columns that this row has no nonzero in still reach it, padding does not.
+  /// Collects the terms of row r of the brick row in the MMA. A zero of A times a NaN or an
+  /// infinity in B is NaN, also in columns without a nonzero of this row; padding has no terms.
   void take_terms(std::int64_t block, const BlockMma& mma, int r) {
     terms_.clear();
     for (int k = 0; k < depth_; ++k) {
@@ -81,7 +81,7 @@ class PanelEmulation {
   std::vector<ChunkTerm> terms_;
 };
 
-/// Which rows of a brick have a nonzero in an MMA.
+/// True where row r of the bricks of an MMA has a nonzero.
 bool has_row(const BlockMma& mma, int r) {
   return ((mma.pattern[0] | mma.pattern[1]) >> (r * Hrpb::kBrickCols) & 0xf) != 0;
 }
@@ -93,7 +93,7 @@ const Precision& precision_of(Tf32Precision precision) {
 
 class CuteSpmm final : public SpmmKernel {
  public:
-  explicit CuteSpmm(const Options& options)
+  explicit CuteSpmm(const CuteSpmmOptions& options)
       : options_(options), precision_(precision_of(options.precision)) {}
 
   std::string format() const override { return Hrpb::kFormat; }
@@ -107,7 +107,8 @@ class CuteSpmm final : public SpmmKernel {
             .mmas_per_chunk = static_cast<int>(std::ssize(precision_.mmas))};
   }
 
-  /// An addition of parts is no worse than one more MMA; fewest waves make the most parts.
+  /// The addition of a part has no larger error than one more MMA; the fewest waves give the most
+  /// parts.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<Hrpb>(packed);
     check_blocks(a, options_);
@@ -163,42 +164,44 @@ class CuteSpmm final : public SpmmKernel {
   }
 
  private:
-  Options options_;
+  CuteSpmmOptions options_;
   Precision precision_;
 };
 
 const Register<SpmmKernel> entry{{
     .name = "cutespmm",
     .summary = "HRPB on TF32 tensor cores, rows of B and bricks through shared memory (cuTeSpMM)",
-    .params = {{"mma",
-                std::string("m16n8k8"),
-                "instruction: one brick (m16n8k4, as in the paper) or two next to each other",
-                {"m16n8k4", "m16n8k8"}},
-               {"coarsen",
-                std::int64_t{128},
-                "columns of C of a warp (TN; the paper's 32); 128 are a team's",
-                {"32", "64", "128"}},
-               {"stages",
-                std::int64_t{2},
-                "blocks in shared memory, the later ones on their way; 1: no copies ahead",
-                {},
-                1,
-                kMaxStages},
-               {"panels", std::int64_t{1}, "row panels of a thread block", {"1", "2", "4"}},
-               {"balance",
-                std::string("waves"),
-                "heavy row panels split with atomics (section 5), started first, or neither",
-                {"none", "waves", "sorted"}},
-               {"resident",
-                std::int64_t{0},
-                "thread blocks that run at a time, for balance=waves; 0: those of an H200",
-                {},
-                0,
-                1 << 20},
-               {"precision",
-                std::string("tf32"),
-                "operands rounded to TF32; raw, cut off; or in two parts, for three MMAs",
-                {"tf32", "tf32_raw", "tf32x3"}}},
+    .params =
+        {{"mma",
+          std::string("m16n8k8"),
+          "MMA instruction: one brick (m16n8k4, as in the paper) or two neighbouring ones",
+          {"m16n8k4", "m16n8k8"}},
+         {"coarsen",
+          std::int64_t{128},
+          "columns of C of a warp (TN; 32 in the paper); a team has 128",
+          {"32", "64", "128"}},
+         {"stages",
+          std::int64_t{2},
+          "blocks of a team in shared memory; 1: no copies ahead",
+          {},
+          1,
+          kMaxStages},
+         {"panels", std::int64_t{1}, "row panels of a thread block", {"1", "2", "4"}},
+         {"balance",
+          std::string("waves"),
+          "heavy row panels: waves, split with atomics (section 5); sorted, started first; none",
+          {"none", "waves", "sorted"}},
+         {"resident",
+          std::int64_t{0},
+          "resident thread blocks, for balance=waves; 0: those of an H200",
+          {},
+          0,
+          1 << 20},
+         {"precision",
+          std::string("tf32"),
+          "operands rounded to TF32 (tf32), truncated (tf32_raw), or in two parts, for three MMAs "
+          "(tf32x3)",
+          {"tf32", "tf32_raw", "tf32x3"}}},
     .make = [](const Params& params) { return std::make_unique<CuteSpmm>(read_options(params)); },
 }};
 

@@ -1,5 +1,5 @@
-// What the two halves of cutespmm have to agree on: options, the shape of a thread block, and who
-// computes which blocks of A.
+// The part of cutespmm that its host half and its device half share: options, the shape of a thread
+// block, and the list of tasks.
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 namespace tessera::cutespmm {
 namespace {
 
-// Of an H200, for the thread blocks that it holds at a time.
+// The limits of an H200 for the thread blocks that are resident at a time.
 constexpr std::int64_t kSms = 132, kSmThreadBlocks = 32, kSmRegisters = 65536;
 constexpr std::int64_t kSmShared = 233472, kReservedShared = 1024;  // of an SM; of a thread block
 
@@ -22,8 +22,9 @@ std::int64_t resident_on_h200(const Geometry& geometry, int registers) {
                           kSmRegisters / (std::int64_t{registers} * geometry.threads())});
 }
 
-/// Virtual row panels by equations 6 and 7. [row panels]
-std::vector<std::int64_t> parts_of_panels(const Hrpb& a, std::int64_t n, const Options& options) {
+/// The parts (virtual row panels) of each row panel, by equations 6 and 7. [row panels]
+std::vector<std::int64_t> parts_of_panels(const Hrpb& a, std::int64_t n,
+                                          const CuteSpmmOptions& options) {
   const std::int64_t panels = num_panels(a);
   std::vector<std::int64_t> parts(static_cast<std::size_t>(panels), 1);
   if (options.balance != Balance::kWaves || panels == 0) return parts;
@@ -39,7 +40,7 @@ std::vector<std::int64_t> parts_of_panels(const Hrpb& a, std::int64_t n, const O
 
 }  // namespace
 
-Options read_options(const Params& params) {
+CuteSpmmOptions read_options(const Params& params) {
   const std::string& balance = params.text("balance");
   return {.depth = params.text("mma") == "m16n8k4" ? 4 : 8,
           .coarsen = static_cast<int>(params.integer("coarsen")),
@@ -52,19 +53,25 @@ Options read_options(const Params& params) {
           .resident = params.integer("resident")};
 }
 
-void check_blocks(const Hrpb& a, const Options& options) {
-  require<Unsupported>(
-      a.tile_rows <= 2 * Hrpb::kBrickRows && a.tile_cols <= kMaxTileCols,
-      "cutespmm takes blocks of 16 or 32 rows and up to {} columns, not of {} x {}", kMaxTileCols,
-      a.tile_rows, a.tile_cols);
-  require<Unsupported>(
-      options.precision != Tf32Precision::kSplit ||
-          (options.depth == 8 && a.tile_rows == Hrpb::kBrickRows),
-      "cutespmm splits operands for m16n8k8 and blocks of 16 rows, not for m16n8k{} and {} rows",
-      options.depth, a.tile_rows);
+std::size_t mode_of(const CuteSpmmOptions& options, int tile_rows) {
+  return find_mode(options.depth, tile_rows / Hrpb::kBrickRows, options.precision);
 }
 
-Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options) {
+void check_blocks(const Hrpb& a, const CuteSpmmOptions& options) {
+  require<Unsupported>(
+      a.tile_rows <= 2 * Hrpb::kBrickRows && a.tile_cols <= kMaxTileCols,
+      "cutespmm takes blocks of 16 or 32 rows and at most {} columns, not of {} x {}", kMaxTileCols,
+      a.tile_rows, a.tile_cols);
+  require<Unsupported>(mode_of(options, a.tile_rows) < kModes.size(),
+                       "cutespmm has no instance of m16n8k{} for {}blocks of {} rows: it splits "
+                       "operands for m16n8k8 "
+                       "and blocks of 16 rows alone",
+                       options.depth,
+                       options.precision == Tf32Precision::kSplit ? "split operands and " : "",
+                       a.tile_rows);
+}
+
+Geometry geometry(const Hrpb& a, std::int64_t n, const CuteSpmmOptions& options) {
   check_blocks(a, options);
   const std::int64_t wide = std::clamp<std::int64_t>(n, kChunkCols, kTeamCols);
   const int team_cols = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(wide)));
@@ -80,26 +87,9 @@ Geometry geometry(const Hrpb& a, std::int64_t n, const Options& options) {
           .block_bytes = static_cast<int>(largest)};
 }
 
-int registers_per_thread(const Geometry& geometry, const Options& options, int tile_rows) {
-  struct OfWarps {
-    int warp_cols, warps;
-    int registers[2][2][2];  // [depth 4, 8][TM 16, 32][tf32_raw, tf32]
-    int split;               // tf32x3
-  };
-  // As ptxas of CUDA 13.0 says for sm_90a.
-  static constexpr OfWarps kTable[] = {
-      {32, 1, {{{80, 72}, {88, 80}}, {{96, 72}, {96, 96}}}, 96},
-      {32, 2, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}, 88},
-      {32, 4, {{{96, 80}, {88, 88}}, {{96, 80}, {104, 104}}}, 88},
-      {64, 1, {{{104, 96}, {120, 120}}, {{112, 96}, {136, 136}}}, 120},
-      {64, 2, {{{112, 96}, {128, 128}}, {{128, 96}, {144, 144}}}, 120},
-      {128, 1, {{{136, 120}, {184, 184}}, {{136, 128}, {200, 200}}}, 184}};
-  const auto* found = std::ranges::find_if(kTable, [&](const OfWarps& of) {
-    return of.warp_cols == geometry.warp_cols && of.warps == geometry.warps;
-  });
-  if (options.precision == Tf32Precision::kSplit) return found->split;
-  return found->registers[options.depth == 8][tile_rows > Hrpb::kBrickRows]
-                         [options.precision == Tf32Precision::kRounded];
+int registers_per_thread(const Geometry& geometry, const CuteSpmmOptions& options, int tile_rows) {
+  return kTeamShapes[find_team_shape(geometry.warp_cols, geometry.warps)]
+      .registers[mode_of(options, tile_rows)];
 }
 
 std::vector<std::int64_t> split_by_waves(const Hrpb& a, std::int64_t waves) {
@@ -112,7 +102,7 @@ std::vector<std::int64_t> split_by_waves(const Hrpb& a, std::int64_t waves) {
   return parts;
 }
 
-std::vector<Task> plan_tasks(const Hrpb& a, std::int64_t n, const Options& options) {
+std::vector<Task> plan_tasks(const Hrpb& a, std::int64_t n, const CuteSpmmOptions& options) {
   const std::vector<std::int64_t> parts = parts_of_panels(a, n, options);
   std::vector<Task> tasks;
   for (std::size_t panel = 0; panel < parts.size(); ++panel) {

@@ -1,9 +1,9 @@
-// cutespmm's blocks on their way through shared memory: what a kernel is compiled for, a thread's
-// part of the copies, and the stages that a team goes through.
+// The path of blocks through shared memory: the compile-time variant of a kernel, the part of a
+// thread in the copies, and the stages of a team.
 //
-// Rows of B come in pieces of 16 bytes, neighbouring lanes next to each other, blocks of A as the
-// bytes that they are (cuTeSpMM, section 3.3 and algorithm 1, lines 14 to 22). Columns of the next
-// block are loaded to registers, a lane each, and handed out through shared memory.
+// Each lane copies 16 bytes of a row of B at a time, neighbouring lanes neighbouring bytes, and
+// bytes of blocks of A (cuTeSpMM, section 3.3 and algorithm 1, lines 14 to 22). Each lane loads one
+// column index of the next block, which the others read through shared memory.
 #pragma once
 
 #include "kernels/device/async_copies.cuh"
@@ -15,7 +15,7 @@ namespace tessera::cutespmm {
 
 constexpr int kBrickCols = Hrpb::kBrickCols, kBrickRows = Hrpb::kBrickRows;
 
-struct View {
+struct KernelArguments {
   std::int64_t rows, n;
   int tile_cols;
   std::uint32_t num_tasks;
@@ -26,7 +26,7 @@ struct View {
   Geometry geometry;
 };
 
-/// What a kernel is compiled for.
+/// The compile-time form of a Mode and a TeamShape.
 template <int kDepth_, int kWarpCols_, int kWarps_, int kBricks_, Tf32Precision kPrecision_>
 struct Variant {
   static constexpr int kDepth = kDepth_;        // condensed columns of an MMA
@@ -39,18 +39,18 @@ struct Variant {
   static constexpr int kHalves = kDepth / kBrickCols;  // brick columns of an MMA
   static constexpr int kChunks = kWarpCols / kChunkCols;
   static constexpr int kPitch = kWarpCols * kWarps + kPad;
-  static constexpr int kPieces = kWarpCols * kWarps / 4;  // 16-byte pieces of a row, a thread each
-  // Of the four rows of a brick column, those that a thread copies a piece of: one after another.
-  static constexpr int kRowsOfThread = kBrickCols * kPieces / kThreads;
-  static constexpr int kMaxThreads = 4 * kThreads;
-  // As many warps of an SM as leave the accumulators the registers that they need.
+  static constexpr int kThreadsOfRow = kWarpCols * kWarps / 4;  // each copies 16 bytes of a row
+  // Rows of a brick column of which a thread copies 16 bytes; they follow each other.
+  static constexpr int kRowsOfThread = kBrickCols * kThreadsOfRow / kThreads;
+  static constexpr int kMaxThreads = kMaxTeams * kThreads;
+  // The warps of an SM that leave enough registers for the accumulators.
   static constexpr int kTiles = kChunks * kBricks;
   static constexpr bool kIsSplit = kPrecision == Tf32Precision::kSplit;
   static constexpr bool kIsRaw = kPrecision == Tf32Precision::kRaw;
   static constexpr int kWarpsOfSm = kTiles > 4 || (kTiles == 4 && kIsSplit) ? 8
                                     : kTiles == 4 && kBricks + kIsRaw > 1   ? 12
                                                                             : 16;
-  static constexpr int kMinBlocks = kWarpsOfSm / (4 * kWarps);
+  static constexpr int kMinBlocks = kWarpsOfSm / (kMaxTeams * kWarps);
 };
 
 template <class V>
@@ -67,41 +67,41 @@ __device__ inline void wait_for_stage(int stages) {
   wait_groups<2>();
 }
 
-/// What a lane has to know of a block before it can be copied: column `lane`, and the extent.
+/// The index of a block, which a lane needs before the copy: its column `lane`, and its bytes.
 struct BlockIndex {
   std::int32_t col;
   std::uint32_t first_byte, last_byte;
 };
 
-/// The copies of blocks, a thread's part of them.
+/// The part of a thread in the copies of blocks.
 template <class V>
 class Copier {
  public:
   /// For columns of B from first_col on; `index` is shared memory of the warp.
-  __device__ Copier(const View& view, const float* b, std::int64_t first_col, bool aligned,
-                    int thread, std::int32_t* index)
-      : view_(view),
+  __device__ Copier(const KernelArguments& product, const float* b, std::int64_t first_col,
+                    bool aligned, int thread, std::int32_t* index)
+      : product_(product),
         aligned_(aligned),
         thread_(thread),
         index_(index),
-        row_bytes_(4 * static_cast<std::int32_t>(view.n)) {
-    const std::int64_t col = first_col + 4 * (thread % V::kPieces);
-    cols_ = static_cast<int>(min(max(view.n - col, std::int64_t{0}), std::int64_t{4}));
+        row_bytes_(4 * static_cast<std::int32_t>(product.n)) {
+    const std::int64_t col = first_col + 4 * (thread % V::kThreadsOfRow);
+    cols_ = static_cast<int>(min(max(product.n - col, std::int64_t{0}), std::int64_t{4}));
     b_ = reinterpret_cast<const char*>(b + (cols_ > 0 ? col : 0));
   }
 
   __device__ BlockIndex load_index(std::uint32_t block) const {
     const int lane = thread_ % 32;
     std::int32_t col = kNoColumn;
-    if (lane < view_.tile_cols)
-      col = load_ahead(view_.active_cols + std::int64_t{block} * view_.tile_cols + lane);
-    return {col, load_ahead(view_.size_ptr + block), load_ahead(view_.size_ptr + block + 1)};
+    if (lane < product_.tile_cols)
+      col = load_ahead(product_.active_cols + std::int64_t{block} * product_.tile_cols + lane);
+    return {col, load_ahead(product_.size_ptr + block), load_ahead(product_.size_ptr + block + 1)};
   }
 
-  /// The block's rows of B and its own bytes. All threads of the team call it. Rows that fill up an
-  /// MMA are zeros; those beyond that are left as they are, and nobody reads them.
+  /// Copies the rows of B of a block and its bytes. All threads of the team call it. Rows that fill
+  /// up an MMA become zeros; no lane reads the rows behind them.
   __device__ void copy(const BlockIndex& block, float* rows, std::uint8_t* bytes) const {
-    __syncwarp();  // nobody reads the last block's index any more
+    __syncwarp();  // no lane reads the index of the last block any more
     index_[thread_ % 32] = max(block.col, 0);
     const int cols = __popc(__ballot_sync(~0u, block.col >= 0));
     __syncwarp();
@@ -109,7 +109,7 @@ class Copier {
       copy_rows<true>(cols, rows);
     else
       copy_rows<false>(cols, rows);
-    const std::uint8_t* packed = view_.packed_blocks + block.first_byte;
+    const std::uint8_t* packed = product_.packed_blocks + block.first_byte;
     const auto size = static_cast<int>(block.last_byte - block.first_byte);
 #pragma unroll 1
     for (int at = 16 * thread_; at < size; at += 16 * V::kThreads)
@@ -120,8 +120,8 @@ class Copier {
   template <bool kAligned>
   __device__ void copy_rows(int cols, float* rows) const {
     constexpr int kRows = V::kRowsOfThread;
-    const int slot = thread_ / V::kPieces * kRows;
-    float* to = rows + slot * V::kPitch + thread_ % V::kPieces * 4;
+    const int slot = thread_ / V::kThreadsOfRow * kRows;
+    float* to = rows + slot * V::kPitch + thread_ % V::kThreadsOfRow * 4;
 #pragma unroll 1
     for (int first = 0; first < cols; first += V::kDepth) {
 #pragma unroll
@@ -161,27 +161,27 @@ class Copier {
     }
   }
 
-  const View& view_;
+  const KernelArguments& product_;
   bool aligned_;
   int thread_;              // of the team
   std::int32_t* index_;     // [kMaxTileCols]
   std::int32_t row_bytes_;  // of B
-  int cols_;                // of the thread's four, those within B
+  int cols_;                // columns of the thread within B
   const char* b_;           // the thread's columns of row 0
 };
 
-/// A team's blocks through its stages: while one is multiplied, stages - 1 are on their way, and
-/// the index of one more. With one stage, each is waited for.
+/// The blocks of a team in its stages: while it multiplies one, copies of stages - 1 others and a
+/// load of one more index are in flight. With one stage, the team waits for each copy.
 template <class V>
 class Pipeline {
  public:
-  __device__ Pipeline(const View& view, const Copier<V>& copier, const Task& task,
+  __device__ Pipeline(const KernelArguments& product, const Copier<V>& copier, const Task& task,
                       unsigned char* stages, int team)
       : copier_(copier),
         stages_(stages),
-        stage_bytes_(view.geometry.stage_bytes()),
-        rows_bytes_(4 * V::kPitch * view.geometry.stage_rows),
-        count_(view.geometry.stages),
+        stage_bytes_(product.geometry.stage_bytes()),
+        rows_bytes_(4 * V::kPitch * product.geometry.stage_rows),
+        count_(product.geometry.stages),
         next_(task.first),
         last_(task.last),
         team_(team),
@@ -199,7 +199,7 @@ class Pipeline {
       return;
     }
     wait_for_stage(count_);
-    sync_team<V>(team_);  // all threads' copies are there, and the stage before is free
+    sync_team<V>(team_);  // the copies of all threads are done, and the previous stage is free
     copy();
     from_ = from_ + 1 == count_ ? 0 : from_ + 1;
   }
@@ -214,7 +214,8 @@ class Pipeline {
  private:
   __device__ int current() const { return count_ == 1 ? 0 : (from_ == 0 ? count_ : from_) - 1; }
 
-  /// The next block to the next stage; past the last one an empty group, for the count's sake.
+  /// Copies the next block to the next stage; behind the last one it closes an empty group, because
+  /// waits count groups.
   __device__ void copy() {
     if (next_ < last_) {
       unsigned char* stage = stages_ + to_ * stage_bytes_;

@@ -1,4 +1,5 @@
-// Work and traces of cutespmm. A trace follows the compiled loop (CUDA 13.0, sm_90a).
+// The work description and the warp traces of cutespmm. A trace follows the compiled loop
+// (CUDA 13.0, sm_90a).
 
 #include "kernels/spmm/cutespmm/trace.hpp"
 
@@ -16,9 +17,10 @@ std::int64_t rows_of_panel(const Hrpb& a, std::int64_t panel) {
   return std::min<std::int64_t>(a.tile_rows, a.rows() - panel * a.tile_rows);
 }
 
-/// Where the arrays of a product lie.
-struct Addresses {
-  Addresses(const Hrpb& a, const std::vector<Task>& task_list, std::int64_t n, AddressSpace& space)
+/// The addresses of the arrays of a product.
+struct TraceAddresses {
+  TraceAddresses(const Hrpb& a, const std::vector<Task>& task_list, std::int64_t n,
+                 AddressSpace& space)
       : packed_blocks(space.add("packed_blocks", bytes_of(a.packed_blocks))),
         active_cols(space.add("active_cols", bytes_of(a.active_cols))),
         size_ptr(space.add("size_ptr", bytes_of(a.size_ptr))),
@@ -29,9 +31,10 @@ struct Addresses {
   std::uint64_t packed_blocks, active_cols, size_ptr, tasks, b, c;
 };
 
-/// A product, as its launches see it.
-struct Product {
-  Product(const Hrpb& packed, std::int64_t columns, const Options& chosen, AddressSpace& space)
+/// A product: the matrix, the options and the tasks of its launches.
+struct TracedProduct {
+  TracedProduct(const Hrpb& packed, std::int64_t columns, const CuteSpmmOptions& chosen,
+                AddressSpace& space)
       : a(packed),
         n(columns),
         options(chosen),
@@ -40,32 +43,60 @@ struct Product {
         split(split_panels(tasks)),
         at(a, tasks, n, space) {}
 
-  std::int64_t num_groups() const { return (std::ssize(tasks) + shape.teams - 1) / shape.teams; }
-  /// Columns of C that a chunk has.
+  /// Groups of as many tasks as a thread block has teams.
+  std::int64_t num_groups() const {
+    return tasks.empty() ? 0 : count_groups(static_cast<std::uint32_t>(tasks.size()), teams());
+  }
+  /// The task of a team of a thread block, and the thread block's chunk of columns.
+  std::int64_t task_of(std::int64_t thread_block, int team) const {
+    return cutespmm::task_of(static_cast<std::uint32_t>(thread_block),
+                             static_cast<std::uint32_t>(team),
+                             static_cast<std::uint32_t>(num_groups()), teams());
+  }
+  std::int64_t chunk_of(std::int64_t thread_block) const {
+    return cutespmm::chunk_of(static_cast<std::uint32_t>(thread_block),
+                              static_cast<std::uint32_t>(num_groups()));
+  }
+  std::uint32_t teams() const { return static_cast<std::uint32_t>(shape.teams); }
+  /// Columns of C of a chunk.
   std::int64_t cols_of(std::int64_t chunk) const {
     return std::min<std::int64_t>(shape.team_cols(), n - chunk * shape.team_cols());
   }
 
   const Hrpb& a;
   std::int64_t n;
-  Options options;
+  CuteSpmmOptions options;
   Geometry shape;
   std::vector<Task> tasks;
   std::vector<std::uint32_t> split;
-  Addresses at;
+  TraceAddresses at;
 };
 
-/// What a warp of the first launch does: zeros in a row panel, 128 bytes at a time.
+/// Instructions of a warp besides memory instructions and MMAs, counted in machine code (CUDA 13.0,
+/// sm_90a) for 128 columns a warp, TM = 16, m16n8k8 and aligned operands. kWarp, kRow and kStore
+/// are fitted to the counters of an H200: within 3 % on ten matrices at N = 128.
+struct InstructionCounts {
+  static constexpr int kClear = 30, kClearStore = 6;  // of the clearing launch
+  static constexpr int kIdle = 25;                    // a warp without a task
+  static constexpr int kWarp = 157;                   // before the first block
+  static constexpr int kBlock = 90;                   // for the copy of a block
+  static constexpr int kRow = 11;                     // for a row of B
+  static constexpr int kDecode = 40;                  // for a brick
+  static constexpr int kOperand[] = {2, 0, 7};        // for an operand, by Tf32Precision
+  static constexpr int kStore = 25;                   // for 16 columns of eight rows of C
+};
+
+/// The trace of a warp of the first launch, which clears a row panel 128 bytes at a time.
 class ClearTrace final : public LaunchTrace {
  public:
-  explicit ClearTrace(std::shared_ptr<const Product> product) : p_(std::move(product)) {}
+  explicit ClearTrace(std::shared_ptr<const TracedProduct> product) : p_(std::move(product)) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
     const std::int64_t panel = p_->split[thread_block];
     const std::int64_t values = rows_of_panel(p_->a, panel) * p_->n;
     const std::int64_t at = cursor.step++ * kClearThreads + 32 * warp;
-    trace.issue(cursor.step == 1 ? kInstructions : kStoreInstructions);
+    trace.issue(cursor.step == 1 ? InstructionCounts::kClear : InstructionCounts::kClearStore);
     if (at < values) {
       trace.store();
       trace.touch(p_->at.c + 4 * static_cast<std::uint64_t>(panel * p_->a.tile_rows * p_->n + at),
@@ -75,22 +106,20 @@ class ClearTrace final : public LaunchTrace {
   }
 
  private:
-  static constexpr int kInstructions = 30, kStoreInstructions = 6;
-
-  std::shared_ptr<const Product> p_;
+  std::shared_ptr<const TracedProduct> p_;
 };
 
-/// What a warp of the second launch does: its task's blocks one after another.
+/// The trace of a warp of the second launch, which multiplies the blocks of its task one by one.
 class CuteTrace final : public LaunchTrace {
  public:
-  explicit CuteTrace(std::shared_ptr<const Product> product) : p_(std::move(product)) {}
+  explicit CuteTrace(std::shared_ptr<const TracedProduct> product) : p_(std::move(product)) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t groups = p_->num_groups(), chunk = thread_block / groups;
-    const std::int64_t id = thread_block % groups * p_->shape.teams + warp / p_->shape.warps;
+    const std::int64_t id = p_->task_of(thread_block, warp / p_->shape.warps);
+    const std::int64_t chunk = p_->chunk_of(thread_block);
     if (id >= std::ssize(p_->tasks)) {
-      trace.issue(kIdleInstructions);
+      trace.issue(InstructionCounts::kIdle);
       return false;
     }
     const Task& task = p_->tasks[id];
@@ -112,21 +141,14 @@ class CuteTrace final : public LaunchTrace {
     std::int64_t col, cols;  // the team's
   };
 
-  // Of the machine code for 128 columns a warp, TM = 16, m16n8k8, aligned operands; those of a
-  // warp, a row and a store so that ten matrices execute what an H200 counts, within 3 % at N =
-  // 128.
-  static constexpr int kIdleInstructions = 25, kWarpInstructions = 157, kBlockInstructions = 90;
-  static constexpr int kRowInstructions = 11, kDecodeInstructions = 40;
-  static constexpr int kOperandInstructions[] = {2, 0, 7};  // of Tf32Precision
-  static constexpr int kStoreInstructions = 25;
-  static constexpr int kPopulationCounts = 20;
+  static constexpr int kPopulationCounts = 20;  // cycles that a warp waits for them
   static constexpr int kTaskBoard = kMaxStages, kIndexBoard = kMaxStages + 1;
 
   int stages() const { return p_->shape.stages; }
   bool aligned() const { return p_->n % 4 == 0; }
 
   void begin(std::int64_t id, const Task& task, const Warp& warp, WarpTrace& trace) const {
-    trace.issue(kWarpInstructions);
+    trace.issue(InstructionCounts::kWarp);
     trace.pause(kSpecialRegisterCycles);
     trace.load(kTaskBoard);
     trace.touch(p_->at.tasks + sizeof(Task) * static_cast<std::uint64_t>(id), sizeof(Task));
@@ -173,7 +195,7 @@ class CuteTrace final : public LaunchTrace {
     const std::int64_t block = task.first + step;
     if (block >= task.last) return;
     trace.wait(kIndexBoard);
-    trace.issue(kBlockInstructions);
+    trace.issue(InstructionCounts::kBlock);
     trace.shared(1);
     const int stage = static_cast<int>(step % stages()), cols = count_cols(p_->a, block);
     for (int first = 0; first < cols; first += p_->options.depth)
@@ -188,11 +210,11 @@ class CuteTrace final : public LaunchTrace {
                  WarpTrace& trace) const {
     const int rows_at_once = 128 / p_->shape.team_cols();  // of the warp
     const int rows_of_thread = p_->shape.warp_cols / kChunkCols;
-    const int pieces = aligned() ? 1 : 4;
+    const int copies = aligned() ? 1 : 4;
     trace.shared(1);
     for (int i = 0; i < rows_of_thread; ++i) {
-      trace.issue(pieces * kRowInstructions - 1);
-      for (int piece = 0; piece < pieces; ++piece) {
+      trace.issue(copies * InstructionCounts::kRow - 1);
+      for (int copy = 0; copy < copies; ++copy) {
         if (aligned())
           trace.async_copy(stage);
         else
@@ -237,16 +259,16 @@ class CuteTrace final : public LaunchTrace {
     constexpr int kWideWavefronts = 4;  // of 16 bytes a lane, without conflicts: place_of_piece
     const int halves = p_->options.depth / Hrpb::kBrickCols;
     const int chunks = p_->shape.warp_cols / kChunkCols;
-    trace.shared(1);  // how many bricks
-    int loaded = -1;  // whose rows of B are in registers
+    trace.shared(1);  // the number of bricks
+    int loaded = -1;  // the brick column whose rows of B are in registers
     for_each_mma(p_->a, block, p_->options.depth, [&](const BlockMma& mma) {
       const int elements = halves * (loaded == mma.first_col ? 2 : 2 + 4 * chunks);
       trace.shared(3 * halves);
-      trace.issue(halves * kDecodeInstructions);
+      trace.issue(halves * InstructionCounts::kDecode);
       trace.pause(kPopulationCounts);
       if (loaded != mma.first_col) trace.shared(halves * chunks * kWideWavefronts);
-      trace.issue(elements * kOperandInstructions[static_cast<int>(p_->options.precision)]);
-      trace.mma(4 * chunks * mmas_of_chunk(p_->options));
+      trace.issue(elements * InstructionCounts::kOperand[static_cast<int>(p_->options.precision)]);
+      trace.mma(kChunkMmas * chunks * mmas_per_product(p_->options));
       loaded = mma.first_col;
     });
   }
@@ -268,7 +290,7 @@ class CuteTrace final : public LaunchTrace {
     const std::int64_t first = std::int64_t{task.panel} * p_->a.tile_rows;
     const std::int64_t rows =
         std::clamp<std::int64_t>(rows_of_panel(p_->a, task.panel) - above, 0, 8);
-    trace.issue(kStoreInstructions);
+    trace.issue(InstructionCounts::kStore);
     if (rows == 0 || cols == 0) return;
     if (task.is_part != 0)
       trace.atomic(static_cast<int>(rows * cols));
@@ -278,15 +300,16 @@ class CuteTrace final : public LaunchTrace {
       trace.touch(p_->at.c + 4 * static_cast<std::uint64_t>(row * p_->n + col), 4 * cols);
   }
 
-  std::shared_ptr<const Product> p_;
+  std::shared_ptr<const TracedProduct> p_;
 };
 
-/// What a task is for one chunk of columns, but for rows of B and C: those go by the columns.
+/// The work of a task for one chunk of columns, except the bytes of B and C, which depend on its
+/// width.
 struct TaskWork {
   std::int64_t mma = 0, a_bytes = 0, b_rows = 0, barriers = 0;
 };
 
-TaskWork work_of(const Product& p, const Task& task) {
+TaskWork work_of(const TracedProduct& p, const Task& task) {
   const std::int64_t blocks = task.last - task.first, warps = p.shape.warps;
   TaskWork work;
   work.a_bytes = warps * (std::int64_t{sizeof(Task)} + blocks * (4 * p.a.tile_cols + 8)) +
@@ -295,36 +318,35 @@ TaskWork work_of(const Product& p, const Task& task) {
   for (std::int64_t b = task.first; b < task.last; ++b) {
     work.b_rows += count_cols(p.a, b);
     for_each_mma(p.a, b, p.options.depth, [&](const BlockMma&) {
-      work.mma += p.shape.team_cols() / 8 * mmas_of_chunk(p.options);
+      work.mma += p.shape.team_cols() / 8 * mmas_per_product(p.options);
     });
   }
   return work;
 }
 
-void add_thread_blocks(const Product& p, WorkDescription& work) {
+void add_thread_blocks(const TracedProduct& p, WorkDescription& work) {
   for (const std::uint32_t panel : p.split)
     work.thread_blocks.push_back({.c_bytes = 4 * rows_of_panel(p.a, panel) * p.n});
   std::vector<TaskWork> of_tasks;
   for (const Task& task : p.tasks) of_tasks.push_back(work_of(p, task));
-  for (std::int64_t chunk = 0; chunk < p.shape.num_chunks(p.n); ++chunk) {
-    const std::int64_t cols = p.cols_of(chunk);
-    for (std::int64_t group = 0; group < p.num_groups(); ++group) {
-      ThreadBlockWork block;
-      const std::int64_t first = group * p.shape.teams;
-      for (std::int64_t id = first; id < std::min(first + p.shape.teams, std::ssize(p.tasks));
-           ++id) {
-        const std::int64_t cells = rows_of_panel(p.a, p.tasks[id].panel) * cols;
-        block.mma += of_tasks[id].mma;
-        block.a_bytes += of_tasks[id].a_bytes;
-        block.b_bytes += 4 * of_tasks[id].b_rows * cols;
-        block.barriers += of_tasks[id].barriers;
-        if (p.tasks[id].is_part != 0)
-          block.atomics += cells;
-        else
-          block.c_bytes += 4 * cells;
-      }
-      work.thread_blocks.push_back(block);
+  for (std::int64_t i = 0; i < p.num_groups() * p.shape.num_chunks(p.n); ++i) {
+    const std::int64_t cols = p.cols_of(p.chunk_of(i));
+    ThreadBlockWork block;
+    for (int team = 0; team < p.shape.teams; ++team) {
+      const std::int64_t id = p.task_of(i, team);
+      if (id >= std::ssize(p.tasks)) continue;
+      const Task& task = p.tasks[id];
+      const std::int64_t cells = rows_of_panel(p.a, task.panel) * cols;
+      block.mma += of_tasks[id].mma;
+      block.a_bytes += of_tasks[id].a_bytes;
+      block.b_bytes += 4 * of_tasks[id].b_rows * cols;
+      block.barriers += of_tasks[id].barriers;
+      if (task.is_part != 0)
+        block.atomics += cells;
+      else
+        block.c_bytes += 4 * cells;
     }
+    work.thread_blocks.push_back(block);
   }
 }
 
@@ -335,9 +357,9 @@ int count_cols(const Hrpb& a, std::int64_t block) {
   return static_cast<int>(std::find(first, first + a.tile_cols, kNoColumn) - first);
 }
 
-void describe_cute_launches(const Hrpb& a, std::int64_t n, const Options& options,
+void describe_cute_launches(const Hrpb& a, std::int64_t n, const CuteSpmmOptions& options,
                             WorkDescription& work) {
-  const auto product = std::make_shared<const Product>(a, n, options, work.memory);
+  const auto product = std::make_shared<const TracedProduct>(a, n, options, work.memory);
   const Geometry& shape = product->shape;
   add_thread_blocks(*product, work);
   const auto clearings = std::ssize(product->split);
@@ -352,7 +374,8 @@ void describe_cute_launches(const Hrpb& a, std::int64_t n, const Options& option
                   .threads_per_block = shape.threads(),
                   .registers_per_thread = registers_per_thread(shape, options, a.tile_rows),
                   .shared_bytes = shape.shared_bytes()};
-  // A trace knows barriers of a whole thread block only, and teams have their own.
+  // A trace has only barriers of a whole thread block; several teams of several warps have their
+  // own.
   if (shape.warps == 1 || shape.teams == 1) multiply.trace = std::make_shared<CuteTrace>(product);
   work.launches.push_back(std::move(multiply));
 }

@@ -1,4 +1,4 @@
-// What cutespmm's launches do: MMAs of a block, the work of every thread block, and the traces of
+// The launches of cutespmm: the MMAs of a block, the work of every thread block, and the traces of
 // its warps.
 #pragma once
 
@@ -44,11 +44,11 @@ void for_each_mma(const Hrpb& a, std::int64_t block, int depth, Visit visit) {
   }
 }
 
-/// Condensed columns of a block that are there.
+/// The number of condensed columns of a block.
 int count_cols(const Hrpb& a, std::int64_t block);
 
-/// Adds thread blocks, launches and memory.
-void describe_cute_launches(const Hrpb& a, std::int64_t n, const Options& options,
+/// Adds thread blocks, launches and arrays to `work`. The traces refer to `a`.
+void describe_cute_launches(const Hrpb& a, std::int64_t n, const CuteSpmmOptions& options,
                             WorkDescription& work);
 
 }  // namespace tessera::cutespmm

@@ -1,18 +1,18 @@
 // DASP (Lu and Liu, SC 2023): sparse matrix-vector products as the diagonals of MMAs, for up to
 // eight vectors at a time.
 //
-// Rows are long, medium or short by their nonzeros. An operand of the MMA holds eight nonzeros of
-// each of eight slots, the other the elements of B that these meet, and what a slot sums stands on
-// the diagonal. A long row fills all slots, in parts of so many nonzeros for a warp each, whose
-// sums a second launch adds in their order; medium rows, sorted by their length, have a slot each;
-// two short rows share one. The packing is the kernel's own, made from CSR when A is uploaded.
+// Rows are long, medium or short by their nonzeros. One operand of the MMA holds eight nonzeros of
+// each of eight slots, the other the elements of B that they multiply; the sum of a slot is on the
+// diagonal. A long row fills all slots, in parts of `part` nonzeros for a warp each, whose sums a
+// second launch adds in their order; medium rows, sorted by length, have one slot each; two short
+// rows share one. The packing is the kernel's own, made from CSR when A is uploaded.
 //
-// FP16 with FP32 sums, the paper's second type. Departures: FP64 is left out; m16n8k8 has A's
-// values as its right operand, so that its sixteen rows are eight slots at two columns of B, where
-// the paper's MMA serves one vector; up to eight columns instead of one (beyond that every column
-// takes another gather, and SpMM kernels read whole rows: Unsupported); medium rows have no
-// irregular rest for CUDA cores, as sorting leaves little padding; short rows are of at most four
-// nonzeros and zero wherever another row's elements would meet them. Values beyond FP16 become
+// FP16 with FP32 sums is the paper's second type. Departures: there is no FP64; A's values are the
+// right operand of m16n8k8, so that its sixteen rows are eight slots at two columns of B, where the
+// paper's MMA serves one vector; up to eight columns instead of one (with more, every column takes
+// another gather where SpMM kernels read whole rows: Unsupported); medium rows leave no irregular
+// rest for CUDA cores, because sorting leaves little padding; short rows have at most four
+// nonzeros, and zeros where they would meet the elements of another row. Values beyond FP16 become
 // infinite.
 
 #include "kernels/spmm/dasp/trace.hpp"
@@ -29,17 +29,19 @@
 namespace tessera {
 namespace dasp {
 
-Options::Options(const Params& params)
+DaspOptions::DaspOptions(const Params& params)
     : long_row(params.integer("long_row")), part(params.integer("part")) {}
 
-void require_cols(std::int64_t n) {
-  require<Unsupported>(n <= kMaxCols,
-                       "dasp gathers single elements for dot products: it takes at most {} columns "
-                       "of B, not {}",
+const Instance& instance_for(std::int64_t n) {
+  const Instance* instance = find_instance(n);
+  require<Unsupported>(instance != nullptr,
+                       "dasp gathers single elements for dot products: it takes 1 to {} columns of "
+                       "B, not {}",
                        kMaxCols, n);
+  return *instance;
 }
 
-Packing::Packing(const CsrMatrix& a, const Options& options) {
+Packing::Packing(const CsrMatrix& a, const DaspOptions& options) {
   std::vector<std::int32_t> medium_rows, short_rows;
   for (std::int32_t row = 0; row < a.rows; ++row) {
     const std::int64_t nnz = a.row_length(row);
@@ -53,7 +55,7 @@ Packing::Packing(const CsrMatrix& a, const Options& options) {
   add_medium(a, std::move(medium_rows));
   add_short(a, short_rows);
   require<Unsupported>(num_chunks() < (std::int64_t{1} << 31),
-                       "{} chunks are more than the kernels count", num_chunks());
+                       "dasp takes less than 2^31 chunks, not {}", num_chunks());
 }
 
 std::uint32_t Packing::add_chunk() {
@@ -70,7 +72,7 @@ void Packing::put(std::uint32_t chunk, int slot, int place, const CsrMatrix& a,
   col_indices[at] = a.col_indices[nonzero];
 }
 
-/// Nonzeros of a part fill slot after slot, chunk after chunk.
+/// The nonzeros of a part fill slot after slot, chunk after chunk.
 void Packing::add_long(const CsrMatrix& a, std::int32_t row, std::int64_t part) {
   const std::int64_t first = a.row_offsets[row], nnz = a.row_length(row);
   const std::int64_t parts = (nnz + part - 1) / part;
@@ -132,14 +134,14 @@ namespace {
 
 using namespace dasp;
 
-/// Sums of dot products as chains of MMAs.
+/// Dot products as chains of MMAs.
 class Chains {
  public:
   Chains(const CsrMatrix& a, const FusedStep& step, const PreparedB& b)
       : a_(a), precision_(find_precision("fp16")), step_(step), b_(b) {}
 
-  /// Of nonzeros [first, last) of A, eight for an MMA, then `apart` further on. `c` comes in as
-  /// zeros.
+  /// Sums nonzeros of [first, last) in `c`, which is zero on entry: eight for each MMA, those of
+  /// the next one `apart` further on.
   void run(std::int64_t first, std::int64_t last, std::int64_t apart, std::span<float> c) {
     RowChain chain(precision_, step_, b_, c);
     for (; first < last; first += apart) {
@@ -152,7 +154,7 @@ class Chains {
     chain.finish();
   }
 
-  /// A part of a long row: a chain for each slot, neighbours added first.
+  /// Sums a part of a long row: a chain for each slot, then slots are added, neighbours first.
   void run_part(std::int64_t first, std::int64_t last, DenseMatrix& slots) {
     std::ranges::fill(slots.values, 0.0f);
     for (int slot = 0; slot < kSlots; ++slot)
@@ -176,7 +178,7 @@ class Chains {
 
 class Dasp final : public SpmmKernel {
  public:
-  explicit Dasp(const Options& options) : options_(options) {}
+  explicit Dasp(const DaspOptions& options) : options_(options) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
   int version() const override { return 1; }
@@ -188,7 +190,7 @@ class Dasp final : public SpmmKernel {
             .input_error = find_precision("fp16").input_error};
   }
 
-  /// An addition of two chains is no worse than one more MMA.
+  /// The addition of two chains has no larger error than one more MMA.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     std::vector<std::int64_t> terms = packed_as<CsrPacked>(packed).row_lengths();
     for (std::int64_t& count : terms) {
@@ -205,7 +207,7 @@ class Dasp final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
-    require_cols(b.cols);
+    instance_for(b.cols);
     const FusedStep& step = generation.step(MmaType::kFp16);
     const PreparedB prepared(b, find_precision("fp16"));
     DenseMatrix c(a.rows, b.cols);
@@ -233,11 +235,10 @@ class Dasp final : public SpmmKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override;
 
  private:
-  Options options_;
+  DaspOptions options_;
 };
 
 WorkDescription Dasp::work(const PackedMatrix& packed, std::int64_t n) const {
-  require_cols(n);
   const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
   return describe_work(packed, std::make_shared<const Packing>(a, options_), n);
 }
@@ -247,17 +248,17 @@ const Register<SpmmKernel> entry{{
     .summary = "CSR rows as diagonals of FP16 MMAs, for up to 8 columns of B (DASP)",
     .params = {{"long_row",
                 std::int64_t{256},
-                "nonzeros from which on a row is long: parts of it go to several warps",
+                "least nonzeros of a long row, whose parts several warps take",
                 {},
                 5,
                 1 << 20},
                {"part",
                 std::int64_t{512},
-                "nonzeros of a long row that a warp takes at most",
+                "most nonzeros of a long row that a warp takes",
                 {},
                 kPlaces,
                 1 << 20}},
-    .make = [](const Params& params) { return std::make_unique<Dasp>(Options(params)); },
+    .make = [](const Params& params) { return std::make_unique<Dasp>(DaspOptions(params)); },
 }};
 
 }  // namespace

@@ -1,8 +1,5 @@
-// How dasp packs A and what its warps do; its host and its device half both go by this.
-//
-// A chunk is the A operand of an MMA: eight slots of eight places, slot g in the g-th column of
-// m16n8k8. Lane 4g + t holds places 2t and 2t + 1 of slot g, and so they are stored. The product of
-// slot g is on the diagonal: lane 4g + g / 2 has it for two columns of B.
+// The options and the packing of dasp, which its host half and its device half share. See
+// kernels/spmm/dasp/schedule.hpp for chunks, slots and places.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +7,23 @@
 
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
+#include "kernels/spmm/dasp/schedule.hpp"
 
 namespace tessera::dasp {
 
-constexpr int kWarps = 4;  // per thread block
-constexpr int kThreads = 32 * kWarps;
-constexpr int kMaxCols = 8;
-constexpr int kSlots = 8, kDepth = 8;  // of a chunk
-constexpr int kPlaces = kSlots * kDepth;
-constexpr int kShortRow = kDepth / 2;  // nonzeros at most: a slot has two such rows
 constexpr std::int32_t kNoRow = -1;
 
-/// Where nonzero `place` of a slot is in its chunk.
-constexpr int place_of(int slot, int place) { return (4 * slot + place / 2) * 2 + place % 2; }
+struct DaspOptions {
+  explicit DaspOptions(const Params& params);
 
-struct Options {
-  explicit Options(const Params& params);
-
-  std::int64_t long_row;  // nonzeros from which on a row is long
-  std::int64_t part;      // nonzeros of a long row that a warp takes at most
+  std::int64_t long_row;  // least nonzeros of a long row
+  std::int64_t part;      // most nonzeros of a long row that a warp takes
 };
 
-/// What a warp does: chunks [first, last).
+/// The work of a warp: chunks [first, last).
 struct alignas(16) Task {
   enum Kind : std::uint32_t {
-    kLong,    // all slots are of one row; the sum is part number `index` of the long rows'
+    kLong,    // all slots are of one row; the sum is part `index` of all parts of long rows
     kMedium,  // slot g is of row `rows[index + g]`
     kShort,   // slot g has rows `rows[index + g]` and `rows[index + 8 + g]`, four places each
   };
@@ -43,20 +32,21 @@ struct alignas(16) Task {
   std::uint32_t index;
 };
 
-/// A row of several parts, which follow each other.
+/// A long row. Its parts follow each other.
 struct LongRow {
   std::int32_t row;
   std::uint32_t first_part, parts;
 };
 
+/// A in chunks. The kernel packs CSR when A is uploaded.
 struct Packing {
-  Packing(const CsrMatrix& a, const Options& options);
+  Packing(const CsrMatrix& a, const DaspOptions& options);
 
-  std::vector<Task> tasks;                // long rows, then medium rows from the longest on, short
-  std::vector<std::int32_t> rows;         // of medium and short tasks' slots, or kNoRow
-  std::vector<LongRow> long_rows;         //
+  std::vector<Task> tasks;                // long rows, medium rows (longest first), short rows
+  std::vector<std::int32_t> rows;         // of the slots of medium and short tasks, or kNoRow
+  std::vector<LongRow> long_rows;         // [long rows]
   std::int64_t num_parts = 0;             // of all long rows
-  std::vector<std::int64_t> nonzeros;     // [chunks * kPlaces] place in A, or -1
+  std::vector<std::int64_t> nonzeros;     // [chunks * kPlaces] index in A, or -1
   std::vector<std::int32_t> col_indices;  // [chunks * kPlaces] column of A, or kNoColumn
 
   std::int64_t num_chunks() const { return std::ssize(nonzeros) / kPlaces; }
@@ -65,15 +55,12 @@ struct Packing {
   void add_long(const CsrMatrix& a, std::int32_t row, std::int64_t part);
   void add_medium(const CsrMatrix& a, std::vector<std::int32_t> of_class);
   void add_short(const CsrMatrix& a, const std::vector<std::int32_t>& of_class);
-  /// An empty one.
+  /// Adds an empty chunk and returns its index.
   std::uint32_t add_chunk();
   void put(std::uint32_t chunk, int slot, int place, const CsrMatrix& a, std::int64_t nonzero);
 };
 
-/// MMAs for n columns of B, two each.
-constexpr int num_mmas(std::int64_t n) { return static_cast<int>(n + 1) / 2; }
-
-/// Throws Unsupported for more columns of B than kMaxCols.
-void require_cols(std::int64_t n);
+/// The instance for n columns of B. Throws Unsupported where there is none.
+const Instance& instance_for(std::int64_t n);
 
 }  // namespace tessera::dasp

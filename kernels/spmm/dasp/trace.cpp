@@ -1,4 +1,4 @@
-// The launches of dasp in numbers and, for the simulator, instruction by instruction in the order
+// The launches of dasp: their work and, for the simulator, the traces of their warps in the order
 // of the source.
 
 #include "kernels/spmm/dasp/trace.hpp"
@@ -9,41 +9,59 @@
 namespace tessera::dasp {
 namespace {
 
-/// Distinct rows of B that place `half` of all lanes meets in a chunk: what one load of a warp
-/// touches.
+/// The distinct rows of B that place `half` of all lanes meets in a chunk: the rows that one load
+/// of a warp touches.
 std::set<std::int32_t> rows_of_b(const Packing& packing, std::int64_t chunk, int half) {
   std::set<std::int32_t> rows;
   for (int lane = 0; lane < 32; ++lane) {
-    const std::int32_t col = packing.col_indices[chunk * kPlaces + 2 * lane + half];
+    const std::int32_t col = packing.col_indices[chunk * kPlaces + place_of_lane(lane, half)];
     if (col != kNoColumn) rows.insert(col);
   }
   return rows;
 }
 
-/// Rows of C that a task writes: slots' first rows, then the second ones.
+/// The number of rows of C that a task writes: the first rows of its slots, then the second ones.
 int rows_of_slots(const Task& task) {
   return task.kind == Task::kLong ? 0 : task.kind == Task::kMedium ? kSlots : 2 * kSlots;
 }
 
-struct Addresses {
+/// MMAs of a chunk of a task.
+int mmas_of(const Task& task, const Instance& instance) {
+  return instance.mmas * (task.kind == Task::kShort ? kShortMmas : 1);
+}
+
+/// Instructions of a warp besides memory instructions and MMAs, estimated from the source.
+struct InstructionCounts {
+  static constexpr int kIdle = 16;               // a warp without a task
+  static constexpr int kWarp = 30;               // before the first chunk
+  static constexpr int kChunk = 20;              // for a chunk
+  static constexpr int kElement = 3;             // of it, for a column of B
+  static constexpr int kStore = 30;              // after the last chunk
+  static constexpr int kSum = 30, kSumPart = 4;  // of the second launch: a warp, a part
+};
+
+/// The addresses of the arrays of a product.
+struct TraceAddresses {
   std::uint64_t tasks, rows, values, col_indices, slots, long_rows, b, c;
 };
 
 class DaspTrace final : public LaunchTrace {
  public:
-  DaspTrace(std::shared_ptr<const Packing> packing, std::int64_t n, const Addresses& at)
-      : packing_(std::move(packing)), n_(n), at_(at) {}
+  DaspTrace(std::shared_ptr<const Packing> packing, const Instance& instance,
+            const TraceAddresses& at)
+      : packing_(std::move(packing)), instance_(instance), n_(instance.cols), at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t index = thread_block * kWarps + warp;
+    const std::int64_t index =
+        task_of(static_cast<std::uint32_t>(thread_block), static_cast<std::uint32_t>(warp));
     if (index >= std::ssize(packing_->tasks)) {
-      trace.issue(kIdleInstructions);
+      trace.issue(InstructionCounts::kIdle);
       return false;
     }
     const Task& task = packing_->tasks[index];
     if (cursor.step == 0) {
-      trace.issue(kWarpInstructions);
+      trace.issue(InstructionCounts::kWarp);
       trace.pause(kSpecialRegisterCycles);
       trace.load(kTaskBoard);
       trace.touch(at_.tasks + 16 * static_cast<std::uint64_t>(index), 16);
@@ -59,9 +77,6 @@ class DaspTrace final : public LaunchTrace {
   }
 
  private:
-  // Counted in the source.
-  static constexpr int kIdleInstructions = 16, kWarpInstructions = 30, kChunkInstructions = 20,
-                       kElementInstructions = 3, kStoreInstructions = 30;
   static constexpr int kTaskBoard = 0, kChunkBoard = 1, kDataBoard = 2, kRowBoard = 3;
 
   void load_chunk(std::int64_t chunk, WarpTrace& trace) const {
@@ -71,30 +86,29 @@ class DaspTrace final : public LaunchTrace {
     trace.touch(at_.values + 2 * static_cast<std::uint64_t>(chunk * kPlaces), 2 * kPlaces);
   }
 
-  /// Elements of B by all lanes, of a row of B as many at once as its width allows; they are one
-  /// load here, which touches each row once.
+  /// Loads the elements of B of a chunk and multiplies. The trace has one load for all lanes and
+  /// columns, which touches each row once.
   void advance(const Task& task, std::int64_t chunk, WarpTrace& trace) const {
     trace.wait(kChunkBoard);
-    trace.issue(kChunkInstructions);
+    trace.issue(InstructionCounts::kChunk);
     bool loaded = false;
-    for (int half = 0; half < 2; ++half) {
+    for (int half = 0; half < kLanePlaces; ++half) {
       const std::set<std::int32_t> rows = rows_of_b(*packing_, chunk, half);
       if (rows.empty()) continue;
       loaded = true;
       trace.load(kDataBoard);
       for (const std::int32_t row : rows)
         trace.touch(at_.b + 4 * static_cast<std::uint64_t>(row * n_), 4 * n_);
-      const auto at_once = static_cast<int>(n_ % 4 == 0 ? 4 : n_ % 2 == 0 ? 2 : 1);
-      trace.wavefronts(static_cast<int>(std::ssize(rows)) * static_cast<int>(n_) / at_once);
+      trace.wavefronts(static_cast<int>(std::ssize(rows)) * instance_.cols / instance_.vector);
     }
     if (chunk + 1 < task.last) load_chunk(chunk + 1, trace);
     if (loaded) trace.wait(kDataBoard);
-    trace.issue(kElementInstructions * static_cast<int>(n_));
-    trace.mma(num_mmas(n_) * (task.kind == Task::kShort ? 2 : 1));
+    trace.issue(InstructionCounts::kElement * static_cast<int>(n_));
+    trace.mma(mmas_of(task, instance_));
   }
 
   void store(const Task& task, WarpTrace& trace) const {
-    trace.issue(kStoreInstructions);
+    trace.issue(InstructionCounts::kStore);
     if (task.kind == Task::kLong) {
       trace.store();
       trace.touch(at_.slots + 4 * kMaxCols * std::uint64_t{task.index}, 4 * n_);
@@ -115,21 +129,23 @@ class DaspTrace final : public LaunchTrace {
   }
 
   std::shared_ptr<const Packing> packing_;
+  Instance instance_;
   std::int64_t n_;
-  Addresses at_;
+  TraceAddresses at_;
 };
 
-/// A lane for an element of a long row.
+/// The trace of the second launch, which has a lane for each element of a long row.
 class SumTrace final : public LaunchTrace {
  public:
-  SumTrace(std::shared_ptr<const Packing> packing, std::int64_t n, const Addresses& at)
+  SumTrace(std::shared_ptr<const Packing> packing, std::int64_t n, const TraceAddresses& at)
       : packing_(std::move(packing)), n_(n), at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
-    constexpr std::int64_t kRows = 32 / kMaxCols;
-    const std::int64_t first = (thread_block * kWarps + warp) * kRows;
-    const std::int64_t last = std::min(first + kRows, std::ssize(packing_->long_rows));
-    trace.issue(30);
+    const std::int64_t first = long_row_of(static_cast<std::uint32_t>(thread_block),
+                                           static_cast<std::uint32_t>(32 * warp));
+    const std::int64_t last =
+        std::min<std::int64_t>(first + kWarpSumRows, std::ssize(packing_->long_rows));
+    trace.issue(InstructionCounts::kSum);
     if (first >= last) return false;
     trace.load(0);
     trace.touch(at_.long_rows + sizeof(LongRow) * static_cast<std::uint64_t>(first),
@@ -144,7 +160,7 @@ class SumTrace final : public LaunchTrace {
           trace.touch(
               at_.slots + 4 * kMaxCols * std::uint64_t{packing_->long_rows[i].first_part + p},
               4 * n_);
-      trace.issue(4);
+      trace.issue(InstructionCounts::kSumPart);
       if (p % 4 == 3 || p + 1 == most) trace.wait(1);
     }
     trace.store();
@@ -156,20 +172,43 @@ class SumTrace final : public LaunchTrace {
  private:
   std::shared_ptr<const Packing> packing_;
   std::int64_t n_;
-  Addresses at_;
+  TraceAddresses at_;
 };
+
+ThreadBlockWork work_of(const Packing& packing, const Instance& instance,
+                        std::int64_t thread_block) {
+  ThreadBlockWork work;
+  for (int warp = 0; warp < kWarps; ++warp) {
+    const std::uint32_t index =
+        task_of(static_cast<std::uint32_t>(thread_block), static_cast<std::uint32_t>(warp));
+    if (index >= packing.tasks.size()) break;
+    const Task& task = packing.tasks[index];
+    const std::int64_t chunks = std::int64_t{task.last} - task.first;
+    const std::int64_t row_bytes = std::int64_t{4} * instance.cols;
+    work.mma += chunks * mmas_of(task, instance);
+    work.a_bytes += 16 + chunks * kPlaces * (2 + 4) + 4 * rows_of_slots(task);
+    for (std::int64_t chunk = task.first; chunk < task.last; ++chunk)
+      for (int half = 0; half < kLanePlaces; ++half)
+        work.b_bytes += row_bytes * std::ssize(rows_of_b(packing, chunk, half));
+    for (int j = 0; j < rows_of_slots(task); ++j)
+      if (packing.rows[task.index + static_cast<std::uint32_t>(j)] != kNoRow)
+        work.c_bytes += row_bytes;
+  }
+  return work;
+}
 
 }  // namespace
 
 WorkDescription describe_work(const PackedMatrix& packed, std::shared_ptr<const Packing> packing,
                               std::int64_t n) {
+  const Instance& instance = instance_for(n);
   WorkDescription work{.kernel = "dasp",
                        .mma_type = "fp16",
                        .mma_shape = "m16n8k8",
                        .flops_per_mma = 2 * 16 * kSlots * kDepth};
   const auto count = std::ssize(packing->tasks), long_rows = std::ssize(packing->long_rows);
   AddressSpace& memory = work.memory;
-  Addresses at{};
+  TraceAddresses at{};
   at.tasks = memory.add("tasks", 16 * count);
   at.rows = memory.add("rows", 4 * std::ssize(packing->rows));
   at.values = memory.add("values", 2 * std::ssize(packing->nonzeros));
@@ -179,36 +218,21 @@ WorkDescription describe_work(const PackedMatrix& packed, std::shared_ptr<const 
   at.b = memory.add("b", 4 * n * packed.cols());
   at.c = memory.add("c", 4 * n * packed.rows());
 
-  // Of a thread, in eights; as compiled for sm_90a with aligned operands.
-  constexpr int kRegisters[kMaxCols] = {48, 56, 56, 48, 64, 64, 64, 64};
-  const std::int64_t blocks = (count + kWarps - 1) / kWarps;
-  work.thread_blocks.resize(static_cast<std::size_t>(blocks));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Task& task = packing->tasks[i];
-    ThreadBlockWork& of = work.thread_blocks[i / kWarps];
-    const std::int64_t chunks = std::int64_t{task.last} - task.first;
-    of.mma += chunks * num_mmas(n) * (task.kind == Task::kShort ? 2 : 1);
-    of.a_bytes += 16 + chunks * kPlaces * (2 + 4) + 4 * rows_of_slots(task);
-    for (std::int64_t chunk = task.first; chunk < task.last; ++chunk)
-      for (int half = 0; half < 2; ++half)
-        of.b_bytes += 4 * n * std::ssize(rows_of_b(*packing, chunk, half));
-    for (int j = 0; j < rows_of_slots(task); ++j)
-      if (packing->rows[task.index + static_cast<std::uint32_t>(j)] != kNoRow) of.c_bytes += 4 * n;
-  }
+  for (std::int64_t i = 0; i < thread_blocks(count); ++i)
+    work.thread_blocks.push_back(work_of(*packing, instance, i));
   work.launches = {{.name = "multiply",
-                    .thread_blocks = blocks,
+                    .thread_blocks = thread_blocks(count),
                     .threads_per_block = kThreads,
-                    .registers_per_thread = kRegisters[n - 1],
-                    .trace = std::make_shared<DaspTrace>(packing, n, at)}};
+                    .registers_per_thread = instance.registers,
+                    .trace = std::make_shared<DaspTrace>(packing, instance, at)}};
   if (long_rows > 0) {
-    constexpr std::int64_t kRows = kThreads / kMaxCols;
-    const std::int64_t sums = (long_rows + kRows - 1) / kRows;
-    for (std::int64_t i = 0; i < sums; ++i)
-      work.thread_blocks.push_back({.c_bytes = 4 * n * std::min(kRows, long_rows - i * kRows)});
+    for (std::int64_t i = 0; i < sum_blocks(long_rows); ++i)
+      work.thread_blocks.push_back(
+          {.c_bytes = 4 * n * std::min<std::int64_t>(kSumRows, long_rows - i * kSumRows)});
     work.launches.push_back({.name = "add",
-                             .thread_blocks = sums,
+                             .thread_blocks = sum_blocks(long_rows),
                              .threads_per_block = kThreads,
-                             .registers_per_thread = 32,
+                             .registers_per_thread = kSumRegisters,
                              .trace = std::make_shared<SumTrace>(packing, n, at)});
   }
   work.footprint_bytes = stats(packed).bytes;

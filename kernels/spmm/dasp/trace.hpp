@@ -1,4 +1,4 @@
-// What dasp's launches do, for models and the performance simulator.
+// The work description and the warp traces of dasp.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tessera::dasp {
 
-/// Of at most kMaxCols columns of B; `packing` is that of the matrix.
+/// For a B of n columns; `packing` is that of the matrix. Throws Unsupported as instance_for does.
 WorkDescription describe_work(const PackedMatrix& packed, std::shared_ptr<const Packing> packing,
                               std::int64_t n);
 

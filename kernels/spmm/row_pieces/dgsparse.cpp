@@ -1,13 +1,14 @@
 // dgSPARSE's grid of SpMM kernels (Huang et al., "Efficient sparse matrix kernels based on adaptive
-// workload-balancing and parallel-reduction", 2021): how a row's sum is made, times how work is
-// balanced; FP32 on CUDA cores.
+// workload-balancing and parallel-reduction", 2021): three ways to sum a row, times two ways to
+// balance the work; FP32 on CUDA cores.
 //
-// reduce = sequential: lanes are columns of C and take the nonzeros one after another; caching: so
-// with nonzeros staged in shared memory; parallel: groups of lanes take a row's nonzeros in turn
-// and add their sums up by shuffles, which is for narrow C. balance = row: a row each; nnz:
-// `nonzeros` each, whatever rows they are in. Departures: up to four neighbouring columns a lane;
-// parallel with nnz gives a warp what one share has of one row, instead of a segmented scan over
-// all; the parts of a row are added in their order by the last to arrive, unless combine = atomic.
+// reduce = sequential: lanes are columns of C and take the nonzeros one after another; caching: the
+// same with nonzeros staged in shared memory; parallel: groups of lanes take the nonzeros of a row
+// in turn and add their sums by shuffles, which suits a narrow C. balance = row: a unit has a row;
+// nnz: a unit has `nonzeros` nonzeros of any rows. Departures: a lane has up to four neighbouring
+// columns; with parallel and nnz a warp takes the part of one row in one share, instead of a
+// segmented scan over all; the last part of a row to finish adds all parts in their order, unless
+// combine = atomic.
 
 #include "kernels/spmm/row_pieces/dgsparse.hpp"
 
@@ -21,8 +22,10 @@ using namespace row_pieces;
 
 namespace {
 
-/// Groups of lanes for 4 to 32 columns of C.
-Shape groups_for(std::int64_t n, std::int64_t columns, Shape shape) {
+constexpr std::int64_t kLanesOfWarp = 32;
+
+/// `shape` with groups of lanes for 4 to 32 columns of C.
+UnitShape groups_for(std::int64_t n, std::int64_t columns, UnitShape shape) {
   if (columns == 0) columns = n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32;
   shape.values = 4;
   shape.lanes = static_cast<int>(columns / 4);
@@ -44,16 +47,16 @@ Method dgsparse::method(const Params& params) {
   const std::string& reduce = params.text("reduce");
   const bool parallel = reduce == "parallel", caching = reduce == "caching";
   const std::int64_t columns = params.integer("columns"), nonzeros = params.integer("nonzeros");
-  require(columns == 0 || (parallel ? columns <= 32 : columns >= 32),
-          "dgsparse with reduce = {} has {} columns of C at a time at {}, not {}", reduce, 32,
-          parallel ? "most" : "least", columns);
+  require(columns == 0 || (parallel ? columns <= kLanesOfWarp : columns >= kLanesOfWarp),
+          "dgsparse with reduce = {} needs columns {} {}, not {}", reduce,
+          parallel ? "<=" : ">=", kLanesOfWarp, columns);
   const bool by_rows = params.text("balance") == "row";
-  const Shape shape{.unroll = by_rows ? 4 : 8,
-                    .warps = static_cast<int>(params.integer("warps")),
-                    .reach = parallel  ? NonzeroDelivery::kOwn
-                             : caching ? NonzeroDelivery::kShared
-                                       : NonzeroDelivery::kBroadcast,
-                    .streams = !parallel && !by_rows};
+  const UnitShape shape{.unroll = by_rows ? 4 : 8,
+                        .warps = static_cast<int>(params.integer("warps")),
+                        .delivery = parallel  ? NonzeroDelivery::kLoadsPerGroup
+                                    : caching ? NonzeroDelivery::kSharedMemory
+                                              : NonzeroDelivery::kBroadcastLoads,
+                        .streams = !parallel && !by_rows};
   return {.name = "dgsparse",
           .version = 1,
           .atomic = is_atomic(params),
@@ -70,23 +73,24 @@ namespace {
 const Register<SpmmKernel> entry{{
     .name = "dgsparse",
     .summary = "CSR, sequential or parallel sums or row caching, by rows or nonzeros (FP32)",
-    .params = {{"reduce",
-                std::string("caching"),
-                "how a row's sum is made: nonzeros one after another, in parallel by groups of "
-                "lanes, or one after another from shared memory",
-                {"sequential", "parallel", "caching"}},
-               {"balance",
-                std::string("row"),
-                "what every warp takes: a row, or as many nonzeros",
-                {"row", "nnz"}},
-               share_param("nonzeros", "nonzeros"),
-               combine_param(),
-               {"columns",
-                std::int64_t{0},
-                "columns of C that a row's nonzeros are read for at a time: 32 and more, or with "
-                "reduce = parallel up to 32; 0: by the width of C",
-                {"0", "4", "8", "16", "32", "64", "128"}},
-               warps_param(8)},
+    .params =
+        {{"reduce",
+          std::string("caching"),
+          "sum of a row: sequential, nonzeros one after another; parallel, by groups of lanes; "
+          "caching, one after another from shared memory",
+          {"sequential", "parallel", "caching"}},
+         {"balance",
+          std::string("row"),
+          "work of a unit: a row, or an equal number of nonzeros",
+          {"row", "nnz"}},
+         share_param("nonzeros", "nonzeros"),
+         combine_param(),
+         {"columns",
+          std::int64_t{0},
+          "columns of C of a unit; a row's nonzeros are read once for each: 32 and more, or "
+          "with reduce = parallel up to 32; 0: by the width of C",
+          {"0", "4", "8", "16", "32", "64", "128"}},
+         warps_param(8)},
     .make =
         [](const Params& params) {
           return std::make_unique<RowPiecesKernel>(dgsparse::method(params));

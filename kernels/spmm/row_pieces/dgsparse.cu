@@ -10,39 +10,31 @@ namespace {
 
 using namespace row_pieces;
 
-template <int kLanes>
-Kernels parallel() {
-  return pieces_kernels<kLanes, 4, 4, NonzeroDelivery::kOwn, 32 / kLanes>();
-}
-
-template <int kLanes, int kValues, NonzeroDelivery kDelivery>
-Kernels pick_balance(bool streams) {
-  if (streams) return shares_kernels<kLanes, kValues, 8, kDelivery>();
-  return pieces_kernels<kLanes, kValues, 4, kDelivery>();
-}
-
-Kernels pick(const Shape& shape) {
-  const bool streams = shape.streams;
-  switch (shape.reach) {
-    case NonzeroDelivery::kOwn:
-      if (shape.lanes == 1) return parallel<1>();
-      if (shape.lanes == 2) return parallel<2>();
-      return shape.lanes == 4 ? parallel<4>() : parallel<8>();
-    case NonzeroDelivery::kShared:
-      if (shape.values == 1) return pick_balance<32, 1, NonzeroDelivery::kShared>(streams);
-      if (shape.values == 2) return pick_balance<32, 2, NonzeroDelivery::kShared>(streams);
-      return pick_balance<32, 4, NonzeroDelivery::kShared>(streams);
-    default:
-      if (shape.lanes == 8) return pick_balance<8, 4, NonzeroDelivery::kBroadcast>(streams);
-      if (shape.lanes == 16) return pick_balance<16, 4, NonzeroDelivery::kBroadcast>(streams);
-      return pick_balance<32, 4, NonzeroDelivery::kBroadcast>(streams);
-  }
+/// The compiled tiles: of shares for balance = nnz, of row parts for balance = row.
+KernelInstances select(const UnitShape& shape) {
+  if (shape.streams)
+    return share_instances<Tile<32, 1, 8, NonzeroDelivery::kSharedMemory>,
+                           Tile<32, 2, 8, NonzeroDelivery::kSharedMemory>,
+                           Tile<32, 4, 8, NonzeroDelivery::kSharedMemory>,
+                           Tile<8, 4, 8, NonzeroDelivery::kBroadcastLoads>,
+                           Tile<16, 4, 8, NonzeroDelivery::kBroadcastLoads>,
+                           Tile<32, 4, 8, NonzeroDelivery::kBroadcastLoads>>(shape);
+  return row_part_instances<Tile<1, 4, 4, NonzeroDelivery::kLoadsPerGroup, 32>,
+                            Tile<2, 4, 4, NonzeroDelivery::kLoadsPerGroup, 16>,
+                            Tile<4, 4, 4, NonzeroDelivery::kLoadsPerGroup, 8>,
+                            Tile<8, 4, 4, NonzeroDelivery::kLoadsPerGroup, 4>,
+                            Tile<32, 1, 4, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 2, 4, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 4, 4, NonzeroDelivery::kSharedMemory>,
+                            Tile<8, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<16, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<32, 4, 4, NonzeroDelivery::kBroadcastLoads>>(shape);
 }
 
 const Register<GpuSpmm> entry{{
     .name = "dgsparse",
     .summary = "device half of dgsparse",
-    .make = [](const Params& params) { return make_gpu_spmm(dgsparse::method(params), pick); },
+    .make = [](const Params& params) { return make_gpu_spmm(dgsparse::method(params), select); },
 }};
 
 }  // namespace

@@ -2,9 +2,9 @@
 // shared memory (coalesced row caching), for one or several times 32 columns of C (coarse-grained
 // warp merging); FP32 on CUDA cores.
 //
-// Departures: a lane's merged columns lie next to each other, so that a row of B is one load of up
-// to 16 bytes a lane; several rows of B are in flight; the 32 nonzeros after those at work are
-// loaded ahead.
+// Departures: the merged columns of a lane are neighbours, so that a row of B is one load of up to
+// 16 bytes a lane; several rows of B are in flight; the warp loads the next 32 nonzeros while it
+// multiplies.
 
 #include "kernels/spmm/row_pieces/gespmm.hpp"
 
@@ -16,21 +16,21 @@ namespace tessera {
 using namespace row_pieces;
 
 Method gespmm::method(const Params& params) {
-  return warp_a_row(
-      "gespmm",
-      {.warps = static_cast<int>(params.integer("warps")), .reach = NonzeroDelivery::kShared},
-      32 * params.integer("cwm"), params.integer("unroll"), 8);
+  return warp_a_row("gespmm",
+                    {.warps = static_cast<int>(params.integer("warps")),
+                     .delivery = NonzeroDelivery::kSharedMemory},
+                    32 * params.integer("cwm"), params.integer("unroll"), 8);
 }
 
 namespace {
 
 const Register<SpmmKernel> entry{{
     .name = "gespmm",
-    .summary = "CSR, a warp a row, nonzeros cached in shared memory (GE-SpMM, FP32)",
+    .summary = "CSR, one warp per row, nonzeros cached in shared memory (GE-SpMM, FP32)",
     .params = {{"cwm",
                 std::int64_t{0},
-                "times 32 columns of C of a warp (coarse-grained warp merging); 0: 1, 2 or 4, by "
-                "the width of C",
+                "columns of C of a warp, in units of 32 (coarse-grained warp merging); 0: 1, 2 or "
+                "4, by the width of C",
                 {"0", "1", "2", "4", "8"}},
                unroll_param(0, {"0", "4", "8"}),
                warps_param(8)},

@@ -10,29 +10,22 @@ namespace {
 
 using namespace row_pieces;
 
-template <int kValues>
-Kernels pick_unroll(int unroll) {
-  if (unroll == 4) return pieces_kernels<32, kValues, 4, NonzeroDelivery::kShared>();
-  return pieces_kernels<32, kValues, 8, NonzeroDelivery::kShared>();
-}
-
-Kernels pick(const Shape& shape) {
-  switch (shape.values) {
-    case 1:
-      return pick_unroll<1>(shape.unroll);
-    case 2:
-      return pick_unroll<2>(shape.unroll);
-    case 4:
-      return pick_unroll<4>(shape.unroll);
-    default:
-      return pick_unroll<8>(shape.unroll);
-  }
+/// The compiled tiles.
+KernelInstances select(const UnitShape& shape) {
+  return row_part_instances<Tile<32, 1, 4, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 1, 8, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 2, 4, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 2, 8, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 4, 4, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 4, 8, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 8, 4, NonzeroDelivery::kSharedMemory>,
+                            Tile<32, 8, 8, NonzeroDelivery::kSharedMemory>>(shape);
 }
 
 const Register<GpuSpmm> entry{{
     .name = "gespmm",
     .summary = "device half of gespmm",
-    .make = [](const Params& params) { return make_gpu_spmm(gespmm::method(params), pick); },
+    .make = [](const Params& params) { return make_gpu_spmm(gespmm::method(params), select); },
 }};
 
 }  // namespace

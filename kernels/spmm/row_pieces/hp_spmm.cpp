@@ -1,12 +1,12 @@
 // HP-SpMM (Fan et al., IPDPS 2023): the nonzeros of the matrix are one stream, of which every warp
-// takes an equal number, whatever rows they are in; FP32 on CUDA cores.
+// takes an equal number; FP32 on CUDA cores.
 //
-// A warp keeps a running sum while the row stays, and writes it where the row changes; how many
-// nonzeros it takes follows from the matrix. They are staged in shared memory, 32 at a time.
-// Departures: where rows end is read from a list of pieces instead of a row index with each nonzero
-// (COO), a third less to read; only rows that several warps have parts of are added up, in their
-// order by the last warp to arrive, unless combine = atomic, which is the paper's; only those rows,
-// or the empty ones, are cleared.
+// A warp keeps a running sum while the row stays the same and writes it where the row changes. The
+// number of nonzeros of a warp follows from the matrix. Shared memory holds 32 of them at a time.
+// Departures: a list of row parts gives the ends of the rows instead of a row index with each
+// nonzero (COO), which is a third less to read; the last warp to finish a split row adds its parts
+// in their order, unless combine = atomic, which is the paper's; only empty rows, and with atomics
+// split rows, are cleared.
 
 #include "kernels/spmm/row_pieces/hp_spmm.hpp"
 
@@ -18,10 +18,10 @@ namespace tessera {
 using namespace row_pieces;
 
 Method hp_spmm::method(const Params& params) {
-  const Shape shape{.unroll = static_cast<int>(params.integer("unroll")),
-                    .warps = static_cast<int>(params.integer("warps")),
-                    .reach = NonzeroDelivery::kShared,
-                    .streams = true};
+  const UnitShape shape{.unroll = static_cast<int>(params.integer("unroll")),
+                        .warps = static_cast<int>(params.integer("warps")),
+                        .delivery = NonzeroDelivery::kSharedMemory,
+                        .streams = true};
   const std::int64_t columns = params.integer("columns"), nonzeros = params.integer("nonzeros");
   return {.name = "hp_spmm",
           .version = 1,
@@ -34,7 +34,7 @@ namespace {
 
 const Register<SpmmKernel> entry{{
     .name = "hp_spmm",
-    .summary = "CSR, as many nonzeros for every warp, running sums (HP-SpMM, FP32)",
+    .summary = "CSR, equal numbers of nonzeros per warp, running sums (HP-SpMM, FP32)",
     .params = {share_param("nonzeros", "nonzeros"), combine_param(), columns_param(),
                unroll_param(8, {"4", "8"}), warps_param(8)},
     .make =

@@ -10,22 +10,20 @@ namespace {
 
 using namespace row_pieces;
 
-template <int kValues>
-Kernels pick_unroll(int unroll) {
-  if (unroll == 4) return shares_kernels<32, kValues, 4, NonzeroDelivery::kShared>();
-  return shares_kernels<32, kValues, 8, NonzeroDelivery::kShared>();
-}
-
-Kernels pick(const Shape& shape) {
-  if (shape.values == 1) return pick_unroll<1>(shape.unroll);
-  if (shape.values == 2) return pick_unroll<2>(shape.unroll);
-  return pick_unroll<4>(shape.unroll);
+/// The compiled tiles.
+KernelInstances select(const UnitShape& shape) {
+  return share_instances<Tile<32, 1, 4, NonzeroDelivery::kSharedMemory>,
+                         Tile<32, 1, 8, NonzeroDelivery::kSharedMemory>,
+                         Tile<32, 2, 4, NonzeroDelivery::kSharedMemory>,
+                         Tile<32, 2, 8, NonzeroDelivery::kSharedMemory>,
+                         Tile<32, 4, 4, NonzeroDelivery::kSharedMemory>,
+                         Tile<32, 4, 8, NonzeroDelivery::kSharedMemory>>(shape);
 }
 
 const Register<GpuSpmm> entry{{
     .name = "hp_spmm",
     .summary = "device half of hp_spmm",
-    .make = [](const Params& params) { return make_gpu_spmm(hp_spmm::method(params), pick); },
+    .make = [](const Params& params) { return make_gpu_spmm(hp_spmm::method(params), select); },
 }};
 
 }  // namespace

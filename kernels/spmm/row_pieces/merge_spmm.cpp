@@ -1,11 +1,11 @@
 // Merge-path SpMM (Merrill and Garland, SC 2016, for vectors; Yang, Buluc, Owens, Euro-Par 2018):
-// nonzeros and ends of rows are one list of items, of which every part of a warp takes an equal
-// number; FP32 on CUDA cores.
+// the nonzeros and the ends of rows are one list of items, of which every unit (part of a warp)
+// takes an equal number; FP32 on CUDA cores.
 //
-// Neither long rows nor many short or empty ones unbalance it. Departures: the shares are cut once
-// per matrix on the host, not by a search in the launch; a row's end goes with its last nonzero, so
-// that no share has the end alone; what a share has of a row that goes on (the carry-out) is added
-// in the row's order by the last share to arrive, unless combine = atomic.
+// Neither long rows nor many short or empty ones unbalance it. Departures: the host cuts the shares
+// once per matrix, instead of a search in the launch; the end of a row stays with its last nonzero,
+// so that no share has the end alone; the last share to finish a split row adds its parts (the
+// carry-outs) in the order of the row, unless combine = atomic.
 
 #include "kernels/spmm/row_pieces/merge_spmm.hpp"
 
@@ -21,18 +21,18 @@ using namespace row_pieces;
 namespace {
 
 Plan cut(const CsrMatrix& a, std::int64_t items) {
-  std::vector<Piece> pieces;
+  std::vector<RowPart> row_parts;
   std::vector<std::uint32_t> shares{0};
   std::int64_t left = items;
   const auto close_share = [&] {
-    shares.push_back(static_cast<std::uint32_t>(pieces.size()));
+    shares.push_back(static_cast<std::uint32_t>(row_parts.size()));
     left = items;
   };
   for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(a.rows); ++row) {
     const std::int64_t end = a.row_offsets[row + 1];
     for (std::int64_t first = a.row_offsets[row];;) {
       const std::int64_t last = std::min(first + left, end);
-      pieces.push_back(
+      row_parts.push_back(
           {row, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last), 0});
       left -= last - first + (last == end ? 1 : 0);
       if (left <= 0) close_share();
@@ -41,15 +41,15 @@ Plan cut(const CsrMatrix& a, std::int64_t items) {
     }
   }
   if (left < items) close_share();
-  return make_plan(a, std::move(pieces), std::move(shares));
+  return make_plan(a, std::move(row_parts), std::move(shares));
 }
 
 }  // namespace
 
 Method merge_spmm::method(const Params& params) {
-  const Shape shape{.unroll = static_cast<int>(params.integer("unroll")),
-                    .warps = static_cast<int>(params.integer("warps")),
-                    .streams = true};
+  const UnitShape shape{.unroll = static_cast<int>(params.integer("unroll")),
+                        .warps = static_cast<int>(params.integer("warps")),
+                        .streams = true};
   const std::int64_t columns = params.integer("columns"), items = params.integer("items");
   return {.name = "merge_spmm",
           .version = 1,
@@ -62,7 +62,7 @@ namespace {
 
 const Register<SpmmKernel> entry{{
     .name = "merge_spmm",
-    .summary = "CSR, as many nonzeros and rows for every part of a warp (merge-path, FP32)",
+    .summary = "CSR, equal numbers of nonzeros and rows per unit (merge-path, FP32)",
     .params = {share_param("items", "nonzeros and rows"), combine_param(), columns_param(),
                unroll_param(8, {"4", "8"}), warps_param(8)},
     .make =

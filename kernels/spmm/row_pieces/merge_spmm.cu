@@ -10,22 +10,20 @@ namespace {
 
 using namespace row_pieces;
 
-template <int kLanes>
-Kernels pick_unroll(int unroll) {
-  if (unroll == 4) return shares_kernels<kLanes, 4, 4, NonzeroDelivery::kBroadcast>();
-  return shares_kernels<kLanes, 4, 8, NonzeroDelivery::kBroadcast>();
-}
-
-Kernels pick(const Shape& shape) {
-  if (shape.lanes == 8) return pick_unroll<8>(shape.unroll);
-  if (shape.lanes == 16) return pick_unroll<16>(shape.unroll);
-  return pick_unroll<32>(shape.unroll);
+/// The compiled tiles.
+KernelInstances select(const UnitShape& shape) {
+  return share_instances<Tile<8, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                         Tile<8, 4, 8, NonzeroDelivery::kBroadcastLoads>,
+                         Tile<16, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                         Tile<16, 4, 8, NonzeroDelivery::kBroadcastLoads>,
+                         Tile<32, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                         Tile<32, 4, 8, NonzeroDelivery::kBroadcastLoads>>(shape);
 }
 
 const Register<GpuSpmm> entry{{
     .name = "merge_spmm",
     .summary = "device half of merge_spmm",
-    .make = [](const Params& params) { return make_gpu_spmm(merge_spmm::method(params), pick); },
+    .make = [](const Params& params) { return make_gpu_spmm(merge_spmm::method(params), select); },
 }};
 
 }  // namespace

@@ -1,12 +1,12 @@
 // RoDe (Pang et al., PPoPP 2024): rows are decomposed into a regular part, whose nonzeros are a
 // multiple of `segment`, and a residue of fewer; FP32 on CUDA cores.
 //
-// Regular parts are cut into blocks of at most `block` nonzeros, which balances long rows; in one
-// launch all blocks come first, then all residues, so that the parts of a warp, and of a thread
-// block, have about as much to do. Part of a warp takes a block or a residue with loads of 16
-// bytes. Departures: rows of B go straight to registers, column indices a group ahead of them,
-// instead of the paper's pipeline of sub-blocks; the parts of a row are added in their order by the
-// last to arrive, unless combine = atomic, which is the paper's; a row of one part is stored.
+// Regular parts are cut into blocks of at most `block` nonzeros, which balances long rows. One
+// launch has all blocks first and then all residues, so that the units of a warp and of a thread
+// block have similar lengths. Part of a warp takes a block or a residue with loads of 16 bytes.
+// Departures: rows of B go straight to registers and column indices run a group ahead of them,
+// instead of the paper's pipeline of sub-blocks; the last part of a row to finish adds all parts in
+// their order, unless combine = atomic, which is the paper's; a row of one part is stored.
 
 #include "kernels/spmm/row_pieces/rode.hpp"
 
@@ -22,32 +22,32 @@ using namespace row_pieces;
 namespace {
 
 Plan cut(const CsrMatrix& a, std::int64_t segment, std::int64_t block) {
-  std::vector<Piece> pieces, residues;
+  std::vector<RowPart> blocks, residues;
   for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(a.rows); ++row) {
     const std::int64_t begin = a.row_offsets[row], length = a.row_length(row);
     const std::int64_t regular = length / segment * segment;
-    const auto piece = [&](std::int64_t first, std::int64_t last) {
-      return Piece{row, static_cast<std::uint32_t>(begin + first),
-                   static_cast<std::uint32_t>(begin + last), 0};
+    const auto row_part = [&](std::int64_t first, std::int64_t last) {
+      return RowPart{row, static_cast<std::uint32_t>(begin + first),
+                     static_cast<std::uint32_t>(begin + last), 0};
     };
     for (std::int64_t first = 0; first < regular; first += block)
-      pieces.push_back(piece(first, std::min(first + block, regular)));
-    if (regular < length || length == 0) residues.push_back(piece(regular, length));
+      blocks.push_back(row_part(first, std::min(first + block, regular)));
+    if (regular < length || length == 0) residues.push_back(row_part(regular, length));
   }
-  pieces.insert(pieces.end(), residues.begin(), residues.end());
-  return make_plan(a, std::move(pieces));
+  blocks.insert(blocks.end(), residues.begin(), residues.end());
+  return make_plan(a, std::move(blocks));
 }
 
 const std::vector<ParamSpec> kParams = {
     {"segment",
      std::int64_t{32},
-     "the regular part of a row is a multiple of so many nonzeros",
+     "nonzeros of a segment; the regular part of a row has whole segments",
      {},
      1,
      1 << 20},
     {"block",
      std::int64_t{128},
-     "nonzeros of a block of a regular part at most, in whole segments",
+     "most nonzeros of a block of a regular part, rounded down to whole segments",
      {},
      1,
      1 << 20},
@@ -61,8 +61,8 @@ const std::vector<ParamSpec> kParams = {
 Method rode::method(const Params& params) {
   const std::int64_t segment = params.integer("segment");
   const std::int64_t block = std::max(params.integer("block") / segment, std::int64_t{1}) * segment;
-  const Shape shape{.unroll = static_cast<int>(params.integer("unroll")),
-                    .warps = static_cast<int>(params.integer("warps"))};
+  const UnitShape shape{.unroll = static_cast<int>(params.integer("unroll")),
+                        .warps = static_cast<int>(params.integer("warps"))};
   const std::int64_t columns = params.integer("columns");
   return {.name = "rode",
           .version = 1,

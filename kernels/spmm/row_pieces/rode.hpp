@@ -1,4 +1,4 @@
-// What rode's host and device half have to agree on.
+// The method of rode, which its host half and its device half share.
 #pragma once
 
 #include "kernels/spmm/row_pieces/row_pieces.hpp"

@@ -1,6 +1,6 @@
-// Nonzeros on their way to the lanes that multiply them, for
-// kernels/spmm/row_pieces/row_pieces.cuh: which lanes work on a piece of a row, on which columns,
-// and the four ways in which they come by its column indices and values.
+// The delivery of nonzeros to the lanes that multiply them, for
+// kernels/spmm/row_pieces/row_pieces.cuh: the place of a lane in its unit, its columns, and the
+// four ways to bring it column indices and values.
 #pragma once
 
 #include "kernels/device/loads.cuh"
@@ -9,25 +9,34 @@
 
 namespace tessera::row_pieces {
 
-/// Without bounds the compiler takes as few registers as it can, and loads rows of B one by one.
-constexpr int kMaxThreads = 256;
-
-/// kWidth: floats of a load or store; kValues columns of a lane come in kValues / kWidth of them.
-template <int kLanes_, int kValues_, int kWidth_, int kUnroll_, NonzeroDelivery kDelivery_,
-          int kGroups_ = 1>
+/// The compile-time form of a UnitShape. A lane loads its kValues columns kWidth floats at a time;
+/// kIsNarrow: one, for operands that are not aligned.
+template <int kLanes_, int kValues_, int kUnroll_, NonzeroDelivery kDelivery_, int kGroups_ = 1,
+          bool kIsNarrow = false>
 struct Tile {
-  static constexpr int kLanes = kLanes_;
-  static constexpr int kValues = kValues_;
-  static constexpr int kWidth = kWidth_;
-  static constexpr int kUnroll = kUnroll_;
-  static constexpr int kGroups = kGroups_;
-  static constexpr NonzeroDelivery kDelivery = kDelivery_;
+  static constexpr UnitShape kShape{.lanes = kLanes_,
+                                    .values = kValues_,
+                                    .groups = kGroups_,
+                                    .unroll = kUnroll_,
+                                    .delivery = kDelivery_};
+  static constexpr int kLanes = kShape.lanes;
+  static constexpr int kValues = kShape.values;
+  static constexpr int kWidth = kIsNarrow ? 1 : kValues < 4 ? kValues : 4;
+  static constexpr int kUnroll = kShape.unroll;
+  static constexpr int kGroups = kShape.groups;
+  static constexpr NonzeroDelivery kDelivery = kShape.delivery;
   static constexpr int kVectors = kValues / kWidth;
-  static constexpr int kColumns = kLanes * kValues;
-  static constexpr int kFloats = kUnroll * kValues;  // of rows of B
-  static constexpr bool kPlain = kDelivery == NonzeroDelivery::kBroadcast;
-  /// Thread blocks of an SM, which say how many registers a thread may have: 40, 64 or 128, or some
-  /// more where nonzeros are handed out.
+  static constexpr int kColumns = kShape.columns();
+  static constexpr int kFloats = kUnroll * kValues;  // of rows of B, of a lane
+  static constexpr bool kPlain = kDelivery == NonzeroDelivery::kBroadcastLoads;
+  /// True where this is the tile of a shape.
+  static constexpr bool matches(const UnitShape& shape) {
+    return shape.lanes == kLanes && shape.values == kValues && shape.unroll == kUnroll &&
+           shape.delivery == kDelivery && shape.groups == kGroups;
+  }
+  /// Thread blocks of an SM for __launch_bounds__. They bound the registers of a thread: 40, 64 or
+  /// 128, or a few more where lanes stage nonzeros. Without a bound the compiler takes as few
+  /// registers as it can and loads rows of B one by one.
   static constexpr int blocks() {
     if (kFloats > 32) return 2;
     if (kPlain) return kFloats > 16 ? 4 : 6;
@@ -35,20 +44,20 @@ struct Tile {
     return kUnroll > 4 ? 4 : 5;
   }
   static constexpr int share_blocks() { return kFloats > 16 ? 3 : 4; }
-  static_assert(kLanes == 32 || (kDelivery != NonzeroDelivery::kShuffle &&
-                                 kDelivery != NonzeroDelivery::kShared),
-                "whole warps give each other nonzeros");
-  static_assert((kGroups > 1) <= (kDelivery == NonzeroDelivery::kOwn),
+  static_assert(kLanes == 32 || (kDelivery != NonzeroDelivery::kWarpShuffles &&
+                                 kDelivery != NonzeroDelivery::kSharedMemory),
+                "whole warps shuffle or share nonzeros");
+  static_assert((kGroups > 1) <= (kDelivery == NonzeroDelivery::kLoadsPerGroup),
                 "groups load their own nonzeros");
   static_assert(kValues % kWidth == 0 && kUnroll % 4 == 0 && kLanes * kGroups <= 32);
 };
 
-/// The lanes of a unit: where they are in the warp, and the columns that they have.
+/// The place of a lane in its unit and its columns of C.
 template <class T>
 struct Lanes {
-  static constexpr int kUnitLanes = T::kLanes * T::kGroups;
-  int lane;                 // of those side by side
-  std::uint32_t group;      // that it is in
+  static constexpr int kUnitLanes = T::kShape.unit_lanes();
+  int lane;                 // among those side by side along a row of B
+  std::uint32_t group;      // the group of the lane
   unsigned mask;            // of the first group
   std::uint32_t first_col;  // of the first vector
   unsigned cols;            // bit v: vector v is within C
@@ -69,7 +78,7 @@ struct Lanes {
   __device__ bool has(int vector) const { return (cols >> vector & 1) != 0; }
 };
 
-/// A load that stays where it is written and reads nothing unless `when`.
+/// A load that the compiler does not move and that reads nothing unless `when`.
 template <int kWidth>
 __device__ void load_if(bool when, const float* from, float* to) {
   const int p = when;
@@ -101,20 +110,22 @@ __device__ void store(float* to, const float* values) {
     *to = values[0];
 }
 
-/// Nonzeros [first, last) of a unit, a group at a time; where kAhead, columns(k) runs one group
-/// ahead of values(k).
+/// The nonzeros [first, last) of a unit, kUnroll for each group of lanes at a time. Where kAhead,
+/// the caller asks for columns(k) one pass before values(k).
 template <class T, NonzeroDelivery kDelivery = T::kDelivery>
 class Nonzeros;
 
-/// All lanes load the same four at a time, from a multiple of four on (reverse offset alignment).
+/// All lanes load the same four nonzeros at a time; see first_loaded.
 template <class T>
-class Nonzeros<T, NonzeroDelivery::kBroadcast> {
+class Nonzeros<T, NonzeroDelivery::kBroadcastLoads> {
  public:
   __device__ Nonzeros(const KernelArguments& product, const Lanes<T>&, std::uint32_t, std::uint32_t)
       : columns_(product.col_indices), values_(product.values) {}
 
   static constexpr bool kAhead = true;
-  __device__ static std::uint32_t start(std::uint32_t first) { return first & ~3u; }
+  __device__ static std::uint32_t start(std::uint32_t first) {
+    return first_loaded(T::kDelivery, first);
+  }
   __device__ void columns(std::uint32_t k, int (&to)[T::kUnroll]) {
     for (int j = 0; j < T::kUnroll; j += 4)
       asm volatile("ld.global.nc.v4.s32 {%0, %1, %2, %3}, [%4];"
@@ -133,9 +144,9 @@ class Nonzeros<T, NonzeroDelivery::kBroadcast> {
   const float* values_;
 };
 
-/// Every group of lanes loads its own, which is every kGroups-th.
+/// Each group of lanes loads every kGroups-th nonzero.
 template <class T>
-class Nonzeros<T, NonzeroDelivery::kOwn> {
+class Nonzeros<T, NonzeroDelivery::kLoadsPerGroup> {
  public:
   __device__ Nonzeros(const KernelArguments& product, const Lanes<T>& lanes, std::uint32_t,
                       std::uint32_t last)
@@ -151,7 +162,7 @@ class Nonzeros<T, NonzeroDelivery::kOwn> {
   }
 
  private:
-  /// Not beyond the last one.
+  /// The group's nonzero j of a pass, or the last one of the unit.
   __device__ std::uint32_t place(std::uint32_t k, int j) const {
     return min(k + j * T::kGroups + group_, last_ - 1);
   }
@@ -160,7 +171,7 @@ class Nonzeros<T, NonzeroDelivery::kOwn> {
   std::uint32_t group_, last_;
 };
 
-/// A nonzero a lane, 32 further ones under way meanwhile.
+/// Each lane holds one of 32 nonzeros while it loads one of the next 32.
 template <class T>
 class OnePerLane {
  public:
@@ -173,16 +184,18 @@ class OnePerLane {
   __device__ static std::uint32_t start(std::uint32_t first) { return first; }
 
  protected:
-  /// True where the 32 nonzeros from k on, and no earlier ones, are to be handed out from now on.
+  /// Moves on to the next 32 nonzeros and returns true where they begin with k.
   __device__ bool moves_to(std::uint32_t k) {
     if (k != base_) return false;
     column = next_column_, value = next_value_;
-    base_ += 32;
+    base_ += kStagedNonzeros;
     load();
     return true;
   }
-  /// Of nonzero k among the 32.
-  __device__ int place(std::uint32_t k) const { return static_cast<int>(k - (base_ - 32)); }
+  /// Place of nonzero k among the 32.
+  __device__ int place(std::uint32_t k) const {
+    return static_cast<int>(k - (base_ - kStagedNonzeros));
+  }
 
   int column = 0;
   float value = 0;
@@ -205,7 +218,7 @@ class OnePerLane {
 };
 
 template <class T>
-class Nonzeros<T, NonzeroDelivery::kShuffle> : OnePerLane<T> {
+class Nonzeros<T, NonzeroDelivery::kWarpShuffles> : OnePerLane<T> {
  public:
   __device__ Nonzeros(const KernelArguments& product, const Lanes<T>&, std::uint32_t first,
                       std::uint32_t last)
@@ -223,13 +236,13 @@ class Nonzeros<T, NonzeroDelivery::kShuffle> : OnePerLane<T> {
 
 /// GE-SpMM's coalesced row caching.
 template <class T>
-class Nonzeros<T, NonzeroDelivery::kShared> : OnePerLane<T> {
+class Nonzeros<T, NonzeroDelivery::kSharedMemory> : OnePerLane<T> {
  public:
   __device__ Nonzeros(const KernelArguments& product, const Lanes<T>&, std::uint32_t first,
                       std::uint32_t last)
       : OnePerLane<T>(product, first, last) {
     extern __shared__ int4 cached_nonzeros[];
-    columns_ = reinterpret_cast<int*>(cached_nonzeros) + threadIdx.x / 32 * 64;
+    columns_ = reinterpret_cast<int*>(cached_nonzeros) + threadIdx.x / 32 * (kStagedBytes / 4);
   }
 
   using OnePerLane<T>::start, OnePerLane<T>::kAhead;
@@ -237,14 +250,14 @@ class Nonzeros<T, NonzeroDelivery::kShared> : OnePerLane<T> {
     if (this->moves_to(k)) {
       __syncwarp();
       columns_[threadIdx.x % 32] = this->column;
-      columns_[32 + threadIdx.x % 32] = __float_as_int(this->value);
+      columns_[kStagedNonzeros + threadIdx.x % 32] = __float_as_int(this->value);
       __syncwarp();
     }
     read(columns_ + this->place(k), to);
   }
   __device__ void values(std::uint32_t k, float (&to)[T::kUnroll]) {
     int bits[T::kUnroll];
-    read(columns_ + 32 + this->place(k), bits);
+    read(columns_ + kStagedNonzeros + this->place(k), bits);
     for (int j = 0; j < T::kUnroll; ++j) to[j] = __int_as_float(bits[j]);
   }
 
@@ -256,7 +269,7 @@ class Nonzeros<T, NonzeroDelivery::kShared> : OnePerLane<T> {
     }
   }
 
-  int* columns_;  // [32], then as many values
+  int* columns_;  // [kStagedNonzeros], then as many values
 };
 
 }  // namespace tessera::row_pieces

@@ -8,57 +8,62 @@
 namespace tessera::row_pieces {
 namespace {
 
-/// Loads of groups of nonzeros may begin up to three before a piece and end after it.
+/// Loads of four nonzeros may begin up to three before a row part and end after it.
 constexpr std::int64_t kMaxNonzeros = (std::int64_t{1} << 32) - 256;
+constexpr std::int64_t kMaxRowParts = (std::int64_t{1} << 31) - 1;
 
-void number_parts(Plan& plan, const std::vector<std::uint32_t>& pieces_of_row) {
-  std::vector<std::uint32_t> parts;
-  for (std::size_t p = 0; p < plan.pieces.size(); ++p)
-    if (pieces_of_row[plan.pieces[p].row] > 1) parts.push_back(static_cast<std::uint32_t>(p));
-  std::ranges::sort(parts, [&](std::uint32_t p, std::uint32_t q) {
-    const Piece &x = plan.pieces[p], &y = plan.pieces[q];
+void number_slots(Plan& plan, const std::vector<std::uint32_t>& parts_of_row) {
+  std::vector<std::uint32_t> of_split_rows;
+  for (std::size_t p = 0; p < plan.row_parts.size(); ++p)
+    if (parts_of_row[plan.row_parts[p].row] > 1)
+      of_split_rows.push_back(static_cast<std::uint32_t>(p));
+  std::ranges::sort(of_split_rows, [&](std::uint32_t p, std::uint32_t q) {
+    const RowPart &x = plan.row_parts[p], &y = plan.row_parts[q];
     return x.row != y.row ? x.row < y.row : x.first < y.first;
   });
-  plan.split_of_slot.reserve(parts.size());
-  for (std::uint32_t slot = 0; slot < parts.size(); ++slot) {
-    Piece& piece = plan.pieces[parts[slot]];
-    if (plan.splits.empty() || plan.splits.back().row != piece.row)
-      plan.splits.push_back({piece.row, slot, pieces_of_row[piece.row]});
-    plan.split_of_slot.push_back(static_cast<std::uint32_t>(plan.splits.size() - 1));
-    piece.slot = slot + 1;
+  plan.split_row_of_slot.reserve(of_split_rows.size());
+  for (std::uint32_t slot = 0; slot < of_split_rows.size(); ++slot) {
+    RowPart& part = plan.row_parts[of_split_rows[slot]];
+    if (plan.split_rows.empty() || plan.split_rows.back().row != part.row)
+      plan.split_rows.push_back({part.row, slot, parts_of_row[part.row]});
+    plan.split_row_of_slot.push_back(static_cast<std::uint32_t>(plan.split_rows.size() - 1));
+    part.slot = slot + 1;
   }
 }
 
 }  // namespace
 
 std::vector<std::uint32_t> Plan::cleared(bool atomic) const {
-  std::vector<std::uint32_t> rows = unwritten;
+  std::vector<std::uint32_t> rows = unwritten_rows;
   if (atomic)
-    for (const Split& split : splits) rows.push_back(split.row);
+    for (const SplitRow& split : split_rows) rows.push_back(split.row);
   return rows;
 }
 
-Plan make_plan(const CsrMatrix& a, std::vector<Piece> pieces, std::vector<std::uint32_t> shares) {
-  require<Unsupported>(a.nnz() <= kMaxNonzeros, "{} nonzeros are more than the {} kernels count",
-                       a.nnz(), kMaxNonzeros);
-  require<Unsupported>(pieces.size() < (std::size_t{1} << 31),
-                       "{} pieces of rows are more than the kernels count", pieces.size());
-  Plan plan{.pieces = std::move(pieces), .shares = std::move(shares)};
-  std::vector<std::uint32_t> pieces_of_row(static_cast<std::size_t>(a.rows), 0);
-  for (const Piece& piece : plan.pieces) ++pieces_of_row[piece.row];
-  number_parts(plan, pieces_of_row);
-  for (std::uint32_t row = 0; row < pieces_of_row.size(); ++row)
-    if (pieces_of_row[row] == 0) plan.unwritten.push_back(row);
+Plan make_plan(const CsrMatrix& a, std::vector<RowPart> row_parts,
+               std::vector<std::uint32_t> shares) {
+  require<Unsupported>(a.nnz() <= kMaxNonzeros,
+                       "the kernels over row parts take at most {} nonzeros, not {}", kMaxNonzeros,
+                       a.nnz());
+  require<Unsupported>(std::ssize(row_parts) <= kMaxRowParts,
+                       "the kernels over row parts take at most {} row parts, not {}", kMaxRowParts,
+                       row_parts.size());
+  Plan plan{.row_parts = std::move(row_parts), .shares = std::move(shares)};
+  std::vector<std::uint32_t> parts_of_row(static_cast<std::size_t>(a.rows), 0);
+  for (const RowPart& part : plan.row_parts) ++parts_of_row[part.row];
+  number_slots(plan, parts_of_row);
+  for (std::uint32_t row = 0; row < parts_of_row.size(); ++row)
+    if (parts_of_row[row] == 0) plan.unwritten_rows.push_back(row);
   return plan;
 }
 
-std::vector<Piece> whole_rows(const CsrMatrix& a, const std::vector<std::uint32_t>& order) {
-  std::vector<Piece> pieces;
-  pieces.reserve(order.size());
+std::vector<RowPart> whole_rows(const CsrMatrix& a, const std::vector<std::uint32_t>& order) {
+  std::vector<RowPart> row_parts;
+  row_parts.reserve(order.size());
   for (const std::uint32_t row : order)
-    pieces.push_back({row, static_cast<std::uint32_t>(a.row_offsets[row]),
-                      static_cast<std::uint32_t>(a.row_offsets[row + 1]), 0});
-  return pieces;
+    row_parts.push_back({row, static_cast<std::uint32_t>(a.row_offsets[row]),
+                         static_cast<std::uint32_t>(a.row_offsets[row + 1]), 0});
+  return row_parts;
 }
 
 std::vector<std::uint32_t> natural_order(const CsrMatrix& a) {
@@ -75,29 +80,29 @@ std::vector<std::uint32_t> by_length(const CsrMatrix& a) {
 }
 
 Plan equal_shares(const CsrMatrix& a, std::int64_t nonzeros) {
-  std::vector<Piece> pieces;
+  std::vector<RowPart> row_parts;
   std::vector<std::uint32_t> shares{0};
   for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(a.rows); ++row) {
     for (std::int64_t first = a.row_offsets[row]; first < a.row_offsets[row + 1];) {
       const std::int64_t end = (first / nonzeros + 1) * nonzeros;
       const std::int64_t last = std::min(end, a.row_offsets[row + 1]);
-      pieces.push_back(
+      row_parts.push_back(
           {row, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last), 0});
       if (last == end || last == a.nnz())
-        shares.push_back(static_cast<std::uint32_t>(pieces.size()));
+        shares.push_back(static_cast<std::uint32_t>(row_parts.size()));
       first = last;
     }
   }
-  return make_plan(a, std::move(pieces), std::move(shares));
+  return make_plan(a, std::move(row_parts), std::move(shares));
 }
 
-std::int64_t share_size(std::int64_t items, std::int64_t asked) {
+std::int64_t share_size(std::int64_t items, std::int64_t requested) {
   constexpr std::int64_t kUnits = 16384;  // three times as many warps as an H200 holds
-  if (asked != 0) return asked;
+  if (requested != 0) return requested;
   return std::clamp<std::int64_t>((items / kUnits + 7) / 8 * 8, 16, 128);
 }
 
-Method warp_a_row(std::string name, Shape shape, std::int64_t columns, std::int64_t unroll,
+Method warp_a_row(std::string name, UnitShape shape, std::int64_t columns, std::int64_t unroll,
                   int most) {
   return {.name = std::move(name),
           .version = 1,
@@ -105,17 +110,17 @@ Method warp_a_row(std::string name, Shape shape, std::int64_t columns, std::int6
           .cut = [](const CsrMatrix& a) { return make_plan(a, whole_rows(a, natural_order(a))); },
           .shape =
               [=](const CsrMatrix& a, std::int64_t n) {
-                Shape mine = shape;
+                UnitShape mine = shape;
                 mine.unroll = rows_in_flight(a, unroll, most);
                 return warp_for(n, columns, mine);
               }};
 }
 
-int rows_in_flight(const CsrMatrix& a, std::int64_t asked, int most) {
-  // While a row waits for one load of B, an H200 gets through about 8000 nonzeros of other rows,
-  // for N = 128; twice that, as others take their share of it.
+int rows_in_flight(const CsrMatrix& a, std::int64_t requested, int most) {
+  // While a row waits for one load of B, an H200 multiplies about 8000 nonzeros of other rows at
+  // N = 128. The bound is twice that, because other warps compete for the same units.
   constexpr std::int64_t kLatency = 2 * 8000;
-  if (asked != 0) return static_cast<int>(asked);
+  if (requested != 0) return static_cast<int>(requested);
   std::int64_t longest = 0;
   for (std::int64_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
   int rows = 4;
@@ -123,14 +128,14 @@ int rows_in_flight(const CsrMatrix& a, std::int64_t asked, int most) {
   return rows;
 }
 
-Shape lanes_for(std::int64_t n, std::int64_t columns, Shape shape) {
+UnitShape lanes_for(std::int64_t n, std::int64_t columns, UnitShape shape) {
   if (columns == 0) columns = n <= 32 ? 32 : n <= 64 ? 64 : 128;
   shape.values = 4;
   shape.lanes = static_cast<int>(columns / 4);
   return shape;
 }
 
-Shape warp_for(std::int64_t n, std::int64_t columns, Shape shape) {
+UnitShape warp_for(std::int64_t n, std::int64_t columns, UnitShape shape) {
   if (columns == 0) columns = n <= 32 ? 32 : n <= 64 ? 64 : 128;
   shape.values = static_cast<int>(columns / 32);
   shape.lanes = 32;
@@ -138,24 +143,25 @@ Shape warp_for(std::int64_t n, std::int64_t columns, Shape shape) {
 }
 
 ParamSpec columns_param() {
-  return {"columns",
-          std::int64_t{0},
-          "columns of C that a row's nonzeros are read for at a time; 0: 32, 64 or 128, by the "
-          "width of C",
-          {"0", "32", "64", "128"}};
+  return {
+      "columns",
+      std::int64_t{0},
+      "columns of C of a unit; a row's nonzeros are read once for each; 0: 32, 64 or 128, by the "
+      "width of C",
+      {"0", "32", "64", "128"}};
 }
 
 ParamSpec combine_param() {
   return {"combine",
           std::string("ordered"),
-          "sums of a row's parts: in the order of its nonzeros, or by atomics",
+          "addition of the parts of a split row: in the order of its nonzeros, or by atomics",
           {"ordered", "atomic"}};
 }
 
 ParamSpec unroll_param(std::int64_t fallback, std::vector<std::string> choices) {
   return {"unroll", fallback,
-          std::string("rows of B that a warp, or its part, has in flight (rows in 16 bytes)") +
-              (fallback == 0 ? "; 0: more where a row is long" : ""),
+          std::string("rows of B that a unit has in flight, where it loads 16 bytes a lane") +
+              (fallback == 0 ? "; 0: by the longest row" : ""),
           std::move(choices)};
 }
 
@@ -166,7 +172,7 @@ ParamSpec warps_param(std::int64_t fallback) {
 ParamSpec share_param(const std::string& name, const std::string& items) {
   return {name,
           std::int64_t{0},
-          items + " that are worked on one after another; 0: 16 to 128, by the matrix",
+          items + " of a share, which one unit takes; 0: 16 to 128, by the matrix",
           {},
           0,
           1 << 20};
@@ -174,15 +180,15 @@ ParamSpec share_param(const std::string& name, const std::string& items) {
 
 bool is_atomic(const Params& params) { return params.text("combine") == "atomic"; }
 
-int registers(const Shape& shape) {
-  const int floats = shape.unroll * shape.values;  // of rows of B
+int registers(const UnitShape& shape) {
+  const int floats = shape.unroll * shape.values;  // of rows of B, of a lane
   if (shape.streams) return floats > 16 ? 80 : floats > 4 ? 64 : 56;
   if (floats > 32) return 120;
-  if (shape.reach == NonzeroDelivery::kBroadcast) return floats > 16 ? 64 : 40;
+  if (shape.delivery == NonzeroDelivery::kBroadcastLoads) return floats > 16 ? 64 : 40;
   if (shape.unroll == 16) return shape.values == 1 ? 72 : 80;
   if (floats > 16) return 72;
   if (shape.unroll == 8)
-    return shape.reach == NonzeroDelivery::kShared && shape.values == 1 ? 48 : 56;
+    return shape.delivery == NonzeroDelivery::kSharedMemory && shape.values == 1 ? 48 : 56;
   return shape.values == 4 ? 48 : 40;
 }
 

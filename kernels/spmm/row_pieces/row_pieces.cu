@@ -1,4 +1,4 @@
-// Arrays and launches of the kernels on pieces of rows. See kernels/spmm/row_pieces/row_pieces.hpp.
+// Arrays and launches of the kernels over row parts. See kernels/spmm/row_pieces/row_pieces.hpp.
 
 #include "formats/csr.hpp"
 #include "kernels/spmm/row_pieces/row_pieces_gpu.hpp"
@@ -6,8 +6,9 @@
 namespace tessera::row_pieces {
 namespace {
 
-constexpr std::int64_t kMaxCols = std::int64_t{1} << 29;  // a row of B in 32-bit bytes
-constexpr std::size_t kBeyond = 64;                       // nonzeros that a group may run over
+constexpr std::int64_t kMaxCols = std::int64_t{1} << 29;  // 32 bits count the bytes of a row of B
+constexpr std::int64_t kMaxGrid = 0x7fffffff;             // thread blocks
+constexpr std::size_t kBeyond = 64;  // nonzeros behind the last that loads of several may touch
 
 /// A copy on the device with zeros behind it.
 template <class T>
@@ -18,10 +19,10 @@ DeviceArray<T> padded(const Array<T>& host) {
   return device;
 }
 
-/// Rows without a nonzero, and those that atomics add to.
+/// Clears rows of C: those without a nonzero and those that atomics add to.
 __global__ void clear_rows(const std::uint32_t* rows, std::uint32_t count, std::int64_t n,
                            Scaling scaling, float* c) {
-  const std::uint32_t index = blockIdx.x * kClearRows + threadIdx.x / 32;
+  const std::uint32_t index = cleared_index(blockIdx.x, threadIdx.x / 32);
   if (index >= count) return;
   float* row = c + std::int64_t{rows[index]} * n;
   for (std::int64_t i = threadIdx.x % 32; i < n; i += 32) row[i] = scaled(scaling, 0, row + i);
@@ -29,8 +30,8 @@ __global__ void clear_rows(const std::uint32_t* rows, std::uint32_t count, std::
 
 class Multiplication final : public GpuMultiplication {
  public:
-  Multiplication(const CsrMatrix& a, std::int64_t n, const Method& method, Pick pick)
-      : Multiplication(a, n, method, pick, method.cut(a)) {}
+  Multiplication(const CsrMatrix& a, std::int64_t n, const Method& method, SelectInstances select)
+      : Multiplication(a, n, method, select, method.cut(a)) {}
 
   std::vector<int> registers() const override {
     std::vector<int> all;
@@ -40,107 +41,107 @@ class Multiplication final : public GpuMultiplication {
   }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
-    product_.b = operands.b, product_.c = operands.c, product_.scaling = operands.scaling;
-    if (cleared_.size() > 0 && product_.n > 0) {
+    arguments_.b = operands.b, arguments_.c = operands.c, arguments_.scaling = operands.scaling;
+    if (cleared_.size() > 0 && arguments_.n > 0) {
       const auto count = static_cast<std::uint32_t>(cleared_.size());
       clear_rows<<<static_cast<unsigned>(clearing_blocks(count)), kClearThreads, 0, stream>>>(
-          cleared_.data(), count, product_.n, operands.scaling, operands.c);
+          cleared_.data(), count, arguments_.n, operands.scaling, operands.c);
       cuda_check(cudaGetLastError(), "launching the clearing of rows");
     }
-    if (thread_blocks_ == 0) return;
+    if (schedule_.thread_blocks() == 0) return;
     const Kernel run = fits(operands) ? kernels_.aligned : kernels_.any;
-    run<<<static_cast<unsigned>(thread_blocks_), 32 * shape_.warps,
-          static_cast<std::size_t>(shared_bytes(shape_)), stream>>>(product_);
+    run<<<static_cast<unsigned>(schedule_.thread_blocks()), schedule_.shape.threads(),
+          static_cast<std::size_t>(schedule_.shared_bytes()), stream>>>(arguments_);
     cuda_check(cudaGetLastError(), name_.c_str());
   }
 
  private:
-  Multiplication(const CsrMatrix& a, std::int64_t n, const Method& method, Pick pick,
+  Multiplication(const CsrMatrix& a, std::int64_t n, const Method& method, SelectInstances select,
                  const Plan& plan)
       : name_("launching " + method.name),
-        shape_(method.shape(a, n)),
-        kernels_(pick(shape_)),
-        pieces_(plan.pieces),
+        schedule_{.shape = method.shape(a, n), .num_units = plan.num_units(), .n = n},
+        kernels_(select(schedule_.shape)),
+        row_parts_(plan.row_parts),
         shares_(plan.shares),
-        splits_(plan.splits),
-        split_of_slot_(plan.split_of_slot),
+        split_rows_(plan.split_rows),
+        split_row_of_slot_(plan.split_row_of_slot),
         cleared_(plan.cleared(method.atomic)),
         col_indices_(padded(a.col_indices)),
         values_(padded(a.values)) {
     require<Unsupported>(n <= kMaxCols, "{} takes at most {} columns of B, not {}", method.name,
                          kMaxCols, n);
-    const auto chunks = static_cast<std::size_t>(shape_.chunks(n));
+    const std::int64_t chunks = schedule_.chunks(), num_slots = std::ssize(plan.split_row_of_slot);
     if (!method.atomic) {
-      slots_ = DeviceArray<float>(chunks * split_of_slot_.size() *
-                                  static_cast<std::size_t>(shape_.columns()));
-      arrivals_ =
-          DeviceArray<std::uint32_t>(std::vector<std::uint32_t>(chunks * splits_.size(), 0));
+      slots_ = DeviceArray<float>(
+          static_cast<std::size_t>(slot_offset(chunks, num_slots, 0, schedule_.shape.columns())));
+      arrivals_ = DeviceArray<std::uint32_t>(
+          std::vector<std::uint32_t>(static_cast<std::size_t>(chunks) * plan.split_rows.size(), 0));
     }
-    const std::int64_t blocks_of_units = shape_.blocks_of_units(plan);
-    thread_blocks_ = blocks_of_units * shape_.chunks(n);
-    require<Unsupported>(thread_blocks_ <= 0x7fffffff,
-                         "{} thread blocks are more than a grid holds", thread_blocks_);
-    product_ = {.pieces = pieces_.data(),
-                .shares = shares_.data(),
-                .num_units = static_cast<std::uint32_t>(plan.num_units()),
-                .blocks_of_units = static_cast<std::uint32_t>(blocks_of_units),
-                .splits = splits_.data(),
-                .split_of_slot = split_of_slot_.data(),
-                .num_splits = static_cast<std::int64_t>(splits_.size()),
-                .num_slots = static_cast<std::int64_t>(split_of_slot_.size()),
-                .slots = slots_.data(),
-                .arrivals = arrivals_.data(),
-                .atomic = method.atomic,
-                .col_indices = col_indices_.data(),
-                .values = values_.data(),
-                .n = n,
-                .b = nullptr,
-                .c = nullptr,
-                .scaling = {}};
+    require<Unsupported>(schedule_.thread_blocks() <= kMaxGrid,
+                         "{} needs {} thread blocks; a grid has at most {}", method.name,
+                         schedule_.thread_blocks(), kMaxGrid);
+    arguments_ = {.row_parts = row_parts_.data(),
+                  .shares = shares_.data(),
+                  .num_units = static_cast<std::uint32_t>(plan.num_units()),
+                  .blocks_of_units = static_cast<std::uint32_t>(schedule_.blocks_of_units()),
+                  .split_rows = split_rows_.data(),
+                  .split_row_of_slot = split_row_of_slot_.data(),
+                  .num_split_rows = std::ssize(plan.split_rows),
+                  .num_slots = num_slots,
+                  .slots = slots_.data(),
+                  .arrivals = arrivals_.data(),
+                  .atomic = method.atomic,
+                  .col_indices = col_indices_.data(),
+                  .values = values_.data(),
+                  .n = n,
+                  .b = nullptr,
+                  .c = nullptr,
+                  .scaling = {}};
     load_now(clear_rows, kernels_.aligned, kernels_.any);
   }
 
   bool fits(const Operands& operands) const {
     const auto bytes = static_cast<std::uintptr_t>(4 * kernels_.width);
-    return product_.n % kernels_.width == 0 &&
+    return arguments_.n % kernels_.width == 0 &&
            reinterpret_cast<std::uintptr_t>(operands.b) % bytes == 0 &&
            reinterpret_cast<std::uintptr_t>(operands.c) % bytes == 0;
   }
 
   std::string name_;
-  Shape shape_;
-  Kernels kernels_;
-  DeviceArray<Piece> pieces_;
+  Schedule schedule_;
+  KernelInstances kernels_;
+  DeviceArray<RowPart> row_parts_;
   DeviceArray<std::uint32_t> shares_;
-  DeviceArray<Split> splits_;
-  DeviceArray<std::uint32_t> split_of_slot_;
+  DeviceArray<SplitRow> split_rows_;
+  DeviceArray<std::uint32_t> split_row_of_slot_;
   DeviceArray<std::uint32_t> cleared_;
   DeviceArray<std::int32_t> col_indices_;
   DeviceArray<float> values_;
   DeviceArray<float> slots_;
   DeviceArray<std::uint32_t> arrivals_;
-  KernelArguments product_ = {};
-  std::int64_t thread_blocks_ = 0;
+  KernelArguments arguments_ = {};
 };
 
 class GpuRowPieces final : public GpuSpmm {
  public:
-  GpuRowPieces(Method method, Pick pick) : method_(std::move(method)), pick_(pick) {}
+  GpuRowPieces(Method method, SelectInstances select)
+      : method_(std::move(method)), select_(select) {}
 
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
-    return std::make_unique<Multiplication>(packed_as<CsrPacked>(packed).matrix, n, method_, pick_);
+    return std::make_unique<Multiplication>(packed_as<CsrPacked>(packed).matrix, n, method_,
+                                            select_);
   }
 
  private:
   Method method_;
-  Pick pick_;
+  SelectInstances select_;
 };
 
 }  // namespace
 
-std::unique_ptr<GpuSpmm> make_gpu_spmm(Method method, Pick pick) {
-  return std::make_unique<GpuRowPieces>(std::move(method), pick);
+std::unique_ptr<GpuSpmm> make_gpu_spmm(Method method, SelectInstances select) {
+  return std::make_unique<GpuRowPieces>(std::move(method), select);
 }
 
 }  // namespace tessera::row_pieces

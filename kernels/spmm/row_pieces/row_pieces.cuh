@@ -1,10 +1,10 @@
-// The device half of kernels/spmm/row_pieces/row_pieces.hpp: lanes that multiply a piece, or a
-// share of pieces, into registers, and bring the sums into C.
+// The device half of kernels/spmm/row_pieces/row_pieces.hpp: lanes multiply a row part, or a share
+// of row parts, into registers and bring the sums into C.
 //
-// For 128 columns of B a nonzero is one 16-byte load by each of 32 lanes; column indices come a
-// group of nonzeros ahead of the loads that they feed, values along with the rows of B. Nonzeros
+// For 128 columns of B a nonzero is one 16-byte load by each of 32 lanes; column indices arrive a
+// group of nonzeros ahead of the loads that use them, values together with the rows of B. Nonzeros
 // beyond the end of a group are multiplied as 0 times -0, which changes no sum, not even a zero's
-// sign; nothing is read for them.
+// sign; no lane reads anything for them.
 #pragma once
 
 #include <cassert>
@@ -14,8 +14,8 @@
 
 namespace tessera::row_pieces {
 
-/// Rows of B times values for the nonzeros [first, last) of a unit; after(k, sums) once nonzero k
-/// has been added, where something is to be done there.
+/// Adds rows of B times values to `sums` for the nonzeros [first, last) of a unit. Calls
+/// after(k, sums) once nonzero k has been added.
 template <class T, class After>
 __device__ void multiply(const KernelArguments& product, const Lanes<T>& lanes, std::uint32_t first,
                          std::uint32_t last, float (&sums)[T::kValues], After after) {
@@ -53,7 +53,7 @@ __device__ void multiply(const KernelArguments& product, const Lanes<T>& lanes, 
   }
 }
 
-/// The groups' sums into those of the first, half of them to the other half at a time.
+/// Adds the sums of all groups to those of the first; each step halves the groups.
 template <class T>
 __device__ void reduce(float (&sums)[T::kValues]) {
 #pragma unroll
@@ -61,7 +61,7 @@ __device__ void reduce(float (&sums)[T::kValues]) {
     for (int i = 0; i < T::kValues; ++i) sums[i] += __shfl_xor_sync(~0u, sums[i], half * T::kLanes);
 }
 
-/// Sums into C: the only place that writes it.
+/// Writes sums to C. No other function does.
 template <class T>
 __device__ void write_row(const KernelArguments& product, const Lanes<T>& lanes, std::uint32_t row,
                           bool adds, const float (&sums)[T::kValues]) {
@@ -83,37 +83,36 @@ __device__ void write_row(const KernelArguments& product, const Lanes<T>& lanes,
   }
 }
 
-/// Leaves a part's sums in its slot. True for the last part of its row to arrive, which then has
-/// the sums of all, added in their order.
+/// Leaves the sums of a part of a row in its slot. Returns true for the last part of its row to
+/// finish, which then has the sums of all parts, added in their order.
 template <class T>
 __device__ bool meet(const KernelArguments& product, const Lanes<T>& lanes, std::uint32_t chunk,
                      std::uint32_t slot, float (&sums)[T::kValues]) {
-  const std::uint32_t index = product.split_of_slot[slot];
-  const Split split = product.splits[index];
+  const std::uint32_t index = product.split_row_of_slot[slot];
+  const SplitRow split = product.split_rows[index];
   float* first = product.slots +
-                 (std::int64_t{chunk} * product.num_slots + split.first_slot) * T::kColumns +
-                 lanes.lane;
+                 slot_offset(chunk, product.num_slots, split.first_slot, T::kColumns) + lanes.lane;
   float* mine = first + std::int64_t{slot - split.first_slot} * T::kColumns;
   for (int i = 0; i < T::kValues; ++i) __stcg(mine + i * T::kLanes, sums[i]);
   __threadfence();
   __syncwarp(lanes.mask);
-  std::uint32_t* arrivals = product.arrivals + std::int64_t{chunk} * product.num_splits + index;
+  std::uint32_t* arrivals = product.arrivals + std::int64_t{chunk} * product.num_split_rows + index;
   std::uint32_t before = 0;
   if (lanes.lane == 0) before = atomicAdd(arrivals, 1);
   before = __shfl_sync(lanes.mask, before, 0, T::kLanes);
-  if (before + 1 < split.parts) return false;
+  if (before + 1 < split.num_parts) return false;
   __threadfence();
   if (lanes.lane == 0) *arrivals = 0;  // for the next launch
   for (int i = 0; i < T::kValues; ++i) sums[i] = __ldcg(first + i * T::kLanes);
 #pragma unroll 4
-  for (std::uint32_t part = 1; part < split.parts; ++part) {
+  for (std::uint32_t part = 1; part < split.num_parts; ++part) {
     const float* from = first + std::int64_t{part} * T::kColumns;
     for (int i = 0; i < T::kValues; ++i) sums[i] += __ldcg(from + i * T::kLanes);
   }
   return true;
 }
 
-/// A piece's sums to where they belong.
+/// Brings the sums of a row part to C, through its slot where it is part of a split row.
 template <class T>
 __device__ void deliver(const KernelArguments& product, const Lanes<T>& lanes, std::uint32_t chunk,
                         std::uint32_t row, std::uint32_t slot, float (&sums)[T::kValues]) {
@@ -122,48 +121,42 @@ __device__ void deliver(const KernelArguments& product, const Lanes<T>& lanes, s
   write_row(product, lanes, row, splits && product.atomic, sums);
 }
 
-__device__ inline Piece load_piece(const Piece* from) {
+__device__ inline RowPart load_row_part(const RowPart* from) {
   const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
   return {words.x, words.y, words.z, words.w};
 }
 
-/// A unit's place: units of one chunk of columns, then those of the next, so that what is gathered
-/// from B at a time is narrower than B.
+/// The item of the thread's unit.
 template <class T>
-struct WorkItem {
-  std::uint32_t unit, chunk;
+__device__ UnitItem my_item(const KernelArguments& product) {
+  return item_of(blockIdx.x, threadIdx.x, blockDim.x, Lanes<T>::kUnitLanes,
+                 product.blocks_of_units);
+}
 
-  __device__ explicit WorkItem(const KernelArguments& product) {
-    const std::uint32_t index = blockIdx.x % product.blocks_of_units;
-    chunk = blockIdx.x / product.blocks_of_units;
-    unit = index * (blockDim.x / Lanes<T>::kUnitLanes) + threadIdx.x / Lanes<T>::kUnitLanes;
-  }
-};
-
-/// One piece a unit.
+/// A unit has one row part.
 template <class T>
 __global__ void __launch_bounds__(kMaxThreads, T::blocks())
-    multiply_pieces(KernelArguments product) {
-  const WorkItem<T> place(product);
-  if (place.unit >= product.num_units) return;
-  const Lanes<T> lanes(place.chunk, product.n);
-  const Piece piece = load_piece(product.pieces + place.unit);
+    multiply_row_parts(KernelArguments product) {
+  const UnitItem item = my_item<T>(product);
+  if (item.unit >= product.num_units) return;
+  const Lanes<T> lanes(item.chunk, product.n);
+  const RowPart part = load_row_part(product.row_parts + item.unit);
   float sums[T::kValues] = {};
-  multiply<T>(product, lanes, piece.first, piece.last, sums, [](std::uint32_t, auto&) {});
+  multiply<T>(product, lanes, part.first, part.last, sums, [](std::uint32_t, auto&) {});
   if constexpr (T::kGroups > 1) {
     static_assert(Lanes<T>::kUnitLanes == 32);
     reduce<T>(sums);
     if (lanes.group != 0) return;
   }
-  deliver<T>(product, lanes, place.chunk, piece.row, piece.slot, sums);
+  deliver<T>(product, lanes, item.chunk, part.row, part.slot, sums);
 }
 
-/// Pieces of a share, one after another; of the next one it is known ahead where it ends.
-class Pieces {
+/// Reads the row parts of a share one after another, and the end of the next one ahead.
+class RowPartReader {
  public:
-  __device__ Pieces(const Piece* first, const Piece* last) : at_(first), last_(last) {
-    const Piece piece = load_piece(first);
-    row_ = piece.row, end_ = piece.last;
+  __device__ RowPartReader(const RowPart* first, const RowPart* last) : at_(first), last_(last) {
+    const RowPart part = load_row_part(first);
+    row_ = part.row, end_ = part.last;
     load_next();
   }
 
@@ -178,81 +171,78 @@ class Pieces {
 
  private:
   __device__ void load_next() {
-    const Piece piece = load_piece(at_ < last_ ? at_ + 1 : at_);
-    next_row_ = piece.row, next_end_ = piece.last;
+    const RowPart part = load_row_part(at_ < last_ ? at_ + 1 : at_);
+    next_row_ = part.row, next_end_ = part.last;
   }
 
-  const Piece *at_, *last_;
+  const RowPart *at_, *last_;
   std::uint32_t row_, end_, next_row_, next_end_;
 };
 
-/// A share a unit: a running sum while the row stays. Only the first and the last piece may be
-/// parts of rows; what the first one comes to is delivered at the end.
+/// A unit has a share: it keeps a running sum while the row stays the same. Only the first and the
+/// last row part may belong to split rows. The sums of the first one are delivered at the end.
 template <class T>
 __global__ void __launch_bounds__(kMaxThreads, T::share_blocks())
     multiply_shares(KernelArguments product) {
-  const WorkItem<T> place(product);
-  if (place.unit >= product.num_units) return;
-  const Lanes<T> lanes(place.chunk, product.n);
-  const Piece* first = product.pieces + product.shares[place.unit];
-  const Piece* last = product.pieces + product.shares[place.unit + 1] - 1;
-  Pieces pieces(first, last);
+  const UnitItem item = my_item<T>(product);
+  if (item.unit >= product.num_units) return;
+  const Lanes<T> lanes(item.chunk, product.n);
+  const RowPart* first = product.row_parts + product.shares[item.unit];
+  const RowPart* last = product.row_parts + product.shares[item.unit + 1] - 1;
+  RowPartReader parts(first, last);
   float sums[T::kValues] = {}, head[T::kValues] = {};
   bool in_head = first->slot != 0;
-  // Rows that end before nonzero `k`, also those without any.
+  // Writes the rows that end before nonzero `k`, empty ones included.
   const auto finish_rows = [&](std::uint32_t k, float(&of)[T::kValues]) {
-    while (pieces.end() == k && !pieces.is_last()) {
+    while (parts.end() == k && !parts.is_last()) {
       if (in_head)
         for (int i = 0; i < T::kValues; ++i) head[i] = of[i];
       else
-        write_row(product, lanes, pieces.row(), false, of);
+        write_row(product, lanes, parts.row(), false, of);
       in_head = false;
       for (int i = 0; i < T::kValues; ++i) of[i] = 0;
-      pieces.move_on();
+      parts.move_on();
     }
   };
   finish_rows(first->first, sums);
   multiply<T>(product, lanes, first->first, last->last, sums,
               [&](std::uint32_t k, float(&of)[T::kValues]) { finish_rows(k + 1, of); });
-  deliver<T>(product, lanes, place.chunk, last->row, last->slot, sums);
+  deliver<T>(product, lanes, item.chunk, last->row, last->slot, sums);
   if (first != last && first->slot != 0)
-    deliver<T>(product, lanes, place.chunk, first->row, first->slot, head);
+    deliver<T>(product, lanes, item.chunk, first->row, first->slot, head);
 }
 
-/// Operands as wide as a lane's columns, up to 16 bytes; or one by one, where nothing but being
-/// right counts.
-template <int kLanes, int kValues, int kUnroll, NonzeroDelivery kDelivery, int kGroups = 1>
-Kernels pieces_kernels() {
-  constexpr int kWidth = kValues < 4 ? kValues : 4;
-  return {multiply_pieces<Tile<kLanes, kValues, kWidth, kUnroll, kDelivery, kGroups>>,
-          multiply_pieces<Tile<kLanes, kValues, 1, 4, kDelivery, kGroups>>, kWidth};
-}
-
-/// Pieces of four columns a lane, broadcast loads: the lanes of the shape, and its rows in flight,
-/// of which there are those named.
-template <int... kUnrolls>
-Kernels broadcast_kernels(const Shape& shape) {
-  Kernels found = {};
-  const auto of_lanes = [&]<int kLanes>() {
-    ((shape.unroll == kUnrolls &&
-      (found = pieces_kernels<kLanes, 4, kUnrolls, NonzeroDelivery::kBroadcast>(), true)) ||
-     ...);
-  };
-  if (shape.lanes == 8)
-    of_lanes.template operator()<8>();
-  else if (shape.lanes == 16)
-    of_lanes.template operator()<16>();
+/// The instances of a tile: with operands as wide as a lane's columns, up to 16 bytes, and with
+/// single floats for operands that are not aligned. The second need only be correct.
+template <class T, bool kShares>
+KernelInstances instances_of() {
+  using Narrow =
+      Tile<T::kLanes, T::kValues, kNarrowUnroll, T::kDelivery, T::kGroups, (T::kValues > 1)>;
+  if constexpr (kShares)
+    return {multiply_shares<T>, multiply_shares<Narrow>, T::kWidth};
   else
-    of_lanes.template operator()<32>();
-  assert(found.aligned != nullptr);
+    return {multiply_row_parts<T>, multiply_row_parts<Narrow>, T::kWidth};
+}
+
+/// Finds the tile of a shape in the table `Tiles` of those that a kernel is compiled for.
+template <bool kShares, class... Tiles>
+KernelInstances find_instances(const UnitShape& shape) {
+  KernelInstances found = {};
+  static_cast<void>(
+      ((Tiles::matches(shape) && (found = instances_of<Tiles, kShares>(), true)) || ...));
+  require<Unsupported>(
+      found.aligned != nullptr,
+      "no instance has {} lanes, {} columns of C a lane and {} rows of B in flight", shape.lanes,
+      shape.values, shape.unroll);
   return found;
 }
-
-template <int kLanes, int kValues, int kUnroll, NonzeroDelivery kDelivery>
-Kernels shares_kernels() {
-  constexpr int kWidth = kValues < 4 ? kValues : 4;
-  return {multiply_shares<Tile<kLanes, kValues, kWidth, kUnroll, kDelivery>>,
-          multiply_shares<Tile<kLanes, kValues, 1, 4, kDelivery>>, kWidth};
+template <class... Tiles>
+KernelInstances row_part_instances(const UnitShape& shape) {
+  return find_instances<false, Tiles...>(shape);
+}
+template <class... Tiles>
+KernelInstances share_instances(const UnitShape& shape) {
+  return find_instances<true, Tiles...>(shape);
 }
 
 }  // namespace tessera::row_pieces

@@ -1,4 +1,4 @@
-// The device half of a kernel on pieces of rows but for its device code: arrays and launches.
+// The part of the device half that needs no device code: arrays and launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,19 +11,18 @@
 
 namespace tessera::row_pieces {
 
-/// A product, as the device code sees it.
 struct KernelArguments {
-  const Piece* pieces;
+  const RowPart* row_parts;     // [row parts]
   const std::uint32_t* shares;  // [num_units + 1], or none
   std::uint32_t num_units;
   std::uint32_t blocks_of_units;
-  const Split* splits;                 // [num_splits]
-  const std::uint32_t* split_of_slot;  // [num_slots]
-  std::int64_t num_splits, num_slots;
-  float* slots;             // [chunks][num_slots][columns]
-  std::uint32_t* arrivals;  // [chunks][num_splits] zero between launches
+  const SplitRow* split_rows;              // [num_split_rows]
+  const std::uint32_t* split_row_of_slot;  // [num_slots]
+  std::int64_t num_split_rows, num_slots;
+  float* slots;             // see slot_offset
+  std::uint32_t* arrivals;  // [chunks][num_split_rows], zero between launches
   bool atomic;
-  const std::int32_t* col_indices;  // groups may be loaded beyond the last nonzero
+  const std::int32_t* col_indices;  // [nnz], zeros behind: four are loaded at a time
   const float* values;
   std::int64_t n;
   const float* b;
@@ -33,16 +32,17 @@ struct KernelArguments {
 
 using Kernel = void (*)(KernelArguments);
 
-/// Instances of a kernel for one Shape.
-struct Kernels {
-  Kernel aligned;  // rows of B and C come in pieces of `width` floats
-  Kernel any;
-  int width;
+/// The compiled instances of a kernel for one UnitShape.
+struct KernelInstances {
+  Kernel aligned;  // for rows of B and C aligned to `width` floats
+  Kernel any;      // for any rows
+  int width;       // floats of a load or store
 };
 
-/// Picks them; the shape has the values that the kernel's parameters allow.
-using Pick = Kernels (*)(const Shape& shape);
+/// Finds the instances in the table of a kernel. Throws Unsupported for a shape without one.
+using SelectInstances = KernelInstances (*)(const UnitShape& shape);
 
-std::unique_ptr<GpuSpmm> make_gpu_spmm(Method method, Pick pick);
+/// The device half of the kernel `method`.
+std::unique_ptr<GpuSpmm> make_gpu_spmm(Method method, SelectInstances select);
 
 }  // namespace tessera::row_pieces

@@ -13,20 +13,20 @@
 namespace tessera::row_pieces {
 namespace {
 
-/// The sum of a piece: a chain for each group of lanes, then the halves added to each other until
-/// one is left.
-class PieceSum {
+/// The sums of a row part: a chain for each group of lanes, then the halves are added to each other
+/// until one is left.
+class RowPartSum {
  public:
-  PieceSum(const CsrMatrix& a, const DenseMatrix& b, int groups)
+  RowPartSum(const CsrMatrix& a, const DenseMatrix& b, int groups)
       : a_(a), b_(b), sums_(static_cast<std::size_t>(groups), std::vector<float>(b.cols)) {}
 
-  const std::vector<float>& of(const Piece& piece) {
+  const std::vector<float>& of(const RowPart& part) {
     const auto groups = static_cast<std::uint32_t>(sums_.size());
     for (std::uint32_t g = 0; g < groups; ++g) {
       std::ranges::fill(sums_[g], 0.0f);
-      for (std::int64_t k = std::int64_t{piece.first} + g; k < piece.last; k += groups)
+      for (std::int64_t k = std::int64_t{part.first} + g; k < part.last; k += groups)
         add_scaled_row(a_.values[k], b_.row(a_.col_indices[k]).data(), sums_[g].data(), b_.cols);
-      // The GPU knows one NaN.
+      // The GPU has one NaN.
       for (float& value : sums_[g])
         if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);
     }
@@ -46,12 +46,12 @@ class PieceSum {
   std::vector<std::vector<float>> sums_;  // [groups][n]
 };
 
-/// [slots]
-std::vector<std::uint32_t> pieces_of_slots(const Plan& plan) {
-  std::vector<std::uint32_t> pieces(plan.split_of_slot.size());
-  for (std::uint32_t p = 0; p < plan.pieces.size(); ++p)
-    if (plan.pieces[p].slot != 0) pieces[plan.pieces[p].slot - 1] = p;
-  return pieces;
+/// The row part of each slot. [slots]
+std::vector<std::uint32_t> parts_of_slots(const Plan& plan) {
+  std::vector<std::uint32_t> parts(plan.split_row_of_slot.size());
+  for (std::uint32_t p = 0; p < plan.row_parts.size(); ++p)
+    if (plan.row_parts[p].slot != 0) parts[plan.row_parts[p].slot - 1] = p;
+  return parts;
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ std::string RowPiecesKernel::format() const { return CsrPacked::kFormat; }
 std::vector<std::int64_t> RowPiecesKernel::terms_per_row(const PackedMatrix& packed) const {
   const auto& csr = packed_as<CsrPacked>(packed);
   std::vector<std::int64_t> terms = csr.row_lengths();
-  for (const Split& split : method_.cut(csr.matrix).splits) terms[split.row] += split.parts;
-  // Chains of a piece that are added to each other, for whatever width of B.
+  for (const SplitRow& split : method_.cut(csr.matrix).split_rows) terms[split.row] += split.num_parts;
+  // The chains of a row part are added to each other, for any width of B.
   if (const int groups = method_.shape(csr.matrix, 1).groups; groups > 1)
     for (std::int64_t& count : terms)
       if (count > 0) count += groups;
@@ -73,27 +73,30 @@ DenseMatrix RowPiecesKernel::emulate(const PackedMatrix& packed, const DenseMatr
                                      const Generation&) const {
   const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
   const Plan plan = method_.cut(a);
-  require<Unsupported>(plan.splits.empty() || !method_.atomic,
-                       "atomics add the parts of {} rows in no known order", plan.splits.size());
-  const std::vector<std::uint32_t> piece_of_slot = pieces_of_slots(plan);
+  require<Unsupported>(
+      plan.split_rows.empty() || !method_.atomic,
+      "combine = atomic adds the parts of {} split rows in no fixed order, so that there "
+      "is nothing to emulate",
+      plan.split_rows.size());
+  const std::vector<std::uint32_t> part_of_slot = parts_of_slots(plan);
   DenseMatrix c(a.rows, b.cols);
-  const auto count = static_cast<std::int64_t>(plan.pieces.size());
+  const auto count = static_cast<std::int64_t>(plan.row_parts.size());
   const int groups = method_.shape(a, b.cols).groups;
   parallel_for(count, 64, [&](std::int64_t begin, std::int64_t end) {
-    PieceSum sum(a, b, groups);
+    RowPartSum sum(a, b, groups);
     for (std::int64_t p = begin; p < end; ++p) {
-      const Piece& piece = plan.pieces[p];
-      std::uint32_t parts = 1;
-      if (piece.slot != 0) {
-        // The first piece of a row does all of it.
-        const Split& split = plan.splits[plan.split_of_slot[piece.slot - 1]];
-        if (split.first_slot != piece.slot - 1) continue;
-        parts = split.parts;
+      const RowPart& part = plan.row_parts[p];
+      std::uint32_t num_parts = 1;
+      if (part.slot != 0) {
+        // The first row part of a row computes all of the row.
+        const SplitRow& split = plan.split_rows[plan.split_row_of_slot[part.slot - 1]];
+        if (split.first_slot != part.slot - 1) continue;
+        num_parts = split.num_parts;
       }
-      const auto row = c.row(piece.row);
-      std::ranges::copy(sum.of(piece), row.begin());
-      for (std::uint32_t i = 1; i < parts; ++i)
-        PieceSum::add(row, sum.of(plan.pieces[piece_of_slot[piece.slot - 1 + i]]));
+      const auto row = c.row(part.row);
+      std::ranges::copy(sum.of(part), row.begin());
+      for (std::uint32_t i = 1; i < num_parts; ++i)
+        RowPartSum::add(row, sum.of(plan.row_parts[part_of_slot[part.slot - 1 + i]]));
     }
   });
   return c;

@@ -1,5 +1,5 @@
-// The host half of a kernel on pieces of rows (kernels/spmm/row_pieces/row_pieces.hpp): emulation,
-// terms, work.
+// The host half of a kernel over row parts (kernels/spmm/row_pieces/row_pieces.hpp): emulation,
+// terms and work description.
 #pragma once
 
 #include "kernels/spmm/row_pieces/row_pieces.hpp"

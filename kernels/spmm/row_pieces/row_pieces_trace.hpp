@@ -1,5 +1,5 @@
-// The launches of a kernel on pieces of rows: what their thread blocks do, and, for the performance
-// simulator, what their warps do.
+// The launches of a kernel over row parts: the work of their thread blocks and, for the performance
+// simulator, the traces of their warps.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tessera::row_pieces {
 
-/// Adds launches, thread blocks and arrays to `work`. The traces refer to `a`.
+/// Adds launches, thread blocks and arrays to `work`. The traces refer to `a`, and keep `plan`.
 void describe_launches(const CsrMatrix& a, std::shared_ptr<const Plan> plan, const Method& method,
                        std::int64_t n, WorkDescription& work);
 

@@ -1,9 +1,9 @@
 // Row-split SpMM (Yang, Buluc, Owens, Euro-Par 2018): a warp takes a row, each of its lanes loads
-// another of 32 nonzeros and gives it to the others by shuffles; FP32 on CUDA cores.
+// one of 32 nonzeros and shuffles it to the others; FP32 on CUDA cores.
 //
-// Departures: up to four neighbouring columns of C a lane, so that a row of B is one load of up to
-// 16 bytes a lane; the next 32 nonzeros are loaded ahead; a batch that is not full ends where its
-// nonzeros do.
+// Departures: a lane has up to four neighbouring columns of C, so that a row of B is one load of up
+// to 16 bytes a lane; the warp loads the next 32 nonzeros ahead; a batch that is not full ends with
+// its last nonzero.
 
 #include "kernels/spmm/row_pieces/row_split.hpp"
 
@@ -15,17 +15,17 @@ namespace tessera {
 using namespace row_pieces;
 
 Method row_split::method(const Params& params) {
-  return warp_a_row(
-      "row_split",
-      {.warps = static_cast<int>(params.integer("warps")), .reach = NonzeroDelivery::kShuffle},
-      params.integer("columns"), params.integer("unroll"), 16);
+  return warp_a_row("row_split",
+                    {.warps = static_cast<int>(params.integer("warps")),
+                     .delivery = NonzeroDelivery::kWarpShuffles},
+                    params.integer("columns"), params.integer("unroll"), 16);
 }
 
 namespace {
 
 const Register<SpmmKernel> entry{{
     .name = "row_split",
-    .summary = "CSR, a warp a row, nonzeros shuffled between its lanes (row-split, FP32)",
+    .summary = "CSR, one warp per row, nonzeros shuffled between its lanes (row-split, FP32)",
     .params = {columns_param(), unroll_param(0, {"0", "4", "8", "16"}), warps_param(8)},
     .make =
         [](const Params& params) {

@@ -10,23 +10,23 @@ namespace {
 
 using namespace row_pieces;
 
-template <int kValues>
-Kernels pick_unroll(int unroll) {
-  if (unroll == 4) return pieces_kernels<32, kValues, 4, NonzeroDelivery::kShuffle>();
-  if (unroll == 8) return pieces_kernels<32, kValues, 8, NonzeroDelivery::kShuffle>();
-  return pieces_kernels<32, kValues, 16, NonzeroDelivery::kShuffle>();
-}
-
-Kernels pick(const Shape& shape) {
-  if (shape.values == 1) return pick_unroll<1>(shape.unroll);
-  if (shape.values == 2) return pick_unroll<2>(shape.unroll);
-  return pick_unroll<4>(shape.unroll);
+/// The compiled tiles.
+KernelInstances select(const UnitShape& shape) {
+  return row_part_instances<Tile<32, 1, 4, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 1, 8, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 1, 16, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 2, 4, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 2, 8, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 2, 16, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 4, 4, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 4, 8, NonzeroDelivery::kWarpShuffles>,
+                            Tile<32, 4, 16, NonzeroDelivery::kWarpShuffles>>(shape);
 }
 
 const Register<GpuSpmm> entry{{
     .name = "row_split",
     .summary = "device half of row_split",
-    .make = [](const Params& params) { return make_gpu_spmm(row_split::method(params), pick); },
+    .make = [](const Params& params) { return make_gpu_spmm(row_split::method(params), select); },
 }};
 
 }  // namespace

@@ -1,12 +1,11 @@
-// Sputnik's SpMM (Gale et al., SC 2020): one-dimensional tiles, that is part of a warp owns a row
-// and a strip of columns of C; FP32 on CUDA cores.
+// Sputnik's SpMM (Gale et al., SC 2020): one-dimensional tiles (part of a warp computes a row for a
+// strip of columns of C); FP32 on CUDA cores.
 //
-// As in the paper: loads of 16 bytes; nonzeros from a multiple of four on, whatever a row begins
-// with, and the surplus masked (reverse offset memory alignment); rows handed out by length, the
-// longest first (row swizzle). Departures: lanes load the nonzeros they need all at once instead of
-// staging 32 in shared memory, so that there is no residue; rows are sorted as a whole, which also
-// bundles rows of about one length in a warp; how many rows of B are in flight depends on the
-// longest row.
+// As in the paper: loads of 16 bytes; loads of nonzeros begin at a multiple of four and mask the
+// surplus (reverse offset memory alignment); thread blocks take the longest rows first (row
+// swizzle). Departures: lanes load the nonzeros directly instead of staging 32 in shared memory, so
+// that there is no residue; one sort of all rows also bundles rows of similar length in a warp; the
+// number of rows of B in flight depends on the longest row.
 
 #include "kernels/spmm/row_pieces/sputnik.hpp"
 
@@ -19,7 +18,7 @@ using namespace row_pieces;
 
 Method sputnik::method(const Params& params) {
   const bool swizzle = params.text("swizzle") == "on";
-  const Shape shape{.warps = static_cast<int>(params.integer("warps"))};
+  const UnitShape shape{.warps = static_cast<int>(params.integer("warps"))};
   const std::int64_t unroll = params.integer("unroll");
   const std::int64_t columns = params.integer("columns");
   return {.name = "sputnik",
@@ -31,7 +30,7 @@ Method sputnik::method(const Params& params) {
               },
           .shape =
               [=](const CsrMatrix& a, std::int64_t n) {
-                Shape mine = shape;
+                UnitShape mine = shape;
                 mine.unroll = rows_in_flight(a, unroll, 16);
                 return lanes_for(n, columns, mine);
               }};
@@ -41,8 +40,12 @@ namespace {
 
 const Register<SpmmKernel> entry{{
     .name = "sputnik",
-    .summary = "CSR, part of a warp a row and a strip of columns, rows by length (Sputnik, FP32)",
-    .params = {{"swizzle", std::string("on"), "rows by length, the longest first", {"on", "off"}},
+    .summary =
+        "CSR, part of a warp per row and strip of columns, longest rows first (Sputnik, FP32)",
+    .params = {{"swizzle",
+                std::string("on"),
+                "order of the rows: by length, the longest first, or as in A",
+                {"on", "off"}},
                columns_param(),
                unroll_param(0, {"0", "4", "8", "16"}),
                warps_param(4)},

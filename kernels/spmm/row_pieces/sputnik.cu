@@ -10,13 +10,23 @@ namespace {
 
 using namespace row_pieces;
 
+/// The compiled tiles.
+KernelInstances select(const UnitShape& shape) {
+  return row_part_instances<Tile<8, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<8, 4, 8, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<8, 4, 16, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<16, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<16, 4, 8, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<16, 4, 16, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<32, 4, 4, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<32, 4, 8, NonzeroDelivery::kBroadcastLoads>,
+                            Tile<32, 4, 16, NonzeroDelivery::kBroadcastLoads>>(shape);
+}
+
 const Register<GpuSpmm> entry{{
     .name = "sputnik",
     .summary = "device half of sputnik",
-    .make =
-        [](const Params& params) {
-          return make_gpu_spmm(sputnik::method(params), broadcast_kernels<4, 8, 16>);
-        },
+    .make = [](const Params& params) { return make_gpu_spmm(sputnik::method(params), select); },
 }};
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Device half of kernels/spmm/smat/pieces.hpp: A's pieces on the device, and a lane's share of the
-// operands and results of the MMAs of one piece.
+// Device half of kernels/spmm/smat/tiles.hpp: the tiles of A on the device, and the part of a lane
+// in the operands and results of the MMAs of one tile.
 //
-// Rows of B that a piece does not need are zeros: filled in by the copy itself where it goes to
-// shared memory, and never read.
+// Rows of B that a tile does not need are zeros. Copies to shared memory fill them in; nothing
+// reads them from B.
 #pragma once
 
 #include <climits>
@@ -18,7 +18,7 @@
 
 namespace tessera::smat {
 
-/// What a warp has to know of a piece before it can load its rows of B.
+/// The rows of B of a tile, which a warp reads before it can load them.
 struct alignas(8) RowsOfB {
   std::int32_t first;
   std::uint32_t cols;  // bit k: row first + k is needed
@@ -29,20 +29,20 @@ __device__ inline RowsOfB load_ahead(const RowsOfB* from) {
   return {static_cast<std::int32_t>(both), static_cast<std::uint32_t>(both >> 32)};
 }
 
-struct View {
+struct KernelArguments {
   std::int64_t rows;
   std::int64_t n;
   std::int64_t strips;
   int height;  // of a strip
   std::int64_t block_rows, strips_per_block_row;
   const std::int64_t* strip_offset;  // [strips + 1]
-  const RowsOfB* rows_of_b;          // [pieces]
-  const std::uint32_t* fragments;    // [pieces * 32 * height / 8 * 2], or none
-  const float* cells;                // [pieces * height * 16], or none
+  const RowsOfB* rows_of_b;          // [tiles]
+  const std::uint32_t* fragments;    // [tiles * 32 * height / 8 * 2], or none
+  const float* cells;                // [tiles * height * 16], or none
 
-  // As in Pieces.
+  // The same as in Tiles.
   __device__ std::int64_t first_row(std::int64_t strip) const {
-    return strip / strips_per_block_row * block_rows + strip % strips_per_block_row * height;
+    return first_row_of_strip(strip, strips_per_block_row, block_rows, height);
   }
   __device__ int num_rows(std::int64_t strip) const {
     const std::int64_t below = strip % strips_per_block_row * height;
@@ -50,38 +50,38 @@ struct View {
         min(min(std::int64_t{height}, block_rows - below), rows - first_row(strip)));
   }
   __device__ std::int64_t strip_of(std::int64_t row) const {
-    return row / block_rows * strips_per_block_row + row % block_rows / height;
+    return strip_of_row(row, strips_per_block_row, block_rows, height);
   }
   __device__ int row_in_strip(std::int64_t row) const {
-    return static_cast<int>(row % block_rows % height);
+    return smat::row_in_strip(row, block_rows, height);
   }
   template <int kParts>
-  __device__ const std::uint32_t* fragment(std::int64_t piece, int lane) const {
-    return fragments + (piece * 32 + lane) * (kLaneWords * kParts);
+  __device__ const std::uint32_t* fragment(std::int64_t tile, int lane) const {
+    return fragments + (tile * 32 + lane) * (kLaneWords * kParts);
   }
 };
 
-class PiecesOnDevice {
+class DeviceTiles {
  public:
-  PiecesOnDevice(const Bcsr& a, const SmatOptions& choices) : rows_(a.rows()) {
-    const Pieces pieces(a, choices.read_padding);
+  DeviceTiles(const Bcsr& a, const SmatOptions& options) : rows_(a.rows()) {
+    const Tiles tiles(a, options.read_padding);
     block_rows_ = a.block_rows;
-    strips_per_block_row_ = pieces.strips_per_block_row();
-    height_ = pieces.height();
-    strip_offset_ = DeviceArray<std::int64_t>(pieces.strip_offset());
+    strips_per_block_row_ = tiles.strips_per_block_row();
+    height_ = tiles.height();
+    strip_offset_ = DeviceArray<std::int64_t>(tiles.strip_offset());
     std::vector<RowsOfB> rows_of_b;
-    rows_of_b.reserve(pieces.all().size());
-    for (const Piece& piece : pieces.all()) rows_of_b.push_back({piece.b_row, piece.cols});
+    rows_of_b.reserve(tiles.all().size());
+    for (const Tile& tile : tiles.all()) rows_of_b.push_back({tile.b_row, tile.cols});
     rows_of_b_ = DeviceArray<RowsOfB>(rows_of_b);
-    if (choices.by_blocks())
-      fragments_ = DeviceArray<std::uint32_t>(pieces.fragments(choices.precision.conversion));
+    if (options.by_blocks())
+      fragments_ = DeviceArray<std::uint32_t>(tiles.fragments(options.precision.conversion));
     else
-      cells_ = DeviceArray<float>(pieces.cells());
+      cells_ = DeviceArray<float>(tiles.cells());
   }
 
-  /// For a B and C of n columns.
-  View view(std::int64_t n) const {
-    require<Unsupported>(n <= INT_MAX, "{} columns of B are more than the kernels count", n);
+  /// The arguments for a B and C of n columns.
+  KernelArguments arguments(std::int64_t n) const {
+    require<Unsupported>(n <= INT_MAX, "smat takes at most {} columns of B, not {}", INT_MAX, n);
     return {rows_,
             n,
             static_cast<std::int64_t>(strip_offset_.size()) - 1,
@@ -103,16 +103,17 @@ class PiecesOnDevice {
   DeviceArray<float> cells_;
 };
 
-/// A lane's share of a piece: of each eight rows two registers.
+/// The part of a tile in a lane: two registers for each eight rows.
 template <int kParts>
 struct alignas(8 * kParts) FragmentOfA {
   std::uint32_t part[kParts][kLaneWords];
 };
 
 template <class Operands, int kParts>
-__device__ FragmentOfA<kParts> fragment_of_cells(const View& view, std::int64_t piece, int lane) {
+__device__ FragmentOfA<kParts> fragment_of_cells(const KernelArguments& product, std::int64_t tile,
+                                                 int lane) {
   const float* const cells =
-      view.cells + (piece * kParts * kMmaRows + lane / 4) * kDepth + 2 * (lane % 4);
+      product.cells + (tile * kParts * kMmaRows + lane / 4) * kDepth + 2 * (lane % 4);
   FragmentOfA<kParts> a;
 #pragma unroll
   for (int p = 0; p < kParts; ++p)
@@ -130,36 +131,36 @@ struct FragmentOfB {
 };
 __device__ constexpr int row_of_lane(int t, int i) { return 2 * t + i % 2 + i / 2 * 8; }
 
-/// Straight from B, columns from `col` on; zeros beyond its edge.
+/// Loads rows of B from global memory, columns from `col` on; zeros beyond the edge of B.
 template <bool kAligned>
-__device__ FragmentOfB load_rows(const View& view, const float* __restrict__ b, RowsOfB rows, int t,
-                                 std::int64_t col) {
+__device__ FragmentOfB load_rows(const KernelArguments& product, const float* __restrict__ b,
+                                 RowsOfB rows, int t, std::int64_t col) {
   FragmentOfB fragment;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int k = row_of_lane(t, i);
     const bool needed = (rows.cols >> k & 1) != 0;
-    const float* const from = b + (std::int64_t{rows.first} + k) * view.n + col;
+    const float* const from = b + (std::int64_t{rows.first} + k) * product.n + col;
     if constexpr (kAligned) {
       fragment.row[i] =
-          needed && col < view.n ? *reinterpret_cast<const float4*>(from) : float4{0, 0, 0, 0};
+          needed && col < product.n ? *reinterpret_cast<const float4*>(from) : float4{0, 0, 0, 0};
     } else {
       float each[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) each[j] = needed && col + j < view.n ? from[j] : 0.0f;
+      for (int j = 0; j < 4; ++j) each[j] = needed && col + j < product.n ? from[j] : 0.0f;
       fragment.row[i] = {each[0], each[1], each[2], each[3]};
     }
   }
   return fragment;
 }
 
-/// A lane's sums of 32 columns: of each eight rows two MMAs.
+/// The sums of a lane for 32 columns: two MMAs for each eight rows.
 template <int kParts>
 struct Sums {
-  float part[kParts][2][4];
+  float part[kParts][kMmasPerGroup][4];
 };
 
-/// sums += a piece times four columns a lane. MMA m takes columns 4g + 2m (its rows 0 to 7) and
+/// sums += a tile times four columns a lane. MMA m takes columns 4g + 2m (its rows 0 to 7) and
 /// 4g + 2m + 1 (8 to 15).
 template <class Operands, int kParts>
 __device__ void multiply(const FragmentOfB& b, const FragmentOfA<kParts>& a, Sums<kParts>& sums) {
@@ -174,12 +175,12 @@ __device__ void multiply(const FragmentOfB& b, const FragmentOfA<kParts>& a, Sum
     for (int m = 0; m < 2; ++m) Operands::mma(sums.part[p][m], left[m], a.part[p]);
 }
 
-/// A lane's part of 32 columns of the strip into C: rows 2t and 2t + 1 of every eight.
+/// Writes the part of a lane in 32 columns of the strip to C: rows 2t and 2t + 1 of every eight.
 template <int kParts, bool kAligned>
-__device__ void store(const View& view, float* __restrict__ c, Scaling scaling, std::int64_t strip,
-                      int t, std::int64_t col, const Sums<kParts>& sums) {
-  const int rows = view.num_rows(strip);
-  const std::int64_t first = view.first_row(strip);
+__device__ void store(const KernelArguments& product, float* __restrict__ c, Scaling scaling,
+                      std::int64_t strip, int t, std::int64_t col, const Sums<kParts>& sums) {
+  const int rows = product.num_rows(strip);
+  const std::int64_t first = product.first_row(strip);
 #pragma unroll
   for (int p = 0; p < kParts; ++p) {
 #pragma unroll
@@ -188,13 +189,13 @@ __device__ void store(const View& view, float* __restrict__ c, Scaling scaling, 
       if (row >= rows) continue;
       const auto& [even, odd] = sums.part[p];
       const float4 values{even[i], even[2 + i], odd[i], odd[2 + i]};
-      float* const to = c + (first + row) * view.n + col;
-      store_16_bytes<kAligned>(to, values, view.n - col, scaling);
+      float* const to = c + (first + row) * product.n + col;
+      store_16_bytes<kAligned>(to, values, product.n - col, scaling);
     }
   }
 }
 
-/// A piece's rows of B, 32 kGroups columns of them, and its fragments in shared memory.
+/// A tile's rows of B, 32 kGroups columns of them, and its fragments in shared memory.
 template <int kGroups, int kParts>
 struct alignas(32) Stage {
   static constexpr int kPitch = stage_pitch(kGroups * kGroupCols);
@@ -203,36 +204,37 @@ struct alignas(32) Stage {
 };
 static_assert(sizeof(Stage<4, 2>) == stage_bytes(128, 16) &&
                   sizeof(Stage<1, 1>) == stage_bytes(32, 8),
-              "the host half counts a stage's bytes");
+              "stage_bytes gives the size of a stage");
 
-/// A lane's part of the copies of a piece. 8 kGroups lanes take a row of B.
+/// A lane's part of the copies of a tile. 8 kGroups lanes take a row of B.
 template <int kGroups, int kParts, bool kAligned>
 class Copier {
  public:
-  __device__ Copier(const View& view, const float* b, std::int64_t first_col, int lane)
-      : view_(view),
+  __device__ Copier(const KernelArguments& product, const float* b, std::int64_t first_col,
+                    int lane)
+      : arguments_(product),
         lane_(lane),
         row_(lane / kLanes),
         place_(row_in_stage(lane / kLanes) * kPitch) {
     const int in_row = lane % kLanes * 4;
     place_ += in_row;
     const std::int64_t col = first_col + in_row;
-    cols_ = static_cast<int>(min(max(view.n - col, std::int64_t{0}), std::int64_t{4}));
+    cols_ = static_cast<int>(min(max(product.n - col, std::int64_t{0}), std::int64_t{4}));
     b_ = b + (cols_ > 0 ? col : 0);
   }
 
-  __device__ void copy(std::int64_t piece, RowsOfB rows, Stage<kGroups, kParts>& stage) const {
-    const float* from = b_ + (std::int64_t{rows.first} + row_) * view_.n;
+  __device__ void copy(std::int64_t tile, RowsOfB rows, Stage<kGroups, kParts>& stage) const {
+    const float* from = b_ + (std::int64_t{rows.first} + row_) * arguments_.n;
     const std::uint32_t needed = rows.cols >> row_;
 #pragma unroll
     for (int i = 0; i < kDepth / kRowsAtOnce; ++i) {
-      // Of the sum of a row below kRowsAtOnce and a multiple of it, a power of two.
+      // row_in_stage of a sum is the sum of both: row_ is below kRowsAtOnce, a power of two.
       copy_row(from, (needed >> (i * kRowsAtOnce) & 1) != 0,
                stage.b + place_ + row_in_stage(i * kRowsAtOnce) * kPitch);
-      from += kRowsAtOnce * view_.n;
+      from += kRowsAtOnce * arguments_.n;
     }
     copy_async<4 * kLaneWords * kParts>(stage.a + lane_ * kLaneWords * kParts,
-                                        view_.fragment<kParts>(piece, lane_), true);
+                                        arguments_.fragment<kParts>(tile, lane_), true);
   }
 
  private:
@@ -251,11 +253,11 @@ class Copier {
     }
   }
 
-  const View& view_;
+  const KernelArguments& arguments_;
   int lane_;
   int row_;         // of the first rows that are copied at once
   int place_;       // in a stage
-  int cols_;        // of the lane's four, those within B
+  int cols_;        // columns of the lane within B
   const float* b_;  // the lane's columns of row 0
 };
 

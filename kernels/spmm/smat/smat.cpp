@@ -1,27 +1,27 @@
 // SMaT's kernel (Okanovic et al., SC 2024; the poster's ladder of optimisations): blocks of BCSR
-// times rows of B by m16n8k16 MMAs in FP16 or BF16, accumulated in FP32. `rung` is how much of it
-// is there:
+// times rows of B by m16n8k16 MMAs in FP16 or BF16, accumulated in FP32. `rung` selects a step of
+// the ladder:
 //
-//   naive  CUDA cores: a warp has one row and 32 columns of C, a lane one column; it goes through
-//          the columns of its blocks one by one. FP32 multiply-adds of unrounded operands.
+//   naive  CUDA cores: a warp has one row and 32 columns of C, a lane one column; it takes the
+//          columns of its blocks one by one. FP32 multiply-adds of unrounded operands.
 //   b      CUDA cores, block schedule: a warp has a strip (8 or 16 rows of a block row) and 32
-//          columns; an element of B is read once for all rows of a block.
-//   t      tensor cores, naive schedule: a warp has a strip and 32 columns; A is FP32, row-major,
-//          converted on the way in, and read again for every 32 columns.
-//   bt     both: a warp has a strip and up to 128 columns; A comes as 16-bit fragments, 16 bytes a
-//          lane, made when it is uploaded; rows of B go straight to the lanes that multiply them.
-//   cbt    and cooperative loads: a warp copies whole rows of B to shared memory asynchronously,
-//          one or more pieces of A ahead (stages = 2 is SMaT's double buffering).
+//          columns; a lane reads an element of B once for all rows of a block.
+//   t      tensor cores, naive schedule: a warp has a strip and 32 columns; A is FP32, row-major;
+//          lanes convert it after loading it, once for every 32 columns.
+//   bt     both: a warp has a strip and up to 128 columns; the upload makes 16-bit fragments of A,
+//          16 bytes a lane; rows of B go straight to the lanes that multiply them.
+//   cbt    bt with cooperative loads: a warp copies whole rows of B to shared memory
+//   asynchronously,
+//          one or more tiles of A ahead (stages = 2 is SMaT's double buffering).
 //
 // A sum is one chain in the order of A's columns: of fused multiply-adds in naive and b, of MMAs
 // (one for sixteen columns of a block) in the others. Every element of C is written once, without
-// atomics. Values beyond the range of FP16 become infinite, as the conversion has it.
+// atomics. Values beyond the range of FP16 become infinite.
 //
-// BCSR does not tell padding from zeros: a zero of a block times a NaN or an infinity of B is NaN,
-// though A has no nonzero there. Departures: a column of 8 or 16 rows without any nonzero is not
-// multiplied at all (kernels/spmm/smat/pieces.hpp), so that most such places cannot do that, and
-// fewer rows of B are read: padding = "read" is the original; blocks of any size; operands are
-// swapped.
+// BCSR does not distinguish padding from zeros: a zero of a block times a NaN or an infinity of B
+// is NaN, though A has no nonzero there. Departures: a column of 8 or 16 rows without any nonzero
+// is not multiplied at all (kernels/spmm/smat/tiles.hpp), which removes most such NaNs and reads
+// fewer rows of B (padding = "read" is the original); blocks of any size; operands are swapped.
 
 #include "kernels/spmm/smat/smat.hpp"
 
@@ -60,53 +60,43 @@ int smat::SmatOptions::cols_of_warp(std::int64_t n) const {
   return n <= 2 * kGroupCols ? 2 * kGroupCols : 4 * kGroupCols;
 }
 
-int smat::SmatOptions::registers(std::int64_t n, int height) const {
-  const int wide = height / kMmaRows - 1;
-  const int size = std::countr_zero(static_cast<unsigned>(cols_of_warp(n) / kGroupCols));
-  constexpr int kBtOf[2][3] = {{64, 72, 96}, {64, 96, 144}},
-                kCbtOf[2][3] = {{56, 72, 88}, {64, 88, 128}};
-  switch (rung) {
-    case Rung::kNaive:
-      return 32;
-    case Rung::kB:
-      return wide == 0 ? 32 : 40;
-    case Rung::kT:
-      return 56;
-    case Rung::kBt:
-      return kBtOf[wide][size];
-    case Rung::kCbt:
-      break;
-  }
-  return kCbtOf[wide][size];
+std::size_t smat::SmatOptions::instance(std::int64_t n, int height) const {
+  const int groups = cols_of_warp(n) / kGroupCols;
+  const std::size_t found = find_instance(rung, height, groups);
+  require<Unsupported>(found < kInstances.size(),
+                       "smat has no instance of this rung with strips of {} rows and {} columns of "
+                       "C a warp",
+                       height, cols_of_warp(n));
+  return found;
 }
 
 namespace {
 
 class Smat final : public SpmmKernel {
  public:
-  explicit Smat(SmatOptions choices) : choices_(std::move(choices)) {}
+  explicit Smat(SmatOptions options) : options_(std::move(options)) {}
 
   std::string format() const override { return Bcsr::kFormat; }
   int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
-    if (!choices_.on_tensor_cores()) return {};
+    if (!options_.on_tensor_cores()) return {};
     return {.sum = Arithmetic::Sum::kTensorCore,
-            .type = type_of(choices_.precision.conversion),
+            .type = type_of(options_.precision.conversion),
             .mma_depth = kDepth,
-            .input_error = choices_.precision.input_error};
+            .input_error = options_.precision.input_error};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<Bcsr>(packed);
-    const Pieces pieces(a, choices_.read_padding);
+    const Tiles tiles(a, options_.read_padding);
     std::vector<std::int64_t> terms(a.rows(), 0);
     for (std::int64_t row = 0; row < a.rows(); ++row) {
-      for (const Piece& piece : pieces.of_strip(pieces.strip_of(row))) {
+      for (const Tile& tile : tiles.of_strip(tiles.strip_of(row))) {
         int nonzeros = 0;
         for (int k = 0; k < kDepth; ++k)
-          if (pieces.cell(piece, pieces.row_in_strip(row), k) != 0) ++nonzeros;
-        terms[row] += choices_.on_tensor_cores() ? std::min(nonzeros, 1) : nonzeros;
+          if (tiles.cell(tile, tiles.row_in_strip(row), k) != 0) ++nonzeros;
+        terms[row] += options_.on_tensor_cores() ? std::min(nonzeros, 1) : nonzeros;
       }
     }
     return terms;
@@ -115,22 +105,22 @@ class Smat final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const auto& a = packed_as<Bcsr>(packed);
-    const Pieces pieces(a, choices_.read_padding);
+    const Tiles tiles(a, options_.read_padding);
     DenseMatrix c(a.rows(), b.cols);
-    if (!choices_.on_tensor_cores()) {
-      for_each_row(a, [&](std::int64_t row) { add_products(pieces, row, b, c.row(row)); });
+    if (!options_.on_tensor_cores()) {
+      for_each_row(a, [&](std::int64_t row) { add_products(tiles, row, b, c.row(row)); });
       return c;
     }
-    const FusedStep& step = generation.step(type_of(choices_.precision.conversion));
-    const PreparedB prepared(b, choices_.precision);
-    for_each_row(a, [&](std::int64_t row) { add_mmas(pieces, row, step, prepared, c.row(row)); });
+    const FusedStep& step = generation.step(type_of(options_.precision.conversion));
+    const PreparedB prepared(b, options_.precision);
+    for_each_row(a, [&](std::int64_t row) { add_mmas(tiles, row, step, prepared, c.row(row)); });
     return c;
   }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<Bcsr>(packed);
-    const auto pieces = std::make_shared<const Pieces>(a, choices_.read_padding);
-    return describe_work(a, pieces, choices_, n);
+    const auto tiles = std::make_shared<const Tiles>(a, options_.read_padding);
+    return describe_work(a, tiles, options_, n);
   }
 
  private:
@@ -141,39 +131,39 @@ class Smat final : public SpmmKernel {
     });
   }
 
-  /// A lane of the CUDA cores for each column.
-  static void add_products(const Pieces& pieces, std::int64_t row, const DenseMatrix& b,
+  /// Adds the products of a row on CUDA cores, a lane for each column.
+  static void add_products(const Tiles& tiles, std::int64_t row, const DenseMatrix& b,
                            std::span<float> c) {
-    for (const Piece& piece : pieces.of_strip(pieces.strip_of(row)))
-      for (std::uint32_t cols = piece.cols; cols != 0; cols &= cols - 1) {
+    for (const Tile& tile : tiles.of_strip(tiles.strip_of(row)))
+      for (std::uint32_t cols = tile.cols; cols != 0; cols &= cols - 1) {
         const int k = std::countr_zero(cols);
-        add_scaled_row(pieces.cell(piece, pieces.row_in_strip(row), k),
-                       b.row(piece.b_row + k).data(), c.data(), b.cols);
+        add_scaled_row(tiles.cell(tile, tiles.row_in_strip(row), k), b.row(tile.b_row + k).data(),
+                       c.data(), b.cols);
       }
-    // The GPU knows one NaN.
+    // The GPU has one NaN.
     for (float& value : c)
       if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);
   }
 
-  /// An MMA for each piece. Zeros of A take part where B makes a NaN of them.
-  void add_mmas(const Pieces& pieces, std::int64_t row, const FusedStep& step, const PreparedB& b,
+  /// Adds an MMA for each tile. Zeros of A are terms where B makes NaN of them.
+  void add_mmas(const Tiles& tiles, std::int64_t row, const FusedStep& step, const PreparedB& b,
                 std::span<float> c) const {
-    RowChain chain(choices_.precision, step, b, c);
+    RowChain chain(options_.precision, step, b, c);
     std::vector<ChunkTerm> terms;
-    for (const Piece& piece : pieces.of_strip(pieces.strip_of(row))) {
+    for (const Tile& tile : tiles.of_strip(tiles.strip_of(row))) {
       terms.clear();
-      for (std::uint32_t cols = piece.cols; cols != 0; cols &= cols - 1) {
+      for (std::uint32_t cols = tile.cols; cols != 0; cols &= cols - 1) {
         const int k = std::countr_zero(cols);
-        const float value = pieces.cell(piece, pieces.row_in_strip(row), k);
-        if (value != 0 || !b.part(0).row_is_finite(piece.b_row + k))
-          terms.push_back({split(value, choices_.precision), piece.b_row + k, k});
+        const float value = tiles.cell(tile, tiles.row_in_strip(row), k);
+        if (value != 0 || !b.part(0).row_is_finite(tile.b_row + k))
+          terms.push_back({split(value, options_.precision), tile.b_row + k, k});
       }
       chain.add(terms);
     }
     chain.finish();
   }
 
-  SmatOptions choices_;
+  SmatOptions options_;
 };
 
 const Register<SpmmKernel> entry{{
@@ -182,11 +172,12 @@ const Register<SpmmKernel> entry{{
     .params =
         {{"rung",
           std::string("cbt"),
-          "how much of SMaT: B block schedule, T tensor cores, C cooperative asynchronous loads",
+          "step of SMaT's ladder: B block schedule, T tensor cores, C cooperative asynchronous "
+          "loads",
           {"naive", "b", "t", "bt", "cbt"}},
          {"precision",
           std::string("fp16"),
-          "type of the operands on tensor cores; naive and b multiply in FP32",
+          "type of the operands on tensor cores; rungs naive and b multiply in FP32",
           {"fp16", "bf16"}},
          {"padding",
           std::string("skipped"),
@@ -194,11 +185,11 @@ const Register<SpmmKernel> entry{{
           {"skipped", "read"}},
          {"warp_cols",
           std::string("auto"),
-          "columns of C of a warp in bt and cbt; auto: as B has, at most 128",
+          "columns of C of a warp on rungs bt and cbt; auto: by the width of B, at most 128",
           {"auto", "32", "64", "128"}},
          {"stages",
           std::int64_t{3},
-          "pieces of A, with their rows of B, in a warp's shared memory in cbt; 2: double "
+          "tiles of A, with their rows of B, in a warp's shared memory on rung cbt; 2: double "
           "buffering",
           {},
           2,

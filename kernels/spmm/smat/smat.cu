@@ -1,7 +1,7 @@
-// Device half of smat: one kernel for each rung. See kernels/spmm/smat/smat.cpp.
+// Device half of smat: the kernels of the rungs. See kernels/spmm/smat/smat.cpp.
 //
 // Lane 4g + t has columns 4g to 4g + 3 of every 32, rows 2t, 2t + 1, 2t + 8 and 2t + 9 of the
-// sixteen of B that a piece meets, and rows 2t and 2t + 1 of eight of C. Pairs of rows share the
+// sixteen of B of a tile, and rows 2t and 2t + 1 of eight of C. Pairs of rows share the
 // registers of a 16-bit operand.
 
 #include <climits>
@@ -16,193 +16,189 @@ namespace {
 
 using namespace smat;
 
-/// Of a warp: its strip and its first column of C.
-struct Task {
-  std::int64_t strip, first_col;
+/// The item of a warp with `cols` columns of C.
+__device__ WarpItem my_item(const KernelArguments& product, int cols) {
+  return item_of(blockIdx.x, threadIdx.x / 32, product.n, cols);
+}
 
-  __device__ Task(const View& view, int cols) {
-    const std::int64_t chunks = (view.n + cols - 1) / cols;
-    const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
-    strip = warp / chunks;
-    first_col = warp % chunks * cols;
-  }
-};
-
-/// CUDA cores, a row of C: a lane's column.
+/// Rung naive, on CUDA cores: a warp has a row of C, a lane a column.
 __global__ void __launch_bounds__(kThreads)
-    multiply_rows(View view, const float* __restrict__ b, float* __restrict__ c, Scaling scaling) {
-  const Task task(view, kGroupCols);
-  const std::int64_t row = task.strip;  // a warp has but one of them
-  const std::int64_t col = task.first_col + threadIdx.x % 32;
-  if (row >= view.rows || col >= view.n) return;
-  const std::int64_t strip = view.strip_of(row);
-  const float* const cells = view.cells + view.row_in_strip(row) * kDepth;
-  const std::int64_t size = std::int64_t{view.height} * kDepth;
+    multiply_rows(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
+                  Scaling scaling) {
+  const WarpItem item = my_item(product, kGroupCols);
+  const std::int64_t row = item.strip;
+  const std::int64_t col = item.first_col + threadIdx.x % 32;
+  if (row >= product.rows || col >= product.n) return;
+  const std::int64_t strip = product.strip_of(row);
+  const float* const cells = product.cells + product.row_in_strip(row) * kDepth;
+  const std::int64_t size = std::int64_t{product.height} * kDepth;
   float sum = 0;
-  for (std::int64_t p = view.strip_offset[strip]; p < view.strip_offset[strip + 1]; ++p) {
-    const RowsOfB rows = view.rows_of_b[p];
+  for (std::int64_t p = product.strip_offset[strip]; p < product.strip_offset[strip + 1]; ++p) {
+    const RowsOfB rows = product.rows_of_b[p];
     for (std::uint32_t cols = rows.cols; cols != 0; cols &= cols - 1) {
       const int k = __ffs(static_cast<int>(cols)) - 1;
-      sum = fmaf(cells[p * size + k], b[(std::int64_t{rows.first} + k) * view.n + col], sum);
+      sum = fmaf(cells[p * size + k], b[(std::int64_t{rows.first} + k) * product.n + col], sum);
     }
   }
-  float* const to = c + row * view.n + col;
+  float* const to = c + row * product.n + col;
   *to = scaled(scaling, sum, to);
 }
 
-/// CUDA cores, a strip: a lane's column of all its rows.
+/// Rung b, on CUDA cores: a warp has a strip, a lane a column of all its rows.
 template <int kHeight>
 __global__ void __launch_bounds__(kThreads)
-    multiply_strips(View view, const float* __restrict__ b, float* __restrict__ c,
+    multiply_strips(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
                     Scaling scaling) {
-  const Task task(view, kGroupCols);
-  const std::int64_t col = task.first_col + threadIdx.x % 32;
-  if (task.strip >= view.strips || col >= view.n) return;
+  const WarpItem item = my_item(product, kGroupCols);
+  const std::int64_t col = item.first_col + threadIdx.x % 32;
+  if (item.strip >= product.strips || col >= product.n) return;
   float sum[kHeight] = {};
-  for (std::int64_t p = view.strip_offset[task.strip]; p < view.strip_offset[task.strip + 1]; ++p) {
-    const RowsOfB rows = view.rows_of_b[p];
-    const float* const cells = view.cells + p * kHeight * kDepth;
+  for (std::int64_t p = product.strip_offset[item.strip]; p < product.strip_offset[item.strip + 1];
+       ++p) {
+    const RowsOfB rows = product.rows_of_b[p];
+    const float* const cells = product.cells + p * kHeight * kDepth;
     for (std::uint32_t cols = rows.cols; cols != 0; cols &= cols - 1) {
       const int k = __ffs(static_cast<int>(cols)) - 1;
-      const float from_b = b[(std::int64_t{rows.first} + k) * view.n + col];
+      const float from_b = b[(std::int64_t{rows.first} + k) * product.n + col];
 #pragma unroll
       for (int r = 0; r < kHeight; ++r) sum[r] = fmaf(cells[r * kDepth + k], from_b, sum[r]);
     }
   }
-  const int rows = view.num_rows(task.strip);
-  float* const to = c + view.first_row(task.strip) * view.n + col;
+  const int rows = product.num_rows(item.strip);
+  float* const to = c + product.first_row(item.strip) * product.n + col;
 #pragma unroll
   for (int r = 0; r < kHeight; ++r)
-    if (r < rows) to[r * view.n] = scaled(scaling, sum[r], to + r * view.n);
+    if (r < rows) to[r * product.n] = scaled(scaling, sum[r], to + r * product.n);
 }
 
-/// Tensor cores, straight from global memory: kFragments tells how A comes.
+/// Rungs t and bt, on tensor cores with rows of B from global memory. kFragments: A is stored as
+/// fragments, not as cells.
 template <class Operands, int kGroups, int kParts, bool kFragments, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
-    multiply_pieces(View view, const float* __restrict__ b, float* __restrict__ c,
-                    Scaling scaling) {
-  const Task task(view, kGroups * kGroupCols);
-  if (task.strip >= view.strips) return;
+    multiply_tiles(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
+                   Scaling scaling) {
+  const WarpItem item = my_item(product, kGroups * kGroupCols);
+  if (item.strip >= product.strips) return;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const std::int64_t col = task.first_col + lane / 4 * 4;
+  const std::int64_t col = item.first_col + lane / 4 * 4;
   Sums<kParts> sums[kGroups] = {};
-  const std::int64_t last = view.strip_offset[task.strip + 1];
-  for (std::int64_t p = view.strip_offset[task.strip]; p < last; ++p) {
-    const RowsOfB rows = view.rows_of_b[p];
+  const std::int64_t last = product.strip_offset[item.strip + 1];
+  for (std::int64_t p = product.strip_offset[item.strip]; p < last; ++p) {
+    const RowsOfB rows = product.rows_of_b[p];
     FragmentOfA<kParts> a;
     if constexpr (kFragments)
-      a = *reinterpret_cast<const FragmentOfA<kParts>*>(view.fragment<kParts>(p, lane));
+      a = *reinterpret_cast<const FragmentOfA<kParts>*>(product.fragment<kParts>(p, lane));
     else
-      a = fragment_of_cells<Operands, kParts>(view, p, lane);
+      a = fragment_of_cells<Operands, kParts>(product, p, lane);
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
-      multiply<Operands, kParts>(load_rows<kAligned>(view, b, rows, lane % 4, col + g * kGroupCols),
-                                 a, sums[g]);
+      multiply<Operands, kParts>(
+          load_rows<kAligned>(product, b, rows, lane % 4, col + g * kGroupCols), a, sums[g]);
   }
 #pragma unroll
   for (int g = 0; g < kGroups; ++g)
-    store<kParts, kAligned>(view, c, scaling, task.strip, lane % 4, col + g * kGroupCols, sums[g]);
+    store<kParts, kAligned>(product, c, scaling, item.strip, lane % 4, col + g * kGroupCols,
+                            sums[g]);
 }
 
-/// Tensor cores, from stages in shared memory: pieces [p, p + stages - 1) are on their way while
-/// the one before is multiplied.
+/// Rung cbt, on tensor cores with rows of B from stages in shared memory: while the warp multiplies
+/// a tile, copies of the next stages - 1 tiles are in flight.
 template <class Operands, int kGroups, int kParts, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
-    multiply_staged(View view, int stages, const float* __restrict__ b, float* __restrict__ c,
-                    Scaling scaling) {
+    multiply_staged(KernelArguments product, int stages, const float* __restrict__ b,
+                    float* __restrict__ c, Scaling scaling) {
   extern __shared__ __align__(32) unsigned char shared[];
-  const Task task(view, kGroups * kGroupCols);
-  if (task.strip >= view.strips) return;
+  const WarpItem item = my_item(product, kGroups * kGroupCols);
+  if (item.strip >= product.strips) return;
   using StageOf = Stage<kGroups, kParts>;
   StageOf* const ring = reinterpret_cast<StageOf*>(shared) + threadIdx.x / 32 * stages;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const std::int64_t first = view.strip_offset[task.strip];
-  const std::int64_t last = view.strip_offset[task.strip + 1];
+  const std::int64_t first = product.strip_offset[item.strip];
+  const std::int64_t last = product.strip_offset[item.strip + 1];
   Sums<kParts> sums[kGroups] = {};
   if (first < last) {
-    const Copier<kGroups, kParts, kAligned> copier(view, b, task.first_col, lane);
-    std::int64_t next = first;  // piece to copy
-    RowsOfB rows = load_ahead(view.rows_of_b + first);
+    const Copier<kGroups, kParts, kAligned> copier(product, b, item.first_col, lane);
+    std::int64_t next = first;  // tile to copy
+    RowsOfB rows = load_ahead(product.rows_of_b + first);
     const auto copy_next = [&](int slot) {
       if (next < last) copier.copy(next, rows, ring[slot]);
       ++next;
       close_group();
-      rows = load_ahead(view.rows_of_b + min(next, last - 1));
+      rows = load_ahead(product.rows_of_b + min(next, last - 1));
     };
     for (int s = 0; s + 1 < stages; ++s) copy_next(s);
     int slot = 0;
     for (std::int64_t p = first; p < last; ++p) {
       wait_for_oldest(stages);
-      __syncwarp();  // all lanes' copies are there, and nobody reads the stage before
+      __syncwarp();  // the copies of all lanes are done, and no lane reads the previous stage
       copy_next(slot == 0 ? stages - 1 : slot - 1);
       multiply_stage<Operands>(ring[slot], lane, sums);
       slot = slot + 1 == stages ? 0 : slot + 1;
     }
   }
-  const std::int64_t col = task.first_col + lane / 4 * 4;
+  const std::int64_t col = item.first_col + lane / 4 * 4;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g)
-    store<kParts, kAligned>(view, c, scaling, task.strip, lane % 4, col + g * kGroupCols, sums[g]);
+    store<kParts, kAligned>(product, c, scaling, item.strip, lane % 4, col + g * kGroupCols,
+                            sums[g]);
 }
 
-/// Every kernel behind one signature; `stages` is for the last rung alone.
-using Direct = void (*)(View, const float*, float*, Scaling);
-using Staged = void (*)(View, int, const float*, float*, Scaling);
+/// A compiled kernel: `staged` for rung cbt, `direct` for the others.
+using Direct = void (*)(KernelArguments, const float*, float*, Scaling);
+using Staged = void (*)(KernelArguments, int, const float*, float*, Scaling);
 struct Kernel {
   Direct direct = nullptr;
   Staged staged = nullptr;
 };
 
-template <class Operands, int kGroups, int kParts, bool kAligned>
-Kernel instance(Rung rung) {
-  if (rung == Rung::kCbt) return {.staged = multiply_staged<Operands, kGroups, kParts, kAligned>};
-  if (rung == Rung::kBt)
-    return {.direct = multiply_pieces<Operands, kGroups, kParts, true, kAligned>};
-  return {.direct = multiply_pieces<Operands, 1, kParts, false, kAligned>};
+/// The kernel of row `i` of kInstances.
+template <std::size_t i, class Operands, bool kAligned>
+Kernel kernel_at() {
+  constexpr Instance kOf = kInstances[i];
+  constexpr int kParts = kOf.height / kMmaRows;
+  if constexpr (kOf.rung == Rung::kNaive)
+    return {.direct = multiply_rows};
+  else if constexpr (kOf.rung == Rung::kB)
+    return {.direct = multiply_strips<kOf.height>};
+  else if constexpr (kOf.rung == Rung::kCbt)
+    return {.staged = multiply_staged<Operands, kOf.groups, kParts, kAligned>};
+  else
+    return {.direct = multiply_tiles<Operands, kOf.groups, kParts, by_blocks(kOf.rung), kAligned>};
 }
 
-template <class Operands, int kGroups>
-Kernel instance(Rung rung, int height, bool aligned) {
-  if (height == kMmaRows)
-    return aligned ? instance<Operands, kGroups, 1, true>(rung)
-                   : instance<Operands, kGroups, 1, false>(rung);
-  return aligned ? instance<Operands, kGroups, 2, true>(rung)
-                 : instance<Operands, kGroups, 2, false>(rung);
+template <std::size_t i>
+Kernel kernel_at(bool fp16, bool aligned) {
+  if (fp16) return aligned ? kernel_at<i, PackedFp16, true>() : kernel_at<i, PackedFp16, false>();
+  return aligned ? kernel_at<i, PackedBf16, true>() : kernel_at<i, PackedBf16, false>();
 }
 
-template <class Operands>
-Kernel instance(const SmatOptions& choices, std::int64_t n, int height, bool aligned) {
-  switch (choices.cols_of_warp(n) / kGroupCols) {
-    case 1:
-      return instance<Operands, 1>(choices.rung, height, aligned);
-    case 2:
-      return instance<Operands, 2>(choices.rung, height, aligned);
-    default:
-      return instance<Operands, 4>(choices.rung, height, aligned);
-  }
+template <std::size_t... i>
+Kernel find_kernel(std::size_t index, bool fp16, bool aligned, std::index_sequence<i...>) {
+  Kernel kernel = {};
+  ((i == index ? static_cast<void>(kernel = kernel_at<i>(fp16, aligned)) : static_cast<void>(0)),
+   ...);
+  return kernel;
 }
 
-Kernel instance(const SmatOptions& choices, std::int64_t n, int height, bool aligned) {
-  if (choices.rung == Rung::kNaive) return {.direct = multiply_rows};
-  if (choices.rung == Rung::kB)
-    return {.direct = height == kMmaRows ? multiply_strips<8> : multiply_strips<16>};
-  if (choices.precision.conversion == Conversion::kFp16)
-    return instance<PackedFp16>(choices, n, height, aligned);
-  return instance<PackedBf16>(choices, n, height, aligned);
+/// `aligned`: rows of B and C are aligned to 16 bytes.
+Kernel kernel_for(const SmatOptions& options, std::int64_t n, int height, bool aligned) {
+  return find_kernel(options.instance(n, height), options.precision.conversion == Conversion::kFp16,
+                     aligned, std::make_index_sequence<kInstances.size()>());
 }
 
 class SmatMultiplication final : public GpuMultiplication {
  public:
-  SmatMultiplication(const Bcsr& a, std::int64_t n, const SmatOptions& choices)
-      : choices_(choices), a_(a, choices), view_(a_.view(n)) {
-    const std::int64_t cols = choices.cols_of_warp(n), chunks = (n + cols - 1) / cols;
-    const std::int64_t warps = (choices.rung == Rung::kNaive ? view_.rows : view_.strips) * chunks;
-    thread_blocks_ = (warps + kWarps - 1) / kWarps;
-    require<Unsupported>(thread_blocks_ <= INT_MAX, "{} thread blocks are more than a grid holds",
-                         thread_blocks_);
-    shared_bytes_ = static_cast<int>(choices.shared_bytes(n, view_.height));
+  SmatMultiplication(const Bcsr& a, std::int64_t n, const SmatOptions& options)
+      : options_(options), a_(a, options), arguments_(a_.arguments(n)) {
+    thread_blocks_ =
+        thread_blocks(options.rung == Rung::kNaive ? arguments_.rows : arguments_.strips, n,
+                      options.cols_of_warp(n));
+    require<Unsupported>(thread_blocks_ <= INT_MAX,
+                         "smat needs {} thread blocks; a grid has at most {}", thread_blocks_,
+                         INT_MAX);
+    shared_bytes_ = static_cast<int>(options.shared_bytes(n, arguments_.height));
     for (const bool aligned : {false, true}) {
-      kernels_[aligned] = instance(choices, n, view_.height, aligned);
+      kernels_[aligned] = kernel_for(options, n, arguments_.height, aligned);
       if (kernels_[aligned].staged == nullptr)
         load_now(kernels_[aligned].direct);
       else
@@ -217,36 +213,36 @@ class SmatMultiplication final : public GpuMultiplication {
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
-    const Kernel& kernel = kernels_[aligned_to_16_bytes(view_.n, operands)];
+    const Kernel& kernel = kernels_[aligned_to_16_bytes(arguments_.n, operands)];
     const auto blocks = static_cast<unsigned>(thread_blocks_);
     if (kernel.staged != nullptr)
       kernel.staged<<<blocks, kThreads, static_cast<unsigned>(shared_bytes_), stream>>>(
-          view_, choices_.stages, operands.b, operands.c, operands.scaling);
+          arguments_, options_.stages, operands.b, operands.c, operands.scaling);
     else
-      kernel.direct<<<blocks, kThreads, 0, stream>>>(view_, operands.b, operands.c,
+      kernel.direct<<<blocks, kThreads, 0, stream>>>(arguments_, operands.b, operands.c,
                                                      operands.scaling);
     cuda_check(cudaGetLastError(), "launching smat");
   }
 
  private:
-  SmatOptions choices_;
-  PiecesOnDevice a_;
-  View view_;
+  SmatOptions options_;
+  DeviceTiles a_;
+  KernelArguments arguments_;
   std::int64_t thread_blocks_;
   int shared_bytes_;
-  Kernel kernels_[2];  // by whether rows come in pieces of 16 bytes
+  Kernel kernels_[2];  // [rows of B and C are aligned to 16 bytes]
 };
 
 class GpuSmat final : public GpuSpmm {
  public:
-  explicit GpuSmat(SmatOptions choices) : choices_(std::move(choices)) {}
+  explicit GpuSmat(SmatOptions options) : options_(std::move(options)) {}
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
-    return std::make_unique<SmatMultiplication>(packed_as<Bcsr>(packed), n, choices_);
+    return std::make_unique<SmatMultiplication>(packed_as<Bcsr>(packed), n, options_);
   }
 
  private:
-  SmatOptions choices_;
+  SmatOptions options_;
 };
 
 const Register<GpuSpmm> entry{{

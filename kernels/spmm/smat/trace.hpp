@@ -1,4 +1,4 @@
-// What smat's launch does, for every rung.
+// The work description and the warp trace of smat, for every rung.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace tessera::smat {
 
-/// For a B of n columns. The trace keeps the pieces, and refers to the matrix.
-WorkDescription describe_work(const Bcsr& a, std::shared_ptr<const Pieces> pieces,
-                              const SmatOptions& choices, std::int64_t n);
+/// For a B of n columns. The trace keeps `tiles`, which refer to the matrix.
+WorkDescription describe_work(const Bcsr& a, std::shared_ptr<const Tiles> tiles,
+                              const SmatOptions& options, std::int64_t n);
 
 }  // namespace tessera::smat

@@ -1,17 +1,18 @@
-// TCA-SpMM (section 4): elements of C as traces of MMAs, straight from CSR, nothing prepared but
-// which warp does which row.
+// TCA-SpMM (section 4): elements of C as traces of MMAs, from CSR without packing; the upload only
+// assigns rows to warps.
 //
 // A row's nonzeros are cut into chunks of 8 p: p = 1, 2, 4 or 8, the least whose chunk holds the
 // row, or 8. MMA by MMA, row r of a block of p rows sums products of nonzeros 8 r to 8 r + 7 of
 // every chunk; behind the last chunk the p sums of the block's diagonal are added in FP32,
-// neighbours first: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)). Which warps do it changes no bit.
+// neighbours first: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)). The assignment to warps changes no
+// bit.
 //
-// The paper's kernel is FP16 with FP32 sums: precision = fp16. The default is TF32, as everywhere
-// here, for FP16 ends at 65504. Departures: places of a chunk without nonzero are zeros, not
+// The paper's kernel has FP16 operands and FP32 sums: precision = fp16. The default is TF32,
+// because FP16 ends at 65504. Departures: places of a chunk without a nonzero are zeros, not
 // repeated columns of B (whose infinities would spoil the row), and cost no traffic either; the
 // right operand repeats its p columns, so that the diagonal lies in the same lanes for every p;
-// partial sums of two fragments share their shuffles; results go to C from registers; columns are
-// cut into tiles of a fixed width, a thread block each, whatever the length of the row.
+// partial sums of two fragments share their shuffles; registers are stored to C directly; a thread
+// block has a tile of columns of a fixed width for rows of any length.
 
 #include "kernels/spmm/tca_spmm/tca_spmm.hpp"
 
@@ -28,8 +29,8 @@ namespace {
 
 constexpr std::int64_t kLongestShared = std::int64_t{kDepth} * kMaxTraceRows;
 
-Task cut(std::int32_t row, std::int64_t nnz, const Options& options) {
-  using enum Options::Method;
+Task cut(std::int32_t row, std::int64_t nnz, const TcaSpmmOptions& options) {
+  using enum TcaSpmmOptions::Method;
   const bool shares_block =
       options.method == kMultirow || (options.method == kAuto && nnz <= kLongestShared);
   const int log_p = ceil_log2(kMaxTraceRows);
@@ -43,8 +44,8 @@ Task cut(std::int32_t row, std::int64_t nnz, const Options& options) {
   return task;
 }
 
-/// Floats of a warp's part of the shared memory that a row takes: two stages where it has several
-/// chunks.
+/// Floats of shared memory of a warp, its share of those of the row: two stages where the row has
+/// several chunks.
 int warp_floats(const Task& task, std::int64_t nnz, int tile_cols) {
   const auto stages = static_cast<int>(std::min<std::int64_t>(chunks_of(nnz, task.p()), 2));
   return stages * kDepth * task.p() * pitch_of(tile_cols, task.log_p, task.log_warps) /
@@ -53,8 +54,8 @@ int warp_floats(const Task& task, std::int64_t nnz, int tile_cols) {
 
 }  // namespace
 
-Options options_of(const Params& params) {
-  using enum Options::Method;
+TcaSpmmOptions options_of(const Params& params) {
+  using enum TcaSpmmOptions::Method;
   const std::string& method = params.text("method");
   return {.method = method == "auto"       ? kAuto
                     : method == "multirow" ? kMultirow
@@ -63,7 +64,7 @@ Options options_of(const Params& params) {
           .tile_cols = static_cast<int>(params.integer("tile_cols"))};
 }
 
-Plan plan(const CsrMatrix& a, const Options& options) {
+Plan plan(const CsrMatrix& a, const TcaSpmmOptions& options) {
   Plan plan;
   for (std::int32_t row = 0; row < a.rows; ++row) {
     const std::int64_t nnz = a.row_length(row);
@@ -86,7 +87,7 @@ namespace {
 
 using namespace tca_spmm;
 
-/// One row of C: the chains of a block's rows, then their sum. `parts` is scratch.
+/// A row of C: the chains of the rows of a block, then their sum.
 class RowEmulation {
  public:
   RowEmulation(const CsrMatrix& a, const Precision& precision, const FusedStep& step,
@@ -119,7 +120,7 @@ class RowEmulation {
   static void add(std::span<float> sum, std::span<const float> part) {
     for (std::size_t j = 0; j < sum.size(); ++j) {
       sum[j] += part[j];
-      if (std::isnan(sum[j])) sum[j] = std::bit_cast<float>(0x7fffffff);  // the GPU knows one NaN
+      if (std::isnan(sum[j])) sum[j] = std::bit_cast<float>(0x7fffffff);  // the GPU has one NaN
     }
   }
 
@@ -133,7 +134,7 @@ class RowEmulation {
 
 class TcaSpmm final : public SpmmKernel {
  public:
-  TcaSpmm(Precision precision, const Options& options)
+  TcaSpmm(Precision precision, const TcaSpmmOptions& options)
       : precision_(std::move(precision)), options_(options) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
@@ -146,7 +147,7 @@ class TcaSpmm final : public SpmmKernel {
             .input_error = precision_.input_error};
   }
 
-  /// An addition of two chains is no worse than one more MMA.
+  /// The addition of two chains has no larger error than one more MMA.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     std::vector<std::int64_t> terms = packed_as<CsrPacked>(packed).row_lengths();
     for (std::int64_t& count : terms) {
@@ -175,10 +176,11 @@ class TcaSpmm final : public SpmmKernel {
   MmaType type() const { return type_of(precision_.conversion); }
 
   Precision precision_;
-  Options options_;
+  TcaSpmmOptions options_;
 };
 
-/// What a warp adds to its thread block; what its row's warps do together counts with the first.
+/// Adds the work of a warp to its thread block. The common work of the warps of a row counts with
+/// the first of them.
 void add_warp(const Task& task, std::int64_t nnz, int tile_cols, std::int64_t n, std::int64_t tile,
               ThreadBlockWork& work) {
   work.a_bytes += sizeof(Task);
@@ -237,17 +239,17 @@ const Register<SpmmKernel> entry{{
     .summary = "CSR rows as traces of MMAs, nothing to pack (TCA-SpMM)",
     .params = {{"precision",
                 std::string("tf32"),
-                "how FP32 operands go through the tensor core; fp16 is the paper's",
+                "type of the operands on tensor cores; fp16 is the paper's",
                 {"fp16", "tf32", "tf32_raw"}},
                {"method",
                 std::string("auto"),
-                "multirow: rows share thread blocks, a fragment as full as the row allows; "
-                "multiblock: whole thread blocks and whole fragments for every row; auto: by 64 "
-                "nonzeros",
+                "multirow: rows share thread blocks, fragments as full as the row allows; "
+                "multiblock: whole thread blocks and fragments for every row; auto: multirow up to "
+                "64 nonzeros",
                 {"auto", "multirow", "multiblock"}},
                {"warps_per_row",
                 std::int64_t{0},
-                "of rows that share thread blocks; 0: 1, 2, 4 or 8 by nonzeros",
+                "warps of a row that shares its thread block; 0: 1, 2, 4 or 8 by its nonzeros",
                 {"0", "1", "2", "4", "8"}},
                {"tile_cols", std::int64_t{64}, "columns of C of a thread block", {"64", "128"}}},
     .make =

@@ -13,14 +13,14 @@ namespace {
 
 using namespace tca_spmm;
 
-/// What is left of a row of A.
+/// The rest of a row of A.
 struct Row {
   const std::int32_t* col_indices;
   const float* values;
   int nnz;
 
-  __device__ Row(const View& view, std::int32_t row)
-      : Row(view, view.row_offsets[row], view.row_offsets[row + 1]) {}
+  __device__ Row(const KernelArguments& product, std::int32_t row)
+      : Row(product, product.row_offsets[row], product.row_offsets[row + 1]) {}
   __device__ void drop(int count) {
     col_indices += count;
     values += count;
@@ -28,21 +28,23 @@ struct Row {
   }
 
  private:
-  __device__ Row(const View& view, std::int64_t first, std::int64_t last)
-      : col_indices(view.col_indices + first),
-        values(view.values + first),
+  __device__ Row(const KernelArguments& product, std::int64_t first, std::int64_t last)
+      : col_indices(product.col_indices + first),
+        values(product.values + first),
         nnz(static_cast<int>(last - first)) {}
 };
 
-/// Columns [col, col + cols) of a row of C, by all warps of its group; `c` is the first.
+/// Computes columns [col, col + cols) of a row of C with all warps of its group; `c` points to the
+/// first.
 template <class Operands, int kFragments, bool kAligned>
-__device__ void multiply_row(const View& view, const Group& group, Row row, const float* b, int col,
-                             int cols, float* c, Scaling scaling, float* stages) {
+__device__ void multiply_row(const KernelArguments& product, const Group& group, Row row,
+                             const float* b, int col, int cols, float* c, Scaling scaling,
+                             float* stages) {
   constexpr int kTileCols = kMmaRows * kFragments;
   const int pitch = pitch_of(kTileCols, group.log_p, group.log_warps);
   const int size = group.chunk_size();
   const Fragments mine = fragments_of(kTileCols, group.log_p, group.log_warps, group.warp, cols);
-  const Copier<Operands, kFragments, kAligned> copier(view, group, b, col, cols, pitch);
+  const Copier<Operands, kFragments, kAligned> copier(product, group, b, col, cols, pitch);
 
   std::int32_t rows[kFragments];
   float acc[kFragments][4] = {};
@@ -53,7 +55,7 @@ __device__ void multiply_row(const View& view, const Group& group, Row row, cons
   if (row.nnz > size) copier.load_index(row.col_indices + size, row.nnz - size, rows);
   for (int stage = 0; row.nnz > 0; stage ^= 1) {
     wait_groups<0>();
-    group.sync();  // all copies are there, and the other stage is free
+    group.sync();  // all copies are done, and the other stage is free
     const Operands operands(a[0], a[1]);
     row.drop(size);
     if (row.nnz > 0) {
@@ -76,7 +78,7 @@ __device__ void multiply_row(const View& view, const Group& group, Row row, cons
   }
 }
 
-/// All of it at once.
+/// Loads a task in one load.
 __device__ Task load_task(const Task* from) {
   const int2 words = *reinterpret_cast<const int2*>(from);
   Task task;
@@ -89,25 +91,27 @@ __device__ Task load_task(const Task* from) {
 
 template <class Operands, int kFragments, bool kAligned>
 __global__ void __launch_bounds__(kThreads, kFragments == 4 ? 3 : 2)
-    multiply_rows(View view, const float* __restrict__ b, float* __restrict__ c, Scaling scaling) {
+    multiply_rows(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
+                  Scaling scaling) {
   extern __shared__ float4 shared[];
   constexpr int kTileCols = kMmaRows * kFragments;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const Task task = load_task(view.tasks + std::int64_t{blockIdx.x} * kWarps + warp);
+  const Task task = load_task(product.tasks + task_of(blockIdx.x, warp));
   if (task.row < 0) return;
   const Group group(task, warp, lane);
-  float* stages = reinterpret_cast<float*>(shared) + (warp - task.warp) * view.warp_floats;
-  const int first = kTileCols * static_cast<int>(blockIdx.y), end = min(view.n, first + kTileCols);
+  float* stages = reinterpret_cast<float*>(shared) + (warp - task.warp) * product.warp_floats;
+  const int first = kTileCols * static_cast<int>(blockIdx.y),
+            end = min(product.n, first + kTileCols);
   const int step = group_cols(kTileCols, group.log_p, group.log_warps);
   for (int col = first; col < end; col += step) {
     multiply_row<Operands, kFragments, kAligned>(
-        view, group, Row(view, task.row), b, col, min(end - col, step),
-        c + std::int64_t{task.row} * view.n + col, scaling, stages);
-    if (col + step < end) group.sync();  // nobody reads the stages any more
+        product, group, Row(product, task.row), b, col, min(end - col, step),
+        c + std::int64_t{task.row} * product.n + col, scaling, stages);
+    if (col + step < end) group.sync();  // no warp reads the stages any more
   }
 }
 
-using Kernel = void (*)(View, const float*, float*, Scaling);
+using Kernel = void (*)(KernelArguments, const float*, float*, Scaling);
 
 template <class Operands>
 Kernel instance(int tile_cols, bool aligned) {
@@ -125,7 +129,7 @@ Kernel instance(std::string_view precision, int tile_cols, bool aligned) {
 
 class TcaMultiplication final : public GpuMultiplication {
  public:
-  TcaMultiplication(const CsrMatrix& a, std::int64_t n, const Options& options,
+  TcaMultiplication(const CsrMatrix& a, std::int64_t n, const TcaSpmmOptions& options,
                     std::string_view precision)
       : TcaMultiplication(a, n, options.tile_cols, precision, plan(a, options)) {}
 
@@ -133,8 +137,8 @@ class TcaMultiplication final : public GpuMultiplication {
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (grid_.x == 0 || grid_.y == 0) return;
-    const Kernel kernel = kernels_[aligned_to_16_bytes(view_.n, operands)];
-    kernel<<<grid_, kThreads, shared_bytes_, stream>>>(view_, operands.b, operands.c,
+    const Kernel kernel = kernels_[aligned_to_16_bytes(arguments_.n, operands)];
+    kernel<<<grid_, kThreads, shared_bytes_, stream>>>(arguments_, operands.b, operands.c,
                                                        operands.scaling);
     cuda_check(cudaGetLastError(), "launching tca_spmm");
   }
@@ -150,15 +154,16 @@ class TcaMultiplication final : public GpuMultiplication {
     const std::int64_t tiles = (n + tile_cols - 1) / tile_cols;
     require<Unsupported>(tiles <= 65535, "tca_spmm takes at most {} columns of B, not {}",
                          std::int64_t{65535} * tile_cols, n);
-    require<Unsupported>(plan.blocks() <= INT_MAX, "{} thread blocks are more than a grid holds",
-                         plan.blocks());
+    require<Unsupported>(plan.blocks() <= INT_MAX,
+                         "tca_spmm needs {} thread blocks; a grid has at most {}", plan.blocks(),
+                         INT_MAX);
     grid_ = dim3(static_cast<unsigned>(plan.blocks()), static_cast<unsigned>(tiles));
-    view_ = {.n = static_cast<int>(n),
-             .warp_floats = plan.warp_floats,
-             .tasks = tasks_.data(),
-             .row_offsets = row_offsets_.data(),
-             .col_indices = col_indices_.data(),
-             .values = values_.data()};
+    arguments_ = {.n = static_cast<int>(n),
+                  .warp_floats = plan.warp_floats,
+                  .tasks = tasks_.data(),
+                  .row_offsets = row_offsets_.data(),
+                  .col_indices = col_indices_.data(),
+                  .values = values_.data()};
     for (const bool aligned : {false, true}) {
       kernels_[aligned] = instance(precision, tile_cols, aligned);
       allow_shared_memory(kMaxSharedBytes, kernels_[aligned]);
@@ -171,7 +176,7 @@ class TcaMultiplication final : public GpuMultiplication {
   DeviceArray<float> values_;
   std::size_t shared_bytes_;
   dim3 grid_;
-  View view_;
+  KernelArguments arguments_;
   Kernel kernels_[2];  // by alignment
 };
 

@@ -1,8 +1,9 @@
-// What the device half of tca_spmm is made of: operands, copies, MMAs and traces of a row's warps.
+// The parts of the device half of tca_spmm: operands, copies, MMAs and traces of the warps of a
+// row.
 //
 // The warps of a row copy a chunk's rows of B to shared memory together, a whole row of the tile by
-// neighbouring lanes in pieces of 16 bytes, while the chunk before is multiplied. Columns of B are
-// dealt to the fragments so that a lane reads four at once for two of them.
+// neighbouring lanes, 16 bytes each, while they multiply the previous chunk. Columns of B are
+// assigned to the fragments so that a lane reads four at once for two of them.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -16,7 +17,7 @@
 
 namespace tessera::tca_spmm {
 
-struct View {
+struct KernelArguments {
   int n;  // what a grid holds tiles of columns for: four times that is below 2^31
   int warp_floats;
   const Task* tasks;                // [thread blocks of a tile of columns * kWarps]
@@ -49,7 +50,7 @@ struct Tf32Operands {
   }
 };
 
-/// In FP16: depths 2 t and 2 t + 1, in one register.
+/// Operands of m16n8k8 in FP16: a lane has depths 2 t and 2 t + 1 in one register.
 struct Fp16Operands {
   static constexpr int depth(int t, int half) { return 2 * t + half; }
   static constexpr int t_of(unsigned depth) { return depth / 2; }
@@ -68,15 +69,15 @@ struct Fp16Operands {
   }
 };
 
-/// The value, but as if it were new: what follows from it is worked out where it is needed, and not
-/// kept in registers from one chunk to the next.
+/// Returns the value and hides it from the optimiser, which then computes what depends on it where
+/// it is used instead of keeping it in registers from one chunk to the next.
 template <class T>
 __device__ T anew(T value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-/// The warps of a row, and what a lane of them is in an MMA.
+/// The warps of a row, and the place of a lane in an MMA.
 struct Group {
   int log_p, log_warps;
   int warp;
@@ -94,7 +95,7 @@ struct Group {
   __device__ int chunk_size() const { return kDepth << log_p; }
   __device__ int r() const { return g & ((1 << log_p) - 1); }
   __device__ int block() const { return g >> log_p; }
-  /// Of the thread among the warps.
+  /// The index of the thread in the warps of the row.
   __device__ int id() const { return 32 * warp + 4 * g + t; }
   __device__ void sync() const {
     if (log_warps == 0)
@@ -104,24 +105,25 @@ struct Group {
   }
 };
 
-/// A lane's part of the copies of a row's chunks: the same piece of every so many rows of B.
+/// The part of a lane in the copies of the chunks of a row: the same four columns of every step_-th
+/// row of B.
 template <class Operands, int kCopies, bool kAligned>
 class Copier {
  public:
   /// Columns [col, col + cols) of B.
-  __device__ Copier(const View& view, const Group& group, const float* b, int col, int cols,
-                    int pitch)
+  __device__ Copier(const KernelArguments& product, const Group& group, const float* b, int col,
+                    int cols, int pitch)
       : chunk_size_(static_cast<unsigned>(group.chunk_size())),
         log_p_(group.log_p),
-        stride_(4u * static_cast<unsigned>(view.n)),
+        stride_(4u * static_cast<unsigned>(product.n)),
         pitch_(pitch) {
-    const int log_pieces = log_pieces_of(group.log_p, cols);
+    const int log_fours = log_fours_of(group.log_p, cols);
     const auto id = static_cast<unsigned>(group.id());
-    piece_ = static_cast<int>(id & ((1u << log_pieces) - 1));
-    first_ = id >> log_pieces;
-    step_ = (32u << group.log_warps) >> log_pieces;
-    cols_ = min(max(cols - 4 * piece_, 0), 4);
-    b_ = reinterpret_cast<const char*>(b + col + (cols_ > 0 ? 4 * piece_ : 0));
+    four_ = static_cast<int>(id & ((1u << log_fours) - 1));
+    first_ = id >> log_fours;
+    step_ = (32u << group.log_warps) >> log_fours;
+    cols_ = min(max(cols - 4 * four_, 0), 4);
+    b_ = reinterpret_cast<const char*>(b + col + (cols_ > 0 ? 4 * four_ : 0));
   }
 
   /// Rows of B of a chunk with these column indices, `left` to the end of the row; -1 for none.
@@ -140,15 +142,15 @@ class Copier {
       const unsigned place = first + i * step_, depth = place % kDepth;
       if (place >= chunk_size_) break;
       const int at = place_of(log_p_, static_cast<int>(place / kDepth), Operands::t_of(depth),
-                              Operands::half_of(depth), 4 * piece_, pitch_);
-      copy_piece(rows[i], stage + at);
+                              Operands::half_of(depth), 4 * four_, pitch_);
+      copy_four(rows[i], stage + at);
     }
     close_group();
   }
 
  private:
   /// Zeros where there is no row, or no column.
-  __device__ void copy_piece(std::int32_t row, float* to) const {
+  __device__ void copy_four(std::int32_t row, float* to) const {
     const bool is_row = row >= 0;
     const char* from =
         b_ + std::uint64_t{is_row ? static_cast<std::uint32_t>(row) : 0u} * std::uint64_t{stride_};
@@ -166,10 +168,10 @@ class Copier {
   int log_p_;
   unsigned stride_;  // of B, bytes
   int pitch_;
-  int piece_;              // of a row of B
+  int four_;               // of columns of a row of B
   unsigned first_, step_;  // places of a chunk
-  int cols_;               // of the piece, those within B
-  const char* b_;          // the piece of row 0
+  int cols_;               // columns of the four within B
+  const char* b_;          // the four columns of row 0
 };
 
 /// The right operand of a chunk, `left` to the end of the row: column g repeats column g mod p.
@@ -182,8 +184,8 @@ __device__ void load_chunk(const float* values, int left, const Group& group, fl
   }
 }
 
-/// The traces of a lane's fragments, and their way into a row of C. Partial sums of a block are
-/// added with their neighbours, then pairs with pairs, then fours with fours.
+/// The traces of the fragments of a lane, and their writes to a row of C. Partial sums of a block
+/// are added with their neighbours, then pairs with pairs, then fours with fours.
 class Traces {
  public:
   /// `row` has `cols` columns.
@@ -195,7 +197,8 @@ class Traces {
         odd_((group.g & 1) != 0),
         on_diagonal_(group.t == group.g / 2) {}
 
-  /// Of two fragments with the columns from `col` on: a block of MMA rows has four in a row.
+  /// Stores two fragments with the columns from `col` on: a block of MMA rows has four columns in a
+  /// row.
   template <bool kAligned>
   __device__ void store_two(const float (&d)[4], const float (&e)[4], int col) const {
     const int first = col + 4 * group_.block();

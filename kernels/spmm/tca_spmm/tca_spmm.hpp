@@ -1,5 +1,6 @@
-// How tca_spmm cuts C up and lays a row out as an MMA's operands (TCA-SpMM, sections 4.1 and 4.2);
-// its host and its device half both go by this.
+// The schedule of tca_spmm: the part of C of every warp and the layout of a row as the operands of
+// an MMA (TCA-SpMM, sections 4.1 and 4.2). The device code, the work description and the warp trace
+// read it.
 //
 // A chunk is 8 p nonzeros of a row, p of 1, 2, 4 or 8. They are the p columns of an MMA's right
 // operand; a column of B at the same 8 p rows is p rows of the left one, and the trace of the p x p
@@ -13,6 +14,7 @@
 
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
+#include "kernels/host_device.hpp"
 
 namespace tessera::tca_spmm {
 
@@ -21,55 +23,56 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kDepth = 8;         // nonzeros in a column of the right operand
 constexpr int kMaxTraceRows = 8;  // p of a row longer than 32
 constexpr int kMmaRows = 16;
-constexpr int kMaxSharedBytes = 96 << 10;  // of any plan: two stages of a row that one warp does
+constexpr int kMaxSharedBytes = 96 << 10;  // of any plan: two stages of a row of one warp
 constexpr int kPadding = 8;                // floats between rows of B in shared memory
 
-/// Of a thread, as they are allocated: in eights.
+/// Registers of a thread, as the hardware allocates them.
 constexpr int registers_of(int tile_cols) { return tile_cols == 64 ? 80 : 112; }
 
-/// The least power of two, as its logarithm, that is no less; up to 32.
+/// The logarithm of the least power of two that is not below `value`, which is at most 32.
 constexpr int ceil_log2(int value) {
   return (value > 1) + (value > 2) + (value > 4) + (value > 8) + (value > 16);
 }
 
-/// p of a row of so many nonzeros, as its logarithm: its chunk holds them, or p is 8.
+/// The logarithm of p for a row of `nnz` nonzeros: a chunk holds them all, or p is 8.
 constexpr int log_trace_rows(std::int64_t nnz) {
   return ceil_log2(
       static_cast<int>(std::min<std::int64_t>((nnz + kDepth - 1) / kDepth, kMaxTraceRows)));
 }
 
-/// What a warp does: its part of a row. Powers of two are given by their logarithms, so that the
-/// device divides by shifting.
+/// The part of a row of a warp. Powers of two are stored as logarithms, so that the device divides
+/// by shifting.
 struct alignas(8) Task {
-  std::int32_t row = -1;       // none: the warp has nothing to do
+  std::int32_t row = -1;       // -1: the warp has no work
   std::uint8_t log_p = 0;      // p columns of the right operand are a chunk
-  std::uint8_t log_warps = 0;  // of the row
-  std::uint8_t warp = 0;       // which of them
+  std::uint8_t log_warps = 0;  // warps of the row
+  std::uint8_t warp = 0;       // index among the warps of the row
   std::uint8_t unused = 0;
 
   constexpr int p() const { return 1 << log_p; }
   constexpr int warps() const { return 1 << log_warps; }
 };
-static_assert(sizeof(Task) == 8, "a warp reads it at once");
+static_assert(sizeof(Task) == 8, "a warp reads a task in one load");
 
-/// Columns of C that a row's warps do at a time, of the tile_cols of a thread block: where there
-/// are fewer warps than p, as many fewer, so that no warp has more than tile_cols / 16 fragments.
+/// Columns of C that the warps of a row compute at a time, of the tile_cols of a thread block:
+/// fewer in proportion where there are fewer warps than p, so that no warp has more than tile_cols
+/// / 16 fragments.
 constexpr int group_cols(int tile_cols, int log_p, int log_warps) {
   return tile_cols >> std::max(log_p - log_warps, 0);
 }
 
-/// From one row of B in shared memory to the next.
+/// Floats from one row of B in shared memory to the next.
 constexpr int pitch_of(int tile_cols, int log_p, int log_warps) {
   return group_cols(tile_cols, log_p, log_warps) + kPadding;
 }
 
-/// Fragments of so many columns, and columns of so many fragments.
+/// The number of fragments of `cols` columns, and of columns of `fragments` fragments.
 constexpr int count_fragments(int log_p, int cols) {
   return ((cols << log_p) + kMmaRows - 1) / unsigned{kMmaRows};
 }
 constexpr int cols_of(int log_p, int fragments) { return (fragments * kMmaRows) >> log_p; }
 
-/// Fragments [first, last) of a row's columns.
+/// Fragments [first, last) of the columns of a row.
 struct Fragments {
   int first, last;
 };
@@ -79,41 +82,47 @@ constexpr Fragments fragments_of(int tile_cols, int log_p, int log_warps, int wa
   return {std::min(warp * share, all), std::min((warp + 1) * share, all)};
 }
 
-/// Pieces of four columns of B that the fragments of `cols` columns read, as a power of two.
-constexpr int log_pieces_of(int log_p, int cols) {
+/// The logarithm of the number of fours of columns of B that the fragments of `cols` columns read,
+/// rounded up to a power of two.
+constexpr int log_fours_of(int log_p, int cols) {
   return ceil_log2((cols_of(log_p, count_fragments(log_p, cols)) + 3) / 4);
 }
 
-/// Where a stage has column `col` of the row of B of nonzero 8 r + k, k being the depth that lane
-/// 4 g + t holds in value `half` of an operand. Every other four rows have the two pieces of 16
-/// bytes of any 32 the other way round: eight lanes of two g that read four columns each find them
-/// in different banks, for every p, and cp.async takes no 32 bytes apart, which it would read
-/// twice.
+/// The place in a stage of column `col` of the row of B of nonzero 8 r + k, where k is the depth
+/// that lane 4 g + t holds in value `half` of an operand. Every other four rows have the two halves
+/// of any 32 bytes exchanged: eight lanes of two g that read four columns each read different banks
+/// for every p, and cp.async takes no 32 bytes apart, which it would read twice.
 constexpr int place_of(int log_p, int r, int t, int half, int col, int pitch) {
   const int four = (half << log_p) + r;
   return (4 * four + t) * pitch + (col ^ 4 * (four & 1));
 }
 
-/// Which rows are done by whom.
-struct Options {
+/// The assignment of rows to warps.
+struct TcaSpmmOptions {
   enum class Method { kAuto, kMultirow, kMultiblock };
   Method method = Method::kAuto;
-  int warps_per_row = 0;  // of rows that share thread blocks; 0: p of them
+  int warps_per_row = 0;  // of rows that share thread blocks; 0: p
   int tile_cols = 64;     // columns of C of a thread block
 };
 
-/// From the parameters of the kernel.
-Options options_of(const Params& params);
+/// The options of the kernel's parameters.
+TcaSpmmOptions options_of(const Params& params);
 
 struct Plan {
   std::vector<Task> tasks;  // [thread blocks of a tile of columns * kWarps]
-  int warp_floats = 0;      // of shared memory; a row has those of its warps
+  int warp_floats = 0;      // of shared memory, of a warp; a row has those of its warps
 
+  /// Thread blocks of a tile of columns.
   std::int64_t blocks() const { return static_cast<std::int64_t>(tasks.size()) / kWarps; }
   std::int64_t shared_bytes() const { return std::int64_t{4} * kWarps * warp_floats; }
 };
 
-/// Rows in their order, as many to a thread block as have warps in it.
-Plan plan(const CsrMatrix& a, const Options& options);
+/// Index in Plan::tasks of the task of a warp, in a tile of columns.
+TESSERA_HOST_DEVICE constexpr std::int64_t task_of(std::int64_t block, int warp) {
+  return block * kWarps + warp;
+}
+
+/// Assigns the rows in their order; a thread block takes as many as have warps in it.
+Plan plan(const CsrMatrix& a, const TcaSpmmOptions& options);
 
 }  // namespace tessera::tca_spmm

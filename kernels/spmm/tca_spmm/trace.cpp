@@ -5,28 +5,30 @@ namespace {
 
 constexpr int kIndexBoard = 0, kCopyBoard = 1, kValueBoard = 2;
 
-// Instructions of the compiled code (CUDA 13.0, sm_90a, TF32, tiles of 64 columns, operands
-// aligned), counted in the machine code without the memory instructions, MMAs and barriers.
-constexpr int kIdleInstructions = 16, kWarpInstructions = 38, kRowInstructions = 63;
-constexpr int kIndexInstructions = 9, kCopyInstructions = 22;  // of one of a lane's pieces
-constexpr int kChunkInstructions = 75;
-constexpr int kFragmentInstructions = 20;  // conversions and addresses
+/// Instructions of a warp besides memory instructions, MMAs and barriers, counted in machine code
+/// (CUDA 13.0, sm_90a, TF32, tiles of 64 columns, aligned operands).
+struct InstructionCounts {
+  static constexpr int kIdle = 16, kWarp = 38;  // a warp without and with a row
+  static constexpr int kRow = 63;               // for a group of columns of a row
+  static constexpr int kIndex = 9, kCopy = 22;  // for a load of indices, a copy of rows of B
+  static constexpr int kChunk = 75;             // for a chunk
+  static constexpr int kFragment = 20;          // of it, for a fragment: conversions, addresses
+  /// The traces of two fragments, from their sums to C.
+  static constexpr int traces(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
+};
 
-/// Of a row of B, in 32 bytes of shared memory: pitches are multiples, and place_of only exchanges
-/// halves of them.
+/// Offset of a row of B in 32 bytes of shared memory: pitches are multiples of 32 bytes, and
+/// place_of only exchanges halves of them.
 constexpr std::uint64_t kStartOfRow = 0;
 static_assert(kPadding % 8 == 0);
 
-/// Of two fragments, from their sums to C.
-int trace_instructions(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
-
-/// Places of a chunk that one of the copies of a warp takes: its lanes go along the pieces of one
-/// row of B, then to the next row.
-struct Places {
+/// The places of a chunk of one copy of a warp: its lanes take the fours of columns of one row of
+/// B, then those of the next row.
+struct CopiedPlaces {
   int first, count;
 };
-Places places_of(const Task& task, int cols, int copy) {
-  const int count = 32 >> log_pieces_of(task.log_p, cols);
+CopiedPlaces places_of(const Task& task, int cols, int copy) {
+  const int count = 32 >> log_fours_of(task.log_p, cols);
   return {(task.warp + copy * task.warps()) * count, count};
 }
 
@@ -55,7 +57,7 @@ Trace::Trace(const CsrMatrix& a, std::int64_t n, int tile_cols, Plan plan, Addre
 /// cursor.part counts groups of columns, cursor.step chunks.
 bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTrace& trace) const {
   const std::int64_t block = thread_block % plan_.blocks(), tile = thread_block / plan_.blocks();
-  const Task& task = plan_.tasks[static_cast<std::size_t>(block * kWarps + warp)];
+  const Task& task = plan_.tasks[static_cast<std::size_t>(task_of(block, warp))];
   if (cursor.step == 0 && cursor.part == 0) begin(block, warp, task, trace);
   if (task.row < 0) return false;
   const Columns columns = columns_of(task, tile_cols_, n_, tile, cursor.part);
@@ -63,7 +65,7 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
               fragments_of(tile_cols_, task.log_p, task.log_warps, task.warp, columns.count)};
   const std::int64_t chunk = at.first + cursor.step * kDepth * task.p();
   if (cursor.step == 0) {
-    trace.issue(kRowInstructions);
+    trace.issue(InstructionCounts::kRow);
     load_index(at, chunk, trace);
     if (chunk < at.last) {
       load_values(at, chunk, trace);
@@ -81,14 +83,14 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
 }
 
 void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& trace) const {
-  trace.issue(kIdleInstructions);
+  trace.issue(InstructionCounts::kIdle);
   trace.pause(kSpecialRegisterCycles);
   trace.load(kIndexBoard);
-  trace.touch(tasks_ + sizeof(Task) * static_cast<std::uint64_t>(block * kWarps + warp),
+  trace.touch(tasks_ + sizeof(Task) * static_cast<std::uint64_t>(task_of(block, warp)),
               sizeof(Task));
   trace.wait(kIndexBoard);
   if (task.row < 0) return;
-  trace.issue(kWarpInstructions);
+  trace.issue(InstructionCounts::kWarp);
   for (int end = 0; end < 2; ++end) {
     trace.load(kIndexBoard);
     trace.touch(row_offsets_ + 8 * (static_cast<std::uint64_t>(task.row) + end), 8);
@@ -96,11 +98,11 @@ void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& tra
   trace.wait(kIndexBoard);
 }
 
-/// A lane without nonzero loads nothing; a load that no lane takes part in is not made.
+/// A lane without a nonzero loads nothing; there is no load where no lane has one.
 void Trace::load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   for (int i = 0; i < tile_cols_ / kMmaRows; ++i) {
-    trace.issue(kIndexInstructions);
-    const Places places = places_of(at.task, at.columns.count, i);
+    trace.issue(InstructionCounts::kIndex);
+    const CopiedPlaces places = places_of(at.task, at.columns.count, i);
     const std::int64_t end =
         std::min({chunk + places.first + places.count, chunk + kDepth * at.task.p(), at.last});
     if (chunk + places.first >= end) continue;
@@ -113,9 +115,9 @@ void Trace::load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const
 void Trace::copy(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   trace.wait(kIndexBoard);
   for (int i = 0; i < tile_cols_ / kMmaRows; ++i) {
-    const Places places = places_of(at.task, at.columns.count, i);
+    const CopiedPlaces places = places_of(at.task, at.columns.count, i);
     if (places.first >= kDepth * at.task.p()) return;
-    trace.issue(kCopyInstructions);
+    trace.issue(InstructionCounts::kCopy);
     for (int part = 0; part < (n_ % 4 == 0 ? 1 : 4); ++part) {
       if (n_ % 4 == 0)
         trace.async_copy(kCopyBoard);
@@ -135,7 +137,7 @@ void Trace::copy(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   }
 }
 
-/// Both values of a lane.
+/// Loads both values of every lane.
 void Trace::load_values(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   for (int half = 0; half < 2; ++half) {
     trace.load(kValueBoard);
@@ -146,8 +148,8 @@ void Trace::load_values(const At& at, std::int64_t chunk, WarpTrace& trace) cons
 
 void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   const int size = kDepth * at.task.p();
-  trace.issue(kChunkInstructions);
-  // A narrow piece of B may not take all warps to copy.
+  trace.issue(InstructionCounts::kChunk);
+  // A narrow B may not need all warps for its copy.
   if (places_of(at.task, at.columns.count, 0).first < size) trace.wait(kCopyBoard);
   if (at.task.warps() == kWarps) trace.barrier();  // others are of a part of the thread block
   trace.wait(kValueBoard);
@@ -159,7 +161,7 @@ void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   const int fragments = at.fragments.last - at.fragments.first;
   if (fragments == 0) return;
   trace.shared(4 * fragments);  // 16 bytes a lane for two of them, at both depths
-  trace.issue(kFragmentInstructions * fragments);
+  trace.issue(InstructionCounts::kFragment * fragments);
   trace.mma(fragments);
 }
 
@@ -169,7 +171,7 @@ void Trace::store(const At& at, WarpTrace& trace) const {
   const std::int64_t end =
       at.columns.first + std::min(at.fragments.last * outputs, at.columns.count);
   if (first >= end) {
-    trace.issue(kRowInstructions);
+    trace.issue(InstructionCounts::kRow);
     return;
   }
   if (at.first < at.last) trace.wait_mma();
@@ -178,7 +180,7 @@ void Trace::store(const At& at, WarpTrace& trace) const {
   const int step = std::max(8, 2 * outputs);
   const int instructions = p == 2 || p == 8 ? 2 : p == 1 && n_ % 4 != 0 ? 4 : 1;
   for (std::int64_t col = first; col < end; col += step) {
-    trace.issue(trace_instructions(at.task.log_p) * step / (2 * outputs));
+    trace.issue(InstructionCounts::traces(at.task.log_p) * step / (2 * outputs));
     trace.store(instructions);
     trace.touch(c_ + 4 * static_cast<std::uint64_t>(at.task.row * n_ + col),
                 4 * std::min<std::int64_t>(step, end - col));

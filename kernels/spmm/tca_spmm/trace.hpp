@@ -1,4 +1,4 @@
-// What a warp of tca_spmm does, for the simulator: the copies, MMAs and stores of
+// The trace of a warp of tca_spmm, for the simulator: the copies, MMAs and stores of
 // kernels/spmm/tca_spmm/tca_spmm.cu in the order of the compiled code.
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace tessera::tca_spmm {
 
-/// Some columns of C that a row's warps do at a time.
+/// Columns of C that the warps of a row compute at a time.
 struct Columns {
   std::int64_t first;
   int count;
 };
 
-/// Number `part` of those of a task in a tile of columns; none behind the last.
+/// Group `part` of the columns of a task in a tile; no columns behind the last.
 Columns columns_of(const Task& task, int tile_cols, std::int64_t n, std::int64_t tile,
                    std::int64_t part);
 
-/// Chunks of a row of so many nonzeros.
+/// The number of chunks of a row of `nnz` nonzeros.
 constexpr std::int64_t chunks_of(std::int64_t nnz, int p) {
   return (nnz + kDepth * p - 1) / (kDepth * p);
 }

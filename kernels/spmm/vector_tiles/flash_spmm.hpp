@@ -1,4 +1,4 @@
-// What flash_spmm can be told; its host and its device half both go by this.
+// The options of flash_spmm, which its host half and its device half share.
 #pragma once
 
 #include "formats/base/params.hpp"
@@ -6,23 +6,28 @@
 
 namespace tessera::flash_spmm {
 
+/// The conversion of B to FP16: by a launch of its own, by the lanes that load it, or by whichever
+/// should take less time.
 enum class Conversions { kAuto, kConverted, kAsIs };
 
 struct FlashSpmmOptions {
+  using Packed = MeBcrs;  // the format that flash_spmm reads
+
+  /// Throws Unsupported for a pipeline that has no instance with this map.
   explicit FlashSpmmOptions(const Params& params);
 
   Precision precision;
-  bool staged;
+  vector_tiles::Pipeline pipeline;
   bool mapped;
-  int stages;   // 0: by their size
-  int columns;  // of a warp; 0: by the width of C
+  int stages;   // in shared memory, of a warp; 0: by their size
+  int columns;  // of C, of a warp; 0: by the width of C
   Conversions conversions;
-  std::int64_t max_vectors;  // of a task; 0: windows are not split
+  std::int64_t max_vectors;  // of a task; 0: windows stay whole
   bool atomic;
 
   bool is_fp16() const { return precision.conversion == Conversion::kFp16; }
   window_tasks::Tasks tasks(const vector_tiles::Vectors& a) const;
-  /// Throws Unsupported for TC blocks that the precision's MMAs are not deep enough for.
+  /// Throws Unsupported for TC blocks of a depth that no instance of the precision has.
   vector_tiles::Plan plan(const vector_tiles::Vectors& a, std::int64_t n) const;
 
  private:

@@ -1,18 +1,17 @@
 // Magicube (Li et al., SC 2022): vectors of V x 1 (V = 2, 4 or 8, the format's) on INT8 or FP16
-// tensor cores, straight from SR-BCRS, whose strides are as long as an MMA is deep.
+// tensor cores, from SR-BCRS, whose strides are as long as an MMA is deep.
 //
 // precision = int8 is the paper's: A (when it is uploaded) and B (by the launch: one pass for its
 // largest magnitude, one that rounds) are quantised with one scale for each matrix, symmetric, to
 // nearest even; m16n8k32 sums exact products exactly in INT32, and C is the sum times both scales,
 // rounded to FP32. A NaN or an infinity in B makes every element of C NaN. precision = fp16 is the
-// paper's baseline of its own kind: m16n8k16 with FP32 sums of operands rounded to FP16.
+// paper's own baseline: m16n8k16 with FP32 sums of operands rounded to FP16.
 //
-// The paper's row-major strides let a fragment of A load without a transposition, which holds here;
-// rows of B come in whole to shared memory ahead of their use (its data prefetch) and four of their
-// bytes at a time are transposed in registers (its online transposition of the right operand).
-// Departures: operands are swapped, so that V rows are columns of the MMA and not rows (no
-// instruction has fewer than eight: of those that V leaves over, zeros are multiplied); B and C are
-// FP32 to the caller; there is no INT4 and no INT16 of two parts.
+// As in the paper, row-major strides let a fragment of A load without a transposition; warps copy
+// whole rows of B to shared memory ahead of their use (data prefetch) and transpose four bytes at a
+// time in registers (online transposition of the right operand). Departures: operands are swapped,
+// so that V rows are columns of the MMA and not rows (an MMA has eight columns; those beyond V
+// multiply zeros); the caller's B and C are FP32; there is no INT4 and no INT16 of two parts.
 
 #include "kernels/spmm/vector_tiles/magicube.hpp"
 
@@ -30,27 +29,34 @@ magicube::MagicubeOptions::MagicubeOptions(const Params& params)
       columns(static_cast<int>(params.integer("columns"))) {}
 
 Plan magicube::MagicubeOptions::plan(const Vectors& a, std::int64_t n) const {
-  const int depth = int8 ? 32 : 16;
-  require<Unsupported>(a.depth == depth, "{} MMAs have {} vectors, not the {} of these strides",
+  const Operand operand = int8 ? Operand::kInt8 : Operand::kFp16;
+  const int depth = deepest(operand);
+  require<Unsupported>(a.depth == depth,
+                       "magicube with precision = {} takes strides of {} vectors, not of {}",
                        int8 ? "int8" : "fp16", depth, a.depth);
   constexpr std::int64_t kMostVectors =
       std::numeric_limits<std::int32_t>::max() / (kLargestInt8 * kLargestInt8);
-  Plan plan{.operand = int8 ? Operand::kInt8 : Operand::kFp16};
-  plan.groups = groups_for(n, columns);
-  plan.stages = stages_for(stages, plan.operand, depth, plan.groups);
-  plan.tasks = cut(a, 0);
-  for (const window_tasks::Task& task : plan.tasks.tasks)
+  window_tasks::Tasks tasks = cut(a, 0);
+  for (const window_tasks::Task& task : tasks.tasks)
     require<Unsupported>(!int8 || task.last - task.first <= kMostVectors,
-                         "sums of {} products of INT8 may not fit into INT32, those of {} do",
-                         task.last - task.first, kMostVectors);
-  return plan;
+                         "INT32 holds sums of at most {} products of INT8; a window needs {}",
+                         kMostVectors, task.last - task.first);
+  const int groups = groups_for(n, columns);
+  const Instance* instance = find_instance(Pipeline::kStaged, operand, depth, true, groups);
+  require<Unsupported>(instance != nullptr, "magicube has no instance of {} columns of C a warp",
+                       groups * kGroupCols);
+  return {.schedule = {.instance = *instance,
+                       .stages = stages_for(stages, operand, depth, groups),
+                       .num_tasks = std::ssize(tasks.tasks),
+                       .n = n},
+          .tasks = std::move(tasks)};
 }
 
 namespace {
 
 using magicube::MagicubeOptions;
 
-/// Exact sums of products of quantised operands.
+/// C = A B by exact sums of products of quantised operands.
 DenseMatrix emulate_int8(const Vectors& a, const DenseMatrix& b) {
   const Int8Scale scale_a(a.values), scale_b(b.values);
   std::vector<std::int8_t> quantised(b.values.size());
@@ -82,13 +88,13 @@ DenseMatrix emulate_int8(const Vectors& a, const DenseMatrix& b) {
 
 class Magicube final : public SpmmKernel {
  public:
-  explicit Magicube(const MagicubeOptions& choices) : choices_(choices) {}
+  explicit Magicube(const MagicubeOptions& options) : options_(options) {}
 
   std::string format() const override { return SrBcrs::kFormat; }
   int version() const override { return 1; }
 
   Arithmetic arithmetic() const override {
-    if (choices_.int8)
+    if (options_.int8)
       return {.sum = Arithmetic::Sum::kInteger, .quantisation = 0.5001 / kLargestInt8};
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = MmaType::kFp16,
@@ -104,38 +110,40 @@ class Magicube final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const Vectors a(packed_as<SrBcrs>(packed));
-    const Plan plan = choices_.plan(a, b.cols);
-    if (choices_.int8) return emulate_int8(a, b);
+    const Plan plan = options_.plan(a, b.cols);
+    if (options_.int8) return emulate_int8(a, b);
     return vector_tiles::emulate(a, plan.tasks, find_precision("fp16"),
                                  generation.step(MmaType::kFp16), b);
   }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     Vectors a(packed_as<SrBcrs>(packed));
-    Plan plan = choices_.plan(a, n);
+    Plan plan = options_.plan(a, n);
     return describe_work("magicube", packed, std::move(a), std::move(plan), n);
   }
 
  private:
-  MagicubeOptions choices_;
+  MagicubeOptions options_;
 };
 
 const Register<SpmmKernel> entry{{
     .name = "magicube",
     .summary = "V x 1 vectors on INT8 or FP16 tensor cores (Magicube)",
-    .params = {{"precision",
-                std::string("fp16"),
-                "type of the operands: int8 (one scale a matrix, exact sums; stride = 32) or fp16 "
-                "(stride = 16)",
-                {"int8", "fp16"}},
-               {"stages",
-                std::int64_t{0},
-                "strides of a warp in shared memory, 2: double buffering; 0: by their size",
-                {"0", "2", "3", "4"}},
-               {"columns",
-                std::int64_t{0},
-                "columns of C of a warp; 0: 32, 64 or 128, by the width of C",
-                {"0", "32", "64", "128"}}},
+    .params =
+        {{"precision",
+          std::string("fp16"),
+          "type of the operands: int8 (one scale per matrix, exact sums; needs stride = 32) "
+          "or fp16 (needs stride = 16)",
+          {"int8", "fp16"}},
+         {"stages",
+          std::int64_t{0},
+          "strides of a warp whose rows of B are in shared memory; 2: double buffering; 0: by "
+          "their size",
+          {"0", "2", "3", "4"}},
+         {"columns",
+          std::int64_t{0},
+          "columns of C of a warp; 0: 32, 64 or 128, by the width of C",
+          {"0", "32", "64", "128"}}},
     .make =
         [](const Params& params) { return std::make_unique<Magicube>(MagicubeOptions(params)); },
 }};

@@ -1,4 +1,4 @@
-// What magicube can be told; its host and its device half both go by this.
+// The options of magicube, which its host half and its device half share.
 #pragma once
 
 #include "formats/base/params.hpp"
@@ -7,14 +7,16 @@
 namespace tessera::magicube {
 
 struct MagicubeOptions {
+  using Packed = SrBcrs;  // the format that magicube reads
+
   explicit MagicubeOptions(const Params& params);
 
   bool int8;
-  int stages;   // 0: by their size
-  int columns;  // of a warp; 0: by the width of C
+  int stages;   // in shared memory, of a warp; 0: by their size
+  int columns;  // of C, of a warp; 0: by the width of C
 
-  /// Throws Unsupported where the format's stride is not the MMA's depth, and for INT8 where a
-  /// window's sums might not fit into INT32.
+  /// Throws Unsupported where the format's stride is not the depth of the MMA, and for INT8 where
+  /// the sums of a window might not fit into INT32.
   vector_tiles::Plan plan(const vector_tiles::Vectors& a, std::int64_t n) const;
 };
 

@@ -1,7 +1,5 @@
 #include "kernels/spmm/vector_tiles/vector_tiles.hpp"
 
-#include <bit>
-
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 
@@ -12,13 +10,13 @@ using window_tasks::Split;
 using window_tasks::Task;
 using window_tasks::Tasks;
 
-/// Rows of C going through TC blocks one after another.
+/// Rows of C, each a chain of MMAs over the TC blocks of a task.
 class Chains {
  public:
   Chains(const Vectors& a, const Precision& precision, const FusedStep& step, const PreparedB& b)
       : a_(a), precision_(precision), step_(step), b_(b) {}
 
-  /// Row r of the task's window; `c` comes in as zeros.
+  /// Computes row r of the task's window in `c`, which is zero on entry.
   void run(const Task& task, int r, std::span<float> c) {
     RowChain chain(precision_, step_, b_, c);
     for (std::uint32_t first = task.first; first < task.last;
@@ -30,7 +28,8 @@ class Chains {
   }
 
  private:
-  /// A vector is stored whole: its zeros meet their row of B, and make NaN of what is not finite.
+  /// Collects the terms of row r. A vector is stored with its zeros, which are multiplied by their
+  /// row of B and make NaN of values that are not finite.
   void take_terms(std::uint32_t first, int width, int r) {
     terms_.clear();
     for (int k = 0; k < width; ++k) {
@@ -62,7 +61,7 @@ Vectors::Vectors(const Packed& a, int depth)
       col_indices(a.col_indices),
       values(a.values) {
   require<Unsupported>(vector_rows <= window_tile::kWindowRows,
-                       "vectors of at most {} rows fit into the MMA's right operand, not of {}",
+                       "the MMA's right operand takes vectors of at most {} rows, not of {}",
                        window_tile::kWindowRows, vector_rows);
   for (std::int64_t w = 0; w < a.num_row_windows(); ++w)
     tc_offset.push_back(tc_offset.back() + static_cast<std::uint32_t>(a.tc_blocks(w)));
@@ -94,7 +93,7 @@ std::vector<std::int64_t> terms_per_row(const Vectors& a, const Tasks& tasks) {
     for (int r = 0; r < a.rows_of_window(task.window); ++r) {
       std::int64_t& count =
           terms[static_cast<std::size_t>(task.window * std::int64_t{a.vector_rows} + r)];
-      count += task.split != 0;  // the addition of the part
+      count += task.split != 0;  // the addition of the part to the others
       for (std::uint32_t first = task.first; first < task.last;
            first += static_cast<std::uint32_t>(a.depth)) {
         const int width = a.width(first, task.last);
@@ -116,7 +115,7 @@ DenseMatrix emulate(const Vectors& a, const Tasks& tasks, const Precision& preci
     std::vector<float> part(static_cast<std::size_t>(b.cols));
     for (std::int64_t i = begin; i < end; ++i) {
       const Task& task = tasks.tasks[i];
-      // The first task of a window does all of it.
+      // The first task of a window computes all of the window.
       if (task.split != 0 && tasks.splits[task.split - 1].first_task != i) continue;
       const std::int64_t parts = task.split == 0 ? 1 : tasks.splits[task.split - 1].parts;
       for (int r = 0; r < a.rows_of_window(task.window); ++r) {
@@ -132,30 +131,5 @@ DenseMatrix emulate(const Vectors& a, const Tasks& tasks, const Precision& preci
   });
   return c;
 }
-
-int Plan::registers(int depth) const {
-  const int size = std::countr_zero(static_cast<unsigned>(groups));
-  const bool deep = depth > (operand == Operand::kTf32 ? 4 : 8);
-  constexpr int kTf32[2][3] = {{48, 64, 112}, {56, 72, 112}};
-  constexpr int kFp16AsIs[2][3] = {{56, 72, 112}, {72, 96, 120}};
-  constexpr int kFp16[2][3] = {{48, 64, 112}, {56, 80, 112}};
-  constexpr int kInt8[3] = {64, 80, 112};
-  switch (operand) {
-    case Operand::kTf32:
-      return staged ? kTf32[deep][size] : 40;
-    case Operand::kFp16AsIs:
-      return staged ? kFp16AsIs[deep][size] : deep ? 56 : 40;
-    case Operand::kFp16:
-      return staged ? kFp16[deep][size] : deep && mapped ? 48 : 40;
-    case Operand::kInt8:
-      break;
-  }
-  return kInt8[size];
-}
-
-ConversionShape::ConversionShape(std::int64_t rows, std::int64_t padded_cols)
-    : lanes(static_cast<int>(
-          std::min<std::uint64_t>(32, std::bit_ceil(static_cast<std::uint64_t>(padded_cols) / 4)))),
-      warps((rows + rows_of_warp() - 1) / rows_of_warp()) {}
 
 }  // namespace tessera::vector_tiles

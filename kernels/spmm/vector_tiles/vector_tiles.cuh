@@ -1,6 +1,5 @@
-// The device half of kernels/spmm/vector_tiles/vector_tiles.hpp: operands of each type, rows of B
-// staged in shared memory by asynchronous copies or loaded by the lanes that multiply them, and a
-// warp's way through its task.
+// The device half of kernels/spmm/vector_tiles/vector_tiles.hpp: operands of each type, the copies
+// of rows of B to shared memory, the MMAs of a TC block and the writes to C.
 //
 // Lane l has g = l / 4 and t = l % 4: four columns of every 32 of B, rows pack t to pack t + pack -
 // 1 of every 4 pack of a TC block, and rows 2t and 2t + 1 of the window's C.
@@ -18,7 +17,6 @@ namespace tessera::vector_tiles {
 
 using window_tasks::Task;
 
-/// A product: operands, tasks, and where the sums of cut windows meet.
 struct KernelArguments {
   std::int64_t rows, n;
   int vector_rows;
@@ -29,35 +27,52 @@ struct KernelArguments {
   window_tasks::Meeting meeting;
   bool atomic;
   int stages;
-  const void* b;        // rows as they are gathered
-  std::uint32_t pitch;  // of them, elements
+  const void* b;        // the gathered rows: B or the workspace
+  std::uint32_t pitch;  // from one of them to the next, elements
   bool c_in_16_bytes;
   float* c;
   Scaling scaling;
-  float a_scale;           // kInt8: what 1 of A stands for, and
-  const float* largest_b;  //        the largest magnitude of B
+  float a_scale;           // kInt8: the scale of A
+  const float* largest_b;  // kInt8: the largest magnitude of B
 };
 
 using Kernel = void (*)(KernelArguments);
 
-/// The compiled variants; `aligned`: rows of B come in pieces of 16 bytes.
-Kernel staged_kernel(Operand operand, int depth, int groups, bool aligned);
-Kernel registers_kernel(Operand operand, int depth, bool mapped, bool aligned);
+/// The kernel of an instance of each pipeline. `aligned`: rows of B are aligned to 16 bytes.
+Kernel staged_kernel(const Instance& instance, bool aligned);
+Kernel registers_kernel(const Instance& instance, bool aligned);
 
-/// What 1 of an INT8 operand stands for in a matrix with that largest magnitude.
+/// Looks `instance` up in kInstances at compile time for each of its rows: kernel_at<i>(aligned)
+/// gives the kernel of row i. Null for an instance that is not in the table.
+template <template <std::size_t> class KernelAt>
+Kernel find_kernel(const Instance& instance, bool aligned) {
+  const Instance* found = find_instance(instance.pipeline, instance.operand, instance.depth,
+                                        instance.mapped, instance.groups);
+  if (found == nullptr) return nullptr;
+  const auto index = static_cast<std::size_t>(found - kInstances.data());
+  Kernel kernel = nullptr;
+  const auto try_all = [&]<std::size_t... i>(std::index_sequence<i...>) {
+    ((i == index ? static_cast<void>(kernel = KernelAt<i>::get(aligned)) : static_cast<void>(0)),
+     ...);
+  };
+  try_all(std::make_index_sequence<kInstances.size()>());
+  return kernel;
+}
+
+/// The scale of INT8 operands in a matrix with that largest magnitude: the value of a 1.
 __device__ inline float scale_of(float largest) { return __fdiv_rn(largest, 127.0f); }
 
-// Four columns of a row of B, and what becomes of `kPack` rows of them: registers of the left
-// operand, one for each column.
+// Operand types: the four columns of a row of B that a lane loads (Columns4), and their conversion,
+// kPack rows at a time, to registers of the left operand, one for each column.
 
 struct Tf32Operands {
   using Element = float;
-  using Piece = float4;
+  using Columns4 = float4;
   using Value = std::uint32_t;
   using Sum = float;
   static constexpr int kPack = 1;
-  __device__ static Piece join(const Element (&e)[4]) { return {e[0], e[1], e[2], e[3]}; }
-  __device__ static void columns(const Piece (&rows)[1], std::uint32_t (&columns)[4]) {
+  __device__ static Columns4 join(const Element (&e)[4]) { return {e[0], e[1], e[2], e[3]}; }
+  __device__ static void columns(const Columns4 (&rows)[1], std::uint32_t (&columns)[4]) {
     columns[0] = round_operand_to_tf32(rows[0].x), columns[1] = round_operand_to_tf32(rows[0].y);
     columns[2] = round_operand_to_tf32(rows[0].z), columns[3] = round_operand_to_tf32(rows[0].w);
   }
@@ -87,9 +102,9 @@ struct Fp16Mma {
 
 struct Fp16OfFp32Operands : Fp16Mma {
   using Element = float;
-  using Piece = float4;
-  __device__ static Piece join(const Element (&e)[4]) { return {e[0], e[1], e[2], e[3]}; }
-  __device__ static void columns(const Piece (&rows)[2], std::uint32_t (&columns)[4]) {
+  using Columns4 = float4;
+  __device__ static Columns4 join(const Element (&e)[4]) { return {e[0], e[1], e[2], e[3]}; }
+  __device__ static void columns(const Columns4 (&rows)[2], std::uint32_t (&columns)[4]) {
     columns[0] = PackedFp16::pair(rows[0].x, rows[1].x),
     columns[1] = PackedFp16::pair(rows[0].y, rows[1].y);
     columns[2] = PackedFp16::pair(rows[0].z, rows[1].z),
@@ -99,11 +114,11 @@ struct Fp16OfFp32Operands : Fp16Mma {
 
 struct Fp16Operands : Fp16Mma {
   using Element = std::uint16_t;
-  using Piece = uint2;
-  __device__ static Piece join(const Element (&e)[4]) {
+  using Columns4 = uint2;
+  __device__ static Columns4 join(const Element (&e)[4]) {
     return {e[0] | std::uint32_t{e[1]} << 16, e[2] | std::uint32_t{e[3]} << 16};
   }
-  __device__ static void columns(const Piece (&rows)[2], std::uint32_t (&columns)[4]) {
+  __device__ static void columns(const Columns4 (&rows)[2], std::uint32_t (&columns)[4]) {
     constexpr std::uint32_t kLow = 0x5410, kHigh = 0x7632;
     columns[0] = __byte_perm(rows[0].x, rows[1].x, kLow);
     columns[1] = __byte_perm(rows[0].x, rows[1].x, kHigh);
@@ -114,12 +129,12 @@ struct Fp16Operands : Fp16Mma {
 
 struct Int8Operands {
   using Element = std::int8_t;
-  using Piece = std::uint32_t;
+  using Columns4 = std::uint32_t;
   using Value = std::uint8_t;
   using Sum = int;
   static constexpr int kPack = 4;
   /// A transposition of 4 x 4 bytes.
-  __device__ static void columns(const Piece (&rows)[4], std::uint32_t (&columns)[4]) {
+  __device__ static void columns(const Columns4 (&rows)[4], std::uint32_t (&columns)[4]) {
     std::uint32_t pairs[2][2];  // [rows 0 and 1, rows 2 and 3][columns 0 and 1, 2 and 3]
     for (int i = 0; i < 2; ++i) {
       pairs[i][0] = __byte_perm(rows[2 * i], rows[2 * i + 1], 0x5140);
@@ -136,13 +151,14 @@ struct Int8Operands {
   }
 };
 
-/// A TC block of A as an MMA's right operand; a register has kPack vectors of row g.
+/// A TC block of A as the right operand of an MMA; a register has kPack vectors of row g.
 template <class Operands, int kDepth>
 struct RightOperand {
   static constexpr int kPack = Operands::kPack, kRegisters = kDepth / (4 * kPack);
   std::uint32_t registers[kRegisters];
 
-  /// Loads it ahead of its use. Vectors [first, last), as far as the TC block goes.
+  /// Loads the TC block that begins with vector `first` ahead of its use; the task ends before
+  /// vector `last`.
   __device__ void load(const KernelArguments& product, std::uint32_t first, std::uint32_t last,
                        int lane) {
     using Value = typename Operands::Value;
@@ -167,7 +183,7 @@ struct RightOperand {
   }
 };
 
-/// Column index of vector first + lane, or none beyond the TC block: a register of all lanes.
+/// The column index of vector first + lane, or kNoColumn beyond the TC block.
 template <int kDepth>
 __device__ std::int32_t load_index(const KernelArguments& product, std::uint32_t first,
                                    std::uint32_t last, int lane) {
@@ -175,9 +191,9 @@ __device__ std::int32_t load_index(const KernelArguments& product, std::uint32_t
   return load_ahead(product.col_indices + first + lane);
 }
 
-/// Adds 32 columns of a TC block: rows[r][i] is row (4 r + t) kPack + i of its rows of B.
-template <class Operands, int kDepth, class Pieces>
-__device__ void multiply(const Pieces& rows, const RightOperand<Operands, kDepth>& a,
+/// Adds 32 columns of a TC block to `sums`: rows[r][i] is row (4 r + t) kPack + i of its rows of B.
+template <class Operands, int kDepth, class Rows>
+__device__ void multiply(const Rows& rows, const RightOperand<Operands, kDepth>& a,
                          typename Operands::Sum (&sums)[2][4]) {
   constexpr int kRegisters = RightOperand<Operands, kDepth>::kRegisters;
   std::uint32_t left[2][2 * kRegisters];
@@ -192,29 +208,28 @@ __device__ void multiply(const Pieces& rows, const RightOperand<Operands, kDepth
   for (int m = 0; m < 2; ++m) Operands::mma(sums[m], left[m], a.registers);
 }
 
-/// A lane's part in copying rows of B: of 16-byte pieces of rows, 32 at a time.
+/// A lane's part of the copies of rows of B: 16 bytes of a row at a time.
 template <class Operands, int kDepth, int kGroups, bool kAligned>
 class Copier {
  public:
   using Element = typename Operands::Element;
-  static constexpr int kPieceCols = 16 / static_cast<int>(sizeof(Element));
-  static constexpr int kLanes = kGroups * kGroupCols / kPieceCols;  // of a row
+  static constexpr int kLaneCols = 16 / static_cast<int>(sizeof(Element));
+  static constexpr int kLanes = kGroups * kGroupCols / kLaneCols;  // of a row
   static constexpr int kRowsAtOnce = 32 / kLanes, kSteps = kDepth / kRowsAtOnce;
-  static constexpr int kPitch =
-      (kGroups * kGroupCols * static_cast<int>(sizeof(Element)) + 127) / 128 * 128 + 32;
+  static constexpr int kPitch = row_pitch(static_cast<int>(sizeof(Element)), kGroups);
   static_assert(kSteps >= 1, "a TC block has the rows of a copy");
 
   __device__ Copier(const KernelArguments& product, std::int64_t first_col, int lane)
       : row_(lane / kLanes), pitch_(product.pitch) {
-    const int in_row = lane % kLanes * kPieceCols;
+    const int in_row = lane % kLanes * kLaneCols;
     const std::int64_t col = first_col + in_row;
     cols_ =
-        static_cast<int>(min(max(product.pitch - col, std::int64_t{0}), std::int64_t{kPieceCols}));
+        static_cast<int>(min(max(product.pitch - col, std::int64_t{0}), std::int64_t{kLaneCols}));
     b_ = static_cast<const Element*>(product.b) + (cols_ > 0 ? col : 0);
     place_ = static_cast<std::uint32_t>(in_row) * sizeof(Element);
   }
 
-  /// To the stage at `stage` in shared memory. `index`: see load_index.
+  /// Copies rows of B to the stage at `stage` in shared memory. `index`: see load_index.
   __device__ void copy(std::int32_t index, unsigned char* stage) const {
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
@@ -225,7 +240,7 @@ class Copier {
       if constexpr (kAligned) {
         copy_async<16>(to, from, row >= 0 && cols_ > 0);
       } else {
-        for (int j = 0; j < kPieceCols; ++j) {
+        for (int j = 0; j < kLaneCols; ++j) {
           const bool real = row >= 0 && j < cols_;
           copy_async<sizeof(Element)>(to + j * sizeof(Element), real ? from + j : b_, real);
         }
@@ -236,32 +251,32 @@ class Copier {
  private:
   int row_;              // of the first rows that are copied at once
   std::uint32_t pitch_;  // of B, elements
-  int cols_;             // of the lane's, those within B
+  int cols_;             // columns of the lane within B
   const Element* b_;     // the lane's columns of row 0
-  std::uint32_t place_;  // of its piece in a row of a stage, bytes
+  std::uint32_t place_;  // of its columns in a row of a stage, bytes
 };
 
-/// The lane's pieces of a TC block in a stage, columns from `group` on, times A.
+/// Adds a TC block in a stage times A to the sums of the lane.
 template <class Operands, int kDepth, int kGroups>
 __device__ void multiply_stage(const unsigned char* stage, int lane,
                                const RightOperand<Operands, kDepth>& a,
                                typename Operands::Sum (&sums)[kGroups][2][4]) {
-  using Piece = typename Operands::Piece;
+  using Columns4 = typename Operands::Columns4;
   using Element = typename Operands::Element;
   constexpr int kPack = Operands::kPack, kRegisters = RightOperand<Operands, kDepth>::kRegisters;
   constexpr int kPitch = Copier<Operands, kDepth, kGroups, true>::kPitch;
   // Row kPack t + i is i fours further, at t of them.
-  const unsigned char* from = stage + lane % 4 * kPitch + lane / 4 * sizeof(Piece);
+  const unsigned char* from = stage + lane % 4 * kPitch + lane / 4 * sizeof(Columns4);
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
-    Piece rows[kRegisters][kPack];
+    Columns4 rows[kRegisters][kPack];
 #pragma unroll
     for (int r = 0; r < kRegisters; ++r)
 #pragma unroll
       for (int i = 0; i < kPack; ++i)
-        rows[r][i] =
-            *reinterpret_cast<const Piece*>(from + row_in_stage(4 * kPack * r + i, kPack) * kPitch +
-                                            group * kGroupCols * sizeof(Element));
+        rows[r][i] = *reinterpret_cast<const Columns4*>(
+            from + row_in_stage(4 * kPack * r + i, kPack) * kPitch +
+            group * kGroupCols * sizeof(Element));
     multiply<Operands, kDepth>(rows, a, sums[group]);
   }
 }
@@ -272,7 +287,7 @@ __device__ int col_of(int lane, int i) {
   return kMapped ? lane / 4 * 4 + i : lane / 4 + 8 * i;
 }
 
-/// A lane's four sums of a row of C, into it: the one place where that is written.
+/// Writes a lane's four sums to a row of C. No other function does.
 template <bool kMapped>
 __device__ void put(const KernelArguments& product, std::int64_t row, std::int64_t group_col,
                     int lane, float4 sums, bool adds) {
@@ -299,47 +314,63 @@ __device__ void put(const KernelArguments& product, std::int64_t row, std::int64
   }
 }
 
-/// What a sum of the tensor cores stands for.
+/// The value of C of a sum of the tensor cores.
 __device__ inline float value_of(const KernelArguments&, float sum) { return sum; }
 __device__ inline float value_of(const KernelArguments& product, int sum) {
   const float a_scaled = __fmul_rn(static_cast<float>(sum), product.a_scale);
   return __fmul_rn(a_scaled, scale_of(*product.largest_b));
 }
 
-/// The sums of task number `index`, columns from first_col on, into C.
+/// Brings the sums of task `index` for a chunk of columns to C.
 template <bool kMapped, int kGroups, class Sum>
 __device__ void deliver(const KernelArguments& product, std::uint32_t index, std::int64_t chunk,
                         const Task& task, int lane, const Sum (&sums)[kGroups][2][4]) {
-  float4 pieces[2 * kGroups];  // rows 2t and 2t + 1 of each 32 columns
+  float4 values[slot_vectors(kGroups)];  // rows 2t and 2t + 1 of each 32 columns
 #pragma unroll
   for (int i = 0; i < 2 * kGroups; ++i) {
     const auto& of = sums[i / 2];
     const int j = i % 2;
-    pieces[i] = {value_of(product, of[0][j]), value_of(product, of[0][2 + j]),
+    values[i] = {value_of(product, of[0][j]), value_of(product, of[0][2 + j]),
                  value_of(product, of[1][j]), value_of(product, of[1][2 + j])};
   }
   const bool adds = task.split != 0 && product.atomic;
   if (task.split != 0 && !adds &&
-      !window_tasks::meet(product.meeting, index, chunk, task, lane, pieces))
+      !window_tasks::meet(product.meeting, index, chunk, task, lane, values))
     return;
 #pragma unroll
   for (int i = 0; i < 2 * kGroups; ++i) {
     const int in_window = lane % 4 * 2 + i % 2;
     const std::int64_t row = task.window * std::int64_t{product.vector_rows} + in_window;
     if (in_window >= product.vector_rows || row >= product.rows) continue;
-    put<kMapped>(product, row, (chunk * kGroups + i / 2) * kGroupCols, lane, pieces[i], adds);
+    put<kMapped>(product, row, (chunk * kGroups + i / 2) * kGroupCols, lane, values[i], adds);
   }
 }
 
-/// Calls run(task number, chunk of columns) for what the warp has to do. Tasks of one chunk come
-/// before those of the next: what is gathered from B at a time is narrower than B and stays in L2.
+/// Calls run(task, chunk of columns) for the item of the warp.
 template <class Run>
 __device__ void run_task(const KernelArguments& product, Run run) {
-  const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
-  const std::uint32_t padded = (product.num_tasks + kWarps - 1) / kWarps * kWarps;
-  const auto chunk = static_cast<std::uint32_t>(warp / padded);
-  const auto index = static_cast<std::uint32_t>(warp - std::int64_t{chunk} * padded);
-  if (index < product.num_tasks) run(index, std::int64_t{chunk});
+  const WarpItem item = item_of(blockIdx.x, threadIdx.x / 32, product.num_tasks);
+  if (item.task < product.num_tasks) run(item.task, std::int64_t{item.chunk});
 }
+
+/// The device type of an operand.
+template <Operand kOperand>
+struct OperandsOf;
+template <>
+struct OperandsOf<Operand::kTf32> {
+  using Type = Tf32Operands;
+};
+template <>
+struct OperandsOf<Operand::kFp16AsIs> {
+  using Type = Fp16OfFp32Operands;
+};
+template <>
+struct OperandsOf<Operand::kFp16> {
+  using Type = Fp16Operands;
+};
+template <>
+struct OperandsOf<Operand::kInt8> {
+  using Type = Int8Operands;
+};
 
 }  // namespace tessera::vector_tiles

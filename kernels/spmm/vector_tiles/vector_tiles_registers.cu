@@ -1,23 +1,24 @@
-// Products of vectors, rows of B straight from global memory to the lanes that multiply them, as
-// FlashSparse has it; a warp has 32 columns.
+// Products of vectors with rows of B straight from global memory to the lanes that multiply them,
+// as in FlashSparse. A warp has 32 columns.
 
 #include "kernels/spmm/vector_tiles/vector_tiles.cuh"
 
 namespace tessera::vector_tiles {
 namespace {
 
-/// A lane's four columns of a row of B, zeros where there are none.
+/// The lane's four columns of a row of B; zeros where there is no row or column.
 template <class Operands, bool kMapped, bool kAligned>
-__device__ typename Operands::Piece load_piece(const KernelArguments& product, std::int32_t row,
-                                               std::int64_t group_col, int lane) {
+__device__ typename Operands::Columns4 load_columns(const KernelArguments& product,
+                                                    std::int32_t row, std::int64_t group_col,
+                                                    int lane) {
   using Element = typename Operands::Element;
-  using Piece = typename Operands::Piece;
+  using Columns4 = typename Operands::Columns4;
   const Element* from = static_cast<const Element*>(product.b) +
                         std::uint64_t{static_cast<std::uint32_t>(max(row, 0))} * product.pitch;
   const std::int64_t col = group_col + col_of<kMapped>(lane, 0);
   if constexpr (kMapped && kAligned) {
-    if (row < 0 || col >= product.pitch) return Piece{};
-    return *reinterpret_cast<const Piece*>(from + col);
+    if (row < 0 || col >= product.pitch) return Columns4{};
+    return *reinterpret_cast<const Columns4*>(from + col);
   } else {
     Element each[4];
 #pragma unroll
@@ -40,14 +41,14 @@ __global__ void __launch_bounds__(kThreads) run_registers(KernelArguments produc
     RightOperand<Operands, kDepth> ahead;
     if (task.first < task.last) ahead.load(product, task.first, task.last, lane);
     for (std::uint32_t first = task.first; first < task.last; first += kDepth) {
-      typename Operands::Piece rows[kRegisters][kPack];
+      typename Operands::Columns4 rows[kRegisters][kPack];
 #pragma unroll
       for (int r = 0; r < kRegisters; ++r)
 #pragma unroll
         for (int i = 0; i < kPack; ++i) {
           const std::int32_t row = __shfl_sync(~0u, index, (4 * r + lane % 4) * kPack + i);
           rows[r][i] =
-              load_piece<Operands, kMapped, kAligned>(product, row, chunk * kGroupCols, lane);
+              load_columns<Operands, kMapped, kAligned>(product, row, chunk * kGroupCols, lane);
         }
       const RightOperand<Operands, kDepth> a = ahead;
       const std::uint32_t next = first + kDepth;
@@ -61,30 +62,26 @@ __global__ void __launch_bounds__(kThreads) run_registers(KernelArguments produc
   });
 }
 
-template <class Operands, int kDepth>
-Kernel instance(bool mapped, bool aligned) {
-  if (!mapped) return run_registers<Operands, kDepth, false, false>;
-  return aligned ? run_registers<Operands, kDepth, true, true>
-                 : run_registers<Operands, kDepth, true, false>;
-}
+/// The kernel of row `i` of kInstances; null for the other pipeline.
+template <std::size_t i>
+struct KernelAt {
+  static Kernel get(bool aligned) {
+    constexpr Instance kOf = kInstances[i];
+    if constexpr (kOf.pipeline == Pipeline::kRegisters) {
+      using Operands = typename OperandsOf<kOf.operand>::Type;
+      // Without the map, lanes load single elements; rows of a workspace are always aligned.
+      if constexpr (kOf.mapped && !has_workspace(kOf.operand))
+        if (!aligned) return run_registers<Operands, kOf.depth, true, false>;
+      return run_registers<Operands, kOf.depth, kOf.mapped, kOf.mapped>;
+    }
+    return nullptr;
+  }
+};
 
 }  // namespace
 
-Kernel registers_kernel(Operand operand, int depth, bool mapped, bool aligned) {
-  switch (operand) {
-    case Operand::kTf32:
-      return depth == 4 ? instance<Tf32Operands, 4>(mapped, aligned)
-                        : instance<Tf32Operands, 8>(mapped, aligned);
-    case Operand::kFp16AsIs:
-      return depth == 8 ? instance<Fp16OfFp32Operands, 8>(mapped, aligned)
-                        : instance<Fp16OfFp32Operands, 16>(mapped, aligned);
-    case Operand::kFp16:
-      return depth == 8 ? instance<Fp16Operands, 8>(mapped, true)
-                        : instance<Fp16Operands, 16>(mapped, true);
-    case Operand::kInt8:
-      break;  // no kernel has it
-  }
-  return nullptr;
+Kernel registers_kernel(const Instance& instance, bool aligned) {
+  return find_kernel<KernelAt>(instance, aligned);
 }
 
 }  // namespace tessera::vector_tiles

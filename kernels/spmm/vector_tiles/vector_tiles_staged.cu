@@ -1,13 +1,15 @@
-// Products of vectors, rows of B by way of stages in shared memory: whole rows come by asynchronous
-// copies and leave as fragments. A warp has stages of its own and needs no barrier but its own.
+// Products of vectors with rows of B through stages in shared memory: asynchronous copies bring
+// whole rows, and lanes load fragments of them. Each warp has its own stages, so that no barrier of
+// the thread block is needed.
 
 #include "kernels/spmm/vector_tiles/vector_tiles.cuh"
 
 namespace tessera::vector_tiles {
 namespace {
 
-/// sums += the task's TC blocks, of which there are some, times their rows of B: one on its way in
-/// every stage but the one that is multiplied, A's values one ahead, column indices one more.
+/// sums += the task's TC blocks (at least one) times their rows of B. Copies fill every stage
+/// except the one that is multiplied; A's values are loaded one TC block ahead, column indices one
+/// more.
 template <class Operands, int kDepth, int kGroups, bool kAligned>
 __device__ void multiply_task(const KernelArguments& product, const Task& task,
                               std::int64_t first_col, int lane, unsigned char* ring,
@@ -31,7 +33,7 @@ __device__ void multiply_task(const KernelArguments& product, const Task& task,
   int slot = 0;
   for (std::uint32_t first = task.first; first < task.last; first += kDepth) {
     wait_for_oldest(stages);
-    __syncwarp();  // all lanes' copies are there, and nobody reads the stage before
+    __syncwarp();  // the copies of all lanes are done, and no lane reads the previous stage
     const RightOperand<Operands, kDepth> a = ahead;
     if (first + kDepth < task.last) ahead.load(product, first + kDepth, task.last, lane);
     copy_next(slot == 0 ? stages - 1 : slot - 1);
@@ -56,37 +58,26 @@ __global__ void __launch_bounds__(kThreads, 4) run_staged(KernelArguments produc
   });
 }
 
-template <class Operands, int kDepth, bool kAligned>
-Kernel instance(int groups) {
-  if (groups == 1) return run_staged<Operands, kDepth, 1, kAligned>;
-  if (groups == 2) return run_staged<Operands, kDepth, 2, kAligned>;
-  return run_staged<Operands, kDepth, 4, kAligned>;
-}
-
-/// Rows of FP32 may lie anywhere, those of a workspace do not.
-template <class Operands, int kDepth>
-Kernel instance(int groups, bool aligned) {
-  return aligned ? instance<Operands, kDepth, true>(groups)
-                 : instance<Operands, kDepth, false>(groups);
-}
+/// The kernel of row `i` of kInstances; null for the other pipeline.
+template <std::size_t i>
+struct KernelAt {
+  static Kernel get(bool aligned) {
+    constexpr Instance kOf = kInstances[i];
+    if constexpr (kOf.pipeline == Pipeline::kStaged) {
+      using Operands = typename OperandsOf<kOf.operand>::Type;
+      // Rows of a workspace are always aligned.
+      if constexpr (!has_workspace(kOf.operand))
+        if (!aligned) return run_staged<Operands, kOf.depth, kOf.groups, false>;
+      return run_staged<Operands, kOf.depth, kOf.groups, true>;
+    }
+    return nullptr;
+  }
+};
 
 }  // namespace
 
-Kernel staged_kernel(Operand operand, int depth, int groups, bool aligned) {
-  switch (operand) {
-    case Operand::kTf32:
-      return depth == 4 ? instance<Tf32Operands, 4>(groups, aligned)
-                        : instance<Tf32Operands, 8>(groups, aligned);
-    case Operand::kFp16AsIs:
-      return depth == 8 ? instance<Fp16OfFp32Operands, 8>(groups, aligned)
-                        : instance<Fp16OfFp32Operands, 16>(groups, aligned);
-    case Operand::kFp16:
-      return depth == 8 ? instance<Fp16Operands, 8, true>(groups)
-                        : instance<Fp16Operands, 16, true>(groups);
-    case Operand::kInt8:
-      return instance<Int8Operands, 32, true>(groups);
-  }
-  return nullptr;
+Kernel staged_kernel(const Instance& instance, bool aligned) {
+  return find_kernel<KernelAt>(instance, aligned);
 }
 
 }  // namespace tessera::vector_tiles

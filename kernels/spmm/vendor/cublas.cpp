@@ -1,8 +1,8 @@
-// NVIDIA's cuBLAS on A as a dense matrix, host half: what a sparse kernel must beat to be worth its
-// format (SMaT's comparison, poster and section 6).
+// NVIDIA's cuBLAS on A as a dense matrix, host half: the baseline that a sparse kernel must beat
+// (SMaT's comparison, poster and section 6).
 //
-// A closed library: no emulation, no work description. Every cell of A is multiplied, zeros too, so
-// that a NaN or an infinity of B reaches every row of C. Zeros that pad K meet zeros in B's place.
+// A closed library: no emulation, no work description. It multiplies every cell of A, zeros too, so
+// that a NaN or an infinity of B reaches every row of C. Zeros that pad K are multiplied by zeros.
 // Device half: kernels/spmm/vendor/cublas.cu.
 
 #include "kernels/spmm/vendor/cublas.hpp"
@@ -16,37 +16,41 @@ namespace {
 
 class Cublas final : public SpmmKernel {
  public:
-  explicit Cublas(cublas::CublasOptions choices) : choices_(std::move(choices)) {}
+  explicit Cublas(cublas::CublasOptions options) : options_(std::move(options)) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
   int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,
-            .type = type_of(choices_.precision.conversion),
-            .mma_depth = choices_.precision.depth,
-            .input_error = choices_.precision.input_error};
+            .type = type_of(options_.precision.conversion),
+            .mma_depth = options_.precision.depth,
+            .input_error = options_.precision.input_error};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
-    // Products with a zero of A leave a sum as it is; nothing is known of the order of the others.
+    // Products with a zero of A change no sum; the order of the others is unknown.
     return packed_as<CsrPacked>(packed).row_lengths();
   }
 
  private:
-  cublas::CublasOptions choices_;
+  cublas::CublasOptions options_;
 };
 
 const Register<SpmmKernel> entry{{
     .name = "cublas",
     .summary = "cuBLAS on A as a dense matrix, tensor cores, B converted in the launch",
     .params =
-        {{"precision", std::string("fp16"), "of the operands; sums are FP32", {"fp16", "tf32"}},
+        {{"precision",
+          std::string("fp16"),
+          "type of the operands; sums are FP32",
+          {"fp16", "tf32"}},
          {"pad",
           std::string("k"),
-          "zeros after A's columns, without which the library is slow. k: rows of A to whole 128 "
-          "bytes and K to 16, for which TF32 has to copy B in the launch where K was not; rows: "
-          "the rows alone",
+          "zeros behind the columns of A, without which the library is slow. k: rows of A padded "
+          "to "
+          "128 bytes and K to 16, where TF32 then copies B in every launch; rows: only the rows of "
+          "A; none",
           {"k", "rows", "none"}}},
     .make =
         [](const Params& params) {

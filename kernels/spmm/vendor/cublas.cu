@@ -1,9 +1,8 @@
-// Device half of the cuBLAS baseline: A scattered into a dense matrix once, padded with zeros, B
-// converted in every launch (FP16; TF32 is rounded by the library's own kernels), C in FP32.
+// Device half of the cuBLAS baseline. The upload scatters A into a dense matrix padded with zeros.
+// Every launch converts B to FP16; for TF32 the library's own kernels round it. C is FP32.
 //
-// Zeros that pad K need rows of B, and beyond the caller's there may be anything, NaNs, too. FP16
-// has its own B in any case; TF32 gets one where K was padded, copied in the launch, which pays for
-// it: as many bytes as N rows of A, read and written.
+// Zeros that pad K need rows of B, and the memory behind the caller's B may hold NaNs. FP16 has its
+// own B in any case; for TF32 a launch copies B where K is padded, and its time includes the copy.
 
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
@@ -19,9 +18,9 @@ namespace tessera {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // what cuBLAS asks for on Hopper
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // cuBLAS recommends it for Hopper
 
-/// The functions used here, found in the shared library.
+/// The functions of the shared library that we call.
 class Library {
  public:
   static const Library& instance() {
@@ -58,7 +57,7 @@ void check(cublasStatus_t status, const char* doing) {
   throw std::runtime_error(message);
 }
 
-/// One warp a row.
+/// Scatters a row of A with one warp.
 template <class T>
 __global__ void scatter(const std::int64_t* offsets, const std::int32_t* cols, const float* values,
                         std::int64_t rows, std::int64_t ld, T* dense) {
@@ -73,11 +72,12 @@ class CublasMultiplication final : public GpuMultiplication {
   CublasMultiplication(const CsrMatrix& a, const cublas::Layout& layout, bool half)
       : layout_(layout), half_(half), workspace_(kWorkspaceBytes) {
     std::size_t free = 0, total = 0;
-    cuda_check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    cuda_check(cudaMemGetInfo(&free, &total), "querying free memory");
     const double wanted = layout_.bytes();
-    require<Unsupported>(wanted < 0.9 * static_cast<double>(free),
-                         "A as a dense matrix takes {:.3g} GB, with B and C; {:.3g} GB are free",
-                         wanted / 1e9, static_cast<double>(free) / 1e9);
+    require<Unsupported>(
+        wanted < 0.9 * static_cast<double>(free),
+        "cublas stores A as a dense matrix: with B and C {:.3g} GB, where {:.3g} GB are free",
+        wanted / 1e9, static_cast<double>(free) / 1e9);
     a_ = zeros(layout_.a_bytes());
     b_ = zeros(layout_.b_bytes());
     half_ ? fill(a, reinterpret_cast<__half*>(a_.data()))
@@ -85,7 +85,7 @@ class CublasMultiplication final : public GpuMultiplication {
     load_convert_to_half();
     check(library_.create(&handle_), "starting");
     check(library_.set_workspace(handle_, workspace_.data(), workspace_.size()),
-          "giving it memory");
+          "setting its workspace");
   }
   ~CublasMultiplication() override { library_.destroy(handle_); }
 
@@ -93,9 +93,9 @@ class CublasMultiplication final : public GpuMultiplication {
     const auto& [rows, cols, n, element_bytes, depth, pitch, b_in_place] = layout_;
     if (rows == 0 || n == 0) return;
     const void* b = b_in_place ? operands.b : own_b(operands.b, stream);
-    // Column-major, as the library has it: C' [n x rows] = B' [n x depth] A' [depth x rows].
+    // The library is column-major: C' [n x rows] = B' [n x depth] A' [depth x rows].
     const cudaDataType type = half_ ? CUDA_R_16F : CUDA_R_32F;
-    check(library_.set_stream(handle_, stream), "choosing a stream");
+    check(library_.set_stream(handle_, stream), "setting the stream");
     check(library_.multiply(
               handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, rows, depth, &operands.scaling.alpha, b, type,
               n, a_.data(), type, pitch, &operands.scaling.beta, operands.c, CUDA_R_32F, n,
@@ -123,7 +123,7 @@ class CublasMultiplication final : public GpuMultiplication {
     cuda_check(cudaDeviceSynchronize(), "scattering A");
   }
 
-  /// B in our memory: its rows, converted or copied, before those of zeros.
+  /// Converts or copies the rows of B to our memory, where rows of zeros follow, and returns them.
   const void* own_b(const float* b, cudaStream_t stream) {
     const std::int64_t count = layout_.cols * layout_.n;
     if (half_)
@@ -131,7 +131,7 @@ class CublasMultiplication final : public GpuMultiplication {
     else
       cuda_check(cudaMemcpyAsync(b_.data(), b, sizeof(float) * static_cast<std::size_t>(count),
                                  cudaMemcpyDeviceToDevice, stream),
-                 "copying B before zeros");
+                 "copying B");
     return b_.data();
   }
 
@@ -140,22 +140,22 @@ class CublasMultiplication final : public GpuMultiplication {
   bool half_;
   DeviceArray<std::byte> workspace_;
   DeviceArray<std::byte> a_;  // [rows][pitch] of FP16 or FP32
-  DeviceArray<std::byte> b_;  // [depth][n] of the same; none where the caller's will do
+  DeviceArray<std::byte> b_;  // [depth][n] of the same; empty where b_in_place
   cublasHandle_t handle_ = nullptr;
 };
 
 class GpuCublas final : public GpuSpmm {
  public:
-  explicit GpuCublas(cublas::CublasOptions choices) : choices_(std::move(choices)) {}
+  explicit GpuCublas(cublas::CublasOptions options) : options_(std::move(options)) {}
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
-    return std::make_unique<CublasMultiplication>(a, choices_.layout(a.rows, a.cols, n),
-                                                  choices_.half());
+    return std::make_unique<CublasMultiplication>(a, options_.layout(a.rows, a.cols, n),
+                                                  options_.half());
   }
 
  private:
-  cublas::CublasOptions choices_;
+  cublas::CublasOptions options_;
 };
 
 const Register<GpuSpmm> entry{{

@@ -1,9 +1,9 @@
-// NVIDIA's cuSPARSE SpMM, host half: the baseline every kernel is set beside. CSR by algorithms 1
-// to 3, COO by 1 to 4, BSR (blocks as bcsr cuts them) and Blocked-ELL; in FP32, or with operands in
-// FP16 and sums in FP32.
+// NVIDIA's cuSPARSE SpMM, host half: the baseline of every kernel. CSR with algorithms 1 to 3, COO
+// with 1 to 4, BSR (blocks of bcsr) and Blocked-ELL; in FP32, or with operands in FP16 and sums in
+// FP32.
 //
 // A closed library: no emulation, no work description. It multiplies blocks whole, so that a NaN or
-// an infinity of B reaches rows that have no nonzero there; FP32 Blocked-ELL goes through TF32
+// an infinity of B reaches rows that have no nonzero there; FP32 Blocked-ELL uses TF32
 // tensor cores (measured on an H200: errors of 2.6e-4). Device half:
 // kernels/spmm/vendor/cusparse_gpu.cpp.
 
@@ -22,16 +22,17 @@ namespace {
 
 class Cusparse final : public SpmmKernel {
  public:
-  explicit Cusparse(cusparse::CusparseOptions choices) : choices_(std::move(choices)) {}
+  explicit Cusparse(cusparse::CusparseOptions options) : options_(std::move(options)) {}
 
-  std::string format() const override { return choices_.format; }
+  std::string format() const override { return options_.format; }
   int version() const override { return 1; }
 
   Arithmetic arithmetic() const override {
-    const bool tf32 = choices_.format == BlockedEll::kFormat;
-    if (!choices_.half && !tf32) return {};
-    // Nobody says which units multiply FP16: the bound is that of tensor cores, the wider one.
-    const Precision& precision = find_precision(choices_.half ? "fp16" : "tf32");
+    const bool tf32 = options_.format == BlockedEll::kFormat;
+    if (!options_.half && !tf32) return {};
+    // NVIDIA does not document the units that multiply FP16: the bound is the wider one, of tensor
+    // cores.
+    const Precision& precision = find_precision(options_.half ? "fp16" : "tf32");
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = type_of(precision.conversion),
             .mma_depth = precision.depth,
@@ -39,13 +40,13 @@ class Cusparse final : public SpmmKernel {
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
-    // Products with a zero of padding leave a sum as it is.
-    if (choices_.format == CsrPacked::kFormat) return packed_as<CsrPacked>(packed).row_lengths();
+    // Products with a zero of padding change no sum.
+    if (options_.format == CsrPacked::kFormat) return packed_as<CsrPacked>(packed).row_lengths();
     return CsrPacked(packed.unpack()).row_lengths();
   }
 
  private:
-  cusparse::CusparseOptions choices_;
+  cusparse::CusparseOptions options_;
 };
 
 const Register<SpmmKernel> entry{{
@@ -53,11 +54,11 @@ const Register<SpmmKernel> entry{{
     .summary = "cuSPARSE SpMM on CSR, COO, BSR or Blocked-ELL, the best of its algorithms",
     .params = {{"format",
                 std::string(CsrPacked::kFormat),
-                "what the library gets; its BSR is bcsr",
+                "format of A for the library; bcsr is its BSR",
                 {CsrPacked::kFormat, Coo::kFormat, Bcsr::kFormat, BlockedEll::kFormat}},
                {"precision",
                 std::string("fp32"),
-                "of A and B, which is converted in the launch; sums and C are FP32",
+                "type of A and B, which every launch converts; sums and C are FP32",
                 {"fp32", "fp16"}}},
     .make =
         [](const Params& params) {

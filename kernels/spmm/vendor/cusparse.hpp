@@ -1,4 +1,4 @@
-// What both halves of the cuSPARSE baseline go by.
+// The options of the cuSPARSE baseline, which its host half and its device half share.
 #pragma once
 
 #include <string>

@@ -1,8 +1,9 @@
 // Device half of the cuSPARSE baseline.
 //
-// Row-major B and C, compute type FP32. FP16 operands: A's values are rounded when it is uploaded,
-// B's in every launch. The library's blocks are whole: where A's rows or columns are not, B or C
-// goes through a copy with that many more rows, which every launch makes and pays for.
+// B and C are row-major, the compute type is FP32. FP16 operands: the upload rounds the values of
+// A, every launch those of B. The library has whole blocks only: where the rows or columns of A do
+// not fill them, every launch copies B or C to memory with more rows, and its time includes the
+// copy.
 
 #include <array>
 #include <span>
@@ -34,7 +35,7 @@ constexpr std::array kCsr{Algorithm{"alg1", CUSPARSE_SPMM_CSR_ALG1},
 constexpr std::array kCoo{
     Algorithm{"alg1", CUSPARSE_SPMM_COO_ALG1}, Algorithm{"alg2", CUSPARSE_SPMM_COO_ALG2},
     Algorithm{"alg3", CUSPARSE_SPMM_COO_ALG3}, Algorithm{"alg4", CUSPARSE_SPMM_COO_ALG4}};
-// One each; the default beside it, should a library have come to know a better one.
+// One algorithm each, and the default, which a later library may change to a better one.
 constexpr std::array kBsr{Algorithm{"alg1", CUSPARSE_SPMM_BSR_ALG1},
                           Algorithm{"default", CUSPARSE_SPMM_ALG_DEFAULT}};
 constexpr std::array kBlockedEll{Algorithm{"alg1", CUSPARSE_SPMM_BLOCKED_ELL_ALG1},
@@ -50,11 +51,12 @@ std::span<const Algorithm> algorithms_of(const std::string& format) {
 template <class T>
 std::vector<std::int32_t> narrow(const T& offsets) {
   require<Unsupported>(offsets.back() <= 0x7fffffff,
-                       "cuSPARSE is called with 32-bit offsets: {} do not fit", offsets.back());
+                       "cusparse has 32-bit offsets, which cannot hold {} nonzeros",
+                       offsets.back());
   return {offsets.begin(), offsets.end()};
 }
 
-/// Values in FP32 or FP16.
+/// Values of A in FP32 or FP16.
 class Values {
  public:
   Values(std::span<const float> values, bool half)
@@ -68,15 +70,15 @@ class Values {
   DeviceArray<std::uint16_t> half_;
 };
 
-/// A as the library has it, of whole blocks.
+/// A in the memory and with the descriptor of the library, in whole blocks.
 struct SparseMatrix {
-  SparseMatrix(const PackedMatrix& packed, const CusparseOptions& choices)
-      : rows(packed.rows()), cols(packed.cols()), type(choices.half ? CUDA_R_16F : CUDA_R_32F) {
-    if (choices.format == Coo::kFormat)
+  SparseMatrix(const PackedMatrix& packed, const CusparseOptions& options)
+      : rows(packed.rows()), cols(packed.cols()), type(options.half ? CUDA_R_16F : CUDA_R_32F) {
+    if (options.format == Coo::kFormat)
       describe(packed_as<Coo>(packed));
-    else if (choices.format == Bcsr::kFormat)
+    else if (options.format == Bcsr::kFormat)
       describe(packed_as<Bcsr>(packed));
-    else if (choices.format == BlockedEll::kFormat)
+    else if (options.format == BlockedEll::kFormat)
       describe(packed_as<BlockedEll>(packed));
     else
       describe(packed_as<CsrPacked>(packed).matrix);
@@ -114,7 +116,7 @@ struct SparseMatrix {
   }
 
   void describe(const Bcsr& a) {
-    require<Unsupported>(a.num_blocks() > 0, "cuSPARSE takes no BSR matrix without blocks");
+    require<Unsupported>(a.num_blocks() > 0, "cuSPARSE refuses a BSR matrix without blocks");
     const std::int64_t block_cols = (cols + a.block_cols - 1) / a.block_cols;
     rows = a.num_block_rows() * a.block_rows;
     cols = block_cols * a.block_cols;
@@ -129,7 +131,7 @@ struct SparseMatrix {
   }
 
   void describe(const BlockedEll& a) {
-    require<Unsupported>(a.ell_blocks > 0, "cuSPARSE takes no Blocked-ELL matrix without blocks");
+    require<Unsupported>(a.ell_blocks > 0, "cuSPARSE refuses a Blocked-ELL matrix without blocks");
     rows = a.padded_rows();
     cols = a.padded_cols();
     cols_ = DeviceArray<std::int32_t>(a.block_col);
@@ -139,12 +141,12 @@ struct SparseMatrix {
           "describing A in Blocked-ELL");
   }
 
-  DeviceArray<std::int32_t> offsets_;  // of rows or block rows; COO's rows
+  DeviceArray<std::int32_t> offsets_;  // of rows or block rows; the rows of COO
   DeviceArray<std::int32_t> cols_;
   Values values_{{}, false};
 };
 
-/// A descriptor of row-major B or C, whose address changes.
+/// A descriptor of row-major B or C; every launch sets its address.
 class DenseMatrixDescriptor {
  public:
   ~DenseMatrixDescriptor() {
@@ -160,7 +162,7 @@ class DenseMatrixDescriptor {
   }
   void point_to(const void* values) {
     check(Library::instance().set_values(descriptor_, const_cast<void*>(values)),
-          "naming a dense matrix");
+          "setting the address of a dense matrix");
   }
   cusparseDnMatDescr_t get() const { return descriptor_; }
 
@@ -170,14 +172,14 @@ class DenseMatrixDescriptor {
 
 class CusparseMultiplication final : public GpuMultiplication {
  public:
-  CusparseMultiplication(const PackedMatrix& packed, std::int64_t n, const CusparseOptions& choices)
-      : algorithms_(algorithms_of(choices.format)),
-        a_(packed, choices),
+  CusparseMultiplication(const PackedMatrix& packed, std::int64_t n, const CusparseOptions& options)
+      : algorithms_(algorithms_of(options.format)),
+        a_(packed, options),
         rows_(packed.rows()),
         cols_(packed.cols()),
         n_(n) {
     const auto b_size = static_cast<std::size_t>(a_.cols * n);
-    if (choices.half) {
+    if (options.half) {
       b_half_ = DeviceArray<std::uint16_t>(b_size);
       clear(b_half_);
       load_convert_to_half();
@@ -200,14 +202,14 @@ class CusparseMultiplication final : public GpuMultiplication {
   }
 
   void prepare(int candidate, const float* b, float* c, cudaStream_t stream) override {
-    check(library_.set_stream(handle_, stream), "choosing a stream");
+    check(library_.set_stream(handle_, stream), "setting the stream");
     b_.describe(a_.cols, n_, operand(b), a_.type);
     c_.describe(a_.rows, n_, result(c), CUDA_R_32F);
     const auto algorithm = algorithms_[candidate].id;
     std::size_t bytes = 0;
     check(library_.buffer_size(handle_, kAsIs, kAsIs, &kOne, a_.descriptor, b_.get(), &kZero,
                                c_.get(), CUDA_R_32F, algorithm, &bytes),
-          "asking for the buffer size");
+          "querying the buffer size");
     buffer_ = DeviceArray<std::byte>(bytes);
     check(library_.preprocess(handle_, kAsIs, kAsIs, &kOne, a_.descriptor, b_.get(), &kZero,
                               c_.get(), CUDA_R_32F, algorithm, buffer_.data()),
@@ -221,7 +223,7 @@ class CusparseMultiplication final : public GpuMultiplication {
     else if (b_padded_.size() > 0)
       copy(operands.b, cols_, b_padded_.data(), stream);
     if (c_padded_.size() > 0 && beta != 0) copy(operands.c, rows_, c_padded_.data(), stream);
-    check(library_.set_stream(handle_, stream), "choosing a stream");
+    check(library_.set_stream(handle_, stream), "setting the stream");
     b_.point_to(operand(operands.b));
     c_.point_to(result(operands.c));
     check(library_.multiply(handle_, kAsIs, kAsIs, &alpha, a_.descriptor, b_.get(), &beta, c_.get(),
@@ -239,7 +241,7 @@ class CusparseMultiplication final : public GpuMultiplication {
     cuda_check(cudaMemset(array.data(), 0, array.size() * sizeof(T)), "clearing padding");
   }
 
-  /// What the library gets for B and C.
+  /// The B and the C of the library.
   const void* operand(const float* b) const {
     if (b_half_.size() > 0) return b_half_.data();
     return b_padded_.size() > 0 ? b_padded_.data() : b;
@@ -249,7 +251,7 @@ class CusparseMultiplication final : public GpuMultiplication {
   void copy(const float* from, std::int64_t rows, float* to, cudaStream_t stream) const {
     cuda_check(cudaMemcpyAsync(to, from, sizeof(float) * static_cast<std::size_t>(rows * n_),
                                cudaMemcpyDeviceToDevice, stream),
-               "copying rows beside padding");
+               "copying rows before padding");
   }
 
   const Library& library_ = Library::instance();
@@ -258,8 +260,9 @@ class CusparseMultiplication final : public GpuMultiplication {
   std::int64_t rows_, cols_;  // without padding
   std::int64_t n_;
   DeviceArray<std::uint16_t> b_half_;  // [a_.cols][n] FP16 only
-  DeviceArray<float> b_padded_;        // [a_.cols][n] FP32, where there are more rows than of B
-  DeviceArray<float> c_padded_;        // [a_.rows][n] where there are more than of C
+  DeviceArray<float>
+      b_padded_;  // [a_.cols][n] FP32, where A has more columns with padding than B has rows
+  DeviceArray<float> c_padded_;  // [a_.rows][n] where A has more rows with padding than C
   DeviceArray<std::byte> buffer_;
   cusparseHandle_t handle_ = nullptr;
   DenseMatrixDescriptor b_, c_;
@@ -267,14 +270,14 @@ class CusparseMultiplication final : public GpuMultiplication {
 
 class GpuCusparse final : public GpuSpmm {
  public:
-  explicit GpuCusparse(CusparseOptions choices) : choices_(std::move(choices)) {}
+  explicit GpuCusparse(CusparseOptions options) : options_(std::move(options)) {}
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
-    return std::make_unique<CusparseMultiplication>(packed, n, choices_);
+    return std::make_unique<CusparseMultiplication>(packed, n, options_);
   }
 
  private:
-  CusparseOptions choices_;
+  CusparseOptions options_;
 };
 
 const Register<GpuSpmm> entry{{

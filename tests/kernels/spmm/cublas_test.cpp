@@ -17,7 +17,7 @@ cublas::Layout layout(const char* precision, const char* pad, std::int64_t cols,
   return cublas::CublasOptions(params).layout(rows, cols, 8);
 }
 
-TEST_CASE("cuBLAS gets rows of 128 bytes, K of 16, and another B where that has too few rows") {
+TEST_CASE("cuBLAS reads rows of 128 bytes, a K of 16 bytes and a copy of B where K is padded") {
   struct Case {
     const char* precision;
     const char* pad;
@@ -41,7 +41,7 @@ TEST_CASE("cuBLAS gets rows of 128 bytes, K of 16, and another B where that has 
   }
 }
 
-TEST_CASE("the memory that cuBLAS asks for counts the padding and both B") {
+TEST_CASE("the memory of a cuBLAS product counts the padding and both copies of B") {
   const cublas::Layout half = layout("fp16", "k", 161);
   CHECK(half.a_bytes() == 2 * 10 * 192);
   CHECK(half.b_bytes() == 2 * 168 * 8);

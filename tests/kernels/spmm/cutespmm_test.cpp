@@ -125,7 +125,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cutespmm splits operands for the blocks and the instruction that leave room for it") {
+TEST_CASE("cutespmm splits operands only for blocks and instructions that leave registers for it") {
   const CsrMatrix a = random_sparse(40, 40, 0.1, 13);
   const DenseMatrix b = random_dense(40, 3, 14);
   for (const Tiling& tiling : kTilings) {
@@ -141,7 +141,9 @@ TEST_CASE("cutespmm splits operands for the blocks and the instruction that leav
   }
 }
 
-TEST_CASE("cutespmm's emulation keeps to the bits with NaN, infinities and vanishing values in B") {
+TEST_CASE(
+    "cutespmm's emulation gives the bits of its definition with NaN, infinities and tiny values in "
+    "B") {
   const CsrMatrix a = random_sparse(50, 60, 0.05, 21);
   DenseMatrix b = random_dense(60, 9, 22);
   b.at(3, 2) = std::numeric_limits<float>::quiet_NaN();
@@ -184,7 +186,7 @@ void check_cover(const Hrpb& a, const std::vector<Task>& tasks) {
   for (const int count : of_panel) CHECK(count >= 1);
 }
 
-TEST_CASE("the tasks of cutespmm have every block once, whatever balances them") {
+TEST_CASE("the tasks of cutespmm have every block once for every balance") {
   const CsrMatrix matrix = uneven(31);
   const auto packed = pack(matrix, {});
   const auto& a = packed_as<Hrpb>(*packed);
@@ -205,7 +207,7 @@ TEST_CASE("the tasks of cutespmm have every block once, whatever balances them")
   CHECK(split_panels(waves).size() > 3);
 }
 
-TEST_CASE("row panels are split into as many parts as equations 6 and 7 say") {
+TEST_CASE("row panels have the number of parts of equations 6 and 7") {
   const CsrMatrix matrix = uneven(32);
   const auto packed = pack(matrix, {});
   const auto& a = packed_as<Hrpb>(*packed);
@@ -226,7 +228,7 @@ TEST_CASE("row panels are split into as many parts as equations 6 and 7 say") {
   }
 }
 
-TEST_CASE("cutespmm emulates no sums whose order is open, and bounds their terms") {
+TEST_CASE("cutespmm does not emulate sums without a fixed order, and bounds their terms") {
   const CsrMatrix a = uneven(33);
   const auto packed = pack(a, {});
   const DenseMatrix b = random_dense(a.cols, 3, 34);
@@ -250,7 +252,7 @@ TEST_CASE("cutespmm emulates no sums whose order is open, and bounds their terms
   }
 }
 
-TEST_CASE("sorted panels and other shapes of thread blocks change no bits") {
+TEST_CASE("sorted panels and other shapes of thread blocks change no bit") {
   const CsrMatrix a = uneven(35);
   const auto packed = pack(a, {});
   const DenseMatrix b = random_dense(a.cols, 40, 36);
@@ -272,7 +274,7 @@ std::int64_t count_mmas(const CsrMatrix& a, const Tiling& tiling) {
   return count;
 }
 
-TEST_CASE("cutespmm's work is what the matrix asks for") {
+TEST_CASE("cutespmm's work counts the MMAs and the bytes of the blocks") {
   const CsrMatrix a = uneven(37);
   for (const Tiling& tiling : kTilings) {
     CAPTURE(tiling.tile_rows);
@@ -308,7 +310,7 @@ TEST_CASE("cutespmm's work is what the matrix asks for") {
   }
 }
 
-TEST_CASE("four warps to a team read the block once and wait for each other") {
+TEST_CASE("four warps of a team read a block once and have barriers") {
   const CsrMatrix a = uneven(38);
   const auto packed = pack(a, {});
   const auto& hrpb = packed_as<Hrpb>(*packed);
@@ -327,7 +329,7 @@ TEST_CASE("four warps to a team read the block once and wait for each other") {
   CHECK(alone.launches[0].threads_per_block == 32);
 }
 
-TEST_CASE("pieces of a row of B go to the lanes without bank conflicts, each to one") {
+TEST_CASE("lanes read 16 bytes of a row of B each, without bank conflicts") {
   std::set<int> places;
   for (int group = 0; group < 8; ++group) places.insert(place_of_piece(group));
   CHECK(places == std::set<int>{0, 1, 2, 3, 4, 5, 6, 7});
@@ -352,7 +354,7 @@ TEST_CASE("pieces of a row of B go to the lanes without bank conflicts, each to 
   }
 }
 
-TEST_CASE("blocks that cutespmm has no room for are refused") {
+TEST_CASE("cutespmm refuses blocks that are too large") {
   const CsrMatrix a = random_sparse(64, 64, 0.1, 39);
   for (const Tiling& tiling : {Tiling{48, 16, 8}, Tiling{16, 36, 8}}) {
     const auto packed = pack(a, tiling);

@@ -1,4 +1,4 @@
-// dasp's host half: its packing has every nonzero once, its emulation is its definition.
+// The host half of dasp: its packing has every nonzero once, its emulation follows its definition.
 
 #include "kernels/spmm/dasp/dasp.hpp"
 
@@ -49,7 +49,7 @@ std::unique_ptr<SpmmKernel> kernel_of(const Params::Given& params = kShortParts)
 }
 
 dasp::Packing pack(const CsrMatrix& a) {
-  return {a, dasp::Options(Registry<SpmmKernel>::instance().resolve("dasp", kShortParts))};
+  return {a, dasp::DaspOptions(Registry<SpmmKernel>::instance().resolve("dasp", kShortParts))};
 }
 
 /// A chain of m16n8k8 over every `apart`-th eight of the terms.
@@ -158,7 +158,7 @@ TEST_CASE("dasp packs every nonzero once, in the slot of its row") {
   CHECK(packing.num_parts == 5 + 3 + 6);
 }
 
-TEST_CASE("dasp keeps within its bound, and a wrong element would be seen") {
+TEST_CASE("dasp stays within its error bound, and a wrong element breaks it") {
   const CsrMatrix a = rows_of_every_length();
   const DenseMatrix b = random_dense(700, 8, 12);
   const Permutation order = Permutation::identity(a.rows);
@@ -174,7 +174,7 @@ TEST_CASE("dasp keeps within its bound, and a wrong element would be seen") {
   }
 }
 
-TEST_CASE("dasp's work is that of its chunks, and it has no more than eight columns") {
+TEST_CASE("dasp's work counts its chunks, and it refuses more than eight columns") {
   const CsrMatrix a = rows_of_every_length();
   std::int64_t shorts = 0, longs = 0, chunks = 0;
   std::vector<std::int64_t> medium;

@@ -1,4 +1,4 @@
-// flash_spmm's host half: every choice against its definition, element by element, from A itself.
+// The host half of flash_spmm: every option against its definition, element by element, from A.
 
 #include <doctest/doctest.h>
 
@@ -91,7 +91,8 @@ void check_bits(const CsrMatrix& a, const DenseMatrix& b, const Mma& mma, std::i
     }
 }
 
-TEST_CASE("flash_spmm's emulation gives the bits of its definition, windows cut or not") {
+TEST_CASE(
+    "flash_spmm's emulation gives the bits of its definition, with and without split windows") {
   const CsrMatrix a = random_sparse(61, 177, 0.08, 1), empty = random_sparse(20, 20, 0.0, 2);
   const DenseMatrix b = random_dense(177, 5, 3), b_of_empty = random_dense(20, 3, 4);
 
@@ -109,7 +110,7 @@ TEST_CASE("flash_spmm's emulation honours NaN, infinities, overflow of FP16 and 
     for (const std::int64_t max_vectors : {16, 1000}) check_bits(a, b, mma, max_vectors);
 }
 
-TEST_CASE("how flash_spmm moves B changes no bit") {
+TEST_CASE("the path of B through flash_spmm changes no bit") {
   const CsrMatrix a = random_sparse(61, 177, 0.08, 11);
   const DenseMatrix b = random_dense(177, 5, 12);
 
@@ -122,7 +123,7 @@ TEST_CASE("how flash_spmm moves B changes no bit") {
   }
 }
 
-TEST_CASE("flash_spmm keeps within its bound, and a wrong element would be seen") {
+TEST_CASE("flash_spmm stays within its error bound, and a wrong element breaks it") {
   const CsrMatrix a = random_sparse(61, 177, 0.08, 21);
   const DenseMatrix b = random_dense(177, 20, 22);
   const Permutation order = Permutation::identity(a.rows);
@@ -138,7 +139,9 @@ TEST_CASE("flash_spmm keeps within its bound, and a wrong element would be seen"
   }
 }
 
-TEST_CASE("flash_spmm says what it cannot do") {
+TEST_CASE(
+    "flash_spmm refuses TC blocks, maps and vectors without an instance, and atomics in "
+    "emulation") {
   const CsrMatrix a = random_sparse(61, 177, 0.3, 31);
   const DenseMatrix b = random_dense(177, 4, 32);
   const auto emulate = [&](const Mma& mma, const Params::Given& params, std::int64_t depth) {
@@ -159,7 +162,7 @@ TEST_CASE("flash_spmm says what it cannot do") {
                   Unsupported);
 }
 
-TEST_CASE("flash_spmm's work is that of its vectors") {
+TEST_CASE("flash_spmm's work counts the MMAs and the bytes of its vectors") {
   const CsrMatrix a = random_sparse(203, 157, 0.03, 41);
   for (const Mma& mma : kMmas) {
     std::int64_t vectors = 0, mmas = 0;
@@ -189,7 +192,7 @@ TEST_CASE("flash_spmm's work is that of its vectors") {
   }
 }
 
-TEST_CASE("B is converted where that should take less time") {
+TEST_CASE("flash_spmm converts B where that should take less time") {
   const auto launches = [](const CsrMatrix& a, std::int64_t n) {
     return kernel_of({"fp16", 8})->work(*pack(a, {"fp16", 8}), n).launches.size();
   };
@@ -197,6 +200,30 @@ TEST_CASE("B is converted where that should take less time") {
   CHECK(launches(tall, 512) == 2);
   CHECK(launches(tall, 128) == 1);  // which a launch would not pay for
   CHECK(launches(random_sparse(100, 40'000, 0.02, 52), 512) == 1);
+}
+
+TEST_CASE("flash_spmm has an instance for every path, map, precision, depth and width it offers") {
+  const CsrMatrix a = random_sparse(61, 177, 0.08, 61);
+  for (const Mma& mma : kMmas)
+    for (const char* b : {"as_is", "converted"})
+      for (const std::int64_t columns : {0, 32, 64, 128}) {
+        const Params::Given staged{{"b", std::string(b)}, {"columns", columns}};
+        CHECK(kernel_of(mma, staged)->work(*pack(a, mma), 40).launches.back().registers_per_thread >
+              0);
+        for (const char* map : {"on", "off"})
+          CHECK_NOTHROW(kernel_of(mma, {{"b", std::string(b)},
+                                        {"columns", columns},
+                                        {"pipeline", std::string("registers")},
+                                        {"map", std::string(map)}})
+                            ->work(*pack(a, mma), 40));
+      }
+}
+
+TEST_CASE("the table of vector_tiles has each instance once") {
+  using namespace vector_tiles;
+  for (const Instance& instance : kInstances)
+    CHECK(find_instance(instance.pipeline, instance.operand, instance.depth, instance.mapped,
+                        instance.groups) == &instance);
 }
 
 TEST_CASE("rows of a stage are whole sectors and lanes read them without bank conflicts") {

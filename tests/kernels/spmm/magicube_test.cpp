@@ -106,7 +106,7 @@ TEST_CASE("magicube's INT8 products of whole numbers are exact") {
   }
 }
 
-TEST_CASE("magicube quantises with one scale a matrix, to nearest even") {
+TEST_CASE("magicube quantises with one scale per matrix, to nearest even") {
   const CsrMatrix a = random_sparse(61, 177, 0.08, 21);
   const DenseMatrix b = random_dense(177, 9, 22);
   float largest_a = 0, largest_b = 0;
@@ -125,7 +125,7 @@ TEST_CASE("magicube quantises with one scale a matrix, to nearest even") {
     }
 }
 
-TEST_CASE("a matrix without anything, and one with what is not finite, have their INT8 products") {
+TEST_CASE("INT8 products of zeros are zero, and those of a B that is not finite are NaN") {
   const CsrMatrix a = random_sparse(20, 30, 0.2, 31);
   DenseMatrix b(30, 3);
   const auto check_all = [&](auto is_right) {
@@ -141,7 +141,7 @@ TEST_CASE("a matrix without anything, and one with what is not finite, have thei
   check_all([](float value) { return std::bit_cast<std::uint32_t>(value) == 0x7fffffff; });
 }
 
-TEST_CASE("magicube keeps within its bound, and a wrong element would be seen") {
+TEST_CASE("magicube stays within its error bound, and a wrong element breaks it") {
   const CsrMatrix a = random_sparse(61, 177, 0.08, 41);
   const DenseMatrix b = random_dense(177, 20, 42);
   const Permutation order = Permutation::identity(a.rows);
@@ -160,7 +160,7 @@ TEST_CASE("magicube keeps within its bound, and a wrong element would be seen") 
     }
 }
 
-TEST_CASE("magicube says what it cannot do") {
+TEST_CASE("magicube refuses strides without an instance and windows too long for INT32") {
   const CsrMatrix a = random_sparse(20, 30, 0.2, 51);
   const DenseMatrix b = random_dense(30, 2, 52);
   const auto strides_of = [&](const char* precision) { return pack(a, precision, 8); };
@@ -175,7 +175,7 @@ TEST_CASE("magicube says what it cannot do") {
   CHECK_NOTHROW(kernel_of("fp16")->work(*pack(wide, "fp16", 8), 1));
 }
 
-TEST_CASE("magicube's work is that of its strides") {
+TEST_CASE("magicube's work counts the MMAs and the bytes of its strides") {
   const CsrMatrix a = random_sparse(203, 157, 0.03, 61);
   for (const std::int64_t height : kHeights) {
     for (const char* precision : {"fp16", "int8"}) {

@@ -1,6 +1,5 @@
-// The host halves of the FP32 kernels on pieces of rows: where they cut, what they emulate, what
-// they say of their work. Each is compared with sums made element by element from its own
-// definition.
+// The host halves of the FP32 kernels over row parts: their cuts, their emulation and their work
+// description. Each is compared with sums that follow its definition element by element.
 
 #include <doctest/doctest.h>
 
@@ -29,8 +28,8 @@ namespace tessera {
 namespace {
 
 using row_pieces::Method;
-using row_pieces::Piece;
 using row_pieces::Plan;
+using row_pieces::RowPart;
 
 std::string text(const char* value) { return value; }
 
@@ -196,7 +195,7 @@ void for_each_case(Check check) {
   }
 }
 
-TEST_CASE("every kernel on pieces of rows sums as its definition says, bit for bit") {
+TEST_CASE("every kernel over row parts gives the bits of its definition") {
   int split = 0;
   for_each_case([&](const Variant& variant, const CsrMatrix& a) {
     DenseMatrix b = random_dense(a.cols, 9, 31);
@@ -210,7 +209,7 @@ TEST_CASE("every kernel on pieces of rows sums as its definition says, bit for b
 
     const DenseMatrix c = kernel_of(variant)->emulate(packed, b, find_generation("hopper"));
 
-    split += !plan_of(variant, a).splits.empty();
+    split += !plan_of(variant, a).split_rows.empty();
     REQUIRE(c.rows == a.rows);
     for (std::int64_t i = 0; i < c.rows; ++i) {
       for (std::int64_t j = 0; j < c.cols; ++j) {
@@ -224,44 +223,44 @@ TEST_CASE("every kernel on pieces of rows sums as its definition says, bit for b
   CHECK(split >= 20);
 }
 
-TEST_CASE("pieces cover every nonzero once, and parts of a row are numbered in their order") {
+TEST_CASE("row parts cover every nonzero once, and the slots of a row follow its order") {
   for_each_case([](const Variant& variant, const CsrMatrix& a) {
     const Plan plan = plan_of(variant, a);
 
     std::vector<int> covered(static_cast<std::size_t>(a.nnz()), 0);
-    std::vector<int> pieces_of_row(static_cast<std::size_t>(a.rows), 0);
-    std::vector<const Piece*> of_slot(plan.split_of_slot.size(), nullptr);
-    for (const Piece& piece : plan.pieces) {
-      REQUIRE(piece.first >= a.row_offsets[piece.row]);
-      REQUIRE(piece.last <= a.row_offsets[piece.row + 1]);
-      for (std::uint32_t k = piece.first; k < piece.last; ++k) ++covered[k];
-      ++pieces_of_row[piece.row];
-      CHECK((piece.first < piece.last || a.row_length(piece.row) == 0));
-      if (piece.slot != 0) of_slot.at(piece.slot - 1) = &piece;
+    std::vector<int> parts_of_row(static_cast<std::size_t>(a.rows), 0);
+    std::vector<const RowPart*> of_slot(plan.split_row_of_slot.size(), nullptr);
+    for (const RowPart& part : plan.row_parts) {
+      REQUIRE(part.first >= a.row_offsets[part.row]);
+      REQUIRE(part.last <= a.row_offsets[part.row + 1]);
+      for (std::uint32_t k = part.first; k < part.last; ++k) ++covered[k];
+      ++parts_of_row[part.row];
+      CHECK((part.first < part.last || a.row_length(part.row) == 0));
+      if (part.slot != 0) of_slot.at(part.slot - 1) = &part;
     }
     CHECK(std::ranges::all_of(covered, [](int times) { return times == 1; }));
 
     std::size_t slots = 0;
-    for (std::size_t s = 0; s < plan.splits.size(); ++s) {
-      const row_pieces::Split& split = plan.splits[s];
-      CHECK(split.parts == static_cast<std::uint32_t>(pieces_of_row[split.row]));
-      CHECK(split.parts > 1);
+    for (std::size_t s = 0; s < plan.split_rows.size(); ++s) {
+      const row_pieces::SplitRow& split = plan.split_rows[s];
+      CHECK(split.num_parts == static_cast<std::uint32_t>(parts_of_row[split.row]));
+      CHECK(split.num_parts > 1);
       std::int64_t at = a.row_offsets[split.row];
-      for (std::uint32_t i = 0; i < split.parts; ++i, ++slots) {
-        const Piece* piece = of_slot.at(split.first_slot + i);
-        REQUIRE(piece != nullptr);
-        CHECK(piece->row == split.row);
-        CHECK(piece->first == at);
-        at = piece->last;
-        CHECK(plan.split_of_slot.at(split.first_slot + i) == s);
+      for (std::uint32_t i = 0; i < split.num_parts; ++i, ++slots) {
+        const RowPart* part = of_slot.at(split.first_slot + i);
+        REQUIRE(part != nullptr);
+        CHECK(part->row == split.row);
+        CHECK(part->first == at);
+        at = part->last;
+        CHECK(plan.split_row_of_slot.at(split.first_slot + i) == s);
       }
       CHECK(at == a.row_offsets[split.row + 1]);
     }
-    CHECK(slots == plan.split_of_slot.size());
+    CHECK(slots == plan.split_row_of_slot.size());
 
-    std::set<std::uint32_t> unwritten(plan.unwritten.begin(), plan.unwritten.end());
+    std::set<std::uint32_t> unwritten(plan.unwritten_rows.begin(), plan.unwritten_rows.end());
     for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(a.rows); ++row)
-      CHECK((pieces_of_row[row] == 0) == unwritten.contains(row));
+      CHECK((parts_of_row[row] == 0) == unwritten.contains(row));
   });
 }
 
@@ -272,15 +271,15 @@ TEST_CASE("shares are runs of nonzeros of the same size, and only their ends are
     const bool merges = variant.kernel == "merge_spmm";
     std::set<std::int64_t> sizes;
     for (std::int64_t unit = 0; !plan.shares.empty() && unit < plan.num_units(); ++unit, ++shares) {
-      const std::int64_t first = plan.first_piece(unit), last = plan.last_piece(unit);
+      const std::int64_t first = plan.first_part(unit), last = plan.end_part(unit);
       REQUIRE(first < last);
       std::int64_t items = 0;
       for (std::int64_t p = first; p < last; ++p) {
-        const Piece& piece = plan.pieces[p];
-        if (p > first) CHECK(piece.first == plan.pieces[p - 1].last);
-        if (p > first && p + 1 < last) CHECK(piece.slot == 0);
-        items += piece.last - piece.first;
-        if (merges && piece.last == a.row_offsets[piece.row + 1]) ++items;
+        const RowPart& part = plan.row_parts[p];
+        if (p > first) CHECK(part.first == plan.row_parts[p - 1].last);
+        if (p > first && p + 1 < last) CHECK(part.slot == 0);
+        items += part.last - part.first;
+        if (merges && part.last == a.row_offsets[part.row + 1]) ++items;
       }
       if (unit + 1 < plan.num_units()) sizes.insert(items);
     }
@@ -290,20 +289,20 @@ TEST_CASE("shares are runs of nonzeros of the same size, and only their ends are
   CHECK(shares > 500);
 }
 
-TEST_CASE("sputnik hands out the longest rows first, rode whole segments before residues") {
+TEST_CASE("sputnik takes the longest rows first, and rode takes whole segments before residues") {
   const CsrMatrix a = awkward()[4];
 
   const Plan sorted = plan_of({"sputnik", {}, sputnik::method, nowhere}, a);
-  for (std::size_t p = 1; p < sorted.pieces.size(); ++p)
-    CHECK(a.row_length(sorted.pieces[p - 1].row) >= a.row_length(sorted.pieces[p].row));
+  for (std::size_t p = 1; p < sorted.row_parts.size(); ++p)
+    CHECK(a.row_length(sorted.row_parts[p - 1].row) >= a.row_length(sorted.row_parts[p].row));
   const Plan natural =
       plan_of({"sputnik", {{"swizzle", text("off")}}, sputnik::method, nowhere}, a);
-  for (std::uint32_t p = 0; p < natural.pieces.size(); ++p) CHECK(natural.pieces[p].row == p);
+  for (std::uint32_t p = 0; p < natural.row_parts.size(); ++p) CHECK(natural.row_parts[p].row == p);
 
   const Plan decomposed = plan_of({"rode", {}, rode::method, nowhere}, a);
   bool residues = false;
-  for (const Piece& piece : decomposed.pieces) {
-    const std::uint32_t length = piece.last - piece.first;
+  for (const RowPart& part : decomposed.row_parts) {
+    const std::uint32_t length = part.last - part.first;
     residues = residues || length < 32;
     CHECK(residues == (length < 32));
     CHECK(length <= 128);
@@ -311,7 +310,9 @@ TEST_CASE("sputnik hands out the longest rows first, rode whole segments before 
   CHECK(residues);
 }
 
-TEST_CASE("kernels on pieces of rows count their work") {
+TEST_CASE(
+    "the work of kernels over row parts counts every nonzero, every row of C and every atomic "
+    "addition") {
   for_each_case([](const Variant& variant, const CsrMatrix& a) {
     const CsrPacked packed(a);
     const Plan plan = plan_of(variant, a);
@@ -326,13 +327,13 @@ TEST_CASE("kernels on pieces of rows count their work") {
       if (variant.kernel == "row_split") continue;
       const ThreadBlockWork adds =
           kernel_of(variant, {{"combine", text("atomic")}})->work(packed, n).total();
-      CHECK(adds.atomics == static_cast<std::int64_t>(plan.split_of_slot.size()) * n);
+      CHECK(adds.atomics == static_cast<std::int64_t>(plan.split_row_of_slot.size()) * n);
       CHECK(adds.c_bytes == 4 * a.rows * n);
     }
   });
 }
 
-TEST_CASE("atomics are emulated where no row is split, and the bound knows a row's parts") {
+TEST_CASE("atomics are emulated where no row is split, and the bound counts the parts of a row") {
   const CsrMatrix a = awkward()[4];
   const CsrPacked packed(a);
   const DenseMatrix b = random_dense(a.cols, 5, 9);
@@ -355,7 +356,7 @@ TEST_CASE("atomics are emulated where no row is split, and the bound knows a row
   CHECK_NOTHROW(rode->emulate(short_rows, random_dense(60, 5, 9), find_generation("hopper")));
 }
 
-TEST_CASE("more rows of B are in flight where one row is long, unless so many are asked for") {
+TEST_CASE("more rows of B are in flight where one row is long, unless the caller gives a number") {
   const CsrMatrix even = rows_of({3}, 30000, 8, 1);
   const CsrMatrix uneven = rows_of({500, 0, 0, 0}, 4, 512, 2);
 
@@ -366,7 +367,8 @@ TEST_CASE("more rows of B are in flight where one row is long, unless so many ar
   CHECK(row_pieces::rows_in_flight(even, 16, 16) == 16);
 }
 
-TEST_CASE("dgsparse says which columns go with which sums") {
+TEST_CASE(
+    "dgsparse refuses more than 32 columns with reduce = parallel and fewer with the others") {
   const auto make = [](const char* reduce, std::int64_t columns) {
     return Registry<SpmmKernel>::instance().make("dgsparse",
                                                  {{"reduce", text(reduce)}, {"columns", columns}});

@@ -40,7 +40,7 @@ std::unique_ptr<PackedMatrix> pack(const CsrMatrix& a, const Block& block) {
       ->pack(a);
 }
 
-/// Rows that share their pieces with row i: those of its block, eight or sixteen at a time.
+/// Rows that share their tiles with row i: those of its block, eight or sixteen at a time.
 struct Strip {
   std::int64_t first, last;
   Strip(const CsrMatrix& a, const Block& block, std::int64_t i) {
@@ -53,16 +53,16 @@ struct Strip {
 
 /// Columns that any row of the strip has, by the sixteen of a block they belong to. With padding,
 /// all columns of a block that its block row has.
-std::map<std::int64_t, std::set<std::int64_t>> pieces_of(const CsrMatrix& a, const Block& block,
-                                                         std::int64_t i, bool padding) {
+std::map<std::int64_t, std::set<std::int64_t>> tiles_of(const CsrMatrix& a, const Block& block,
+                                                        std::int64_t i, bool padding) {
   Strip strip(a, block, i);
   if (padding) {
     strip.first = i / block.rows * block.rows;
     strip.last = std::min(strip.first + block.rows, std::int64_t{a.rows});
   }
-  std::map<std::int64_t, std::set<std::int64_t>> pieces;
+  std::map<std::int64_t, std::set<std::int64_t>> tiles;
   const auto add = [&](std::int64_t col) {
-    pieces[col / block.cols * block.cols + col % block.cols / 16 * 16].insert(col);
+    tiles[col / block.cols * block.cols + col % block.cols / 16 * 16].insert(col);
   };
   for (std::int64_t row = strip.first; row < strip.last; ++row)
     for (const std::int64_t col : a.row_cols(row)) {
@@ -71,7 +71,7 @@ std::map<std::int64_t, std::set<std::int64_t>> pieces_of(const CsrMatrix& a, con
       if (!padding) add(col);
       for (std::int64_t k = left; padding && k < right; ++k) add(k);
     }
-  return pieces;
+  return tiles;
 }
 
 float chain(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix& b,
@@ -79,7 +79,7 @@ float chain(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix& b
             std::int64_t i, std::int64_t j) {
   const FusedStep& step = find_generation("hopper").step(type_of(conversion));
   float sum = 0;
-  for (const auto& [first, cols] : pieces_of(a, block, i, padding)) {
+  for (const auto& [first, cols] : tiles_of(a, block, i, padding)) {
     std::vector<float> left(16), right(16);
     for (const std::int64_t k : cols) {
       if (!tensor_cores) sum = std::fma(dense_a.at(i, k), b.at(k, j), sum);
@@ -140,7 +140,7 @@ TEST_CASE("smat's emulation honours NaN, infinities, overflow of FP16 and vanish
         check_bits(a, b, block, rung, "fp16", padding);
 }
 
-TEST_CASE("smat keeps within its bound, and a wrong element would be seen") {
+TEST_CASE("smat stays within its error bound, and a wrong element breaks it") {
   const CsrMatrix a = random_sparse(61, 77, 0.08, 11);
   const DenseMatrix b = random_dense(77, 20, 12);
   const Permutation order = Permutation::identity(a.rows);
@@ -160,7 +160,7 @@ TEST_CASE("smat keeps within its bound, and a wrong element would be seen") {
   }
 }
 
-TEST_CASE("rows of B that meet only padding are not read, unless that is asked for") {
+TEST_CASE("smat reads rows of B that meet only padding with padding = read alone") {
   const CsrMatrix a = random_sparse(32, 64, 0.02, 21);
   const Block block{16, 16};
   DenseMatrix b = random_dense(64, 4, 22);
@@ -204,16 +204,16 @@ TEST_CASE("an explicit zero of A meets its row of B") {
   }
 }
 
-TEST_CASE("smat's work is that of its pieces") {
+TEST_CASE("smat's work counts the MMAs, the multiply-adds and the bytes of its tiles") {
   const CsrMatrix a = random_sparse(203, 157, 0.03, 41);
   for (const Block& block : kBlocks) {
     CAPTURE(block.rows);
-    std::int64_t pieces = 0, cols = 0, products = 0;
+    std::int64_t tiles = 0, cols = 0, products = 0;
     for (std::int64_t i = 0; i < a.rows; ++i) {
-      const auto of_row = pieces_of(a, block, i, false);
+      const auto of_row = tiles_of(a, block, i, false);
       for (const auto& [first, active] : of_row) products += std::ssize(active);
       if (Strip(a, block, i).first != i) continue;
-      pieces += std::ssize(of_row);
+      tiles += std::ssize(of_row);
       for (const auto& [first, active] : of_row) cols += std::ssize(active);
     }
     const int parts = block.rows > 8 ? 2 : 1;
@@ -222,9 +222,9 @@ TEST_CASE("smat's work is that of its pieces") {
         return kernel_of(params(rung))->work(*pack(a, block), n).total();
       };
       const std::int64_t groups = n <= 32 ? 1 : (n + 127) / 128 * 4;
-      CHECK(total("cbt").mma == 2 * parts * pieces * groups);
-      CHECK(total("bt").mma == 2 * parts * pieces * groups);
-      CHECK(total("t").mma == 2 * parts * pieces * ((n + 31) / 32));
+      CHECK(total("cbt").mma == 2 * parts * tiles * groups);
+      CHECK(total("bt").mma == 2 * parts * tiles * groups);
+      CHECK(total("t").mma == 2 * parts * tiles * ((n + 31) / 32));
       CHECK(total("naive").fma == products * n);
       CHECK(total("naive").mma == 0);
       CHECK(total("b").fma == 8 * parts * cols * n);
@@ -277,7 +277,7 @@ TEST_CASE("rows of smat's stages begin at whole 32 bytes and are read without ba
   }
 }
 
-TEST_CASE("a warp of smat has as many columns as it is told, or as B has") {
+TEST_CASE("a warp of smat has warp_cols columns, or with auto the columns of B") {
   const CsrMatrix a = random_sparse(64, 64, 0.1, 61);
   const auto mmas = [&](const char* cols, std::int64_t n) {
     return kernel_of({{"warp_cols", std::string(cols)}})->work(*pack(a, {16, 16}), n).total().mma;

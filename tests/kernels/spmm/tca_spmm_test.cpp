@@ -119,7 +119,7 @@ TEST_CASE("tca_spmm's emulation is the sum of a diagonal, neighbours first") {
       Unsupported);
 }
 
-TEST_CASE("NaN and infinities in B reach the rows that refer to them, and no other") {
+TEST_CASE("NaN and infinities in B reach only the rows of C with a nonzero there") {
   const CsrMatrix a = awkward_rows();
   DenseMatrix b = random_dense(a.cols, 9, 22);
   b.at(0, 2) = std::numeric_limits<float>::quiet_NaN();
@@ -145,7 +145,7 @@ std::vector<Given> cuts() {
   return all;
 }
 
-TEST_CASE("tca_spmm's MMAs are those of the paper's equations, however a row is cut") {
+TEST_CASE("tca_spmm has the MMAs of the paper's equations for every split of a row") {
   const CsrMatrix a = awkward_rows();
   const auto lengths = CsrPacked(a).row_lengths();
   for (const std::int64_t n : {1, 2, 3, 8, 15, 16, 17, 24, 63, 64, 65, 128, 130, 515}) {
@@ -169,7 +169,7 @@ tca_spmm::Plan plan_of(const CsrMatrix& a, const Given& params) {
       a, tca_spmm::options_of(Registry<SpmmKernel>::instance().resolve("tca_spmm", params)));
 }
 
-TEST_CASE("every row has its warps, side by side in one thread block") {
+TEST_CASE("the warps of a row are neighbours in one thread block") {
   const CsrMatrix a = awkward_rows();
   for (const Given& cut : cuts()) {
     const tca_spmm::Plan plan = plan_of(a, cut);
@@ -197,7 +197,8 @@ TEST_CASE("every row has its warps, side by side in one thread block") {
   }
 }
 
-TEST_CASE("the paper's warps per row: 1, 2, 4 and 8, and whole thread blocks beyond 64 nonzeros") {
+TEST_CASE(
+    "rows have 1, 2, 4 or 8 warps as in the paper, and a whole thread block beyond 64 nonzeros") {
   const CsrMatrix a = rows_of_lengths({8, 16, 32, 64, 65}, 100);
   const auto warps = [&](const Given& params) {
     std::vector<int> found(5);
@@ -219,7 +220,7 @@ int bank_of(int log_p, int lane, int half, int pitch) {
   return tca_spmm::place_of(log_p, g % p, t, half, 4 * (g / p), pitch) / 4 % 8;
 }
 
-TEST_CASE("lanes find their rows of B in different banks, and every row has a place of its own") {
+TEST_CASE("lanes read their rows of B from different banks, and no two rows share a place") {
   for (const int log_p : {0, 1, 2, 3}) {
     const int p = 1 << log_p;
     CAPTURE(p);
@@ -252,7 +253,7 @@ TEST_CASE("lanes find their rows of B in different banks, and every row has a pl
   }
 }
 
-TEST_CASE("every precision of tca_spmm keeps within the bound, and long rows do") {
+TEST_CASE("every precision of tca_spmm stays within its error bound, also for long rows") {
   const CsrMatrix a = awkward_rows();
   const DenseMatrix b = random_dense(a.cols, 20, 5);
   const CsrPacked packed(a);

@@ -1,7 +1,7 @@
-// Cutting blocks into pieces: their columns with nonzeros are found for all blocks at once, then
-// the pieces that have some are put behind each other, strip by strip.
+// The cut of blocks into tiles: one parallel loop finds the columns with nonzeros of all tiles,
+// then the tiles that have some are listed strip by strip.
 
-#include "kernels/spmm/smat/pieces.hpp"
+#include "kernels/spmm/smat/tiles.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -22,7 +22,7 @@ std::int64_t ceil_div(std::int64_t number, std::int64_t by) { return (number + b
 
 }  // namespace
 
-Pieces::Pieces(const Bcsr& a, bool read_padding)
+Tiles::Tiles(const Bcsr& a, bool read_padding)
     : a_(a),
       height_(a.block_rows > kMmaRows ? 2 * kMmaRows : kMmaRows),
       strips_per_row_(ceil_div(std::min(a.block_rows, std::max(a.rows(), 1)), height_)) {
@@ -35,84 +35,84 @@ Pieces::Pieces(const Bcsr& a, bool read_padding)
     for (std::int64_t block = begin; block < end; ++block)
       for (std::int64_t strip = 0; strip < strips_per_row_; ++strip)
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-          cols[place(block, strip, chunk)] = piece(block, strip, chunk, read_padding).cols;
+          cols[place(block, strip, chunk)] = tile(block, strip, chunk, read_padding).cols;
   });
 
   strip_offset_.reserve(a.num_block_rows() * strips_per_row_ + 1);
   strip_offset_.push_back(0);
-  pieces_.reserve(cols.size() - std::ranges::count(cols, 0u));
+  tiles_.reserve(cols.size() - std::ranges::count(cols, 0u));
   for (std::int64_t block_row = 0; block_row < a.num_block_rows(); ++block_row) {
     for (std::int64_t strip = 0; strip < strips_per_row_; ++strip) {
       for (std::int64_t block = a.block_row_offset[block_row];
            block < a.block_row_offset[block_row + 1]; ++block) {
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
           if (cols[place(block, strip, chunk)] == 0) continue;
-          pieces_.push_back(piece(block, strip, chunk, true));
-          pieces_.back().cols = cols[place(block, strip, chunk)];
+          tiles_.push_back(tile(block, strip, chunk, true));
+          tiles_.back().cols = cols[place(block, strip, chunk)];
         }
       }
-      strip_offset_.push_back(static_cast<std::int64_t>(pieces_.size()));
+      strip_offset_.push_back(static_cast<std::int64_t>(tiles_.size()));
     }
   }
 }
 
-int Pieces::num_rows(std::int64_t strip) const {
+int Tiles::num_rows(std::int64_t strip) const {
   const std::int64_t below = strip % strips_per_row_ * height_;
   const std::int64_t rows = std::min(
       {std::int64_t{height_}, a_.block_rows - below, std::int64_t{a_.rows()} - first_row(strip)});
   return static_cast<int>(std::max<std::int64_t>(rows, 0));
 }
 
-Piece Pieces::piece(std::int64_t block, std::int64_t strip, std::int64_t chunk,
-                    bool read_padding) const {
+Tile Tiles::tile(std::int64_t block, std::int64_t strip, std::int64_t chunk,
+                 bool read_padding) const {
   const std::int64_t row = strip * height_, col = chunk * kDepth;
   const std::int64_t b_row = std::int64_t{a_.block_col[block]} * a_.block_cols + col;
   const std::int64_t cols = std::min<std::int64_t>(kDepth, a_.block_cols - col);
   const std::int64_t in_b = std::clamp<std::int64_t>(a_.cols() - b_row, 0, cols);
-  Piece piece{
+  Tile tile{
       .first_cell = a_.cell(block, row, col),
       .b_row = in_b > 0 ? static_cast<std::int32_t>(b_row) : 0,
       .cols = (1u << in_b) - 1,
       .num_rows = static_cast<std::int16_t>(std::min<std::int64_t>(height_, a_.block_rows - row)),
       .num_cols = static_cast<std::int16_t>(cols)};
-  if (!read_padding) piece.cols = cols_with_nonzeros(piece);
-  return piece;
+  if (!read_padding) tile.cols = cols_with_nonzeros(tile);
+  return tile;
 }
 
-std::uint32_t Pieces::cols_with_nonzeros(const Piece& piece) const {
+std::uint32_t Tiles::cols_with_nonzeros(const Tile& tile) const {
   std::uint32_t cols = 0;
-  for (int row = 0; row < piece.num_rows; ++row)
-    for (int col = 0; col < piece.num_cols; ++col)
+  for (int row = 0; row < tile.num_rows; ++row)
+    for (int col = 0; col < tile.num_cols; ++col)
       if (holds_nonzero(a_.values, a_.explicit_zeros,
-                        piece.first_cell + std::int64_t{row} * a_.block_cols + col))
+                        tile.first_cell + std::int64_t{row} * a_.block_cols + col))
         cols |= 1u << col;
   return cols;
 }
 
-std::vector<float> Pieces::cells() const {
+std::vector<float> Tiles::cells() const {
   const std::int64_t size = std::int64_t{height_} * kDepth;
-  std::vector<float> cells(pieces_.size() * size);
-  parallel_for(std::ssize(pieces_), 256, [&](std::int64_t begin, std::int64_t end) {
+  std::vector<float> cells(tiles_.size() * size);
+  parallel_for(std::ssize(tiles_), 256, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p)
       for (int row = 0; row < height_; ++row)
         for (int col = 0; col < kDepth; ++col)
-          cells[p * size + row * kDepth + col] = cell(pieces_[p], row, col);
+          cells[p * size + row * kDepth + col] = cell(tiles_[p], row, col);
   });
   return cells;
 }
 
-std::vector<std::uint32_t> Pieces::fragments(Conversion conversion) const {
+std::vector<std::uint32_t> Tiles::fragments(Conversion conversion) const {
   const int parts = height_ / kMmaRows, words = kLaneWords * parts;
-  std::vector<std::uint32_t> fragments(pieces_.size() * 32 * words);
-  parallel_for(std::ssize(pieces_), 256, [&](std::int64_t begin, std::int64_t end) {
+  std::vector<std::uint32_t> fragments(tiles_.size() * 32 * words);
+  parallel_for(std::ssize(tiles_), 256, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p) {
       for (int lane = 0; lane < 32; ++lane) {
         for (int word = 0; word < words; ++word) {
           const int row = word / kLaneWords * kMmaRows + lane / 4;
           const int col = 2 * (lane % 4) + 8 * (word % kLaneWords);
           fragments[(p * 32 + lane) * words + word] =
-              operand_bits(cell(pieces_[p], row, col), conversion) |
-              operand_bits(cell(pieces_[p], row, col + 1), conversion) << 16;
+              operand_bits(cell(tiles_[p], row, col), conversion) |
+              operand_bits(cell(tiles_[p], row, col + 1), conversion) << 16;
         }
       }
     }
