@@ -257,8 +257,8 @@ class ProductTrace final : public LaunchTrace {
                WarpTrace& trace) const {
     trace.issue(kStoreInstructions * (1 + plan_.groups));
     if (task.split != 0 && !plan_.atomic &&
-        !window_tasks::trace_meeting(plan_.tasks, index, chunk, 2 * plan_.groups, at_.slots,
-                                     kPartBoard, trace))
+        !window_tasks::trace_combine_split_window(plan_.tasks, index, chunk, 2 * plan_.groups,
+                                                  at_.slots, kPartBoard, trace))
       return;
     for (int group = 0; group < plan_.groups; ++group)
       for (int j = 0; j < 2; ++j)
