@@ -201,7 +201,7 @@ float hopper_tf32_parts(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i
   return std::isnan(total) ? std::bit_cast<float>(0x7fffffff) : total;
 }
 
-/// A matrix's chunks in shares of two, of whatever window; a window's sums added in order.
+/// An element of C from equal shares of two TC blocks; a window's sums are added in order.
 float hopper_tf32_shares(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j) {
   const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
   int chunk = 0;
@@ -244,11 +244,11 @@ TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") 
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("pipeline", "dtc"));
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("format", "me_tcf"));
     check_emulation("acc_spmm", hopper_tf32_parts, a, b, with("store", "wt"));
-    Params::Given dealt = with("balance", "dtc");
-    dealt["max_blocks"] = std::int64_t{1000};  // one share for all
-    check_emulation("acc_spmm", hopper_tf32_chain, a, b, dealt);
-    dealt["max_blocks"] = std::int64_t{2};
-    check_emulation("acc_spmm", hopper_tf32_shares, a, b, dealt);
+    Params::Given shares = with("balance", "dtc");
+    shares["max_blocks"] = std::int64_t{1000};  // one share for all
+    check_emulation("acc_spmm", hopper_tf32_chain, a, b, shares);
+    shares["max_blocks"] = std::int64_t{2};
+    check_emulation("acc_spmm", hopper_tf32_shares, a, b, shares);
   }
   const CsrMatrix a = random_sparse(44, 90, 0.3, 71);
   const auto atomic = Registry<SpmmKernel>::instance().make("acc_spmm", with("combine", "atomic"));
@@ -289,35 +289,6 @@ TEST_CASE("acc_spmm computes the same bits of ME-TCF as of BitTCF, and counts it
   const auto tall = Registry<Format>::instance().make("me_tcf")->pack(a);
   CHECK_THROWS_WITH_AS(bytes->emulate(*tall, b, find_generation("hopper")),
                        doctest::Contains("window_rows = 8"), Error);
-}
-
-TEST_CASE("acc_spmm says which of its choices there is no kernel for") {
-  const auto& registry = Registry<SpmmKernel>::instance();
-  const auto refused = [&](Params::Given params) {
-    CHECK_THROWS_AS(registry.make("acc_spmm", params), Unsupported);
-  };
-  const std::string dtc = "dtc", me_tcf = "me_tcf", split = "tf32x3", wt = "wt", ca = "ca";
-  const std::string registers = "registers", least_bubble = "least_bubble";
-
-  refused({{"precision", split}, {"pipeline", dtc}});
-  refused({{"precision", split}, {"pipeline", least_bubble}});
-  refused({{"precision", split}, {"balance", dtc}});
-  refused({{"precision", split}, {"format", me_tcf}});
-  refused({{"precision", split}, {"pipeline", registers}, {"store", wt}});
-  refused({{"promote", std::int64_t{2}}, {"cache", ca}});
-  refused({{"format", me_tcf}, {"stages", std::int64_t{3}}});
-  refused({{"balance", dtc}, {"cache", ca}});
-  refused({{"balance", dtc}, {"format", me_tcf}});
-  refused({{"pipeline", registers}, {"cache", std::string("cg")}});
-  refused({{"pipeline", registers}, {"format", me_tcf}});
-  refused({{"pipeline", registers}, {"balance", dtc}});
-  refused({{"store", wt}, {"stages", std::int64_t{3}}});
-  refused({{"store", wt}, {"cache", ca}});
-  refused({{"store", wt}, {"format", me_tcf}});
-  refused({{"store", wt}, {"balance", dtc}});
-  CHECK_NOTHROW(registry.make("acc_spmm", {{"store", wt}}));
-  CHECK_NOTHROW(registry.make("acc_spmm", {{"pipeline", registers}, {"store", wt}}));
-  CHECK_NOTHROW(registry.make("acc_spmm", {{"precision", split}, {"cache", std::string("cg")}}));
 }
 
 TEST_CASE("a window split over two thread blocks is the sum of its parts, subnormals lost") {

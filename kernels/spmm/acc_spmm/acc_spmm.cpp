@@ -1,344 +1,329 @@
 // Acc-SpMM (Xia et al., PPoPP 2025): TC blocks of 8 x 8 on TF32 tensor cores, operands swapped so
-// that a window needs eight rows (section 3.4), every choice of its ablation (figure 15) a
+// that a window needs eight rows (section 3.4). Every choice of its ablation (figure 15) is a
 // parameter: format (section 3.3), store and cache (table 1), pipeline (3.4) and balance (3.5).
 //
-// pipeline = least_bubble is the paper's algorithm 2 to the letter and dtc is DTC-SpMM's as it
-// describes it (buffered.cuh); registers has its idea without the buffers (registers.cuh);
-// staged is ours, which copies whole rows of B to shared memory (staged.cuh says why). balance
-// = capped and ibd cut windows of more than max_blocks TC blocks, always or where the imbalance
-// (equation 3) is above 8 as in the paper; dtc is DTC-SpMM's strict balance, equal shares of TC
-// blocks whatever their windows. cache = ca is what a plain load does, so that of the paper's cache
-// policy only store = wt makes a difference; A's .ca is the one cp.async has for 4 bytes.
+// pipeline = least_bubble is the paper's algorithm 2 to the letter, and dtc is DTC-SpMM's pipeline
+// as Acc-SpMM describes it (buffered.cuh); registers is the same idea without buffers
+// (registers.cuh); staged is ours and copies whole rows of B to shared memory (staged.cuh says
+// why). balance = capped and ibd split windows of more than max_blocks TC blocks, always or where
+// the imbalance (equation 3) is above 8, as in the paper; dtc is DTC-SpMM's strict balance, equal
+// shares of TC blocks wherever windows begin. A plain load is already cached in the L1 (cache =
+// ca), so that of the paper's cache policy only store = wt changes the code; copies of A's values
+// by 4 bytes have no choice of cache.
 //
-// Departures: a warp has a task and 32 or more columns to itself, where the paper's thread blocks
-// share a TC block of A; short windows are not gathered into one (but by balance = dtc); a window's
-// parts are added in the order of its TC blocks, so that results do not depend on chance, unless
+// Departures: a warp computes a task and 32 or more columns alone, where the paper's thread blocks
+// share a TC block of A; short windows are not gathered into one task (except by balance = dtc); a
+// window's parts are added in the order of its TC blocks, so that results are reproducible, unless
 // combine = atomic; operands are rounded to nearest unless precision says otherwise; any N, M, K.
 
 #include "kernels/spmm/acc_spmm/acc_spmm.hpp"
 
 #include <algorithm>
 
-#include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/base/window_balance.hpp"
 #include "formats/me_tcf.hpp"
 #include "kernels/spmm/acc_spmm/trace.hpp"
 #include "kernels/spmm/row_windows/bit_tcf_kernel.hpp"
-#include "kernels/spmm/row_windows/clear_trace.hpp"
+#include "kernels/spmm/row_windows/named_values.hpp"
+#include "kernels/spmm/row_windows/task_work.hpp"
 
 namespace tessera {
 
+namespace acc_spmm {
 namespace {
 
-acc_spmm::Pipeline pipeline_of(const std::string& name) {
-  using acc_spmm::Pipeline;
-  if (name == "staged") return Pipeline::kStaged;
-  if (name == "registers") return Pipeline::kRegisters;
-  return name == "dtc" ? Pipeline::kDtc : Pipeline::kLeastBubble;
+using row_windows::name_of;
+using row_windows::NamedValue;
+using row_windows::names_of;
+using row_windows::value_of;
+
+constexpr NamedValue<NonzeroEncoding> kFormats[] = {{BitTcf::kFormat, NonzeroEncoding::kBitmap},
+                                                    {MeTcf::kFormat, NonzeroEncoding::kBytes}};
+constexpr NamedValue<Pipeline> kPipelines[] = {{"staged", Pipeline::kStaged},
+                                               {"registers", Pipeline::kRegisters},
+                                               {"least_bubble", Pipeline::kLeastBubble},
+                                               {"dtc", Pipeline::kDtc}};
+constexpr NamedValue<CopyCache> kCaches[] = {{"cg", CopyCache::kL2}, {"ca", CopyCache::kL1}};
+constexpr NamedValue<Store> kStores[] = {{"wb", Store::kWriteBack},
+                                         {"cg", Store::kInL2},
+                                         {"cs", Store::kStreaming},
+                                         {"wt", Store::kWriteThrough}};
+constexpr NamedValue<Balance> kBalances[] = {{"capped", Balance::kCapped},
+                                             {"ibd", Balance::kImbalanced},
+                                             {"dtc", Balance::kDtc},
+                                             {"none", Balance::kNone}};
+constexpr NamedValue<CombineMethod> kCombineMethods[] = {{"ordered", CombineMethod::kOrdered},
+                                                         {"atomic", CombineMethod::kAtomic}};
+
+CopyCache cache_of(const std::string& name, Pipeline pipeline) {
+  return name == "auto" ? default_cache(pipeline) : value_of(kCaches, name);
 }
 
-CopyCache cache_of(const std::string& name, acc_spmm::Pipeline pipeline) {
-  if (name == "auto")
-    return pipeline == acc_spmm::Pipeline::kStaged ? CopyCache::kL2 : CopyCache::kL1;
-  return name == "ca" ? CopyCache::kL1 : CopyCache::kL2;
+/// The row of the table of compiled kernels that a user may choose.
+std::string to_text(const CompiledOptions& row) {
+  const Variant& v = row.variant;
+  return fmt::format(
+      "format = {}, stages = {}, cache = {}, store = {}, balance {} dtc, precision = {}",
+      name_of(kFormats, v.encoding), v.stages, name_of(kCaches, v.cache),
+      v.any_store ? "any" : "wb", v.equal_shares ? "=" : "other than",
+      row.all_precisions ? "any" : "tf32 without promotion");
 }
 
-Store store_of(const std::string& name) {
-  if (name == "wb") return Store::kWriteBack;
-  if (name == "cg") return Store::kInL2;
-  return name == "cs" ? Store::kStreaming : Store::kWriteThrough;
+/// The rows of the table for a pipeline.
+std::string list_compiled(Pipeline pipeline) {
+  std::string list;
+  for (const CompiledOptions& row : kCompiledOptions)
+    if (row.variant.pipeline == pipeline) list += (list.empty() ? "" : "; ") + to_text(row);
+  return list;
+}
+
+Variant wanted_variant(const AccSpmmOptions& options, int groups, bool aligned) {
+  return {.pipeline = options.pipeline,
+          .encoding = options.encoding,
+          .equal_shares = options.equal_shares(),
+          .stages = options.stages,
+          .cache = options.cache,
+          .any_store = options.store != Store::kWriteBack,
+          .precision = tf32_precision(options.precision.name),
+          .promotes = options.precision.promote > 0,
+          .groups = groups,
+          .aligned = aligned};
 }
 
 }  // namespace
 
-acc_spmm::AccSpmmOptions::AccSpmmOptions(const Params& params)
+AccSpmmOptions::AccSpmmOptions(const Params& params)
     : precision(find_precision(params.text("precision"), params.integer("promote"))),
-      encoding(params.text("format") == MeTcf::kFormat ? NonzeroEncoding::kBytes
-                                                       : NonzeroEncoding::kBitmap),
-      pipeline(pipeline_of(params.text("pipeline"))),
+      encoding(value_of(kFormats, params.text("format"))),
+      pipeline(value_of(kPipelines, params.text("pipeline"))),
       stages(static_cast<int>(params.integer("stages"))),
       columns(static_cast<int>(params.integer("columns"))),
       cache(cache_of(params.text("cache"), pipeline)),
-      store(store_of(params.text("store"))),
-      balance(params.text("balance")),
+      store(value_of(kStores, params.text("store"))),
+      balance(value_of(kBalances, params.text("balance"))),
       max_blocks(params.integer("max_blocks")),
-      combine(params.text("combine") == "atomic" ? Combine::kAtomic : Combine::kOrdered) {
-  require_compiled();
+      combine(value_of(kCombineMethods, params.text("combine"))) {
+  if (find_compiled(wanted_variant(*this, 1, true)) == nullptr)
+    throw Unsupported(fmt::format("acc_spmm has no kernel for {}. For pipeline = {} it has: {}",
+                                  to_text(), name_of(kPipelines, pipeline),
+                                  list_compiled(pipeline)));
 }
 
-void acc_spmm::AccSpmmOptions::require_compiled() const {
-  const bool plain = precision.name == "tf32" && precision.promote == 0;
-  const bool bitmaps = encoding == NonzeroEncoding::kBitmap, staged = pipeline == Pipeline::kStaged;
-  const bool usual = stages == 2 && cache == cache_of("auto", pipeline);
-  const bool buffered = pipeline == Pipeline::kLeastBubble || pipeline == Pipeline::kDtc;
-  const bool writes_back = store == Store::kWriteBack;
-  require<Unsupported>(plain || (usual && bitmaps && writes_back && !buffered && !equal_shares()),
-                       "acc_spmm has a choice of stages (here {}), cache and store, format = "
-                       "me_tcf, pipeline = least_bubble and dtc and balance = dtc for precision = "
-                       "tf32 without promotion alone, not for {}",
-                       stages, precision.name);
-  require<Unsupported>(pipeline != Pipeline::kRegisters || (usual && bitmaps && !equal_shares()),
-                       "acc_spmm's pipeline = registers is for format = bit_tcf, without balance = "
-                       "dtc, and has the cache it has");
-  require<Unsupported>(writes_back || !staged || (usual && bitmaps && !equal_shares()),
-                       "acc_spmm's pipeline = staged has stores other than wb only with format = "
-                       "bit_tcf, 2 stages (here {}), cache = cg and a balance other than dtc",
-                       stages);
-  require<Unsupported>(usual || (bitmaps && !equal_shares()),
-                       "acc_spmm has other caches and numbers of stages ({}) than its own for "
-                       "format = bit_tcf alone, and not for balance = dtc",
-                       stages);
-  require<Unsupported>(bitmaps || !staged || !equal_shares(),
-                       "acc_spmm does not have pipeline = staged, format = me_tcf and balance = "
-                       "dtc all at once");
+std::string AccSpmmOptions::to_text() const {
+  return fmt::format(
+      "precision = {}, promote = {}, format = {}, pipeline = {}, stages = {}, columns = {}, cache "
+      "= "
+      "{}, store = {}, balance = {}, max_blocks = {}, combine = {}",
+      precision.name, precision.promote, name_of(kFormats, encoding), name_of(kPipelines, pipeline),
+      stages, columns, name_of(kCaches, cache), name_of(kStores, store),
+      name_of(kBalances, balance), max_blocks, name_of(kCombineMethods, combine));
 }
 
-int acc_spmm::AccSpmmOptions::groups(std::int64_t n) const {
-  if (pipeline != Pipeline::kStaged) return 1;
-  if (columns != 0) return columns / window_tile::kWarpCols;
-  return n <= 32 ? 1 : n <= 64 ? 2 : 4;
+row_windows::Schedule AccSpmmOptions::schedule(std::int64_t n) const {
+  if (pipeline != Pipeline::kStaged) return schedule_of(1);
+  if (columns != 0) return schedule_of(columns / kWarpCols);
+  return schedule_of(n <= 32 ? 1 : n <= 64 ? 2 : 4);
 }
 
-std::int64_t acc_spmm::AccSpmmOptions::shared_bytes(std::int64_t n) const {
-  constexpr std::int64_t kFloat = 4;
+std::int64_t AccSpmmOptions::shared_bytes(std::int64_t n) const {
   if (pipeline == Pipeline::kRegisters) return 0;
   if (pipeline != Pipeline::kStaged) return kWarps * std::int64_t{sizeof(Buffers)};
-  const int cells = encoding == NonzeroEncoding::kBytes ? kTileCells : 0;
-  return kFloat * kWarps * (stages * window_tile::kTileCols * row_pitch(groups(n)) + cells);
+  return dynamic_shared_bytes(n);
 }
 
-window_tasks::Tasks acc_spmm::AccSpmmOptions::cut(window_tasks::WindowOffsets windows) const {
-  if (equal_shares()) return window_tasks::deal(windows, max_blocks);
+std::int64_t AccSpmmOptions::dynamic_shared_bytes(std::int64_t n) const {
+  if (pipeline != Pipeline::kStaged) return 0;
+  return StagedMemory{.groups = schedule(n).groups,
+                      .stages = stages,
+                      .has_tiles = encoding == NonzeroEncoding::kBytes}
+      .bytes();
+}
+
+Variant AccSpmmOptions::variant(std::int64_t n, bool aligned) const {
+  return compiled_variant(wanted_variant(*this, schedule(n).groups, aligned));
+}
+
+window_tasks::Tasks AccSpmmOptions::cut(window_tasks::WindowOffsets windows) const {
+  if (equal_shares()) return window_tasks::cut_into_equal_shares(windows, max_blocks);
   const bool splits =
-      balance == "capped" ||
-      (balance == "ibd" && acc_balance::is_imbalanced(window_tasks::imbalance(windows)));
+      balance == Balance::kCapped || (balance == Balance::kImbalanced &&
+                                      acc_balance::is_imbalanced(window_tasks::imbalance(windows)));
   return window_tasks::cut(windows, splits ? max_blocks : 0);
 }
 
-std::vector<ParamSpec> acc_spmm::params() {
-  return {{"precision",
-           std::string("tf32"),
-           "how FP32 operands go through the tensor core",
-           {"tf32", "tf32_raw", "tf32x3", "tf32x3_promoted"}},
-          promote_param(),
-          {"format",
-           std::string(BitTcf::kFormat),
-           "what names the nonzeros of a TC block: a bitmap, or a byte each (me_tcf with "
-           "window_rows = 8)",
-           {BitTcf::kFormat, MeTcf::kFormat}},
-          {"pipeline",
-           std::string("staged"),
-           "how rows of B reach the warps: by asynchronous copies to shared memory (staged), or "
-           "straight to registers: those of A as well (registers), or A through two buffers and B "
-           "a TC block ahead, as in Acc-SpMM (least_bubble), or when it is multiplied, as in "
-           "DTC-SpMM (dtc)",
-           {"staged", "registers", "least_bubble", "dtc"}},
-          {"stages", std::int64_t{2}, "TC blocks of a warp in shared memory (staged)", {}, 2, 4},
-          {"columns",
-           std::int64_t{0},
-           "columns of C of a warp (staged); 0: 32, 64 or 128, by the width of C",
-           {"0", "32", "64", "128"}},
-          {"cache",
-           std::string("auto"),
-           "rows of B through the L1 (ca) or past it (cg), where they come in 16 bytes; auto: cg "
-           "for staged, ca for the others",
-           {"auto", "cg", "ca"}},
-          {"store",
-           std::string("wb"),
-           "cache operator of the stores of C, where they are of 16 bytes: write back, keep in the "
-           "L2 (cg), streaming (cs), write through (wt, as in Acc-SpMM)",
-           {"wb", "cg", "cs", "wt"}},
-          {"balance",
-           std::string("capped"),
-           "windows of more than max_blocks TC blocks are split: always (capped), where the mean "
-           "deviation from the mean window is above 8 TC blocks (ibd), never (none); or every warp "
-           "has max_blocks TC blocks, of as many windows as that takes (dtc)",
-           {"capped", "ibd", "dtc", "none"}},
-          {"max_blocks",
-           std::int64_t{16},
-           "TC blocks of a warp at most, where windows are split or dealt out",
-           {},
-           1,
-           1 << 20},
-          {"combine",
-           std::string("ordered"),
-           "sums of a split window: in the order of their TC blocks, or by atomics",
-           {"ordered", "atomic"}}};
+std::vector<ParamSpec> params() {
+  std::vector<std::string> caches = names_of(kCaches);
+  caches.insert(caches.begin(), "auto");
+  return {
+      {"precision",
+       std::string("tf32"),
+       "how FP32 operands are multiplied on tensor cores",
+       {"tf32", "tf32_raw", "tf32x3", "tf32x3_promoted"}},
+      promote_param(),
+      {"format", std::string(BitTcf::kFormat),
+       "encoding of the nonzeros of a TC block: a bitmap (bit_tcf), or a byte each (me_tcf with "
+       "window_rows = 8)",
+       names_of(kFormats)},
+      {"pipeline", std::string("staged"),
+       "how rows of B reach the warps: copied to shared memory asynchronously (staged), or "
+       "loaded to registers: together with A (registers), one TC block ahead with A in two "
+       "buffers, as in Acc-SpMM (least_bubble), or when they are multiplied, as in DTC-SpMM "
+       "(dtc)",
+       names_of(kPipelines)},
+      {"stages",
+       std::int64_t{2},
+       "TC blocks of a warp in shared memory, for pipeline = staged; 2 for the others",
+       {},
+       2,
+       4},
+      {"columns",
+       std::int64_t{0},
+       "columns of C of a warp, for pipeline = staged; 0: 32, 64 or 128, by the width of C",
+       {"0", "32", "64", "128"}},
+      {"cache", std::string("auto"),
+       "rows of B through the L1 (ca) or past it (cg), where they are aligned to 16 bytes; auto: "
+       "cg for staged, ca for the others",
+       std::move(caches)},
+      {"store", std::string("wb"),
+       "cache operator of the stores of C, where they are aligned to 16 bytes: write back (wb), "
+       "keep in the L2 (cg), streaming (cs), write through (wt, as in Acc-SpMM)",
+       names_of(kStores)},
+      {"balance", std::string("capped"),
+       "split windows of more than max_blocks TC blocks: always (capped), where the mean "
+       "deviation from the mean window is above 8 TC blocks (ibd), never (none); or give every "
+       "warp an equal share of max_blocks TC blocks, wherever windows begin (dtc)",
+       names_of(kBalances)},
+      {"max_blocks",
+       std::int64_t{16},
+       "largest number of TC blocks of a warp, where windows are split or cut into shares",
+       {},
+       1,
+       1 << 20},
+      {"combine", std::string("ordered"),
+       "how the sums of a split window are combined: in the order of their TC blocks (ordered), "
+       "or by atomics (atomic)",
+       names_of(kCombineMethods)}};
 }
+
+}  // namespace acc_spmm
 
 namespace {
 
 using acc_spmm::AccSpmmOptions;
-using window_tasks::Task;
+using acc_spmm::NonzeroEncoding;
+using window_tasks::CombineMethod;
 using window_tasks::Tasks;
 
 class AccSpmm final : public BitTcfKernel {
  public:
-  explicit AccSpmm(AccSpmmOptions choices)
-      : BitTcfKernel(choices.precision), choices_(std::move(choices)) {}
+  explicit AccSpmm(AccSpmmOptions options)
+      : BitTcfKernel(options.precision), options_(std::move(options)) {}
 
   std::string format() const override {
-    return choices_.encoding == acc_spmm::NonzeroEncoding::kBytes ? MeTcf::kFormat
-                                                                  : BitTcf::kFormat;
+    return options_.encoding == NonzeroEncoding::kBytes ? MeTcf::kFormat : BitTcf::kFormat;
   }
   int version() const override { return 5; }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto tiles = tiles_of(packed);
-    const BitTcf& a = *tiles;
-    std::vector<std::int64_t> terms = BitTcfKernel::terms_per_row(a);
-    const Tasks tasks = choices_.cut(a.row_window_offset);
-    for (const window_tasks::Split& split : tasks.splits) {
-      const std::int64_t window = tasks.tasks[split.first_task].window;
-      for (std::int64_t r = 0; r < rows_of_window(a, window); ++r)
-        terms[window * BitTcf::kTileRows + r] += split.parts;
-    }
+    std::vector<std::int64_t> terms = BitTcfKernel::terms_per_row(*tiles);
+    row_windows::add_split_terms(*tiles, options_.cut(tiles->row_window_offset), terms);
     return terms;
   }
 
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const auto tiles = tiles_of(packed);
-    const BitTcf& a = *tiles;
-    const Tasks tasks = choices_.cut(a.row_window_offset);
-    require<Unsupported>(tasks.splits.empty() || choices_.combine == row_windows::Combine::kOrdered,
-                         "atomics add the parts of {} windows in no known order",
-                         tasks.splits.size());
-    const FusedStep& step = generation.step(MmaType::kTf32);
-    const PreparedB prepared(b, precision());
-    DenseMatrix c(a.rows(), b.cols);
-    const auto count = static_cast<std::int64_t>(tasks.tasks.size());
-    parallel_for(count, 16, [&](std::int64_t begin, std::int64_t end) {
-      WindowEmulation window(a, precision(), step, prepared);
-      std::vector<float> part(static_cast<std::size_t>(b.cols));
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Task& task = tasks.tasks[i];
-        const std::int64_t parts = tasks.parts_from(i);
-        for (int r = 0; parts > 0 && r < rows_of_window(a, task.window); ++r) {
-          const std::span<float> row = c.row(task.window * std::int64_t{BitTcf::kTileRows} + r);
-          window.run_row(r, task.first, task.last, row);
-          for (std::int64_t p = 1; p < parts; ++p) {
-            std::ranges::fill(part, 0.0f);
-            window.run_row(r, tasks.tasks[i + p].first, tasks.tasks[i + p].last, part);
-            for (std::size_t j = 0; j < part.size(); ++j) row[j] = add_on_gpu(row[j], part[j]);
-          }
-        }
-      }
-    });
-    return c;
+    const Tasks tasks = options_.cut(tiles->row_window_offset);
+    require<Unsupported>(
+        tasks.splits.empty() || options_.combine == CombineMethod::kOrdered,
+        "acc_spmm is not emulated with combine = atomic: atomics add the parts of {} split windows "
+        "in no fixed order",
+        tasks.splits.size());
+    return emulate_tasks(*tiles, tasks, b, generation);
   }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
-    using namespace acc_spmm;
     const auto tiles = tiles_of(packed);
     const BitTcf& a = *tiles;
     WorkDescription work = describe("acc_spmm", a, n);
     work.footprint_bytes = stats(packed).bytes;
-    const auto tasks = std::make_shared<const Tasks>(choices_.cut(a.row_window_offset));
-    const int groups = choices_.groups(n);
-    work.thread_blocks = thread_blocks(a, *tasks, n);
-    const std::int64_t clearings = num_clearings(*tasks);
-    const bool bitmaps = choices_.encoding == NonzeroEncoding::kBitmap;
+    const auto tasks = std::make_shared<const Tasks>(options_.cut(a.row_window_offset));
+    const row_windows::Schedule schedule = options_.schedule(n);
+    const bool bitmaps = options_.encoding == NonzeroEncoding::kBitmap;
     const BitTcfAddresses at(a, n, work.memory, bitmaps);
-    const TaskAddresses task_at{
-        work.memory.add("tasks", 16 * std::ssize(tasks->tasks)),
+    const acc_spmm::TaskAddresses task_at{
+        work.memory.add("tasks",
+                        std::int64_t{sizeof(window_tasks::Task)} * std::ssize(tasks->tasks)),
         work.memory.add("shares", 4 * std::ssize(tasks->shares)),
-        work.memory.add("slots", tasks->slots * num_chunks(n, groups) * groups * 1024),
+        work.memory.add("slots", tasks->slots * schedule.chunks(n) *
+                                     window_tasks::slot_bytes(schedule.lane_vectors())),
         work.memory.add("tc_local_id", bitmaps ? 0 : a.nnz())};
-    if (clearings > 0)
-      work.launches.push_back({.name = "clear",
-                               .thread_blocks = clearings,
-                               .threads_per_block = kClearThreads,
-                               .registers_per_thread = kClearRegisters,
-                               .trace = make_clear_trace({.window_rows = BitTcf::kTileRows,
-                                                          .rows = a.rows(),
-                                                          .n = n,
-                                                          .tasks = task_at.tasks,
-                                                          .c = at.c},
-                                                         tasks)});
-    work.launches.push_back({.name = "multiply",
-                             .thread_blocks = std::ssize(work.thread_blocks) - clearings,
-                             .threads_per_block = kThreads,
-                             .registers_per_thread = registers(groups),
-                             .shared_bytes = choices_.shared_bytes(n),
-                             .trace = make_trace(tiles, n, choices_, tasks, at, task_at)});
+    const std::int64_t cleared = row_windows::add_clear_launch({.window_rows = BitTcf::kTileRows,
+                                                                .rows = a.rows(),
+                                                                .n = n,
+                                                                .tasks = task_at.tasks,
+                                                                .c = at.c},
+                                                               tasks, options_.combine, work);
+    row_windows::add_thread_blocks(
+        schedule, *tasks, n,
+        [&](std::int64_t task, std::int64_t cols, ThreadBlockWork& thread_block) {
+          add_task(a, *tasks, task, schedule.groups, cols, thread_block);
+        },
+        work.thread_blocks);
+    work.launches.push_back(
+        {.name = "multiply",
+         .thread_blocks = std::ssize(work.thread_blocks) - cleared,
+         .threads_per_block = schedule.threads(),
+         .registers_per_thread = registers(schedule.groups),
+         .shared_bytes = options_.shared_bytes(n),
+         .trace = acc_spmm::make_trace(tiles, n, options_, tasks, at, task_at)});
     return work;
   }
 
  private:
-  /// The packed matrix with bitmaps, if need be a copy of it.
+  /// The packed matrix with bitmaps, converted from ME-TCF where necessary.
   std::shared_ptr<const BitTcf> tiles_of(const PackedMatrix& packed) const {
-    if (choices_.encoding == acc_spmm::NonzeroEncoding::kBytes)
-      return to_bit_tcf(packed_as<MeTcf>(packed));
+    if (options_.encoding == NonzeroEncoding::kBytes) return to_bit_tcf(packed_as<MeTcf>(packed));
     return {std::shared_ptr<const BitTcf>(), &packed_as<BitTcf>(packed)};  // not owned
   }
 
-  /// Of a thread, as they are allocated (CUDA 13.0, sm_90a).
+  /// Registers allocated for a thread (CUDA 13.0, sm_90a).
   int registers(int groups) const {
     using acc_spmm::Pipeline;
-    const bool deals = choices_.equal_shares();
-    if (choices_.pipeline == Pipeline::kRegisters) return 48;
-    if (choices_.pipeline == Pipeline::kLeastBubble) return deals ? 72 : 64;
-    if (choices_.pipeline == Pipeline::kDtc)
-      return choices_.encoding == acc_spmm::NonzeroEncoding::kBytes && !deals ? 56 : 64;
-    return groups == 1 ? (deals ? 72 : 64) : groups == 2 ? (deals ? 88 : 80) : (deals ? 128 : 112);
+    const bool shares = options_.equal_shares();
+    if (options_.pipeline == Pipeline::kRegisters) return 48;
+    if (options_.pipeline == Pipeline::kLeastBubble) return shares ? 72 : 64;
+    if (options_.pipeline == Pipeline::kDtc)
+      return options_.encoding == NonzeroEncoding::kBytes && !shares ? 56 : 64;
+    if (groups == 1) return shares ? 72 : 64;
+    return groups == 2 ? (shares ? 88 : 80) : (shares ? 128 : 112);
   }
 
-  /// Windows that atomics add to, each cleared by a thread block.
-  std::int64_t num_clearings(const Tasks& tasks) const {
-    return choices_.combine == row_windows::Combine::kAtomic ? std::ssize(tasks.splits) : 0;
-  }
-
-  /// Of both launches.
-  std::vector<ThreadBlockWork> thread_blocks(const BitTcf& a, const Tasks& tasks,
-                                             std::int64_t n) const {
-    using namespace acc_spmm;
-    std::vector<ThreadBlockWork> all;
-    for (std::int64_t i = 0; i < num_clearings(tasks); ++i) {
-      const std::int64_t window = tasks.tasks[tasks.splits[i].first_task].window;
-      all.push_back({.a_bytes = 16, .c_bytes = 4 * rows_of_window(a, window) * n});
-    }
-    const std::int64_t warp_cols = choices_.groups(n) * window_tile::kWarpCols;
-    for (std::int64_t first_col = 0; first_col < n; first_col += warp_cols) {
-      for (std::int64_t share = 0; share < tasks.num_shares(); ++share) {
-        if (share % kWarps == 0) all.emplace_back();
-        if (!tasks.shares.empty()) all.back().a_bytes += 8;
-        for (std::int64_t i = tasks.first_of(share); i < tasks.first_of(share + 1); ++i)
-          add_task(a, tasks, i, choices_.groups(n), std::min(warp_cols, n - first_col), all.back());
-      }
-    }
-    return all;
-  }
-
-  /// What a task adds to its thread block: TC blocks of a window, `cols` columns of B and C.
+  /// Adds the work of a task to its thread block, for `cols` columns of B and C.
   void add_task(const BitTcf& a, const Tasks& tasks, std::int64_t index, int groups,
                 std::int64_t cols, ThreadBlockWork& work) const {
-    const Task& task = tasks.tasks[index];
+    const window_tasks::Task& task = tasks.tasks[index];
     const std::int64_t blocks = task.last - task.first;
     const std::int64_t nnz = a.tc_offset[task.last] - a.tc_offset[task.first];
     // Columns beyond the edge are multiplied, too.
-    work.mma += blocks * 2 * groups * static_cast<int>(precision().mmas.size());
-    // Names, offset and column indices of each TC block, its nonzeros, and the task.
-    const std::int64_t names =
-        choices_.encoding == acc_spmm::NonzeroEncoding::kBitmap ? 8 * blocks : nnz;
-    work.a_bytes += names + blocks * (4 + 4 * BitTcf::kTileCols) + 4 * nnz + 16;
+    work.mma += blocks * window_tile::kMmas * groups * static_cast<int>(precision().mmas.size());
+    // The encoding, offset and column indices of each TC block, its nonzeros, and the task.
+    const std::int64_t encoding = options_.encoding == NonzeroEncoding::kBitmap ? 8 * blocks : nnz;
+    work.a_bytes +=
+        encoding + blocks * (4 + 4 * BitTcf::kTileCols) + 4 * nnz + std::int64_t{sizeof(task)};
     work.b_bytes += 4 * count_active_cols(a, task.first, task.last) * cols;
-    const bool adds = task.split != 0 && choices_.combine == row_windows::Combine::kAtomic;
-    const bool delivers = tasks.is_last_part(index);
-    const std::int64_t values = rows_of_window(a, task.window) * cols;
-    if (adds)
-      work.atomics += values;
-    else if (delivers)
-      work.c_bytes += 4 * values;
+    row_windows::add_stores(tasks, index, options_.combine, rows_of_window(a, task.window), cols,
+                            work);
   }
 
-  AccSpmmOptions choices_;
+  AccSpmmOptions options_;
 };
 
 const Register<SpmmKernel> entry{{
     .name = "acc_spmm",
-    .summary = "BitTCF on TF32 tensor cores, swapped m16n8k8, windows split where long (Acc-SpMM)",
+    .summary = "BitTCF on TF32 tensor cores, swapped m16n8k8, long windows split (Acc-SpMM)",
     .params = acc_spmm::params(),
     .make = [](const Params& params) { return std::make_unique<AccSpmm>(AccSpmmOptions(params)); },
 }};

@@ -1,40 +1,18 @@
-// The compiled variants of acc_spmm's pipelines least_bubble and dtc.
+// The compiled kernels of acc_spmm's pipelines least_bubble and dtc.
 
 #include "kernels/spmm/acc_spmm/buffered.cuh"
 
-#include "kernels/spmm/acc_spmm/variants.cuh"
+#include "kernels/spmm/acc_spmm/compiled.cuh"
 
 namespace tessera::acc_spmm {
-namespace {
 
-template <bool kAligned, NonzeroEncoding kEncoding, Pipeline kPipeline>
-Kernel variant(const AccSpmmOptions& choices) {
-  if (choices.equal_shares())
-    return run_buffered<kAligned, kEncoding, CopyCache::kL1, kPipeline, true>;
-  if constexpr (kAligned)
-    if (choices.cache == CopyCache::kL2)
-      return run_buffered<true, kEncoding, CopyCache::kL2, kPipeline, false>;
-  return run_buffered<kAligned, kEncoding, CopyCache::kL1, kPipeline, false>;
-}
-
-template <bool kAligned, NonzeroEncoding kEncoding>
-Kernel variant(const AccSpmmOptions& choices) {
-  return choices.pipeline == Pipeline::kDtc
-             ? variant<kAligned, kEncoding, Pipeline::kDtc>(choices)
-             : variant<kAligned, kEncoding, Pipeline::kLeastBubble>(choices);
-}
-
-template <bool kAligned>
-Kernel variant(const AccSpmmOptions& choices) {
-  return choices.encoding == NonzeroEncoding::kBitmap
-             ? variant<kAligned, NonzeroEncoding::kBitmap>(choices)
-             : variant<kAligned, NonzeroEncoding::kBytes>(choices);
-}
-
-}  // namespace
-
-Kernel buffered_kernel(const AccSpmmOptions& choices, bool aligned) {
-  return aligned ? variant<true>(choices) : variant<false>(choices);
+row_windows::TaskKernel<> buffered_kernel(const Variant& variant) {
+  const auto kernel_of = [](auto compiled) -> row_windows::TaskKernel<> {
+    return run_buffered<decltype(compiled)>;
+  };
+  return variant.pipeline == Pipeline::kDtc
+             ? find_kernel<Pipeline::kDtc>(variant, kernel_of)
+             : find_kernel<Pipeline::kLeastBubble>(variant, kernel_of);
 }
 
 }  // namespace tessera::acc_spmm

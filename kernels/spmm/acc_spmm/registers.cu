@@ -1,19 +1,15 @@
-// The compiled variants of acc_spmm's pipeline registers.
+// The compiled kernels of acc_spmm's pipeline registers.
 
 #include "kernels/spmm/acc_spmm/registers.cuh"
 
-#include "kernels/spmm/acc_spmm/variants.cuh"
+#include "kernels/spmm/acc_spmm/compiled.cuh"
 
 namespace tessera::acc_spmm {
 
-Kernel registers_kernel(const AccSpmmOptions& choices, bool aligned) {
-  return for_precision(choices, aligned,
-                       [&]<bool kAligned, Tf32Precision kPrecision, bool kPromotes>() -> Kernel {
-                         if constexpr (kAligned && is_plain(kPrecision, kPromotes))
-                           if (choices.store != Store::kWriteBack)
-                             return run_registers<true, kPrecision, false, true>;
-                         return run_registers<kAligned, kPrecision, kPromotes, false>;
-                       });
+row_windows::TaskKernel<> registers_kernel(const Variant& variant) {
+  return find_kernel<Pipeline::kRegisters>(variant, [](auto compiled) -> row_windows::TaskKernel<> {
+    return run_registers<decltype(compiled)>;
+  });
 }
 
 }  // namespace tessera::acc_spmm

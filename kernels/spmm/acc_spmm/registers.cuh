@@ -1,24 +1,24 @@
 // acc_spmm's pipeline registers: Acc-SpMM's idea (section 3.4) without its buffers. Rows of B and
-// cells of A come straight to the registers of the lanes that multiply them, 32 columns a warp.
+// elements of A are loaded to the registers of the lanes that multiply them, 32 columns a warp.
 //
-// It is written with the rows of the next TC block, and the indices of the one after that, on their
-// way while one is multiplied; the compiler (CUDA 13.0) moves the MMAs behind the wait for both.
-// Without copies to wait for it is faster all the same than algorithm 2 to the letter
-// (buffered.cuh).
+// The source loads the rows of the next TC block and the indices of the one after that while one is
+// multiplied; the compiler (CUDA 13.0) moves the MMAs behind the wait for both. It is still faster
+// than algorithm 2 to the letter (buffered.cuh), because it waits for no copies.
 #pragma once
 
 #include "kernels/spmm/acc_spmm/tasks.cuh"
 
 namespace tessera::acc_spmm {
 
-/// What the two k of a lane (t and t + 4) need of a TC block before its data can be loaded.
+/// The indices that a lane needs before it can load its part of a TC block: condensed columns t and
+/// t + 4.
 struct TileIndex {
   std::uint64_t bitmap;
   std::uint32_t first_value;
   std::int32_t col[2];
 };
 
-/// A lane's share of the operands: columns 4g to 4g + 3 of two rows of B, two cells of A.
+/// A lane's fragments: columns 4g to 4g + 3 of two rows of B, two elements of A.
 struct TileData {
   float b[2][4];
   float a[2];
@@ -33,7 +33,7 @@ __device__ inline TileIndex load_index(const View& view, std::uint32_t tile, int
   return index;
 }
 
-/// Four columns of a row of B from `col` on; zeros beyond the edge and for a place without column.
+/// Loads four columns of a row of B from `col` on; zeros beyond the edge and for padding.
 template <bool kAligned>
 __device__ void load_from_b(const View& view, const float* __restrict__ b, std::int32_t row,
                             std::int64_t col, float (&out)[4]) {
@@ -53,8 +53,8 @@ __device__ TileData load_data(const View& view, const TileIndex& index, const fl
   TileData data;
   for (int half = 0; half < 2; ++half) {
     load_from_b<kAligned>(view, b, index.col[half], col, data.b[half]);
-    data.a[half] =
-        window_tile::cell(index.bitmap, view.values, index.first_value, group, t + 4 * half);
+    data.a[half] = window_tile::tile_element(index.bitmap, view.values, index.first_value, group,
+                                             t + 4 * half);
   }
   return data;
 }
@@ -67,14 +67,17 @@ __device__ void add(const TileData& data, WarpSums& sums) {
   sums.end_tile();
 }
 
-template <bool kAligned, Tf32Precision kPrecision, bool kPromotes, bool kAnyStore>
-__global__ void __launch_bounds__(kThreads) run_registers(KernelArguments product) {
+template <class V>
+__global__ void __launch_bounds__(V::schedule().threads())
+    run_registers(KernelArguments arguments) {
+  constexpr bool kAligned = V::kVariant.aligned;
+  constexpr Tf32Precision kPrecision = V::kVariant.precision;
   const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, t = lane % 4;
-  const View& view = product.view;
-  const float* b = product.b;
-  for_each_task<false>(product, [&](const WorkItem& place, const Task& task) {
-    const std::int64_t col = place.chunk * kWarpCols + 4 * group;
-    Sums<1, kPromotes> sums(product.promote);
+  const View& view = arguments.view;
+  const float* b = arguments.b;
+  const auto run = [&](const TaskItem& item, const Task& task) {
+    const std::int64_t col = V::schedule().first_col(item.chunk) + 4 * group;
+    Accumulators<1, V::kVariant.promotes> sums(arguments.promote);
     if (task.first < task.last) {
       const std::uint32_t end = task.last - 1;
       TileData data = load_data<kAligned>(view, load_index(view, task.first, t), b, group, t, col);
@@ -87,8 +90,9 @@ __global__ void __launch_bounds__(kThreads) run_registers(KernelArguments produc
       }
       add<kPrecision>(data, sums);
     }
-    deliver<kAligned, kAnyStore>(product, place, task, lane, sums.finish());
-  });
+    store_task<V>(arguments, item, task, lane, sums.finish());
+  };
+  row_windows::for_each_task<V, V::kVariant.equal_shares>(arguments, run);
 }
 
 }  // namespace tessera::acc_spmm

@@ -1,5 +1,5 @@
-// What a warp of acc_spmm does whatever its pipeline, for the performance simulator: how it comes
-// by its tasks and the names of A's nonzeros, and how sums come into C.
+// The part of acc_spmm's warp trace that does not depend on the pipeline: the tasks, the encoding
+// of A's nonzeros, and the stores of sums to C.
 #pragma once
 
 #include <algorithm>
@@ -8,40 +8,62 @@
 
 #include "kernels/spmm/acc_spmm/trace.hpp"
 #include "kernels/spmm/row_windows/split_windows_trace.hpp"
+#include "kernels/spmm/row_windows/task_work.hpp"
 
 namespace tessera::acc_spmm {
 
-using window_tasks::Split;
 using window_tasks::Task;
-using window_tile::kTileCols;
-using window_tile::kWarpCols;
 
-/// What all pipelines do before and after their TC blocks.
+/// Instructions of a warp besides loads, copies and MMAs, unless stated otherwise, counted in
+/// machine code (CUDA 13.0, sm_90a).
+struct InstructionCounts : row_windows::TaskInstructionCounts {
+  struct Staged {
+    static constexpr int kStart = 60;
+    // A TC block with its loads, copies and MMAs: once, and for each group of 32 columns.
+    static constexpr int kTile = 80, kGroup = 40;
+    static constexpr int kCopy = 7;           // with the copy
+    static constexpr int kExchangeTile = 15;  // more for a TC block of ME-TCF
+  };
+  struct Registers {
+    static constexpr int kStart = 116, kTile = 91;
+  };
+  struct Buffered {
+    static constexpr int tile(bool bitmaps, bool ahead) {
+      return bitmaps ? (ahead ? 99 : 103) : 125;
+    }
+    static constexpr int start(bool bitmaps, bool ahead) {
+      return bitmaps ? (ahead ? 120 : 83) : (ahead ? 156 : 121);
+    }
+  };
+};
+
+/// The trace of all pipelines before and after a task's TC blocks.
 class AccTrace : public BitTcfTrace {
  public:
-  AccTrace(std::shared_ptr<const BitTcf> a, std::int64_t n, const AccSpmmOptions& choices,
+  AccTrace(std::shared_ptr<const BitTcf> a, std::int64_t n, const AccSpmmOptions& options,
            std::shared_ptr<const window_tasks::Tasks> tasks, const BitTcfAddresses& at,
            const TaskAddresses& task_at)
       : BitTcfTrace(*a, n, at),
-        bitmaps_(choices.encoding == NonzeroEncoding::kBitmap),
-        groups_(choices.groups(n)),
-        mmas_(2 * groups_ * static_cast<int>(choices.precision.mmas.size())),
-        atomic_(choices.combine == Combine::kAtomic),
+        bitmaps_(options.encoding == NonzeroEncoding::kBitmap),
+        schedule_(options.schedule(n)),
+        groups_(schedule_.groups),
+        mmas_(window_tile::kMmas * groups_ * static_cast<int>(options.precision.mmas.size())),
+        atomic_(options.combine == CombineMethod::kAtomic),
         owned_(std::move(a)),
         tasks_(std::move(tasks)),
         task_at_(task_at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t count = tasks_->num_shares();
-    const std::int64_t padded = (count + kWarps - 1) / kWarps * kWarps;
-    const std::int64_t id = thread_block * kWarps + warp;
-    const std::int64_t share = id % padded, chunk = id / padded;
-    if (share >= count) {
-      trace.issue(kIdleInstructions);
+    const auto num_shares = static_cast<std::uint32_t>(tasks_->num_shares());
+    const auto [share, chunk] = schedule_.item_of(static_cast<std::uint32_t>(thread_block),
+                                                  static_cast<std::uint32_t>(warp), num_shares);
+    if (share >= num_shares) {
+      trace.issue(InstructionCounts::kIdle);
       return false;
     }
-    if (cursor.part == 0 && cursor.step == 0) begin(share, trace);
+    if (cursor.part == 0 && cursor.step == 0)
+      row_windows::trace_share_extent(*tasks_, share, task_at_.shares, kTaskBoard, trace);
     const std::int64_t index = tasks_->first_of(share) + cursor.part;
     if (advance_task(index, chunk, cursor, trace)) return true;
     ++cursor.part, cursor.step = 0;
@@ -49,19 +71,22 @@ class AccTrace : public BitTcfTrace {
   }
 
  protected:
-  // Scoreboards 0 to 3 are a pipeline's.
+  // Scoreboards 0 to 3 belong to the pipelines.
   static constexpr int kTaskBoard = 4, kPartBoard = 5;
 
+  /// Appends the operations before a task's first TC block; `col` is the warp's first column.
   virtual void start(const Task& task, std::int64_t col, WarpTrace& trace) const = 0;
+  /// Appends the multiplication of TC block `step` of a task.
   virtual void advance(const Task& task, std::int64_t step, std::int64_t col,
                        WarpTrace& trace) const = 0;
 
+  /// The number of columns of a group that C has.
   std::int64_t cols_of(int group, std::int64_t col) const {
     return std::clamp<std::int64_t>(n_ - col - group * kWarpCols, 0, kWarpCols);
   }
 
-  /// The names of a TC block's nonzeros, and where its values begin.
-  void load_names(std::int64_t tile, int board, WarpTrace& trace) const {
+  /// Loads the encoding of a TC block's nonzeros, and the start of its values.
+  void load_encoding(std::int64_t tile, int board, WarpTrace& trace) const {
     trace.load(board);
     trace.touch(at_.tc_offset + 4 * (tile + (bitmaps_ ? 0 : 1)), 4);
     if (bitmaps_) {
@@ -75,17 +100,17 @@ class AccTrace : public BitTcfTrace {
     });
   }
 
-  /// Those of a task's first TC block, whose values begin where nobody has asked yet.
-  void load_first_names(std::int64_t tile, int board, WarpTrace& trace) const {
+  /// The same for a task's first TC block. For ME-TCF, the start of its values is one load more.
+  void load_first_encoding(std::int64_t tile, int board, WarpTrace& trace) const {
     if (!bitmaps_) {
       trace.load(board);
       trace.touch(at_.tc_offset + 4 * static_cast<std::uint64_t>(tile), 4);
     }
-    load_names(tile, board, trace);
+    load_encoding(tile, board, trace);
   }
 
-  /// Calls visit(first value, number of them) for what the lanes take of a TC block at once, in
-  /// their order: 32 values of ME-TCF, four rows of a bitmap. Of one without any, nothing.
+  /// Calls visit(first value, number of values) for the values of a TC block that the lanes read at
+  /// once: 32 of ME-TCF, or those of four rows of a bitmap. Skips empty halves.
   template <class Visit>
   void for_each_half(std::int64_t tile, Visit visit) const {
     const std::int64_t first = a_.tc_offset[tile], nnz = a_.tc_offset[tile + 1] - first;
@@ -101,30 +126,16 @@ class AccTrace : public BitTcfTrace {
   }
 
   bool bitmaps_;
+  row_windows::Schedule schedule_;
   int groups_;
   int mmas_;  // of a TC block
 
  private:
-  // Of the machine code (CUDA 13.0, sm_90a).
-  static constexpr int kIdleInstructions = 30, kWarpInstructions = 70, kStoreInstructions = 20;
-
-  /// The extent of the share, where it is one of several tasks.
-  void begin(std::int64_t share, WarpTrace& trace) const {
-    trace.issue(kWarpInstructions);
-    trace.pause(kSpecialRegisterCycles);
-    if (tasks_->shares.empty()) return;
-    for (int i = 0; i < 2; ++i) {
-      trace.load(kTaskBoard);
-      trace.touch(task_at_.shares + 4 * static_cast<std::uint64_t>(share + i), 4);
-    }
-    trace.wait(kTaskBoard);
-  }
-
-  /// False at its end.
+  /// Returns false at the end of the task.
   bool advance_task(std::int64_t index, std::int64_t chunk, WarpCursor& cursor,
                     WarpTrace& trace) const {
     const Task& task = tasks_->tasks[index];
-    const std::int64_t col = chunk * groups_ * kWarpCols;
+    const std::int64_t col = schedule_.first_col(chunk);
     if (cursor.step == 0) {
       trace.load(kTaskBoard);
       trace.touch(task_at_.tasks + 16 * static_cast<std::uint64_t>(index), 16);
@@ -135,16 +146,16 @@ class AccTrace : public BitTcfTrace {
     if (task.first + step < task.last) advance(task, step, col, trace);
     if (task.first + cursor.step < task.last) return true;
     trace.wait_mma();
-    deliver(task, index, chunk, col, trace);
+    store_task(task, index, chunk, col, trace);
     return false;
   }
 
-  void deliver(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
-               WarpTrace& trace) const {
-    trace.issue(kStoreInstructions * (1 + groups_));
+  void store_task(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
+                  WarpTrace& trace) const {
+    trace.issue(InstructionCounts::kStore * (1 + groups_));
     if (task.split != 0 && !atomic_ &&
-        !window_tasks::trace_meeting(*tasks_, index, chunk, 2 * groups_, task_at_.slots, kPartBoard,
-                                     trace))
+        !window_tasks::trace_combine_split_window(*tasks_, index, chunk, schedule_.lane_vectors(),
+                                                  task_at_.slots, kPartBoard, trace))
       return;
     for (int group = 0; group < groups_; ++group) {
       const std::int64_t cols = cols_of(group, col);

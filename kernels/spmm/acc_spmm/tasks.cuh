@@ -1,47 +1,46 @@
-// What acc_spmm's pipelines have in common on the device: the tasks, the sums of a warp, and how
-// they come into C.
+// The device code that acc_spmm's pipelines share: the tasks, the accumulators of a warp, and the
+// stores of its sums to C.
 #pragma once
 
 #include <type_traits>
 
-#include "kernels/spmm/acc_spmm/acc_spmm.hpp"
-#include "kernels/spmm/row_windows/window_launch.cuh"
+#include "kernels/spmm/acc_spmm/compiled.cuh"
+#include "kernels/spmm/row_windows/task_kernel.cuh"
 #include "kernels/tensor_core/tf32_operands.cuh"
 
 namespace tessera::acc_spmm {
 
-using window_tasks::Split;
+using row_windows::KernelArguments;
+using row_windows::TaskItem;
 using window_tasks::Task;
-using window_tile::kTileCols;
-using window_tile::kWarpCols;
 using window_tile::View;
 
-/// A lane's sums while TC blocks go by: in the accumulators of the MMAs all the way, or added in
-/// FP32 to nearest every so many TC blocks.
+/// A lane's sums over the TC blocks of a task: in the accumulators of the MMAs alone, or, with
+/// kPromotes, added to FP32 registers (rounded to nearest) every `promote` TC blocks.
 template <int kGroups, bool kPromotes>
-class Sums {
+class Accumulators {
  public:
-  __device__ explicit Sums(int promote) : promote_(promote) {}
+  __device__ explicit Accumulators(int promote) : promote_(promote) {}
 
-  /// 32 columns of a TC block; group after group.
+  /// Adds 32 columns of a TC block; called for one group after another.
   template <Tf32Precision kPrecision>
   __device__ void add(int group, const float (&b)[2][4], const Tf32Operand<kPrecision, 2>& tile) {
     window_tile::multiply(b, tile, acc_[group]);
   }
-  /// All groups of a TC block have been added.
+  /// Called when all groups of a TC block have been added.
   __device__ void end_tile() {
     if constexpr (kPromotes)
-      if (++tiles_ == promote_) move_on();
+      if (++tiles_ == promote_) promote();
   }
 
   __device__ float (&finish())[kGroups][2][4] {
     if constexpr (!kPromotes) return acc_;
-    move_on();
+    promote();
     return total_;
   }
 
  private:
-  __device__ void move_on() {
+  __device__ void promote() {
     for (int group = 0; group < kGroups; ++group) {
       for (int mma = 0; mma < 2; ++mma) {
         for (int i = 0; i < 4; ++i) {
@@ -54,27 +53,26 @@ class Sums {
   }
 
   float acc_[kGroups][2][4] = {};
-  float total_[kGroups][2][4] = {};  // no register without promotion
+  float total_[kGroups][2][4] = {};  // takes no register without promotion
   int tiles_ = 0;
   int promote_;
 };
 
-/// What a lane has of a window's C: two rows, and of every group four columns. Where they are takes
-/// an address for all of them, not one for each.
-class Pieces {
+/// A lane's elements of a window's C: two rows, four columns of every group, at one base address.
+class OutputRows {
  public:
-  __device__ Pieces(const KernelArguments& product, const Task& task, std::int64_t first_col,
-                    int lane) {
-    const View& view = product.view;
+  __device__ OutputRows(const KernelArguments& arguments, const Task& task, std::int64_t first_col,
+                        int lane) {
+    const View& view = arguments.view;
     const std::int64_t row = task.window * std::int64_t{window_tile::kWindowRows} + 2 * (lane % 4);
     const std::int64_t col = first_col + lane / 4 * 4;
-    c_ = product.c + row * view.n + col;
+    c_ = arguments.c + row * view.n + col;
     stride_ = view.n;
     rows_ = static_cast<int>(min(view.rows - row, std::int64_t{2}));
     cols_ = static_cast<int>(view.n - col);
   }
 
-  /// Calls write(to, four columns of a row, number of columns from there on, if any).
+  /// Calls write(to, four columns of a row, number of columns from there to the edge, if positive).
   template <int kGroups, class Write>
   __device__ void write(const float (&acc)[kGroups][2][4], Write write) const {
     for (int j = 0; j < 2; ++j) {
@@ -88,10 +86,10 @@ class Pieces {
  private:
   float* c_;  // the lane's first element
   std::int64_t stride_;
-  int rows_, cols_;  // from there on; none beyond the edges
+  int rows_, cols_;  // from there to the edges; not positive beyond them
 };
 
-/// Calls run(std::integral_constant) with a store that is only known now.
+/// Calls run(std::integral_constant) with a store operator that is known at run time.
 template <class Run>
 __device__ void with_store(Store store, Run run) {
   switch (store) {
@@ -106,34 +104,36 @@ __device__ void with_store(Store store, Run run) {
   }
 }
 
-/// The sums of a task into C. What is decided at run time is decided once for all of them: every
-/// launch fetches the instructions that it runs, and shall find them in one piece. Without
-/// `kAnyStore` the stores write back.
-template <bool kAligned, bool kAnyStore, int kGroups>
-__device__ void deliver(const KernelArguments& product, const WorkItem& place, const Task& task,
-                        int lane, float (&acc)[kGroups][2][4]) {
-  const std::int64_t first_col = place.chunk * kGroups * kWarpCols;
-  if (task.split != 0 && !product.atomic && !meet(product, place, task, lane, acc)) return;
-  const Pieces pieces(product, task, first_col, lane);
-  const auto put = [&](const Scaling& scaling, auto store) {
-    pieces.write(acc, [&](float* to, float4 sums, int cols) {
+/// Writes the sums of a task to C, or to the slot of its split window. A run-time choice is made
+/// once for all sums, so that the instructions of each launch are contiguous.
+template <class V, int kGroups>
+__device__ void store_task(const KernelArguments& arguments, const TaskItem& item, const Task& task,
+                           int lane, float (&acc)[kGroups][2][4]) {
+  constexpr bool kAligned = V::kVariant.aligned;
+  const std::int64_t first_col = V::schedule().first_col(item.chunk);
+  if (task.split != 0 && !arguments.atomic &&
+      !row_windows::combine_split_window(arguments, item, task, lane, acc))
+    return;
+  const OutputRows rows(arguments, task, first_col, lane);
+  const auto write = [&](const Scaling& scaling, auto store) {
+    rows.write(acc, [&](float* to, float4 sums, int cols) {
       store_16_bytes<kAligned>(to, sums, cols, scaling, store);
     });
   };
-  const auto put_all = [&](auto store) {
-    if (product.scaling.beta == 0)
-      put(Scaling{product.scaling.alpha, 0}, store);
+  const auto write_scaled = [&](auto store) {
+    if (arguments.scaling.beta == 0)
+      write(Scaling{arguments.scaling.alpha, 0}, store);
     else
-      put(product.scaling, store);
+      write(arguments.scaling, store);
   };
-  if (task.split != 0 && product.atomic)
-    pieces.write(acc, [&](float* to, float4 sums, int cols) {
-      add_16_bytes(to, sums, cols, product.scaling.alpha, kAligned);
+  if (task.split != 0 && arguments.atomic)
+    rows.write(acc, [&](float* to, float4 sums, int cols) {
+      add_16_bytes(to, sums, cols, arguments.scaling.alpha, kAligned);
     });
-  else if constexpr (kAnyStore)
-    with_store(product.store, put_all);
+  else if constexpr (V::kVariant.any_store)
+    with_store(arguments.store, write_scaled);
   else
-    put_all(std::integral_constant<Store, Store::kWriteBack>{});
+    write_scaled(std::integral_constant<Store, Store::kWriteBack>{});
 }
 
 }  // namespace tessera::acc_spmm

@@ -1,5 +1,4 @@
-// What a warp of acc_spmm's staged pipeline does, for the performance simulator, and which pipeline
-// a trace is of.
+// The warp trace of acc_spmm's staged pipeline (staged.cuh), and the choice of a pipeline's trace.
 
 #include "kernels/spmm/acc_spmm/trace.hpp"
 
@@ -10,23 +9,20 @@
 namespace tessera::acc_spmm {
 namespace {
 
-/// Rows of B a stage ahead (or more), their indices one more, cells of A one TC block.
+/// Rows of B are copied one or more stages ahead, their indices are loaded one TC block earlier,
+/// and elements of A one TC block ahead.
 class StagedTrace final : public AccTrace {
  public:
-  StagedTrace(std::shared_ptr<const BitTcf> a, std::int64_t n, const AccSpmmOptions& choices,
+  StagedTrace(std::shared_ptr<const BitTcf> a, std::int64_t n, const AccSpmmOptions& options,
               std::shared_ptr<const window_tasks::Tasks> tasks, const BitTcfAddresses& at,
               const TaskAddresses& task_at)
-      : AccTrace(std::move(a), n, choices, std::move(tasks), at, task_at),
-        stages_(choices.stages),
-        through_l1_(choices.cache == CopyCache::kL1) {}
+      : AccTrace(std::move(a), n, options, std::move(tasks), at, task_at),
+        stages_(options.stages),
+        through_l1_(options.cache == CopyCache::kL1) {}
 
  private:
-  // Of the machine code (CUDA 13.0, sm_90a): a TC block takes 80 and 40 for each group of 32
-  // columns of B, loads, copies and MMAs among them.
-  static constexpr int kTileInstructions = 80, kGroupInstructions = 40;
-  static constexpr int kStartInstructions = 60, kCopyInstructions = 7;
-  static constexpr int kPassInstructions = 15;  // more for ME-TCF
-  static constexpr int kIndexBoard = 0, kCellBoard = 1;
+  using Counts = InstructionCounts::Staged;
+  static constexpr int kIndexBoard = 0, kElementBoard = 1;
   static constexpr int kFirstStageBoard = 8;
   int stage_board(std::int64_t step) const {
     return kFirstStageBoard + static_cast<int>(step % stages_);
@@ -34,71 +30,70 @@ class StagedTrace final : public AccTrace {
 
   void start(const Task& task, std::int64_t col, WarpTrace& trace) const override {
     load_rows(task.first, trace);
-    load_first_names(task.first, kIndexBoard, trace);
-    trace.issue(kStartInstructions);
+    load_first_encoding(task.first, kIndexBoard, trace);
+    trace.issue(Counts::kStart);
     for (int step = 0; step + 1 < stages_; ++step) {
       trace.wait(kIndexBoard);
       if (task.first + step < task.last) copy(task.first + step, step, col, trace);
       load_rows(std::min<std::int64_t>(task.first + step + 1, task.last - 1), trace);
     }
     trace.pause(kPopulationCounts);
-    load_cells(task.first, trace);
-    load_names(std::min<std::int64_t>(task.first + 1, task.last - 1), kIndexBoard, trace);
+    load_elements(task.first, trace);
+    load_encoding(std::min<std::int64_t>(task.first + 1, task.last - 1), kIndexBoard, trace);
   }
 
   void advance(const Task& task, std::int64_t step, std::int64_t col,
                WarpTrace& trace) const override {
     const std::int64_t tile = task.first + step, end = task.last - 1;
-    const int copies = rows_at_once() == 0 ? 0 : kTileCols / rows_at_once();
+    const int copies = kTileCols / rows_at_once();
     const int instructions =
-        kTileInstructions + kGroupInstructions * groups_ - 2 * groups_ - copies - 2 * groups_ - 8;
+        Counts::kTile + Counts::kGroup * groups_ - 2 * groups_ - copies - 2 * groups_ - 8;
     trace.wait(stage_board(step));
-    trace.wait(kCellBoard);
+    trace.wait(kElementBoard);
     trace.wait(kIndexBoard);
     trace.issue(instructions / 3);
     trace.pause(kPopulationCounts);
-    pass_cells(tile, trace);
-    if (tile + 1 <= end) load_cells(tile + 1, trace);
-    load_names(std::min(tile + 2, end), kIndexBoard, trace);
+    exchange_elements(tile, trace);
+    if (tile + 1 <= end) load_elements(tile + 1, trace);
+    load_encoding(std::min(tile + 2, end), kIndexBoard, trace);
     if (tile + stages_ - 1 <= end) copy(tile + stages_ - 1, step + stages_ - 1, col, trace);
     load_rows(std::min(tile + stages_, end), trace);
-    trace.shared(kWideWavefronts * 2 * groups_);
+    trace.shared(row_windows::kWideReadWavefronts * 2 * groups_);
     trace.issue(instructions - instructions / 3);
     trace.mma(mmas_);
   }
 
-  static constexpr int kWideWavefronts = 4;  // of 16 bytes a lane, without conflicts: row_pitch
+  int rows_at_once() const { return row_windows::rows_per_copy(groups_); }
 
-  int rows_at_once() const { return 4 / groups_; }
-
-  /// Two cells a lane; ME-TCF's go through shared memory when they are multiplied.
-  void load_cells(std::int64_t tile, WarpTrace& trace) const {
+  /// Loads two elements a lane; those of ME-TCF are exchanged when they are multiplied.
+  void load_elements(std::int64_t tile, WarpTrace& trace) const {
     if (bitmaps_) {
-      for (int half = 0; half < 2; ++half) load_values(tile, half, kCellBoard, trace);
+      for (int half = 0; half < 2; ++half) load_values(tile, half, kElementBoard, trace);
       return;
     }
     for_each_half(tile, [&](std::int64_t first, std::int64_t count) {
-      trace.load(kCellBoard);
+      trace.load(kElementBoard);
       trace.touch(value_at(first), 4 * count);
     });
   }
 
-  /// Cleared, written by places, read as two cells a lane.
-  void pass_cells(std::int64_t tile, WarpTrace& trace) const {
+  /// Exchanges the elements of ME-TCF through shared memory: cleared, written by position, read.
+  void exchange_elements(std::int64_t tile, WarpTrace& trace) const {
     if (bitmaps_) return;
     trace.shared(2);
     for_each_half(tile, [&](std::int64_t, std::int64_t) { trace.shared(2); });
     for (int half = 0; half < 2; ++half) trace.shared(2);
-    trace.issue(kPassInstructions);
+    trace.issue(Counts::kExchangeTile);
   }
 
-  /// Of a row of B, in the warp's shared memory.
-  std::uint64_t place_of_row(std::int64_t step, int row) const {
-    const std::int64_t in_stages = step % stages_ * kTileCols + row;
-    return sizeof(float) * static_cast<std::uint64_t>(in_stages * row_pitch(groups_));
+  /// The address of a row of B in the warp's shared memory.
+  std::uint64_t staged_row(std::int64_t step, int row) const {
+    const std::int64_t floats = step % stages_ * row_windows::stage_floats(groups_);
+    return sizeof(float) * static_cast<std::uint64_t>(floats + row * row_pitch(groups_));
   }
 
-  /// Column indices of a TC block: two wide loads where all lanes need all, else one a copy.
+  /// Loads the column indices of a TC block: by two wide loads where all lanes need all of them,
+  /// else by one load for each copy.
   void load_rows(std::int64_t tile, WarpTrace& trace) const {
     const int loads = groups_ == 4 ? 2 : kTileCols / rows_at_once();
     for (int i = 0; i < loads; ++i) {
@@ -112,11 +107,11 @@ class StagedTrace final : public AccTrace {
     const int board = stage_board(step);
     const std::int64_t cols = std::min<std::int64_t>(groups_ * kWarpCols, n_ - col);
     for (int row = 0; row < kTileCols; row += rows_at_once()) {
-      trace.issue(kCopyInstructions - 1);
-      // Padding is at the end and nothing is read for it.
+      trace.issue(Counts::kCopy - 1);
+      // Padding is at the end, and nothing is read for it.
       if (a_.sparse_a_to_b[tile * kTileCols + row] == kNoColumn) continue;
       const bool past_l1 = n_ % 4 == 0 && !through_l1_;
-      for (int piece = 0; piece < (n_ % 4 == 0 ? 1 : 4); ++piece) {
+      for (int i = 0; i < (n_ % 4 == 0 ? 1 : 4); ++i) {
         if (past_l1)
           trace.async_copy(board);
         else
@@ -126,7 +121,7 @@ class StagedTrace final : public AccTrace {
           if (b_row == kNoColumn) continue;
           const auto from = at_.b + 4 * (static_cast<std::uint64_t>(b_row) * n_ + col);
           if (past_l1)
-            trace.copy_to_shared(from, 4 * cols, place_of_row(step, r));
+            trace.copy_to_shared(from, 4 * cols, staged_row(step, r));
           else
             trace.touch(from, 4 * cols);
         }
@@ -141,15 +136,15 @@ class StagedTrace final : public AccTrace {
 }  // namespace
 
 std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
-                                        const AccSpmmOptions& choices,
+                                        const AccSpmmOptions& options,
                                         std::shared_ptr<const window_tasks::Tasks> tasks,
                                         const BitTcfAddresses& at, const TaskAddresses& task_at) {
-  if (choices.pipeline == Pipeline::kStaged)
-    return std::make_unique<StagedTrace>(std::move(a), n, choices, std::move(tasks), at, task_at);
-  if (choices.pipeline == Pipeline::kRegisters)
-    return std::make_unique<RegistersTrace>(std::move(a), n, choices, std::move(tasks), at,
+  if (options.pipeline == Pipeline::kStaged)
+    return std::make_unique<StagedTrace>(std::move(a), n, options, std::move(tasks), at, task_at);
+  if (options.pipeline == Pipeline::kRegisters)
+    return std::make_unique<RegistersTrace>(std::move(a), n, options, std::move(tasks), at,
                                             task_at);
-  return std::make_unique<BufferedTrace>(std::move(a), n, choices, std::move(tasks), at, task_at);
+  return std::make_unique<BufferedTrace>(std::move(a), n, options, std::move(tasks), at, task_at);
 }
 
 }  // namespace tessera::acc_spmm

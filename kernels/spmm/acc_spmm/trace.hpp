@@ -1,4 +1,4 @@
-// What acc_spmm's warps do, for the performance simulator.
+// The warp trace of acc_spmm.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,16 @@
 
 namespace tessera::acc_spmm {
 
-/// Arrays beside those of the product.
+/// The addresses of the arrays that BitTcfAddresses lacks.
 struct TaskAddresses {
   std::uint64_t tasks, shares, slots;
-  std::uint64_t tc_local_id;  // ME-TCF's
+  std::uint64_t tc_local_id;  // of ME-TCF
 };
 
-/// `a` has the TC blocks of the packed matrix, whatever names their nonzeros.
+/// The trace of the launch that multiplies. `a` has the TC blocks of the packed matrix, whose
+/// format may be BitTCF or ME-TCF.
 std::unique_ptr<LaunchTrace> make_trace(std::shared_ptr<const BitTcf> a, std::int64_t n,
-                                        const AccSpmmOptions& choices,
+                                        const AccSpmmOptions& options,
                                         std::shared_ptr<const window_tasks::Tasks> tasks,
                                         const BitTcfAddresses& at, const TaskAddresses& task_at);
 

@@ -1,11 +1,9 @@
-// The compiled variants of dtc_spmm with m16n8k4.
+// The compiled kernels of dtc_spmm with m16n8k4.
 
-#include "kernels/spmm/dtc_spmm/kernels.cuh"
+#include "kernels/spmm/dtc_spmm/kernel.cuh"
 
 namespace tessera::dtc_spmm {
 
-Kernel kernel_of_depth_4(Fetch fetch, const Geometry& shape, bool aligned) {
-  return find_kernel<4>(fetch, shape, aligned);
-}
+Kernel kernel_of_depth_4(const Variant& variant) { return find_kernel<4>(variant); }
 
 }  // namespace tessera::dtc_spmm

@@ -1,16 +1,17 @@
 // DTC-SpMM (Fan et al., ASPLOS 2024): ME-TCF with windows of 16 rows, TC blocks of A scattered into
 // shared memory by their local ids, m16n8k4 on TF32 tensor cores. Every choice of its kernels is a
-// parameter: fetch = float, float2 or float4 brings rows of B past shared memory by loads of that
-// width, split lays C's columns over the warps of a thread block, double_buffer copies a TC block
-// of A while the one before is multiplied, and balance = strict gives all equally many TC blocks.
+// parameter: fetch = float, float2 or float4 loads rows of B to registers by loads of that width,
+// split distributes C's columns over the warps of a thread block, double_buffer copies a TC block
+// of A while the one before is multiplied, and balance = strict cuts the TC blocks into equal
+// shares.
 //
-// Departures: by default rows of B are staged in shared memory by asynchronous copies, a row of 512
-// bytes with one instruction, since lanes that load fragments themselves take a wavefront of the L1
-// for every 32 bytes; without split a warp works for itself, four in a thread block, and has
+// Departures: by default rows of B are copied to shared memory asynchronously, 512 bytes by one
+// instruction, because lanes that load fragments from the L2 take a wavefront of the L1 for every
+// 32 bytes; without split, the four warps of a thread block are independent, and each computes
 // max_blocks TC blocks; parts of a split window are added in the order of their TC blocks unless
-// combine = atomic; columns of C are permuted among MMAs so that lanes take as much of a row as a
-// load is wide; where rows are not aligned to 16 bytes, loads are of single floats; operands are
-// rounded to nearest; any N, M, K. m16n8k8 multiplies a TC block at once.
+// combine = atomic; columns of C are permuted among MMAs so that a lane's columns of a row are as
+// many as a load has; where rows are not aligned to 16 bytes, loads are of single floats; operands
+// are rounded to nearest; any N, M, K. m16n8k8 multiplies a TC block by one instruction.
 
 #include "kernels/spmm/dtc_spmm/dtc_spmm.hpp"
 
@@ -18,189 +19,186 @@
 
 #include "formats/base/registry.hpp"
 #include "kernels/spmm/dtc_spmm/trace.hpp"
-#include "kernels/spmm/row_windows/clear_trace.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
+#include "kernels/spmm/row_windows/named_values.hpp"
+#include "kernels/spmm/row_windows/task_work.hpp"
 
 namespace tessera {
 
+namespace dtc_spmm {
 namespace {
 
-dtc_spmm::Fetch fetch_of(const std::string& name) {
-  using enum dtc_spmm::Fetch;
-  if (name == "staged") return kStaged;
-  if (name == "float") return kFloat;
-  return name == "float2" ? kFloat2 : kFloat4;
-}
+using row_windows::name_of;
+using row_windows::NamedValue;
+using row_windows::names_of;
+using row_windows::value_of;
+
+constexpr NamedValue<int> kMmas[] = {{"m16n8k4", 4}, {"m16n8k8", 8}};
+constexpr NamedValue<Fetch> kFetches[] = {{"staged", Fetch::kStaged},
+                                          {"float", Fetch::kFloat},
+                                          {"float2", Fetch::kFloat2},
+                                          {"float4", Fetch::kFloat4}};
+constexpr NamedValue<bool> kBalances[] = {{"strict", true}, {"none", false}};
+constexpr NamedValue<CombineMethod> kCombineMethods[] = {{"ordered", CombineMethod::kOrdered},
+                                                         {"atomic", CombineMethod::kAtomic}};
 
 }  // namespace
 
-dtc_spmm::DtcSpmmOptions::DtcSpmmOptions(const Params& params)
-    : depth(params.text("mma") == "m16n8k4" ? 4 : 8),
-      fetch(fetch_of(params.text("fetch"))),
+DtcSpmmOptions::DtcSpmmOptions(const Params& params)
+    : depth(value_of(kMmas, params.text("mma"))),
+      fetch(value_of(kFetches, params.text("fetch"))),
       split(params.flag("split")),
       double_buffer(params.flag("double_buffer")),
-      strict(params.text("balance") == "strict"),
+      strict(value_of(kBalances, params.text("balance"))),
       max_blocks(params.integer("max_blocks")),
-      combine(params.text("combine") == "atomic" ? row_windows::Combine::kAtomic
-                                                 : row_windows::Combine::kOrdered) {}
+      combine(value_of(kCombineMethods, params.text("combine"))) {}
 
-dtc_spmm::Geometry dtc_spmm::DtcSpmmOptions::geometry(std::int64_t n) const {
-  const int groups = n <= 32 ? 1 : n <= 64 ? 2 : 4;
-  return split ? Geometry{1, groups} : Geometry{groups, 1};
+std::string DtcSpmmOptions::to_text() const {
+  return fmt::format(
+      "mma = {}, fetch = {}, split = {}, double_buffer = {}, balance = {}, max_blocks = {}, "
+      "combine "
+      "= {}",
+      name_of(kMmas, depth), name_of(kFetches, fetch), split, double_buffer,
+      name_of(kBalances, strict), max_blocks, name_of(kCombineMethods, combine));
 }
 
-window_tasks::Tasks dtc_spmm::DtcSpmmOptions::cut(const MeTcf& a) const {
+row_windows::Schedule DtcSpmmOptions::schedule(std::int64_t n) const {
+  const int groups = n <= 32 ? 1 : n <= 64 ? 2 : 4;
+  return split ? schedule_of(1, groups) : schedule_of(groups, 1);
+}
+
+Variant DtcSpmmOptions::variant(std::int64_t n, bool aligned) const {
+  const row_windows::Schedule shape = schedule(n);
+  const Variant variant{depth, fetch, aligned, shape.groups, shape.team};
+  return aligned && fetch != Fetch::kFloat ? variant : without_alignment(variant);
+}
+
+window_tasks::Tasks DtcSpmmOptions::cut(const MeTcf& a) const {
   require(a.window_rows == window16_tile::kWindowRows,
           "dtc_spmm multiplies TC blocks {} rows high, and these of ME-TCF are {}: give it "
           "window_rows = {}",
           window16_tile::kWindowRows, a.window_rows, window16_tile::kWindowRows);
-  if (strict) return window_tasks::deal(a.row_window_offset, max_blocks);
+  if (strict) return window_tasks::cut_into_equal_shares(a.row_window_offset, max_blocks);
   window_tasks::Tasks tasks = window_tasks::cut(a.row_window_offset, 0);
   tasks.shares.resize(tasks.tasks.size() + 1);
   std::iota(tasks.shares.begin(), tasks.shares.end(), 0u);
   return tasks;
 }
 
-std::int64_t dtc_spmm::DtcSpmmOptions::shared_bytes(const Geometry& shape) const {
-  constexpr std::int64_t kFloat = 4;
-  const int stages = fetch == Fetch::kStaged ? shape.team * stage_floats(shape.groups) : 0;
-  return kFloat * shape.teams() * (kTiles * window16_tile::kCells + stages);
+std::int64_t DtcSpmmOptions::shared_bytes(std::int64_t n) const {
+  return SharedMemory{.schedule = schedule(n), .has_stages = fetch == Fetch::kStaged}.bytes();
 }
 
-std::vector<ParamSpec> dtc_spmm::params() {
+std::vector<ParamSpec> params() {
   return {
-      {"mma",
-       std::string("m16n8k4"),
-       "instruction: half a TC block (m16n8k4, as in the paper) or all of it",
-       {"m16n8k4", "m16n8k8"}},
-      {"fetch",
-       std::string("staged"),
-       "how rows of B reach the warps: by asynchronous copies to shared memory (staged), or "
-       "straight to registers by loads of one, two or four floats a lane, as in the paper",
-       {"staged", "float", "float2", "float4"}},
-      {"split", false, "C's columns over the warps of a thread block, which share A's TC block"},
-      {"double_buffer", true, "a TC block of A is copied while the one before is multiplied"},
-      {"balance",
-       std::string("strict"),
-       "max_blocks TC blocks for every team of warps, of as many windows as that takes "
-       "(strict), or a window each (none)",
-       {"strict", "none"}},
-      {"max_blocks", std::int64_t{16}, "TC blocks of a team, for strict", {}, 1, 1 << 20},
-      {"combine",
-       std::string("ordered"),
-       "sums of a split window: in the order of their TC blocks, or by atomics",
-       {"ordered", "atomic"}}};
+      {"mma", std::string("m16n8k4"),
+       "MMA instruction: half a TC block (m16n8k4, as in the paper) or a whole one (m16n8k8)",
+       names_of(kMmas)},
+      {"fetch", std::string("staged"),
+       "how rows of B reach the warps: copied to shared memory asynchronously (staged), or loaded "
+       "to registers by loads of one, two or four floats a lane, as in the paper",
+       names_of(kFetches)},
+      {"split", false,
+       "whether the warps of a thread block share TC blocks of A and split C's columns"},
+      {"double_buffer", true,
+       "whether a TC block of A is copied while the one before is multiplied"},
+      {"balance", std::string("strict"),
+       "work of a team of warps: max_blocks TC blocks, wherever windows begin (strict), or one "
+       "window (none)",
+       names_of(kBalances)},
+      {"max_blocks", std::int64_t{16}, "TC blocks of a team, for balance = strict", {}, 1, 1 << 20},
+      {"combine", std::string("ordered"),
+       "how the sums of a split window are combined: in the order of their TC blocks (ordered), or "
+       "by atomics (atomic)",
+       names_of(kCombineMethods)}};
 }
+
+}  // namespace dtc_spmm
 
 namespace {
 
 using dtc_spmm::DtcSpmmOptions;
-using dtc_spmm::Geometry;
-using window_tasks::Task;
+using row_windows::Schedule;
+using window_tasks::CombineMethod;
 using window_tasks::Tasks;
 
 class DtcSpmm final : public SpmmKernel {
  public:
-  explicit DtcSpmm(const DtcSpmmOptions& choices) : choices_(choices) {}
+  explicit DtcSpmm(const DtcSpmmOptions& options) : options_(options) {}
 
   std::string format() const override { return MeTcf::kFormat; }
   int version() const override { return 1; }
-  Arithmetic arithmetic() const override { return me_tcf_kernel::arithmetic(choices_.depth); }
+  Arithmetic arithmetic() const override { return me_tcf_kernel::arithmetic(options_.depth); }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<MeTcf>(packed);
-    return me_tcf_kernel::terms_per_row(a, choices_.depth, choices_.cut(a));
+    return me_tcf_kernel::terms_per_row(a, options_.depth, options_.cut(a));
   }
 
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const auto& a = packed_as<MeTcf>(packed);
-    const Tasks tasks = choices_.cut(a);
-    require<Unsupported>(tasks.splits.empty() || !adds(),
-                         "atomics add the parts of {} windows in no known order",
-                         tasks.splits.size());
-    return me_tcf_kernel::emulate(a, choices_.depth, tasks, b, generation);
+    const Tasks tasks = options_.cut(a);
+    require<Unsupported>(
+        tasks.splits.empty() || options_.combine == CombineMethod::kOrdered,
+        "dtc_spmm is not emulated with combine = atomic: atomics add the parts of {} split windows "
+        "in no fixed order",
+        tasks.splits.size());
+    return me_tcf_kernel::emulate(a, options_.depth, tasks, b, generation);
   }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<MeTcf>(packed);
-    WorkDescription work = me_tcf_kernel::describe("dtc_spmm", a, choices_.depth, n);
+    WorkDescription work = me_tcf_kernel::describe("dtc_spmm", a, options_.depth, n);
     work.footprint_bytes = stats(a).bytes;
-    const auto tasks = std::make_shared<const Tasks>(choices_.cut(a));
-    const Geometry shape = choices_.geometry(n);
-    const dtc_spmm::Addresses at(a, *tasks, n, shape, work.memory);
-    const std::int64_t clearings = adds() ? std::ssize(tasks->splits) : 0;
-    for (std::int64_t i = 0; i < clearings; ++i) {
-      const std::int64_t window = tasks->tasks[tasks->splits[i].first_task].window;
-      work.thread_blocks.push_back(
-          {.a_bytes = 16, .c_bytes = 4 * me_tcf_kernel::rows_of_window(a, window) * n});
-    }
-    if (clearings > 0)
-      work.launches.push_back({.name = "clear",
-                               .thread_blocks = clearings,
-                               .threads_per_block = row_windows::kClearThreads,
-                               .registers_per_thread = row_windows::kClearRegisters,
-                               .trace = row_windows::make_clear_trace({.window_rows = a.window_rows,
-                                                                       .rows = a.rows(),
-                                                                       .n = n,
-                                                                       .tasks = at.tasks,
-                                                                       .c = at.c},
-                                                                      tasks)});
-    add_thread_blocks(a, *tasks, n, shape, work.thread_blocks);
+    const auto tasks = std::make_shared<const Tasks>(options_.cut(a));
+    const Schedule schedule = options_.schedule(n);
+    const dtc_spmm::Addresses at(a, *tasks, n, schedule, work.memory);
+    const std::int64_t cleared = row_windows::add_clear_launch(
+        {.window_rows = a.window_rows, .rows = a.rows(), .n = n, .tasks = at.tasks, .c = at.c},
+        tasks, options_.combine, work);
+    row_windows::add_thread_blocks(
+        schedule, *tasks, n,
+        [&](std::int64_t task, std::int64_t cols, ThreadBlockWork& thread_block) {
+          add_task(a, *tasks, task, schedule, cols, thread_block);
+        },
+        work.thread_blocks);
     work.launches.push_back({.name = "multiply",
-                             .thread_blocks = std::ssize(work.thread_blocks) - clearings,
-                             .threads_per_block = shape.threads(),
-                             .registers_per_thread = registers(shape),
-                             .shared_bytes = choices_.shared_bytes(shape),
-                             .trace = make_trace(a, n, choices_, tasks, at)});
+                             .thread_blocks = std::ssize(work.thread_blocks) - cleared,
+                             .threads_per_block = schedule.threads(),
+                             .registers_per_thread = registers(schedule),
+                             .shared_bytes = options_.shared_bytes(n),
+                             .trace = dtc_spmm::make_trace(a, n, options_, tasks, at)});
     return work;
   }
 
  private:
-  bool adds() const { return choices_.combine == row_windows::Combine::kAtomic; }
-
-  /// Of a thread, as they are allocated (CUDA 13.0, sm_90a).
-  static int registers(const Geometry& shape) {
-    if (shape.team > 1) return shape.team == 2 ? 96 : 80;
-    return shape.groups == 1 ? 88 : shape.groups == 2 ? 128 : 168;
+  /// Registers allocated for a thread (CUDA 13.0, sm_90a).
+  static int registers(const Schedule& schedule) {
+    if (schedule.team > 1) return schedule.team == 2 ? 96 : 80;
+    return schedule.groups == 1 ? 88 : schedule.groups == 2 ? 128 : 168;
   }
 
-  void add_thread_blocks(const MeTcf& a, const Tasks& tasks, std::int64_t n, const Geometry& shape,
-                         std::vector<ThreadBlockWork>& all) const {
-    for (std::int64_t first_col = 0; first_col < n; first_col += shape.team_cols()) {
-      const std::int64_t cols = std::min<std::int64_t>(shape.team_cols(), n - first_col);
-      for (std::int64_t share = 0; share < tasks.num_shares(); ++share) {
-        if (share % shape.teams() == 0) all.emplace_back();
-        all.back().a_bytes += 8;
-        for (std::int64_t i = tasks.first_of(share); i < tasks.first_of(share + 1); ++i)
-          add_task(a, tasks, i, shape, cols, all.back());
-      }
-    }
-  }
-
-  /// What a task adds to its thread block: TC blocks of a window, `cols` columns of B and C.
-  void add_task(const MeTcf& a, const Tasks& tasks, std::int64_t index, const Geometry& shape,
+  /// Adds the work of a task to its thread block, for `cols` columns of B and C.
+  void add_task(const MeTcf& a, const Tasks& tasks, std::int64_t index, const Schedule& schedule,
                 std::int64_t cols, ThreadBlockWork& work) const {
-    const Task& task = tasks.tasks[index];
+    const window_tasks::Task& task = tasks.tasks[index];
     const std::int64_t blocks = task.last - task.first;
     const std::int64_t nnz = a.tc_offset[task.last] - a.tc_offset[task.first];
-    const std::int64_t warps = (cols + shape.warp_cols() - 1) / shape.warp_cols();
-    // Columns beyond the edge are multiplied, too, but for warps that have no others.
+    const std::int64_t warps = (cols + schedule.warp_cols() - 1) / schedule.warp_cols();
+    // Columns beyond the edge are multiplied, too, except by warps that have no others.
     work.mma +=
-        blocks * warps * shape.groups * window16_tile::kMmas * MeTcf::kTileCols / choices_.depth;
-    // A's local ids and values once, offsets, column indices and the task for every warp.
-    work.a_bytes += 5 * nnz + shape.team * (blocks * (4 + 4 * MeTcf::kTileCols) + 16);
-    work.b_bytes += 4 * me_tcf_kernel::count_active_cols(a, task.first, task.last) * cols;
-    if (shape.team > 1) work.barriers += shape.team * (blocks + (blocks > 0 ? 2 : 1));
-    const std::int64_t values = me_tcf_kernel::rows_of_window(a, task.window) * cols;
-    const bool is_last = tasks.is_last_part(index);
-    if (task.split != 0 && adds())
-      work.atomics += values;
-    else if (is_last)
-      work.c_bytes += 4 * values;
+        blocks * warps * schedule.groups * window16_tile::kMmas * MeTcf::kTileCols / options_.depth;
+    // A's local ids and values once; offsets, column indices and the task for every warp.
+    work.a_bytes += 5 * nnz + schedule.team * (blocks * (4 + 4 * MeTcf::kTileCols) +
+                                               std::int64_t{sizeof(task)});
+    work.b_bytes += 4 * row_windows::count_active_cols(a, task.first, task.last) * cols;
+    if (schedule.team > 1) work.barriers += schedule.team * (blocks + (blocks > 0 ? 2 : 1));
+    row_windows::add_stores(tasks, index, options_.combine,
+                            row_windows::rows_of_window(a, task.window), cols, work);
   }
 
-  DtcSpmmOptions choices_;
+  DtcSpmmOptions options_;
 };
 
 const Register<SpmmKernel> entry{{

@@ -1,50 +1,66 @@
-// How dtc_spmm cuts C up and what it can be told; its host and its device half both go by this.
+// The options of dtc_spmm and its compiled kernels, for its host and its device half.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "formats/base/params.hpp"
 #include "formats/me_tcf.hpp"
-#include "kernels/spmm/row_windows/staged_rows.hpp"
-#include "kernels/spmm/row_windows/window16_tile.hpp"
-#include "kernels/spmm/row_windows/window_launch.hpp"
+#include "kernels/spmm/dtc_spmm/schedule.hpp"
+#include "kernels/spmm/row_windows/split_windows.hpp"
+#include "kernels/spmm/row_windows/window_tasks.hpp"
 
 namespace tessera::dtc_spmm {
 
-constexpr int kStages = 2;  // of rows of B: one is multiplied, one on its way
-constexpr int kTiles = 3;   // of A: the same, and one is cleared
+using window_tasks::CombineMethod;
 
 /// How rows of B reach the warps.
 enum class Fetch {
-  kStaged,  // whole rows to shared memory, asynchronously
-  kFloat,   // straight to registers, by loads of so many floats a lane
+  kStaged,  // whole rows to shared memory, by asynchronous copies
+  kFloat,   // to registers, by loads of one, two or four floats a lane
   kFloat2,
   kFloat4,
 };
 
-/// What a thread block is: one team of several warps next to each other in C, or several teams of a
-/// warp each.
-struct Geometry {
-  int groups;  // of 32 columns of a warp
-  int team;    // warps
+/// One compiled kernel.
+struct Variant {
+  int depth;  // condensed columns of an MMA: 4 or 8
+  Fetch fetch;
+  bool aligned;  // rows of B and C begin at multiples of 16 bytes
+  int groups;    // groups of 32 columns of a warp
+  int team;      // warps side by side in C that share a TC block of A
 
-  constexpr int teams() const { return team == 1 ? row_windows::kWarps : 1; }
-  constexpr int threads() const { return 32 * team * teams(); }
-  constexpr int warp_cols() const { return window16_tile::kWarpCols * groups; }
-  constexpr int team_cols() const { return warp_cols() * team; }
-  /// Teams side by side in C [rows x n].
-  constexpr std::int64_t num_chunks(std::int64_t n) const {
-    return (n + team_cols() - 1) / team_cols();
-  }
-  std::int64_t thread_blocks(const window_tasks::Tasks& tasks, std::int64_t n) const {
-    return (tasks.num_shares() + teams() - 1) / teams() * num_chunks(n);
-  }
+  friend constexpr bool operator==(const Variant&, const Variant&) = default;
 };
 
-/// Floats of a warp's stages.
-constexpr int stage_floats(int groups) {
-  return kStages * window16_tile::kTileCols * row_windows::row_pitch(groups);
+/// The kernel for operands that are not aligned: loads are of single floats.
+constexpr Variant without_alignment(Variant variant) {
+  variant.aligned = false;
+  if (variant.fetch != Fetch::kStaged) variant.fetch = Fetch::kFloat;
+  return variant;
+}
+
+/// Every kernel with MMAs of `depth` condensed columns.
+constexpr auto list_variants(int depth) {
+  constexpr struct { int groups, team; } kShapes[] = {{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}};
+  // Single floats are loaded in the same way whether operands are aligned or not.
+  constexpr struct {
+    Fetch fetch;
+    bool aligned;
+  } kFetches[] = {{Fetch::kStaged, true},
+                  {Fetch::kStaged, false},
+                  {Fetch::kFloat4, true},
+                  {Fetch::kFloat2, true},
+                  {Fetch::kFloat, false}};
+  std::array<Variant, 25> variants = {};
+  std::size_t count = 0;
+  for (const auto& shape : kShapes)
+    for (const auto& each : kFetches)
+      variants[count++] = {depth, each.fetch, each.aligned, shape.groups, shape.team};
+  return variants;
 }
 
 struct DtcSpmmOptions {
@@ -52,17 +68,23 @@ struct DtcSpmmOptions {
 
   int depth;  // condensed columns of an MMA
   Fetch fetch;
-  bool split;          // C's columns over the warps of a thread block
+  bool split;          // the warps of a thread block share TC blocks of A and split C's columns
   bool double_buffer;  // a TC block of A is copied while the one before is multiplied
   bool strict;         // equal shares of TC blocks
-  std::int64_t max_blocks;
-  row_windows::Combine combine;
+  std::int64_t max_blocks;  // TC blocks of a share
+  CombineMethod combine;
 
-  Geometry geometry(std::int64_t n) const;
-  /// With shares, of one window each where there is no balance.
+  /// "mma = m16n8k4, fetch = staged, ...": every option by the name of its parameter.
+  std::string to_text() const;
+
+  row_windows::Schedule schedule(std::int64_t n) const;
+  /// Tasks with shares; without balance, each share is a window. Throws an Error for windows of
+  /// other than 16 rows.
   window_tasks::Tasks cut(const MeTcf& a) const;
-  /// Of a thread block. Bytes.
-  std::int64_t shared_bytes(const Geometry& shape) const;
+  /// Shared memory of a thread block, in bytes.
+  std::int64_t shared_bytes(std::int64_t n) const;
+  /// The compiled kernel for a B and C of n columns.
+  Variant variant(std::int64_t n, bool aligned) const;
 };
 
 std::vector<ParamSpec> params();

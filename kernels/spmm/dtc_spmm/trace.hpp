@@ -1,4 +1,4 @@
-// What dtc_spmm's warps do, for the performance simulator.
+// The warp trace of dtc_spmm.
 #pragma once
 
 #include <memory>
@@ -8,17 +8,17 @@
 
 namespace tessera::dtc_spmm {
 
-/// Where the arrays of a product lie.
+/// The addresses of a product's arrays.
 struct Addresses {
-  Addresses(const MeTcf& a, const window_tasks::Tasks& tasks, std::int64_t n, const Geometry& shape,
-            AddressSpace& space);
+  Addresses(const MeTcf& a, const window_tasks::Tasks& tasks, std::int64_t n,
+            const row_windows::Schedule& schedule, AddressSpace& space);
 
   std::uint64_t tasks, shares, slots, tc_offset, tc_local_id, sparse_a_to_b, values, b, c;
 };
 
-/// Refers to `a`.
+/// The trace of the launch that multiplies. It refers to `a`.
 std::unique_ptr<LaunchTrace> make_trace(const MeTcf& a, std::int64_t n,
-                                        const DtcSpmmOptions& choices,
+                                        const DtcSpmmOptions& options,
                                         std::shared_ptr<const window_tasks::Tasks> tasks,
                                         const Addresses& at);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "formats/base/parallel.hpp"
 #include "kernels/spmm/row_windows/window_tile.hpp"
 
 namespace tessera {
@@ -20,12 +19,6 @@ std::int64_t bytes_of(const std::vector<T>& array) {
 }
 
 }  // namespace
-
-void WindowEmulation::run(std::int64_t window, DenseMatrix& c) {
-  for (int r = 0; r < rows_of_window(a_, window); ++r)
-    run_row(r, a_.row_window_offset[window], a_.row_window_offset[window + 1],
-            c.row(window * kRows + r));
-}
 
 void WindowEmulation::run_row(int r, std::int64_t first, std::int64_t last, std::span<float> c) {
   RowChain chain(precision_, step_, b_, c);
@@ -46,8 +39,8 @@ void WindowEmulation::take_terms(std::int64_t block, int r) {
       const float value = a_.values[a_.tc_offset[block] + BitTcf::value_rank(bitmap, r, k)];
       terms_.push_back({split(value, precision_), col, k});
     } else if (col != kNoColumn && !b_.part(0).row_is_finite(col)) {
-      // A zero of A times a NaN or an infinity in B is a NaN, also in a tensor core: columns of
-      // the TC block that this row has no nonzero in still reach it.
+      // A zero of A times a NaN or an infinity in B is a NaN, in a tensor core too: columns of the
+      // TC block in which this row has no nonzero still reach it.
       terms_.push_back({{}, col, k});
     }
   }
@@ -77,38 +70,23 @@ std::vector<std::int64_t> BitTcfKernel::terms_per_row(const PackedMatrix& packed
 DenseMatrix BitTcfKernel::emulate(const PackedMatrix& packed, const DenseMatrix& b,
                                   const Generation& generation) const {
   const auto& a = packed_as<BitTcf>(packed);
+  return emulate_tasks(a, window_tasks::cut(a.row_window_offset, 0), b, generation);
+}
+
+DenseMatrix BitTcfKernel::emulate_tasks(const BitTcf& a, const window_tasks::Tasks& tasks,
+                                        const DenseMatrix& b, const Generation& generation) const {
   const FusedStep& step = generation.step(MmaType::kTf32);
   const PreparedB prepared(b, precision_);
-  DenseMatrix c(a.rows(), b.cols);
-  parallel_for(a.num_row_windows(), 16, [&](std::int64_t begin, std::int64_t end) {
-    WindowEmulation window(a, precision_, step, prepared);
-    for (std::int64_t w = begin; w < end; ++w) window.run(w, c);
-  });
-  return c;
+  return row_windows::emulate_tasks(a, tasks, b.cols,
+                                    [&] { return WindowEmulation(a, precision_, step, prepared); });
 }
 
 WorkDescription BitTcfKernel::describe(const std::string& kernel, const BitTcf& a,
                                        std::int64_t n) const {
-  using namespace window_tile;
-  WorkDescription work{.kernel = kernel,
-                       .mma_type = "tf32",
-                       .mma_shape = "m16n8k8",
-                       .flops_per_mma = 2 * kMmaCols * kWindowRows * kTileCols};
+  WorkDescription work = row_windows::describe_tiles(kernel, a, n, "m16n8k8",
+                                                     2 * window_tile::kMmaCols * kRows * kCols);
   work.footprint_bytes = stats(a).bytes;
-  work.b_rows_bytes = 4 * n * count_distinct(a.sparse_a_to_b, a.cols());
-  work.c_bytes = 4 * n * a.rows();
-  work.useful_flops = 2 * a.nnz() * n;
   return work;
-}
-
-std::int64_t count_active_cols(const BitTcf& a, std::int64_t first, std::int64_t last) {
-  return std::count_if(a.sparse_a_to_b.begin() + first * kCols,
-                       a.sparse_a_to_b.begin() + last * kCols,
-                       [](std::int32_t col) { return col != kNoColumn; });
-}
-
-std::int64_t rows_of_window(const BitTcf& a, std::int64_t window) {
-  return std::min<std::int64_t>(kRows, a.rows() - window * kRows);
 }
 
 BitTcfAddresses::BitTcfAddresses(const BitTcf& a, std::int64_t n, AddressSpace& space,
@@ -134,11 +112,11 @@ bool BitTcfTrace::load_values(std::int64_t tile, int half, int board, WarpTrace&
   if (mine == 0) return false;
   trace.load(board);
   for (int row = 0; row < kRows; ++row) {
-    const auto cells = static_cast<std::uint64_t>(mine >> (row * kCols) & 0xff);
-    if (cells == 0) continue;
-    const int rank = BitTcf::value_rank(bitmap, row, std::countr_zero(cells));
+    const auto bits = static_cast<std::uint64_t>(mine >> (row * kCols) & 0xff);
+    if (bits == 0) continue;
+    const int rank = BitTcf::value_rank(bitmap, row, std::countr_zero(bits));
     trace.touch(at_.values + 4 * (a_.tc_offset[tile] + static_cast<std::uint64_t>(rank)),
-                4 * std::popcount(cells));
+                4 * std::popcount(bits));
   }
   return true;
 }
@@ -150,19 +128,20 @@ bool BitTcfTrace::touch_b(std::int64_t tile, int half, std::int64_t col, std::in
   return has_cols(tile, half);
 }
 
-void BitTcfTrace::lies_as_fragments(WarpTrace& trace) const {
+void BitTcfTrace::add_fragment_wavefronts(WarpTrace& trace) const {
   constexpr int kRowsAtOnce = 4;
   trace.wavefronts(n_ % 4 == 0 ? std::max(1, trace.touched_sectors()) : kRowsAtOnce);
 }
 
 void BitTcfTrace::store(std::int64_t window, std::int64_t col, std::int64_t cols, int instructions,
                         WarpTrace& trace) const {
-  constexpr int kPieces = 4;  // a lane's four columns one by one
+  constexpr int kElements = 4;  // a lane's four columns one by one
   for (int j = 0; j < 2; ++j) {
-    if (n_ % 4 != 0) instructions = kPieces;
+    if (n_ % 4 != 0) instructions = kElements;
     trace.store(instructions);
     touch_c(window, j, col, cols, trace);
-    // As fragments lie; counted, four stores of 4 bytes take twice as many as one of 16.
+    // A wavefront for every sector. Measured: four stores of 4 bytes take twice as many as one
+    // of 16.
     const int sectors = trace.touched_sectors();
     if (sectors > 0) trace.wavefronts(instructions == 1 ? sectors : 2 * sectors);
   }

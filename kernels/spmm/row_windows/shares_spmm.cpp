@@ -1,10 +1,10 @@
 // Persistent thread blocks, each with an equal share of the stream of TC blocks: the loop of
-// windows_spmm without an end at every window, and with atomics where a window is split.
+// windows_spmm continues from one window to the next, and split windows are summed by atomics.
 //
-// The idea is merge-based SpMM's (Merrill and Garland, SC 2016) as DTC-SpMM (section 4.5) and
-// Acc-SpMM (section 3.5) have it for TC blocks, without their choice of when it pays: shares are
-// always equal. Departures: C is cleared by a launch of its own; a window that is in one share as a
-// whole is stored, not added.
+// The idea is that of merge-based SpMM (Merrill and Garland, SC 2016), which DTC-SpMM (section 4.5)
+// and Acc-SpMM (section 3.5) apply to TC blocks where it pays; here shares are always equal.
+// Departures: C is cleared by a launch of its own; a window that lies within one share is stored,
+// not added.
 
 #include "kernels/spmm/row_windows/shares_spmm.hpp"
 
@@ -42,45 +42,46 @@ namespace {
 using namespace staged_tiles;
 using shares_spmm::Share;
 
-/// What a share has of a window: TC blocks [first, last).
-struct Piece {
+/// The TC blocks [first, last) of a window that lie in one share.
+struct WindowPart {
   std::int64_t window, first, last;
   bool whole;
 };
 
-/// Calls visit(piece) for every window of which the share has TC blocks.
+/// Calls visit(part) for every window of which the share has TC blocks.
 template <class Visit>
-void for_each_piece(const BitTcf& a, const Share& share, Visit visit) {
+void for_each_part(const BitTcf& a, const Share& share, Visit visit) {
   for (std::int64_t window = share.window, first = share.first; first < share.last; ++window) {
     const std::int64_t begin = a.row_window_offset[window], end = a.row_window_offset[window + 1];
     if (begin == end) continue;
     const std::int64_t last = std::min<std::int64_t>(end, share.last);
-    visit(Piece{window, first, last, first == begin && last == end});
+    visit(WindowPart{window, first, last, first == begin && last == end});
     first = last;
   }
 }
 
-/// What an atomic addition makes of a number: subnormal ones are zeros to it (PTX ISA, "red").
+/// An operand or the result of an atomic addition, which flushes subnormal numbers to zero (PTX
+/// ISA, "red").
 float flushed(float value) {
   return std::abs(value) < std::numeric_limits<float>::min() ? std::copysign(0.0f, value) : value;
 }
 
-/// red.global.add.f32.
+/// The result of red.global.add.f32.
 float add_atomically(float sum, float value) {
   const float result = flushed(flushed(sum) + flushed(value));
   return std::isnan(result) ? std::bit_cast<float>(0x7fffffff) : result;
 }
 
-/// What a warp of the first launch does: 128 bytes of zeros at a time.
+/// A warp of the first launch stores 128 bytes of zeros at a time.
 class ClearTrace final : public LaunchTrace {
  public:
   ClearTrace(std::int64_t values, std::uint64_t c) : values_(values), c_(c) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
-    trace.issue(kInstructions);
+    trace.issue(kOtherInstructions);
     for (int i = 0; i < shares_spmm::kClearStores; ++i) {
-      const std::int64_t at =
-          thread_block * shares_spmm::kClearValues + i * shares_spmm::kClearThreads + 32 * warp;
+      const std::int64_t at = shares_spmm::cleared_value(static_cast<std::uint32_t>(thread_block),
+                                                         i, static_cast<std::uint32_t>(32 * warp));
       if (at >= values_) {
         trace.issue(1);
         continue;
@@ -93,19 +94,22 @@ class ClearTrace final : public LaunchTrace {
   }
 
  private:
-  static constexpr int kInstructions = 74;  // besides the stores (CUDA 13.0, sm_90a)
+  // Besides the stores, counted in machine code (CUDA 13.0, sm_90a).
+  static constexpr int kOtherInstructions = 74;
 
   std::int64_t values_;
   std::uint64_t c_;
 };
 
-/// What a warp of the second launch does: its share's TC blocks one after another, pass after pass
-/// of 128 columns, and at every window's end its rows of C.
+/// A warp of the second launch multiplies its share's TC blocks one after another, in passes of 128
+/// columns, and writes rows of C at the end of every window.
 class SharesTrace final : public StagedTrace {
  public:
   SharesTrace(const BitTcf& a, std::int64_t n, std::vector<Share> shares, const BitTcfAddresses& at,
               std::uint64_t shares_at)
-      : StagedTrace(a, n, at, kInstructions), shares_(std::move(shares)), shares_at_(shares_at) {}
+      : StagedTrace(a, n, at, InstructionCounts::kStages),
+        shares_(std::move(shares)),
+        shares_at_(shares_at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
@@ -113,7 +117,7 @@ class SharesTrace final : public StagedTrace {
     const Columns mine = columns(warp, cursor.part);
     const bool idle = share.first == share.last || mine.count == 0;
     if (cursor.step == 0 && cursor.part == 0)
-      begin(thread_block, idle ? kIdleInstructions : kWarpInstructions, trace);
+      begin(thread_block, idle ? InstructionCounts::kIdle : InstructionCounts::kWarp, trace);
     if (idle) return false;
     if (cursor.step == 0) begin_pass(share, mine, trace);
     const std::int64_t tile = share.first + cursor.step;
@@ -123,22 +127,25 @@ class SharesTrace final : public StagedTrace {
     if (last || tile + 1 == a_.row_window_offset[window + 1])
       finish_window(share, window, last, mine, trace);
     if (!last) return true;
-    trace.issue(kPassInstructions);
+    trace.issue(InstructionCounts::kPass);
     cursor = {.step = 0, .part = cursor.part + 1};
     return columns(warp, cursor.part).count > 0;
   }
 
  private:
-  // Of the machine code for aligned operands (CUDA 13.0, sm_90a).
-  static constexpr Instructions kInstructions = {.start = 64,
-                                                 .first_copy = {58, 58, 52},
-                                                 .between_copies = 36,
-                                                 .wait = 9,
-                                                 .copy = 55,
-                                                 .product = 116};
-  static constexpr int kIdleInstructions = 15, kWarpInstructions = 21, kPassInstructions = 6;
-  static constexpr int kFinishInstructions = 51, kWindowInstructions = 14;
-  static constexpr int kMoveOnInstructions = 19;
+  /// Instructions of a warp, memory instructions included, counted in machine code for aligned
+  /// operands (CUDA 13.0, sm_90a).
+  struct InstructionCounts {
+    static constexpr StageInstructionCounts kStages = {.start = 64,
+                                                       .first_copy = {58, 58, 52},
+                                                       .between_copies = 36,
+                                                       .wait = 9,
+                                                       .copy = 55,
+                                                       .product = 116};
+    static constexpr int kIdle = 15, kWarp = 21, kPass = 6;
+    static constexpr int kFinishWindow = 51, kNextWindow = 14;
+    static constexpr int kSkipWindow = 19;  // for every window, those without TC blocks, too
+  };
   static constexpr int kShareBoard = kExtentBoard + 1, kNextBoard = kExtentBoard + 2;
 
   void begin(std::int64_t thread_block, int instructions, WarpTrace& trace) const {
@@ -157,7 +164,7 @@ class SharesTrace final : public StagedTrace {
     trace.wait(kExtentBoard);
   }
 
-  /// Where a window ends.
+  /// Loads the end of a window.
   void load_end(std::int64_t window, int board, WarpTrace& trace) const {
     trace.load(board);
     trace.touch(at_.row_window_offset + 4 * std::min(window + 1, a_.num_row_windows()), 4);
@@ -171,20 +178,20 @@ class SharesTrace final : public StagedTrace {
   void finish_window(const Share& share, std::int64_t window, bool last, const Columns& mine,
                      WarpTrace& trace) const {
     trace.wait_mma();
-    trace.issue(kFinishInstructions - 2);
+    trace.issue(InstructionCounts::kFinishWindow - 2);
     if (a_.row_window_offset[window] >= share.first &&
         a_.row_window_offset[window + 1] <= share.last)
       store(window, mine.first, mine.count, 1, trace);
     else
       add(window, mine.first, mine.count, trace);
     if (last) return;
-    // On to the next window that is not empty; the end of the one after it is loaded meanwhile.
+    // The next window that is not empty; the end of the one after it is loaded meanwhile.
     do {
       trace.wait(kNextBoard);
-      trace.issue(kMoveOnInstructions - 1);
+      trace.issue(InstructionCounts::kSkipWindow - 1);
       load_end(++window + 1, kNextBoard, trace);
     } while (a_.row_window_offset[window] == a_.row_window_offset[window + 1]);
-    trace.issue(kWindowInstructions);
+    trace.issue(InstructionCounts::kNextWindow);
   }
 
   std::vector<Share> shares_;
@@ -198,13 +205,13 @@ class SharesSpmm final : public BitTcfKernel {
 
   int version() const override { return 3; }
 
-  /// An addition of parts is no worse than one more MMA.
+  /// Counts an addition of parts as one more MMA, which has the larger error.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<BitTcf>(packed);
     auto terms = BitTcfKernel::terms_per_row(packed);
-    for_each_split(a, [&](const Piece& piece) {
-      for (std::int64_t r = 0; r < rows_of_window(a, piece.window); ++r)
-        ++terms[piece.window * BitTcf::kTileRows + r];
+    for_each_split(a, [&](const WindowPart& part) {
+      for (std::int64_t r = 0; r < rows_of_window(a, part.window); ++r)
+        ++terms[part.window * BitTcf::kTileRows + r];
     });
     return terms;
   }
@@ -215,12 +222,12 @@ class SharesSpmm final : public BitTcfKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override;
 
  private:
-  /// Calls visit(piece) for every piece of a window that is in several shares.
+  /// Calls visit(part) for every part of a split window.
   template <class Visit>
   void for_each_split(const BitTcf& a, Visit visit) const {
     for (const Share& share : shares_spmm::plan_shares(a, thread_blocks_))
-      for_each_piece(a, share, [&](const Piece& piece) {
-        if (!piece.whole) visit(piece);
+      for_each_part(a, share, [&](const WindowPart& part) {
+        if (!part.whole) visit(part);
       });
   }
 
@@ -230,27 +237,27 @@ class SharesSpmm final : public BitTcfKernel {
 DenseMatrix SharesSpmm::emulate(const PackedMatrix& packed, const DenseMatrix& b,
                                 const Generation& generation) const {
   const auto& a = packed_as<BitTcf>(packed);
-  std::vector<int> pieces(static_cast<std::size_t>(a.num_row_windows()), 0);
-  for_each_split(a, [&](const Piece& piece) { ++pieces[piece.window]; });
-  for (std::size_t w = 0; w < pieces.size(); ++w)
-    require<Unsupported>(pieces[w] <= 2,
-                         "shares_spmm adds {} parts of row window {} in no fixed order: only two "
-                         "parts, or one, have the same sum always",
-                         pieces[w], w);
+  std::vector<int> parts(static_cast<std::size_t>(a.num_row_windows()), 0);
+  for_each_split(a, [&](const WindowPart& part) { ++parts[part.window]; });
+  for (std::size_t w = 0; w < parts.size(); ++w)
+    require<Unsupported>(parts[w] <= 2,
+                         "shares_spmm adds the {} parts of row window {} in no fixed order: the "
+                         "sum is reproducible for one or two parts only",
+                         parts[w], w);
 
   const FusedStep& step = generation.step(MmaType::kTf32);
   const PreparedB prepared(b, precision());
   DenseMatrix c = BitTcfKernel::emulate(packed, b, generation);
   WindowEmulation emulation(a, precision(), step, prepared);
-  std::vector<float> part(static_cast<std::size_t>(b.cols));
-  for_each_split(a, [&](const Piece& piece) {
-    const bool is_first = piece.first == a.row_window_offset[piece.window];
-    for (int r = 0; r < rows_of_window(a, piece.window); ++r) {
-      const auto row = c.row(piece.window * BitTcf::kTileRows + r);
+  std::vector<float> sums(static_cast<std::size_t>(b.cols));
+  for_each_split(a, [&](const WindowPart& part) {
+    const bool is_first = part.first == a.row_window_offset[part.window];
+    for (int r = 0; r < rows_of_window(a, part.window); ++r) {
+      const auto row = c.row(part.window * BitTcf::kTileRows + r);
       if (is_first) std::ranges::fill(row, 0.0f);
-      std::ranges::fill(part, 0.0f);
-      emulation.run_row(r, piece.first, piece.last, part);
-      for (std::size_t j = 0; j < part.size(); ++j) row[j] = add_atomically(row[j], part[j]);
+      std::ranges::fill(sums, 0.0f);
+      emulation.run_row(r, part.first, part.last, sums);
+      for (std::size_t j = 0; j < sums.size(); ++j) row[j] = add_atomically(row[j], sums[j]);
     }
   });
   return c;
@@ -261,19 +268,21 @@ WorkDescription SharesSpmm::work(const PackedMatrix& packed, std::int64_t n) con
   const auto& a = packed_as<BitTcf>(packed);
   WorkDescription work = describe("shares_spmm", a, n);
   const std::int64_t values = a.rows() * n;
-  const std::int64_t clearings = (values + kClearValues - 1) / kClearValues;
+  const std::int64_t clearings = clear_thread_blocks(values);
   for (std::int64_t i = 0; i < clearings; ++i)
     work.thread_blocks.push_back(
-        {.c_bytes = 4 * std::min<std::int64_t>(kClearValues, values - i * kClearValues)});
+        {.c_bytes =
+             4 * std::min<std::int64_t>(
+                     kClearValues, values - cleared_value(static_cast<std::uint32_t>(i), 0, 0))});
 
   std::vector<Share> shares = plan_shares(a, thread_blocks_);
   for (const Share& share : shares) {
     ThreadBlockWork block = {.a_bytes = std::int64_t{sizeof(Share)} * kWarps};
     if (share.first < share.last) add_staged_work(a, share.first, share.last, n, block);
-    for_each_piece(a, share, [&](const Piece& piece) {
-      const std::int64_t cells = rows_of_window(a, piece.window) * n;
+    for_each_part(a, share, [&](const WindowPart& part) {
+      const std::int64_t sums = rows_of_window(a, part.window) * n;
       block.a_bytes += 4 * window_tile::num_col_chunks(n);  // the window's end
-      (piece.whole ? block.c_bytes : block.atomics) += (piece.whole ? 4 : 1) * cells;
+      (part.whole ? block.c_bytes : block.atomics) += (part.whole ? 4 : 1) * sums;
     });
     work.thread_blocks.push_back(block);
   }
@@ -285,7 +294,7 @@ WorkDescription SharesSpmm::work(const PackedMatrix& packed, std::int64_t n) con
       {.name = "clear",
        .thread_blocks = clearings,
        .threads_per_block = kClearThreads,
-       .registers_per_thread = kClearRegisters,
+       .registers_per_thread = 24,  // allocated for a thread
        .trace = std::make_shared<ClearTrace>(values, at.c)},
       {.name = "multiply",
        .thread_blocks = thread_blocks_,
@@ -301,7 +310,7 @@ const Register<SpmmKernel> entry{{
     .summary = "BitTCF, persistent thread blocks with equal shares of TC blocks, atomics (TF32)",
     .params = {{.name = "thread_blocks",
                 .fallback = shares_spmm::kThreadBlocks,
-                .help = "shares of the stream of TC blocks",
+                .help = "number of thread blocks, and of equal shares of the TC blocks",
                 .min = 1,
                 .max = 1 << 20}},
     .make =

@@ -16,10 +16,9 @@ using window_tile::View;
 
 __global__ void __launch_bounds__(shares_spmm::kClearThreads)
     clear(float* c, std::int64_t size, Scaling scaling) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * shares_spmm::kClearValues + threadIdx.x;
   const auto for_each = [&](auto write) {
     for (int i = 0; i < shares_spmm::kClearStores; ++i) {
-      const std::int64_t at = first + i * shares_spmm::kClearThreads;
+      const std::int64_t at = shares_spmm::cleared_value(blockIdx.x, i, threadIdx.x);
       if (at < size) write(c[at]);
     }
   };
@@ -29,7 +28,7 @@ __global__ void __launch_bounds__(shares_spmm::kClearThreads)
     for_each([&](float& value) { value *= scaling.beta; });
 }
 
-/// The windows that a share's TC blocks go through, one after another.
+/// The windows of a share's TC blocks, one after another.
 class Windows {
  public:
   __device__ Windows(const View& view, const Share& share)
@@ -41,13 +40,13 @@ class Windows {
   }
 
   __device__ std::uint32_t window() const { return window_; }
-  /// Beyond its last TC block.
+  /// The end of its TC blocks.
   __device__ std::uint32_t last() const { return last_; }
-  /// Whether its first TC block is in the share.
+  /// True when its first TC block is in the share.
   __device__ bool begins_here() const { return whole_; }
 
-  /// The next one that is not empty; there is one.
-  __device__ void move_on() {
+  /// Goes to the next window that is not empty; there is one.
+  __device__ void advance() {
     const std::uint32_t first = last_;
     do {
       ++window_;
@@ -67,7 +66,7 @@ class Windows {
   std::uint32_t window_;
   bool whole_;
   std::uint32_t last_;
-  std::uint32_t next_last_;  // of the window after this one, read while this one goes by
+  std::uint32_t next_last_;  // of the window after this one, read ahead
 };
 
 template <bool kAligned>
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const Share share = shares[blockIdx.x];
   if (share.first == share.last) return;
-  for (std::int64_t first_col = warp * window_tile::kWarpCols; first_col < view.n;
+  for (std::int64_t first_col = staged_tiles::first_col(warp, 0); first_col < view.n;
        first_col += staged_tiles::kBlockCols) {
     const staged_tiles::Copier<kAligned> copier(view, b, first_col, lane);
     staged_tiles::Pipeline pipeline(copier, stages[warp], share.first, share.last);
@@ -104,7 +103,7 @@ __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
     for (std::uint32_t step = 0; share.first + step < share.last; ++step) {
       if (share.first + step == windows.last()) {
         finish_window<kAligned>(view, c, scaling, windows, share.last, col, lane % 4, acc);
-        windows.move_on();
+        windows.advance();
       }
       pipeline.advance(step, acc);
     }
@@ -118,7 +117,7 @@ class SharesMultiplication final : public GpuMultiplication {
       : a_(a),
         view_(a_.view(n)),
         shares_(shares_spmm::plan_shares(a, thread_blocks)),
-        clearings_((view_.rows * n + shares_spmm::kClearValues - 1) / shares_spmm::kClearValues) {
+        clearings_(shares_spmm::clear_thread_blocks(view_.rows * n)) {
     require<Unsupported>(clearings_ <= INT_MAX, "{} thread blocks are more than a grid holds",
                          clearings_);
     load_now(clear, multiply_shares<true>, multiply_shares<false>);

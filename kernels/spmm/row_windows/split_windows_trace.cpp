@@ -1,29 +1,41 @@
 #include "kernels/spmm/row_windows/split_windows_trace.hpp"
 
-namespace tessera::window_tasks {
+#include "kernels/spmm/row_windows/split_windows.hpp"
 
-bool trace_meeting(const Tasks& tasks, std::int64_t index, std::int64_t chunk, int pieces,
-                   std::uint64_t slots, int board, WarpTrace& trace) {
-  constexpr int kInstructions = 40;  // CUDA 13.0, sm_90a
+namespace tessera::window_tasks {
+namespace {
+
+/// Instructions of a warp besides memory instructions, counted in machine code (CUDA 13.0, sm_90a).
+struct InstructionCounts {
+  static constexpr int kStart = 40;
+  static constexpr int kVector = 5;  // added from one slot
+};
+
+}  // namespace
+
+bool trace_combine_split_window(const Tasks& tasks, std::int64_t index, std::int64_t chunk,
+                                int lane_vectors, std::uint64_t slots, int board,
+                                WarpTrace& trace) {
   const Split& split = tasks.splits[tasks.tasks[index].split - 1];
   const std::int64_t part = index - split.first_task;
-  const auto slot = [&](std::int64_t p) {
-    return slots +
-           static_cast<std::uint64_t>((chunk * tasks.slots + split.first_slot + p) * pieces * 512);
+  const auto vector_at = [&](std::int64_t p, int i) {
+    return slots + static_cast<std::uint64_t>((chunk * tasks.slots + split.first_slot + p) *
+                                                  slot_bytes(lane_vectors) +
+                                              i * slot_bytes(1));
   };
-  trace.issue(kInstructions);
-  for (std::int64_t i = 0; i < pieces; ++i) {
+  trace.issue(InstructionCounts::kStart);
+  for (int i = 0; i < lane_vectors; ++i) {
     trace.store();
-    trace.touch(slot(part) + 512 * static_cast<std::uint64_t>(i), 512);
+    trace.touch(vector_at(part, i), slot_bytes(1));
   }
   if (part + 1 < split.parts) return false;
   for (std::int64_t p = 0; p < split.parts; ++p) {
-    for (std::int64_t i = 0; i < pieces; ++i) {
+    for (int i = 0; i < lane_vectors; ++i) {
       trace.load(board);
-      trace.touch(slot(p) + 512 * static_cast<std::uint64_t>(i), 512);
+      trace.touch(vector_at(p, i), slot_bytes(1));
     }
     if (p % 2 == 1 || p + 1 == split.parts) trace.wait(board);
-    trace.issue(5 * pieces);
+    trace.issue(InstructionCounts::kVector * lane_vectors);
   }
   return true;
 }

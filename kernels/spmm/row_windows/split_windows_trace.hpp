@@ -1,4 +1,4 @@
-// How the sums of split windows meet (split_windows.cuh), for the simulator.
+// The warp trace of combining a split window's sums (split_windows.cuh).
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 namespace tessera::window_tasks {
 
-/// Leaves the sums of a split window's task in its slot of `pieces` times 512 bytes; the last part
-/// is taken for the last to arrive, which reads all: true.
-bool trace_meeting(const Tasks& tasks, std::int64_t index, std::int64_t chunk, int pieces,
-                   std::uint64_t slots, int board, WarpTrace& trace);
+/// Appends the stores of task number `index` to its slot, `lane_vectors` vectors of 16 bytes a
+/// lane. The trace takes the last part of a window for the last to arrive: that part reads all
+/// slots, and the function returns true.
+bool trace_combine_split_window(const Tasks& tasks, std::int64_t index, std::int64_t chunk,
+                                int lane_vectors, std::uint64_t slots, int board, WarpTrace& trace);
 
 }  // namespace tessera::window_tasks

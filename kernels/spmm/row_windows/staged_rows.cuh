@@ -1,5 +1,5 @@
-// Whole rows of B to shared memory by asynchronous copies, a row of 512 bytes with one instruction
-// of a warp.
+// Asynchronous copies of whole rows of B to shared memory: one instruction of a warp copies 512
+// bytes.
 #pragma once
 
 #include "kernels/device/async_copies.cuh"
@@ -10,27 +10,27 @@ namespace tessera::row_windows {
 
 using window_tile::kTileCols;
 
-/// A lane's part in copying rows of B: of 16-byte pieces of rows, 32 at a time.
+/// A lane's part of the copies of rows of B, one vector of 16 bytes of an instruction's 32.
 template <bool kAligned, int kGroups, CopyCache kCache>
 class RowCopier {
  public:
   static constexpr int kLanesPerRow = 8 * kGroups;
-  static constexpr int kRowsAtOnce = 32 / kLanesPerRow;
+  static constexpr int kRowsAtOnce = rows_per_copy(kGroups);
   static constexpr int kSteps = kTileCols / kRowsAtOnce;
 
-  /// Rows that the lane copies pieces of.
+  /// The rows that the lane copies vectors of.
   struct Rows {
     std::int32_t row[kSteps];
   };
 
-  /// `row_ids` are those of all TC blocks, for who asks for rows().
+  /// `row_ids` are those of all TC blocks [tc_blocks * 8], read by rows().
   __device__ RowCopier(const std::int32_t* row_ids, const float* b, std::int64_t n,
                        std::int64_t first_col, int lane)
       : row_ids_(row_ids + lane / kLanesPerRow), stride_(static_cast<std::uint32_t>(n)) {
     const std::int64_t col = first_col + 4 * (lane % kLanesPerRow);
     cols_ = static_cast<int>(min(max(n - col, std::int64_t{0}), std::int64_t{4}));
     b_ = b + (cols_ > 0 ? col : 0);
-    place_ = 4 * (lane / kLanesPerRow * row_pitch(kGroups) + 4 * (lane % kLanesPerRow));
+    offset_ = 4 * (lane / kLanesPerRow * row_pitch(kGroups) + 4 * (lane % kLanesPerRow));
   }
 
   __device__ Rows rows(std::uint32_t tile) const {
@@ -48,12 +48,12 @@ class RowCopier {
     return rows;
   }
 
-  /// To the stage at `stage` in shared memory.
+  /// Copies to the stage at address `stage` in shared memory.
   __device__ void copy(const Rows& rows, std::uint32_t stage) const {
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       const std::int32_t row = rows.row[i];
-      const std::uint32_t to = stage + place_ + 4 * i * kRowsAtOnce * row_pitch(kGroups);
+      const std::uint32_t to = stage + offset_ + 4 * i * kRowsAtOnce * row_pitch(kGroups);
       const float* from = b_ + std::uint64_t{static_cast<std::uint32_t>(max(row, 0))} * stride_;
       if constexpr (kAligned) {
         copy_async<16, kCache>(to, from, row >= 0 && cols_ > 0);
@@ -68,10 +68,10 @@ class RowCopier {
 
  private:
   const std::int32_t* row_ids_;
-  std::uint32_t stride_;  // of B, elements
-  int cols_;              // of the lane's four, those within B
+  std::uint32_t stride_;  // of B, in elements
+  int cols_;              // the number of the lane's four columns within B
   const float* b_;        // the lane's columns of row 0
-  std::uint32_t place_;   // of its piece in a stage, bytes
+  std::uint32_t offset_;  // of the lane's vector in a stage, bytes
 };
 
 }  // namespace tessera::row_windows

@@ -1,10 +1,10 @@
-// The device half of kernels/spmm/row_windows/staged_tiles.hpp: cp.async (compute capability 8.0
-// on) copies of TC blocks into a warp's stages, and the product of a stage.
+// The device half of kernels/spmm/row_windows/staged_tiles.hpp: copies of TC blocks to a warp's
+// stages by cp.async (compute capability 8.0 or later), and the product of a stage.
 //
-// Rows of B come in pieces of 16 bytes, past the L1, in elements where their alignment asks for
-// that; places without column and columns beyond the edge are filled with zeros by the copy itself.
-// Copies of less than 16 bytes go through the L1 (cp.async knows no other), which is as well for
-// values and bitmaps: the warps of a thread block ask for the same ones.
+// Rows of B are copied by vectors of 16 bytes, past the L1, or by elements where they are not
+// aligned; the copy itself writes zeros for padding and for columns beyond the edge. Copies of less
+// than 16 bytes go through the L1, the only way cp.async has; that suits values and bitmaps, which
+// all warps of a thread block read.
 #pragma once
 
 #include "kernels/device/async_copies.cuh"
@@ -16,18 +16,18 @@ namespace tessera::staged_tiles {
 
 using window_tile::View;
 
-/// What a lane has to know of a TC block before it can copy its part: the rows of B l / 8 and
-/// l / 8 + 4, and the TC block's values.
+/// The indices that lane l needs before it can copy its part of a TC block: rows l / 8 and l / 8 +
+/// 4 of B, and the range of the TC block's values.
 struct CopyIndex {
   std::int32_t row[2];
   std::uint32_t first_value, last_value;
 };
 
-/// A lane's part of the copies of a TC block: where they come from.
+/// A lane's part of the copies of a TC block.
 template <bool kAligned>
 class Copier {
  public:
-  /// For 32 columns of B from first_col on.
+  /// Copies columns [first_col, first_col + 32) of B.
   __device__ Copier(const View& view, const float* b, std::int64_t first_col, int lane)
       : view_(view), lane_(lane), stride_(static_cast<std::uint32_t>(view.n)) {
     const std::int64_t col = first_col + 4 * (lane % 8);
@@ -45,7 +45,7 @@ class Copier {
 
   __device__ void copy(std::uint32_t tile, const CopyIndex& index, Stage& stage) const {
     for (int half = 0; half < 2; ++half)
-      copy_row(index.row[half], stage.b + place_of_b(lane_ / 8 + 4 * half, lane_ % 8 * 4));
+      copy_row(index.row[half], stage.b + b_position(lane_ / 8 + 4 * half, lane_ % 8 * 4));
     const int count = static_cast<int>(index.last_value - index.first_value);
     const float* values = view_.values + index.first_value + lane_;
     if (lane_ < count) copy_async<4>(stage.values + lane_, values, true);
@@ -54,7 +54,7 @@ class Copier {
   }
 
  private:
-  /// Four columns of a row of B (negative: none).
+  /// Copies four columns of a row of B; zeros for a negative row.
   __device__ void copy_row(std::int32_t row, float* to) const {
     const float* from = b_ + std::uint64_t{static_cast<std::uint32_t>(max(row, 0))} * stride_;
     if constexpr (kAligned) {
@@ -69,13 +69,13 @@ class Copier {
 
   const View& view_;
   int lane_;
-  std::uint32_t stride_;  // of B, elements
-  int cols_;              // of the lane's four, those within B
+  std::uint32_t stride_;  // of B, in elements
+  int cols_;              // the number of the lane's four columns within B
   const float* b_;        // the lane's columns of row 0
 };
 
-/// window_tile::cell without a branch: some value is read in any case.
-__device__ inline float cell(std::uint64_t bitmap, const float* values, int row, int col) {
+/// window_tile::tile_element without a branch: a value is read even where the bit is clear.
+__device__ inline float tile_element(std::uint64_t bitmap, const float* values, int row, int col) {
   const int bit = row * window_tile::kTileCols + col;
   const float value = values[__popcll(bitmap & ((1ull << bit) - 1))];
   return (bitmap >> bit & 1) != 0 ? value : 0;
@@ -88,31 +88,31 @@ __device__ inline void multiply(const Stage& stage, int lane, float (&acc)[2][4]
   Tf32Operand<Tf32Precision::kRounded, 2> tile;
   float b[2][4];
   for (int half = 0; half < 2; ++half) {
-    const float4 piece =
-        *reinterpret_cast<const float4*>(stage.b + place_of_b(t + 4 * half, 4 * group));
-    b[half][0] = piece.x, b[half][1] = piece.y, b[half][2] = piece.z, b[half][3] = piece.w;
-    tile.set(half, cell(bitmap, stage.values, group, t + 4 * half));
+    const float4 vector =
+        *reinterpret_cast<const float4*>(stage.b + b_position(t + 4 * half, 4 * group));
+    b[half][0] = vector.x, b[half][1] = vector.y, b[half][2] = vector.z, b[half][3] = vector.w;
+    tile.set(half, tile_element(bitmap, stage.values, group, t + 4 * half));
   }
   window_tile::multiply(b, tile, acc);
 }
 
-/// A warp's TC blocks [first, last) for 32 columns, kAhead of them on their way while one is
-/// multiplied, the indices of one more. All lanes call all of it.
+/// A warp's TC blocks [first, last) for 32 columns: while one is multiplied, the next kAhead are
+/// being copied and the indices of one more are being loaded. All lanes call all functions.
 template <bool kAligned>
 class Pipeline {
  public:
-  /// There is a TC block.
+  /// `first` < `last`.
   __device__ Pipeline(const Copier<kAligned>& copier, Stage* stages, std::uint32_t first,
                       std::uint32_t last)
       : copier_(copier), stages_(stages), next_(first), last_(last) {
     CopyIndex index[kAhead];
     for (int i = 0; i < kAhead; ++i) index[i] = copier.load_index(min(first + i, last - 1));
     index_ = copier.load_index(min(first + kAhead, last - 1));
-    __syncwarp();  // nobody reads the stages any more
+    __syncwarp();  // no lane reads the stages any more
     for (int i = 0; i < kAhead; ++i) copy(index[i], i);
   }
 
-  /// Adds the next TC block, number `step` from the first on, to acc.
+  /// Adds TC block first + `step` times its rows of B to acc; called with steps 0, 1, 2, ...
   __device__ void advance(std::uint32_t step, float (&acc)[2][4]) {
     wait_groups<kAhead - 1>();
     __syncwarp();  // all lanes' copies are there, and the stage before is free
@@ -122,7 +122,8 @@ class Pipeline {
   }
 
  private:
-  /// The next TC block to a stage; past the last one an empty group, for the count's sake.
+  /// Copies the next TC block to a stage; past the last one, the group of copies is empty and keeps
+  /// the count of groups right.
   __device__ void copy(const CopyIndex& index, std::uint32_t stage) {
     if (next_ < last_) copier_.copy(next_, index, stages_[stage]);
     ++next_;
@@ -132,7 +133,7 @@ class Pipeline {
   const Copier<kAligned>& copier_;
   Stage* stages_;              // [kStages]
   std::uint32_t next_, last_;  // TC blocks: the next to copy, and beyond the last
-  CopyIndex index_;            // of the next
+  CopyIndex index_;            // of the next to copy
 };
 
 }  // namespace tessera::staged_tiles

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 
+#include "kernels/spmm/row_windows/staged_rows.hpp"
+
 namespace tessera::staged_tiles {
 namespace {
 
 constexpr int kTileCols = window_tile::kTileCols;
-constexpr int kIndexLoads = 4;  // of a TC block: two columns a lane, two offsets
-constexpr int kMmas = window_tile::kWarpCols / window_tile::kMmaCols;
-constexpr int kWideWavefronts = 4;  // of 16 bytes a lane, without conflicts: place_of_b
+constexpr int kIndexLoads = 4;  // of a TC block: two column indices a lane, two offsets
+constexpr int kMmas = window_tile::kMmas;
 
-/// Of the load of a cell of A a lane, four condensed columns. Lanes without nonzero read the next
-/// value, so that the ranks that are read are those of a range with gaps; 32 apart is one bank.
-int cell_wavefronts(std::uint64_t bitmap, int half) {
+/// Wavefronts of the read of an element of A a lane, four condensed columns. Lanes without a
+/// nonzero read the next value, so that the ranks that are read are a range with gaps; ranks 32
+/// apart are in the same bank.
+int element_wavefronts(std::uint64_t bitmap, int half) {
   std::uint64_t ranks = 0;
   for (int row = 0; row < window_tile::kWindowRows; ++row)
     for (int t = 0; t < 4; ++t)
@@ -23,7 +25,7 @@ int cell_wavefronts(std::uint64_t bitmap, int half) {
 }  // namespace
 
 Columns StagedTrace::columns(int warp, std::int64_t pass) const {
-  const std::int64_t first = pass * kBlockCols + warp * window_tile::kWarpCols;
+  const std::int64_t first = first_col(warp, pass);
   return {first, std::clamp<std::int64_t>(n_ - first, 0, window_tile::kWarpCols)};
 }
 
@@ -57,15 +59,16 @@ void StagedTrace::advance(std::int64_t first, std::int64_t last, std::int64_t st
     trace.wait(kIndexBoard);
     copy(tile + kAhead, step + kAhead, columns, instructions_.copy, trace);
   }
-  // Behind the bitmap, four loads from shared memory that are on their way together.
+  // After the bitmap, four reads of shared memory are in flight together.
   const std::uint64_t bitmap = a_.tc_local_bit[tile];
   constexpr int kSharedLoads = 2;
   const int others = instructions_.product - kIndexLoads - kSharedLoads - kMmas;
-  trace.shared(1);  // the bitmap, the same for all
+  trace.shared(1);  // the bitmap, the same for all lanes
   load_index(std::min(tile + kAhead + 1, last - 1), trace);
   trace.issue(others / 2);
   trace.pause(kPopulationCounts);
-  trace.shared(cell_wavefronts(bitmap, 0) + cell_wavefronts(bitmap, 1) + 2 * kWideWavefronts);
+  trace.shared(element_wavefronts(bitmap, 0) + element_wavefronts(bitmap, 1) +
+               2 * row_windows::kWideReadWavefronts);
   trace.issue(others - others / 2);
   trace.mma(kMmas);
 }
@@ -73,8 +76,8 @@ void StagedTrace::advance(std::int64_t first, std::int64_t last, std::int64_t st
 void StagedTrace::copy(std::int64_t tile, std::int64_t step, const Columns& columns,
                        int instructions, WarpTrace& trace) const {
   const int stage = static_cast<int>(step % kStages);
-  // Copies of less than 16 bytes are as loads to the L1: it keeps what they fetch.
-  // All but some are before the first copy: addresses and what is there at all.
+  // Copies of less than 16 bytes are loads to the L1, which keeps the lines. All instructions but
+  // these precede the first copy: they compute addresses and predicates.
   constexpr int kCopies = 5, kAmongCopies = 6;
   trace.issue(instructions - kCopies - kAmongCopies);
   int idle = kAmongCopies + kCopies;
@@ -85,19 +88,19 @@ void StagedTrace::copy(std::int64_t tile, std::int64_t step, const Columns& colu
   if (--idle > 0) trace.issue(idle);
 }
 
-/// Both return how many of the compiled code's copies they stand for.
+/// Both functions return the number of copy instructions that they stand for.
 int StagedTrace::copy_b(std::int64_t tile, int half, int stage, const Columns& columns,
                         WarpTrace& trace) const {
   if (!has_cols(tile, half)) return 0;
   if (n_ % 4 == 0) {
     trace.async_copy(stage);
     for_each_row_of_b(tile, half, columns.first, [&](int k, std::uint64_t address) {
-      const std::size_t place = stage * sizeof(Stage) + sizeof(float) * place_of_b(k + 4 * half, 0);
-      trace.copy_to_shared(address, 4 * columns.count, place);
+      const std::size_t to = stage * sizeof(Stage) + sizeof(float) * b_position(k + 4 * half, 0);
+      trace.copy_to_shared(address, 4 * columns.count, to);
     });
     return 1;
   }
-  for (int piece = 0; piece < 4; ++piece) {  // a lane's four columns one by one
+  for (int i = 0; i < 4; ++i) {  // a lane's four columns one by one
     trace.load(stage);
     touch_b(tile, half, columns.first, columns.count, trace);
   }
@@ -118,7 +121,8 @@ void add_staged_work(const BitTcf& a, std::int64_t first, std::int64_t last, std
                      ThreadBlockWork& work) {
   const std::int64_t tiles = last - first, warps = window_tile::num_col_chunks(n);
   const std::int64_t nnz = a.tc_offset[last] - a.tc_offset[first];
-  // Column indices and offsets, also of those that are asked for ahead in vain; bitmaps and values.
+  // Column indices and offsets, including those that are loaded ahead but not used; bitmaps,
+  // values.
   const std::int64_t indices = (tiles + kAhead + 1) * (4 * kTileCols + 8);
   work.mma += tiles * kMmas * warps;
   work.a_bytes += (indices + 8 * tiles + 4 * nnz) * warps;

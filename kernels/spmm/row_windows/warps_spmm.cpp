@@ -1,10 +1,10 @@
-// One warp per row window, all columns of C: no shared memory, no barrier, nothing between warps.
-// Rows of B go from the L2 to registers by 16 bytes a lane; those of the next TC block are asked
-// for while one is multiplied.
+// One warp per row window, all columns of C: no shared memory, no barrier and no communication
+// between warps. Rows of B are loaded from the L2 to registers by 16 bytes a lane; those of the
+// next TC block are being loaded while one is multiplied.
 //
 // The layout of the operands is Acc-SpMM's (section 3.4); the schedule follows the row-split
 // kernels of the CUDA cores (Yang, Buluc and Owens, Euro-Par 2018). Departures: any N, M and K;
-// operands rounded to nearest; 128 columns are multiplied in any pass, also where C has fewer left.
+// operands rounded to nearest; every pass multiplies 128 columns, even where C has fewer left.
 
 #include "kernels/spmm/row_windows/warps_spmm.hpp"
 
@@ -23,8 +23,8 @@ using window_tile::kWarpCols;
 constexpr int kMmas = kPassCols / window_tile::kMmaCols;
 constexpr std::int64_t kZeroBytes = 4 * kPassCols;
 
-/// What a warp does: its window's TC blocks one after another, as the compiled loop has them, pass
-/// after pass of 128 columns.
+/// A warp multiplies its window's TC blocks one after another, in the order of the machine code and
+/// in passes of 128 columns.
 class WarpsTrace final : public BitTcfTrace {
  public:
   WarpsTrace(const BitTcf& a, std::int64_t n, const BitTcfAddresses& at, std::uint64_t zeros)
@@ -32,14 +32,15 @@ class WarpsTrace final : public BitTcfTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t window = thread_block * kWarps + warp;
+    const std::int64_t window =
+        window_of(static_cast<std::uint32_t>(thread_block), static_cast<std::uint32_t>(warp));
     if (window >= a_.num_row_windows()) {
-      trace.issue(kIdleInstructions);
+      trace.issue(InstructionCounts::kIdle);
       return false;
     }
     const std::int64_t first = a_.row_window_offset[window],
                        last = a_.row_window_offset[window + 1];
-    const std::int64_t col = cursor.part * kPassCols;
+    const std::int64_t col = first_col(cursor.part);
     if (cursor.step == 0) begin(window, cursor.part, trace);
     if (cursor.step == 0 && first < last) start(first, last, col, trace);
     const std::int64_t tile = first + cursor.step++;
@@ -50,52 +51,54 @@ class WarpsTrace final : public BitTcfTrace {
     if (first < last) multiply_last(trace);
     store_all(window, col, trace);
     cursor = {.step = 0, .part = cursor.part + 1};
-    return cursor.part * kPassCols < n_;
+    return cursor.part < num_passes(n_);
   }
 
  private:
-  // Of the machine code for aligned operands (CUDA 13.0, sm_90a); an H200 executes within 0.1 % of
-  // their sum.
-  static constexpr int kIdleInstructions = 10, kWarpInstructions = 48, kPassInstructions = 22;
-  static constexpr int kFirstInstructions = 133, kSecondInstructions = 5;
-  static constexpr int kTileInstructions = 194, kLastInstructions = 105, kStoreInstructions = 84;
-  static constexpr int kIndexLoads = 4, kCellLoads = 2, kRowLoads = 2 * kGroups;
+  /// Instructions of a warp, memory instructions and MMAs included, counted in machine code for
+  /// aligned operands (CUDA 13.0, sm_90a). An H200 executes within 0.1 % of their sum.
+  struct InstructionCounts {
+    static constexpr int kIdle = 10, kWarp = 48, kPass = 22;
+    static constexpr int kFirstTile = 133, kSecondTile = 5;  // before the loop
+    static constexpr int kTile = 194, kLastTile = 105, kStore = 84;
+  };
+  static constexpr int kIndexLoads = 4, kElementLoads = 2, kRowLoads = 2 * kGroups;
   static constexpr int kExtentBoard = 0, kIndexBoard = 1, kDataBoard = 2;
 
   void begin(std::int64_t window, std::int64_t pass, WarpTrace& trace) const {
     if (pass == 0) {
-      trace.issue(kWarpInstructions - 2);
+      trace.issue(InstructionCounts::kWarp - 2);
       trace.pause(kSpecialRegisterCycles);
       load_extent(window, kExtentBoard, trace);
       trace.wait(kExtentBoard);
     }
-    trace.issue(kPassInstructions);
+    trace.issue(InstructionCounts::kPass);
   }
 
-  /// The first TC block's operands and the second's indices.
+  /// Loads the first TC block's operands and the second's indices.
   void start(std::int64_t first, std::int64_t last, std::int64_t col, WarpTrace& trace) const {
     load_index(first, trace);
-    const int others = kFirstInstructions - kIndexLoads - kCellLoads - kRowLoads;
+    const int others = InstructionCounts::kFirstTile - kIndexLoads - kElementLoads - kRowLoads;
     trace.wait(kIndexBoard);
     trace.issue(others);
     trace.pause(kPopulationCounts);
-    load_cells(first, trace);
+    load_elements(first, trace);
     load_rows(first, col, trace);
     if (first + 1 == last) return;
     load_index(first + 1, trace);
-    trace.issue(kSecondInstructions - kIndexLoads);
+    trace.issue(InstructionCounts::kSecondTile - kIndexLoads);
   }
 
-  /// A TC block's MMAs, the next one's operands and the indices of the one after that. The first
-  /// two MMAs stand alone: the others' operands are converted after them.
+  /// Multiplies a TC block, loads the next one's operands and the indices of the one after that.
+  /// The first two MMAs are issued before the others' operands are converted.
   void advance(std::int64_t tile, std::int64_t last, std::int64_t col, WarpTrace& trace) const {
-    const int others = kTileInstructions - kMmas - kIndexLoads - kCellLoads - kRowLoads;
+    const int others = InstructionCounts::kTile - kMmas - kIndexLoads - kElementLoads - kRowLoads;
     trace.wait(kIndexBoard);
     trace.issue(others / 3);
     trace.pause(kPopulationCounts);
     trace.wait(kDataBoard);
     trace.mma(2);
-    load_cells(tile + 1, trace);
+    load_elements(tile + 1, trace);
     trace.issue(others - others / 3);
     load_rows(tile + 1, col, trace);
     load_index(std::min(tile + 2, last - 1), trace);
@@ -104,7 +107,7 @@ class WarpsTrace final : public BitTcfTrace {
 
   void multiply_last(WarpTrace& trace) const {
     trace.wait(kDataBoard);
-    trace.issue(kLastInstructions - kMmas);
+    trace.issue(InstructionCounts::kLastTile - kMmas);
     trace.mma(kMmas);
   }
 
@@ -119,24 +122,24 @@ class WarpsTrace final : public BitTcfTrace {
     trace.touch(at_.tc_local_bit + 8 * tile, 8);
   }
 
-  void load_cells(std::int64_t tile, WarpTrace& trace) const {
+  void load_elements(std::int64_t tile, WarpTrace& trace) const {
     for (int half = 0; half < 2; ++half)
       if (!load_values(tile, half, kDataBoard, trace)) trace.issue(1);
   }
 
-  /// Eight rows of B, four groups of 32 columns; zeros for places without column.
+  /// Loads eight rows of B, four groups of 32 columns; zeros for padding.
   void load_rows(std::int64_t tile, std::int64_t col, WarpTrace& trace) const {
-    const int pieces = n_ % 4 == 0 ? 1 : 4;  // a lane's four columns, at once or one by one
+    const int loads = n_ % 4 == 0 ? 1 : 4;  // a lane's four columns, at once or one by one
     for (int half = 0; half < 2; ++half) {
       for (int g = 0; g < kGroups; ++g) {
         const std::int64_t cols = cols_of(g, col);
-        if (cols == 0) trace.issue(pieces);
-        for (int piece = 0; piece < pieces && cols > 0; ++piece) {
+        if (cols == 0) trace.issue(loads);
+        for (int i = 0; i < loads && cols > 0; ++i) {
           trace.load(kDataBoard);
           touch_b(tile, half, col + g * kWarpCols, cols, trace);
           const std::int32_t last_row = a_.sparse_a_to_b[tile * kTileCols + 4 * half + 3];
           if (last_row == kNoColumn) trace.touch(zeros_ + 4 * g * kWarpCols, 4 * kWarpCols);
-          lies_as_fragments(trace);
+          add_fragment_wavefronts(trace);
         }
       }
     }
@@ -144,7 +147,7 @@ class WarpsTrace final : public BitTcfTrace {
 
   void store_all(std::int64_t window, std::int64_t col, WarpTrace& trace) const {
     trace.wait_mma();
-    trace.issue(kStoreInstructions - 2 * kGroups);
+    trace.issue(InstructionCounts::kStore - 2 * kGroups);
     for (int g = 0; g < kGroups; ++g) {
       const std::int64_t cols = cols_of(g, col);
       if (cols > 0)
@@ -154,7 +157,7 @@ class WarpsTrace final : public BitTcfTrace {
     }
   }
 
-  /// Columns of group g of a pass that there are.
+  /// The number of columns of group g of a pass that C has.
   std::int64_t cols_of(int g, std::int64_t col) const {
     return std::clamp<std::int64_t>(n_ - col - g * kWarpCols, 0, kWarpCols);
   }
@@ -171,14 +174,17 @@ class WarpsSpmm final : public BitTcfKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<BitTcf>(packed);
     WorkDescription work = describe("warps_spmm", a, n);
-    work.thread_blocks.resize(
-        static_cast<std::size_t>((a.num_row_windows() + kWarps - 1) / kWarps));
-    for (std::int64_t window = 0; window < a.num_row_windows(); ++window)
-      add_window(a, window, n, work.thread_blocks[window / kWarps]);
+    for (std::int64_t i = 0; i < thread_blocks(a.num_row_windows()); ++i) {
+      ThreadBlockWork& block = work.thread_blocks.emplace_back();
+      for (std::uint32_t warp = 0; warp < kWarps; ++warp) {
+        const std::int64_t window = window_of(static_cast<std::uint32_t>(i), warp);
+        if (window < a.num_row_windows()) add_window(a, window, n, block);
+      }
+    }
     const BitTcfAddresses at(a, n, work.memory);
     const std::uint64_t zeros = work.memory.add("zeros", kZeroBytes);
     work.launches = {{.name = "multiply",
-                      .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
+                      .thread_blocks = std::ssize(work.thread_blocks),
                       .threads_per_block = kThreads,
                       .registers_per_thread = kRegisters,
                       .trace = std::make_shared<WarpsTrace>(a, n, at, zeros)}};
@@ -189,7 +195,7 @@ class WarpsSpmm final : public BitTcfKernel {
   static void add_window(const BitTcf& a, std::int64_t window, std::int64_t n,
                          ThreadBlockWork& work) {
     const std::int64_t first = a.row_window_offset[window], last = a.row_window_offset[window + 1];
-    const std::int64_t blocks = last - first, passes = (n + kPassCols - 1) / kPassCols;
+    const std::int64_t blocks = last - first, passes = num_passes(n);
     const std::int64_t nnz = a.tc_offset[last] - a.tc_offset[first];
     work.mma += blocks * kMmas * passes;
     // Bitmap, offset and column indices of each TC block, its nonzeros, and the window's extent.
@@ -201,7 +207,8 @@ class WarpsSpmm final : public BitTcfKernel {
 
 const Register<SpmmKernel> entry{{
     .name = "warps_spmm",
-    .summary = "BitTCF, a warp per window with all its columns, rows of B to registers (TF32)",
+    .summary =
+        "BitTCF, one warp per row window and all columns of C, rows of B to registers (TF32)",
     .make = [](const Params&) { return std::make_unique<WarpsSpmm>(); },
 }};
 

@@ -1,7 +1,7 @@
 // Device half of warps_spmm: one warp per row window. See kernels/spmm/row_windows/warps_spmm.cpp.
 //
-// The registers of 32 columns are filled for the next TC block as soon as their MMAs have read
-// them: a second set would not fit, and what is copied from one set to another has to be there.
+// The registers of 32 columns are loaded for the next TC block as soon as their MMAs have read
+// them: a second set would not fit, and a copy from one set to another would wait for its load.
 
 #include "formats/base/registry.hpp"
 #include "kernels/device/loads.cuh"
@@ -13,20 +13,20 @@ namespace tessera {
 namespace {
 
 using warps_spmm::kGroups;
-using warps_spmm::kWarps;
 using window_tile::View;
 
-/// What the rows of B are that places without column stand for.
+/// The row of B that padding stands for.
 __device__ const float4 kZeros[warps_spmm::kPassCols / 4] = {};
 
-/// What a lane needs of a TC block before it can load its data: condensed columns t and t + 4.
+/// The indices that a lane needs before it can load its part of a TC block: condensed columns t and
+/// t + 4.
 struct TileIndex {
   std::uint64_t bitmap;
   std::uint32_t first_value;
   std::int32_t row[2];
 };
 
-/// A lane's share of the operands: of every 32 columns four, two cells of A.
+/// A lane's fragments: four of every 32 columns of B, two elements of A.
 struct TileData {
   float b[kGroups][2][4];
   float a[2];
@@ -36,7 +36,7 @@ struct TileData {
 template <bool kAligned>
 class Loader {
  public:
-  /// For 128 columns of B from first_col on.
+  /// Loads columns [first_col, first_col + 128) of B.
   __device__ Loader(const View& view, const float* b, std::int64_t first_col, int lane)
       : view_(view),
         b_(b + first_col + lane / 4 * 4),
@@ -53,7 +53,7 @@ class Loader {
             {load_ahead(rows + t_), load_ahead(rows + t_ + 4)}};
   }
 
-  /// The rows of B that condensed columns t and t + 4 stand for, from the lane's first column on.
+  /// The rows of B that condensed columns t and t + 4 stand for, at the lane's first column.
   struct Rows {
     const float* half[2];
   };
@@ -67,25 +67,25 @@ class Loader {
     return rows;
   }
 
-  /// Columns beyond the edge keep what they were.
+  /// Leaves columns beyond the edge unchanged.
   __device__ void load_b(const Rows& rows, int g, float (&b)[2][4]) const {
     for (int half = 0; half < 2; ++half)
-      load_piece(rows.half[half] + g * window_tile::kWarpCols, cols_ - g * window_tile::kWarpCols,
-                 b[half]);
+      load_vector(rows.half[half] + g * window_tile::kWarpCols, cols_ - g * window_tile::kWarpCols,
+                  b[half]);
   }
 
   __device__ void load_a(const TileIndex& index, float (&a)[2]) const {
     for (int half = 0; half < 2; ++half)
-      a[half] =
-          window_tile::cell(index.bitmap, view_.values, index.first_value, group_, t_ + 4 * half);
+      a[half] = window_tile::tile_element(index.bitmap, view_.values, index.first_value, group_,
+                                          t_ + 4 * half);
   }
 
  private:
-  __device__ static void load_piece(const float* from, int cols, float (&to)[4]) {
+  __device__ static void load_vector(const float* from, int cols, float (&to)[4]) {
     if constexpr (kAligned) {
       if (cols <= 0) return;
-      const float4 piece = load_16_bytes(from);
-      to[0] = piece.x, to[1] = piece.y, to[2] = piece.z, to[3] = piece.w;
+      const float4 vector = load_16_bytes(from);
+      to[0] = vector.x, to[1] = vector.y, to[2] = vector.z, to[3] = vector.w;
     } else {
       for (int i = 0; i < 4; ++i)
         if (i < cols) to[i] = from[i];
@@ -94,8 +94,8 @@ class Loader {
 
   const View& view_;
   const float* b_;        // the lane's columns of row 0
-  std::uint32_t stride_;  // of B, elements
-  int cols_;              // from the lane's first on
+  std::uint32_t stride_;  // of B, in elements
+  int cols_;              // from the lane's first column to the edge
   const float* zeros_;
   int group_, t_;
 };
@@ -106,7 +106,7 @@ __device__ Tf32Operand<Tf32Precision::kRounded, 2> operand_a(const TileData& dat
   return tile;
 }
 
-/// acc = the window's TC blocks [first, last), of which there are some, times their rows of B.
+/// acc = the window's TC blocks [first, last), which is not empty, times their rows of B.
 template <bool kAligned>
 __device__ void multiply_window(const Loader<kAligned>& loader, std::uint32_t first,
                                 std::uint32_t last, float (&acc)[kGroups][2][4]) {
@@ -134,7 +134,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(warps_spmm::kThreads, 2)
     multiply_by_warps(View view, const float* __restrict__ b, float* __restrict__ c,
                       Scaling scaling) {
-  const std::int64_t window = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  const std::int64_t window = warps_spmm::window_of(blockIdx.x, threadIdx.x / 32);
   if (window >= view.windows) return;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const std::uint32_t first = view.row_window_offset[window];
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(warps_spmm::kThreads, 2)
 class WarpsMultiplication final : public GpuMultiplication {
  public:
   WarpsMultiplication(const BitTcf& a, std::int64_t n)
-      : a_(a), view_(a_.view(n)), thread_blocks_((view_.windows + kWarps - 1) / kWarps) {
+      : a_(a), view_(a_.view(n)), thread_blocks_(warps_spmm::thread_blocks(view_.windows)) {
     load_now(multiply_by_warps<true>, multiply_by_warps<false>);
   }
 

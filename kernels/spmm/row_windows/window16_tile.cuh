@@ -1,4 +1,4 @@
-// The device half of kernels/spmm/row_windows/window16_tile.hpp: a lane's operands and sums.
+// The device half of kernels/spmm/row_windows/window16_tile.hpp: a lane's fragments and sums.
 //
 // Lane l has g = l / 4 and t = l % 4: rows g and g + 8 of the window, condensed columns t and t + 4
 // of the TC block, MMA column g of B and 2t, 2t + 1 of C.
@@ -10,21 +10,21 @@
 
 namespace tessera::window16_tile {
 
-/// The sums of groups of 32 columns: of MMA j of group i in [2 i + j / 2][j % 2].
+/// A lane's sums of groups of 32 columns: [2 i + j / 2][j % 2] holds those of MMA j of group i.
 template <int kGroups>
-using Sums = float[2 * kGroups][2][4];
+using Accumulators = float[2 * kGroups][2][4];
 
-/// A TC block for MMAs of kDepth condensed columns, rounded to TF32.
+/// A lane's fragments of a TC block, rounded to TF32, for MMAs of kDepth condensed columns.
 template <int kDepth>
 struct TileOperand {
   Tf32Operand<Tf32Precision::kRounded, kDepth / 2> of_mma[kTileCols / kDepth];
 
-  /// `tile` in shared memory, in the order of place_of_cell. [kCells]
+  /// Reads `tile` from shared memory, in the order of tile_position. [kTileElements]
   __device__ TileOperand(const float* tile, int lane) {
     for (int half = 0; half < 2; ++half) {
       for (int upper = 0; upper < 2; ++upper) {
         const int id = (lane / 4 + 8 * upper) * kTileCols + lane % 4 + 4 * half;
-        const float value = tile[place_of_cell(id)];
+        const float value = tile[tile_position(id)];
         if constexpr (kDepth == 8)
           of_mma[0].set(2 * half + upper, value);
         else
@@ -47,7 +47,7 @@ __device__ void multiply(const TileOperand<kDepth>& tile, const float (&b)[2][4]
       mma_m16n8<kRounded, 8>(sums[2 * group + j / 2][j % 2], tile.of_mma[0], columns);
     }
   } else {
-    // Those of one half next to each other: they do not wait for each other's sums.
+    // MMAs of one half follow each other: none waits for another's sums.
     for (int half = 0; half < 2; ++half) {
       for (int j = 0; j < kMmas; ++j) {
         Tf32Operand<kRounded, 1> column;
@@ -58,17 +58,17 @@ __device__ void multiply(const TileOperand<kDepth>& tile, const float (&b)[2][4]
   }
 }
 
-/// Of a row of B in shared memory, the lane's four columns of a group.
-__device__ inline void read_piece(const float* row, int lane, float (&b)[4]) {
-  const float4 piece = *reinterpret_cast<const float4*>(row + first_col<4>(0, lane / 4));
-  b[0] = piece.x, b[1] = piece.y, b[2] = piece.z, b[3] = piece.w;
+/// Reads the lane's four columns of a group from a row of B in shared memory.
+__device__ inline void read_vector(const float* row, int lane, float (&b)[4]) {
+  const float4 vector = *reinterpret_cast<const float4*>(row + first_col<4>(0, lane / 4));
+  b[0] = vector.x, b[1] = vector.y, b[2] = vector.z, b[3] = vector.w;
 }
 
-/// Calls visit(column of the group, values, how many) for what a lane has of row g + 8 `upper` of a
-/// group's sums, where lanes took kWidth columns of B at once.
+/// Calls visit(column of the group, values, number of values) for a lane's sums of row g + 8
+/// `upper` of a group, where lanes loaded kWidth columns of B at once.
 template <int kWidth, int kGroups, class Visit>
-__device__ void for_each_piece(const float (&sums)[kGroups][2][4], int group, int upper, int lane,
-                               Visit visit) {
+__device__ void for_each_vector(const float (&sums)[kGroups][2][4], int group, int upper, int lane,
+                                Visit visit) {
   const auto sum = [&](int mma, int value) {
     return sums[2 * group + mma / 2][mma % 2][2 * upper + value];
   };
@@ -87,23 +87,23 @@ __device__ void for_each_piece(const float (&sums)[kGroups][2][4], int group, in
   }
 }
 
-/// A lane's sums of a window into C: put(to, values, how many columns of them are in C, if any) for
-/// columns [first_col, ...) of those of the window's rows that C has.
-template <int kWidth, int kGroups, class Put>
+/// Calls write(to, values, number of them that lie within C, if positive) for a lane's sums of
+/// columns [first_col, ...) of those rows of the window that C has.
+template <int kWidth, int kGroups, class Write>
 __device__ void for_each_sum(float* c, std::int64_t rows, std::int64_t n, std::int64_t window,
                              std::int64_t first_col, int lane, const float (&sums)[kGroups][2][4],
-                             Put put) {
+                             Write write) {
   const int cols = static_cast<int>(min(n - first_col, std::int64_t{kGroups} * kWarpCols / 2));
   for (int upper = 0; upper < 2; ++upper) {
     const std::int64_t row = window * kWindowRows + lane / 4 + 8 * upper;
     if (row >= rows) return;
     float* to = c + row * n + first_col;
     for (int group = 0; group < kGroups / 2; ++group)
-      for_each_piece<kWidth>(sums, group, upper, lane,
-                             [&](int col, const float4& values, int count) {
-                               const int at = group * kWarpCols + col;
-                               put(to + at, values, min(cols - at, count));
-                             });
+      for_each_vector<kWidth>(sums, group, upper, lane,
+                              [&](int col, const float4& values, int count) {
+                                const int at = group * kWarpCols + col;
+                                write(to + at, values, min(cols - at, count));
+                              });
   }
 }
 

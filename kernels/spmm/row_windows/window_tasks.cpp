@@ -8,7 +8,7 @@ namespace {
 
 std::int64_t num_windows(WindowOffsets windows) { return std::ssize(windows) - 1; }
 
-/// Appends the tasks of window `w`, one between any two of `bounds`.
+/// Appends the tasks of window `w`: one for each pair of consecutive `bounds`.
 void append(Tasks& result, std::int64_t w, std::span<const std::int64_t> bounds) {
   const std::int64_t parts = std::ssize(bounds) - 1;
   if (parts > 1) {
@@ -25,7 +25,7 @@ void append(Tasks& result, std::int64_t w, std::span<const std::int64_t> bounds)
 
 void require_countable(const Tasks& tasks) {
   require<Unsupported>(tasks.tasks.size() < (std::size_t{1} << 31),
-                       "{} tasks are more than the kernels count", tasks.tasks.size());
+                       "{} tasks are more than the kernels can count", tasks.tasks.size());
 }
 
 }  // namespace
@@ -52,10 +52,10 @@ Tasks cut(WindowOffsets windows, std::int64_t max_blocks) {
   return result;
 }
 
-Tasks deal(WindowOffsets windows, std::int64_t blocks) {
+Tasks cut_into_equal_shares(WindowOffsets windows, std::int64_t blocks) {
   Tasks result;
   std::vector<std::int64_t> bounds;
-  std::int64_t empty = 0;  // windows of the share
+  std::int64_t empty = 0;  // windows without TC blocks in the current share
   for (std::int64_t w = 0; w < num_windows(windows); ++w) {
     const std::int64_t first = windows[w], last = windows[w + 1];
     bounds.assign(1, first);

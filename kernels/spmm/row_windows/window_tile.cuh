@@ -1,5 +1,5 @@
-// The device half of kernels/spmm/row_windows/window_tile.hpp: a packed BitTCF on the device, a
-// lane's share of the operands of two MMAs, and where its results go.
+// The device half of kernels/spmm/row_windows/window_tile.hpp: the packed matrix on the device, a
+// lane's fragments of the operands of two MMAs, and the stores of its results.
 //
 // Lane l has g = l / 4 and t = l % 4: columns 4g to 4g + 3 of the 32, condensed columns t and t + 4
 // of the TC block, rows 2t and 2t + 1 of the window's C.
@@ -16,6 +16,7 @@
 
 namespace tessera::window_tile {
 
+/// A packed matrix on the device, and the width of B and C.
 struct View {
   std::int64_t rows;
   std::int64_t n;
@@ -38,7 +39,7 @@ class PackedOnDevice {
         sparse_a_to_b_(a.sparse_a_to_b),
         tc_local_bit_(a.tc_local_bit),
         values_(a.values) {}
-  /// Of windows so many rows high.
+  /// Throws an Error for windows of another height than `window_rows`.
   explicit PackedOnDevice(const MeTcf& a, int window_rows = kWindowRows)
       : rows_(a.rows()),
         windows_(a.num_row_windows()),
@@ -51,9 +52,9 @@ class PackedOnDevice {
             window_rows, a.window_rows);
   }
 
-  /// For a B and C of n columns.
+  /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.
   View view(std::int64_t n) const {
-    require<Unsupported>(n <= INT_MAX, "{} columns of B are more than the kernels count", n);
+    require<Unsupported>(n <= INT_MAX, "{} columns of B are more than the kernels can count", n);
     return {rows_,
             n,
             windows_,
@@ -75,37 +76,36 @@ class PackedOnDevice {
   DeviceArray<float> values_;
 };
 
-/// Cell (row, col) of a TC block: its value, or zero where the bitmap has none. The TC block's
-/// values are those from `first` on.
-__device__ inline float cell(std::uint64_t bitmap, const float* values, std::uint32_t first,
-                             int row, int col) {
+/// Element (row, col) of a TC block: its value, or zero where its bit is clear. The TC block's
+/// values begin at `first`.
+__device__ inline float tile_element(std::uint64_t bitmap, const float* values, std::uint32_t first,
+                                     int row, int col) {
   const int bit = row * kTileCols + col;
   if ((bitmap >> bit & 1) == 0) return 0;
   return values[first + __popcll(bitmap & ((1ull << bit) - 1))];
 }
 
-/// Two products: 32 columns of C (rows of the swapped product) times the TC block. b[h][i] is
-/// column 4g + i of the row of B that condensed column t + 4h stands for.
+/// acc += 32 columns of B times the TC block. b[h][i] is column 4g + i of the row of B that
+/// condensed column t + 4h stands for.
 template <Tf32Precision kPrecision>
 __device__ void multiply(const float (&b)[2][4], const Tf32Operand<kPrecision, 2>& tile,
                          float (&acc)[2][4]) {
   for (int mma = 0; mma < 2; ++mma) {
-    // Register r holds MMA row g + 8 (r % 2), which stands for column 4g + 2 mma + r % 2 of B
-    // (col_of_mma_row), and depth t + 4 (r / 2).
+    // Register r holds MMA row g + 8 (r % 2) and depth t + 4 (r / 2).
     Tf32Operand<kPrecision, 4> columns;
-    for (int r = 0; r < 4; ++r) columns.set(r, b[r / 2][2 * mma + r % 2]);
+    for (int r = 0; r < 4; ++r) columns.set(r, b[r / 2][col_of_mma_row(mma, 8 * (r % 2))]);
     mma_m16n8k8_swapped(acc[mma], columns, tile);
   }
 }
 
-/// Row 2t + j of the window's C: columns 4g to 4g + 3 from a lane's accumulators, of which
-/// acc[mma][2 i + j] is column 4g + 2 mma + i.
+/// Columns 4g to 4g + 3 of row 2t + j of the window's C, from a lane's accumulators: acc[mma][2 i +
+/// j] is column 4g + 2 mma + i.
 __device__ inline float4 row_of(const float (&acc)[2][4], int j) {
   return {acc[0][j], acc[0][2 + j], acc[1][j], acc[1][2 + j]};
 }
 
-/// Calls write(to, row's four columns) for a lane's two rows of C as far as there are such; `col`
-/// is the column of its first.
+/// Calls write(to, the row's four columns) for those of a lane's two rows that C has; `col` is the
+/// lane's first column.
 template <class Write>
 __device__ void for_each_row(const View& view, float* c, std::int64_t window, int t,
                              std::int64_t col, const float (&acc)[2][4], Write write) {
@@ -115,7 +115,7 @@ __device__ void for_each_row(const View& view, float* c, std::int64_t window, in
   }
 }
 
-/// A lane's part of the window into C.
+/// Stores a lane's sums of the window to C.
 template <bool kAligned>
 __device__ void store(const View& view, float* c, Scaling scaling, std::int64_t window, int t,
                       std::int64_t col, const float (&acc)[2][4]) {

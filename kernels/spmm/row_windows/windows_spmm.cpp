@@ -1,9 +1,9 @@
-// One thread block per row window, its warps next to each other in C, rows of B by asynchronous
-// copies into shared memory: DTC-SpMM's division of C (section 4.3) with Acc-SpMM's format, and a
-// pipeline of four stages that each warp has to itself.
+// One thread block per row window, its warps next to each other in C, rows of B copied to shared
+// memory asynchronously: DTC-SpMM's division of C (section 4.3) with Acc-SpMM's format, and a
+// pipeline of four stages for each warp.
 //
 // Departures: any N, M and K; operands rounded to nearest; no balance between windows of different
-// length, which is the point: the simulator is to be right about a kernel that has none.
+// length, because the simulator is validated with an unbalanced kernel, too.
 
 #include "kernels/spmm/row_windows/windows_spmm.hpp"
 
@@ -15,16 +15,18 @@ namespace {
 
 using namespace staged_tiles;
 
-/// What a warp does: its window's TC blocks one after another, pass after pass of 128 columns.
+/// A warp multiplies its window's TC blocks one after another, in passes of 128 columns.
 class WindowsTrace final : public StagedTrace {
  public:
   WindowsTrace(const BitTcf& a, std::int64_t n, const BitTcfAddresses& at)
-      : StagedTrace(a, n, at, kInstructions) {}
+      : StagedTrace(a, n, at, InstructionCounts::kStages) {}
 
-  bool next(std::int64_t window, int warp, WarpCursor& cursor, WarpTrace& trace) const override {
+  bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
+            WarpTrace& trace) const override {
+    const std::int64_t window = windows_spmm::window_of(static_cast<std::uint32_t>(thread_block));
     const Columns mine = columns(warp, cursor.part);
     if (mine.count == 0) {
-      trace.issue(kIdleInstructions);
+      trace.issue(InstructionCounts::kIdle);
       return false;
     }
     const std::int64_t first = a_.row_window_offset[window],
@@ -35,31 +37,33 @@ class WindowsTrace final : public StagedTrace {
     if (first + step < last) advance(first, last, step, mine, trace);
     if (first + cursor.step < last) return true;
     trace.wait_mma();
-    trace.issue(kStoreInstructions - 2);
+    trace.issue(InstructionCounts::kStore - 2);
     store(window, mine.first, mine.count, 1, trace);
     cursor = {.step = 0, .part = cursor.part + 1};
     return columns(warp, cursor.part).count > 0;
   }
 
  private:
-  // Of the machine code for aligned operands (CUDA 13.0, sm_90a).
-  static constexpr Instructions kInstructions = {.start = 75,
-                                                 .first_copy = {49, 39, 39},
-                                                 .between_copies = 35,
-                                                 .wait = 6,
-                                                 .copy = 46,
-                                                 .product = 74};
-  static constexpr int kIdleInstructions = 11, kWarpInstructions = 15, kPassInstructions = 6;
-  static constexpr int kStoreInstructions = 58;
+  /// Instructions of a warp, memory instructions included, counted in machine code for aligned
+  /// operands (CUDA 13.0, sm_90a).
+  struct InstructionCounts {
+    static constexpr StageInstructionCounts kStages = {.start = 75,
+                                                       .first_copy = {49, 39, 39},
+                                                       .between_copies = 35,
+                                                       .wait = 6,
+                                                       .copy = 46,
+                                                       .product = 74};
+    static constexpr int kIdle = 11, kWarp = 15, kPass = 6, kStore = 58;
+  };
 
   void begin(std::int64_t window, std::int64_t pass, WarpTrace& trace) const {
     if (pass == 0) {
-      trace.issue(kWarpInstructions - 2);
+      trace.issue(InstructionCounts::kWarp - 2);
       trace.pause(kSpecialRegisterCycles);
       load_extent(window, kExtentBoard, trace);
       trace.wait(kExtentBoard);
     }
-    trace.issue(kPassInstructions);
+    trace.issue(InstructionCounts::kPass);
   }
 };
 
@@ -72,9 +76,10 @@ class WindowsSpmm final : public BitTcfKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<BitTcf>(packed);
     WorkDescription work = describe("windows_spmm", a, n);
-    work.thread_blocks.resize(static_cast<std::size_t>(a.num_row_windows()));
-    for (std::int64_t window = 0; window < a.num_row_windows(); ++window) {
-      ThreadBlockWork& block = work.thread_blocks[window];
+    const std::int64_t thread_blocks = windows_spmm::thread_blocks(a.num_row_windows());
+    for (std::int64_t i = 0; i < thread_blocks; ++i) {
+      const std::int64_t window = windows_spmm::window_of(static_cast<std::uint32_t>(i));
+      ThreadBlockWork& block = work.thread_blocks.emplace_back();
       const std::int64_t first = a.row_window_offset[window],
                          last = a.row_window_offset[window + 1];
       if (first < last) add_staged_work(a, first, last, n, block);
@@ -83,9 +88,9 @@ class WindowsSpmm final : public BitTcfKernel {
     }
     const BitTcfAddresses at(a, n, work.memory);
     work.launches = {{.name = "multiply",
-                      .thread_blocks = a.num_row_windows(),
+                      .thread_blocks = thread_blocks,
                       .threads_per_block = kThreads,
-                      .registers_per_thread = windows_spmm::kRegisters,
+                      .registers_per_thread = kRegisters,
                       .shared_bytes = kSharedBytes,
                       .trace = std::make_shared<WindowsTrace>(a, n, at)}};
     return work;
@@ -94,7 +99,7 @@ class WindowsSpmm final : public BitTcfKernel {
 
 const Register<SpmmKernel> entry{{
     .name = "windows_spmm",
-    .summary = "BitTCF, a thread block per window, rows of B copied asynchronously (TF32)",
+    .summary = "BitTCF, one thread block per row window, rows of B copied asynchronously (TF32)",
     .make = [](const Params&) { return std::make_unique<WindowsSpmm>(); },
 }};
 

@@ -19,9 +19,10 @@ __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
                      Scaling scaling) {
   __shared__ staged_tiles::Stage stages[kWarps][kStages];
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const std::uint32_t first = view.row_window_offset[blockIdx.x];
-  const std::uint32_t last = view.row_window_offset[blockIdx.x + 1];
-  for (std::int64_t col = warp * window_tile::kWarpCols; col < view.n;
+  const std::uint32_t window = windows_spmm::window_of(blockIdx.x);
+  const std::uint32_t first = view.row_window_offset[window];
+  const std::uint32_t last = view.row_window_offset[window + 1];
+  for (std::int64_t col = staged_tiles::first_col(warp, 0); col < view.n;
        col += staged_tiles::kBlockCols) {
     float acc[2][4] = {};
     if (first < last) {
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(staged_tiles::kThreads, 8)
       staged_tiles::Pipeline pipeline(copier, stages[warp], first, last);
       for (std::uint32_t step = 0; step < last - first; ++step) pipeline.advance(step, acc);
     }
-    window_tile::store<kAligned>(view, c, scaling, blockIdx.x, lane % 4, col + lane / 4 * 4, acc);
+    window_tile::store<kAligned>(view, c, scaling, window, lane % 4, col + lane / 4 * 4, acc);
   }
 }
 
@@ -42,10 +43,11 @@ class WindowsMultiplication final : public GpuMultiplication {
   std::vector<int> registers() const override { return {registers_of(multiply_windows<true>)}; }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
-    if (view_.windows == 0 || view_.n == 0) return;
+    const std::int64_t thread_blocks = windows_spmm::thread_blocks(view_.windows);
+    if (thread_blocks == 0 || view_.n == 0) return;
     const auto kernel =
         aligned_to_16_bytes(view_.n, operands) ? multiply_windows<true> : multiply_windows<false>;
-    kernel<<<static_cast<unsigned>(view_.windows), staged_tiles::kThreads, 0, stream>>>(
+    kernel<<<static_cast<unsigned>(thread_blocks), staged_tiles::kThreads, 0, stream>>>(
         view_, operands.b, operands.c, operands.scaling);
     cuda_check(cudaGetLastError(), "launching windows_spmm");
   }

@@ -2,111 +2,112 @@
 
 #include <algorithm>
 
-#include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
+#include "kernels/spmm/row_windows/window_tiles.hpp"
 
 namespace tessera::tcgnn {
 namespace {
 
-using window16_tile::kTileCols;
-using window16_tile::kWarpCols;
+using window16_tile::kMmaRows;
 
 class TcgnnTrace final : public LaunchTrace {
  public:
-  TcgnnTrace(const Tcf& edges, std::shared_ptr<const MeTcf> tiles, std::int64_t n, int warps,
-             const Addresses& at)
-      : edges_(edges), tiles_(std::move(tiles)), n_(n), warps_(warps), at_(at) {}
+  TcgnnTrace(const Tcf& edges, std::shared_ptr<const MeTcf> tiles, std::int64_t n,
+             const Schedule& schedule, const Addresses& at)
+      : edges_(edges), tiles_(std::move(tiles)), n_(n), schedule_(schedule), at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const std::int64_t windows = tiles_->num_row_windows();
-    const WorkItem place{thread_block % windows, warp,
-                         (thread_block / windows * warps_ + warp) * kWarpCols};
-    const std::int64_t blocks = edges_.block_partition[place.window];
-    if (cursor.step == 0) start(place, blocks, trace);
+    const auto windows = static_cast<std::uint32_t>(tiles_->num_row_windows());
+    const auto [window, first_col] =
+        schedule_.item_of(static_cast<std::uint32_t>(thread_block), warp, windows);
+    const WarpItem item{window, warp, first_col};
+    const std::int64_t blocks = edges_.block_partition[window];
+    if (cursor.step == 0) start(item, blocks, trace);
     const std::int64_t block = cursor.step++;
-    if (block < blocks) advance(place, block, blocks, trace);
+    if (block < blocks) advance(item, block, blocks, trace);
     if (cursor.step < blocks) return true;
-    if (place.first_col >= n_) return false;
+    if (item.first_col >= n_) return false;
     trace.wait_mma();
-    store(place, trace);
+    store(item, trace);
     return false;
   }
 
  private:
-  // Of the machine code (CUDA 13.0, sm_90a), memory instructions and MMAs not counted.
-  static constexpr int kWarpInstructions = 60, kEdgeInstructions = 25, kClearInstructions = 6,
-                       kCopyInstructions = 8, kTileInstructions = 40, kStoreInstructions = 12;
+  /// Instructions of a warp besides memory instructions and MMAs, counted in machine code
+  /// (CUDA 13.0, sm_90a).
+  struct InstructionCounts {
+    static constexpr int kStart = 60, kScatter = 25, kClear = 6, kCopy = 8, kTile = 40, kStore = 12;
+  };
   static constexpr int kEdgeBoard = 0, kCopyBoard = 1, kWindowBoard = 2;
-  static constexpr int kRowsAtOnce = 4;  // of B, copied by an instruction
+  static constexpr int kRowsAtOnce = row_windows::rows_per_copy(1);
 
-  struct WorkItem {
+  struct WarpItem {
     std::int64_t window;
     int warp;
     std::int64_t first_col;
   };
 
-  /// Calls visit(row, its edges that are left before the TC block) for the warp's rows of A.
+  /// Calls visit(row, its first edge of TC block `block` or later) for the warp's rows of A.
   template <class Visit>
-  void for_each_row(const WorkItem& place, std::int64_t block, Visit visit) const {
-    const std::int64_t height = me_tcf_kernel::rows_of_window(*tiles_, place.window);
-    for (std::int64_t r = 4 * place.warp; r < window16_tile::kWindowRows; r += 4 * warps_) {
+  void for_each_row(const WarpItem& item, std::int64_t block, Visit visit) const {
+    const std::int64_t height = row_windows::rows_of_window(*tiles_, item.window);
+    for (std::int64_t r = 4 * item.warp; r < window16_tile::kWindowRows; r += 4 * schedule_.warps) {
       for (std::int64_t i = r; i < std::min(r + 4, height); ++i) {
-        const std::int64_t row = place.window * window16_tile::kWindowRows + i;
-        const auto places = edges_.edge_to_column.begin();
-        const auto first =
-            std::lower_bound(places + edges_.row_offsets[row], places + edges_.row_offsets[row + 1],
-                             static_cast<std::int32_t>(block * kTileCols));
-        visit(row, first - places);
+        const std::int64_t row = item.window * window16_tile::kWindowRows + i;
+        const auto condensed = edges_.edge_to_column.begin();
+        const auto first = std::lower_bound(condensed + edges_.row_offsets[row],
+                                            condensed + edges_.row_offsets[row + 1],
+                                            static_cast<std::int32_t>(block * kTileCols));
+        visit(row, first - condensed);
       }
     }
   }
 
-  void start(const WorkItem& place, std::int64_t blocks, WarpTrace& trace) const {
-    trace.issue(kWarpInstructions);
+  void start(const WarpItem& item, std::int64_t blocks, WarpTrace& trace) const {
+    trace.issue(InstructionCounts::kStart);
     trace.pause(kSpecialRegisterCycles);
     trace.load(kWindowBoard);
-    trace.touch(at_.block_partition + 4 * static_cast<std::uint64_t>(place.window), 4);
+    trace.touch(at_.block_partition + 4 * static_cast<std::uint64_t>(item.window), 4);
     trace.wait(kWindowBoard);
     if (blocks == 0) return;
     trace.load(kWindowBoard);
-    for_each_row(place, 0, [&](std::int64_t row, std::int64_t) {
+    for_each_row(item, 0, [&](std::int64_t row, std::int64_t) {
       trace.touch(at_.row_offsets + 4 * static_cast<std::uint64_t>(row), 8);
     });
     trace.wait(kWindowBoard);
-    load_edges(place, 0, trace);
+    load_edges(item, 0, trace);
     clear(trace);
     clear(trace);
     trace.barrier();
-    scatter(place, 0, trace);
+    scatter(item, 0, trace);
     trace.barrier();
-    copy_rows(place, 0, trace);
+    copy_rows(item, 0, trace);
   }
 
-  void advance(const WorkItem& place, std::int64_t block, std::int64_t blocks,
+  void advance(const WarpItem& item, std::int64_t block, std::int64_t blocks,
                WarpTrace& trace) const {
-    if (block + 1 < blocks) scatter(place, block + 1, trace);
+    if (block + 1 < blocks) scatter(item, block + 1, trace);
     clear(trace);
     trace.barrier();
     trace.wait(kCopyBoard);
-    if (block + 1 < blocks) copy_rows(place, block + 1, trace);
-    if (place.first_col >= n_) return;
-    constexpr int kWideWavefronts = 4;  // of 16 bytes a lane, without conflicts: place_of_piece
-    trace.issue(kTileInstructions);
+    if (block + 1 < blocks) copy_rows(item, block + 1, trace);
+    if (item.first_col >= n_) return;
+    trace.issue(InstructionCounts::kTile);
     for (int i = 0; i < 4; ++i) trace.shared(1);
-    for (int half = 0; half < 2; ++half) trace.shared(kWideWavefronts);
+    for (int half = 0; half < 2; ++half) trace.shared(row_windows::kWideReadWavefronts);
     trace.mma(window16_tile::kMmas);
   }
 
   void clear(WarpTrace& trace) const {
-    trace.issue(kClearInstructions);
+    trace.issue(InstructionCounts::kClear);
     trace.shared(1);
   }
 
-  /// The next eight edges of each row, as far as there are such: three arrays.
-  void load_edges(const WorkItem& place, std::int64_t block, WarpTrace& trace) const {
+  /// Loads the next eight edges of each row, if it has so many, from three arrays.
+  void load_edges(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
     for (const std::uint64_t array : {at_.edge_to_column, at_.col_indices, at_.values}) {
       trace.load(kEdgeBoard);
-      for_each_row(place, block, [&](std::int64_t row, std::int64_t first) {
+      for_each_row(item, block, [&](std::int64_t row, std::int64_t first) {
         const std::int64_t count =
             std::min<std::int64_t>(kEdges, edges_.row_offsets[row + 1] - first);
         if (count > 0) trace.touch(array + 4 * static_cast<std::uint64_t>(first), 4 * count);
@@ -114,20 +115,20 @@ class TcgnnTrace final : public LaunchTrace {
     }
   }
 
-  void scatter(const WorkItem& place, std::int64_t block, WarpTrace& trace) const {
+  void scatter(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
     trace.wait(kEdgeBoard);
-    trace.issue(kEdgeInstructions);
+    trace.issue(InstructionCounts::kScatter);
     for (int i = 0; i < 2; ++i) trace.shared(2);
-    load_edges(place, block + 1, trace);
+    load_edges(item, block + 1, trace);
   }
 
-  void copy_rows(const WorkItem& place, std::int64_t block, WarpTrace& trace) const {
+  void copy_rows(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
     const bool aligned = n_ % 4 == 0;
-    const std::int64_t cols = std::min<std::int64_t>(kWarpCols, n_ - place.first_col);
-    const std::int64_t tile = tiles_->row_window_offset[place.window] + block;
+    const std::int64_t cols = std::min<std::int64_t>(kWarpCols, n_ - item.first_col);
+    const std::int64_t tile = tiles_->row_window_offset[item.window] + block;
     for (int first = 0; first < kTileCols; first += kRowsAtOnce) {
-      trace.issue(kCopyInstructions);
-      for (int piece = 0; piece < (aligned ? 1 : 4); ++piece) {
+      trace.issue(InstructionCounts::kCopy);
+      for (int i = 0; i < (aligned ? 1 : 4); ++i) {
         if (aligned)
           trace.async_copy(kCopyBoard);
         else
@@ -136,8 +137,9 @@ class TcgnnTrace final : public LaunchTrace {
           const std::int32_t row = tiles_->sparse_a_to_b[tile * kTileCols + k];
           if (row == kNoColumn) continue;
           const auto from =
-              at_.b + 4 * static_cast<std::uint64_t>(std::int64_t{row} * n_ + place.first_col);
-          const std::int64_t to = (block % kStages * kTileCols + k) * row_windows::row_pitch(1);
+              at_.b + 4 * static_cast<std::uint64_t>(std::int64_t{row} * n_ + item.first_col);
+          const std::int64_t to =
+              Schedule::stage_of(static_cast<int>(block)) + k * row_windows::row_pitch(1);
           if (aligned)
             trace.copy_to_shared(from, 4 * cols, 4 * static_cast<std::uint64_t>(to));
           else
@@ -147,18 +149,18 @@ class TcgnnTrace final : public LaunchTrace {
     }
   }
 
-  /// Eight rows and 16 columns by each instruction.
-  void store(const WorkItem& place, WarpTrace& trace) const {
-    const std::int64_t height = me_tcf_kernel::rows_of_window(*tiles_, place.window);
-    for (std::int64_t upper = 0; upper < height; upper += 8) {
+  /// Stores eight rows and 16 columns by each instruction.
+  void store(const WarpItem& item, WarpTrace& trace) const {
+    const std::int64_t height = row_windows::rows_of_window(*tiles_, item.window);
+    for (std::int64_t upper = 0; upper < height; upper += kMmaRows) {
       for (std::int64_t at = 0; at < kWarpCols; at += 16) {
-        const std::int64_t col = place.first_col + at;
+        const std::int64_t col = item.first_col + at;
         const std::int64_t cols = std::min<std::int64_t>(16, n_ - col);
-        trace.issue(kStoreInstructions);
+        trace.issue(InstructionCounts::kStore);
         if (cols <= 0) continue;
         trace.store(n_ % 4 == 0 ? 1 : 4);
-        for (std::int64_t r = upper; r < std::min<std::int64_t>(upper + 8, height); ++r) {
-          const std::int64_t row = place.window * window16_tile::kWindowRows + r;
+        for (std::int64_t r = upper; r < std::min<std::int64_t>(upper + kMmaRows, height); ++r) {
+          const std::int64_t row = item.window * window16_tile::kWindowRows + r;
           trace.touch(at_.c + 4 * static_cast<std::uint64_t>(row * n_ + col), 4 * cols);
         }
         trace.wavefronts(std::max(1, trace.touched_sectors()));
@@ -169,7 +171,7 @@ class TcgnnTrace final : public LaunchTrace {
   const Tcf& edges_;
   std::shared_ptr<const MeTcf> tiles_;
   std::int64_t n_;
-  int warps_;
+  Schedule schedule_;
   Addresses at_;
 };
 
@@ -185,8 +187,9 @@ Addresses::Addresses(const Tcf& a, std::int64_t n, AddressSpace& space)
       c(space.add("c", 4 * n * a.rows())) {}
 
 std::unique_ptr<LaunchTrace> make_trace(const Tcf& edges, std::shared_ptr<const MeTcf> tiles,
-                                        std::int64_t n, int warps, const Addresses& at) {
-  return std::make_unique<TcgnnTrace>(edges, std::move(tiles), n, warps, at);
+                                        std::int64_t n, const Schedule& schedule,
+                                        const Addresses& at) {
+  return std::make_unique<TcgnnTrace>(edges, std::move(tiles), n, schedule, at);
 }
 
 }  // namespace tessera::tcgnn

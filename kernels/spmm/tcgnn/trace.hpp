@@ -1,4 +1,4 @@
-// What tcgnn's warps do, for the performance simulator.
+// The warp trace of tcgnn.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,16 @@
 
 namespace tessera::tcgnn {
 
-/// Where the arrays of a product lie.
+/// The addresses of a product's arrays.
 struct Addresses {
   Addresses(const Tcf& a, std::int64_t n, AddressSpace& space);
 
   std::uint64_t row_offsets, col_indices, edge_to_column, block_partition, values, b, c;
 };
 
-/// Refers to `edges`; `tiles` are the same TC blocks.
+/// The trace of the launch. It refers to `edges`; `tiles` are the same TC blocks.
 std::unique_ptr<LaunchTrace> make_trace(const Tcf& edges, std::shared_ptr<const MeTcf> tiles,
-                                        std::int64_t n, int warps, const Addresses& at);
+                                        std::int64_t n, const Schedule& schedule,
+                                        const Addresses& at);
 
 }  // namespace tessera::tcgnn

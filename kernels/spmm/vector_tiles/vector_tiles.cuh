@@ -24,7 +24,7 @@ struct KernelArguments {
   const void* values;               // [vectors * vector_rows] as operands
   const Task* tasks;                // [num_tasks]
   std::uint32_t num_tasks;
-  window_tasks::Meeting meeting;
+  window_tasks::SplitWindowSums meeting;
   bool atomic;
   int stages;
   const void* b;        // the gathered rows: B or the workspace
@@ -335,7 +335,7 @@ __device__ void deliver(const KernelArguments& product, std::uint32_t index, std
   }
   const bool adds = task.split != 0 && product.atomic;
   if (task.split != 0 && !adds &&
-      !window_tasks::meet(product.meeting, index, chunk, task, lane, values))
+      !window_tasks::combine_split_window(product.meeting, index, chunk, task, lane, values))
     return;
 #pragma unroll
   for (int i = 0; i < 2 * kGroups; ++i) {

@@ -273,8 +273,8 @@ class ProductTrace final : public LaunchTrace {
                WarpTrace& trace) const {
     trace.issue(InstructionCounts::kStore * (1 + groups_));
     if (task.split != 0 && !plan_.atomic &&
-        !window_tasks::trace_meeting(plan_.tasks, index, chunk, slot_vectors(groups_), at_.slots,
-                                     kPartBoard, trace))
+        !window_tasks::trace_combine_split_window(plan_.tasks, index, chunk, slot_vectors(groups_),
+                                                  at_.slots, kPartBoard, trace))
       return;
     for (int group = 0; group < groups_; ++group)
       for (int j = 0; j < 2; ++j)

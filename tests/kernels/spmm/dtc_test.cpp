@@ -1,5 +1,5 @@
-// The kernels over TC blocks 16 rows high: their bits by definition, whatever way rows of B come to
-// the warps, and the work that they say they do, counted again from the matrix.
+// The kernels over TC blocks 16 rows high: their results are bit for bit those of their definition,
+// however rows of B reach the warps, and their work descriptions agree with counts of the matrix.
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ std::unique_ptr<SpmmKernel> dtc(const Params::Given& params) {
   return Registry<SpmmKernel>::instance().make("dtc_spmm", params);
 }
 
-/// A window's active columns.
+/// The active columns of a window.
 std::vector<std::int32_t> active_cols(const CsrMatrix& a, std::int64_t window) {
   std::set<std::int32_t> columns;
   for (std::int64_t row = 16 * window; row < std::min<std::int64_t>(16 * window + 16, a.rows);
@@ -36,7 +36,7 @@ std::vector<std::int32_t> active_cols(const CsrMatrix& a, std::int64_t window) {
   return {columns.begin(), columns.end()};
 }
 
-/// TC blocks of the windows before this one.
+/// The number of TC blocks of the windows before this one.
 std::int64_t first_block(const CsrMatrix& a, std::int64_t window) {
   std::int64_t blocks = 0;
   for (std::int64_t w = 0; w < window; ++w)
@@ -44,8 +44,8 @@ std::int64_t first_block(const CsrMatrix& a, std::int64_t window) {
   return blocks;
 }
 
-/// An element of C by definition: MMAs of `depth` active columns, eight of which are a TC block;
-/// a new sum where a share of `share` TC blocks begins, 0: one sum.
+/// An element of C by definition: MMAs of `depth` active columns, eight of which are a TC block,
+/// with a new sum at the start of every share of `share` TC blocks; 0: one sum.
 float element(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix& b, int depth,
               std::int64_t share, std::int64_t i, std::int64_t j) {
   const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
@@ -111,7 +111,7 @@ TEST_CASE("dtc_spmm's emulation gives the bits of its definition, split windows 
   }
 }
 
-TEST_CASE("how rows of B come to dtc_spmm's warps changes no bit") {
+TEST_CASE("the way in which rows of B reach dtc_spmm's warps changes no bit") {
   const CsrMatrix a = random_sparse(70, 90, 0.1, 21);
   const DenseMatrix b = random_dense(90, 40, 22);
   const auto values = [&](const Params::Given& params) {
@@ -126,7 +126,7 @@ TEST_CASE("how rows of B come to dtc_spmm's warps changes no bit") {
   CHECK(values({{"mma", std::string("m16n8k8")}}) != expected);
 }
 
-TEST_CASE("dtc_spmm says what it does not do: windows of eight rows, atomics in order") {
+TEST_CASE("dtc_spmm refuses windows of eight rows and the emulation of atomics") {
   const CsrMatrix a = random_sparse(70, 90, 0.1, 31);
   const DenseMatrix b = random_dense(90, 4, 32);
   const Generation& hopper = find_generation("hopper");
@@ -137,12 +137,12 @@ TEST_CASE("dtc_spmm says what it does not do: windows of eight rows, atomics in 
   CHECK_THROWS_WITH_AS(dtc({})->emulate(*low, b, hopper), doctest::Contains("window_rows = 16"),
                        Error);
   CHECK_THROWS_AS(atomic->emulate(*pack(*atomic, a), b, hopper), Unsupported);
-  // Where no window is split, nothing is added.
+  // Without split windows there are no atomics.
   const auto whole = dtc({{"combine", std::string("atomic")}, {"balance", std::string("none")}});
   CHECK_NOTHROW(whole->emulate(*pack(*whole, a), b, hopper));
 }
 
-TEST_CASE("dtc_spmm's work adds up to what the matrix says") {
+TEST_CASE("dtc_spmm's work description agrees with counts of the matrix") {
   const CsrMatrix a = random_sparse(203, 157, 0.07, 41);
   const std::int64_t windows = (a.rows + 15) / 16, blocks = first_block(a, windows);
   std::int64_t active = 0;
@@ -155,7 +155,7 @@ TEST_CASE("dtc_spmm's work adds up to what the matrix says") {
       CAPTURE(split);
       const auto kernel = dtc({{"split", split}, {"max_blocks", std::int64_t{3}}});
       const WorkDescription work = kernel->work(*pack(*kernel, a), n);
-      // Warps of 32 columns where they share a TC block, else of 32, 64 or 128.
+      // Warps that share a TC block have 32 columns, others 32, 64 or 128.
       const std::int64_t warp = split || n <= 32 ? 32 : n <= 64 ? 64 : 128;
       CHECK(work.total().mma == blocks * ((n + warp - 1) / warp) * (warp / 8) * 2);
       CHECK(work.total().b_bytes == 4 * active * n);
@@ -168,7 +168,7 @@ TEST_CASE("dtc_spmm's work adds up to what the matrix says") {
   }
 }
 
-TEST_CASE("dtc_spmm's terms are MMAs with a nonzero of the row, and parts") {
+TEST_CASE("dtc_spmm's terms are the MMAs with a nonzero of the row and the parts of its window") {
   const CsrMatrix a = random_sparse(50, 90, 0.1, 51);
   for (const int depth : {4, 8}) {
     const auto mma = std::string(depth == 4 ? "m16n8k4" : "m16n8k8");
@@ -191,7 +191,7 @@ std::unique_ptr<SpmmKernel> tcgnn(std::int64_t warps) {
   return Registry<SpmmKernel>::instance().make("tcgnn", {{"warps", warps}});
 }
 
-TEST_CASE("tcgnn's emulation gives the bits of its definition, which is m16n8k8's") {
+TEST_CASE("tcgnn's emulation gives the bits of its definition with m16n8k8") {
   for (const Shape& shape : kShapes) {
     CAPTURE(shape.m);
     const CsrMatrix a = random_sparse(shape.m, shape.k, shape.density, 61);
@@ -203,7 +203,7 @@ TEST_CASE("tcgnn's emulation gives the bits of its definition, which is m16n8k8'
   }
 }
 
-TEST_CASE("tcgnn's work adds up to what the matrix says, and its terms are dtc_spmm's") {
+TEST_CASE("tcgnn's work description agrees with counts of the matrix, its terms with dtc_spmm's") {
   const CsrMatrix a = random_sparse(203, 157, 0.07, 71);
   const std::int64_t windows = (a.rows + 15) / 16, blocks = first_block(a, windows);
   std::int64_t active = 0;
@@ -226,23 +226,23 @@ TEST_CASE("tcgnn's work adds up to what the matrix says, and its terms are dtc_s
   CHECK(tcgnn(4)->terms_per_row(*pack(*tcgnn(4), a)) == like->terms_per_row(*pack(*like, a)));
 }
 
-TEST_CASE("tcgnn multiplies TC blocks of 16 x 8 alone") {
+TEST_CASE("tcgnn refuses TC blocks other than 16 x 8") {
   const CsrMatrix a = random_sparse(40, 40, 0.1, 81);
   const auto wide =
       Registry<Format>::instance().make("tcf", {{"tile_cols", std::int64_t{16}}})->pack(a);
   CHECK_THROWS_WITH_AS(tcgnn(4)->work(*wide, 8), doctest::Contains("16 x 8"), Error);
 }
 
-TEST_CASE("a TC block's cells lie in as many places, fragments in as many banks") {
-  std::set<int> places;
-  for (int id = 0; id < window16_tile::kCells; ++id)
-    places.insert(window16_tile::place_of_cell(id));
-  CHECK(std::ssize(places) == window16_tile::kCells);
-  CHECK(*places.rbegin() == window16_tile::kCells - 1);
+TEST_CASE("a TC block's elements have distinct positions, and a fragment's distinct banks") {
+  std::set<int> positions;
+  for (int id = 0; id < window16_tile::kTileElements; ++id)
+    positions.insert(window16_tile::tile_position(id));
+  CHECK(std::ssize(positions) == window16_tile::kTileElements);
+  CHECK(*positions.rbegin() == window16_tile::kTileElements - 1);
   for (const int first : {0, 4, 64, 68}) {  // of rows g or g + 8, columns t or t + 4
     std::set<int> banks;
     for (int lane = 0; lane < 32; ++lane)
-      banks.insert(window16_tile::place_of_cell(first + lane / 4 * 8 + lane % 4) % 32);
+      banks.insert(window16_tile::tile_position(first + lane / 4 * 8 + lane % 4) % 32);
     CHECK(std::ssize(banks) == 32);
   }
 }
@@ -258,7 +258,7 @@ void check_columns() {
   CHECK(*columns.rbegin() == window16_tile::kWarpCols - 1);
 }
 
-TEST_CASE("four MMAs cover a group's columns once, whatever a lane loads at a time") {
+TEST_CASE("four MMAs cover a group's columns once, for every width of a lane's load") {
   check_columns<1>();
   check_columns<2>();
   check_columns<4>();

@@ -1,5 +1,5 @@
-// Row windows cut into tasks and dealt out in shares: nothing is lost, nothing is longer than
-// asked.
+// Row windows are cut into tasks and into equal shares: every TC block belongs to one task, and no
+// task or share exceeds its limit.
 
 #include "kernels/spmm/row_windows/window_tasks.hpp"
 
@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-TEST_CASE("windows are cut into tasks that are no longer than asked, and lose nothing") {
+TEST_CASE("windows are cut into tasks of at most max_blocks TC blocks that cover all TC blocks") {
   const CsrMatrix a = random_sparse(203, 400, 0.06, 73);
   const auto packed = Registry<Format>::instance().make("bit_tcf")->pack(a);
   const auto& tiles = packed_as<BitTcf>(*packed);
@@ -47,7 +47,7 @@ TEST_CASE("windows are cut into tasks that are no longer than asked, and lose no
   }
 }
 
-TEST_CASE("dealt shares have as many TC blocks each, of whatever windows") {
+TEST_CASE("equal shares have the same number of TC blocks wherever windows begin") {
   // Two windows without nonzeros at the start, forty in the middle.
   CsrMatrix a = random_sparse(600, 300, 0.02, 74);
   const auto empty = [](std::int64_t row) { return row < 16 || (row >= 200 && row < 520); };
@@ -64,14 +64,15 @@ TEST_CASE("dealt shares have as many TC blocks each, of whatever windows") {
 
   for (const std::int64_t blocks : {1, 5, 16, 10000}) {
     CAPTURE(blocks);
-    const window_tasks::Tasks dealt = window_tasks::deal(tiles.row_window_offset, blocks);
-    REQUIRE(dealt.shares.front() == 0);
-    REQUIRE(dealt.shares.back() == dealt.tasks.size());
+    const window_tasks::Tasks equal =
+        window_tasks::cut_into_equal_shares(tiles.row_window_offset, blocks);
+    REQUIRE(equal.shares.front() == 0);
+    REQUIRE(equal.shares.back() == equal.tasks.size());
     std::int64_t next = 0, window = -1, full = 0;
-    for (std::int64_t share = 0; share < dealt.num_shares(); ++share) {
+    for (std::int64_t share = 0; share < equal.num_shares(); ++share) {
       std::int64_t mine = 0, empties = 0;
-      for (std::int64_t i = dealt.first_of(share); i < dealt.first_of(share + 1); ++i) {
-        const window_tasks::Task& task = dealt.tasks[i];
+      for (std::int64_t i = equal.first_of(share); i < equal.first_of(share + 1); ++i) {
+        const window_tasks::Task& task = equal.tasks[i];
         CHECK(task.first == next);
         next = task.last;
         CHECK((task.window == window || task.window == window + 1));
@@ -91,7 +92,7 @@ TEST_CASE("dealt shares have as many TC blocks each, of whatever windows") {
     }
     CHECK(next == tiles.num_tc_blocks());
     CHECK(window + 1 == tiles.num_row_windows());
-    // All but the last, and one that a stretch of empty windows ends.
+    // All but the last, and one that ends before a range of empty windows.
     CHECK(full >= tiles.num_tc_blocks() / blocks - 1);
   }
 }

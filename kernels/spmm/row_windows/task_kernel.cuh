@@ -1,0 +1,90 @@
+// The device half of row_windows/schedule.hpp: the arguments of a launch, the tasks of a warp, and
+// the sums of split windows.
+#pragma once
+
+#include "kernels/device/store_operator.hpp"
+#include "kernels/spmm/row_windows/schedule.hpp"
+#include "kernels/spmm/row_windows/split_windows.cuh"
+#include "kernels/spmm/row_windows/window_tile.cuh"
+
+namespace tessera::row_windows {
+
+using window_tasks::Task;
+using window_tile::View;
+
+/// The operands of a product, its tasks, and the sums of split windows.
+struct KernelArguments {
+  View view;
+  const Task* tasks;            // [num_tasks]
+  const std::uint32_t* shares;  // [num_shares + 1] first task of a warp; null: one task each
+  std::uint32_t num_shares;
+  window_tasks::SplitWindowSums split_windows;
+  bool atomic;
+  Store store;
+  int promote;
+  const float* b;
+  float* c;
+  Scaling scaling;
+};
+
+/// A task of a warp and the chunk of columns of C that the warp computes.
+struct TaskItem {
+  std::uint32_t task;
+  std::int64_t chunk;
+};
+
+/// Synchronises the warps of a team of `kTeam` warps.
+template <int kTeam>
+__device__ void synchronize_team() {
+  if constexpr (kTeam == 1)
+    __syncwarp();
+  else
+    __syncthreads();
+}
+
+/// Calls run(item, task) for the tasks of a warp: one task without `kShares`, else those of its
+/// share one after another, which takes registers. `V::schedule()` is the kernel's schedule.
+template <class V, bool kShares, class Run>
+__device__ void for_each_task(const KernelArguments& arguments, Run run) {
+  constexpr Schedule kSchedule = V::schedule();
+  const WorkItem item = kSchedule.item_of(blockIdx.x, threadIdx.x / 32, arguments.num_shares);
+  const std::int64_t chunk = item.chunk;
+  if (kSchedule.team == 1 && item.share >= arguments.num_shares) return;
+  if constexpr (!kShares) {
+    const Task task = arguments.tasks[item.share];
+    run(TaskItem{item.share, chunk}, task);
+  } else {
+    const std::uint32_t last = arguments.shares[item.share + 1];
+    for (std::uint32_t index = arguments.shares[item.share]; index < last; ++index) {
+      if constexpr (kSchedule.team == 1) {
+        const Task task = arguments.tasks[index];
+        run(TaskItem{index, chunk}, task);
+      } else {
+        run(TaskItem{index, chunk}, arguments.tasks[index]);  // which takes no registers
+      }
+      synchronize_team<kSchedule.team>();  // the team's shared memory is free
+    }
+  }
+}
+
+/// Combines the sums of a split window's tasks from a lane's accumulators of `kGroups` groups of 32
+/// columns. Returns true for the last task to arrive, whose accumulators then hold all sums.
+template <int kGroups>
+__device__ bool combine_split_window(const KernelArguments& arguments, const TaskItem& item,
+                                     const Task& task, int lane, float (&acc)[kGroups][2][4]) {
+  float4 sums[2 * kGroups];
+  for (int i = 0; i < 2 * kGroups; ++i) sums[i] = window_tile::row_of(acc[i / 2], i % 2);
+  if (!window_tasks::combine_split_window(arguments.split_windows, item.task, item.chunk, task,
+                                          lane, sums))
+    return false;
+  for (int group = 0; group < kGroups; ++group) {
+    for (int j = 0; j < 2; ++j) {
+      const float4 sum = sums[2 * group + j];
+      acc[group][0][j] = sum.x, acc[group][0][2 + j] = sum.y;
+      acc[group][1][j] = sum.z, acc[group][1][2 + j] = sum.w;
+    }
+  }
+  return true;
+}
+
+}  // namespace tessera::row_windows

@@ -1,0 +1,86 @@
+// The host code that kernels over condensed row windows share, whatever names the nonzeros of a TC
+// block: sizes of windows, the emulation of tasks, and the work that does not depend on the
+// schedule. `Tiles` is BitTcf or MeTcf, or a format with the same arrays.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/base/parallel.hpp"
+#include "formats/bit_tcf.hpp"
+#include "formats/me_tcf.hpp"
+#include "kernels/spmm/row_windows/window_tasks.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "kernels/tensor_core/precision.hpp"
+
+namespace tessera::row_windows {
+
+constexpr int window_rows(const BitTcf&) { return BitTcf::kTileRows; }
+inline int window_rows(const MeTcf& a) { return a.window_rows; }
+
+/// The number of rows of C that a window has.
+template <class Tiles>
+std::int64_t rows_of_window(const Tiles& a, std::int64_t window) {
+  return std::min<std::int64_t>(window_rows(a), a.rows() - window * window_rows(a));
+}
+
+/// The number of active columns of TC blocks [first, last): a row of B is read for each.
+template <class Tiles>
+std::int64_t count_active_cols(const Tiles& a, std::int64_t first, std::int64_t last) {
+  return std::count_if(a.sparse_a_to_b.begin() + first * Tiles::kTileCols,
+                       a.sparse_a_to_b.begin() + last * Tiles::kTileCols,
+                       [](std::int32_t col) { return col != kNoColumn; });
+}
+
+/// Adds to the terms of every row of a split window the number of its parts. `terms` is [rows].
+template <class Tiles>
+void add_split_terms(const Tiles& a, const window_tasks::Tasks& tasks,
+                     std::vector<std::int64_t>& terms) {
+  for (const window_tasks::Split& split : tasks.splits) {
+    const std::int64_t window = tasks.tasks[split.first_task].window;
+    for (std::int64_t r = 0; r < rows_of_window(a, window); ++r)
+      terms[static_cast<std::size_t>(window * window_rows(a) + r)] += split.parts;
+  }
+}
+
+/// C [rows x n]: the sums of every task, those of a split window added in the order of its tasks.
+/// `make_rows()` returns the emulation of one thread, whose run_row(r, first, last, c) computes row
+/// r of a window from TC blocks [first, last) into a zeroed `c`.
+template <class Tiles, class MakeRows>
+DenseMatrix emulate_tasks(const Tiles& a, const window_tasks::Tasks& tasks, std::int64_t n,
+                          MakeRows make_rows) {
+  DenseMatrix c(a.rows(), n);
+  parallel_for(std::ssize(tasks.tasks), 16, [&](std::int64_t begin, std::int64_t end) {
+    auto rows = make_rows();
+    std::vector<float> sums(static_cast<std::size_t>(n));
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t window = tasks.tasks[i].window, parts = tasks.parts_from(i);
+      for (int r = 0; parts > 0 && r < rows_of_window(a, window); ++r) {
+        const std::span<float> row = c.row(window * window_rows(a) + r);
+        rows.run_row(r, tasks.tasks[i].first, tasks.tasks[i].last, row);
+        for (std::int64_t p = 1; p < parts; ++p) {
+          std::ranges::fill(sums, 0.0f);
+          rows.run_row(r, tasks.tasks[i + p].first, tasks.tasks[i + p].last, sums);
+          for (std::size_t j = 0; j < sums.size(); ++j) row[j] = add_on_gpu(row[j], sums[j]);
+        }
+      }
+    }
+  });
+  return c;
+}
+
+/// The work description without footprint, thread blocks and launches.
+template <class Tiles>
+WorkDescription describe_tiles(const std::string& kernel, const Tiles& a, std::int64_t n,
+                               const std::string& mma_shape, int flops_per_mma) {
+  WorkDescription work{
+      .kernel = kernel, .mma_type = "tf32", .mma_shape = mma_shape, .flops_per_mma = flops_per_mma};
+  work.b_rows_bytes = 4 * n * count_distinct(a.sparse_a_to_b, a.cols());
+  work.c_bytes = 4 * n * a.rows();
+  work.useful_flops = 2 * a.nnz() * n;
+  return work;
+}
+
+}  // namespace tessera::row_windows
