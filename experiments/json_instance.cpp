@@ -1,0 +1,3 @@
+#include "experiments/json_instance.hpp"
+
+template class nlohmann::basic_json<>;
