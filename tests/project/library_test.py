@@ -35,7 +35,7 @@ class Library(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             prefix, user = Path(folder) / "prefix", Path(folder) / "user"
             user.mkdir()
-            source = ROOT / "kernels" / "examples" / "spmm_plan.cpp"
+            source = ROOT / "kernels" / "spmm" / "plan" / "example" / "spmm_plan.cpp"
             (user / "CMakeLists.txt").write_text(PROJECT.format(source=source), encoding="utf-8")
 
             self.run_command("cmake", "--install", BUILD, "--component", "library",
