@@ -1,5 +1,5 @@
-// std::source_location for clang-tidy 14, whose front end lacks the builtin that libstdc++ 12 needs.
-// Only tests/lint includes it, ahead of every file that it checks.
+// std::source_location for clang-tidy 14, whose front end lacks the builtin that libstdc++ 12
+// needs. Only tests/lint includes it, ahead of every file that it checks.
 #pragma once
 
 namespace std {
