@@ -1,8 +1,7 @@
 """Every path that a Markdown page names exists.
 
-A path is what stands in a link, or in code and begins with a folder of this project. A listing that
-shows how to add a file names files that do not exist, so those of the contributor's guide are left
-out. The check is first tried on a page with a dead path.
+A path is the target of a link, or a word that begins with a folder of this project. The listings of
+the contributor's guide name files that the reader makes, and are left out. The check is first tried on a page with a dead path.
 """
 
 import pathlib
