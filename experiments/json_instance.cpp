@@ -1,3 +1,0 @@
-#include "experiments/json_instance.hpp"
-
-template class nlohmann::basic_json<>;
