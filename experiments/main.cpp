@@ -14,8 +14,8 @@ namespace {
 using namespace tessera;
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app{"A research testbed for sparse matrix products on tensor cores."};
-  app.name("tessera");
+  tessera::CLI::App app("A research testbed for sparse matrix products on tensor cores.",
+                        "tessera");
   app.require_subcommand(1);
   app.set_version_flag("--version", [] {
     const Json build = build_description();
@@ -27,19 +27,13 @@ int run_command_line(int argc, char** argv) {
       "5 a required device or feature is missing, 6 an expectation violated, "
       "130 interrupted.");
 
-  std::map<CLI::App*, std::unique_ptr<Verb>> verbs;
+  std::map<std::string, std::unique_ptr<Verb>> verbs;
   for (const auto& [name, entry] : Registry<Verb>::instance().entries()) {
-    CLI::App* sub = app.add_subcommand(name, entry.summary);
-    auto verb = entry.make({});
-    verb->declare(*sub);
-    verbs[sub] = std::move(verb);
+    const auto verb = verbs.emplace(name, entry.make({})).first;
+    verb->second->declare(*app.add_subcommand(name, entry.summary));
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
-  }
-  return verbs.at(app.get_subcommands().front())->run();
+  if (const std::optional<bool> done = app.parse(argc, argv)) return *done ? kOk : kUsage;
+  return verbs.at(app.chosen())->run();
 }
 
 }  // namespace

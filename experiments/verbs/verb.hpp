@@ -3,11 +3,11 @@
 // stdout is data, stderr is progress and messages; what a verb returns is the exit code.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "experiments/points/point.hpp"
+#include "experiments/verbs/command_line.hpp"
 #include "formats/base/params.hpp"
 
 namespace tessera {

@@ -53,7 +53,8 @@ class RandomSequence {
   double unit() { return random_unit(seed_, index_++); }
   /// Uniform in [0, bound); the bias of the multiplication is below 2^-32 for 32-bit bounds.
   std::uint64_t below(std::uint64_t bound) {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits()) * bound) >> 64);
+    __extension__ typedef unsigned __int128 Wide;  // not ISO C++
+    return static_cast<std::uint64_t>((static_cast<Wide>(bits()) * bound) >> 64);
   }
 
   template <class T>

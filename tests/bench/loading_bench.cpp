@@ -1,4 +1,4 @@
-// How fast matrices arrive: parsing each file format, and mapping the binary cache instead.
+// The speed of loading matrices: parsing each file format, and mapping the binary cache instead.
 
 #include <benchmark/benchmark.h>
 

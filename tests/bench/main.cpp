@@ -1,4 +1,4 @@
-// Google Benchmark's main, after what can only be registered once every format is.
+// Google Benchmark's main; the benchmarks of formats are registered here, once all formats are.
 #include <benchmark/benchmark.h>
 
 #include "tests/bench/pack_bench.hpp"

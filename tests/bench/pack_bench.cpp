@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// A mesh, whose tiles are well filled, and a graph, whose are nearly empty.
+/// A mesh, whose tiles are well filled, and a graph, whose tiles are nearly empty.
 const CsrMatrix& sample(bool mesh) {
   if (mesh) {
     static const CsrMatrix matrix = load_matrix("elasticity3d(nx=24)", false).matrix;

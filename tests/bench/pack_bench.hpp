@@ -1,4 +1,4 @@
-// Benchmarks over a registry are made when main runs: before, it is not complete.
+// Benchmarks over a registry are made in main(), because the registry is not complete before.
 #pragma once
 
 namespace tessera {

@@ -1,4 +1,4 @@
-// What a checked point costs on the CPU: emulating a kernel bit by bit, the fp64 oracle.
+// The time of a checked point on the CPU: emulating a kernel bit by bit, and the fp64 oracle.
 
 #include <benchmark/benchmark.h>
 

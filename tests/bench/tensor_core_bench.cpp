@@ -1,5 +1,5 @@
-// What emulation costs: one instruction, raw operand bits in, result bits out; and the scalar rule
-// it is equal to.
+// The time to emulate one instruction, raw operand bits in, result bits out; and the time of the
+// scalar rule that it is equal to.
 
 #include <benchmark/benchmark.h>
 

@@ -63,11 +63,12 @@ TEST_CASE("the truth survives cancellation that leaves plain double no digit") {
 
   double worst_plain = 0;
   for (int j = 0; j < kN; ++j) {
-    __int128 exact = 0;
+    __extension__ typedef __int128 Wide;  // not ISO C++
+    Wide exact = 0;
     double plain = 0;
     for (int k = 0; k < a.cols; ++k) {
       const double term = double{values[k]} * b.at(k, j);
-      exact += static_cast<__int128>(std::ldexp(term, 64));
+      exact += static_cast<Wide>(std::ldexp(term, 64));
       plain += term;
     }
     const double expected = std::ldexp(static_cast<double>(exact), -64);

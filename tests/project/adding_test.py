@@ -1,4 +1,5 @@
-"""The examples of experiments/adding.md compile without a warning and are laid out as all code is.
+"""The examples of experiments/adding.md compile without a warning and are laid out as all code is,
+and experiments/config_reference.md has every key that configs may use.
 
 Each listing is written to a temporary tree under the path that stands above it and compiled there,
 with the project's headers behind it, syntax only. The check is first tried on a broken example.
@@ -17,6 +18,8 @@ from format_test import complaints, find_clang_format
 from layers_test import ROOT
 
 PAGE = ROOT / "experiments" / "adding.md"
+REFERENCE = ROOT / "experiments" / "config_reference.md"
+KEY = re.compile(r"""reader\.(?:text|texts|read|read_choice|find)\(\s*"(\w+)"|read_where\(reader, "(\w+)"\)""")
 LISTING = re.compile(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMPILE = ["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion",
            "-Wno-sign-conversion", "-Werror"]  # fmt: skip
@@ -51,6 +54,18 @@ class AddingTest(unittest.TestCase):
 
         broken = listings()["model/dram_only.cpp"].replace("time_us =", "time_ms =")
         self.assertIn("time_us", errors_of({"model/dram_only.cpp": broken}))
+
+    def test_the_reference_has_every_key_of_a_config(self):
+        page = REFERENCE.read_text(encoding="utf-8")
+        named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page))))
+        keys = set()
+        for path in (ROOT / "experiments" / "config").glob("*.cpp"):
+            for found in KEY.findall(path.read_text(encoding="utf-8")):
+                keys.update(filter(None, found))
+
+        self.assertGreater(len(keys), 50)
+        self.assertEqual(keys - named, set())
+        self.assertEqual({"ghost"} - named, {"ghost"})
 
     def test_the_experiment_is_toml(self):
         self.assertEqual(tomllib.loads(listings()["experiments/configs/first.toml"])["schema"], 1)

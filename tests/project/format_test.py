@@ -14,7 +14,7 @@ import tempfile
 from layers_test import ROOT, sources
 
 VERSION = 14
-SKIPPED = 77  # what ctest is told to count as skipped
+SKIPPED = 77  # the exit code that ctest counts as skipped
 
 
 def find_clang_format():

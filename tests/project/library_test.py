@@ -14,7 +14,7 @@ from program import BINARY
 
 BUILD = BINARY.parent
 ROOT = Path(__file__).resolve().parents[2]
-SKIPPED = 77  # what ctest is told to count as skipped
+SKIPPED = 77  # the exit code that ctest counts as skipped
 
 PROJECT = """\
 cmake_minimum_required(VERSION 3.25)
