@@ -55,7 +55,7 @@ struct SparseProductResult {
 };
 
 /// One packing, ready to run.
-struct Packing {
+struct PackingInput {
   const Point& point;
   const Format& format;
   const CsrMatrix& matrix;  // in the point's order
@@ -69,7 +69,7 @@ struct PackingResult {
 };
 
 /// One reordering, ready to run.
-struct Ordering {
+struct OrderingInput {
   const Point& point;
   const Reordering& reordering;
   const CsrMatrix& matrix;
@@ -99,8 +99,8 @@ class Backend {
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
   virtual SparseProductResult multiply(const SparseMultiplication& multiplication) const;
-  virtual PackingResult pack(const Packing& packing) const;
-  virtual OrderingResult reorder(const Ordering& ordering) const;
+  virtual PackingResult pack(const PackingInput& packing) const;
+  virtual OrderingResult reorder(const OrderingInput& ordering) const;
 };
 
 /// The registered backend, or, for one this build was made without ("gpu" or "pack_gpu" without

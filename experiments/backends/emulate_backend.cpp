@@ -22,7 +22,8 @@ class EmulateBackend final : public Backend {
     result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     result.fields["emulate_s"] = elapsed.count();
-    if (m.point.unpermute) result.fields["unpermute"] = time_restoring(*result.c, m.rows);
+    if (dense_product(m.point).unpermute)
+      result.fields["unpermute"] = time_restoring(*result.c, m.rows);
     return result;
   }
 
@@ -38,9 +39,12 @@ class EmulateBackend final : public Backend {
   }
 };
 
+constexpr const char* kSummary = "the values of the GPU kernel, bit for bit, on the CPU";
+const RegisterTraits<BackendTraits> traits{
+    "emulate", kSummary, {.computes_c = true, .needs_device = true}};
 const Register<Backend> entry{{
     .name = "emulate",
-    .summary = "the values of the GPU kernel, bit for bit, on the CPU",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<EmulateBackend>(); },
 }};
 

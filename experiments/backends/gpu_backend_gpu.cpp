@@ -156,10 +156,10 @@ class GpuBackend final : public Backend {
 
   BackendResult run(const Multiplication& m) const override {
     const auto& registry = Registry<GpuSpmm>::instance();
-    const std::string& name = m.point.kernel.name;
+    const auto& [name, params] = dense_product(m.point).kernel;
     require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
-    const auto gpu = registry.make(name, m.point.kernel.params)->upload(m.a, m.point.n);
-    const std::int64_t rows = m.a.rows(), n = m.point.n;
+    const auto gpu = registry.make(name, params)->upload(m.a, m.b.cols);
+    const std::int64_t rows = m.a.rows(), n = m.b.cols;
     const cudaStream_t stream = nullptr;
 
     const DeviceArray<float> b(m.b.values);
@@ -184,7 +184,8 @@ class GpuBackend final : public Backend {
     result.fields["time"]["l2"] = m.point.measure.l2;
     result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
     // C once more: the sums of a kernel with atomics differ from launch to launch.
-    if (m.point.unpermute) time_restoring(m, output.read(rows, n).c, output.c(), stream, result);
+    if (dense_product(m.point).unpermute)
+      time_restoring(m, output.read(rows, n).c, output.c(), stream, result);
     if (!choice.times_us.empty()) {
       result.fields["winner"] = gpu->candidates()[choice.candidate];
       result.fields["candidates_us"] = choice.times_us;
@@ -206,7 +207,7 @@ class GpuBackend final : public Backend {
 
 const Register<Backend> entry{{
     .name = "gpu",
-    .summary = "the kernel on this machine's GPU, timed",
+    .summary = "",  // with the traits, in gpu_backend.cpp
     .make = [](const Params&) { return std::make_unique<GpuBackend>(); },
 }};
 

@@ -122,13 +122,13 @@ void measure(GpuSparseProduct& product, const MeasureRule& rule, SparseProductRe
 
 SparseProductResult measure_sparse_product(const SparseMultiplication& m) {
   const auto& registry = Registry<GpuSpgemm>::instance();
-  const std::string& name = m.point.kernel.name;
+  const auto& [name, params] = sparse_product(m.point).kernel;
   require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
   SparseProductResult result;
   result.generation = gpu_generation();
   try {
     const auto began = std::chrono::steady_clock::now();
-    const auto product = registry.make(name, m.point.kernel.params)->upload(m.a, m.b);
+    const auto product = registry.make(name, params)->upload(m.a, m.b);
     cuda_check(cudaDeviceSynchronize(), "uploading A and B");
     result.pack_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     measure(*product, m.point.measure, result);

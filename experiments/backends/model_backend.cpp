@@ -13,7 +13,7 @@ class ModelBackend final : public Backend {
 
   BackendResult run(const Multiplication& m) const override {
     BackendResult result;
-    result.time_us = predict(m.point, m.kernel.work(m.a, m.point.n), result.fields);
+    result.time_us = predict(m.point, m.kernel.work(m.a, m.b.cols), result.fields);
     return result;
   }
 
@@ -41,9 +41,12 @@ class ModelBackend final : public Backend {
   }
 };
 
+constexpr const char* kSummary = "the time an analytic model predicts for a described device";
+const RegisterTraits<BackendTraits> traits{
+    "model", kSummary, {.needs_device = true, .predicts = true}};
 const Register<Backend> entry{{
     .name = "model",
-    .summary = "the time an analytic model predicts for a described device",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<ModelBackend>(); },
 }};
 

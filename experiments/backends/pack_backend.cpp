@@ -27,7 +27,7 @@ class PackBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
 
-  PackingResult pack(const Packing& p) const override {
+  PackingResult pack(const PackingInput& p) const override {
     PackingResult result;
     std::vector<double> samples_us;
     const auto began = Clock::now();
@@ -46,9 +46,11 @@ class PackBackend final : public Backend {
   }
 };
 
+constexpr const char* kSummary = "building the packed A on the CPU, timed; no product";
+const RegisterTraits<BackendTraits> traits{"pack", kSummary, {.activity = Activity::kPack}};
 const Register<Backend> entry{{
     .name = "pack",
-    .summary = "building the packed A on the CPU, timed; no product",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<PackBackend>(); },
 }};
 

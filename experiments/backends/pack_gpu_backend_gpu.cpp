@@ -44,9 +44,9 @@ class PackGpuBackend final : public Backend {
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
 
-  PackingResult pack(const Packing& p) const override {
+  PackingResult pack(const PackingInput& p) const override {
     const auto& registry = Registry<GpuFormat>::instance();
-    const Variant& format = p.point.format;
+    const Variant& format = packing(p.point).format;
     require<Unsupported>(registry.contains(format.name), "{} is not built on GPUs", format.name);
     const auto builder = registry.make(format.name, format.params);
     PackingResult result;
@@ -77,7 +77,7 @@ class PackGpuBackend final : public Backend {
 
 const Register<Backend> entry{{
     .name = "pack_gpu",
-    .summary = "building the packed A on this machine's GPU, timed; no product",
+    .summary = "",  // with the traits, in pack_gpu_backend.cpp
     .make = [](const Params&) { return std::make_unique<PackGpuBackend>(); },
 }};
 

@@ -22,7 +22,7 @@ class ReorderBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
 
-  OrderingResult reorder(const Ordering& o) const override {
+  OrderingResult reorder(const OrderingInput& o) const override {
     OrderingResult result{compute_order(o.reordering, o.matrix, o.watch), 0, "", Json::object()};
     std::vector<double> samples_us{1e6 * result.found.seconds};
     double seconds = result.found.seconds;
@@ -45,9 +45,12 @@ class ReorderBackend final : public Backend {
   }
 };
 
+constexpr const char* kSummary =
+    "finding the order of A on the CPU, timed; no product and nothing packed";
+const RegisterTraits<BackendTraits> traits{"reorder", kSummary, {.activity = Activity::kReorder}};
 const Register<Backend> entry{{
     .name = "reorder",
-    .summary = "finding the order of A on the CPU, timed; no product and nothing packed",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<ReorderBackend>(); },
 }};
 

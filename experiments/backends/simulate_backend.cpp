@@ -50,7 +50,7 @@ class SimulateBackend final : public Backend {
 
   BackendResult run(const Multiplication& m) const override {
     BackendResult result;
-    result.time_us = simulate(m.point, m.kernel.work(m.a, m.point.n), result.fields);
+    result.time_us = simulate(m.point, m.kernel.work(m.a, m.b.cols), result.fields);
     return result;
   }
 
@@ -79,9 +79,13 @@ class SimulateBackend final : public Backend {
   }
 };
 
+constexpr const char* kSummary =
+    "time and traffic on a described device, thread block by thread block";
+const RegisterTraits<BackendTraits> traits{
+    "simulate", kSummary, {.needs_device = true, .simulates = true}};
 const Register<Backend> entry{{
     .name = "simulate",
-    .summary = "time and traffic on a described device, thread block by thread block",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<SimulateBackend>(); },
 }};
 

@@ -61,6 +61,9 @@ class PointResolver {
   std::array<std::string, kStages> stage_names(const Slots& axes, const BackendTraits& backend);
   std::array<Slots, kStages> hand_out(const Sorted& sorted,
                                       const std::array<std::string, kStages>& names);
+  Task resolve_task(const BackendTraits& backend, const Slots& axes,
+                    const std::array<Variant, kStages>& variants);
+  void note_left_out(const Slots& axes, const BackendTraits& backend, const std::string& kernel);
   std::string matrix_name(const std::string& key, const Setting& setting);
   std::string right_name(const Setting& setting);
   std::string format_of(const std::string& kernel);

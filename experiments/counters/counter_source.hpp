@@ -48,7 +48,7 @@ class CounterSource {
 /// What is counted unless a config says otherwise: what the simulator predicts.
 const std::vector<std::string>& default_metrics();
 
-/// The source of that name, or, for "auto", the first that works here: cupti, ncu.
+/// The source of that name, or, for "auto", the first of auto_counter_sources() that works here.
 struct CounterChoice {
   std::string name;
   std::unique_ptr<CounterSource> source;  // absent when this build has none of that name

@@ -224,7 +224,7 @@ class CuptiCounters final : public CounterSource {
 
 const Register<CounterSource> entry{{
     .name = "cupti",
-    .summary = "inside this process, by CUPTI's range profiler",
+    .summary = "",  // with the traits, in cupti_counters.cpp
     .make = [](const Params&) { return std::make_unique<CuptiCounters>(); },
 }};
 

@@ -102,7 +102,8 @@ int run_program(const std::vector<std::string>& arguments, const std::string& ou
 Json child_point(const Point& point) {
   Point child = point;
   child.counters.source = "external";
-  child.check = child.unpermute = child.against_fp32 = false;
+  child.check = {.enabled = false};
+  std::get<DenseProduct>(child.task).unpermute = false;
   child.measure.max_samples = child.measure.min_samples;
   return to_json(child);
 }
@@ -171,9 +172,11 @@ class NcuCounters final : public CounterSource {
   }
 };
 
+constexpr const char* kSummary = "the point once more, as a child of Nsight Compute";
+const RegisterTraits<CounterSourceTraits> traits{"ncu", kSummary, {.auto_rank = 2}};
 const Register<CounterSource> entry{{
     .name = "ncu",
-    .summary = "the point once more, as a child of Nsight Compute",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<NcuCounters>(); },
 }};
 

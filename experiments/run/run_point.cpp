@@ -63,20 +63,20 @@ std::string key_of(const Variant& variant) {
   return key;
 }
 
-std::unique_ptr<ValueFamily> value_family(const Point& point) {
-  return Registry<ValueFamily>::instance().make(point.values.name, point.values.params);
+std::unique_ptr<ValueFamily> value_family(const Variant& values) {
+  return make_registered<ValueFamily>(values);
 }
 
-Loaded load(const Point& point) {
-  const auto family = value_family(point);
-  Loaded loaded{load_matrix(point.matrix), {}, "", to_text(point.values)};
+Loaded load(const std::string& matrix, const OperandValues& operands) {
+  const auto family = value_family(operands.values);
+  Loaded loaded{load_matrix(matrix), {}, "", to_text(operands.values)};
   const CsrMatrix& file = loaded.file.matrix;
   if (const std::string chosen = family->chosen_for(file); !chosen.empty()) loaded.values = chosen;
   loaded.matrix = {file.rows, file.cols, file.row_offsets, file.col_indices,
-                   family->a_values(file, point.seed)};
+                   family->a_values(file, operands.seed)};
   // The content is the file's, the family's and the seed's: no need to hash the values.
   loaded.hash =
-      hash_text(fmt::format("{} {} {}", loaded.file.content_hash, loaded.values, point.seed));
+      hash_text(fmt::format("{} {} {}", loaded.file.content_hash, loaded.values, operands.seed));
   return loaded;
 }
 
@@ -87,18 +87,17 @@ std::string order_key_of(const Point& point, const Loaded& source) {
 /// Versions of what decides the values and the speed: the reordering, and the kernel, or what picks
 /// it, or, where only A is packed, the format.
 Json versions(const Point& point) {
-  const auto of = [](const auto& registry, const Variant& variant) {
-    return registry.make(variant.name, variant.params)->version();
-  };
-  Json json{{"reorder_version", of(Registry<Reordering>::instance(), point.reorder)}};
-  const Task task = task_of(point);
-  if (task == Task::kPack) json["format_version"] = of(Registry<Format>::instance(), point.format);
-  if (task == Task::kMultiply && point.kernel.name == kAuto)
-    json.update(choice_versions());
-  else if (task == Task::kMultiply)
-    json["kernel_version"] = of(Registry<SpmmKernel>::instance(), point.kernel);
-  if (task == Task::kSparseProduct)
-    json["kernel_version"] = of(Registry<SpgemmKernel>::instance(), point.kernel);
+  Json json{{"reorder_version", make_registered<Reordering>(point.reorder)->version()}};
+  if (const auto* packing = std::get_if<Packing>(&point.task))
+    json["format_version"] = make_registered<Format>(packing->format)->version();
+  if (const auto* product = std::get_if<SparseProduct>(&point.task))
+    json["kernel_version"] = make_registered<SpgemmKernel>(product->kernel)->version();
+  if (const auto* product = std::get_if<DenseProduct>(&point.task)) {
+    if (product->kernel.name == kAuto)
+      json.update(choice_versions());
+    else
+      json["kernel_version"] = make_registered<SpmmKernel>(product->kernel)->version();
+  }
   return json;
 }
 
@@ -120,14 +119,15 @@ class ThreadScope {
 
 /// Whether B is a matrix of its own that has to be loaded.
 bool has_right_matrix(const Point& point) {
-  return !point.right.empty() && point.right != kSelf && point.right != kTranspose;
+  const auto* product = std::get_if<SparseProduct>(&point.task);
+  return product && product->right != kSelf && product->right != kTranspose;
 }
 
 /// Of all that a point loads, by the hash of each matrix.
 template <class HashOf>
 std::string joint_hash(const Point& point, HashOf hash_of) {
   const std::string hash = hash_of(point.matrix);
-  return has_right_matrix(point) ? hash + " x " + hash_of(point.right) : hash;
+  return has_right_matrix(point) ? hash + " x " + hash_of(sparse_product(point).right) : hash;
 }
 
 Json matrix_json(const Loaded& loaded) {
@@ -189,8 +189,10 @@ struct PointRunner::State {
   DenseMatrix last_c;
 
   const Loaded& load_for(const Point& point) {
-    return loaded.get(fmt::format("{}|{}|{}", point.matrix, to_text(point.values), point.seed),
-                      [&] { return load(point); });
+    const OperandValues operands = operand_values(point);
+    return loaded.get(
+        fmt::format("{}|{}|{}", point.matrix, to_text(operands.values), operands.seed),
+        [&] { return load(point.matrix, operands); });
   }
 
   const Ordered& order_for(const Point& point, const Loaded& source) {
@@ -214,17 +216,17 @@ struct PointRunner::State {
     return Watch({}, [&](double share) { options.tell_order(point, share); });
   }
 
-  const Json& statistics_for(const Point& point, const std::string& order_key,
+  const Json& statistics_for(bool square, const std::string& order_key,
                              const CsrMatrix& reordered) {
-    return statistics.get(fmt::format("{}|{}", order_key, point.square),
-                          [&] { return describe(reordered, point.square); });
+    return statistics.get(fmt::format("{}|{}", order_key, square),
+                          [&] { return describe(reordered, square); });
   }
 
   /// What the papers' models say; A is counted once for every N and device.
   Json analysis_for(const Point& point, const std::string& order_key, const CsrMatrix& reordered) {
     const ModelCounts& counts =
         model_counts.get(order_key, [&] { return count_for_models(reordered, false); });
-    return analysis_json(analyse(counts, point.n, find_device(point.device)));
+    return analysis_json(analyse(counts, dense_product(point).n, find_device(point.device)));
   }
 
   /// The point with a kernel in the place of "auto"; the record tells which and why.
@@ -232,46 +234,49 @@ struct PointRunner::State {
                     Json& record) {
     const AdviceRequest request = advice_request(point);
     const std::string key =
-        fmt::format("{}|{}|{}|{}", order_key, point.n, request.device, request.options.warm);
+        fmt::format("{}|{}|{}|{}", order_key, request.n, request.device, request.options.warm);
     const KernelChoice& choice = chosen.get(key, [&] { return choose_kernel(reordered, request); });
     record["advice"] = choice.fields;
     record["prep"]["advise_s"] = choice.seconds;
-    point.kernel = choice.kernel;
-    point.format = choice.format;
+    auto& product = std::get<DenseProduct>(point.task);
+    product.kernel = choice.kernel;
+    product.format = choice.format;
     return point;
   }
 
-  const Packed& pack_for(const Point& point, const std::string& order_key, const Ordered& source) {
-    return packed.get(order_key + "|" + key_of(point.format), [&] {
-      const auto format = Registry<Format>::instance().make(point.format.name, point.format.params);
+  const Packed& pack_for(const Variant& format, const std::string& order_key,
+                         const Ordered& source) {
+    return packed.get(order_key + "|" + key_of(format), [&] {
+      const auto made = make_registered<Format>(format);
       const Stopwatch watch;
-      Packed result{format->pack(source.matrix), 0};
+      Packed result{made->pack(source.matrix), 0};
       result.pack_s = watch.seconds();
       return result;
     });
   }
 
-  const Loaded& right_for(const Point& point) {
-    Point of_right = point;
-    of_right.matrix = point.right;
-    of_right.seed = mix_bits(point.seed);  // another stream than A's drawn values
-    return right.get(fmt::format("{}|{}|{}", point.right, to_text(point.values), point.seed),
-                     [&] { return load(of_right); });
+  const Loaded& right_for(const SparseProduct& product) {
+    const auto key = fmt::format("{}|{}|{}", product.right, to_text(product.values), product.seed);
+    return right.get(key, [&] {
+      // Another stream than A's drawn values.
+      return load(product.right, {product.values, mix_bits(product.seed)});
+    });
   }
 
   /// The sparse B, rows in the order of the columns of the reordered A.
   const CsrMatrix& sparse_b_for(const Point& point, const std::string& order_key,
                                 const Ordered& a) {
-    if (point.right == kSelf) {
+    const SparseProduct& product = sparse_product(point);
+    if (product.right == kSelf) {
       require<Unsupported>(a.matrix.rows == a.matrix.cols, "A A needs a square A, and A is {} x {}",
                            a.matrix.rows, a.matrix.cols);
       require_one_order(point, a.order());
       return a.matrix;
     }
-    const auto key = fmt::format("{}|{}", order_key, point.right);
-    if (point.right == kTranspose)
+    const auto key = fmt::format("{}|{}", order_key, product.right);
+    if (product.right == kTranspose)
       return right_ordered.get(key, [&] { return transpose(a.matrix); });
-    const CsrMatrix& b = right_for(point).matrix;
+    const CsrMatrix& b = right_for(product).matrix;
     require<Unsupported>(a.matrix.cols == b.rows, "A has {} columns and B {} rows", a.matrix.cols,
                          b.rows);
     if (!a.order().cols) return b;
@@ -280,18 +285,21 @@ struct PointRunner::State {
 
   std::string hash_of_all(const Point& point) {
     return joint_hash(point, [&](const std::string& matrix) {
-      return (matrix == point.matrix ? load_for(point) : right_for(point)).file.content_hash;
+      return (matrix == point.matrix ? load_for(point) : right_for(sparse_product(point)))
+          .file.content_hash;
     });
   }
 
-  const DenseMatrix& b_for(const Point& point, const CsrMatrix& a) {
-    const auto key = fmt::format("{}|{}|{}|{}", a.cols, point.n, point.seed, to_text(point.values));
+  const DenseMatrix& b_for(const DenseProduct& product, const CsrMatrix& a) {
+    const auto key =
+        fmt::format("{}|{}|{}|{}", a.cols, product.n, product.seed, to_text(product.values));
     return b.get(key, [&] {
       // Another stream than A's drawn values.
-      if (!given_b) return value_family(point)->b(a.cols, point.n, mix_bits(point.seed));
-      require(given_b->rows == a.cols && given_b->cols == point.n,
+      if (!given_b)
+        return value_family(product.values)->b(a.cols, product.n, mix_bits(product.seed));
+      require(given_b->rows == a.cols && given_b->cols == product.n,
               "B is {} x {}, but A has {} columns and n is {}", given_b->rows, given_b->cols,
-              a.cols, point.n);
+              a.cols, product.n);
       return *given_b;
     });
   }
@@ -313,41 +321,43 @@ struct PointRunner::State {
 
 void PointRunner::State::run(const Point& point, Json& record) {
   const BackendChoice choice = find_backend(point.backend);
-  const Task task = task_of(point);
   record.update(versions(point));
   if (choice.backend) record["origin"] = choice.backend->origin();
 
   const Loaded& source = load_for(point);
   record["point_id"] = tessera::point_id(point, hash_of_all(point));
   record["matrix"] = matrix_json(source);
-  if (has_right_matrix(point)) record["right"] = matrix_json(right_for(point));
+  if (has_right_matrix(point)) record["right"] = matrix_json(right_for(sparse_product(point)));
   record["prep"] = {{"load_s", source.file.load_s}, {"load_from_cache", source.file.from_cache}};
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
-  if (task == Task::kReorder) return reorder(point, source, *choice.backend, record);
+  if (std::holds_alternative<Ordering>(point.task))
+    return reorder(point, source, *choice.backend, record);
   const Ordered& order = order_for(point, source);
   record["prep"].update(to_json(order.found));
   record["prep"]["apply_s"] = order.apply_s;
-  if (task == Task::kPack) return pack(point, source, order, *choice.backend, record);
-  if (task == Task::kSparseProduct)
+  if (std::holds_alternative<Packing>(point.task))
+    return pack(point, source, order, *choice.backend, record);
+  if (std::holds_alternative<SparseProduct>(point.task))
     return multiply_sparse(point, source, order, *choice.backend, record);
-  const Point known = point.kernel.name == kAuto
+  const Point known = dense_product(point).kernel.name == kAuto
                           ? with_kernel(point, order_key_of(point, source), order.matrix, record)
                           : point;
-  const auto kernel = Registry<SpmmKernel>::instance().make(known.kernel.name, known.kernel.params);
+  const auto kernel = make_registered<SpmmKernel>(dense_product(known).kernel);
   multiply(known, source, order, *choice.backend, *kernel, record);
 }
 
 void PointRunner::State::multiply(const Point& point, const Loaded& source, const Ordered& order,
                                   const Backend& backend, const SpmmKernel& kernel, Json& record) {
   const std::string order_key = order_key_of(point, source);
-  const Packed& a = pack_for(point, order_key, order);
+  const DenseProduct& product = dense_product(point);
+  const Packed& a = pack_for(dense_product(point).format, order_key, order);
   record["prep"]["pack_s"] = a.pack_s;
   record["prep"].update(describe(*a.matrix));
 
-  const DenseMatrix* operand = &b_for(point, source.matrix);
+  const DenseMatrix* operand = &b_for(dense_product(point), source.matrix);
   if (order.order().cols)
-    operand = &b_permuted.get(fmt::format("{}|{}|{}", order_key, point.n, point.seed),
+    operand = &b_permuted.get(fmt::format("{}|{}|{}", order_key, product.n, product.seed),
                               [&] { return permute_rows(*operand, *order.order().cols); });
 
   if (backend_traits(point.backend).predicts)
@@ -357,12 +367,13 @@ void PointRunner::State::multiply(const Point& point, const Loaded& source, cons
   record.update(result.fields);
   if (result.time_us > 0)
     record["gflops"] = 2.0 * static_cast<double>(source.matrix.nnz()) *
-                       static_cast<double>(point.n) / (1e3 * result.time_us);
+                       static_cast<double>(product.n) / (1e3 * result.time_us);
   record["status"] = result.fault.empty() ? "ok" : "wrong";
   if (!result.fault.empty()) record["reason"] = result.fault;
-  if (result.c && point.check) {
-    const auto c_key = fmt::format("{}|{}|{}|{}|{}|{}", order_key, key_of(point.format),
-                                   key_of(point.kernel), point.n, point.seed, result.generation);
+  if (result.c && point.check.enabled) {
+    const auto c_key =
+        fmt::format("{}|{}|{}|{}|{}|{}", order_key, key_of(product.format), key_of(product.kernel),
+                    product.n, product.seed, result.generation);
     check(point, source, order, multiplication, result, c_key, record);
   }
 }
@@ -373,8 +384,8 @@ void PointRunner::State::multiply_sparse(const Point& point, const Loaded& sourc
   const std::string order_key = order_key_of(point, source);
   const CsrMatrix& a = order.matrix;
   const CsrMatrix& b = sparse_b_for(point, order_key, order);
-  const auto kernel =
-      Registry<SpgemmKernel>::instance().make(point.kernel.name, point.kernel.params);
+  const SparseProduct& product = sparse_product(point);
+  const auto kernel = make_registered<SpgemmKernel>(product.kernel);
   const SparseMultiplication multiplication{point, *kernel, a, b};
   const SparseProductResult result = backend.multiply(multiplication);
   record.update(result.fields);
@@ -393,9 +404,9 @@ void PointRunner::State::multiply_sparse(const Point& point, const Loaded& sourc
   record["nnz_c"] = result.c->nnz();
   if (result.c->nnz() > 0)
     record["compression"] = static_cast<double>(products) / static_cast<double>(result.c->nnz());
-  if (!point.check) return;
-  const auto c_key =
-      fmt::format("{}|{}|{}|{}", order_key, point.right, key_of(point.kernel), result.generation);
+  if (!point.check.enabled) return;
+  const auto c_key = fmt::format("{}|{}|{}|{}", order_key, product.right, key_of(product.kernel),
+                                 result.generation);
   check_sparse(multiplication, result, c_key, record);
 }
 
@@ -403,7 +414,7 @@ void PointRunner::State::check_sparse(const SparseMultiplication& m,
                                       const SparseProductResult& result, const std::string& c_key,
                                       Json& record) {
   const CheckedResult checked =
-      check_result({m.kernel, m.a, m.b, result.generation}, *result.c, m.point.against_fp32);
+      check_result({m.kernel, m.a, m.b, result.generation}, *result.c, m.point.check.against_fp32);
   std::string reason = checked.reason;
   if (!checked.fields.is_null()) {  // C is a matrix
     record["check"] = checked.fields;
@@ -428,7 +439,7 @@ void PointRunner::State::check_sparse(const SparseMultiplication& m,
 
 void PointRunner::State::pack(const Point& point, const Loaded& source, const Ordered& order,
                               const Backend& backend, Json& record) {
-  const auto format = Registry<Format>::instance().make(point.format.name, point.format.params);
+  const auto format = make_registered<Format>(packing(point).format);
   PackingResult result = backend.pack({point, *format, order.matrix});
   record.update(result.fields);
   const bool on_gpu = backend_traits(point.backend).needs_gpu;
@@ -437,7 +448,8 @@ void PointRunner::State::pack(const Point& point, const Loaded& source, const Or
   record["prep"]["arrays"] = describe_arrays(*result.packed);
   if (result.time_us > 0)
     record["nnz_per_s"] = 1e6 * static_cast<double>(source.matrix.nnz()) / result.time_us;
-  record["statistics"] = statistics_for(point, order_key_of(point, source), order.matrix);
+  record["statistics"] =
+      statistics_for(packing(point).square, order_key_of(point, source), order.matrix);
 
   std::string fault = round_trip_fault(result.packed->unpack(), order.matrix);
   record["check"] = {{"round_trip_exact", fault.empty()}};
@@ -449,11 +461,10 @@ void PointRunner::State::pack(const Point& point, const Loaded& source, const Or
 
 void PointRunner::State::reorder(const Point& point, const Loaded& source, const Backend& backend,
                                  Json& record) {
-  const auto reordering =
-      Registry<Reordering>::instance().make(point.reorder.name, point.reorder.params);
+  const auto reordering = make_registered<Reordering>(point.reorder);
   Watch watch = watch_for(point);
   const OrderingResult result = [&] {
-    const ThreadScope threads(point.threads);
+    const ThreadScope threads(ordering(point).threads);
     return backend.reorder({point, *reordering, source.matrix, watch});
   }();
   record.update(result.fields);
@@ -484,9 +495,9 @@ void PointRunner::State::check(const Point& point, const Loaded& source, const O
   }
 
   DenseMatrix c = restore_rows(std::move(*result.c), order.order().rows);
-  const CheckedResult checked =
-      check_result(source.matrix, b_for(point, source.matrix), c,
-                   {m.kernel, m.a, order.order().rows, result.generation}, point.against_fp32);
+  const CheckedResult checked = check_result(
+      source.matrix, b_for(dense_product(point), source.matrix), c,
+      {m.kernel, m.a, order.order().rows, result.generation}, point.check.against_fp32);
   record["check"] = checked.fields;
   std::string reason = launch_fault(result.unwritten, result.guards_intact,
                                     record.contains("bits") ? record["bits"] : Json());

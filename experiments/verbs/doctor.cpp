@@ -74,8 +74,7 @@ class DoctorVerb final : public Verb {
     Json all{{"build", build_description()}, {"counters", counter_permission()}};
     for (const std::string& name : Registry<Probe>::instance().names())
       all["machine"][name] = Registry<Probe>::instance().make(name)->look();
-    for (const char* backend :
-         {"emulate", "model", "simulate", "gpu", "pack", "pack_gpu", "reorder"}) {
+    for (const std::string& backend : Registry<BackendTraits>::instance().names()) {
       const std::string missing = find_backend(backend).missing;
       all["backends"][backend] = missing.empty() ? "works" : missing;
     }

@@ -2,8 +2,7 @@
 
 #include <set>
 
-#include "experiments/backends/backend.hpp"
-#include "experiments/counters/counter_source.hpp"
+#include "experiments/points/traits.hpp"
 #include "experiments/tables/rows.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
@@ -111,8 +110,8 @@ class ListVerb final : public Verb {
         {"microbenchmarks", registered<Microbenchmark>},
         {"generators", registered<Generator>},
         {"values", registered<ValueFamily>},
-        {"backends", registered<Backend>},
-        {"counters", registered<CounterSource>},
+        {"backends", registered<BackendTraits>},
+        {"counters", registered<CounterSourceTraits>},
         {"files", registered<MatrixFile>},
         {"devices", devices},
         {"experiments", [] { return named(shipped_configs()); }},

@@ -42,13 +42,13 @@ class PackVerb final : public Verb {
       fmt::print(stderr, "error: {}\n", gpu.missing);
       return kMissing;
     }
-    Point point;
-    point.format = {format_, Registry<Format>::instance().resolve(format_, given_params(sets_))};
-    const auto format = Registry<Format>::instance().make(format_, point.format.params);
+    const Params params = Registry<Format>::instance().resolve(format_, given_params(sets_));
+    const Point point{.task = Packing{{}, {format_, params}, false}};
+    const auto format = Registry<Format>::instance().make(format_, params);
     const auto reordering = Registry<Reordering>::instance().make(reordering_);
     const LoadedMatrix loaded = load_matrix(matrix_);
     const CsrMatrix matrix = apply(loaded.matrix, reordering->order(loaded.matrix));
-    const Packing packing{point, *format, matrix};
+    const PackingInput packing{point, *format, matrix};
 
     Found found{loaded.source.name, find_backend("pack").backend->pack(packing), "", {}};
     found.fault = round_trip_fault(found.host.packed->unpack(), matrix);

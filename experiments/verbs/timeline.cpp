@@ -45,16 +45,15 @@ class TimelineVerb final : public Verb {
     const LoadedMatrix loaded = load_matrix(point.matrix);
     try {
       const CsrMatrix a = ordered(loaded, point.reorder);
-      if (point.kernel.name == kAuto) {
+      auto& product = std::get<DenseProduct>(point.task);
+      if (product.kernel.name == kAuto) {
         const KernelChoice choice = choose_kernel(a, advice_request(point));
-        point.kernel = choice.kernel;
-        point.format = choice.format;
+        product.kernel = choice.kernel;
+        product.format = choice.format;
       }
-      const auto packed =
-          Registry<Format>::instance().make(point.format.name, point.format.params)->pack(a);
-      const auto kernel =
-          Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
-      const Timeline timeline = simulated(kernel->work(*packed, point.n), point);
+      const auto packed = make_registered<Format>(product.format)->pack(a);
+      const auto kernel = make_registered<SpmmKernel>(product.kernel);
+      const Timeline timeline = simulated(kernel->work(*packed, product.n), point);
       write(timeline, loaded, point);
       tell(timeline, loaded, point);
     } catch (const Unsupported& missing) {
@@ -133,8 +132,9 @@ class TimelineVerb final : public Verb {
     };
     const simulator::Report report = simulator::report(timeline.result);
     const double mhz = timeline.result.machine.clock_mhz;
+    const DenseProduct& product = dense_product(point);
     line("product", fmt::format("{}, order {}, {}, N = {}, simulated on {}", loaded.source.name,
-                                point.reorder.name, point.kernel.name, point.n, point.device));
+                                point.reorder.name, product.kernel.name, product.n, point.device));
     line("time", fmt::format("{:.4g} us, bound by {}", timeline.result.time_us, report.bound_by));
     line("launch", fmt::format("{}, {} thread blocks, {:.2f} waves", timeline.launch().name,
                                timeline.launch().spans.size(), report.waves));

@@ -449,9 +449,10 @@ TEST_CASE("backend gpu times repeated products where structure is kept") {
   const CsrMatrix a = random_rows(2000, 2000, 20, 51);
   Point point;
   point.backend = "gpu";
-  point.right = kSelf;
-  point.kernel = {"row_spgemm",
-                  Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}})};
+  point.task = SparseProduct{
+      {},
+      kSelf,
+      {"row_spgemm", Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}})}};
   point.measure.max_seconds = 0.05;
   const auto kernel = Registry<SpgemmKernel>::instance().make("row_spgemm");
 
@@ -467,8 +468,7 @@ TEST_CASE("backend gpu times a sparse product from both sources of memory") {
   const CsrMatrix a = random_rows(2000, 2000, 20, 51);
   Point point;
   point.backend = "gpu";
-  point.right = kSelf;
-  point.kernel = {"csr_spgemm", {}};
+  point.task = SparseProduct{{}, kSelf, {"csr_spgemm", {}}};
   point.measure.max_seconds = 0.05;
   const auto kernel = Registry<SpgemmKernel>::instance().make("csr_spgemm");
 

@@ -41,9 +41,11 @@ BackendResult multiply(const Choice& choice, const SpmmKernel& kernel, const Pac
                        const DenseMatrix& b) {
   Point point;
   point.backend = "gpu";
-  point.n = b.cols;
-  point.kernel = {choice.kernel,
-                  Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params)};
+  point.task = DenseProduct{
+      {},
+      b.cols,
+      {},
+      {choice.kernel, Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params)}};
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 1;
   return find_backend("gpu").backend->run(

@@ -151,9 +151,8 @@ Json found(const Variant& reorder, std::int64_t threads = 0,
   Point point;
   point.backend = "reorder";
   point.matrix = "poisson2d(nx=40, ny=30)";
-  point.values = parse_values(kPatternAlone);
   point.reorder = reorder;
-  point.threads = threads;
+  point.task = Ordering{threads};
   return PointRunner(std::move(options)).run(point).record;
 }
 
@@ -231,9 +230,9 @@ TEST_CASE("a product takes its order from the cache and says what it took when i
   Point point;
   point.backend = "pack";
   point.matrix = "poisson2d(nx=9, ny=7)";
-  point.values = parse_values("stored");
   point.reorder = rotation();
-  point.format = {"csr", Registry<Format>::instance().resolve("csr", {})};
+  point.task =
+      Packing{{parse_values("stored")}, {"csr", Registry<Format>::instance().resolve("csr", {})}};
   calls = 0;
 
   const Json first = PointRunner().run(point).record, second = PointRunner().run(point).record;

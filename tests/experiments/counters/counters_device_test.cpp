@@ -45,8 +45,8 @@ BackendResult run(const Product& p, const std::vector<std::string>& metrics,
                   const std::string& l2 = "warm") {
   Point point;
   point.backend = "gpu";
-  point.n = p.b.cols;
-  point.kernel = {p.kernel, Registry<SpmmKernel>::instance().resolve(p.kernel, {})};
+  point.task = DenseProduct{
+      {}, p.b.cols, {}, {p.kernel, Registry<SpmmKernel>::instance().resolve(p.kernel, {})}};
   point.measure.l2 = l2;
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 2;
