@@ -8,7 +8,7 @@
 
 #include "experiments/config/config.hpp"
 #include "experiments/config/plan.hpp"
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 #include "experiments/tables/rows.hpp"
 #include "formats/base/check.hpp"
 #include "tests/support.hpp"

@@ -1,4 +1,4 @@
-// Backend "pack_gpu": what it takes to build the packed A on the GPU, from A in CSR there.
+// Backend "pack_gpu": the time to build the packed A on the GPU, from A in CSR on the device.
 //
 // Allocations are part of it, out of a pool that has grown to what they need; so is the wait for
 // sizes that only the device knows. The result is the host's packed matrix: that the device's
@@ -68,9 +68,8 @@ class PackGpuBackend final : public Backend {
     const TimeSummary time =
         time_launches([&](cudaStream_t s) { builder->build(a, {}, s); }, p.point.measure, stream);
     result.time_us = time.median;
-    result.fields["time"] = to_json(time);
-    result.fields["time"]["l2"] = p.point.measure.l2;
-    result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
+    result.findings.time = {.summary = time, .l2 = p.point.measure.l2};
+    result.findings.clocks = {before, gpu_clocks()};
     return result;
   }
 };

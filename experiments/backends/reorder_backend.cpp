@@ -1,4 +1,4 @@
-// Backend "reorder": what it takes to find an order, on the CPU, with all threads of the process.
+// Backend "reorder": the time to find an order on the CPU, with all threads of the process.
 //
 // The median of a few runs where one is short, and never an order from the cache. Every run has to
 // give the same order: a reordering promises that, at any number of threads, unless it was cut
@@ -23,7 +23,7 @@ class ReorderBackend final : public Backend {
   std::string origin() const override { return "measured"; }
 
   OrderingResult reorder(const OrderingInput& o) const override {
-    OrderingResult result{compute_order(o.reordering, o.matrix, o.watch), 0, "", Json::object()};
+    OrderingResult result{compute_order(o.reordering, o.matrix, o.watch), 0, "", {}};
     std::vector<double> samples_us{1e6 * result.found.seconds};
     double seconds = result.found.seconds;
     while (!result.found.cut_short && samples_us.size() < kMostRuns && seconds < kMostSeconds) {
@@ -39,8 +39,7 @@ class ReorderBackend final : public Backend {
     const TimeSummary time = summarise(std::move(samples_us), 1);
     result.found.seconds = 1e-6 * time.median;
     result.time_us = time.median;
-    result.fields["time"] = to_json(time);
-    result.fields["time"]["threads"] = result.found.threads;
+    result.findings.time = {.summary = time, .threads = result.found.threads};
     return result;
   }
 };

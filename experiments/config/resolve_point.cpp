@@ -125,7 +125,7 @@ bool declares(int stage, const std::string& variant, const std::string& param) {
   return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
 }
 
-/// Whether the kernel can be told to read it.
+/// True when the kernel has a parameter that selects this format.
 bool offers_format(const std::string& kernel, const std::string& format) {
   if (is_open(kKernel, kernel)) return false;
   const auto& specs = stages()[kKernel].specs(kernel);
@@ -187,7 +187,7 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
     for (const auto& [key, setting] : *layer.settings) {
       require(key != "backend", "{}: backend is no axis: [experiment] backends lists them",
               setting.place);
-      // What a kernel reads is the point's format, and may be said of either.
+      // The format that a kernel reads is the point's format: either name sets it.
       if (key == "kernel.format")
         override_slot(sorted.axes, "format", {&setting, layer.rank});
       else if (std::ranges::find(kAxes, key) != kAxes.end())
@@ -399,7 +399,7 @@ const PointResolver::KnownMatrix& PointResolver::known_matrix(const std::string&
 std::vector<std::string> PointResolver::notes() const {
   std::vector<std::string> notes;
   for (const auto& [key, variant] : left_out_) {
-    // Of a parameter without owner only the stages are worth a note where others declare it.
+    // A parameter without an owner is worth a note only at stages where another variant declares it.
     const std::string param = key.substr(key.find('.') + 1);
     const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
       return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");

@@ -121,7 +121,7 @@ std::vector<std::string> ncu_command(const std::string& report, const std::strin
   return command;
 }
 
-/// What went wrong, in the child's words and ncu's.
+/// The error messages of the child and of ncu.
 std::string complaint(const std::string& errors, const std::string& report) {
   std::string said;
   for (const std::string& text : {errors, report}) {

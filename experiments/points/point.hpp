@@ -28,7 +28,7 @@ struct Variant {
   Params params;
 };
 
-/// How a GPU launch is timed (warm-up, stop at a relative noise, state of the L2 cache).
+/// The rule by which a GPU launch is timed: warm-up, end at a relative noise, state of the L2 cache.
 struct MeasureRule {
   std::string l2 = "warm";  // "warm": launches follow each other; "flush": L2 emptied before each
   std::int64_t warmup = 5;  // launches before the first timed one
@@ -50,7 +50,7 @@ struct CheckRule {
   bool against_fp32 = false;  // also with FP32 sums; in the JSON only when true
 };
 
-/// Where the values of A and B come from.
+/// The source of the values of A and B.
 struct OperandValues {
   Variant values = {};     // a value family: "auto", "cancelling", ...
   std::uint64_t seed = 0;  // of B, and of drawn values of A
@@ -108,7 +108,7 @@ std::unique_ptr<T> make_registered(const Variant& variant) {
 /// The kernel, and with it the format, of a point that takes what the advisor picks.
 inline constexpr const char* kAuto = "auto";
 
-/// What may stand as a sparse B, beside other matrices: A itself, or its transpose.
+/// The values of a sparse B beside other matrices: A itself, or its transpose.
 inline constexpr const char* kSelf = "self";
 inline constexpr const char* kTranspose = "transpose";
 
@@ -146,11 +146,10 @@ std::string to_text(const Variant& variant);
 /// The inverse for value families, defaults filled in. Throws an Error for what is not registered.
 Variant parse_values(std::string_view text);
 
-/// "n=128 none acc_spmm", "x self none csr_spgemm", "rcm bit_tcf": what is done to the matrix, for
-/// messages.
+/// The task as text for messages: "n=128 none acc_spmm", "x self none csr_spgemm", "rcm bit_tcf".
 std::string task_text(const Point& point);
 
-/// What `l2` may be.
+/// The values of `l2`.
 const std::vector<std::string>& l2_choices();
 
 /// 16 hexadecimal digits over the canonical JSON: identifies the request. The identity of a result

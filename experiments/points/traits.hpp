@@ -1,6 +1,6 @@
-// What a backend and a source of counters need of a point. Each registers its own traits, beside
-// its implementation and always in the CPU half: a build without the CUDA half knows the names, and
-// reports why it cannot run them.
+// The traits of a backend and of a source of counters: the parts of a point that they read. Each
+// registers its traits beside its implementation, always in the CPU half: a build without the CUDA
+// half knows the names, and reports why it cannot run them.
 //
 //   const RegisterTraits<BackendTraits> traits{
 //       "model", "the time an analytic model predicts for a described device",
@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// What a backend does to a matrix.
+/// The work of a backend on a matrix.
 enum class Activity { kMultiply, kPack, kReorder };
 
 /// The tasks of a backend, and the parts of a point that it reads beside them.
@@ -34,7 +34,7 @@ struct BackendTraits {
   bool needs_gpu = false;                   // implemented in the CUDA half
 };
 
-/// When source "auto" takes a source of counters.
+/// The rank of a source of counters for source "auto".
 struct CounterSourceTraits {
   static constexpr const char* kKind = "counter source";
 

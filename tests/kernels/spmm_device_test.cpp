@@ -274,8 +274,9 @@ TEST_CASE("every kernel scales what it writes, and reads C only where beta asks 
         const bool exact = choice.emulated && choice.kernel != "shares_spmm";
         const auto rounded = quantised_product(choice, given);
         if (exact)
-          CHECK(compare_bits(output.c, rounded ? emulate_scaling(scaling, *rounded, given.c)
-                                               : expected)["different"] == 0);
+          CHECK(compare_bits(output.c,
+                             rounded ? emulate_scaling(scaling, *rounded, given.c) : expected)
+                    .different == 0);
         if (!exact) CHECK(worst_error(output.c, given, scaling) <= 64);
       }
     }

@@ -96,8 +96,10 @@ TEST_CASE("an order is computed once and then kept, with what it took") {
   CHECK(second.seconds >= 0.01);
   CHECK(second.threads == first.threads);
   CHECK(second.peak_bytes == first.peak_bytes);
-  CHECK(to_json(second)["reorder_from_cache"] == true);
-  CHECK(to_json(second)["reorder_chosen"] == "by 1");
+  PreparationPart prep;
+  add_order(second, prep);
+  CHECK(prep.reorder_from_cache == true);
+  CHECK(prep.reorder_chosen == "by 1");
 }
 
 TEST_CASE("another matrix, other parameters, or asking for it make an order anew") {
@@ -122,7 +124,9 @@ TEST_CASE("an order that was cut short, or quick to find, is not kept") {
   const Variant none{"none", Registry<Reordering>::instance().resolve("none", {})};
 
   CHECK(fixture.find(limited).cut_short);
-  CHECK(to_json(fixture.find(limited))["reorder_cut_short"] == true);
+  PreparationPart prep;
+  add_order(fixture.find(limited), prep);
+  CHECK(prep.reorder_cut_short == true);
   CHECK_FALSE(fixture.find(limited).from_cache);
   fixture.find(none);
   CHECK_FALSE(std::filesystem::exists(fixture.folder / "orders"));
