@@ -8,7 +8,7 @@
 
 #include "experiments/config/config.hpp"
 #include "experiments/config/plan.hpp"
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 #include "experiments/tables/rows.hpp"
 #include "formats/base/check.hpp"
 #include "tests/support.hpp"
@@ -37,8 +37,9 @@ inline Json planted_record(const PlanEntry& entry) {
               {"origin", is_model ? "modelled" : "emulated"},
               {"matrix", {{"name", entry.matrix}, {"nnz", is_b ? 300 : 100}}}};
   if (is_model)
-    record["prediction"]["time_us"] =
-        static_cast<double>(p.n) * (p.kernel.name == "csr_spmm" ? 3 : 1) * (is_b ? 2 : 1);
+    record["prediction"]["time_us"] = static_cast<double>(dense_product(p).n) *
+                                      (dense_product(p).kernel.name == "csr_spmm" ? 3 : 1) *
+                                      (is_b ? 2 : 1);
   else
     record["check"]["smape_pct"] = 0.25;
   return record;

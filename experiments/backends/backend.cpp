@@ -21,9 +21,9 @@ SparseProductResult Backend::multiply(const SparseMultiplication& multiplication
   refuse(multiplication.point, "multiply sparse matrices");
 }
 
-PackingResult Backend::pack(const Packing& packing) const { refuse(packing.point, "pack"); }
+PackingResult Backend::pack(const PackingInput& packing) const { refuse(packing.point, "pack"); }
 
-OrderingResult Backend::reorder(const Ordering& ordering) const {
+OrderingResult Backend::reorder(const OrderingInput& ordering) const {
   refuse(ordering.point, "reorder");
 }
 

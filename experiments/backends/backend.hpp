@@ -1,10 +1,9 @@
-// The interface of a backend: what a point is run on, and what origin its numbers have.
+// The interface of a backend, which runs a point and gives its numbers their origin.
 //
-// "emulate" computes C as the GPU would, "model" predicts the time, "gpu" measures; "pack" and
-// "pack_gpu" multiply nothing: they build the packed A, and measure that; "reorder" finds the order
-// of A, and measures that. A backend gets everything ready made (matrix, order, packed A, B) and
-// gives back what it found; the check against the oracle, or of the round trip, is not its
-// business.
+// "emulate" computes C as the GPU would, "model" and "simulate" predict the time, "gpu" measures
+// it; "pack" and "pack_gpu" measure the packing of A, and "reorder" the search for its order. A
+// backend receives its inputs ready made (matrix, order, packed A, B) and returns its findings; the
+// caller checks them against the oracle, or by a round trip.
 #pragma once
 
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "experiments/backends/find_order.hpp"
 #include "experiments/points/point.hpp"
+#include "experiments/records/record.hpp"
 #include "formats/format.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -34,7 +34,7 @@ struct BackendResult {
   std::int64_t unwritten = 0;    // elements of C the launch left poisoned
   bool guards_intact = true;     // nothing was written outside C
   std::string fault;             // what else is wrong; empty when nothing is
-  Json fields = Json::object();  // joins the record: "time", "prediction", ...
+  BackendFindings findings;      // for the record: the time, the prediction, ...
 };
 
 /// One product of two sparse matrices, ready to run.
@@ -46,16 +46,16 @@ struct SparseMultiplication {
 };
 
 struct SparseProductResult {
-  std::optional<CsrMatrix> c;    // rows in the order of a, and as the kernel left it: unchecked
-  std::string generation;        // tensor cores whose arithmetic c has; empty without c
-  double time_us = 0;            // measured median or prediction; 0 when there is none
-  double pool_us = 0;            // measured median with memory from a pool; likewise
-  double pack_s = 0;             // bringing A and B into the kernel's form; likewise
-  Json fields = Json::object();  // joins the record: "time", "stages", ...
+  std::optional<CsrMatrix> c;  // rows in the order of a, and as the kernel left it: unchecked
+  std::string generation;      // tensor cores whose arithmetic c has; empty without c
+  double time_us = 0;          // measured median or prediction; 0 when there is none
+  double pool_us = 0;          // measured median with memory from a pool; likewise
+  double pack_s = 0;           // bringing A and B into the kernel's form; likewise
+  BackendFindings findings;    // for the record: the times, the stages, ...
 };
 
 /// One packing, ready to run.
-struct Packing {
+struct PackingInput {
   const Point& point;
   const Format& format;
   const CsrMatrix& matrix;  // in the point's order
@@ -65,11 +65,11 @@ struct PackingResult {
   std::unique_ptr<PackedMatrix> packed;  // of one of the measured packings
   double time_us = 0;                    // measured median
   std::string fault;                     // what is wrong with another build of it; empty when right
-  Json fields = Json::object();          // joins the record: "time", ...
+  BackendFindings findings;              // for the record: the time
 };
 
 /// One reordering, ready to run.
-struct Ordering {
+struct OrderingInput {
   const Point& point;
   const Reordering& reordering;
   const CsrMatrix& matrix;
@@ -77,10 +77,10 @@ struct Ordering {
 };
 
 struct OrderingResult {
-  FoundOrder found;              // its seconds are the measured median
-  double time_us = 0;            // the same
-  std::string fault;             // what is wrong with it; empty when right
-  Json fields = Json::object();  // joins the record: "time", ...
+  FoundOrder found;          // its seconds are the measured median
+  double time_us = 0;        // the same
+  std::string fault;         // what is wrong with it; empty when right
+  BackendFindings findings;  // for the record: the time
 };
 
 /// Its traits (point.hpp) say which of run(), pack() and reorder() it overrides; what has
@@ -93,14 +93,14 @@ class Backend {
   /// emulated, simulated, modelled or measured.
   virtual std::string origin() const = 0;
 
-  /// Why this machine cannot run it; empty when it can.
+  /// The reason why this machine cannot run it; empty when it can.
   virtual std::string unavailable() const { return ""; }
 
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
   virtual SparseProductResult multiply(const SparseMultiplication& multiplication) const;
-  virtual PackingResult pack(const Packing& packing) const;
-  virtual OrderingResult reorder(const Ordering& ordering) const;
+  virtual PackingResult pack(const PackingInput& packing) const;
+  virtual OrderingResult reorder(const OrderingInput& ordering) const;
 };
 
 /// The registered backend, or, for one this build was made without ("gpu" or "pack_gpu" without

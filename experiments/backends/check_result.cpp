@@ -32,7 +32,7 @@ std::int64_t steps_per_chunk(const Arithmetic& arithmetic, const FusedStep& step
          ((arithmetic.mma_depth + step.products - 1) / step.products);
 }
 
-/// Of a row whose sum takes so many chunks of MMAs, relative to |A||B|.
+/// The error bound of a row whose sum takes `chunks` chunks of MMAs, relative to |A||B|.
 double tensor_core_row_bound(const Arithmetic& arithmetic, const FusedStep& step,
                              std::int64_t chunks) {
   const std::int64_t chain =
@@ -51,7 +51,7 @@ double tensor_core_row_bound(const Arithmetic& arithmetic, const FusedStep& step
   return combine(input_rounding_bound(arithmetic.input_error), sum);
 }
 
-/// What the error of a product depends on.
+/// The properties of a product that decide its error.
 struct Sums {
   Arithmetic arithmetic;
   std::vector<std::int64_t> terms;  // [rows], as the kernel has them
@@ -60,7 +60,7 @@ struct Sums {
   double largest_b;
 };
 
-/// Per row of A: what relative to |A||B|, and what absolutely, the kernel may be off by.
+/// The error bound of each row of A: one part relative to |A||B|, one absolute.
 ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
   const Arithmetic& arithmetic = sums.arithmetic;
   const auto& terms = sums.terms;
@@ -111,90 +111,84 @@ ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
 double finite_or_huge(double value) { return std::isfinite(value) ? value : 1e300; }
 
 /// JSON has no NaN and no infinity: they are text.
-Json number_or_text(double value) {
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+NumberOrText number_or_text(double value) {
+  if (std::isfinite(value)) return value;
+  return fmt::format("{}", value);
 }
 
-/// "<name>_p50", "_p95" and "_p99", and the maximum as `max_name`.
-void add_quantiles(const std::string& name, const std::string& max_name, const Quantiles& values,
-                   Json& fields) {
-  fields[name + "_p50"] = finite_or_huge(values.p50);
-  fields[name + "_p95"] = finite_or_huge(values.p95);
-  fields[name + "_p99"] = finite_or_huge(values.p99);
-  fields[max_name] = finite_or_huge(values.max);
+QuantilesPart part_of(const Quantiles& values) {
+  return {finite_or_huge(values.p50), finite_or_huge(values.p95), finite_or_huge(values.p99),
+          finite_or_huge(values.max)};
 }
 
 /// Up to the last place that is not empty.
-Json histogram_fields(const UlpHistogram& histogram) {
+UlpHistogramPart part_of(const UlpHistogram& histogram) {
   std::size_t size = histogram.size();
   while (size > 0 && histogram[size - 1] == 0) --size;
-  Json upper = Json::array(), count = Json::array();
+  UlpHistogramPart part;
   for (std::size_t place = 0; place < size; ++place) {
-    upper.push_back(finite_or_huge(ulp_upper_end(place)));
-    count.push_back(histogram[place]);
+    part.upper_ulp.push_back(finite_or_huge(ulp_upper_end(place)));
+    part.count.push_back(histogram[place]);
   }
-  return {{"upper_ulp", upper}, {"count", count}};
+  return part;
 }
 
 /// The decades that are not empty.
-Json condition_fields(const ConditionTable& table) {
-  Json fields{{"condition_from", Json::array()},
-              {"count", Json::array()},
-              {"median_rel", Json::array()},
-              {"max_rel", Json::array()},
-              {"median_backward_error", Json::array()}};
+ConditionPart part_of(const ConditionTable& table) {
+  ConditionPart part;
   double from = 1;
   for (const ConditionDecade& decade : table) {
     if (decade.count > 0) {
-      fields["condition_from"].push_back(from);
-      fields["count"].push_back(decade.count);
-      fields["median_rel"].push_back(finite_or_huge(decade.median_relative));
-      fields["max_rel"].push_back(finite_or_huge(decade.max_relative));
-      fields["median_backward_error"].push_back(finite_or_huge(decade.median_backward));
+      part.condition_from.push_back(from);
+      part.count.push_back(decade.count);
+      part.median_rel.push_back(finite_or_huge(decade.median_relative));
+      part.max_rel.push_back(finite_or_huge(decade.max_relative));
+      part.median_backward_error.push_back(finite_or_huge(decade.median_backward));
     }
     from *= 10;
   }
-  return fields;
+  return part;
 }
 
-Json fields_of(const ProductErrors& errors) {
-  Json fields{{"smape_pct", finite_or_huge(errors.smape_pct)},
-              {"smape_common_pct", finite_or_huge(errors.smape_common_pct)},
-              {"relative_frobenius", finite_or_huge(errors.relative_frobenius)},
-              {"max_rel", finite_or_huge(errors.max_relative)},
-              {"backward_error_mean", finite_or_huge(errors.mean_backward_error)},
-              {"normwise_backward_error", finite_or_huge(errors.normwise_backward_error)},
-              {"signed_bias", finite_or_huge(errors.signed_bias)},
-              {"max_ulp", finite_or_huge(errors.max_ulp)},
-              {"ulp_histogram", histogram_fields(errors.ulp_histogram)},
-              {"condition_geomean", errors.condition_geomean},
-              {"by_condition", condition_fields(errors.by_condition)},
-              {"bound_ratio", finite_or_huge(errors.bound_ratio)},
-              {"compared", errors.compared},
-              {"beyond_bound", errors.beyond_bound},
-              {"non_finite", errors.non_finite},
-              {"overflows", errors.overflows},
-              {"underflows", errors.underflows}};
-  add_quantiles("backward_error", "backward_error", errors.backward_error, fields);
-  add_quantiles("condition", "condition_max", errors.condition, fields);
-  if (errors.smape_fp32_pct) fields["smape_fp32_pct"] = finite_or_huge(*errors.smape_fp32_pct);
-  return fields;
+ProductCheck check_of(const ProductErrors& errors) {
+  ProductCheck check{.smape_pct = finite_or_huge(errors.smape_pct),
+                     .smape_common_pct = finite_or_huge(errors.smape_common_pct),
+                     .relative_frobenius = finite_or_huge(errors.relative_frobenius),
+                     .max_rel = finite_or_huge(errors.max_relative),
+                     .backward_error = part_of(errors.backward_error),
+                     .backward_error_mean = finite_or_huge(errors.mean_backward_error),
+                     .normwise_backward_error = finite_or_huge(errors.normwise_backward_error),
+                     .signed_bias = finite_or_huge(errors.signed_bias),
+                     .max_ulp = finite_or_huge(errors.max_ulp),
+                     .ulp_histogram = part_of(errors.ulp_histogram),
+                     .condition = part_of(errors.condition),
+                     .condition_geomean = errors.condition_geomean,
+                     .by_condition = part_of(errors.by_condition),
+                     .bound_ratio = finite_or_huge(errors.bound_ratio),
+                     .compared = errors.compared,
+                     .beyond_bound = errors.beyond_bound,
+                     .non_finite = errors.non_finite,
+                     .overflows = errors.overflows,
+                     .underflows = errors.underflows};
+  if (errors.smape_fp32_pct) check.smape_fp32_pct = finite_or_huge(*errors.smape_fp32_pct);
+  return check;
 }
 
-/// The measures, the worst element and why C is wrong; `locate` says where a row of A is.
+/// The measures, the worst element and the reason why C is wrong; `locate` returns the place of a
+/// row of A.
 template <class Locate>
 CheckedResult judged(const ProductErrors& errors, Locate locate) {
-  CheckedResult result{fields_of(errors), ""};
+  CheckedResult result{check_of(errors), ""};
   if (errors.compared == 0) return result;
 
   const auto& worst = errors.worst;
   const std::string tile = locate(worst.row);
-  result.fields["worst"] = {{"row", worst.row},
-                            {"col", worst.col},
-                            {"expected", finite_or_huge(worst.expected)},
-                            {"computed", number_or_text(worst.computed)},
-                            {"bound", finite_or_huge(worst.bound)},
-                            {"tile", tile}};
+  result.check->worst = {.row = worst.row,
+                         .col = worst.col,
+                         .expected = finite_or_huge(worst.expected),
+                         .computed = number_or_text(worst.computed),
+                         .bound = finite_or_huge(worst.bound),
+                         .tile = tile};
   if (!errors.ok())
     result.reason = fmt::format(
         "{} of {} elements are beyond the error bound; worst: C[{}][{}] is {:.9g}, not {:.9g} "
@@ -204,7 +198,7 @@ CheckedResult judged(const ProductErrors& errors, Locate locate) {
   return result;
 }
 
-/// Why the arrays are no matrix of that shape; empty when they are.
+/// The reason why the arrays are no matrix of that shape; empty when they are one.
 std::string matrix_fault(const CsrMatrix& c, std::int32_t rows, std::int32_t cols) {
   if (c.rows != rows || c.cols != cols)
     return fmt::format("C is {} x {}, not {} x {}", c.rows, c.cols, rows, cols);
@@ -241,8 +235,8 @@ CheckedResult check_result(const SparseComputation& computation, const CsrMatrix
   CheckedResult result = judged(errors.values, [&](std::int64_t row) {
     return fmt::format("row {} of A, {} nonzeros", row, a.row_length(row));
   });
-  result.fields["missing"] = errors.missing;
-  result.fields["extra"] = errors.extra;
+  result.check->missing = errors.missing;
+  result.check->extra = errors.extra;
   if (errors.extra > 0 || (errors.missing > 0 && kernel.keeps_zeros()))
     result.reason += fmt::format("{}C has another pattern: {} cells are missing, {} are extra",
                                  result.reason.empty() ? "" : "; ", errors.missing, errors.extra);
@@ -251,7 +245,8 @@ CheckedResult check_result(const SparseComputation& computation, const CsrMatrix
 
 namespace {
 
-/// What the two have in a row: visit(column, of c or null, of expected or null), columns ascending.
+/// Calls visit(column, value of c or null, value of expected or null) for the cells of a row that
+/// either matrix has, by ascending column.
 template <class Visit>
 void for_each_cell(const CsrMatrix& c, const CsrMatrix& expected, std::int64_t row, Visit visit) {
   const auto cols = c.row_cols(row), expected_cols = expected.row_cols(row);
@@ -268,31 +263,27 @@ void for_each_cell(const CsrMatrix& c, const CsrMatrix& expected, std::int64_t r
   }
 }
 
-Json value_or_absent(const float* value) { return value ? number_or_text(*value) : "absent"; }
+NumberOrText value_or_absent(const float* value) {
+  if (value == nullptr) return "absent";
+  return number_or_text(*value);
+}
 
 }  // namespace
 
-Json compare_bits(const CsrMatrix& c, const CsrMatrix& expected) {
+BitComparison compare_bits(const CsrMatrix& c, const CsrMatrix& expected) {
   require(c.rows == expected.rows && c.cols == expected.cols, "C is {} x {}, its emulation {} x {}",
           c.rows, c.cols, expected.rows, expected.cols);
-  std::int64_t compared = 0, different = 0;
-  Json first;
+  BitComparison bits;
   for (std::int64_t row = 0; row < c.rows; ++row)
     for_each_cell(c, expected, row, [&](std::int32_t col, const float* x, const float* y) {
-      ++compared;
+      ++bits.compared;
       if (x && y && std::bit_cast<std::uint32_t>(*x) == std::bit_cast<std::uint32_t>(*y)) return;
-      if (different++ == 0)
-        first = {{"row", row},
-                 {"col", col},
-                 {"computed", value_or_absent(x)},
-                 {"expected", value_or_absent(y)}};
+      if (bits.different++ == 0) bits.first = {row, col, value_or_absent(x), value_or_absent(y)};
     });
-  Json bits{{"compared", compared}, {"different", different}};
-  if (different > 0) bits["first"] = first;
   return bits;
 }
 
-Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {
+BitComparison compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {
   require(c.rows == expected.rows && c.cols == expected.cols, "C is {} x {}, its emulation {} x {}",
           c.rows, c.cols, expected.rows, expected.cols);
   std::int64_t different = 0;
@@ -303,12 +294,11 @@ Json compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {
       continue;
     if (different++ == 0) first = i;
   }
-  Json bits{{"compared", c.values.size()}, {"different", different}};
+  BitComparison bits{static_cast<std::int64_t>(c.values.size()), different, {}};
+  const auto place = static_cast<std::int64_t>(first);
   if (different > 0)
-    bits["first"] = {{"row", static_cast<std::int64_t>(first) / c.cols},
-                     {"col", static_cast<std::int64_t>(first) % c.cols},
-                     {"computed", number_or_text(c.values[first])},
-                     {"expected", number_or_text(expected.values[first])}};
+    bits.first = {place / c.cols, place % c.cols, number_or_text(c.values[first]),
+                  number_or_text(expected.values[first])};
   return bits;
 }
 
@@ -327,18 +317,19 @@ LaunchOutput read_output(std::span<const float> memory, std::size_t guard, std::
   return output;
 }
 
-std::string launch_fault(std::int64_t unwritten, bool guards_intact, const Json& bits) {
+std::string launch_fault(std::int64_t unwritten, bool guards_intact,
+                         const std::optional<BitComparison>& bits) {
   std::vector<std::string> faults;
   if (!guards_intact) faults.push_back("the kernel wrote outside C");
   if (unwritten > 0)
     faults.push_back(fmt::format("{} elements of C were never written", unwritten));
-  if (bits.is_object() && bits.at("different") > 0) {
-    const Json& first = bits.at("first");
+  if (bits && bits->different > 0) {
+    const DifferentElement& first = bits->first.value();
     faults.push_back(fmt::format(
         "{} of {} elements differ from the emulation in their bits; first: row {}, column {} of C "
         "as the kernel orders it is {}, not {}",
-        bits.at("different").dump(), bits.at("compared").dump(), first.at("row").dump(),
-        first.at("col").dump(), first.at("computed").dump(), first.at("expected").dump()));
+        bits->different, bits->compared, first.row, first.col, to_json(first.computed).dump(),
+        to_json(first.expected).dump()));
   }
   return fmt::format("{}", fmt::join(faults, "; "));
 }

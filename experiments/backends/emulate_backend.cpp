@@ -10,37 +10,41 @@
 namespace tessera {
 namespace {
 
+/// Emulates a product of either kind.
+template <class Result, class Product>
+Result emulated(const Product& m) {
+  const Device& device = find_device(m.point.device);
+  const auto start = std::chrono::steady_clock::now();
+  Result result;
+  result.generation = device.generation;
+  result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  result.findings.emulate_s = elapsed.count();
+  return result;
+}
+
 class EmulateBackend final : public Backend {
  public:
   std::string origin() const override { return "emulated"; }
 
   BackendResult run(const Multiplication& m) const override {
-    const Device& device = find_device(m.point.device);
-    const auto start = std::chrono::steady_clock::now();
-    BackendResult result;
-    result.generation = device.generation;
-    result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    result.fields["emulate_s"] = elapsed.count();
-    if (m.point.unpermute) result.fields["unpermute"] = time_restoring(*result.c, m.rows);
+    auto result = emulated<BackendResult>(m);
+    if (dense_product(m.point).unpermute)
+      result.findings.unpermute = time_restoring(*result.c, m.rows);
     return result;
   }
 
   SparseProductResult multiply(const SparseMultiplication& m) const override {
-    const Device& device = find_device(m.point.device);
-    const auto start = std::chrono::steady_clock::now();
-    SparseProductResult result;
-    result.generation = device.generation;
-    result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    result.fields["emulate_s"] = elapsed.count();
-    return result;
+    return emulated<SparseProductResult>(m);
   }
 };
 
+constexpr const char* kSummary = "the values of the GPU kernel, bit for bit, on the CPU";
+const RegisterTraits<BackendTraits> traits{
+    "emulate", kSummary, {.computes_c = true, .needs_device = true}};
 const Register<Backend> entry{{
     .name = "emulate",
-    .summary = "the values of the GPU kernel, bit for bit, on the CPU",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<EmulateBackend>(); },
 }};
 

@@ -53,17 +53,14 @@ FoundOrder find_order(const CsrMatrix& matrix, const std::string& content_hash,
   return found;
 }
 
-Json to_json(const FoundOrder& found) {
-  Json json{{"reorder_s", found.seconds},
-            {"reorder_threads", found.threads},
-            {"reorder_from_cache", found.from_cache},
-            {"reorder_cut_short", found.cut_short}};
-  if (found.peak_bytes)
-    json["reorder_peak_bytes"] = *found.peak_bytes;
-  else
-    json["reorder_peak_unknown"] = found.peak_unknown;
-  if (!found.order.chosen.empty()) json["reorder_chosen"] = found.order.chosen;
-  return json;
+void add_order(const FoundOrder& found, PreparationPart& prep) {
+  prep.reorder_s = found.seconds;
+  prep.reorder_threads = found.threads;
+  prep.reorder_from_cache = found.from_cache;
+  prep.reorder_cut_short = found.cut_short;
+  prep.reorder_peak_bytes = found.peak_bytes;
+  if (!found.peak_bytes) prep.reorder_peak_unknown = found.peak_unknown;
+  if (!found.order.chosen.empty()) prep.reorder_chosen = found.order.chosen;
 }
 
 }  // namespace tessera

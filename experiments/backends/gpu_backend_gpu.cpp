@@ -39,7 +39,7 @@ class PoisonedOutput {
     return read_output(memory_.download(), kGuard, rows, n);
   }
 
-  /// Brings C back and looks at what the launch did and did not write.
+  /// Copies C back and counts the elements that the launch did not write.
   void collect(BackendResult& result, std::int64_t rows, std::int64_t n) const {
     LaunchOutput output = read(rows, n);
     result.c = std::move(output.c);
@@ -54,7 +54,7 @@ class PoisonedOutput {
 /// The fastest of the algorithms that take this case, and the time of each.
 struct Choice {
   int candidate = -1;
-  Json times_us = Json::object();
+  std::map<std::string, double> times_us = {};
 };
 
 Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRule& rule,
@@ -62,7 +62,7 @@ Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRul
   const auto names = gpu.candidates();
   if (names.size() == 1) {
     gpu.prepare(0, b, c, stream);
-    return {0, Json::object()};
+    return {.candidate = 0};
   }
   MeasureRule quick = rule;
   quick.max_samples = quick.min_samples;
@@ -91,12 +91,12 @@ Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRul
   return choice;
 }
 
-/// Times putting the rows of C back and holds the result against the host's. `c` is what lies at
+/// Times the restoring of C's rows and compares the result with the host's. `c` is the content of
 /// `c_device`.
 void time_restoring(const Multiplication& m, const DenseMatrix& c, const float* c_device,
                     cudaStream_t stream, BackendResult& result) {
   if (m.rows.is_identity()) {
-    result.fields["unpermute"] = nothing_to_restore();
+    result.findings.unpermute = RestorePart{};
     return;
   }
   const Permutation inverse = m.rows.inverse();
@@ -108,18 +108,17 @@ void time_restoring(const Multiplication& m, const DenseMatrix& c, const float* 
                      restored.c(), s);
       },
       m.point.measure, stream);
-  result.fields["unpermute"] = to_json(time);
-  result.fields["unpermute"]["on"] = "gpu";
+  result.findings.unpermute = {time, "gpu", {}};
   const LaunchOutput output = restored.read(c.rows, c.cols);
-  const Json bits = compare_bits(output.c, permute_rows(c, inverse));
+  const BitComparison bits = compare_bits(output.c, permute_rows(c, inverse));
   result.fault = launch_fault(output.unwritten, output.guards_intact, bits);
   if (!result.fault.empty()) result.fault = "restoring the rows of C: " + result.fault;
 }
 
 constexpr int kWarmingLaunches = 2;  // of the same product, before one that is counted
 
-/// Counts what one product does. A source that was asked for by name and cannot be used here makes
-/// the point one that is skipped; where any would have done, the record says why there was none.
+/// Reads the counters of one product. A named source that cannot be used here makes the point
+/// "skipped"; with source "auto" the record says why nothing was counted.
 void count(const Multiplication& m, const std::string& algorithm,
            const std::function<void(cudaStream_t)>& launch, cudaStream_t stream,
            BackendResult& result) {
@@ -127,7 +126,7 @@ void count(const Multiplication& m, const std::string& algorithm,
   const CounterChoice choice = find_counter_source(rule.source);
   if (!choice.missing.empty()) {
     require<Unsupported>(rule.source == "auto", "counters: {}", choice.missing);
-    result.fields["counters_missing"] = choice.missing;
+    result.findings.counters_missing = choice.missing;
     return;
   }
   CountedProduct product{m.point, algorithm, kWarmingLaunches, {}, [&] {
@@ -143,10 +142,9 @@ void count(const Multiplication& m, const std::string& algorithm,
       cuda_check(cudaDeviceSynchronize(), "flushing");
     };
   }
-  const CounterValues values = choice.source->collect(rule.metrics, product);
-  result.fields["counters_source"] = choice.name;
-  result.fields["counters_l2"] = m.point.measure.l2;
-  result.fields["counters"] = values;
+  result.findings.counters = choice.source->collect(rule.metrics, product);
+  result.findings.counters_source = choice.name;
+  result.findings.counters_l2 = m.point.measure.l2;
 }
 
 class GpuBackend final : public Backend {
@@ -156,10 +154,10 @@ class GpuBackend final : public Backend {
 
   BackendResult run(const Multiplication& m) const override {
     const auto& registry = Registry<GpuSpmm>::instance();
-    const std::string& name = m.point.kernel.name;
+    const auto& [name, params] = dense_product(m.point).kernel;
     require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
-    const auto gpu = registry.make(name, m.point.kernel.params)->upload(m.a, m.point.n);
-    const std::int64_t rows = m.a.rows(), n = m.point.n;
+    const auto gpu = registry.make(name, params)->upload(m.a, m.b.cols);
+    const std::int64_t rows = m.a.rows(), n = m.b.cols;
     const cudaStream_t stream = nullptr;
 
     const DeviceArray<float> b(m.b.values);
@@ -180,14 +178,14 @@ class GpuBackend final : public Backend {
         },
         m.point.measure, stream);
     result.time_us = time.median;
-    result.fields["time"] = to_json(time);
-    result.fields["time"]["l2"] = m.point.measure.l2;
-    result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
+    result.findings.time = {.summary = time, .l2 = m.point.measure.l2};
+    result.findings.clocks = {before, gpu_clocks()};
     // C once more: the sums of a kernel with atomics differ from launch to launch.
-    if (m.point.unpermute) time_restoring(m, output.read(rows, n).c, output.c(), stream, result);
+    if (dense_product(m.point).unpermute)
+      time_restoring(m, output.read(rows, n).c, output.c(), stream, result);
     if (!choice.times_us.empty()) {
-      result.fields["winner"] = gpu->candidates()[choice.candidate];
-      result.fields["candidates_us"] = choice.times_us;
+      result.findings.winner = gpu->candidates()[choice.candidate];
+      result.findings.candidates_us = choice.times_us;
     }
     if (!m.point.counters.source.empty())
       count(
@@ -206,7 +204,7 @@ class GpuBackend final : public Backend {
 
 const Register<Backend> entry{{
     .name = "gpu",
-    .summary = "the kernel on this machine's GPU, timed",
+    .summary = "",  // with the traits, in gpu_backend.cpp
     .make = [](const Params&) { return std::make_unique<GpuBackend>(); },
 }};
 

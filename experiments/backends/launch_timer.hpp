@@ -1,10 +1,10 @@
-// How long a launch takes: the one place where GPU time is measured.
+// The time of a launch: the one place where GPU time is measured.
 //
-// CUDA events around batches of launches. Warm: a batch is as many launches as last 100 us, so that
-// neither the events' resolution nor the launch itself decides. Flush: one launch a batch, the L2
-// overwritten before it. Samples are taken until the standard error of their mean is below the
-// rule's noise, between its least and greatest number, and not longer than its seconds; nor is the
-// warm-up before.
+// CUDA events enclose batches of launches. Warm: a batch is as many launches as last 100 us, so that
+// neither the resolution of the events nor the cost of a launch decides. Flush: a batch is one
+// launch, and the L2 is overwritten before it. Sampling ends when the standard error of the mean is
+// below the rule's noise, within the rule's limits on samples and seconds; the warm-up before has
+// the same limit in seconds.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-/// Twice the L2: what a launch is to find cold is overwritten with it.
+/// A buffer of twice the size of the L2, which is written before a launch that starts cold.
 class L2Flush {
  public:
   L2Flush();

@@ -51,11 +51,11 @@ void multiply_checked(GpuSparseProduct& product, SparseProductResult& result) {
   const Release release(product);
   run.poison();
   const bool repeats = product.keeps_structure();
-  // What is checked is repeated if it can be: values that another alpha has left would be wrong.
+  // The checked product repeats the structure if it can: values left by another alpha are wrong.
   product.multiply(repeats ? 2 : 1, run);
   if (repeats) product.multiply_again(1, run);
   result.c = product.download();
-  result.fields["memory"] = {{"peak_bytes", run.peak_bytes()}};
+  result.findings.peak_bytes = run.peak_bytes();
 }
 
 TimeSummary time_products(GpuSparseProduct& product, MemorySource source, const MeasureRule& rule) {
@@ -84,22 +84,16 @@ TimeSummary time_values(GpuSparseProduct& product, const MeasureRule& rule) {
       rule, kStream);
 }
 
-/// [{"name": "count", "us": 3.5}, ...] in the order in which they begin.
-Json stages_of(GpuSparseProduct& product) {
+/// In the order in which they begin.
+std::vector<StagePart> stages_of(GpuSparseProduct& product) {
   ProductRun run(MemorySource::kPool, kStream);
   const Release release(product);
   run.watch_stages();
   product.multiply(1, run);
-  Json stages = Json::array();
+  std::vector<StagePart> stages;
   for (const ProductRun::StageTime& stage : run.stage_times())
-    stages.push_back({{"name", stage.name}, {"us", stage.us}});
+    stages.push_back({stage.name, stage.us});
   return stages;
-}
-
-Json time_json(const TimeSummary& time, const MeasureRule& rule) {
-  Json json = to_json(time);
-  json["l2"] = rule.l2;
-  return json;
 }
 
 void measure(GpuSparseProduct& product, const MeasureRule& rule, SparseProductResult& result) {
@@ -107,33 +101,33 @@ void measure(GpuSparseProduct& product, const MeasureRule& rule, SparseProductRe
   const GpuClocks before = gpu_clocks();
   const TimeSummary time = time_products(product, MemorySource::kMalloc, rule);
   if (product.keeps_structure())
-    result.fields["time_again"] = time_json(time_values(product, rule), rule);
+    result.findings.time_again = {.summary = time_values(product, rule), .l2 = rule.l2};
   const KeptPool kept;
   const TimeSummary pool = time_products(product, MemorySource::kPool, rule);
   result.time_us = time.median;
   result.pool_us = pool.median;
-  result.fields["time"] = time_json(time, rule);
-  result.fields["time_pool"] = time_json(pool, rule);
-  result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
-  if (Json stages = stages_of(product); !stages.empty()) result.fields["stages"] = stages;
+  result.findings.time = {.summary = time, .l2 = rule.l2};
+  result.findings.time_pool = {.summary = pool, .l2 = rule.l2};
+  result.findings.clocks = {before, gpu_clocks()};
+  if (auto stages = stages_of(product); !stages.empty()) result.findings.stages = std::move(stages);
 }
 
 }  // namespace
 
 SparseProductResult measure_sparse_product(const SparseMultiplication& m) {
   const auto& registry = Registry<GpuSpgemm>::instance();
-  const std::string& name = m.point.kernel.name;
+  const auto& [name, params] = sparse_product(m.point).kernel;
   require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
   SparseProductResult result;
   result.generation = gpu_generation();
   try {
     const auto began = std::chrono::steady_clock::now();
-    const auto product = registry.make(name, m.point.kernel.params)->upload(m.a, m.b);
+    const auto product = registry.make(name, params)->upload(m.a, m.b);
     cuda_check(cudaDeviceSynchronize(), "uploading A and B");
     result.pack_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     measure(*product, m.point.measure, result);
   } catch (const OutOfMemory&) {
-    cudaGetLastError();  // or the next launch would be told of it
+    cudaGetLastError();  // otherwise the next launch would report it
     throw;
   }
   return result;

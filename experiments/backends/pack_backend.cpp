@@ -1,7 +1,7 @@
-// Backend "pack": what it takes to build the packed A on the CPU, with all threads of the process.
+// Backend "pack": the time to build the packed A on the CPU, with all threads of the process.
 //
 // The median of several whole packings, each from the CSR matrix to the last array, its input
-// checked and its memory fresh; what the one before took is given back outside the time.
+// checked and its memory fresh; the memory of the packing before is released outside the time.
 
 #include <chrono>
 
@@ -27,7 +27,7 @@ class PackBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
 
-  PackingResult pack(const Packing& p) const override {
+  PackingResult pack(const PackingInput& p) const override {
     PackingResult result;
     std::vector<double> samples_us;
     const auto began = Clock::now();
@@ -40,15 +40,16 @@ class PackBackend final : public Backend {
     }
     const TimeSummary time = summarise(std::move(samples_us), 1);
     result.time_us = time.median;
-    result.fields["time"] = to_json(time);
-    result.fields["time"]["threads"] = num_threads();
+    result.findings.time = {.summary = time, .threads = num_threads()};
     return result;
   }
 };
 
+constexpr const char* kSummary = "building the packed A on the CPU, timed; no product";
+const RegisterTraits<BackendTraits> traits{"pack", kSummary, {.activity = Activity::kPack}};
 const Register<Backend> entry{{
     .name = "pack",
-    .summary = "building the packed A on the CPU, timed; no product",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<PackBackend>(); },
 }};
 

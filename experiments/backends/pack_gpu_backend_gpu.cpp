@@ -1,4 +1,4 @@
-// Backend "pack_gpu": what it takes to build the packed A on the GPU, from A in CSR there.
+// Backend "pack_gpu": the time to build the packed A on the GPU, from A in CSR on the device.
 //
 // Allocations are part of it, out of a pool that has grown to what they need; so is the wait for
 // sizes that only the device knows. The result is the host's packed matrix: that the device's
@@ -44,9 +44,9 @@ class PackGpuBackend final : public Backend {
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
 
-  PackingResult pack(const Packing& p) const override {
+  PackingResult pack(const PackingInput& p) const override {
     const auto& registry = Registry<GpuFormat>::instance();
-    const Variant& format = p.point.format;
+    const Variant& format = packing(p.point).format;
     require<Unsupported>(registry.contains(format.name), "{} is not built on GPUs", format.name);
     const auto builder = registry.make(format.name, format.params);
     PackingResult result;
@@ -68,16 +68,15 @@ class PackGpuBackend final : public Backend {
     const TimeSummary time =
         time_launches([&](cudaStream_t s) { builder->build(a, {}, s); }, p.point.measure, stream);
     result.time_us = time.median;
-    result.fields["time"] = to_json(time);
-    result.fields["time"]["l2"] = p.point.measure.l2;
-    result.fields["clocks"] = {{"before", to_json(before)}, {"after", to_json(gpu_clocks())}};
+    result.findings.time = {.summary = time, .l2 = p.point.measure.l2};
+    result.findings.clocks = {before, gpu_clocks()};
     return result;
   }
 };
 
 const Register<Backend> entry{{
     .name = "pack_gpu",
-    .summary = "building the packed A on this machine's GPU, timed; no product",
+    .summary = "",  // with the traits, in pack_gpu_backend.cpp
     .make = [](const Params&) { return std::make_unique<PackGpuBackend>(); },
 }};
 

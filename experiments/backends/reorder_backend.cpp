@@ -1,4 +1,4 @@
-// Backend "reorder": what it takes to find an order, on the CPU, with all threads of the process.
+// Backend "reorder": the time to find an order on the CPU, with all threads of the process.
 //
 // The median of a few runs where one is short, and never an order from the cache. Every run has to
 // give the same order: a reordering promises that, at any number of threads, unless it was cut
@@ -22,8 +22,8 @@ class ReorderBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
 
-  OrderingResult reorder(const Ordering& o) const override {
-    OrderingResult result{compute_order(o.reordering, o.matrix, o.watch), 0, "", Json::object()};
+  OrderingResult reorder(const OrderingInput& o) const override {
+    OrderingResult result{compute_order(o.reordering, o.matrix, o.watch), 0, "", {}};
     std::vector<double> samples_us{1e6 * result.found.seconds};
     double seconds = result.found.seconds;
     while (!result.found.cut_short && samples_us.size() < kMostRuns && seconds < kMostSeconds) {
@@ -39,15 +39,17 @@ class ReorderBackend final : public Backend {
     const TimeSummary time = summarise(std::move(samples_us), 1);
     result.found.seconds = 1e-6 * time.median;
     result.time_us = time.median;
-    result.fields["time"] = to_json(time);
-    result.fields["time"]["threads"] = result.found.threads;
+    result.findings.time = {.summary = time, .threads = result.found.threads};
     return result;
   }
 };
 
+constexpr const char* kSummary =
+    "finding the order of A on the CPU, timed; no product and nothing packed";
+const RegisterTraits<BackendTraits> traits{"reorder", kSummary, {.activity = Activity::kReorder}};
 const Register<Backend> entry{{
     .name = "reorder",
-    .summary = "finding the order of A on the CPU, timed; no product and nothing packed",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<ReorderBackend>(); },
 }};
 

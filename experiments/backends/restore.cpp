@@ -17,10 +17,8 @@ DenseMatrix restore_rows(DenseMatrix c, const Permutation& rows) {
   return permute_rows(c, rows.inverse());
 }
 
-Json nothing_to_restore() { return {{"median_us", 0.0}}; }
-
-Json time_restoring(const DenseMatrix& c, const Permutation& rows) {
-  if (rows.is_identity()) return nothing_to_restore();
+RestorePart time_restoring(const DenseMatrix& c, const Permutation& rows) {
+  if (rows.is_identity()) return {};
   const Permutation inverse = rows.inverse();
   std::vector<double> samples_us;
   for (std::size_t run = 0; run < kRuns; ++run) {
@@ -30,10 +28,7 @@ Json time_restoring(const DenseMatrix& c, const Permutation& rows) {
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
             .count());
   }
-  Json json = to_json(summarise(std::move(samples_us), 1));
-  json["on"] = "cpu";
-  json["threads"] = num_threads();
-  return json;
+  return {summarise(std::move(samples_us), 1), "cpu", num_threads()};
 }
 
 }  // namespace tessera

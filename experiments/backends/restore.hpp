@@ -1,7 +1,7 @@
-// Rows of C back into the order of the file: what it takes on this CPU.
+// Restores the order of C's rows to that of the file on the CPU, and times it.
 #pragma once
 
-#include "experiments/points/point.hpp"
+#include "experiments/records/record.hpp"
 #include "formats/base/matrix.hpp"
 #include "formats/base/permutation.hpp"
 
@@ -10,11 +10,8 @@ namespace tessera {
 /// P^T C: row old_of_new[p] of the result is row p of c.
 DenseMatrix restore_rows(DenseMatrix c, const Permutation& rows);
 
-/// The record's "unpermute": median and spread of several such copies, `rows` inverted before. Rows
-/// that have stayed take no time.
-Json time_restoring(const DenseMatrix& c, const Permutation& rows);
-
-/// The same for rows that have stayed.
-Json nothing_to_restore();
+/// The median and spread of several such copies, with `rows` inverted before. Rows that have stayed
+/// take no time.
+RestorePart time_restoring(const DenseMatrix& c, const Permutation& rows);
 
 }  // namespace tessera

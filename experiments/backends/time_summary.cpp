@@ -30,11 +30,4 @@ TimeSummary summarise(std::vector<double> samples, std::int64_t launches_per_sam
   return time;
 }
 
-Json to_json(const TimeSummary& time) {
-  return {{"median_us", time.median}, {"p5_us", time.p5},
-          {"p95_us", time.p95},       {"min_us", time.min},
-          {"mean_us", time.mean},     {"stddev_us", time.stddev},
-          {"n", time.samples},        {"launches_per_sample", time.launches_per_sample}};
-}
-
 }  // namespace tessera

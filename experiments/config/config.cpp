@@ -31,7 +31,7 @@ void read_table(TableReader& root, const std::string& key, Read read) {
   reader.refuse_unknown();
 }
 
-/// The same for each of [[key]].
+/// Calls `read` for each table of [[key]].
 template <class Read>
 void read_tables(TableReader& root, const std::string& key, Read read) {
   const Node* node = root.find(key);
@@ -109,7 +109,7 @@ void read_measure(TableReader& reader, Config& config) {
   at_place(reader.place(), [&] { validate(rule); });
 }
 
-/// How much of a launch is simulated: "off", "auto", or a number of stretches.
+/// Reads the sampling of a simulation: "off", "auto", or a number of stretches.
 void read_simulate(TableReader& reader, Config& config) {
   const Node* sample = reader.find("sample");
   if (sample == nullptr) return;
@@ -122,7 +122,7 @@ void read_simulate(TableReader& reader, Config& config) {
   });
 }
 
-/// The section alone asks for counters: by the first source that works, and the usual metrics.
+/// The section without keys requests the default metrics from the first source that works.
 void read_counters(TableReader& reader, Config& config) {
   CounterRule rule{"auto", default_metrics()};
   reader.read_choice("source", rule.source, counter_sources());
@@ -298,7 +298,7 @@ std::string find_config(const std::string& name_or_path) {
   return shipped_path("experiments/configs/" + name_or_path + ".toml");
 }
 
-/// Where a config's sets are: beside it, beside its folder, and those that come with the program.
+/// The folders of a config's sets: beside the config, beside its folder, and the shipped ones.
 std::vector<std::string> set_folders(const std::string& path) {
   const fs::path folder = fs::absolute(path).parent_path();
   std::vector<std::string> folders{(folder / "sets").string(),

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Where something stands, for messages: "configs/quickstart.toml:12:3", or "--set a.b".
+/// The place of a value in a file, for messages: "configs/quickstart.toml:12:3", or "--set a.b".
 using SourceLocation = std::string;
 
 struct Node {

@@ -122,8 +122,8 @@ void estimate_costs(const PointResolver& resolver, std::vector<PlanEntry>& entri
   const double mean = known > 0 ? sum / known : 1;
   for (PlanEntry& entry : entries) {
     const double size = bytes.at(entry.point.matrix);
-    entry.cost =
-        (size > 0 ? size : mean) * static_cast<double>(std::max<std::int64_t>(1, entry.point.n));
+    const auto* dense = std::get_if<DenseProduct>(&entry.point.task);
+    entry.cost = (size > 0 ? size : mean) * (dense ? static_cast<double>(dense->n) : 1.0);
   }
 }
 

@@ -43,8 +43,8 @@ struct Plan {
 /// the name it was given: its points say so when they run.
 Plan make_plan(const Config& config, const std::vector<std::string>& backends = {});
 
-/// The one point that a verb's options come down to, by the same road as a config's: `config`,
-/// whose path stands in messages, with these axes and parameters as its grid.
+/// The one point that a verb's options describe, resolved like a config's: `config`, whose path
+/// stands in messages, with these axes and parameters as its grid.
 Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>& settings);
 
 /// The entries of shard `index` (1-based) of `count`: whole matrices, dealt by descending cost to

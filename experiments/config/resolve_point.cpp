@@ -26,18 +26,19 @@ constexpr const char* kAxesOfProducts[] = {"right", "n", "kernel", "device", "mo
 /// Refuses an axis of what lies beyond the backend's task.
 void refuse_beyond(const BackendTraits& backend, const std::string& key, const Setting& setting) {
   const bool of_product = std::ranges::find(kAxesOfProducts, key) != std::end(kAxesOfProducts);
-  if (backend.task == Task::kPack)
+  if (backend.activity == Activity::kPack)
     require(!of_product, "{}: {} is of a product, and backend {} only packs A", setting.place, key,
             backend.name);
-  if (backend.task == Task::kReorder)
+  if (backend.activity == Activity::kReorder)
     require(!of_product && key != "format",
             "{}: {} is of a {}, and backend {} only finds an order of A", setting.place, key,
             of_product ? "product" : "packing", backend.name);
 }
 
-/// What a point of the backend cannot do without, beside a matrix.
-const char* needed_axis(Task task) {
-  return task == Task::kMultiply ? "kernel" : (task == Task::kPack ? "format" : "reorder");
+/// The axis that every point of the backend needs beside the matrix.
+const char* needed_axis(Activity activity) {
+  if (activity == Activity::kMultiply) return "kernel";
+  return activity == Activity::kPack ? "format" : "reorder";
 }
 
 /// A stage's registry, whatever its interface.
@@ -74,6 +75,12 @@ auto at_place(const Setting& setting, Body body) {
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", setting.place, error.what()));
   }
+}
+
+/// The setting of an axis; null when the config does not give it.
+const Setting* setting_of(const std::map<std::string, PointResolver::Slot>& axes, const char* key) {
+  const auto found = axes.find(key);
+  return found == axes.end() ? nullptr : found->second.setting;
 }
 
 [[noreturn]] void ill_typed(const std::string& key, const Setting& setting, const char* expected) {
@@ -118,7 +125,7 @@ bool declares(int stage, const std::string& variant, const std::string& param) {
   return std::ranges::find(specs, param, &ParamSpec::name) != specs.end();
 }
 
-/// Whether the kernel can be told to read it.
+/// True when the kernel has a parameter that selects this format.
 bool offers_format(const std::string& kernel, const std::string& format) {
   if (is_open(kKernel, kernel)) return false;
   const auto& specs = stages()[kKernel].specs(kernel);
@@ -180,7 +187,7 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
     for (const auto& [key, setting] : *layer.settings) {
       require(key != "backend", "{}: backend is no axis: [experiment] backends lists them",
               setting.place);
-      // What a kernel reads is the point's format, and may be said of either.
+      // The format that a kernel reads is the point's format: either name sets it.
       if (key == "kernel.format")
         override_slot(sorted.axes, "format", {&setting, layer.rank});
       else if (std::ranges::find(kAxes, key) != kAxes.end())
@@ -189,7 +196,7 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
         sorted.params.push_back({key, {&setting, layer.rank}});
     }
   }
-  for (const char* key : {"matrix", needed_axis(backend.task)})
+  for (const char* key : {"matrix", needed_axis(backend.activity)})
     require(sorted.axes.contains(key),
             "{}: no {} is given: put one into [grid], [[zip]], [[case]] or [ablation]",
             config_.path, key);
@@ -206,7 +213,7 @@ std::string PointResolver::format_of(const std::string& kernel) {
 
 std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
     const Slots& axes, const BackendTraits& backend) {
-  const bool multiplies = backend.task == Task::kMultiply;
+  const bool multiplies = backend.activity == Activity::kMultiply;
   std::array<std::string, kStages> names{"none", "", "", multiplies ? "roofline" : "", "auto"};
   for (int s = 0; s < kStages; ++s) {
     const auto given = axes.find(stages()[s].key);
@@ -216,9 +223,9 @@ std::array<std::string, PointResolver::kStages> PointResolver::stage_names(
     if (!multiplies || !is_open(s, names[s]))
       at_place(setting, [&] { stages()[s].specs(names[s]); });
   }
-  if (backend.task == Task::kReorder) names[kValues].clear();
+  if (backend.activity == Activity::kReorder) names[kValues].clear();
   if (!multiplies) return names;
-  if (task_of(backend, names[kKernel]) == Task::kSparseProduct) {
+  if (is_sparse_product(names[kKernel])) {
     refuse_format(axes, names[kKernel]);
     return names;
   }
@@ -294,77 +301,82 @@ std::string PointResolver::right_name(const Setting& setting) {
   return spec == kSelf || spec == kTranspose ? spec : matrix_name("right", setting);
 }
 
+Task PointResolver::resolve_task(const BackendTraits& backend, const Slots& axes,
+                                 const std::array<Variant, kStages>& variants) {
+  const auto given = [&](const char* key) { return setting_of(axes, key); };
+  OperandValues operands{.values = variants[kValues], .seed = config_.seed};
+  if (const auto* s = given("seed"))
+    operands.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));
+
+  switch (backend.activity) {
+    case Activity::kReorder: {
+      Ordering ordering;
+      if (const auto* s = given("threads")) ordering.threads = integer_of("threads", *s, 0);
+      return ordering;
+    }
+    case Activity::kPack:
+      return Packing{operands, variants[kFormat], config_.square};
+    case Activity::kMultiply:
+      break;
+  }
+  if (is_sparse_product(variants[kKernel].name)) {
+    SparseProduct product{operands, kSelf, variants[kKernel]};
+    if (const auto* s = given("right")) product.right = right_name(*s);
+    return product;
+  }
+  DenseProduct product{operands, 128, variants[kFormat], variants[kKernel], false};
+  if (const auto* s = given("n")) product.n = integer_of("n", *s, 1);
+  product.unpermute = backend.computes_c && config_.unpermute;
+  return product;
+}
+
+void PointResolver::note_left_out(const Slots& axes, const BackendTraits& backend,
+                                  const std::string& kernel) {
+  const bool reorders = backend.activity == Activity::kReorder;
+  const bool by_sparse = is_sparse_product(kernel);
+  const bool by_dense = backend.activity == Activity::kMultiply && !by_sparse;
+  const auto note = [&](const char* key, bool applies, const std::string& to) {
+    if (setting_of(axes, key) != nullptr && !applies) left_out_.insert({key, to});
+  };
+  note("n", by_dense, "kernel " + kernel);
+  note("right", by_sparse, "kernel " + kernel);
+  for (const char* key : {"seed", "values"}) note(key, !reorders, "backend " + backend.name);
+  note("threads", reorders, "backend " + backend.name);
+  note("model", backend.predicts, "backend " + backend.name);
+  note("device", backend.needs_device, "backend " + backend.name);
+  note("l2", backend.measures || backend.simulates, "backend " + backend.name);
+}
+
 Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string& backend_name) {
-  const BackendTraits& backend = backend_traits(backend_name);
+  const BackendTraits backend = backend_traits(backend_name);
   const Sorted sorted = sort(layers, backend);
-  const auto names = stage_names(sorted.axes, backend);
-  const Task task = task_of(backend, names[kKernel]);
-  const bool by_dense = task == Task::kMultiply, by_sparse = task == Task::kSparseProduct;
+  const Slots& axes = sorted.axes;
+  const auto names = stage_names(axes, backend);
   const auto slots = hand_out(sorted, names);
   std::array<Variant, kStages> variants;
   for (int s = 0; s < kStages; ++s) variants[s] = make_variant(s, names[s], slots[s]);
+  note_left_out(axes, backend, names[kKernel]);
 
-  const auto given = [&, &axes = sorted.axes](const char* key) -> const Setting* {
-    const auto found = axes.find(key);
-    return found == axes.end() ? nullptr : found->second.setting;
-  };
-  const auto skip = [&](const char* key, bool applies) {
-    if (given(key) != nullptr && !applies) left_out_.insert({key, "backend " + backend.name});
-    return !applies;
-  };
   Point point{.backend = backend.name,
-              .matrix = matrix_name("matrix", *sorted.axes.at("matrix").setting),
-              .n = by_dense ? 128 : 0,
-              .right = by_sparse ? kSelf : "",
-              .seed = config_.seed,
-              .values = variants[kValues],
+              .matrix = matrix_name("matrix", *axes.at("matrix").setting),
               .reorder = variants[kReorder],
-              .format = variants[kFormat],
-              .kernel = variants[kKernel],
-              .model = {},
-              .device = {},
-              .check = true,
-              .measure = {},
-              .counters = backend.counts && by_dense ? config_.counters : CounterRule{},
-              .sample = backend.simulates ? config_.sample : ""};
-  const auto skip_of_kernel = [&](const char* key, bool applies) {
-    if (given(key) != nullptr && !applies) left_out_.insert({key, "kernel " + names[kKernel]});
-    return !applies;
-  };
-  if (!skip_of_kernel("n", by_dense))
-    if (const auto* s = given("n")) point.n = integer_of("n", *s, 1);
-  if (!skip_of_kernel("right", by_sparse))
-    if (const auto* s = given("right")) point.right = right_name(*s);
-  if (const auto* s = given("seed"))
-    point.seed = static_cast<std::uint64_t>(integer_of("seed", *s, 0));
-  const bool reorders = backend.task == Task::kReorder;
-  if (reorders) {
-    skip("seed", false);
-    skip("values", false);
-    point.seed = 0;
-    point.values = parse_values(kPatternAlone);
-  }
-  if (!skip("threads", reorders))
-    if (const auto* s = given("threads")) point.threads = integer_of("threads", *s, 0);
-  if (!skip("model", backend.predicts)) point.model = variants[kModel];
-
+              .task = resolve_task(backend, axes, variants)};
+  if (backend.predicts) point.model = variants[kModel];
   std::string device = "h200";
-  if (const auto* s = given("device"))
+  if (const auto* s = setting_of(axes, "device"))
     device = at_place(*s, [&] { return find_device(text_of("device", *s)).name; });
-  if (!skip("device", backend.needs_device)) point.device = device;
+  if (backend.needs_device) point.device = device;
+  if (backend.computes_c) point.check = {config_.check, config_.check && config_.against_fp32};
 
-  MeasureRule measure = config_.measure;
-  if (const auto* s = given("l2")) measure.l2 = choice_of("l2", *s, l2_choices());
-  if (!skip("l2", backend.measures || backend.simulates)) {
-    if (backend.measures) point.measure = measure;
-    point.measure.l2 = measure.l2;
+  if (backend.measures) point.measure = config_.measure;
+  if (backend.simulates) point.measure.l2 = config_.measure.l2;
+  if (const auto* s = setting_of(axes, "l2")) {
+    const std::string l2 = choice_of("l2", *s, l2_choices());
+    if (backend.measures || backend.simulates) point.measure.l2 = l2;
   }
-  point.square = backend.task == Task::kPack && config_.square;
-  if (backend.computes_c) {
-    point.check = config_.check;
-    point.unpermute = config_.unpermute && by_dense;
-    point.against_fp32 = config_.check && config_.against_fp32;
-  }
+  if (backend.simulates) point.sample = config_.sample;
+  if (backend.counts && std::holds_alternative<DenseProduct>(point.task))
+    point.counters = config_.counters;
   return point;
 }
 
@@ -387,7 +399,7 @@ const PointResolver::KnownMatrix& PointResolver::known_matrix(const std::string&
 std::vector<std::string> PointResolver::notes() const {
   std::vector<std::string> notes;
   for (const auto& [key, variant] : left_out_) {
-    // Of a parameter without owner only the stages are worth a note where others declare it.
+    // A parameter without an owner is worth a note only at stages where another variant declares it.
     const std::string param = key.substr(key.find('.') + 1);
     const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
       return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");

@@ -1,5 +1,5 @@
-// From settings to a point: defaults filled in, parameters handed to the variants that declare
-// them, names made canonical, what does not apply left out.
+// Resolves settings to a point: fills in defaults, assigns parameters to the variants that declare
+// them, makes names canonical, and leaves out settings that do not apply.
 #pragma once
 
 #include <array>
@@ -21,25 +21,25 @@ struct Layer {
   int rank = 0;
 };
 
-/// Resolves the points of one config and remembers what was left out of which.
+/// Resolves the points of one config and remembers which settings were left out.
 class PointResolver {
  public:
   explicit PointResolver(const Config& config) : config_(config) {}
 
-  /// `layers` by ascending rank. Throws an Error with the place of what cannot be.
+  /// `layers` have ascending ranks. Throws an Error with the place of an impossible setting.
   Point resolve(const std::vector<Layer>& layers, const std::string& backend);
 
   /// After the last point: throws an Error for a setting that applied to none of them.
   void refuse_unused() const;
 
-  /// What was learnt about the matrix of a resolved point, by the name the point has.
+  /// The known facts about the matrix of a resolved point, by its name in the point.
   struct KnownMatrix {
     std::string name;             // short, as in tables and figures
     std::int64_t file_bytes = 0;  // 0 when it is generated or absent
   };
   const KnownMatrix& known_matrix(const std::string& reference) const;
 
-  /// What did not apply to what, sorted.
+  /// The settings that did not apply, and to which variants, sorted.
   std::vector<std::string> notes() const;
 
   /// A setting and how strong it is.
@@ -61,6 +61,9 @@ class PointResolver {
   std::array<std::string, kStages> stage_names(const Slots& axes, const BackendTraits& backend);
   std::array<Slots, kStages> hand_out(const Sorted& sorted,
                                       const std::array<std::string, kStages>& names);
+  Task resolve_task(const BackendTraits& backend, const Slots& axes,
+                    const std::array<Variant, kStages>& variants);
+  void note_left_out(const Slots& axes, const BackendTraits& backend, const std::string& kernel);
   std::string matrix_name(const std::string& key, const Setting& setting);
   std::string right_name(const Setting& setting);
   std::string format_of(const std::string& kernel);

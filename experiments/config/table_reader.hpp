@@ -1,4 +1,4 @@
-// Reads one table of a config key by key: checks types, and in the end that no key was left over.
+// Reads one table of a config key by key, checks types, and refuses the keys that remain.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class TableReader {
   void read_choice(const std::string& key, std::string& value,
                    const std::vector<std::string>& choices);
 
-  /// Throws an Error with the nearest known key for a key nobody asked for.
+  /// Throws an Error with the nearest known key for a key that was not read.
   void refuse_unknown() const;
 
   const SourceLocation& place() const { return node_.place; }

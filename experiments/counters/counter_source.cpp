@@ -39,7 +39,7 @@ const std::vector<std::string>& default_metrics() {
 CounterChoice find_counter_source(const std::string& name) {
   if (name != "auto") return named(name);
   std::string reasons;
-  for (const char* candidate : {"cupti", "ncu"}) {
+  for (const std::string& candidate : auto_counter_sources()) {
     CounterChoice choice = named(candidate);
     if (choice.missing.empty()) return choice;
     reasons += (reasons.empty() ? "" : "; ") + choice.name + ": " + choice.missing;

@@ -1,8 +1,8 @@
 // The interface of a source of hardware counters: what a product did on the GPU, under the metric
 // names of NVIDIA's tools.
 //
-// What is counted are a product's kernels, each on its own, put together by launch_counts.hpp; not
-// what is copied or set between them.
+// The kernels of a product are counted one by one and combined by launch_counts.hpp; copies and
+// memory sets between them are not counted.
 //
 // "cupti" counts inside this process, "ncu" runs the point once more under Nsight Compute,
 // "external" only marks the product for a profiler the program was started under. Counting comes
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/points/point.hpp"
+#include "experiments/records/record.hpp"
 
 namespace tessera {
 
@@ -29,15 +29,12 @@ struct CountedProduct {
   std::function<void()> launch;  // one product, all its kernels, waited for
 };
 
-/// Metric -> value of one product: of all its kernels together; counts, bytes, ns, percent.
-using CounterValues = std::map<std::string, double>;
-
 class CounterSource {
  public:
   static constexpr const char* kKind = "counter source";
   virtual ~CounterSource() = default;
 
-  /// Why this machine cannot count with it; empty when it can.
+  /// The reason why this machine cannot count with it; empty when it can.
   virtual std::string unavailable() const = 0;
 
   /// Throws an Error with the nearest names for a metric the GPU does not have.
@@ -45,10 +42,10 @@ class CounterSource {
                                 const CountedProduct& product) const = 0;
 };
 
-/// What is counted unless a config says otherwise: what the simulator predicts.
+/// The metrics that are counted unless a config names others: those the simulator predicts.
 const std::vector<std::string>& default_metrics();
 
-/// The source of that name, or, for "auto", the first that works here: cupti, ncu.
+/// The source of that name, or, for "auto", the first of auto_counter_sources() that works here.
 struct CounterChoice {
   std::string name;
   std::unique_ptr<CounterSource> source;  // absent when this build has none of that name

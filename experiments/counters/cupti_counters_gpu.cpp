@@ -87,7 +87,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// What each launch of the product did.
+  /// The counts of each launch of the product.
   std::vector<LaunchCounts> count(const CuptiHost& host, const std::vector<std::string>& metrics,
                                   const CountedProduct& product) const {
     const std::vector<std::uint8_t> configuration = host.configuration(metrics);
@@ -191,7 +191,7 @@ class Session {
   CUpti_RangeProfiler_Object* object_ = nullptr;
 };
 
-/// Whether counting works, found out by starting it.
+/// True when counting works; finds out by starting it.
 std::string why_not() {
   if (const std::string reason = gpu_unavailable(); !reason.empty()) return reason;
   try {
@@ -224,7 +224,7 @@ class CuptiCounters final : public CounterSource {
 
 const Register<CounterSource> entry{{
     .name = "cupti",
-    .summary = "inside this process, by CUPTI's range profiler",
+    .summary = "",  // with the traits, in cupti_counters.cpp
     .make = [](const Params&) { return std::make_unique<CuptiCounters>(); },
 }};
 

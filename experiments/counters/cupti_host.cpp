@@ -64,7 +64,7 @@ std::vector<std::string> list_names(CUpti_Profiler_Host_Object* host) {
   return names;
 }
 
-/// Of a metric with or without its ending; false when there is none of that name.
+/// Looks up a metric with or without its ending; false for an unknown name.
 bool properties(CUpti_Profiler_Host_Object* host, const std::string& metric,
                 CUpti_Profiler_Host_GetMetricProperties_Params& found) {
   found = cupti_params<CUpti_Profiler_Host_GetMetricProperties_Params>(

@@ -1,5 +1,5 @@
-// CUPTI, the library behind NVIDIA's profilers: opened when first asked for and never linked, its
-// host half, which needs no GPU, and the call that both halves go through.
+// The host half of CUPTI, the library behind NVIDIA's profilers. It needs no GPU; it is opened on
+// first use and never linked.
 //
 // Only its headers are needed to build (CUPTI of CUDA 13: cupti_profiler_host.h); a build without
 // them has none of this. What includes this file has to stand under the same __has_include.
@@ -67,7 +67,7 @@ class CuptiHost final : public ChipMetrics {
   bool has(const std::string& metric) const override;
   std::size_t passes(const std::vector<std::string>& metrics) const override;
 
-  /// What the GPU has to be told to count these. Throws an Error for one that it does not have.
+  /// The image that configures the GPU to count these metrics. Throws an Error for an unknown one.
   std::vector<std::uint8_t> configuration(const std::vector<std::string>& metrics) const;
 
   /// Values in the order of the metrics, of one range in the image.
@@ -77,7 +77,7 @@ class CuptiHost final : public ChipMetrics {
  private:
   std::string chip_;
   CUpti_Profiler_Host_Object* host_;
-  std::vector<std::string> names_;  // sorted: asking for them takes milliseconds
+  std::vector<std::string> names_;  // sorted; listing them takes milliseconds
 };
 
 }  // namespace tessera

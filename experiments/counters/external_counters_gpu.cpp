@@ -29,7 +29,7 @@ class ExternalCounters final : public CounterSource {
 
 const Register<CounterSource> entry{{
     .name = "external",
-    .summary = "none: marks one product for a profiler that the program was started under",
+    .summary = "",  // with the traits, in external_counters.cpp
     .make = [](const Params&) { return std::make_unique<ExternalCounters>(); },
 }};
 

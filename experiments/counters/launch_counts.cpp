@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// How a metric of all launches comes from those of each.
+/// The rule that combines a metric of several launches.
 struct Rule {
   enum class Kind { kSum, kLeast, kGreatest, kRatio, kWeighted, kUnknown };
   Kind kind = Kind::kUnknown;

@@ -17,8 +17,8 @@ using LaunchCounts = std::map<std::string, double>;
 /// The metrics, with those that their rates are recomputed from.
 std::vector<std::string> with_companions(const std::vector<std::string>& metrics);
 
-/// Of all launches together. Throws an Error for no launches at all or a metric that is missing
-/// from one, Unsupported for several launches and a rate that is not known how to recompute.
+/// The values of all launches together. Throws an Error for no launches or for a metric that a
+/// launch lacks, and Unsupported for several launches and a rate without a known recomputation.
 LaunchCounts combine_launches(const std::vector<std::string>& metrics,
                               const std::vector<LaunchCounts>& launches);
 

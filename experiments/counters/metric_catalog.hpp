@@ -1,5 +1,5 @@
-// Which hardware metrics a chip has, told without a GPU: what a config may count is checked where
-// the config is written.
+// The hardware metrics of a chip. No GPU is needed: a config is checked on the machine where it is
+// written.
 //
 // Chips have the names of NVIDIA's tools: GA100 (A100), AD102 (RTX 4090, L40), GH100 (H100, H200).
 #pragma once
@@ -26,10 +26,10 @@ class ChipMetrics {
   virtual Metric describe(const std::string& name) const = 0;  // of one of them
   virtual std::vector<std::string> endings(const std::string& name) const = 0;  // ".sum", ...
 
-  /// Whether "lts__t_sectors.sum" can be counted.
+  /// True when a metric such as "lts__t_sectors.sum" can be counted.
   virtual bool has(const std::string& metric) const = 0;
 
-  /// How often a product has to run for all of them to be counted.
+  /// The number of runs of a product that counting all of them takes.
   virtual std::size_t passes(const std::vector<std::string>& metrics) const = 0;
 };
 
@@ -47,7 +47,7 @@ class MetricCatalog {
 /// Throws Unsupported, with the reason, where there is none.
 std::unique_ptr<MetricCatalog> find_metric_catalog();
 
-/// What is wrong with the name of a metric, with the nearest right ones: "chip GH100 has no metric
+/// The error in the name of a metric, with the nearest right ones: "chip GH100 has no metric
 /// lts__t_sector.smu; nearest: lts__t_sectors.sum". Empty when the chip has it.
 std::string metric_fault(const std::string& chip, const ChipMetrics& metrics,
                          const std::string& metric);

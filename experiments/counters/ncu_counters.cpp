@@ -102,7 +102,8 @@ int run_program(const std::vector<std::string>& arguments, const std::string& ou
 Json child_point(const Point& point) {
   Point child = point;
   child.counters.source = "external";
-  child.check = child.unpermute = child.against_fp32 = false;
+  child.check = {.enabled = false};
+  std::get<DenseProduct>(child.task).unpermute = false;
   child.measure.max_samples = child.measure.min_samples;
   return to_json(child);
 }
@@ -120,7 +121,7 @@ std::vector<std::string> ncu_command(const std::string& report, const std::strin
   return command;
 }
 
-/// What went wrong, in the child's words and ncu's.
+/// The error messages of the child and of ncu.
 std::string complaint(const std::string& errors, const std::string& report) {
   std::string said;
   for (const std::string& text : {errors, report}) {
@@ -171,9 +172,11 @@ class NcuCounters final : public CounterSource {
   }
 };
 
+constexpr const char* kSummary = "the point once more, as a child of Nsight Compute";
+const RegisterTraits<CounterSourceTraits> traits{"ncu", kSummary, {.auto_rank = 2}};
 const Register<CounterSource> entry{{
     .name = "ncu",
-    .summary = "the point once more, as a child of Nsight Compute",
+    .summary = kSummary,
     .make = [](const Params&) { return std::make_unique<NcuCounters>(); },
 }};
 

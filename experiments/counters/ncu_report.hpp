@@ -1,5 +1,5 @@
-// What Nsight Compute prints with `--csv --page raw --print-units base`: a line of names, a line of
-// units, a line a launch; lines of its own ("==PROF== ...") before and between.
+// Reads the output of Nsight Compute with `--csv --page raw --print-units base`: a line of names, a
+// line of units and a line per launch, with messages ("==PROF== ...") before and between.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What this binary was built from and how; the values are written by the build.
+// The sources and settings of this build; the build writes the values.
 #pragma once
 
 namespace tessera {

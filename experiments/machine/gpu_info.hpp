@@ -1,7 +1,7 @@
-// What the GPU of this machine is and how it is doing: for env records, doctor and measurements.
+// Identity and state of this machine's GPU, for env records, doctor and measurements.
 //
-// Identity comes from the CUDA runtime; clocks, throttling and UUIDs from NVML, loaded when first
-// asked for and silently absent where there is none.
+// The CUDA runtime gives the identity; NVML, loaded on first use, gives clocks, throttling and UUIDs,
+// which are silently absent without it.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Why no GPU can be used here; empty when one can.
+/// The reason why no GPU can be used here; empty when one can.
 std::string gpu_unavailable();
 
 struct GpuClocks {

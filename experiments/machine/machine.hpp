@@ -1,4 +1,4 @@
-// What this machine is: looked at by probes, told by `tessera doctor`, kept in env records.
+// A description of this machine: found by probes, printed by `tessera doctor`, kept in env records.
 #pragma once
 
 #include <string>

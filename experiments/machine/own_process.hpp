@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-/// What `compute` returns. Throws an Error with what it threw, or with how the process died.
+/// Returns the result of `compute`. Throws an Error with the message that it threw, or with the way
+/// the process died.
 Json in_own_process(const std::function<Json()>& compute);
 
 }  // namespace tessera

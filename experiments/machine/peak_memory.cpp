@@ -24,7 +24,7 @@ std::int64_t high_water_mark() {
 }  // namespace
 
 PeakMemory::PeakMemory() {
-  // What was freed before and kept would be taken again without a trace.
+  // Freed memory that the allocator keeps would be reused without being counted.
   malloc_trim(0);
   std::ofstream reset("/proc/self/clear_refs");
   reset << "5" << std::flush;

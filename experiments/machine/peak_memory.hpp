@@ -1,4 +1,4 @@
-// How much memory a piece of work takes at its most, beyond what the process held before.
+// The peak memory of a piece of work, beyond what the process held before.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace tessera {
 
-/// Begins when it is made. Counts resident pages of the whole process, so nothing else should run;
+/// Starts counting when it is made. Counts resident pages of the whole process, so nothing else should run;
 /// the kernel's own count may be off by some hundred kilobytes.
 class PeakMemory {
  public:
   PeakMemory();
 
-  /// Bytes at the most since then; nothing where the system does not tell (see problem()).
+  /// The peak in bytes since then; nothing where the system does not report it (see problem()).
   std::optional<std::int64_t> bytes() const;
 
-  /// Why there are none; empty when there are.
+  /// The reason why there is no peak; empty when there is one.
   const std::string& problem() const { return problem_; }
 
  private:

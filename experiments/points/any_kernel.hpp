@@ -10,10 +10,11 @@
 
 namespace tessera {
 
-/// Whether it is a registered kernel whose B and C are sparse.
+/// True for a registered kernel whose B and C are sparse.
 bool is_sparse_product(std::string_view kernel);
 
-/// Throws an Error with the nearest name of either kind for a kernel that is none.
+/// The parameters of a kernel of either kind. Throws an Error with the nearest name for an unknown
+/// kernel.
 const std::vector<ParamSpec>& kernel_params(const std::string& kernel);
 
 /// All values of the kernel's parameters: `given` over the declared defaults.

@@ -1,16 +1,22 @@
 // A point: one resolved unit of work, complete and canonical, with every default filled in.
 //
-// People write configs; the program runs points. A point is plain JSON with sorted keys, so that it
-// can be hashed, stored in a record, sharded over machines and run again from its record alone.
+// People write configs; the program runs points. A point says what is done to one matrix (its
+// task), and what the backend that does it needs to know. It is plain JSON with sorted keys, so
+// that it can be hashed, stored in a record, sharded over machines and run again from its record
+// alone.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "experiments/points/traits.hpp"
 #include "formats/base/params.hpp"
+#include "formats/base/registry.hpp"
 
 namespace tessera {
 
@@ -22,7 +28,7 @@ struct Variant {
   Params params;
 };
 
-/// How a GPU launch is timed (warm-up, stop at a relative noise, state of the L2 cache).
+/// The rule by which a GPU launch is timed: warm-up, end at a relative noise, state of the L2 cache.
 struct MeasureRule {
   std::string l2 = "warm";  // "warm": launches follow each other; "flush": L2 emptied before each
   std::int64_t warmup = 5;  // launches before the first timed one
@@ -32,81 +38,105 @@ struct MeasureRule {
   double max_seconds = 2;  // of timed launches
 };
 
-/// What is counted of a product on the GPU, once it has been timed (counter_source.hpp).
+/// The hardware counters read of a dense product on the GPU after its timing (counter_source.hpp).
 struct CounterRule {
   std::string source;                // "auto", "cupti", ...; empty: nothing is counted
   std::vector<std::string> metrics;  // not empty where there is a source; no two alike
 };
 
-struct Point {
-  std::string backend;     // "emulate", "model", "simulate", "gpu", "pack", ...
-  std::string matrix;      // MatrixSource::reference
-  std::int64_t n = 0;      // columns of a dense B; 0 otherwise
-  std::string right = {};  // a sparse B: kSelf, kTranspose, or a matrix as above; empty otherwise
-  std::uint64_t seed = 0;  // of B, and of drawn values of A
-  Variant values;          // of A and B: a value family, "auto" or "cancelling"
-  Variant reorder;
-  Variant format;             // name empty where A is only reordered
-  Variant kernel;             // name empty without a product; kAuto, as format, if left open
-  Variant model;              // backend "model" only; name empty otherwise
-  std::string device;         // described device; empty for backends that measure
-  bool check = true;          // compare C with the oracle; backends that compute C
-  bool against_fp32 = false;  // and with FP32 sums; in the JSON only when asked for
-  bool unpermute = false;     // dense B: also times restoring C's rows; in the JSON when asked for
-  bool square = false;        // where only A is packed: also counts A A; in the JSON when asked for
-  std::int64_t threads = 0;   // backend "reorder" only; 0 for all
-  MeasureRule measure;        // backend "gpu"; of backend "simulate", l2
-  CounterRule counters;       // backend "gpu", dense B; in the JSON only when asked for
-  std::string sample;         // backend "simulate": as in simulator::sampling_of(), or empty for
-                              // "off"; in the JSON only when asked for
+/// The comparison of a computed C with the oracle.
+struct CheckRule {
+  bool enabled = true;
+  bool against_fp32 = false;  // also with FP32 sums; in the JSON only when true
 };
+
+/// The source of the values of A and B.
+struct OperandValues {
+  Variant values = {};     // a value family: "auto", "cancelling", ...
+  std::uint64_t seed = 0;  // of B, and of drawn values of A
+};
+
+/// C = A B with a dense B of n columns.
+struct DenseProduct : OperandValues {
+  std::int64_t n = 0;
+  Variant format = {};     // of A; kAuto, as the kernel, when the advisor picks both
+  Variant kernel = {};     // a registered SpmmKernel, or kAuto
+  bool unpermute = false;  // also times restoring C's rows; in the JSON only when true
+};
+
+/// C = A B with a sparse B.
+struct SparseProduct : OperandValues {
+  std::string right = {};  // B: kSelf, kTranspose, or a matrix as Point::matrix
+  Variant kernel = {};     // a registered SpgemmKernel
+};
+
+/// A is packed into a format; nothing is multiplied.
+struct Packing : OperandValues {
+  Variant format = {};
+  bool square = false;  // also counts the products of A A; in the JSON only when true
+};
+
+/// An order of A is found; only its pattern counts.
+struct Ordering {
+  std::int64_t threads = 0;  // CPU threads; 0 for all
+};
+
+using Task = std::variant<DenseProduct, SparseProduct, Packing, Ordering>;
+
+struct Point {
+  std::string backend = {};  // "emulate", "model", "simulate", "gpu", "pack", ...
+  std::string matrix = {};   // MatrixSource::reference
+  Variant reorder = {};
+  Task task = {};
+
+  // What the backend needs, as its traits say; the rest is not part of the JSON.
+  std::string device = {};    // described device
+  Variant model = {};         // backend "model"
+  CheckRule check = {};       // backends that compute C
+  MeasureRule measure = {};   // backends that measure launches; backend "simulate" reads only l2
+  CounterRule counters = {};  // backend "gpu", dense products; in the JSON only with a source
+  std::string sample = {};    // backend "simulate": as in simulator::sampling_of(), or empty for
+                              // "off"; in the JSON only when not empty
+};
+
+/// The registered implementation that a variant names.
+template <class T>
+std::unique_ptr<T> make_registered(const Variant& variant) {
+  return Registry<T>::instance().make(variant.name, variant.params);
+}
 
 /// The kernel, and with it the format, of a point that takes what the advisor picks.
 inline constexpr const char* kAuto = "auto";
 
-/// What may stand as a sparse B, beside other matrices: A itself, or its transpose.
+/// The values of a sparse B beside other matrices: A itself, or its transpose.
 inline constexpr const char* kSelf = "self";
 inline constexpr const char* kTranspose = "transpose";
 
-/// How far a point goes. A product needs a kernel, n, values and what the kernel reads; one by a
-/// sparse B needs a kernel of that kind, that B and values; packing has a format, chosen freely,
-/// and values; reordering has neither, since only the pattern counts.
-enum class Task { kMultiply, kSparseProduct, kPack, kReorder };
+/// The value family of a point that has none of its own: the values of the file.
+inline constexpr const char* kPatternAlone = "stored";
 
-/// What of a point a backend looks at; the rest is left out of the canonical JSON.
-struct BackendTraits {
-  std::string name;
-  Task task = Task::kMultiply;  // and kSparseProduct, as task_of() says
-  bool computes_c = false;      // check
-  bool needs_device = false;    // device
-  bool predicts = false;        // model
-  bool measures = false;        // measure
-  bool simulates = false;       // of measure, l2
-  bool counts = false;          // counters
-  bool needs_gpu = false;       // part of the CUDA half
-};
+/// The task of a point that is known to have it. Throws an Error that names the backend for a point
+/// with another task.
+const DenseProduct& dense_product(const Point& point);
+const SparseProduct& sparse_product(const Point& point);
+const Packing& packing(const Point& point);
+const Ordering& ordering(const Point& point);
 
-/// Throws an Error with the nearest name for a backend a point cannot ask for.
-const BackendTraits& backend_traits(std::string_view backend);
+/// The values of the operands; those of the file for a task that has none.
+OperandValues operand_values(const Point& point);
 
-/// What a point of the backend does. Of those that multiply, the kernel says whether B is sparse.
-Task task_of(const BackendTraits& backend, std::string_view kernel);
-Task task_of(const Point& point);
-
-/// Canonical JSON: what does not apply to the backend is left out.
+/// Canonical JSON: what does not apply to the task and the backend is left out. Throws an Error for
+/// a task that the backend does not do.
 Json to_json(const Point& point);
 
 /// The inverse. Throws an Error that names the key for anything missing, unknown or ill-typed, and
 /// for variants and parameters that are not registered.
 Point point_from_json(const Json& json);
 
-/// What [counters] source may be, registered in this build or not: "none", "auto", ...
-const std::vector<std::string>& counter_sources();
-
 /// Throws an Error "measure.noise = ..." for a rule no measurement can follow.
 void validate(const MeasureRule& rule);
 
-/// Throws an Error for a source that is none, no metrics, or one twice.
+/// Throws an Error for an unknown source, no metrics, or a metric named twice.
 void validate(const CounterRule& rule);
 
 /// "auto", "cancelling(condition=10000)": a variant as one word, every parameter written. This is
@@ -116,14 +146,10 @@ std::string to_text(const Variant& variant);
 /// The inverse for value families, defaults filled in. Throws an Error for what is not registered.
 Variant parse_values(std::string_view text);
 
-/// "n=128 none acc_spmm", "x self none csr_spgemm", "rcm bit_tcf": what is done to the matrix, for
-/// messages.
+/// The task as text for messages: "n=128 none acc_spmm", "x self none csr_spgemm", "rcm bit_tcf".
 std::string task_text(const Point& point);
 
-/// The values of a point that has none of its own: those of the file.
-inline constexpr const char* kPatternAlone = "stored";
-
-/// What `l2` may be.
+/// The values of `l2`.
 const std::vector<std::string>& l2_choices();
 
 /// 16 hexadecimal digits over the canonical JSON: identifies the request. The identity of a result

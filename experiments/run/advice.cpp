@@ -174,7 +174,7 @@ KernelChoice choose_kernel(const CsrMatrix& ordered, const AdviceRequest& reques
 
 AdviceRequest advice_request(const Point& point) {
   AdviceRequest request{
-      .n = point.n,
+      .n = dense_product(point).n,
       .device = point.device,
       .options = {.warm = point.measure.l2 == "warm", .tell = {}, .interrupted = {}}};
   if (backend_traits(point.backend).needs_device) return request;

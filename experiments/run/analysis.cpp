@@ -249,14 +249,13 @@ std::vector<NamedValue> analyse(const ModelCounts& counts, std::int64_t n, const
   return sheet.take();
 }
 
-Json analysis_json(const std::vector<NamedValue>& figures) {
-  Json json = Json::object();
+Figures applicable(const std::vector<NamedValue>& figures) {
+  Figures named;
   for (const NamedValue& figure : figures) {
     const double* number = std::get_if<double>(&figure.value);
-    if (number != nullptr && std::isnan(*number)) continue;
-    std::visit([&](const auto& value) { json[figure.name] = value; }, figure.value);
+    if (number == nullptr || !std::isnan(*number)) named[figure.name] = figure.value;
   }
-  return json;
+  return named;
 }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// What the papers' analytic models say of one matrix, as named figures grouped by paper: what
-// `tessera analyse` prints, and what the record of a predicted product keeps for tables and
+// The results of the papers' analytic models for one matrix, as named figures grouped by paper.
+// `tessera analyse` prints them, and the record of a predicted product keeps them for tables and
 // figures.
 //
 // The counting of a matrix and the models are apart, since the counts serve every N and device.
@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "experiments/points/point.hpp"
+#include "experiments/records/record.hpp"
 #include "formats/base/matrix.hpp"
 #include "formats/statistics/named_statistics.hpp"
 #include "formats/statistics/square.hpp"
@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-/// What the models ask of a matrix.
+/// The counts of a matrix that the models need.
 struct ModelCounts {
   MatrixStatistics statistics = {};
   std::vector<std::int64_t> row_lengths = {};     // [rows]
@@ -28,8 +28,8 @@ struct ModelCounts {
   std::optional<SquareCount> square = {};         // of A A
 };
 
-/// Time is that of a few passes over the nonzeros; A A, where that is asked for and exists, takes
-/// as long as count_square().
+/// Takes a few passes over the nonzeros; with `square`, where A A exists, also the time of
+/// count_square().
 ModelCounts count_for_models(const CsrMatrix& matrix, bool square);
 
 /// Every figure, group by group, for B of `n` columns. One that does not apply (no nonzero, A not
@@ -37,7 +37,7 @@ ModelCounts count_for_models(const CsrMatrix& matrix, bool square);
 /// is positive.
 std::vector<NamedValue> analyse(const ModelCounts& counts, std::int64_t n, const Device& device);
 
-/// The record's "analysis": the figures by name, without those that do not apply.
-Json analysis_json(const std::vector<NamedValue>& figures);
+/// The figures by name, as a record keeps them, without those that do not apply.
+Figures applicable(const std::vector<NamedValue>& figures);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// From what micro-benchmarks found to a described device.
+// Turns the findings of micro-benchmarks into a described device.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What the device file starts from: the shipped device `name`, or, when that is empty, the one
+/// The device that the device file starts from: the shipped device `name`, or, when that is empty, the one
 /// whose title starts with the GPU's name, or else a device without numbers. Throws an Error for an
 /// unknown name, and Unsupported for a GPU of a generation that device files do not know.
 Device device_to_calibrate(const std::string& name, const std::string& gpu_name,

@@ -1,40 +1,36 @@
 #include "experiments/run/describe.hpp"
 
-#include <algorithm>
-#include <iterator>
-
 #include "formats/statistics/named_statistics.hpp"
 
 namespace tessera {
 
-Json describe(const PackedMatrix& packed) {
+void add_packed(const PackedMatrix& packed, PreparationPart& prep) {
   const FormatStats found = stats(packed);
-  Json json{{"footprint_bytes", found.bytes},
-            {"index_bytes", found.index_bytes},
-            {"value_bytes", found.bytes - found.index_bytes}};
+  prep.footprint_bytes = found.bytes;
+  prep.index_bytes = found.index_bytes;
+  prep.value_bytes = found.bytes - found.index_bytes;
   if (found.tile.tiles > 0) {
-    json["tiles"] = found.tile.tiles;
-    json["mean_nnz_tc"] = found.mean_nnz_per_tile;
-    json["tile_density"] = found.tile_density;
-    json["padding_ratio"] = found.padding_ratio;
+    prep.tiles = found.tile.tiles;
+    prep.mean_nnz_tc = found.mean_nnz_per_tile;
+    prep.tile_density = found.tile_density;
+    prep.padding_ratio = found.padding_ratio;
   }
-  return json;
 }
 
-Json describe_arrays(const PackedMatrix& packed) {
-  Json arrays = Json::object();
-  for (const ArrayInfo& array : packed.arrays()) arrays[array.name] = array.bytes;
-  return arrays;
+std::map<std::string, std::int64_t> array_bytes(const PackedMatrix& packed) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const ArrayInfo& array : packed.arrays()) bytes[array.name] = array.bytes;
+  return bytes;
 }
 
-Json describe(const CsrMatrix& matrix, bool square) {
-  std::vector<NamedValue> figures = named_values(statistics(matrix));
-  if (square && matrix.rows == matrix.cols)
-    std::ranges::copy(named_values(count_square(matrix)), std::back_inserter(figures));
-  Json json = Json::object();
-  for (const NamedValue& figure : figures)
-    std::visit([&](const auto& value) { json[figure.name] = value; }, figure.value);
-  return json;
+Figures describe(const CsrMatrix& matrix, bool square) {
+  Figures figures;
+  const auto add = [&](const std::vector<NamedValue>& values) {
+    for (const NamedValue& figure : values) figures[figure.name] = figure.value;
+  };
+  add(named_values(statistics(matrix)));
+  if (square && matrix.rows == matrix.cols) add(named_values(count_square(matrix)));
+  return figures;
 }
 
 }  // namespace tessera

@@ -1,20 +1,20 @@
-// What a record says of a matrix and of its packed form, whatever was done with them.
+// The figures of a matrix and of its packed form that go into a record.
 #pragma once
 
-#include "experiments/points/point.hpp"
+#include "experiments/records/record.hpp"
 #include "formats/base/matrix.hpp"
 #include "formats/format.hpp"
 
 namespace tessera {
 
-/// Sizes and, where the format has them, tiles: the record's "prep".
-Json describe(const PackedMatrix& packed);
+/// Adds the sizes of the packed matrix and, where the format has them, its tiles.
+void add_packed(const PackedMatrix& packed, PreparationPart& prep);
 
-/// Bytes of each array.
-Json describe_arrays(const PackedMatrix& packed);
+/// The bytes of each array.
+std::map<std::string, std::int64_t> array_bytes(const PackedMatrix& packed);
 
-/// The figures of `tessera matrix info`: the record's "statistics". Counts of A A too where
-/// `square` asks for them and A has a square.
-Json describe(const CsrMatrix& matrix, bool square);
+/// The figures of `tessera matrix info`, with the counts of A A when `square` is true and A is
+/// square.
+Figures describe(const CsrMatrix& matrix, bool square);
 
 }  // namespace tessera

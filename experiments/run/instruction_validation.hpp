@@ -1,8 +1,8 @@
 // The MMA instructions of a GPU against their emulation, bit for bit, and against each other.
 //
-// A comparison draws tiles family by family, a piece at a time so that memory stays small, works
-// them out both ways and counts the elements that differ. Three kinds are told apart, and none is
-// forgiven: other values, zeros of the other sign, NaNs with other bits.
+// A comparison draws tiles family by family, in batches so that memory stays small, computes them
+// both ways and counts the elements that differ. It distinguishes three kinds of differences, and
+// accepts none: other values, zeros of the other sign, NaNs with other bits.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct BitDifferences {
   BitDifferences& operator+=(const BitDifferences& other);
 };
 
-/// Of two arrays of one length.
+/// Compares two arrays of one length.
 BitDifferences bit_differences(std::span<const float> expected, std::span<const float> found);
 
 /// D [count * m * n] of `count` tiles.
@@ -45,8 +45,8 @@ struct Comparison {
 TileProduct emulation(const MmaInstruction& mma, const FusedStep& step);
 
 /// All that can be compared with the instructions given as those of a GPU: each with its emulation,
-/// wgmma with mma.sync, and two m16n8k4 with one m16n8k8, which is only told: where a step has
-/// eight products they differ.
+/// wgmma with mma.sync, and two m16n8k4 with one m16n8k8. The last is only reported: where a step
+/// has eight products the two differ.
 std::vector<Comparison> instruction_comparisons(const Generation& generation,
                                                 const Registry<GpuInstruction>& instructions);
 

@@ -1,4 +1,4 @@
-// Ctrl-C, for work that can end early and in order.
+// Handles Ctrl-C for work that can end early and in order.
 #pragma once
 
 #include <csignal>
@@ -6,7 +6,7 @@
 namespace tessera {
 
 /// Takes SIGINT and SIGTERM while it lives; one at a time. A second signal of the same kind ends
-/// the process, as if nobody had taken the first.
+/// the process, as it would without a guard.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -14,7 +14,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// Whether a signal has come since the last guard was made.
+  /// True when a signal has arrived since the last guard was made.
   static bool interrupted();
 
  private:

@@ -1,4 +1,4 @@
-// What was made last, in case it is wanted again.
+// A cache of one value: the last one made.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 
 namespace tessera {
 
-/// The last value made, kept until another key is asked for.
-template <class T>
+/// Keeps the last value made until a value of another key is needed.
+template <class T, class Key = std::string>
 class LastValueCache {
  public:
   template <class Make>
-  const T& get(const std::string& key, Make make) {
+  const T& get(const Key& key, Make make) {
     if (!value_ || key_ != key) {
       value_.reset();
       value_.emplace(make());
@@ -20,14 +20,14 @@ class LastValueCache {
     }
     return *value_;
   }
-  const T* find(const std::string& key) const { return value_ && key_ == key ? &*value_ : nullptr; }
-  void put(const std::string& key, T value) {
+  const T* find(const Key& key) const { return value_ && key_ == key ? &*value_ : nullptr; }
+  void put(const Key& key, T value) {
     value_.emplace(std::move(value));
     key_ = key;
   }
 
  private:
-  std::string key_;
+  Key key_;
   std::optional<T> value_;
 };
 

@@ -12,9 +12,9 @@ class Progress {
   explicit Progress(int total);
   ~Progress();  // ends the line
 
-  /// What is being worked on.
+  /// Shows the name of the current work.
   void working_on(const std::string& name);
-  /// One more is done; `remark` is printed on a line of its own when not empty.
+  /// Counts one more as done; `remark` is printed on a line of its own when not empty.
   void done(const std::string& name, const std::string& remark);
 
  private:
@@ -27,7 +27,7 @@ class Progress {
   std::chrono::steady_clock::time_point drawn_;
 };
 
-/// The same of one piece of work that tells what share of it is done.
+/// The progress of one piece of work, as the share that is done.
 class ShareProgress {
  public:
   explicit ShareProgress(std::string name);

@@ -1,9 +1,9 @@
-// One point, from its request to its record: load, reorder, pack, run, put back in order, check;
-// or, where B is sparse too: load both, reorder, run, check; or, where only A is packed: load,
-// reorder, pack, unpack, compare; or, where only an order is wanted: load, reorder, describe.
+// One point, from its request to its record. Dense product: load, reorder, pack, run, restore the
+// order of C, check. Sparse product: load A and B, reorder, run, check. Packing: load, reorder,
+// pack, unpack, compare. Ordering: load, reorder, describe.
 //
-// What the points of one matrix share (the matrix, its orders, packed forms, B, emulated results)
-// is kept between calls, one of each kind: plans are ordered so that this is enough.
+// The inputs that the points of one matrix share are kept between calls (point_inputs.hpp), and so
+// are emulated results.
 #pragma once
 
 #include <functional>
@@ -11,20 +11,21 @@
 #include <string>
 
 #include "experiments/points/point.hpp"
+#include "experiments/records/record.hpp"
 #include "formats/base/matrix.hpp"
 
 namespace tessera {
 
-/// How an attempt ended.
+/// The result of an attempt.
 struct Attempt {
-  Json record;                  // complete, without env_id and config_hash
-  bool restart_needed = false;  // the process is spoilt for further GPU work (sticky CUDA error)
+  Record record;                // complete, without env_id, experiment and config_hash
+  bool restart_needed = false;  // a sticky CUDA error: this process cannot use the GPU any more
 };
 
 struct PointRunnerOptions {
   bool fresh_orders = false;  // compute every order, even one that is in the cache
 
-  /// Called while an order is computed, at its beginning and whenever the reordering tells.
+  /// Called when the computation of an order begins, and whenever the reordering reports progress.
   std::function<void(const Point& point, double share)> tell_order = {};
 };
 
@@ -33,11 +34,12 @@ class PointRunner {
   explicit PointRunner(PointRunnerOptions options = {});
   ~PointRunner();
 
-  /// Identity of the result: params, matrix content, versions of the reordering and of the kernel
-  /// or format. Loads the matrix; when that fails, the identity of the request alone.
+  /// The identity of the result: params, matrix content, versions of the reordering and of the
+  /// kernel or format. Loads the matrix; when that fails, returns the identity of the request
+  /// alone.
   std::string point_id(const Point& point);
 
-  /// Never throws for what can go wrong with a point: that is in the record's status and reason.
+  /// Runs the point. Does not throw when the point fails: the record's status and reason say so.
   Attempt run(const Point& point);
 
   /// C of the last run that computed one, in the order of the file; empty otherwise.
@@ -51,14 +53,11 @@ class PointRunner {
   std::unique_ptr<State> state_;
 };
 
-/// A record for a point that never got to run to its end ("timeout", "failed", "oom").
-Json unfinished_record(const Point& point, const std::string& status, const std::string& reason);
+/// The record of a point that did not run to its end ("timeout", "failed", "oom").
+Record unfinished_record(const Point& point, const std::string& status, const std::string& reason);
 
-/// Identity of the result as far as is known, without loading them, what its matrices hold. Throws
-/// an Error when one is not on this machine.
+/// The identity of the result without loading its matrices, from their content hashes as far as the
+/// cache knows them. Throws an Error when a matrix is not on this machine.
 std::string known_point_id(const Point& point);
-
-/// Identity of a result whose matrix content is known: A's, and that of a sparse B of its own.
-std::string point_id(const Point& point, const std::string& content_hash);
 
 }  // namespace tessera

@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "experiments/machine/machine.hpp"
+#include "experiments/records/record_set.hpp"
 #include "experiments/run/interrupt.hpp"
 #include "experiments/run/progress.hpp"
-#include "experiments/run/record.hpp"
 #include "experiments/run/run_point.hpp"
 #include "experiments/run/worker.hpp"
 #include "formats/base/check.hpp"
@@ -26,29 +26,40 @@ bool counts_as_failed(const std::string& status) {
   return status == "failed" || status == "timeout" || status == "oom";
 }
 
-/// A skipped point is tried again wherever it is asked for: the reason may be gone.
+/// A skipped point is always tried again, since the reason may be gone.
 bool to_do_again(const std::string& status, const std::set<std::string>& rerun) {
   if (rerun.contains("all") || status == "skipped") return true;
   return (rerun.contains("failed") && counts_as_failed(status)) ||
          (rerun.contains("wrong") && status == "wrong");
 }
 
-/// Whether a record still is what running the point would give: same content, same kernel.
-bool is_current(const Json& record, const Point& point) {
+/// True when running the point would give the same result again: same content, same kernel.
+bool is_current(const std::string& point_id, const Point& point) {
   try {
-    return record.at("point_id") == known_point_id(point);
+    return point_id == known_point_id(point);
   } catch (const Error&) {
     return true;  // the matrix is gone: what is recorded stays
   }
 }
 
-/// One run: hands out matrices, collects events, writes records.
+/// The latest attempt at a request.
+struct KnownAttempt {
+  std::string point_id;
+  std::string status;
+  std::string reason;
+
+  bool operator==(const KnownAttempt&) const = default;
+};
+
+/// One run: assigns matrices to worker processes, collects events, writes records.
 class Run {
  public:
   Run(const Plan& plan, const RunOptions& options)
       : options_(options), writer_(options.out + "/" + options.file) {
     const RecordSet before = read_records(options.out);
-    for (const Json& record : before.points) by_hash_[record.at("params_hash")] = record;
+    for (const Json& record : before.points)
+      by_hash_[record.at("params_hash")] = {record.at("point_id"), record.value("status", ""),
+                                            record.value("reason", "")};
     const Json environment = environment_record();
     env_id_ = environment.at("env_id");
     if (!before.environments.contains(env_id_)) writer_.append(environment);
@@ -79,7 +90,7 @@ class Run {
       if (!counted.insert(entry.hash).second) continue;
       const auto record = by_hash_.find(entry.hash);
       if (record != by_hash_.end() && !pending_.contains(entry.hash))
-        ++summary.by_status[record->second.value("status", "")];
+        ++summary.by_status[record->second.status];
       else
         ++summary.left;
     }
@@ -87,16 +98,16 @@ class Run {
   }
 
  private:
-  /// Groups what is to be done by matrix.
+  /// Groups the points to run by matrix.
   void collect(const Plan& plan) {
     std::map<std::string, std::size_t> group_of;
     for (const PlanEntry& entry : plan.entries) {
       if (pending_.contains(entry.hash)) continue;
       const auto record = by_hash_.find(entry.hash);
       if (record != by_hash_.end()) {
-        const bool again = to_do_again(record->second.value("status", ""), options_.rerun);
-        if (!again && is_current(record->second, entry.point)) continue;
-        if (!again) done_ids_.insert(record->second.at("point_id"));
+        const bool again = to_do_again(record->second.status, options_.rerun);
+        if (!again && is_current(record->second.point_id, entry.point)) continue;
+        if (!again) done_ids_.insert(record->second.point_id);
       }
       pending_.insert(entry.hash);
       const auto [group, is_new] = group_of.try_emplace(entry.point.matrix, waiting_.size());
@@ -125,10 +136,10 @@ class Run {
       if (!worker.ended() && worker.running_seconds() > options_.timeout_s) {
         const std::size_t place = *worker.running();
         worker.kill();
-        lose(worker, place, "timeout",
-             fmt::format("not finished after {}", duration_text(options_.timeout_s)));
+        record_failure(worker, place, "timeout",
+                       fmt::format("not finished after {}", duration_text(options_.timeout_s)));
       } else if (worker.ended()) {
-        bury(worker);
+        handle_exit(worker);
       }
     }
     std::erase_if(workers_, [](const auto& worker) { return worker->ended(); });
@@ -149,30 +160,28 @@ class Run {
         finish(entry, "");
         break;
       case WorkerEvent::Kind::kRecord:
-        store(entry, std::move(event.record));
+        store(entry, std::move(*event.record));
         break;
     }
   }
 
-  void store(const PlanEntry& entry, Json record) {
-    record["env_id"] = env_id_;
-    record["experiment"] = options_.experiment;
-    record["config_hash"] = options_.config_hash;
-    const std::string status = record.at("status"), reason = record.value("reason", "");
+  void store(const PlanEntry& entry, Record record) {
+    record.env_id = env_id_;
+    record.experiment = options_.experiment;
+    record.config_hash = options_.config_hash;
+    const KnownAttempt attempt{record.point_id, record.status, record.reason.value_or("")};
     // The same reason to skip a point need not be written down every time.
     const auto before = by_hash_.find(entry.hash);
-    const bool known = before != by_hash_.end() && status == "skipped" &&
-                       before->second.value("status", "") == status &&
-                       before->second.value("reason", "") == reason &&
-                       before->second.at("point_id") == record.at("point_id");
-    if (!known) writer_.append(record);
-    by_hash_[entry.hash] = std::move(record);
+    const bool is_known =
+        before != by_hash_.end() && attempt.status == "skipped" && before->second == attempt;
+    if (!is_known) writer_.append(to_json(record));
+    by_hash_[entry.hash] = attempt;
     ++ran_;
-    const Point& p = entry.point;
-    finish(entry, status == "ok" || status == "skipped"
+    const bool is_fine = attempt.status == "ok" || attempt.status == "skipped";
+    finish(entry, is_fine
                       ? ""
-                      : fmt::format("{}: {} {} {}: {}", status, entry.matrix, task_text(p),
-                                    p.backend, reason));
+                      : fmt::format("{}: {} {} {}: {}", attempt.status, entry.matrix,
+                                    task_text(entry.point), entry.point.backend, attempt.reason));
   }
 
   void finish(const PlanEntry& entry, const std::string& remark) {
@@ -182,25 +191,27 @@ class Run {
 
   /// The process ended: by itself when all is done, time is up or its GPU context is spoilt, or by
   /// force in the middle of a point.
-  void bury(const Worker& worker) {
-    // One that died before it got to its first point would do so again.
-    const bool stillborn = !worker.death().empty() && worker.next_place() == 0;
-    if (!worker.running() && !stillborn) return go_on(worker, worker.next_place());
+  void handle_exit(const Worker& worker) {
+    // A process that died before its first point would do so again.
+    const bool died_at_start = !worker.death().empty() && worker.next_place() == 0;
+    if (!worker.running() && !died_at_start) return requeue_from(worker, worker.next_place());
     const std::string why = worker.killed_from_outside()
                                 ? "the process was killed: probably out of memory"
                                 : fmt::format("the process died: {}", worker.death());
-    lose(worker, worker.running().value_or(0), worker.killed_from_outside() ? "oom" : "failed",
-         why);
+    record_failure(worker, worker.running().value_or(0),
+                   worker.killed_from_outside() ? "oom" : "failed", why);
   }
 
-  void lose(const Worker& worker, std::size_t place, const char* status,
-            const std::string& reason) {
+  /// Records the point at `place` as failed, and requeues the points behind it.
+  void record_failure(const Worker& worker, std::size_t place, const char* status,
+                      const std::string& reason) {
     const PlanEntry& entry = *worker.assignment().entries[place];
     store(entry, unfinished_record(entry.point, status, reason));
-    go_on(worker, place + 1);
+    requeue_from(worker, place + 1);
   }
 
-  void go_on(const Worker& worker, std::size_t place) {
+  /// Queues the points of the worker from `place` on for a new process, while there is time.
+  void requeue_from(const Worker& worker, std::size_t place) {
     const auto& entries = worker.assignment().entries;
     if (place < entries.size() && Clock::now() < stop_at_)
       waiting_.emplace_front(entries.begin() + static_cast<std::ptrdiff_t>(place), entries.end());
@@ -210,8 +221,8 @@ class Run {
   RecordWriter writer_;
   std::string env_id_;
   Clock::time_point stop_at_;
-  std::map<std::string, Json> by_hash_;  // latest record of each request
-  std::set<std::string> pending_;        // requests to do
+  std::map<std::string, KnownAttempt> by_hash_;  // of each request
+  std::set<std::string> pending_;                // requests to do
   std::set<std::string> done_ids_;
   std::deque<std::vector<const PlanEntry*>> waiting_;
   std::vector<std::unique_ptr<Worker>> workers_;

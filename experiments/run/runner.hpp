@@ -1,7 +1,8 @@
-// Runs a plan: each matrix in a process of its own, each point one record, what is done skipped.
+// Runs a plan: each matrix in a process of its own, one record per point. Points that already have a
+// record are skipped.
 //
-// A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs the point it hits: it
-// is recorded as such and a new process goes on behind it. Only this process writes records. SIGINT
+// A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs only the point it hits:
+// the point is recorded as such, and a new process continues with the next. Only this process writes records. SIGINT
 // discards the current points and returns; everything recorded is on the disk.
 #pragma once
 
@@ -34,7 +35,7 @@ struct RunSummary {
 
 RunSummary run_plan(const Plan& plan, const RunOptions& options);
 
-/// How the points of a plan stand in a record set: the summary run_plan would start from.
+/// The state of a plan's points in a record set: the summary that run_plan would start from.
 RunSummary plan_status(const Plan& plan, const std::string& out);
 
 }  // namespace tessera

@@ -24,13 +24,13 @@ struct Timeline {
 struct TimelineRequest {
   std::optional<std::int64_t> thread_block;  // of the main launch; its longest when left out
   bool warm = true;                          // as in simulator::Options
-  /// Told what is being simulated, and what share of it is done.
+  /// Called with the name of the current simulation and the share of it that is done.
   std::function<void(const std::string& what, double share)> progress = {};
 };
 
 /// Simulates once, or, to find the longest thread block first, twice. Throws Unsupported as
 /// simulate() does and for a product without thread blocks, and an Error for a thread block that
-/// the main launch has not.
+/// the main launch does not have.
 Timeline make_timeline(const WorkDescription& work, const Device& device,
                        const TimelineRequest& request = {});
 

@@ -28,7 +28,7 @@ void send(int fd, const Json& event) {
   }
 }
 
-/// Sends how far the order of the point at `place` is, now and then.
+/// Reports the progress of the order of the point at `place`, at most ten times a second.
 auto order_teller(int fd, const std::size_t& place) {
   return [fd, &place, told = Clock::time_point()](const Point&, double share) mutable {
     const Clock::time_point now = Clock::now();
@@ -46,13 +46,13 @@ auto order_teller(int fd, const std::size_t& place) {
     if (Clock::now() >= assignment.stop_at) break;
     const Point& point = assignment.entries[place]->point;
     send(fd, {{"event", "start"}, {"place", place}});
-    // Loading is only worth it for the question when there is something it could be equal to.
+    // The identity needs the matrix: load it only when there is a result to compare with.
     if (!assignment.done_ids.empty() && assignment.done_ids.contains(runner.point_id(point))) {
       send(fd, {{"event", "done"}, {"place", place}});
       continue;
     }
     const Attempt attempt = runner.run(point);
-    send(fd, {{"event", "record"}, {"place", place}, {"record", attempt.record}});
+    send(fd, {{"event", "record"}, {"place", place}, {"record", to_json(attempt.record)}});
     if (attempt.restart_needed) break;
   }
   // No destructors: a spoilt CUDA context could hang in them.
@@ -71,7 +71,7 @@ Worker::Worker(Assignment assignment) : assignment_(std::move(assignment)) {
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    // Ctrl-C is the parent's business.
+    // Only the parent handles Ctrl-C.
     std::signal(SIGINT, SIG_IGN);
     close(ends[0]);
     work(assignment_, ends[1]);
@@ -132,9 +132,10 @@ std::vector<WorkerEvent> Worker::read_events() {
     }
     running_.reset();
     next_ = place + 1;
-    const bool is_record = kind == "record";
-    events.push_back({is_record ? WorkerEvent::Kind::kRecord : WorkerEvent::Kind::kAlreadyDone,
-                      place, is_record ? std::move(line["record"]) : Json()});
+    if (kind == "record")
+      events.push_back({WorkerEvent::Kind::kRecord, place, record_from_json(line["record"])});
+    else
+      events.push_back({WorkerEvent::Kind::kAlreadyDone, place});
   }
   return events;
 }

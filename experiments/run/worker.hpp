@@ -1,4 +1,4 @@
-// The process that runs the points of one matrix, and what it tells its parent.
+// The process that runs the points of one matrix, and its messages to its parent.
 #pragma once
 
 #include <sys/types.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "experiments/config/plan.hpp"
+#include "experiments/records/record.hpp"
 
 namespace tessera {
 
@@ -22,13 +23,13 @@ struct Assignment {
   bool fresh_orders = false;  // take no order from the cache
 };
 
-/// A line from the process. Points are told apart by their place in the assignment.
+/// A line from the process. A point is identified by its place in the assignment.
 struct WorkerEvent {
   enum class Kind { kStart, kOrder, kRecord, kAlreadyDone };
   Kind kind;
   std::size_t place;
-  Json record = {};
-  double share = 0;  // of kOrder: how much of the point's order is found
+  std::optional<Record> record = {};  // of kRecord
+  double share = 0;  // of kOrder: the share of the search for an order that is done
 };
 
 /// A running child process.
@@ -42,10 +43,10 @@ class Worker {
   int fd() const { return fd_; }
   const Assignment& assignment() const { return assignment_; }
 
-  /// What has arrived; empty and ended() once the process is gone.
+  /// The events that have arrived; empty, with ended() true, once the process is gone.
   std::vector<WorkerEvent> read_events();
   bool ended() const { return ended_; }
-  /// How it ended: "" for a plain exit between points, else "signal 11 (Segmentation fault)".
+  /// The way it ended: "" for a plain exit between points, else "signal 11 (Segmentation fault)".
   std::string death() const { return death_; }
   bool killed_from_outside() const { return killed_from_outside_; }
   void kill();

@@ -32,7 +32,7 @@ double number(const Expect& expect, const Row& row, const std::string& column) {
   return row.at(column).get<double>();
 }
 
-/// What to divide by, by partner_key.
+/// The divisors by partner_key.
 std::map<std::string, double> partners_of(const Expect& expect, const std::vector<Row>& rows) {
   std::map<std::string, double> partners;
   if (expect.relative_to.empty()) return partners;

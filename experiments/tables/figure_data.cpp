@@ -81,7 +81,7 @@ Units units_of(const Figure& figure, const Panel& panel) {
 }
 
 /// Divides every series by the one named, x by x, within a panel: the one of its own origin, or the
-/// only one there is. Where that has no value, nobody has.
+/// only one there is. Where that series has no value at an x, no other keeps one.
 void normalise(const Figure& figure, std::vector<Panel>& panels) {
   for (Panel& panel : panels) {
     const Units units = units_of(figure, panel);
@@ -106,7 +106,7 @@ void normalise(const Figure& figure, std::vector<Panel>& panels) {
 /// Records write infinity as a number that JSON has.
 constexpr double kInfinite = 1e300;
 
-/// Why a value has no place on the axis; empty when it has one.
+/// The reason why a value has no place on the axis; empty when it has one.
 std::string no_place(const Figure& figure, double y) {
   if (std::abs(y) >= kInfinite) return "infinite";
   if (figure.y_scale != "log" || y > 0) return "";

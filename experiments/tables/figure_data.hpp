@@ -1,4 +1,4 @@
-// What a figure shows, as data: the JSON its script draws from and the table beside it.
+// The data of a figure: the JSON that its script draws, and the table beside it.
 //
 // Selection, normalisation and reduction happen here; a script in notebooks/ only draws. Every
 // series carries its origin, so a prediction cannot be drawn as a measurement.
@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Nothing that a figure asks for has run, or not yet.
+/// None of the points of a figure has run yet.
 class NoRows : public Error {
  public:
   using Error::Error;

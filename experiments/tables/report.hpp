@@ -1,4 +1,4 @@
-// What a finished (or half finished) experiment says: its table, its figures, its expectations.
+// The report on a finished or half-finished experiment: its table, figures and expectations.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// A config with the records there are for it.
+/// A config with its records.
 struct Report {
   Config config;
   std::string folder;  // of the records

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// What the rows of a case have in common, as text.
+/// The values that the rows of a case share, as text.
 std::string case_key(const Row& row, const std::vector<std::string>& on) {
   Json key = Json::array();
   for (const std::string& column : on) {

@@ -1,7 +1,7 @@
-// Records as flat rows: what tables, figures and expectations are made of.
+// Records as flat rows, from which tables, figures and expectations are made.
 //
-// A row is a plan entry joined with its record: the point's parameters, the labels of the plan,
-// what was found. Columns are named once, here (row_columns()); a name that is none of them and was
+// A row is a plan entry joined with its record: the point's parameters, the labels of the plan and
+// the results. The columns of a record are listed in records/columns.hpp; an unknown name that was
 // not derived is an error with the nearest known one.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "experiments/config/config.hpp"
 #include "experiments/config/plan.hpp"
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 
 namespace tessera {
 
@@ -23,12 +23,11 @@ using Row = std::map<std::string, Json>;
 /// included.
 std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Config& config);
 
-/// The columns every row may have, with what they mean and their units.
+/// The columns every row may have, with their meaning and unit.
 const std::map<std::string, std::string>& row_columns();
 
-/// How the value of a column came about: the row's origin, but for what every backend finds alike,
-/// which is "counted" (sizes, tiles, MMAs, and what is derived from nothing else) or "measured"
-/// (times of the host's preparation).
+/// The origin of a value: "counted" for sizes, tiles, MMAs and columns derived from nothing else,
+/// "measured" for the times of the host's preparation, and the row's origin otherwise.
 std::string value_origin(const Row& row, const std::string& column, const Config& config);
 
 /// Throws an Error with the place unless `column` is known, derived, a parameter or a label.
@@ -39,7 +38,7 @@ void check_column(const std::string& column, const std::vector<Row>& rows, const
 /// of the status, those an [[unfold]] made unless it speaks of "unfolded".
 std::vector<Row> select(const std::vector<Row>& rows, const Settings& where);
 
-/// As shown to people and written to CSV: text as it is, numbers with six significant digits.
+/// The text of a cell for people and CSV files: numbers have six significant digits.
 std::string cell_text(const Row& row, const std::string& column);
 
 }  // namespace tessera

@@ -18,12 +18,13 @@ namespace {
 class AnalyseVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
+    app.add_option("MATRIX", matrix_, "A: a file, a generator or a name")->required();
     app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
     app.add_option("--device", device_, "described device (default h200)");
-    app.add_option("--reorder", reordering_, "order A first: a reordering, as in best(apply=rows)");
-    app.add_flag("--no-square", no_square_, "do not count A A, which may take longest");
-    app.add_flag("--json", json_, "as JSON");
+    app.add_option("--reorder", reordering_,
+                   "reordering applied to A first, as in best(apply=rows)");
+    app.add_flag("--no-square", no_square_, "skip the count of A A, often the slowest part");
+    app.add_flag("--json", json_, "print JSON");
   }
 
   int run() override {
@@ -40,7 +41,7 @@ class AnalyseVerb final : public Verb {
                   {"reorder", to_text(variant)},
                   {"n", n_},
                   {"device", device.name},
-                  {"analysis", analysis_json(figures)}});
+                  {"analysis", to_json(applicable(figures))}});
     } else {
       tell(loaded, variant, device, figures);
     }
@@ -83,7 +84,7 @@ class AnalyseVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "analyse",
-    .summary = "what the papers' analytic models say of a matrix",
+    .summary = "evaluate the papers' analytic models for a matrix",
     .make = [](const Params&) { return std::make_unique<AnalyseVerb>(); },
 }};
 

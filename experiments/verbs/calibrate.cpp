@@ -107,7 +107,7 @@ class CalibrateVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "calibrate",
-    .summary = "micro-benchmarks on this GPU, as a device file and curves",
+    .summary = "run micro-benchmarks on this GPU and write a device file and curves",
     .make = [](const Params&) { return std::make_unique<CalibrateVerb>(); },
 }};
 

@@ -1,4 +1,4 @@
-// tessera counters: which hardware metrics a chip has, told by CUPTI without a GPU.
+// tessera counters: lists the hardware metrics of a chip; CUPTI knows them without a GPU.
 
 #include "experiments/counters/counter_source.hpp"
 #include "experiments/counters/metric_catalog.hpp"
@@ -95,7 +95,7 @@ class CountersVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "counters",
-    .summary = "which hardware metrics a chip has, told without a GPU",
+    .summary = "list the hardware metrics of a chip; needs no GPU",
     .make = [](const Params&) { return std::make_unique<CountersVerb>(); },
 }};
 

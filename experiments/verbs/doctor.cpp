@@ -38,7 +38,7 @@ constexpr Tool kTools[] = {
     {"compute-sanitizer", "command -v compute-sanitizer", "checking kernels for memory errors"},
 };
 
-/// What each counter source can do here.
+/// The state of each counter source on this machine.
 Json counter_sources_here() {
   Json all = Json::object();
   for (const std::string& name : counter_sources()) {
@@ -59,7 +59,7 @@ std::string metric_names() {
   }
 }
 
-/// Whether users other than root may read hardware counters; nothing where the driver does not say.
+/// True when users other than root may read hardware counters; null where the driver does not say.
 std::string counter_permission() {
   return succeeds("grep -q 'RmProfilingAdminOnly: 0' /proc/driver/nvidia/params")
              ? "everybody"
@@ -68,14 +68,13 @@ std::string counter_permission() {
 
 class DoctorVerb final : public Verb {
  public:
-  void declare(CLI::App& app) override { app.add_flag("--json", json_, "as JSON"); }
+  void declare(CLI::App& app) override { app.add_flag("--json", json_, "print JSON"); }
 
   int run() override {
     Json all{{"build", build_description()}, {"counters", counter_permission()}};
     for (const std::string& name : Registry<Probe>::instance().names())
       all["machine"][name] = Registry<Probe>::instance().make(name)->look();
-    for (const char* backend :
-         {"emulate", "model", "simulate", "gpu", "pack", "pack_gpu", "reorder"}) {
+    for (const std::string& backend : Registry<BackendTraits>::instance().names()) {
       const std::string missing = find_backend(backend).missing;
       all["backends"][backend] = missing.empty() ? "works" : missing;
     }
@@ -120,7 +119,7 @@ class DoctorVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "doctor",
-    .summary = "what this machine has, and what each missing piece disables",
+    .summary = "report the machine's hardware and software, and what each missing piece disables",
     .make = [](const Params&) { return std::make_unique<DoctorVerb>(); },
 }};
 

@@ -13,7 +13,7 @@ class FigureVerb final : public Verb {
   void declare(CLI::App& app) override {
     app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
     app.add_option("--out", out_, "folder of the records (default: out/<experiment id>)");
-    app.add_option("--to", to_, "folder for the figures (default: that of the records)");
+    app.add_option("--to", to_, "folder for the figures (default: the folder of the records)");
     app.add_option("--only", only_, "ids of the figures to draw")->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
   }

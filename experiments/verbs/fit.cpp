@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kLinePieces = 32;  // of the line as it is handed to whoever draws it
+constexpr int kLinePieces = 32;  // straight pieces of the line that figures draw
 
 /// kernel, device, N, origin.
 using SeriesKey = std::tuple<std::string, std::string, std::int64_t, std::string>;
@@ -107,9 +107,9 @@ Json line_json(const LineFit& fit, double most_blocks) {
 class FitVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("RECORDS", records_, "record file or folder of them")->required();
-    app.add_option("--confidence", confidence_, "of the intervals (default 0.95)");
-    app.add_flag("--json", json_, "as JSON, with the points and the line");
+    app.add_option("RECORDS", records_, "record file, or a folder of them")->required();
+    app.add_option("--confidence", confidence_, "confidence level of the intervals (default 0.95)");
+    app.add_flag("--json", json_, "print JSON with the points and the line");
   }
 
   int run() override {
@@ -184,7 +184,7 @@ class FitVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "fit",
-    .summary = "SMaT's T = T_e n_e + T_init, fitted to records",
+    .summary = "fit SMaT's T = T_e n_e + T_init to records",
     .make = [](const Params&) { return std::make_unique<FitVerb>(); },
 }};
 

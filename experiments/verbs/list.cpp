@@ -1,9 +1,8 @@
-// tessera list: everything that has a name.
+// tessera list: the names that configs and the command line accept.
 
 #include <set>
 
-#include "experiments/backends/backend.hpp"
-#include "experiments/counters/counter_source.hpp"
+#include "experiments/points/traits.hpp"
 #include "experiments/tables/rows.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
@@ -39,7 +38,7 @@ Json registered() {
   return list;
 }
 
-/// Of both kinds, those that multiply by a dense B first.
+/// The kernels of both kinds, those for a dense B first.
 Json kernels() {
   Json list = Json::array();
   const auto add = [&](const char* b, Json of_kind) {
@@ -81,8 +80,10 @@ class ListVerb final : public Verb {
   void declare(CLI::App& app) override {
     std::set<std::string> names;
     for (const auto& [name, make] : kinds()) names.insert(name);
-    app.add_option("KIND", kind_, "what to list")->required()->check(CLI::IsMember(names));
-    app.add_flag("--json", json_, "as JSON, with parameters");
+    app.add_option("KIND", kind_, "kind of things to list")
+        ->required()
+        ->check(CLI::IsMember(names));
+    app.add_flag("--json", json_, "print JSON with parameters");
   }
 
   int run() override {
@@ -111,8 +112,8 @@ class ListVerb final : public Verb {
         {"microbenchmarks", registered<Microbenchmark>},
         {"generators", registered<Generator>},
         {"values", registered<ValueFamily>},
-        {"backends", registered<Backend>},
-        {"counters", registered<CounterSource>},
+        {"backends", registered<BackendTraits>},
+        {"counters", registered<CounterSourceTraits>},
         {"files", registered<MatrixFile>},
         {"devices", devices},
         {"experiments", [] { return named(shipped_configs()); }},

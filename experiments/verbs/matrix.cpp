@@ -21,7 +21,7 @@ Json to_json(const ParamValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
-/// How far a download is, on a terminal.
+/// Shows the progress of a download on a terminal.
 class DownloadMeter {
  public:
   explicit DownloadMeter(std::string name) : name_(std::move(name)) {}
@@ -51,31 +51,31 @@ class MatrixVerb final : public Verb {
     add(app, "info", "statistics: rows, tiles, windows, synergy, IBD, bandwidth", [&](CLI::App& s) {
       s.add_option("MATRIX", names_, "matrices: files, generators, names")->required();
       declare_order(s);
-      s.add_flag("--json", json_, "as JSON");
+      s.add_flag("--json", json_, "print JSON");
       return [this] { return info(); };
     });
     add(app, "convert", "read a matrix and write it in another format", [&](CLI::App& s) {
       s.add_option("FROM", from_, "the matrix")->required();
-      s.add_option("TO", to_, "file; its ending chooses the format")->required();
+      s.add_option("TO", to_, "output file; its extension selects the format")->required();
       declare_order(s);
       return [this] { return convert(); };
     });
     add(app, "generate", "write a generated matrix to a file", [&](CLI::App& s) {
       s.add_option("GENERATOR", from_, "as in rmat(scale=14); see `tessera list generators`")
           ->required();
-      s.add_option("TO", to_, "file; its ending chooses the format")->required();
+      s.add_option("TO", to_, "output file; its extension selects the format")->required();
       return [this] { return generate(); };
     });
     add(app, "verify", "read matrices anew, past the cache, and check them", [&](CLI::App& s) {
       s.add_option("MATRIX", names_, "matrices")->required();
-      s.add_option("--hash", expected_hash_, "content hash it has to have");
+      s.add_option("--hash", expected_hash_, "expected content hash");
       return [this] { return verify(); };
     });
     add(app, "fetch", "download from SuiteSparse (GROUP/NAME) or SNAP (snap/NAME)",
         [&](CLI::App& s) {
           s.add_option("NAME", names_, "as in HB/bcsstk17 or snap/ca-GrQc")->required();
-          s.add_option("--sha256", sha256_, "checksum the file has to have");
-          s.add_option("--mirror", mirror_, "base URL in the place of the collection's own");
+          s.add_option("--sha256", sha256_, "expected checksum of the file");
+          s.add_option("--mirror", mirror_, "base URL to use in place of the collection's own");
           return [this] { return fetch(); };
         });
   }
@@ -93,8 +93,9 @@ class MatrixVerb final : public Verb {
   }
 
   void declare_order(CLI::App& sub) {
-    sub.add_option("--apply", order_file_, "permutation of the rows: old_of_new, .txt or .npy");
-    sub.add_flag("--symmetric", symmetric_, "the permutation moves the columns too");
+    sub.add_option("--apply", order_file_,
+                   "file with the permutation of the rows, old_of_new: .txt or .npy");
+    sub.add_flag("--symmetric", symmetric_, "apply the permutation to the columns too");
   }
 
   CsrMatrix ordered(const CsrMatrix& matrix) const {
@@ -203,7 +204,7 @@ class MatrixVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "matrix",
-    .summary = "info, convert, generate, verify, fetch",
+    .summary = "describe, convert, generate, verify and fetch matrices",
     .make = [](const Params&) { return std::make_unique<MatrixVerb>(); },
 }};
 

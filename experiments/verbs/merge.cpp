@@ -1,8 +1,8 @@
-// tessera merge: the records of shards and machines as one set, and as CSV.
+// tessera merge: the merge records of shards and machines into one set and a CSV file.
 
 #include <set>
 
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 #include "experiments/tables/rows.hpp"
 #include "experiments/tables/table.hpp"
 #include "experiments/verbs/verb.hpp"
@@ -15,7 +15,7 @@ namespace {
 class MergeVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("RECORDS", sources_, "record files or folders of them")->required();
+    app.add_option("RECORDS", sources_, "record files, or folders of them")->required();
     app.add_option("--out", out_, "folder for records.jsonl and records.csv")->required();
   }
 
@@ -79,7 +79,7 @@ class MergeVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "merge",
-    .summary = "records of shards and machines as one set, and as CSV",
+    .summary = "merge records of shards and machines into one set and a CSV file",
     .make = [](const Params&) { return std::make_unique<MergeVerb>(); },
 }};
 

@@ -20,28 +20,33 @@ namespace {
 class MultiplyVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
-    app.add_option("--kernel", kernel_, "see `tessera list kernels`; auto: what the advisor picks")
+    app.add_option("MATRIX", matrix_, "A: a file, a generator or a name")->required();
+    app.add_option("--kernel", kernel_,
+                   "kernel (`tessera list kernels`), or auto for the advisor's choice")
         ->required();
     app.add_option("--n", n_, "columns of a dense B (default 128)")->check(CLI::PositiveNumber);
-    app.add_option("--right", right_,
-                   "B of a kernel that takes a sparse one: self (default), transpose, or a matrix");
-    app.add_option("--format", format_, "of A (default: what the kernel reads)");
-    app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
+    app.add_option("--right", right_, "sparse B: self (default), transpose, or a matrix");
+    app.add_option("--format", format_, "format of A (default: the kernel's)");
+    app.add_option("--reorder", reorder_,
+                   "reordering applied to A first (`tessera list reorderings`)");
     app.add_option("--backend", backend_, "emulate (default), model, simulate or gpu");
-    app.add_option("--device", device_, "described device, for all but gpu");
-    app.add_option("--values", values_, "of A and B, see `tessera list values`");
+    app.add_option("--device", device_,
+                   "described device, for every backend but gpu (default h200)");
+    app.add_option("--values", values_, "value family of A and B (`tessera list values`)");
     app.add_option("--counters", counters_,
-                   "count it, on backend gpu, with: auto, cupti, ncu, external");
-    app.add_option("--metrics", metrics_, "what to count (default: the usual set)")->delimiter(',');
-    app.add_option("--sample", sample_,
-                   "on backend simulate, simulate launches in part: auto, those that would take "
-                   "minutes; or in so many stretches; off (default)");
-    app.add_option("--seed", seed_, "of drawn values");
+                   "source of hardware counters on backend gpu: auto, cupti, ncu or external");
+    app.add_option("--metrics", metrics_,
+                   "metrics to count (default: those the simulator predicts)")
+        ->delimiter(',');
+    app.add_option(
+        "--sample", sample_,
+        "sampling on backend simulate: off (default), auto (only launches that would take "
+        "minutes), or the number of stretches to simulate");
+    app.add_option("--seed", seed_, "seed of drawn values (default 42)");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
         ->allow_extra_args(false);
-    app.add_option("--b", b_file_, "B from this .npy (its width is n)");
-    app.add_option("--out", c_file_, "write C to this .npy");
+    app.add_option("--b", b_file_, "read B from this .npy file, whose width becomes n");
+    app.add_option("--out", c_file_, "write C to this .npy file");
     app.add_flag("--json", json_, "print the record");
   }
 
@@ -66,7 +71,7 @@ class MultiplyVerb final : public Verb {
   }
 
  private:
-  /// Options of the other kind of product.
+  /// Throws an Error for options of the other kind of product.
   void refuse_unfit() const {
     const bool by_sparse = is_sparse_product(kernel_);
     require(!by_sparse || (b_file_.empty() && c_file_.empty()),
@@ -77,7 +82,7 @@ class MultiplyVerb final : public Verb {
             kernel_);
   }
 
-  /// The same road as a config's: one combination of settings.
+  /// Resolves the options as a config with one combination of settings.
   Point resolve() const {
     Config config;
     config.path = "multiply";
@@ -101,7 +106,7 @@ class MultiplyVerb final : public Verb {
     return plan_point(std::move(config), settings);
   }
 
-  /// What kernel "auto" came down to.
+  /// Prints the kernel picked for "auto".
   static void tell_advice(const Json& advice, auto line) {
     const auto text = [](const Json& way) {
       return fmt::format("{}, {:.4g} us predicted", way["kernel"].get<std::string>(),
@@ -110,8 +115,7 @@ class MultiplyVerb final : public Verb {
     line("kernel", text(advice) + " on " + advice["device"].get<std::string>());
     line("", advice["reason"]);
     if (!advice["runner_up"].is_null())
-      line("runner-up",
-           text(advice["runner_up"]) + (advice["tie"].get<bool>() ? ", as good as equal" : ""));
+      line("runner-up", text(advice["runner_up"]) + (advice["tie"].get<bool>() ? ", a tie" : ""));
     if (advice.contains("remark")) line("", advice["remark"]);
   }
 
@@ -133,7 +137,7 @@ class MultiplyVerb final : public Verb {
     return sample_;
   }
 
-  /// How much was simulated, and what that leaves open.
+  /// Prints the simulated share and the sampling errors.
   static void tell_sampling(const Json& simulation, auto line) {
     if (!simulation.contains("counter_errors")) return;
     const auto number = [&](const char* name) { return simulation[name].get<double>(); };
@@ -158,7 +162,7 @@ class MultiplyVerb final : public Verb {
       fmt::print("{:16} {:64} {:.10g}\n", "", metric, value.get<double>());
   }
 
-  /// What only products of sparse matrices have.
+  /// Prints the parts that only sparse products have.
   static void tell_sparse_product(const Json& record, auto line, auto number) {
     if (record.contains("right"))
       line("B", fmt::format("{}, {} nonzeros", record["right"]["name"].get<std::string>(),
@@ -242,7 +246,7 @@ class MultiplyVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "multiply",
-    .summary = "one product, checked against the oracle",
+    .summary = "run one product and check it against the oracle",
     .make = [](const Params&) { return std::make_unique<MultiplyVerb>(); },
 }};
 

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-/// What was found; `gpu` only when asked for.
+/// The results; `gpu` only with --gpu.
 struct Found {
   std::string matrix;
   PackingResult host;
@@ -28,12 +28,13 @@ struct Found {
 class PackVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("MATRIX", matrix_, "file, generator or name")->required();
-    app.add_option("--format", format_, "see `tessera list formats`")->required();
+    app.add_option("MATRIX", matrix_, "the matrix: a file, a generator or a name")->required();
+    app.add_option("--format", format_, "format of the packed matrix (`tessera list formats`)")
+        ->required();
     app.add_option("--set", sets_, "parameter of the format")->allow_extra_args(false);
-    app.add_option("--reorder", reordering_, "reorder first");
-    app.add_flag("--gpu", gpu_, "build it on this machine's GPU as well, and compare the bytes");
-    app.add_flag("--json", json_, "as JSON");
+    app.add_option("--reorder", reordering_, "reordering applied first (default: none)");
+    app.add_flag("--gpu", gpu_, "also pack on this machine's GPU, and compare the bytes");
+    app.add_flag("--json", json_, "print JSON");
   }
 
   int run() override {
@@ -42,13 +43,13 @@ class PackVerb final : public Verb {
       fmt::print(stderr, "error: {}\n", gpu.missing);
       return kMissing;
     }
-    Point point;
-    point.format = {format_, Registry<Format>::instance().resolve(format_, given_params(sets_))};
-    const auto format = Registry<Format>::instance().make(format_, point.format.params);
+    const Params params = Registry<Format>::instance().resolve(format_, given_params(sets_));
+    const Point point{.task = Packing{{}, {format_, params}, false}};
+    const auto format = Registry<Format>::instance().make(format_, params);
     const auto reordering = Registry<Reordering>::instance().make(reordering_);
     const LoadedMatrix loaded = load_matrix(matrix_);
     const CsrMatrix matrix = apply(loaded.matrix, reordering->order(loaded.matrix));
-    const Packing packing{point, *format, matrix};
+    const PackingInput packing{point, *format, matrix};
 
     Found found{loaded.source.name, find_backend("pack").backend->pack(packing), "", {}};
     found.fault = round_trip_fault(found.host.packed->unpack(), matrix);
@@ -117,7 +118,7 @@ class PackVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "pack",
-    .summary = "one packing: footprint by array, time, exact round trip",
+    .summary = "pack one matrix: footprint by array, time, exact round trip",
     .make = [](const Params&) { return std::make_unique<PackVerb>(); },
 }};
 

@@ -13,9 +13,10 @@ class PlanVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
-    app.add_option("--backend", backends_, "instead of the config's")->delimiter(',');
+    app.add_option("--backend", backends_, "backends to use in place of the config's")
+        ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
-    app.add_flag("--json", json_, "one JSON object a line: hash, labels, point, cost");
+    app.add_flag("--json", json_, "print one JSON object per line: hash, labels, point, cost");
   }
 
   int run() override {
@@ -51,7 +52,7 @@ class PlanVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "plan",
-    .summary = "the resolved points of an experiment",
+    .summary = "print the resolved points of an experiment",
     .make = [](const Params&) { return std::make_unique<PlanVerb>(); },
 }};
 

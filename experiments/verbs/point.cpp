@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "experiments/machine/machine.hpp"
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 #include "experiments/run/run_point.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
@@ -19,17 +19,20 @@ namespace {
 class PointVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("--json", json_,
-                   "the point: a line of `tessera plan --json`, a record, or the JSON either holds "
-                   "of it; a file with that; or - for stdin")
+    app.add_option(
+           "--json", json_,
+           "the point as JSON: a line of `tessera plan --json`, a record, or a point itself; or a "
+           "file with one of these; or - for stdin")
         ->required();
-    app.add_option("--out", out_,
-                   "record file (.jsonl) to append to; a point it already holds is not run again");
+    app.add_option(
+        "--out", out_,
+        "record file (.jsonl) to append to; a point with a record there does not run again");
     app.add_flag("--no-environment", no_environment_,
-                 "leave out what machine it is: a record without env_id, for no record file")
+                 "leave out the machine's description: the record has no env_id and cannot join a "
+                 "record file")
         ->excludes("--out");
     app.add_flag("--fresh-orders", fresh_orders_,
-                 "compute the order, even when it is kept from before");
+                 "compute the order, and do not take it from the cache");
   }
 
   int run() override {

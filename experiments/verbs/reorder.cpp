@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-/// What a reordering is judged by.
+/// The figures that judge a reordering.
 const std::vector<std::string> kFigures{"mean_nnz_tc_8x8", "mean_nnz_tc_16x8", "tiles_8x8",
                                         "tiles_16x8",      "tiles_16x16",      "bricks",
                                         "synergy_alpha",   "bandwidth",        "profile"};
@@ -34,14 +34,16 @@ Json figures_of(const CsrMatrix& matrix) {
 class ReorderVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("MATRIX", matrix_, "file, generator or name")->required();
-    app.add_option("--with", reordering_, "see `tessera list reorderings` (default: best)");
-    app.add_option("--set", sets_, "parameter of it, as in apply=rows or time_limit_s=60")
+    app.add_option("MATRIX", matrix_, "the matrix: a file, a generator or a name")->required();
+    app.add_option("--with", reordering_, "reordering (`tessera list reorderings`; default: best)");
+    app.add_option("--set", sets_,
+                   "parameter of the reordering, as in apply=rows or time_limit_s=60")
         ->allow_extra_args(false);
-    app.add_option("--out", out_, "write old_of_new of the rows: .txt (one index a line) or .npy");
-    app.add_option("--out-cols", out_cols_, "the same of the columns, when they move");
-    app.add_flag("--fresh-orders", fresh_, "compute the order, even when it is kept from before");
-    app.add_flag("--json", json_, "as JSON");
+    app.add_option("--out", out_,
+                   "write old_of_new of the rows: .txt (one index per line) or .npy");
+    app.add_option("--out-cols", out_cols_, "write old_of_new of the columns, when they move");
+    app.add_flag("--fresh-orders", fresh_, "compute the order, and do not take it from the cache");
+    app.add_flag("--json", json_, "print JSON");
   }
 
   int run() override {
@@ -58,7 +60,9 @@ class ReorderVerb final : public Verb {
     }
     const Json before = figures_of(loaded.matrix), after = figures_of(apply(loaded.matrix, order));
     if (json_) {
-      Json json = to_json(found);
+      PreparationPart prep;
+      add_order(found, prep);
+      Json json = to_json(prep);
       json.update({{"matrix", loaded.source.name},
                    {"reordering", to_text(variant)},
                    {"moves_columns", order.cols.has_value()},
@@ -103,7 +107,7 @@ class ReorderVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "reorder",
-    .summary = "one reordering: time, memory, tiles and bandwidth before and after",
+    .summary = "reorder one matrix: time, memory, tiles and bandwidth before and after",
     .make = [](const Params&) { return std::make_unique<ReorderVerb>(); },
 }};
 

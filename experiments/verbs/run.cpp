@@ -19,27 +19,28 @@ class RunVerb final : public Verb {
   void declare(CLI::App& app) override {
     app.add_option("CONFIG", configs_, "config files, or names of shipped experiments")->required();
     app.add_option("--out", options_.out, "folder of the records (default: out/<experiment id>)");
-    app.add_option(
-           "--backend", backends_,
-           "instead of the config's: emulate, model, simulate, gpu, pack, pack_gpu, reorder")
+    app.add_option("--backend", backends_,
+                   "backends to use in place of the config's (`tessera list backends`)")
         ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config, as in grid.n=32")
         ->allow_extra_args(false);
     app.add_option(
         "--counters", counters_,
-        "as --set counters.source=: count products on the GPU with auto, cupti, ncu, external, "
-        "or not (none)");
-    app.add_flag("--dry-run", dry_run_, "say what would run, run nothing");
+        "source of hardware counters, as --set counters.source=: auto, cupti, ncu, external or "
+        "none");
+    app.add_flag("--dry-run", dry_run_, "print the points that would run, and run none");
     app.add_option("--shard", shard_, "i/n: run the i-th of n parts (whole matrices)");
     app.add_option("--max-seconds", options_.max_seconds, "start no point after this time")
         ->check(CLI::NonNegativeNumber);
-    app.add_option("--rerun", rerun_, "do these again: failed, wrong, all")
+    app.add_option("--rerun", rerun_,
+                   "also run points again that have a record: failed, wrong or all")
         ->delimiter(',')
         ->check(CLI::IsMember({"failed", "wrong", "all"}));
-    app.add_option("--jobs", options_.jobs, "matrices at a time")->check(CLI::Range(1, 1024));
+    app.add_option("--jobs", options_.jobs, "number of matrices to run at the same time")
+        ->check(CLI::Range(1, 1024));
     app.add_option("--require", required_, "exit with 5 when this backend cannot run here");
     app.add_flag("--fresh-orders", options_.fresh_orders,
-                 "compute every order, even one that is kept from before");
+                 "compute every order, and take none from the cache");
     app.add_flag("--json", json_, "print the table as JSON");
   }
 

@@ -15,9 +15,10 @@ class StatusVerb final : public Verb {
   void declare(CLI::App& app) override {
     app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
     app.add_option("--out", out_, "folder of the records (default: out/<experiment id>)");
-    app.add_option("--backend", backends_, "instead of the config's")->delimiter(',');
+    app.add_option("--backend", backends_, "backends to use in place of the config's")
+        ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
-    app.add_flag("--json", json_, "as JSON");
+    app.add_flag("--json", json_, "print JSON");
   }
 
   int run() override {
@@ -44,7 +45,7 @@ class StatusVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "status",
-    .summary = "what of an experiment is done, failed and left",
+    .summary = "count the points of an experiment that are done, failed and left",
     .make = [](const Params&) { return std::make_unique<StatusVerb>(); },
 }};
 

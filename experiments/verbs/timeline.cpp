@@ -24,20 +24,23 @@ namespace {
 class TimelineVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
-    app.add_option("--kernel", kernel_, "see `tessera list kernels`; auto: what the advisor picks")
+    app.add_option("MATRIX", matrix_, "A: a file, a generator or a name")->required();
+    app.add_option("--kernel", kernel_,
+                   "kernel (`tessera list kernels`), or auto for the advisor's choice")
         ->required();
     app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
     app.add_option("--device", device_, "described device (default h200)");
-    app.add_option("--thread-block", thread_block_,
-                   "whose operations are kept, of the longest launch (default: the longest)")
+    app.add_option(
+           "--thread-block", thread_block_,
+           "thread block of the longest launch whose operations are kept (default: the longest)")
         ->check(CLI::NonNegativeNumber);
-    app.add_option("--format", format_, "of A (default: what the kernel reads)");
-    app.add_option("--reorder", reorder_, "see `tessera list reorderings`");
+    app.add_option("--format", format_, "format of A (default: the kernel's)");
+    app.add_option("--reorder", reorder_,
+                   "reordering applied to A first (`tessera list reorderings`)");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
         ->allow_extra_args(false);
-    app.add_flag("--cold", cold_, "B and C are not in the L2 from the product before");
-    app.add_option("--out", out_, "folder of the files (default out/timeline)");
+    app.add_flag("--cold", cold_, "start with B and C outside the L2 cache");
+    app.add_option("--out", out_, "output folder (default out/timeline)");
   }
 
   int run() override {
@@ -45,16 +48,15 @@ class TimelineVerb final : public Verb {
     const LoadedMatrix loaded = load_matrix(point.matrix);
     try {
       const CsrMatrix a = ordered(loaded, point.reorder);
-      if (point.kernel.name == kAuto) {
+      auto& product = std::get<DenseProduct>(point.task);
+      if (product.kernel.name == kAuto) {
         const KernelChoice choice = choose_kernel(a, advice_request(point));
-        point.kernel = choice.kernel;
-        point.format = choice.format;
+        product.kernel = choice.kernel;
+        product.format = choice.format;
       }
-      const auto packed =
-          Registry<Format>::instance().make(point.format.name, point.format.params)->pack(a);
-      const auto kernel =
-          Registry<SpmmKernel>::instance().make(point.kernel.name, point.kernel.params);
-      const Timeline timeline = simulated(kernel->work(*packed, point.n), point);
+      const auto packed = make_registered<Format>(product.format)->pack(a);
+      const auto kernel = make_registered<SpmmKernel>(product.kernel);
+      const Timeline timeline = simulated(kernel->work(*packed, product.n), point);
       write(timeline, loaded, point);
       tell(timeline, loaded, point);
     } catch (const Unsupported& missing) {
@@ -100,7 +102,7 @@ class TimelineVerb final : public Verb {
                           }});
   }
 
-  /// Beside the three tables what they are of, and the machine and commit they are from.
+  /// Writes the three tables, and beside them the point, the machine and the commit.
   void write(const Timeline& timeline, const LoadedMatrix& loaded, const Point& point) const {
     const simulator::Report report = simulator::report(timeline.result);
     const Json about{
@@ -133,8 +135,9 @@ class TimelineVerb final : public Verb {
     };
     const simulator::Report report = simulator::report(timeline.result);
     const double mhz = timeline.result.machine.clock_mhz;
+    const DenseProduct& product = dense_product(point);
     line("product", fmt::format("{}, order {}, {}, N = {}, simulated on {}", loaded.source.name,
-                                point.reorder.name, point.kernel.name, point.n, point.device));
+                                point.reorder.name, product.kernel.name, product.n, point.device));
     line("time", fmt::format("{:.4g} us, bound by {}", timeline.result.time_us, report.bound_by));
     line("launch", fmt::format("{}, {} thread blocks, {:.2f} waves", timeline.launch().name,
                                timeline.launch().spans.size(), report.waves));
@@ -168,7 +171,7 @@ class TimelineVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "timeline",
-    .summary = "a simulated product as it runs: thread blocks on SMs, operations of one of them",
+    .summary = "trace a simulated product: thread blocks on SMs, operations of one thread block",
     .make = [](const Params&) { return std::make_unique<TimelineVerb>(); },
 }};
 

@@ -20,14 +20,15 @@ const std::vector<std::string> kColumns{"instruction", "against",      "family",
 class ValidateVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("--outputs", outputs_, "elements per instruction, over all families")
+    app.add_option("--outputs", outputs_, "number of elements per instruction, over all families")
         ->capture_default_str()
         ->check(CLI::Range(1.0, 1e15));
-    app.add_option("--instruction", instruction_, "only this one, as in m16n8k8.tf32");
-    app.add_option("--family", family_, "only these operands, as in any_bits");
-    app.add_option("--seed", seed_, "of the operands")->capture_default_str();
+    app.add_option("--instruction", instruction_,
+                   "validate only this instruction, as in m16n8k8.tf32");
+    app.add_option("--family", family_, "validate only this family of operands, as in any_bits");
+    app.add_option("--seed", seed_, "seed of the operands")->capture_default_str();
     app.add_option("--out", out_, "write FILE.json and, beside it, FILE.csv");
-    app.add_flag("--json", json_, "print JSON in the place of the table");
+    app.add_flag("--json", json_, "print JSON instead of the table");
   }
 
   int run() override {
@@ -124,7 +125,7 @@ class ValidateVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "validate",
-    .summary = "the MMA instructions of this GPU against their emulation, bit for bit",
+    .summary = "compare the MMA instructions of this GPU with their emulation, bit for bit",
     .make = [](const Params&) { return std::make_unique<ValidateVerb>(); },
 }};
 

@@ -34,7 +34,8 @@ class Verb {
   virtual int run() = 0;
 };
 
-/// "k=v" texts as parameters: numbers, true/false and text are told apart by the declaration later.
+/// "k=v" texts as parameters. The declaration of each decides later whether it is a number, a
+/// boolean or text.
 Params::Given given_params(const std::vector<std::string>& assignments);
 
 /// The folder of an experiment's records: `out` when given, else out/<id>.

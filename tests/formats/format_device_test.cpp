@@ -24,7 +24,7 @@ bool no_gpu() {
 std::string fault_of(const Variant& format, const CsrMatrix& matrix, const Format& host) {
   Point point;
   point.backend = "pack_gpu";
-  point.format = format;
+  point.task = Packing{{}, format};
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 1;
   return find_backend("pack_gpu").backend->pack({point, host, matrix}).fault;

@@ -449,9 +449,10 @@ TEST_CASE("backend gpu times repeated products where structure is kept") {
   const CsrMatrix a = random_rows(2000, 2000, 20, 51);
   Point point;
   point.backend = "gpu";
-  point.right = kSelf;
-  point.kernel = {"row_spgemm",
-                  Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}})};
+  point.task = SparseProduct{
+      {},
+      kSelf,
+      {"row_spgemm", Registry<SpgemmKernel>::instance().resolve("row_spgemm", {{"reuse", true}})}};
   point.measure.max_seconds = 0.05;
   const auto kernel = Registry<SpgemmKernel>::instance().make("row_spgemm");
 
@@ -459,7 +460,7 @@ TEST_CASE("backend gpu times repeated products where structure is kept") {
 
   REQUIRE(result.c);
   CHECK(*result.c == multiply_rows(a, a));
-  CHECK(result.fields["time_again"]["median_us"] > 0);
+  CHECK(result.findings.time_again->summary.median > 0);
 }
 
 TEST_CASE("backend gpu times a sparse product from both sources of memory") {
@@ -467,8 +468,7 @@ TEST_CASE("backend gpu times a sparse product from both sources of memory") {
   const CsrMatrix a = random_rows(2000, 2000, 20, 51);
   Point point;
   point.backend = "gpu";
-  point.right = kSelf;
-  point.kernel = {"csr_spgemm", {}};
+  point.task = SparseProduct{{}, kSelf, {"csr_spgemm", {}}};
   point.measure.max_seconds = 0.05;
   const auto kernel = Registry<SpgemmKernel>::instance().make("csr_spgemm");
 
@@ -479,10 +479,10 @@ TEST_CASE("backend gpu times a sparse product from both sources of memory") {
   CHECK(result.time_us > 0);
   CHECK(result.pool_us > 0);
   CHECK(result.pack_s > 0);
-  CHECK(result.fields["memory"]["peak_bytes"].get<std::int64_t>() >= 8 * result.c->nnz());
-  CHECK(result.fields["stages"][0]["name"] == "count");
-  CHECK(result.fields["stages"][0]["us"] > 0);
-  CHECK(!result.fields.contains("time_again"));
+  CHECK(*result.findings.peak_bytes >= 8 * result.c->nnz());
+  CHECK(result.findings.stages->front().name == "count");
+  CHECK(result.findings.stages->front().us > 0);
+  CHECK(!result.findings.time_again);
 }
 
 }  // namespace

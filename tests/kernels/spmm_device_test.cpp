@@ -41,9 +41,11 @@ BackendResult multiply(const Choice& choice, const SpmmKernel& kernel, const Pac
                        const DenseMatrix& b) {
   Point point;
   point.backend = "gpu";
-  point.n = b.cols;
-  point.kernel = {choice.kernel,
-                  Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params)};
+  point.task = DenseProduct{
+      {},
+      b.cols,
+      {},
+      {choice.kernel, Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params)}};
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 1;
   return find_backend("gpu").backend->run(
@@ -272,8 +274,9 @@ TEST_CASE("every kernel scales what it writes, and reads C only where beta asks 
         const bool exact = choice.emulated && choice.kernel != "shares_spmm";
         const auto rounded = quantised_product(choice, given);
         if (exact)
-          CHECK(compare_bits(output.c, rounded ? emulate_scaling(scaling, *rounded, given.c)
-                                               : expected)["different"] == 0);
+          CHECK(compare_bits(output.c,
+                             rounded ? emulate_scaling(scaling, *rounded, given.c) : expected)
+                    .different == 0);
         if (!exact) CHECK(worst_error(output.c, given, scaling) <= 64);
       }
     }

@@ -91,7 +91,8 @@ MAY_INCLUDE = {
 LIBRARY = set(MAY_INCLUDE)
 
 # The rooms of experiments/, each of which may include itself and those before it.
-EXPERIMENT_ROOMS = ["points", "machine", "counters", "config", "backends", "run", "tables", "verbs"]
+EXPERIMENT_ROOMS = ["points", "machine", "records", "counters", "config", "backends", "run",
+                    "tables", "verbs"]
 for number, name in enumerate(EXPERIMENT_ROOMS, 1):
     MAY_INCLUDE["experiments/" + name] = LIBRARY | {
         "experiments/" + room for room in EXPERIMENT_ROOMS[:number]}  # fmt: skip

@@ -74,12 +74,12 @@ TEST_CASE("a right result passes the check, whatever kernel and order it is from
     const CheckedResult checked = product.check(product.c);
 
     CHECK(checked.reason == "");
-    CHECK(checked.fields["compared"] == 70 * 20);
-    CHECK(checked.fields["beyond_bound"] == 0);
-    CHECK(checked.fields["non_finite"] == 0);
-    CHECK(checked.fields["bound_ratio"].get<double>() > 0);
-    CHECK(checked.fields["bound_ratio"].get<double>() <= 1);
-    CHECK(checked.fields["worst"]["bound"].get<double>() > 0);
+    CHECK(checked.check->compared == 70 * 20);
+    CHECK(checked.check->beyond_bound == 0);
+    CHECK(checked.check->non_finite == 0);
+    CHECK(checked.check->bound_ratio > 0);
+    CHECK(checked.check->bound_ratio <= 1);
+    CHECK(checked.check->worst->bound > 0);
   }
 }
 
@@ -93,9 +93,9 @@ TEST_CASE("one wrong value is caught, with its element, its tile and both number
 
     const CheckedResult checked = product.check(c);
 
-    CHECK(checked.fields["beyond_bound"] == 1);
-    CHECK(checked.fields["bound_ratio"].get<double>() > 1);
-    const Json& worst = checked.fields["worst"];
+    CHECK(checked.check->beyond_bound == 1);
+    CHECK(checked.check->bound_ratio > 1);
+    const Json worst = to_json(*checked.check)["worst"];
     CHECK(worst["row"] == 43);
     CHECK(worst["col"] == 17);
     CHECK(worst["computed"].get<double>() == doctest::Approx(right + 0.25));
@@ -129,7 +129,7 @@ TEST_CASE("a record holds the measures of the oracle, distributions as arrays") 
   const Product product("acc_spmm");
   const ErrorBound bound{std::vector<double>(70, 1), std::vector<double>(70, 1)};
 
-  const Json fields = product.check(product.c, true).fields;
+  const Json fields = to_json(*product.check(product.c, true).check);
   const ProductErrors errors = compare_spmm(product.a, product.b, product.c, bound, true);
 
   CHECK(fields["smape_pct"] == errors.smape_pct);
@@ -161,7 +161,7 @@ TEST_CASE("a record holds the measures of the oracle, distributions as arrays") 
   CHECK(table["median_rel"][0] == errors.by_condition[0].median_relative);
   CHECK(table["max_rel"][0] == errors.by_condition[0].max_relative);
   CHECK(table["median_backward_error"][0] == errors.by_condition[0].median_backward);
-  CHECK_FALSE(product.check(product.c).fields.contains("smape_fp32_pct"));
+  CHECK_FALSE(product.check(product.c).check->smape_fp32_pct.has_value());
 }
 
 TEST_CASE("products in the subnormal range are checked, too: flushed to zero they are wrong") {
@@ -186,14 +186,14 @@ TEST_CASE("of several wrong values the worst is named, and one that is no number
   c.at(3, 0) += 0.001f;
   c.at(66, 19) += 3.0f;
 
-  CHECK(product.check(c).fields["worst"]["row"] == 66);
+  CHECK(product.check(c).check->worst->row == 66);
 
   c.at(9, 4) = std::numeric_limits<float>::quiet_NaN();
   const CheckedResult checked = product.check(c);
-  CHECK(checked.fields["worst"]["row"] == 9);
-  CHECK(checked.fields["worst"]["col"] == 4);
-  CHECK(checked.fields["worst"]["computed"] == "nan");
-  CHECK(checked.fields["non_finite"] == 1);
+  CHECK(checked.check->worst->row == 9);
+  CHECK(checked.check->worst->col == 4);
+  CHECK(checked.check->worst->computed == NumberOrText("nan"));
+  CHECK(checked.check->non_finite == 1);
   CHECK(contains(checked.reason, "3 of 1400 elements"));
 }
 
@@ -213,8 +213,8 @@ TEST_CASE("a wrong column index in the packed matrix is caught, in the rows that
       permute_rows(product.kernel->emulate(broken, product.b, hopper()), product.rows.inverse());
   const CheckedResult checked = product.check(c);
 
-  CHECK(checked.fields["beyond_bound"].get<int>() >= 20);
-  CHECK(contains(checked.fields["worst"]["tile"], "row window 5 "));
+  CHECK(checked.check->beyond_bound >= 20);
+  CHECK(contains(checked.check->worst->tile, "row window 5 "));
   CHECK(contains(checked.reason, "row window 5 "));
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("a result in the order of the packed matrix is not taken for one in th
 
 TEST_CASE("an error just within the bound passes and one just beyond it does not") {
   const Product product("acc_spmm");
-  const Json worst = product.check(product.c).fields["worst"];
+  const Json worst = to_json(*product.check(product.c).check)["worst"];
   const auto row = worst["row"].get<std::int64_t>(), col = worst["col"].get<std::int64_t>();
   const double expected = worst["expected"], bound = worst["bound"];
   DenseMatrix within = product.c, beyond = product.c;
@@ -236,7 +236,7 @@ TEST_CASE("an error just within the bound passes and one just beyond it does not
   beyond.at(row, col) = static_cast<float>(expected + 1.01 * bound);
 
   CHECK(product.check(within).reason == "");
-  CHECK(product.check(beyond).fields["beyond_bound"] == 1);
+  CHECK(product.check(beyond).check->beyond_bound == 1);
 }
 
 TEST_CASE("a matrix without rows has nothing to be wrong") {
@@ -248,7 +248,7 @@ TEST_CASE("a matrix without rows has nothing to be wrong") {
                                              {*kernel, *packed, Permutation::identity(0), "ada"});
 
   CHECK(checked.reason == "");
-  CHECK(checked.fields["compared"] == 0);
+  CHECK(checked.check->compared == 0);
 }
 
 TEST_CASE("a single flipped bit is found against the emulation, though it is within the bound") {
@@ -256,15 +256,15 @@ TEST_CASE("a single flipped bit is found against the emulation, though it is wit
   DenseMatrix c = product.c;
   c.at(12, 7) = std::bit_cast<float>(std::bit_cast<std::uint32_t>(c.at(12, 7)) ^ 1u);
 
-  const Json same = compare_bits(product.c, product.c);
-  const Json flipped = compare_bits(c, product.c);
+  const BitComparison same = compare_bits(product.c, product.c);
+  const BitComparison flipped = compare_bits(c, product.c);
 
   CHECK(product.check(c).reason == "");
-  CHECK(same == Json{{"compared", 1400}, {"different", 0}});
+  CHECK(to_json(same) == Json{{"compared", 1400}, {"different", 0}});
   CHECK(launch_fault(0, true, same) == "");
-  CHECK(flipped["different"] == 1);
-  CHECK(flipped["first"]["row"] == 12);
-  CHECK(flipped["first"]["col"] == 7);
+  CHECK(flipped.different == 1);
+  CHECK(flipped.first->row == 12);
+  CHECK(flipped.first->col == 7);
   CHECK(contains(launch_fault(0, true, flipped), "1 of 1400 elements differ from the emulation"));
   CHECK(contains(launch_fault(0, true, flipped), "row 12, column 7"));
 }
@@ -296,10 +296,10 @@ TEST_CASE("C is read back from between its guards, and nothing is wrong with it"
 
   const LaunchOutput output = read_output(written_memory(c, 16), 16, 6, 9);
 
-  CHECK(compare_bits(output.c, c)["different"] == 0);
+  CHECK(compare_bits(output.c, c).different == 0);
   CHECK(output.unwritten == 0);
   CHECK(output.guards_intact);
-  CHECK(launch_fault(output.unwritten, output.guards_intact, Json()) == "");
+  CHECK(launch_fault(output.unwritten, output.guards_intact, {}) == "");
   CHECK_THROWS_AS(read_output(written_memory(c, 16), 16, 6, 8), Error);
 }
 
@@ -312,7 +312,7 @@ TEST_CASE("elements a launch left unwritten are counted") {
 
   CHECK(output.unwritten == 2);
   CHECK(output.guards_intact);
-  CHECK(launch_fault(output.unwritten, true, Json()) == "2 elements of C were never written");
+  CHECK(launch_fault(output.unwritten, true, {}) == "2 elements of C were never written");
 }
 
 TEST_CASE("a write outside C is caught on either side, at either end of a guard") {
@@ -326,12 +326,12 @@ TEST_CASE("a write outside C is caught on either side, at either end of a guard"
 
     CHECK_FALSE(output.guards_intact);
     CHECK(output.unwritten == 0);
-    CHECK(launch_fault(0, output.guards_intact, Json()) == "the kernel wrote outside C");
+    CHECK(launch_fault(0, output.guards_intact, {}) == "the kernel wrote outside C");
   }
 }
 
 TEST_CASE("all that a launch did wrong is told") {
-  CHECK(launch_fault(3, false, {{"compared", 9}, {"different", 0}}) ==
+  CHECK(launch_fault(3, false, BitComparison{9, 0, {}}) ==
         "the kernel wrote outside C; 3 elements of C were never written");
 }
 

@@ -96,8 +96,10 @@ TEST_CASE("an order is computed once and then kept, with what it took") {
   CHECK(second.seconds >= 0.01);
   CHECK(second.threads == first.threads);
   CHECK(second.peak_bytes == first.peak_bytes);
-  CHECK(to_json(second)["reorder_from_cache"] == true);
-  CHECK(to_json(second)["reorder_chosen"] == "by 1");
+  PreparationPart prep;
+  add_order(second, prep);
+  CHECK(prep.reorder_from_cache == true);
+  CHECK(prep.reorder_chosen == "by 1");
 }
 
 TEST_CASE("another matrix, other parameters, or asking for it make an order anew") {
@@ -122,7 +124,9 @@ TEST_CASE("an order that was cut short, or quick to find, is not kept") {
   const Variant none{"none", Registry<Reordering>::instance().resolve("none", {})};
 
   CHECK(fixture.find(limited).cut_short);
-  CHECK(to_json(fixture.find(limited))["reorder_cut_short"] == true);
+  PreparationPart prep;
+  add_order(fixture.find(limited), prep);
+  CHECK(prep.reorder_cut_short == true);
   CHECK_FALSE(fixture.find(limited).from_cache);
   fixture.find(none);
   CHECK_FALSE(std::filesystem::exists(fixture.folder / "orders"));
@@ -151,9 +155,8 @@ Json found(const Variant& reorder, std::int64_t threads = 0,
   Point point;
   point.backend = "reorder";
   point.matrix = "poisson2d(nx=40, ny=30)";
-  point.values = parse_values(kPatternAlone);
   point.reorder = reorder;
-  point.threads = threads;
+  point.task = Ordering{threads};
   return PointRunner(std::move(options)).run(point).record;
 }
 
@@ -231,9 +234,9 @@ TEST_CASE("a product takes its order from the cache and says what it took when i
   Point point;
   point.backend = "pack";
   point.matrix = "poisson2d(nx=9, ny=7)";
-  point.values = parse_values("stored");
   point.reorder = rotation();
-  point.format = {"csr", Registry<Format>::instance().resolve("csr", {})};
+  point.task =
+      Packing{{parse_values("stored")}, {"csr", Registry<Format>::instance().resolve("csr", {})}};
   calls = 0;
 
   const Json first = PointRunner().run(point).record, second = PointRunner().run(point).record;

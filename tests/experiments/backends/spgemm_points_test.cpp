@@ -104,10 +104,10 @@ TEST_CASE("a point with a sparse B has a right factor, and neither a width nor a
         R"("kernel":{"fault":"value","name":"toy_spgemm"},"matrix":"absent_a",)"
         R"("reorder":{"name":"none"},"right":"self","seed":42,"values":"auto"})");
   CHECK(task_text(plan.entries[0].point) == "x self none toy_spgemm");
-  CHECK(plan.entries[3].point.right == "transpose");
-  CHECK(plan.entries[6].point.right == "absent_b");
+  CHECK(sparse_product(plan.entries[3].point).right == "transpose");
+  CHECK(sparse_product(plan.entries[6].point).right == "absent_b");
   for (const PlanEntry& entry : plan.entries) {
-    CHECK(task_of(entry.point) == Task::kSparseProduct);
+    CHECK(std::holds_alternative<SparseProduct>(entry.point.task));
     const Json json = to_json(entry.point);
     CHECK_FALSE(json.contains("n"));
     CHECK_FALSE(json.contains("format"));
@@ -117,7 +117,7 @@ TEST_CASE("a point with a sparse B has a right factor, and neither a width nor a
 
 TEST_CASE("without a word about it, A is multiplied by itself") {
   const Plan plan = make_plan(config_of(kGrid));
-  CHECK(plan.entries.at(0).point.right == kSelf);
+  CHECK(sparse_product(plan.entries.at(0).point).right == kSelf);
 }
 
 TEST_CASE("of two kinds of kernel in one config, each gets what is its own, and a note says so") {
@@ -126,10 +126,8 @@ TEST_CASE("of two kinds of kernel in one config, each gets what is its own, and 
       "right = \"transpose\"\n"));
 
   REQUIRE(plan.entries.size() == 3);
-  CHECK(plan.entries[0].point.n == 8);
-  CHECK(plan.entries[0].point.right == "");
-  CHECK(plan.entries[2].point.n == 0);
-  CHECK(plan.entries[2].point.right == "transpose");
+  CHECK(dense_product(plan.entries[0].point).n == 8);
+  CHECK(sparse_product(plan.entries[2].point).right == "transpose");
   CHECK(std::ranges::count(plan.notes,
                            "n does not apply to kernel toy_spgemm and is left out "
                            "there") == 1);
@@ -178,12 +176,11 @@ Point point_of(const std::string& matrix, const std::string& right, const std::s
   Point point;
   point.backend = "emulate";
   point.matrix = matrix;
-  point.right = right;
-  point.seed = 5;
-  point.values = parse_values("normal");
   point.reorder.name = "none";
   point.device = "h200";
-  point.kernel = {"toy_spgemm", resolve_kernel("toy_spgemm", {{"fault", fault}})};
+  point.task = SparseProduct{{parse_values("normal"), 5},
+                             right,
+                             {"toy_spgemm", resolve_kernel("toy_spgemm", {{"fault", fault}})}};
   return point;
 }
 
@@ -227,7 +224,7 @@ TEST_CASE("the right factor's values are drawn by themselves, and the products a
 }
 
 TEST_CASE("a reordered sparse product is the product of what was reordered") {
-  const auto reordered = [](const char* matrix, const char* right, const char* reorder) {
+  const auto reordered = [](const char* matrix, const char* right, const char* reorder) -> Json {
     Point point = point_of(matrix, right, "none");
     point.reorder = {reorder, Registry<Reordering>::instance().resolve(reorder, {})};
     return PointRunner().run(point).record;
@@ -279,8 +276,8 @@ TEST_CASE("a kernel that drops zeros may leave out what is zero, and nothing els
   write_text(folder / "one.mtx", head + "1 1 1\n1 2 1\n2 1 1\n2 2 1\n");
   const auto status = [&](const char* file, const char* fault) {
     Point point = point_of(folder / file, kSelf, fault);
-    point.values = parse_values("stored");
-    return PointRunner().run(point).record["status"];
+    std::get<SparseProduct>(point.task).values = parse_values("stored");
+    return PointRunner().run(point).record.status;
   };
 
   CHECK(status("zero.mtx", "zeros") == "ok");
@@ -294,7 +291,7 @@ TEST_CASE("bits of sparse matrices differ by value, and where only one has a cel
   const CsrMatrix other{2, 3, std::vector<std::int64_t>{0, 2, 4},
                         std::vector<std::int32_t>{0, 1, 1, 2}, std::vector<float>{1, 5, 4, 6}};
 
-  CHECK(compare_bits(c, c) == Json{{"compared", 3}, {"different", 0}});
+  CHECK(to_json(compare_bits(c, c)) == Json{{"compared", 3}, {"different", 0}});
   const Json bits = compare_bits(c, other);
   CHECK(bits["compared"] == 5);
   CHECK(bits["different"] == 4);
@@ -346,11 +343,11 @@ TEST_CASE("backend simulate tells the time of kernels that describe their work")
     Point point;
     point.backend = "simulate";
     point.matrix = "uniform(rows=60, cols=60, per_row=5)";
-    point.right = kSelf;
-    point.values = parse_values("normal");
     point.reorder.name = "none";
     point.device = "h200";
-    point.kernel = {kernel, Registry<SpgemmKernel>::instance().resolve(kernel, {})};
+    point.task = SparseProduct{{parse_values("normal")},
+                               kSelf,
+                               {kernel, Registry<SpgemmKernel>::instance().resolve(kernel, {})}};
     const Json record = PointRunner().run(point).record;
     INFO(record.dump(1));
     REQUIRE(record["status"] == "ok");

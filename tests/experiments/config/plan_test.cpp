@@ -54,6 +54,9 @@ std::string error_of(const std::string& rest, const std::vector<std::string>& ba
   return "no error";
 }
 
+DenseProduct& dense(Point& point) { return std::get<DenseProduct>(point.task); }
+const DenseProduct& dense(const PlanEntry& entry) { return dense_product(entry.point); }
+
 /// One line per entry, of whatever `tell` says about it.
 std::string lines(const Plan& plan, const std::function<std::string(const PlanEntry&)>& tell) {
   std::string text;
@@ -73,12 +76,13 @@ TEST_CASE("a point has every default filled in") {
   REQUIRE(plan.entries.size() == 3);
   const Point& emulated = plan.entries[0].point;
   CHECK(emulated.matrix == "absent_a");
-  CHECK(to_text(emulated.values) == "auto");
-  CHECK(emulated.n == 128);
-  CHECK(emulated.seed == 42);
+  const DenseProduct& product = dense(plan.entries[0]);
+  CHECK(to_text(product.values) == "auto");
+  CHECK(product.n == 128);
+  CHECK(product.seed == 42);
   CHECK(emulated.reorder.name == "none");
-  CHECK(emulated.format.name == "bit_tcf");
-  CHECK(emulated.kernel.params.text("precision") == "tf32");
+  CHECK(product.format.name == "bit_tcf");
+  CHECK(product.kernel.params.text("precision") == "tf32");
   CHECK(emulated.device == "h200");
   CHECK(emulated.model.name.empty());
   CHECK(plan.entries[1].point.model.name == "roofline");
@@ -95,7 +99,7 @@ TEST_CASE("matrices vary slowest, then the grid in the order written, backends f
       {"emulate", "gpu"});
 
   const std::string order = lines(plan, [](const PlanEntry& e) {
-    return fmt::format("{} {} {} {}", e.point.matrix, e.point.seed, e.point.n, e.point.backend);
+    return fmt::format("{} {} {} {}", e.point.matrix, dense(e).seed, dense(e).n, e.point.backend);
   });
   CHECK(
       order.starts_with("absent_b 1 8 emulate\nabsent_b 1 8 gpu\nabsent_b 1 16 emulate\n"
@@ -106,7 +110,7 @@ TEST_CASE("matrices vary slowest, then the grid in the order written, backends f
       "[grid]\nn = [8, 16]\nkernel = \"csr_spmm\"\n[[case]]\nname = \"x\"\nmatrix = \"absent_x\"\n"
       "[[case]]\nname = \"y\"\nmatrix = \"absent_y\"\nn = 32\n");
   CHECK(lines(cases, [](const PlanEntry& e) {
-          return fmt::format("{} {} {}", e.labels.at("case"), e.point.matrix, e.point.n);
+          return fmt::format("{} {} {}", e.labels.at("case"), e.point.matrix, dense(e).n);
         }) == "x absent_x 8\nx absent_x 16\ny absent_y 32\n");
   CHECK(has_note(cases, "1 of 4 points are the same as others and merged"));
 }
@@ -117,7 +121,7 @@ TEST_CASE("a zip moves its axes together") {
       "[[zip]]\nseed = [1, 2]\nreorder = [\"none\", \"degree\"]\n");
 
   CHECK(lines(plan, [](const PlanEntry& e) {
-          return fmt::format("{} {} {} {}", e.point.matrix, e.point.n, e.point.seed,
+          return fmt::format("{} {} {} {}", e.point.matrix, dense(e).n, dense(e).seed,
                              e.point.reorder.name);
         }) == "absent_a 8 1 none\nabsent_a 8 2 degree\nabsent_b 16 1 none\nabsent_b 16 2 degree\n");
 }
@@ -130,7 +134,7 @@ TEST_CASE("the three modes of an ablation stack, leave out and try single steps"
                          "{ name = \"+TC\", kernel = \"acc_spmm\", precision = \"tf32_raw\" }]\n"),
                  [](const PlanEntry& e) {
                    return fmt::format("{}: {} {} {}", e.labels.at("step"), e.point.reorder.name,
-                                      e.point.kernel.name, e.point.n);
+                                      dense(e).kernel.name, dense(e).n);
                  });
   };
 
@@ -165,14 +169,12 @@ TEST_CASE("a parameter two variants declare has to say whose it is") {
         "\"reorder.precision\"");
   const Plan plan =
       plan_of(both + "\"kernel.precision\" = \"tf32_raw\"\n\"reorder.precision\" = \"down\"\n");
-  CHECK(plan.entries.at(0).point.kernel.params.text("precision") == "tf32_raw");
+  CHECK(dense(plan.entries.at(0)).kernel.params.text("precision") == "tf32_raw");
   CHECK(plan.entries.at(0).point.reorder.params.text("precision") == "down");
-  CHECK(
-      plan_of(
-          "[grid]\nmatrix = \"absent_a\"\nkernel = { name = \"acc_spmm\", precision = \"tf32_raw\" "
-          "}\nreorder = \"toy_order\"\n")
-          .entries.at(0)
-          .point.kernel.params.text("precision") == "tf32_raw");
+  const Plan in_a_table = plan_of(
+      "[grid]\nmatrix = \"absent_a\"\nkernel = { name = \"acc_spmm\", precision = \"tf32_raw\" "
+      "}\nreorder = \"toy_order\"\n");
+  CHECK(dense(in_a_table.entries.at(0)).kernel.params.text("precision") == "tf32_raw");
   CHECK(error_of("[grid]\nmatrix = \"absent_a\"\nkernel = { name = \"acc_spmm\", precision = "
                  "\"tf32_raw\" }\nprecision = \"tf32\"\n") ==
         "c.toml:8:13: precision is given twice, the other one is at c.toml:7:43");
@@ -183,7 +185,7 @@ TEST_CASE("a kernel that reads several formats is told which by the format of th
   const std::string bytes = "{ name = \"me_tcf\", window_rows = 8 }";
   const auto told = [](const Plan& plan) {
     return lines(plan, [](const PlanEntry& e) {
-      return to_text(e.point.format) + " " + e.point.kernel.params.text("format");
+      return to_text(dense(e).format) + " " + dense(e).kernel.params.text("format");
     });
   };
 
@@ -256,7 +258,7 @@ TEST_CASE("what cannot be is an error with its place") {
 TEST_CASE("value families take parameters as a call, a table, or an axis of their own") {
   const auto values = [](const std::string& rest) {
     return lines(plan_of("[grid]\nmatrix = \"absent_a\"\nkernel = \"csr_spmm\"\n" + rest),
-                 [](const PlanEntry& e) { return to_text(e.point.values); });
+                 [](const PlanEntry& e) { return to_text(dense(e).values); });
   };
 
   CHECK(values("values = [\"normal\", \"cancelling(condition=1e3)\", \"lognormal\"]\n") ==
@@ -409,21 +411,21 @@ Point whole_point(const std::string& backend) {
 TEST_CASE("the hash of a point changes with every field that applies, and with no other") {
   const std::vector<std::pair<std::string, std::function<void(Point&)>>> edits{
       {"all", [](Point& p) { p.matrix = "absent_b"; }},
-      {"all", [](Point& p) { p.values = parse_values("stored"); }},
-      {"all", [](Point& p) { p.n = 64; }},
-      {"all", [](Point& p) { p.seed = 43; }},
+      {"all", [](Point& p) { dense(p).values = parse_values("stored"); }},
+      {"all", [](Point& p) { dense(p).n = 64; }},
+      {"all", [](Point& p) { dense(p).seed = 43; }},
       {"all", [](Point& p) { p.reorder.name = "degree"; }},
-      {"all", [](Point& p) { p.format.name = "csr"; }},
-      {"all", [](Point& p) { p.kernel.name = "csr_spmm"; }},
+      {"all", [](Point& p) { dense(p).format.name = "csr"; }},
+      {"all", [](Point& p) { dense(p).kernel.name = "csr_spmm"; }},
       {"all",
        [](Point& p) {
-         p.kernel.params = Registry<SpmmKernel>::instance().resolve(
+         dense(p).kernel.params = Registry<SpmmKernel>::instance().resolve(
              "acc_spmm", {{"precision", std::string("tf32_raw")}});
        }},
       {"model", [](Point& p) { p.model.name = "another"; }},
       {"emulate model", [](Point& p) { p.device = "a100-80gb"; }},
-      {"emulate gpu", [](Point& p) { p.check = false; }},
-      {"emulate gpu", [](Point& p) { p.against_fp32 = true; }},
+      {"emulate gpu", [](Point& p) { p.check.enabled = false; }},
+      {"emulate gpu", [](Point& p) { p.check.against_fp32 = true; }},
       {"gpu", [](Point& p) { p.measure.l2 = "warm"; }},
       {"gpu", [](Point& p) { p.measure.warmup = 6; }},
       {"gpu", [](Point& p) { p.measure.min_samples = 21; }},

@@ -45,8 +45,8 @@ BackendResult run(const Product& p, const std::vector<std::string>& metrics,
                   const std::string& l2 = "warm") {
   Point point;
   point.backend = "gpu";
-  point.n = p.b.cols;
-  point.kernel = {p.kernel, Registry<SpmmKernel>::instance().resolve(p.kernel, {})};
+  point.task = DenseProduct{
+      {}, p.b.cols, {}, {p.kernel, Registry<SpmmKernel>::instance().resolve(p.kernel, {})}};
   point.measure.l2 = l2;
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 2;
@@ -57,7 +57,7 @@ BackendResult run(const Product& p, const std::vector<std::string>& metrics,
 
 CounterValues counted(const Product& p, const std::vector<std::string>& metrics,
                       const std::string& l2 = "warm") {
-  return run(p, metrics, l2).fields.at("counters").get<CounterValues>();
+  return run(p, metrics, l2).findings.counters.value();
 }
 
 TEST_CASE("the load sectors of a product are those of the simulator, exactly and every time") {
@@ -92,11 +92,11 @@ TEST_CASE("all the usual metrics are counted, over several passes, and tell a pl
   const Product p = product("acc_spmm", random_sparse(4000, 4000, 0.01, 4), 128);
 
   const BackendResult result = run(p, default_metrics());
-  const auto found = result.fields.at("counters").get<CounterValues>();
+  const CounterValues found = result.findings.counters.value();
 
   CHECK(found.size() == default_metrics().size());
-  CHECK(result.fields.at("counters_source") == "cupti");
-  CHECK(result.fields.at("counters_l2") == "warm");
+  CHECK(result.findings.counters_source == "cupti");
+  CHECK(result.findings.counters_l2 == "warm");
   for (const auto& [metric, value] : found) {
     CAPTURE(metric);
     CHECK(value >= 0);

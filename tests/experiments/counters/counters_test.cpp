@@ -89,8 +89,12 @@ TEST_CASE("every source is known by name, and one that cannot be used says why")
     CHECK((choice.source != nullptr) >= choice.missing.empty());
     if (!choice.source) CHECK(choice.missing != "");
   }
+  const std::vector<std::string> known = counter_sources();
+  for (const char* name : {"none", "auto", "cupti", "ncu", "external"})
+    CHECK(std::ranges::find(known, name) != known.end());
   for (const std::string& name : Registry<CounterSource>::instance().names())
-    CHECK(std::ranges::find(counter_sources(), name) != counter_sources().end());
+    CHECK(std::ranges::find(known, name) != known.end());
+  CHECK(auto_counter_sources() == std::vector<std::string>{"cupti", "ncu"});
   CHECK(Registry<CounterSource>::instance().contains("ncu"));
 }
 

@@ -15,7 +15,7 @@ namespace tessera {
 namespace {
 
 Json figures_of(const CsrMatrix& matrix, std::int64_t n, const char* device = "h200") {
-  return analysis_json(analyse(count_for_models(matrix, true), n, find_device(device)));
+  return to_json(applicable(analyse(count_for_models(matrix, true), n, find_device(device))));
 }
 
 TEST_CASE("the figures have distinct names, meanings and headings, whatever the matrix") {
@@ -33,8 +33,8 @@ TEST_CASE("the figures have distinct names, meanings and headings, whatever the 
     CHECK_FALSE(some[i].group.empty());
     CHECK(names.insert(some[i].name).second);
   }
-  CHECK(analysis_json(some).size() == some.size());
-  CHECK(analysis_json(none).size() < some.size());
+  CHECK(applicable(some).size() == some.size());
+  CHECK(applicable(none).size() < some.size());
   CHECK_THROWS_AS(analyse(counts, 0, find_device("h200")), Error);
 }
 

@@ -113,8 +113,8 @@ TEST_CASE("the identity of a result by kernel auto covers the advisor and every 
   CHECK(record["advisor_version"] == advisor::kVersion);
   CHECK(record["kernel_versions"].contains("csr_spmm"));
   CHECK(record["kernel_versions"].contains("acc_spmm"));
-  CHECK(record["point_id"] == PointRunner().run(automatic).record["point_id"]);
-  CHECK(record["point_id"] != PointRunner().run(chosen).record["point_id"]);
+  CHECK(record["point_id"] == PointRunner().run(automatic).record.point_id);
+  CHECK(record["point_id"] != PointRunner().run(chosen).record.point_id);
   CHECK_FALSE(record.contains("kernel_version"));
 }
 

@@ -195,19 +195,19 @@ TEST_CASE("a binary B times a pattern gives counts, which every arithmetic compu
   Point point;
   point.backend = "emulate";
   point.matrix = "uniform(rows=64, per_row=20)";
-  point.n = 24;
   point.reorder.name = "none";
   point.device = "h200";
   const auto smape = [&](const std::string& values, const std::string& kernel,
                          const std::string& format) {
-    point.values = parse_values(values);
-    point.kernel = {kernel, Registry<SpmmKernel>::instance().resolve(kernel, {})};
-    point.format = {format, Registry<Format>::instance().resolve(format, {})};
-    point.against_fp32 = values == "uniform01";
+    point.task = DenseProduct{{parse_values(values)},
+                              24,
+                              {format, Registry<Format>::instance().resolve(format, {})},
+                              {kernel, Registry<SpmmKernel>::instance().resolve(kernel, {})}};
+    point.check.against_fp32 = values == "uniform01";
     const Json record = PointRunner().run(point).record;
-    CHECK(record["check"].contains("smape_fp32_pct") == point.against_fp32);
+    CHECK(record["check"].contains("smape_fp32_pct") == point.check.against_fp32);
     REQUIRE(record.at("status") == "ok");
-    CHECK(record["matrix"]["values"] == to_text(point.values));
+    CHECK(record["matrix"]["values"] == to_text(parse_values(values)));
     return record["check"]["smape_pct"].get<double>();
   };
 

@@ -135,7 +135,7 @@ TEST_CASE("mixed_spgemm is the kernel it chooses, bit for bit and with its bound
                                ? kernel_of(chosen, {})
                                : kernel_of(chosen, {{"precision", std::string(precision)}});
         const CsrMatrix c = kernel->emulate(a, a, hopper);
-        CHECK(compare_bits(c, other->emulate(a, a, hopper))["different"] == 0);
+        CHECK(compare_bits(c, other->emulate(a, a, hopper)).different == 0);
         CHECK(kernel->terms_per_row(a, a) == other->terms_per_row(a, a));
         CHECK(kernel->arithmetic_of(a, a).sum == other->arithmetic().sum);
         CHECK(kernel->keeps_zeros() == other->keeps_zeros());
@@ -247,12 +247,10 @@ TEST_CASE("a record tells which kernel mixed_spgemm chose, and what it expected"
   Point point;
   point.backend = "emulate";
   point.matrix = "uniform(rows=6000, cols=6000, per_row=5)";
-  point.right = kSelf;
-  point.seed = 5;
-  point.values = parse_values("normal");
   point.reorder.name = "none";
   point.device = "h200";
-  point.kernel = {"mixed_spgemm", params_of(with("tf32x3"))};
+  point.task = SparseProduct{
+      {parse_values("normal"), 5}, kSelf, {"mixed_spgemm", params_of(with("tf32x3"))}};
   PointRunner runner;
   const Json record = runner.run(point).record;
   CHECK(record["status"] == "ok");

@@ -10,11 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "experiments/points/point.hpp"
+#include "experiments/records/record.hpp"
 
 namespace tessera {
-
-inline constexpr int kRecordSchema = 1;
 
 /// Every complete line of a file. Throws an Error "file:line: ..." for a line that is not JSON,
 /// unless it is a torn last one.

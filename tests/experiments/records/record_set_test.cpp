@@ -1,5 +1,5 @@
 // Records: what is appended is read back, and what a killed or careless writer left is told apart.
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 
 #include <doctest/doctest.h>
 

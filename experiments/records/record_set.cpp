@@ -1,4 +1,4 @@
-#include "experiments/run/record.hpp"
+#include "experiments/records/record_set.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -38,7 +38,7 @@ std::vector<std::string> record_files(const std::string& folder_or_file) {
   return files;
 }
 
-/// Whoever reads a record relies on this much of it.
+/// Throws an Error unless the line has the keys that every reader of records relies on.
 void check_record(const Json& line, const std::string& place) {
   const auto require_text = [&](std::initializer_list<const char*> keys) {
     for (const char* key : keys)
