@@ -1,17 +1,17 @@
 # %% [markdown]
 # # By rows, by merging or by tiles?
-# `mixed_spgemm` asks a model (`model/mixed_spgemm.hpp`) which of three kernels makes C = A A sooner. What a
-# device file does not tell of its time (instructions, loads that wait for each other, host waits) is fitted
-# here. How good the choice is for a matrix is told by a fit that has not seen it.
+# `mixed_spgemm` chooses one of three kernels by their cost models (`model/mixed_spgemm.hpp`). This notebook
+# fits the terms that no device file contains (instructions, chains of dependent loads, host waits) to
+# measured times of C = A A. It judges the choice for a matrix by a fit to all other matrices.
 
 # %%
-"""The numbers of model/mixed_spgemm.hpp (Effort) from measured times, and the choice left-one-out.
+"""Fits the numbers of model/mixed_spgemm.hpp (Effort) to measured times, and tests the choice leave-one-out.
 
     python3 notebooks/mixed_spgemm_fit.py [experiments/results/spgemm/paths.csv]
 
-Prints the fitted numbers, then for every matrix and precision that is admitted the predictions of a fit
-without that matrix, which kernel they choose, and how much longer it takes than the fastest one.
-fp32 admits no tiles; rows of A of more nonzeros than a warp has lanes are never merged.
+Prints the fitted numbers. Then, for every matrix and admitted precision, prints the predictions of a fit
+without that matrix, the kernel that they choose, and its time relative to the fastest kernel.
+fp32 admits no tiles; rows of A with more nonzeros than a warp has lanes are never merged.
 """
 
 import csv
@@ -22,14 +22,15 @@ from pathlib import Path
 # One H200, model/devices/h200.toml, in microseconds.
 ISSUE = 132 * 3.876 * 1980  # instructions of warps
 READ, WRITE, L2 = 4581e3, 4616e3, 8940e3  # bytes
-LOAD = 281.2 / 1980  # time of a load that the next one waits for
-LAUNCH = 3.656  # time of a launch
-PAIR = {"tf32x3": 2 * 2048 / 321e6, "tf32": 2048 / 321e6, "fp16": 2048 / 642.7e6}  # its MMAs
+LOAD = 281.2 / 1980  # time of a load on which the next one depends
+LAUNCH = 3.656  # cost of a launch
+PAIR = {"tf32x3": 2 * 2048 / 321e6, "tf32": 2048 / 321e6, "fp16": 2048 / 642.7e6}  # MMAs of a pair of tiles
 
 THREADS = 128  # of a thread block of tile_spgemm
-PAIRS_OF_TILE = 3
-ROOM_FOR_PRODUCTS = 16 << 20  # of merge_spgemm, which does not wait for C then
+PAIRS_OF_TILE = 3  # the effort of a tile of C, in pairs
+ROOM_FOR_PRODUCTS = 16 << 20  # up to here merge_spgemm does not wait for the size of C
 PRECISIONS = ("fp16", "tf32", "tf32x3")
+COUNTS = {"looks": "scans", "tiles_looked_at": "tiles_scanned"}  # columns of the file that the kernels rename
 
 
 def is_fp16(f):
@@ -47,8 +48,8 @@ def pair_in(precision):
     return work
 
 
-# By stage: what the device file tells of its time, and the terms that are fitted, each with its time
-# for an effort of one. The same as model/mixed_spgemm.cpp for a square.
+# For each stage: its time by the device file's rates alone, and the fitted terms, each with its time for an
+# effort of one. These are the formulas of model/mixed_spgemm.cpp for a square.
 STAGES = {
     "rows": (
         lambda f: 27 * LAUNCH + 8 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 8 * f["nonzeros"] / READ,
@@ -82,8 +83,8 @@ STAGES = {
     "cells_us": (
         lambda f: 4 * LAUNCH + 32 * f["tile_products"] / L2,
         {
-            "counting_look": lambda f: f["looks"] / ISSUE,
-            "counting_tile": lambda f: f["tiles_looked_at"] / ISSUE,
+            "counting_scan": lambda f: f["scans"] / ISSUE,
+            "counting_tile": lambda f: f["tiles_scanned"] / ISSUE,
             "counted_product": lambda f: f["tile_products"] / ISSUE,
             "loads_of_counting": lambda f: f["largest_task"] / THREADS * LOAD,
         },
@@ -95,8 +96,8 @@ STAGES = {
         + 8 * f["rows"] / READ
         + 8 * (f["rows"] + f["nonzeros_of_c"]) / WRITE,
         {
-            "summing_look": lambda f: f["looks"] / ISSUE,
-            "summing_tile": lambda f: f["tiles_looked_at"] / ISSUE,
+            "summing_scan": lambda f: f["scans"] / ISSUE,
+            "summing_tile": lambda f: f["tiles_scanned"] / ISSUE,
             "long_pair": lambda f: long_pairs(f) / ISSUE,
             "loads_of_summing": lambda f: f["largest_task"] / THREADS * LOAD,
         }
@@ -106,7 +107,7 @@ STAGES = {
 
 
 def least_squares(rows, targets, rounds=3000):
-    """Coefficients, none of them negative, by coordinate descent."""
+    """The coefficients of least squares, none of them negative, by coordinate descent."""
     size = len(rows[0])
     gram = [[sum(r[i] * r[j] for r in rows) for j in range(size)] for i in range(size)]
     right = [sum(r[i] * t for r, t in zip(rows, targets)) for i in range(size)]
@@ -118,12 +119,12 @@ def least_squares(rows, targets, rounds=3000):
     return found
 
 
-# The stages that are a kernel's whole product; the others are tile_spgemm's.
+# The stages that are the whole product of a kernel; the other stages are those of tile_spgemm.
 WHOLE = {"rows": "row_spgemm", "merge": "merge_spgemm"}
 
 
 class Fit:
-    """Fitted to the records of all matrices but one; relative errors count."""
+    """A fit of relative errors to the records of all matrices but one (`without`)."""
 
     def __init__(self, records, without=None):
         self.efforts = {
@@ -136,7 +137,7 @@ class Fit:
         return base(record) + sum(efforts[name] * term(record) for name, term in terms.items())
 
     def path_us(self, record):
-        """The whole product by the record's kernel."""
+        """The predicted time of the whole product by the record's kernel."""
         stages = [s for s in STAGES if WHOLE.get(s, "tile_spgemm") == record["kernel"]]
         return sum(self.time_us(stage, record) for stage in stages)
 
@@ -152,16 +153,19 @@ class Fit:
 
 
 def read(path):
-    """Records with their numbers; 0 for a time that there is none of."""
+    """The records with their numbers, by the names of the kernels' counts; 0 for a time that is absent."""
     with open(path, newline="", encoding="utf-8") as file:
         return [
-            {k: v if k in ("matrix", "kernel", "precision") else float(v or 0) for k, v in row.items()}
+            {
+                COUNTS.get(k, k): v if k in ("matrix", "kernel", "precision") else float(v or 0)
+                for k, v in row.items()
+            }
             for row in csv.DictReader(file)
         ]
 
 
 def left_one_out(records):
-    """(matrix, precision, [(record, what a fit without the matrix predicts)]) of every choice."""
+    """Yields (matrix, precision, [(record, time predicted by a fit without the matrix)]) for every choice."""
     for matrix in dict.fromkeys(r["matrix"] for r in records):
         fit = Fit(records, matrix)
         predicted = [(r, fit.path_us(r)) for r in records if r["matrix"] == matrix]
@@ -191,10 +195,10 @@ def main():
         print(
             f"{matrix} {precision} | {paths} | {chosen['kernel']} | {losses['plain_us']:.3f} {losses['pool_us']:.3f}"
         )
-    print(f"\nthe fastest, of {count}: plain {right['plain_us']}, pool {right['pool_us']}")
-    print(f"times the fastest at most: plain {worst['plain_us']:.3f}, pool {worst['pool_us']:.3f}")
+    print(f"\nchoices of the fastest kernel, of {count}: plain {right['plain_us']}, pool {right['pool_us']}")
+    print(f"largest time relative to the fastest kernel: plain {worst['plain_us']:.3f}, pool {worst['pool_us']:.3f}")
     for path, of_path in errors.items():
-        print(f"{path}: off by a factor of {exp(sum(of_path) / len(of_path)):.2f} in the geometric mean")
+        print(f"{path}: geometric mean of the error {exp(sum(of_path) / len(of_path)):.2f} (factor)")
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ struct SliceCells {
 
 /// What the device tells of a slice.
 struct SliceNumbers {
-  Told<std::int64_t> products, rows, runs, nonzeros;
-  Told<std::uint32_t> cells;
+  ReadBack<std::int64_t> products, rows, runs, nonzeros;
+  ReadBack<std::uint32_t> cells;
 };
 
 /// A slice to be made, which has products.
@@ -234,7 +234,7 @@ SparseResult multiply_slices(ProductRun& run, CsrView a, CsrView b, float alpha,
   const auto clear = [&](std::int64_t* offsets, std::int64_t count) {
     cuda_check(cudaMemsetAsync(offsets, 0, sizeof(*offsets) * count, stream), "clearing offsets");
   };
-  numbers.products.ask(rows.products_before + a.rows, stream);
+  numbers.products.request(rows.products_before + a.rows, stream);
   const std::vector<RowCut> cuts =
       cut_rows(run, a, rows.products_before, numbers.products.wait(stream), bound);
   SparseResult c;

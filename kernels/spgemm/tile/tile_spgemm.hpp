@@ -19,6 +19,7 @@ namespace tessera::tile_spgemm {
 
 using spgemm::inner_indices;
 using spgemm::kSide;
+using spgemm::multiply_bitmaps;
 using spgemm::nonzero_bytes;
 using spgemm::products_of_row;
 using spgemm::Tile;
@@ -156,16 +157,6 @@ TESSERA_HOST_DEVICE constexpr std::uint64_t before_by_rows(int row, int col) {
 TESSERA_HOST_DEVICE constexpr std::uint64_t before_by_cols(int row, int col) {
   constexpr std::uint64_t kCol = 0x0101010101010101u;
   return kCol * ((1u << col) - 1) | (kCol << col & ((std::uint64_t{1} << kSide * row) - 1));
-}
-
-/// The Boolean product of two tiles by rows: rows of the one that have an inner index get the row
-/// of the other with that index.
-constexpr std::uint64_t multiply_bitmaps(std::uint64_t a, std::uint64_t b) {
-  constexpr std::uint64_t kFirstCols = 0x0101010101010101u;
-  std::uint64_t cells = 0;
-  for (int inner = 0; inner < kSide; ++inner)
-    cells |= (a >> inner & kFirstCols) * (b >> kSide * inner & 0xff);
-  return cells;
 }
 
 /// The bitmap by columns of one by rows, and the other way round: three rounds of swaps, of bits,

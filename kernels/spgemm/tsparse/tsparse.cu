@@ -308,8 +308,8 @@ class TsparseProduct final : public GpuSparseProduct {
   }
 
   template <class T>
-  static T told(Told<T>& value, const T* device, ProductRun& run) {
-    value.ask(device, run.stream());
+  static T told(ReadBack<T>& value, const T* device, ProductRun& run) {
+    value.request(device, run.stream());
     return value.wait(run.stream());
   }
 
@@ -408,7 +408,7 @@ class TsparseProduct final : public GpuSparseProduct {
     check_launch();
     for (std::int64_t* counts : {first_value, place})
       with_scratch(scratch, "summing up", running_sum_of(counts, tiles + 1, stream));
-    sums_[0].ask(first_value + tiles, stream);
+    sums_[0].request(first_value + tiles, stream);
     const std::int64_t tiles_kept = told(sums_[1], place + tiles, run);
     DeviceTilesOfC result(run, tiles_kept, *sums_[0]);
     compact<<<blocks_for(kSide * tiles), kThreads, 0, stream>>>(tiles, c.view(), kept, first_value,
@@ -423,8 +423,8 @@ class TsparseProduct final : public GpuSparseProduct {
   double factor_;
   std::vector<std::uint32_t> row_begin_;  // of A's tiles [tile rows + 1]
   DeviceTiles<typename Cores::Value> a_, b_;
-  Told<unsigned> count_;
-  Told<std::int64_t> sums_[2];
+  ReadBack<unsigned> count_;
+  ReadBack<std::int64_t> sums_[2];
   std::vector<DeviceTilesOfC> c_;  // [slices]
 };
 
