@@ -1,9 +1,8 @@
 // The interface of an SpGEMM kernel's device half: upload A and B once, then make any number of
 // products.
 //
-// A device half registers itself under the name of its host half (kernels/spgemm_kernel.hpp), from
-// a
-// *.cu or *_gpu.cpp file. A product takes all its device memory, that of C included, from a
+// A device half registers itself under the name of its host half (kernels/spgemm_kernel.hpp); its
+// file ends in .cu or _gpu.cpp. A product takes all its device memory, that of C included, from a
 // ProductRun. Its time therefore includes every allocation, from either source of memory, and its
 // peak memory is known.
 #pragma once
@@ -61,6 +60,7 @@ class ProductRun {
   /// same name are added up. Empty unless stages are watched. Call it once.
   std::vector<StageTime> stage_times();
 
+  /// The largest number of bytes that were taken at one time.
   std::int64_t peak_bytes() const { return peak_; }
 
   /// Takes uninitialised memory, aligned to 256 bytes; nullptr for 0 bytes. Throws OutOfMemory.
@@ -148,6 +148,7 @@ class RunBlock {
   /// must not use them at the same time.
   void place_over(std::int64_t place) { next_ = place; }
 
+  /// Takes the block from the run. Throws OutOfMemory.
   void take(ProductRun& run) {
     block_ = RunArray<std::byte>(run, bytes_);
     memory_ = block_.data();

@@ -1,8 +1,8 @@
 // The interface of an SpMM kernel's device half: upload A once, then launch any number of products.
 //
-// A device half registers itself under the name of its host half (kernels/spmm_kernel.hpp), from a
-// *.cu or *_gpu.cpp file; a build without CUDA has none. A closed library may offer several
-// algorithms (candidates); the caller times them and picks one.
+// A device half registers itself under the name of its host half (kernels/spmm_kernel.hpp); its
+// file ends in .cu or _gpu.cpp, and a build without CUDA has none. A closed library may offer
+// several algorithms (candidates); the caller times them and picks one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -53,7 +53,7 @@ template <class Kernel>
 int registers_of(Kernel* kernel) {
   cudaFuncAttributes attributes;
   cuda_check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
-             "asking for a kernel's registers");
+             "reading the attributes of a kernel");
   return attributes.numRegs;
 }
 
@@ -71,7 +71,7 @@ void allow_shared_memory(std::int64_t bytes, Kernels*... kernels) {
   const auto allow = [&](const void* kernel) {
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(bytes)),
-               "asking for shared memory");
+               "allowing a kernel more shared memory");
   };
   (allow(reinterpret_cast<const void*>(kernels)), ...);
 }

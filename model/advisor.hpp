@@ -1,7 +1,7 @@
 // The advisor: which of several ways to make a product, each an order of A with a kernel, a
 // described device runs fastest, and why. It is the policy "predict" of formats/base/choice.hpp.
 //
-// Simulating a alternative costs far more than describing its work, so the choice is a branch and
+// Simulating an alternative costs far more than describing its work, so the choice is a branch and
 // bound: alternatives are simulated by ascending lower bound, until the next bound shows that the
 // rest cannot be among the fastest. The roofline cannot serve as that bound: it charges the L2 with
 // requests that the L1 answers, and device memory with operands that are partly still in the L2, so

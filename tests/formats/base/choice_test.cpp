@@ -102,7 +102,8 @@ TEST_CASE("the fastest baseline gets a time even when another candidate is far f
 }
 
 TEST_CASE("candidates that cannot be used are excluded with their reasons") {
-  PlantedPolicy some({{{}, {}}, {{}, 2.0}, {{}, {}}}), none({{{}, {}}});
+  const Planted unusable;
+  PlantedPolicy some({unusable, {{}, 2.0}, unusable}), none(std::vector<Planted>{unusable});
 
   const Decision decision = decide({{"a"}, {"b"}, {"c"}}, some), empty = decide({{"a"}}, none);
 
