@@ -1,8 +1,10 @@
-// The device half of an SpGEMM kernel: upload once, multiply as often as asked.
+// The interface of an SpGEMM kernel's device half: upload A and B once, then make any number of
+// products.
 //
-// Registered under the name of its host half (kernels/spgemm_kernel.hpp), from a *.cu or *_gpu.cpp
-// file. A product takes all its device memory, C included, from the ProductRun that it is given:
-// so it is timed with every allocation inside, from either source, and its peak is known.
+// A device half registers itself under the name of its host half (kernels/spgemm_kernel.hpp); its
+// file ends in .cu or _gpu.cpp. A product takes all its device memory, that of C included, from a
+// ProductRun. Its time therefore includes every allocation, from either source of memory, and its
+// peak memory is known.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,11 +23,11 @@
 
 namespace tessera {
 
-/// Where a product's memory comes from: the plain allocator, which waits for the device, or the
-/// device's pool, in the order of the stream.
+/// The source of a product's memory: the plain allocator, which waits for the device, or the
+/// device's pool, which allocates in stream order.
 enum class MemorySource { kMalloc, kPool };
 
-/// One execution of a product: its stream, its memory, and when its stages began.
+/// One execution of a product: its stream, its memory, and the times at which its stages begin.
 class ProductRun {
  public:
   ProductRun(MemorySource source, cudaStream_t stream) : source_(source), stream_(stream) {}
@@ -35,13 +37,13 @@ class ProductRun {
   cudaStream_t stream() const { return stream_; }
   MemorySource source() const { return source_; }
 
-  /// Fills what is taken from now on with bytes 0xff, so that what nobody writes can be seen.
+  /// Fills memory that is taken from now on with bytes 0xff, so that unwritten elements are found.
   void poison() { poisons_ = true; }
 
-  /// Remembers when stages begin; without this, naming them costs nothing.
+  /// Records the times at which stages begin. Without this call, stage() costs nothing.
   void watch_stages() { watches_ = true; }
 
-  /// From here on the stream's time belongs to the stage.
+  /// Begins a stage: the stream's time from here on, until the next call, belongs to it.
   void stage(const char* name) {
     if (!watches_) return;
     cudaEvent_t event = nullptr;
@@ -54,13 +56,16 @@ class ProductRun {
     std::string name;
     double us;
   };
-  /// Ends the last stage, waits, and tells how long each took; once. Stages of one name are one.
+  /// Ends the last stage, waits for the stream, and returns the time of each stage; stages of the
+  /// same name are added up. Empty unless stages are watched. Call it once.
   std::vector<StageTime> stage_times();
 
+  /// The largest number of bytes that were taken at one time.
   std::int64_t peak_bytes() const { return peak_; }
 
-  /// Uninitialised memory, aligned to 256 bytes; nullptr for none. Throws OutOfMemory.
+  /// Takes uninitialised memory, aligned to 256 bytes; nullptr for 0 bytes. Throws OutOfMemory.
   void* take(std::int64_t bytes);
+  /// Returns memory to its source; `bytes` is the size that was taken.
   void give_back(void* memory, std::int64_t bytes) noexcept;
 
   ~ProductRun();
@@ -77,13 +82,13 @@ class ProductRun {
   std::vector<Stage> stages_;
 };
 
-/// An array of a product, given back to its run when it goes out of scope. The run has to live as
-/// long.
+/// An array of a product, which is returned to the run when the array is destroyed. The run has to
+/// outlive it.
 template <class T>
 class RunArray {
  public:
   RunArray() = default;
-  /// A part of an array that somebody else gives back.
+  /// A view of part of an array that something else owns and returns.
   static RunArray part(void* data, std::int64_t size) {
     RunArray array;
     array.size_ = size;
@@ -117,12 +122,13 @@ class RunArray {
   T* data_ = nullptr;
 };
 
-/// Arrays that lie one after another in one block: the plain allocator takes its time for each.
+/// Arrays that lie one after another in one block of memory, because every call of the plain
+/// allocator is slow. First place() every array, then take() the block, then use array() or data().
 class RunBlock {
  public:
   RunBlock() = default;
 
-  /// Where an array of so many elements will lie. Before take().
+  /// The byte offset in the block of an array of `size` elements. Call it before take().
   template <class T>
   std::int64_t place(std::int64_t size) {
     constexpr std::int64_t kAlignment = 256;
@@ -133,20 +139,21 @@ class RunBlock {
     return at;
   }
 
-  /// Of everything placed so far.
+  /// The size of the block for all arrays placed so far.
   std::int64_t bytes() const { return bytes_; }
 
-  /// Where the next array will lie.
+  /// The byte offset of the next array.
   std::int64_t next() const { return next_; }
-  /// The arrays placed from now on lie over those from there on: when the ones are in use, the
-  /// others are not.
+  /// Places the next arrays over those from this offset on. The two groups share memory: the caller
+  /// must not use them at the same time.
   void place_over(std::int64_t place) { next_ = place; }
 
+  /// Takes the block from the run. Throws OutOfMemory.
   void take(ProductRun& run) {
     block_ = RunArray<std::byte>(run, bytes_);
     memory_ = block_.data();
   }
-  /// The same in memory that outlives the block, where it is large enough; else it grows.
+  /// Takes the block from `room`, which outlives it; `room` is replaced when it is too small.
   void take(ProductRun& run, RunArray<std::byte>& room) {
     if (room.size() < bytes_) {
       room = {};
@@ -155,6 +162,7 @@ class RunBlock {
     memory_ = room.data();
   }
 
+  /// The array at a place, as an array or as a pointer. Call it after take().
   template <class T>
   RunArray<T> array(std::int64_t place, std::int64_t size) const {
     return RunArray<T>::part(size == 0 ? nullptr : memory_ + place, size);
@@ -170,25 +178,26 @@ class RunBlock {
   std::byte* memory_ = nullptr;
 };
 
-/// A value that the device tells the host, through pinned memory: that is for a product to own, not
-/// for each of its runs to take.
+/// A value that the host reads back from the device through pinned memory. Pinned memory is slow to
+/// allocate: the uploaded product owns the value, not each of its runs.
 template <class T>
-class Told {
+class ReadBack {
  public:
-  Told() {
+  ReadBack() {
     void* memory = nullptr;
     cuda_check(cudaHostAlloc(&memory, sizeof(T), cudaHostAllocDefault), "allocating pinned memory");
     value_ = static_cast<T*>(memory);
   }
-  ~Told() { cudaFreeHost(value_); }
-  Told(const Told&) = delete;
-  Told& operator=(const Told&) = delete;
+  ~ReadBack() { cudaFreeHost(value_); }
+  ReadBack(const ReadBack&) = delete;
+  ReadBack& operator=(const ReadBack&) = delete;
 
-  /// There once the stream has been waited for.
-  void ask(const T* device, cudaStream_t stream) {
+  /// Enqueues the copy. The value is valid once the stream has been waited for.
+  void request(const T* device, cudaStream_t stream) {
     cuda_check(cudaMemcpyAsync(value_, device, sizeof(T), cudaMemcpyDeviceToHost, stream),
                "reading from the device");
   }
+  /// Waits for the stream, then returns the value.
   const T& wait(cudaStream_t stream) const {
     cuda_check(cudaStreamSynchronize(stream), "waiting for a product");
     return *value_;
@@ -200,35 +209,38 @@ class Told {
   T* value_ = nullptr;
 };
 
-/// A and B on the device in the form that the kernel reads, and C after a product.
+/// A and B on the device, in the form that the kernel reads, and C after a product.
 class GpuSparseProduct {
  public:
   virtual ~GpuSparseProduct() = default;
 
-  /// C = alpha A B, complete with its allocations. May wait for the device; when it returns, what
-  /// is left to do is on the run's stream. A C of before has been released.
+  /// Makes C = alpha A B, with all its allocations. May wait for the device; when it returns, all
+  /// remaining work is enqueued on the run's stream. The caller has released any earlier C.
   virtual void multiply(float alpha, ProductRun& run) = 0;
 
-  /// Whether a product keeps what multiply_again() needs, until it is released.
+  /// True when a product keeps, until it is released, what multiply_again() needs.
   virtual bool keeps_structure() const { return false; }
 
-  /// The same with the values that A and B have by now, into the C of the last product, which has
-  /// not been released and whose structure stays; on that product's run. Takes no memory and does
-  /// not wait. Throws Unsupported where nothing is kept for it.
+  /// Makes the product again from the current values of A and B. It overwrites the values of the
+  /// last product's C, which must not have been released, and keeps its structure. `run` is that
+  /// product's run. Takes no memory and does not wait. Throws Unsupported when the kernel keeps
+  /// nothing.
   virtual void multiply_again(float alpha, ProductRun& run);
 
-  /// Gives A and B other values, in the order of the matrices that were uploaded; B's are empty
-  /// where B is A. No product is under way. Throws Unsupported for kernels that cannot.
+  /// Replaces the values of A and B, in the order of the uploaded matrices; `b` is empty where B is
+  /// A. No product may be in progress. Throws an Error for a wrong number of values, Unsupported
+  /// when the kernel cannot replace them.
   virtual void set_values(std::span<const float> a, std::span<const float> b);
 
-  /// Gives C's memory back to its run.
+  /// Returns C's memory to its run.
   virtual void release() = 0;
 
-  /// The C of the last product, in whatever form the kernel leaves it, as CSR. Waits.
+  /// The C of the last product, converted to CSR from the form in which the kernel leaves it. Waits
+  /// for the device.
   virtual CsrMatrix download() const = 0;
 };
 
-/// A CSR matrix on the device, offsets in 64 bits.
+/// A CSR matrix on the device, with offsets of 64 bits.
 struct DeviceCsr {
   explicit DeviceCsr(const CsrMatrix& matrix)
       : rows(matrix.rows),
@@ -245,15 +257,15 @@ struct DeviceCsr {
   DeviceArray<float> values;              // [nnz]
 };
 
-/// The C of a product in CSR, taken from its run.
+/// The C of a product in CSR, in memory of its run.
 struct SparseResult {
   std::int32_t rows = 0, cols = 0;
   RunArray<std::int64_t> row_offsets;  // [rows + 1]
-  RunArray<std::int32_t> col_indices;  // [nnz] or more: its last row's end says how many
+  RunArray<std::int32_t> col_indices;  // [nnz] or more; row_offsets[rows] is nnz
   RunArray<float> values;              // likewise
-  RunBlock block;                      // of the arrays, where they are in one
+  RunBlock block;                      // owns the arrays when they share one block
 
-  /// Where the arrays will lie in a block that has room for so many nonzeros.
+  /// The byte offsets of the arrays in a block that has room for `most_nonzeros` nonzeros.
   struct Places {
     Places(RunBlock& block, std::int32_t rows, std::int64_t most_nonzeros)
         : row_offsets(block.place<std::int64_t>(std::int64_t{rows} + 1)),
@@ -262,18 +274,22 @@ struct SparseResult {
 
     std::int64_t row_offsets, col_indices, values;
   };
-  /// In a block that has been taken, and may hold other things. There may be fewer nonzeros.
+  /// A result in a block that has been taken, and that may hold other arrays, too. C has at most
+  /// `most_nonzeros` nonzeros.
   static SparseResult in_block(RunBlock block, const Places& places, std::int32_t rows,
                                std::int32_t cols, std::int64_t most_nonzeros);
 
-  /// All arrays in one block.
+  /// A result whose arrays share one new block. Throws OutOfMemory.
   static SparseResult in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
                                    std::int64_t nnz);
 
+  /// Waits for the device and copies C to the host. Throws an Error when the last row offset does
+  /// not lie within the arrays.
   CsrMatrix download() const;
 };
 
-/// Throws an Error unless there are as many values as A and B take, none of B's where B is A.
+/// Throws an Error unless the numbers of values match those that A and B take (`of_a`, `of_b`);
+/// `of_b` is 0 where B is A.
 void require_values(std::span<const float> a, std::span<const float> b, std::size_t of_a,
                     std::size_t of_b);
 
@@ -282,8 +298,9 @@ class GpuSpgemm {
   static constexpr const char* kKind = "GPU SpGEMM kernel";
   virtual ~GpuSpgemm() = default;
 
-  /// Brings A and B to the device, converted if the kernel reads another form than CSR: that is
-  /// not part of a product's time. Throws Unsupported for operands it does not take.
+  /// Copies A and B to the device, converted if the kernel reads another form than CSR. This is not
+  /// part of a product's time. Throws an Error when the shapes do not match, Unsupported for
+  /// operands that the kernel does not take.
   virtual std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a,
                                                    const CsrMatrix& b) const = 0;
 };

@@ -1,8 +1,8 @@
-// The device half of an SpMM kernel: upload once, launch as often as asked.
+// The interface of an SpMM kernel's device half: upload A once, then launch any number of products.
 //
-// Registered under the name of its host half (kernels/spmm_kernel.hpp), from a *.cu or *_gpu.cpp
-// file, so that a build without CUDA simply has none. A closed library may offer several algorithms
-// (candidates); which one is fastest is the business of whoever times them.
+// A device half registers itself under the name of its host half (kernels/spmm_kernel.hpp); its
+// file ends in .cu or _gpu.cpp, and a build without CUDA has none. A closed library may offer
+// several algorithms (candidates); the caller times them and picks one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,62 +17,61 @@
 
 namespace tessera {
 
-/// B and C of a product, on the device, row-major, apart. alpha and beta are those of the launch,
-/// not of memory.
+/// The dense operands of one product, on the device, row-major, without overlap; alpha and beta are
+/// passed by value with each launch.
 struct Operands {
   const float* b;  // [cols of A x n]
   float* c;        // [rows of A x n]; not read where beta is 0
   Scaling scaling = {};
 };
 
-/// A packed A on the device, ready to multiply B of one width.
+/// A packed A on the device, ready to be multiplied by any B of one width.
 class GpuMultiplication {
  public:
   virtual ~GpuMultiplication() = default;
 
-  /// Names of the algorithms to choose from; one without a name when there is no choice.
+  /// The names of the algorithms to choose from; a single empty name when there is no choice.
   virtual std::vector<std::string> candidates() const { return {""}; }
 
-  /// Registers of a thread in each of the launches that the host half describes, as compiled for
-  /// this device, operands aligned; empty where nobody promises any.
+  /// Registers per thread in each of the launches that the host half describes, as compiled for
+  /// this device and for aligned operands; empty when the host half states none.
   virtual std::vector<int> registers() const { return {}; }
 
-  /// Whatever an algorithm does once per matrix; not part of a launch's time. `b` and `c` are like
-  /// those of the launches, at least as well aligned. Throws Unsupported when the algorithm does
-  /// not take this case.
+  /// Prepares one algorithm, once per matrix and outside any launch's time. `b` and `c` have the
+  /// size of the launches' operands and at least their alignment. Throws Unsupported when the
+  /// algorithm does not take this case.
   virtual void prepare(int /*candidate*/, const float* /*b*/, float* /*c*/, cudaStream_t) {}
 
-  /// C = alpha A B + beta C: every kernel it needs, every element of C. Enqueues on the stream and
-  /// returns: it neither waits nor takes or gives back memory, so that a CUDA graph can capture it.
-  /// Launches of one object run one after another: they may share a workspace.
+  /// Enqueues C = alpha A B + beta C, every element of C, on the stream and returns. It neither
+  /// waits nor allocates nor frees memory, so that a CUDA graph can capture it. Launches of one
+  /// object may share a workspace: the caller has to let them run one after another.
   virtual void launch(int candidate, const Operands& operands, cudaStream_t stream) = 0;
 };
 
-/// Registers of a thread of a kernel, as compiled for the current device.
+/// Registers per thread of a kernel, as compiled for the current device.
 template <class Kernel>
 int registers_of(Kernel* kernel) {
   cudaFuncAttributes attributes;
   cuda_check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
-             "asking for a kernel's registers");
+             "reading the attributes of a kernel");
   return attributes.numRegs;
 }
 
-/// Brings kernels to the current device. The runtime would do that at their first launch, and may
-/// then wait for all that runs there (CUDA programming guide, "Lazy loading"): whoever uploads a
-/// matrix loads the kernels of its launches.
+/// Loads kernels onto the current device. The runtime would load a kernel at its first launch and
+/// may then wait for everything that runs there (CUDA programming guide, "Lazy loading"); an
+/// upload() therefore loads the kernels of its launches.
 template <class... Kernels>
 void load_now(Kernels*... kernels) {
   (registers_of(kernels), ...);
 }
 
-/// Lets kernels be launched with so much dynamic shared memory on the current device, and brings
-/// them there.
+/// Allows kernels this much dynamic shared memory on the current device, and loads them there.
 template <class... Kernels>
 void allow_shared_memory(std::int64_t bytes, Kernels*... kernels) {
   const auto allow = [&](const void* kernel) {
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(bytes)),
-               "asking for shared memory");
+               "allowing a kernel more shared memory");
   };
   (allow(reinterpret_cast<const void*>(kernels)), ...);
 }
@@ -82,6 +81,9 @@ class GpuSpmm {
   static constexpr const char* kKind = "GPU kernel";
   virtual ~GpuSpmm() = default;
 
+  /// Copies the packed A to the current device, for any B of n columns. `packed` has to be in the
+  /// format of the host half and is not needed afterwards. Throws Unsupported for a case that the
+  /// kernel does not take, OutOfMemory when the device has too little memory.
   virtual std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                                     std::int64_t n) const = 0;
 };

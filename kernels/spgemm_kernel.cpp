@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// A row of C in the making: sums by column, and the columns that have one.
+/// The row of C that is being computed: a sum for each column, and the columns that have one.
 class RowSums {
  public:
   void add(const CsrMatrix& a, const CsrMatrix& b, std::int64_t row) {
@@ -28,12 +28,12 @@ class RowSums {
     }
   }
 
-  /// Appends the row, columns ascending, and forgets it.
+  /// Appends the row with ascending columns, then starts a new one.
   void move_to(std::vector<std::int32_t>& cols, std::vector<float>& values) {
     std::ranges::sort(cols_);
     for (const std::int32_t col : cols_) {
       cols.push_back(col);
-      // The GPU knows one NaN.
+      // GPU arithmetic yields a single NaN pattern.
       values.push_back(std::isnan(sums_[col]) ? std::bit_cast<float>(0x7fffffff) : sums_[col]);
       sums_[col] = 0;
       touched_[col] = 0;
@@ -62,6 +62,10 @@ CsrMatrix SpgemmKernel::emulate(const CsrMatrix&, const CsrMatrix&, const Genera
 
 WorkDescription SpgemmKernel::work(const CsrMatrix&, const CsrMatrix&) const {
   throw Unsupported("this kernel does not describe its work");
+}
+
+WorkCounts SpgemmKernel::count_work(const spgemm::ProductSketch&) const {
+  throw Unsupported("this kernel publishes no counts for a cost model");
 }
 
 CsrMatrix multiply_rows(const CsrMatrix& a, const CsrMatrix& b) {

@@ -1,9 +1,13 @@
 // The interface of an SpGEMM kernel's host half: C = alpha A B, all three sparse, in FP32 CSR.
 //
-// Contract: columns of C ascend within a row. The pattern is structural (a cell is there when some
-// a_ik and b_kj are stored), unless the kernel drops zeros and says so. A and B are only read. The
-// device half, where there is one, registers itself as a GpuSpgemm under the same name
-// (kernels/gpu_spgemm.hpp). No name is also an SpMM kernel's: a config has one axis for both.
+// Contract:
+//   - the columns of C ascend within a row;
+//   - the pattern of C is structural: a cell is stored when some a_ik and b_kj are, even where the
+//     sum is zero, unless the kernel drops zeros and says so (keeps_zeros);
+//   - A and B are only read.
+// The device half, where there is one, registers itself as a GpuSpgemm under the same name
+// (kernels/gpu_spgemm.hpp). The names of SpGEMM and SpMM kernels are distinct: a config has one
+// axis for both.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/base/choice.hpp"
 #include "formats/base/matrix.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/tensor_core.hpp"
@@ -19,10 +24,15 @@
 
 namespace tessera {
 
-/// Which kernel makes a product for another one, and what it went by.
+namespace spgemm {
+class ProductSketch;  // kernels/spgemm/shared/product_sketch.hpp
+}
+
+/// The kernel that makes a product in place of another one, and what the choice rests on.
 struct SpgemmPath {
-  std::string kernel;
-  std::map<std::string, double> predicted_us = {};  // of every kernel that it was chosen from
+  std::string kernel = {};
+  std::map<std::string, double> predicted_us = {};  // of each kernel that could be chosen
+  std::string reason = {};                          // one sentence
 };
 
 class SpgemmKernel {
@@ -30,41 +40,50 @@ class SpgemmKernel {
   static constexpr const char* kKind = "SpGEMM kernel";
   virtual ~SpgemmKernel() = default;
 
-  /// Raised whenever the values or the speed of the kernel may have changed: part of a record's id.
+  /// A number that grows whenever the values or the speed of the kernel may have changed. It is
+  /// part of a record's identity.
   virtual int version() const = 0;
 
   virtual Arithmetic arithmetic() const = 0;
 
-  /// That of one product, where not all have the same.
+  /// The arithmetic of one product, for a kernel that does not compute all products alike.
   virtual Arithmetic arithmetic_of(const CsrMatrix&, const CsrMatrix&) const {
     return arithmetic();
   }
 
-  /// Nothing for a kernel that does not choose another one.
+  /// The kernel that makes the product A B, for a kernel that chooses among others; empty for all
+  /// other kernels.
   virtual std::optional<SpgemmPath> path_of(const CsrMatrix&, const CsrMatrix&) const {
     return std::nullopt;
   }
 
-  /// Whether cells that come out as zero stay in C, or are left out.
+  /// True when cells of C that become zero stay in C, false when they are dropped.
   virtual bool keeps_zeros() const { return true; }
 
-  /// Upper limit, per row of A, on the terms of an element's sum: nonzeros of the row for FP32
-  /// kernels, which is the default; MMAs for tensor-core kernels. [rows of A]
+  /// An upper limit, per row of A, on the number of terms of an element's sum: nonzeros of the row
+  /// for FP32 kernels, which is the default; MMAs for tensor-core kernels. [rows of A]
   virtual std::vector<std::int64_t> terms_per_row(const CsrMatrix& a, const CsrMatrix& b) const;
 
-  /// A B (alpha = 1), bit for bit as the device half computes it. Throws Unsupported when the order
-  /// of the sums is not known (closed libraries, atomics), and where the operands are beyond the
-  /// kernel's numbers.
+  /// A B (alpha = 1), bit for bit as the device half computes it. Throws an Error when the shapes
+  /// do not match, and Unsupported when the order of the sums is not known (closed libraries,
+  /// atomics) or the operands are outside the kernel's number range.
   virtual CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
                             const Generation& generation) const;
 
-  /// What the launches do. Throws Unsupported where the kernel does not tell.
+  /// The work of the kernel's launches: the input of the simulator. Throws Unsupported when the
+  /// kernel does not describe its work.
   virtual WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const;
+
+  /// The work in a few numbers that cost far less to find than work(): the input of the cost model
+  /// that is registered under the kernel's name (CostModel in formats/base/choice.hpp). Throws
+  /// Unsupported when the kernel publishes none, does not take the operands, or no cost model
+  /// covers the way in which it would multiply them.
+  virtual WorkCounts count_work(const spgemm::ProductSketch& product) const;
 };
 
-/// A B in FP32, each element a chain of fused multiply-adds from zero in the order of A's columns:
-/// what a kernel computes that takes the products of an element one after another.
-/// Throws an Error when the shapes do not fit.
+/// A B in FP32. Each element is a chain of fused multiply-adds, from zero, in the order of A's
+/// columns: the values of every kernel that adds the products of an element one after another.
+/// Throws an Error when the shapes do not match.
 CsrMatrix multiply_rows(const CsrMatrix& a, const CsrMatrix& b);
 
 }  // namespace tessera

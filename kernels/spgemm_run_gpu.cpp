@@ -1,4 +1,4 @@
-// What every SpGEMM kernel's product runs on: memory, stages, and C brought back.
+// The shared part of every SpGEMM product on a GPU: its memory, its stages, and the download of C.
 
 #include <algorithm>
 #include <utility>
@@ -47,11 +47,11 @@ ProductRun::~ProductRun() {
 }
 
 void GpuSparseProduct::multiply_again(float, ProductRun&) {
-  throw Unsupported("this kernel keeps nothing of a product for the next");
+  throw Unsupported("this kernel keeps no structure of a product for the next one");
 }
 
 void GpuSparseProduct::set_values(std::span<const float>, std::span<const float>) {
-  throw Unsupported("this kernel's operands keep their values");
+  throw Unsupported("this kernel cannot replace the values of its operands");
 }
 
 SparseResult SparseResult::in_block(RunBlock block, const Places& places, std::int32_t rows,
@@ -76,25 +76,26 @@ SparseResult SparseResult::in_one_block(ProductRun& run, std::int32_t rows, std:
 
 void require_values(std::span<const float> a, std::span<const float> b, std::size_t of_a,
                     std::size_t of_b) {
-  require(a.size() == of_a && b.size() == of_b, "A and B take {} and {} values, not {} and {}",
-          of_a, of_b, a.size(), b.size());
+  require(a.size() == of_a && b.size() == of_b,
+          "A and B have {} and {} values, but {} and {} are given", of_a, of_b, a.size(), b.size());
 }
 
 CsrMatrix SparseResult::download() const {
   cuda_check(cudaDeviceSynchronize(), "waiting for a product");
-  const auto bring = [](const auto& array, std::int64_t size) {
+  const auto download_array = [](const auto& array, std::int64_t size) {
     using T = std::remove_pointer_t<decltype(array.data())>;
     std::vector<T> host(static_cast<std::size_t>(size));
     cuda_check(
         cudaMemcpy(host.data(), array.data(), host.size() * sizeof(T), cudaMemcpyDeviceToHost),
-        "bringing C back");
+        "downloading C");
     return host;
   };
-  std::vector<std::int64_t> offsets = bring(row_offsets, row_offsets.size());
+  std::vector<std::int64_t> offsets = download_array(row_offsets, row_offsets.size());
   const std::int64_t nnz = offsets.empty() ? 0 : offsets.back();
-  require(0 <= nnz && nnz <= col_indices.size(), "C's rows end at {}, and there is room for {}",
-          nnz, col_indices.size());
-  return {rows, cols, std::move(offsets), bring(col_indices, nnz), bring(values, nnz)};
+  require(0 <= nnz && nnz <= col_indices.size(),
+          "C's last row ends at {}, but its arrays have room for {}", nnz, col_indices.size());
+  return {rows, cols, std::move(offsets), download_array(col_indices, nnz),
+          download_array(values, nnz)};
 }
 
 }  // namespace tessera

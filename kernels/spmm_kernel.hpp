@@ -1,9 +1,9 @@
 // The interface of an SpMM kernel's host half: C = A B, A packed, B and C dense row-major FP32.
 //
-// Contract: every element of C is written (C arrives poisoned, nobody zeroes it first); B and the
-// packed A are only read. The host half says what the kernel computes (arithmetic), emulates it bit
-// by bit, and describes its launches (work). The device half, where there is one, registers itself
-// as a GpuSpmm under the same name (kernels/gpu_spmm.hpp).
+// Contract: the kernel writes every element of C, which arrives poisoned rather than zeroed, and
+// only reads B and the packed A. The host half states how the kernel rounds and sums (arithmetic),
+// emulates it bit for bit (emulate), and describes its launches (work). The device half, where
+// there is one, registers itself as a GpuSpmm under the same name (kernels/gpu_spmm.hpp).
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,23 @@
 
 namespace tessera {
 
-/// How a kernel rounds and sums, as far as an error bound needs to know.
+/// The rounding and summation of a kernel, as far as an error bound needs them.
 struct Arithmetic {
   enum class Sum {
     kFp32,        // FP32 additions or fused multiply-adds, in any order
     kTensorCore,  // chained MMAs
-    kInteger,     // exact, of operands quantised with one scale a matrix; the result is rounded
+    kInteger,     // exact sums of operands that are quantised with one scale per matrix; only the
+                  // result is rounded
   };
   Sum sum = Sum::kFp32;
   MmaType type = MmaType::kTf32;  // of the MMAs; kTensorCore only
-  int mma_depth = 8;              // products of one MMA per element of its result
-  double input_error = 0;         // largest relative error of rounding one operand on the way in
-  int mmas_per_chunk = 1;         // MMAs for the same products: operands split into parts
-  int promote = 0;                // chunks between additions to FP32 registers; 0: never
-  bool equilibrated = false;      // rows of A and columns of B are scaled to about one
-  double quantisation = 0;        // largest error of an operand, relative to its matrix's largest
-                                  // magnitude; kInteger only
+  int mma_depth = 8;              // products that one MMA adds to each element of its result
+  double input_error = 0;         // largest relative error of rounding one operand to `type`
+  int mmas_per_chunk = 1;         // MMAs for the same products, when operands are split into parts
+  int promote = 0;                // chunks between additions to FP32 registers; 0 for never
+  bool equilibrated = false;      // rows of A and columns of B are scaled to a magnitude near one
+  double quantisation = 0;        // largest error of an operand, relative to the largest magnitude
+                                  // of its matrix; kInteger only
 };
 
 class SpmmKernel {
@@ -40,29 +41,31 @@ class SpmmKernel {
   static constexpr const char* kKind = "kernel";
   virtual ~SpmmKernel() = default;
 
-  /// Name of the format it reads.
+  /// The name of the format that the kernel reads.
   virtual std::string format() const = 0;
 
-  /// Raised whenever the values or the speed of the kernel may have changed: part of a record's id.
+  /// A number that grows whenever the values or the speed of the kernel may have changed. It is
+  /// part of a record's identity.
   virtual int version() const = 0;
 
   virtual Arithmetic arithmetic() const = 0;
 
-  /// Upper limit, per row of A, on the terms of that row's sum: nonzeros for FP32 kernels, MMAs
-  /// that hold a nonzero of the row for tensor-core kernels. [rows]
+  /// An upper limit, per row of A, on the number of terms of an element's sum: nonzeros of the row
+  /// for FP32 kernels, MMAs that hold a nonzero of the row for tensor-core kernels. [rows of A]
   virtual std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const = 0;
 
-  /// C [rows x n], bit for bit as the device half computes it. Throws Unsupported when the order of
-  /// the sums is not known (closed libraries, atomics).
+  /// A B [rows of A x n], bit for bit as the device half computes it. Throws Unsupported when the
+  /// order of the sums is not known (closed libraries, atomics).
   virtual DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                               const Generation& generation) const;
 
-  /// What a launch does for a B of n columns. Throws Unsupported for a closed library.
+  /// The work of the kernel's launches for a B of n columns: the input of the models. Throws
+  /// Unsupported when the kernel publishes none, as a closed library.
   virtual WorkDescription work(const PackedMatrix& packed, std::int64_t n) const;
 };
 
-/// Distinct indices in [0, limit); negative ones are places nobody uses. How many rows of B a
-/// packed matrix needs at all.
+/// The number of distinct indices in [0, limit), such as the rows of B that a packed matrix reads.
+/// Negative indices mark unused places and do not count.
 std::int64_t count_distinct(std::span<const std::int32_t> indices, std::int32_t limit);
 
 }  // namespace tessera

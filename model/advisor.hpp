@@ -1,11 +1,12 @@
-// The advisor: of several ways to multiply, each an order of A and a kernel, which one a described
-// device runs fastest, by the simulator, and why.
+// The advisor: which of several ways to make a product, each an order of A with a kernel, a
+// described device runs fastest, and why. It is the policy "predict" of formats/base/choice.hpp.
 //
-// Simulating costs far more than describing, so it is branch and bound: ways are simulated by
-// ascending lower bound, and no more once the bound tells that the rest cannot be among the best.
-// The roofline would not do as that bound: it charges the L2 with what the L1 answers, and device
-// memory with operands of which a part is still in the L2, so that a product can be faster.
-// Ways are described one at a time and again for their simulation: one packed matrix is held.
+// Simulating an alternative costs far more than describing its work, so the choice is a branch and
+// bound: alternatives are simulated by ascending lower bound, until the next bound shows that the
+// rest cannot be among the fastest. The roofline cannot serve as that bound: it charges the L2 with
+// requests that the L1 answers, and device memory with operands that are partly still in the L2, so
+// a product can be faster than its roofline. An alternative is described once for its bound and
+// again for its simulation: only one packed matrix is in memory at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,92 +16,65 @@
 #include <string>
 #include <vector>
 
+#include "formats/base/choice.hpp"
 #include "kernels/work.hpp"
 #include "model/device.hpp"
 #include "model/simulator/machine.hpp"
 
 namespace tessera::advisor {
 
-/// Raised whenever another way may come out first, as after a change of the simulator: part of the
-/// identity of a result that was advised.
+/// The version of the ranking. It grows whenever another alternative may come first, as after a
+/// change of the simulator, and is part of the identity of a result that the advisor chose.
 constexpr int kVersion = 3;
 
-/// Relative: predicted times no further apart are as good as equal. The simulator is 7.1 % off in
-/// the mean on an H200 (experiments/results/simulator); between kernels on one matrix a part
+/// Relative: predicted times no further apart count as equal. The mean error of the simulator on an
+/// H200 is 7.1 % (experiments/results/simulator); between kernels on one matrix a part of it
 /// cancels.
 constexpr double kSimulatorError = 0.1;
 
-/// A time that the simulator cannot fall below, and what it takes.
-struct LowerBound {
-  double time_us = 0;
-  std::string bound_by;  // "tensor cores", "load units", "longest thread block", "DRAM", "launch"
-};
-
-/// Of what every launch has to push through tensor cores and load units, on the whole and in its
-/// largest thread block, of what has to come from device memory, and of the launches. `warm`: the
-/// L2 is full of operands. Needs a work description with launches.
+/// A time that the simulator cannot fall below: the largest of the time that the launches need in
+/// tensor cores and load units (all thread blocks spread evenly over the SMs, or the largest thread
+/// block alone), the time that operands from device memory need, and the cost of the launches.
+/// `warm`: the L2 is full of operands. The work description needs launches.
 LowerBound lower_bound(const WorkDescription& work, const simulator::Machine& machine, bool warm);
 
-/// The launches of a product, and what their traces refer to.
+/// The work of a product, and the owner of the data to which its traces refer.
 struct Described {
   WorkDescription work;
   std::shared_ptr<const void> packed = {};
 };
 
-struct Candidate {
-  std::string name;       // for messages: "acc_spmm, best order"
-  bool unordered = true;  // takes A in the order that it has
+/// An order of A with a kernel.
+struct Alternative {
+  std::string name;         // for messages: "acc_spmm, order best"
+  bool keeps_order = true;  // A stays in its given order: the baseline for gains of reordering
   /// Called once for the bound and once more for the simulation. May throw Unsupported.
   std::function<Described()> describe;
 };
 
-/// Where the time of a candidate is from.
-enum class Origin {
-  kSimulated,  // the simulator
-  kModelled,   // the roofline, where simulating was not asked for
-  kBound,      // the lower bound: too slow to be worth simulating
-};
-
-struct Ranked {
-  std::size_t candidate = 0;  // index
-  Origin origin = Origin::kBound;
-  double time_us = 0;
-  std::string bound_by;
-  std::string reason;  // one sentence
-  LowerBound bound;
-};
-
-struct Excluded {
-  std::size_t candidate = 0;
-  std::string reason;
-};
-
-struct Advice {
-  std::vector<Ranked> ranked;  // fastest first; those with but a bound come last
-  std::vector<Excluded> excluded;
-
-  /// Whether it is as fast as the first, as far as the simulator can tell.
-  bool ties_with_best(const Ranked& one) const;
-  /// The fastest that takes A as it is; null where there is none with more than a bound.
-  const Ranked* fastest_unordered(const std::vector<Candidate>& candidates) const;
-};
-
 struct Options {
-  bool warm = true;    // the L2 holds what earlier products left there
-  bool quick = false;  // nothing is simulated: by the roofline
-  /// Called with what is being worked on and which share of that is done.
-  std::function<void(const std::string& what, double share)> tell = {};
-  /// Asked between candidates: end with what is known.
+  bool warm = true;    // the L2 holds operands of earlier products
+  bool quick = false;  // rank by the roofline, without simulating
+  /// Called with the current piece of work and the share of it that is done.
+  std::function<void(const std::string& what, double share)> progress = {};
+  /// Polled between alternatives. When it returns true, the ranking rests on what is known by then.
   std::function<bool()> interrupted = {};
 };
 
-/// Equal times rank in the order of the candidates. The fastest candidate without an order, and of
-/// all candidates the fastest, always have a simulated time.
-Advice rank(const std::vector<Candidate>& candidates, const Device& device,
-            const Options& options = {});
+/// Ranks the alternatives by predicted time; equal times keep their order. The fastest alternative
+/// of all and the fastest one that keeps the order of A have a simulated time (with `quick`, all
+/// have the roofline's). Variants that cannot be described, or not predicted on the device, are
+/// excluded.
+Decision rank(const std::vector<Alternative>& alternatives, const Device& device,
+              const Options& options = {});
 
-/// After how many products the saving makes up for `extra_s` seconds of preparation; none when
-/// nothing is saved.
+/// The fastest alternative that keeps the order of A and has more than a bound; null when there is
+/// none.
+const Rating* fastest_in_given_order(const Decision& decision,
+                                     const std::vector<Alternative>& alternatives);
+
+/// The number of products after which the saved time makes up for `extra_s` seconds of preparation;
+/// empty when nothing is saved.
 std::optional<std::int64_t> products_until_paid(double extra_s, double saved_us);
 
 }  // namespace tessera::advisor

@@ -1,8 +1,8 @@
-// The interface of a performance model: what a launch does, on a described device, in how much
-// time.
+// The interface of a performance model: the time that a product takes on a described device, from
+// the work of its launches.
 //
 // A model sees a kernel's work description and a device file, never the kernel: kernels/work.hpp is
-// the one header of kernels/ this folder may include.
+// the one header of kernels/ that this folder may include, with the traces that it holds.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct PredictedPart {
 
 struct Prediction {
   double time_us = 0;
-  std::string bound_by;  // name of the part that decides
+  std::string bound_by;  // name of the part that decides the time
   std::vector<PredictedPart> parts;
 };
 
@@ -31,7 +31,8 @@ class Model {
   static constexpr const char* kKind = "model";
   virtual ~Model() = default;
 
-  /// Throws Unsupported when the device lacks what the work needs, such as TF32 on Turing.
+  /// The time of one product and its parts. Throws Unsupported when the device lacks a unit or a
+  /// rate that the work needs, such as TF32 on Turing.
   virtual Prediction predict(const WorkDescription& work, const Device& device) const = 0;
 };
 

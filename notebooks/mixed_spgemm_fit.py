@@ -1,17 +1,17 @@
 # %% [markdown]
 # # By rows, by merging or by tiles?
-# `mixed_spgemm` uses a model (`model/mixed_spgemm.hpp`) to choose the fastest of three kernels for
-# C = A A. The parts of a time that a device file does not give (instructions, dependent loads, host
-# waits) are fitted here. The quality of the choice for a matrix is that of a fit without it.
+# `mixed_spgemm` chooses one of three kernels by their cost models (`model/mixed_spgemm.hpp`). This notebook
+# fits the terms that no device file contains (instructions, chains of dependent loads, host waits) to
+# measured times of C = A A. It judges the choice for a matrix by a fit to all other matrices.
 
 # %%
-"""The numbers of model/mixed_spgemm.hpp (Effort) from measured times, and the choice left-one-out.
+"""Fits the numbers of model/mixed_spgemm.hpp (Effort) to measured times, and tests the choice leave-one-out.
 
     python3 notebooks/mixed_spgemm_fit.py [experiments/results/spgemm/paths.csv]
 
-Prints the fitted numbers, then for every matrix and admitted precision the predictions of a fit
-without that matrix, the kernel that they choose, and its time relative to the fastest one.
-fp32 admits no tiles; rows of A of more nonzeros than a warp has lanes are never merged.
+Prints the fitted numbers. Then, for every matrix and admitted precision, prints the predictions of a fit
+without that matrix, the kernel that they choose, and its time relative to the fastest kernel.
+fp32 admits no tiles; rows of A with more nonzeros than a warp has lanes are never merged.
 """
 
 import csv
@@ -22,14 +22,15 @@ from pathlib import Path
 # One H200, model/devices/h200.toml, in microseconds.
 ISSUE = 132 * 3.876 * 1980  # instructions of warps
 READ, WRITE, L2 = 4581e3, 4616e3, 8940e3  # bytes
-LOAD = 281.2 / 1980  # time of a load that the next one waits for
-LAUNCH = 3.656  # time of a launch
-PAIR = {"tf32x3": 2 * 2048 / 321e6, "tf32": 2048 / 321e6, "fp16": 2048 / 642.7e6}  # its MMAs
+LOAD = 281.2 / 1980  # time of a load on which the next one depends
+LAUNCH = 3.656  # cost of a launch
+PAIR = {"tf32x3": 2 * 2048 / 321e6, "tf32": 2048 / 321e6, "fp16": 2048 / 642.7e6}  # MMAs of a pair of tiles
 
 THREADS = 128  # of a thread block of tile_spgemm
-PAIRS_OF_TILE = 3
-ROOM_FOR_PRODUCTS = 16 << 20  # of merge_spgemm, which does not wait for C then
+PAIRS_OF_TILE = 3  # the effort of a tile of C, in pairs
+ROOM_FOR_PRODUCTS = 16 << 20  # up to here merge_spgemm does not wait for the size of C
 PRECISIONS = ("fp16", "tf32", "tf32x3")
+COUNTS = {"looks": "scans", "tiles_looked_at": "tiles_scanned"}  # columns of the file that the kernels rename
 
 
 def is_fp16(f):
@@ -42,21 +43,16 @@ def long_pairs(f):
 
 def pair_in(precision):
     def work(f):
-        if f["precision"] != precision:
-            return 0
-        return (f["pairs"] + PAIRS_OF_TILE * f["tiles_of_c"]) / ISSUE
+        return (f["pairs"] + PAIRS_OF_TILE * f["tiles_of_c"]) / ISSUE if f["precision"] == precision else 0
 
     return work
 
 
-# By stage: the part of its time that the device file gives, and the terms that are fitted, each
-# with its time for an effort of one. The terms are those of model/mixed_spgemm.cpp for a square.
+# For each stage: its time by the device file's rates alone, and the fitted terms, each with its time for an
+# effort of one. These are the formulas of model/mixed_spgemm.cpp for a square.
 STAGES = {
     "rows": (
-        lambda f: 27 * LAUNCH
-        + 8 * f["products"] / L2
-        + 8 * f["nonzeros_of_c"] / WRITE
-        + 8 * f["nonzeros"] / READ,
+        lambda f: 27 * LAUNCH + 8 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 8 * f["nonzeros"] / READ,
         {
             "wait_of_rows_us": lambda _: 3,
             "product": lambda f: f["products"] / ISSUE,
@@ -66,10 +62,7 @@ STAGES = {
         },
     ),
     "merge": (
-        lambda f: 10 * LAUNCH
-        + 16 * f["products"] / L2
-        + 8 * f["nonzeros_of_c"] / WRITE
-        + 16 * f["nonzeros"] / READ,
+        lambda f: 10 * LAUNCH + 16 * f["products"] / L2 + 8 * f["nonzeros_of_c"] / WRITE + 16 * f["nonzeros"] / READ,
         {
             "wait_of_merge_us": lambda f: 2 if f["products"] > ROOM_FOR_PRODUCTS else 1,
             "merged_column": lambda f: f["merged_columns"] / ISSUE,
@@ -90,8 +83,8 @@ STAGES = {
     "cells_us": (
         lambda f: 4 * LAUNCH + 32 * f["tile_products"] / L2,
         {
-            "counting_look": lambda f: f["looks"] / ISSUE,
-            "counting_tile": lambda f: f["tiles_looked_at"] / ISSUE,
+            "counting_scan": lambda f: f["scans"] / ISSUE,
+            "counting_tile": lambda f: f["tiles_scanned"] / ISSUE,
             "counted_product": lambda f: f["tile_products"] / ISSUE,
             "loads_of_counting": lambda f: f["largest_task"] / THREADS * LOAD,
         },
@@ -103,8 +96,8 @@ STAGES = {
         + 8 * f["rows"] / READ
         + 8 * (f["rows"] + f["nonzeros_of_c"]) / WRITE,
         {
-            "summing_look": lambda f: f["looks"] / ISSUE,
-            "summing_tile": lambda f: f["tiles_looked_at"] / ISSUE,
+            "summing_scan": lambda f: f["scans"] / ISSUE,
+            "summing_tile": lambda f: f["tiles_scanned"] / ISSUE,
             "long_pair": lambda f: long_pairs(f) / ISSUE,
             "loads_of_summing": lambda f: f["largest_task"] / THREADS * LOAD,
         }
@@ -114,7 +107,7 @@ STAGES = {
 
 
 def least_squares(rows, targets, rounds=3000):
-    """The nonnegative least-squares coefficients, by coordinate descent."""
+    """The coefficients of least squares, none of them negative, by coordinate descent."""
     size = len(rows[0])
     gram = [[sum(r[i] * r[j] for r in rows) for j in range(size)] for i in range(size)]
     right = [sum(r[i] * t for r, t in zip(rows, targets)) for i in range(size)]
@@ -126,17 +119,16 @@ def least_squares(rows, targets, rounds=3000):
     return found
 
 
-# The stages that are a kernel's whole product; the others are tile_spgemm's.
+# The stages that are the whole product of a kernel; the other stages are those of tile_spgemm.
 WHOLE = {"rows": "row_spgemm", "merge": "merge_spgemm"}
 
 
 class Fit:
-    """The efforts fitted to the records of all matrices but one, by relative errors."""
+    """A fit of relative errors to the records of all matrices but one (`without`)."""
 
     def __init__(self, records, without=None):
         self.efforts = {
-            stage: self._fit(stage, [r for r in records if r["matrix"] != without])
-            for stage in STAGES
+            stage: self._fit(stage, [r for r in records if r["matrix"] != without]) for stage in STAGES
         }
 
     def time_us(self, stage, record):
@@ -145,7 +137,7 @@ class Fit:
         return base(record) + sum(efforts[name] * term(record) for name, term in terms.items())
 
     def path_us(self, record):
-        """The predicted time of the whole product with the record's kernel, in microseconds."""
+        """The predicted time of the whole product by the record's kernel."""
         stages = [s for s in STAGES if WHOLE.get(s, "tile_spgemm") == record["kernel"]]
         return sum(self.time_us(stage, record) for stage in stages)
 
@@ -161,23 +153,24 @@ class Fit:
 
 
 def read(path):
-    """The records of a table; a missing time is 0."""
-    names = ("matrix", "kernel", "precision")
+    """The records with their numbers, by the names of the kernels' counts; 0 for a time that is absent."""
     with open(path, newline="", encoding="utf-8") as file:
         return [
-            {key: cell if key in names else float(cell or 0) for key, cell in row.items()}
+            {
+                COUNTS.get(k, k): v if k in ("matrix", "kernel", "precision") else float(v or 0)
+                for k, v in row.items()
+            }
             for row in csv.DictReader(file)
         ]
 
 
 def left_one_out(records):
-    """Yields (matrix, precision, [(record, prediction of a fit without the matrix)]) per choice."""
+    """Yields (matrix, precision, [(record, time predicted by a fit without the matrix)]) for every choice."""
     for matrix in dict.fromkeys(r["matrix"] for r in records):
         fit = Fit(records, matrix)
         predicted = [(r, fit.path_us(r)) for r in records if r["matrix"] == matrix]
         for precision in ("fp32", *PRECISIONS):
-            admitted = ("fp32", precision)
-            yield matrix, precision, [(r, us) for r, us in predicted if r["precision"] in admitted]
+            yield matrix, precision, [(r, us) for r, us in predicted if r["precision"] in ("fp32", precision)]
 
 
 def main():
@@ -186,12 +179,8 @@ def main():
     fit = Fit(records)
     for stage, efforts in fit.efforts.items():
         print(f"{stage}: " + ", ".join(f"{name} {value:.4g}" for name, value in efforts.items()))
-    print(
-        "\nmatrix precision | path: predicted, measured with a pool, us | chosen | "
-        "times the fastest: plain, pool"
-    )
-    right, worst = {"plain_us": 0, "pool_us": 0}, {"plain_us": 1.0, "pool_us": 1.0}
-    errors, count = {}, 0
+    print("\nmatrix precision | path: predicted, measured with a pool, us | chosen | times the fastest: plain, pool")
+    right, worst, errors, count = {"plain_us": 0, "pool_us": 0}, {"plain_us": 1.0, "pool_us": 1.0}, {}, 0
     for matrix, precision, predicted in left_one_out(records):
         chosen = min(predicted, key=lambda of: of[1])[0]
         losses = {time: chosen[time] / min(r[time] for r, _ in predicted) for time in right}
@@ -202,18 +191,14 @@ def main():
         for r, us in predicted:
             if r["precision"] == precision:
                 errors.setdefault(r["kernel"], []).append(abs(log(us / r["pool_us"])))
-        paths = ", ".join(
-            f"{r['kernel'].split('_')[0]} {us:.0f} {r['pool_us']:.0f}" for r, us in predicted
-        )
+        paths = ", ".join(f"{r['kernel'].split('_')[0]} {us:.0f} {r['pool_us']:.0f}" for r, us in predicted)
         print(
-            f"{matrix} {precision} | {paths} | {chosen['kernel']} | "
-            f"{losses['plain_us']:.3f} {losses['pool_us']:.3f}"
+            f"{matrix} {precision} | {paths} | {chosen['kernel']} | {losses['plain_us']:.3f} {losses['pool_us']:.3f}"
         )
-    print(f"\nthe fastest, of {count}: plain {right['plain_us']}, pool {right['pool_us']}")
-    print(f"times the fastest at most: plain {worst['plain_us']:.3f}, pool {worst['pool_us']:.3f}")
+    print(f"\nchoices of the fastest kernel, of {count}: plain {right['plain_us']}, pool {right['pool_us']}")
+    print(f"largest time relative to the fastest kernel: plain {worst['plain_us']:.3f}, pool {worst['pool_us']:.3f}")
     for path, of_path in errors.items():
-        factor = exp(sum(of_path) / len(of_path))
-        print(f"{path}: off by a factor of {factor:.2f} in the geometric mean")
+        print(f"{path}: geometric mean of the error {exp(sum(of_path) / len(of_path)):.2f} (factor)")
 
 
 if __name__ == "__main__":

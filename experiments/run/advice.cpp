@@ -24,8 +24,8 @@ Variant default_variant(const auto& registry, const std::string& name) {
   return {name, registry.resolve(name, {})};
 }
 
-/// Every kernel whose operands keep the range of FP32. One that takes them as FP16 makes infinities
-/// of large ones: it is looked at only by name.
+/// The kernels whose operands keep the range of FP32. A kernel that converts operands to FP16 turns
+/// large ones into infinities: it is a candidate only when the request names it.
 std::vector<std::string> kernels_in_fp32_range() {
   const auto& registry = Registry<SpmmKernel>::instance();
   std::vector<std::string> names = registry.names();
@@ -37,38 +37,40 @@ std::vector<std::string> kernels_in_fp32_range() {
   return names;
 }
 
-/// Puts the matrix into one order after the other and packs it, when a candidate is described.
+/// Puts the matrix into a candidate's order and packs it, whenever the candidate is described.
 class Preparation {
  public:
   Preparation(const CsrMatrix& matrix, MatrixAdvice& advice, std::int64_t n)
       : matrix_(matrix), advice_(advice), n_(n) {}
 
   advisor::Described describe(std::size_t index) {
-    PreparedCandidate& way = advice_.ways[index];
-    const auto kernel = Registry<SpmmKernel>::instance().make(way.kernel.name, way.kernel.params);
-    const CsrMatrix& ordered = in_order(way);
-    const auto format = Registry<Format>::instance().make(way.format.name, way.format.params);
+    PreparedCandidate& candidate = advice_.candidates[index];
+    const auto kernel =
+        Registry<SpmmKernel>::instance().make(candidate.kernel.name, candidate.kernel.params);
+    const CsrMatrix& ordered = in_order(candidate);
+    const auto format =
+        Registry<Format>::instance().make(candidate.format.name, candidate.format.params);
     const auto start = std::chrono::steady_clock::now();
     std::shared_ptr<const PackedMatrix> packed = format->pack(ordered);
     const double seconds = seconds_since(start);
-    // The second packing, for the simulation, finds its memory at hand.
-    way.pack_s = way.pack_s > 0 ? std::min(way.pack_s, seconds) : seconds;
+    // The second packing, for the simulation, is faster: its memory is already mapped.
+    candidate.pack_s = candidate.pack_s > 0 ? std::min(candidate.pack_s, seconds) : seconds;
     WorkDescription work = kernel->work(*packed, n_);
-    way.arithmetic = work.mma_type.empty() ? "fp32" : work.mma_type;
+    candidate.arithmetic = work.mma_type.empty() ? "fp32" : work.mma_type;
     return {std::move(work), std::move(packed)};
   }
 
  private:
-  const CsrMatrix& in_order(PreparedCandidate& way) {
-    const Order& order = advice_.orders[way.order].found.order;
+  const CsrMatrix& in_order(PreparedCandidate& candidate) {
+    const Order& order = advice_.orders[candidate.order].found.order;
     if (order.rows.is_identity() && !order.cols) return matrix_;
-    const Applied& applied = applied_.get(std::to_string(way.order), [&] {
+    const Applied& applied = applied_.get(std::to_string(candidate.order), [&] {
       const auto start = std::chrono::steady_clock::now();
       Applied result{apply(matrix_, order), 0};
       result.seconds = seconds_since(start);
       return result;
     });
-    way.apply_s = applied.seconds;
+    candidate.apply_s = applied.seconds;
     return applied.matrix;
   }
 
@@ -83,7 +85,7 @@ class Preparation {
   LastValueCache<Applied> applied_;
 };
 
-/// A name's words, in small letters: "NVIDIA A100-SXM4-80GB" has nvidia, a100, sxm4 and 80gb.
+/// The words of a name in lower case: "NVIDIA A100-SXM4-80GB" has nvidia, a100, sxm4 and 80gb.
 std::vector<std::string> words_of(const std::string& name) {
   std::vector<std::string> words(1);
   for (const char c : name) {
@@ -98,8 +100,8 @@ std::vector<std::string> words_of(const std::string& name) {
 
 }  // namespace
 
-double MatrixAdvice::preparation_s(const advisor::Ranked& one) const {
-  const PreparedCandidate& found = way(one);
+double MatrixAdvice::preparation_s(const Rating& one) const {
+  const PreparedCandidate& found = candidate(one);
   return orders[found.order].found.seconds + found.apply_s + found.pack_s;
 }
 
@@ -108,9 +110,9 @@ std::string order_text(const Variant& reordering) {
   return reordering.params.values() == defaults.values() ? reordering.name : to_text(reordering);
 }
 
-std::string way_text(const MatrixAdvice& advice, const PreparedCandidate& way) {
-  return fmt::format("{}, order {}", way.kernel.name,
-                     order_text(advice.orders[way.order].reordering));
+std::string candidate_text(const MatrixAdvice& advice, const PreparedCandidate& candidate) {
+  return fmt::format("{}, order {}", candidate.kernel.name,
+                     order_text(advice.orders[candidate.order].reordering));
 }
 
 MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
@@ -118,55 +120,56 @@ MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
   const auto& registry = Registry<SpmmKernel>::instance();
   const std::vector<std::string> kernels =
       request.kernels.empty() ? kernels_in_fp32_range() : request.kernels;
-  MatrixAdvice result{std::move(orders), {}, {}, {}};
+  MatrixAdvice result{
+      .orders = std::move(orders), .candidates = {}, .alternatives = {}, .decision = {}};
   Preparation preparation(matrix, result, request.n);
   for (std::size_t order = 0; order < result.orders.size(); ++order) {
     for (const std::string& name : kernels) {
       const Variant kernel = default_variant(registry, name);
       const std::string format = registry.make(name, kernel.params)->format();
-      const std::size_t index = result.ways.size();
-      result.ways.push_back({.order = order,
-                             .kernel = kernel,
-                             .format = default_variant(Registry<Format>::instance(), format),
-                             .arithmetic = {}});
-      result.candidates.push_back(
-          {.name = way_text(result, result.ways.back()),
-           .unordered = result.orders[order].reordering.name == "none",
+      const std::size_t index = result.candidates.size();
+      result.candidates.push_back({.order = order,
+                                   .kernel = kernel,
+                                   .format = default_variant(Registry<Format>::instance(), format),
+                                   .arithmetic = {}});
+      result.alternatives.push_back(
+          {.name = candidate_text(result, result.candidates.back()),
+           .keeps_order = result.orders[order].reordering.name == "none",
            .describe = [&preparation, index] { return preparation.describe(index); }});
     }
   }
-  result.advice = advisor::rank(result.candidates, find_device(request.device), request.options);
-  // What they describe with ends here.
-  for (advisor::Candidate& candidate : result.candidates) candidate.describe = {};
+  result.decision =
+      advisor::rank(result.alternatives, find_device(request.device), request.options);
+  // `preparation`, to which they refer, ends here.
+  for (advisor::Alternative& alternative : result.alternatives) alternative.describe = {};
   return result;
 }
 
 KernelChoice choose_kernel(const CsrMatrix& ordered, const AdviceRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  const OfferedOrder as_it_is{default_variant(Registry<Reordering>::instance(), "none"),
-                              {.order = {.rows = Permutation::identity(ordered.rows), .cols = {}},
-                               .peak_bytes = {},
-                               .peak_unknown = {}}};
-  const MatrixAdvice found = advise(ordered, {as_it_is}, request);
-  const auto& ranked = found.advice.ranked;
-  if (ranked.empty()) {
-    std::string reasons;
-    for (const advisor::Excluded& one : found.advice.excluded)
-      reasons += fmt::format("; {}: {}", found.ways[one.candidate].kernel.name, one.reason);
-    throw Unsupported(fmt::format("no kernel can be predicted on {}{}", request.device, reasons));
-  }
-  const auto told = [&](const advisor::Ranked& one) -> Json {
-    return {{"kernel", to_text(found.way(one).kernel)},
-            {"format", to_text(found.way(one).format)},
+  const OfferedOrder given_order{
+      default_variant(Registry<Reordering>::instance(), "none"),
+      {.order = {.rows = Permutation::identity(ordered.rows), .cols = {}},
+       .peak_bytes = {},
+       .peak_unknown = {}}};
+  const MatrixAdvice found = advise(ordered, {given_order}, request);
+  const std::vector<Rating>& ranked = found.decision.ranked;
+  require<Unsupported>(!ranked.empty(), "no kernel can be predicted on {}{}", request.device,
+                       found.decision.exclusions(
+                           "; ", [&](std::size_t i) { return found.candidates[i].kernel.name; }));
+  const auto fields_of = [&](const Rating& one) -> Json {
+    return {{"kernel", to_text(found.candidate(one).kernel)},
+            {"format", to_text(found.candidate(one).format)},
             {"time_us", one.time_us},
-            {"simulated", one.origin == advisor::Origin::kSimulated}};
+            {"simulated", one.origin == Origin::kSimulated}};
   };
-  KernelChoice choice{found.way(ranked.front()).kernel, found.way(ranked.front()).format,
-                      told(ranked.front()), 0};
+  const Rating& chosen = found.decision.chosen();
+  KernelChoice choice{found.candidate(chosen).kernel, found.candidate(chosen).format,
+                      fields_of(chosen), 0};
   choice.fields["device"] = request.device;
-  choice.fields["reason"] = ranked.front().reason;
-  choice.fields["runner_up"] = ranked.size() > 1 ? told(ranked[1]) : Json();
-  choice.fields["tie"] = ranked.size() > 1 && found.advice.ties_with_best(ranked[1]);
+  choice.fields["reason"] = chosen.reason;
+  choice.fields["runner_up"] = ranked.size() > 1 ? fields_of(ranked[1]) : Json();
+  choice.fields["tie"] = ranked.size() > 1 && found.decision.ties_with_chosen(ranked[1]);
   if (!request.remark.empty()) choice.fields["remark"] = request.remark;
   choice.seconds = seconds_since(start);
   return choice;
@@ -176,14 +179,14 @@ AdviceRequest advice_request(const Point& point) {
   AdviceRequest request{
       .n = dense_product(point).n,
       .device = point.device,
-      .options = {.warm = point.measure.l2 == "warm", .tell = {}, .interrupted = {}}};
+      .options = {.warm = point.measure.l2 == "warm", .progress = {}, .interrupted = {}}};
   if (backend_traits(point.backend).needs_device) return request;
   const std::string gpu =
       Registry<Probe>::instance().make("gpu")->look().value("name", "a GPU without a name");
   request.device = described_device(gpu);
   if (!request.device.empty()) return request;
   request.device = "h200";
-  request.remark = gpu + " is not described: this is for an h200";
+  request.remark = gpu + " has no device description: the choice is the one for an h200";
   return request;
 }
 

@@ -1,8 +1,8 @@
 // tessera advise: which order and kernel to use for one matrix on a described device, and why.
 //
-// Orders that are looked at unless others are asked for: the two of the largest mean gain on an
-// H200 that take no longer than some tenths of a microsecond a nonzero
-// (experiments/results/reorder), and beyond twenty million nonzeros the one that takes least.
+// The orders that are candidates by default are the two with the largest mean gain on an H200 among
+// those that take at most some tenths of a microsecond per nonzero (experiments/results/reorder);
+// beyond twenty million nonzeros, the one that takes the least time.
 
 #include <algorithm>
 #include <optional>
@@ -21,13 +21,10 @@
 namespace tessera {
 namespace {
 
-using advisor::Origin;
-using advisor::Ranked;
-
 constexpr std::int64_t kManyNonzeros = 20'000'000;
 
-/// One line on stderr that goes from one piece of work to the next.
-class Telling {
+/// One line of progress on stderr, for one piece of work after another.
+class WorkProgress {
  public:
   void operator()(const std::string& what, double share) {
     if (what != what_ || !progress_) progress_.emplace(what_ = what);
@@ -41,6 +38,8 @@ class Telling {
 
 const char* origin_text(Origin origin) {
   switch (origin) {
+    case Origin::kMeasured:
+      return "measured";
     case Origin::kSimulated:
       return "simulated";
     case Origin::kModelled:
@@ -51,29 +50,32 @@ const char* origin_text(Origin origin) {
   return "bound";
 }
 
-/// A ranked way with what is worked out for its user.
+/// A ranked candidate with its cost for the user's number of products.
 struct Line {
-  const Ranked* ranked;
+  const Rating* rating;
   double preparation_s;
-  std::optional<std::int64_t> pays_after;  // products; of an order, against the file's
+  std::optional<std::int64_t> pays_after;  // products, relative to the order of the file
   double total_s;                          // of all products, preparation included
 };
 
 class AdviseVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("MATRIX", matrix_, "A: file, generator or name")->required();
+    app.add_option("MATRIX", matrix_, "A: a file, a generator or a name")->required();
     app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
-    app.add_option("--device", device_, "described device (default h200)");
+    app.add_option("--device", device_, "the described device to predict for (default h200)");
     app.add_option("--reorder", orders_,
-                   "orders to look at beside none, as in best(apply=rows); all; or only none "
-                   "(default: a few that are good for their time)");
-    app.add_option("--kernel", kernels_, "kernels to look at (default: all but those in FP16)");
-    app.add_option("--products", products_, "that preparation is for (default 1000)")
+                   "reorderings to compare with the order of the file, such as best(apply=rows); "
+                   "all for every reordering; none for no reordering (default: the one or two with "
+                   "the largest gain for their time)");
+    app.add_option("--kernel", kernels_,
+                   "kernels to compare (default: all whose operands keep the range of FP32)");
+    app.add_option("--products", products_,
+                   "the number of products that share one preparation (default 1000)")
         ->check(CLI::PositiveNumber);
-    app.add_flag("--cold", cold_, "B and C are not in the L2 from the product before");
-    app.add_flag("--quick", quick_, "simulate nothing: by the roofline");
-    app.add_flag("--json", json_, "as JSON");
+    app.add_flag("--cold", cold_, "predict for an L2 that holds nothing of B and C");
+    app.add_flag("--quick", quick_, "rank by the roofline, without simulating");
+    app.add_flag("--json", json_, "print JSON");
   }
 
   int run() override {
@@ -84,15 +86,15 @@ class AdviseVerb final : public Verb {
       if (order != "all" && order != "none") wanted.push_back(variant_of(order));
     const LoadedMatrix loaded = load_matrix(matrix_);
     const InterruptGuard guard;
-    std::vector<std::string> without;  // orders that there are none of, with the reason
-    std::vector<OfferedOrder> orders = find_orders(loaded, std::move(wanted), without);
-    const MatrixAdvice advice = ask(loaded.matrix, std::move(orders));
-    for (const std::string& text : excluded_texts(advice)) without.push_back(text);
-    const std::vector<Line> lines = work_out(advice);
+    std::vector<std::string> left_out;  // orders and kernels that are no candidates, with reasons
+    std::vector<OfferedOrder> orders = find_orders(loaded, std::move(wanted), left_out);
+    const MatrixAdvice advice = advise_on(loaded.matrix, std::move(orders));
+    for (const std::string& text : excluded_texts(advice)) left_out.push_back(text);
+    const std::vector<Line> lines = make_lines(advice);
     if (json_)
-      print(loaded, device, advice, lines, without);
+      print_as_json(loaded, device, advice, lines, left_out);
     else
-      tell(loaded, device, advice, lines, without);
+      print_as_text(loaded, device, advice, lines, left_out);
     if (InterruptGuard::interrupted()) return kInterrupted;
     return lines.empty() ? kMissing : kOk;
   }
@@ -103,7 +105,7 @@ class AdviseVerb final : public Verb {
     return {call.name, Registry<Reordering>::instance().resolve(call.name, call.given)};
   }
 
-  /// What is looked at, the order of the file first.
+  /// The reorderings to compare, that of the file first.
   std::vector<Variant> variants(const CsrMatrix& matrix, std::vector<Variant> wanted) const {
     std::vector<Variant> all{variant_of("none")};
     std::ranges::move(wanted, std::back_inserter(all));
@@ -120,53 +122,55 @@ class AdviseVerb final : public Verb {
   }
 
   std::vector<OfferedOrder> find_orders(const LoadedMatrix& loaded, std::vector<Variant> wanted,
-                                        std::vector<std::string>& without) const {
+                                        std::vector<std::string>& left_out) const {
     std::vector<OfferedOrder> orders;
-    Telling telling;
+    WorkProgress progress;
     for (const Variant& variant : variants(loaded.matrix, std::move(wanted))) {
       if (InterruptGuard::interrupted()) {
-        without.push_back(
-            fmt::format("order {}: interrupted before it was looked for", variant.name));
+        left_out.push_back(
+            fmt::format("order {}: interrupted before it was computed", variant.name));
         continue;
       }
       try {
         Watch watch(InterruptGuard::interrupted, [&](double share) {
-          telling(fmt::format("{} by {}", loaded.source.name, variant.name), share);
+          progress(fmt::format("{} by {}", loaded.source.name, variant.name), share);
         });
         orders.push_back({variant, find_order(loaded.matrix, loaded.content_hash, variant, watch)});
       } catch (const Unsupported& error) {
-        without.push_back(fmt::format("order {}: {}", variant.name, error.what()));
+        left_out.push_back(fmt::format("order {}: {}", variant.name, error.what()));
       }
     }
     return orders;
   }
 
-  MatrixAdvice ask(const CsrMatrix& matrix, std::vector<OfferedOrder> orders) const {
-    Telling telling;
+  MatrixAdvice advise_on(const CsrMatrix& matrix, std::vector<OfferedOrder> orders) const {
+    WorkProgress progress;
     const AdviceRequest request{
         .n = n_,
         .device = device_,
         .kernels = kernels_,
-        .options = {.warm = !cold_,
-                    .quick = quick_,
-                    .tell = [&](const std::string& what, double share) { telling(what, share); },
-                    .interrupted = InterruptGuard::interrupted}};
+        .options = {
+            .warm = !cold_,
+            .quick = quick_,
+            .progress = [&](const std::string& what, double share) { progress(what, share); },
+            .interrupted = InterruptGuard::interrupted}};
     return advise(matrix, std::move(orders), request);
   }
 
-  /// A kernel with the same reason in every order is told once.
+  /// The excluded kernels with their reasons. A kernel with the same reason in every order is
+  /// listed once.
   static std::vector<std::string> excluded_texts(const MatrixAdvice& advice) {
     std::set<std::string> texts;
-    for (const advisor::Excluded& one : advice.advice.excluded)
+    for (const Excluded& one : advice.decision.excluded)
       texts.insert(
-          fmt::format("kernel {}: {}", advice.ways[one.candidate].kernel.name, one.reason));
+          fmt::format("kernel {}: {}", advice.candidates[one.candidate].kernel.name, one.reason));
     return {texts.begin(), texts.end()};
   }
 
-  std::vector<Line> work_out(const MatrixAdvice& advice) const {
-    const Ranked* unordered = advice.advice.fastest_unordered(advice.candidates);
+  std::vector<Line> make_lines(const MatrixAdvice& advice) const {
+    const Rating* unordered = advisor::fastest_in_given_order(advice.decision, advice.alternatives);
     std::vector<Line> lines;
-    for (const Ranked& one : advice.advice.ranked) {
+    for (const Rating& one : advice.decision.ranked) {
       const double preparation_s = advice.preparation_s(one);
       Line line{&one, preparation_s, {}, 1e-6 * one.time_us * static_cast<double>(products_)};
       line.total_s += preparation_s;
@@ -178,49 +182,52 @@ class AdviseVerb final : public Verb {
     return lines;
   }
 
-  /// The line that is done first, preparation included.
+  /// The line that finishes all products first, preparation included; null when all are bounds.
   static const Line* first_done(const std::vector<Line>& lines) {
     const Line* first = nullptr;
     for (const Line& line : lines)
-      if (line.ranked->origin != Origin::kBound &&
+      if (line.rating->origin != Origin::kBound &&
           (first == nullptr || line.total_s < first->total_s))
         first = &line;
     return first;
   }
 
-  /// Of the lines that tie with the fastest, the one that takes least preparation. There is one.
+  /// The line with the least preparation among those that tie with the fastest. `lines` is not
+  /// empty.
   static const Line* soonest_ready(const MatrixAdvice& advice, const std::vector<Line>& lines) {
     const Line* soonest = &lines.front();
     for (const Line& line : lines)
-      if (advice.advice.ties_with_best(*line.ranked) && line.preparation_s < soonest->preparation_s)
+      if (advice.decision.ties_with_chosen(*line.rating) &&
+          line.preparation_s < soonest->preparation_s)
         soonest = &line;
     return soonest;
   }
 
   Json line_json(const MatrixAdvice& advice, const Line& line) const {
-    const Ranked& one = *line.ranked;
-    const PreparedCandidate& way = advice.way(one);
-    const OfferedOrder& order = advice.orders[way.order];
+    const Rating& one = *line.rating;
+    const PreparedCandidate& candidate = advice.candidate(one);
+    const OfferedOrder& order = advice.orders[candidate.order];
     return {{"reorder", to_text(order.reordering)},
-            {"kernel", to_text(way.kernel)},
-            {"format", to_text(way.format)},
-            {"arithmetic", way.arithmetic},
+            {"kernel", to_text(candidate.kernel)},
+            {"format", to_text(candidate.format)},
+            {"arithmetic", candidate.arithmetic},
             {"origin", origin_text(one.origin)},
             {"time_us", one.time_us},
             {"bound_by", one.bound_by},
             {"reason", one.reason},
             {"lower_bound_us", one.bound.time_us},
-            {"as_fast_as_first", advice.advice.ties_with_best(one)},
+            {"as_fast_as_first", advice.decision.ties_with_chosen(one)},
             {"reorder_s", order.found.seconds},
-            {"apply_s", way.apply_s},
-            {"pack_s", way.pack_s},
+            {"apply_s", candidate.apply_s},
+            {"pack_s", candidate.pack_s},
             {"preparation_s", line.preparation_s},
             {"pays_after_products", line.pays_after ? Json(*line.pays_after) : Json()},
             {"total_s", line.total_s}};
   }
 
-  void print(const LoadedMatrix& loaded, const Device& device, const MatrixAdvice& advice,
-             const std::vector<Line>& lines, const std::vector<std::string>& without) const {
+  void print_as_json(const LoadedMatrix& loaded, const Device& device, const MatrixAdvice& advice,
+                     const std::vector<Line>& lines,
+                     const std::vector<std::string>& left_out) const {
     Json ranked = Json::array();
     for (const Line& line : lines) ranked.push_back(line_json(advice, line));
     const Line* first = first_done(lines);
@@ -232,58 +239,62 @@ class AdviseVerb final : public Verb {
                 {"ranked", ranked},
                 {"products", products_},
                 {"for_products", first == nullptr ? Json() : line_json(advice, *first)},
-                {"left_out", without}});
+                {"left_out", left_out}});
   }
 
-  void tell(const LoadedMatrix& loaded, const Device& device, const MatrixAdvice& advice,
-            const std::vector<Line>& lines, const std::vector<std::string>& without) const {
+  void print_as_text(const LoadedMatrix& loaded, const Device& device, const MatrixAdvice& advice,
+                     const std::vector<Line>& lines,
+                     const std::vector<std::string>& left_out) const {
     const CsrMatrix& a = loaded.matrix;
     fmt::print("{}, {} x {}, {} nonzeros; N = {}; {}, {} L2; {}\n", loaded.source.name, a.rows,
                a.cols, a.nnz(), n_, device.title, cold_ ? "cold" : "warm",
-               quick_ ? "by the roofline" : "simulated");
+               quick_ ? "roofline" : "simulated");
     if (!lines.empty())
       fmt::print("{:>3}   {:>12}  {:16} {:14} {:10} {:10} {:>11}  {}\n", "", "predicted us",
                  "order", "kernel", "format", "arithmetic", "preparation", "pays after");
     int place = 0;
-    for (const Line& line : lines) tell_line(++place, advice, line);
-    for (const std::string& text : without) fmt::print("left out: {}\n", text);
-    conclude(advice, lines);
+    for (const Line& line : lines) print_line(++place, advice, line);
+    for (const std::string& text : left_out) fmt::print("left out: {}\n", text);
+    print_conclusion(advice, lines);
   }
 
-  static void tell_line(int place, const MatrixAdvice& advice, const Line& line) {
-    const Ranked& one = *line.ranked;
-    const PreparedCandidate& way = advice.way(one);
+  static void print_line(int place, const MatrixAdvice& advice, const Line& line) {
+    const Rating& one = *line.rating;
+    const PreparedCandidate& candidate = advice.candidate(one);
     const bool bound = one.origin == Origin::kBound;
-    const std::string order = order_text(advice.orders[way.order].reordering);
+    const std::string order = order_text(advice.orders[candidate.order].reordering);
     std::string pays = "never";
     if (order == "none")
       pays = "-";
     else if (bound)
-      pays = "not known";
+      pays = "unknown";
     else if (line.pays_after)
       pays = *line.pays_after == 0 ? "at once" : fmt::format("{} products", *line.pays_after);
     fmt::print("{:>3} {} {:>12}  {:16} {:14} {:10} {:10} {:>9.3f} s  {}\n", place,
-               advice.advice.ties_with_best(one) ? '=' : ' ',
-               fmt::format("{}{:.2f}", bound ? "over " : "", one.time_us), order, way.kernel.name,
-               way.format.name, way.arithmetic, line.preparation_s, pays);
+               advice.decision.ties_with_chosen(one) ? '=' : ' ',
+               fmt::format("{}{:.2f}", bound ? "over " : "", one.time_us), order,
+               candidate.kernel.name, candidate.format.name, candidate.arithmetic,
+               line.preparation_s, pays);
     fmt::print("      {}\n", one.reason);
   }
 
-  void conclude(const MatrixAdvice& advice, const std::vector<Line>& lines) const {
+  void print_conclusion(const MatrixAdvice& advice, const std::vector<Line>& lines) const {
     const Line* first = first_done(lines);
     if (first == nullptr) {
       fmt::print("nothing can be predicted on {}\n", device_);
       return;
     }
     const auto ties = std::ranges::count_if(
-        lines, [&](const Line& line) { return advice.advice.ties_with_best(*line.ranked); });
+        lines, [&](const Line& line) { return advice.decision.ties_with_chosen(*line.rating); });
     if (ties > 1)
-      fmt::print("=: as fast as the first, as far as a prediction can tell ({:.0f} %)\n",
+      fmt::print("=: within the error of the prediction ({:.0f} %) of the fastest\n",
                  100 * advisor::kSimulatorError);
-    const auto name = [&](const Line& line) { return way_text(advice, advice.way(*line.ranked)); };
+    const auto name = [&](const Line& line) {
+      return candidate_text(advice, advice.candidate(*line.rating));
+    };
     fmt::print("fastest product: {}\n", name(lines.front()));
     if (const Line& tied = *soonest_ready(advice, lines); &tied != &lines.front())
-      fmt::print("as good, and ready sooner: {}\n", name(tied));
+      fmt::print("equally fast within that error, with less preparation: {}\n", name(tied));
     fmt::print("fastest {} product{}, preparation included: {} ({:.3f} s)\n", products_,
                products_ == 1 ? "" : "s", name(*first), first->total_s);
   }
@@ -299,7 +310,7 @@ class AdviseVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "advise",
-    .summary = "which order and kernel to use for a matrix on a described device, and why",
+    .summary = "ranks orders and kernels for a matrix on a described device, with reasons",
     .make = [](const Params&) { return std::make_unique<AdviseVerb>(); },
 }};
 

@@ -1,4 +1,5 @@
-// The ranking on planted works, its bound against the simulator, and what it says of matrices.
+// The ranking of planted work descriptions, its bound against the simulator, and its answers for
+// matrices.
 #include "model/advisor.hpp"
 
 #include <doctest/doctest.h>
@@ -21,12 +22,17 @@
 namespace tessera {
 namespace {
 
-using namespace advisor;
+using advisor::Alternative;
+using advisor::Described;
+using advisor::fastest_in_given_order;
+using advisor::lower_bound;
+using advisor::products_until_paid;
+using advisor::rank;
 
 constexpr int kThreadBlocks = 264;
 
-/// Every warp issues as many instructions, then as many MMAs, then loads so many sectors of its
-/// own.
+/// A launch whose warps each issue some instructions, then some MMAs, then load some sectors that
+/// no other warp loads.
 struct Planted final : LaunchTrace {
   Planted(int instructions_of, int mmas_of, int sectors_of)
       : instructions(instructions_of), mmas(mmas_of), sectors(sectors_of) {}
@@ -60,93 +66,96 @@ WorkDescription planted(int instructions, int mmas = 0, int sectors = 0) {
   return work;
 }
 
-Candidate candidate(const std::string& name, WorkDescription work, bool unordered = true) {
-  return {name, unordered, [work = std::move(work)] { return Described{.work = work}; }};
+Alternative alternative(const std::string& name, WorkDescription work, bool keeps_order = true) {
+  return {name, keeps_order, [work = std::move(work)] { return Described{.work = work}; }};
 }
 
-std::vector<std::string> names_of(const Advice& advice, const std::vector<Candidate>& candidates) {
+std::vector<std::string> names_of(const Decision& decision,
+                                  const std::vector<Alternative>& alternatives) {
   std::vector<std::string> names;
-  for (const Ranked& one : advice.ranked) names.push_back(candidates[one.candidate].name);
+  for (const Rating& one : decision.ranked) names.push_back(alternatives[one.candidate].name);
   return names;
 }
 
 const Device& h200() { return find_device("h200"); }
 
-TEST_CASE("the candidate with less to do comes first, wherever it stands") {
-  const std::vector<Candidate> slow_first{candidate("slow", planted(40'000)),
-                                          candidate("fast", planted(10'000)),
-                                          candidate("medium", planted(20'000))};
-  const std::vector<Candidate> renamed{candidate("slow", planted(10'000)),
-                                       candidate("fast", planted(40'000)),
-                                       candidate("medium", planted(20'000))};
+TEST_CASE("the candidate with the least work ranks first, whatever its place in the list") {
+  const std::vector<Alternative> slow_first{alternative("slow", planted(40'000)),
+                                            alternative("fast", planted(10'000)),
+                                            alternative("medium", planted(20'000))};
+  const std::vector<Alternative> renamed{alternative("slow", planted(10'000)),
+                                         alternative("fast", planted(40'000)),
+                                         alternative("medium", planted(20'000))};
 
-  const Advice advice = rank(slow_first, h200()), other = rank(renamed, h200());
+  const Decision advice = rank(slow_first, h200()), other = rank(renamed, h200());
 
   CHECK(names_of(advice, slow_first) == std::vector<std::string>{"fast", "medium", "slow"});
   CHECK(names_of(other, renamed) == std::vector<std::string>{"slow", "medium", "fast"});
   CHECK(advice.ranked[0].origin == Origin::kSimulated);
   CHECK(advice.ranked[0].time_us == simulator::simulate(planted(10'000), h200()).time_us);
-  CHECK(advice.ties_with_best(advice.ranked[0]));
-  CHECK_FALSE(advice.ties_with_best(advice.ranked[1]));
+  CHECK(advice.ties_with_chosen(advice.ranked[0]));
+  CHECK_FALSE(advice.ties_with_chosen(advice.ranked[1]));
 }
 
-TEST_CASE("equal works tie, and rank in the order they were given") {
-  const std::vector<Candidate> candidates{candidate("b", planted(10'000)),
-                                          candidate("a", planted(10'000)),
-                                          candidate("c", planted(10'400))};
+TEST_CASE("candidates of equal work tie, and rank in the given order") {
+  const std::vector<Alternative> candidates{alternative("b", planted(10'000)),
+                                            alternative("a", planted(10'000)),
+                                            alternative("c", planted(10'400))};
 
-  const Advice advice = rank(candidates, h200());
+  const Decision advice = rank(candidates, h200());
 
   CHECK(names_of(advice, candidates) == std::vector<std::string>{"b", "a", "c"});
-  CHECK(advice.ties_with_best(advice.ranked[2]));
+  CHECK(advice.ties_with_chosen(advice.ranked[2]));
 }
 
-TEST_CASE("what the bound rules out is not simulated, and ranks last with its bound") {
+TEST_CASE("a candidate that its bound rules out is not simulated and ranks last with its bound") {
   int described = 0;
-  std::vector<Candidate> candidates{candidate("few MMAs", planted(1000, 100))};
+  std::vector<Alternative> candidates{alternative("few MMAs", planted(1000, 100))};
   candidates.push_back({"many MMAs", true, [&] {
                           ++described;
                           return Described{.work = planted(1000, 100'000)};
                         }});
 
-  const Advice advice = rank(candidates, h200());
+  const Decision advice = rank(candidates, h200());
 
   REQUIRE(names_of(advice, candidates) == std::vector<std::string>{"few MMAs", "many MMAs"});
-  const Ranked& last = advice.ranked.back();
+  const Rating& last = advice.ranked.back();
   CHECK(described == 1);
   CHECK(last.origin == Origin::kBound);
   CHECK(last.time_us == last.bound.time_us);
   CHECK(last.bound.time_us > advice.ranked[0].time_us);
   CHECK(last.bound_by == "tensor cores");
-  CHECK_FALSE(advice.ties_with_best(last));
+  CHECK_FALSE(advice.ties_with_chosen(last));
 }
 
-TEST_CASE("the fastest way without an order is simulated even when an order is far faster") {
-  const std::vector<Candidate> candidates{candidate("plain", planted(1000, 20'000)),
-                                          candidate("plain, slower", planted(1000, 90'000)),
-                                          candidate("ordered", planted(1000, 100), false)};
+TEST_CASE(
+    "the fastest candidate in the given order is simulated even when a reordered one is far "
+    "faster") {
+  const std::vector<Alternative> candidates{alternative("plain", planted(1000, 20'000)),
+                                            alternative("plain, slower", planted(1000, 90'000)),
+                                            alternative("ordered", planted(1000, 100), false)};
 
-  const Advice advice = rank(candidates, h200());
+  const Decision advice = rank(candidates, h200());
 
-  const Ranked* plain = advice.fastest_unordered(candidates);
+  const Rating* plain = fastest_in_given_order(advice, candidates);
   REQUIRE(plain != nullptr);
   CHECK(plain->candidate == 0);
   CHECK(plain->origin == Origin::kSimulated);
   CHECK(names_of(advice, candidates).front() == "ordered");
   CHECK(advice.ranked.back().origin == Origin::kBound);
-  CHECK(rank({candidates[2]}, h200()).fastest_unordered({candidates[2]}) == nullptr);
+  CHECK(fastest_in_given_order(rank({candidates[2]}, h200()), {candidates[2]}) == nullptr);
 }
 
-TEST_CASE("what cannot run or be predicted is excluded with its reason") {
+TEST_CASE("a candidate that cannot run or be predicted is excluded with its reason") {
   WorkDescription silent = planted(1000);
   silent.launches[0].trace = nullptr;
-  const std::vector<Candidate> candidates{
-      candidate("silent", silent),
+  const std::vector<Alternative> candidates{
+      alternative("silent", silent),
       {"closed", true, []() -> Described { throw Unsupported("a closed library"); }},
-      candidate("open", planted(1000))};
+      alternative("open", planted(1000))};
 
-  const Advice advice = rank(candidates, h200()),
-               turing = rank(candidates, find_device("titan-rtx"));
+  const Decision advice = rank(candidates, h200()),
+                 turing = rank(candidates, find_device("titan-rtx"));
 
   CHECK(names_of(advice, candidates) == std::vector<std::string>{"open"});
   REQUIRE(advice.excluded.size() == 2);
@@ -156,15 +165,15 @@ TEST_CASE("what cannot run or be predicted is excluded with its reason") {
   CHECK(turing.excluded.back().reason.find("tf32") != std::string::npos);
 }
 
-TEST_CASE("a quick ranking is the roofline's, and simulates nothing") {
+TEST_CASE("a quick ranking has the times of the roofline") {
   const WorkDescription one = planted(1000, 5000, 320), two = planted(1000, 300, 9600);
-  const std::vector<Candidate> candidates{candidate("one", one), candidate("two", two)};
+  const std::vector<Alternative> candidates{alternative("one", one), alternative("two", two)};
 
-  const Advice advice = rank(candidates, h200(), {.quick = true});
+  const Decision advice = rank(candidates, h200(), {.quick = true});
 
   const auto roofline = Registry<Model>::instance().make("roofline");
   REQUIRE(advice.ranked.size() == 2);
-  for (const Ranked& ranked : advice.ranked) {
+  for (const Rating& ranked : advice.ranked) {
     const Prediction expected = roofline->predict(ranked.candidate == 0 ? one : two, h200());
     CHECK(ranked.origin == Origin::kModelled);
     CHECK(ranked.time_us == expected.time_us);
@@ -173,14 +182,14 @@ TEST_CASE("a quick ranking is the roofline's, and simulates nothing") {
   CHECK(advice.ranked[0].time_us <= advice.ranked[1].time_us);
 }
 
-TEST_CASE("an interrupted ranking says what is known") {
+TEST_CASE("an interrupted ranking keeps the times that it has found") {
   int asked = 0;
-  const std::vector<Candidate> candidates{candidate("first", planted(10'000)),
-                                          candidate("second", planted(20'000))};
+  const std::vector<Alternative> candidates{alternative("first", planted(10'000)),
+                                            alternative("second", planted(20'000))};
 
-  // Twice for the bounds, then before each simulation.
-  const Advice advice = rank(candidates, h200(), {.interrupted = [&] { return ++asked > 3; }});
-  const Advice at_once = rank(candidates, h200(), {.interrupted = [] { return true; }});
+  // The function is called twice for the bounds, then before each simulation.
+  const Decision advice = rank(candidates, h200(), {.interrupted = [&] { return ++asked > 3; }});
+  const Decision at_once = rank(candidates, h200(), {.interrupted = [] { return true; }});
 
   REQUIRE(advice.ranked.size() == 2);
   CHECK(advice.ranked[0].origin == Origin::kSimulated);
@@ -189,7 +198,7 @@ TEST_CASE("an interrupted ranking says what is known") {
   CHECK(at_once.excluded.size() == 2);
 }
 
-TEST_CASE("after how many products an order has paid, worked by hand") {
+TEST_CASE("the number of products until an order has paid equals that worked by hand") {
   CHECK(products_until_paid(1.0, 100.0) == 10'000);
   CHECK(products_until_paid(1.0, 30.0) == 33'334);
   CHECK(products_until_paid(-0.5, 1.0) == 0);
@@ -197,7 +206,7 @@ TEST_CASE("after how many products an order has paid, worked by hand") {
   CHECK_FALSE(products_until_paid(1.0, -5.0).has_value());
 }
 
-TEST_CASE("the bound of a product, worked by hand") {
+TEST_CASE("the lower bound of a product equals the one worked by hand") {
   simulator::Machine m{.clock_mhz = 1000, .sms = 2};
   m.mma_interval = 8;
   m.sector_interval = 0.5;
@@ -243,7 +252,7 @@ OfferedOrder order_by(const std::string& name, const CsrMatrix& matrix) {
   return {{name, registry.resolve(name, {})}, compute_order(*registry.make(name), matrix, watch)};
 }
 
-/// What each registered kernel with a trace takes, by the simulator alone.
+/// The simulated time of each registered kernel that has a trace.
 std::map<std::string, double> simulated_times(const CsrMatrix& matrix, std::int64_t n, bool warm) {
   std::map<std::string, double> times;
   for (const std::string& name : Registry<SpmmKernel>::instance().names()) {
@@ -277,7 +286,7 @@ TEST_CASE("no kernel is simulated faster than its bound") {
   }
 }
 
-/// 32 warps that all read the same few lines again and again: the L1 answers.
+/// 32 warps that all read the same few lines again and again, so that the L1 answers.
 struct Rereading final : LaunchTrace {
   static constexpr int kLoads = 200, kBytes = 4096;
 
@@ -291,7 +300,7 @@ struct Rereading final : LaunchTrace {
   }
 };
 
-TEST_CASE("a product may be faster than its roofline, never than its bound") {
+TEST_CASE("a product can be faster than its roofline, but not than its bound") {
   WorkDescription work = planted(1000);
   work.thread_blocks.assign(kThreadBlocks,
                             {.b_bytes = std::int64_t{32} * Rereading::kLoads * Rereading::kBytes});
@@ -308,7 +317,7 @@ TEST_CASE("a product may be faster than its roofline, never than its bound") {
   CHECK(bound.bound_by == "load units");
 }
 
-TEST_CASE("the bound comes near a product that is nothing but MMAs") {
+TEST_CASE("the bound is near the time of a product of MMAs alone") {
   WorkDescription work = planted(1000, 5000);
   for (ThreadBlockWork& block : work.thread_blocks) block.mma *= 8;
   work.launches[0].threads_per_block = 256;
@@ -322,7 +331,7 @@ TEST_CASE("the bound comes near a product that is nothing but MMAs") {
   CHECK(bound.time_us > 0.8 * time);
 }
 
-TEST_CASE("the advice on a matrix is the fastest of all its simulations") {
+TEST_CASE("the advice for a matrix is the fastest of all its simulations") {
   const CsrMatrix matrix = some_matrix(7);
   for (const bool warm : {true, false}) {
     auto times = simulated_times(matrix, 64, warm);
@@ -332,44 +341,44 @@ TEST_CASE("the advice on a matrix is the fastest of all its simulations") {
     const MatrixAdvice found =
         advise(matrix, {no_order(matrix)}, {.n = 64, .options = {.warm = warm}});
 
-    REQUIRE_FALSE(found.advice.ranked.empty());
-    const Ranked& first = found.advice.ranked.front();
-    CHECK(found.way(first).kernel.name == fastest->first);
+    REQUIRE_FALSE(found.decision.ranked.empty());
+    const Rating& first = found.decision.ranked.front();
+    CHECK(found.candidate(first).kernel.name == fastest->first);
     CHECK(first.time_us == fastest->second);
-    CHECK(found.advice.ranked.size() == times.size());
-    CHECK(found.advice.ranked.size() + found.advice.excluded.size() == found.ways.size());
+    CHECK(found.decision.ranked.size() == times.size());
+    CHECK(found.decision.ranked.size() + found.decision.excluded.size() == found.candidates.size());
   }
 }
 
-TEST_CASE("a kernel that narrows the range of FP32 is looked at only by name") {
+TEST_CASE("a kernel that narrows the range of FP32 is a candidate only when it is named") {
   const CsrMatrix matrix = some_matrix(7);
-  const auto looks_at_smat = [&](const std::vector<std::string>& kernels) {
+  const auto includes_smat = [&](const std::vector<std::string>& kernels) {
     const MatrixAdvice found =
         advise(matrix, {no_order(matrix)}, {.n = 64, .kernels = kernels, .options = {}});
     return std::ranges::any_of(
-        found.ways, [](const PreparedCandidate& way) { return way.kernel.name == "smat"; });
+        found.candidates, [](const PreparedCandidate& one) { return one.kernel.name == "smat"; });
   };
 
-  CHECK_FALSE(looks_at_smat({}));
-  CHECK(looks_at_smat({"smat", "csr_spmm"}));
+  CHECK_FALSE(includes_smat({}));
+  CHECK(includes_smat({"smat", "csr_spmm"}));
 }
 
-TEST_CASE("orders are ranked with the kernels, and told what they took") {
+TEST_CASE("orders are ranked with the kernels, with the time of their preparation") {
   const CsrMatrix matrix = random_sparse(400, 400, 0.03, 3);
 
   const MatrixAdvice found = advise(matrix, {no_order(matrix), order_by("best", matrix)},
                                     {.n = 32, .kernels = {"acc_spmm"}});
 
-  REQUIRE(found.advice.ranked.size() == 2);
-  for (const Ranked& one : found.advice.ranked) {
-    const PreparedCandidate& way = found.way(one);
-    CHECK(way.kernel.name == "acc_spmm");
-    CHECK(way.format.name == "bit_tcf");
-    CHECK(way.arithmetic == "tf32");
-    CHECK(way.pack_s > 0);
-    CHECK((way.apply_s > 0) == (way.order == 1));
-    CHECK(found.preparation_s(one) >= way.pack_s + way.apply_s);
-    const CsrMatrix ordered = apply(matrix, found.orders[way.order].found.order);
+  REQUIRE(found.decision.ranked.size() == 2);
+  for (const Rating& one : found.decision.ranked) {
+    const PreparedCandidate& candidate = found.candidate(one);
+    CHECK(candidate.kernel.name == "acc_spmm");
+    CHECK(candidate.format.name == "bit_tcf");
+    CHECK(candidate.arithmetic == "tf32");
+    CHECK(candidate.pack_s > 0);
+    CHECK((candidate.apply_s > 0) == (candidate.order == 1));
+    CHECK(found.preparation_s(one) >= candidate.pack_s + candidate.apply_s);
+    const CsrMatrix ordered = apply(matrix, found.orders[candidate.order].found.order);
     CHECK(one.time_us == simulated_times(ordered, 32, true).at("acc_spmm"));
   }
   CHECK_THROWS_WITH_AS(advise(matrix, {no_order(matrix)}, {.kernels = {"acc_spm"}}),
@@ -378,7 +387,7 @@ TEST_CASE("orders are ranked with the kernels, and told what they took") {
                        doctest::Contains("did you mean 'h200'"), Error);
 }
 
-TEST_CASE("a GPU is found among the described devices by its name") {
+TEST_CASE("the described device of a GPU is found by the GPU's name") {
   CHECK(described_device("NVIDIA H200") == "h200");
   CHECK(described_device("NVIDIA A100-SXM4-80GB") == "a100-80gb");
   CHECK(described_device("NVIDIA H100 80GB HBM3") == "h100-sxm");

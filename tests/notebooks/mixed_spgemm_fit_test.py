@@ -1,4 +1,4 @@
-"""Tests of notebooks/mixed_spgemm_fit.py: it finds planted numbers, and the model has those it finds.
+"""Tests of notebooks/mixed_spgemm_fit.py: it finds planted numbers, and the model has the fitted ones.
 
 Run with `PYTHONPATH=tests python3 tests/notebooks/mixed_spgemm_fit_test.py`.
 """
@@ -19,7 +19,7 @@ def records():
 
 
 class MixedSpgemmFitTest(unittest.TestCase):
-    """The fit, and model/mixed_spgemm.hpp."""
+    """The fit, and the numbers in model/mixed_spgemm.hpp."""
 
     def test_planted_efforts_are_found(self) -> None:
         planted = {
@@ -41,7 +41,7 @@ class MixedSpgemmFitTest(unittest.TestCase):
     def test_no_effort_is_negative(self) -> None:
         self.assertEqual(fit.least_squares([[1.0], [2.0]], [-1.0, -2.0]), [0.0])
 
-    def test_a_matrix_left_out_does_not_count(self) -> None:
+    def test_a_matrix_that_is_left_out_does_not_change_the_fit(self) -> None:
         known = records()
         for r in known:
             if r["matrix"] == "wave":
@@ -50,7 +50,7 @@ class MixedSpgemmFitTest(unittest.TestCase):
         self.assertEqual(without, fit.Fit(records(), "wave").efforts["rows"])
         self.assertNotEqual(without, fit.Fit(records()).efforts["rows"])
 
-    def test_the_model_has_the_numbers_that_are_found(self) -> None:
+    def test_the_model_has_the_fitted_numbers(self) -> None:
         header = (ROOT / "model/mixed_spgemm.hpp").read_text(encoding="utf-8")
         for efforts in fit.Fit(records()).efforts.values():
             for name, value in efforts.items():
@@ -58,7 +58,7 @@ class MixedSpgemmFitTest(unittest.TestCase):
                 self.assertIsNotNone(written, name)
                 self.assertAlmostEqual(float(written.group(1)), value, delta=0.001 * value, msg=name)
 
-    def test_every_precision_of_every_matrix_is_chosen_for(self) -> None:
+    def test_every_matrix_has_a_choice_in_every_precision(self) -> None:
         choices = list(fit.left_one_out(records()))
         matrices = {r["matrix"] for r in records()}
         self.assertEqual(len(choices), len(matrices) * (1 + len(fit.PRECISIONS)))

@@ -255,8 +255,8 @@ class SliceInChunks {
     const MergedCells merged = count > 0 ? merge(count) : MergedCells{};
     run_.stage("copy");
     write_offsets();
-    job_.numbers.nonzeros.ask(job_.offsets + slice_.rows, stream_);
-    if (count > 0) job_.numbers.runs.ask(work_.runs, stream_);
+    job_.numbers.nonzeros.request(job_.offsets + slice_.rows, stream_);
+    if (count > 0) job_.numbers.runs.request(work_.runs, stream_);
     SliceCells c = job_.cells(job_.numbers.nonzeros.wait(stream_));
     const Target target{job_.offsets, c.col_indices.data(), c.values.data(), job_.alpha};
     copy_rows<<<grid_for(rows(), kThreads / kCopyLanes), kThreads, 0, stream_>>>(slice_, chunks_,
@@ -281,7 +281,7 @@ class SliceInChunks {
 
   void list_rows() {
     use_scratch(work_.scratch, work_.select_rows());
-    job_.numbers.rows.ask(work_.rows, stream_);
+    job_.numbers.rows.request(work_.rows, stream_);
     write_row_begins<<<grid_for(slice_.rows + 1, kThreads), kThreads, 0, stream_>>>(
         slice_, job_.before_rows, work_.row_ids, work_.rows, work_.row_begins);
     cuda_check(cudaGetLastError(), "listing rows");
@@ -299,7 +299,7 @@ class SliceInChunks {
   std::int64_t count_merged() {
     running_sum(work_.scratch, work_.cells_of_parts(), work_.cells_before, work_.num_parts + 1,
                 stream_);
-    job_.numbers.cells.ask(work_.cells_before + work_.num_parts, stream_);
+    job_.numbers.cells.request(work_.cells_before + work_.num_parts, stream_);
     return job_.numbers.cells.wait(stream_);
   }
 

@@ -120,7 +120,7 @@ class Esc {
     cells.sort(stream);
     job.run.stage("compress");
     cells.find_runs(work.runs, stream);
-    job.numbers.runs.ask(work.runs, stream);
+    job.numbers.runs.request(work.runs, stream);
     const auto nnz = static_cast<std::uint32_t>(job.numbers.runs.wait(stream));
     write_offsets<<<grid_for(slice.rows + 1, kThreads), kThreads, 0, stream>>>(
         slice, job.before_rows, cells.runs(), nnz, job.offsets);

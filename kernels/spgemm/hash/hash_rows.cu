@@ -272,13 +272,13 @@ class TableProduct final : public GpuSparseProduct {
   template <class BinOf>
   void list(Bins& bins, BinOf bin_of, cudaStream_t stream) {
     bins.choose(bin_of, stream);
-    counts_.ask(bins.counts(), stream);
+    counts_.request(bins.counts(), stream);
     bins.list(counts_.wait(stream), stream);
   }
 
   Options options_;
   DeviceCsr a_, b_;
-  Told<row_bins::Counts<kBins>> counts_;
+  ReadBack<row_bins::Counts<kBins>> counts_;
   SideStreams sides_;
   SparseResult c_;
 };

@@ -276,7 +276,7 @@ class Level {
   }
 
   /// The level of the long rows of `before`, at least one, whose pieces are merged here.
-  Level(const Level& before, Told<Counts>& counts, Told<std::int64_t>& nonzeros)
+  Level(const Level& before, ReadBack<Counts>& counts, ReadBack<std::int64_t>& nonzeros)
       : run_(before.run_), most_rows_(before.most_rows_) {
     Pieces pieces(before, block_);
     rows_ = pieces.rows;
@@ -286,10 +286,10 @@ class Level {
     const cudaStream_t stream = run_.stream();
     pieces.list(before, stream);
     bins_.choose(BinOf{begins_, most_rows_}, stream);
-    counts.ask(bins_.counts(), stream);
+    counts.request(bins_.counts(), stream);
     pieces.merge<false>(before, {.lengths = pieces.lengths}, stream);
     spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
-    nonzeros.ask(pieces.offsets + pieces.count, stream);
+    nonzeros.request(pieces.offsets + pieces.count, stream);
     list_rows(counts.wait(stream));
     allocate(*nonzeros);
     pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
@@ -481,13 +481,13 @@ class MergeProduct final : public GpuSparseProduct {
     bins.choose(BinOf{a_.row_offsets.data(), most_rows_}, stream);
     spgemm::add_products(a_.nnz, a_.col_indices.data(), b_.row_offsets.data(),
                          &found_.data()->products, stream);
-    told_.ask(found_.data(), stream);
+    told_.request(found_.data(), stream);
     return told_.wait(stream);
   }
 
   /// Allocates C, once its nonzeros are counted. Waits for the device.
   SparseResult allocate(const Workspace& work, ProductRun& run) {
-    nonzeros_.ask(work.offsets.data() + a_.rows, run.stream());
+    nonzeros_.request(work.offsets.data() + a_.rows, run.stream());
     SparseResult c =
         SparseResult::in_one_block(run, a_.rows, b_.cols, nonzeros_.wait(run.stream()));
     cuda_check(cudaMemcpyAsync(c.row_offsets.data(), work.offsets.data(),
@@ -508,9 +508,9 @@ class MergeProduct final : public GpuSparseProduct {
   int most_rows_;
   DeviceCsr a_, b_;
   DeviceArray<Found> found_{1};
-  Told<Found> told_;
-  Told<Level::Counts> counts_;  // of a level beyond the first
-  Told<std::int64_t> nonzeros_;
+  ReadBack<Found> told_;
+  ReadBack<Level::Counts> counts_;  // of a level beyond the first
+  ReadBack<std::int64_t> nonzeros_;
   SideStreams sides_;
   SparseResult c_;
 };

@@ -1,4 +1,5 @@
-// Device half of mixed_spgemm: that of the path. See kernels/spgemm/mixed/mixed_spgemm.cpp.
+// The device half of mixed_spgemm: that of the chosen kernel. See
+// kernels/spgemm/mixed/mixed_spgemm.cpp.
 
 #include "kernels/spgemm/mixed/mixed_spgemm.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "formats/base/registry.hpp"
 #include "kernels/spgemm/row/trace.hpp"
+#include "kernels/spgemm/shared/product_sketch.hpp"
 #include "kernels/spgemm_kernel.hpp"
 
 namespace tessera {
@@ -16,6 +17,17 @@ class RowSpgemm final : public SpgemmKernel {
   }
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
     return row_spgemm::describe_work(a, b);
+  }
+  WorkCounts count_work(const spgemm::ProductSketch& product) const override {
+    constexpr std::int64_t kLanes = 32;  // rows of so few products need no bitmap
+    std::int64_t in_large_rows = 0;
+    for (std::int32_t row = 0; row < product.a().rows; ++row)
+      if (product.row_products[row] > kLanes) in_large_rows += product.a().row_length(row);
+    return {{"products", static_cast<double>(product.products)},
+            {"nonzeros_of_a", static_cast<double>(product.a().nnz())},
+            {"nonzeros_of_c", product.nonzeros_of_c},
+            {"nonzeros_of_large_rows", static_cast<double>(in_large_rows)},  // of A
+            {"longest_row_of_a", static_cast<double>(product.longest_row_of_a)}};
   }
 };
 

@@ -59,6 +59,16 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t nonzero_bytes(std::uint64_t bytes) {
   return static_cast<std::uint32_t>((bytes & 0x0101010101010101u) * 0x0102040810204080u >> 56);
 }
 
+/// The Boolean product of two tiles by rows: each row of the first tile that contains an inner
+/// index receives the row of the second tile with that index.
+constexpr std::uint64_t multiply_bitmaps(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t kFirstCols = 0x0101010101010101u;
+  std::uint64_t cells = 0;
+  for (int inner = 0; inner < kSide; ++inner)
+    cells |= (a >> inner & kFirstCols) * (b >> kSide * inner & 0xff);
+  return cells;
+}
+
 /// The value of a cell: undoes an exact scaling, and rounds once where FP32 underflows.
 TESSERA_HOST_DEVICE constexpr float unscaled(float sum, double factor) {
   return factor == 1 ? sum : static_cast<float>(static_cast<double>(sum) * factor);

@@ -48,8 +48,8 @@ struct SliceCells {
 
 /// The numbers of a slice that the host reads from the device.
 struct SliceNumbers {
-  Told<std::int64_t> products, rows, runs, nonzeros;
-  Told<std::uint32_t> cells;
+  ReadBack<std::int64_t> products, rows, runs, nonzeros;
+  ReadBack<std::uint32_t> cells;
 };
 
 /// The arguments for one slice, which has products.
@@ -233,7 +233,7 @@ SparseResult multiply_slices(ProductRun& run, CsrView a, CsrView b, float alpha,
   const auto clear = [&](std::int64_t* offsets, std::int64_t count) {
     cuda_check(cudaMemsetAsync(offsets, 0, sizeof(*offsets) * count, stream), "clearing offsets");
   };
-  numbers.products.ask(rows.products_before + a.rows, stream);
+  numbers.products.request(rows.products_before + a.rows, stream);
   const std::vector<RowCut> cuts =
       cut_rows(run, a, rows.products_before, numbers.products.wait(stream), bound);
   SparseResult c;

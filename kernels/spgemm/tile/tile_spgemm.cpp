@@ -29,6 +29,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/bitmap_tile.hpp"
+#include "kernels/spgemm/tile/counts.hpp"
 #include "kernels/spgemm/tile/trace.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/tensor_core/fused_rows.hpp"
@@ -264,6 +265,10 @@ class TileSpgemm final : public SpgemmKernel {
 
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
     return describe_work(a, b, arithmetic_);
+  }
+  WorkCounts count_work(const spgemm::ProductSketch& product) const override {
+    check_operands(product.a(), product.b(), numbers_);
+    return tile_spgemm::count_work(product);
   }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,

@@ -130,8 +130,8 @@ class TileProduct final : public GpuSparseProduct {
     run.stage("cells");
     count(space, stream);
     run.stage("multiplication");
-    found_.ask(space.found, stream);
-    nonzeros_.ask(space.row_offsets + rows_, stream);
+    found_.request(space.found, stream);
+    nonzeros_.request(space.row_offsets + rows_, stream);
     c_ = SparseResult::in_one_block(run, rows_, cols_, nonzeros_.wait(stream));
     cuda_check(
         cudaMemcpyAsync(c_.row_offsets.data(), space.row_offsets,
@@ -287,8 +287,8 @@ class TileProduct final : public GpuSparseProduct {
   std::optional<DeviceCsr> b_;  // where it is not A
   std::int32_t rows_, cols_;
   unsigned resident_blocks_;
-  Told<Totals> found_;
-  Told<std::int64_t> nonzeros_;
+  ReadBack<Totals> found_;
+  ReadBack<std::int64_t> nonzeros_;
   SparseResult c_;
   std::optional<Space> kept_;  // of the last product, for multiply_again()
 };

@@ -15,6 +15,7 @@
 namespace tessera::tile_spgemm {
 
 using spgemm::inner_indices;
+using spgemm::multiply_bitmaps;
 using spgemm::nonzero_bytes;
 using spgemm::products_of_row;
 using spgemm::unscaled;
@@ -53,18 +54,8 @@ TESSERA_HOST_DEVICE constexpr std::uint64_t before_by_cols(int row, int col) {
   return kCol * ((1u << col) - 1) | (kCol << col & ((std::uint64_t{1} << kSide * row) - 1));
 }
 
-/// The Boolean product of two tiles by rows: each row of the first tile that contains an inner
-/// index receives the row of the second tile with that index.
-constexpr std::uint64_t multiply_bitmaps(std::uint64_t a, std::uint64_t b) {
-  constexpr std::uint64_t kFirstCols = 0x0101010101010101u;
-  std::uint64_t cells = 0;
-  for (int inner = 0; inner < kSide; ++inner)
-    cells |= (a >> inner & kFirstCols) * (b >> kSide * inner & 0xff);
-  return cells;
-}
-
-/// The transposed bitmap, from rows to columns or back: three rounds swap bits, 2 x 2 blocks and
-/// 4 x 4 blocks.
+/// The bitmap by columns of one by rows, and the other way round: three rounds of swaps, of bits,
+/// of 2 x 2 and of 4 x 4 blocks.
 TESSERA_HOST_DEVICE constexpr std::uint64_t transposed(std::uint64_t bitmap) {
   std::uint64_t swapped = (bitmap ^ bitmap >> 7) & 0x00aa00aa00aa00aau;
   bitmap ^= swapped ^ swapped << 7;

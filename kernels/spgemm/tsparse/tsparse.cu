@@ -311,8 +311,8 @@ class TsparseProduct final : public GpuSparseProduct {
   }
 
   template <class T>
-  static T read_back(Told<T>& value, const T* device, ProductRun& run) {
-    value.ask(device, run.stream());
+  static T read_back(ReadBack<T>& value, const T* device, ProductRun& run) {
+    value.request(device, run.stream());
     return value.wait(run.stream());
   }
 
@@ -412,7 +412,7 @@ class TsparseProduct final : public GpuSparseProduct {
     check_launch();
     for (std::int64_t* counts : {first_value, place})
       with_scratch(scratch, "summing up", prefix_sum_of(counts, tiles + 1, stream));
-    sums_[0].ask(first_value + tiles, stream);
+    sums_[0].request(first_value + tiles, stream);
     const std::int64_t tiles_kept = read_back(sums_[1], place + tiles, run);
     DeviceTilesOfC result(run, tiles_kept, *sums_[0]);
     compact<<<blocks(CountCells::thread_blocks(tiles)), kThreads, 0, stream>>>(
@@ -427,8 +427,8 @@ class TsparseProduct final : public GpuSparseProduct {
   double factor_;
   std::vector<std::uint32_t> row_begin_;  // of A's tiles [tile rows + 1]
   DeviceTiles<typename Cores::Value> a_, b_;
-  Told<unsigned> count_;
-  Told<std::int64_t> sums_[2];
+  ReadBack<unsigned> count_;
+  ReadBack<std::int64_t> sums_[2];
   std::vector<DeviceTilesOfC> c_;  // [slices]
 };
 

@@ -1,12 +1,12 @@
-// The library: C = alpha A B + beta C for one sparse A and as many dense B as come, on the current
-// GPU. A plan packs A, times the kernels it is offered once, keeps the fastest, and runs it as
-// often as asked.
+// The library interface: C = alpha A B + beta C on the current GPU, for one sparse A and any number
+// of dense B. A plan packs A, times its candidate kernels once, keeps the fastest, and runs it any
+// number of times.
 //
 //   SpmmPlan plan(a, 128);                  // B and C have 128 columns
 //   plan.run(b, c);                         // C = A B, row-major, asynchronous
 //   plan.run(b, c, {2, 1}, stream);         // C = 2 A B + C
 //
-// kernels/spmm/plan/example/spmm_plan.cpp is a whole program.
+// kernels/spmm/plan/example/spmm_plan.cpp is a complete program.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,8 +24,8 @@
 
 namespace tessera {
 
-/// A kernel with parameters of its own and of the format it reads; what is not given has its
-/// default. `tessera list kernels` and `tessera list formats` show them all.
+/// A kernel with its parameters and those of the format that it reads. Parameters that are not
+/// given have their defaults; `tessera list kernels` and `tessera list formats` show them all.
 struct SpmmCandidate {
   std::string kernel;
   Params::Given params = {};
@@ -33,72 +33,77 @@ struct SpmmCandidate {
 };
 
 struct SpmmPlanOptions {
-  /// Timed once on this GPU, where there are several; the fastest is kept. Those by default differ
-  /// in what they compute: acc_spmm and cutespmm round operands to TF32, csr_spmm does not, and
-  /// cutespmm may add in another order every time. Who cares for either names the kernel.
+  /// The kernels to choose from. Two or more are timed once on this GPU, and the fastest is kept.
+  /// The default candidates differ in their values: acc_spmm and cutespmm round operands to TF32,
+  /// csr_spmm does not, and cutespmm may add in another order at every run. Name one kernel where
+  /// that matters.
   std::vector<SpmmCandidate> candidates = {{"acc_spmm"}, {"cutespmm"}, {"csr_spmm"}};
 
-  /// Rows of A in an order that a kernel likes better (a reordering's), none: as they are. C comes
-  /// back in the order of A; that costs run() 8 bytes for each of its elements, and the plan 4.
+  /// An order of A's rows that suits the kernel (the result of a reordering); empty for the given
+  /// order. C comes back in the order of A. Restoring that order moves 8 bytes per element of C in
+  /// each run(), and takes 4 bytes per element of workspace.
   Permutation rows = {};
 
-  /// Whether B and C may come in column order or with gaps between rows. Each then takes 4 bytes of
-  /// workspace an element, and a run() with such an operand copies it, 8 bytes an element; with any
-  /// other it does not.
+  /// True when B (C) may be column-major or have gaps between rows. Each takes 4 bytes of workspace
+  /// per element. A run() with such an operand copies it, which moves 8 bytes per element; a run()
+  /// with any other operand does not.
   bool converts_b = false;
   bool converts_c = false;
 };
 
-/// What became of a candidate.
+/// The time of a candidate, or the reason why it cannot be used.
 struct SpmmTiming {
-  SpmmCandidate candidate;
-  std::string algorithm = {};  // of a library that has several; else empty
-  double us = 0;               // median time of a product; 0: not timed
-  std::string problem = {};    // why it cannot be used here; empty where it can
+  SpmmCandidate candidate;     // with every parameter, once the candidate could be uploaded
+  std::string algorithm = {};  // the fastest one of a library that has several; else empty
+  double us = 0;               // median time of a product, in microseconds; 0 when not timed
+  std::string problem = {};    // why it cannot be used; empty when it can
 };
 
 class SpmmPlan {
  public:
-  /// For B of `n` columns. Packs A for every candidate on the host, uploads and times it; waits for
-  /// the GPU. While it times, it has a B and a C on the device. A is not needed afterwards.
+  /// Plans products with B of `n` columns. For every candidate, packs A on the host, uploads it and
+  /// times products of a B and a C that the plan allocates meanwhile; waits for the GPU. A is not
+  /// needed afterwards.
   ///
-  /// Throws an Error for an invalid A, n < 1, an order of another size than A has rows, a kernel or
-  /// a parameter that is not known (with the nearest name); Unsupported, with every candidate's
-  /// reason, where none takes this case; OutOfMemory; std::runtime_error for what CUDA reports.
+  /// Throws an Error for an invalid A, n < 1, an order whose size is not the number of A's rows,
+  /// and an unknown kernel or parameter (with the nearest name); Unsupported, with every
+  /// candidate's reason, when none takes this case; OutOfMemory; std::runtime_error for an error of
+  /// CUDA.
   SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options = {});
   ~SpmmPlan();
   SpmmPlan(SpmmPlan&&) noexcept;
   SpmmPlan& operator=(SpmmPlan&&) noexcept;
 
-  /// C [M x N] = alpha A B [K x N] + beta C, enqueued on the stream: does not wait, takes no
-  /// memory, and can be captured into a CUDA graph. C is not read where beta is 0. Row-major
-  /// operands without gaps are used where they lie, at any alignment (by cuSPARSE: of 16 bytes);
-  /// others need `converts_b` and `converts_c`. Runs of one plan share its workspace: they have to
-  /// follow each other, on one stream or by events. Runs of two plans need not.
+  /// Enqueues C [M x N] = alpha A B [K x N] + beta C on the stream. Does not wait and allocates no
+  /// memory, so that a CUDA graph can capture it. C is not read when beta is 0. Row-major operands
+  /// without gaps are used in place, at any alignment (by cuSPARSE: of 16 bytes); others need
+  /// `converts_b` and `converts_c`. Runs of one plan share its workspace: the caller has to let
+  /// them run one after another, on one stream or by events. Runs of two plans are independent.
   ///
-  /// Throws an Error for a null pointer, a leading dimension below the row's (column's) length, an
-  /// operand that needs a workspace that the plan has not got, B and C that overlap (noticed where
-  /// neither has gaps, or both begin at the same address), and on another device than the plan's.
+  /// Throws an Error for a null pointer, a leading dimension below the length of a row (column), an
+  /// operand that needs a workspace that the plan does not have, B and C that overlap (detected
+  /// when neither has gaps, or both begin at the same address), and on another device than the
+  /// plan's.
   void run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling scaling = {},
            cudaStream_t stream = nullptr);
 
-  /// A B as run() computes it on this GPU, bit for bit, on the CPU; emulate_scaling takes it on to
-  /// alpha and beta. Throws an Error for a B of another shape, Unsupported for a kernel that adds
-  /// in no fixed order and a closed library.
+  /// A B [M x N] as run() computes it on this GPU, bit for bit, on the CPU; emulate_scaling()
+  /// applies alpha and beta. Throws an Error for a B of another shape, Unsupported for a kernel
+  /// that adds in no fixed order and for a closed library.
   DenseMatrix emulate(const DenseMatrix& b) const;
 
   std::int64_t rows() const;  // M
   std::int64_t cols() const;  // K
   std::int64_t n() const;     // N
 
-  /// The one that runs, every parameter filled in.
+  /// The chosen kernel, with every parameter.
   const SpmmCandidate& kernel() const;
-  /// All candidates, in their order.
+  /// All candidates, in the order of the options.
   const std::vector<SpmmTiming>& timings() const;
-  /// Of A as it is packed, on the device and, for emulate(), on the host; what a kernel keeps of
-  /// tasks besides is not in it.
+  /// Bytes of the packed A, on the device and once more on the host, for emulate(). The task lists
+  /// that some kernels keep are not included.
   std::int64_t packed_bytes() const;
-  /// On the device, for layouts and for the order of rows.
+  /// Bytes on the device for the conversion of layouts and the order of rows.
   std::int64_t workspace_bytes() const;
 
  private:

@@ -1,8 +1,13 @@
+// A plan chooses by the policy "measure" of formats/base/choice.hpp: every candidate is packed,
+// uploaded and timed, and the fastest one stays on the device.
+
 #include "kernels/spmm/plan/spmm_plan.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <functional>
 
+#include "formats/base/choice.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spmm.hpp"
@@ -14,13 +19,13 @@ namespace {
 
 int current_device() {
   int device = 0;
-  cuda_check(cudaGetDevice(&device), "asking for the device");
+  cuda_check(cudaGetDevice(&device), "getting the current device");
   return device;
 }
 
 class Event {
  public:
-  Event() { cuda_check(cudaEventCreate(&event_), "making an event"); }
+  Event() { cuda_check(cudaEventCreate(&event_), "creating an event"); }
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -30,7 +35,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Microseconds of `launches` launches.
+/// The time of `launches` launches, in microseconds.
 double time_us(const std::function<void()>& launch, int launches) {
   const Event begin, end;
   cuda_check(cudaEventRecord(begin.get()), "timing");
@@ -42,11 +47,14 @@ double time_us(const std::function<void()>& launch, int launches) {
   return 1e3 * ms;
 }
 
-/// The median of some samples, each long enough for the clock.
+constexpr int kSamples = 7;
+
+/// The time of one launch: the median of several samples, each of enough launches for the
+/// resolution of the clock.
 double median_us(const std::function<void()>& launch) {
-  constexpr int kWarming = 3, kSamples = 7, kMostLaunches = 100;
+  constexpr int kWarmUp = 3, kMostLaunches = 100;
   constexpr double kSampleUs = 500;
-  time_us(launch, kWarming);
+  time_us(launch, kWarmUp);
   const double once = std::max(1.0, time_us(launch, 1));
   const int launches = std::clamp(static_cast<int>(kSampleUs / once), 1, kMostLaunches);
   std::vector<double> samples;
@@ -55,7 +63,8 @@ double median_us(const std::function<void()>& launch) {
   return samples[kSamples / 2];
 }
 
-/// B and C of the timed products. B's values are numbers like 0.01: power depends on them.
+/// B [cols x n] and C [rows x n] of the timed products. B's values are near 0.01, like those of a
+/// user: power, and with it the clock, depends on them.
 struct TimedOperands {
   DeviceArray<float> b, c;
 
@@ -65,14 +74,14 @@ struct TimedOperands {
   }
 };
 
-/// A candidate on the device.
+/// A packed A with its kernel, on the device.
 struct Uploaded {
   SpmmCandidate candidate;  // every parameter filled in
   std::unique_ptr<SpmmKernel> kernel;
   std::unique_ptr<PackedMatrix> packed;
   std::unique_ptr<GpuMultiplication> gpu;
   int algorithm = 0;
-  double us = 0;
+  double us = 0;  // median time of a product; 0 when it was not timed
 };
 
 Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmCandidate& given) {
@@ -92,59 +101,88 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmCandidate& given) 
   return made;
 }
 
-/// Chooses among the algorithms of a library; with `must_time`, times where there is no choice.
-void tune(Uploaded& uploaded, const std::function<TimedOperands&()>& operands, bool must_time,
-          SpmmTiming& timing) {
-  const std::vector<std::string> names = uploaded.gpu->candidates();
-  if (names.size() == 1 && !must_time) return;
-  TimedOperands& of = operands();
-  cuda_check(cudaDeviceSynchronize(), "uploading A");
-  int best = -1;
-  for (int i = 0; i < static_cast<int>(names.size()); ++i) {
-    try {
-      uploaded.gpu->prepare(i, of.b.data(), of.c.data(), nullptr);
-    } catch (const Unsupported&) {
-      continue;
-    }
-    const double us = median_us([&] {
-      uploaded.gpu->launch(i, {of.b.data(), of.c.data()}, nullptr);
-    });
-    if (best < 0 || us < uploaded.us) best = i, uploaded.us = us;
-  }
-  require<Unsupported>(best >= 0, "none of the library's algorithms takes this case");
-  uploaded.gpu->prepare(best, of.b.data(), of.c.data(), nullptr);
-  uploaded.algorithm = best;
-  timing.algorithm = names[best];
-  timing.us = uploaded.us;
-}
+/// The policy "measure". At most two candidates are on the device at a time: the fastest so far and
+/// the one that is timed.
+class MeasurePolicy final : public Policy {
+ public:
+  MeasurePolicy(const CsrMatrix& a, std::int64_t n, const std::vector<SpmmCandidate>& candidates,
+                std::vector<SpmmTiming>& timings)
+      : a_(a), n_(n), candidates_(candidates), timings_(timings) {}
 
-/// The fastest of the candidates; no more than two are on the device at a time.
-Uploaded choose(const CsrMatrix& a, std::int64_t n, const std::vector<SpmmCandidate>& candidates,
-                std::vector<SpmmTiming>& timings) {
-  std::unique_ptr<TimedOperands> made;
-  const auto operands = [&]() -> TimedOperands& {
-    if (!made) made = std::make_unique<TimedOperands>(a.rows, a.cols, n);
-    return *made;
-  };
-  Uploaded best;
-  std::string problems;
-  for (const SpmmCandidate& candidate : candidates) {
-    SpmmTiming& timing = timings.emplace_back(SpmmTiming{.candidate = candidate});
+  std::string name() const override { return "measure"; }
+
+  Rating screen(std::size_t candidate) override {
+    SpmmTiming& timing = timings_.emplace_back(SpmmTiming{.candidate = candidates_[candidate]});
     try {
-      Uploaded next = upload(a, n, candidate);
+      Uploaded next = upload(a_, n_, candidates_[candidate]);
       timing.candidate = next.candidate;
-      tune(next, operands, candidates.size() > 1, timing);
-      if (!best.gpu || next.us < best.us) best = std::move(next);
+      choose_algorithm(next, timing);
+      if (!fastest_.gpu || next.us < fastest_.us) fastest_ = std::move(next), index_ = candidate;
     } catch (const Unsupported& error) {
       timing.problem = error.what();
-      problems += fmt::format("\n  {}: {}", candidate.kernel, error.what());
+      throw;
     }
+    return {.origin = Origin::kMeasured,
+            .time_us = timing.us,
+            .reason = timing.us > 0 ? fmt::format("median of {} samples on this GPU", kSamples)
+                                    : "there is no other candidate"};
   }
-  require<Unsupported>(best.gpu != nullptr, "no kernel takes this product:{}", problems);
-  return best;
+
+  /// The chosen candidate, which leaves the policy.
+  Uploaded take([[maybe_unused]] const Rating& chosen) {
+    assert(chosen.candidate == index_);
+    return std::move(fastest_);
+  }
+
+ private:
+  /// Chooses among the algorithms of a library, also by time. A single algorithm of a single
+  /// candidate is not timed.
+  void choose_algorithm(Uploaded& uploaded, SpmmTiming& timing) {
+    const std::vector<std::string> names = uploaded.gpu->candidates();
+    if (names.size() == 1 && candidates_.size() == 1) return;
+    if (!operands_) operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_);
+    const float* b = operands_->b.data();
+    float* c = operands_->c.data();
+    cuda_check(cudaDeviceSynchronize(), "uploading A");
+    int best = -1;
+    for (int i = 0; i < static_cast<int>(names.size()); ++i) {
+      try {
+        uploaded.gpu->prepare(i, b, c, nullptr);
+      } catch (const Unsupported&) {
+        continue;
+      }
+      const double us = median_us([&] { uploaded.gpu->launch(i, {b, c}, nullptr); });
+      if (best < 0 || us < uploaded.us) best = i, uploaded.us = us;
+    }
+    require<Unsupported>(best >= 0, "none of the library's algorithms takes this case");
+    uploaded.gpu->prepare(best, b, c, nullptr);
+    uploaded.algorithm = best;
+    timing.algorithm = names[best];
+    timing.us = uploaded.us;
+  }
+
+  const CsrMatrix& a_;
+  std::int64_t n_;
+  const std::vector<SpmmCandidate>& candidates_;
+  std::vector<SpmmTiming>& timings_;         // one for each screened candidate
+  std::unique_ptr<TimedOperands> operands_;  // on the device from the first timing on
+  Uploaded fastest_;
+  std::size_t index_ = 0;  // of fastest_
+};
+
+/// Times the candidates and keeps the fastest on the device.
+Uploaded choose(const CsrMatrix& a, std::int64_t n, const std::vector<SpmmCandidate>& candidates,
+                std::vector<SpmmTiming>& timings) {
+  std::vector<Candidate> named;
+  for (const SpmmCandidate& candidate : candidates) named.push_back({.name = candidate.kernel});
+  MeasurePolicy policy(a, n, candidates, timings);
+  const Decision decision = decide(named, policy);
+  require<Unsupported>(!decision.ranked.empty(), "no kernel takes this product:{}",
+                       decision.exclusions("\n  ", [&](std::size_t i) { return named[i].name; }));
+  return policy.take(decision.chosen());
 }
 
-/// Addresses from the first to beyond the last element.
+/// The bytes [first, last) from the first element of an operand to its last one.
 struct Extent {
   std::uintptr_t first, last;
 
@@ -155,6 +193,7 @@ struct Extent {
   bool meets(const Extent& other) const { return first < other.last && other.first < last; }
 };
 
+/// True when some bytes of the extent are of no element.
 bool has_gaps(const Extent& extent, std::int64_t rows, std::int64_t cols) {
   return extent.last - extent.first > sizeof(float) * static_cast<std::uint64_t>(rows * cols);
 }
@@ -164,12 +203,12 @@ bool has_gaps(const Extent& extent, std::int64_t rows, std::int64_t cols) {
 struct SpmmPlan::State {
   int device;
   std::int64_t rows, cols, n;
-  Permutation old_of_new;  // rows of A as they are packed; empty: as they were
+  Permutation old_of_new;  // order of the packed rows; empty for the order of A
   std::vector<SpmmTiming> timings;
   Uploaded uploaded;
-  DeviceArray<std::int32_t> new_of_old;  // [rows] where they are in another order
-  DeviceArray<float> b;                  // [cols x n] where B may have to be converted
-  DeviceArray<float> c;                  // [rows x n] where C may have to be
+  DeviceArray<std::int32_t> new_of_old;  // [rows] when the rows are reordered, else empty
+  DeviceArray<float> b;                  // [cols x n] when B may be converted, else empty
+  DeviceArray<float> c;                  // [rows x n] when C may be converted, else empty
 
   State(const CsrMatrix& a, std::int64_t width, const SpmmPlanOptions& options)
       : device(current_device()), rows(a.rows), cols(a.cols), n(width) {
@@ -184,7 +223,7 @@ struct SpmmPlan::State {
     if (options.converts_b) b = DeviceArray<float>(static_cast<std::size_t>(cols * n));
     if (options.converts_c || reorders) c = DeviceArray<float>(static_cast<std::size_t>(rows * n));
     load_convert_layout();
-    // Copies to the device may still be on their way, and not every stream waits for them.
+    // Copies to the device may still be in flight, and not every stream waits for them.
     cuda_check(cudaDeviceSynchronize(), "uploading A");
   }
 
@@ -208,7 +247,8 @@ void SpmmPlan::State::check_apart(const ConstDeviceMatrix& from, const Strides& 
 void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
                           cudaStream_t stream) {
   const int current = current_device();
-  require(current == device, "the plan is for device {}, the current one is {}", device, current);
+  require(current == device, "the plan belongs to device {}, but the current device is {}", device,
+          current);
   require(from.data != nullptr || cols == 0, "B is a null pointer");
   require(to.data != nullptr || rows == 0, "C is a null pointer");
   const Strides of_b = Strides::of("B", from.order, from.ld, cols, n);
@@ -218,9 +258,9 @@ void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to,
   const bool plain_b = of_b.plain(cols, n), plain_c = of_c.plain(rows, n);
   const bool reorders = new_of_old.size() > 0;
   require(plain_b || b.size() > 0 || cols == 0,
-          "B is not row-major without gaps: the plan has to be made with converts_b");
+          "B is not row-major without gaps: the plan needs the option converts_b");
   require(plain_c || c.size() > 0 || rows == 0,
-          "C is not row-major without gaps: the plan has to be made with converts_c");
+          "C is not row-major without gaps: the plan needs the option converts_c");
 
   if (!plain_b) convert_layout(from.data, of_b, nullptr, b.data(), plain, cols, n, {}, stream);
   const float* b_data = plain_b ? from.data : b.data();
@@ -234,10 +274,10 @@ void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to,
 
 SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options) {
   validate(a);
-  require(n >= 1, "B has {} columns, and needs one at least", n);
-  require(!options.candidates.empty(), "no kernel is named: a plan needs one at least");
+  require(n >= 1, "B has {} columns; it needs at least one", n);
+  require(!options.candidates.empty(), "no kernel is named; a plan needs at least one");
   require(options.rows.size() == 0 || options.rows.size() == a.rows,
-          "the order is one of {} rows, but A has {}", options.rows.size(), a.rows);
+          "the order has {} rows, but A has {}", options.rows.size(), a.rows);
   state_ = std::make_unique<State>(a, n, options);
 }
 SpmmPlan::~SpmmPlan() = default;
@@ -251,7 +291,7 @@ void SpmmPlan::run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling sc
 
 DenseMatrix SpmmPlan::emulate(const DenseMatrix& b) const {
   const State& s = *state_;
-  require(b.rows == s.cols && b.cols == s.n, "B is {} x {}, and has to be {} x {}", b.rows, b.cols,
+  require(b.rows == s.cols && b.cols == s.n, "B is {} x {}, but has to be {} x {}", b.rows, b.cols,
           s.cols, s.n);
   DenseMatrix c =
       s.uploaded.kernel->emulate(*s.uploaded.packed, b, find_generation(gpu_generation()));

@@ -1,4 +1,5 @@
-// Points that leave their kernel to the advisor: what they ask, what they get, and their identity.
+// Points with kernel = "auto", whose kernel the advisor chooses: their configs, records and
+// identity.
 #include <doctest/doctest.h>
 
 #include <regex>
@@ -41,7 +42,7 @@ std::string error_of(const std::string& grid) {
   return "no error";
 }
 
-TEST_CASE("a point with kernel auto says so, and nothing of a format") {
+TEST_CASE("a point with kernel auto names neither a kernel nor a format") {
   const Point point = point_of("auto", "simulate");
 
   const Json json = to_json(point);
@@ -59,7 +60,8 @@ TEST_CASE("a point with kernel auto says so, and nothing of a format") {
                        Error);
 }
 
-TEST_CASE("what kernel auto cannot be combined with is an error with its place") {
+TEST_CASE(
+    "a config that combines kernel auto with a format or a parameter is refused with its place") {
   CHECK(error_of("kernel = \"auto\"\n") == "no error");
   CHECK(error_of("kernel = [\"auto\", \"acc_spmm\"]\nprecision = \"tf32_raw\"\n") == "no error");
   CHECK(error_of("kernel = \"auto\"\nformat = \"auto\"\n") == "no error");
@@ -72,7 +74,7 @@ TEST_CASE("what kernel auto cannot be combined with is an error with its place")
   CHECK(error_of("kernel = \"aut\"\n").find("unknown kernel 'aut'") != std::string::npos);
 }
 
-TEST_CASE("kernel auto gives what its kernel gives, and tells which and why") {
+TEST_CASE("kernel auto gives the result of its kernel, and records which kernel and why") {
   for (const char* backend : {"emulate", "simulate", "model"}) {
     CAPTURE(backend);
     PointRunner runner;
@@ -99,13 +101,13 @@ TEST_CASE("kernel auto gives what its kernel gives, and tells which and why") {
   }
 }
 
-TEST_CASE("the simulated time of kernel auto is the advised one") {
+TEST_CASE("the simulated time of kernel auto equals the time in the advice") {
   const Json record = PointRunner().run(point_of("auto", "simulate")).record;
 
   CHECK(record["prediction"]["time_us"] == record["advice"]["time_us"]);
 }
 
-TEST_CASE("the identity of a result by kernel auto covers the advisor and every kernel") {
+TEST_CASE("the identity of a result of kernel auto covers the advisor and every kernel") {
   const Point automatic = point_of("auto", "simulate"), chosen = point_of("csr_spmm", "simulate");
 
   const Json record = PointRunner().run(automatic).record;
@@ -118,7 +120,7 @@ TEST_CASE("the identity of a result by kernel auto covers the advisor and every 
   CHECK_FALSE(record.contains("kernel_version"));
 }
 
-TEST_CASE("no kernel is chosen where none can be predicted, and the reasons are told") {
+TEST_CASE("when no kernel can be predicted, the error lists the reason of each") {
   const CsrMatrix matrix = random_sparse(40, 40, 0.1, 5);
 
   CHECK_THROWS_WITH_AS(
@@ -128,7 +130,7 @@ TEST_CASE("no kernel is chosen where none can be predicted, and the reasons are 
       Unsupported);
 }
 
-TEST_CASE("without TF32 the CUDA cores are left") {
+TEST_CASE("on a device without TF32 a kernel for CUDA cores is chosen") {
   Point point = point_of("auto", "emulate");
   point.device = "v100";
 
@@ -141,7 +143,7 @@ TEST_CASE("without TF32 the CUDA cores are left") {
   CHECK(record["advice"]["device"] == "v100");
 }
 
-TEST_CASE("a table shows auto as the kernel, and what it came down to") {
+TEST_CASE("a table shows auto as the kernel, and the chosen kernel as advised") {
   const Config config = config_of("kernel = \"auto\"\n");
   const Plan plan = make_plan(config, {"model"});
   RecordSet records;

@@ -1,5 +1,5 @@
-// mixed_spgemm: the figures it takes, what the model makes of them, and that it is the kernel that
-// it chooses.
+// mixed_spgemm: the counts of its kernels, the cost models' predictions from them, and its results,
+// which are those of the kernel that it chooses.
 #include "kernels/spgemm/mixed/mixed_spgemm.hpp"
 
 #include <doctest/doctest.h>
@@ -13,6 +13,7 @@
 #include "experiments/run/run_point.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/spgemm/shared/product_sketch.hpp"
 #include "model/mixed_spgemm.hpp"
 #include "tests/oracle_support.hpp"
 #include "tests/support.hpp"
@@ -21,7 +22,7 @@ namespace tessera {
 namespace {
 
 using mixed_spgemm::choose;
-using mixed_spgemm::figures;
+using spgemm::ProductSketch;
 
 constexpr const char* kPrecisions[] = {"fp32", "tf32x3", "tf32", "fp16"};
 
@@ -39,7 +40,13 @@ SpgemmPath path_of(const CsrMatrix& a, const char* precision, const char* path =
   return choose(a, a, params_of(with(precision, path))).path;
 }
 
-/// Dense blocks along the diagonal.
+/// The counts that a kernel publishes for the product of A and B.
+WorkCounts counts_of(const char* kernel, const CsrMatrix& a, const CsrMatrix& b,
+                     const Params::Given& given = {}) {
+  return kernel_of(kernel, given)->count_work(ProductSketch(a, b));
+}
+
+/// A block-diagonal matrix of dense blocks.
 CsrMatrix dense_blocks(std::int32_t blocks, std::int32_t side) {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> cols;
@@ -56,7 +63,7 @@ std::vector<CsrMatrix> squares() {
           csr(5, 5, {0, 0, 0, 0, 0, 0}, {}, {}), csr(0, 0, {0}, {}, {})};
 }
 
-TEST_CASE("mixed_spgemm takes tiles where they are dense, and rows where nonzeros are scattered") {
+TEST_CASE("mixed_spgemm chooses tiles for dense tiles, and rows for scattered nonzeros") {
   const CsrMatrix dense = dense_blocks(128, 128);
   for (const char* precision : {"fp16", "tf32", "tf32x3"})
     CHECK(path_of(dense, precision).kernel == "tile_spgemm");
@@ -66,7 +73,7 @@ TEST_CASE("mixed_spgemm takes tiles where they are dense, and rows where nonzero
     CHECK(path_of(scattered, precision).kernel == "row_spgemm");
 }
 
-TEST_CASE("mixed_spgemm merges where rows of A are short and there are many") {
+TEST_CASE("mixed_spgemm chooses merging for many short rows of A") {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> cols;
   constexpr std::int32_t kRows = 300'000, kStep = 997;
@@ -79,15 +86,17 @@ TEST_CASE("mixed_spgemm merges where rows of A are short and there are many") {
   const CsrMatrix grid{kRows, kRows, offsets, cols, values};
   for (const char* precision : kPrecisions)
     CHECK(path_of(grid, precision).kernel == "merge_spgemm");
-  // Merged in pieces, longer rows take more time than anything else.
+  // Longer rows are merged in pieces, which no cost model covers.
   CHECK_FALSE(path_of(dense_blocks(8, 64), "fp32").predicted_us.contains("merge_spgemm"));
 }
 
-TEST_CASE("mixed_spgemm tells what it expects of every path that it has") {
+TEST_CASE(
+    "mixed_spgemm predicts the time of every kernel that it can choose, and chooses the least") {
   for (const CsrMatrix& a : squares()) {
     for (const char* precision : kPrecisions) {
       const SpgemmPath path = path_of(a, precision);
       CHECK(path.predicted_us.contains("row_spgemm"));
+      CHECK(path.reason.find("longest stage") != std::string::npos);
       CHECK(path.predicted_us.contains("tile_spgemm") == (std::string(precision) != "fp32"));
       for (const auto& [kernel, us] : path.predicted_us) {
         CHECK(std::isfinite(us));
@@ -98,16 +107,17 @@ TEST_CASE("mixed_spgemm tells what it expects of every path that it has") {
   }
 }
 
-TEST_CASE("mixed_spgemm goes the way it is told") {
+TEST_CASE("mixed_spgemm uses the kernel that its parameter path names") {
   const CsrMatrix scattered = random_sparse(400, 400, 0.01, 4);
   CHECK(path_of(scattered, "fp16", "tiles").kernel == "tile_spgemm");
   CHECK(path_of(scattered, "fp16", "merge").kernel == "merge_spgemm");
   CHECK(path_of(dense_blocks(128, 128), "fp16", "rows").kernel == "row_spgemm");
   CHECK(path_of(scattered, "fp32", "rows").kernel == "row_spgemm");
+  CHECK(path_of(scattered, "fp16", "tiles").reason == "path = tiles names it");
   CHECK_THROWS_AS(kernel_of("mixed_spgemm", with("fp32", "tiles")), Error);
 }
 
-TEST_CASE("mixed_spgemm leaves to rows what tiles would spread") {
+TEST_CASE("mixed_spgemm chooses rows for infinite values, which the zeros of tiles would spread") {
   CsrMatrix dense = dense_blocks(128, 128);
   std::vector<float> values(dense.values.begin(), dense.values.end());
   values[5] = std::numeric_limits<float>::infinity();
@@ -115,16 +125,18 @@ TEST_CASE("mixed_spgemm leaves to rows what tiles would spread") {
   CHECK(path_of(dense, "fp16").kernel == "row_spgemm");
 }
 
-TEST_CASE("mixed_spgemm refuses factors that do not fit, and a device that nobody knows") {
+TEST_CASE("mixed_spgemm refuses factors of unequal inner size, and an unknown device") {
   const CsrMatrix wide = random_sparse(20, 30, 0.2, 5);
   CHECK_THROWS_AS(choose(wide, wide, params_of(with("fp16"))), Error);
   Params::Given given = with("fp16");
   given["model_device"] = std::string("h2000");
   const CsrMatrix square = random_sparse(20, 20, 0.2, 6);
   CHECK_THROWS_WITH_AS(choose(square, square, params_of(given)), doctest::Contains("h200"), Error);
+  given["model_device"] = std::string("v100");  // its file has no issue rate
+  CHECK_THROWS_AS(choose(square, square, params_of(given)), Unsupported);
 }
 
-TEST_CASE("mixed_spgemm is the kernel it chooses, bit for bit and with its bound") {
+TEST_CASE("mixed_spgemm equals the kernel that it chooses, bit for bit and in its error bound") {
   const Generation& hopper = find_generation("hopper");
   for (const CsrMatrix& a : squares()) {
     for (const char* precision : {"fp16", "tf32", "tf32x3"}) {
@@ -145,105 +157,139 @@ TEST_CASE("mixed_spgemm is the kernel it chooses, bit for bit and with its bound
   }
 }
 
-TEST_CASE("figures of a small product are exact, those of a large one are near") {
+TEST_CASE("the sketch of a small product is exact, that of a large one is near") {
   const CsrMatrix a = random_sparse(203, 157, 0.03, 7), b = random_sparse(157, 91, 0.05, 8);
-  const SparseProductFigures few = figures(a, b);
-  std::int64_t products = 0;
-  for (const std::int32_t row : a.col_indices) products += b.row_length(row);
-  CHECK(few.products == products);
-  CHECK(few.rows == 203);
-  CHECK(few.tile_rows == 26);
-  CHECK(few.tile_rows_of_b == 20);
-  CHECK(few.nonzeros_of_a == a.nnz());
-  CHECK(few.nonzeros_of_b == b.nnz());
-  std::int64_t longest = 0;
-  for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
-  CHECK(few.longest_row_of_a == longest);
-  std::int64_t nonzeros_of_large_rows = 0;
+  const ProductSketch few(a, b);
+  std::int64_t products = 0, longest = 0, nonzeros_of_large_rows = 0;
   for (std::int32_t row = 0; row < a.rows; ++row) {
     std::int64_t of_row = 0;
     for (const std::int32_t col : a.row_cols(row)) of_row += b.row_length(col);
+    CHECK(few.row_products[row] == of_row);
+    products += of_row;
+    longest = std::max(longest, a.row_length(row));
     if (of_row > 32) nonzeros_of_large_rows += a.row_length(row);
   }
-  CHECK(few.nonzeros_of_large_rows == nonzeros_of_large_rows);
+  CHECK(few.products == products);
+  CHECK(few.longest_row_of_a == longest);
+  CHECK(few.tiles_of_a().rows() == 26);
+  CHECK(few.tiles_of_b().rows() == 20);
   CHECK(few.nonzeros_of_c == multiply_rows(a, b).nnz());
   CHECK(few.pairs <= static_cast<double>(few.tile_products));
   CHECK(few.tiles_of_c <= few.pairs);
-  CHECK_FALSE(few.is_square);
+  CHECK_FALSE(few.b_is_a());
+  CHECK_THROWS_AS(ProductSketch(a, a), Error);
 
-  const CsrMatrix blocks = dense_blocks(3, 24);
-  const SparseProductFigures of_blocks = figures(blocks, blocks);
-  CHECK(of_blocks.is_square);
-  CHECK(of_blocks.tiles_of_a == 27);
-  CHECK(of_blocks.tile_products == 81);
-  CHECK(of_blocks.pairs == 81);
-  CHECK(of_blocks.tiles_of_c == 27);
-  CHECK(of_blocks.nonzeros_of_c == blocks.nnz());
-  CHECK(of_blocks.longest_filling == 3 * 2);  // 192 nonzeros, 128 threads, seen three times
-  CHECK(of_blocks.looks == 9);                // a tile row's columns at once
-  CHECK(of_blocks.tiles_looked_at == 27);
-  CHECK(of_blocks.long_tile_products == 0);
-  CHECK(of_blocks.merged_columns == blocks.nnz());  // a warp for a row of 24
-  CHECK(of_blocks.largest_task == 9);
+  const WorkCounts rows = counts_of("row_spgemm", a, b);
+  CHECK(rows.at("products") == products);
+  CHECK(rows.at("nonzeros_of_a") == a.nnz());
+  CHECK(rows.at("nonzeros_of_c") == few.nonzeros_of_c);
+  CHECK(rows.at("longest_row_of_a") == longest);
+  CHECK(rows.at("nonzeros_of_large_rows") == nonzeros_of_large_rows);
+  const WorkCounts tiles = counts_of("tile_spgemm", a, b);
+  CHECK(tiles.at("rows") == 203);
+  CHECK(tiles.at("tiled_matrices") == 2);
+  CHECK(tiles.at("tiled_rows") == 26 + 20);
+  CHECK(tiles.at("tiled_nonzeros") == a.nnz() + b.nnz());
+  CHECK(tiles.at("operand_nonzeros") == a.nnz() + b.nnz());
 
   const CsrMatrix many = random_sparse(20000, 20000, 0.0004, 9);
   const auto nonzeros = static_cast<double>(multiply_rows(many, many).nnz());
-  CHECK(figures(many, many).nonzeros_of_c == doctest::Approx(nonzeros).epsilon(0.1));
+  CHECK(ProductSketch(many, many).nonzeros_of_c == doctest::Approx(nonzeros).epsilon(0.1));
 }
 
-TEST_CASE("figures tell how tile_spgemm cuts long tile rows into tasks") {
+TEST_CASE("the counts of a square of dense blocks equal those worked by hand") {
+  const CsrMatrix blocks = dense_blocks(3, 24);
+  const WorkCounts of = counts_of("tile_spgemm", blocks, blocks);
+  CHECK(of.at("tiled_matrices") == 1);
+  CHECK(of.at("tiled_rows") == 9);
+  CHECK(of.at("tiled_nonzeros") == blocks.nnz());
+  CHECK(of.at("operand_nonzeros") == 2 * blocks.nnz());
+  CHECK(of.at("tiles") == 27);
+  CHECK(of.at("tile_products") == 81);
+  CHECK(of.at("pairs") == 81);
+  CHECK(of.at("tiles_of_c") == 27);
+  CHECK(of.at("nonzeros_of_c") == blocks.nnz());
+  CHECK(of.at("longest_filling") == 3 * 2);  // 192 nonzeros, 128 threads, three visits to each
+  CHECK(of.at("scans") == 9);                // all columns of a tile row at once
+  CHECK(of.at("tiles_scanned") == 27);
+  CHECK(of.at("long_tile_products") == 0);
+  CHECK(of.at("largest_task") == 9);
+  const WorkCounts merged = counts_of("merge_spgemm", blocks, blocks);
+  CHECK(merged.at("merged_columns") == blocks.nnz());  // a whole warp for a row of 24
+  CHECK(merged.at("products") == 24 * blocks.nnz());
+}
+
+TEST_CASE("the counts of tile_spgemm include the cuts of long tile rows into tasks") {
   // 100 x 100 tiles: 10000 pairs for a tile row of C, in tasks of at most 3906. That is three
   // slices, of its four slots of 32 columns: two of two slots; and a slot has more pairs than a
   // thread block lists.
   const CsrMatrix block = dense_blocks(1, 800);
-  const SparseProductFigures of = figures(block, block);
-  CHECK(of.tile_products == 1'000'000);
-  CHECK(of.long_tile_products == of.tile_products);
-  CHECK(of.largest_task == 64 * 100);
-  CHECK(of.looks == 100 * 4);
-  CHECK(of.tiles_looked_at == 100 * 4 * 100);
-  CHECK(of.longest_filling == 50 * 3);
+  const WorkCounts of = counts_of("tile_spgemm", block, block);
+  CHECK(of.at("tile_products") == 1'000'000);
+  CHECK(of.at("long_tile_products") == of.at("tile_products"));
+  CHECK(of.at("largest_task") == 64 * 100);
+  CHECK(of.at("scans") == 100 * 4);
+  CHECK(of.at("tiles_scanned") == 100 * 4 * 100);
+  CHECK(of.at("longest_filling") == 50 * 3);
 }
 
-TEST_CASE("what there is more of takes longer, and a device without a rate predicts nothing") {
+TEST_CASE("a kernel publishes no counts for a product that its cost model does not cover") {
+  const CsrMatrix long_rows = dense_blocks(2, 33);
+  CHECK_THROWS_WITH_AS(counts_of("merge_spgemm", long_rows, long_rows),
+                       doctest::Contains("33 nonzeros"), Unsupported);
+  CHECK_THROWS_AS(counts_of("hash_spgemm", long_rows, long_rows), Unsupported);
+  CsrMatrix infinite = long_rows;
+  std::vector<float> values(infinite.values.begin(), infinite.values.end());
+  values[5] = std::numeric_limits<float>::infinity();
+  infinite.values = std::move(values);
+  CHECK_THROWS_AS(counts_of("tile_spgemm", infinite, infinite), Unsupported);
+}
+
+TEST_CASE("more work is predicted to take longer, and a device without a rate predicts nothing") {
   const Device& h200 = find_device("h200");
-  const SparseProductFigures some = figures(dense_blocks(8, 64), dense_blocks(8, 64));
-  SparseProductFigures more = some;
-  more.products *= 2;
-  CHECK(mixed_model::predict_rows(more, h200).time_us >
-        mixed_model::predict_rows(some, h200).time_us);
-  more.merged_columns *= 2;
-  CHECK(mixed_model::predict_merge(more, h200).time_us >
-        mixed_model::predict_merge(some, h200).time_us);
-  const Prediction tiles = mixed_model::predict_tiles(some, "fp16", h200);
-  CHECK(tiles.parts.size() == 3);
-  const auto twice = [&](auto figure) {
-    SparseProductFigures of = some;
-    of.*figure *= 2;
-    return mixed_model::predict_tiles(of, "fp16", h200).time_us;
+  const CsrMatrix blocks = dense_blocks(8, 32);
+  const auto predict = [&](const char* kernel, const WorkCounts& counts) {
+    if (kernel == std::string("row_spgemm")) return mixed_model::predict_rows(counts, h200);
+    if (kernel == std::string("merge_spgemm")) return mixed_model::predict_merge(counts, h200);
+    return mixed_model::predict_tiles(counts, "fp16", h200);
   };
-  CHECK(twice(&SparseProductFigures::tiles_of_a) > tiles.time_us);
-  CHECK(twice(&SparseProductFigures::tile_products) > tiles.time_us);
-  CHECK(twice(&SparseProductFigures::looks) > tiles.time_us);
-  CHECK(twice(&SparseProductFigures::tiles_looked_at) > tiles.time_us);
-  CHECK(twice(&SparseProductFigures::longest_filling) > tiles.time_us);
-  CHECK(twice(&SparseProductFigures::largest_task) > tiles.time_us);
-  CHECK(twice(&SparseProductFigures::pairs) > tiles.time_us);
-  CHECK(twice(&SparseProductFigures::tiles_of_c) > tiles.time_us);
-  SparseProductFigures in_long_rows = some;
-  in_long_rows.long_tile_products = some.tile_products;
-  CHECK(mixed_model::predict_tiles(in_long_rows, "fp16", h200).time_us > tiles.time_us);
+  for (const char* kernel : {"row_spgemm", "merge_spgemm", "tile_spgemm"}) {
+    WorkCounts some = counts_of(kernel, blocks, blocks);
+    if (kernel == std::string("tile_spgemm")) some["long_tile_products"] = 1;
+    const double time_us = predict(kernel, some).time_us;
+    for (const auto& [name, count] : some.all()) {
+      CAPTURE(kernel);
+      CAPTURE(name);
+      REQUIRE(count > 0);
+      WorkCounts more = some;
+      more[name] *= 2;
+      CHECK(predict(kernel, more).time_us > time_us);
+      // The registered cost model is the same prediction.
+      const Params params = Registry<SpgemmKernel>::instance().resolve(
+          kernel, kernel == std::string("tile_spgemm")
+                      ? Params::Given{{"precision", std::string("fp16")}}
+                      : Params::Given{});
+      const Rating rating =
+          Registry<CostModel>::instance().make(kernel)->rate(more, params, "h200");
+      CHECK(rating.time_us == predict(kernel, more).time_us);
+      CHECK(rating.origin == Origin::kModelled);
+    }
+  }
+  const WorkCounts of_tiles = counts_of("tile_spgemm", blocks, blocks);
+  const Prediction tiles = mixed_model::predict_tiles(of_tiles, "fp16", h200);
+  CHECK(tiles.parts.size() == 3);
   double sum = 0;
   for (const PredictedPart& part : tiles.parts) sum += part.time_us;
   CHECK(tiles.time_us == doctest::Approx(sum));
   Device unknown = h200;
   unknown.measured.erase("issue_rate");
   unknown.datasheet.erase("issue_rate");
-  CHECK_THROWS_AS(mixed_model::predict_rows(some, unknown), Unsupported);
-  CHECK_THROWS_AS(mixed_model::predict_tiles(some, "fp64", h200), Error);
+  CHECK_THROWS_AS(mixed_model::predict_rows(counts_of("row_spgemm", blocks, blocks), unknown),
+                  Unsupported);
+  CHECK_THROWS_AS(mixed_model::predict_tiles(of_tiles, "fp64", h200), Error);
 }
 
-TEST_CASE("a record tells which kernel mixed_spgemm chose, and what it expected") {
+TEST_CASE("a record states which kernel mixed_spgemm chose, and the predicted times") {
   Point point;
   point.backend = "emulate";
   point.matrix = "uniform(rows=6000, cols=6000, per_row=5)";

@@ -1,5 +1,6 @@
-// The library: products in every layout, order of rows and scaling, against the emulation bit for
-// bit; captured, enqueued behind a stream that stands still, and refused with the reason.
+// SpmmPlan, the library interface: products in every layout, row order and scaling equal the
+// emulation bit for bit; a run can be captured into a graph and does not wait for its stream; wrong
+// uses are refused with the reason; the candidates are timed and the fastest is chosen.
 
 #include <doctest/doctest.h>
 
@@ -36,7 +37,8 @@ Permutation drawn_order(std::int32_t size, std::uint64_t seed) {
   return Permutation(std::move(order));
 }
 
-/// How a dense matrix lies in memory: order, elements beyond a row's (column's) end.
+/// The layout of a dense matrix in memory: its order, and the gap after each row (column) in
+/// elements.
 struct Layout {
   Order order = Order::kRowMajor;
   std::int64_t gap = 0;
@@ -53,8 +55,7 @@ struct Layout {
 constexpr Layout kLayouts[] = {
     {}, {Order::kRowMajor, 3}, {Order::kColumnMajor, 0}, {Order::kColumnMajor, 5}};
 
-/// Memory with the matrix in it, poison wherever the layout has none of its elements, and at both
-/// ends.
+/// Memory that holds the matrix from element `offset` on, with poison in the gaps and at both ends.
 std::vector<float> laid_out(const DenseMatrix& m, const Layout& layout, std::size_t offset) {
   const auto lines = layout.order == Order::kRowMajor ? m.rows : m.cols;
   std::vector<float> memory(static_cast<std::size_t>(lines * layout.ld(m)) + 2 * offset,
@@ -71,7 +72,8 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   return bits;
 }
 
-/// One run in these layouts: every element as emulated, and nothing else touched.
+/// Runs the plan once in these layouts: every element of C is as emulated, and nothing else in
+/// memory has changed.
 void check_run(SpmmPlan& plan, const DenseMatrix& b, const DenseMatrix& product, const Layout& of_b,
                const Layout& of_c, Scaling scaling) {
   const std::size_t offset = of_c.gap == 0 ? 4 : 5;  // elements: of 16 bytes, and not
@@ -88,7 +90,7 @@ void check_run(SpmmPlan& plan, const DenseMatrix& b, const DenseMatrix& product,
   CHECK(bits(c_memory.download()) == bits(laid_out(expected, of_c, offset)));
 }
 
-TEST_CASE("a plan gives the emulation's bits in every layout, order of rows and scaling") {
+TEST_CASE("a plan computes the emulation's bits in every layout, row order and scaling") {
   if (no_gpu()) return;
   struct Shape {
     std::int32_t rows, cols;
@@ -118,7 +120,7 @@ TEST_CASE("a plan gives the emulation's bits in every layout, order of rows and 
   }
 }
 
-TEST_CASE("an order of rows changes where rows are packed, not what C is") {
+TEST_CASE("reordering the rows of A changes the packed matrix, not C") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(300, 200, 0.05, 8);
   const DenseMatrix b = random_dense(200, 32, 9);
@@ -133,7 +135,7 @@ TEST_CASE("an order of rows changes where rows are packed, not what C is") {
   CHECK(reordered.workspace_bytes() == 4 * 300 * 32 + 4 * 300);
 }
 
-TEST_CASE("a captured product multiplies what B holds when it is replayed") {
+TEST_CASE("a replayed graph multiplies the values that B holds at replay") {
   if (no_gpu()) return;
   for (const Layout& layout : {Layout{}, Layout{Order::kColumnMajor, 0}}) {
     const CsrMatrix a = random_sparse(500, 400, 0.03, 11);
@@ -148,7 +150,7 @@ TEST_CASE("a captured product multiplies what B holds when it is replayed") {
     cudaGraphExec_t product = nullptr;
     cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
 
-    // The strictest mode: what would wait or take memory is an error.
+    // In the strictest mode, waiting or allocating memory is an error.
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capturing");
     plan.run({b.data(), layout.order}, {c.data(), layout.order}, {}, stream);
     cuda_check(cudaStreamEndCapture(stream, &graph), "capturing");
@@ -167,7 +169,7 @@ TEST_CASE("a captured product multiplies what B holds when it is replayed") {
   }
 }
 
-TEST_CASE("two plans on two streams do not see each other") {
+TEST_CASE("two plans on two streams do not affect each other") {
   if (no_gpu()) return;
   constexpr int kRuns = 50;
   const CsrMatrix matrices[] = {random_sparse(3000, 2000, 0.01, 14),
@@ -182,7 +184,7 @@ TEST_CASE("two plans on two streams do not see each other") {
   for (const CsrMatrix& a : matrices) {
     DenseMatrix b = random_dense(a.cols, 128, 16);
     DeviceArray<float> on_device(b.values), c(static_cast<std::size_t>(a.rows) * 128);
-    // One task for every TC block: all windows are split and meet in the workspace.
+    // One task for each TC block: all windows are split, and combined in the workspace.
     SpmmPlanOptions options;
     options.candidates = {{"acc_spmm", {{"max_blocks", std::int64_t{1}}}}};
     sides.push_back({SpmmPlan(a, 128, options), std::move(b), std::move(on_device), std::move(c)});
@@ -200,7 +202,7 @@ TEST_CASE("two plans on two streams do not see each other") {
   }
 }
 
-/// A stream that stands still until it is released, or for five seconds.
+/// Blocks a stream until it is opened, for five seconds at most.
 struct Gate {
   std::atomic<bool> open = false;
   std::atomic<bool> gave_up = false;
@@ -214,7 +216,7 @@ struct Gate {
   }
 };
 
-TEST_CASE("a run returns while the stream before it stands still") {
+TEST_CASE("a run returns while earlier work blocks its stream") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(300, 200, 0.05, 17);
   const DenseMatrix b = random_dense(200, 20, 18);
@@ -229,7 +231,7 @@ TEST_CASE("a run returns while the stream before it stands still") {
   cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
   cuda_check(cudaDeviceSynchronize(), "uploading B");
   Gate gate;
-  cuda_check(cudaLaunchHostFunc(stream, Gate::wait, &gate), "stopping a stream");
+  cuda_check(cudaLaunchHostFunc(stream, Gate::wait, &gate), "blocking a stream");
 
   plan.run({on_device.data(), columns.order}, c.data(), {}, stream);
   const cudaError_t status = cudaStreamQuery(stream);
@@ -242,7 +244,7 @@ TEST_CASE("a run returns while the stream before it stands still") {
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE("of several candidates the fastest runs, and each says what became of it") {
+TEST_CASE("a plan keeps the fastest candidate and lists the time or the problem of each") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(400, 300, 0.05, 20);
   SpmmPlanOptions options;
@@ -270,7 +272,7 @@ TEST_CASE("of several candidates the fastest runs, and each says what became of 
   CHECK(plan.packed_bytes() > 0);
 }
 
-TEST_CASE("a plan by default is made of kernels that are right, and cuSPARSE can be one") {
+TEST_CASE("the default candidates and cuSPARSE compute C within the error bound of TF32") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(400, 300, 0.05, 21);
   const DenseMatrix b = random_dense(300, 32, 22);
@@ -279,7 +281,7 @@ TEST_CASE("a plan by default is made of kernels that are right, and cuSPARSE can
   closed.candidates = {{"cusparse"}};
   for (const SpmmPlanOptions& options : {SpmmPlanOptions{}, closed}) {
     SpmmPlan plan(a, 32, options);
-    // Other memory than the plan was tuned with.
+    // This is not the memory that the plan was timed with.
     DeviceArray<float> c(random_dense(400, 32, 23).values);
 
     plan.run(on_device.data(), c.data(), {2, -1});
@@ -302,7 +304,7 @@ TEST_CASE("a plan by default is made of kernels that are right, and cuSPARSE can
   }
 }
 
-TEST_CASE("what a plan cannot be made of is refused with the reason") {
+TEST_CASE("a plan refuses invalid options with the reason") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(30, 20, 0.2, 24);
   const auto plan = [&](std::int64_t n, SpmmPlanOptions options) { SpmmPlan(a, n, options); };
@@ -313,15 +315,15 @@ TEST_CASE("what a plan cannot be made of is refused with the reason") {
   misfit.rows = Permutation::identity(7);
 
   CHECK_NOTHROW(plan(1, kOneKernel));
-  CHECK_THROWS_WITH_AS(plan(0, kOneKernel), "B has 0 columns, and needs one at least", Error);
+  CHECK_THROWS_WITH_AS(plan(0, kOneKernel), "B has 0 columns; it needs at least one", Error);
   CHECK_THROWS_WITH_AS(plan(4, unknown), doctest::Contains("acc_spmm"), Error);
-  CHECK_THROWS_WITH_AS(plan(4, none), "no kernel is named: a plan needs one at least", Error);
+  CHECK_THROWS_WITH_AS(plan(4, none), "no kernel is named; a plan needs at least one", Error);
   CHECK_THROWS_WITH_AS(plan(4, hostly), doctest::Contains("mma_csr: it has no device half"),
                        Unsupported);
-  CHECK_THROWS_WITH_AS(plan(4, misfit), "the order is one of 7 rows, but A has 30", Error);
+  CHECK_THROWS_WITH_AS(plan(4, misfit), "the order has 7 rows, but A has 30", Error);
 }
 
-TEST_CASE("operands that do not fit a plan are refused with the reason, and the next ones run") {
+TEST_CASE("a run refuses invalid operands with the reason, and later runs work") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(20, 20, 0.2, 25);
   const DenseMatrix b = random_dense(20, 8, 26);
@@ -350,7 +352,7 @@ TEST_CASE("operands that do not fit a plan are refused with the reason, and the 
   CHECK_THROWS_WITH_AS(plan.run(to, to + 100), doctest::Contains("overlap"), Error);
   CHECK_THROWS_WITH_AS(converting.run({to, Order::kRowMajor, 16}, {to, Order::kRowMajor, 16}),
                        doctest::Contains("overlap"), Error);
-  CHECK_THROWS_WITH_AS(plan.emulate(DenseMatrix(19, 8)), "B is 19 x 8, and has to be 20 x 8",
+  CHECK_THROWS_WITH_AS(plan.emulate(DenseMatrix(19, 8)), "B is 19 x 8, but has to be 20 x 8",
                        Error);
 
   // Side by side in one array, columns 0 to 7 and 8 to 15.

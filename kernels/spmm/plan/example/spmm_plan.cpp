@@ -1,9 +1,9 @@
-// tessera as a library: one sparse A, many dense B. Plans a product, runs it with two B, captures
-// it into a CUDA graph, and compares the GPU's results with their emulation on the CPU, bit for
+// tessera as a library: one sparse A, many dense B. The program plans a product, runs it with two
+// matrices B, captures it into a CUDA graph, and compares C with the emulation on the CPU, bit for
 // bit.
 //
-// Argument: the rows of the square A (default 100000). Exit codes: 1 where bits differ, 5 without a
-// GPU.
+// The only argument is the number of rows and columns of A (default 100000). The exit status is 1
+// when the values differ, 2 for an error, 5 without a GPU.
 
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,7 @@ using namespace tessera;
 
 namespace {
 
-/// A band of 16 nonzeros a row, [size x size]; stands for a user's matrix.
+/// A band matrix with 16 nonzeros in each row, in the place of a user's matrix.
 CsrMatrix band(std::int32_t size) {
   std::vector<std::int64_t> row_offsets{0};
   std::vector<std::int32_t> col_indices;
@@ -38,7 +38,7 @@ DenseMatrix draw(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
   return dense;
 }
 
-/// True when the GPU's C is A b to the last bit; prints the verdict after `what`.
+/// True when the GPU's C equals the emulated A b, bit for bit.
 bool check(const char* what, const SpmmPlan& plan, const DenseMatrix& b, DeviceArray<float>& c) {
   const bool right = c.download() == plan.emulate(b).values;
   std::printf("%s: %s\n", what, right ? "the emulation's bits" : "WRONG");
@@ -50,7 +50,7 @@ int run(std::int32_t size) {
   const CsrMatrix a = band(size);
   const DenseMatrix first = draw(size, kN, 2), second = draw(size, kN, 3);
 
-  // Packs A, times both kernels on this GPU and keeps the faster one.
+  // The plan packs A, times both kernels on this GPU and keeps the faster one.
   SpmmPlan plan(a, kN, {.candidates = {{"acc_spmm"}, {"csr_spmm"}}});
   for (const SpmmTiming& timing : plan.timings())
     std::printf("%s: %.1f us %s\n", timing.candidate.kernel.c_str(), timing.us,
@@ -63,15 +63,15 @@ int run(std::int32_t size) {
   plan.run(b.data(), c.data());
   right &= check("another B", plan, second, c);
 
-  // The same product as a CUDA graph: a replay multiplies the content that B has at that time.
+  // The same product as a CUDA graph, which multiplies the values that B holds at replay.
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t product = nullptr;
-  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
   cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capturing");
   plan.run(b.data(), c.data(), {}, stream);
   cuda_check(cudaStreamEndCapture(stream, &graph), "capturing");
-  cuda_check(cudaGraphInstantiate(&product, graph, 0), "making a graph");
+  cuda_check(cudaGraphInstantiate(&product, graph, 0), "creating a graph");
   b.upload(first.values);
   cuda_check(cudaDeviceSynchronize(), "copying B");
   cuda_check(cudaGraphLaunch(product, stream), "replaying");
@@ -88,7 +88,7 @@ int run(std::int32_t size) {
 int main(int argc, char** argv) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::fprintf(stderr, "spmm_plan: this machine has no GPU that can be used\n");
+    std::fprintf(stderr, "spmm_plan: there is no usable GPU\n");
     return 5;
   }
   try {
