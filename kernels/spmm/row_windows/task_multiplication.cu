@@ -1,3 +1,5 @@
+// The kernel that clears split windows, for kernels with the schedule of row_windows/schedule.hpp.
+
 #include "kernels/spmm/row_windows/task_multiplication.cuh"
 
 #include "kernels/spmm/row_windows/window16_tile.hpp"

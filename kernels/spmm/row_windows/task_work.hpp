@@ -58,7 +58,7 @@ std::int64_t add_clear_launch(const ClearedWindows& windows,
                               const std::shared_ptr<const window_tasks::Tasks>& tasks,
                               CombineMethod combine, WorkDescription& work);
 
-/// Appends the reads of a share's extent, the first thing that a warp does.
+/// Appends a warp's operations before its first task: indices, and the extent of its share.
 void trace_share_extent(const window_tasks::Tasks& tasks, std::int64_t share, std::uint64_t shares,
                         int board, WarpTrace& trace);
 

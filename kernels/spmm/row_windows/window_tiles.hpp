@@ -1,5 +1,5 @@
-// The host code that kernels over condensed row windows share, whatever names the nonzeros of a TC
-// block: sizes of windows, the emulation of tasks, and the work that does not depend on the
+// The host code that kernels over condensed row windows share, for any encoding of the nonzeros of
+// a TC block: sizes of windows, the emulation of tasks, and the work that does not depend on the
 // schedule. `Tiles` is BitTcf or MeTcf, or a format with the same arrays.
 #pragma once
 

@@ -103,7 +103,7 @@ class TcgnnTrace final : public LaunchTrace {
     trace.shared(1);
   }
 
-  /// Loads the next eight edges of each row, if it has so many, from three arrays.
+  /// Loads the next eight edges of each row, or fewer where it has fewer, from three arrays.
   void load_edges(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
     for (const std::uint64_t array : {at_.edge_to_column, at_.col_indices, at_.values}) {
       trace.load(kEdgeBoard);
