@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kThreads, 8) multiply(KernelArguments product)
 
 /// Adds the parts of long rows in their order: a thread for each element.
 __global__ void __launch_bounds__(kThreads) add_parts(KernelArguments product) {
-  const std::uint32_t index = long_row_of(blockIdx.x, threadIdx.x);
+  const std::uint32_t index = long_row_of(blockIdx.x, threadIdx.x / kMaxCols);
   const int j = static_cast<int>(threadIdx.x % kMaxCols);
   if (index >= product.num_long_rows || j >= product.n) return;
   const LongRow row = product.long_rows[index];

@@ -71,10 +71,10 @@ constexpr int kSumRegisters = 32;              // of a thread
 constexpr std::int64_t sum_blocks(std::int64_t long_rows) {
   return (long_rows + kSumRows - 1) / kSumRows;
 }
-/// The long row of a thread.
+/// The long row that is number `row` of a thread block.
 TESSERA_HOST_DEVICE constexpr std::uint32_t long_row_of(std::uint32_t thread_block,
-                                                        std::uint32_t thread) {
-  return thread_block * kSumRows + thread / kMaxCols;
+                                                        std::uint32_t row) {
+  return thread_block * kSumRows + row;
 }
 
 }  // namespace tessera::dasp

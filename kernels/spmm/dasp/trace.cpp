@@ -142,7 +142,7 @@ class SumTrace final : public LaunchTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
     const std::int64_t first = long_row_of(static_cast<std::uint32_t>(thread_block),
-                                           static_cast<std::uint32_t>(32 * warp));
+                                           static_cast<std::uint32_t>(kWarpSumRows * warp));
     const std::int64_t last =
         std::min<std::int64_t>(first + kWarpSumRows, std::ssize(packing_->long_rows));
     trace.issue(InstructionCounts::kSum);
