@@ -61,7 +61,8 @@ std::string RowPiecesKernel::format() const { return CsrPacked::kFormat; }
 std::vector<std::int64_t> RowPiecesKernel::terms_per_row(const PackedMatrix& packed) const {
   const auto& csr = packed_as<CsrPacked>(packed);
   std::vector<std::int64_t> terms = csr.row_lengths();
-  for (const SplitRow& split : method_.cut(csr.matrix).split_rows) terms[split.row] += split.num_parts;
+  for (const SplitRow& split : method_.cut(csr.matrix).split_rows)
+    terms[split.row] += split.num_parts;
   // The chains of a row part are added to each other, for any width of B.
   if (const int groups = method_.shape(csr.matrix, 1).groups; groups > 1)
     for (std::int64_t& count : terms)
