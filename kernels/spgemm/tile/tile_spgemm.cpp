@@ -267,7 +267,7 @@ class TileSpgemm final : public SpgemmKernel {
     return describe_work(a, b, arithmetic_);
   }
   WorkCounts count_work(const spgemm::ProductSketch& product) const override {
-    check_operands(product.a(), product.b(), numbers_);
+    check_operands(product.a(), product.b(), arithmetic_);
     return tile_spgemm::count_work(product);
   }
 

@@ -1,3 +1,5 @@
+// Records: how they are written, read back and merged.
+
 #include "experiments/records/record.hpp"
 
 #include <doctest/doctest.h>
