@@ -60,8 +60,8 @@ BitComparison compare_bits(const DenseMatrix& c, const DenseMatrix& expected);
 /// has is different, and "absent" in the other.
 BitComparison compare_bits(const CsrMatrix& c, const CsrMatrix& expected);
 
-/// The content of C's memory before a launch. All bits set: a NaN, but not 0x7fffffff, the only one the
-/// hardware's arithmetic gives.
+/// The content of C's memory before a launch. All bits set: a NaN, but not 0x7fffffff, the only one
+/// the hardware's arithmetic gives.
 inline constexpr std::uint32_t kPoison = 0xffffffff;
 
 /// C as a launch left it in memory that was poisoned before.

@@ -1,7 +1,7 @@
 // The time of a launch: the one place where GPU time is measured.
 //
-// CUDA events enclose batches of launches. Warm: a batch is as many launches as last 100 us, so that
-// neither the resolution of the events nor the cost of a launch decides. Flush: a batch is one
+// CUDA events enclose batches of launches. Warm: a batch is as many launches as last 100 us, so
+// that neither the resolution of the events nor the cost of a launch decides. Flush: a batch is one
 // launch, and the L2 is overwritten before it. Sampling ends when the standard error of the mean is
 // below the rule's noise, within the rule's limits on samples and seconds; the warm-up before has
 // the same limit in seconds.

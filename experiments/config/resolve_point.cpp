@@ -399,7 +399,8 @@ const PointResolver::KnownMatrix& PointResolver::known_matrix(const std::string&
 std::vector<std::string> PointResolver::notes() const {
   std::vector<std::string> notes;
   for (const auto& [key, variant] : left_out_) {
-    // A parameter without an owner is worth a note only at stages where another variant declares it.
+    // A parameter without an owner is worth a note only at stages where another variant declares
+    // it.
     const std::string param = key.substr(key.find('.') + 1);
     const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
       return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");

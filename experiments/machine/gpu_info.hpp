@@ -1,7 +1,7 @@
 // Identity and state of this machine's GPU, for env records, doctor and measurements.
 //
-// The CUDA runtime gives the identity; NVML, loaded on first use, gives clocks, throttling and UUIDs,
-// which are silently absent without it.
+// The CUDA runtime gives the identity; NVML, loaded on first use, gives clocks, throttling and
+// UUIDs, which are silently absent without it.
 #pragma once
 
 #include <optional>

@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Starts counting when it is made. Counts resident pages of the whole process, so nothing else should run;
-/// the kernel's own count may be off by some hundred kilobytes.
+/// Starts counting when it is made. Counts resident pages of the whole process, so nothing else
+/// should run; the kernel's own count may be off by some hundred kilobytes.
 class PeakMemory {
  public:
   PeakMemory();

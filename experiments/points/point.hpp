@@ -28,7 +28,8 @@ struct Variant {
   Params params;
 };
 
-/// The rule by which a GPU launch is timed: warm-up, end at a relative noise, state of the L2 cache.
+/// The rule by which a GPU launch is timed: warm-up, end at a relative noise, state of the L2
+/// cache.
 struct MeasureRule {
   std::string l2 = "warm";  // "warm": launches follow each other; "flush": L2 emptied before each
   std::int64_t warmup = 5;  // launches before the first timed one

@@ -9,9 +9,10 @@
 
 namespace tessera {
 
-/// The device that the device file starts from: the shipped device `name`, or, when that is empty, the one
-/// whose title starts with the GPU's name, or else a device without numbers. Throws an Error for an
-/// unknown name, and Unsupported for a GPU of a generation that device files do not know.
+/// The device that the device file starts from: the shipped device `name`, or, when that is empty,
+/// the one whose title starts with the GPU's name, or else a device without numbers. Throws an
+/// Error for an unknown name, and Unsupported for a GPU of a generation that device files do not
+/// know.
 Device device_to_calibrate(const std::string& name, const std::string& gpu_name,
                            const std::string& generation, const std::string& compute_capability);
 

@@ -1,9 +1,10 @@
-// Runs a plan: each matrix in a process of its own, one record per point. Points that already have a
-// record are skipped.
+// Runs a plan: each matrix in a process of its own, one record per point. Points that already have
+// a record are skipped.
 //
 // A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs only the point it hits:
-// the point is recorded as such, and a new process continues with the next. Only this process writes records. SIGINT
-// discards the current points and returns; everything recorded is on the disk.
+// the point is recorded as such, and a new process continues with the next. Only this process
+// writes records. SIGINT discards the current points and returns; everything recorded is on the
+// disk.
 #pragma once
 
 #include <map>

@@ -139,8 +139,8 @@ bool unfolds_stages(const Row& row, const Config& config) {
   });
 }
 
-/// The origin of a value computed from values of several origins: that of a joined value if there is
-/// one, so that a prediction over a measurement is no measurement; "counted" if all are.
+/// The origin of a value computed from values of several origins: that of a joined value if there
+/// is one, so that a prediction over a measurement is no measurement; "counted" if all are.
 std::string origin_of_derived(const Row& row, const Derive& derive, const Config& config,
                               std::span<const Derive> before) {
   const auto used = variables_of(derive);
