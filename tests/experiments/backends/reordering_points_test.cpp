@@ -42,7 +42,7 @@ class ToyRotation final : public Reordering {
     const int shift = fickle_ ? ++calls : (++calls, 1);
     std::vector<char> memory(kBytes, 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    watch.tell(std::accumulate(memory.begin(), memory.end(), 0) > 0 ? 0.5 : 1);
+    watch.report(std::accumulate(memory.begin(), memory.end(), 0) > 0 ? 0.5 : 1);
     if (watch.stop()) return {Permutation::identity(matrix.rows), std::nullopt};
     std::vector<std::int32_t> rows(matrix.rows);
     for (std::int32_t i = 0; i < matrix.rows; ++i) rows[i] = (i + shift) % matrix.rows;
