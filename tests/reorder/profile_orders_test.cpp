@@ -48,17 +48,17 @@ TEST_CASE("king and sloan bring a shuffled grid back to a small profile") {
 }
 
 TEST_CASE("sloan weighs the distance to the far end against the growth of the front") {
-  const CsrMatrix mixed =
-      shuffled(load_matrix("poisson2d(nx=60, ny=20)", false).matrix, ShuffledSides::kSymmetric, 4);
+  const CsrMatrix mixed = shuffled(load_matrix("geometric(n=2000, degree=8)", false).matrix,
+                                   ShuffledSides::kSymmetric, 4);
   const auto profile = [&](std::int64_t distance, std::int64_t growth) {
     const Params::Given given{{"distance_weight", distance}, {"growth_weight", growth}};
-    return statistics(apply(mixed, order_by("sloan", mixed, given))).profile;
+    return static_cast<double>(statistics(apply(mixed, order_by("sloan", mixed, given))).profile);
   };
 
   // Only the ratio of the two counts; either alone leaves a larger profile than both together.
   CHECK(profile(1, 2) == profile(50, 100));
-  CHECK(profile(1, 2) < profile(0, 2));
-  CHECK(profile(1, 2) < profile(1, 0));
+  CHECK(1.2 * profile(1, 2) < profile(0, 2));
+  CHECK(1.2 * profile(1, 2) < profile(1, 0));
 }
 
 TEST_CASE("king and sloan see the edges of both directions and refuse a rectangle") {
