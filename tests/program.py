@@ -11,8 +11,9 @@ import tempfile
 import time
 import unittest
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 BINARY = Path(os.environ.get("TESSERA_BINARY",
                              Path(__file__).resolve().parent.parent / "build-cpu" / "tessera"))

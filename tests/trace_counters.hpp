@@ -56,7 +56,7 @@ inline TraceCounts predicted_counts(const WorkDescription& work) {
 
 /// Counts all kernels that `launch` starts and waits for. The compiler moves constants with
 /// HFMA2.MMA, which runs on the tensor pipe and is no MMA.
-inline TraceCounts hardware_counts(const std::string& kernel, std::function<void()> launch) {
+inline TraceCounts hardware_counts(std::function<void()> launch) {
   const std::string pipe = "sm__inst_executed_pipe_tensor_op_";
   const std::vector<std::string> metrics{"sm__inst_executed.sum",
                                          pipe + "hmma.sum",
@@ -64,8 +64,7 @@ inline TraceCounts hardware_counts(const std::string& kernel, std::function<void
                                          pipe + "imma.sum",
                                          "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
                                          "lts__t_sectors_srcunit_tex_op_read.sum"};
-  Point point;
-  point.kernel.name = kernel;
+  const Point point;
   const CounterValues values =
       find_counter_source("cupti").source->collect(metrics, {point, "", 1, {}, std::move(launch)});
   return {values.at(metrics[0]),

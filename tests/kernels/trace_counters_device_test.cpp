@@ -51,7 +51,7 @@ TraceCounts count(const Choice& choice, const PackedMatrix& packed, std::int64_t
   const DenseMatrix b = random_dense(cols, n, 11);
   const DeviceArray<float> device_b(b.values);
   DeviceArray<float> c(static_cast<std::size_t>(packed.rows() * n));
-  return hardware_counts(choice.kernel, [&] {
+  return hardware_counts([&] {
     gpu->launch(0, {device_b.data(), c.data()}, nullptr);
     cuda_check(cudaDeviceSynchronize(), "running a product that is counted");
   });

@@ -11,9 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import unittest
 
+import tomllib
 from format_test import complaints, find_clang_format
 from layers_test import ROOT
 

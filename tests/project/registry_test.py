@@ -13,6 +13,7 @@ import sys
 import unittest
 
 from layers_test import ROOT, sources
+
 from program import BINARY
 
 # `tessera list NAME` by the type that is registered. Types with no list are checked by file alone.

@@ -16,8 +16,16 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from program import (BINARY, UNIFORM, ProgramTest, children_of, machine, records_in, results,
-                     wait_for)
+from program import (
+    BINARY,
+    UNIFORM,
+    ProgramTest,
+    children_of,
+    machine,
+    records_in,
+    results,
+    wait_for,
+)
 
 # Many seconds of work at SLOW_N columns of B, next to nothing at few.
 SLOW = "uniform(rows=3000, density=0.3)"

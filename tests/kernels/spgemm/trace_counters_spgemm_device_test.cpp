@@ -22,7 +22,7 @@ namespace {
 TraceCounts count(const std::string& kernel, const Params::Given& given, const CsrMatrix& a) {
   const Params params = Registry<SpgemmKernel>::instance().resolve(kernel, given);
   const auto product = Registry<GpuSpgemm>::instance().make(kernel, params)->upload(a, a);
-  return hardware_counts(kernel, [&] {
+  return hardware_counts([&] {
     ProductRun run(MemorySource::kPool, nullptr);
     product->multiply(1, run);
     cuda_check(cudaDeviceSynchronize(), "running a product that is counted");
