@@ -46,7 +46,7 @@ class Library(unittest.TestCase):
             ran = self.run_command(user / "build" / "user", "20000", codes=(0, 5))
 
             if ran.returncode == 5:
-                self.assertIn("no GPU", ran.stderr)
+                self.assertIn("no usable GPU", ran.stderr)
             else:
                 self.assertEqual(ran.stdout.count("the emulation's bits"), 3)
 

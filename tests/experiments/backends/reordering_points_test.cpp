@@ -215,7 +215,7 @@ TEST_CASE(
   CHECK(num_threads() == 3);
   const Json record = found(rotation(), 4);
   CHECK(record["status"] == "skipped");
-  CHECK(record["reason"] == "4 threads are asked for, this process has 3");
+  CHECK(record["reason"] == "4 threads are requested, this process has 3");
 }
 
 TEST_CASE("whoever runs a point hears how far its order is") {
