@@ -19,7 +19,7 @@
 
 namespace tessera {
 
-/// What a launch executes and asks for, in a trace or by counters.
+/// The instructions and requests of a launch, in a trace or by counters.
 struct TraceCounts {
   double instructions;
   double mma;

@@ -90,7 +90,7 @@ struct Point {
   Variant reorder = {};
   Task task = {};
 
-  // What the backend needs, as its traits say; the rest is not part of the JSON.
+  // The parts that the backend's traits require; the others are not part of the JSON.
   std::string device = {};    // described device
   Variant model = {};         // backend "model"
   CheckRule check = {};       // backends that compute C

@@ -141,7 +141,7 @@ Findings measure(const Effort& effort) {
     const auto bytes = static_cast<std::int64_t>(size) / (2 * kStretchBytes) * 2 * kStretchBytes;
     curve.rows.push_back({static_cast<double>(bytes), typical(streams.read_rates(bytes)).median});
   }
-  // What reads check is overwritten from here on.
+  // From here on the data that reads check is overwritten.
   for (std::vector<double>& row : curve.rows) {
     const auto bytes = static_cast<std::int64_t>(row[0]);
     row.push_back(typical(streams.write_rates(bytes)).median);

@@ -20,7 +20,7 @@ bool no_gpu() {
   return !why.empty();
 }
 
-/// What is wrong with the bytes that the GPU packs.
+/// The difference between the bytes that GPU and host pack; empty for none.
 std::string fault_of(const Variant& format, const CsrMatrix& matrix, const Format& host) {
   Point point;
   point.backend = "pack_gpu";

@@ -1,4 +1,4 @@
-// What every registered format promises, at several of its parameters: exact both ways, honest
+// The promises of every registered format, at several of its parameters: exact both ways, honest
 // about its size, the same bytes at any number of threads, and a reason where it refuses.
 #include <doctest/doctest.h>
 
@@ -237,7 +237,7 @@ TEST_CASE("every format refuses columns out of order or twice, and says in which
   }
 }
 
-/// What the format says to these limits; empty when it packs within them.
+/// The format's message about these limits; empty when it packs within them.
 std::string refusal(const Variant& variant, const CsrMatrix& matrix, const PackLimits& limits) {
   try {
     variant.packer->pack(matrix, limits);
@@ -247,7 +247,7 @@ std::string refusal(const Variant& variant, const CsrMatrix& matrix, const PackL
   }
 }
 
-/// Whether an array looks like 32-bit offsets: from 0 up to the number of nonzeros or of tiles.
+/// True when an array looks like 32-bit offsets: from 0 up to the number of nonzeros or of tiles.
 bool has_32_bit_offsets(const PackedMatrix& packed) {
   return std::ranges::any_of(packed.arrays(), [&](const ArrayInfo& array) {
     if (array.value_bytes > 0 || array.elements < 2 || array.bytes != 4 * array.elements)

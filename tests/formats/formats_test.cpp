@@ -1,5 +1,5 @@
 // Formats that store nonzeros or regular tiles, and BitTCF: matrices small enough to pack by hand.
-// What holds for every format is in formats_conformance_test.cpp.
+// formats_conformance_test.cpp tests the properties of every format.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -73,7 +73,7 @@ std::vector<float> to_tf32(std::vector<float> values) {
   return values;
 }
 
-/// What rounding to TF32 leaves, in TF32; nothing of a NaN or an infinity.
+/// The rest after rounding to TF32, in TF32; nothing of a NaN or an infinity.
 std::vector<float> rest_in_tf32(std::vector<float> values) {
   for (float& value : values) {
     const float large = convert(value, Conversion::kTf32);
@@ -92,7 +92,7 @@ float hopper_tf32_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i
   return sum;
 }
 
-/// Three for every chunk, the small products first, added in FP32 every so many chunks.
+/// Three for every chunk, the small products first, added in FP32 every few chunks.
 template <int kPromote>
 float hopper_tf32x3_chain(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i,
                           std::int64_t j) {

@@ -29,7 +29,7 @@ bool no_gpu() {
   return !why.empty();
 }
 
-/// What the checks found, for a test to compare.
+/// The findings of the checks, for a test to compare.
 struct Verdict {
   std::string reason;  // beyond the bound; empty when right
   std::int64_t unwritten = 0;

@@ -1,5 +1,5 @@
 // The trace that each SpMM kernel publishes against the counters of the hardware: executed
-// instructions, MMAs, and sectors that the L1 and the L2 are asked for. A trace that leaves the
+// instructions, MMAs, and sectors requested from the L1 and the L2. A trace that leaves the
 // kernel's schedule, or a number of instructions that the compiler has changed, shows here.
 //
 // Every choice of every kernel with a trace is compared on a matrix with rows of about one length

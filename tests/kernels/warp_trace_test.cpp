@@ -136,7 +136,7 @@ const AddressSpace::Array& array_of(const AddressSpace& memory, const LineTouch&
   throw Error(fmt::format("line {} lies in no array", touch.line));
 }
 
-/// What a warp's operations do, in the terms of ThreadBlockWork; bytes in sectors.
+/// The work of a warp's operations, in the terms of ThreadBlockWork; bytes in sectors.
 void add_to(ThreadBlockWork& work, const WarpTrace& trace, const AddressSpace& memory) {
   using Kind = WarpOp::Kind;
   for (const WarpOp& op : trace.ops) {

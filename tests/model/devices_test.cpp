@@ -30,7 +30,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-/// What read_device says of a file with this text, its folder left out; "" when it reads it.
+/// The message of read_device for a file with this text, without the folder; "" when it reads it.
 std::string complaint_about(const std::string& text) {
   const TemporaryFolder folder;
   write_text(folder / "card.toml", text);

@@ -144,7 +144,7 @@ std::map<std::pair<std::string, std::int64_t>, double> read_best_times(const std
   return best;
 }
 
-/// What the recorded floors were computed with: an L2 stream of 8.3 TB/s up to 50 MB, 2 us.
+/// The figures of the recorded floors: an L2 stream of 8.3 TB/s up to 50 MB, 2 us.
 Rates recorded_rates(double element_bytes) {
   return {4400, 8300, 9000, element_bytes > 2 ? 313.0 : 627.0, 2, 50e6};
 }

@@ -74,7 +74,7 @@ TEST_CASE("the truth survives cancellation that leaves plain double no digit") {
     const double expected = std::ldexp(static_cast<double>(exact), -64);
     REQUIRE(expected != 0);
     const double error = std::abs(truth.product[j] - expected);
-    // What Ogita, Rump and Oishi prove of Sum2 (proposition 4.5), and in plain figures.
+    // The bound that Ogita, Rump and Oishi prove of Sum2 (proposition 4.5), and its value.
     REQUIRE(error <=
             0x1p-53 * std::abs(expected) + std::pow(a.cols * 0x1p-53, 2) * truth.magnitude[j]);
     REQUIRE(error < 1e-8 * std::abs(expected));

@@ -241,7 +241,7 @@ TEST_CASE("what is missing or too many is found in every part of a large product
 }
 
 TEST_CASE("what C has outside of the truth's rows and columns is too many") {
-  // Of A only row 3 and column 2, of B only row 2 with columns 4 and 5.
+  // A has only row 3 and column 2, B only row 2 with columns 4 and 5.
   const CsrMatrix a = csr(6, 4, {0, 0, 0, 0, 1, 1, 1}, {2}, {2});
   const CsrMatrix b = csr(4, 9, {0, 0, 0, 2, 2}, {4, 5}, {3, 5});
   const CsrMatrix c =

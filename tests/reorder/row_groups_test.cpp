@@ -1,4 +1,4 @@
-// What orders of rows are built from: groups of equal rows, the sets that hold
+// The parts that orders of rows are built from: groups of equal rows, the sets that hold
 // each column, sorting with all threads.
 #include "reorder/row_groups.hpp"
 

@@ -267,7 +267,8 @@ struct Table {
   }
 };
 
-/// values[slot] += a b for the lanes of a warp that take part; lanes of one slot go by rank.
+/// values[slot] += a b for the lanes of a warp that take part; lanes of one slot add in the order
+/// of their ranks.
 __device__ inline void add_in_turns(bool takes_part, const Peers& peers, std::uint32_t slot,
                                     const IntermediateProduct& product, float* values) {
   const unsigned turns = __reduce_max_sync(kWholeWarp, takes_part ? peers.rank + 1u : 0u);

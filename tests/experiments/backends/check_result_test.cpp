@@ -330,7 +330,7 @@ TEST_CASE("a write outside C is caught on either side, at either end of a guard"
   }
 }
 
-TEST_CASE("all that a launch did wrong is told") {
+TEST_CASE("a check reports every fault of a launch") {
   CHECK(launch_fault(3, false, BitComparison{9, 0, {}}) ==
         "the kernel wrote outside C; 3 elements of C were never written");
 }

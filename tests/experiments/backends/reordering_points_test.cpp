@@ -195,7 +195,7 @@ TEST_CASE("a point that reorders is timed and weighed, and describes the matrix 
   CHECK_FALSE(std::filesystem::exists(fixture.folder / "orders"));
 }
 
-TEST_CASE("an order that changes from run to run is wrong, one that is cut short is told as such") {
+TEST_CASE("an order that changes from run to run is wrong, and an order cut short is marked") {
   const Json fickle = found(rotation({{"fickle", true}}));
   const Json limited = found(rotation({{"time_limit_s", 1e-3}}));
 
@@ -206,8 +206,7 @@ TEST_CASE("an order that changes from run to run is wrong, one that is cut short
   CHECK(limited["time"]["n"] == 1);
 }
 
-TEST_CASE(
-    "an order is found with as many threads as asked for, and more than there are is skipped") {
+TEST_CASE("an order is found with the requested threads, and a point with too many is skipped") {
   const ThreadCount threads(3);
 
   CHECK(found(rotation(), 2)["prep"]["reorder_threads"] == 2);
@@ -218,7 +217,7 @@ TEST_CASE(
   CHECK(record["reason"] == "4 threads are requested, this process has 3");
 }
 
-TEST_CASE("whoever runs a point hears how far its order is") {
+TEST_CASE("running a point reports the progress of its order") {
   std::vector<double> shares;
   found(rotation({{"time_limit_s", 1e-3}}), 0,
         {.tell_order = [&](const Point& point, double share) {
@@ -229,7 +228,7 @@ TEST_CASE("whoever runs a point hears how far its order is") {
   CHECK(shares == std::vector<double>{0, 0.5});
 }
 
-TEST_CASE("a product takes its order from the cache and says what it took when it was computed") {
+TEST_CASE("a product takes its order from the cache and records the time of its computation") {
   const Fixture fixture;
   Point point;
   point.backend = "pack";

@@ -1,4 +1,5 @@
-// Rows of C back into the order of the file: right, timed where asked for, and only there.
+// Rows of C back into the order of the file: the result is right, and it is timed where a point
+// requests that.
 #include "experiments/backends/restore.hpp"
 
 #include <doctest/doctest.h>
@@ -52,7 +53,7 @@ Plan plan_of(const std::string& measure) {
   return make_plan(load_config(folder / "c.toml"));
 }
 
-TEST_CASE("a product tells what restoring its rows takes when it is asked for") {
+TEST_CASE("a product records the time of restoring its rows on request") {
   const Plan asked = plan_of("unpermute = true\n"), silent = plan_of("");
 
   const Json json = to_json(asked.entries.at(0).point);

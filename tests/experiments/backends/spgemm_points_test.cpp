@@ -21,7 +21,7 @@
 namespace tessera {
 namespace {
 
-/// Right, but for the one fault that it is told to have.
+/// A right kernel but for one planted fault.
 class ToySpgemm final : public SpgemmKernel {
  public:
   explicit ToySpgemm(std::string fault) : fault_(std::move(fault)) {}
@@ -136,7 +136,7 @@ TEST_CASE("of two kinds of kernel in one config, each gets what is its own, and 
                            "there") == 1);
 }
 
-TEST_CASE("what a sparse product cannot be told is refused with its place") {
+TEST_CASE("a setting that does not apply to a sparse product is refused with its place") {
   CHECK(error_of(kGrid) == "no error");
   CHECK(error_of(kGrid + "format = \"csr\"\n") ==
         "c.toml:8:10: kernel toy_spgemm multiplies two sparse matrices as they are, and reads no "
@@ -337,7 +337,7 @@ TEST_CASE(
   CHECK(row_columns().contains("kernel.fault"));
 }
 
-TEST_CASE("backend simulate tells the time of kernels that describe their work") {
+TEST_CASE("backend simulate predicts the time of kernels that describe their work") {
   for (const char* kernel : {"row_spgemm", "tsparse"}) {
     CAPTURE(kernel);
     Point point;

@@ -180,7 +180,7 @@ TEST_CASE("a parameter two variants declare has to say whose it is") {
         "c.toml:8:13: precision is given twice, the other one is at c.toml:7:43");
 }
 
-TEST_CASE("a kernel that reads several formats is told which by the format of the point") {
+TEST_CASE("a kernel that reads several formats takes the format of the point") {
   const std::string head = "[grid]\nmatrix = \"absent_a\"\n";
   const std::string bytes = "{ name = \"me_tcf\", window_rows = 8 }";
   const auto told = [](const Plan& plan) {

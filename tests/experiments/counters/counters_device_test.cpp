@@ -1,5 +1,5 @@
 // Hardware counters against what is known of a product: the sectors that its loads touch and the
-// MMAs it runs are those of the simulator to the last one, and the L2 is as cold as was asked for.
+// MMAs it runs are those of the simulator to the last one, and the L2 is as cold as requested.
 
 #include <doctest/doctest.h>
 

@@ -38,7 +38,7 @@ TEST_CASE("the usual metrics exist on the chips of every described GPU, and take
   }
 }
 
-TEST_CASE("a misspelt metric is told from a right one, with the nearest names") {
+TEST_CASE("a misspelt metric is an error with the nearest names") {
   const auto known = catalog();
   if (!known) return;
   const auto metrics = known->open("GH100");

@@ -1,4 +1,4 @@
-// Records: what is appended is read back, and what a killed or careless writer left is told apart.
+// Records: what is appended is read back, and traces of a killed or careless writer are recognised.
 #include "experiments/records/record_set.hpp"
 
 #include <doctest/doctest.h>
@@ -196,7 +196,7 @@ TEST_CASE("a folder without records is an empty set, and one that is not there a
         (folder / "absent") + ": there is no such record file or folder");
 }
 
-/// What opening a file for records says.
+/// The message of opening a file for records.
 std::string refusal_of(const std::string& path) {
   try {
     const RecordWriter writer(path);

@@ -204,7 +204,7 @@ class FailingPointTest(ProgramTest):
 
         self.assertEqual(self.statuses(), {"skipped": 2, "ok": 2})
         self.assertIn("there is no matrix 'absent_a'", records_in(self.records)[0]["reason"])
-        self.assertEqual(self.records.read_text(), lines, "the same reason is told once")
+        self.assertEqual(self.records.read_text(), lines, "the same reason is recorded once")
         (self.folder / "absent_a.mtx").write_text(
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1.5\n")
         self.assertIn("2 run now, 4 ok", self.run_config(config).stderr)

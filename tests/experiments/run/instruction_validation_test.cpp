@@ -83,7 +83,8 @@ TEST_CASE("a generation is compared in what it has") {
   CHECK(instruction_comparisons(hopper(), {}).empty());
 }
 
-TEST_CASE("two MMAs of half the depth differ from one on Hopper, which is told and no fault") {
+TEST_CASE(
+    "two MMAs of half the depth differ from one on Hopper, which is reported and is no fault") {
   const auto instructions = emulated(hopper(), intact);
 
   const Comparison halves = instruction_comparisons(hopper(), instructions).back();
@@ -110,7 +111,7 @@ TEST_CASE("an instruction with other arithmetic is found out in every family") {
   }
 }
 
-TEST_CASE("differences of bits are told apart") {
+TEST_CASE("kinds of differing bits are distinguished") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> expected{1, 0.0f, -0.0f, nan, nan, 2, 3};
   const std::vector<float> found{1, -0.0f, -0.0f, -nan, 1, nan, 3.0000002f};

@@ -270,7 +270,7 @@ class PlanAndPointTest(ProgramTest):
 
 
 class ExitCodeTest(ProgramTest):
-    """The codes that scripts go by."""
+    """The exit codes that scripts rely on."""
 
     def test_2_is_for_what_was_asked_wrongly(self) -> None:
         config = self.config(UNIFORM)

@@ -162,7 +162,8 @@ TEST_CASE("a reduction over what is no column is an error with its place") {
   }
 }
 
-TEST_CASE("rows are selected by their values, those that ended well unless status is asked for") {
+TEST_CASE(
+    "rows are selected by their values; failed rows only where the selection names the status") {
   auto found = planted_experiment("");
   found.records.points[1]["status"] = "wrong";
   const auto rows = make_rows(found.plan, found.records, found.config);

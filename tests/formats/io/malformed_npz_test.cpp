@@ -147,7 +147,7 @@ TEST_CASE("damaged zip containers are refused by name") {
   // A member is a header of 30 bytes, its name and its bytes; the directory follows the members.
   const std::size_t data = whole.find("data.npy") - 30, directory = whole.find("PK\1\2");
   const std::string minus_one(4, '\xff');
-  // What follows is in the words of libarchive, which change with its version.
+  // The rest is libarchive's text, which changes with its version.
   const auto cannot = [&](const std::string& zip, const std::string& doing) {
     return message(zip).starts_with("cannot " + doing + ": ");
   };

@@ -44,7 +44,7 @@ std::unique_ptr<SpmmKernel> kernel_of(const Tiling& tiling, const std::string& b
 }
 
 /// Calls visit(columns, whether the brick row has a nonzero in them) for the columns of every MMA
-/// that can change row i: of every TK active columns of its row panel, so many at a time.
+/// that can change row i: of every TK active columns of its row panel, TK at a time.
 template <class Visit>
 void for_each_group(const CsrMatrix& a, const Tiling& tiling, std::int64_t i, Visit visit) {
   const auto active = [&](std::int64_t rows) {

@@ -134,7 +134,7 @@ TEST_CASE("NaN and infinities in B reach only the rows of C with a nonzero there
   for (std::int32_t i = 0; i < a.rows; ++i) CHECK(std::isnan(c.at(i, 2)) == (a.row_length(i) > 0));
 }
 
-/// What a user may choose without another result.
+/// The choices that do not change the result.
 std::vector<Given> cuts() {
   std::vector<Given> all;
   for (const char* method : {"auto", "multirow", "multiblock"})

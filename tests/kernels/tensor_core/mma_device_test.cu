@@ -138,7 +138,7 @@ std::int64_t different_conversions() {
     for (auto i = static_cast<std::uint32_t>(begin); i < static_cast<std::uint32_t>(end); ++i) {
       const float expected = convert(std::bit_cast<float>(pattern(i)), kConversion);
       float found = std::bit_cast<float>(converted[i]);
-      // What the conversion leaves in the bits that the MMA ignores does not matter, nor which NaN
+      // The bits that the MMA ignores do not matter after the conversion, nor which NaN
       // a NaN becomes.
       if (kConversion == Conversion::kTf32) found = convert(found, Conversion::kTf32Raw);
       mine += std::isnan(expected)

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// What is done otherwise.
+/// The departures from the model under test.
 struct Broken {
   bool nearest_output = false;       // RNE instead of RZ
   bool nearest_alignment = false;    // RNE instead of truncation

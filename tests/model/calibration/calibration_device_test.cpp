@@ -52,7 +52,7 @@ TEST_CASE("micro-benchmarks measure possible numbers of all their quantities") {
         for (const double cell : row) CHECK((std::isfinite(cell) && cell > 0));
     }
   }
-  // What only datasheets state, and what some GPUs do not have.
+  // Quantities that only datasheets state, or that some GPUs lack.
   std::set<std::string> expected;
   for (const QuantitySpec& spec : quantity_specs()) expected.insert(spec.name);
   for (const char* quantity :

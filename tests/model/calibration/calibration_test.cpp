@@ -153,7 +153,8 @@ TEST_CASE("a nearer level of memory cannot take longer") {
   CHECK(physical_problem(device, "dram_latency", 290) == "");
   CHECK(physical_problem(device, "l2_far_latency", 200) ==
         "l2_far_latency = 200 is below 280, the l2_latency");
-  CHECK(physical_problem(device, "l1_latency", 300) == "");  // comes first: nothing to go by
+  CHECK(physical_problem(device, "l1_latency", 300) ==
+        "");  // comes first: there is nothing to compare it with
 }
 
 TEST_CASE("measured numbers enter the device, impossible ones are reported and omitted") {

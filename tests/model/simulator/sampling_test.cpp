@@ -53,7 +53,8 @@ TEST_CASE("sampled times and counters are within their stated errors of the whol
     const char* matrix;
     double largest_error;  // of the time, that may be stated
   };
-  // Of every twentieth counter the truth may lie outside, and counters of one product go together.
+  // Of every twentieth counter the truth may lie outside, and counters of one product are
+  // correlated.
   int counters_held = 0, counters_missed = 0;
   for (const Expected& expected :
        {Expected{"uniform(rows=60000, cols=60000, density=0.00012, seed=5)", 0.1},

@@ -151,7 +151,7 @@ TEST_CASE("lanes take a wavefront per line in order, and one per sector as fragm
   CHECK(hot_cycles(60, false) - hot_cycles(40, false) == doctest::Approx(20 * 4));
   CHECK(hot_cycles(60, true) - hot_cycles(40, true) == doctest::Approx(20 * 16));
   CHECK(cold_cycles(false) == doctest::Approx(2 + 4 + 600));
-  // What comes back at once leaves the data stage 12 cycles later.
+  // Data that comes back at once leaves the data stage 12 cycles later.
   CHECK(cold_cycles(true) == doctest::Approx(2 + 16 + 600));
 }
 
