@@ -163,7 +163,8 @@ TEST_CASE("a reduction over what is no column is an error with its place") {
 }
 
 TEST_CASE(
-    "rows are selected by their values; failed rows only where the selection names the status") {
+    "rows are selected by their values, and failed rows only where the selection names the "
+    "status") {
   auto found = planted_experiment("");
   found.records.points[1]["status"] = "wrong";
   const auto rows = make_rows(found.plan, found.records, found.config);
