@@ -132,27 +132,38 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
     list_products(OperandsView operands, Batch batch, int bytes, ListPass pass) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
-  RankedTask<Group, Bitmap, std::int32_t> mine(batch, bytes, pass.offsets, shared);
-  mine.mark(operands, scratch);
-  mine.rank(scratch, pass.writes() ? nullptr : pass.cols + mine.first,
-            [&](std::int64_t at) { return pass.writes() ? pass.counts[at] : 0; });
-  std::int32_t* const counts = mine.cells;
+  // Plain variables: in a structure, the compiler orders the loads less well: see make_sums().
+  const GroupLaunch launch = group_launch<Group>(bytes);
+  const int group = launch.group_of(static_cast<int>(threadIdx.x));
+  const SortedTask sorted = batch.at(launch.task_of(static_cast<int>(blockIdx.x), group));
+  const Task task = batch.task(sorted);
+  const std::int64_t first = sorted.id < 0 ? 0 : pass.offsets[sorted.id];
+  const int count = sorted.id < 0 ? 0 : static_cast<int>(pass.offsets[sorted.id + 1] - first);
+  unsigned char* memory = shared + group * launch.group_bytes();
+  auto* staged = reinterpret_cast<Segment*>(memory);
+  unsigned char* of_bitmap = memory + launch.segment_bytes();
+  Bitmap bitmap(task, of_bitmap);
+  auto* counts = reinterpret_cast<std::int32_t*>(of_bitmap + bitmap.bytes());
+  Group::sync();
+  mark_columns<Group>(operands, task, staged, scratch, bitmap);
+  rank_columns<Group>(bitmap, scratch, counts, pass.writes() ? nullptr : pass.cols + first);
+  for (int i = Group::lane(); i < count; i += Group::kLanes)
+    counts[i] = pass.writes() ? pass.counts[first + i] : 0;
+  Group::sync();
   for_products<Group, SegmentKind::kPositions>(
-      operands, mine.own.task, mine.own.staged, scratch, reinterpret_cast<std::uint32_t*>(counts),
+      operands, task, staged, scratch, reinterpret_cast<std::uint32_t*>(counts),
       [&](std::int32_t at, float index_in_a) {
         return at < 0 ? ListedProduct{}
                       : ListedProduct{__float_as_int(index_in_a), at, __ldg(operands.b_cols + at)};
       },
-      [&](const ListedProduct& product) {
-        return product.col < 0 ? -1 : mine.bitmap.rank(product.col);
-      },
+      [&](const ListedProduct& product) { return product.col < 0 ? -1 : bitmap.rank(product.col); },
       [&](const ListedProduct& product, int rank) {
         const std::int32_t place = counts[rank]++;
-        if (pass.writes()) pass.write(mine.first + rank, place, product.in_a, product.in_b);
+        if (pass.writes()) pass.write(first + rank, place, product.in_a, product.in_b);
       });
   if (pass.writes()) return;
   Group::sync();
-  mine.for_cells([&](std::int64_t at, std::int32_t count) { pass.counts[at] = count; });
+  for (int i = Group::lane(); i < count; i += Group::kLanes) pass.counts[first + i] = counts[i];
 }
 
 /// The same for small tasks.

@@ -118,46 +118,6 @@ __device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
   Group::sync();
 }
 
-/// A task in the second phase: its columns have ranks, and shared memory has a cell for each, of
-/// type Cell: a sum or a count.
-template <class Group, class Bitmap, class Cell>
-struct RankedTask {
-  /// offsets [tasks + 1] of the tasks' columns in C
-  __device__ RankedTask(const Batch& batch, int bytes, const std::int64_t* offsets,
-                        unsigned char* shared)
-      : own(batch, bytes, shared),
-        first(own.sorted.id < 0 ? 0 : offsets[own.sorted.id]),
-        count(own.sorted.id < 0 ? 0 : static_cast<int>(offsets[own.sorted.id + 1] - first)),
-        bitmap(own.task, own.bitmap),
-        cells(reinterpret_cast<Cell*>(own.bitmap + bitmap.bytes())) {}
-
-  /// Marks the task's columns.
-  __device__ void mark(const OperandsView& operands, int* scratch) {
-    Group::sync();
-    mark_columns<Group>(operands, own.task, own.staged, scratch, bitmap);
-  }
-  /// Ranks the columns, writes them to cols unless that is nullptr, and gives each cell its first
-  /// value, initial(index in C).
-  template <class Initial>
-  __device__ void rank(int* scratch, std::int32_t* cols, Initial initial) {
-    rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(cells), cols);
-    for (int i = Group::lane(); i < count; i += Group::kLanes) cells[i] = initial(first + i);
-    Group::sync();
-  }
-
-  /// Calls store(index in C, cell) for every cell.
-  template <class Store>
-  __device__ void for_cells(Store store) const {
-    for (int i = Group::lane(); i < count; i += Group::kLanes) store(first + i, cells[i]);
-  }
-
-  GroupTask<Group> own;
-  std::int64_t first;  // index in C of the task's first column
-  int count;           // columns of C
-  Bitmap bitmap;
-  Cell* cells;  // [count]
-};
-
 /// Finds the offsets of rows from those of tasks, all after `before` others. Without `first_tasks`
 /// [rows] every row has one task.
 inline __global__ void __launch_bounds__(kRowThreads)

@@ -36,11 +36,28 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
     make_sums(OperandsView operands, Batch batch, int bytes, SumOutput output) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
-  RankedTask<Group, Bitmap, float> mine(batch, bytes, output.offsets, shared);
-  mine.mark(operands, scratch);
-  mine.rank(scratch, output.cols_from(mine.first), [](std::int64_t) { return 0.0f; });
-  add_products<Group>(operands, mine.own.task, mine.own.staged, scratch, mine.bitmap, mine.cells);
-  mine.for_cells([&](std::int64_t at, float sum) { output.values[at] = output.scaled(sum); });
+  // Plain variables: in a structure, the compiler orders the loads so that the sums take 7 %
+  // longer.
+  const GroupLaunch launch = group_launch<Group>(bytes);
+  const int group = launch.group_of(static_cast<int>(threadIdx.x));
+  const SortedTask sorted = batch.at(launch.task_of(static_cast<int>(blockIdx.x), group));
+  const Task task = batch.task(sorted);
+  const std::int64_t first = sorted.id < 0 ? 0 : output.offsets[sorted.id];
+  const int count = sorted.id < 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
+  unsigned char* memory = shared + group * launch.group_bytes();
+  auto* staged = reinterpret_cast<Segment*>(memory);
+  unsigned char* of_bitmap = memory + launch.segment_bytes();
+  Bitmap bitmap(task, of_bitmap);
+  auto* sums = reinterpret_cast<float*>(of_bitmap + bitmap.bytes());
+  Group::sync();
+  mark_columns<Group>(operands, task, staged, scratch, bitmap);
+  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
+                      output.cols_from(first));
+  for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
+  Group::sync();
+  add_products<Group>(operands, task, staged, scratch, bitmap, sums);
+  for (int i = Group::lane(); i < count; i += Group::kLanes)
+    output.values[first + i] = output.scaled(sums[i]);
 }
 
 template <int kLanes>

@@ -284,27 +284,29 @@ TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
 /// the columns of its lanes; from fewer, it adds the products segment by segment.
 constexpr int kFewSegments = 4;
 
-/// The part of a segment that lies in the task's slice of columns. Two binary searches side by side
-/// find the first word of the slice and the first word past it; word_at(place in B, turn) returns
-/// the word there, and both searches look at one place per turn.
+/// Cuts a segment to the part that lies in the task's slice of columns. Two binary searches side by
+/// side find the first word of the slice and the first word past it; word_at(place in B) returns
+/// the word there. Both searches look at one place per turn, and word_at.end_turn(), where there is
+/// one, ends a turn.
 template <class WordAt>
-TESSERA_HOST_DEVICE constexpr Segment cut_segment(const Segment& whole, const Task& task,
-                                                  WordAt word_at) {
-  std::int32_t begin = whole.begin, begin_limit = whole.begin + whole.length;
+TESSERA_HOST_DEVICE constexpr void cut_segment(Segment& segment, const Task& task, WordAt word_at) {
+  std::int32_t begin = segment.begin, begin_limit = segment.begin + segment.length;
   std::int32_t end = begin, end_limit = begin_limit;
-  for (int turn = 0; begin < begin_limit || end < end_limit; ++turn) {
+  while (begin < begin_limit || end < end_limit) {
     const std::int32_t for_begin = begin + (begin_limit - begin) / 2;
     const std::int32_t for_end = end + (end_limit - end) / 2;
     const bool seeks_begin = begin < begin_limit, seeks_end = end < end_limit;
-    const std::int32_t at_begin = seeks_begin ? word_at(for_begin, turn) : 0;
-    const std::int32_t at_end = seeks_end ? word_at(for_end, turn) : 0;
+    const std::int32_t at_begin = seeks_begin ? word_at(for_begin) : 0;
+    const std::int32_t at_end = seeks_end ? word_at(for_end) : 0;
     if (seeks_begin)
       (at_begin < task.first_word ? begin : begin_limit) =
           at_begin < task.first_word ? for_begin + 1 : for_begin;
     const bool is_before = at_end < task.first_word + task.words;
     if (seeks_end) (is_before ? end : end_limit) = is_before ? for_end + 1 : for_end;
+    if constexpr (requires { word_at.end_turn(); }) word_at.end_turn();
   }
-  return {begin, end - begin, whole.value};
+  segment.begin = begin;
+  segment.length = end - begin;
 }
 
 /// The walk of a thread block, or one of its warps, through staged segments: `width` places of one

@@ -15,7 +15,7 @@ template <SegmentKind kKind>
 struct WordLookup {
   const OperandsView& operands;
 
-  TESSERA_HOST_DEVICE std::int32_t operator()(std::int32_t at, int) const {
+  TESSERA_HOST_DEVICE std::int32_t operator()(std::int32_t at) const {
     if constexpr (kKind == SegmentKind::kWords)
       return operands.words_of_b[at].word;
     else
@@ -32,7 +32,7 @@ __device__ Segment load_segment(const OperandsView& operands, const Task& task, 
   Segment segment{of.begin, kKind == SegmentKind::kWords ? of.words : of.length, 0};
   if constexpr (kKind == SegmentKind::kNonzeros) segment.value = operands.a_values[at];
   if constexpr (kKind == SegmentKind::kPositions) segment.value = __int_as_float(at);
-  if (task.is_sliced) segment = cut_segment(segment, task, WordLookup<kKind>{operands});
+  if (task.is_sliced) cut_segment(segment, task, WordLookup<kKind>{operands});
   return segment;
 }
 

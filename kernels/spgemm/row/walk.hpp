@@ -126,13 +126,22 @@ class TaskWalk {
     const std::int64_t length = kKind == SegmentKind::kWords
                                     ? product_->num_words[row]
                                     : product_->b.row_offsets[row + 1] - begin;
-    const Segment whole{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(length)};
-    if (!task.is_sliced) return whole;
-    return cut_segment(whole, task, [&](std::int32_t at, int turn) {
-      visit(std::int64_t{at}, static_cast<std::size_t>(turn));
-      return kKind == SegmentKind::kWords ? product_->words[at]
-                                          : word_of(product_->b.col_indices[at]);
-    });
+    Segment segment{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(length)};
+    if (!task.is_sliced) return segment;
+    struct VisitedWords {
+      const ProductAnalysis& product;
+      Visit& visit;
+      std::size_t turn = 0;
+
+      std::int32_t operator()(std::int32_t at) {
+        visit(std::int64_t{at}, turn);
+        return kKind == SegmentKind::kWords ? product.words[at]
+                                            : word_of(product.b.col_indices[at]);
+      }
+      void end_turn() { ++turn; }
+    };
+    cut_segment(segment, task, VisitedWords{*product_, visit});
+    return segment;
   }
 
   /// The segments of a set that are not empty.
