@@ -1,7 +1,7 @@
 // The inputs of a point: matrices loaded, put into order and packed, and B.
 //
-// What the points of one matrix share is kept between points, one of each kind: plans are ordered
-// so that this is enough.
+// Inputs that the points of one matrix share are kept between points, one of each kind. Plans order
+// their points so that this suffices.
 #pragma once
 
 #include <memory>
