@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -16,22 +15,9 @@
 #include "kernels/tensor_core/gpu_generation.hpp"
 #include "kernels/work.hpp"
 #include "model/simulator/counters.hpp"
+#include "tests/trace_counts.hpp"
 
 namespace tessera {
-
-/// The instructions and requests of a launch, in a trace or by counters.
-struct TraceCounts {
-  double instructions;
-  double mma;
-  double l1_sectors;  // that loads ask the L1 for
-  double l2_reads;    // sectors that the L1s ask the L2 for
-};
-
-/// Largest relative differences between a trace and the counters.
-struct TraceTolerance {
-  double instructions, l1_sectors, l2_reads;
-  double mma = 0;
-};
 
 /// Says why where nothing can be compared: instructions are those of the code for sm_90a.
 inline bool cannot_compare_traces() {
@@ -72,11 +58,6 @@ inline TraceCounts hardware_counts(std::function<void()> launch) {
           values.at(metrics[4]), values.at(metrics[5])};
 }
 
-/// predicted / counted - 1.
-inline double difference(double predicted, double counted) {
-  return counted == 0 ? (predicted == 0 ? 0 : INFINITY) : predicted / counted - 1;
-}
-
 /// Appends a row to the file that TESSERA_TRACE_TABLE names, where it names one.
 inline void append_to_table(const std::string& product, const TraceCounts& predicted,
                             const TraceCounts& counted) {
@@ -91,17 +72,6 @@ inline void append_to_table(const std::string& product, const TraceCounts& predi
                  difference(predicted.*count, counted.*count));
   std::fprintf(file, "\n");
   std::fclose(file);
-}
-
-inline void check_counts(const TraceCounts& predicted, const TraceCounts& counted,
-                         const TraceTolerance& tolerance) {
-  CHECK(counted.instructions > 0);
-  CHECK(predicted.mma <= counted.mma);
-  CHECK(std::abs(difference(predicted.mma, counted.mma)) <= tolerance.mma);
-  CHECK(std::abs(difference(predicted.instructions, counted.instructions)) <=
-        tolerance.instructions);
-  CHECK(std::abs(difference(predicted.l1_sectors, counted.l1_sectors)) <= tolerance.l1_sectors);
-  CHECK(std::abs(difference(predicted.l2_reads, counted.l2_reads)) <= tolerance.l2_reads);
 }
 
 }  // namespace tessera

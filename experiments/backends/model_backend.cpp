@@ -1,31 +1,19 @@
 // Backend "model": the time a described device would take, from the kernel's work description.
 
-#include "experiments/backends/backend.hpp"
+#include "experiments/backends/predicting_backend.hpp"
 #include "formats/base/registry.hpp"
 #include "model/model.hpp"
 
 namespace tessera {
 namespace {
 
-class ModelBackend final : public Backend {
+class ModelBackend final : public PredictingBackend {
  public:
   std::string origin() const override { return "modelled"; }
 
-  BackendResult run(const Multiplication& m) const override {
-    BackendResult result;
-    result.time_us = predict(m.point, m.kernel.work(m.a, m.b.cols), result.findings);
-    return result;
-  }
-
-  SparseProductResult multiply(const SparseMultiplication& m) const override {
-    SparseProductResult result;
-    result.time_us = predict(m.point, m.kernel.work(m.a, m.b), result.findings);
-    return result;
-  }
-
  private:
-  static double predict(const Point& point, const WorkDescription& work,
-                        BackendFindings& findings) {
+  double predict(const Point& point, const WorkDescription& work,
+                 BackendFindings& findings) const override {
     const auto model = make_registered<Model>(point.model);
     Prediction prediction = model->predict(work, find_device(point.device));
     findings.prediction = {prediction.time_us, prediction.bound_by, std::move(prediction.parts)};

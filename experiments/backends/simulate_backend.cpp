@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "experiments/backends/backend.hpp"
+#include "experiments/backends/predicting_backend.hpp"
 #include "formats/base/registry.hpp"
 #include "model/simulator/counters.hpp"
 #include "model/simulator/report.hpp"
@@ -39,25 +39,13 @@ void add_sampling(const simulator::Result& simulated, SimulationPart& part) {
   if (!simulated.counter_errors.empty()) part.counter_errors = simulated.counter_errors;
 }
 
-class SimulateBackend final : public Backend {
+class SimulateBackend final : public PredictingBackend {
  public:
   std::string origin() const override { return "simulated"; }
 
-  BackendResult run(const Multiplication& m) const override {
-    BackendResult result;
-    result.time_us = simulate(m.point, m.kernel.work(m.a, m.b.cols), result.findings);
-    return result;
-  }
-
-  SparseProductResult multiply(const SparseMultiplication& m) const override {
-    SparseProductResult result;
-    result.time_us = simulate(m.point, m.kernel.work(m.a, m.b), result.findings);
-    return result;
-  }
-
  private:
-  static double simulate(const Point& point, const WorkDescription& work,
-                         BackendFindings& findings) {
+  double predict(const Point& point, const WorkDescription& work,
+                 BackendFindings& findings) const override {
     const auto began = std::chrono::steady_clock::now();
     const simulator::Result simulated = simulator::simulate(
         work, find_device(point.device),
