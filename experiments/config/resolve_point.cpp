@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <span>
 
 #include "experiments/config/read_sweep.hpp"
 #include "experiments/points/any_kernel.hpp"
@@ -10,6 +11,7 @@
 #include "formats/format.hpp"
 #include "formats/io/source.hpp"
 #include "formats/values/value_family.hpp"
+#include "kernels/published.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/device.hpp"
 #include "model/model.hpp"
@@ -20,6 +22,10 @@ namespace {
 
 const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "right", "values", "reorder",
                                      "format", "kernel", "device", "model", "l2",     "threads"};
+
+/// `as` selects a kernel's published choices; it is no parameter of any variant.
+constexpr const char* kAsKeys[] = {"as", "kernel.as"};
+constexpr int kPublishedRank = -1;  // whatever the config gives overrides a published choice
 
 constexpr const char* kAxesOfProducts[] = {"right", "n", "kernel", "device", "model"};
 
@@ -133,6 +139,19 @@ bool offers_format(const std::string& kernel, const std::string& format) {
   return spec != specs.end() && std::ranges::find(spec->choices, format) != spec->choices.end();
 }
 
+/// The setting under the first of these keys that a layer has, in the layer of highest rank.
+const Setting* strongest(const std::vector<Layer>& layers, std::span<const char* const> keys) {
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
+    for (const char* key : keys)
+      if (const auto found = layer->settings->find(key); found != layer->settings->end())
+        return &found->second;
+  return nullptr;
+}
+
+const Setting* strongest(const std::vector<Layer>& layers, const char* key) {
+  return strongest(layers, std::span(&key, 1));
+}
+
 /// "kernel.precision" -> {kKernel, "precision"}; "precision" -> {-1, "precision"}.
 std::pair<int, std::string> split(const std::string& key, const Setting& setting) {
   const std::size_t dot = key.find('.');
@@ -180,6 +199,37 @@ Variant make_variant(int stage, const std::string& name,
 
 }  // namespace
 
+/// The layers with the published choices of the kernel below them where `as` requests those. The
+/// choices of an order or a format that the config gives itself are left out.
+std::vector<Layer> PointResolver::with_published_choices(const std::vector<Layer>& layers) {
+  const Setting* as = strongest(layers, kAsKeys);
+  const Setting* kernel = strongest(layers, "kernel");
+  if (as == nullptr || kernel == nullptr) return layers;
+  if (choice_of("as", *as, {kAsPublished, kAsDefault}) == kAsDefault) return layers;
+  const std::string& name = text_of("kernel", *kernel);
+  const auto& systems = Registry<Published>::instance();
+  require(systems.contains(name), "{}: kernel {} is no published system; those are {}", as->place,
+          name, fmt::join(systems.names(), ", "));
+
+  const bool has_order = strongest(layers, "reorder") != nullptr;
+  const bool has_format = strongest(layers, std::array{"format", "kernel.format"}) != nullptr;
+  const auto [choices, is_new] =
+      published_.try_emplace(fmt::format("{} {} {} {}", name, has_order, has_format, as->place));
+  if (is_new) {
+    const auto system = systems.make(name);
+    for (const Published::Choice& choice : system->choices) {
+      if (has_order && choice.key.starts_with("reorder")) continue;
+      if (has_format && (choice.key.starts_with("format") || choice.key == "kernel.format"))
+        continue;
+      const Json value = std::visit([](const auto& v) { return Json(v); }, choice.value);
+      choices->second[choice.key] = {value, as->place};
+    }
+  }
+  std::vector<Layer> all{{&choices->second, kPublishedRank}};
+  all.insert(all.end(), layers.begin(), layers.end());
+  return all;
+}
+
 PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
                                           const BackendTraits& backend) const {
   Sorted sorted;
@@ -187,6 +237,7 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
     for (const auto& [key, setting] : *layer.settings) {
       require(key != "backend", "{}: backend is no axis: [experiment] backends lists them",
               setting.place);
+      if (std::ranges::find(kAsKeys, key) != std::end(kAsKeys)) continue;
       // The format that a kernel reads is the point's format: either name sets it.
       if (key == "kernel.format")
         override_slot(sorted.axes, "format", {&setting, layer.rank});
@@ -349,7 +400,7 @@ void PointResolver::note_left_out(const Slots& axes, const BackendTraits& backen
 
 Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string& backend_name) {
   const BackendTraits backend = backend_traits(backend_name);
-  const Sorted sorted = sort(layers, backend);
+  const Sorted sorted = sort(with_published_choices(layers), backend);
   const Slots& axes = sorted.axes;
   const auto names = stage_names(axes, backend);
   const auto slots = hand_out(sorted, names);

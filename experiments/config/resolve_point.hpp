@@ -58,6 +58,7 @@ class PointResolver {
   };
 
   Sorted sort(const std::vector<Layer>& layers, const BackendTraits& backend) const;
+  std::vector<Layer> with_published_choices(const std::vector<Layer>& layers);
   std::array<std::string, kStages> stage_names(const Slots& axes, const BackendTraits& backend);
   std::array<Slots, kStages> hand_out(const Sorted& sorted,
                                       const std::array<std::string, kStages>& names);
@@ -69,6 +70,7 @@ class PointResolver {
   std::string format_of(const std::string& kernel);
 
   const Config& config_;
+  std::map<std::string, Settings> published_;               // choices by kernel and what is given
   std::map<std::string, std::string> references_;           // matrix as given -> as points say it
   std::map<std::string, KnownMatrix> known_matrices_;       // by reference
   std::map<std::string, std::string> kernel_formats_;       // kernel -> format it reads

@@ -1,0 +1,116 @@
+// `as = "published"`: the choices of a paper under a kernel's name, beside our own defaults.
+#include "kernels/published.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "experiments/config/plan.hpp"
+#include "experiments/points/any_kernel.hpp"
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+/// The points of a config whose grid is these lines.
+Plan plan_of(const std::string& grid) {
+  const TemporaryFolder folder;
+  write_text(folder / "c.toml",
+             "schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"emulate\"]\n"
+             "[grid]\nmatrix = \"poisson2d\"\n" +
+                 grid);
+  return make_plan(load_config(folder / "c.toml"));
+}
+
+std::string error_of(const std::string& grid) {
+  try {
+    plan_of(grid);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const DenseProduct& only_product(const Plan& plan) {
+  REQUIRE(plan.entries.size() == 1);
+  return dense_product(plan.entries.front().point);
+}
+
+std::string value(const Variant& variant, const std::string& param) {
+  return to_text(variant.params.values().at(param));
+}
+
+TEST_CASE("a published system takes the paper's choices of kernel and format") {
+  const Plan plan = plan_of(R"(kernel = { name = "cutespmm", as = "published" })");
+  const DenseProduct& product = only_product(plan);
+  CHECK(value(product.kernel, "mma") == "m16n8k4");
+  CHECK(value(product.kernel, "coarsen") == "32");
+  CHECK(value(product.kernel, "stages") == "1");
+  CHECK(value(product.format, "tile_cols") == "16");
+}
+
+TEST_CASE("a published system brings its order unless the config gives one") {
+  const std::string kernel = R"(kernel = { name = "smat", as = "published" })";
+  const Plan own = plan_of(kernel);
+  REQUIRE(own.entries.size() == 1);
+  CHECK(own.entries[0].point.reorder.name == "jaccard");
+  CHECK(value(own.entries[0].point.reorder, "block_cols") == "16");
+  const Plan given = plan_of(kernel + "\nreorder = [\"none\", \"rcm\"]");
+  REQUIRE(given.entries.size() == 2);
+  CHECK(given.entries[0].point.reorder.name == "none");
+  CHECK(given.entries[1].point.reorder.name == "rcm");
+}
+
+TEST_CASE("what the config gives overrides the published choice and no other") {
+  const Plan plan = plan_of(R"(kernel = { name = "cutespmm", as = "published", coarsen = 64 })");
+  CHECK(value(only_product(plan).kernel, "coarsen") == "64");
+  CHECK(value(only_product(plan).kernel, "stages") == "1");
+}
+
+TEST_CASE("the default variant stands beside the published one in a grid") {
+  const Plan plan = plan_of("kernel = \"cutespmm\"\nas = [\"default\", \"published\"]");
+  REQUIRE(plan.entries.size() == 2);
+  CHECK(value(dense_product(plan.entries[0].point).kernel, "coarsen") == "128");
+  CHECK(value(dense_product(plan.entries[1].point).kernel, "coarsen") == "32");
+}
+
+TEST_CASE("the published point is the one that spells out every choice") {
+  const Plan named = plan_of(R"(kernel = { name = "tca_spmm", as = "published" })");
+  const Plan spelt = plan_of(
+      R"(kernel = { name = "tca_spmm", precision = "fp16", method = "auto", warps_per_row = 0 })");
+  CHECK(named.entries.at(0).hash == spelt.entries.at(0).hash);
+}
+
+TEST_CASE("a kernel without a paper is refused with the names of the published systems") {
+  const std::string error = error_of(R"(kernel = { name = "csr_spmm", as = "published" })");
+  CHECK(error.find("c.toml:7:") != std::string::npos);
+  CHECK(error.find("csr_spmm is no published system") != std::string::npos);
+  CHECK(error.find("acc_spmm, cutespmm, smat, tca_spmm, tsparse") != std::string::npos);
+}
+
+TEST_CASE("a misspelt `as` gets the nearest value") {
+  const std::string error = error_of(R"(kernel = { name = "smat", as = "publised" })");
+  CHECK(error.find("published") != std::string::npos);
+  CHECK(error.find("c.toml:7:") != std::string::npos);
+}
+
+TEST_CASE("every published choice is a parameter of its kernel and states its source") {
+  for (const std::string& name : Registry<Published>::instance().names()) {
+    CAPTURE(name);
+    const auto system = Registry<Published>::instance().make(name);
+    CHECK_FALSE(system->paper.empty());
+    CHECK_FALSE(system->choices.empty());
+    for (const Published::Choice& choice : system->choices) {
+      CAPTURE(choice.key);
+      CHECK_FALSE(choice.source.empty());
+      if (!choice.key.starts_with("kernel.")) continue;
+      const std::string param = choice.key.substr(7);
+      CHECK_NOTHROW(resolve_kernel(name, {{param, choice.value}}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
