@@ -25,6 +25,8 @@ constexpr Column kColumns[] = {
     {"model", "name of the model behind a prediction", "", "/params/model/name"},
     {"l2", "state of the L2 cache before a launch: warm or flush", "", "/params/measure/l2"},
     {"origin", "origin of the numbers: emulated, modelled, simulated or measured", "", "/origin"},
+    {"point_id", "identity of the result: its point, matrix and version of the kernel", "",
+     "/point_id"},
     {"status", "end of the attempt: ok, skipped, failed, timeout, oom or wrong", "", "/status"},
     {"reason", "reason for a status other than ok", "", "/reason"},
     {"p5_us", "5th percentile of the measured time", "us", "/time/p5_us"},

@@ -13,6 +13,7 @@ namespace {
 struct Dot {
   Json x;
   std::optional<double> y, low, high, bound;
+  std::string point;  // the record's point_id
 };
 
 struct Series {
@@ -61,7 +62,8 @@ std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows,
             "panel",
             figure.place, figure.id, figure.x, cell_text(row, figure.x), name);
     series.dots.push_back({x, number(row, figure.y), number(row, figure.low),
-                           number(row, figure.high), number(row, figure.bound)});
+                           number(row, figure.high), number(row, figure.bound),
+                           cell_text(row, "point_id")});
   }
   return panels;
 }
@@ -143,6 +145,7 @@ Json series_json(const std::vector<Series>& all) {
         point["high"] = *dot.high;
       }
       if (dot.bound) point["bound"] = *dot.bound;
+      if (!dot.point.empty()) point["point"] = dot.point;
       points.push_back(std::move(point));
     }
     list.push_back({{"name", series.name}, {"origin", series.origin}, {"points", points}});

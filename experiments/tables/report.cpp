@@ -23,8 +23,9 @@ const std::vector<std::string> kUsualColumns{"matrix",  "n",         "reorder", 
                                              "backend", "device",    "status",     "time_us",
                                              "gflops",  "smape_pct", "bound_ratio"};
 
-/// Runs a program, its output on stderr. Throws an Error unless it exits with 0.
-void run_program(const std::vector<std::string>& arguments) {
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -37,8 +38,11 @@ void run_program(const std::vector<std::string>& arguments) {
   require(failed == 0, "{} cannot be started", arguments.front());
   int status = 0;
   waitpid(child, &status, 0);
-  require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "{} failed", fmt::join(arguments, " "));
+  require(WIFEXITED(status), "{} was killed", fmt::join(arguments, " "));
+  return WEXITSTATUS(status);
 }
+
+namespace {
 
 /// $TESSERA_PYTHON, else the first python3 that has matplotlib.
 std::string find_python() {
@@ -126,7 +130,9 @@ std::vector<std::string> draw_figures(const Report& report, const std::string& f
     write_file(base + ".json", data.json.dump(2));
     write_file(base + ".csv", data.csv);
     if (python.empty()) python = find_python();
-    run_program({python, "-B", shipped_path("notebooks/" + figure.kind + ".py"), base + ".json"});
+    const std::string script = shipped_path("notebooks/" + figure.kind + ".py");
+    require(run_program({python, "-B", script, base + ".json"}) == 0, "{} {}.json failed", script,
+            base);
     drawn.push_back(base + ".pdf");
     drawn.push_back(base + ".png");
   }

@@ -26,6 +26,10 @@ void print_table(const Report& report, bool as_json);
 /// Judges every [[expect]], one line each on stderr. Returns whether all were met.
 bool judge_all(const Report& report);
 
+/// Runs a program, its output on stderr, and returns its exit code. Throws an Error when it cannot
+/// be started or is killed.
+int run_program(const std::vector<std::string>& arguments);
+
 /// Draws every [[figure]] (or those named) into the folder: data (.json, .csv) and, through the
 /// scripts in notebooks/, .pdf and .png. Returns the paths of the figures drawn. One without rows
 /// is left out, which stderr says; NoRows where it was named, or is all there is.

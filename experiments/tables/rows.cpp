@@ -194,6 +194,17 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
   return rows;
 }
 
+std::vector<Row> record_rows(const RecordSet& records) {
+  std::vector<Row> rows;
+  for (const Json& record : records.points) {
+    const std::string reference = record.at("params").value("matrix", "");
+    const std::string name =
+        record.contains("matrix") ? record["matrix"].value("name", reference) : reference;
+    rows.push_back(flat_row({.point = {}, .matrix = name}, record, records));
+  }
+  return rows;
+}
+
 const std::map<std::string, std::string>& row_columns() {
   static const std::map<std::string, std::string> columns = [] {
     std::map<std::string, std::string> all;

@@ -23,6 +23,9 @@ using Row = std::map<std::string, Json>;
 /// included.
 std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Config& config);
 
+/// One row per record, without a plan: no labels, nothing derived.
+std::vector<Row> record_rows(const RecordSet& records);
+
 /// The columns every row may have, with their meaning and unit.
 const std::map<std::string, std::string>& row_columns();
 

@@ -55,18 +55,8 @@ class MergeVerb final : public Verb {
     return rank(a) > rank(b);
   }
 
-  static PlanEntry entry_of(const Json& record) {
-    PlanEntry entry{.point = point_from_json(record.at("params")),
-                    .hash = record.at("params_hash")};
-    entry.matrix =
-        record.contains("matrix") ? record["matrix"].value("name", "") : entry.point.matrix;
-    return entry;
-  }
-
   void write_csv(const RecordSet& all) const {
-    Plan plan;
-    for (const Json& record : all.points) plan.entries.push_back(entry_of(record));
-    const std::vector<Row> rows = make_rows(plan, all, Config{});
+    const std::vector<Row> rows = record_rows(all);
     std::set<std::string> columns;
     for (const Row& row : rows)
       for (const auto& [column, value] : row) columns.insert(column);
