@@ -6,11 +6,12 @@
 # %%
 """Ablation bars: the ordered steps of an ablation as shades of one hue."""
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 
 from bars import draw_groups
 
-from figure import DASHES, HATCHES, MARKERS, Kind, Look, Looks, mix, patch_handle, run
+from figure import DASHES, MARKERS, Kind, Look, Looks, hatch_of, mix, patch_handle, run
 from figure_data import FigureData
 
 
@@ -28,7 +29,7 @@ def step_looks(data: FigureData) -> Looks:
             face=shade,
             color=shade if rank >= 0.5 else mix(shade, deep, 0.5),
             hatch_color=contrast if series.predicted else shade,
-            hatch=HATCHES[series.origin],
+            hatch=hatch_of(series.origin, 0),
             dash=DASHES[series.origin],
             marker=MARKERS[0],
         )

@@ -6,6 +6,7 @@
 # %%
 """Grouped bars: one group per category, one bar per series."""
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 
 from matplotlib.axes import Axes

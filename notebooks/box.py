@@ -6,25 +6,29 @@
 # %%
 """Box: the distribution of each series over its x values."""
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 
 from matplotlib.axes import Axes
 
-from figure import Kind, Looks, mark_missing, plain, run, turn_labels
+from figure import Kind, Looks, contrast, mark_missing, run
 from figure_data import FigureData, Panel
+from layout import plain, turn_labels
+from style import points
 
 
 # %%
 def draw_boxes(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None:
-    """Draw one panel; the number above each box counts its values."""
-    labels = []
-    for rank, series in enumerate(panel.series):
-        look = looks[series.name, series.origin]
-        values = [p.y for p in series.points if p.y is not None]
-        origin = f"\n({series.origin})" if series.predicted else ""
-        labels.append(plain(f"{series.name}{origin}"))
-        # Panels share their labels but not their numbers of values.
-        axes.annotate(f"n = {len(values)}", (rank, 1), (0, 1), ha="center", va="bottom", fontsize=6,
+    """Draw one panel; the number above each box counts its values. All panels have the same
+    places."""
+    found = {(s.name, s.origin): s for s in panel.series}
+    places = data.distinct_series()
+    for rank, place in enumerate(places):
+        series = found.get((place.name, place.origin))
+        look = looks[place.name, place.origin]
+        values = [p.y for p in series.points if p.y is not None] if series else []
+        axes.annotate(f"{len(values)}", (rank, 1), (0, 1), ha="center", va="bottom",
+                      fontsize=points(6), gid="count",
                       xycoords=("data", "axes fraction"), textcoords="offset points")
         if not values:
             mark_missing(axes, rank, look)
@@ -33,20 +37,23 @@ def draw_boxes(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
                      patch_artist=True, manage_ticks=False,
                      boxprops={"facecolor": look.face, "edgecolor": look.hatch_color,
                                "hatch": look.hatch},
-                     medianprops={"color": "black", "linewidth": 1.4},
+                     medianprops={"color": contrast(look.face), "linewidth": 1.4},
                      whiskerprops={"color": look.color}, capprops={"color": look.color})
-        axes.plot([rank + 0.36] * len(values), values, linestyle="none", marker="o", markersize=2,
-                  markeredgewidth=0.5, color=look.color,
-                  markerfacecolor="white" if series.predicted else look.color)
-    axes.set_title(axes.get_title(), pad=12)  # above the counts
+        axes.plot([rank + 0.36] * len(values), values, linestyle="none", marker="o",
+                  markersize=points(2), markeredgewidth=0.5, color=look.color,
+                  markerfacecolor="white" if place.predicted else look.color)
+    axes.set_title(axes.get_title(), pad=points(12))  # above the counts
     axes.set_xscale("linear")
     axes.grid(False, axis="x")
-    axes.set_xlim(-0.6, len(labels) - 0.4)
-    turn_labels(axes, labels, axes.get_position().width * axes.figure.get_figwidth())
+    axes.set_xlim(-0.6, len(places) - 0.4)
+    turn_labels(axes, [plain(place.label) for place in places],
+                axes.get_position().width * axes.figure.get_figwidth())
 
 
 # %%
-KIND = Kind("box", draw_boxes, None, x_label=False)
+KIND = Kind("box", draw_boxes, None, x_axis=False,
+            explains="Box: quartiles and median; whiskers: 5th and 95th percentile; dots: all "
+                     "values, one for each {x}; above: how many.")
 
 if __name__ == "__main__":
     sys.exit(run(KIND))

@@ -1,13 +1,14 @@
-"""The shared parts of all figure kinds: style, looks by origin, layout, legend, footer, saving.
+"""The shared parts of all figure kinds: looks by origin, layout, legend, footer, saving.
 
 A kind is a function that draws one panel, and a few choices (see Kind). This module enforces that a
 predicted number never looks measured: its bars are pale and hatched, its lines dashed, its markers
-hollow, and the legend and the footer name its origin.
+hollow, and the legend and the footer name its origin. Series of one origin differ in colour, in its
+lightness, and in marker or hatch, so that they are told apart in grey as well.
 """
 
 import os
+import shutil
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,21 +18,22 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+import style
 from figure_data import FigureData, FigureError, Panel, Series, load
+from layout import arrange, inches, label_log, label_values, plain, turn_labels, wrapped
+from style import points, use_style
 
-ONE_COLUMN = 3.4  # inches: the width of one column of a two-column paper
-TWO_COLUMNS = 7.1  # inches: the width of its text
-LABEL_HEIGHT = 0.35  # inches: the part of Kind.height for the names of categories
-LONG_NAME = 16  # letters: a longer name is broken before its parameters
-HATCHES = {"measured": "", "counted": "", "modelled": "//////", "simulated": "xxxxxx",
-           "emulated": "......"}
+FORMATS = ("pdf", "png", "svg", "pgf")
+# The kind of mark tells the origin, its variation the series.
+HATCHES = {"measured": ("",), "counted": ("",),
+           "modelled": ("//////", "\\\\\\\\\\\\", "///", "\\\\\\"),
+           "simulated": ("xxxxxx", "++++++", "xxx", "+++"),
+           "emulated": ("......", "oooo", "...", "oo")}
 DASHES = {"measured": "-", "counted": "-", "modelled": "--", "simulated": "-.", "emulated": ":"}
 MARKERS = "osD^vPX"
 BOUND_STYLE = {"linestyle": "-", "linewidth": 0.6, "alpha": 0.7, "zorder": 1.8}
@@ -59,27 +61,28 @@ class Kind:
     name: str
     draw: Callable[[Axes, FigureData, Panel, Looks], None]
     handle: Callable[[Look], Artist] | None
-    height: float = 2.0  # inches of one panel, labels included
+    height: float = 1.5  # inches of the axes of one panel
     row_height: float = 0.0  # inches that a panel needs for every series, where each is a row
+    explains: str = ""  # what the caption says of the marks; {x} is the name of the x axis
     looks: Callable[[FigureData], Looks] | None = None
-    x_categories: bool = False  # the kind needs x.scale to be category
-    x_label: bool = True  # the x axis shows the label of data.x
+    x_categories: bool = False  # the kind groups by x: numbers are categories in ascending order
+    x_axis: bool = True  # the kind has data.x along its axis
     y_axis: bool = True  # values lie along the y axis, and a reference is a line
-
-
-def plain(text: str) -> str:
-    """Text without formulas: a dollar sign is escaped."""
-    return text.replace("$", r"\$")
-
-
-def broken(name: str) -> str:
-    """A long name on two lines: rmat(scale=14, edge_factor=8) breaks before its parameters."""
-    return name.replace("(", "\n(", 1) if len(name) > LONG_NAME else name
 
 
 def mix(color: Sequence[float], other: Sequence[float], share: float) -> tuple[float, ...]:
     """`color` with `share` of `other` in it."""
     return tuple((1 - share) * a + share * b for a, b in zip(color, other))
+
+
+def contrast(face: Sequence[float]) -> str:
+    """Black or white, which is visible on a face."""
+    return "black" if 0.3 * face[0] + 0.59 * face[1] + 0.11 * face[2] > 0.4 else "white"
+
+
+def hatch_of(origin: str, rank: int) -> str:
+    """The hatch of the series of this rank; "" where its values are no predictions."""
+    return HATCHES[origin][rank % len(HATCHES[origin])]
 
 
 def series_looks(data: FigureData) -> Looks:
@@ -96,7 +99,7 @@ def series_looks(data: FigureData) -> Looks:
             face=mix(color, (1, 1, 1), 0.75) if series.predicted else color,
             color=color,
             hatch_color=color,
-            hatch=HATCHES[series.origin],
+            hatch=hatch_of(series.origin, index),
             dash=DASHES[series.origin],
             marker=MARKERS[(index + index // len(cycle)) % len(MARKERS)],
         )
@@ -151,69 +154,57 @@ def mark_missing(axes: Axes, x: float, look: Look) -> None:
               linestyle="none", transform=axes.get_xaxis_transform(), gid="missing")
 
 
-def columns_needed(data: FigureData, kind: Kind) -> float:
-    """The width of the figure in inches: one column of a paper, or two when one is too narrow."""
-    if kind.name == "box":
+def width_of(data: FigureData, kind: Kind, columns: int) -> float:
+    """The width of the figure in inches: `columns` of a paper; for 0, two when one is too narrow."""
+    if not kind.x_axis:
         slots = 4 * len(data.distinct_series())
     elif data.x.scale == "category":
         slots = len(data.categories()) * len(data.panels[0].series)
     else:
         slots = 1
-    return TWO_COLUMNS if slots > 18 or len(data.panels) > 1 else ONE_COLUMN
+    wide = columns == 2 if columns else (
+        slots > 18 or len(data.panels) > 1 or len(data.distinct_series()) > 6)
+    return style.current().two_columns if wide else style.current().one_column
 
 
-def grid_shape(data: FigureData) -> tuple[int, int]:
-    """Rows and columns of panels; panels with many categories are stacked."""
+def grid_shape(data: FigureData, kind: Kind, width: float) -> tuple[int, int]:
+    """Rows and columns of panels; panels with many categories or names of rows are stacked."""
     count = len(data.panels)
+    most = 3 if width > style.current().one_column else 1
     crowded = data.x.scale == "category" and (
         len(data.categories()) * len(data.panels[0].series) * min(count, 3) > 72)
-    columns = 1 if crowded else min(count, 3)
+    columns = 1 if crowded or not kind.y_axis else min(count, most)
     return -(-count // columns), columns
 
 
 def panel_height(data: FigureData, kind: Kind) -> float:
-    """The height of one panel in inches, labels included."""
+    """The height of the axes of one panel in inches."""
     most_series = max(len(panel.series) for panel in data.panels)
-    return max(kind.height, 2 * LABEL_HEIGHT + kind.row_height * most_series)
+    scale = style.current().one_column / style.STYLES["screen"].one_column
+    return max(kind.height, kind.row_height * most_series) * scale
 
 
 def set_scales(axes: Axes, data: FigureData, width: float) -> None:
-    """Set the scales and, for categories, ticks whose labels are rotated when they would touch."""
+    """Set the scales and, for categories, their names."""
     axes.set_yscale(data.y.scale)
     if data.x.scale != "category":
         axes.set_xscale(data.x.scale)
         axes.grid(True, axis="x")
-        if data.x.scale == "log" and len(data.categories()) <= 10:  # 16, 32, 64: no powers of ten
-            axes.set_xticks(data.categories(), [f"{x:g}" for x in data.categories()])
-            axes.set_xticks([], minor=True)
         return
-    names = [broken(plain(str(x))) for x in data.categories()]
+    names = [plain(str(x)) for x in data.categories()]
     axes.set_xlim(-0.6, len(names) - 0.4)
     turn_labels(axes, names, width)
 
 
-def label_short_log(axis: Axis) -> None:
-    """Label 1, 2 and 5 of each decade where a log axis spans less than two."""
-    low, high = axis.get_view_interval()
-    if axis.get_scale() == "log" and high < 100 * low:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
-
-
-def turn_labels(axes: Axes, names: list[str], width: float) -> None:
-    """Put the category names at 0, 1, ...; `width` is the width of the axes in inches."""
-    pitch = 72 * width / max(1, len(names))  # points between ticks
-    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
-    text_width = 0.6 * plt.rcParams["font.size"] * longest
-    axes.tick_params(axis="x", length=0)
-    if text_width < pitch:
-        axes.set_xticks(range(len(names)), names, rotation=0, ha="center", rotation_mode="default")
-    elif pitch > 11:
-        axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
+def number_axes(axes: Axes, data: FigureData) -> None:
+    """Number log axes by values that people read."""
+    label_log(axes.yaxis)
+    if data.x.scale != "log":
+        return
+    if len(data.categories()) <= 10:
+        label_values(axes.xaxis, [float(x) for x in data.categories()])
     else:
-        axes.set_xticks(range(len(names)), names, rotation=90, ha="center",
-                        rotation_mode="default")
+        label_log(axes.xaxis)
 
 
 def draw_reference(axes: Axes, data: FigureData) -> None:
@@ -222,7 +213,7 @@ def draw_reference(axes: Axes, data: FigureData) -> None:
         axes.axhline(data.reference[0], color="#555555", linewidth=0.8, zorder=1.5)
 
 
-def footer_text(data: FigureData) -> str:
+def footer_text(data: FigureData, kind: Kind) -> str:
     """Caption, origin and provenance, and the missing values with their reasons."""
     origins = data.origins()
     origin = ", ".join(origins)
@@ -232,24 +223,13 @@ def footer_text(data: FigureData) -> str:
         origin = "Origin: " + origin + "; hatched, dashed or hollow = not measured"
     else:
         origin = "Not measured: all values " + origin
-    parts = [data.caption, f"{origin}. {data.provenance}"]
+    explained = kind.explains.format(x=data.x.label)
+    parts = [" ".join(part for part in (data.caption, data.facts, explained) if part),
+             f"{origin}. {data.provenance}"]
     if data.missing:
         reasons = Counter(m.reason for m in data.missing)
         parts.append("Missing (x): " + ", ".join(f"{n} {r}" for r, n in reasons.items()))
     return "\n".join(part for part in parts if part)
-
-
-def wrapped(text: str, width: float, size: float) -> str:
-    """Break lines so that text of `size` points fits `width` inches."""
-    letters = max(10, int(width * 72 / (0.57 * size)))
-    lines = [textwrap.fill(plain(line), letters) for line in text.split("\n")]
-    return "\n".join(lines)
-
-
-def inches(figure: Figure, artist: Artist) -> tuple[float, float]:
-    """The drawn width and height of an artist in inches."""
-    box = artist.get_window_extent(figure.canvas.get_renderer())
-    return box.width / figure.dpi, box.height / figure.dpi
 
 
 def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Artist | None:
@@ -259,7 +239,12 @@ def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Ar
     if kind.handle is not None:
         for series in data.distinct_series():
             handles.append(kind.handle(looks[series.name, series.origin]))
-            labels.append(plain(series.label))
+            labels.append(wrapped(series.label, 0.8 * figure.get_figwidth(), points(6.5)))
+    if not kind.y_axis:  # colours and numbers have no axis that names them
+        reference = f"; {data.reference[1]}" if data.reference is not None else ""
+        handles.append(Line2D([], [], linestyle="none"))
+        labels.append(wrapped("colours and numbers: " + data.y.label + reference,
+                              0.8 * figure.get_figwidth(), points(6.5)))
     if data.has_bounds():
         handles.append(Line2D([], [], color="#555555", **BOUND_STYLE))
         labels.append("bound, in the colour of its series")
@@ -274,84 +259,79 @@ def add_legend(figure: Figure, data: FigureData, kind: Kind, looks: Looks) -> Ar
     return None
 
 
-def label_overhang(figure: Figure) -> float:
-    """The inches by which the tallest category name exceeds LABEL_HEIGHT."""
-    labels = [label for axes in figure.axes for label in axes.get_xticklabels()]
-    return max([0.0] + [inches(figure, label)[1] - LABEL_HEIGHT for label in labels])
-
-
-def arrange(figure: Figure, data: FigureData, legend: Artist | None) -> None:
-    """Stack title, legend, panels and footer; the figure grows, the panels keep their size."""
-    width, body = figure.get_size_inches()
-    body += label_overhang(figure)
-    title = figure.text(0.5, 1, wrapped(data.title, width, 8), size=8, weight="bold",
-                        ha="center", va="top")
-    footer = figure.text(0.01, 0, wrapped(footer_text(data), width, 5.5), size=5.5,
-                         color="#444444", ha="left", va="bottom", linespacing=1.25)
-    gap = 0.04  # inches
-    title_height, footer_height = inches(figure, title)[1], inches(figure, footer)[1]
-    legend_height = inches(figure, legend)[1] if legend is not None else 0.0
-    top = title_height + legend_height + 3 * gap
-    height = body + top + footer_height + 2 * gap
-    figure.set_size_inches(width, height)
-    title.set_y(1 - gap / height)
-    footer.set_y(gap / height)
-    if legend is not None:
-        legend.set_bbox_to_anchor((0.5, 1 - (title_height + 1.5 * gap) / height))
-        legend.borderaxespad = 0
-    figure.tight_layout(pad=0.3, rect=(0, (footer_height + 2 * gap) / height, 1, 1 - top / height))
-
-
-def build(data: FigureData, kind: Kind) -> Figure:
-    """Draw a figure in the style of all figures. The caller closes it."""
+def build(data: FigureData, kind: Kind, columns: int = 0) -> Figure:
+    """Draw a figure in the style in use, `columns` of a paper wide (0: as it needs). The label of
+    the figure is its caption. The caller closes it."""
     if data.kind != kind.name:
         raise FigureError(f"{data.id}: kind: expected {kind.name}, found {data.kind}")
     if kind.x_categories and data.x.scale != "category":
-        raise FigureError(f"{data.id}: x.scale: {kind.name} needs category, found {data.x.scale}")
+        data = data.in_categories()
     looks = (kind.looks or series_looks)(data)
-    width = columns_needed(data, kind)
-    rows, columns = grid_shape(data)
-    figure, grid = plt.subplots(rows, columns, sharey=kind.y_axis, squeeze=False,
-                                figsize=(width, panel_height(data, kind) * rows))
+    width, body = width_of(data, kind, columns), panel_height(data, kind)
+    rows, columns = grid_shape(data, kind, width)
+    numbers = kind.x_axis and data.x.scale != "category"
+    figure, grid = plt.subplots(rows, columns, sharey=kind.y_axis, sharex=numbers, squeeze=False,
+                                figsize=(width, body * rows))
     cells = list(grid.flat)
     for axes, panel in zip(cells, data.panels):
         set_scales(axes, data, 0.85 * width / columns)
-        axes.set_title(plain(panel.title))
+        axes.set_title(wrapped(panel.title, 0.8 * width / columns, points(7)))
         kind.draw(axes, data, panel, looks)
-        axes.set_xlabel(plain(data.x.label) if kind.x_label else "")
+        x_label = wrapped(data.x.label, 0.85 * width / columns, points(7)) if kind.x_axis else ""
+        axes.set_xlabel(x_label)
         if kind.y_axis:
             draw_reference(axes, data)
-        label_short_log(axes.yaxis)
+        number_axes(axes, data)
     for axes in cells[len(data.panels):]:
         axes.remove()
     for axes in cells[:max(0, len(data.panels) - columns)]:  # the panel below has the labels
         axes.set_xlabel("")
         axes.tick_params(axis="x", labelbottom=False)
+    for axes in cells[max(0, len(data.panels) - columns):len(data.panels)]:
+        axes.tick_params(axis="x", labelbottom=True)
     for row in grid if kind.y_axis else ():  # there the colour bar has the label
-        row[0].set_ylabel(plain(data.y.label))
-    arrange(figure, data, add_legend(figure, data, kind, looks))
+        row[0].set_ylabel(wrapped(data.y.label, max(1.2, 1.1 * body), points(7)))
+    caption = footer_text(data, kind)
+    figure.set_label(f"{data.title}. {caption}" if data.title else caption)
+    in_paper = style.current().in_paper
+    arrange(figure, "" if in_paper else data.title, "" if in_paper else caption,
+            add_legend(figure, data, kind, looks), body)
     return figure
 
 
-def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write NAME.pdf and NAME.png, each completely or not at all, without dates inside."""
+def tex_system() -> str:
+    """The LaTeX that measures the text of PGF."""
+    for name in ("pdflatex", "lualatex", "xelatex"):
+        if shutil.which(name):
+            return name
+    raise FigureError("pgf: LaTeX measures its text, and there is no pdflatex, lualatex or xelatex "
+                      "(Debian, Ubuntu: apt-get install texlive-latex-recommended "
+                      "texlive-pictures); pdf, png and svg need none")
+
+
+def save(figure: Figure, folder: Path, name: str,
+         formats: Sequence[str] = ("pdf", "png")) -> list[Path]:
+    """Write NAME.FORMAT for every format, each completely or not at all, without dates inside. pgf
+    takes a figure that was built for LaTeX."""
+    metadata = {"pdf": {"CreationDate": None, "Subject": figure.get_label()},
+                "png": {"Description": figure.get_label()},
+                "svg": {"Date": None, "Description": figure.get_label()}}
+    settings = {"svg.hashsalt": name, "pgf.rcfonts": False}
+    if "pgf" in formats:
+        settings["pgf.texsystem"] = tex_system()
     written = []
-    for extension, metadata in (("pdf", {"CreationDate": None}), ("png", {})):
+    for extension in formats:
         target = folder / f"{name}.{extension}"
         partial = folder / f".{name}.{os.getpid()}.{extension}"
         try:
-            figure.savefig(partial, format=extension, metadata=metadata)
+            with plt.rc_context(settings):
+                figure.savefig(partial, format=extension, **(
+                    {"metadata": metadata[extension]} if extension in metadata else {}))
             os.replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
         written.append(target)
     return written
-
-
-def use_style() -> None:
-    """Reset matplotlib to its defaults, so that a user's settings cannot change a figure."""
-    matplotlib.rcdefaults()
-    plt.style.use(Path(__file__).with_name("tessera.mplstyle"))
 
 
 def arguments() -> list[str]:
@@ -371,7 +351,7 @@ def run(kind: Kind) -> int:
     try:
         data = load(path)
         figure = build(data, kind)
-        save(figure, path.parent, data.id)
+        print("wrote", *save(figure, path.parent, data.id))
         plt.close(figure)
     except FigureError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -91,7 +91,8 @@ class FigureData:
     id: str
     kind: str
     title: str
-    caption: str
+    caption: str  # words that nothing but a person knows
+    facts: str  # what `tessera figure` derived from the data
     x: Axis
     y: Axis
     panels: tuple[Panel, ...]
@@ -100,9 +101,19 @@ class FigureData:
     missing: tuple[Missing, ...]
 
     def categories(self) -> list[str | float]:
-        """The distinct x values in the order in which they first appear."""
+        """The distinct x values in the order in which they first appear; numbers ascend."""
         seen = [p.x for panel in self.panels for s in panel.series for p in s.points]
-        return list(dict.fromkeys(seen + [m.x for m in self.missing]))
+        distinct = list(dict.fromkeys(seen + [m.x for m in self.missing]))
+        numbers = [as_number(x) for x in distinct]
+        return distinct if None in numbers else sorted(distinct, key=float)
+
+    def in_categories(self) -> "FigureData":
+        """The same figure with a category for every number on the x axis."""
+        panels = tuple(replace(panel, series=tuple(
+            replace(s, points=tuple(replace(p, x=f"{p.x:g}") for p in s.points))
+            for s in panel.series)) for panel in self.panels)
+        return replace(self, x=Axis(self.x.label, "category"), panels=panels,
+                       missing=tuple(replace(m, x=f"{m.x:g}") for m in self.missing))
 
     def has_bounds(self) -> bool:
         """True when any point has a bound."""
@@ -121,6 +132,14 @@ class FigureData:
         """The origins that occur, measured first."""
         present = {s.origin for s in self.distinct_series()}
         return [origin for origin in ORIGINS if origin in present]
+
+
+def as_number(x: str | float) -> float | None:
+    """The number that a category is; None for any other name."""
+    try:
+        return float(x)
+    except ValueError:
+        return None
 
 
 class Node:
@@ -281,6 +300,7 @@ def check(value: Any, file: str) -> FigureData:
         kind=root.get("kind").one_of(known_kinds()),
         title=root.get("title").text(),
         caption=root.optional_text("caption"),
+        facts=root.optional_text("facts"),
         x=Axis(x.get("label").text(), x_scale),
         y=Axis(y.get("label").text(), y_scale),
         panels=read_panels(root, x_scale, y_scale),

@@ -6,6 +6,7 @@
 # %%
 """Heat map: series by category, values printed in the cells."""
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 
 import matplotlib.pyplot as plt
@@ -13,8 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
-from figure import HATCHES, Kind, Looks, label_short_log, plain, run
+from figure import Kind, Looks, hatch_of, run
 from figure_data import FigureData, Panel
+from layout import label_log, plain
+from style import points
+
+SMALLEST = 2.5  # points: smaller numbers are left out, the colour remains
 
 
 # %%
@@ -34,7 +39,7 @@ def short(value: float) -> str:
 def text_size(axes: Axes, columns: int) -> float:
     """The largest font size, in points, at which four characters fit a cell."""
     width = 72 * axes.get_position().width * axes.figure.get_figwidth()
-    return min(5.5, 0.8 * width / max(1, columns) / (4 * 0.6))
+    return min(points(5.5), 0.8 * width / max(1, columns) / (4 * 0.6))
 
 
 def color_scale(data: FigureData) -> Normalize:
@@ -52,6 +57,7 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
     norm, colors = color_scale(data), plt.get_cmap("cividis")
     columns = data.categories()
     size = text_size(axes, len(columns))
+    numbers = size >= SMALLEST
     axes.set_yscale("linear")
     axes.grid(False)
     for row, series in enumerate(panel.series):
@@ -62,7 +68,9 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
             dark = value is not None and norm(value) < 0.55
             axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=face,
                                      edgecolor="#DDDDDD" if dark else "#777777", linewidth=0,
-                                     hatch=HATCHES[series.origin] if value is not None else ""))
+                                     hatch=hatch_of(series.origin, 0) if value is not None else ""))
+            if not numbers and value is not None:
+                continue
             axes.text(column, row, "x" if value is None else plain(short(value)), size=size,
                       ha="center", va="center", color="white" if dark else "black",
                       bbox={"facecolor": face, "edgecolor": "none", "pad": 0.6})
@@ -72,14 +80,15 @@ def draw_cells(axes: Axes, data: FigureData, panel: Panel, looks: Looks) -> None
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     bar = axes.figure.colorbar(plt.cm.ScalarMappable(norm, colors), ax=axes, pad=0.02, aspect=12)
-    unit = f"\n{data.reference[1]}" if data.reference is not None else ""
-    bar.set_label(plain(data.y.label + unit))
-    label_short_log(bar.ax.yaxis)
+    label_log(bar.ax.yaxis)
     bar.outline.set_visible(False)
+    bar.solids.set_rasterized(False)  # a vector file holds no picture
+    bar.solids.set_edgecolor("face")
 
 
 # %%
-KIND = Kind("heatmap", draw_cells, None, row_height=0.13, x_categories=True, y_axis=False)
+KIND = Kind("heatmap", draw_cells, None, height=0.7, row_height=0.13, x_categories=True,
+            y_axis=False, explains="k, M, G: 10^3, 10^6, 10^9; x: no value.")
 
 if __name__ == "__main__":
     sys.exit(run(KIND))

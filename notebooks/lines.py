@@ -6,6 +6,7 @@
 # %%
 """Lines with markers: one per series."""
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from math import nan
 

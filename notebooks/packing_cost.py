@@ -15,6 +15,7 @@ out/packing_cost).
 """
 
 import csv
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from math import exp, log
 from pathlib import Path

@@ -21,6 +21,7 @@ number of products when C is needed in the order of the file: restoring its rows
 then part of every product. An empty number means that the products are not faster.
 """
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from pathlib import Path
 

@@ -15,6 +15,7 @@ shuffled matrices and those in the order of their files, and writes reorder_qual
 figure to FOLDER (default: out/reorder_quality/figures).
 """
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from math import exp, log
 from pathlib import Path

@@ -5,6 +5,7 @@
 # %%
 """Scatter: one marker per point, one shape and colour per series."""
 
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 
 from matplotlib.axes import Axes

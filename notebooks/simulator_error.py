@@ -15,6 +15,7 @@ figures, times and hit rates, to FOLDER (default: out/simulator/figures).
 """
 
 import itertools
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from pathlib import Path
 

@@ -18,6 +18,7 @@ confidence.
 """
 
 import json
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from functools import partial
 from pathlib import Path
@@ -104,7 +105,7 @@ def draw(fits: list[Fit], n: int, where: str, folder: Path) -> None:
         "y": {"label": "time, us", "scale": "linear"}, "series": series, "provenance": where,
         "missing": []}
     kind = Kind("scatter", partial(draw_fits, {(f["name"], f["origin"]): f for f in fits}),
-                line_handle, height=2.4)
+                line_handle, height=1.9)
     picture = build(check(description, figure_id), kind)
     print("wrote", *save(picture, folder, figure_id))
     plt.close(picture)

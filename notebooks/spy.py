@@ -18,6 +18,7 @@ any other matrix through the program: $TESSERA_BINARY, else the newest tessera i
 
 import argparse
 import json
+import needs  # noqa: F401  looks for a Python that has what follows
 import os
 import subprocess
 import sys
@@ -32,7 +33,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
 
-from figure import TWO_COLUMNS, arguments, plain, save, use_style
+from figure import arguments, save, use_style
+from layout import plain
+from style import TWO_COLUMNS
 
 CELLS = 400  # of the longer side of a picture
 EMPTY = "white"

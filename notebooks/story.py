@@ -9,6 +9,7 @@
 """The quickstart from records to figures."""
 
 import json
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from pathlib import Path
 from typing import Any

@@ -17,6 +17,7 @@ counts as synergy_classes.csv, and their figure, to FOLDER (default: out/synergy
 """
 
 import csv
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -18,6 +18,7 @@ of the watched thread block (default 3), after --skip.
 """
 
 import argparse
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from figure import TWO_COLUMNS, arguments, inches, plain, save, use_style, wrapped
+from figure import arguments, save, use_style
+from layout import inches, plain, wrapped
 from records import environment, read_lines
+from style import TWO_COLUMNS
 
 # The operations and the colour of each kind of bar. Reads lie above a warp's other bars; of those,
 # the tensor core's are on top and have an edge, since an MMA is narrower than a dot.

@@ -18,6 +18,7 @@ have a time.
 """
 
 import csv
+import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from collections.abc import Callable
 from math import exp, log
