@@ -59,7 +59,9 @@ def main() -> int:
                 use_style(given.style, is_latex)
                 figure = build(data, kind, given.columns)
                 captions[data.id] = figure.get_label()
-                print("wrote", *save(figure, path.parent, data.id, formats))
+                written = save(figure, path.parent, data.id, formats)
+                if given.captions is None:  # else the caller says so
+                    print("wrote", *written)
                 plt.close(figure)
     except FigureError as error:
         print(f"error: {error}", file=sys.stderr)

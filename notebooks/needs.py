@@ -4,7 +4,7 @@ Where the running Python lacks a package that the script, or a module beside it,
 starts again with the first interpreter that has all of them: $TESSERA_PYTHON if it is set, else the
 python3 and python3.N on the PATH and /usr/bin/python3. Where there is none, the message says what
 each of them lacks and how to install it. `python3 notebooks/needs.py PACKAGE...` prints the path of
-that interpreter. This module itself runs on any Python 3.
+that interpreter. This module itself needs Python 3.6.
 """
 
 import ast
@@ -32,7 +32,7 @@ def imported(script, seen=None):
     with open(script, encoding="utf-8") as file:
         tree = ast.parse(file.read())
     names = set()
-    for node in ast.walk(tree):
+    for node in tree.body:  # what a function imports is for it to miss
         if isinstance(node, ast.Import):
             names.update(alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -102,7 +102,8 @@ def restart_where_needed():
     missing = [name for name in packages if find_spec(name) is None]
     if missing or sys.version_info < OLDEST:
         other = find(packages)
-        sys.stderr.write(f"note: {other} is used, since {sys.executable} {fault(sys.executable, packages)}\n")
+        lack = " and no ".join(missing) or "Python {}.{}".format(*OLDEST)
+        sys.stderr.write(f"note: {other} is used, since {sys.executable} has no {lack}\n")
         sys.stderr.flush()
         os.execv(other, [other, "-B", script] + sys.argv[1:])
 

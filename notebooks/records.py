@@ -34,15 +34,20 @@ def read_points(folder: Path) -> list[dict[str, Any]]:
 
 
 def environment(folder: Path) -> str:
-    """The GPU or CPU, the date and the commit of the newest run, for the footer of a figure."""
-    runs = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)
-            if r.get("type") == "env"]
-    if not runs:
-        return "unknown machine"
-    run = max(runs, key=lambda r: str(r.get("started_at", "")))
-    gpu, host, build = run.get("gpu", {}), run.get("host", {}), run.get("build", {})
-    machine = gpu.get("name") if gpu.get("available") else host.get("cpu", "unknown machine")
-    return f"{machine}, {str(run.get('started_at', ''))[:10]}, commit {build.get('commit', '?')}"
+    """The GPU or CPU, the date and the commit of every run that has records, for the footer of a
+    figure, as `tessera figure` writes it."""
+    lines = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
+    used = {r.get("env_id") for r in lines if "point_id" in r}
+    runs = [r for r in lines if r.get("type") == "env"]
+    newest = sorted(runs, key=lambda run: str(run.get("started_at", "")))[-1:]
+    told = set()
+    for run in [r for r in runs if r.get("env_id") in used] or newest:
+        gpu, host, build = run.get("gpu", {}), run.get("host", {}), run.get("build", {})
+        machine = gpu.get("name") if gpu.get("available") else host.get("cpu", "unknown machine")
+        changed = "+changes" if build.get("dirty") else ""
+        told.add(f"{machine}, {str(run.get('started_at', ''))[:10]}, "
+                 f"commit {build.get('commit', '?')}{changed}")
+    return "; ".join(sorted(told)) or "unknown machine"
 
 
 def call(variant: dict[str, Any]) -> str:

@@ -9,10 +9,11 @@
 
     python3 notebooks/spy.py MATRIX --with rcm                  # tessera computes the order
     python3 notebooks/spy.py MATRIX --rows order.npy            # an order from a file, .npy or .txt
-    python3 notebooks/spy.py A.npz --rows order.npy --cols order.npy --to picture.png
+    python3 notebooks/spy.py A.npz --rows order.npy --cols order.npy --to pictures/a.png
 
 An order is a list of old indices, as `tessera reorder --out` writes it. --symmetric moves columns
-like rows; --set k=v sets a parameter of the reordering. This script reads a SciPy .npz itself and
+like rows; --set k=v sets a parameter of the reordering. The picture goes to out/spy.png and .pdf,
+or to where --to says. This script reads a SciPy .npz itself and
 any other matrix through the program: $TESSERA_BINARY, else the newest tessera in build*/.
 """
 
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 import matplotlib
@@ -34,7 +36,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
 
 from figure import arguments, save, use_style
-from layout import plain
+from layout import plain, wrapped
 from style import TWO_COLUMNS
 
 CELLS = 400  # of the longer side of a picture
@@ -132,6 +134,18 @@ def mean_nnz_tc(pattern: Pattern) -> float:
     return len(pattern.rows) / blocks if blocks else 0.0
 
 
+def provenance() -> str:
+    """The machine, the day and the commit, for the footer; without the program only the day."""
+    day = date.today().isoformat()
+    try:
+        found = json.loads(call_program("doctor", "--json"))
+    except (SpyError, OSError):
+        return day
+    changed = "+changes" if found["build"]["dirty"] else ""
+    return (f"{found['machine']['host']['cpu']}, {day}, "
+            f"commit {found['build']['commit']}{changed}")
+
+
 def draw(axes: Axes, picture: np.ndarray, pattern: Pattern, title: str, norm: LogNorm) -> None:
     """Draws one side."""
     height, width = pattern.shape
@@ -147,8 +161,8 @@ def draw(axes: Axes, picture: np.ndarray, pattern: Pattern, title: str, norm: Lo
     axes.set_ylabel("row")
 
 
-def figure_of(name: str, before: Pattern, after: Pattern, order: str) -> plt.Figure:
-    """Draws both sides with one colour scale."""
+def figure_of(name: str, before: Pattern, after: Pattern, order: str, where: str) -> plt.Figure:
+    """Draws both sides with one colour scale; `where` is machine, day and commit."""
     pictures = [density(before), density(after)]
     values = np.concatenate([p[np.isfinite(p)] for p in pictures])
     low, high = (values.min(), values.max()) if len(values) else (0.5, 1.0)
@@ -164,6 +178,8 @@ def figure_of(name: str, before: Pattern, after: Pattern, order: str) -> plt.Fig
     bar.outline.set_visible(False)
     figure.suptitle(plain(f"{name}: {before.shape[0]:,} x {before.shape[1]:,}, "
                           f"{len(before.rows):,} nonzeros"), size=8, weight="bold")
+    figure.supxlabel(wrapped(f"All values counted. {where}", TWO_COLUMNS, 5.5), size=5.5,
+                     color="#444444", x=0.01, ha="left")
     return figure
 
 
@@ -177,7 +193,8 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=Path, help="order of the rows, .npy or .txt")
     parser.add_argument("--cols", type=Path, help="order of the columns")
     parser.add_argument("--symmetric", action="store_true", help="move columns as rows")
-    parser.add_argument("--to", type=Path, default=Path("spy.png"), help="where the picture goes")
+    parser.add_argument("--to", type=Path, default=Path("out/spy.png"),
+                        help="where the picture goes (default: out/spy.png)")
     given = parser.parse_args(words)
     if (given.reordering is None) == (given.rows is None):
         parser.error("either --with or --rows says what comes after")
@@ -220,7 +237,7 @@ def main() -> int:
     order = given.reordering or given.rows.name
     moving = "rows and columns" if cols is not None else "rows"
     name = Path(given.matrix).name if Path(given.matrix).is_file() else given.matrix
-    drawn = figure_of(name, before, after, f"{order} ({moving})")
+    drawn = figure_of(name, before, after, f"{order} ({moving})", provenance())
     given.to.parent.mkdir(parents=True, exist_ok=True)
     print("wrote", *save(drawn, given.to.parent, given.to.stem))
     plt.close(drawn)

@@ -20,7 +20,7 @@ import pandas as pd
 
 from figure import arguments, build, save, use_style
 from figure_data import check
-from records import read_points, read_table
+from records import environment, read_points, read_table
 
 
 # %%
@@ -40,13 +40,15 @@ def draw(table: pd.DataFrame, name: str, title: str, y: str, label: str, series:
     """
     target = folder / "figures"
     target.mkdir(exist_ok=True)
+    ns = [f"{n:g}" for n in sorted(table["n"].dropna().unique())]
     description = {
         "schema": 1, "id": name, "kind": "bars", "title": title,
         "x": {"label": "matrix", "scale": "category"}, "y": {"label": label, "scale": scale},
         "series": [{"name": str(key), "origin": origin or group["origin"].iloc[0],
                     "points": [{"x": x, "y": value} for x, value in zip(group["matrix"], group[y])]}
                    for key, group in table.groupby(series, sort=False)],
-        "provenance": f"{len(table)} records of {folder}", **more,
+        "facts": f"{table['matrix'].nunique()} matrices, N = {', '.join(ns)}; {len(table)} records.",
+        "provenance": environment(folder), **more,
     }
     figure = build(check(description, name), bars.KIND)
     print("wrote", *save(figure, target, name))

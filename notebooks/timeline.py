@@ -34,7 +34,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from figure import arguments, save, use_style
-from layout import inches, plain, wrapped
+from layout import inches, wrapped
 from records import environment, read_lines
 from style import TWO_COLUMNS
 
@@ -156,9 +156,9 @@ def draw_operations(axes: Axes, timeline: Timeline, skip: float, us: float) -> N
     axes.set_ylabel("warp")
     waiting = timeline.operations().query("operation == 'wait'")
     share = (waiting["end"] - waiting["start"]).sum() / (len(warps) * end)
-    axes.set_title(plain(f"{timeline.name}: thread block {timeline.about['thread_block']}, "
-                         f"{end:.3g} us in all, {100 * share:.0f} % of them its warps wait for "
-                         "data"), loc="left")
+    about = (f"thread block {timeline.about['thread_block']}, {end:.3g} us in all, "
+             f"{100 * share:.0f} % of them its warps wait for data")
+    axes.set_title(wrapped(f"{timeline.name}\n{about}", 0.9 * TWO_COLUMNS, 7), loc="left")
 
 
 def pipeline(timelines: list[Timeline], skip: float, us: float) -> Figure:
@@ -166,7 +166,7 @@ def pipeline(timelines: list[Timeline], skip: float, us: float) -> Figure:
     rows = [max(1, t.tables["operations"]["warp"].nunique()) for t in timelines]
     figure, axes = plt.subplots(len(timelines), 1, sharex=True, squeeze=False,
                                 height_ratios=rows,
-                                figsize=(TWO_COLUMNS, sum(0.42 * r + 0.35 for r in rows) + 0.2))
+                                figsize=(TWO_COLUMNS, sum(0.42 * r + 0.5 for r in rows) + 0.2))
     for panel, timeline in zip(axes[:, 0], timelines):
         draw_operations(panel, timeline, skip, us)
     axes[-1, 0].set_xlabel("time since the thread block's start, us")
@@ -206,9 +206,9 @@ def draw_balance(axes: tuple[Axes, Axes], timeline: Timeline, us: float, longest
     image.set_data(np.where(picture > 0, picture, np.nan))  # white: no thread block
     where.grid(False)
     where.set_ylabel("SMs, last to end first")
-    where.set_title(plain(
-        f"{timeline.name}\n{len(table)} thread blocks in {table['end_us'].max():.4g} us; the mean "
-        f"SM has some for {100 * timeline.about['sm_balance']:.0f} % of that"), loc="left")
+    about = (f"{len(table)} thread blocks in {table['end_us'].max():.4g} us; the mean SM has some "
+             f"for {100 * timeline.about['sm_balance']:.0f} % of that")
+    where.set_title(wrapped(f"{timeline.name}\n{about}", 0.68 * TWO_COLUMNS, 7), loc="left")
     bins = timeline.tables["balance"]
     beside.bar(bins["low_us"], bins["thread_blocks"], width=bins["high_us"] - bins["low_us"],
                align="edge", facecolor="#BFDBEB", edgecolor="#0072B2", hatch="xxxxxx")

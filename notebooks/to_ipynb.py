@@ -6,6 +6,7 @@ own folder as the working directory. Cell ids are counted, so equal scripts give
 """
 
 import argparse
+import needs  # noqa: F401  looks for a Python that has what follows
 import os
 import re
 import sys

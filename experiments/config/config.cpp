@@ -192,8 +192,8 @@ Figure read_figure(TableReader& reader) {
   reader.read("id", figure.id);
   reader.read("title", figure.title);
   reader.read("caption", figure.caption);
-  figure.x = figure.x_label = reader.text("x");
-  figure.y = figure.y_label = reader.text("y");
+  figure.x = reader.text("x");
+  figure.y = reader.text("y");
   figure.series = reader.text("series");
   reader.read("panel", figure.panel);
   reader.read("low", figure.low);
@@ -203,7 +203,6 @@ Figure read_figure(TableReader& reader) {
           "{}: bounds are drawn by lines, not by {}", figure.place, figure.kind);
   reader.read("x_label", figure.x_label);
   reader.read("y_label", figure.y_label);
-  figure.x_scale = "category";
   reader.read_choice("x_scale", figure.x_scale, {"category", "linear", "log"});
   figure.y_scale = "linear";
   reader.read_choice("y_scale", figure.y_scale, {"linear", "log"});
@@ -218,6 +217,16 @@ Figure read_figure(TableReader& reader) {
   }
   figure.where = read_where(reader, "where");
   return figure;
+}
+
+Table read_result_table(TableReader& reader) {
+  Table table{reader.texts("columns"), read_where(reader, "where"), {}, reader.place()};
+  for (const auto& [column, direction] : read_where(reader, "best")) {
+    require(direction.value == "min" || direction.value == "max",
+            "{}: the best of a column is its \"min\" or its \"max\"", direction.place);
+    table.best[column] = direction;
+  }
+  return table;
 }
 
 Expect read_expect(TableReader& reader) {
@@ -269,9 +278,8 @@ void read_analysis(TableReader& root, Config& config) {
   });
   read_tables(root, "reduce",
               [&](TableReader& reader) { config.reduces.push_back(read_reduce(reader)); });
-  read_table(root, "table", [&](TableReader& reader) {
-    config.table.push_back({reader.texts("columns"), read_where(reader, "where"), reader.place()});
-  });
+  read_table(root, "table",
+             [&](TableReader& reader) { config.table.push_back(read_result_table(reader)); });
   read_tables(root, "figure",
               [&](TableReader& reader) { config.figures.push_back(read_figure(reader)); });
   check_figure_ids(config.figures);

@@ -98,6 +98,7 @@ struct Reduce {
 struct Table {
   std::vector<std::string> columns;
   Settings where;
+  Settings best;  // column -> "min" or "max", which is bold in LaTeX
   SourceLocation place;
 };
 
@@ -110,8 +111,8 @@ struct Figure {
   std::string x, y, series, panel;  // columns; panel may be empty
   std::string low, high;            // columns of whiskers; empty for none
   std::string bound;                // column that y may not exceed, drawn per series; or empty
-  std::string x_label, y_label;
-  std::string x_scale, y_scale;     // linear, log; x also category
+  std::string x_label, y_label;     // empty: from the documentation of the column
+  std::string x_scale, y_scale;     // linear, log; x also category; empty: as the values of x are
   std::string normalise;            // series every other is divided by, x by x
   std::optional<double> reference;  // a horizontal line to compare with
   std::string reference_label;

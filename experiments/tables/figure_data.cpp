@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/tables/caption.hpp"
 #include "experiments/tables/table.hpp"
 #include "formats/base/check.hpp"
 
@@ -175,6 +176,13 @@ std::string csv_of(const Figure& figure, const std::vector<Panel>& panels) {
   return csv_table(rows, columns);
 }
 
+std::string y_label(const Figure& figure, const std::vector<Row>& drawn) {
+  if (!figure.y_label.empty()) return figure.y_label;
+  const std::string label = axis_label(figure.y, drawn);
+  if (figure.normalise.empty()) return label;
+  return fmt::format("{}, {} = 1", label.substr(0, label.find(" (")), figure.normalise);
+}
+
 }  // namespace
 
 FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
@@ -196,6 +204,9 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
   if (!figure.normalise.empty()) normalise(figure, panels);
 
   FigureData data;
+  std::set<std::string> matrices;
+  for (const Row& row : drawn) matrices.insert(cell_text(row, "matrix"));
+  data.matrices = matrices.size();
   data.csv = csv_of(figure, panels);
   const Json missing = take_what_has_no_place(figure, panels);
   data.json = {{"schema", 1},
@@ -203,8 +214,11 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
                {"kind", figure.kind},
                {"title", figure.title},
                {"caption", figure.caption},
-               {"x", {{"label", figure.x_label}, {"scale", figure.x_scale}}},
-               {"y", {{"label", figure.y_label}, {"scale", figure.y_scale}}},
+               {"facts", derived_caption(figure, rows, drawn)},
+               {"x",
+                {{"label", figure.x_label.empty() ? axis_label(figure.x, drawn) : figure.x_label},
+                 {"scale", figure.x_scale.empty() ? axis_scale(figure.x, drawn) : figure.x_scale}}},
+               {"y", {{"label", y_label(figure, drawn)}, {"scale", figure.y_scale}}},
                {"provenance", provenance}};
   if (figure.panel.empty()) {
     data.json["series"] = series_json(panels.front().series);
@@ -221,17 +235,20 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
   return data;
 }
 
+std::string machine_of(const Json& env) {
+  if (env.contains("gpu") && env["gpu"].value("available", false))
+    return env["gpu"].value("name", "");
+  return env.contains("host") ? env["host"].value("cpu", "") : "";
+}
+
 std::string provenance_text(const RecordSet& records) {
   // Not every run found something left to do.
   std::set<std::string> used, parts;
   for (const Json& record : records.points) used.insert(record.value("env_id", ""));
   for (const auto& [id, env] : records.environments) {
     if (!used.contains(id)) continue;
-    std::string machine = env.contains("gpu") && env["gpu"].value("available", false)
-                              ? env["gpu"].value("name", "")
-                              : (env.contains("host") ? env["host"].value("cpu", "") : "");
     const Json build = env.value("build", Json::object());
-    parts.insert(fmt::format("{}, {}, commit {}{}", machine,
+    parts.insert(fmt::format("{}, {}, commit {}{}", machine_of(env),
                              env.value("started_at", "").substr(0, 10), build.value("commit", "?"),
                              build.value("dirty", false) ? "+changes" : ""));
   }

@@ -21,11 +21,15 @@ class NoRows : public Error {
 struct FigureData {
   Json json;        // see notebooks/figure.py
   std::string csv;  // the rows drawn: panel, series, origin, x, y, low, high, bound
+  std::size_t matrices = 0;
 };
 
 /// Throws an Error when two rows claim one place in a series: the figure's `where` is too wide.
 FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
                             const Config& config, const std::string& provenance);
+
+/// The GPU of an env record, else its CPU.
+std::string machine_of(const Json& env);
 
 /// "NVIDIA H200, 2026-11-21, commit 0123abc": from the env records.
 std::string provenance_text(const RecordSet& records);

@@ -1,20 +1,10 @@
 #include "experiments/tables/report.hpp"
 
-#include <spawn.h>
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <set>
 
 #include "experiments/tables/expectation.hpp"
-#include "experiments/tables/figure_data.hpp"
 #include "experiments/tables/table.hpp"
 #include "formats/base/check.hpp"
-#include "formats/base/shipped_files.hpp"
-#include "formats/base/suggest.hpp"
-
-extern char** environ;
 
 namespace tessera {
 namespace {
@@ -22,37 +12,6 @@ namespace {
 const std::vector<std::string> kUsualColumns{"matrix",  "n",         "reorder",    "kernel",
                                              "backend", "device",    "status",     "time_us",
                                              "gflops",  "smape_pct", "bound_ratio"};
-
-}  // namespace
-
-int run_program(const std::vector<std::string>& arguments) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, 2, 1);
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  require(failed == 0, "{} cannot be started", arguments.front());
-  int status = 0;
-  waitpid(child, &status, 0);
-  require(WIFEXITED(status), "{} was killed", fmt::join(arguments, " "));
-  return WEXITSTATUS(status);
-}
-
-namespace {
-
-/// $TESSERA_PYTHON, else the first python3 that has matplotlib.
-std::string find_python() {
-  if (const char* chosen = std::getenv("TESSERA_PYTHON")) return chosen;
-  for (const char* candidate : {"python3", "/usr/bin/python3"}) {
-    const std::string test = fmt::format("{} -c 'import matplotlib' 2>/dev/null", candidate);
-    if (std::system(test.c_str()) == 0) return candidate;
-  }
-  throw Error("figures need a python3 with matplotlib: install it, or name one in $TESSERA_PYTHON");
-}
 
 }  // namespace
 
@@ -67,17 +26,20 @@ Report read_report(const Config& config, const std::string& folder) {
   return report;
 }
 
-void print_table(const Report& report, bool as_json) {
-  std::vector<std::string> columns = kUsualColumns;
-  std::vector<Row> rows = report.rows;
-  std::erase_if(rows, [](const Row& row) { return row.contains("unfolded"); });
-  if (!report.config.table.empty()) {
-    const Table& table = report.config.table.front();
-    columns = table.columns;
-    for (const std::string& column : columns)
-      check_column(column, report.rows, report.config, table.place);
-    rows = select(report.rows, table.where);
+ResultTable result_table(const Report& report) {
+  if (report.config.table.empty()) {
+    ResultTable usual{kUsualColumns, report.rows};
+    std::erase_if(usual.rows, [](const Row& row) { return row.contains("unfolded"); });
+    return usual;
   }
+  const Table& table = report.config.table.front();
+  for (const std::string& column : table.columns)
+    check_column(column, report.rows, report.config, table.place);
+  return {table.columns, select(report.rows, table.where)};
+}
+
+void print_table(const Report& report, bool as_json) {
+  const auto [columns, rows] = result_table(report);
   write_file(report.folder + "/table.csv", csv_table(rows, columns));
   if (!as_json) {
     fmt::print("{}", text_table(rows, columns));
@@ -101,43 +63,6 @@ bool judge_all(const Report& report) {
     all_met &= result.met;
   }
   return all_met;
-}
-
-std::vector<std::string> draw_figures(const Report& report, const std::string& folder,
-                                      const std::vector<std::string>& only) {
-  const std::string provenance = provenance_text(report.records);
-  std::vector<std::string> known;
-  for (const Figure& figure : report.config.figures) known.push_back(figure.id);
-  for (const std::string& id : only)
-    require(std::ranges::find(known, id) != known.end(), "{}: {}", report.config.path,
-            unknown_name_message("figure", id, known));
-
-  std::string python;  // looked for when there is something to draw
-  std::vector<std::string> drawn;
-  std::string empty;  // the last one's message
-  for (const Figure& figure : report.config.figures) {
-    if (!only.empty() && std::ranges::find(only, figure.id) == only.end()) continue;
-    const std::string base = folder + "/" + figure.id;
-    FigureData data;
-    try {
-      data = make_figure_data(figure, report.rows, report.config, provenance);
-    } catch (const NoRows& none) {
-      if (!only.empty()) throw;
-      empty = none.what();
-      fmt::print(stderr, "note: {}\n", empty);
-      continue;
-    }
-    write_file(base + ".json", data.json.dump(2));
-    write_file(base + ".csv", data.csv);
-    if (python.empty()) python = find_python();
-    const std::string script = shipped_path("notebooks/" + figure.kind + ".py");
-    require(run_program({python, "-B", script, base + ".json"}) == 0, "{} {}.json failed", script,
-            base);
-    drawn.push_back(base + ".pdf");
-    drawn.push_back(base + ".png");
-  }
-  require<NoRows>(empty.empty() || !drawn.empty(), "{}", empty);
-  return drawn;
 }
 
 }  // namespace tessera

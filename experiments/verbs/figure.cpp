@@ -1,6 +1,8 @@
-// tessera figure: records to PDF, PNG and the data behind them.
+// tessera figure: records to pictures and the data behind them, for the screen and for papers.
 
-#include "experiments/tables/report.hpp"
+#include "experiments/tables/draw_figures.hpp"
+#include "experiments/tables/latex.hpp"
+#include "experiments/tables/table.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -14,7 +16,22 @@ class FigureVerb final : public Verb {
     app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
     app.add_option("--out", out_, "folder of the records (default: out/<experiment id>)");
     app.add_option("--to", to_, "folder for the figures (default: the folder of the records)");
-    app.add_option("--only", only_, "ids of the figures to draw")->delimiter(',');
+    app.add_option("--only", options_.only, "ids of the figures to draw")->delimiter(',');
+    app.add_option("--style", options_.style,
+                   "where the figures stand: screen (title and caption inside), acm, ieee (widths "
+                   "and fonts of their papers, no title, no caption) or slides")
+        ->check(CLI::IsMember(kFigureStyles));
+    app.add_option("--columns", options_.columns,
+                   "columns of a paper that a figure takes: 1 or 2 (default: as it needs)")
+        ->check(CLI::Range<int>(1, 2));
+    app.add_option("--format", options_.formats,
+                   "pdf, png, svg, pgf (needs LaTeX); default pdf,png")
+        ->delimiter(',')
+        ->check(CLI::IsMember(kFigureFormats));
+    app.add_option("--macros", macros_,
+                   "file for the numbers of a text as LaTeX macros: captions, counts, geometric "
+                   "means, expectations, machine, date, commit");
+    app.add_flag("--latex", latex_, "write the [table] as table.tex too (booktabs)");
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
   }
 
@@ -22,15 +39,27 @@ class FigureVerb final : public Verb {
     const Config config = load_config(config_, sets_);
     const std::string records = records_folder(out_, config.id);
     const Report report = read_report(config, records);
-    require(!config.figures.empty(), "{}: the config has no [[figure]]", config.path);
-    for (const std::string& path : draw_figures(report, to_.empty() ? records : to_, only_))
-      fmt::print("{}\n", path);
+    const std::string folder = to_.empty() ? records : to_;
+    require(!config.figures.empty() || latex_, "{}: the config has no [[figure]]", config.path);
+    const std::vector<DrawnFigure> figures = draw_figures(report, folder, options_);
+    for (const DrawnFigure& figure : figures)
+      for (const std::string& path : figure.paths) fmt::print("{}\n", path);
+    if (latex_) {
+      write_file(folder + "/table.tex", latex_table(report));
+      fmt::print("{}/table.tex\n", folder);
+    }
+    if (!macros_.empty()) {
+      write_file(macros_, latex_macros(report, figures));
+      fmt::print("{}\n", macros_);
+    }
     return kOk;
   }
 
  private:
-  std::string config_, out_, to_;
-  std::vector<std::string> only_, sets_;
+  std::string config_, out_, to_, macros_;
+  DrawOptions options_;
+  std::vector<std::string> sets_;
+  bool latex_ = false;
 };
 
 const Register<Verb> entry{{

@@ -1,10 +1,10 @@
 // tessera report: records as a page that is read in a browser, or all committed results as a site.
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "experiments/machine/machine.hpp"
 #include "experiments/tables/page_data.hpp"
+#include "experiments/tables/python.hpp"
 #include "experiments/tables/table.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
@@ -91,10 +91,9 @@ class ReportVerb final : public Verb {
   /// prints the page's path. The script says what it lacks, and exits with kMissing.
   static int draw(const std::string& script, const std::string& page, const Json& document,
                   const std::vector<std::string>& arguments) {
-    const char* chosen = std::getenv("TESSERA_PYTHON");
     const std::string data = page + ".data.json";
     write_file(data, document.dump(-1, ' ', false, Json::error_handler_t::replace));
-    std::vector<std::string> command{chosen != nullptr ? chosen : "python3", "-B",
+    std::vector<std::string> command{find_python(), "-B",
                                      shipped_path("notebooks/report/" + script), data};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const int code = run_program(command);

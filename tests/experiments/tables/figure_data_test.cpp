@@ -70,6 +70,62 @@ TEST_CASE("a figure has panels, and whiskers where both their ends are known") {
         std::string::npos);
 }
 
+/// What a figure says of itself.
+std::string facts_of(const std::string& rest) { return figure_of(rest).json["facts"]; }
+
+TEST_CASE("a figure says how much it shows, under which conditions, and what was selected") {
+  CHECK(facts_of(kFigure) == "2 matrices, N = 16, order of the file, device h200.");
+  CHECK(facts_of(kFigure + "where = { matrix = \"absent_b\", backend = \"model\" }\n") ==
+        "1 matrix, N = 16, order of the file, device h200. Selected: backend = model, matrix = "
+        "absent_b.");
+  CHECK(facts_of(kFigure + "normalise = \"csr_spmm\"\n") ==
+        "2 matrices, N = 16, order of the file, device h200. Relative to csr_spmm at the same "
+        "matrix.");
+  CHECK(facts_of("[[derive]]\nname = \"least\"\nexpr = \"time_us - 1\"\n" + kFigure +
+                 "low = \"least\"\nhigh = \"time_us\"\n") ==
+        "2 matrices, N = 16, order of the file, device h200. Whiskers: from least to median time "
+        "of a launch or "
+        "a packing (\u00b5s).");
+}
+
+TEST_CASE("a selection of what the picture shows names only what is absent from it") {
+  const std::string shown = "Selected: kernel = those shown";
+
+  CHECK(facts_of(kFigure + "where = { kernel = [\"csr_spmm\", \"acc_spmm\"] }\n")
+            .ends_with(shown + "."));
+  CHECK(facts_of(kFigure + "where = { kernel = [\"csr_spmm\", \"absent, one\", \"two\"] }\n")
+            .ends_with(shown + ", without \"absent, one\" and two."));
+}
+
+TEST_CASE("a figure counts the matrices that were selected and did not run") {
+  auto found = planted_experiment(kFigure);
+  for (Json& record : found.records.points)
+    if (record["params"]["matrix"] == "absent_b") record["status"] = "skipped";
+  const auto rows = make_rows(found.plan, found.records, found.config);
+
+  const FigureData data = make_figure_data(found.config.figures[0], rows, found.config, "");
+
+  CHECK(data.json["facts"] == "1 matrix (1 more skipped), N = 16, order of the file, device h200.");
+  CHECK(data.matrices == 1);
+}
+
+TEST_CASE("numbers have an axis of numbers, named and measured as their column is documented") {
+  const std::string of_nnz =
+      "[[figure]]\nkind = \"scatter\"\nx = \"nnz\"\ny = \"time_us\"\n"
+      "series = \"kernel\"\n";
+  const auto x_of = [](const std::string& rest) { return figure_of(rest).json["x"]; };
+
+  CHECK(x_of(of_nnz) == Json{{"label", "nonzeros of A"}, {"scale", "linear"}});
+  CHECK(x_of("[[derive]]\nname = \"nnz_3\"\nexpr = \"nnz * nnz * nnz\"\n" +
+             std::string(of_nnz).replace(of_nnz.find("nnz"), 3, "nnz_3")) ==
+        Json{{"label", "nnz 3"}, {"scale", "log"}});
+  CHECK(x_of(of_nnz + "x_scale = \"category\"\nx_label = \"size\"\n") ==
+        Json{{"label", "size"}, {"scale", "category"}});
+  CHECK(figure_of(of_nnz).json["y"]["label"] == "median time of a launch or a packing (\u00b5s)");
+  CHECK(figure_of(kFigure + "normalise = \"csr_spmm\"\n").json["y"]["label"] ==
+        "median time of a launch or a packing, csr_spmm = 1");
+}
+
 const std::string kLines =
     "[[figure]]\nid = \"f\"\nkind = \"lines\"\nx = \"matrix\"\nseries = \"kernel\"\n";
 

@@ -1,0 +1,28 @@
+// What can be said of a figure without a person: the selection, the size of the data, what its rows
+// have in common, the meaning of 1 and of whiskers, and the labels of its axes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/tables/rows.hpp"
+
+namespace tessera {
+
+/// "24 matrices (4 more skipped), N = 128, warm L2. Selected: backend = gpu. Relative to cuSPARSE
+/// at the same matrix." `rows` are all rows of the experiment, `drawn` those in the figure.
+std::string derived_caption(const Figure& figure, const std::vector<Row>& rows,
+                            const std::vector<Row>& drawn);
+
+/// "rate of a product (GFLOP/s)": the documentation of a numeric column up to its first comma, with
+/// the unit; the name of any other column, spaces for underscores.
+std::string axis_label(const std::string& column, const std::vector<Row>& drawn);
+
+/// "category" unless the column holds numbers; "log" where these are positive and span a factor of
+/// 16 and more, otherwise "linear".
+std::string axis_scale(const std::string& column, const std::vector<Row>& drawn);
+
+/// "1 matrix", "24 matrices", "0 values".
+std::string counted(std::size_t count, const std::string& one, const std::string& many);
+
+}  // namespace tessera
