@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <set>
 
-#include "experiments/tables/expectation.hpp"
 #include "experiments/tables/figure_data.hpp"
 #include "experiments/tables/table.hpp"
 #include "formats/base/check.hpp"
@@ -54,53 +53,83 @@ std::string find_python() {
   throw Error("figures need a python3 with matplotlib: install it, or name one in $TESSERA_PYTHON");
 }
 
+/// The backends of a config, and those that only the records know.
+std::vector<std::string> backends_of(const RecordSet& records, std::vector<std::string> backends) {
+  for (const Json& record : records.points) {
+    const std::string backend = record.at("params").at("backend");
+    if (std::ranges::find(backends, backend) == backends.end()) backends.push_back(backend);
+  }
+  return backends;
+}
+
+struct ReportTable {
+  std::vector<Row> rows;
+  std::vector<std::string> columns;
+};
+
+ReportTable table_of(const Report& report) {
+  if (!report.config.table.empty()) {
+    const Table& table = report.config.table.front();
+    for (const std::string& column : table.columns)
+      check_column(column, report.rows, report.config, table.place);
+    return {select(report.rows, table.where), table.columns};
+  }
+  ReportTable usual{report.rows, kUsualColumns};
+  std::erase_if(usual.rows, [](const Row& row) { return row.contains("unfolded"); });
+  return usual;
+}
+
+/// The config as its file has it. One that only --set makes whole stands for itself.
+Config as_written(const Config& config) {
+  try {
+    return load_config(config.path);
+  } catch (const Error&) {
+    return config;
+  }
+}
+
 }  // namespace
 
 Report read_report(const Config& config, const std::string& folder) {
   Report report{config, folder, read_records(folder), {}};
-  std::vector<std::string> backends = config.backends;
-  for (const Json& record : report.records.points) {
-    const std::string backend = record.at("params").at("backend");
-    if (std::ranges::find(backends, backend) == backends.end()) backends.push_back(backend);
-  }
-  report.rows = make_rows(make_plan(config, backends), report.records, config);
+  report.rows = make_rows(make_plan(config, backends_of(report.records, config.backends)),
+                          report.records, config);
   return report;
 }
 
-void print_table(const Report& report, bool as_json) {
-  std::vector<std::string> columns = kUsualColumns;
-  std::vector<Row> rows = report.rows;
-  std::erase_if(rows, [](const Row& row) { return row.contains("unfolded"); });
-  if (!report.config.table.empty()) {
-    const Table& table = report.config.table.front();
-    columns = table.columns;
-    for (const std::string& column : columns)
-      check_column(column, report.rows, report.config, table.place);
-    rows = select(report.rows, table.where);
-  }
-  write_file(report.folder + "/table.csv", csv_table(rows, columns));
-  if (!as_json) {
-    fmt::print("{}", text_table(rows, columns));
-    return;
-  }
+void write_table(const Report& report) {
+  const ReportTable table = table_of(report);
+  write_file(report.folder + "/table.csv", csv_table(table.rows, table.columns));
+}
+
+void print_table(const Report& report) {
+  write_table(report);
+  const ReportTable table = table_of(report);
+  fmt::print("{}", text_table(table.rows, table.columns));
+}
+
+Json table_json(const Report& report) {
+  const ReportTable table = table_of(report);
   Json list = Json::array();
-  for (const Row& row : rows) {
+  for (const Row& row : table.rows) {
     Json object = Json::object();
-    for (const std::string& column : columns)
+    for (const std::string& column : table.columns)
       if (row.contains(column)) object[column] = row.at(column);
     list.push_back(std::move(object));
   }
-  fmt::print("{}\n", list.dump(2));
+  return list;
 }
 
-bool judge_all(const Report& report) {
-  bool all_met = true;
-  for (const Expect& expect : report.config.expects) {
-    const ExpectationResult result = judge(expect, report.rows, report.config);
-    fmt::print(stderr, "{}\n", result.text);
-    all_met &= result.met;
-  }
-  return all_met;
+std::vector<ExpectationResult> judge_all(const Report& report) {
+  std::vector<ExpectationResult> results;
+  if (report.config.expects.empty()) return results;
+  const Config written = as_written(report.config);
+  const std::vector<Row> planned =
+      planned_rows(make_plan(written, backends_of(report.records, written.backends)));
+  for (const Expect& expect : report.config.expects)
+    results.push_back(
+        judge(expect, report.rows, report.config, population_of(expect, planned, written)));
+  return results;
 }
 
 std::vector<std::string> draw_figures(const Report& report, const std::string& folder,

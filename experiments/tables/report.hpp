@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/tables/expectation.hpp"
 #include "experiments/tables/rows.hpp"
 
 namespace tessera {
@@ -20,11 +21,18 @@ struct Report {
 /// run --backend) are part of it.
 Report read_report(const Config& config, const std::string& folder);
 
-/// The [table], or a table of the usual columns: on stdout, and as table.csv in the folder.
-void print_table(const Report& report, bool as_json);
+/// The [table], or a table of the usual columns, as table.csv in the folder.
+void write_table(const Report& report);
 
-/// Judges every [[expect]], one line each on stderr. Returns whether all were met.
-bool judge_all(const Report& report);
+/// Writes the table, and prints it on stdout.
+void print_table(const Report& report);
+
+/// The rows and columns of that table, one object each.
+Json table_json(const Report& report);
+
+/// Judges every [[expect]] by the matrices that the config names as it was written: without --set,
+/// and without what stands in for matrices that this machine lacks.
+std::vector<ExpectationResult> judge_all(const Report& report);
 
 /// Runs a program, its output on stderr, and returns its exit code. Throws an Error when it cannot
 /// be started or is killed.
