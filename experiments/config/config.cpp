@@ -253,6 +253,11 @@ Expect read_expect(TableReader& reader) {
   reader.read("tolerance", expect.tolerance);
   require(expect.tolerance >= 0, "{}: tolerance takes 0 or more, not {}", expect.place,
           expect.tolerance);
+  if (const Node* matrices = reader.find("matrices")) {
+    reader.read("matrices", expect.matrices.emplace());
+    require(*expect.matrices >= 1, "{}: matrices takes 1 or more, not {}", matrices->place,
+            *expect.matrices);
+  }
   expect.trend = "within";
   reader.read_choice("trend", expect.trend, {"at_least", "at_most", "within"});
   return expect;

@@ -130,8 +130,9 @@ struct Expect {
   Settings where;
   Settings relative_to;  // when given: of the ratios column(where) / column(relative_to)
   double value = 0;
-  double tolerance = 0;  // relative; only without a trend
-  std::string trend;     // at_least, at_most, or empty
+  double tolerance = 0;                  // relative; only without a trend
+  std::string trend;                     // at_least, at_most, or empty
+  std::optional<std::int64_t> matrices;  // it needs results of that many; empty: of all it is about
   SourceLocation place;
 };
 

@@ -29,6 +29,8 @@ constexpr Column kColumns[] = {
      "/point_id"},
     {"status", "end of the attempt: ok, skipped, failed, timeout, oom or wrong", "", "/status"},
     {"reason", "reason for a status other than ok", "", "/reason"},
+    {"skip", "cause of a skipped point: absent matrix, backend, order, format, kernel, ...", "",
+     "/skip/part"},
     {"p5_us", "5th percentile of the measured time", "us", "/time/p5_us"},
     {"p95_us", "95th percentile of the measured time", "us", "/time/p95_us"},
     {"samples", "number of samples of the measured time", "", "/time/n"},

@@ -181,9 +181,15 @@ void visit(V& v, BitComparison& b) {
 }
 
 template <class V>
+void visit(V& v, SkipPart& s) {
+  v("part", s.part), v("name", s.name);
+}
+
+template <class V>
 void visit(V& v, Record& r) {
   v("params", r.params), v("params_hash", r.params_hash), v("point_id", r.point_id);
   v("finished_at", r.finished_at), v("status", r.status), v("reason", r.reason);
+  v("skip", r.skip);
   v("origin", r.origin), v("attempt_s", r.attempt_s), v("env_id", r.env_id);
   v("experiment", r.experiment), v("config_hash", r.config_hash);
   visit(v, r.versions);
@@ -359,6 +365,7 @@ Json to_json(const VersionsPart& versions) { return written(versions); }
 Json to_json(const PreparationPart& prep) { return written(prep); }
 Json to_json(const ProductCheck& check) { return written(check); }
 Json to_json(const BitComparison& bits) { return written(bits); }
+Json to_json(const SkipPart& skip) { return written(skip); }
 Json to_json(const NumberOrText& value) { return written(value); }
 
 void to_json(Json& json, const Record& record) { json = to_json(record); }

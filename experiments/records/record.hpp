@@ -242,6 +242,18 @@ struct BitComparison {
   bool operator==(const BitComparison&) const = default;
 };
 
+/// SkipPart::part of a matrix that is not on this machine.
+inline constexpr const char* kAbsentMatrix = "absent matrix";
+
+/// The cause of a skipped point: the part of the request that cannot be had, or done, here. Points
+/// with one cause need one remedy.
+struct SkipPart {
+  std::string part = {};  // kAbsentMatrix, "matrix", "backend", "order", "format", "kernel", ...
+  std::string name = {};  // of it: "cora", "gpu", "rcm", ...
+
+  auto operator<=>(const SkipPart&) const = default;
+};
+
 struct Record {
   Json params = Json::object();  // the point, canonical
   std::string params_hash = {};
@@ -249,6 +261,7 @@ struct Record {
   std::string finished_at = {};  // UTC
   std::string status = {};       // "ok", "skipped", "failed", "timeout", "oom", "wrong"
   std::optional<std::string> reason = {};
+  std::optional<SkipPart> skip = {};       // of a skipped point
   std::optional<std::string> origin = {};  // "emulated", "simulated", "modelled", "measured"
   std::optional<double> attempt_s = {};
   std::optional<std::string> env_id = {};
@@ -280,6 +293,7 @@ Json to_json(const VersionsPart& versions);
 Json to_json(const PreparationPart& prep);
 Json to_json(const ProductCheck& check);
 Json to_json(const BitComparison& bits);
+Json to_json(const SkipPart& skip);
 Json to_json(const NumberOrText& value);
 
 /// These let a Json be initialised with a part (nlohmann's form of the functions above).

@@ -117,6 +117,7 @@ struct PointRunner::State {
   LastValueCache<DenseMatrix, EmulationKey> emulated;  // rows in the order of the packed matrix
   LastValueCache<CsrMatrix, EmulationKey> emulated_sparse;
   DenseMatrix last_c;
+  SkipPart at = {};  // the part of the request that is worked on
 
   void run(const Point& point, const PointIdentity& identity, Record& record);
 
@@ -141,21 +142,27 @@ struct PointRunner::State {
 void PointRunner::State::run(const Point& point, const PointIdentity& identity, Record& record) {
   const BackendChoice choice = find_backend(point.backend);
   record.versions = identity.versions();
-  if (choice.backend) record.origin = choice.backend->origin();
 
+  at = {"matrix", point.matrix};
   const LoadedInput& source = inputs.a(point);
   record.point_id = identity.point_id(inputs.content_hash(point));
   record.matrix = matrix_part(source);
-  if (has_right_matrix(point)) record.right = matrix_part(inputs.right(sparse_product(point)));
+  if (has_right_matrix(point)) {
+    at.name = sparse_product(point).right;
+    record.right = matrix_part(inputs.right(sparse_product(point)));
+  }
   record.prep = {.load_s = source.file.load_s, .load_from_cache = source.file.from_cache};
+  at = {"backend", point.backend};
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
   std::visit([&](const auto& task) { run_task(task, point, source, *choice.backend, record); },
              point.task);
+  record.origin = choice.backend->origin();
 }
 
 const OrderedInput& PointRunner::State::ordered(const Point& point, const LoadedInput& source,
                                                 Record& record) {
+  at = {"order", point.reorder.name};
   const OrderedInput& a = inputs.ordered(point, source);
   add_order(a.found, *record.prep);
   record.prep->apply_s = a.apply_s;
@@ -179,10 +186,13 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
                                   const LoadedInput& source, const Backend& backend,
                                   Record& record) {
   const OrderedInput& a = ordered(given, source, record);
+  at = {"kernel", requested.kernel.name};
   const Point point = requested.kernel.name == kAuto ? with_kernel(given, a, record) : given;
   const DenseProduct& product = dense_product(point);
   const auto kernel = make_registered<SpmmKernel>(product.kernel);
+  at = {"format", product.format.name};
   const PackedInput& packed = inputs.packed(product.format, a);
+  at = {"kernel", product.kernel.name};
   record.prep->pack_s = packed.pack_s;
   add_packed(*packed.matrix, *record.prep);
   const DenseMatrix& b = inputs.ordered_dense_b(product, source, a);
@@ -225,7 +235,9 @@ void PointRunner::State::run_task(const SparseProduct& product, const Point& poi
                                   const LoadedInput& source, const Backend& backend,
                                   Record& record) {
   const OrderedInput& a = ordered(point, source, record);
+  at = {"right factor", product.right};
   const CsrMatrix& b = inputs.sparse_b(point, a);
+  at = {"kernel", product.kernel.name};
   const auto kernel = make_registered<SpgemmKernel>(product.kernel);
   const SparseMultiplication multiplication{point, *kernel, a.matrix, b};
   SparseProductResult result = backend.multiply(multiplication);
@@ -268,6 +280,7 @@ void PointRunner::State::run_task(const Packing& packing, const Point& point,
                                   Record& record) {
   const OrderedInput& a = ordered(point, source, record);
   const auto format = make_registered<Format>(packing.format);
+  at = {"format", packing.format.name};
   PackingResult result = backend.pack({point, *format, a.matrix});
   record.found = std::move(result.findings);
   PreparationPart& prep = *record.prep;
@@ -290,6 +303,7 @@ void PointRunner::State::run_task(const Packing& packing, const Point& point,
 void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
                                   const LoadedInput& source, const Backend& backend,
                                   Record& record) {
+  at = {"order", point.reorder.name};
   const auto reordering = make_registered<Reordering>(point.reorder);
   Watch watch = inputs.watch(point);
   OrderingResult result = [&] {
@@ -308,7 +322,7 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
 }
 
 PointRunner::PointRunner(PointRunnerOptions options)
-    : state_(new State{PointInputs(std::move(options)), {}, {}, {}, {}}) {}
+    : state_(new State{PointInputs(std::move(options)), {}, {}, {}, {}, {}}) {}
 PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {
@@ -331,8 +345,12 @@ Attempt PointRunner::run(const Point& point) {
   };
   try {
     state_->run(point, identity, record);
+  } catch (const MatrixAbsent& error) {
+    end("skipped", error.what());
+    record.skip = {kAbsentMatrix, error.matrix()};
   } catch (const Unsupported& error) {
     end("skipped", error.what());
+    record.skip = state_->at;
   } catch (const std::bad_alloc&) {
     end("oom", "out of memory");
   } catch (const OutOfMemory& error) {

@@ -46,10 +46,40 @@ bool is_current(const std::string& point_id, const Point& point) {
 struct KnownAttempt {
   std::string point_id;
   std::string status;
-  std::string reason;
+  Skip skip;  // its reason is that of any attempt; the rest is of a skipped one
 
   bool operator==(const KnownAttempt&) const = default;
 };
+
+KnownAttempt known_attempt(const Json& record) {
+  return {record.at("point_id"), record.value("status", ""), skip_of(record)};
+}
+
+/// The state of the plan's points, each request counted once; those without an attempt are left.
+template <class Find>
+RunSummary summarise(const Plan& plan, Find attempt_at) {
+  RunSummary summary;
+  std::set<std::string> counted;
+  for (const PlanEntry& entry : plan.entries) {
+    if (!counted.insert(entry.hash).second) continue;
+    const KnownAttempt* attempt = attempt_at(entry.hash);
+    if (attempt == nullptr) {
+      ++summary.left;
+      continue;
+    }
+    ++summary.by_status[attempt->status];
+    if (attempt->status == "skipped") summary.skips.add(attempt->skip);
+  }
+  return summary;
+}
+
+/// The moment `seconds` from now; far beyond any run, the end of time.
+Clock::time_point moment_after(double seconds) {
+  constexpr double kLongest = 1e9;  // fits in the clock's nanoseconds
+  if (!(seconds < kLongest)) return Clock::time_point::max();
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 /// One run: assigns matrices to worker processes, collects events, writes records.
 class Run {
@@ -58,15 +88,11 @@ class Run {
       : options_(options), writer_(options.out + "/" + options.file) {
     const RecordSet before = read_records(options.out);
     for (const Json& record : before.points)
-      by_hash_[record.at("params_hash")] = {record.at("point_id"), record.value("status", ""),
-                                            record.value("reason", "")};
+      by_hash_[record.at("params_hash")] = known_attempt(record);
     const Json environment = environment_record();
     env_id_ = environment.at("env_id");
     if (!before.environments.contains(env_id_)) writer_.append(environment);
-    stop_at_ = options.max_seconds > 0
-                   ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(options.max_seconds))
-                   : Clock::time_point::max();
+    stop_at_ = moment_after(options.max_seconds);
     collect(plan);
   }
 
@@ -74,7 +100,8 @@ class Run {
     const InterruptGuard guard;
     Progress progress(static_cast<int>(total_));
     progress_ = &progress;
-    while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted()) {
+    while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted() &&
+           Clock::now() < stop_at_) {
       while (!waiting_.empty() && static_cast<int>(workers_.size()) < options_.jobs) start_next();
       wait_for_events();
     }
@@ -82,18 +109,13 @@ class Run {
   }
 
   RunSummary summary(const Plan& plan) const {
-    RunSummary summary;
+    RunSummary summary = summarise(plan, [&](const std::string& hash) -> const KnownAttempt* {
+      const auto found = by_hash_.find(hash);
+      return found == by_hash_.end() || pending_.contains(hash) ? nullptr : &found->second;
+    });
     summary.ran = ran_;
     summary.interrupted = InterruptGuard::interrupted();
-    std::set<std::string> counted;
-    for (const PlanEntry& entry : plan.entries) {
-      if (!counted.insert(entry.hash).second) continue;
-      const auto record = by_hash_.find(entry.hash);
-      if (record != by_hash_.end() && !pending_.contains(entry.hash))
-        ++summary.by_status[record->second.status];
-      else
-        ++summary.left;
-    }
+    summary.out_of_time = summary.left > 0 && Clock::now() >= stop_at_;
     return summary;
   }
 
@@ -128,7 +150,11 @@ class Run {
   void wait_for_events() {
     std::vector<pollfd> descriptors;
     for (const auto& worker : workers_) descriptors.push_back({worker->fd(), POLLIN, 0});
-    if (poll(descriptors.data(), descriptors.size(), 200) < 0) return;  // a signal
+    const auto rest =
+        std::chrono::duration_cast<std::chrono::milliseconds>(stop_at_ - Clock::now());
+    const auto wait = std::clamp<std::chrono::milliseconds::rep>(rest.count() + 1, 0, 200);
+    if (poll(descriptors.data(), descriptors.size(), static_cast<int>(wait)) < 0)
+      return;  // a signal
     for (std::size_t i = 0; i < descriptors.size(); ++i) {
       Worker& worker = *workers_[i];
       if ((descriptors[i].revents & (POLLIN | POLLHUP)) != 0)
@@ -169,19 +195,20 @@ class Run {
     record.env_id = env_id_;
     record.experiment = options_.experiment;
     record.config_hash = options_.config_hash;
-    const KnownAttempt attempt{record.point_id, record.status, record.reason.value_or("")};
+    const Json json = to_json(record);
+    const KnownAttempt attempt = known_attempt(json);
     // The same reason to skip a point need not be written down every time.
     const auto before = by_hash_.find(entry.hash);
     const bool is_known =
         before != by_hash_.end() && attempt.status == "skipped" && before->second == attempt;
-    if (!is_known) writer_.append(to_json(record));
+    if (!is_known) writer_.append(json);
     by_hash_[entry.hash] = attempt;
     ++ran_;
     const bool is_fine = attempt.status == "ok" || attempt.status == "skipped";
-    finish(entry, is_fine
-                      ? ""
-                      : fmt::format("{}: {} {} {}: {}", attempt.status, entry.matrix,
-                                    task_text(entry.point), entry.point.backend, attempt.reason));
+    finish(entry,
+           is_fine ? ""
+                   : fmt::format("{}: {} {} {}: {}", attempt.status, entry.matrix,
+                                 task_text(entry.point), entry.point.backend, attempt.skip.reason));
   }
 
   void finish(const PlanEntry& entry, const std::string& remark) {
@@ -231,13 +258,15 @@ class Run {
   int ran_ = 0;
 };
 
-int count_requests(const Plan& plan) {
-  std::set<std::string> hashes;
-  for (const PlanEntry& entry : plan.entries) hashes.insert(entry.hash);
-  return static_cast<int>(hashes.size());
+}  // namespace
+
+bool RunSummary::all_skipped() const {
+  return left == 0 && by_status.size() == 1 && by_status.contains("skipped");
 }
 
-}  // namespace
+Json RunSummary::to_json() const {
+  return {{"ran", ran}, {"left", left}, {"by_status", by_status}, {"skips", skips.to_json()}};
+}
 
 RunSummary run_plan(const Plan& plan, const RunOptions& options) {
   Run run(plan, options);
@@ -246,21 +275,14 @@ RunSummary run_plan(const Plan& plan, const RunOptions& options) {
 }
 
 RunSummary plan_status(const Plan& plan, const std::string& out) {
-  std::map<std::string, std::string> status;
-  if (!std::filesystem::exists(out)) return {{}, 0, count_requests(plan), false};
-  for (const Json& record : read_records(out).points)
-    status[record.at("params_hash")] = record.value("status", "");
-  RunSummary summary;
-  std::set<std::string> counted;
-  for (const PlanEntry& entry : plan.entries) {
-    if (!counted.insert(entry.hash).second) continue;
-    const auto found = status.find(entry.hash);
-    if (found != status.end())
-      ++summary.by_status[found->second];
-    else
-      ++summary.left;
-  }
-  return summary;
+  std::map<std::string, KnownAttempt> attempts;
+  if (std::filesystem::exists(out))
+    for (const Json& record : read_records(out).points)
+      attempts[record.at("params_hash")] = known_attempt(record);
+  return summarise(plan, [&](const std::string& hash) {
+    const auto found = attempts.find(hash);
+    return found == attempts.end() ? nullptr : &found->second;
+  });
 }
 
 }  // namespace tessera

@@ -3,15 +3,17 @@
 //
 // A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs only the point it hits:
 // the point is recorded as such, and a new process continues with the next. Only this process
-// writes records. SIGINT discards the current points and returns; everything recorded is on the
-// disk.
+// writes records. SIGINT, or the end of the time that the run may take, discards the current points
+// and returns; everything recorded is on the disk, and the same run continues there.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
 
 #include "experiments/config/plan.hpp"
+#include "experiments/records/skips.hpp"
 
 namespace tessera {
 
@@ -20,18 +22,24 @@ struct RunOptions {
   std::string file = "records.jsonl";  // shards write their own
   std::string experiment;              // id and config hash, for the records
   std::string config_hash;
-  int jobs = 1;                 // matrices at a time
-  double timeout_s = 600;       // of one point, loading its matrix included
-  double max_seconds = 0;       // start no point after that; 0 for no limit
+  int jobs = 1;            // matrices at a time
+  double timeout_s = 600;  // of one point, loading its matrix included
+  double max_seconds = std::numeric_limits<double>::infinity();  // a point that runs then is left
   std::set<std::string> rerun;  // "failed", "wrong", "all": do these again
   bool fresh_orders = false;    // take no order from the cache
 };
 
 struct RunSummary {
   std::map<std::string, int> by_status;  // of the plan's points, as they now stand
+  SkipCount skips;                       // of those that are skipped
   int ran = 0;                           // attempted now
   int left = 0;                          // without a record, or to be done again
   bool interrupted = false;
+  bool out_of_time = false;  // max_seconds have passed, and points are left
+
+  /// True when there are points, and every one of them was skipped.
+  bool all_skipped() const;
+  Json to_json() const;  // ran, left, by_status, skips
 };
 
 RunSummary run_plan(const Plan& plan, const RunOptions& options);

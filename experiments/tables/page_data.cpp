@@ -68,26 +68,14 @@ Json table_json(const Table& table, std::vector<Row> rows, const Config& config)
   return {{"columns", table.columns}, {"rows", places}};
 }
 
-std::string verdict(const ExpectationResult& result) {
-  if (result.values == 0) return "not judged";
-  return result.met ? "met" : "refuted";
-}
-
-Json expectation_json(const Expect& expect, const Report& report) {
-  const ExpectationResult result = judge(expect, report.rows, report.config);
-  Json json{{"name", expect.name},
-            {"source", expect.source},
-            {"statistic", expect.statistic},
-            {"column", expect.column},
-            {"trend", expect.trend.empty() ? "within" : expect.trend},
-            {"expected", expect.value},
-            {"values", result.values},
-            {"verdict", verdict(result)},
-            {"text", result.text}};
+Json expectation_json(const Expect& expect, const ExpectationResult& result) {
+  Json json = to_json(result);
+  json["statistic"] = expect.statistic;
+  json["column"] = expect.column;
+  json["trend"] = expect.trend.empty() ? "within" : expect.trend;
   if (!expect.with.empty()) json["with"] = expect.with;
   if (expect.trend.empty()) json["tolerance"] = expect.tolerance;
   if (!expect.relative_to.empty()) json["ratio"] = true;
-  if (result.values > 0) json["found"] = result.found;
   return json;
 }
 
@@ -127,8 +115,9 @@ Json page_data(const Report& report) {
   if (!config.table.empty()) page["table"] = table_json(config.table.front(), rows, config);
   add_figures(report, page);
   page["expectations"] = Json::array();
-  for (const Expect& expect : config.expects)
-    page["expectations"].push_back(expectation_json(expect, report));
+  const std::vector<ExpectationResult> results = judge_all(report);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    page["expectations"].push_back(expectation_json(config.expects[i], results[i]));
   return page;
 }
 

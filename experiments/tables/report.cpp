@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "experiments/tables/expectation.hpp"
 #include "experiments/tables/table.hpp"
 #include "formats/base/check.hpp"
 
@@ -13,16 +12,30 @@ const std::vector<std::string> kUsualColumns{"matrix",  "n",         "reorder", 
                                              "backend", "device",    "status",     "time_us",
                                              "gflops",  "smape_pct", "bound_ratio"};
 
+/// The backends of a config, and those that only the records know.
+std::vector<std::string> backends_of(const RecordSet& records, std::vector<std::string> backends) {
+  for (const Json& record : records.points) {
+    const std::string backend = record.at("params").at("backend");
+    if (std::ranges::find(backends, backend) == backends.end()) backends.push_back(backend);
+  }
+  return backends;
+}
+
+/// The config as its file has it. One that only --set makes whole stands for itself.
+Config as_written(const Config& config) {
+  try {
+    return load_config(config.path);
+  } catch (const Error&) {
+    return config;
+  }
+}
+
 }  // namespace
 
 Report read_report(const Config& config, const std::string& folder) {
   Report report{config, folder, read_records(folder), {}};
-  std::vector<std::string> backends = config.backends;
-  for (const Json& record : report.records.points) {
-    const std::string backend = record.at("params").at("backend");
-    if (std::ranges::find(backends, backend) == backends.end()) backends.push_back(backend);
-  }
-  report.rows = make_rows(make_plan(config, backends), report.records, config);
+  report.rows = make_rows(make_plan(config, backends_of(report.records, config.backends)),
+                          report.records, config);
   return report;
 }
 
@@ -38,13 +51,19 @@ ResultTable result_table(const Report& report) {
   return {table.columns, select(report.rows, table.where)};
 }
 
-void print_table(const Report& report, bool as_json) {
+void write_table(const Report& report) {
   const auto [columns, rows] = result_table(report);
   write_file(report.folder + "/table.csv", csv_table(rows, columns));
-  if (!as_json) {
-    fmt::print("{}", text_table(rows, columns));
-    return;
-  }
+}
+
+void print_table(const Report& report) {
+  write_table(report);
+  const auto [columns, rows] = result_table(report);
+  fmt::print("{}", text_table(rows, columns));
+}
+
+Json table_json(const Report& report) {
+  const auto [columns, rows] = result_table(report);
   Json list = Json::array();
   for (const Row& row : rows) {
     Json object = Json::object();
@@ -52,17 +71,19 @@ void print_table(const Report& report, bool as_json) {
       if (row.contains(column)) object[column] = row.at(column);
     list.push_back(std::move(object));
   }
-  fmt::print("{}\n", list.dump(2));
+  return list;
 }
 
-bool judge_all(const Report& report) {
-  bool all_met = true;
-  for (const Expect& expect : report.config.expects) {
-    const ExpectationResult result = judge(expect, report.rows, report.config);
-    fmt::print(stderr, "{}\n", result.text);
-    all_met &= result.met;
-  }
-  return all_met;
+std::vector<ExpectationResult> judge_all(const Report& report) {
+  std::vector<ExpectationResult> results;
+  if (report.config.expects.empty()) return results;
+  const Config written = as_written(report.config);
+  const std::vector<Row> planned =
+      planned_rows(make_plan(written, backends_of(report.records, written.backends)));
+  for (const Expect& expect : report.config.expects)
+    results.push_back(
+        judge(expect, report.rows, report.config, population_of(expect, planned, written)));
+  return results;
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/tables/expectation.hpp"
 #include "experiments/tables/rows.hpp"
 
 namespace tessera {
@@ -28,10 +29,17 @@ struct ResultTable {
 
 ResultTable result_table(const Report& report);
 
-/// The [table], or a table of the usual columns: on stdout, and as table.csv in the folder.
-void print_table(const Report& report, bool as_json);
+/// That table as table.csv in the folder.
+void write_table(const Report& report);
 
-/// Judges every [[expect]], one line each on stderr. Returns whether all were met.
-bool judge_all(const Report& report);
+/// Writes the table, and prints it on stdout.
+void print_table(const Report& report);
+
+/// The rows and columns of that table, one object each.
+Json table_json(const Report& report);
+
+/// Judges every [[expect]] by the matrices that the config names as it was written: without --set,
+/// and without what stands in for matrices that this machine lacks.
+std::vector<ExpectationResult> judge_all(const Report& report);
 
 }  // namespace tessera

@@ -104,6 +104,8 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     if (const auto found = record.find(part); found != record.end())
       for (const auto& [name, value] : found->items())
         if (!value.is_null()) row.try_emplace(name, value);
+  const std::string status = record.value("status", "");
+  if (status != "ok" && status != "wrong") row.erase("origin");  // it has no numbers
   row["matrix"] = entry.matrix;
   add_shuffled(row);
   for (const char* stage : {"reorder", "format", "kernel", "model"}) {
@@ -202,6 +204,13 @@ std::vector<Row> record_rows(const RecordSet& records) {
         record.contains("matrix") ? record["matrix"].value("name", reference) : reference;
     rows.push_back(flat_row({.point = {}, .matrix = name}, record, records));
   }
+  return rows;
+}
+
+std::vector<Row> planned_rows(const Plan& plan) {
+  std::vector<Row> rows;
+  for (const PlanEntry& entry : plan.entries)
+    rows.push_back(flat_row(entry, {{"params", to_json(entry.point)}}, {}));
   return rows;
 }
 

@@ -26,6 +26,9 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
 /// One row per record, without a plan: no labels, nothing derived.
 std::vector<Row> record_rows(const RecordSet& records);
 
+/// One row per plan entry, with the columns that are known before its point has run.
+std::vector<Row> planned_rows(const Plan& plan);
+
 /// The columns every row may have, with their meaning and unit.
 const std::map<std::string, std::string>& row_columns();
 

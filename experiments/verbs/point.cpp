@@ -85,7 +85,11 @@ class PointVerb final : public Verb {
 
   static int code_of(const Json& record) {
     const std::string status = record.at("status");
-    if (status == "ok" || status == "skipped") return kOk;
+    if (status == "ok") return kOk;
+    if (status == "skipped") {
+      fmt::print(stderr, "skipped: {}\n", record.value("reason", ""));
+      return kNothingRan;
+    }
     return status == "wrong" ? kWrong : kFailed;
   }
 

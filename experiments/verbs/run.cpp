@@ -5,6 +5,8 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/machine/own_process.hpp"
+#include "experiments/run/foresight.hpp"
+#include "experiments/run/progress.hpp"
 #include "experiments/run/runner.hpp"
 #include "experiments/tables/report.hpp"
 #include "experiments/verbs/verb.hpp"
@@ -30,8 +32,8 @@ class RunVerb final : public Verb {
         "none");
     app.add_flag("--dry-run", dry_run_, "print the points that would run, and run none");
     app.add_option("--shard", shard_, "i/n: run the i-th of n parts (whole matrices)");
-    app.add_option("--max-seconds", options_.max_seconds, "start no point after this time")
-        ->check(CLI::NonNegativeNumber);
+    app.add_option("--max-seconds", options_.max_seconds,
+                   "stop after this time; the same command continues there");
     app.add_option("--rerun", rerun_,
                    "also run points again that have a record: failed, wrong or all")
         ->delimiter(',')
@@ -41,7 +43,7 @@ class RunVerb final : public Verb {
     app.add_option("--require", required_, "exit with 5 when this backend cannot run here");
     app.add_flag("--fresh-orders", options_.fresh_orders,
                  "compute every order, and take none from the cache");
-    app.add_flag("--json", json_, "print the table as JSON");
+    app.add_flag("--json", json_, "print the table, the skips and the verdicts as JSON");
   }
 
   int run() override {
@@ -53,9 +55,11 @@ class RunVerb final : public Verb {
       fmt::print(stderr, "error: backend {} is required: {}\n", backend, missing);
       return kMissing;
     }
+    require(options_.max_seconds >= 0, "--max-seconds takes 0 or more, not {}",
+            options_.max_seconds);
     int code = kOk;
     for (const std::string& name : configs_) {
-      code = std::max(code, run_config(name));
+      code = worse(code, run_config(name));
       if (code == kInterrupted) break;
     }
     return code;
@@ -77,16 +81,55 @@ class RunVerb final : public Verb {
     if (dry_run_) return tell(config, plan, options);
 
     const RunSummary summary = run_plan(plan, options);
+    print_summary(config, options, summary);
+    if (summary.interrupted) {
+      print_skips(config, summary);
+      return kInterrupted;
+    }
+
+    const Report report = read_report(config, options.out);
+    if (json_ || summary.all_skipped())
+      write_table(report);
+    else
+      print_table(report);
+    // A shard sees some of the matrices; all of them are judged together.
+    const auto results = shard_.empty() ? judge_all(report) : std::vector<ExpectationResult>{};
+    for (const ExpectationResult& result : results) fmt::print(stderr, "{}\n", result.text);
+    if (json_) print_all(report, plan, summary, results);
+    print_skips(config, summary);
+    return code_of(summary, results);
+  }
+
+  static void print_summary(const Config& config, const RunOptions& options,
+                            const RunSummary& summary) {
     std::string counts;
     for (const auto& [status, count] : summary.by_status)
       counts += fmt::format(", {} {}", count, status);
     fmt::print(stderr, "{}: {} run now{}{}; records in {}\n", config.id, summary.ran, counts,
                summary.left > 0 ? fmt::format(", {} left", summary.left) : "", options.out);
-    if (summary.interrupted) return kInterrupted;
+    if (summary.out_of_time)
+      fmt::print(stderr, "{}: stopped after {}; the same command continues with what is left\n",
+                 config.id, duration_text(options.max_seconds));
+  }
 
-    const Report report = read_report(config, options.out);
-    print_table(report, json_);
-    return verdict(summary, judge_all(report));
+  /// The last lines of a run: what it lacks, and what would mend it.
+  static void print_skips(const Config& config, const RunSummary& summary) {
+    if (summary.all_skipped())
+      fmt::print(stderr, "{}: nothing could be run: every point was skipped\n", config.id);
+    for (const SkipGroup& group : summary.skips.groups())
+      fmt::print(stderr, "{}: {}\n", config.id, group.text());
+  }
+
+  static void print_all(const Report& report, const Plan& plan, const RunSummary& summary,
+                        const std::vector<ExpectationResult>& results) {
+    Json json = summary.to_json();
+    json["experiment"] = report.config.id;
+    json["records"] = report.folder;
+    json["points"] = plan.entries.size();
+    json["table"] = table_json(report);
+    json["expectations"] = Json::array();
+    for (const ExpectationResult& result : results) json["expectations"].push_back(to_json(result));
+    print_json(json);
   }
 
   void take_shard(Plan& plan, RunOptions& options) const {
@@ -107,17 +150,24 @@ class RunVerb final : public Verb {
     std::map<std::string, int> points;
     for (const PlanEntry& entry : plan.entries) ++points[entry.matrix];
     for (const auto& [matrix, count] : points) fmt::print("{:6} points  {}\n", count, matrix);
+    for (const SkipGroup& group : Foresight().skips_of(plan).groups())
+      fmt::print("{}\n", group.text("would be skipped here"));
     const RunSummary now = plan_status(plan, options.out);
     fmt::print("{:6} points in all, {} of them without a record in {} ({})\n", plan.entries.size(),
                now.left, options.out, config.id);
     return kOk;
   }
 
-  static int verdict(const RunSummary& summary, bool expectations_met) {
+  static int code_of(const RunSummary& summary, const std::vector<ExpectationResult>& results) {
     const auto any = [&](const char* status) { return summary.by_status.contains(status); };
     if (any("wrong")) return kWrong;
     if (any("failed") || any("timeout") || any("oom")) return kFailed;
-    return expectations_met ? kOk : kExpectation;
+    if (summary.all_skipped()) return kNothingRan;
+    const auto some_are = [&](Verdict verdict) {
+      return std::ranges::find(results, verdict, &ExpectationResult::verdict) != results.end();
+    };
+    if (some_are(Verdict::kRefuted)) return kRefuted;
+    return some_are(Verdict::kNotJudged) ? kNotJudged : kOk;
   }
 
   std::vector<std::string> configs_, backends_, sets_, rerun_, required_;

@@ -29,11 +29,13 @@ class StatusVerb final : public Verb {
       print_json({{"experiment", config.id},
                   {"points", plan.entries.size()},
                   {"left", summary.left},
-                  {"by_status", summary.by_status}});
+                  {"by_status", summary.by_status},
+                  {"skips", summary.skips.to_json()}});
       return kOk;
     }
     for (const auto& [status, count] : summary.by_status) fmt::print("{:6} {}\n", count, status);
     fmt::print("{:6} left of {}\n", summary.left, plan.entries.size());
+    for (const SkipGroup& group : summary.skips.groups()) fmt::print("{}\n", group.text());
     return kOk;
   }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formats/base/check.hpp"
 
 namespace tessera {
@@ -14,6 +16,13 @@ Params::Given given_params(const std::vector<std::string>& assignments) {
     given[assignment.substr(0, equals)] = assignment.substr(equals + 1);
   }
   return given;
+}
+
+int worse(int a, int b) {
+  constexpr int kAscending[] = {kOk,     kNotJudged, kNothingRan, kRefuted,    kMissing,
+                                kFailed, kWrong,     kUsage,      kInterrupted};
+  const auto rank = [&](int code) { return std::ranges::find(kAscending, code); };
+  return rank(a) < rank(b) ? b : a;
 }
 
 std::string records_folder(const std::string& out, const std::string& experiment) {

@@ -14,14 +14,38 @@ namespace tessera {
 
 /// The exit codes of every verb.
 enum ExitCode {
-  kOk = 0,             // all ok, or legitimately skipped
-  kUsage = 2,          // usage, config or input error
-  kFailed = 3,         // some points failed
-  kWrong = 4,          // a check failed: wrong numbers
-  kMissing = 5,        // a required device or feature is missing
-  kExpectation = 6,    // an [[expect]] was violated
-  kInterrupted = 130,  // SIGINT
+  kOk = 0,
+  kUsage = 2,
+  kFailed = 3,
+  kWrong = 4,
+  kMissing = 5,
+  kRefuted = 6,
+  kNotJudged = 7,
+  kNothingRan = 8,
+  kInterrupted = 130,
 };
+
+struct ExitCodeMeaning {
+  ExitCode code;
+  const char* meaning;
+};
+
+/// What --help says of them.
+inline constexpr ExitCodeMeaning kExitCodes[] = {
+    {kOk, "ok"},
+    {kUsage, "usage, config or input error"},
+    {kFailed, "some points failed"},
+    {kWrong, "a check failed: wrong numbers"},
+    {kMissing, "a required device or feature is missing"},
+    {kRefuted, "the results refute an expectation"},
+    {kNotJudged, "an expectation could not be judged: too few results"},
+    {kNothingRan, "every point was skipped"},
+    {kInterrupted, "interrupted"},
+};
+
+/// Of the codes of several configs the one that counts: what is wrong with results before what they
+/// say, and that before what they lack.
+int worse(int a, int b);
 
 class Verb {
  public:

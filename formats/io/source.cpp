@@ -185,11 +185,12 @@ std::vector<std::string> names_at_hand() {
   if (near.empty()) near = nearest_name(word, Registry<Generator>::instance().names());
   const bool published = std::ranges::count(spec, '/') == 1 && !is_matrix_file_name(spec) &&
                          spec.front() != '.' && spec.front() != '/' && spec.back() != '/';
-  throw Unsupported(fmt::format(
-      "there is no matrix '{}'{}; looked in: {} (endings {}), and among the generators{}", spec,
-      near.empty() ? "" : fmt::format(", did you mean '{}'", near), fmt::join(places, ", "),
-      fmt::join(known_suffixes(), " "),
-      published ? fmt::format("; `tessera matrix fetch {}` downloads one", spec) : ""));
+  throw MatrixAbsent(
+      spec, fmt::format(
+                "there is no matrix '{}'{}; looked in: {} (endings {}), and among the generators{}",
+                spec, near.empty() ? "" : fmt::format(", did you mean '{}'", near),
+                fmt::join(places, ", "), fmt::join(known_suffixes(), " "),
+                published ? fmt::format("; `tessera matrix fetch {}` downloads one", spec) : ""));
 }
 
 /// The source of a name that is neither a path nor a call.

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/base/check.hpp"
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
 
@@ -30,7 +31,19 @@ struct MatrixSource {
   bool synthetic() const { return path.empty(); }
 };
 
-/// Resolves a name without loading the matrix. Throws an Error that lists the searched places.
+/// No matrix of that name is on this machine. The message lists the searched places.
+class MatrixAbsent : public Unsupported {
+ public:
+  MatrixAbsent(std::string_view matrix, const std::string& message)
+      : Unsupported(message), matrix_(matrix) {}
+
+  const std::string& matrix() const { return matrix_; }
+
+ private:
+  std::string matrix_;
+};
+
+/// Resolves a name without loading the matrix. Throws MatrixAbsent.
 MatrixSource find_matrix(std::string_view spec);
 
 /// MatrixSource::reference, also for a matrix whose file is on another machine: the name in points

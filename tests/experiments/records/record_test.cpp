@@ -23,6 +23,7 @@ Record whole_record() {
                 .finished_at = "2026-01-01T00:00:00Z",
                 .status = "wrong"};
   record.reason = "why";
+  record.skip = {"order", "rcm"};
   record.origin = "measured";
   record.attempt_s = 0.5;
   record.env_id = record.experiment = record.config_hash = "x";

@@ -195,6 +195,20 @@ class FailingPointTest(ProgramTest):
         self.assertIn("2 run now, 4 ok", self.run_config(config, "--rerun", "failed").stderr)
         self.assertEqual(self.statuses(), {"failed": 2, "ok": 4})
 
+    def test_the_end_of_its_time_stops_a_run_within_a_point_which_is_left(self) -> None:
+        config = self.slow_config(600)
+        self.tessera("matrix", "info", SLOW)
+
+        began = time.monotonic()
+        done = self.run_config(config, "--max-seconds", "3")
+        took = time.monotonic() - began
+
+        self.assertEqual({n: one["status"] for n, one in self.by_n().items()}, {1: "ok"})
+        self.assertIn("c: 1 run now, 1 ok, 2 left", done.stderr)
+        self.assertIn("c: stopped after 3.0 s; the same command continues", done.stderr)
+        self.assertLess(took, 10)
+        self.assertIn("1 ok, 2 left", self.run_config(config, "--max-seconds", "1").stderr)
+
     def test_a_matrix_that_is_absent_is_skipped_and_run_once_it_is_there(self) -> None:
         config = self.config("absent_a", UNIFORM)
 

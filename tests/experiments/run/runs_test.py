@@ -74,8 +74,8 @@ class RunTest(ProgramTest):
             matrix.write_text(texts[seed])
             with self.subTest(seed=seed, expected=expected):
                 self.assertIn(f"c: {expected} run now, 1 ok", self.run_config(config).stderr)
-                table = self.json_of("run", config, "--out", str(self.out), "--json")
-                self.assertEqual(len(table), 1)
+                found = self.json_of("run", config, "--out", str(self.out), "--json")
+                self.assertEqual(len(found["table"]), 1)
 
     def test_a_cache_that_was_emptied_costs_no_result(self) -> None:
         config = self.config(UNIFORM, RMAT)
@@ -132,10 +132,101 @@ class RunTest(ProgramTest):
     def test_max_seconds_starts_no_more_points(self) -> None:
         config = self.config(UNIFORM, RMAT)
 
-        done = self.run_config(config, "--max-seconds", "0.000001")
+        for seconds in ("0", "0.000001"):
+            done = self.run_config(config, "--max-seconds", seconds)
+            self.assertIn("c: 0 run now, 4 left", done.stderr)
+            self.assertIn("the same command continues with what is left", done.stderr)
+        whole = self.run_config(config, "--max-seconds", "1e10")
+        self.assertIn("4 run now, 4 ok", whole.stderr)
+        self.assertNotIn("the same command", whole.stderr)
+        for seconds in ("nan", "-1", "soon"):
+            self.assertIn("max-seconds", self.run_config(config, "--max-seconds", seconds,
+                                                         code=2).stderr)
 
-        self.assertIn("c: 0 run now, 4 left", done.stderr)
-        self.assertIn("4 run now, 4 ok", self.run_config(config, "--max-seconds", "600").stderr)
+    def test_json_has_the_table_the_counts_and_the_verdicts(self) -> None:
+        expect = ('[[expect]]\nname = "fill"\nsource = "Table 9"\ncolumn = "nnz"\n'
+                  'statistic = "max"\ntrend = "at_most"\nvalue = 300\n')
+        config = self.config(UNIFORM, n=[4], rest=expect)
+
+        found = self.json_of("run", config, "--out", str(self.out), "--json")
+
+        self.assertEqual((found["experiment"], found["points"], found["ran"], found["left"]),
+                         ("c", 1, 1, 0))
+        self.assertEqual((found["by_status"], found["skips"]), ({"ok": 1}, []))
+        self.assertEqual(len(found["table"]), 1)
+        [claim] = found["expectations"]
+        self.assertEqual((claim["verdict"], claim["matrices"], claim["needed_matrices"]),
+                         ("met", 1, 1))
+        self.assertTrue((self.out / "table.csv").exists())
+
+
+class SkipTest(ProgramTest):
+    """Every skip has its cause, wherever points are counted."""
+
+    def config_of_skips(self) -> str:
+        """Of 12 points two run: two matrices are absent, one kernel has neither half."""
+        return self.config("absent_a", "shuffle(of=absent_b)", UNIFORM, n=[4],
+                           kernels='"csr_spmm", "cusparse"', backends='"emulate", "model"')
+
+    def test_a_run_ends_with_its_skips_by_cause(self) -> None:
+        done = self.run_config(self.config_of_skips())
+
+        lines = [line for line in done.stderr.splitlines() if " skipped: " in line]
+        self.assertEqual(len(lines), 3, done.stderr)
+        self.assertIn("c: 8 skipped: 2 matrices not found (absent_a, absent_b); set $TESSERA_DATA",
+                      lines[0])
+        self.assertIn("`tessera matrix fetch`", lines[0])
+        self.assertRegex(done.stderr, "c: 1 skipped: kernel cusparse, backend emulate: .*emulated")
+        self.assertRegex(done.stderr, "c: 1 skipped: kernel cusparse, backend model: .*work")
+        self.assertEqual(done.stderr.splitlines()[-3:], lines)
+
+    def test_records_status_plan_and_dry_run_agree_on_the_causes(self) -> None:
+        config = self.config_of_skips()
+
+        plan = [json.loads(line) for line in self.tessera("plan", config, "--json")
+                .stdout.splitlines()]
+        foreseen = self.run_config(config, "--dry-run").stdout
+        told = self.tessera("plan", config).stderr
+        found = self.json_of("run", config, "--out", str(self.out), "--json")
+        status = self.json_of("status", config, "--out", str(self.out), "--json")
+        text = self.tessera("status", config, "--out", str(self.out)).stdout
+
+        self.assertEqual({entry["hash"]: {"part": entry["skip"]["part"],
+                                          "name": entry["skip"]["name"]}
+                          for entry in plan if "skip" in entry},
+                         {record["params_hash"]: record["skip"]
+                          for record in records_in(self.records) if "skip" in record})
+        self.assertEqual(status["skips"], found["skips"])
+        self.assertEqual([group["points"] for group in found["skips"]], [8, 1, 1])
+        self.assertEqual(found["skips"][0]["matrices"], ["absent_a", "absent_b"])
+        for group in found["skips"]:
+            self.assertIn(group["text"], text)
+            for output in (foreseen, told):
+                self.assertIn(group["text"].replace("skipped", "would be skipped here"), output)
+
+    def test_a_point_without_a_result_has_no_origin(self) -> None:
+        (self.folder / "a.mtx").write_text("no matrix\n")
+        done = self.run_config(self.config("a.mtx", "absent_a", UNIFORM, n=[4],
+                                           rest='[table]\ncolumns = ["matrix", "origin"]\n'
+                                           'where = { status = ["ok", "skipped", "failed"] }\n'),
+                               code=3)
+
+        self.assertEqual({record["status"]: record.get("origin")
+                          for record in records_in(self.records)},
+                         {"failed": None, "skipped": None, "ok": "emulated"})
+        self.assertEqual([line.split()[1:] for line in done.stdout.splitlines()[2:4]], [[], []])
+
+    def test_an_older_record_of_a_skip_has_no_origin_in_a_table(self) -> None:
+        config = self.config("absent_a", n=[4])
+        self.run_config(config, code=8)
+        lines = self.records.read_text().splitlines()
+        record = {**json.loads(lines[1]), "origin": "measured", "status": "timeout"}
+        del record["skip"]
+        self.records.write_text(lines[0] + "\n" + json.dumps(record) + "\n")
+
+        self.tessera("merge", str(self.out), "--out", str(self.folder / "m"))
+
+        self.assertNotIn("measured", (self.folder / "m" / "records.csv").read_text())
 
 
 class ShardTest(ProgramTest):
@@ -262,9 +353,9 @@ class PlanAndPointTest(ProgramTest):
         text = self.tessera("status", config, "--out", str(self.out)).stdout
         nothing = self.json_of("status", config, "--out", "nowhere", "--json")
 
-        self.assertEqual(found, {"experiment": "c", "points": 6, "left": 2,
-                                 "by_status": {"ok": 2, "skipped": 2}})
-        self.assertEqual([line.split() for line in text.splitlines()],
+        self.assertEqual((found["experiment"], found["points"], found["left"], found["by_status"]),
+                         ("c", 6, 2, {"ok": 2, "skipped": 2}))
+        self.assertEqual([line.split() for line in text.splitlines()[:3]],
                          [["2", "ok"], ["2", "skipped"], ["2", "left", "of", "6"]])
         self.assertEqual((nothing["left"], nothing["by_status"]), (6, {}))
 
@@ -300,7 +391,7 @@ class ExitCodeTest(ProgramTest):
             done = self.run_config(config, "--require", "gpu", code=5)
             self.assertIn("backend gpu is required", done.stderr)
             self.assertFalse(self.out.exists())
-            self.run_config(config, "--backend", "gpu")
+            self.run_config(config, "--backend", "gpu", code=8)
             self.assertEqual(self.statuses(), {"skipped": 2})
 
     def test_6_is_for_an_expectation_that_is_not_met(self) -> None:
@@ -313,6 +404,34 @@ class ExitCodeTest(ProgramTest):
 
         self.assertRegex(met.stderr, "fill: .*: met")
         self.assertRegex(missed.stderr, "fill: .*: NOT met")
+
+    def test_7_is_for_an_expectation_that_too_few_results_can_judge(self) -> None:
+        expect = ('[[expect]]\nname = "fill"\nsource = "Table 9"\ncolumn = "nnz"\n'
+                  'statistic = "max"\ntrend = "at_most"\nvalue = 300\n{}')
+
+        few = self.run_config(self.config(UNIFORM, "absent_a", n=[4], rest=expect.format("")),
+                              code=7)
+        enough = self.run_config(self.config(UNIFORM, "absent_a", n=[4],
+                                             rest=expect.format("matrices = 1\n")))
+        stand_in = self.run_config(self.config("absent_a", n=[4], rest=expect.format("")), "--set",
+                                   f'grid.matrix=["{UNIFORM}"]', code=7)
+
+        self.assertIn("fill: not judged: 1 of 2 matrices (Table 9)", few.stderr)
+        self.assertIn("fill: max nnz over 1 is 300, expected at most 300 (Table 9): met",
+                      enough.stderr)
+        self.assertIn("fill: not judged: 0 of 1 matrix (Table 9)", stand_in.stderr)
+        self.assertNotIn("met", few.stderr + stand_in.stderr)
+
+    def test_8_is_for_a_run_whose_every_point_was_skipped(self) -> None:
+        nothing = self.run_config(self.config("absent_a"), code=8)
+        something = self.run_config(self.config("absent_a", UNIFORM))
+        [line] = self.tessera("plan", self.config("absent_a", n=[4]), "--json").stdout.splitlines()
+        point = self.tessera("point", "--json", line, code=8)
+
+        self.assertIn("c: nothing could be run: every point was skipped", nothing.stderr)
+        self.assertEqual(nothing.stdout, "")
+        self.assertNotIn("nothing could be run", something.stderr)
+        self.assertIn("skipped: there is no matrix 'absent_a'", point.stderr)
 
     def test_the_worst_of_several_configs_counts(self) -> None:
         good = self.config(UNIFORM)

@@ -24,6 +24,12 @@ ExpectationResult judged(const std::string& rest) {
   return judge(found.config.expects.at(0), found.rows, found.config);
 }
 
+bool is_met(const std::string& rest) {
+  const Verdict verdict = judged(rest).verdict;
+  CHECK(verdict != Verdict::kNotJudged);
+  return verdict == Verdict::kMet;
+}
+
 std::string error_of(const std::string& config_text) {
   try {
     const auto found = planted_experiment(config_text);
@@ -69,7 +75,7 @@ TEST_CASE("a rank correlation is of two columns of the rows that have both") {
 
 TEST_CASE("a number is met within its tolerance, and not beyond") {
   const auto met = [](const std::string& value, const std::string& tolerance) {
-    return judged(kAcc + "statistic = \"mean\"\nvalue = " + value + tolerance).met;
+    return is_met(kAcc + "statistic = \"mean\"\nvalue = " + value + tolerance);
   };
 
   CHECK(met("24", "\n"));
@@ -85,8 +91,8 @@ TEST_CASE("a number is met within its tolerance, and not beyond") {
 
 TEST_CASE("a trend is met on its side of the number, the number included") {
   const auto met = [](const std::string& trend, const std::string& value) {
-    return judged(kAcc + "statistic = \"mean\"\ntrend = \"" + trend + "\"\nvalue = " + value + "\n")
-        .met;
+    return is_met(kAcc + "statistic = \"mean\"\ntrend = \"" + trend + "\"\nvalue = " + value +
+                  "\n");
   };
 
   CHECK(met("at_least", "24"));
@@ -103,10 +109,10 @@ TEST_CASE("ratios pair rows of one matrix and width") {
   const ExpectationResult result = judged(kCsr + kToAcc + "value = 3\ntolerance = 1e-12\n");
   const ExpectationResult missed = judged(kCsr + kToAcc + "value = 3.4\n");
 
-  CHECK(result.met);
+  CHECK(result.verdict == Verdict::kMet);
   CHECK(result.found == doctest::Approx(3));
   CHECK(result.values == 2);
-  CHECK_FALSE(missed.met);
+  CHECK(missed.verdict == Verdict::kRefuted);
 }
 
 TEST_CASE("rows without a partner, or that did not end well, take no part") {
@@ -120,15 +126,102 @@ TEST_CASE("rows without a partner, or that did not end well, take no part") {
   CHECK(judge(found.config.expects[0], rows, found.config).values == 1);
 }
 
-TEST_CASE("an expectation that nothing can be held against is not met") {
+TEST_CASE("an expectation that nothing can be held against is neither met nor refuted") {
   const ExpectationResult result = judged("where = { matrix = \"cora\" }\nvalue = 3\n");
 
-  CHECK_FALSE(result.met);
+  CHECK(result.verdict == Verdict::kNotJudged);
   CHECK(result.values == 0);
-  CHECK(result.text == "speed: no rows to judge it by (Table 9)");
+  CHECK(result.text == "speed: not judged: 0 of 1 matrix (Table 9)");
+}
+
+/// A claim about the two matrices of the plan, judged when only the first of them has results that
+/// ended with `status`, or `matrix` has in its place.
+ExpectationResult judged_on_half(const std::string& rest, const std::string& status,
+                                 const std::string& matrix = "absent_b") {
+  auto found = planted_experiment(kHead + rest);
+  const std::vector<Row> planned = planned_rows(found.plan);
+  for (Row& row : found.rows)
+    if (row.at("matrix") == "absent_b") row["status"] = status, row["matrix"] = matrix;
+  const Expect& expect = found.config.expects.at(0);
+  return judge(expect, found.rows, found.config, population_of(expect, planned, found.config));
+}
+
+TEST_CASE("a claim is judged once all the matrices it is about have results") {
+  const std::string claim = kAcc + "value = 1\ntrend = \"at_least\"\n";
+
+  CHECK(judged_on_half(claim, "ok").verdict == Verdict::kMet);
+  CHECK(judged_on_half(claim, "skipped").verdict == Verdict::kNotJudged);
+  CHECK(judged_on_half(claim, "skipped").text == "speed: not judged: 1 of 2 matrices (Table 9)");
+  CHECK(judged_on_half(claim + "matrices = 1\n", "skipped").verdict == Verdict::kMet);
+  CHECK(judged_on_half(claim + "matrices = 3\n", "ok").verdict == Verdict::kNotJudged);
+  // Pairs need both of their rows.
+  CHECK(judged_on_half(kCsr + kToAcc + "value = 3\n", "ok").verdict == Verdict::kMet);
+  CHECK(judged_on_half(kCsr + kToAcc + "value = 3\n", "failed").verdict == Verdict::kNotJudged);
+}
+
+TEST_CASE("a claim about a kernel is not about matrices that the kernel refuses") {
+  auto found = planted_experiment(kHead + kAcc + "value = 16\ntolerance = 1e-9\n");
+  const std::vector<Row> planned = planned_rows(found.plan);
+  const auto judged_without_b = [&](const std::string& cause) {
+    std::vector<Row> rows = found.rows;
+    for (Row& row : rows)
+      if (row.at("matrix") == "absent_b") row["status"] = "skipped", row["skip"] = cause;
+    const Expect& expect = found.config.expects.at(0);
+    return judge(expect, rows, found.config, population_of(expect, planned, found.config));
+  };
+
+  for (const char* cause : {"kernel", "order", "format"})
+    CHECK(judged_without_b(cause).verdict == Verdict::kMet);
+  for (const char* cause : {kAbsentMatrix, "backend"})
+    CHECK(judged_without_b(cause).verdict == Verdict::kNotJudged);
+}
+
+TEST_CASE("a claim about one matrix needs that one alone") {
+  const std::string claim =
+      "where = { kernel = \"acc_spmm\", matrix = \"absent_a\" }\nvalue = 16\n";
+
+  CHECK(judged_on_half(claim, "skipped").verdict == Verdict::kMet);
+  CHECK(judged_on_half(claim, "skipped").needed == 1);
+}
+
+TEST_CASE("a matrix that stands in for one that is absent takes no part in a claim") {
+  const ExpectationResult result = judged_on_half(kAcc + "value = 16\n", "ok", "stand_in");
+  const ExpectationResult enough =
+      judged_on_half(kAcc + "value = 16\nmatrices = 1\ntolerance = 1e-9\n", "ok", "stand_in");
+
+  CHECK(result.verdict == Verdict::kNotJudged);
+  CHECK(enough.verdict == Verdict::kMet);  // 16 us are absent_a's, 32 the other's
+  CHECK(enough.values == 1);
+}
+
+TEST_CASE("a claim about rows that results select waits for every matrix they are selected from") {
+  const std::string claim =
+      "where = { kernel = \"acc_spmm\", size = \"small\" }\nvalue = 16\n[[derive]]\n"
+      "name = \"size\"\nof = \"nnz\"\nbins = [200]\nlabels = [\"small\", \"large\"]\n";
+  const std::string none = std::regex_replace(claim, std::regex("\"small\" }"), "\"tiny\" }");
+
+  CHECK(judged_on_half(claim, "ok").verdict == Verdict::kMet);
+  CHECK(judged_on_half(claim, "ok").values == 1);
+  CHECK(judged_on_half(claim, "skipped").verdict == Verdict::kNotJudged);
+  CHECK(judged_on_half(none, "ok").verdict == Verdict::kNotJudged);
+  CHECK(judged_on_half(none, "ok").text ==
+        "speed: not judged: none of the results is what it is about (Table 9)");
+}
+
+TEST_CASE("a reduced name stands for the rows that it is the best of") {
+  const std::string claim =
+      "where = { kernel = \"Best\" }\nvalue = 22.6\n[[reduce]]\nname = \"Best\"\n"
+      "where = { backend = \"model\" }\n";
+
+  CHECK(judged_on_half(claim, "ok").needed == 2);
+  CHECK(judged_on_half(claim, "ok").verdict == Verdict::kMet);
+  CHECK(judged_on_half(claim, "skipped").verdict == Verdict::kNotJudged);
 }
 
 TEST_CASE("the verdict is one line with both numbers and the source") {
+  CHECK(to_text(Verdict::kMet) == "met");
+  CHECK(to_text(Verdict::kRefuted) == "refuted");
+  CHECK(to_text(Verdict::kNotJudged) == "not judged");
   CHECK(judged(kAcc + "statistic = \"mean\"\nvalue = 25\n").text ==
         "speed: mean time_us over 2 is 24, expected about 25 (Table 9): met");
   CHECK(judged(kAcc + "statistic = \"mean\"\nvalue = 25\ntrend = \"at_least\"\n").text ==
@@ -142,6 +235,8 @@ TEST_CASE("an expectation that cannot be judged is an error with its place") {
 
   CHECK(error_of(replaced("tme_us"))
             .starts_with("c.toml:11:1: unknown column 'tme_us', did you mean 'time_us'"));
+  CHECK(error_of(kHead + "value = 1\nmatrices = 0\n")
+            .starts_with("c.toml:16:12: matrices takes 1 or more, not 0"));
   CHECK(error_of(replaced("kernel")) ==
         "c.toml:11:1: [[expect]] is about numbers, and 'kernel' holds \"csr_spmm\"");
   CHECK(error_of(kHead + "value = 1\nwhere = { kernl = \"a\" }\n").find("unknown column 'kernl'") !=
