@@ -1,6 +1,6 @@
 """Who may include whom: reads the #include lines of every C++ and CUDA file.
 
-The picture is that of the README: an oracle that saw a format could inherit its mistakes, a model
+The picture is that of docs/how-to/read_the_source.md: an oracle that saw a format could inherit its mistakes, a model
 that saw a kernel could peek at a measurement. Run without arguments it checks the source tree this
 file lies in, after planting a violation of every rule in a temporary tree and seeing it caught.
 """

@@ -12,7 +12,7 @@ import unittest
 
 from layers_test import ROOT
 
-FOLDERS = "formats|reorder|kernels|model|oracle|experiments|tests|notebooks"
+FOLDERS = "docs|formats|reorder|kernels|model|oracle|experiments|tests|notebooks"
 LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)")
 CODE = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w./*-]*[\w/*])")
 GUIDE = "experiments/adding.md"
