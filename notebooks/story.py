@@ -40,6 +40,7 @@ def draw(table: pd.DataFrame, name: str, title: str, y: str, label: str, series:
     """
     target = folder / "figures"
     target.mkdir(exist_ok=True)
+    count = table["matrix"].nunique()
     ns = [f"{n:g}" for n in sorted(table["n"].dropna().unique())]
     description = {
         "schema": 1, "id": name, "kind": "bars", "title": title,
@@ -47,7 +48,7 @@ def draw(table: pd.DataFrame, name: str, title: str, y: str, label: str, series:
         "series": [{"name": str(key), "origin": origin or group["origin"].iloc[0],
                     "points": [{"x": x, "y": value} for x, value in zip(group["matrix"], group[y])]}
                    for key, group in table.groupby(series, sort=False)],
-        "facts": f"{table['matrix'].nunique()} matrices, N = {', '.join(ns)}; {len(table)} records.",
+        "facts": f"{count} {'matrix' if count == 1 else 'matrices'}, N = {', '.join(ns)}.",
         "provenance": environment(folder), **more,
     }
     figure = build(check(description, name), bars.KIND)

@@ -5,100 +5,34 @@ and pandas for some tests; without their package tests are skipped.
 """
 
 import copy
-import importlib
 import io
 import json
-import math
-import random
 import re
-import subprocess
-import sys
 import tempfile
 import unittest
-import zlib
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-sys.path.insert(0, str(NOTEBOOKS))
-PREDICTED = ("modelled", "simulated", "emulated")
-
-
-def available(name: str) -> bool:
-    """True when a module can be imported."""
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        return False
-    return True
-
+from figures import (
+    KINDS,
+    NEEDS_MATPLOTLIB,
+    NOTEBOOKS,
+    PREDICTED,
+    available,
+    built,
+    command,
+    description,
+    pdf_bytes,
+    texts,
+)
 
 if available("matplotlib"):
-    import matplotlib
-
-    matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    from matplotlib.colors import to_rgb
-    from matplotlib.text import Text
 
     import figure
 
 import figure_data
-
-KINDS = figure_data.known_kinds()
-NEEDS_MATPLOTLIB = unittest.skipUnless(available("matplotlib"), "matplotlib is not installed")
-
-
-def description(kind: str, origins: tuple[str, ...] = ("measured", "modelled"),
-                seed: int = 7) -> dict[str, Any]:
-    """A valid figure over five matrices; series i is called kernel_i."""
-    draw = random.Random(seed)
-    names = ["cora", "roadNet-CA", "conf5_4-8x8", "a$b$c", "mc2depi"]
-    series = []
-    for rank, origin in enumerate(origins):
-        values = [draw.uniform(20, 400) for _ in names]
-        points = [{"x": x, "y": y, "low": 0.9 * y, "high": 1.2 * y} for x, y in zip(names, values)]
-        series.append({"name": f"kernel_{rank}", "origin": origin, "points": points})
-    return {"schema": 1, "id": f"try_{kind}", "kind": kind, "title": "Throughput", "caption": "N.",
-            "x": {"label": "matrix", "scale": "category"},
-            "y": {"label": "GFLOP/s", "scale": "linear"}, "series": series,
-            "provenance": "H200, commit 1234abc", "missing": []}
-
-
-def kind_of(name: str) -> Any:
-    """The Kind that a script defines."""
-    return importlib.import_module(name).KIND
-
-
-def built(value: dict[str, Any]) -> Any:
-    """The matplotlib figure of a description; figures built before are closed."""
-    plt.close("all")
-    figure.use_style()
-    return figure.build(figure_data.check(value, "test"), kind_of(value["kind"]))
-
-
-def texts(drawn: Any) -> str:
-    """All text in a figure."""
-    return "\n".join(t.get_text() for t in drawn.findobj(Text))
-
-
-def command(script: str, *arguments: str) -> subprocess.CompletedProcess:
-    """Run one script of notebooks/ as its user does."""
-    return subprocess.run([sys.executable, str(NOTEBOOKS / script), *arguments],
-                          capture_output=True, text=True, check=False)
-
-
-def pdf_bytes(path: Path) -> bytes:
-    """A PDF with its compressed streams unpacked behind it."""
-    raw = path.read_bytes()
-    parts = [raw]
-    for stream in re.findall(rb"stream\r?\n(.*?)endstream", raw, re.DOTALL):
-        try:
-            parts.append(zlib.decompressobj().decompress(stream))
-        except zlib.error:
-            continue
-    return b"\n".join(parts)
 
 
 @NEEDS_MATPLOTLIB
@@ -300,27 +234,6 @@ class Drawing(unittest.TestCase):
         names = [t.get_text().replace("\\", "") for t in left.get_xticklabels()]
         self.assertEqual(names, ["cora", "roadNet-CA", "conf5_4-8x8", "a$b$c", "mc2depi"])
 
-    def test_crowded_figures_keep_text_inside_and_the_legend_off_the_data(self) -> None:
-        for kind in KINDS:
-            with self.subTest(kind=kind):
-                value = description(kind, ("measured", "modelled", "simulated") * 2)
-                for series in value["series"]:
-                    series["points"] = [{"x": f"matrix-with-a-name-{i}", "y": 5.0 + i}
-                                        for i in range(24)]
-
-                drawn = built(value)
-                drawn.canvas.draw()
-
-                renderer = drawn.canvas.get_renderer()
-                for text in drawn.findobj(Text):
-                    if text.get_text() and text.get_visible():
-                        box = text.get_window_extent(renderer)
-                        self.assertGreaterEqual(box.x0, -1, text.get_text())
-                        self.assertLessEqual(box.x1, drawn.bbox.width + 1, text.get_text())
-                for legend in drawn.legends:
-                    self.assertGreaterEqual(legend.get_window_extent(renderer).y0,
-                                            drawn.axes[0].get_window_extent(renderer).y1)
-
 
 @NEEDS_MATPLOTLIB
 class BrokenFiles(unittest.TestCase):
@@ -391,72 +304,6 @@ class BrokenFiles(unittest.TestCase):
             self.assertEqual([p.name for p in Path(folder).iterdir()], ["speed.json"])
         self.assertEqual(command("bars.py", "/nonexistent.json").returncode, 2)
         self.assertEqual(command("bars.py").returncode, 2)
-
-
-# Machado, Oliveira and Fernandes 2009, severity 1.0, on linear RGB.
-DEFICIENCIES = {
-    "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),
-                   (-0.003882, -0.048116, 1.051998)),
-    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
-                     (-0.011820, 0.042940, 0.968881)),
-}
-
-
-def times(matrix: Any, vector: Any) -> list[float]:
-    """Matrix times vector."""
-    return [sum(a * b for a, b in zip(line, vector)) for line in matrix]
-
-
-def lab(color: str, deficiency: str) -> tuple[float, float, float]:
-    """CIE L*a*b* (D65) of an sRGB colour as seen with a deficiency."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
-    seen = [min(1.0, max(0.0, c)) for c in times(DEFICIENCIES[deficiency], linear)]
-    xyz = times(((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)),
-                seen)
-    ratios = [v / white for v, white in zip(xyz, (0.9505, 1.0, 1.089))]
-    f = [r ** (1 / 3) if r > (6 / 29) ** 3 else r / (3 * (6 / 29) ** 2) + 4 / 29 for r in ratios]
-    return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
-
-
-def delta_e(first: str, second: str, deficiency: str) -> float:
-    """CIE 1976 colour difference as seen with a deficiency."""
-    pairs = zip(lab(first, deficiency), lab(second, deficiency))
-    return sum((a - b) ** 2 for a, b in pairs) ** 0.5
-
-
-def least_delta_e() -> float:
-    """The difference that every observer notices between two marks of our size.
-
-    Stone, Szafir and Setlur 2014 ("An engineering model for color difference as a function of
-    size"): a share p of the observers notices p (10.16 + 1.50 / s) along L*, the axis that a
-    dichromat has left where red meets green, for marks of s degrees. Here p = 1 and the mark is
-    4 pt wide (lines.markersize), read from 500 mm. Their marks were 1/3 degree and more; this
-    extrapolates to 0.16.
-    """
-    degrees = math.degrees(4 * 25.4 / 72 / 500)
-    return 10.16 + 1.50 / degrees
-
-
-@NEEDS_MATPLOTLIB
-class Colours(unittest.TestCase):
-    """The cycle of tessera.mplstyle."""
-
-    def worst(self, colors: list[str]) -> float:
-        return min(delta_e(a, b, deficiency) for deficiency in DEFICIENCIES
-                   for i, a in enumerate(colors) for b in colors[:i])
-
-    def test_the_cycle_is_told_apart_with_colour_deficient_sight(self) -> None:
-        figure.use_style()
-        cycle = plt.rcParams["axes.prop_cycle"].by_key()["color"]
-
-        self.assertGreaterEqual(len(cycle), 6)
-        self.assertGreater(self.worst(cycle), least_delta_e())
-
-    def test_plain_reds_and_greens_fail_the_same_check(self) -> None:
-        for red, green in (("#C03020", "#5A7A20"), ("#D62728", "#2CA02C")):
-            self.assertGreater(delta_e(red, green, "none"), least_delta_e())
-            self.assertLess(self.worst([red, green]), least_delta_e())
 
 
 class Kinds(unittest.TestCase):
@@ -543,6 +390,23 @@ class Notebooks(unittest.TestCase):
             "shuffle(of=cora)": "shuffle", "cora": "cora"})
 
     @unittest.skipUnless(available("matplotlib") and available("pandas"), "needs pandas")
+    @unittest.skipUnless(available("matplotlib") and available("pandas"), "needs pandas")
+    def test_figures_of_the_story_name_machine_and_commit(self) -> None:
+        env = {"type": "env", "env_id": "e", "started_at": "2026-01-02T03:04:05Z",
+               "host": {"cpu": "a CPU"}, "build": {"commit": "abc", "dirty": True}}
+        emulated = self.record("1", "emulated", env_id="e",
+                               check={"smape_pct": 0.01, "bound_ratio": 0.2})
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "records.jsonl").write_text(
+                "".join(json.dumps(r) + "\n" for r in (env, emulated)), encoding="utf-8")
+
+            result = command("story.py", folder)
+
+            self.assertEqual(result.returncode, 0, result.stderr)
+            png = (Path(folder) / "figures" / "story_error.png").read_bytes()
+            self.assertIn(b"1 matrix, N = 128", png)
+            self.assertIn(b"a CPU, 2026-01-02, commit abc+changes", png)
+
     def test_the_story_says_what_to_run_when_there_are_no_records(self) -> None:
         result = command("story.py", "/nonexistent")
 
