@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/tables/draw_figures.hpp"
+#include "experiments/tables/expectation.hpp"
 #include "experiments/tables/report.hpp"
 
 namespace tessera {
@@ -22,7 +23,9 @@ std::string latex_table(const Report& report);
 
 /// A \newcommand for machine, date and commit, for every figure drawn (caption, matrices, and of
 /// a normalised one the geometric mean of each series, its values and those above 1) and for every
-/// [[expect]] (found, expected, values). "fig9, n = 32" is called FigNineNThreeTwo.
-std::string latex_macros(const Report& report, const std::vector<DrawnFigure>& figures);
+/// [[expect]] in `results` (found, expected, values, verdict). "fig9, n = 32" is called
+/// FigNineNThreeTwo.
+std::string latex_macros(const Report& report, const std::vector<DrawnFigure>& figures,
+                         const std::vector<ExpectationResult>& results);
 
 }  // namespace tessera

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "experiments/tables/expectation.hpp"
 #include "experiments/tables/latex.hpp"
 
 namespace tessera {
@@ -92,6 +91,7 @@ void add_expectation(const ExpectationResult& result, Macros& macros) {
              fmt::format("{}: in {}", result.name, result.source));
   macros.add(result.name + " values", std::to_string(result.values),
              result.name + ": rows or pairs of rows");
+  macros.add(result.name + " verdict", to_text(result.verdict), result.name + ": verdict");
 }
 
 /// The newest run that has records.
@@ -113,12 +113,12 @@ void add_environment(const RecordSet& records, Macros& macros) {
 
 }  // namespace
 
-std::string latex_macros(const Report& report, const std::vector<DrawnFigure>& figures) {
+std::string latex_macros(const Report& report, const std::vector<DrawnFigure>& figures,
+                         const std::vector<ExpectationResult>& results) {
   Macros macros(report.config.id);
   add_environment(report.records, macros);
   for (const DrawnFigure& figure : figures) add_figure(figure, macros);
-  for (const Expect& expect : report.config.expects)
-    add_expectation(judge(expect, report.rows, report.config), macros);
+  for (const ExpectationResult& result : results) add_expectation(result, macros);
   return macros.text();
 }
 

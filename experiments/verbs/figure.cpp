@@ -49,7 +49,7 @@ class FigureVerb final : public Verb {
       fmt::print("{}/table.tex\n", folder);
     }
     if (!macros_.empty()) {
-      write_file(macros_, latex_macros(report, figures));
+      write_file(macros_, latex_macros(report, figures, judge_all(report)));
       fmt::print("{}\n", macros_);
     }
     return kOk;

@@ -76,18 +76,21 @@ TEST_CASE("macros hold the captions, counts and means of figures, and the expect
       "series = \"kernel\"\nnormalise = \"csr_spmm\"\n"
       "[[expect]]\nname = \"acc over csr\"\nsource = \"Table 1\"\ncolumn = \"time_us\"\n"
       "where = { kernel = \"acc_spmm\", backend = \"model\" }\n"
-      "relative_to = { kernel = \"csr_spmm\", backend = \"model\" }\nvalue = 0.3\n");
+      "relative_to = { kernel = \"csr_spmm\", backend = \"model\" }\nvalue = 0.3\ntolerance = "
+      "0.2\n");
   const Figure& figure = report.config.figures[0];
   const std::string macros = latex_macros(
       report,
-      {{&figure, make_figure_data(figure, report.rows, report.config, ""), "50 % faster", {}}});
+      {{&figure, make_figure_data(figure, report.rows, report.config, ""), "50 % faster", {}}},
+      {judge(report.config.expects[0], report.rows, report.config)});
 
   for (const char* line :
        {"\\newcommand{\\CFigNineCaption}{50 \\% faster}", "\\newcommand{\\CFigNineMatrices}{2}",
         "\\newcommand{\\CFigNineAccSpmmModelledGeomean}{0.3333}",
         "\\newcommand{\\CFigNineAccSpmmModelledValues}{2}",
         "\\newcommand{\\CFigNineAccSpmmModelledAbove}{0}", "\\newcommand{\\CAccOverCsr}{0.3333}",
-        "\\newcommand{\\CAccOverCsrExpected}{0.3}", "\\newcommand{\\CAccOverCsrValues}{2}"}) {
+        "\\newcommand{\\CAccOverCsrExpected}{0.3}", "\\newcommand{\\CAccOverCsrValues}{2}",
+        "\\newcommand{\\CAccOverCsrVerdict}{met}"}) {
     CAPTURE(line);
     CHECK(macros.find(std::string(line) + "\n") != std::string::npos);
   }
