@@ -224,7 +224,8 @@ def footer_text(data: FigureData, kind: Kind) -> str:
     else:
         origin = "Not measured: all values " + origin
     explained = kind.explains.format(x=data.x.label)
-    parts = [" ".join(part for part in (data.caption, data.facts, explained) if part),
+    caption = data.caption if not data.caption or data.caption[-1] in ".!?" else data.caption + "."
+    parts = [" ".join(part for part in (caption, data.facts, explained) if part),
              f"{origin}. {data.provenance}"]
     if data.missing:
         reasons = Counter(m.reason for m in data.missing)

@@ -81,6 +81,14 @@ def turn_labels(axes: Axes, names: list[str], width: float) -> None:
                         rotation_mode="default", fontsize=size)
 
 
+def number(value: float) -> str:
+    """A number on an axis: plain, or with a power of ten where it would have many zeros."""
+    if 1e-3 <= abs(value) < 1e6 or value == 0:
+        return f"{value:g}"
+    digits, exponent = f"{value:.3e}".split("e")
+    return rf"${float(digits):g}\times10^{{{int(exponent)}}}$"
+
+
 def label_log(axis: Axis) -> None:
     """Label a log axis that spans less than two decades with at least three plain numbers, so that
     it does not have a single power of ten, or none."""
@@ -97,14 +105,14 @@ def label_log(axis: Axis) -> None:
     else:
         at = list(MaxNLocator(4).tick_values(low, high))
     axis.set_major_locator(FixedLocator(at[::-(-len(at) // 8)]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
 def label_values(axis: Axis, values: list[float]) -> None:
     """Label a log axis with the few values that occur: 16, 32, 64 are no powers of ten."""
     axis.set_major_locator(FixedLocator(values))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axis.set_minor_locator(NullLocator())
 
 

@@ -78,8 +78,9 @@ Units units_of(const Figure& figure, const Panel& panel) {
     if (series.name == figure.normalise)
       for (const Dot& dot : series.dots)
         if (dot.y && *dot.y > 0) units[series.origin][dot.x.dump()] = *dot.y;
-  require(!units.empty(), "{}: figure '{}' is normalised to '{}', which has no values",
-          figure.place, figure.id, figure.normalise);
+  require<NoRows>(!units.empty(), "{}: figure '{}' is normalised to '{}', which has no values{}",
+                  figure.place, figure.id, figure.normalise,
+                  panel.title.empty() ? "" : " where " + panel.title);
   return units;
 }
 

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// None of the points of a figure has run yet.
+/// None of the points of a figure has run yet, or none of those that it is normalised to.
 class NoRows : public Error {
  public:
   using Error::Error;

@@ -171,8 +171,9 @@ std::string latex_table(const Report& report) {
   if (std::ranges::any_of(units, [](const std::string& unit) { return !unit.empty(); }))
     text += fmt::format("{} \\\\\n", fmt::join(units, " & "));
   text += "\\midrule\n";
+  const bool have_rivals = std::ranges::adjacent_find(groups) != groups.end();
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    if (r > 0 && groups[r] != groups[r - 1]) text += "\\addlinespace\n";
+    if (r > 0 && groups[r] != groups[r - 1] && have_rivals) text += "\\addlinespace\n";
     const Row& row = table.rows[r];
     std::vector<std::string> cells;
     for (std::size_t c = 0; c < table.columns.size(); ++c) {

@@ -30,6 +30,7 @@ if available("matplotlib"):
     from matplotlib.text import Text
 
     import figure
+    import layout
     import style
 
 import figure_data
@@ -113,6 +114,10 @@ class Layout(unittest.TestCase):
                     self.assertGreaterEqual(len([text for text in shown if text]), 2)
                     self.assertEqual(len(shown), len(set(shown)))
 
+    def test_numbers_with_many_zeros_are_powers_of_ten(self) -> None:
+        self.assertEqual([layout.number(x) for x in (0, 0.02, 1.5, 16384, 3e-5, 2e6)],
+                         ["0", "0.02", "1.5", "16384", r"$3\times10^{-5}$", r"$2\times10^{6}$"])
+
     def test_groups_of_numbers_ascend(self) -> None:
         value = description("bars", ("measured",))
         value["x"] = {"label": "N", "scale": "log"}
@@ -123,7 +128,7 @@ class Layout(unittest.TestCase):
         self.assertEqual([t.get_text() for t in axes.get_xticklabels()], ["32", "128", "512"])
 
     def test_a_figure_tells_the_facts_the_words_and_the_meaning_of_its_marks(self) -> None:
-        value = {**description("box"), "facts": "5 matrices, N = 8."}
+        value = {**description("box"), "caption": "N", "facts": "5 matrices, N = 8."}
 
         words = " ".join(texts(built(value)).split())
 

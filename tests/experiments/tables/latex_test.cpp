@@ -31,6 +31,15 @@ TEST_CASE("a LaTeX table has names and units in its head and the best of each ma
   CHECK(table.find("\\textit") == std::string::npos);
 }
 
+TEST_CASE("a LaTeX table has room between groups of rivals, and only there") {
+  const std::string table =
+      latex_table(report_of(kTable.substr(0, kTable.find("where")) +
+                            "where = { backend = \"model\", kernel = \"acc_spmm\" }\n"));
+
+  CHECK(table.find("addlinespace") == std::string::npos);
+  CHECK(table.find("textbf") == std::string::npos);
+}
+
 TEST_CASE("a config says of its own columns which value is the best") {
   const std::string derive = "[[derive]]\nname = \"speed\"\nexpr = \"1000 / time_us\"\n";
   const std::string columns =

@@ -48,6 +48,16 @@ class PaperTest(ProgramTest):
         self.assertEqual({path.suffix for path in (self.folder / "drawn").iterdir()},
                          {".csv", ".json", ".pdf", ".svg"})
 
+    def test_a_figure_whose_unit_has_not_run_leaves_the_others_to_be_drawn(self) -> None:
+        more = self.REST + self.REST.split("[[figure]]")[1].join(["[[figure]]", ""]).replace(
+            "speed_up", "relative").replace("where", 'normalise = "acc_spmm"\nwhere')
+        self.path = self.config(UNIFORM, RMAT, backends='"model"', rest=more)
+
+        drawn = self.figure("--format", "svg")
+
+        self.assertEqual(drawn.stdout, "drawn/speed_up.svg\n")
+        self.assertIn("'relative' is normalised to 'acc_spmm', which has no values", drawn.stderr)
+
     def test_every_style_of_the_scripts_is_one_of_the_program(self) -> None:
         help_text = self.tessera("figure", "--help").stdout
         scripts = Path(__file__).resolve().parents[3] / "notebooks"
