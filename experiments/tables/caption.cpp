@@ -10,8 +10,8 @@ namespace tessera {
 namespace {
 
 /// Columns that describe all of a figure where they have few values and no place in it.
-constexpr const char* kConditions[] = {"n",  "right",  "reorder",          "values",
-                                       "l2", "device", "kernel.precision", "threads"};
+constexpr const char* kConditions[] = {"kernel", "format",           "n",  "right",  "reorder",
+                                       "values", "kernel.precision", "l2", "device", "threads"};
 constexpr std::size_t kFew = 4;    // values of a condition that are listed
 constexpr double kLogFactor = 16;  // a span from which an axis of numbers is logarithmic
 
@@ -93,7 +93,9 @@ std::string selection_text(const Figure& figure, const std::vector<Row>& drawn) 
 /// column that says nothing about it.
 std::string condition_text(const std::string& column, const std::vector<Row>& drawn) {
   const std::vector<std::string> values = distinct(column, drawn);
-  if (values.empty() || values.size() > kFew) return "";
+  const bool is_name =
+      column == "kernel" || column == "format";  // several are told apart elsewhere
+  if (values.empty() || values.size() > (is_name ? 1 : kFew)) return "";
   const bool is_of_all =
       std::ranges::all_of(drawn, [&](const Row& r) { return r.contains(column); });
   if (column.find('.') != std::string::npos && !is_of_all) return "";  // of some kernels alone
