@@ -243,6 +243,11 @@ class FigureView {
 
 function redrawFigures(forPaper = false) {
   for (const figure of allFigures) {
+    if (!figure.charts.every((chart) => (chart.canvas ?? chart.holder).isConnected)) {
+      for (const chart of figure.charts) chart.chart?.destroy();
+      allFigures.delete(figure);
+      continue;
+    }
     figure.forPaper = forPaper;
     if (figure.charts.length) figure.draw();
   }

@@ -192,7 +192,7 @@ function followLink() {
 function start() {
   Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
   const content = document.getElementById("content");
-  content.append(...DATA.sections.map(makeSection));
+  content.append(...DATA.sections.map(makeSection), ...[timelinesArticle()].filter(Boolean));
   bar();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redrawFigures());
   addEventListener("beforeprint", () => printing(true));

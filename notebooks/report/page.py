@@ -17,11 +17,12 @@ from typing import Any
 
 from frame import flat, frame, rounded
 from libraries import MissingLibraryError, scripts
+from timelines import read_timeline
 
 HERE = Path(__file__).parent
 STYLES = ("page.css", "point.css")
 SCRIPTS = ("format.js", "charts.js", "heatmap.js", "figures.js", "tables.js", "explorer.js",
-           "point.js", "page.js")
+           "timeline.js", "point.js", "page.js")
 POLICY = ("default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
           "img-src data:; base-uri 'none'; form-action 'none'")
 USUAL_COLUMNS = ("matrix", "nnz", "n", "right", "case", "step", "reorder", "format", "kernel",
@@ -137,7 +138,8 @@ def page_of(document: dict[str, Any]) -> dict[str, Any]:
     """The data of a page of all experiments in the document."""
     sections = [section(experiment) for experiment in document["experiments"]]
     return {"title": ", ".join(s["title"] for s in sections), "made": document["made"],
-            "columns": used_columns(document), "sections": sections, "links": []}
+            "columns": used_columns(document), "sections": sections, "links": [],
+            "timelines": [read_timeline(Path(folder)) for folder in document["timelines"]]}
 
 
 def main(arguments: list[str]) -> int:
@@ -151,6 +153,9 @@ def main(arguments: list[str]) -> int:
     except MissingLibraryError as error:
         print(f"error: {error}", file=sys.stderr)
         return 5
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     return 0
 
 
