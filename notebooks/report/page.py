@@ -10,6 +10,7 @@ the scripts put it on the page as text, never as HTML.
 import html
 import json
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -37,6 +38,13 @@ def embedded(data: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
+def palette() -> list[str]:
+    """The colours of all figures, in their order."""
+    sheet = (HERE.parent / "tessera.mplstyle").read_text(encoding="utf-8")
+    colors = re.search(r"^axes\.prop_cycle: cycler\('color', \[(.*)\]\)", sheet, re.MULTILINE)
+    return ["#" + color for color in re.findall(r"'(\w{6})'", colors[1])]
+
+
 def render(data: dict[str, Any]) -> str:
     """The page as text."""
     def read(name: str) -> str:
@@ -45,7 +53,8 @@ def render(data: dict[str, Any]) -> str:
     code = "\n".join(f"<script>\n{script}\n</script>" for script in
                      [*scripts(), *(read(name) for name in SCRIPTS)])
     return read("page.html").format(
-        title=html.escape(data["title"]), policy=POLICY, data=embedded(data), scripts=code,
+        title=html.escape(data["title"]), policy=POLICY, data=embedded(data | {"palette": palette()}),
+        scripts=code,
         style="\n".join(read(name) for name in STYLES))
 
 

@@ -11,6 +11,7 @@ records by their paths, and the meanings of the columns.
 import base64
 import html
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -193,6 +194,17 @@ def make_site(document: dict[str, Any], results: Path, out: Path) -> None:
                            "sections": sections, "links": links, "timelines": []})
 
 
+def start_again(module: str) -> int:
+    """Starts this script with a Python that has the module; 5 where there is none."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import needs
+    try:
+        other = needs.find([module])
+    except SystemExit:
+        return 5
+    os.execv(other, [other, "-B", *sys.argv])
+
+
 def main(arguments: list[str]) -> int:
     """The command; 0, 2 for a wrong call, 5 for a missing package."""
     if len(arguments) != 3:
@@ -205,9 +217,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 5
     except ModuleNotFoundError as error:
-        print(f"error: {sys.executable} has no module {error.name}: apt-get install "
-              "python3-markdown-it (and name its Python in $TESSERA_PYTHON)", file=sys.stderr)
-        return 5
+        return start_again(error.name)
     return 0
 
 

@@ -107,7 +107,7 @@ class BrowserTest(ReportTest):
         readout = self.browser.wait(
             "const t = document.querySelector('#s0-figures .readout').textContent.trim();"
             "return t && t")
-        self.assertRegex(readout, r"csr_spmm.*matrix: absent_b.*gflops: 10\d")
+        self.assertRegex(readout, r"csr_spmm.*matrix: absent_b.*GFLOP.s.*: 10\d")
         ActionChains(self.browser.driver).click().perform()
         text = self.browser.wait("return !document.getElementById('point').hidden &&"
                                  "document.getElementById('point').innerText")
