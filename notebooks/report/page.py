@@ -92,9 +92,9 @@ def records_frame(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def reasons(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How many points ended otherwise than "ok", by status and reason, the most frequent first."""
+    """How many points failed, by status and reason, the most frequent first."""
     counts = Counter((r.get("status", ""), r.get("reason", "")) for r in records
-                     if r.get("status") != "ok")
+                     if r.get("status") not in ("ok", "skipped"))
     return [{"status": status, "reason": reason, "count": count}
             for (status, reason), count in counts.most_common()]
 
@@ -124,6 +124,7 @@ def section(experiment: dict[str, Any]) -> dict[str, Any]:
         "environments": experiment["environments"],
         "statuses": Counter(r.get("status", "") for r in records),
         "origins_count": Counter(r["origin"] for r in records if r.get("origin")),
+        "skips": experiment["skips"],
         "reasons": reasons(records),
         "verdicts": experiment.get("expectations", []),
         "figures": [rounded_figure(figure) for figure in experiment.get("figures", [])],

@@ -95,6 +95,14 @@ class ReportTest(ProgramTest):
         self.records.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return str(config)
 
+    def skip(self, at: int, reason: str) -> None:
+        """Makes the record number `at` one of a point that was skipped."""
+        lines = [json.loads(line) for line in self.records.read_text().splitlines()]
+        keys = ("type", "schema", "point_id", "params_hash", "params", "env_id", "finished_at")
+        lines[at + 1] = {key: lines[at + 1][key] for key in keys} | {
+            "status": "skipped", "reason": reason}
+        self.records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
     def report(self, *arguments: str, code: int = 0) -> Path:
         """Makes a page."""
         page = self.folder / "page.html"

@@ -61,6 +61,15 @@ class BrowserTest(ReportTest):
         self.assertIn("statistic = \"geomean\"",
                       self.browser.run("return document.querySelector('.config pre').textContent"))
 
+    def test_a_skipped_point_says_why(self) -> None:
+        config = self.plant(["absent_a"], [8])
+        self.skip(1, "no GPU <b>here</b>")
+        self.browser.open(self.report(config, "--out", str(self.out)), "#point=planted/id1")
+        self.assertIn("no GPU <b>here</b>",
+                      self.browser.run("return document.getElementById('s0-missing').innerText"))
+        self.assertIn("no GPU <b>here</b>",
+                      self.browser.run("return document.getElementById('point').innerText"))
+
     def test_tables_sort_by_number_and_filter(self) -> None:
         self.open_planted()
         head = self.browser.all("#s0-table thead tr:first-child th")[4]  # time_us

@@ -46,6 +46,13 @@ class PageDataTest(ReportTest):
         self.assertNotIn("expectations", found)
         self.assertEqual({row["kernel"] for row in found["rows"]}, {"csr_spmm", "acc_spmm"})
 
+    def test_skipped_points_are_told_by_cause(self) -> None:
+        config = self.plant(["absent_a"], [8])
+        self.skip(1, "no GPU here")
+        found = self.json_of("report", config, "--out", str(self.out), "--json")["experiments"][0]
+        self.assertEqual(len(found["skips"]), 1)
+        self.assertIn("1 skipped: no GPU here", found["skips"][0])
+
     def test_a_missing_library_names_its_package(self) -> None:
         config = self.plant(["absent_a"], [8])
         os.environ["TESSERA_JAVASCRIPT"] = str(self.folder)
