@@ -89,7 +89,7 @@ def find(packages):
         "Install what is missing (Debian, Ubuntu: apt-get install {}; elsewhere:\n"
         "python3 -m pip install {}), or name an interpreter that has it in $TESSERA_PYTHON.\n"
         .format(OLDEST[0], OLDEST[1], ", ".join(packages), tried, "".join(faults),
-                " ".join("python3-" + name for name in packages), " ".join(packages)))
+                " ".join("python3-" + name.replace("_", "-") for name in packages), " ".join(packages)))
     sys.exit(2)
 
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "experiments/records/columns.hpp"
+#include "experiments/records/skips.hpp"
 #include "experiments/tables/expectation.hpp"
 #include "experiments/tables/figure_data.hpp"
 #include "experiments/tables/row_steps.hpp"
@@ -79,6 +80,16 @@ Json expectation_json(const Expect& expect, const ExpectationResult& result) {
   return json;
 }
 
+/// Every cause to skip points, as runs tell it.
+Json skips_json(const RecordSet& records) {
+  SkipCount count;
+  for (const Json& record : records.points)
+    if (record.value("status", "") == "skipped") count.add(skip_of(record));
+  Json skips = Json::array();
+  for (const SkipGroup& group : count.groups()) skips.push_back(group.text());
+  return skips;
+}
+
 void add_figures(const Report& report, Json& page) {
   const std::string provenance = provenance_text(report.records);
   page["figures"] = Json::array();
@@ -101,6 +112,7 @@ Json page_data(const Report& report) {
             {"title", config.title},
             {"folder", report.folder},
             {"environments", report.records.environments},
+            {"skips", skips_json(report.records)},
             {"records", report.records.points}};
   std::vector<Row> rows = report.rows;
   std::erase_if(rows, [](const Row& row) { return row.contains("unfolded"); });

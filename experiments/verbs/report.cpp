@@ -27,6 +27,9 @@ class ReportVerb final : public Verb {
         "--to", to_,
         "file of the page (default: report.html beside the records of the first source)");
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.add_option("--timeline", timelines_,
+                   "also show this timeline, a folder that `tessera timeline` has written")
+        ->allow_extra_args(false);
     app.add_option("--site", site_,
                    "folder for a site of all results in experiments/results, in place of a page")
         ->excludes("SOURCE");
@@ -39,6 +42,7 @@ class ReportVerb final : public Verb {
     Json document{{"schema", 1},
                   {"made", {{"at", utc_now()}, {"build", build_description()}}},
                   {"columns", row_columns()},
+                  {"timelines", timelines_},
                   {"experiments", Json::array()}};
     if (!site_.empty()) return make_site(std::move(document));
     for (const std::string& source : sources_)
@@ -104,7 +108,7 @@ class ReportVerb final : public Verb {
     return kOk;
   }
 
-  std::vector<std::string> sources_, sets_;
+  std::vector<std::string> sources_, sets_, timelines_;
   std::string out_, to_, site_;
   bool json_ = false;
 };

@@ -70,12 +70,19 @@ def spans(numbers: list[float], times: float) -> bool:
     return bool(numbers) and min(numbers) > 0 and max(numbers) > times * min(numbers)
 
 
+def scale_of(xs: list[Any], kind: str) -> str:
+    """The scale of an x axis whose config has none, as `tessera figure` chooses it."""
+    if kind not in ("lines", "scatter") or not all(isinstance(x, (int, float)) for x in xs):
+        return "category"
+    return "log" if spans(xs, 16) else "linear"
+
+
 def suggested(rows: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
     """A kind and scales for a figure that no config describes."""
     xs, ys = [row[x] for row in rows], [row[y] for row in rows if row[y] is not None]
     if all(isinstance(at, (int, float)) for at in xs):
         few = len(set(xs)) <= 24 and len(set(xs)) < len(xs)
-        return {"kind": "lines" if few else "scatter", "x_scale": "log" if spans(xs, 50) else "linear",
+        return {"kind": "lines" if few else "scatter",
                 "y_scale": "log" if spans(ys, 50) else "linear"}
     many = len({row["series"] for row in rows}) >= MANY_SERIES
     return {"kind": "heatmap" if many else "bars", "y_scale": "log" if spans(ys, 200) else "linear"}
@@ -102,9 +109,8 @@ def figure(path: Path, configs: Path, caption: str) -> dict[str, Any]:
     x, y = header[3], header[4]
     rows = [row for row in rows if row[x] is not None]
     known = find_figure(configs, path.stem, x, y) or suggested(rows, x, y)
-    x_scale, y_scale = known.get("x_scale", "category"), known.get("y_scale", "linear")
-    if not all(isinstance(row[x], (int, float)) for row in rows):
-        x_scale = "category"
+    x_scale = known.get("x_scale") or scale_of([row[x] for row in rows], known["kind"])
+    y_scale = known.get("y_scale", "linear")
     panels: dict[str, dict[tuple[str, str], list[dict[str, Any]]]] = {}
     for row in rows:
         series = panels.setdefault(str(row["panel"] or ""), {})

@@ -27,7 +27,8 @@ class FigureView {
     this.drawnAs = this.kind;
     this.panels = panelsOf(figure);
     this.hidden = new Set();
-    this.x = {...figure.x};
+    const named = ["bars", "heatmap", "box"].includes(this.kind);
+    this.x = {...figure.x, ...(named ? {scale: "category"} : {})};
     this.y = {...figure.y};
     this.reference = figure.reference;
     this.byValue = false;
@@ -90,7 +91,7 @@ class FigureView {
       element("figcaption", {}, element("h4", {}, source.title),
               element("div", {class: "tools"}, this.tools())),
       this.legend, this.grid, this.readout,
-      element("p", {class: "caption"}, source.caption ? `${source.caption} ` : "",
+      element("p", {class: "caption"}, [source.caption, source.facts, ""].filter((text) => text !== undefined).join(" "),
               element("span", {class: "provenance"}, this.footer())),
       this.values());
   }
@@ -243,6 +244,11 @@ class FigureView {
 
 function redrawFigures(forPaper = false) {
   for (const figure of allFigures) {
+    if (!figure.charts.every((chart) => (chart.canvas ?? chart.holder).isConnected)) {
+      for (const chart of figure.charts) chart.chart?.destroy();
+      allFigures.delete(figure);
+      continue;
+    }
     figure.forPaper = forPaper;
     if (figure.charts.length) figure.draw();
   }

@@ -104,11 +104,6 @@ function whenNear(target, make) {
   watcher.observe(target);
 }
 
-// The colours of tessera's figures (Okabe and Ito, notebooks/tessera.mplstyle), lighter on dark.
-const PALETTES = {
-  light: ["#0072B2", "#E69F00", "#007E5C", "#C05500", "#56B4E9", "#CC79A7", "#000000"],
-  dark: ["#4FA8DC", "#EBB33C", "#2FB891", "#E8813A", "#8FD0F5", "#DE9CC1", "#E8E8E8"],
-};
 const MARKERS = ["circle", "rect", "triangle", "rectRot", "cross", "star", "crossRot"];
 
 function theme() {
@@ -128,12 +123,20 @@ function mixed(color, other, share) {
   return "#" + mix.map((value) => value.toString(16).padStart(2, "0")).join("");
 }
 
-// Colour and marker of the series number `rank`; a second round is paler.
+// The share of full brightness that a colour reflects (WCAG 2).
+function luminance(color) {
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16) / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+// The colour of the series number `rank`, from the cycle of notebooks/tessera.mplstyle: lighter on
+// a dark page, and paler in a second round.
 function colorOf(rank) {
-  const palette = PALETTES[theme()];
-  const color = palette[rank % palette.length];
-  const round = Math.floor(rank / palette.length);
-  return round === 0 ? color : mixed(color, theme() === "dark" ? "#000000" : "#ffffff",
+  const dark = theme() === "dark", round = Math.floor(rank / DATA.palette.length);
+  let color = DATA.palette[rank % DATA.palette.length];
+  while (dark && luminance(color) < 0.22) color = mixed(color, "#ffffff", 0.12);
+  return round === 0 ? color : mixed(color, dark ? "#000000" : "#ffffff",
                                      Math.min(0.75, 0.4 * round));
 }
 

@@ -24,10 +24,14 @@ def folder() -> Path:
     return Path(os.environ.get("TESSERA_JAVASCRIPT", "/usr/share/javascript"))
 
 
+def missing_packages() -> list[str]:
+    """The packages whose library is not there."""
+    return [package for file, package in LIBRARIES.items() if not (folder() / file).is_file()]
+
+
 def scripts() -> list[str]:
     """The text of every library, in the order in which a page needs them."""
-    missing = [package for file, package in LIBRARIES.items() if not (folder() / file).is_file()]
-    if missing:
+    if missing := missing_packages():
         raise MissingLibraryError(
             f"a page needs JavaScript libraries that are not in {folder()}: "
             f"apt-get install {' '.join(missing)} (or name their folder in $TESSERA_JAVASCRIPT)")

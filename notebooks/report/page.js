@@ -57,8 +57,10 @@ function verdicts(section) {
     element("td", {}, `${v.statistic} of ${v.column}${v.with ? ` with ${v.with}` : ""}` +
       (v.ratio ? ", ratio" : "")),
     element("td", {class: "number"}, String(v.values)),
+    element("td", {class: "number"}, v.matrices === undefined ? ""
+      : `${v.matrices}, needs ${v.needed_matrices}`),
     element("td", {}, v.source)));
-  const heads = ["Verdict", "Claim", "Found", "Expected", "Statistic", "Values", "Source"];
+  const heads = ["Verdict", "Claim", "Found", "Expected", "Statistic", "Values", "Matrices", "Source"];
   return element("section", {id: `${section.anchor}-verdicts`}, element("h3", {}, "Verdicts"),
     element("div", {class: "table-scroll"}, element("table", {class: "verdicts"},
       element("thead", {}, element("tr", {}, heads.map((h) => element("th", {scope: "col"}, h)))),
@@ -66,9 +68,12 @@ function verdicts(section) {
 }
 
 function notOk(section) {
-  if (!section.reasons?.length) return null;
-  return element("section", {}, element("h3", {}, "Points without a result"),
-    element("table", {class: "verdicts"}, section.reasons.map((r) => element("tr", {},
+  const {reasons = [], skips = []} = section;
+  if (!reasons.length && !skips.length) return null;
+  return element("section", {id: `${section.anchor}-missing`},
+    element("h3", {}, "Points without a result"),
+    element("ul", {class: "skips"}, skips.map((text) => element("li", {}, text))),
+    element("table", {class: "verdicts"}, reasons.map((r) => element("tr", {},
       element("td", {class: "number"}, String(r.count)),
       element("td", {}, element("span", {class: `status ${r.status}`}, r.status)),
       element("td", {}, r.reason)))));
@@ -192,7 +197,7 @@ function followLink() {
 function start() {
   Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
   const content = document.getElementById("content");
-  content.append(...DATA.sections.map(makeSection));
+  content.append(...DATA.sections.map(makeSection), ...[timelinesArticle()].filter(Boolean));
   bar();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redrawFigures());
   addEventListener("beforeprint", () => printing(true));

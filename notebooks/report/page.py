@@ -10,6 +10,7 @@ the scripts put it on the page as text, never as HTML.
 import html
 import json
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Any
 
 from frame import flat, frame, rounded
 from libraries import MissingLibraryError, scripts
+from timelines import read_timeline
 
 HERE = Path(__file__).parent
 STYLES = ("page.css", "point.css")
 SCRIPTS = ("format.js", "charts.js", "heatmap.js", "figures.js", "tables.js", "explorer.js",
-           "point.js", "page.js")
+           "timeline.js", "point.js", "page.js")
 POLICY = ("default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
           "img-src data:; base-uri 'none'; form-action 'none'")
 USUAL_COLUMNS = ("matrix", "nnz", "n", "right", "case", "step", "reorder", "format", "kernel",
@@ -36,6 +38,13 @@ def embedded(data: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
+def palette() -> list[str]:
+    """The colours of all figures, in their order."""
+    sheet = (HERE.parent / "tessera.mplstyle").read_text(encoding="utf-8")
+    colors = re.search(r"^axes\.prop_cycle: cycler\('color', \[(.*)\]\)", sheet, re.MULTILINE)
+    return ["#" + color for color in re.findall(r"'(\w{6})'", colors[1])]
+
+
 def render(data: dict[str, Any]) -> str:
     """The page as text."""
     def read(name: str) -> str:
@@ -44,7 +53,8 @@ def render(data: dict[str, Any]) -> str:
     code = "\n".join(f"<script>\n{script}\n</script>" for script in
                      [*scripts(), *(read(name) for name in SCRIPTS)])
     return read("page.html").format(
-        title=html.escape(data["title"]), policy=POLICY, data=embedded(data), scripts=code,
+        title=html.escape(data["title"]), policy=POLICY, data=embedded(data | {"palette": palette()}),
+        scripts=code,
         style="\n".join(read(name) for name in STYLES))
 
 
@@ -82,9 +92,9 @@ def records_frame(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def reasons(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How many points ended otherwise than "ok", by status and reason, the most frequent first."""
+    """How many points failed, by status and reason, the most frequent first."""
     counts = Counter((r.get("status", ""), r.get("reason", "")) for r in records
-                     if r.get("status") != "ok")
+                     if r.get("status") not in ("ok", "skipped"))
     return [{"status": status, "reason": reason, "count": count}
             for (status, reason), count in counts.most_common()]
 
@@ -114,6 +124,7 @@ def section(experiment: dict[str, Any]) -> dict[str, Any]:
         "environments": experiment["environments"],
         "statuses": Counter(r.get("status", "") for r in records),
         "origins_count": Counter(r["origin"] for r in records if r.get("origin")),
+        "skips": experiment["skips"],
         "reasons": reasons(records),
         "verdicts": experiment.get("expectations", []),
         "figures": [rounded_figure(figure) for figure in experiment.get("figures", [])],
@@ -137,7 +148,8 @@ def page_of(document: dict[str, Any]) -> dict[str, Any]:
     """The data of a page of all experiments in the document."""
     sections = [section(experiment) for experiment in document["experiments"]]
     return {"title": ", ".join(s["title"] for s in sections), "made": document["made"],
-            "columns": used_columns(document), "sections": sections, "links": []}
+            "columns": used_columns(document), "sections": sections, "links": [],
+            "timelines": [read_timeline(Path(folder)) for folder in document["timelines"]]}
 
 
 def main(arguments: list[str]) -> int:
@@ -151,6 +163,9 @@ def main(arguments: list[str]) -> int:
     except MissingLibraryError as error:
         print(f"error: {error}", file=sys.stderr)
         return 5
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     return 0
 
 

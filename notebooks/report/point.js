@@ -79,10 +79,10 @@ function commands(record) {
     const settings = Object.entries(params.kernel).filter(([key]) => key !== "name")
       .map(([key, value]) => ` --set kernel.${key}=${value}`).join("");
     const order = params.reorder?.name === "none" ? "" : ` --reorder ${params.reorder.name}`;
-    made.push(commandBlock("Its simulated timeline",
+    made.push(commandBlock("Its simulated timeline, which --timeline adds to this page",
       `tessera timeline ${quoted(params.matrix)} --n ${params.n} --kernel ${params.kernel.name}` +
       `${order} --device ${params.device}${settings}` +
-      (params.measure?.l2 === "flush" ? " --cold" : "")));
+      (params.measure?.l2 === "flush" ? " --cold" : "") + " --out out/timeline"));
   }
   return element("section", {}, element("h3", {}, "Reproduce"), made);
 }
@@ -132,7 +132,12 @@ function errorsOf({check, bits}) {
   ]);
 }
 
-function timeline(record) {
+function drawnTimeline(record) {
+  const found = timelineOf(record);
+  return found ? element("section", {}, element("h3", {}, "Timeline"), timelineView(found)) : null;
+}
+
+function timeParts(record) {
   const {stages, simulation, prediction, origin} = record;
   const parts = simulation?.parts ?? prediction?.parts;
   const warp = Object.entries(simulation?.warp_time ?? {}).sort((a, b) => b[1] - a[1]);
@@ -198,7 +203,8 @@ function pointView(section, record) {
                 ? "hollow" : "solid"}`}, record.origin) : null),
       element("button", {type: "button", class: "close", "aria-label": "Close",
                          onclick: closePoint}, "×")),
-    resultOf(record), errorsOf(record), timeline(record), countersOf(record),
+    resultOf(record), errorsOf(record), timeParts(record), drawnTimeline(record),
+    countersOf(record),
     pairs("Point", [
       ["backend", params.backend], ["order", callText(params.reorder)],
       ["format", callText(params.format)], ["kernel", callText(params.kernel)],

@@ -11,6 +11,7 @@ records by their paths, and the meanings of the columns.
 import base64
 import html
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -21,8 +22,9 @@ from frame import frame
 from libraries import MissingLibraryError
 from page import rounded_figure, section, used_columns, write
 
-IMAGE = re.compile(r'<p><img alt="([^"]*)" src="([^":]+)\.png" ?/?></p>')
-INLINE_IMAGE = re.compile(r'<img alt="([^"]*)" src="([^":]+)\.png" ?/?>')
+INLINE_IMAGE = re.compile(r'<img src="([^":]+)\.png" alt="([^"]*)" ?/?>')
+IMAGE = re.compile(f"<p>{INLINE_IMAGE.pattern}</p>")
+HEADING = re.compile(r"<(h[2-6])>(.*?)</\1>")
 LINK = re.compile(r'<a href="([^"]*)">(.*?)</a>', re.DOTALL)
 CODE = re.compile(r"<code>([\w.-]+)\.csv</code>")
 
@@ -33,9 +35,17 @@ def page_name(folder: Path) -> str:
 
 
 def to_html(text: str) -> str:
-    """Markdown as HTML."""
-    import markdown  # only here: pages of records do without it
-    return markdown.markdown(text, extensions=["tables", "toc", "fenced_code", "sane_lists"])
+    """CommonMark with tables as HTML. Headings get ids, by which other pages link to them."""
+    from markdown_it import MarkdownIt  # only here: pages of records do without it
+    made = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    return HEADING.sub(lambda found: f'<{found[1]} id="{slug(found[2])}">{found[2]}</{found[1]}>',
+                       made)
+
+
+def slug(heading: str) -> str:
+    """The id of a heading, as forges make it: "Simulated and measured" has simulated-and-measured."""
+    words = re.sub(r"<[^>]*>|[^\w\s-]", "", html.unescape(heading))
+    return re.sub(r"\s+", "-", words.strip().lower())
 
 
 def data_url(path: Path) -> str:
@@ -79,14 +89,14 @@ class Folder:
 
     def image(self, match: re.Match[str]) -> str:
         """A picture of the text: a place for its figure, or the picture itself."""
-        stem = match.group(2)
+        stem = match.group(1)
         if any(made["id"] == stem for made in self.figures):
             return f'<div data-figure="{html.escape(stem)}"></div>'
         return f"<p>{self.inline_image(match)}</p>"
 
     def inline_image(self, match: re.Match[str]) -> str:
         """A picture within a sentence: a link to its figure, or the picture itself."""
-        alt, stem = match.groups()
+        stem, alt = match.groups()
         if any(made["id"] == stem for made in self.figures):
             return f'<a href="#f-{html.escape(stem)}">figure: {alt}</a>'
         self.used.add(stem)
@@ -181,7 +191,18 @@ def make_site(document: dict[str, Any], results: Path, out: Path) -> None:
             column: document["columns"][column] for table in sections[0]["tables"]
             for column in table["columns"] if column in document["columns"]}
         write(out / name, {"title": title, "made": document["made"], "columns": columns,
-                           "sections": sections, "links": links})
+                           "sections": sections, "links": links, "timelines": []})
+
+
+def start_again(module: str) -> int:
+    """Starts this script with a Python that has the module; 5 where there is none."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import needs
+    try:
+        other = needs.find([module])
+    except SystemExit:
+        return 5
+    os.execv(other, [other, "-B", *sys.argv])
 
 
 def main(arguments: list[str]) -> int:
@@ -196,9 +217,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 5
     except ModuleNotFoundError as error:
-        print(f"error: {sys.executable} has no module {error.name}: apt-get install "
-              f"python3-{error.name} (and name its Python in $TESSERA_PYTHON)", file=sys.stderr)
-        return 5
+        return start_again(error.name)
     return 0
 
 

@@ -10,13 +10,12 @@ from typing import Any
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-def missing() -> str:
-    """What is missing for a browser; empty when everything is there."""
-    lacks = [name for name, found in (
+def missing() -> list[str]:
+    """The packages that are missing for a browser."""
+    return [name for name, found in (
         ("chromium", any(map(shutil.which, BROWSERS))),
         ("chromium-driver", shutil.which("chromedriver")),
         ("python3-selenium", importlib.util.find_spec("selenium"))) if not found]
-    return f"no headless browser: install {', '.join(lacks)}" if lacks else ""
 
 
 class Browser:
