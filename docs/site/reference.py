@@ -45,8 +45,10 @@ class Program:
 
     def says(self, *arguments: str) -> str:
         """What it prints; an error when it fails."""
-        return subprocess.run([self.path, *arguments], capture_output=True, text=True,
-                              check=True).stdout
+        done = subprocess.run([self.path, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{self.path} {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
 
     def subcommands(self, *verb: str) -> list[str]:
         """The names under `Subcommands:` of the --help of the program, or of a verb of it."""

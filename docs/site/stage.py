@@ -81,9 +81,8 @@ def pages_of_the_project() -> list[Path]:
             if not path.relative_to(ROOT).parts[0].startswith((".", "build", "out"))]  # fmt: skip
 
 
-def main() -> int:
-    """The command line."""
-    program, folder = reference.Program(Path(sys.argv[1])), Path(sys.argv[2])
+def stage(program: reference.Program, folder: Path) -> None:
+    """Writes all pages of the site, and the files that they link to, into a folder."""
     generated = reference.write(program, folder / "reference")
     pages = pages_of_the_project()
     for page in pages:
@@ -101,8 +100,7 @@ def main() -> int:
     front = folder / "index.md"
     front.write_text(front.read_text(encoding="utf-8") + "\n" + contents(folder, generated),
                      encoding="utf-8")  # fmt: skip
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    stage(reference.Program(Path(sys.argv[1])), Path(sys.argv[2]))
