@@ -137,32 +137,52 @@ void append_row(const Box& box, std::int64_t row, std::vector<Nonzero>& out) {
   }
 }
 
-CsrMatrix elasticity(const Box& box) {
-  const std::int32_t n = matrix_extent({3, box.nx, box.ny + 1, box.nz + 1});
-  return assemble_rows(
-      n, n, [&](std::int64_t row, std::vector<Nonzero>& out) { append_row(box, row, out); });
+/// The stiffness of the free nodes; with `keep_clamped`, followed by a unit diagonal for the rows
+/// of the clamped ones.
+CsrMatrix elasticity(const Box& box, bool keep_clamped) {
+  const std::int32_t free = matrix_extent({3, box.nx, box.ny + 1, box.nz + 1});
+  const std::int32_t n =
+      keep_clamped ? matrix_extent({3, box.nx + 1, box.ny + 1, box.nz + 1}) : free;
+  return assemble_rows(n, n, [&](std::int64_t row, std::vector<Nonzero>& out) {
+    if (row < free)
+      append_row(box, row, out);
+    else
+      out.push_back({static_cast<std::int32_t>(row), 1.0f});
+  });
+}
+
+/// The parameters of a box; `nx`, `ny` and `nz` are the defaults of the sides.
+std::vector<ParamSpec> box_params(std::int64_t nx, std::int64_t ny, std::int64_t nz) {
+  return {{"nx", nx, "elements along x, away from the clamped face", {}, 1, 0x1p31},
+          {"ny", ny, "elements along y; 0: nx", {}, 0, 0x1p31},
+          {"nz", nz, "elements along z; 0: nx", {}, 0, 0x1p31},
+          {"poisson_ratio", 0.3, "Poisson's ratio of the material", {}, 0, 0.49},
+          {"jitter", 0.15, "largest displacement of a node, in edge lengths", {}, 0, 0.2},
+          {"seed", std::int64_t{1}, "seed of the displacements"}};
+}
+
+std::unique_ptr<Generator> make_elasticity(const Params& p, bool keep_clamped) {
+  const auto side = [&](const char* name) {
+    return p.integer(name) > 0 ? p.integer(name) : p.integer("nx");
+  };
+  const Box box{side("nx"),       side("ny"),
+                side("nz"),       p.real("poisson_ratio"),
+                p.real("jitter"), stream_seed(p.integer("seed"), 0)};
+  return make_generator([box, keep_clamped] { return elasticity(box, keep_clamped); });
 }
 
 const Register<Generator> entry{{
     .name = "elasticity3d",
     .summary = "3D linear elasticity, hexahedral elements, dense 3 x 3 blocks, up to 81 per row",
-    .params =
-        {{"nx", std::int64_t{8}, "elements along x, away from the clamped face", {}, 1, 0x1p31},
-         {"ny", std::int64_t{0}, "elements along y; 0: nx", {}, 0, 0x1p31},
-         {"nz", std::int64_t{0}, "elements along z; 0: nx", {}, 0, 0x1p31},
-         {"poisson_ratio", 0.3, "Poisson's ratio of the material", {}, 0, 0.49},
-         {"jitter", 0.15, "largest displacement of a node, in edge lengths", {}, 0, 0.2},
-         {"seed", std::int64_t{1}, "seed of the displacements"}},
-    .make =
-        [](const Params& p) {
-          const auto side = [&](const char* name) {
-            return p.integer(name) > 0 ? p.integer(name) : p.integer("nx");
-          };
-          const Box box{side("nx"),       side("ny"),
-                        side("nz"),       p.real("poisson_ratio"),
-                        p.real("jitter"), stream_seed(p.integer("seed"), 0)};
-          return make_generator([box] { return elasticity(box); });
-        },
+    .params = box_params(8, 0, 0),
+    .make = [](const Params& p) { return make_elasticity(p, false); },
+}};
+
+const Register<Generator> cantilever{{
+    .name = "cantilever",
+    .summary = "elasticity3d with a unit diagonal at the end for the rows of the clamped face",
+    .params = box_params(16, 4, 4),
+    .make = [](const Params& p) { return make_elasticity(p, true); },
 }};
 
 }  // namespace

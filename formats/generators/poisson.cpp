@@ -78,5 +78,19 @@ const Register<Generator> spatial{{
         },
 }};
 
+/// A published matrix whose sizes and tile counts are those of a grid with seven points.
+Entry<Generator> published(const char* name, const Grid& grid) {
+  return {
+      .name = name,
+      .summary = fmt::format(
+          "SuiteSparse {}: seven points on {} x {} x {} (pattern exact, values -1 and 6)", name,
+          grid.nx, grid.ny, grid.nz),
+      .params = {},
+      .make = [grid](const Params&) { return make_generator([grid] { return poisson(grid); }); }};
+}
+
+const Register<Generator> apache1{published("apache1", {101, 8, 100, false, false})};
+const Register<Generator> baumann{published("Baumann", {11, 101, 101, false, false})};
+
 }  // namespace
 }  // namespace tessera

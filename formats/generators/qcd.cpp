@@ -101,6 +101,7 @@ Entry<Generator> published(const char* name, std::int64_t sites) {
 }
 
 const Register<Generator> conf5_4_8x8{published("conf5_4-8x8", 8)};
+const Register<Generator> conf5_4_8x8_10{published("conf5_4-8x8-10", 8)};
 const Register<Generator> conf5_0_4x4{published("conf5_0-4x4", 4)};
 
 }  // namespace

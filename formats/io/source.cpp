@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxNesting = 16;
 constexpr std::string_view kMatrixParameter = "of";
+constexpr std::string_view kOr = " or ";
 constexpr std::string_view kReaders = "readers 1";  // raise when reading a file changes its matrix
 
 struct Lookup {
@@ -209,6 +210,16 @@ MatrixSource find_bare(std::string_view spec, Lookup lookup) {
   return absent;
 }
 
+/// The length of the first alternative, which ends before an " or " outside brackets.
+std::size_t first_alternative(std::string_view spec) {
+  int depth = 0;
+  for (std::size_t i = 0; i < spec.size(); ++i) {
+    depth += (spec[i] == '(' ? 1 : 0) - (spec[i] == ')' ? 1 : 0);
+    if (depth == 0 && spec.substr(i).starts_with(kOr)) return i;
+  }
+  return spec.size();
+}
+
 MatrixSource find(std::string_view spec, Lookup lookup) {
   require(lookup.depth < kMaxNesting, "a matrix name can be nested {} deep, not deeper",
           kMaxNesting);
@@ -216,6 +227,13 @@ MatrixSource find(std::string_view spec, Lookup lookup) {
   require(first != spec.npos, "a matrix name is empty");
   spec = spec.substr(first, spec.find_last_not_of(" \t") - first + 1);
 
+  if (const std::size_t end = first_alternative(spec); end != spec.size() && !is_file(spec)) {
+    try {
+      return find(spec.substr(0, end), {.depth = lookup.depth});
+    } catch (const Unsupported&) {  // it is not here
+      return find(spec.substr(end + kOr.size()), lookup);
+    }
+  }
   const std::size_t slash = spec.find('/');
   if (is_file(spec) && (slash != spec.npos || is_matrix_file_name(spec))) {
     require(is_matrix_file_name(spec), "{} ends in none of the known endings: {}", spec,

@@ -6,6 +6,7 @@
 //   mycielskian14, Trefethen_2000        a trailing number is the generator's first parameter
 //   shuffle(of=mycielskian12, seed=3)    a parameter may itself be a matrix name
 //   HB/bcsstk17                          a SuiteSparse matrix from `tessera matrix fetch`
+//   reddit or twin(like=reddit)          the first of them that is here
 //
 // Data folders: those of $TESSERA_DATA (colon-separated), then the downloads of the cache.
 #pragma once

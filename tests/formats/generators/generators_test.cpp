@@ -93,6 +93,10 @@ TEST_CASE("a matrix of more than 2^31 - 1 rows is refused before anything is all
       {"poisson2d", {{"nx", whole(46341)}}},
       {"poisson3d", {{"nx", whole(1291)}}},
       {"elasticity3d", {{"nx", whole(900)}}},
+      {"cantilever", {{"nx", whole(900)}, {"ny", whole(0)}, {"nz", whole(0)}}},
+      {"communities", {{"n", whole(beyond)}}},
+      {"molecules", {{"n", whole(beyond)}}},
+      {"tiled", {{"n", whole(beyond)}}},
       {"qcd", {{"nx", whole(116)}}},
   };
 

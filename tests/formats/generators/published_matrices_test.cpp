@@ -76,8 +76,11 @@ TEST_CASE("published matrices have the sizes and tile counts of the originals") 
       {"Trefethen_20000b", "Trefethen", {{"n", whole(19999)}, {"first", whole(2)}}},
       {"mc2depi", "mc2depi", {}},
       {"conf5_4-8x8-05", "conf5_4-8x8", {}},
+      {"conf5_4-8x8-10", "conf5_4-8x8-10", {}},
       {"conf5_4-8x8-20", "conf5_4-8x8", {}},
       {"conf5_0-4x4-10", "conf5_0-4x4", {}},
+      {"apache1", "apache1", {}},
+      {"Baumann", "Baumann", {}},
   };
 
   for (const Case& c : cases) {

@@ -266,6 +266,26 @@ TEST_CASE("a file in a data folder comes before a generator of that name") {
   CHECK(find_matrix("test_wave(size=9)").synthetic());
 }
 
+TEST_CASE("of alternatives the first one that is here is taken, under its own name") {
+  const Workshop workshop;
+  const std::string spec = "cora or nowhere or test_wave(size=5)";
+  CHECK(find_matrix(spec).name == "test_wave(size=5)");
+  // Another matrix than the file's, so another name in points.
+  CHECK(matrix_reference(spec) == find_matrix("test_wave(size=5)").canonical);
+  CHECK(find_matrix("test_mirror(of=cora or test_wave5)").canonical ==
+        find_matrix("test_mirror(of=test_wave5)").canonical);
+  workshop.put(workshop.first + "/cora.tiny", random_sparse(2, 2, 0.5, 1));
+  CHECK(find_matrix(spec).name == "cora");
+  CHECK(matrix_reference(spec) == "cora");
+  workshop.put(workshop.first + "/this or that.tiny", random_sparse(3, 3, 0.5, 1));
+  CHECK(find_matrix(workshop.first + "/this or that.tiny").name == "this or that");
+
+  CHECK_THROWS_AS(find_matrix("absent or nowhere"), Unsupported);
+  CHECK(contains(message_of("absent or nowhere"), "there is no matrix 'nowhere'"));
+  CHECK(matrix_reference("absent or nowhere") == "nowhere");
+  CHECK(contains(message_of("test_wave(sized=3) or test_wave5"), "did you mean 'size'"));
+}
+
 TEST_CASE("a matrix is referred to alike where its file is and where it is not") {
   const char* const names[] = {"cora", " HB/bcsstk17 ", "test_mirror(of=cora)",
                                "test_mirror(label=b, of=test_mirror(of=cora))", "test_wave5"};
