@@ -1,10 +1,10 @@
 #include "model/line_fit.hpp"
 
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 
 #include "formats/base/check.hpp"
+#include "model/student_t.hpp"
 
 namespace tessera {
 namespace {
@@ -58,8 +58,7 @@ LineFit fit_line(std::span<const double> x, std::span<const double> y, double co
   const double freedom = static_cast<double>(result.samples - 2);
   result.residual_std = std::sqrt(residual / freedom);
   result.r_squared = total > 0 ? 1 - residual / total : 1;
-  const boost::math::students_t student(freedom);
-  result.t_quantile = boost::math::quantile(boost::math::complement(student, (1 - confidence) / 2));
+  result.t_quantile = student_t_limit(confidence, freedom);
   result.slope_interval =
       about(result.slope, result.t_quantile * result.residual_std / std::sqrt(result.spread));
   result.intercept_interval = result.line_interval(0);

@@ -154,6 +154,8 @@ constexpr Column kColumns[] = {
     {"stages",
      "stages of a sparse product with memory from a pool; each has a column stage_NAME_us", "", ""},
     {"device", "described device, or the GPU that was measured", "", ""},
+    {"commit", "commit of the program that made the record", "", ""},
+    {"host", "name of the machine that made the record", "", ""},
     {"step", "label of an ablation step", "", ""},
     {"case", "name of a [[case]]", "", ""},
     {"chosen", "choice of a [[reduce]]", "", ""},

@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "formats/base/check.hpp"
 
@@ -74,7 +75,7 @@ std::vector<Json> read_json_lines(const std::string& path) {
   return lines;
 }
 
-RecordSet read_records(const std::string& folder_or_file) {
+RecordSet read_records(const std::string& folder_or_file, bool each_machine) {
   const std::vector<std::string> files = record_files(folder_or_file);
   RecordSet set;
   std::vector<Json> attempts;
@@ -94,9 +95,12 @@ RecordSet read_records(const std::string& folder_or_file) {
     std::ranges::stable_sort(
         attempts, {}, [](const Json& r) { return r["finished_at"].get_ref<const std::string&>(); });
 
-  std::set<std::string> seen;
-  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt)
-    if (seen.insert((*attempt)["point_id"]).second) set.points.push_back(std::move(*attempt));
+  std::set<std::pair<std::string, std::string>> seen;
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    const std::string machine = each_machine ? attempt->value("env_id", "") : "";
+    if (seen.emplace((*attempt)["point_id"], machine).second)
+      set.points.push_back(std::move(*attempt));
+  }
   std::ranges::reverse(set.points);
   return set;
 }

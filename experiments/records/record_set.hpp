@@ -25,7 +25,8 @@ struct RecordSet {
   std::vector<Json> points;
   std::map<std::string, Json> environments;
 };
-RecordSet read_records(const std::string& folder_or_file);
+/// With `each_machine`, a point has the last attempt of every environment.
+RecordSet read_records(const std::string& folder_or_file, bool each_machine = false);
 
 /// Appends lines to one file. Two writers of one file are refused (a lock on the file).
 class RecordWriter {

@@ -96,6 +96,16 @@ void add_sparse_product(const Json& record, Row& row) {
   for (const Json& stage : record["stages"]) row[stage_column(stage["name"])] = stage["us"];
 }
 
+/// Where a record comes from. Measured points name the GPU they ran on; the described device of the
+/// others takes its place.
+void add_machine(const Json& environment, Row& row) {
+  if (environment.contains("gpu")) row["device"] = environment["gpu"].value("name", "");
+  if (const auto host = environment.find("host"); host != environment.end())
+    row["host"] = host->value("host", "");
+  if (const auto build = environment.find("build"); build != environment.end())
+    row["commit"] = build->value("commit", "") + (build->value("dirty", false) ? "+changes" : "");
+}
+
 Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
   Row row;
   for (const auto& [column, pointer] : column_pointers())
@@ -119,13 +129,9 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
       row["time_us"] = record[Json::json_pointer(pointer)];
   if (const Json::json_pointer ns(kCountedTime); record.contains(ns))
     row["counted_us"] = 1e-3 * record[ns].get<double>();
-  // Measured points name the GPU they ran on, the others a described device.
-  if (record["params"].contains("device")) {
-    row["device"] = record["params"]["device"];
-  } else if (const auto env = records.environments.find(record.value("env_id", ""));
-             env != records.environments.end() && env->second.contains("gpu")) {
-    row["device"] = env->second["gpu"].value("name", "");
-  }
+  const auto env = records.environments.find(record.value("env_id", ""));
+  if (env != records.environments.end()) add_machine(env->second, row);
+  if (record["params"].contains("device")) row["device"] = record["params"]["device"];
   add_sparse_product(record, row);
   for (const auto& [label, value] : entry.labels) row[label] = value;
   return row;

@@ -39,7 +39,8 @@ std::string quoted(const std::string& cell) {
 
 }  // namespace
 
-std::string text_table(const std::vector<Row>& rows, const std::vector<std::string>& columns) {
+std::string text_table(const std::vector<Row>& rows, const std::vector<std::string>& columns,
+                       const std::set<std::string>& aligned_right) {
   std::vector<std::size_t> widths;
   std::vector<bool> right;
   for (const std::string& column : columns) {
@@ -47,6 +48,7 @@ std::string text_table(const std::vector<Row>& rows, const std::vector<std::stri
     for (const Row& row : rows) width = std::max(width, width_of(short_text(row, column)));
     widths.push_back(width);
     right.push_back(
+        aligned_right.contains(column) ||
         std::ranges::any_of(rows, [&](const Row& row) { return is_number(row, column); }));
   }
   std::string text;

@@ -1,6 +1,7 @@
 // Rows as a table: aligned on a terminal, CSV in a file.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,10 @@
 
 namespace tessera {
 
-/// Columns padded to their widest cell, numbers to the right, a rule under the header.
-std::string text_table(const std::vector<Row>& rows, const std::vector<std::string>& columns);
+/// Columns padded to their widest cell, a rule under the header. Numbers stand to the right, and so
+/// does text in the columns `aligned_right`.
+std::string text_table(const std::vector<Row>& rows, const std::vector<std::string>& columns,
+                       const std::set<std::string>& aligned_right = {});
 
 /// RFC 4180: quoted where needed, one header line, full precision.
 std::string csv_table(const std::vector<Row>& rows, const std::vector<std::string>& columns);

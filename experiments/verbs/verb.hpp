@@ -22,6 +22,7 @@ enum ExitCode {
   kRefuted = 6,
   kNotJudged = 7,
   kNothingRan = 8,
+  kRegression = 9,
   kInterrupted = 130,
 };
 
@@ -40,6 +41,7 @@ inline constexpr ExitCodeMeaning kExitCodes[] = {
     {kRefuted, "the results refute an expectation"},
     {kNotJudged, "an expectation could not be judged: too few results"},
     {kNothingRan, "every point was skipped"},
+    {kRegression, "a comparison found something slower or broken"},
     {kInterrupted, "interrupted"},
 };
 

@@ -52,6 +52,19 @@ std::string error_of(const std::string& path) {
   return "no error";
 }
 
+TEST_CASE("a point has its last attempt, or the last one of every machine") {
+  const TemporaryFolder folder;
+  std::vector<Json> attempts;
+  for (const auto& [machine, status] :
+       {std::pair("old", "failed"), {"old", "ok"}, {"new", "wrong"}}) {
+    attempts.push_back(point("a", status));
+    attempts.back()["env_id"] = machine;
+  }
+  write_text(folder / "r.jsonl", lines(attempts));
+  CHECK(told(read_records(folder / "r.jsonl")) == "a=wrong");
+  CHECK(told(read_records(folder / "r.jsonl", true)) == "a=ok a=wrong");
+}
+
 TEST_CASE("records are read as they were appended, by one writer or by several in turn") {
   const TemporaryFolder folder;
   const std::string path = folder / "new/deep/records.jsonl";
