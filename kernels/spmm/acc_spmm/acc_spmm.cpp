@@ -1,4 +1,4 @@
-// Acc-SpMM (Xia et al., PPoPP 2025): TC blocks of 8 x 8 on TF32 tensor cores, operands swapped so
+// Acc-SpMM (Zhao et al., PPoPP 2025): TC blocks of 8 x 8 on TF32 tensor cores, operands swapped so
 // that a window needs eight rows (section 3.4). Every choice of its ablation (figure 15) is a
 // parameter: format (section 3.3), store and cache (table 1), pipeline (3.4) and balance (3.5).
 //

@@ -1,4 +1,4 @@
-// Acc-SpMM as published (Xia et al., PPoPP 2025).
+// Acc-SpMM as published (Zhao et al., PPoPP 2025).
 
 #include "kernels/published.hpp"
 #include "formats/base/registry.hpp"
