@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "model/model.hpp"
@@ -70,18 +71,16 @@ std::string cause(const simulator::Report& report, double time_us) {
 std::string explain(const simulator::Result& result, const simulator::Report& report) {
   const auto counters = simulator::counters(result);
   const simulator::MemoryCounts memory = result.memory();
-  const auto mb = [](std::int64_t sectors) {
-    return 1e-6 * kSectorBytes * static_cast<double>(sectors);
+  const auto amount = [](std::int64_t sectors) {
+    return bytes_text(kSectorBytes * static_cast<double>(sectors));
   };
   return fmt::format(
-      "{}; {:.3g} wave{} of {} thread blocks per SM, the longest takes {:.3g} us; {:.3g} MB "
-      "requested from the L2 ({:.0f} % hits) after {:.0f} % hits in L1, {:.3g} MB to and from "
-      "device "
-      "memory",
+      "{}; {:.3g} wave{} of {} thread blocks per SM, the longest takes {}; {} requested "
+      "from the L2 ({:.0f} % hits) after {:.0f} % hits in L1, {} to and from device memory",
       cause(report, result.time_us), report.waves, report.waves == 1 ? "" : "s",
-      report.resident_thread_blocks, report.longest_thread_block_us,
-      mb(memory.sm_read + memory.sm_write), counters.at("lts__t_sector_hit_rate.pct"),
-      counters.at("l1tex__t_sector_hit_rate.pct"), mb(memory.dram_read + memory.dram_write));
+      report.resident_thread_blocks, time_text(report.longest_thread_block_us),
+      amount(memory.sm_read + memory.sm_write), counters.at("lts__t_sector_hit_rate.pct"),
+      counters.at("l1tex__t_sector_hit_rate.pct"), amount(memory.dram_read + memory.dram_write));
 }
 
 /// The policy "predict": bounds first, then the simulator; or the roofline alone.

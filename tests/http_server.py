@@ -4,8 +4,10 @@ Usage: http_server.py FOLDER LOG. Serves the files of FOLDER under /<mode>/<path
 to stdout and one line "<mode> <path> <Range or ->" a request to LOG, and ends when stdin does.
 Modes: plain, truncate (each answer breaks off half way), truncate_once, no_range (ignores Range,
 breaks off once), changed (another etag each time, breaks off once), no_etag (breaks off once),
-shifted (answers a Range from the wrong byte), redirect, chunked (no Content-Length), html (a page
-instead of the file), corrupt (one bit turned), stall, and status codes: 404, 503, 503_once.
+stall_once (the first answer stops half way and stays open), shifted (answers a Range from the wrong
+byte), redirect, chunked (no Content-Length), html (a page
+instead of the file), corrupt (one bit turned), stall, and status codes: 404, 503, 503_once. The
+Range of a HEAD request is HEAD.
 """
 
 import http.server
@@ -23,6 +25,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *unused):
         pass
+
+    def do_HEAD(self):
+        _, mode, path = self.path.split("/", 2)
+        with open(LOG, "a") as log:
+            log.write(f"{mode} {path} HEAD\n")
+        file = os.path.join(FOLDER, path)
+        found = os.path.exists(file) and not mode.isdigit()
+        self.send_response(200 if found else 404)
+        if found and mode != "chunked":
+            self.send_header("Content-Length", str(os.path.getsize(file)))
+        self.end_headers()
 
     def do_GET(self):
         _, mode, path = self.path.split("/", 2)
@@ -57,6 +70,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             headers["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
         breaks_once = ("truncate_once", "no_range", "changed", "no_etag", "shifted")
         breaks = mode == "truncate" or (first and mode in breaks_once)
+        if mode == "stall_once":
+            mode = "stall_half" if first else "plain"
         self.answer(status, body[start:], headers, breaks, mode)
 
     def answer(self, status, body, headers={}, breaks=False, mode=""):
@@ -74,6 +89,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if mode == "stall":
             self.wfile.flush()
             time.sleep(5)
+        if mode == "stall_half":
+            self.wfile.write(body[: len(body) // 2])
+            time.sleep(30)
+            return
         self.wfile.write(body[: len(body) // 2] if breaks else body)
         if breaks:
             self.close_connection = True

@@ -51,13 +51,14 @@ class Program:
         return done.stdout
 
     def subcommands(self, *verb: str) -> list[str]:
-        """The names under `Subcommands:` of the --help of the program, or of a verb of it."""
-        _, _, listed = self.says(*verb, "--help").partition("\nSubcommands:\n")
+        """The names under `Commands:` of the --help of the program, or of a verb of it."""
+        _, _, listed = self.says(*verb, "--help").partition("\nCommands:\n")
         return re.findall(r"^  (\w[\w-]*)  ", listed.split("\n\n")[0] + "\n", re.MULTILINE)
 
     def kinds(self) -> list[str]:
         """What `tessera list` lists."""
-        return re.search(r"KIND .*?\{([\w,-]+)\}", self.says("list", "--help")).group(1).split(",")
+        offered = self.says("complete", "words", "--", "list", "")
+        return [line.partition("\t")[0] for line in offered.splitlines()]
 
     def listed(self, kind: str) -> list[dict[str, Any]]:
         """The entries of a kind."""
@@ -66,7 +67,7 @@ class Program:
     def exit_codes(self) -> dict[str, str]:
         """The meaning of every exit code, from the end of --help."""
         text = " ".join(self.says("--help").rpartition("Exit codes:")[2].split())
-        return dict(re.findall(r"(\d+) ([^,.]+)", text))
+        return dict(re.findall(r"(\d+) ([^;.]+)", text))
 
 
 def cell(value: Any) -> str:

@@ -9,6 +9,7 @@
 #include "experiments/machine/machine.hpp"
 #include "experiments/run/latest.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/extents.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -117,6 +118,7 @@ std::string candidate_text(const MatrixAdvice& advice, const PreparedCandidate& 
 
 MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
                     const AdviceRequest& request) {
+  element_count(std::max(matrix.rows, matrix.cols), request.n);  // B and C fit a memory
   const auto& registry = Registry<SpmmKernel>::instance();
   const std::vector<std::string> kernels =
       request.kernels.empty() ? kernels_in_fp32_range() : request.kernels;

@@ -1,7 +1,10 @@
 #include "experiments/run/point_inputs.hpp"
 
+#include <algorithm>
+
 #include "experiments/run/describe.hpp"
 #include "experiments/run/point_identity.hpp"
+#include "formats/base/extents.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/random.hpp"
 #include "formats/values/value_family.hpp"
@@ -91,6 +94,7 @@ PointInputs::DenseKey PointInputs::key_of(const DenseProduct& product, const Csr
 const DenseMatrix& PointInputs::dense_b(const DenseProduct& product, const LoadedInput& a) {
   return dense_b_.get(key_of(product, a.matrix), [&] {
     const std::int32_t rows = a.matrix.cols;
+    element_count(std::max(rows, a.matrix.rows), product.n);  // B and C fit a memory
     // Drawn from another stream than A's values.
     if (!given_b_)
       return make_registered<ValueFamily>(product.values)

@@ -76,6 +76,8 @@ class AdviseVerb final : public Verb {
     app.add_flag("--cold", cold_, "predict for an L2 that holds nothing of B and C");
     app.add_flag("--quick", quick_, "rank by the roofline, without simulating");
     app.add_flag("--json", json_, "print JSON");
+    app.example("tessera advise 'rmat(scale=12)' --n 128 --device h200",
+                "orders and kernels, the fastest first");
   }
 
   int run() override {

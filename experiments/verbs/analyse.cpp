@@ -7,6 +7,7 @@
 #include "experiments/run/interrupt.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/call_syntax.hpp"
@@ -19,12 +20,14 @@ class AnalyseVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("MATRIX", matrix_, "A: a file, a generator or a name")->required();
-    app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
-    app.add_option("--device", device_, "described device (default h200)");
+    app.add_option("--n", n_, "columns of B")->check(CLI::PositiveNumber);
+    app.add_option("--device", device_, "described device");
     app.add_option("--reorder", reordering_,
                    "reordering applied to A first, as in best(apply=rows)");
     app.add_flag("--no-square", no_square_, "skip the count of A A, often the slowest part");
     app.add_flag("--json", json_, "print JSON");
+    app.example("tessera analyse 'rmat(scale=12)' --n 128 --device h200",
+                "intensity, blocks, balance and the floor of one product");
   }
 
   int run() override {
@@ -67,8 +70,8 @@ class AnalyseVerb final : public Verb {
   void tell(const LoadedMatrix& loaded, const Variant& variant, const Device& device,
             const std::vector<NamedValue>& figures) const {
     const CsrMatrix& a = loaded.matrix;
-    fmt::print("{}, {} x {}, {} nonzeros, order: {}; N = {}; {}\n", loaded.source.name, a.rows,
-               a.cols, a.nnz(), to_text(variant), n_, device.title);
+    fmt::print("{}, {} x {}, {}, order: {}; N = {}; {}\n", loaded.source.name, a.rows, a.cols,
+               counted(a.nnz(), "nonzero"), to_text(variant), n_, device.title);
     std::string group;
     for (const NamedValue& figure : figures) {
       if (figure.group != group) fmt::print("{}\n", group = figure.group);

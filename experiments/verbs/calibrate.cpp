@@ -19,11 +19,15 @@ using Microbenchmarks = Registry<Microbenchmark>;
 class CalibrateVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("--out", out_, "write the device file to FILE.toml, not to the terminal");
-    app.add_option("--curves", curves_, "write every curve to DIR/<name>.csv");
-    app.add_option("--only", only_, "only these micro-benchmarks (tessera list microbenchmarks)");
+    app.add_option("--out", out_, "write the device file to FILE.toml, not to the terminal")
+        ->takes("FILE");
+    app.add_option("--curves", curves_, "write every curve to a CSV file in this folder")
+        ->takes("FOLDER");
+    app.add_option("--only", only_, "only these micro-benchmarks (`tessera list microbenchmarks`)")
+        ->takes("MICROBENCHMARK");
     app.add_option("--device", device_, "what this GPU is, when its name does not say");
     app.add_flag("--quick", quick_, "few repeats and small sizes: to see that it works");
+    app.example("tessera calibrate --out mygpu.toml", "a device file for the models; minutes");
   }
 
   int run() override {

@@ -79,6 +79,7 @@ class CompareVerb final : public Verb {
     app.add_flag("--all", all_, "show every pair");
     app.add_option("--csv", csv_, "write every pair to this file");
     app.add_flag("--json", json_, "print JSON with every pair");
+    app.example("tessera compare out/before out/after", "what became faster or slower");
     app.footer(kMethod);
   }
 

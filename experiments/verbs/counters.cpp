@@ -2,7 +2,9 @@
 
 #include "experiments/counters/counter_source.hpp"
 #include "experiments/counters/metric_catalog.hpp"
+#include "experiments/machine/terminal.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 
@@ -19,8 +21,10 @@ class CountersVerb final : public Verb {
     CLI::App* list = app.add_subcommand("list", "the metrics of a chip, without their endings");
     list->add_option("--match", match_, "only those with this in their name");
     list->add_flag("--endings", endings_, "with what may follow each name");
+    check->example("tessera counters check lts__t_sectors.sum --chip GA100", "has an A100 that?");
+    list->example("tessera counters list --match dram__bytes", "what is counted of device memory");
     for (CLI::App* sub : {check, list}) {
-      sub->add_option("--chip", chip_, "GA100 (A100), AD102 (L40), GH100 (H100, H200: default)");
+      sub->add_option("--chip", chip_, "GA100 (A100), AD102 (L40) or GH100 (H100, H200)");
       sub->add_flag("--json", json_, "as JSON");
     }
   }
@@ -30,7 +34,7 @@ class CountersVerb final : public Verb {
       const auto chip = find_metric_catalog()->open(chip_);
       return check_ ? check(*chip) : list(*chip);
     } catch (const Unsupported& missing) {
-      fmt::print(stderr, "error: metrics cannot be looked up: {}\n", missing.what());
+      say_error("metrics cannot be looked up: {}", missing.what());
       return kMissing;
     }
   }
@@ -59,11 +63,12 @@ class CountersVerb final : public Verb {
       if (metric["exists"].get<bool>())
         fmt::print("{}\n", metric["name"].get<std::string>());
       else
-        fmt::print(stderr, "error: {}\n", metric["fault"].get<std::string>());
+        say_error(metric["fault"].get<std::string>());
     }
     if (all.contains("passes"))
-      fmt::print("{} metrics of {} in {} passes\n", all["metrics"].size(),
-                 all["chip"].get<std::string>(), all["passes"].get<std::size_t>());
+      fmt::print("{} of {} in {}\n", counted(std::ssize(all["metrics"]), "metric"),
+                 all["chip"].get<std::string>(),
+                 counted(all["passes"].get<std::int64_t>(), "pass", "passes"));
   }
 
   int list(const ChipMetrics& chip) const {

@@ -33,6 +33,7 @@ class FigureVerb final : public Verb {
                    "means, expectations, machine, date, commit");
     app.add_flag("--latex", latex_, "write the [table] as table.tex too (booktabs)");
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.example("tessera figure quickstart", "after tessera run quickstart");
   }
 
   int run() override {

@@ -10,6 +10,7 @@
 
 #include "experiments/records/record_set.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "model/line_fit.hpp"
@@ -108,8 +109,10 @@ class FitVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("RECORDS", records_, "record file, or a folder of them")->required();
-    app.add_option("--confidence", confidence_, "confidence level of the intervals (default 0.95)");
+    app.add_option("--confidence", confidence_,
+                   "confidence level of the intervals, between 0 and 1");
     app.add_flag("--json", json_, "print JSON with the points and the line");
+    app.example("tessera fit out/smat_fit", "ns a block and us to start, for each kernel");
   }
 
   int run() override {
@@ -157,9 +160,9 @@ class FitVerb final : public Verb {
 
   static void tell(const Json& fits) {
     for (const Json& fit : fits) {
-      fmt::print("{} on {}, N = {}, {}, {} points\n", fit["kernel"].get<std::string>(),
+      fmt::print("{} on {}, N = {}, {}, {}\n", fit["kernel"].get<std::string>(),
                  fit["device"].get<std::string>(), fit["n"].get<std::int64_t>(),
-                 fit["origin"].get<std::string>(), fit["points"].size());
+                 fit["origin"].get<std::string>(), counted(std::ssize(fit["points"]), "point"));
       if (fit.contains("reason")) {
         fmt::print("  no fit: {}\n", fit["reason"].get<std::string>());
         continue;

@@ -84,6 +84,7 @@ class ListVerb final : public Verb {
         ->required()
         ->check(CLI::IsMember(names));
     app.add_flag("--json", json_, "print JSON with parameters");
+    app.example("tessera list kernels", "names, meanings and parameters");
   }
 
   int run() override {

@@ -1,15 +1,15 @@
 // tessera matrix: statistics, conversion, generation, verification and download of matrices.
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <functional>
 
+#include "experiments/machine/terminal.hpp"
+#include "experiments/verbs/fetch_matrices.hpp"
 #include "experiments/verbs/permutation_file.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
-#include "formats/io/fetch.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/io/source.hpp"
 #include "formats/statistics/named_statistics.hpp"
@@ -21,29 +21,6 @@ Json to_json(const ParamValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
-/// Shows the progress of a download on a terminal.
-class DownloadMeter {
- public:
-  explicit DownloadMeter(std::string name) : name_(std::move(name)) {}
-  ~DownloadMeter() {
-    if (shown_) fmt::print(stderr, "\n");
-  }
-  DownloadMeter(const DownloadMeter&) = delete;
-  DownloadMeter& operator=(const DownloadMeter&) = delete;
-
-  void show(std::int64_t done, std::int64_t total) {
-    if (isatty(STDERR_FILENO) == 0) return;
-    shown_ = true;
-    const double mb = static_cast<double>(done) / 1e6;
-    fmt::print(stderr, "\r\033[K{}: {:.1f} MB{}", name_, mb,
-               total > 0 ? fmt::format(" of {:.1f} MB", static_cast<double>(total) / 1e6) : "");
-  }
-
- private:
-  std::string name_;
-  bool shown_ = false;
-};
-
 class MatrixVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
@@ -52,31 +29,52 @@ class MatrixVerb final : public Verb {
       s.add_option("MATRIX", names_, "matrices: files, generators, names")->required();
       declare_order(s);
       s.add_flag("--json", json_, "print JSON");
+      s.example("tessera matrix info 'rmat(scale=12)'", "a generated matrix");
       return [this] { return info(); };
     });
     add(app, "convert", "read a matrix and write it in another format", [&](CLI::App& s) {
-      s.add_option("FROM", from_, "the matrix")->required();
-      s.add_option("TO", to_, "output file; its extension selects the format")->required();
+      s.add_option("FROM", from_, "the matrix: a file, a generator or a name")
+          ->required()
+          ->takes("MATRIX");
+      s.add_option("TO", to_, "output file, whose ending selects the format")
+          ->required()
+          ->takes("FILE");
       declare_order(s);
+      s.example("tessera matrix convert graph.mtx graph.npz", "Matrix Market to SciPy");
       return [this] { return convert(); };
     });
     add(app, "generate", "write a generated matrix to a file", [&](CLI::App& s) {
       s.add_option("GENERATOR", from_, "as in rmat(scale=14); see `tessera list generators`")
           ->required();
-      s.add_option("TO", to_, "output file; its extension selects the format")->required();
+      s.add_option("TO", to_, "output file, whose ending selects the format")
+          ->required()
+          ->takes("FILE");
+      s.example("tessera matrix generate 'poisson2d(nx=100, ny=100)' p.mtx", "a mesh as a file");
       return [this] { return generate(); };
     });
     add(app, "verify", "read matrices anew, past the cache, and check them", [&](CLI::App& s) {
       s.add_option("MATRIX", names_, "matrices")->required();
-      s.add_option("--hash", expected_hash_, "expected content hash");
+      s.add_option("--hash", expected_hash_, "expected content hash")->takes("DIGITS");
+      s.example("tessera matrix verify graph.mtx", "is the file as it was when it was first read?");
       return [this] { return verify(); };
     });
-    add(app, "fetch", "download from SuiteSparse (GROUP/NAME) or SNAP (snap/NAME)",
+    add(app, "fetch", "download matrices of SuiteSparse and SNAP, one by one or whole sets",
         [&](CLI::App& s) {
-          s.add_option("NAME", names_, "as in HB/bcsstk17 or snap/ca-GrQc")->required();
-          s.add_option("--sha256", sha256_, "expected checksum of the file");
-          s.add_option("--mirror", mirror_, "base URL to use in place of the collection's own");
-          return [this] { return fetch(); };
+          s.add_option("NAME", request_.names,
+                       "GROUP/NAME of SuiteSparse, snap/NAME of SNAP, a matrix of the shipped "
+                       "sets, or @SET for all of one")
+              ->required();
+          s.add_flag("--dry-run", request_.dry_run, "show what there is to download, with sizes");
+          s.add_option("--sha256", request_.sha256,
+                       "checksum that the file has to have (default: that of an earlier download)")
+              ->takes("DIGITS");
+          s.add_option("--mirror", request_.mirror,
+                       "base URL to use in place of the collection's own")
+              ->takes("URL");
+          s.example("tessera matrix fetch @real_matrices --dry-run",
+                    "what a set takes to download");
+          s.example("tessera matrix fetch HB/bcsstk17 wave", "afterwards: tessera multiply wave");
+          return [this] { return fetch_matrices(request_); };
         });
   }
 
@@ -94,7 +92,8 @@ class MatrixVerb final : public Verb {
 
   void declare_order(CLI::App& sub) {
     sub.add_option("--apply", order_file_,
-                   "file with the permutation of the rows, old_of_new: .txt or .npy");
+                   "file with the permutation of the rows, old_of_new: .txt or .npy")
+        ->takes("FILE");
     sub.add_flag("--symmetric", symmetric_, "apply the permutation to the columns too");
   }
 
@@ -156,8 +155,9 @@ class MatrixVerb final : public Verb {
 
   void write(const CsrMatrix& matrix) const {
     write_matrix(matrix, to_);
-    fmt::print(stderr, "{}: {} x {}, {} nonzeros, {} bytes\n", to_, matrix.rows, matrix.cols,
-               matrix.nnz(), std::filesystem::file_size(to_));
+    fmt::print(stderr, "{}: {} x {}, {}, {}\n", to_, matrix.rows, matrix.cols,
+               counted(matrix.nnz(), "nonzero"),
+               bytes_text(static_cast<double>(std::filesystem::file_size(to_))));
   }
 
   int verify() const {
@@ -172,31 +172,16 @@ class MatrixVerb final : public Verb {
       else if (!known.empty() && known != fresh.content_hash)
         verdict = fmt::format("WRONG: the cache knows it as {}", known);
       all_right &= verdict == "right";
-      fmt::print("{}  {} x {}, {} nonzeros, content hash {}: {}\n", fresh.source.name,
-                 fresh.matrix.rows, fresh.matrix.cols, fresh.matrix.nnz(), fresh.content_hash,
-                 verdict);
+      fmt::print("{}  {} x {}, {}, content hash {}: {}\n", fresh.source.name, fresh.matrix.rows,
+                 fresh.matrix.cols, counted(fresh.matrix.nnz(), "nonzero"), fresh.content_hash,
+                 toned(verdict == "right" ? Tone::kGood : Tone::kError, verdict));
     }
     return all_right ? kOk : kWrong;
   }
 
-  int fetch() const {
-    for (const std::string& name : names_) {
-      FetchOptions options;
-      options.sha256 = sha256_;
-      if (!mirror_.empty()) options.suitesparse_url = options.snap_url = mirror_;
-      DownloadMeter meter(name);
-      options.download.progress = [&](std::int64_t done, std::int64_t total) {
-        meter.show(done, total);
-      };
-      const FetchedFile file = fetch_matrix(name, options);
-      fmt::print("{}  {} bytes, SHA-256 {}{}\n", file.path, file.bytes, file.sha256,
-                 file.downloaded ? "" : " (was there)");
-    }
-    return kOk;
-  }
-
   std::vector<std::string> names_;
-  std::string from_, to_, order_file_, expected_hash_, sha256_, mirror_;
+  std::string from_, to_, order_file_, expected_hash_;
+  FetchRequest request_;
   bool symmetric_ = false;
   bool json_ = false;
   Action action_;

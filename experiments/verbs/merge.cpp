@@ -6,6 +6,7 @@
 #include "experiments/tables/rows.hpp"
 #include "experiments/tables/table.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 
@@ -16,7 +17,11 @@ class MergeVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("RECORDS", sources_, "record files, or folders of them")->required();
-    app.add_option("--out", out_, "folder for records.jsonl and records.csv")->required();
+    app.add_option("--out", out_, "folder for records.jsonl and records.csv")
+        ->required()
+        ->takes("FOLDER");
+    app.example("tessera merge out/shard1 out/shard2 --out out/all",
+                "the records of two shards in one");
   }
 
   int run() override {
@@ -40,8 +45,8 @@ class MergeVerb final : public Verb {
     for (const Json& record : all.points) lines += record.dump() + "\n";
     write_file(out_ + "/records.jsonl", lines);
     write_csv(all);
-    fmt::print(stderr, "{} points, {} environments, {} doubled; in {}\n", all.points.size(),
-               all.environments.size(), doubled, out_);
+    fmt::print(stderr, "{}, {}, {} doubled; in {}\n", counted(std::ssize(all.points), "point"),
+               counted(std::ssize(all.environments), "environment"), doubled, out_);
     return kOk;
   }
 

@@ -1,13 +1,16 @@
 // tessera multiply: one product, checked against the oracle.
 
 #include <algorithm>
+#include <optional>
 
 #include "experiments/config/plan.hpp"
 #include "experiments/config/read_sweep.hpp"
 #include "experiments/counters/counter_source.hpp"
+#include "experiments/machine/terminal.hpp"
 #include "experiments/points/any_kernel.hpp"
 #include "experiments/run/run_point.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/npy.hpp"
@@ -22,32 +25,38 @@ class MultiplyVerb final : public Verb {
   void declare(CLI::App& app) override {
     app.add_option("MATRIX", matrix_, "A: a file, a generator or a name")->required();
     app.add_option("--kernel", kernel_,
-                   "kernel (`tessera list kernels`), or auto for the advisor's choice")
-        ->required();
+                   "kernel (`tessera list kernels`); auto: the one for a dense B that a simulation "
+                   "on the described device expects to be fastest");
     app.add_option("--n", n_, "columns of a dense B (default 128)")->check(CLI::PositiveNumber);
     app.add_option("--right", right_, "sparse B: self (default), transpose, or a matrix");
     app.add_option("--format", format_, "format of A (default: the kernel's)");
     app.add_option("--reorder", reorder_,
                    "reordering applied to A first (`tessera list reorderings`)");
-    app.add_option("--backend", backend_, "emulate (default), model, simulate or gpu");
-    app.add_option("--device", device_,
-                   "described device, for every backend but gpu (default h200)");
+    app.add_option("--backend", backend_, "emulate, model, simulate or gpu");
+    app.add_option("--device", device_, "described device, for every backend but gpu");
     app.add_option("--values", values_, "value family of A and B (`tessera list values`)");
     app.add_option("--counters", counters_,
                    "source of hardware counters on backend gpu: auto, cupti, ncu or external");
     app.add_option("--metrics", metrics_,
                    "metrics to count (default: those the simulator predicts)")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->takes("METRIC");
     app.add_option(
         "--sample", sample_,
         "sampling on backend simulate: off (default), auto (only launches that would take "
         "minutes), or the number of stretches to simulate");
-    app.add_option("--seed", seed_, "seed of drawn values (default 42)");
+    app.add_option("--seed", seed_, "seed of drawn values");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
-        ->allow_extra_args(false);
-    app.add_option("--b", b_file_, "read B from this .npy file, whose width becomes n");
-    app.add_option("--out", c_file_, "write C to this .npy file");
-    app.add_flag("--json", json_, "print the record");
+        ->allow_extra_args(false)
+        ->takes("NAME=VALUE");
+    app.add_option("--b", b_file_, "read B from this .npy file, whose width becomes n")
+        ->takes("FILE");
+    app.add_option("--out", c_file_, "write C to this .npy file")->takes("FILE");
+    app.add_flag("--json", json_, "print the record, with every digit");
+    app.example("tessera multiply 'rmat(scale=12)' --n 64",
+                "chooses a kernel by simulation, emulates it, and checks all of C");
+    app.example("tessera multiply 'rmat(scale=12)' --n 64 --kernel acc_spmm --backend simulate",
+                "predicts time and hardware counters on an H200");
   }
 
   int run() override {
@@ -74,12 +83,14 @@ class MultiplyVerb final : public Verb {
   /// Throws an Error for options of the other kind of product.
   void refuse_unfit() const {
     const bool by_sparse = is_sparse_product(kernel_);
+    require(!by_sparse || !n_, "--n is of a dense B; kernel {} takes a sparse one (--right)",
+            kernel_);
     require(!by_sparse || (b_file_.empty() && c_file_.empty()),
             "--b and --out are of a dense B; kernel {} takes a sparse one", kernel_);
     require(!by_sparse || (counters_.empty() && metrics_.empty()),
             "products of sparse matrices are not counted; kernel {} makes one", kernel_);
-    require(by_sparse || right_ == kSelf, "--right is of a sparse B; kernel {} takes a dense one",
-            kernel_);
+    require(by_sparse || right_.empty(),
+            "--right is of a sparse B; kernel {} takes a dense one (--n)", kernel_);
   }
 
   /// Resolves the options as a config with one combination of settings.
@@ -95,9 +106,9 @@ class MultiplyVerb final : public Verb {
                                                        {"reorder", reorder_},
                                                        {"device", device_}};
     if (is_sparse_product(kernel_))
-      settings.emplace_back("right", right_);
+      settings.emplace_back("right", right_.empty() ? kSelf : right_);
     else
-      settings.emplace_back("n", n_);
+      settings.emplace_back("n", n_.value_or(kUsualN));
     if (!format_.empty()) settings.emplace_back("format", format_);
     for (const auto& [name, part] : take_apart("values", {values_, "multiply"}))
       settings.emplace_back(name, part.value);
@@ -106,17 +117,23 @@ class MultiplyVerb final : public Verb {
     return plan_point(std::move(config), settings);
   }
 
-  /// Prints the kernel picked for "auto".
+  /// Prints the kernel picked for "auto" and why, in one line.
   static void tell_advice(const Json& advice, auto line) {
-    const auto text = [](const Json& way) {
-      return fmt::format("{}, {:.4g} us predicted", way["kernel"].get<std::string>(),
-                         way["time_us"].get<double>());
+    // Without parameters, and the first of the reasons: `tessera advise` has all.
+    const auto first = [](const Json& text, char end) {
+      const auto whole = text.get<std::string>();
+      return whole.substr(0, whole.find(end));
     };
-    line("kernel", text(advice) + " on " + advice["device"].get<std::string>());
-    line("", advice["reason"]);
-    if (!advice["runner_up"].is_null())
-      line("runner-up", text(advice["runner_up"]) + (advice["tie"].get<bool>() ? ", a tie" : ""));
-    if (advice.contains("remark")) line("", advice["remark"]);
+    std::string why =
+        fmt::format("{}, {} predicted on {}: {}", first(advice["kernel"], '('),
+                    time_text(advice["time_us"].get<double>()), advice["device"].get<std::string>(),
+                    first(advice["reason"], ';'));
+    if (const Json& second = advice["runner_up"]; !second.is_null())
+      why += fmt::format("; runner-up {}, {}{}", first(second["kernel"], '('),
+                         time_text(second["time_us"].get<double>()),
+                         advice["tie"].get<bool>() ? ", a tie" : "");
+    if (advice.contains("remark")) why += "; " + advice["remark"].get<std::string>();
+    line("kernel", why);
   }
 
   CounterRule counters() const {
@@ -149,6 +166,14 @@ class MultiplyVerb final : public Verb {
                      number("dram_write_error_pct")));
   }
 
+  /// A counter with the unit that its name tells.
+  static std::string metric_text(const std::string& metric, double value) {
+    const auto has = [&](const char* part) { return metric.find(part) != metric.npos; };
+    if (has(".pct")) return fmt::format("{:.3g} %", value);
+    if (has("time_duration")) return time_text(1e-3 * value);
+    return has("__bytes") && !has("per_second") ? bytes_text(value) : number_text(value);
+  }
+
   static void tell_counters(const Json& record) {
     if (record.contains("counters_missing"))
       fmt::print("{:16} none: {}\n", "counters", record["counters_missing"].get<std::string>());
@@ -159,7 +184,7 @@ class MultiplyVerb final : public Verb {
                                  record["counters_l2"].get<std::string>())
                    : record.value("origin", ""));
     for (const auto& [metric, value] : record["counters"].items())
-      fmt::print("{:16} {:64} {:.10g}\n", "", metric, value.get<double>());
+      fmt::print("{:16} {:64} {}\n", "", metric, metric_text(metric, value.get<double>()));
   }
 
   /// Prints the parts that only sparse products have.
@@ -172,10 +197,10 @@ class MultiplyVerb final : public Verb {
     if (record.contains("time_pool"))
       line("with a pool", fmt::format("{} us", number("/time_pool/median_us")));
     for (const Json& stage : record.value("stages", Json::array()))
-      line("", fmt::format("{:14} {:10.2f} us", stage["name"].get<std::string>(),
-                           stage["us"].get<double>()));
+      line("", fmt::format("{:14} {:>10}", stage["name"].get<std::string>(),
+                           time_text(stage["us"].get<double>())));
     if (record.contains("memory"))
-      line("memory", fmt::format("{:.4g} MB", 1e-6 * record["memory"]["peak_bytes"].get<double>()));
+      line("memory", bytes_text(record["memory"]["peak_bytes"].get<double>()));
     line("products", record["products"].dump());
     if (record.contains("nnz_c")) line("nonzeros of C", record["nnz_c"].dump());
     if (record.contains("compression")) line("compression", number("/compression"));
@@ -190,7 +215,7 @@ class MultiplyVerb final : public Verb {
       return record.contains(at) ? fmt::format("{:.4g}", record[at].get<double>()) : "";
     };
     line("status",
-         record.at("status").get<std::string>() +
+         verdict_text(record.at("status").get<std::string>()) +
              (record.value("reason", "").empty() ? "" : ": " + record.value("reason", "")));
     if (record.contains("matrix"))
       line("A", fmt::format("{}, {} x {}, {} nonzeros, {} values",
@@ -207,13 +232,15 @@ class MultiplyVerb final : public Verb {
     if (record.contains("products")) tell_sparse_product(record, line, number);
     if (record.contains("winner")) line("algorithm", record["winner"]);
     if (record.contains("prediction")) {
-      line("predicted time", fmt::format("{} us, bound by {}", number("/prediction/time_us"),
-                                         record["prediction"]["bound_by"].get<std::string>()));
+      line("predicted time",
+           fmt::format("{}, bound by {}", time_text(record["prediction"]["time_us"].get<double>()),
+                       record["prediction"]["bound_by"].get<std::string>()));
       if (record.contains("simulation")) tell_sampling(record["simulation"], line);
       const char* told_by = record.contains("simulation") ? "simulation" : "prediction";
       for (const Json& part : record[told_by]["parts"])
-        line("", fmt::format("{:14} {:10.2f} us  {}", part["name"].get<std::string>(),
-                             part["time_us"].get<double>(), part["reason"].get<std::string>()));
+        line("", fmt::format("{:14} {:>10}  {}", part["name"].get<std::string>(),
+                             time_text(part["time_us"].get<double>()),
+                             part["reason"].get<std::string>()));
     }
     if (record.contains("gflops")) line("GFLOP/s", number("/gflops"));
     tell_counters(record);
@@ -234,11 +261,12 @@ class MultiplyVerb final : public Verb {
     }
   }
 
-  std::string matrix_, kernel_, format_, reorder_ = "none", right_ = kSelf, backend_ = "emulate",
-                                         device_ = "h200";
-  std::string values_ = "auto";
+  static constexpr std::int64_t kUsualN = 128;
+
+  std::string matrix_, kernel_ = kAuto, format_, reorder_ = "none", right_;
+  std::string backend_ = "emulate", device_ = "h200", values_ = "auto";
   std::string b_file_, c_file_, counters_, sample_;
-  std::int64_t n_ = 128;
+  std::optional<std::int64_t> n_;  // of a dense B
   std::uint64_t seed_ = 42;
   std::vector<std::string> sets_, metrics_;
   bool json_ = false;

@@ -5,7 +5,9 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/check_result.hpp"
+#include "experiments/machine/terminal.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
@@ -31,16 +33,20 @@ class PackVerb final : public Verb {
     app.add_option("MATRIX", matrix_, "the matrix: a file, a generator or a name")->required();
     app.add_option("--format", format_, "format of the packed matrix (`tessera list formats`)")
         ->required();
-    app.add_option("--set", sets_, "parameter of the format")->allow_extra_args(false);
-    app.add_option("--reorder", reordering_, "reordering applied first (default: none)");
+    app.add_option("--set", sets_, "parameter of the format")
+        ->allow_extra_args(false)
+        ->takes("NAME=VALUE");
+    app.add_option("--reorder", reordering_, "reordering applied first");
     app.add_flag("--gpu", gpu_, "also pack on this machine's GPU, and compare the bytes");
     app.add_flag("--json", json_, "print JSON");
+    app.example("tessera pack 'rmat(scale=12)' --format bit_tcf",
+                "bytes of each array, and proof that the packing can be undone");
   }
 
   int run() override {
     const BackendChoice gpu = gpu_ ? find_backend("pack_gpu") : BackendChoice{};
     if (!gpu.missing.empty()) {
-      fmt::print(stderr, "error: {}\n", gpu.missing);
+      say_error(gpu.missing);
       return kMissing;
     }
     const Params params = Registry<Format>::instance().resolve(format_, given_params(sets_));
@@ -89,12 +95,13 @@ class PackVerb final : public Verb {
   void tell(const Found& found) const {
     const PackedMatrix& packed = *found.host.packed;
     const FormatStats sizes = stats(packed);
-    fmt::print("{} as {}: packed in {:.3f} s, {}\n", found.matrix, format_,
-               1e-6 * found.host.time_us,
-               found.fault.empty() ? "round trip exact" : "WRONG: " + found.fault);
+    fmt::print("{} as {}: packed in {}, {}\n", found.matrix, format_, time_text(found.host.time_us),
+               found.fault.empty() ? toned(Tone::kGood, "round trip exact")
+                                   : toned(Tone::kError, "WRONG: " + found.fault));
     if (found.gpu)
-      fmt::print("on the GPU in {:.1f} us, {}\n", found.gpu->time_us,
-                 found.gpu->fault.empty() ? "the same bytes" : "WRONG: " + found.gpu->fault);
+      fmt::print("on the GPU in {}, {}\n", time_text(found.gpu->time_us),
+                 found.gpu->fault.empty() ? toned(Tone::kGood, "the same bytes")
+                                          : toned(Tone::kError, "WRONG: " + found.gpu->fault));
     fmt::print("{:20} {:>14} {:>14}\n", "array", "elements", "bytes");
     for (const ArrayInfo& array : packed.arrays())
       fmt::print("{:20} {:>14} {:>14}\n", array.name, array.elements, array.bytes);
@@ -104,10 +111,10 @@ class PackVerb final : public Verb {
                    : 0.0);
     if (sizes.tile.tiles > 0)
       fmt::print(
-          "{} tiles of {} x {}, {:.2f} nonzeros each, density {:.1f} %, {:.2f} stored zeros "
+          "{} of {} x {}, {:.2f} nonzeros each, density {:.1f} %, {:.2f} stored zeros "
           "per nonzero\n",
-          sizes.tile.tiles, sizes.tile.rows, sizes.tile.cols, sizes.mean_nnz_per_tile,
-          100 * sizes.tile_density, sizes.padding_ratio);
+          counted(sizes.tile.tiles, "tile"), sizes.tile.rows, sizes.tile.cols,
+          sizes.mean_nnz_per_tile, 100 * sizes.tile_density, sizes.padding_ratio);
   }
 
   std::string matrix_, format_, reordering_ = "none";

@@ -9,6 +9,10 @@
 
 namespace tessera {
 
+bool is_permutation_file_name(const std::string& path) {
+  return path.ends_with(".txt") || path.ends_with(".npy");
+}
+
 void write_permutation(const std::string& path, const Permutation& permutation) {
   const auto indices = permutation.old_of_new();
   if (path.ends_with(".npy")) {

@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+/// True for names that end in .txt or .npy.
+bool is_permutation_file_name(const std::string& path);
+
 void write_permutation(const std::string& path, const Permutation& permutation);
 
 /// Throws an Error with file and line for what is no permutation.

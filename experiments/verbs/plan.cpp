@@ -20,6 +20,7 @@ class PlanVerb final : public Verb {
     app.add_flag(
         "--json", json_,
         "print one JSON object per line: hash, labels, point, cost, and skip where it is foreseen");
+    app.example("tessera plan quickstart", "the points that tessera run would compute");
   }
 
   int run() override {

@@ -33,6 +33,8 @@ class PointVerb final : public Verb {
         ->excludes("--out");
     app.add_flag("--fresh-orders", fresh_orders_,
                  "compute the order, and do not take it from the cache");
+    app.example("tessera plan quickstart --json | head -1 | tessera point --json -",
+                "the first point of an experiment");
   }
 
   int run() override {

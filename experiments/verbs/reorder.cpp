@@ -8,8 +8,10 @@
 #include "experiments/run/progress.hpp"
 #include "experiments/verbs/permutation_file.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/matrix_file.hpp"
 #include "formats/io/source.hpp"
 #include "formats/statistics/named_statistics.hpp"
 
@@ -35,30 +37,48 @@ class ReorderVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("MATRIX", matrix_, "the matrix: a file, a generator or a name")->required();
-    app.add_option("--with", reordering_, "reordering (`tessera list reorderings`; default: best)");
+    app.add_option("--with", reordering_, "reordering (`tessera list reorderings`)");
     app.add_option("--set", sets_,
                    "parameter of the reordering, as in apply=rows or time_limit_s=60")
-        ->allow_extra_args(false);
+        ->allow_extra_args(false)
+        ->takes("NAME=VALUE");
     app.add_option("--out", out_,
-                   "write old_of_new of the rows: .txt (one index per line) or .npy");
-    app.add_option("--out-cols", out_cols_, "write old_of_new of the columns, when they move");
+                   "write old_of_new of the rows to .txt (one index a line) or .npy, or the "
+                   "reordered matrix to any matrix file, such as .mtx or .npz")
+        ->takes("FILE");
+    app.add_option("--out-cols", out_cols_,
+                   "write old_of_new of the columns, when they move, to .txt or .npy")
+        ->takes("FILE");
     app.add_flag("--fresh-orders", fresh_, "compute the order, and do not take it from the cache");
     app.add_flag("--json", json_, "print JSON");
+    app.example("tessera reorder 'shuffle(of=poisson2d(nx=64, ny=64))' --with rcm",
+                "what reverse Cuthill-McKee makes of a shuffled mesh");
+    app.example("tessera reorder graph.mtx --out ordered.mtx", "the matrix in its best order");
   }
 
   int run() override {
     const Variant variant{
         reordering_, Registry<Reordering>::instance().resolve(reordering_, given_params(sets_))};
+    require(out_.empty() || is_permutation_file_name(out_) || is_matrix_file_name(out_),
+            "--out {}: its name ends neither like a permutation (.txt, .npy) nor like a matrix "
+            "(`tessera list files`)",
+            out_);
+    require(out_cols_.empty() || is_permutation_file_name(out_cols_),
+            "--out-cols {}: a permutation is written to .txt or .npy", out_cols_);
     const LoadedMatrix loaded = load_matrix(matrix_);
     const InterruptGuard guard;
     const FoundOrder found = find(variant, loaded);
     const Order& order = found.order;
-    if (!out_.empty()) write_permutation(out_, order.rows);
     if (!out_cols_.empty()) {
       require(order.cols.has_value(), "{} does not move columns", reordering_);
       write_permutation(out_cols_, *order.cols);
     }
-    const Json before = figures_of(loaded.matrix), after = figures_of(apply(loaded.matrix, order));
+    const CsrMatrix reordered = apply(loaded.matrix, order);
+    if (is_permutation_file_name(out_))
+      write_permutation(out_, order.rows);
+    else if (!out_.empty())
+      write_matrix(reordered, out_);
+    const Json before = figures_of(loaded.matrix), after = figures_of(reordered);
     if (json_) {
       PreparationPart prep;
       add_order(found, prep);
@@ -84,11 +104,11 @@ class ReorderVerb final : public Verb {
 
   void tell(const std::string& matrix, const FoundOrder& found, const Json& before,
             const Json& after) const {
-    fmt::print("{} by {}: {:.3f} s with up to {} thread{}, {}{}{}\n", matrix, reordering_,
-               found.seconds, found.threads, found.threads == 1 ? "" : "s",
-               found.peak_bytes ? fmt::format("{:.1f} MB beyond the matrix, ",
-                                              static_cast<double>(*found.peak_bytes) / 1e6)
-                                : "",
+    fmt::print("{} by {}: {} with up to {}, {}{}{}\n", matrix, reordering_,
+               time_text(1e6 * found.seconds), counted(found.threads, "thread"),
+               found.peak_bytes
+                   ? bytes_text(static_cast<double>(*found.peak_bytes)) + " beyond the matrix, "
+                   : "",
                found.order.cols ? "rows and columns" : "rows only",
                found.from_cache ? ", kept from when it was computed" : "");
     if (found.cut_short) fmt::print("cut short: this is the best order so far\n");

@@ -34,6 +34,8 @@ class ReportVerb final : public Verb {
                    "folder for a site of all results in experiments/results, in place of a page")
         ->excludes("SOURCE");
     app.add_flag("--json", json_, "print the data of the page, and make no page");
+    app.example("tessera report quickstart",
+                "a page for the browser, after tessera run quickstart");
   }
 
   int run() override {

@@ -44,6 +44,8 @@ class RunVerb final : public Verb {
     app.add_flag("--fresh-orders", options_.fresh_orders,
                  "compute every order, and take none from the cache");
     app.add_flag("--json", json_, "print the table, the skips and the verdicts as JSON");
+    app.example("tessera run quickstart",
+                "computes what has no record yet; again after an interruption");
   }
 
   int run() override {

@@ -19,6 +19,7 @@ class StatusVerb final : public Verb {
         ->delimiter(',');
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
     app.add_flag("--json", json_, "print JSON");
+    app.example("tessera status quickstart", "how many points are done, failed and left");
   }
 
   int run() override {

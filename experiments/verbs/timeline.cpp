@@ -7,12 +7,15 @@
 #include "experiments/backends/find_order.hpp"
 #include "experiments/config/plan.hpp"
 #include "experiments/machine/machine.hpp"
+#include "experiments/machine/terminal.hpp"
 #include "experiments/run/advice.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/run/timeline.hpp"
 #include "experiments/tables/table.hpp"
 #include "experiments/verbs/verb.hpp"
+#include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/extents.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -26,10 +29,10 @@ class TimelineVerb final : public Verb {
   void declare(CLI::App& app) override {
     app.add_option("MATRIX", matrix_, "A: a file, a generator or a name")->required();
     app.add_option("--kernel", kernel_,
-                   "kernel (`tessera list kernels`), or auto for the advisor's choice")
-        ->required();
-    app.add_option("--n", n_, "columns of B (default 128)")->check(CLI::PositiveNumber);
-    app.add_option("--device", device_, "described device (default h200)");
+                   "kernel (`tessera list kernels`); auto: the one that a simulation expects to be "
+                   "fastest");
+    app.add_option("--n", n_, "columns of B")->check(CLI::PositiveNumber);
+    app.add_option("--device", device_, "described device");
     app.add_option(
            "--thread-block", thread_block_,
            "thread block of the longest launch whose operations are kept (default: the longest)")
@@ -38,9 +41,12 @@ class TimelineVerb final : public Verb {
     app.add_option("--reorder", reorder_,
                    "reordering applied to A first (`tessera list reorderings`)");
     app.add_option("--set", sets_, "parameter of a variant, as in precision=tf32_raw")
-        ->allow_extra_args(false);
+        ->allow_extra_args(false)
+        ->takes("NAME=VALUE");
     app.add_flag("--cold", cold_, "start with B and C outside the L2 cache");
-    app.add_option("--out", out_, "output folder (default out/timeline)");
+    app.add_option("--out", out_, "output folder")->takes("FOLDER");
+    app.example("tessera timeline 'rmat(scale=12)' --n 64 --kernel acc_spmm",
+                "when each thread block ran and where, as CSV files");
   }
 
   int run() override {
@@ -54,13 +60,14 @@ class TimelineVerb final : public Verb {
         product.kernel = choice.kernel;
         product.format = choice.format;
       }
+      element_count(std::max(a.rows, a.cols), product.n);  // B and C fit a memory
       const auto packed = make_registered<Format>(product.format)->pack(a);
       const auto kernel = make_registered<SpmmKernel>(product.kernel);
       const Timeline timeline = simulated(kernel->work(*packed, product.n), point);
       write(timeline, loaded, point);
       tell(timeline, loaded, point);
     } catch (const Unsupported& missing) {
-      fmt::print(stderr, "error: {}\n", missing.what());
+      say_error(missing.what());
       return kMissing;
     }
     return kOk;
@@ -138,17 +145,20 @@ class TimelineVerb final : public Verb {
     const DenseProduct& product = dense_product(point);
     line("product", fmt::format("{}, order {}, {}, N = {}, simulated on {}", loaded.source.name,
                                 point.reorder.name, product.kernel.name, product.n, point.device));
-    line("time", fmt::format("{:.4g} us, bound by {}", timeline.result.time_us, report.bound_by));
-    line("launch", fmt::format("{}, {} thread blocks, {:.2f} waves", timeline.launch().name,
-                               timeline.launch().spans.size(), report.waves));
-    line("resident", fmt::format("{} thread blocks an SM, limited by {}",
-                                 report.resident_thread_blocks, report.occupancy_limit));
+    line("time",
+         fmt::format("{}, bound by {}", time_text(timeline.result.time_us), report.bound_by));
+    line("launch",
+         fmt::format("{}, {}, {:.3g} waves", timeline.launch().name,
+                     counted(std::ssize(timeline.launch().spans), "thread block"), report.waves));
+    line("resident", fmt::format("{} an SM, limited by {}",
+                                 counted(report.resident_thread_blocks, "thread block"),
+                                 report.occupancy_limit));
     line("SM balance", fmt::format("{:.3f}, mean over longest time of an SM", report.sm_balance));
-    line("longest thread block", fmt::format("{:.4g} us", report.longest_thread_block_us));
-    line("watched",
-         fmt::format("thread block {}, {:.4g} to {:.4g} us on SM {}, {} operations",
-                     timeline.thread_block, timeline.span().start / mhz, timeline.span().end / mhz,
-                     timeline.span().sm, timeline.launch().watched.size()));
+    line("longest thread block", time_text(report.longest_thread_block_us));
+    line("watched", fmt::format("thread block {}, {} to {} on SM {}, {}", timeline.thread_block,
+                                time_text(timeline.span().start / mhz),
+                                time_text(timeline.span().end / mhz), timeline.span().sm,
+                                counted(std::ssize(timeline.launch().watched), "operation")));
     const char* name = "warp time";
     std::vector<std::pair<std::string, double>> shares(report.warp_time.begin(),
                                                        report.warp_time.end());
@@ -161,7 +171,7 @@ class TimelineVerb final : public Verb {
     line("wrote", out_ + "/{thread_blocks,operations,balance}.csv and timeline.jsonl");
   }
 
-  std::string matrix_, kernel_, format_, reorder_ = "none", device_ = "h200";
+  std::string matrix_, kernel_ = kAuto, format_, reorder_ = "none", device_ = "h200";
   std::string out_ = "out/timeline";
   std::int64_t n_ = 128;
   std::optional<std::int64_t> thread_block_;

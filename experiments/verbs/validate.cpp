@@ -21,14 +21,14 @@ class ValidateVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
     app.add_option("--outputs", outputs_, "number of elements per instruction, over all families")
-        ->capture_default_str()
         ->check(CLI::Range(1.0, 1e15));
     app.add_option("--instruction", instruction_,
                    "validate only this instruction, as in m16n8k8.tf32");
     app.add_option("--family", family_, "validate only this family of operands, as in any_bits");
-    app.add_option("--seed", seed_, "seed of the operands")->capture_default_str();
-    app.add_option("--out", out_, "write FILE.json and, beside it, FILE.csv");
+    app.add_option("--seed", seed_, "seed of the operands");
+    app.add_option("--out", out_, "write FILE.json and, beside it, FILE.csv")->takes("FILE");
     app.add_flag("--json", json_, "print JSON instead of the table");
+    app.example("tessera validate --outputs 1e6", "a first look, within a minute");
   }
 
   int run() override {

@@ -27,8 +27,9 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  const int length = static_cast<int>(name.size());
   std::string best;
-  int best_distance = std::max(2, static_cast<int>(name.size()) / 3) + 1;
+  int best_distance = std::min(length, length <= 3 ? 2 : std::max(2, length / 3) + 1);
   for (const std::string& candidate : known) {
     const int distance = edit_distance(name, candidate);
     if (distance < best_distance) {
@@ -36,7 +37,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
       best = candidate;
     }
   }
-  return best;
+  if (!best.empty() || length < 3) return best;
+  const auto begins = [&](const std::string& candidate) { return candidate.starts_with(name); };
+  return std::ranges::count_if(known, begins) == 1 ? *std::ranges::find_if(known, begins) : "";
 }
 
 std::string unknown_name_message(std::string_view kind, std::string_view name,

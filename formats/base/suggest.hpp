@@ -11,8 +11,8 @@ namespace tessera {
 /// `a` into `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The known name closest to `name`; "" when each is more than a third of the length of `name` and
-/// at least two edits away, too far for a likely misspelling.
+/// The known name closest to `name`: a third of its letters or two away, one for up to 3 letters;
+/// else the only one that `name` begins, with three letters or more; else "".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 /// The message "unknown kernel 'acc_smpp', did you mean 'acc_spmm'; known: acc_spmm, csr_spmm".

@@ -199,6 +199,7 @@ Curl prepare(Attempt& attempt, char* error_text) {
   return curl;
 }
 
+/// Throws for anything but an answer with the file.
 void judge(const Attempt& attempt, CURL* curl, CURLcode code, const char* error_text) {
   if (attempt.failure) std::rethrow_exception(attempt.failure);
   const std::string& url = attempt.url;
@@ -220,9 +221,6 @@ void judge(const Attempt& attempt, CURL* curl, CURLcode code, const char* error_
     if (may_pass(attempt.status)) throw Transient(message, static_cast<double>(wait));
     throw Error(message);
   }
-  if (attempt.total > 0 && attempt.offset != attempt.total)
-    throw Transient(
-        fmt::format("{}: ended after {} of {} bytes", url, attempt.offset, attempt.total), 0);
 }
 
 Downloaded try_once(const std::string& url, const std::string& path,
@@ -250,6 +248,9 @@ Downloaded try_once(const std::string& url, const std::string& path,
     throw Transient(fmt::format("{}: the server has no bytes from {}", url, present), 0);
   }
   judge(attempt, curl.get(), code, error_text);
+  if (attempt.total > 0 && attempt.offset != attempt.total)
+    throw Transient(
+        fmt::format("{}: ended after {} of {} bytes", url, attempt.offset, attempt.total), 0);
   // An empty answer has no first byte that would call this.
   if (!attempt.in_body) begin_body(attempt);
   attempt.answer.bytes = attempt.offset;
@@ -274,6 +275,16 @@ Downloaded download(const std::string& url, const std::string& path,
       std::this_thread::sleep_for(std::chrono::duration<double>(wait));
     }
   }
+}
+
+std::int64_t remote_size(const std::string& url, const DownloadOptions& options) {
+  Attempt attempt{url, url, options};
+  char error_text[CURL_ERROR_SIZE] = "";
+  const Curl curl = prepare(attempt, error_text);
+  curl_easy_setopt(curl.get(), CURLOPT_NOBODY, 1L);
+  const CURLcode code = curl_easy_perform(curl.get());
+  judge(attempt, curl.get(), code, error_text);
+  return attempt.total;
 }
 
 }  // namespace tessera

@@ -33,4 +33,8 @@ struct Downloaded {
 Downloaded download(const std::string& url, const std::string& path,
                     const DownloadOptions& options);
 
+/// The bytes of the file at `url`, without fetching it; 0 where the server does not tell. One
+/// attempt; throws an Error as download() does.
+std::int64_t remote_size(const std::string& url, const DownloadOptions& options);
+
 }  // namespace tessera

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "formats/base/check.hpp"
 #include "formats/io/cache.hpp"
@@ -122,12 +123,12 @@ void write_record(const FetchedFile& fetched) {
   require(bool(file.flush()), "{} cannot be written", path.string());
 }
 
-/// Fills in the record's fields; false unless the file exists and matches its record.
-bool is_whole(FetchedFile& fetched) {
-  if (!fs::is_regular_file(fetched.path)) return false;
-  std::ifstream file(record_path(fetched.path));
+/// The record beside a file; nothing when there is none that this program wrote.
+std::optional<FetchedFile> read_record(const fs::path& path) {
+  std::ifstream file(record_path(path));
   const Json record = Json::parse(file, nullptr, false);
-  if (!record.is_object()) return false;
+  if (!record.is_object()) return std::nullopt;
+  FetchedFile fetched{.path = path.string(), .url = {}, .sha256 = {}, .etag = {}, .date = {}};
   try {
     fetched.bytes = record.at("bytes").get<std::int64_t>();
     fetched.sha256 = record.at("sha256").get<std::string>();
@@ -135,11 +136,22 @@ bool is_whole(FetchedFile& fetched) {
     fetched.date = record.at("date").get<std::string>();
     fetched.url = record.at("url").get<std::string>();
   } catch (const Json::exception&) {
-    return false;  // a file that this program did not write
+    return std::nullopt;
   }
-  return static_cast<std::int64_t>(fs::file_size(fetched.path)) == fetched.bytes &&
-         sha256_of(fetched.path) == fetched.sha256;
+  return fetched;
 }
+
+std::int64_t size_of(const fs::path& path) {
+  std::error_code failed;
+  const auto bytes = fs::file_size(path, failed);
+  return failed ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+bool has_recorded_size(const FetchedFile& fetched) {
+  return fs::is_regular_file(fetched.path) && size_of(fetched.path) == fetched.bytes;
+}
+
+std::string part_path(const fs::path& path) { return path.string() + ".part"; }
 
 std::string expected_sha256(const FetchOptions& options) {
   std::string digits = options.sha256;
@@ -150,7 +162,30 @@ std::string expected_sha256(const FetchOptions& options) {
   return digits;
 }
 
+/// Throws an Error unless the downloaded part is gzipped and has the right SHA-256.
+void check_part(const FetchedFile& fetched, const std::string& part, const std::string& expected,
+                const std::optional<FetchedFile>& before) {
+  require(is_gzip(part), "{}: the downloaded file is not gzipped", fetched.url);
+  require(expected.empty() || fetched.sha256 == expected, "{}: its SHA-256 is {}, expected {}",
+          fetched.url, fetched.sha256, expected);
+  require(!expected.empty() || !before || fetched.sha256 == before->sha256,
+          "{}: its SHA-256 is {}, but that of the file fetched on {} was {}; delete {} to take it",
+          fetched.url, fetched.sha256, before ? before->date : "", before ? before->sha256 : "",
+          record_path(fetched.path).string());
+}
+
 }  // namespace
+
+FetchState fetch_state(std::string_view name, const FetchOptions& options) {
+  const Place place = place_of(name, options);
+  FetchState state{.url = place.url, .path = place.path.string()};
+  if (const std::optional<FetchedFile> record = read_record(place.path)) {
+    state.bytes = record->bytes;
+    state.whole = has_recorded_size(*record);
+  }
+  state.partial_bytes = size_of(part_path(place.path));
+  return state;
+}
 
 FetchedFile fetch_matrix(std::string_view name, const FetchOptions& options) {
   const std::string expected = expected_sha256(options);
@@ -160,24 +195,32 @@ FetchedFile fetch_matrix(std::string_view name, const FetchOptions& options) {
   require(!failed, "{} cannot be made: {}", place.path.parent_path().string(), failed.message());
   const FolderLock lock(place.path.parent_path());
 
+  const std::optional<FetchedFile> before = read_record(place.path);
+  if (before && has_recorded_size(*before) && sha256_of(before->path) == before->sha256 &&
+      (expected.empty() || before->sha256 == expected))
+    return *before;
+
   FetchedFile fetched;
   fetched.path = place.path.string();
-  if (is_whole(fetched) && (expected.empty() || fetched.sha256 == expected)) return fetched;
-
-  const std::string part = fetched.path + ".part";
-  const Downloaded downloaded = download(place.url, part, options.download);
+  const std::string part = part_path(place.path);
+  Downloaded downloaded;
+  try {
+    downloaded = download(place.url, part, options.download);
+  } catch (...) {
+    if (size_of(part) == 0) fs::remove(part, failed);
+    throw;
+  }
   fetched.url = place.url;
   fetched.bytes = downloaded.bytes;
   fetched.etag = downloaded.etag;
   fetched.date = now_utc();
   fetched.sha256 = sha256_of(part);
   fetched.downloaded = true;
-  const bool gzip = is_gzip(part);
-  if (!gzip || (!expected.empty() && fetched.sha256 != expected)) {
+  try {
+    check_part(fetched, part, expected, before);
+  } catch (const Error&) {
     fs::remove(part);
-    require(gzip, "{}: the downloaded file is not gzipped", place.url);
-    throw Error(
-        fmt::format("{}: its SHA-256 is {}, expected {}", place.url, fetched.sha256, expected));
+    throw;
   }
   // The record first: it means nothing without its file, and a file without it is fetched again.
   write_record(fetched);

@@ -3,7 +3,8 @@
 // find_matrix finds them.
 //
 // <file>.json records the URL, size, SHA-256, etag and date of each file. A file that matches its
-// record is not downloaded again.
+// record is not downloaded again, and one that is downloaded again has to have the recorded
+// SHA-256: a matrix that changes under its name is noticed.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,22 @@ struct FetchedFile {
   bool downloaded = false;  // false when the whole file existed already
 };
 
+/// What is here of a published matrix, judged by sizes alone.
+struct FetchState {
+  std::string url;
+  std::string path;                // of the whole file
+  bool whole = false;              // the file has the recorded size
+  std::int64_t bytes = 0;          // of the file as recorded; 0 when it never was fetched
+  std::int64_t partial_bytes = 0;  // of an interrupted download, which the next one continues
+};
+
+/// Throws an Error for a name that is not group/name.
+FetchState fetch_state(std::string_view name, const FetchOptions& options = {});
+
 /// Fetches one matrix, named group/name. Throws an Error for a name of another form, for the errors
-/// of download(), and for a file that is not gzipped or has not the required SHA-256, which it
-/// deletes. Processes that fetch into one group wait for each other.
+/// of download(), and for a file that is not gzipped or has not the required SHA-256 (that of the
+/// options, else the recorded one), which it deletes. Processes that fetch into one group wait for
+/// each other.
 FetchedFile fetch_matrix(std::string_view name, const FetchOptions& options = {});
 
 }  // namespace tessera

@@ -89,11 +89,29 @@ std::vector<fs::path> data_folders() {
   return folders;
 }
 
+/// The folders in the downloads of the cache, one for each group: a fetched HB/bcsstk17 is also
+/// found as bcsstk17.
+std::vector<fs::path> fetched_groups() {
+  std::vector<fs::path> groups;
+  if (cache_folder().empty()) return groups;
+  std::error_code ignored;
+  for (const auto& group : fs::directory_iterator(fs::path(cache_folder()) / "downloads", ignored))
+    if (group.is_directory(ignored)) groups.push_back(group.path());
+  std::ranges::sort(groups);
+  return groups;
+}
+
+std::vector<fs::path> folders_with_matrices() {
+  std::vector<fs::path> folders = data_folders();
+  for (fs::path& group : fetched_groups()) folders.push_back(std::move(group));
+  return folders;
+}
+
 /// The file of that name in the first data folder that has one; "" when none has.
 fs::path file_in_data_folders(std::string_view spec) {
   std::vector<std::string> endings = known_suffixes();
   if (is_matrix_file_name(spec)) endings.insert(endings.begin(), "");
-  for (const fs::path& folder : data_folders()) {
+  for (const fs::path& folder : folders_with_matrices()) {
     std::vector<std::string> found;
     for (const std::string& ending : endings) {
       const fs::path candidate = folder / (std::string(spec) + ending);
@@ -165,24 +183,15 @@ Call trailing_number_call(std::string_view spec) {
 
 // --- nothing found -------------------------------------------------------------------------------
 
-/// The names of the generators and of the files in the data folders, for suggestions.
-std::vector<std::string> names_at_hand() {
-  std::vector<std::string> names = Registry<Generator>::instance().names();
-  for (const fs::path& folder : data_folders()) {
-    std::error_code ignored;
-    for (const auto& file : fs::directory_iterator(folder, ignored))
-      if (is_matrix_file_name(file.path().string())) names.push_back(stem_of(file.path()));
-  }
-  return names;
-}
-
 [[noreturn]] void not_found(std::string_view spec) {
+  require(!is_file(spec), "{} is a file that is not read as a matrix: its name ends in none of {}",
+          spec, fmt::join(known_suffixes(), " "));
   std::vector<std::string> places;
   if (is_matrix_file_name(spec) || spec.find('/') != spec.npos)
     places.push_back(fs::absolute(spec).string());
   for (const fs::path& folder : data_folders()) places.push_back(folder.string());
   const std::string_view word = spec.substr(0, spec.find_last_not_of("_0123456789") + 1);
-  std::string near = nearest_name(spec, names_at_hand());
+  std::string near = nearest_name(spec, known_matrix_names());
   if (near.empty()) near = nearest_name(word, Registry<Generator>::instance().names());
   const bool published = std::ranges::count(spec, '/') == 1 && !is_matrix_file_name(spec) &&
                          spec.front() != '.' && spec.front() != '/' && spec.back() != '/';
@@ -276,6 +285,18 @@ CsrMatrix make(const MatrixSource& source) {
 }  // namespace
 
 MatrixSource find_matrix(std::string_view spec) { return find(spec, {}); }
+
+std::vector<std::string> known_matrix_names() {
+  std::vector<std::string> names = Registry<Generator>::instance().names();
+  for (const fs::path& folder : folders_with_matrices()) {
+    std::error_code ignored;
+    for (const auto& file : fs::directory_iterator(folder, ignored))
+      if (is_matrix_file_name(file.path().string())) names.push_back(stem_of(file.path()));
+  }
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
 
 std::string matrix_reference(std::string_view spec) {
   return find(spec, {.may_be_absent = true}).reference;

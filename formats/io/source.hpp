@@ -5,7 +5,7 @@
 //   rmat(scale=14, edge_factor=8)        a generator with parameters
 //   mycielskian14, Trefethen_2000        a trailing number is the generator's first parameter
 //   shuffle(of=mycielskian12, seed=3)    a parameter may itself be a matrix name
-//   HB/bcsstk17                          a SuiteSparse matrix from `tessera matrix fetch`
+//   HB/bcsstk17, bcsstk17                a SuiteSparse matrix from `tessera matrix fetch`
 //   reddit or twin(like=reddit)          the first of them that is here
 //
 // Data folders: those of $TESSERA_DATA (colon-separated), then the downloads of the cache.
@@ -63,6 +63,10 @@ struct LoadedMatrix {
 /// find_matrix, of the readers and of the generators.
 LoadedMatrix load_matrix(const MatrixSource& source, bool use_cache = true);
 LoadedMatrix load_matrix(std::string_view spec, bool use_cache = true);
+
+/// The names at hand: generators, files in the data folders, and fetched matrices by their name
+/// without the collection.
+std::vector<std::string> known_matrix_names();
 
 /// The content hash that an earlier load left in the cache; "" when there is none.
 std::string known_content_hash(const MatrixSource& source);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "formats/base/amounts.hpp"
+
 namespace tessera::simulator {
 namespace {
 
@@ -40,21 +42,21 @@ Report report(const Result& result) {
   const double dram = static_cast<double>(memory.dram_read) * m.dram_read_interval +
                       static_cast<double>(memory.dram_write) * m.dram_write_interval;
   add("DRAM", dram,
-      fmt::format("{:.2f} MB read, {:.2f} MB written",
-                  32e-6 * static_cast<double>(memory.dram_read),
-                  32e-6 * static_cast<double>(memory.dram_write)));
+      fmt::format("{} read, {} written", bytes_text(32.0 * static_cast<double>(memory.dram_read)),
+                  bytes_text(32.0 * static_cast<double>(memory.dram_write))));
   add("L2", memory.slice_busy / kSlices,
-      fmt::format("{:.2f} MB through its slices",
-                  32e-6 * static_cast<double>(memory.sm_read + memory.sm_write + memory.far_read +
-                                              memory.far_write)));
+      bytes_text(32.0 * static_cast<double>(memory.sm_read + memory.sm_write + memory.far_read +
+                                            memory.far_write)) +
+          " through its slices");
   add("L2 ports", sm.port_busy / m.sms, "between the SMs and the L2");
-  add("load units", sm.load_busy / m.sms, fmt::format("{} load instructions", sm.load_requests));
+  add("load units", sm.load_busy / m.sms, counted(sm.load_requests, "load instruction"));
   add("issue slots", sm.issue_busy / (m.sms * m.schedulers),
-      fmt::format("{} instructions of warps", sm.instructions));
+      counted(sm.instructions, "instruction of a warp", "instructions of warps"));
   if (sm.mma > 0)
-    add("tensor cores", sm.tensor_busy / (m.sms * m.schedulers), fmt::format("{} MMAs", sm.mma));
-  report.parts.push_back({"launch", result.time_us - cycles / m.clock_mhz,
-                          fmt::format("{} launches", result.launches.size())});
+    add("tensor cores", sm.tensor_busy / (m.sms * m.schedulers), counted(sm.mma, "MMA"));
+  report.parts.push_back(
+      {"launch", result.time_us - cycles / m.clock_mhz,
+       counted(static_cast<std::int64_t>(result.launches.size()), "launch", "launches")});
 
   const LaunchResult* main = main_launch(result);
   if (main != nullptr) {

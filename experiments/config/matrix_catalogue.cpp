@@ -1,0 +1,68 @@
+#include "experiments/config/matrix_catalogue.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "experiments/config/matrix_set.hpp"
+#include "experiments/config/table_reader.hpp"
+#include "formats/base/shipped_files.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSets = "experiments/configs/sets";
+
+std::map<std::string, std::string> read_texts(const Node& table, const std::string& name) {
+  TableReader reader(table, name);
+  std::map<std::string, std::string> texts;
+  for (const Node& member : table.items) texts[member.key] = reader.text(member.key);
+  return texts;
+}
+
+/// What is shuffled, however deep, and the first of "A or B"; anything else is itself.
+std::string unshuffled(std::string name) {
+  name.resize(std::min(name.find(" or "), name.size()));
+  constexpr std::string_view kBegin = "shuffle(of=";
+  while (name.starts_with(kBegin) && name.ends_with(')')) {
+    name = name.substr(kBegin.size(), name.size() - kBegin.size() - 1);
+    const std::size_t comma = name.find(',');
+    if (name.find('(') > comma) name.resize(comma);
+  }
+  return name;
+}
+
+}  // namespace
+
+MatrixCatalogue matrix_catalogue() {
+  const Document document =
+      load_document(shipped_path("experiments/configs/catalogue/matrices.toml"));
+  TableReader root(document.root, "the catalogue");
+  MatrixCatalogue all;
+  if (const Node* table = root.find("fetch")) all.fetch = read_texts(*table, "[fetch]");
+  if (const Node* table = root.find("elsewhere")) all.elsewhere = read_texts(*table, "[elsewhere]");
+  root.find("schema");
+  root.refuse_unknown();
+  return all;
+}
+
+std::vector<std::string> shipped_matrix_sets() {
+  std::vector<std::string> names;
+  for (const auto& file : fs::directory_iterator(shipped_path(kSets)))
+    if (file.path().extension() == ".toml") names.push_back(file.path().stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> matrices_of(const std::string& name_or_set) {
+  if (!name_or_set.starts_with('@')) return {name_or_set};
+  MatrixSets sets({}, {"sets", shipped_path(kSets)});
+  std::vector<std::string> names;
+  for (const Setting& matrix : sets.expand({name_or_set, "the command line"}))
+    names.push_back(unshuffled(matrix.value.get<std::string>()));
+  return names;
+}
+
+}  // namespace tessera

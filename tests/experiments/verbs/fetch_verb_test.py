@@ -1,0 +1,161 @@
+"""Tests of `tessera matrix fetch` against a server on the loopback interface.
+
+Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3
+tests/experiments/verbs/fetch_verb_test.py`.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from program import POISSON, RMAT, ProgramTest, wait_for
+
+SERVER = Path(__file__).resolve().parents[2] / "http_server.py"
+EDGES = "# nodes: 400\n" + "".join(f"{i}\t{(7 * i * i + 3) % 400}\n" for i in range(400))
+
+
+class FetchVerbTest(ProgramTest):
+    """tessera matrix fetch."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.own_cache = self.folder / "cache"
+        served = self.folder / "served"
+        self.files = {}
+        for place in ("HB/bcsstk17.tar.gz", "AG-Monien/wave.tar.gz", "one.txt.gz", "two.txt.gz"):
+            body = gzip.compress((place + EDGES).encode() if "tar" in place else EDGES.encode(),
+                                 compresslevel=0)
+            (served / place).parent.mkdir(parents=True, exist_ok=True)
+            (served / place).write_bytes(body)
+            self.files[place] = body
+        self.log = self.folder / "log"
+        server = subprocess.Popen([sys.executable, SERVER, served, self.log], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(server.communicate)
+        assert server.stdout is not None
+        self.url = f"http://127.0.0.1:{int(server.stdout.readline())}"
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "TESSERA_CACHE": str(self.folder / "cache"),
+                "no_proxy": "127.0.0.1"}
+
+    def fetch(self, *words: str, mode: str = "plain", code: int = 0):
+        """The verb with the server as its mirror."""
+        return self.tessera("matrix", "fetch", *words, "--mirror", f"{self.url}/{mode}", code=code)
+
+    def downloads(self) -> list[str]:
+        """What lies in the cache but for records."""
+        root = self.own_cache / "downloads"
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*")
+                      if path.is_file() and path.suffix != ".json")
+
+    def test_several_names_are_fetched_and_found_without_their_collection(self) -> None:
+        done = self.fetch("snap/one", "snap/two", "wave")
+
+        self.assertEqual(self.downloads(), ["AG-Monien/wave.tar.gz", "snap/one.txt.gz",
+                                            "snap/two.txt.gz"])
+        total = sum(len(self.files[f]) for f in ("one.txt.gz", "two.txt.gz", "AG-Monien/wave.tar.gz"))
+        self.assertIn(f"to download: 3 matrices, {total / 1000:.2f} kB", done.stderr)
+        for place in ("one.txt.gz", "two.txt.gz"):
+            self.assertIn(hashlib.sha256(self.files[place]).hexdigest(), done.stdout)
+        [info] = self.json_of("matrix", "info", "one", "--json")
+        self.assertTrue(info["source"].endswith("downloads/snap/one.txt.gz"))
+        self.log.write_text("")
+        self.assertIn("(was there)", self.fetch("snap/one").stdout)
+        self.assertEqual(self.log.read_text(), "")
+
+    def test_a_dry_run_shows_sizes_and_fetches_nothing(self) -> None:
+        done = self.fetch("snap/one", "snap/none", "--dry-run")
+
+        size = len(self.files["one.txt.gz"])
+        self.assertIn(f"snap/one   {size / 1000:.2f} kB", done.stdout)
+        self.assertRegex(done.stdout, r"snap/none  size unknown: .*404 \(not found\)")
+        self.assertIn("to download: 2 matrices, ", done.stdout)
+        self.assertEqual(self.downloads(), [])
+        self.assertNotIn(" -\n", self.log.read_text())
+
+    def test_a_set_names_what_cannot_be_fetched_and_why(self) -> None:
+        done = self.fetch("@real_matrices", "--dry-run")
+
+        lines = dict(line.split(None, 1) for line in done.stdout.splitlines()[:-1])
+        self.assertEqual(len(lines), 24)
+        self.assertEqual(lines["mycielskian14"], "made by a formula")
+        self.assertIn("HB/bcsstk17, ", lines["bcsstk17"])
+        self.assertIn("not to be fetched: published as Python pickles", lines["cora"])
+        self.assertIn("to download: 10 matrices", done.stdout)
+        self.assertIn("13 not to be fetched by name", done.stdout)
+
+    def test_every_matrix_of_the_shipped_sets_is_accounted_for(self) -> None:
+        sets = [line.partition("\t")[0] for line in self.tessera(
+            "complete", "words", "--", "matrix", "fetch", "@").stdout.splitlines()]
+        self.assertGreater(len(sets), 4)
+        self.assertIn("to download: ", self.fetch(*sets, "--dry-run").stdout)
+
+    def test_one_that_fails_does_not_keep_the_others_away(self) -> None:
+        done = self.fetch("snap/none", "snap/one", code=3)
+
+        self.assertEqual(self.downloads(), ["snap/one.txt.gz"])
+        self.assertRegex(done.stderr, r"error: http://127.*/none.txt.gz: .* 404 \(not found\)")
+
+    def test_a_download_that_was_killed_is_resumed(self) -> None:
+        call = ("matrix", "fetch", "snap/one", "--mirror", f"{self.url}/stall_once")
+        part = self.own_cache / "downloads/snap/one.txt.gz.part"
+        half = len(self.files["one.txt.gz"]) // 2
+        process = self.start(*call)
+        wait_for(lambda: part.exists() and part.stat().st_size == half, "half of the file")
+        process.kill()
+        process.wait()
+        self.log.write_text("")
+
+        shown = self.tessera(*call, "--dry-run")
+        self.tessera(*call)
+
+        self.assertIn("of it here", shown.stdout)
+        self.assertIn(f"stall_once one.txt.gz bytes={half}-\n", self.log.read_text())
+        self.assertEqual((self.own_cache / "downloads/snap/one.txt.gz").read_bytes(),
+                         self.files["one.txt.gz"])
+        self.assertFalse(part.exists())
+
+    def test_a_wrong_checksum_is_refused_and_the_right_one_taken(self) -> None:
+        right = hashlib.sha256(self.files["one.txt.gz"]).hexdigest()
+        wrong = self.fetch("snap/one", "--sha256", "0" * 64, code=3)
+        self.assertIn(f"its SHA-256 is {right}, expected {'0' * 64}", wrong.stderr)
+        self.assertEqual(self.downloads(), [])
+
+        self.fetch("snap/one", "--sha256", right)
+        self.assertEqual(self.downloads(), ["snap/one.txt.gz"])
+        self.assertIn("--sha256 is of one file; 2 matrices are named", self.fetch(
+            "snap/one", "snap/two", "--sha256", right, code=2).stderr)
+
+    def test_a_file_that_changed_since_it_was_fetched_is_refused(self) -> None:
+        self.fetch("snap/one")
+        file = self.own_cache / "downloads/snap/one.txt.gz"
+        record = json.loads(Path(f"{file}.json").read_text())
+        file.unlink()
+
+        changed = self.fetch("snap/one", mode="corrupt", code=3)
+
+        self.assertIn(f"but that of the file fetched on {record['date']} was {record['sha256']}",
+                      changed.stderr)
+        self.assertFalse(file.exists())
+        self.fetch("snap/one")
+        self.assertTrue(file.exists())
+        file.unlink()
+        Path(f"{file}.json").unlink()
+        self.fetch("snap/one", mode="corrupt")  # nothing is known of it
+
+    def test_unknown_names_and_sets_get_the_nearest_one(self) -> None:
+        for name, message in (("wav", "did you mean 'wave'"), ("@real_matrixes", "'real_matrices'"),
+                              ("quux", "HB/bcsstk17 (SuiteSparse)")):
+            self.assertIn(message, self.fetch(name, code=2).stderr)
+        self.assertIn("made by a formula", self.fetch(RMAT, POISSON, "--dry-run").stdout)
+
+
+if __name__ == "__main__":
+    os.environ.pop("NO_COLOR", None)
+    unittest.main()

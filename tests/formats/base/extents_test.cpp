@@ -1,0 +1,21 @@
+// Products of extents that a user chooses.
+#include "formats/base/extents.hpp"
+
+#include <doctest/doctest.h>
+
+namespace tessera {
+namespace {
+
+TEST_CASE("a product of extents that overflows is an error that names both") {
+  CHECK(element_count(3, 4) == 12);
+  CHECK(element_count(0, 9'000'000'000'000'000'000) == 0);
+  CHECK(element_count(9'000'000'000'000'000'000, 0) == 0);
+  CHECK(element_count(std::int64_t{1} << 30, std::int64_t{1} << 29) == std::int64_t{1} << 59);
+  CHECK_THROWS_WITH_AS(element_count(64, 9'000'000'000'000'000'000),
+                       "a dense matrix of 64 x 9000000000000000000 fits no memory", Error);
+  CHECK_THROWS_AS(element_count(std::int64_t{1} << 30, std::int64_t{1} << 30), Error);
+  CHECK_THROWS_AS(element_count(-1, 4), Error);
+}
+
+}  // namespace
+}  // namespace tessera
