@@ -15,7 +15,7 @@ import sys
 from importlib.util import find_spec
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OLDEST = (3, 10)
+OLDEST = (3, 11)  # tomllib
 PACKAGES = {"matplotlib", "nbformat", "numpy", "pandas"}  # all that are not part of Python
 PROBE = """import sys
 print("%d.%d" % sys.version_info[:2])

@@ -15,6 +15,7 @@ the fastest kernel on tensor cores is ahead, and writes when_tensor_cores_pay.pn
 """
 
 import dataclasses
+import needs  # noqa: F401  looks for a Python that has what follows
 import re
 import sys
 from pathlib import Path

@@ -14,7 +14,7 @@ extern char** environ;
 namespace tessera {
 namespace {
 
-constexpr int kNewestPython = 30, kOldestPython = 10;  // of 3.N
+constexpr int kNewestPython = 30, kOldestPython = 11;  // of 3.N
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::string find_python() {
         return file;
   }
   throw Error(
-      "this needs Python 3.10 or newer, and there is no python3 on the PATH: install it (Debian, "
+      "this needs Python 3.11 or newer, and there is no python3 on the PATH: install it (Debian, "
       "Ubuntu: apt-get install python3 python3-matplotlib), or name one in $TESSERA_PYTHON");
 }
 
