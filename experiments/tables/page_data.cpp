@@ -119,7 +119,6 @@ Json page_data(const Report& report) {
   add_rows(rows, config, page);
   if (config.path.empty()) return page;
 
-  page["paper"] = config.paper;
   page["path"] = config.path;
   page["hash"] = config.hash;
   page["config"] = text_of(config.path);

@@ -103,8 +103,8 @@ function axisOptions(axis, scale) {
     title: {display: Boolean(axis.label), text: axis.label, color: ink, font: {size: 11},
             padding: 2},
     grid: {color: grid, borderColor: cssColor("--muted"), tickLength: 3},
-    ticks: {color: cssColor("--muted"), font: {size: 10.5}, maxRotation: scale === "category" ? 60 : 0, padding: 2,
-            ...(scale === "category" ? {autoSkip: false} : {callback: tick})},
+    ticks: {color: cssColor("--muted"), font: {size: 10.5}, padding: 2,
+            maxRotation: scale === "category" ? 60 : 0, ...(scale === "category" ? {autoSkip: false} : {callback: tick})},
   };
 }
 
@@ -152,7 +152,8 @@ class PanelChart {
     this.chart = new Chart(this.canvas, {
       type: figure.kind === "bars" ? "bar" : figure.kind === "lines" ? "line" : "scatter",
       data: {labels: categories ? figure.categories : undefined, datasets},
-      plugins: [spreadPlugin, {id: "reference", beforeDatasetsDraw: (chart) => this.drawReference(chart)}],
+      plugins: [spreadPlugin,
+                {id: "reference", beforeDatasetsDraw: (chart) => this.drawReference(chart)}],
       options: {
         animation: false, maintainAspectRatio: false, responsive: true,
         devicePixelRatio: figure.forPaper ? 3 : window.devicePixelRatio,

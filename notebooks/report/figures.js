@@ -91,7 +91,8 @@ class FigureView {
       element("figcaption", {}, element("h4", {}, source.title),
               element("div", {class: "tools"}, this.tools())),
       this.legend, this.grid, this.readout,
-      element("p", {class: "caption"}, [source.caption, source.facts, ""].filter((text) => text !== undefined).join(" "),
+      element("p", {class: "caption"},
+              [source.caption, source.facts].filter(Boolean).map((text) => `${text} `),
               element("span", {class: "provenance"}, this.footer())),
       this.values());
   }
@@ -210,7 +211,8 @@ class FigureView {
     if (this.kind === "heatmap" || this.kind === "box") return;
     const items = [...this.labels].map(([label, {name, origin}]) => {
       const color = this.colors.get(name);
-      const swatch = element("i", {class: `swatch ${this.kind} ${isPredicted(origin) ? origin : "solid"}`,
+      const look = isPredicted(origin) ? origin : "solid";
+      const swatch = element("i", {class: `swatch ${this.kind} ${look}`,
                                    style: `--color:${color}`});
       return element("button", {type: "button", title: "Show or hide this series",
         "aria-pressed": String(!this.hidden.has(label)), onclick: () => {

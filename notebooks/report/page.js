@@ -147,7 +147,9 @@ function makeSection(section, index) {
   }
   section.openPoint = (id, from) => openPoint(section, id, from);
   return element("article", {id: section.anchor},
-    section.html ? null : element("h2", {}, section.title), warning(section), facts(section),
+    section.html ? null : element("h2", {}, section.title),
+    section.question ? element("p", {class: "question"}, section.question) : null,
+    warning(section), facts(section),
     prose(section), verdicts(section), notOk(section), figures(section),
     tables(section),
     section.config ? element("details", {class: "config", id: `${section.anchor}-config`},

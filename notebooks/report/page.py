@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import tomllib
 from frame import flat, frame, rounded
 from libraries import MissingLibraryError, scripts
 from timelines import read_timeline
@@ -106,6 +107,13 @@ def points_table(experiment: dict[str, Any]) -> dict[str, Any]:
     return {"id": "points", "title": "All points", "columns": varying, "explore": True}
 
 
+def asked(config: str) -> dict[str, str]:
+    """The question that a config answers, and the paper with its figure, as far as it says so."""
+    table = tomllib.loads(config).get("experiment", {})
+    source = [table[key] for key in ("paper", "figure") if table.get(key)]
+    return {"question": table.get("question", ""), "paper": ", ".join(source)}
+
+
 def section(experiment: dict[str, Any]) -> dict[str, Any]:
     """One experiment as a section of the page."""
     records = experiment["records"]
@@ -115,7 +123,7 @@ def section(experiment: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": experiment["id"],
         "title": experiment.get("title") or experiment["id"],
-        "paper": experiment.get("paper", ""),
+        **asked(experiment.get("config", "")),
         "path": Path(experiment["path"]).name if "path" in experiment else "",
         "hash": experiment.get("hash", ""),
         "config": experiment.get("config", ""),

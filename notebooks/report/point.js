@@ -47,8 +47,9 @@ function partsChart(title, parts, unit, origin, note = "") {
     element("table", {class: "parts"}, known.map((part) =>
       element("tr", {title: part.reason},
         element("th", {scope: "row"}, part.name),
-        element("td", {}, part.value === 0 ? null : element("i", {class: `bar ${isPredicted(origin) ? origin : "solid"}`,
-                                        style: `width:${(100 * part.value) / most}%`})),
+        element("td", {}, part.value === 0 ? null : element("i", {
+          class: `bar ${isPredicted(origin) ? origin : "solid"}`,
+          style: `width:${(100 * part.value) / most}%`})),
         element("td", {class: "number"}, `${number(part.value)} ${unit}`)))),
     note ? element("p", {class: "caption"}, note) : null);
 }
@@ -74,7 +75,8 @@ function commandBlock(title, command) {
 
 function commands(record) {
   const {params} = record;
-  const made = [commandBlock("This point again", `tessera point --json ${quoted(JSON.stringify(params))}`)];
+  const made = [commandBlock("This point again",
+                             `tessera point --json ${quoted(JSON.stringify(params))}`)];
   if (params.backend === "simulate" && params.n !== undefined) {
     const settings = Object.entries(params.kernel).filter(([key]) => key !== "name")
       .map(([key, value]) => ` --set kernel.${key}=${value}`).join("");
@@ -107,26 +109,22 @@ function resultOf(record) {
   ]);
 }
 
-function errorsOf({check, bits}) {
-  if (!check && !bits) return null;
-  const worst = check?.worst;
+function errorsOf({check = {}, bits}) {
+  const value = (name, unit = "") =>
+    check[name] === undefined ? undefined : `${number(check[name])}${unit}`;
+  const {worst, round_trip_exact: exact} = check;
   return pairs("Error against fp64", [
-    ["SMAPE", check?.smape_pct !== undefined ? `${number(check.smape_pct)} %` : undefined],
-    ["largest error / bound", check?.bound_ratio !== undefined ? number(check.bound_ratio) : undefined,
-     "at most 1 when C is right"],
-    ["backward error, largest", check?.backward_error !== undefined
-      ? number(check.backward_error) : undefined],
-    ["backward error, median", check?.backward_error_p50 !== undefined
-      ? number(check.backward_error_p50) : undefined],
-    ["relative error, largest", check?.max_rel !== undefined ? number(check.max_rel) : undefined],
-    ["condition, geometric mean", check?.condition_geomean !== undefined
-      ? number(check.condition_geomean) : undefined],
-    ["elements compared", check?.compared !== undefined
-      ? `${number(check.compared)}, ${number(check.beyond_bound ?? 0)} beyond the bound` : undefined],
+    ["SMAPE", value("smape_pct", " %")],
+    ["largest error / bound", value("bound_ratio"), "at most 1 when C is right"],
+    ["backward error, largest", value("backward_error")],
+    ["backward error, median", value("backward_error_p50")],
+    ["relative error, largest", value("max_rel")],
+    ["condition, geometric mean", value("condition_geomean")],
+    ["elements compared", value("compared")],
+    ["beyond the bound", value("beyond_bound")],
     ["worst element", worst ? `C(${worst.row}, ${worst.col}) = ${shown(worst.computed)}, true ` +
       `${shown(worst.expected)}; ${worst.tile ?? ""}` : undefined],
-    ["packing", check?.round_trip_exact === undefined ? undefined
-      : check.round_trip_exact ? "exact round trip" : "NOT exact"],
+    ["packing", exact === undefined ? undefined : exact ? "exact round trip" : "NOT exact"],
     ["bits against the emulation", bits ? `${number(bits.different)} of ${number(bits.compared)} ` +
       "differ" : undefined],
   ]);

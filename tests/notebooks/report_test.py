@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "notebooks" / "report"))
 from committed import figure, find_figure, value  # noqa: E402
 from frame import flat, frame  # noqa: E402
 from libraries import missing_packages  # noqa: E402
-from page import embedded  # noqa: E402
+from page import asked, embedded  # noqa: E402
 
 HOSTILE = '</script><b id="harm">&amp;\'"<img src=x onerror="document.title=1">'
 class PageDataTest(ReportTest):
@@ -26,7 +26,7 @@ class PageDataTest(ReportTest):
         config = self.plant(["absent_a", "absent_b"], [8])
         document = self.json_of("report", config, "--out", str(self.out), "--json")
         found = document["experiments"][0]
-        self.assertEqual((found["id"], found["paper"]), ("planted", "No paper, Fig. 0"))
+        self.assertEqual((found["id"], found["title"]), ("planted", "Planted"))
         self.assertEqual((len(found["rows"]), found["planned"]), (8, 8))
         self.assertEqual([e["verdict"] for e in found["expectations"]],
                          ["met", "not judged", "refuted"])
@@ -103,6 +103,11 @@ class FrameTest(unittest.TestCase):
     def test_keys_with_slashes_keep_apart(self) -> None:
         self.assertEqual(flat({"a": {"b/c": 1, "b~": 2}, "d": {}, "e": [1]}),
                          {"/a/b~1c": 1, "/a/b~0": 2, "/d": {}, "/e": [1]})
+
+    def test_a_config_says_what_it_asks(self) -> None:
+        text = '[experiment]\nquestion = "Why?"\npaper = "A paper"\nfigure = "Figure 3"\n'
+        self.assertEqual(asked(text), {"question": "Why?", "paper": "A paper, Figure 3"})
+        self.assertEqual(asked(""), {"question": "", "paper": ""})
 
     def test_embedded_text_cannot_end_its_element(self) -> None:
         text = embedded({"name": HOSTILE})
