@@ -21,4 +21,5 @@ nitpicky = False
 
 breathe_projects = {"tessera": os.environ.get("DOXYGEN", "")}
 breathe_default_project = "tessera"
+breathe_show_include = False  # it has no folder, and the heading above has
 cpp_index_common_prefix = ["tessera::"]

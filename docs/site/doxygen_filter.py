@@ -14,23 +14,39 @@ NAMESPACE = re.compile(r"^(namespace tessera \{|\}  // namespace tessera)$|(?<=^
                        re.MULTILINE)
 
 
+def opening(text: str, name: str) -> tuple[list[str], str]:
+    """The docstring of the file from the comment that opens it, and the rest of the file. Lines that
+    are set in are code or pictures, and stay as they are."""
+    lines, rest = [f"/// \\file {name}", "/// "], text.splitlines()
+    is_verbatim = False
+    while rest and rest[0].startswith("//"):
+        words = rest.pop(0)[2:].removeprefix(" ")
+        if is_verbatim != words.startswith("  "):
+            is_verbatim = not is_verbatim
+            lines.append("/// \\verbatim" if is_verbatim else "/// \\endverbatim")
+        lines.append("/// " + (words if is_verbatim else escaped(words)))
+    return lines + (["/// \\endverbatim"] if is_verbatim else []), "\n".join(rest)
+
+
+def escaped(words: str) -> str:
+    """A comment without what doxygen would take for a command, a tag or a link."""
+    return re.sub(r"([\\@<>#&%])", r"\\\1", words)
+
+
 def docstrings(text: str, name: str) -> str:
     """The header with docstrings that doxygen knows."""
-    lines, is_opening, is_behind = [], True, False
-    for line in re.sub(NAMESPACE, "", text).splitlines():
+    lines, rest = opening(text, name)
+    is_behind = False
+    for line in re.sub(NAMESPACE, "", rest).splitlines():
         found = COMMENT.search(line)
         if found is None or line.startswith("}"):
-            is_opening = is_behind = False
+            is_behind = False
             lines.append(line)
             continue
-        code, words = line[: found.start()], re.sub(r"([\\@<>#&%])", r"\\\1", found.group(2))
+        code, words = line[: found.start()], escaped(found.group(2))
         is_behind = bool(code.strip()) or (is_behind and code != "" and not found.group(1))
-        if is_opening and not code:
-            lines.append(f"/// \\file {name}\n/// {words}" if not lines else f"/// {words}")
-        elif is_behind:
-            lines.append(f"{code.rstrip()}  ///< {words}")
-        else:
-            lines.append(f"{code}//{found.group(1)} {words}")
+        lines.append(f"{code.rstrip()}  ///< {words}" if is_behind
+                     else f"{code}//{found.group(1)} {words}")  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

@@ -106,12 +106,13 @@ class ReferenceTest(unittest.TestCase):
 
 class SiteTest(unittest.TestCase):
     def test_comments_become_docstrings(self) -> None:
-        header = ("// What it is.\n#pragma once\nnamespace tessera {\n/// A shape, a <b>.\n"
+        header = ("// What it is.\n//\n//   f(a<b>);\n//\n// More.\n#pragma once\nnamespace tessera {\n/// A shape, a <b>.\n"
                   "struct S {\n  int n = 0;  // rows of A, or\n              // of B\n"
                   "  // Next.\n  int m;\n};\n}  // namespace tessera\n")  # fmt: skip
         text = doxygen_filter.docstrings(header, "a.hpp")
 
-        self.assertIn("/// \\file a.hpp\n/// What it is.\n", text)
+        self.assertTrue(text.startswith("/// \\file a.hpp\n/// \n/// What it is.\n/// \n/// \\verbatim\n"
+                                        "///   f(a<b>);\n/// \\endverbatim\n/// \n/// More.\n"))
         self.assertIn("/// A shape, a \\<b\\>.\n", text)
         self.assertIn("  int n = 0;  ///< rows of A, or\n", text)
         self.assertIn("  ///< of B\n", text)
