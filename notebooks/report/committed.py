@@ -2,7 +2,7 @@
 
 `tessera figure` writes a CSV file with the columns panel, series, origin, x, y beside each picture.
 Such a file is drawn again, as the [[figure]] of a shipped config says that has its name and columns,
-and by what its numbers suggest where there is none. Every other CSV file is a table.
+or as its numbers suggest. Every other CSV file is a table.
 """
 
 import csv
@@ -14,6 +14,7 @@ import tomllib
 
 FIGURE_COLUMNS = ["panel", "series", "origin"]
 INFINITE = 1e300  # how records write infinity
+DRAWING = ("kind", "x_scale", "y_scale", "x_label", "y_label")  # keys of a [[figure]]
 MANY_SERIES = 8  # from here on bars would be too thin to compare
 
 
@@ -53,16 +54,18 @@ def shipped_figures(configs: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def find_figure(configs: Path, name: str, x: str, y: str) -> dict[str, Any]:
-    """The [[figure]] that a CSV file called `name` was drawn from; empty when none fits."""
-    best: tuple[int, dict[str, Any]] = (0, {})
-    for config, figure in shipped_figures(configs):
-        if (figure.get("x"), figure.get("y")) != (x, y):
-            continue
-        given = figure.get("id", figure["kind"])
-        score = 3 * (name == f"{config}_{given}") + 2 * (name in (config, given))
-        score = score or (name.endswith(given) and name.split("_")[0] in config)
-        best = max(best, (int(score), figure), key=lambda found: found[0])
-    return best[1]
+    """What the configs say of a CSV file called `name`. One that is named after its config is that
+    config's figure. Of a name that several configs may have given, only the way to draw it is taken,
+    and only where they agree: a title or a caption would be a guess."""
+    fitting = [(config, figure) for config, figure in shipped_figures(configs)
+               if (figure.get("x"), figure.get("y")) == (x, y)]
+    for config, figure in fitting:
+        if name in (config, f"{config}_{figure.get('id', figure['kind'])}"):
+            return figure
+    alike = [figure for _, figure in fitting if figure.get("id", figure["kind"]) == name]
+    drawing = {key: alike[0].get(key) for key in DRAWING} if alike else {}
+    agreed = all(figure.get(key) == drawing[key] for figure in alike for key in DRAWING)
+    return {key: found for key, found in drawing.items() if found is not None} if agreed else {}
 
 
 def spans(numbers: list[float], times: float) -> bool:
@@ -125,7 +128,7 @@ def figure(path: Path, configs: Path, caption: str) -> dict[str, Any]:
             {"name": name, "origin": origin, "points": points}
             for (name, origin), points in series.items()]} for title, series in panels.items()],
     }
-    if known.get("normalise"):
+    if "normalise" in known:
         made["reference"] = {"y": 1, "label": f"{known['normalise']} = 1"}
     elif "reference" in known:
         made["reference"] = {"y": known["reference"], "label": known.get("reference_label", "")}

@@ -123,9 +123,19 @@ class CommittedTest(unittest.TestCase):
                          [None, True, 12, 0.001, "nan", "1e999", "a"])
 
     def test_a_file_is_drawn_as_its_config_says(self) -> None:
-        found = find_figure(ROOT / "experiments" / "configs", "accuracy", "matrix", "smape_pct")
-        self.assertEqual((found["kind"], found["y_scale"]), ("bars", "log"))
-        self.assertEqual(find_figure(ROOT / "experiments" / "configs", "accuracy", "n", "n"), {})
+        configs = ROOT / "experiments" / "configs"
+        found = find_figure(configs, "quickstart_accuracy", "matrix", "smape_pct")
+        self.assertEqual((found["kind"], found["y_scale"], "title" in found), ("bars", "log", True))
+        self.assertEqual(find_figure(configs, "quickstart_accuracy", "n", "n"), {})
+
+    def test_a_name_that_any_config_may_have_given_takes_no_title_from_it(self) -> None:
+        configs = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        figure = '[[figure]]\nid = "speed"\nkind = "{}"\nx = "matrix"\ny = "gflops"\ntitle = "T"\n'
+        (configs / "one.toml").write_text(figure.format("bars"))
+        self.assertEqual(find_figure(configs, "speed", "matrix", "gflops"), {"kind": "bars"})
+        self.assertEqual(find_figure(configs, "one_speed", "matrix", "gflops")["title"], "T")
+        (configs / "two.toml").write_text(figure.format("heatmap"))
+        self.assertEqual(find_figure(configs, "speed", "matrix", "gflops"), {})
 
     def test_a_file_without_a_config_is_drawn_as_its_numbers_suggest(self) -> None:
         path = Path(self.enterContext(tempfile.TemporaryDirectory())) / "f.csv"
