@@ -11,6 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kDrawGrain = 1 << 15;
+constexpr std::int64_t kMinDraws = 1 << 12;  // a round's, also when a single key is missing
 constexpr int kMaxRounds = 200;
 
 struct Drawn {
@@ -43,7 +44,8 @@ std::vector<std::uint64_t> distinct_draws(
     require(round < kMaxRounds, "{}: {} distinct entries do not fit; {} were found", owner, count,
             keys.size());
     const std::int64_t missing = count - static_cast<std::int64_t>(keys.size());
-    const auto draws = static_cast<std::int64_t>(draws_per_key * static_cast<double>(missing)) + 16;
+    const auto draws =
+        static_cast<std::int64_t>(draws_per_key * static_cast<double>(missing)) + kMinDraws;
     std::vector<Drawn> batch = draw_batch(stream, drawn, draws, draw);
     drawn += draws;
     std::ranges::sort(batch, [](const Drawn& a, const Drawn& b) {
