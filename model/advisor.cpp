@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -94,6 +95,30 @@ class PredictPolicy final : public Policy {
   double tolerance() const override { return kSimulatorError; }
 
   Rating screen(std::size_t candidate) override {
+    Rating rating = bound_or_roofline(candidate);
+    if (options_.rated) options_.rated(alternatives_[candidate], rating);
+    return rating;
+  }
+
+  Rating refine(const Rating& bound, const std::function<void(double)>& progress) override {
+    const auto watched = [&](double share) {
+      if (options_.interrupted && options_.interrupted()) throw Interrupted();
+      if (progress) progress(share);
+    };
+    try {
+      Rating rating = simulated(bound, watched);
+      if (options_.rated) options_.rated(alternatives_[bound.candidate], rating);
+      return rating;
+    } catch (const Interrupted&) {
+      return bound;
+    }
+  }
+
+ private:
+  /// Ends a simulation from within.
+  struct Interrupted {};
+
+  Rating bound_or_roofline(std::size_t candidate) const {
     const Described described = alternatives_[candidate].describe();
     require_trace(described.work);
     const simulator::Machine machine = simulator::describe(device_, described.work);
@@ -107,7 +132,7 @@ class PredictPolicy final : public Policy {
             .bound = bound};
   }
 
-  Rating refine(const Rating& bound, const std::function<void(double)>& progress) override {
+  Rating simulated(const Rating& bound, const std::function<void(double)>& progress) const {
     const Described described = alternatives_[bound.candidate].describe();
     const simulator::Result result =
         simulator::simulate(described.work, device_, {.warm = options_.warm, .progress = progress});
@@ -119,7 +144,6 @@ class PredictPolicy final : public Policy {
             .bound = bound.bound};
   }
 
- private:
   Rating by_roofline(const WorkDescription& work, const LowerBound& bound) const {
     const auto roofline = Registry<Model>::instance().make("roofline", {{"warm", options_.warm}});
     const Prediction prediction = roofline->predict(work, device_);
@@ -172,6 +196,28 @@ Decision rank(const std::vector<Alternative>& alternatives, const Device& device
   PredictPolicy policy(alternatives, device, options);
   return decide(candidates, policy,
                 {.progress = options.progress, .interrupted = options.interrupted});
+}
+
+std::vector<std::size_t> not_considered(const Decision& decision,
+                                        const std::vector<Alternative>& alternatives) {
+  const auto time_of = [](const Rating* one) {
+    return one == nullptr ? std::numeric_limits<double>::infinity() : one->time_us;
+  };
+  const auto timed = std::ranges::find_if(
+      decision.ranked, [](const Rating& one) { return one.origin != Origin::kBound; });
+  const double best = time_of(timed == decision.ranked.end() ? nullptr : &*timed);
+  const double best_in_order = time_of(fastest_in_given_order(decision, alternatives));
+  std::vector<bool> considered(alternatives.size());
+  for (const Excluded& one : decision.excluded) considered[one.candidate] = true;
+  for (const Rating& one : decision.ranked) {
+    const double limit = alternatives[one.candidate].keeps_order ? best_in_order : best;
+    considered[one.candidate] =
+        one.origin != Origin::kBound || one.time_us > (1 + decision.tolerance) * limit;
+  }
+  std::vector<std::size_t> rest;
+  for (std::size_t i = 0; i < alternatives.size(); ++i)
+    if (!considered[i]) rest.push_back(i);
+  return rest;
 }
 
 const Rating* fastest_in_given_order(const Decision& decision,

@@ -57,7 +57,10 @@ struct Options {
   bool quick = false;  // rank by the roofline, without simulating
   /// Called with the current piece of work and the share of it that is done.
   std::function<void(const std::string& what, double share)> progress = {};
-  /// Polled between alternatives. When it returns true, the ranking rests on what is known by then.
+  /// Called with every alternative that got a bound or a time, and with that.
+  std::function<void(const Alternative& alternative, const Rating& rating)> rated = {};
+  /// Polled between alternatives and within simulations. When it returns true, the ranking rests on
+  /// what is known by then.
   std::function<bool()> interrupted = {};
 };
 
@@ -67,6 +70,11 @@ struct Options {
 /// excluded.
 Decision rank(const std::vector<Alternative>& alternatives, const Device& device,
               const Options& options = {});
+
+/// What an interrupted ranking has not considered: alternatives without a bound, and those of which
+/// nothing but a bound is known that does not rule them out. Empty for a whole ranking.
+std::vector<std::size_t> not_considered(const Decision& decision,
+                                        const std::vector<Alternative>& alternatives);
 
 /// The fastest alternative that keeps the order of A and has more than a bound; null when there is
 /// none.

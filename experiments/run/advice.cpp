@@ -106,6 +106,10 @@ double MatrixAdvice::preparation_s(const Rating& one) const {
   return orders[found.order].found.seconds + found.apply_s + found.pack_s;
 }
 
+std::vector<std::string> advised_kernels(const AdviceRequest& request) {
+  return request.kernels.empty() ? kernels_in_fp32_range() : request.kernels;
+}
+
 std::string order_text(const Variant& reordering) {
   const Params defaults = Registry<Reordering>::instance().resolve(reordering.name, {});
   return reordering.params.values() == defaults.values() ? reordering.name : to_text(reordering);
@@ -120,8 +124,7 @@ MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
                     const AdviceRequest& request) {
   element_count(std::max(matrix.rows, matrix.cols), request.n);  // B and C fit a memory
   const auto& registry = Registry<SpmmKernel>::instance();
-  const std::vector<std::string> kernels =
-      request.kernels.empty() ? kernels_in_fp32_range() : request.kernels;
+  const std::vector<std::string> kernels = advised_kernels(request);
   MatrixAdvice result{
       .orders = std::move(orders), .candidates = {}, .alternatives = {}, .decision = {}};
   Preparation preparation(matrix, result, request.n);

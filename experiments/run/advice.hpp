@@ -50,6 +50,9 @@ struct MatrixAdvice {
   double preparation_s(const Rating& one) const;
 };
 
+/// The kernels of the request, or all that keep the range of FP32.
+std::vector<std::string> advised_kernels(const AdviceRequest& request);
+
 /// Ranks the kernels, with default parameters, on the given orders. Throws an Error for a kernel
 /// that is not registered and for an unknown device. A kernel that cannot be predicted on the
 /// device is excluded with the reason.

@@ -32,8 +32,11 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-Progress::Progress(int total)
-    : total_(total), terminal_(isatty(STDERR_FILENO) != 0), start_(Clock::now()) {}
+Progress::Progress(int total, RemainingTime* remaining)
+    : total_(total),
+      remaining_(remaining),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      start_(Clock::now()) {}
 
 Progress::~Progress() {
   if (terminal_ && total_ > 0) fmt::print(stderr, "\n");
@@ -47,21 +50,25 @@ void Progress::done(const std::string& name, const std::string& remark) {
   draw(name, done_ == total_);
 }
 
+std::optional<double> Progress::seconds_left(double elapsed) {
+  if (remaining_ != nullptr) return remaining_->tell(elapsed);
+  if (done_ == 0) return std::nullopt;
+  return elapsed * (total_ - done_) / done_;
+}
+
 void Progress::draw(const std::string& name, bool force) {
   const auto now = Clock::now();
   if (!force && now - drawn_ < pause_of(terminal_)) return;
   drawn_ = now;
-  const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const double rate = elapsed > 0 ? done_ / elapsed : 0;
+  const auto left = seconds_left(std::chrono::duration<double>(now - start_).count());
   const std::string rest =
-      rate > 0 && done_ < total_ ? ", " + duration_text((total_ - done_) / rate) + " left" : "";
+      left && done_ < total_ ? fmt::format(", about {} left", duration_text(*left)) : "";
   if (!terminal_) {
-    fmt::print(stderr, "{}/{} points, {:.1f}/s{}: {}\n", done_, total_, rate, rest, name);
+    fmt::print(stderr, "{}/{} points{}: {}\n", done_, total_, rest, name);
     return;
   }
-  fmt::print(stderr, "\r\033[K{} {}/{}, {:.1f}/s{}  {}",
-             bar(total_ > 0 ? static_cast<double>(done_) / total_ : 1), done_, total_, rate, rest,
-             name);
+  fmt::print(stderr, "\r\033[K{} {}/{}{}  {}",
+             bar(total_ > 0 ? static_cast<double>(done_) / total_ : 1), done_, total_, rest, name);
   std::fflush(stderr);
 }
 
@@ -75,14 +82,14 @@ ShareProgress::~ShareProgress() {
   if (terminal_ && drawn_once_) fmt::print(stderr, "\r\033[K");
 }
 
-void ShareProgress::tell(double share) {
+void ShareProgress::tell(double share, std::optional<double> left) {
   const auto now = Clock::now();
   if (now - drawn_ < pause_of(terminal_)) return;
   drawn_ = now;
   drawn_once_ = true;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const std::string rest =
-      share > 0 ? ", " + duration_text(elapsed * (1 - share) / share) + " left" : "";
+  if (!left && share > 0) left = elapsed * (1 - share) / share;
+  const std::string rest = left ? fmt::format(", about {} left", duration_text(*left)) : "";
   fmt::print(stderr, "{}{}{:.0f} %{}: {}{}", terminal_ ? "\r\033[K" + bar(share) : "",
              terminal_ ? " " : "", 100 * share, rest, name_, terminal_ ? "" : "\n");
   std::fflush(stderr);

@@ -5,11 +5,15 @@
 #include <chrono>
 #include <string>
 
+#include "experiments/run/remaining_time.hpp"
+
 namespace tessera {
 
 class Progress {
  public:
-  explicit Progress(int total);
+  /// Tells the time that `remaining`, which outlives this, expects; without one, that of pieces of
+  /// work that take alike.
+  explicit Progress(int total, RemainingTime* remaining = nullptr);
   ~Progress();  // ends the line
 
   /// Shows the name of the current work.
@@ -19,8 +23,10 @@ class Progress {
 
  private:
   void draw(const std::string& name, bool force);
+  std::optional<double> seconds_left(double elapsed);
 
   const int total_;
+  RemainingTime* remaining_;
   const bool terminal_;
   int done_ = 0;
   std::chrono::steady_clock::time_point start_;
@@ -33,7 +39,8 @@ class ShareProgress {
   explicit ShareProgress(std::string name);
   ~ShareProgress();  // takes the line away
 
-  void tell(double share);
+  /// `left`: the seconds left of more than this piece; without, those of the piece are worked out.
+  void tell(double share, std::optional<double> left = {});
 
  private:
   const std::string name_;

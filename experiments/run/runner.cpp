@@ -85,7 +85,9 @@ Clock::time_point moment_after(double seconds) {
 class Run {
  public:
   Run(const Plan& plan, const RunOptions& options)
-      : options_(options), writer_(options.out + "/" + options.file) {
+      : options_(options),
+        writer_(options.out + "/" + options.file),
+        remaining_(std::max(options.jobs, 1)) {
     const RecordSet before = read_records(options.out);
     for (const Json& record : before.points)
       by_hash_[record.at("params_hash")] = known_attempt(record);
@@ -94,11 +96,12 @@ class Run {
     if (!before.environments.contains(env_id_)) writer_.append(environment);
     stop_at_ = moment_after(options.max_seconds);
     collect(plan);
+    learn_from(plan, before);
   }
 
   void go() {
     const InterruptGuard guard;
-    Progress progress(static_cast<int>(total_));
+    Progress progress(static_cast<int>(total_), &remaining_);
     progress_ = &progress;
     while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted() &&
            Clock::now() < stop_at_) {
@@ -136,7 +139,32 @@ class Run {
       if (is_new) waiting_.emplace_back();
       waiting_[group->second].push_back(&entry);
       ++total_;
+      if (is_here(entry)) remaining_.expect(entry.point.backend, entry.cost);
     }
+  }
+
+  /// True when its matrix is on this machine.
+  bool is_here(const PlanEntry& entry) {
+    const auto [known, is_new] = present_.try_emplace(entry.point.matrix, true);
+    if (is_new) {
+      try {
+        find_matrix(entry.point.matrix);
+      } catch (const Error&) {
+        known->second = false;
+      }
+    }
+    return known->second;
+  }
+
+  /// Takes the times of the plan's points from earlier runs.
+  void learn_from(const Plan& plan, const RecordSet& before) {
+    std::map<std::string, double> seconds;
+    for (const Json& record : before.points)
+      if (record.at("status") == "ok")
+        seconds[record.at("params_hash")] = record.value("attempt_s", 0.0);
+    for (const PlanEntry& entry : plan.entries)
+      if (const auto found = seconds.find(entry.hash); found != seconds.end())
+        remaining_.learn(entry.point.backend, entry.cost, found->second);
   }
 
   void start_next() {
@@ -204,6 +232,10 @@ class Run {
     if (!is_known) writer_.append(json);
     by_hash_[entry.hash] = attempt;
     ++ran_;
+    if (attempt.status == "skipped" && is_here(entry))
+      remaining_.learn_skip(entry.point.backend);
+    else if (attempt.status != "skipped")
+      remaining_.learn(entry.point.backend, entry.cost, record.attempt_s.value_or(0));
     const bool is_fine = attempt.status == "ok" || attempt.status == "skipped";
     finish(entry,
            is_fine ? ""
@@ -213,6 +245,7 @@ class Run {
 
   void finish(const PlanEntry& entry, const std::string& remark) {
     pending_.erase(entry.hash);
+    if (is_here(entry)) remaining_.remove(entry.point.backend, entry.cost);
     progress_->done(entry.matrix, remark);
   }
 
@@ -233,7 +266,9 @@ class Run {
   void record_failure(const Worker& worker, std::size_t place, const char* status,
                       const std::string& reason) {
     const PlanEntry& entry = *worker.assignment().entries[place];
-    store(entry, unfinished_record(entry.point, status, reason));
+    Record record = unfinished_record(entry.point, status, reason);
+    record.attempt_s = worker.running_seconds();
+    store(entry, std::move(record));
     requeue_from(worker, place + 1);
   }
 
@@ -253,6 +288,8 @@ class Run {
   std::set<std::string> done_ids_;
   std::deque<std::vector<const PlanEntry*>> waiting_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<std::string, bool> present_;  // matrices on this machine, by name
+  RemainingTime remaining_;
   Progress* progress_ = nullptr;
   std::size_t total_ = 0;
   int ran_ = 0;

@@ -5,10 +5,13 @@
 // beyond twenty million nonzeros, the one that takes the least time.
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <optional>
 #include <set>
 
 #include "experiments/run/advice.hpp"
+#include "experiments/run/advice_progress.hpp"
 #include "experiments/run/interrupt.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/verbs/verb.hpp"
@@ -23,18 +26,8 @@ namespace {
 
 constexpr std::int64_t kManyNonzeros = 20'000'000;
 
-/// One line of progress on stderr, for one piece of work after another.
-class WorkProgress {
- public:
-  void operator()(const std::string& what, double share) {
-    if (what != what_ || !progress_) progress_.emplace(what_ = what);
-    progress_->tell(share);
-  }
-
- private:
-  std::string what_;
-  std::optional<ShareProgress> progress_;
-};
+/// The share of --max-seconds that finding orders may take: an order alone is no advice.
+constexpr double kShareOfOrders = 0.5;
 
 const char* origin_text(Origin origin) {
   switch (origin) {
@@ -58,6 +51,12 @@ struct Line {
   double total_s;                          // of all products, preparation included
 };
 
+/// What the ranking lacks.
+struct Omissions {
+  std::vector<std::string> left_out;        // orders and kernels that are no candidates: reasons
+  std::vector<std::string> not_considered;  // candidates, because the time was up
+};
+
 class AdviseVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
@@ -73,6 +72,8 @@ class AdviseVerb final : public Verb {
     app.add_option("--products", products_,
                    "the number of products that share one preparation (default 1000)")
         ->check(CLI::PositiveNumber);
+    app.add_option("--max-seconds", max_seconds_,
+                   "answer after this time with what is known by then");
     app.add_flag("--cold", cold_, "predict for an L2 that holds nothing of B and C");
     app.add_flag("--quick", quick_, "rank by the roofline, without simulating");
     app.add_flag("--json", json_, "print JSON");
@@ -81,6 +82,7 @@ class AdviseVerb final : public Verb {
   }
 
   int run() override {
+    require(max_seconds_ >= 0, "--max-seconds takes 0 or more, not {}", max_seconds_);
     const Device& device = find_device(device_);
     for (const std::string& kernel : kernels_) Registry<SpmmKernel>::instance().find(kernel);
     std::vector<Variant> wanted;
@@ -88,17 +90,19 @@ class AdviseVerb final : public Verb {
       if (order != "all" && order != "none") wanted.push_back(variant_of(order));
     const LoadedMatrix loaded = load_matrix(matrix_);
     const InterruptGuard guard;
-    std::vector<std::string> left_out;  // orders and kernels that are no candidates, with reasons
-    std::vector<OfferedOrder> orders = find_orders(loaded, std::move(wanted), left_out);
+    Omissions omitted;
+    std::vector<OfferedOrder> orders = find_orders(loaded, std::move(wanted), omitted);
     const MatrixAdvice advice = advise_on(loaded.matrix, std::move(orders));
-    for (const std::string& text : excluded_texts(advice)) left_out.push_back(text);
+    for (const std::string& text : excluded_texts(advice)) omitted.left_out.push_back(text);
+    for (const std::size_t one : advisor::not_considered(advice.decision, advice.alternatives))
+      omitted.not_considered.push_back(advice.alternatives[one].name);
     const std::vector<Line> lines = make_lines(advice);
     if (json_)
-      print_as_json(loaded, device, advice, lines, left_out);
+      print_as_json(loaded, device, advice, lines, omitted);
     else
-      print_as_text(loaded, device, advice, lines, left_out);
+      print_as_text(loaded, device, advice, lines, omitted);
     if (InterruptGuard::interrupted()) return kInterrupted;
-    return lines.empty() ? kMissing : kOk;
+    return lines.empty() && omitted.not_considered.empty() ? kMissing : kOk;
   }
 
  private:
@@ -124,38 +128,53 @@ class AdviseVerb final : public Verb {
   }
 
   std::vector<OfferedOrder> find_orders(const LoadedMatrix& loaded, std::vector<Variant> wanted,
-                                        std::vector<std::string>& left_out) const {
+                                        Omissions& omitted) const {
     std::vector<OfferedOrder> orders;
-    WorkProgress progress;
+    AdviceProgress progress;
     for (const Variant& variant : variants(loaded.matrix, std::move(wanted))) {
-      if (InterruptGuard::interrupted()) {
-        left_out.push_back(
-            fmt::format("order {}: interrupted before it was computed", variant.name));
-        continue;
-      }
       try {
-        Watch watch(InterruptGuard::interrupted, [&](double share) {
-          progress(fmt::format("{} by {}", loaded.source.name, variant.name), share);
-        });
-        orders.push_back({variant, find_order(loaded.matrix, loaded.content_hash, variant, watch)});
+        Watch watch([&] { return time_is_up(kShareOfOrders); },
+                    [&](double share) {
+                      progress.find_order(fmt::format("{} by {}", loaded.source.name, variant.name),
+                                          share);
+                    });
+        // The order of the file costs nothing.
+        const bool starts = variant.name == "none" || !time_is_up(kShareOfOrders);
+        if (starts)
+          orders.push_back(
+              {variant, find_order(loaded.matrix, loaded.content_hash, variant, watch)});
+        if (starts && !watch.stopped()) continue;
+        if (starts) orders.pop_back();  // cut short it is another order
+        for (const std::string& kernel : advised_kernels({.kernels = kernels_}))
+          omitted.not_considered.push_back(
+              fmt::format("{}, order {}", kernel, order_text(variant)));
       } catch (const Unsupported& error) {
-        left_out.push_back(fmt::format("order {}: {}", variant.name, error.what()));
+        omitted.left_out.push_back(fmt::format("order {}: {}", variant.name, error.what()));
       }
     }
     return orders;
   }
 
+  /// True after Ctrl-C, and when that share of --max-seconds has passed.
+  bool time_is_up(double share) const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+    return InterruptGuard::interrupted() || passed.count() >= share * max_seconds_;
+  }
+
   MatrixAdvice advise_on(const CsrMatrix& matrix, std::vector<OfferedOrder> orders) const {
-    WorkProgress progress;
-    const AdviceRequest request{
+    AdviceProgress progress;
+    AdviceRequest request{
         .n = n_,
         .device = device_,
         .kernels = kernels_,
-        .options = {
-            .warm = !cold_,
-            .quick = quick_,
-            .progress = [&](const std::string& what, double share) { progress(what, share); },
-            .interrupted = InterruptGuard::interrupted}};
+        .options = {.warm = !cold_,
+                    .quick = quick_,
+                    .progress = [&](const std::string& what,
+                                    double share) { progress.work_on(what, share); },
+                    .rated = [&](const advisor::Alternative& one,
+                                 const Rating& rating) { progress.rated(one, rating); },
+                    .interrupted = [&] { return time_is_up(1); }}};
+    progress.start(orders.size() * advised_kernels(request).size());
     return advise(matrix, std::move(orders), request);
   }
 
@@ -228,8 +247,7 @@ class AdviseVerb final : public Verb {
   }
 
   void print_as_json(const LoadedMatrix& loaded, const Device& device, const MatrixAdvice& advice,
-                     const std::vector<Line>& lines,
-                     const std::vector<std::string>& left_out) const {
+                     const std::vector<Line>& lines, const Omissions& omitted) const {
     Json ranked = Json::array();
     for (const Line& line : lines) ranked.push_back(line_json(advice, line));
     const Line* first = first_done(lines);
@@ -241,12 +259,13 @@ class AdviseVerb final : public Verb {
                 {"ranked", ranked},
                 {"products", products_},
                 {"for_products", first == nullptr ? Json() : line_json(advice, *first)},
-                {"left_out", left_out}});
+                {"left_out", omitted.left_out},
+                {"complete", omitted.not_considered.empty()},
+                {"not_considered", omitted.not_considered}});
   }
 
   void print_as_text(const LoadedMatrix& loaded, const Device& device, const MatrixAdvice& advice,
-                     const std::vector<Line>& lines,
-                     const std::vector<std::string>& left_out) const {
+                     const std::vector<Line>& lines, const Omissions& omitted) const {
     const CsrMatrix& a = loaded.matrix;
     fmt::print("{}, {} x {}, {} nonzeros; N = {}; {}, {} L2; {}\n", loaded.source.name, a.rows,
                a.cols, a.nnz(), n_, device.title, cold_ ? "cold" : "warm",
@@ -256,8 +275,15 @@ class AdviseVerb final : public Verb {
                  "order", "kernel", "format", "arithmetic", "preparation", "pays after");
     int place = 0;
     for (const Line& line : lines) print_line(++place, advice, line);
-    for (const std::string& text : left_out) fmt::print("left out: {}\n", text);
-    print_conclusion(advice, lines);
+    for (const std::string& text : omitted.left_out) fmt::print("left out: {}\n", text);
+    for (const std::string& name : omitted.not_considered) fmt::print("not considered: {}\n", name);
+    if (!omitted.not_considered.empty())
+      fmt::print("CUT SHORT {}: {} candidate{} could still be faster\n",
+                 InterruptGuard::interrupted()
+                     ? "by an interrupt"
+                     : fmt::format("after {}", duration_text(max_seconds_)),
+                 omitted.not_considered.size(), omitted.not_considered.size() == 1 ? "" : "s");
+    print_conclusion(advice, lines, omitted);
   }
 
   static void print_line(int place, const MatrixAdvice& advice, const Line& line) {
@@ -280,8 +306,13 @@ class AdviseVerb final : public Verb {
     fmt::print("      {}\n", one.reason);
   }
 
-  void print_conclusion(const MatrixAdvice& advice, const std::vector<Line>& lines) const {
+  void print_conclusion(const MatrixAdvice& advice, const std::vector<Line>& lines,
+                        const Omissions& omitted) const {
     const Line* first = first_done(lines);
+    if (first == nullptr && !omitted.not_considered.empty()) {
+      fmt::print("nothing was predicted in this time\n");
+      return;
+    }
     if (first == nullptr) {
       fmt::print("nothing can be predicted on {}\n", device_);
       return;
@@ -305,6 +336,8 @@ class AdviseVerb final : public Verb {
   std::vector<std::string> orders_, kernels_;
   std::int64_t n_ = 128;
   std::int64_t products_ = 1000;
+  double max_seconds_ = std::numeric_limits<double>::infinity();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   bool cold_ = false;
   bool quick_ = false;
   bool json_ = false;

@@ -30,10 +30,7 @@ class BestTimes {
 void screen_all(const std::vector<Candidate>& candidates, Policy& policy,
                 const DecideOptions& options, Decision& decision) {
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (options.interrupted && options.interrupted()) {
-      decision.excluded.push_back({i, "interrupted before it was screened"});
-      continue;
-    }
+    if (options.interrupted && options.interrupted()) return;
     const auto share = static_cast<double>(i) / static_cast<double>(candidates.size());
     if (options.progress) options.progress("screening " + candidates[i].name, share);
     try {
@@ -69,7 +66,8 @@ void refine_all(const std::vector<Candidate>& candidates, Policy& policy,
     const std::size_t index = rating.candidate;
     rating = policy.refine(rating, progress);
     rating.candidate = index;
-    best.note(rating, candidate);
+    // A policy that was interrupted returns the bound.
+    if (rating.origin != Origin::kBound) best.note(rating, candidate);
   }
 }
 

@@ -183,19 +183,39 @@ TEST_CASE("a quick ranking has the times of the roofline") {
 }
 
 TEST_CASE("an interrupted ranking keeps the times that it has found") {
-  int asked = 0;
   const std::vector<Alternative> candidates{alternative("first", planted(10'000)),
                                             alternative("second", planted(20'000))};
+  std::vector<std::string> rated;
+  const auto note = [&](const Alternative& one, const Rating& rating) {
+    rated.push_back(one.name + (rating.origin == Origin::kSimulated ? " simulated" : " bound"));
+  };
 
-  // The function is called twice for the bounds, then before each simulation.
-  const Decision advice = rank(candidates, h200(), {.interrupted = [&] { return ++asked > 3; }});
+  const Decision advice =
+      rank(candidates, h200(), {.rated = note, .interrupted = [&] { return rated.size() > 2; }});
   const Decision at_once = rank(candidates, h200(), {.interrupted = [] { return true; }});
 
   REQUIRE(advice.ranked.size() == 2);
   CHECK(advice.ranked[0].origin == Origin::kSimulated);
   CHECK(advice.ranked[1].origin == Origin::kBound);
+  CHECK(not_considered(advice, candidates) == std::vector<std::size_t>{1});
+  CHECK(rated == std::vector<std::string>{"first bound", "second bound", "first simulated"});
   CHECK(at_once.ranked.empty());
-  CHECK(at_once.excluded.size() == 2);
+  CHECK(not_considered(at_once, candidates).size() == 2);
+}
+
+TEST_CASE("a simulation ends within when it is interrupted") {
+  bool simulating = false;
+  const std::vector<Alternative> candidates{alternative("first", planted(200'000))};
+
+  const Decision advice =
+      rank(candidates, h200(),
+           {.progress = [&](const std::string&, double share) { simulating |= share > 0; },
+            .interrupted = [&] { return simulating; }});
+
+  CHECK(simulating);
+  REQUIRE(advice.ranked.size() == 1);
+  CHECK(advice.ranked[0].origin == Origin::kBound);
+  CHECK(not_considered(advice, candidates) == std::vector<std::size_t>{0});
 }
 
 TEST_CASE("the number of products until an order has paid equals that worked by hand") {

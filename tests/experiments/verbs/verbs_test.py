@@ -120,6 +120,37 @@ class AdviseTest(ProgramTest):
         self.assertEqual((warm["l2"], cold["l2"]), ("warm", "flush"))
         self.assertLess(warm["ranked"][0]["time_us"], cold["ranked"][0]["time_us"])
 
+    def test_advice_that_is_cut_short_names_what_it_did_not_consider(self) -> None:
+        words = ("advise", RMAT, "--n", "16", "--reorder", "rcm", "--kernel", "csr_spmm",
+                 "--kernel", "acc_spmm")
+        whole = self.json_of(*words, "--json")
+        short = self.json_of(*words, "--max-seconds", "0", "--json")
+        text = self.tessera(*words, "--max-seconds", "0").stdout
+
+        self.assertEqual((whole["complete"], whole["not_considered"]), (True, []))
+        self.assertEqual((short["complete"], short["ranked"]), (False, []))
+        self.assertEqual(sorted(short["not_considered"]),
+                         [f"{kernel}, order {order}" for kernel in ("acc_spmm", "csr_spmm")
+                          for order in ("none", "rcm")])
+        self.assertIn("not considered: acc_spmm, order rcm\n", text)
+        self.assertIn("CUT SHORT after 0.0 s: 4 candidates could still be faster", text)
+        self.assertNotIn("CUT SHORT", self.tessera(*words, "--max-seconds", "1e10").stdout)
+        for seconds in ("nan", "-1"):
+            self.assertIn("--max-seconds", self.tessera(*words, "--max-seconds", seconds,
+                                                        code=2).stderr)
+
+    def test_interrupted_advice_prints_what_it_has(self) -> None:
+        matrix = "rmat(scale=16)"
+        self.tessera("matrix", "info", matrix)  # in the cache from here on
+        process = self.start("advise", matrix, "--n", "512", "--reorder", "none")
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("CUT SHORT by an interrupt: ", output)
+        self.assertIn("not considered: ", output)
+
     def test_wrong_requests_for_advice_are_errors(self) -> None:
         for words, message in ((["--kernel", "acc_spm"], "did you mean 'acc_spmm'"),
                                (["--device", "h20"], "did you mean 'h200'"),
