@@ -3,6 +3,7 @@
 // tSparse's Table 1 (O. Zachariadis et al., 2020).
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
