@@ -17,15 +17,15 @@ NAMESPACE = re.compile(r"^(namespace tessera \{|\}  // namespace tessera)$|(?<=^
 def opening(text: str, name: str) -> tuple[list[str], str]:
     """The docstring of the file from the comment that opens it, and the rest of the file. Lines that
     are set in are code or pictures, and stay as they are."""
-    lines, rest = [f"/// \\file {name}", "/// "], text.splitlines()
+    lines, rest = [f"/*! \\file {name}", ""], text.splitlines()
     is_verbatim = False
     while rest and rest[0].startswith("//"):
-        words = rest.pop(0)[2:].removeprefix(" ")
+        words = rest.pop(0)[2:].removeprefix(" ").replace("*/", "* /")
         if is_verbatim != words.startswith("  "):
             is_verbatim = not is_verbatim
-            lines.append("/// \\verbatim" if is_verbatim else "/// \\endverbatim")
-        lines.append("/// " + (words if is_verbatim else escaped(words)))
-    return lines + (["/// \\endverbatim"] if is_verbatim else []), "\n".join(rest)
+            lines.append("\\verbatim" if is_verbatim else "\\endverbatim")
+        lines.append(words if is_verbatim else escaped(words))
+    return lines + (["\\endverbatim"] if is_verbatim else []) + ["*/"], "\n".join(rest)
 
 
 def escaped(words: str) -> str:

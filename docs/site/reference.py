@@ -77,7 +77,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.10g}"
     if isinstance(value, list):
         return ", ".join(map(cell, value))
     return re.sub(r"([\\`*_{}\[\]<>|#$])", r"\\\1", str(value)).replace("\n", " ")
