@@ -19,8 +19,8 @@ Params::Given given_params(const std::vector<std::string>& assignments) {
 }
 
 int worse(int a, int b) {
-  constexpr int kAscending[] = {kOk,     kNotJudged, kNothingRan, kRefuted,    kMissing,
-                                kFailed, kWrong,     kUsage,      kInterrupted};
+  constexpr int kAscending[] = {kOk,      kNotJudged, kNothingRan, kRegression, kRefuted,
+                                kMissing, kFailed,    kWrong,      kUsage,      kInterrupted};
   const auto rank = [&](int code) { return std::ranges::find(kAscending, code); };
   return rank(a) < rank(b) ? b : a;
 }

@@ -535,8 +535,8 @@ class OneShotTest(ProgramTest):
         self.assertEqual(sorted(verbs), ["advise", "analyse", "calibrate", "compare", "complete",
                                          "counters", "doctor", "figure", "fit", "list", "man",
                                          "matrix", "merge", "multiply", "pack", "plan", "point",
-                                         "reorder", "report", "run", "status", "timeline",
-                                         "validate"])
+                                         "reorder", "report", "run", "status", "sweep",
+                                         "timeline", "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
         calls += [("counters", name) for name in ("check", "list")]
