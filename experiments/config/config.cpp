@@ -11,6 +11,7 @@
 #include "experiments/counters/counter_source.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/hash.hpp"
+#include "formats/base/registry.hpp"
 #include "formats/base/shipped_files.hpp"
 #include "formats/base/suggest.hpp"
 #include "model/simulator/sampling.hpp"
@@ -58,7 +59,8 @@ void at_place(const SourceLocation& place, Body body) {
 Settings read_where(TableReader& reader, const std::string& key) {
   const Node* node = reader.find(key);
   if (node == nullptr) return {};
-  TableReader checked(*node, key);
+  require(node->kind == Node::Kind::kTable, "{}: {} takes a table, not {}", node->place, key,
+          node->describe());
   std::vector<std::string> lists;
   for (const Node& member : node->items)
     if (member.kind == Node::Kind::kArray) lists.push_back(member.key);
@@ -84,7 +86,11 @@ void read_experiment(TableReader& reader, Config& config) {
           reader.place(), config.id);
   config.title = config.id;
   reader.read("title", config.title);
+  reader.read("question", config.question);
   reader.read("paper", config.paper);
+  reader.read("figure", config.figure);
+  reader.read("minutes", config.minutes);
+  reader.read("gpu_only", config.gpu_only);
   auto seed = static_cast<std::int64_t>(config.seed);
   reader.read("seed", seed);
   require(seed >= 0, "{}: seed takes 0 or more, not {}", reader.place(), seed);
@@ -100,7 +106,7 @@ void read_experiment(TableReader& reader, Config& config) {
 void read_measure(TableReader& reader, Config& config) {
   MeasureRule& rule = config.measure;
   reader.read("unpermute", config.unpermute);
-  reader.read_choice("l2", rule.l2, l2_choices());
+  reader.read("l2", rule.l2);
   reader.read("warmup", rule.warmup);
   reader.read("min_samples", rule.min_samples);
   reader.read("max_samples", rule.max_samples);
@@ -113,6 +119,7 @@ void read_measure(TableReader& reader, Config& config) {
 void read_simulate(TableReader& reader, Config& config) {
   const Node* sample = reader.find("sample");
   if (sample == nullptr) return;
+  config.sample = "off";
   if (sample->kind == Node::Kind::kScalar && sample->scalar.is_number_integer())
     config.sample = sample->scalar.dump();
   else
@@ -125,7 +132,7 @@ void read_simulate(TableReader& reader, Config& config) {
 /// The section without keys requests the default metrics from the first source that works.
 void read_counters(TableReader& reader, Config& config) {
   CounterRule rule{"auto", default_metrics()};
-  reader.read_choice("source", rule.source, counter_sources());
+  reader.read("source", rule.source);
   if (reader.find("metrics") != nullptr) rule.metrics = reader.texts("metrics");
   if (rule.source == "none") return;
   at_place(reader.place(), [&] { validate(rule); });
@@ -139,11 +146,11 @@ Join read_join(TableReader& reader) {
             .columns = reader.texts("columns"),
             .from = read_where(reader, "from"),
             .place = reader.place()};
+  reader.read("on", join.on);
   require(!join.from.empty(),
           "{}: 'from' says which rows are joined to the others, as in "
           "{{ backend = \"simulate\" }}",
           join.place);
-  if (reader.find("on") != nullptr) join.on = reader.texts("on");
   return join;
 }
 
@@ -180,7 +187,7 @@ Reduce read_reduce(TableReader& reader) {
   reader.read("keep", reduce.keep);
   reader.read("by", reduce.by);
   std::string best = "min";
-  reader.read_choice("best", best, {"min", "max"});
+  reader.read("best", best);
   reduce.largest = best == "max";
   return reduce;
 }
@@ -203,13 +210,15 @@ Figure read_figure(TableReader& reader) {
           "{}: bounds are drawn by lines, not by {}", figure.place, figure.kind);
   reader.read("x_label", figure.x_label);
   reader.read("y_label", figure.y_label);
-  reader.read_choice("x_scale", figure.x_scale, {"category", "linear", "log"});
+  reader.read("x_scale", figure.x_scale);
   figure.y_scale = "linear";
-  reader.read_choice("y_scale", figure.y_scale, {"linear", "log"});
+  reader.read("y_scale", figure.y_scale);
   reader.read("normalise", figure.normalise);
+  reader.read("reference_label", figure.reference_label);
   if (const Node* reference = reader.find("reference")) {
     reader.read("reference", figure.reference.emplace());
-    figure.reference_label = reader.text("reference_label");
+    require(!figure.reference_label.empty(), "{}: [[figure]] needs 'reference_label'",
+            reference->place);
     require(figure.normalise.empty(), "{}: a normalised figure has its reference already: 1",
             reference->place);
     require(figure.y_scale != "log" || *figure.reference > 0,
@@ -236,8 +245,7 @@ Expect read_expect(TableReader& reader) {
   expect.source = reader.text("source");
   expect.column = reader.text("column");
   expect.statistic = "geomean";
-  reader.read_choice("statistic", expect.statistic,
-                     {"geomean", "mean", "median", "min", "max", "rank_correlation"});
+  reader.read("statistic", expect.statistic);
   reader.read("with", expect.with);
   expect.where = read_where(reader, "where");
   expect.relative_to = read_where(reader, "relative_to");
@@ -259,7 +267,7 @@ Expect read_expect(TableReader& reader) {
             *expect.matrices);
   }
   expect.trend = "within";
-  reader.read_choice("trend", expect.trend, {"at_least", "at_most", "within"});
+  reader.read("trend", expect.trend);
   return expect;
 }
 
@@ -290,6 +298,43 @@ void read_analysis(TableReader& root, Config& config) {
   check_figure_ids(config.figures);
   read_tables(root, "expect",
               [&](TableReader& reader) { config.expects.push_back(read_expect(reader)); });
+}
+
+/// The backend whose rows stand for those of a backend that needs a GPU: one that simulates, else
+/// one that predicts, else the first.
+std::string stand_in(const std::vector<std::string>& backends) {
+  const auto first = [&](auto is_one) { return std::ranges::find_if(backends, is_one); };
+  auto found = first([](const auto& name) { return backend_traits(name).simulates; });
+  if (found == backends.end())
+    found = first([](const auto& name) { return backend_traits(name).predicts; });
+  return found == backends.end() ? backends.front() : *found;
+}
+
+/// Leaves out the backends that need a GPU; where nothing else is left, "simulate" or "pack" runs.
+void leave_out_gpu(Config& config) {
+  const auto needs_gpu = [](const std::string& name) { return backend_traits(name).needs_gpu; };
+  if (std::ranges::none_of(config.backends, needs_gpu)) return;
+  const bool packs = backend_traits(config.backends.front()).activity == Activity::kPack;
+  std::erase_if(config.backends, needs_gpu);
+  if (config.backends.empty()) config.backends.push_back(packs ? "pack" : "simulate");
+
+  const std::string other = stand_in(config.backends);
+  const auto is_gone = [&](const Json& name) {
+    return name.is_string() &&
+           Registry<BackendTraits>::instance().contains(name.get<std::string>()) && needs_gpu(name);
+  };
+  const auto replace = [&](Settings& where) {
+    const auto backend = where.find("backend");
+    if (backend == where.end() || backend->second.place.starts_with("--set")) return;
+    Json& wanted = backend->second.value;
+    if (is_gone(wanted)) wanted = other;
+    if (!wanted.is_array()) return;
+    Json kept = Json::array();
+    std::ranges::remove_copy_if(wanted, std::back_inserter(kept), is_gone);
+    wanted = kept.empty() ? Json(other) : kept;
+  };
+  for (Table& table : config.table) replace(table.where);
+  for (Figure& figure : config.figures) replace(figure.where);
 }
 
 std::vector<fs::path> shipped_paths() {
@@ -326,24 +371,30 @@ std::vector<std::string> set_folders(const std::string& path) {
 
 }  // namespace
 
-std::map<std::string, std::string> shipped_configs() {
-  std::map<std::string, std::string> configs;
-  for (const fs::path& path : shipped_paths())
-    configs[path.stem().string()] = load_config(path.string()).title;
-  return configs;
+std::vector<std::string> shipped_configs() {
+  std::vector<std::string> names;
+  for (const fs::path& path : shipped_paths()) names.push_back(path.stem().string());
+  return names;
 }
 
-Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets) {
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets,
+                   const Without& without) {
   Config config;
   config.path = find_config(name_or_path);
   Document document = load_document(config.path);
+  if (without.gpu) apply_without(document.root, "gpu");
+  if (without.data) apply_without(document.root, "data");
   for (const std::string& set : sets) apply_set(document.root, set);
-  MatrixSets matrix_sets(document.sets, set_folders(config.path));
+  MatrixSets matrix_sets(document.sets, set_folders(config.path), without.data);
 
   TableReader root(document.root, "the config");
   const Node* schema = root.find("schema");
   require(schema->scalar == Json(1), "{}: schema has to be 1, not {}", schema->place,
           schema->describe());
+  root.find("include");  // load_document() has read it
+  read_table(root, "without", [](TableReader& reader) {
+    for (const char* lack : {"gpu", "data"}) reader.find(lack);  // apply_without() reads them
+  });
   require(root.find("experiment") != nullptr, "{}:1:1: the config needs an [experiment]",
           config.path);
   read_table(root, "experiment", [&](TableReader& reader) { read_experiment(reader, config); });
@@ -359,9 +410,12 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   read_table(root, "counters", [&](TableReader& reader) { read_counters(reader, config); });
   read_analysis(root, config);
   root.refuse_unknown();
+  if (without.gpu && config.gpu_only.empty()) leave_out_gpu(config);
 
   Json resolved = document.root.to_json();
+  resolved.erase("without");
   resolved["sets"] = matrix_sets.used();
+  config.matrix_sets = matrix_sets.used();
   config.hash = hash_text(resolved.dump());
   return config;
 }

@@ -140,7 +140,11 @@ struct Config {
   std::string path;
   std::string id;
   std::string title;
-  std::string paper;
+  std::string question;  // that it answers, one sentence
+  std::string paper;     // that it follows; empty for none
+  std::string figure;    // of the paper: "Figure 15"
+  double minutes = 0;    // of a run on two cores without a GPU and without files of matrices
+  std::string gpu_only;  // why nothing can stand in for a GPU; empty where something does
   std::uint64_t seed = 42;
   double timeout_s = 600;  // of one point
   std::vector<std::string> backends;
@@ -162,14 +166,27 @@ struct Config {
   std::vector<Table> table;  // none or one
   std::vector<Figure> figures;
   std::vector<Expect> expects;
-  std::string hash;  // over everything: includes and --set applied, with the sets it uses
+  Json matrix_sets = {};  // those used, with their matrices
+  std::string hash;       // over everything: includes and --set applied, with the sets it uses
+};
+
+/// What a machine lacks of what a config asks for. The config as it is without a GPU has the keys
+/// of [without.gpu], no backend that needs one, and, in the `where` of its table and its figures,
+/// simulated or other predicted rows in the place of such a backend's. Without data it has the keys
+/// of [without.data] and the stand-ins of its sets of matrices.
+struct Without {
+  bool gpu = false;
+  bool data = false;  // files of matrices
+
+  bool operator==(const Without&) const = default;
 };
 
 /// Reads a config: a path, or the name of a shipped one ("quickstart"). `sets` are "a.b=v", v in
-/// TOML or a bare word.
-Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets = {});
+/// TOML or a bare word, and override what `without` changes.
+Config load_config(const std::string& name_or_path, const std::vector<std::string>& sets = {},
+                   const Without& without = {});
 
-/// Names of the shipped configs, with their titles.
-std::map<std::string, std::string> shipped_configs();
+/// Names of the shipped configs.
+std::vector<std::string> shipped_configs();
 
 }  // namespace tessera

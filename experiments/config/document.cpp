@@ -85,7 +85,30 @@ bool is_table_array(const Node& node) {
                              [](const Node& item) { return item.kind == Node::Kind::kTable; });
 }
 
-/// `append_tables`: [[arrays of tables]] at this level are appended to instead of replaced.
+/// The element of a list whose number, id or name that is; null when there is none.
+Node* find_element(Node& list, const std::string& key) {
+  std::size_t index = 0;
+  const char* end = key.data() + key.size();
+  const auto [stop, error] = std::from_chars(key.data(), end, index);
+  if (error == std::errc() && stop == end)
+    return index < list.items.size() ? &list.items[index] : nullptr;
+  for (const char* naming : {"id", "name"})
+    for (Node& item : list.items)
+      if (const Node* name = item.find(naming); name != nullptr && name->scalar == Json(key))
+        return &item;
+  return nullptr;
+}
+
+Node& element(Node& list, const std::string& key, const SourceLocation& place) {
+  Node* found = find_element(list, key);
+  require(found != nullptr,
+          "{}: '{}' is neither the number nor the name of one of the {} elements of '{}'", place,
+          key, list.items.size(), list.key);
+  return *found;
+}
+
+/// `append_tables`: [[arrays of tables]] at this level are appended to instead of replaced, and a
+/// table for one of them has elements of it.
 void merge(Node& base, Node over, bool append_tables) {
   for (Node& member : over.items) {
     Node* present = find_member(base, member.key);
@@ -95,6 +118,11 @@ void merge(Node& base, Node over, bool append_tables) {
       merge(*present, std::move(member), false);
     else if (append_tables && is_table_array(*present) && is_table_array(member))
       std::ranges::move(member.items, std::back_inserter(present->items));
+    else if (append_tables && is_table_array(*present) && member.kind == Node::Kind::kTable)
+      for (Node& change : member.items) {
+        Node& changed = element(*present, change.key, change.key_place);
+        merge(changed, std::move(change), false);
+      }
     else
       *present = std::move(member);
   }
@@ -159,13 +187,7 @@ void put(Node& node, const Node& path, Node value, const SourceLocation& place) 
   const Node& step = path.items.front();
   Node* next = nullptr;
   if (node.kind == Node::Kind::kArray) {
-    std::size_t index = 0;
-    const char* end = step.key.data() + step.key.size();
-    const auto [stop, error] = std::from_chars(step.key.data(), end, index);
-    require(error == std::errc() && stop == end && index < node.items.size(),
-            "{}: '{}' is not the number of one of the {} elements of '{}'", place, step.key,
-            node.items.size(), node.key);
-    next = &node.items[index];
+    next = &element(node, step.key, place);
   } else {
     require(node.kind == Node::Kind::kTable,
             "{}: '{}' holds {}, so there is no '{}' in it (a key with a dot needs quotes)", place,
@@ -240,6 +262,15 @@ Document load_document(const std::string& path) {
   Loader loader;
   loader.load(path, "");
   return std::move(loader.document);
+}
+
+void apply_without(Node& root, const std::string& lack) {
+  const Node* without = root.find("without");
+  const Node* changes = without == nullptr ? nullptr : without->find(lack);
+  if (changes == nullptr) return;
+  require(changes->kind == Node::Kind::kTable, "{}: [without.{}] takes a table, not {}",
+          changes->place, lack, changes->describe());
+  merge(root, Node(*changes), true);
 }
 
 void apply_set(Node& root, const std::string& set) {

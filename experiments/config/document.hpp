@@ -37,12 +37,17 @@ struct Document {
 
 /// Reads a file and what it includes, each file once. Included keys come first; the including
 /// file's own tables are merged over them, its scalars and lists replace theirs, and its
-/// [[arrays of tables]] are appended to theirs. Throws an Error "file:line:column: ..." for broken
+/// [[arrays of tables]] are appended to theirs; a [table.NAME] for an array of tables is merged
+/// over the element of that id, name or number. Throws an Error "file:line:column: ..." for broken
 /// TOML, a missing or circular include and a file that is not `schema = 1`.
 Document load_document(const std::string& path);
 
+/// Merges the table [without.<lack>] over the document, by the rules of includes.
+void apply_without(Node& root, const std::string& lack);
+
 /// "a.b=v": replaces or adds a single key, v as TOML; a bare word is text. An element of a list is
-/// named by its number ("figure.0.title"), a key with a dot is quoted (as in 'grid."kernel.n"=x').
+/// named by its number ("figure.0.title"), its id or its name, a key with a dot is quoted (as in
+/// 'grid."kernel.n"=x').
 void apply_set(Node& root, const std::string& set);
 
 }  // namespace tessera

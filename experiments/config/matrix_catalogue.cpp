@@ -15,10 +15,15 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSets = "experiments/configs/sets";
 
+/// Matrix -> text. The names of matrices are no keys that could be documented.
 std::map<std::string, std::string> read_texts(const Node& table, const std::string& name) {
-  TableReader reader(table, name);
+  const TableReader reader(table, name);
   std::map<std::string, std::string> texts;
-  for (const Node& member : table.items) texts[member.key] = reader.text(member.key);
+  for (const Node& member : table.items) {
+    require(member.scalar.is_string() && member.scalar != "", "{}: {} takes text, not {}",
+            member.place, member.key, member.describe());
+    texts[member.key] = member.scalar.get<std::string>();
+  }
   return texts;
 }
 
@@ -58,7 +63,7 @@ std::vector<std::string> shipped_matrix_sets() {
 
 std::vector<std::string> matrices_of(const std::string& name_or_set) {
   if (!name_or_set.starts_with('@')) return {name_or_set};
-  MatrixSets sets({}, {"sets", shipped_path(kSets)});
+  MatrixSets sets({}, {"sets", shipped_path(kSets)}, false);
   std::vector<std::string> names;
   for (const Setting& matrix : sets.expand({name_or_set, "the command line"}))
     names.push_back(unshuffled(matrix.value.get<std::string>()));

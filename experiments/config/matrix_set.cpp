@@ -11,16 +11,20 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
-MatrixSets::MatrixSets(const std::vector<Node>& included, std::vector<std::string> folders)
-    : folders_(std::move(folders)) {
+MatrixSets::MatrixSets(const std::vector<Node>& included, std::vector<std::string> folders,
+                       bool stand_ins)
+    : folders_(std::move(folders)), stand_ins_(stand_ins) {
   for (const Node& set : included) add(set);
 }
 
 void MatrixSets::add(const Node& set) {
   TableReader reader(set, "[set]");
   const std::string name = reader.text("name");
-  reader.optional_text("title");
+  std::string title;
+  reader.read("title", title);
   reader.texts("matrix");
+  std::vector<std::string> stand_in;
+  reader.read("stand_in", stand_in);
   reader.refuse_unknown();
   const auto [present, is_new] = sets_.try_emplace(name, set);
   require(is_new || present->second.to_json() == set.to_json(),
@@ -68,10 +72,11 @@ void MatrixSets::expand_into(const Setting& value, std::vector<std::string>& cha
         fmt::format("{}: a set of matrices contains itself: {}@{}", value.place, names, name));
   }
   const Node& set = find(name, value.place);
-  used_[name] = set.find("matrix")->to_json();
+  const Node* stand_in = stand_ins_ ? set.find("stand_in") : nullptr;
+  const Node& members = stand_in == nullptr ? *set.find("matrix") : *stand_in;
+  used_[name] = members.to_json();
   chain.push_back(name);
-  for (const Node& item : set.find("matrix")->items)
-    expand_into({item.scalar, item.place}, chain, matrices);
+  for (const Node& item : members.items) expand_into({item.scalar, item.place}, chain, matrices);
   chain.pop_back();
 }
 

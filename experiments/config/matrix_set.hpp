@@ -1,5 +1,5 @@
 // Named sets of matrices: "@acc_spmm_table2" in a config stands for the matrices of
-// sets/acc_spmm_table2.toml, which holds [set] name, title and matrix = [...].
+// sets/acc_spmm_table2.toml, which holds [set] name, title, matrix = [...] and stand_in = [...].
 #pragma once
 
 #include <map>
@@ -12,8 +12,9 @@ namespace tessera {
 
 class MatrixSets {
  public:
-  /// Sets are looked for among `included` first, then as <folder>/<name>.toml.
-  MatrixSets(const std::vector<Node>& included, std::vector<std::string> folders);
+  /// Sets are looked for among `included` first, then as <folder>/<name>.toml. With `stand_ins`, a
+  /// set that names stand-ins has these for its matrices.
+  MatrixSets(const std::vector<Node>& included, std::vector<std::string> folders, bool stand_ins);
 
   /// The matrices a value of the axis `matrix` stands for: itself, or those of the set "@name",
   /// sets of sets included. Throws an Error with the nearest name for an unknown set, and with the
@@ -32,6 +33,7 @@ class MatrixSets {
 
   std::map<std::string, Node> sets_;
   std::vector<std::string> folders_;
+  bool stand_ins_;
   Json used_ = Json::object();
 };
 

@@ -97,7 +97,7 @@ Ablation read_ablation(const Node& table) {
   TableReader reader(table, "[ablation]");
   Ablation ablation;
   std::string mode = "cumulative";
-  reader.read_choice("mode", mode, {"cumulative", "leave_one_out", "one_at_a_time"});
+  reader.read("mode", mode);
   if (mode == "leave_one_out") ablation.mode = Ablation::Mode::kLeaveOneOut;
   if (mode == "one_at_a_time") ablation.mode = Ablation::Mode::kOneAtATime;
 

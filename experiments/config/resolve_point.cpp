@@ -5,6 +5,7 @@
 #include <iterator>
 #include <span>
 
+#include "experiments/config/keys.hpp"
 #include "experiments/config/read_sweep.hpp"
 #include "experiments/points/any_kernel.hpp"
 #include "formats/base/registry.hpp"
@@ -20,8 +21,14 @@
 namespace tessera {
 namespace {
 
-const std::vector<std::string> kAxes{"matrix", "n",      "seed",   "right", "values", "reorder",
-                                     "format", "kernel", "device", "model", "l2",     "threads"};
+const std::vector<std::string>& axis_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const ConfigKey& axis : config_table("[grid]").keys) all.push_back(axis.name);
+    return all;
+  }();
+  return names;
+}
 
 /// `as` selects a kernel's published choices; it is no parameter of any variant.
 constexpr const char* kAsKeys[] = {"as", "kernel.as"};
@@ -241,7 +248,7 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
       // The format that a kernel reads is the point's format: either name sets it.
       if (key == "kernel.format")
         override_slot(sorted.axes, "format", {&setting, layer.rank});
-      else if (std::ranges::find(kAxes, key) != kAxes.end())
+      else if (std::ranges::find(axis_names(), key) != axis_names().end())
         override_slot(sorted.axes, key, {&setting, layer.rank});
       else
         sorted.params.push_back({key, {&setting, layer.rank}});
@@ -435,7 +442,7 @@ void PointResolver::refuse_unused() const {
   for (const auto& [key, place] : params_seen_) {
     if (params_applied_.contains(key)) continue;
     const bool qualified = key.find('.') != std::string::npos;
-    std::vector<std::string> known = kAxes;
+    std::vector<std::string> known = axis_names();
     for (const auto& [stage, param] : declared_)
       known.push_back(qualified ? stages()[stage].key + "." + param : param);
     throw Error(
@@ -456,7 +463,7 @@ std::vector<std::string> PointResolver::notes() const {
     const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
       return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");
     });
-    const bool is_axis = std::ranges::find(kAxes, key) != kAxes.end();
+    const bool is_axis = std::ranges::find(axis_names(), key) != axis_names().end();
     if (has_takers || is_axis)
       notes.push_back(fmt::format("{} does not apply to {} and is left out there", key, variant));
   }

@@ -1,4 +1,5 @@
-// Reads one table of a config key by key, checks types, and refuses the keys that remain.
+// Reads one table of a config key by key, checks types, and refuses the keys that remain. What it
+// may read stands in keys.hpp.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "experiments/config/document.hpp"
+#include "experiments/config/keys.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/suggest.hpp"
 
@@ -14,15 +16,16 @@ namespace tessera {
 
 class TableReader {
  public:
-  /// `name` as a person knows the table: "[measure]". Throws an Error when `node` is no table.
-  TableReader(const Node& node, std::string name);
+  /// `name` as a person knows the table, and keys.hpp has it: "[measure]". Throws an Error when
+  /// `node` is no table.
+  TableReader(const Node& node, const std::string& name);
 
-  /// The member, or nullptr; either way the key is a known one from now on.
+  /// The member, or nullptr.
   const Node* find(const std::string& key);
 
-  // The required ones throw when the key is missing; the others leave `value` alone.
+  // The required ones throw when the key is missing; the others leave `value` alone, which is the
+  // default that keys.hpp gives.
   std::string text(const std::string& key);
-  std::string optional_text(const std::string& key);       // "" when missing
   std::vector<std::string> texts(const std::string& key);  // not empty
   void read(const std::string& key, std::string& value);
   void read(const std::string& key, bool& value);
@@ -30,21 +33,20 @@ class TableReader {
   void read(const std::string& key, std::int64_t& value);
   void read(const std::string& key, std::vector<std::string>& value);
   void read(const std::string& key, std::vector<double>& value);
-  /// Text that has to be one of `choices`.
-  void read_choice(const std::string& key, std::string& value,
-                   const std::vector<std::string>& choices);
 
-  /// Throws an Error with the nearest known key for a key that was not read.
+  /// After the last key: throws an Error with the nearest known key for one that does not belong to
+  /// the table, and std::logic_error for a documented one that was not asked for.
   void refuse_unknown() const;
 
   const SourceLocation& place() const { return node_.place; }
 
  private:
-  const Node& required(const std::string& key);
+  const Node& required(const std::string& key, KeyType type);
+  const Node* find(const std::string& key, KeyType type, const Json& fallback);
 
   const Node& node_;
-  std::string name_;
-  std::vector<std::string> known_;
+  const ConfigTable& table_;
+  std::vector<std::string> asked_;
 };
 
 }  // namespace tessera

@@ -257,8 +257,12 @@ void check_column(const std::string& column, const std::vector<Row>& rows, const
   for (const Unfold& unfold : config.unfolds) known.insert(unfold.name);
   for (const Row& row : rows)
     for (const auto& [name, value] : row) known.insert(name);
-  if (known.contains(column)) return;
-  throw Error(place + ": " + unknown_name_message("column", column, {known.begin(), known.end()}));
+  const bool is_stage = column.starts_with("stage_") && column.ends_with("_us");
+  if (is_stage || known.contains(column)) return;
+  const std::string near = nearest_name(column, {known.begin(), known.end()});
+  throw Error(fmt::format("{}: unknown column '{}'{}; `tessera list columns` has those of records",
+                          place, column,
+                          near.empty() ? "" : fmt::format(", did you mean '{}'", near)));
 }
 
 std::vector<Row> select(const std::vector<Row>& rows, const Settings& where) {

@@ -2,6 +2,7 @@
 
 #include "experiments/tables/draw_figures.hpp"
 #include "experiments/tables/latex.hpp"
+#include "experiments/tables/open_config.hpp"
 #include "experiments/tables/table.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
@@ -13,7 +14,8 @@ namespace {
 class FigureVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
+    app.add_option("CONFIG", request_.name, "config file, or name of a shipped experiment")
+        ->required();
     app.add_option("--out", out_, "folder of the records (default: out/<experiment id>)");
     app.add_option("--to", to_, "folder for the figures (default: the folder of the records)");
     app.add_option("--only", options_.only, "ids of the figures to draw")->delimiter(',');
@@ -32,13 +34,16 @@ class FigureVerb final : public Verb {
                    "file for the numbers of a text as LaTeX macros: captions, counts, geometric "
                    "means, expectations, machine, date, commit");
     app.add_flag("--latex", latex_, "write the [table] as table.tex too (booktabs)");
-    app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.add_option("--set", request_.sets, "override a key of the config")->allow_extra_args(false);
+    app.add_flag("--as-written", request_.as_written,
+                 "draw the config as it is written, whatever the records hold");
     app.example("tessera figure quickstart", "after tessera run quickstart");
   }
 
   int run() override {
-    const Config config = load_config(config_, sets_);
-    const std::string records = records_folder(out_, config.id);
+    const std::string id = load_config(request_.name, request_.sets).id;
+    const std::string records = records_folder(out_, id);
+    const Config config = open_config(request_, records);
     const Report report = read_report(config, records);
     const std::string folder = to_.empty() ? records : to_;
     require(!config.figures.empty() || latex_, "{}: the config has no [[figure]]", config.path);
@@ -57,9 +62,9 @@ class FigureVerb final : public Verb {
   }
 
  private:
-  std::string config_, out_, to_, macros_;
+  ConfigRequest request_;
+  std::string out_, to_, macros_;
   DrawOptions options_;
-  std::vector<std::string> sets_;
   bool latex_ = false;
 };
 

@@ -59,7 +59,8 @@ Values devices() {
 
 Values experiments() {
   Values values;
-  for (const auto& [name, title] : shipped_configs()) values.push_back({name, title});
+  for (const std::string& name : shipped_configs())
+    values.push_back({name, load_config(name).title});
   return values;
 }
 

@@ -2,8 +2,11 @@
 
 #include <set>
 
+#include "experiments/config/keys.hpp"
+#include "experiments/config/needs.hpp"
 #include "experiments/points/traits.hpp"
 #include "experiments/tables/rows.hpp"
+#include "experiments/tables/table.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -69,6 +72,48 @@ Json devices() {
   return list;
 }
 
+/// The shipped experiments, as they are written.
+Json experiments() {
+  Json list = Json::array();
+  for (const std::string& name : shipped_configs()) {
+    const Config config = load_config(name);
+    const Needs needs = needs_of(config);
+    list.push_back({{"name", name},
+                    {"summary", config.title},
+                    {"question", config.question},
+                    {"paper", config.paper},
+                    {"figure", config.figure},
+                    {"minutes", config.minutes},
+                    {"needs", to_text(needs, config)},
+                    {"needs_gpu", !config.gpu_only.empty()},
+                    {"measures_on_gpu", needs.gpu},
+                    {"files", needs.files}});
+  }
+  return list;
+}
+
+/// The keys of configs, table by table.
+Json keys() {
+  Json list = Json::array();
+  for (const ConfigTable& table : config_tables())
+    for (const ConfigKey& key : table.keys)
+      list.push_back({{"table", table.name},
+                      {"name", key.name},
+                      {"type", type_text(key)},
+                      {"default", key.fallback},
+                      {"unit", key.unit},
+                      {"summary", key.meaning}});
+  return list;
+}
+
+/// The columns of the kinds that have more than a name and a summary.
+const std::map<std::string, std::vector<std::string>>& table_columns() {
+  static const std::map<std::string, std::vector<std::string>> all{
+      {"experiments", {"name", "minutes", "needs", "paper", "figure", "question"}},
+      {"keys", {"table", "name", "type", "default", "unit", "summary"}}};
+  return all;
+}
+
 Json named(const std::map<std::string, std::string>& all) {
   Json list = Json::array();
   for (const auto& [name, summary] : all) list.push_back({{"name", name}, {"summary", summary}});
@@ -84,13 +129,23 @@ class ListVerb final : public Verb {
         ->required()
         ->check(CLI::IsMember(names));
     app.add_flag("--json", json_, "print JSON with parameters");
+    app.add_flag("--markdown", markdown_, "print the reference of the keys of configs");
     app.example("tessera list kernels", "names, meanings and parameters");
   }
 
   int run() override {
+    require(!markdown_ || kind_ == "keys", "--markdown prints the keys: `list keys --markdown`");
+    if (markdown_) {
+      fmt::print("{}", config_reference());
+      return kOk;
+    }
     const Json list = kinds().at(kind_)();
     if (json_) {
       print_json(list);
+      return kOk;
+    }
+    if (const auto columns = table_columns().find(kind_); columns != table_columns().end()) {
+      fmt::print("{}", text_table(list.get<std::vector<Row>>(), columns->second));
       return kOk;
     }
     for (const Json& item : list) {
@@ -117,13 +172,15 @@ class ListVerb final : public Verb {
         {"counters", registered<CounterSourceTraits>},
         {"files", registered<MatrixFile>},
         {"devices", devices},
-        {"experiments", [] { return named(shipped_configs()); }},
+        {"experiments", experiments},
+        {"keys", keys},
         {"columns", [] { return named(row_columns()); }}};
     return all;
   }
 
   std::string kind_;
   bool json_ = false;
+  bool markdown_ = false;
 };
 
 const Register<Verb> entry{{

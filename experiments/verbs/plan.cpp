@@ -3,6 +3,7 @@
 #include "experiments/config/plan.hpp"
 
 #include "experiments/run/foresight.hpp"
+#include "experiments/tables/open_config.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -13,10 +14,13 @@ namespace {
 class PlanVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
+    app.add_option("CONFIG", request_.name, "config file, or name of a shipped experiment")
+        ->required();
     app.add_option("--backend", backends_, "backends to use in place of the config's")
         ->delimiter(',');
-    app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.add_option("--set", request_.sets, "override a key of the config")->allow_extra_args(false);
+    app.add_flag("--as-written", request_.as_written,
+                 "change nothing for what this machine lacks (a GPU, files of matrices)");
     app.add_flag(
         "--json", json_,
         "print one JSON object per line: hash, labels, point, cost, and skip where it is foreseen");
@@ -24,7 +28,7 @@ class PlanVerb final : public Verb {
   }
 
   int run() override {
-    const Config config = load_config(config_, sets_);
+    const Config config = open_config(request_);
     const Plan plan = make_plan(config, backends_);
     Foresight foresight;
     for (const PlanEntry& entry : plan.entries) {
@@ -60,8 +64,8 @@ class PlanVerb final : public Verb {
     return text;
   }
 
-  std::string config_;
-  std::vector<std::string> backends_, sets_;
+  ConfigRequest request_;
+  std::vector<std::string> backends_;
   bool json_ = false;
 };
 

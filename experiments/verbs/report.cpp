@@ -1,8 +1,10 @@
 // tessera report: records as a page that is read in a browser, or all committed results as a site.
 
+#include <algorithm>
 #include <filesystem>
 
 #include "experiments/machine/machine.hpp"
+#include "experiments/tables/open_config.hpp"
 #include "experiments/tables/page_data.hpp"
 #include "experiments/tables/python.hpp"
 #include "experiments/tables/table.hpp"
@@ -27,6 +29,8 @@ class ReportVerb final : public Verb {
         "--to", to_,
         "file of the page (default: report.html beside the records of the first source)");
     app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.add_flag("--as-written", as_written_,
+                 "show configs as they are written, whatever the records hold");
     app.add_option("--timeline", timelines_,
                    "also show this timeline, a folder that `tessera timeline` has written")
         ->allow_extra_args(false);
@@ -61,14 +65,14 @@ class ReportVerb final : public Verb {
   /// A name without a folder that is both a shipped experiment and a folder means the experiment.
   static bool are_records(const std::string& source) {
     if (source.ends_with(".jsonl")) return true;
-    return fs::is_directory(source) &&
-           (source.find('/') != std::string::npos || !shipped_configs().contains(source));
+    return fs::is_directory(source) && (source.find('/') != std::string::npos ||
+                                        std::ranges::count(shipped_configs(), source) == 0);
   }
 
   Report report_on(const std::string& source) const {
     if (are_records(source)) return report_on_records(source);
-    const Config config = load_config(source, sets_);
-    return read_report(config, records_folder(out_, config.id));
+    const std::string records = records_folder(out_, load_config(source, sets_).id);
+    return read_report(open_config({source, sets_, as_written_}, records), records);
   }
 
   std::string default_page() const {
@@ -112,6 +116,7 @@ class ReportVerb final : public Verb {
 
   std::vector<std::string> sources_, sets_, timelines_;
   std::string out_, to_, site_;
+  bool as_written_ = false;
   bool json_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "experiments/run/foresight.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/run/runner.hpp"
+#include "experiments/tables/open_config.hpp"
 #include "experiments/tables/report.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
@@ -30,6 +31,8 @@ class RunVerb final : public Verb {
         "--counters", counters_,
         "source of hardware counters, as --set counters.source=: auto, cupti, ncu, external or "
         "none");
+    app.add_flag("--as-written", as_written_,
+                 "change nothing for what this machine lacks (a GPU, files of matrices)");
     app.add_flag("--dry-run", dry_run_, "print the points that would run, and run none");
     app.add_option("--shard", shard_, "i/n: run the i-th of n parts (whole matrices)");
     app.add_option("--max-seconds", options_.max_seconds,
@@ -69,7 +72,7 @@ class RunVerb final : public Verb {
 
  private:
   int run_config(const std::string& name) const {
-    const Config config = load_config(name, sets_);
+    const Config config = open_config({name, sets_, as_written_});
     Plan plan = make_plan(config, backends_);
     RunOptions options = options_;
     options.out = records_folder(options_.out, config.id);
@@ -89,7 +92,8 @@ class RunVerb final : public Verb {
       return kInterrupted;
     }
 
-    const Report report = read_report(config, options.out);
+    const Report report =
+        read_report(open_config({name, sets_, as_written_}, options.out, true), options.out);
     if (json_ || summary.all_skipped())
       write_table(report);
     else
@@ -175,6 +179,7 @@ class RunVerb final : public Verb {
   std::vector<std::string> configs_, backends_, sets_, rerun_, required_;
   std::string shard_, counters_;
   RunOptions options_;
+  bool as_written_ = false;
   bool dry_run_ = false;
   bool json_ = false;
 };

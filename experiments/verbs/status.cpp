@@ -1,6 +1,7 @@
 // tessera status: how far an experiment is.
 
 #include "experiments/run/runner.hpp"
+#include "experiments/tables/open_config.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -13,17 +14,20 @@ namespace {
 class StatusVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("CONFIG", config_, "config file, or name of a shipped experiment")->required();
+    app.add_option("CONFIG", request_.name, "config file, or name of a shipped experiment")
+        ->required();
     app.add_option("--out", out_, "folder of the records (default: out/<experiment id>)");
     app.add_option("--backend", backends_, "backends to use in place of the config's")
         ->delimiter(',');
-    app.add_option("--set", sets_, "override a key of the config")->allow_extra_args(false);
+    app.add_option("--set", request_.sets, "override a key of the config")->allow_extra_args(false);
+    app.add_flag("--as-written", request_.as_written,
+                 "change nothing for what this machine lacks (a GPU, files of matrices)");
     app.add_flag("--json", json_, "print JSON");
     app.example("tessera status quickstart", "how many points are done, failed and left");
   }
 
   int run() override {
-    const Config config = load_config(config_, sets_);
+    const Config config = open_config(request_);
     const Plan plan = make_plan(config, backends_);
     const RunSummary summary = plan_status(plan, records_folder(out_, config.id));
     if (json_) {
@@ -41,8 +45,9 @@ class StatusVerb final : public Verb {
   }
 
  private:
-  std::string config_, out_;
-  std::vector<std::string> backends_, sets_;
+  ConfigRequest request_;
+  std::string out_;
+  std::vector<std::string> backends_;
   bool json_ = false;
 };
 

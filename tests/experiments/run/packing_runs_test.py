@@ -119,7 +119,10 @@ class PackingTest(ProgramTest):
             self.skipTest("there is a GPU")
         config = self.packing(UNIFORM, backends='"pack", "pack_gpu"')
 
-        self.run_config(config)
+        left_out = self.run_config(config)
+        self.assertEqual(self.statuses(), {"ok": 4})
+        self.assertIn("here pack runs", left_out.stderr)
+        self.run_config(config, "--as-written")
 
         self.assertEqual(self.statuses(), {"ok": 4, "skipped": 4})
         [reason] = {r["reason"] for r in records_in(self.records) if r["status"] == "skipped"}
