@@ -17,23 +17,17 @@ namespace {
 
 constexpr const char* kMethod =
     "Method: a record keeps the median, p5 and p95 of its samples. The standard error of a median "
-    "is\n"
-    "taken as max(p95 - median, median - p5) / (0.9 sqrt(samples)), an upper bound for samples "
-    "with\n"
-    "one peak (1.46 times too large for normal ones). Student's t compares the logarithms of two\n"
-    "medians. faster, slower: the difference exceeds the threshold; corrected for the number of "
-    "pairs\n"
-    "(Holm), so that with probability 95 % none of these verdicts is wrong. same: a difference "
-    "beyond\n"
-    "the threshold is rejected, with 5 % error for each pair. ambiguous: neither. Samples are of "
-    "one\n"
-    "process: the threshold has to cover what changes from one process to the next.\n"
+    "is taken as max(p95 - median, median - p5) / (0.9 sqrt(samples)), an upper bound for samples "
+    "with one peak (1.46 times too large for normal ones). Student's t compares the logarithms of "
+    "two medians. faster, slower: the difference exceeds the threshold; corrected for the number "
+    "of pairs (Holm), so that with probability 95 % none of these verdicts is wrong. same: a "
+    "difference beyond the threshold is rejected, with 5 % error for each pair. ambiguous: "
+    "neither. Samples are of one process: the threshold has to cover what changes from one "
+    "process to the next.\n\n"
     "Predicted times have no noise: any difference counts (--predicted-threshold). Measured times "
-    "are\n"
-    "compared with predicted ones only by --by backend. The interval of a mean speed is a "
-    "bootstrap\n"
-    "over matrices.\n"
-    "Exit code 9 for a point that is slower (--fail-on), or that is right in A and not in B.";
+    "are compared with predicted ones only by --by backend. The interval of a mean speed is a "
+    "bootstrap over matrices.\n\n"
+    "Exit code 9: a point is slower (--fail-on), or is right in A and not in B.";
 
 /// "2%", "2 %" or "0.02".
 double share_of(const std::string& option, std::string text) {

@@ -35,6 +35,18 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
   return lines;
 }
 
+/// The paragraphs of a text, between which it has empty lines, each with an empty line above.
+std::string paragraphs(const std::string& text, std::size_t width) {
+  constexpr std::string_view kBreak = "\n\n";
+  std::string all;
+  for (std::size_t place = 0; place < text.size();) {
+    const std::size_t end = std::min(text.find(kBreak, place), text.size());
+    all += fmt::format("\n{}\n", wrapped(text.substr(place, end - place), 0, width, 0));
+    place = end + kBreak.size();
+  }
+  return all;
+}
+
 /// A heading with its meaning beside it, or below it where it is long.
 std::string entry(const std::string& heading, const std::string& meaning, std::size_t width) {
   const std::string head = fmt::format("  {}", heading);
@@ -103,8 +115,7 @@ std::string help_text(const CommandDescription& command, int width) {
   if (!command.examples.empty()) text += "\nExamples:\n";
   for (const Example& example : command.examples)
     text += fmt::format("    {}\n        {}\n", example.command, example.effect);
-  if (!command.footer.empty())
-    text += fmt::format("\n{}\n", wrapped(command.footer, 0, columns, 0));
+  if (!command.footer.empty()) text += paragraphs(command.footer, columns);
   return text;
 }
 

@@ -28,16 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  tessera sweep cage8 rmat14 --n 32:512:*2 --figure speed.png\n"
-    "  tessera sweep @by_formula --kernel 'acc_spmm,acc_spmm(balance=none)' --reorder "
-    "none,rcm,best\n"
-    "  tessera sweep cage8 --kernel acc_spmm --set precision=tf32,tf32x3 --backend emulate\n"
-    "  tessera sweep cage8 --kernel 'cu*,acc_spmm' --baseline cusparse --save my.toml\n"
-    "  tessera sweep cage8 --n 32,512 --skip 'kernel=csr_spmm,n=512' --measure time_us,l2_hit_pct\n"
-    "The same command continues an interrupted sweep.";
-
 const std::vector<std::string> kSections{"check", "counters", "experiment", "measure", "simulate"};
 
 class SweepVerb final : public Verb {
@@ -91,7 +81,17 @@ class SweepVerb final : public Verb {
         ->check(CLI::Range(1, 1024));
     app.add_flag("--dry-run", dry_run_, "count the points that would run, and run none");
     app.add_flag("--json", json_, "print the table as JSON");
-    app.footer(kExamples);
+    app.example("tessera sweep cage8 rmat14 --n 32:512:*2 --figure speed.png",
+                "two matrices at five widths, drawn");
+    app.example(
+        "tessera sweep @by_formula --kernel 'acc_spmm,acc_spmm(balance=none)' --reorder none,rcm",
+        "two variants of a kernel in two orders");
+    app.example(
+        "tessera sweep cage8 --kernel acc_spmm --set precision=tf32,tf32x3 --backend emulate",
+        "the errors of two precisions");
+    app.example("tessera sweep cage8 --kernel 'cu*,acc_spmm' --baseline cusparse --save my.toml",
+                "speed over cuSPARSE, and the config that gives it again");
+    app.footer("The same command continues an interrupted sweep.");
   }
 
   int run() override {

@@ -203,19 +203,24 @@ TEST_CASE("an interrupted ranking keeps the times that it has found") {
   CHECK(not_considered(at_once, candidates).size() == 2);
 }
 
-TEST_CASE("a simulation ends within when it is interrupted") {
-  bool simulating = false;
+TEST_CASE("a simulation that is interrupted ends at once and leaves its candidate unconsidered") {
   const std::vector<Alternative> candidates{alternative("first", planted(200'000))};
+  const auto told = [&](int last, Decision& advice) {
+    int calls = 0;
+    advice = rank(candidates, h200(),
+                  {.progress = [&](const std::string&, double) { ++calls; },
+                   .interrupted = [&] { return calls >= last; }});
+    return calls;
+  };
+  Decision whole, cut;
 
-  const Decision advice =
-      rank(candidates, h200(),
-           {.progress = [&](const std::string&, double share) { simulating |= share > 0; },
-            .interrupted = [&] { return simulating; }});
-
-  CHECK(simulating);
-  REQUIRE(advice.ranked.size() == 1);
-  CHECK(advice.ranked[0].origin == Origin::kBound);
-  CHECK(not_considered(advice, candidates) == std::vector<std::size_t>{0});
+  CHECK(told(1'000'000, whole) > 3);
+  CHECK(told(3, cut) == 3);
+  REQUIRE(whole.ranked.size() == 1);
+  CHECK(whole.ranked[0].origin == Origin::kSimulated);
+  REQUIRE(cut.ranked.size() == 1);
+  CHECK(cut.ranked[0].origin == Origin::kBound);
+  CHECK(not_considered(cut, candidates) == std::vector<std::size_t>{0});
 }
 
 TEST_CASE("the number of products until an order has paid equals that worked by hand") {

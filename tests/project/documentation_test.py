@@ -27,8 +27,8 @@ def fake_program(folder: str) -> Program:
     listed = [{"name": "fast", "summary": "a <b> | c", "n": 2, "params": [
                  {"name": "size", "default": "4", "help": "rows", "choices": ["4", "8"]}]},
               {"name": "plain", "summary": "none", "n": 1, "params": []}]  # fmt: skip
-    texts = {"--help": "Usage: x\n\nSubcommands:\n  list                        lists\n\n"
-                       "Exit codes: 0 ok, 2 usage or\ninput error, 130 interrupted.",
+    texts = {"--help": "Usage: x\n\nCommands:\n  list                        lists\n\n"
+                       "Exit codes: 0 ok; 2 usage or\ninput error; 130 interrupted.",
              "list --help": "lists\n  KIND TEXT:{kernels} REQUIRED\n\nExit codes: 0 ok.",
              "list kernels --json": json.dumps(listed),
              "list experiments --json": json.dumps([{"name": "new", "summary": "one"}])}  # fmt: skip

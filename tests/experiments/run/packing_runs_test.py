@@ -61,7 +61,7 @@ class PackingTest(ProgramTest):
         self.assertIn("c: 0 run now, 8 ok", self.run_config(config).stderr)
         status = self.json_of("status", config, "--out", str(self.out), "--json")
         self.assertEqual(status, {"experiment": "c", "points": 8, "left": 0,
-                                  "by_status": {"ok": 8}})
+                                  "by_status": {"ok": 8}, "skips": []})
         self.assertIn("8 points in all, 0 of them without a record",
                       self.run_config(config, "--dry-run").stdout)
         self.records.unlink()

@@ -248,7 +248,7 @@ class ShardTest(ProgramTest):
         self.assertEqual(sum(sizes), 16)
         self.assertGreater(min(sizes), 0)
         self.assertEqual(results(records_in(self.folder / "merged" / "records.jsonl")), whole)
-        self.assertIn("16 points, 1 environments, 0 doubled", merged.stderr)
+        self.assertIn("16 points, 1 environment, 0 doubled", merged.stderr)
         with open(self.folder / "merged" / "records.csv", encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         self.assertEqual(len(rows), 16)
@@ -269,7 +269,7 @@ class ShardTest(ProgramTest):
         done = self.tessera("merge", str(self.out), str(other), "--out", str(self.folder / "m"))
 
         merged = records_in(self.folder / "m" / "records.jsonl")
-        self.assertIn("4 points, 1 environments, 2 doubled", done.stderr)
+        self.assertIn("4 points, 1 environment, 2 doubled", done.stderr)
         self.assertEqual({record["status"] for record in merged}, {"ok"})
 
     def test_a_later_attempt_counts_whichever_file_it_is_in(self) -> None:
