@@ -366,8 +366,7 @@ TEST_CASE("an unsupported window or vector height is refused with the supported 
   const auto& registry = Registry<Format>::instance();
 
   CHECK_THROWS_WITH_AS(registry.make("me_tcf", given("window_rows", 32)),
-                       "format me_tcf: unknown value for window_rows '32'; known: 8, 16",
-                       Error);
+                       "format me_tcf: unknown value for window_rows '32'; known: 8, 16", Error);
   CHECK_THROWS_AS(registry.make("sr_bcrs", given("vector_rows", 3)), Error);
   CHECK_THROWS_AS(registry.make("sr_bcrs", given("stride", 8)), Error);
   CHECK_THROWS_AS(registry.make("me_bcrs", given("vector_rows", 4)), Error);

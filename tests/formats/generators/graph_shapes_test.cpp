@@ -101,7 +101,7 @@ TEST_CASE("communities have exact nonzeros, the given share within and the given
                        Error);
 }
 
-TEST_CASE("tiled meets its three tile counts and its nonzeros") {
+TEST_CASE("tiled meets its nonzeros exactly and its three tile counts within 0.4 %") {
   struct Case {
     std::int64_t n, nnz, tiles_8x8, tiles_16x8, tiles_16x16;
     bool diagonal;
@@ -120,9 +120,9 @@ TEST_CASE("tiled meets its three tile counts and its nonzeros") {
                                            {"diagonal", c.diagonal}});
     CHECK(m.nnz() == c.nnz);
     CHECK(transpose(m) == m);
-    CHECK(std::abs(count_tiles(m, 8, 8).tiles - c.tiles_8x8) <= 8);
-    CHECK(std::abs(count_tiles(m, 16, 8).tiles - c.tiles_16x8) <= 8);
-    CHECK(std::abs(count_tiles(m, 16, 16).tiles - c.tiles_16x16) <= 2);
+    CHECK(std::abs(count_tiles(m, 8, 8).tiles - c.tiles_8x8) <= c.tiles_8x8 / 250);
+    CHECK(std::abs(count_tiles(m, 16, 8).tiles - c.tiles_16x8) <= c.tiles_16x8 / 250);
+    CHECK(std::abs(count_tiles(m, 16, 16).tiles - c.tiles_16x16) <= c.tiles_16x16 / 250);
     CHECK(statistics(m).bandwidth < 16 * 61);
     CHECK(std::ranges::binary_search(m.row_cols(100), 100) == c.diagonal);
     CHECK(statistics(m).empty_rows == 0);
