@@ -88,7 +88,7 @@ class ReportTest(ProgramTest):
         text = CONFIG.format(matrices=names, n=n, kind=kind, x=x)
         config.write_text(text.replace('series = "kernel"\n', f'series = "kernel"\n{where}', 1))
         plan = [json.loads(line) for line in
-                self.tessera("plan", str(config), "--json").stdout.splitlines()]
+                self.tessera("plan", str(config), "--json", "--as-written").stdout.splitlines()]
         lines = [ENVIRONMENT] + [record(entry, at, entry["point"]["matrix"])
                                  for at, entry in enumerate(plan)]
         self.out.mkdir()

@@ -28,8 +28,9 @@ def fake_program(folder: str) -> Program:
                  {"name": "size", "default": "4", "help": "rows", "choices": ["4", "8"]}]},
               {"name": "plain", "summary": "none", "n": 1, "params": []}]  # fmt: skip
     texts = {"--help": "Usage: x\n\nCommands:\n  list                        lists\n\n"
-                       "Exit codes: 0 ok; 2 usage or\ninput error; 130 interrupted.",
-             "list --help": "lists\n  KIND TEXT:{kernels} REQUIRED\n\nExit codes: 0 ok.",
+                       "Exit codes: 0 ok; 2 usage, config or\ninput error; 130 interrupted.",
+             "list --help": "lists\n\nExit codes: 0 ok.",
+             "complete words -- list ": "kernels\t",
              "list kernels --json": json.dumps(listed),
              "list experiments --json": json.dumps([{"name": "new", "summary": "one"}])}  # fmt: skip
     path = Path(folder) / "program"
@@ -64,7 +65,7 @@ class ReferenceTest(unittest.TestCase):
         cls.fake = fake_program(cls.folder.name)
 
     def test_exit_codes_are_read_from_help_across_lines(self) -> None:
-        self.assertEqual(self.fake.exit_codes(), {"0": "ok", "2": "usage or input error",
+        self.assertEqual(self.fake.exit_codes(), {"0": "ok", "2": "usage, config or input error",
                                                   "130": "interrupted"})  # fmt: skip
         self.assertIn("3", Program(BINARY).exit_codes())
 
@@ -78,6 +79,10 @@ class ReferenceTest(unittest.TestCase):
             self.assertIn(f"### tessera {verb}\n", page)
         for verb in program.subcommands("matrix"):
             self.assertIn(f"#### tessera matrix {verb}\n", page)
+
+    def test_kinds_are_those_that_the_command_line_completes(self) -> None:
+        self.assertEqual(self.fake.kinds(), ["kernels"])
+        self.assertLessEqual({"kernels", "columns", "experiments"}, set(Program(BINARY).kinds()))
 
     def test_a_kind_has_a_table_and_a_section_for_what_has_parameters(self) -> None:
         page = reference.kind_page("kernels", self.fake.listed("kernels"))
