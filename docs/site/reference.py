@@ -162,8 +162,10 @@ def api_page(title: str, headers: list[str]) -> str:
 
 
 def experiments_table(program: Program) -> str:
-    """The table of the shipped experiments, as the README has it."""
-    return table(program.listed("experiments"))
+    """The table of all experiments; `minutes` is without a GPU and files, on two cores."""
+    keys = ("name", "question", "paper", "figure", "needs", "minutes")
+    entries = program.listed("experiments")
+    return table([{key: entry.get(key, "") for key in keys} for entry in entries])
 
 
 def with_experiments(page: str, program: Program) -> str:
