@@ -120,7 +120,8 @@ def flattened(value: Any, names: tuple[str, ...] = ()) -> list[dict[str, Any]]:
 def kind_page(kind: str, entries: list[dict[str, Any]]) -> str:
     """One page: a table of all entries, then what does not fit a row of it, entry by entry."""
     nested = {key for entry in entries for key, value in entry.items() if not is_flat(value)}
-    rows = [{key: entry[key] for key in ("name", "summary", *entry) if key not in nested}
+    rows = [{key: entry[key] for key in ("name", "summary", *entry)
+             if key in entry and key not in nested}
             for entry in entries]  # fmt: skip
     parts = [f"# {kind.capitalize()}\n", f"{NOTE}On the command line: `tessera list {kind}`.\n",
              table(rows)]
@@ -161,11 +162,12 @@ def api_page(title: str, headers: list[str]) -> str:
     return "\n".join(parts)
 
 
-def experiments_table(program: Program) -> str:
-    """The table of all experiments; `minutes` is without a GPU and files, on two cores."""
-    keys = ("name", "question", "paper", "figure", "needs", "minutes")
-    entries = program.listed("experiments")
-    return table([{key: entry.get(key, "") for key in keys} for entry in entries])
+def experiments(program: Program) -> list[dict[str, Any]]:
+    """The shipped experiments, with what helps to choose one."""
+    return [{"name": entry["name"], "question": entry["question"],
+             "paper": ", ".join(filter(None, (entry["paper"], entry["figure"]))),
+             "needs": entry["needs"], "minutes": entry["minutes"]}
+            for entry in program.listed("experiments")]  # fmt: skip
 
 
 def with_experiments(page: str, program: Program) -> str:
@@ -175,7 +177,7 @@ def with_experiments(page: str, program: Program) -> str:
     _, end, after = rest.partition(END)
     if not end:
         raise SystemExit(f"the page has no lines '{BEGIN} ...' and '{END}'")
-    return f"{before}{begin}{head}{newline}\n{experiments_table(program)}\n{end}{after}"
+    return f"{before}{begin}{head}{newline}\n{table(experiments(program))}\n{end}{after}"
 
 
 def write(program: Program, folder: Path) -> list[str]:
@@ -183,7 +185,8 @@ def write(program: Program, folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     pages = {"verbs": verbs_page(program), "exit_codes": exit_codes_page(program)}
     for kind in program.kinds():
-        pages[kind] = kind_page(kind, program.listed(kind))
+        entries = experiments(program) if kind == "experiments" else program.listed(kind)
+        pages[kind] = kind_page(kind, entries)
     for title, headers in HEADERS.items():
         name = "api_" + re.sub(r"\W+", "_", title.lower())
         pages[name] = api_page(title, headers)

@@ -32,7 +32,9 @@ def fake_program(folder: str) -> Program:
              "list --help": "lists\n\nExit codes: 0 ok.",
              "complete words -- list ": "kernels\t",
              "list kernels --json": json.dumps(listed),
-             "list experiments --json": json.dumps([{"name": "new", "summary": "one"}])}  # fmt: skip
+             "list experiments --json": json.dumps([
+                 {"name": "new", "question": "Is it?", "paper": "P", "figure": "", "needs": "",
+                  "minutes": 0.5}])}  # fmt: skip
     path = Path(folder) / "program"
     cases = "".join(f"'{key}') cat <<'END'\n{text}\nEND\n;;\n" for key, text in texts.items())
     path.write_text(f'#!/bin/bash\ncase "$*" in\n{cases}*) exit 2 ;;\nesac\n', encoding="utf-8")
@@ -49,6 +51,16 @@ class ReadmeTest(unittest.TestCase):
                          "docs/site/reference.py writes the table")  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
             self.assertNotEqual(reference.with_experiments(README, fake_program(folder)), README)
+
+    def test_the_table_has_question_paper_needs_and_minutes(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            page = reference.with_experiments(f"a\n{reference.BEGIN} -->\nold\n{reference.END}\nb",
+                                              fake_program(folder))  # fmt: skip
+
+        self.assertIn("| name | question | paper | needs | minutes |", page)
+        self.assertIn("| `new` | Is it? | P |  | 0.5 |", page)
+        self.assertNotIn("old", page)
+        self.assertTrue(page.startswith("a\n") and page.endswith("\nb"))
 
     def test_every_verb_that_it_names_exists(self) -> None:
         named = set(re.findall(r"`(?:build/)?(?:tessera )?([a-z]+) [A-Z]+", README))
