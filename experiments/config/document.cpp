@@ -197,10 +197,12 @@ void put(Node& node, const Node& path, Node value, const SourceLocation& place) 
   }
   const bool last = step.kind == Node::Kind::kScalar;
   const bool is_new = next->key.empty() && node.kind == Node::Kind::kTable;
-  if (last) *next = std::move(value);
+  if (last)
+    *next = std::move(value);
+  else
+    put(*next, step, std::move(value), place);
   if (node.kind == Node::Kind::kTable) next->key = step.key;
   if (last || is_new) next->key_place = next->place = place;
-  if (!last) put(*next, step, std::move(value), place);
 }
 
 void set_places(Node& node, const SourceLocation& place) {

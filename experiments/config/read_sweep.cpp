@@ -145,12 +145,12 @@ Settings take_apart(const std::string& key, const Setting& setting) {
     const Call call = parse_call(setting.value.get<std::string>());
     const Params params = Registry<ValueFamily>::instance().resolve(call.name, call.given);
     Settings parts{{key, {call.name, setting.place}}};
-    for (const auto& [name, ignored] : call.given)
+    for (const auto& given : call.given)
       std::visit(
           [&](const auto& value) {
-            parts[key + "." + name] = {value, setting.place};
+            parts[key + "." + given.first] = {value, setting.place};
           },
-          params.values().find(name)->second);
+          params.values().find(given.first)->second);
     return parts;
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", setting.place, error.what()));

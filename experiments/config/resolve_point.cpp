@@ -460,9 +460,10 @@ std::vector<std::string> PointResolver::notes() const {
     // A parameter without an owner is worth a note only at stages where another variant declares
     // it.
     const std::string param = key.substr(key.find('.') + 1);
-    const bool has_takers = std::ranges::any_of(declared_, [&](const auto& declared) {
-      return declared.second == param && variant.starts_with(stages()[declared.first].key + " ");
-    });
+    const bool has_takers =
+        std::ranges::any_of(declared_, [&, &owner = variant](const auto& declared) {
+          return declared.second == param && owner.starts_with(stages()[declared.first].key + " ");
+        });
     const bool is_axis = std::ranges::find(axis_names(), key) != axis_names().end();
     if (has_takers || is_axis)
       notes.push_back(fmt::format("{} does not apply to {} and is left out there", key, variant));
