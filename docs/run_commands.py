@@ -24,6 +24,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -157,13 +158,17 @@ def run(command: Command, folder: Path, seconds: float) -> Result:
     environment.setdefault("CCACHE_DIR", str(Path.home() / ".cache" / "ccache"))  # saves minutes
     environment |= {"HOME": str(folder / "home"), "CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1"}
     begin = time.monotonic()
-    try:
-        done = subprocess.run(["bash", "-c", command.text], cwd=folder, env=environment,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=seconds, check=False)
-        code, printed = done.returncode, done.stdout
-    except subprocess.TimeoutExpired as late:
-        code, printed = 124, late.stdout or b""
+    with subprocess.Popen(["bash", "-c", command.text], cwd=folder, env=environment,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, start_new_session=True) as process:
+        try:
+            printed, _ = process.communicate(timeout=seconds)
+            code = process.returncode
+        except BaseException as end:
+            os.killpg(process.pid, signal.SIGKILL)  # with all that it started
+            if not isinstance(end, subprocess.TimeoutExpired):
+                raise
+            printed, code = process.communicate()[0], 124
     output = printed.decode("utf-8", "replace")
     fault = ""
     if code == 124:

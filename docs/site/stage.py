@@ -45,7 +45,7 @@ def staged(text: str, page: Path) -> str:
     def link(found: re.Match[str]) -> str:
         path, name = found.group(1), found.group(2) or ""
         target = (page.parent / path).resolve()
-        if name and target.suffix == ".md":
+        if name and target.suffix == ".md" and target.exists():  # Sphinx reports others
             known = anchors(target.read_text(encoding="utf-8"))
             name = "#" + known.get(name[1:], name[1:])
         if target == ROOT / "README.md":

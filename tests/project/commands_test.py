@@ -6,6 +6,7 @@ The short ones run here; `python3 docs/run_commands.py --long` also runs those t
 import json
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -76,10 +77,13 @@ class RunTest(unittest.TestCase):
                                         "it exited with 0, and 2 is documented",
                                         "it did not print: two"])  # fmt: skip
 
-    def test_a_command_that_takes_too_long_is_ended_and_reported(self) -> None:
+    def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            late = run_commands.run(Command("p.md", 1, "sleep 60", 0, []), Path(folder), 0.2)
+            begun = Command("p.md", 1, "(sleep 2; touch late) & sleep 60", 0, [])
+            late = run_commands.run(begun, Path(folder), 0.2)
+            time.sleep(2.5)
 
+            self.assertFalse((Path(folder) / "late").exists())
         self.assertEqual(late.fault, "it took more than 0.2 s")
         self.assertLess(late.seconds, 30)
 
