@@ -13,6 +13,7 @@
 #include "formats/generators/generator.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/values/value_family.hpp"
+#include "kernels/published.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/calibration/microbenchmark.hpp"
@@ -41,12 +42,27 @@ Json registered() {
   return list;
 }
 
-/// The kernels of both kinds, those for a dense B first.
+/// The choices of a published system with their sources, then what our code does otherwise.
+Json published_json(const Published& system) {
+  Json list = Json::array();
+  for (const Published::Choice& choice : system.choices)
+    list.push_back({{"name", choice.key},
+                    {"default", to_text(choice.value)},
+                    {"help", fmt::format("{}, {}", system.paper, choice.source)}});
+  for (const std::string& departure : system.departures)
+    list.push_back({{"name", "otherwise"}, {"default", ""}, {"help", departure}});
+  return list;
+}
+
+/// The kernels of both kinds, those for a dense B first; "published": of as = "published".
 Json kernels() {
   Json list = Json::array();
+  const auto& systems = Registry<Published>::instance();
   const auto add = [&](const char* b, Json of_kind) {
     for (Json& kernel : of_kind) {
       kernel["b"] = b;
+      const std::string name = kernel["name"];
+      if (systems.contains(name)) kernel["published"] = published_json(*systems.make(name));
       list.push_back(std::move(kernel));
     }
   };
@@ -154,11 +170,21 @@ class ListVerb final : public Verb {
       for (const Json& param : item["params"])
         fmt::print("{:16}   {}={}  {}\n", "", param["name"].get<std::string>(),
                    param["default"].get<std::string>(), param["help"].get<std::string>());
+      if (item.contains("published")) print_published(item["published"]);
     }
     return kOk;
   }
 
  private:
+  static void print_published(const Json& choices) {
+    fmt::print("{:16}   as = \"published\":\n", "");
+    for (const Json& one : choices) {
+      const std::string value = one["default"];
+      fmt::print("{:16}     {}{}  {}\n", "", one["name"].get<std::string>(),
+                 value.empty() ? ":" : "=" + value, one["help"].get<std::string>());
+    }
+  }
+
   static const std::map<std::string, Json (*)()>& kinds() {
     static const std::map<std::string, Json (*)()> all{
         {"formats", registered<Format>},

@@ -445,6 +445,17 @@ class OneShotTest(ProgramTest):
                                    "gpu", code=2)
             self.assertIn(f"kernel {kernel}", refused.stderr)
 
+    def test_the_published_choices_of_a_system_are_listed_with_their_source(self) -> None:
+        listed = {one["name"]: one.get("published") for one in self.json_of("list", "kernels", "--json")}
+        systems = {name for name, choices in listed.items() if choices}
+        self.assertEqual(systems, {"acc_spmm", "cutespmm", "smat", "tca_spmm", "tsparse"})
+        self.assertIn({"name": "kernel.coarsen", "default": "32",
+                       "help": "cuTeSpMM, section 4, equations 3 and 4: TN = 32"},
+                      listed["cutespmm"])  # fmt: skip
+        text = self.tessera("list", "kernels").stdout
+        self.assertIn("kernel.coarsen=32  cuTeSpMM, section 4", text)
+        self.assertEqual(text.count('as = "published"'), len(systems))
+
     def test_list_knows_everything_with_a_name(self) -> None:
         expected = {"formats": "bit_tcf", "reorderings": "rcm", "kernels": "acc_spmm",
                     "models": "roofline", "devices": "h200", "generators": "rmat",
