@@ -58,7 +58,8 @@ const Synergy& synergy(double alpha) {
 std::int64_t resident_thread_blocks(std::int64_t n, const Device& device) {
   require(n > 0, "B has {} columns", n);
   const std::int64_t cols = std::min<std::int64_t>(n, kThreadBlockCols);
-  const double threads = 32.0 * static_cast<double>((cols + kWarpCols - 1) / kWarpCols);
+  const std::int64_t warps = (cols + kWarpCols - 1) / kWarpCols;
+  const double threads = 32.0 * static_cast<double>(warps);
   // A block of A and the rows of B of its columns.
   const double shared = 4.0 * kBlockCols * static_cast<double>(kBrickRows + cols);
   const double per_sm = std::min({device.value("thread_blocks_per_sm"),

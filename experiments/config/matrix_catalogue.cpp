@@ -20,8 +20,8 @@ std::map<std::string, std::string> read_texts(const Node& table, const std::stri
   const TableReader reader(table, name);
   std::map<std::string, std::string> texts;
   for (const Node& member : table.items) {
-    require(member.scalar.is_string() && member.scalar != "", "{}: {} takes text, not {}",
-            member.place, member.key, member.describe());
+    require(member.scalar.is_string() && !member.scalar.get_ref<const std::string&>().empty(),
+            "{}: {} takes text, not {}", member.place, member.key, member.describe());
     texts[member.key] = member.scalar.get<std::string>();
   }
   return texts;

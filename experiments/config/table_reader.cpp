@@ -42,8 +42,9 @@ const Node* TableReader::find(const std::string& key) {
 const Node* TableReader::find(const std::string& key, KeyType type, const Json& fallback) {
   const ConfigKey& documented = config_key(table_, key);
   const std::string text = documented.fallback;
-  const bool alike = text.starts_with('(') || text == "required" ||
-                     (text.empty() ? fallback.empty() || fallback == "" : fallback.dump() == text);
+  const bool alike =
+      text.starts_with('(') || text == "required" ||
+      (text.empty() ? fallback.empty() || fallback.dump() == R"("")" : fallback.dump() == text);
   if (documented.type != type || !alike)
     throw std::logic_error("the type or the default of " + key + " in " + table_.name +
                            " is not the documented one: " + fallback.dump());

@@ -162,7 +162,8 @@ std::vector<ComparedPoint> compared_points(const RecordSet& records, const Setti
   std::vector<std::string> order;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Json& record = records.points[i];
-    if (!matches(rows[i], where) || record["params"].value("backend", "") == "") continue;
+    if (!matches(rows[i], where) || record["params"].value("backend", std::string()).empty())
+      continue;
     std::string id = record.at("params_hash");
     for (const char* column : {"commit", "host", "device"})
       if (is_one_of(by, column)) id.append(1, ' ').append(cell_text(rows[i], column));

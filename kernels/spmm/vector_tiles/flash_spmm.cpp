@@ -67,9 +67,10 @@ Plan flash_spmm::FlashSpmmOptions::plan(const Vectors& a, std::int64_t n) const 
                        "flash_spmm has {} instances for TC blocks of {} or {} vectors, not of {}",
                        precision.name, deepest(type) / 2, deepest(type), a.depth);
   window_tasks::Tasks tasks_of_a = tasks(a);
+  const auto num_tasks = std::ssize(tasks_of_a.tasks);
   return {.schedule = {.instance = *instance,
                        .stages = stages_for(stages, type, a.depth, groups),
-                       .num_tasks = std::ssize(tasks_of_a.tasks),
+                       .num_tasks = num_tasks,
                        .n = n},
           .atomic = atomic,
           .tasks = std::move(tasks_of_a)};

@@ -45,9 +45,10 @@ Plan magicube::MagicubeOptions::plan(const Vectors& a, std::int64_t n) const {
   const Instance* instance = find_instance(Pipeline::kStaged, operand, depth, true, groups);
   require<Unsupported>(instance != nullptr, "magicube has no instance of {} columns of C a warp",
                        groups * kGroupCols);
+  const auto num_tasks = std::ssize(tasks.tasks);
   return {.schedule = {.instance = *instance,
                        .stages = stages_for(stages, operand, depth, groups),
-                       .num_tasks = std::ssize(tasks.tasks),
+                       .num_tasks = num_tasks,
                        .n = n},
           .tasks = std::move(tasks)};
 }

@@ -6,7 +6,6 @@
 namespace tessera::vector_tiles {
 namespace {
 
-using window_tasks::Split;
 using window_tasks::Task;
 using window_tasks::Tasks;
 

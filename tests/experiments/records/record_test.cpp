@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "experiments/records/columns.hpp"
 #include "experiments/records/record_set.hpp"
