@@ -71,8 +71,8 @@ struct Options {
 Decision rank(const std::vector<Alternative>& alternatives, const Device& device,
               const Options& options = {});
 
-/// What an interrupted ranking has not considered: alternatives without a bound, and those of which
-/// nothing but a bound is known that does not rule them out. Empty for a whole ranking.
+/// The alternatives that an interrupted ranking has not considered: those without a bound, and
+/// those that their bound, the only thing known, does not rule out. Empty for a whole ranking.
 std::vector<std::size_t> not_considered(const Decision& decision,
                                         const std::vector<Alternative>& alternatives);
 

@@ -1,4 +1,4 @@
-// What a trace executes and requests, compared with what was counted.
+// The instructions and requests of a trace, compared with the hardware counters.
 #pragma once
 
 #include <cmath>

@@ -170,10 +170,11 @@ struct Config {
   std::string hash;       // over everything: includes and --set applied, with the sets it uses
 };
 
-/// What a machine lacks of what a config asks for. The config as it is without a GPU has the keys
-/// of [without.gpu], no backend that needs one, and, in the `where` of its table and its figures,
-/// simulated or other predicted rows in the place of such a backend's. Without data it has the keys
-/// of [without.data] and the stand-ins of its sets of matrices.
+/// The parts of a config that a machine cannot run: those on a GPU, those on matrix files. The
+/// config as it is without a GPU has the keys of [without.gpu], no backend that needs one, and, in
+/// the `where` of its table and its figures, simulated or other predicted rows in the place of such
+/// a backend's. Without data it has the keys of [without.data] and the stand-ins of its sets of
+/// matrices.
 struct Without {
   bool gpu = false;
   bool data = false;  // files of matrices

@@ -27,7 +27,7 @@ std::map<std::string, std::string> read_texts(const Node& table, const std::stri
   return texts;
 }
 
-/// What is shuffled, however deep, and the first of "A or B"; anything else is itself.
+/// The matrix inside shuffle(of=...), at any depth, and the first of "A or B"; otherwise the name.
 std::string unshuffled(std::string name) {
   name.resize(std::min(name.find(" or "), name.size()));
   constexpr std::string_view kBegin = "shuffle(of=";

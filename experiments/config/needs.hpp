@@ -1,4 +1,4 @@
-// What a config needs of a machine, from its backends and its matrices.
+// The GPU and the matrix files that a config needs, derived from its backends and matrices.
 #pragma once
 
 #include "experiments/config/config.hpp"

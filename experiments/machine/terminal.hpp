@@ -1,4 +1,4 @@
-// What is written for people's eyes: colours where a terminal shows them, and its width.
+// The colours of messages and the width of the terminal.
 //
 // stdout and stderr are asked apart: `tessera run x | less` still has red errors. Colours are off
 // in pipes and files, with NO_COLOR (no-color.org), with TERM=dumb and with CLICOLOR=0;

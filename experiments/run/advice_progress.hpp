@@ -1,4 +1,4 @@
-// What an advice has done and how long the rest takes, on stderr.
+// The progress of an advice on stderr: the work done and the remaining time.
 #pragma once
 
 #include <chrono>

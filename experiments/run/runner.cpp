@@ -27,10 +27,11 @@ bool counts_as_failed(const std::string& status) {
 }
 
 /// A skipped point is always tried again, since the reason may be gone.
-bool to_do_again(const std::string& status, const std::set<std::string>& rerun) {
-  if (rerun.contains("all") || status == "skipped") return true;
-  return (rerun.contains("failed") && counts_as_failed(status)) ||
-         (rerun.contains("wrong") && status == "wrong");
+bool to_do_again(const std::string& status, const std::vector<std::string>& rerun) {
+  const auto requested = [&](const char* what) { return std::ranges::count(rerun, what) > 0; };
+  if (requested("all") || status == "skipped") return true;
+  return (requested("failed") && counts_as_failed(status)) ||
+         (requested("wrong") && status == "wrong");
 }
 
 /// True when running the point would give the same result again: same content, same kernel.

@@ -25,8 +25,8 @@ struct RunOptions {
   int jobs = 1;            // matrices at a time
   double timeout_s = 600;  // of one point, loading its matrix included
   double max_seconds = std::numeric_limits<double>::infinity();  // a point that runs then is left
-  std::set<std::string> rerun;  // "failed", "wrong", "all": do these again
-  bool fresh_orders = false;    // take no order from the cache
+  std::vector<std::string> rerun;  // "failed", "wrong", "all": do these again
+  bool fresh_orders = false;       // take no order from the cache
 };
 
 struct RunSummary {

@@ -1,5 +1,5 @@
-// What can be said of a figure without a person: the selection, the size of the data, what its rows
-// have in common, the meaning of 1 and of whiskers, and the labels of its axes.
+// The caption and the axis labels of a figure, derived from its data: the selection, the number of
+// matrices, the values that all rows share, the meaning of 1 and of whiskers.
 #pragma once
 
 #include <string>

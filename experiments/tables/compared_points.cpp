@@ -23,7 +23,7 @@ constexpr std::array kPlain{"matrix", "right", "n",      "seed",    "values",
                             "device", "l2",    "sample", "threads", "backend"};
 // Of the machine: no part of the identity, but they may be compared.
 constexpr std::array kCircumstances{"commit", "host"};
-// What differing_columns() finds; and the parameters of variants.
+// The columns that differing_columns() finds, beside the parameters of variants.
 constexpr std::array kFound{"device", "kernel", "reorder", "format", "model", "l2"};
 
 template <class Names>

@@ -3,7 +3,7 @@
 // Points are paired by what identifies them (matrix, right, n, seed, values, reorder, format,
 // kernel, model, device, backend, l2, each with its parameters) but for the columns compared. A
 // parameter that a record does not have, because it is older than the parameter, has its default.
-// What of the pairing is not identity: commit and host, and how long and how often was measured.
+// The commit, the host, and the duration and number of the samples do not identify a point.
 // time_comparison.hpp has the test behind the verdicts.
 #pragma once
 
@@ -27,7 +27,7 @@ struct CompareRule {
   std::uint64_t seed = 1;            // of mean_speed()
 };
 
-/// What became of a point from A to B. The first four are those of TimeVerdict, for times.
+/// The change of a point from A to B. The first four are those of TimeVerdict, for times.
 enum class Change {
   kFaster,
   kSlower,

@@ -31,7 +31,7 @@ bool is_setting(const std::string& column) {
          (known != nullptr && std::string_view(known->pointer).starts_with("/params/"));
 }
 
-/// What the origins of a row's values depend on beside the column.
+/// The rows of one group have equal origins in equal columns.
 std::string origin_group(const Row& row, const Config& config) {
   std::string group = cell_text(row, "origin");
   for (const Join& join : config.joins) {

@@ -1,4 +1,4 @@
-// Whether one of two times is shorter, and the mean of many such comparisons.
+// The statistical test of whether one of two times is shorter, and the mean of many ratios.
 //
 // A record keeps the median of n samples with their 5 % and 95 % quantiles. By order statistics
 // (David and Nagaraja, Order Statistics, section 7.1) the error of the median is the slope of the

@@ -51,7 +51,7 @@ struct Line {
   double total_s;                          // of all products, preparation included
 };
 
-/// What the ranking lacks.
+/// The orders, kernels and candidates that the ranking lacks.
 struct Omissions {
   std::vector<std::string> left_out;        // orders and kernels that are no candidates: reasons
   std::vector<std::string> not_considered;  // candidates, because the time was up

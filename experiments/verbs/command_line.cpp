@@ -24,7 +24,7 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
-/// What a text is instead of a number of this type; "" when it is one.
+/// The reason why a text is no number of this type; "" when it is one.
 template <class Number>
 std::string number_fault(const std::string& text) {
   Number value = 0;

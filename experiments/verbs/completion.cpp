@@ -8,7 +8,7 @@ namespace {
 
 using Kind = OptionDescription::Kind;
 
-/// What the words before the last one say.
+/// The command, and the option that awaits a value, in front of the last word.
 struct Place {
   const CommandDescription* command;
   const OptionDescription* awaits = nullptr;  // an option whose value comes next

@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-/// What may stand in place of the last of these words, which follow the program's name. The last
-/// one is what has been typed of it, "" at the beginning of a word.
+/// The words that may stand in place of the last of `words`, which follow the program's name. The
+/// last one is incomplete, and "" at the beginning of a word.
 KnownValues completions(const CommandDescription& program, const std::vector<std::string>& words);
 
 /// A script that gives this shell (bash, zsh or fish) the completion of the program.

@@ -48,7 +48,7 @@ constexpr Module kModules[] = {{"matplotlib", "tessera figure"},
                                {"pandas", "the story notebook"},
                                {"nbformat", "turning scripts into .ipynb"}};
 
-/// What a shell command prints, without the last end of line; "" when it fails.
+/// The output of a shell command, without the last end of line; "" when it fails.
 std::string output_of(const std::string& command) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(
       popen((command + " 2>/dev/null").c_str(), "r"), &pclose);

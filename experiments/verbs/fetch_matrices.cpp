@@ -90,8 +90,8 @@ FetchOptions options_of(const FetchRequest& request) {
   return options;
 }
 
-/// What a name is, without asking a server. Throws an Error for one that nobody knows, unless a set
-/// has it.
+/// The item of a name, found without a server. Throws an Error for one that nobody knows, unless a
+/// set has it.
 Item item_of(const std::string& name, bool of_set, const MatrixCatalogue& catalogue) {
   Item item{.name = name, .collection = {}, .state = {}};
   if (name.find('/') != name.npos) {

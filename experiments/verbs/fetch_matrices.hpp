@@ -1,5 +1,4 @@
-// What `tessera matrix fetch` does: resolves names and sets, shows what there is to download, and
-// downloads it.
+// `tessera matrix fetch` resolves names and sets, shows the sizes of the downloads, and downloads.
 #pragma once
 
 #include <string>

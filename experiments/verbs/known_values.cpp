@@ -66,7 +66,7 @@ Values experiments() {
 
 Values matrices() { return named(known_matrix_names()); }
 
-/// What `matrix fetch` takes: sets and published matrices.
+/// The sets and published matrices that `matrix fetch` takes.
 Values published() {
   Values values;
   for (const std::string& set : shipped_matrix_sets()) values.push_back({"@" + set, "a set"});

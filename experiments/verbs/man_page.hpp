@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What all pages say of the program.
+/// The facts about the program that every page states.
 struct ManualFacts {
   std::string version;  // "0.1.0"
   std::string date;     // "2026-11-22"

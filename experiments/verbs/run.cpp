@@ -10,6 +10,7 @@
 #include "experiments/run/runner.hpp"
 #include "experiments/tables/open_config.hpp"
 #include "experiments/tables/report.hpp"
+#include "experiments/verbs/run_options.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -37,12 +38,7 @@ class RunVerb final : public Verb {
     app.add_option("--shard", shard_, "i/n: run the i-th of n parts (whole matrices)");
     app.add_option("--max-seconds", options_.max_seconds,
                    "stop after this time; the same command continues there");
-    app.add_option("--rerun", rerun_,
-                   "also run points again that have a record: failed, wrong or all")
-        ->delimiter(',')
-        ->check(CLI::IsMember({"failed", "wrong", "all"}));
-    app.add_option("--jobs", options_.jobs, "number of matrices to run at the same time")
-        ->check(CLI::Range(1, 1024));
+    declare_run_options(app, options_);
     app.add_option("--require", required_, "exit with 5 when this backend cannot run here");
     app.add_flag("--fresh-orders", options_.fresh_orders,
                  "compute every order, and take none from the cache");
@@ -53,7 +49,6 @@ class RunVerb final : public Verb {
 
   int run() override {
     if (!counters_.empty()) sets_.push_back("counters.source=" + counters_);
-    options_.rerun.insert(rerun_.begin(), rerun_.end());
     for (const std::string& backend : required_) {
       const std::string missing = in_own_process([&] { return find_backend(backend).missing; });
       if (missing.empty()) continue;
@@ -176,7 +171,7 @@ class RunVerb final : public Verb {
     return some_are(Verdict::kNotJudged) ? kNotJudged : kOk;
   }
 
-  std::vector<std::string> configs_, backends_, sets_, rerun_, required_;
+  std::vector<std::string> configs_, backends_, sets_, required_;
   std::string shard_, counters_;
   RunOptions options_;
   bool as_written_ = false;

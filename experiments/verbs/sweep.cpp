@@ -17,6 +17,7 @@
 #include "experiments/tables/pivot.hpp"
 #include "experiments/tables/report.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/verbs/run_options.hpp"
 #include "experiments/verbs/value_lists.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
@@ -73,12 +74,7 @@ class SweepVerb final : public Verb {
     app.add_option("--save", save_, "write the config of this sweep, for `tessera run`");
     app.add_option("--figure", figure_, "draw the table into this file (.pdf, .png, .svg)");
     app.add_option("--csv", csv_, "write a line for each product to this file");
-    app.add_option("--rerun", rerun_,
-                   "also run points again that have a record: failed, wrong or all")
-        ->delimiter(',')
-        ->check(CLI::IsMember({"failed", "wrong", "all"}));
-    app.add_option("--jobs", options_.jobs, "number of matrices to run at the same time")
-        ->check(CLI::Range(1, 1024));
+    declare_run_options(app, options_);
     app.add_flag("--dry-run", dry_run_, "count the points that would run, and run none");
     app.add_flag("--json", json_, "print the table as JSON");
     app.example("tessera sweep cage8 rmat14 --n 32:512:*2 --figure speed.png",
@@ -109,7 +105,6 @@ class SweepVerb final : public Verb {
     for (const std::string& note : plan.notes) fmt::print(stderr, "note: {}\n", note);
     if (dry_run_) return tell_plan(plan);
 
-    options_.rerun.insert(rerun_.begin(), rerun_.end());
     options_.experiment = config.id;
     options_.config_hash = config.hash;
     options_.timeout_s = config.timeout_s;
@@ -383,7 +378,7 @@ class SweepVerb final : public Verb {
   }
 
   std::vector<std::string> matrices_, kernels_, right_, reorder_, format_, values_, backends_,
-      device_, model_, sets_, skips_, measures_, rerun_;
+      device_, model_, sets_, skips_, measures_;
   std::string n_, baseline_, out_, save_, figure_, csv_;
   RunOptions options_;
   bool dry_run_ = false;

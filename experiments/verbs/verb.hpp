@@ -31,7 +31,7 @@ struct ExitCodeMeaning {
   const char* meaning;
 };
 
-/// What --help says of them.
+/// Their meanings, as --help prints them.
 inline constexpr ExitCodeMeaning kExitCodes[] = {
     {kOk, "ok"},
     {kUsage, "usage, config or input error"},

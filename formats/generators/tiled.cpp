@@ -8,8 +8,9 @@
 // rectangle at a random place in it, nearly square; their number varies by 0.9 of its mean.
 // Tile rows are equally likely or, with a tail, as uneven as Pareto weights.
 //
-// Counts are met to 0.1 %: an odd number cannot be mirrored, and the last tile row may be cut off.
-// What the counts do not fix (distances, rectangles, the distribution over tile rows) is assumed.
+// Counts are met to 0.1 %, since an odd number cannot be mirrored. Where n is no multiple of 16,
+// tiles of the last tile row and column may lose their quarters outside the matrix. The counts do
+// not fix distances, rectangles and the distribution over tile rows: these are assumed.
 
 #include <algorithm>
 #include <array>

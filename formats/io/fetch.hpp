@@ -33,7 +33,7 @@ struct FetchedFile {
   bool downloaded = false;  // false when the whole file existed already
 };
 
-/// What is here of a published matrix, judged by sizes alone.
+/// The files of a published matrix on this machine, judged by their sizes alone.
 struct FetchState {
   std::string url;
   std::string path;                // of the whole file

@@ -101,7 +101,7 @@ TEST_CASE("communities have exact nonzeros, the given share within and the given
                        Error);
 }
 
-TEST_CASE("tiled meets its nonzeros exactly and its three tile counts within 0.4 %") {
+TEST_CASE("tiled meets its nonzeros and, but for a cut-off tile row, its three tile counts") {
   struct Case {
     std::int64_t n, nnz, tiles_8x8, tiles_16x8, tiles_16x16;
     bool diagonal;
@@ -120,9 +120,13 @@ TEST_CASE("tiled meets its nonzeros exactly and its three tile counts within 0.4
                                            {"diagonal", c.diagonal}});
     CHECK(m.nnz() == c.nnz);
     CHECK(transpose(m) == m);
-    CHECK(std::abs(count_tiles(m, 8, 8).tiles - c.tiles_8x8) <= c.tiles_8x8 / 250);
-    CHECK(std::abs(count_tiles(m, 16, 8).tiles - c.tiles_16x8) <= c.tiles_16x8 / 250);
-    CHECK(std::abs(count_tiles(m, 16, 16).tiles - c.tiles_16x16) <= c.tiles_16x16 / 250);
+    // A tile row and a tile column, of (n + 15) / 16 each, may be cut off.
+    const auto cut = [&](std::int64_t tiles) {
+      return c.n % 16 == 0 ? 0 : 2 * tiles / ((c.n + 15) / 16);
+    };
+    CHECK(std::abs(count_tiles(m, 8, 8).tiles - c.tiles_8x8) <= 8 + cut(c.tiles_8x8));
+    CHECK(std::abs(count_tiles(m, 16, 8).tiles - c.tiles_16x8) <= 8 + cut(c.tiles_16x8));
+    CHECK(std::abs(count_tiles(m, 16, 16).tiles - c.tiles_16x16) <= 2 + cut(c.tiles_16x16));
     CHECK(statistics(m).bandwidth < 16 * 61);
     CHECK(std::ranges::binary_search(m.row_cols(100), 100) == c.diagonal);
     CHECK(statistics(m).empty_rows == 0);
