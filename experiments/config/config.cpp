@@ -402,6 +402,7 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   read_table(root, "check", [&](TableReader& reader) {
     reader.read("enabled", config.check);
     reader.read("against_fp32", config.against_fp32);
+    reader.read("overflow_fails", config.overflow_fails);
   });
   read_table(root, "statistics",
              [&](TableReader& reader) { reader.read("square", config.square); });

@@ -153,9 +153,10 @@ struct Config {
   std::vector<NamedSettings> cases;
   std::vector<Ablation> ablation;  // none or one
   bool check = true;
-  bool against_fp32 = false;  // the check also compares with FP32 sums
-  bool square = false;        // statistics of packed matrices also count A A
-  bool unpermute = false;     // [measure]: also time restoring the rows of C
+  bool against_fp32 = false;   // the check also compares with FP32 sums
+  bool overflow_fails = true;  // a point that is wrong by overflow alone fails the run
+  bool square = false;         // statistics of packed matrices also count A A
+  bool unpermute = false;      // [measure]: also time restoring the rows of C
   MeasureRule measure;
   std::string sample;    // [simulate]: as in Point
   CounterRule counters;  // [counters]; without a source where nothing is counted

@@ -111,6 +111,10 @@ constexpr ConfigKey kCheck[] = {
     {"enabled", kFlag, "true", "",
      "C is compared with fp64 inside the bound of its kernel's arithmetic"},
     {"against_fp32", kFlag, "false", "", "C is also compared with FP32 sums"},
+    {"overflow_fails", kFlag, "true", "",
+     "`false`: a run succeeds though points are wrong by overflow alone, as a study of the range "
+     "of "
+     "number formats wants"},
 };
 
 constexpr ConfigKey kStatistics[] = {

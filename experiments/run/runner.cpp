@@ -47,13 +47,21 @@ bool is_current(const std::string& point_id, const Point& point) {
 struct KnownAttempt {
   std::string point_id;
   std::string status;
-  Skip skip;  // its reason is that of any attempt; the rest is of a skipped one
+  Skip skip;                     // its reason is that of any attempt; the rest is of a skipped one
+  bool only_overflowed = false;  // wrong, and no finite value of C is
 
   bool operator==(const KnownAttempt&) const = default;
 };
 
+bool only_overflowed(const Json& record) {
+  if (record.value("status", "") != "wrong" || !record.contains("check")) return false;
+  const Json& check = record.at("check");
+  return check.value("beyond_bound", 1) == 0 && check.value("overflows", 0) > 0;
+}
+
 KnownAttempt known_attempt(const Json& record) {
-  return {record.at("point_id"), record.value("status", ""), skip_of(record)};
+  return {record.at("point_id"), record.value("status", ""), skip_of(record),
+          only_overflowed(record)};
 }
 
 /// The state of the plan's points, each request counted once; those without an attempt are left.
@@ -70,6 +78,7 @@ RunSummary summarise(const Plan& plan, Find attempt_at) {
     }
     ++summary.by_status[attempt->status];
     if (attempt->status == "skipped") summary.skips.add(attempt->skip);
+    summary.only_overflowed += attempt->only_overflowed;
   }
   return summary;
 }

@@ -32,6 +32,7 @@ struct RunOptions {
 struct RunSummary {
   std::map<std::string, int> by_status;  // of the plan's points, as they now stand
   SkipCount skips;                       // of those that are skipped
+  int only_overflowed = 0;               // of those that are wrong: no finite value is wrong
   int ran = 0;                           // attempted now
   int left = 0;                          // without a record, or to be done again
   bool interrupted = false;

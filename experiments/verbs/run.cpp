@@ -98,7 +98,7 @@ class RunVerb final : public Verb {
     for (const ExpectationResult& result : results) fmt::print(stderr, "{}\n", result.text);
     if (json_) print_all(report, plan, summary, results);
     print_skips(config, summary);
-    return code_of(summary, results);
+    return code_of(config, summary, results);
   }
 
   static void print_summary(const Config& config, const RunOptions& options,
@@ -159,9 +159,11 @@ class RunVerb final : public Verb {
     return kOk;
   }
 
-  static int code_of(const RunSummary& summary, const std::vector<ExpectationResult>& results) {
+  static int code_of(const Config& config, const RunSummary& summary,
+                     const std::vector<ExpectationResult>& results) {
     const auto any = [&](const char* status) { return summary.by_status.contains(status); };
-    if (any("wrong")) return kWrong;
+    const int allowed = config.overflow_fails ? 0 : summary.only_overflowed;
+    if (any("wrong") && summary.by_status.at("wrong") > allowed) return kWrong;
     if (any("failed") || any("timeout") || any("oom")) return kFailed;
     if (summary.all_skipped()) return kNothingRan;
     const auto some_are = [&](Verdict verdict) {

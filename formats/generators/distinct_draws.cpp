@@ -82,12 +82,12 @@ std::int64_t WeightedChoice::draw(RandomSequence& random, std::int64_t first,
 }
 
 std::vector<double> pareto_weights(std::int64_t count, double tail, std::uint64_t stream) {
-  const auto steps = static_cast<unsigned>(tail * 256 + 0.5);
+  const auto steps = std::lround(tail * 256);
   std::vector<double> weights(count);
   for (std::int64_t i = 0; i < count; ++i) {
     double root = 1 / (1 - random_unit(stream, i));
     double weight = steps >= 256 ? root : 1;
-    for (unsigned bit = 128; bit > 0 && steps < 256; bit /= 2) {
+    for (long bit = 128; bit > 0 && steps < 256; bit /= 2) {
       root = std::sqrt(root);
       if ((steps & bit) != 0) weight *= root;
     }

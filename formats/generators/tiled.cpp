@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -64,8 +65,7 @@ Mix mix_of(std::int64_t pairs, double quarters, double halves) {
   const double most = std::min(2 * (2 - halves), 2 * (halves - 1 - four - crosswise));
   const double side_by_side = 0.75 * std::max(0.0, most);
   const auto count = [&](double share) {
-    return static_cast<std::int64_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(pairs) +
-                                     0.5);
+    return std::llround(std::clamp(share, 0.0, 1.0) * static_cast<double>(pairs));
   };
   Mix mix{count(2 - halves - side_by_side / 2), count(side_by_side), count(crosswise), 0,
           count(four)};

@@ -29,9 +29,10 @@ std::string fault(Read read) {
 }
 
 void read_all(TableReader& reader) {
-  bool enabled = true, against_fp32 = false;
+  bool enabled = true, against_fp32 = false, overflow_fails = true;
   reader.read("enabled", enabled);
   reader.read("against_fp32", against_fp32);
+  reader.read("overflow_fails", overflow_fails);
   reader.refuse_unknown();
 }
 

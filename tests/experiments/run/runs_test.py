@@ -383,6 +383,15 @@ class ExitCodeTest(ProgramTest):
                 self.assertNotEqual(done.stderr, "")
                 self.assertNotIn("json.exception", done.stderr)
 
+    def test_4_is_for_wrong_numbers_and_not_for_an_overflow_that_is_meant(self) -> None:
+        matrix = "uniform(rows=1024, cols=8192, per_row=32)"  # beyond 65504 for some e^(3 z)
+        config = self.config(matrix, kernels='{ name = "mma_csr", precision = "fp16" }')
+        values = 'grid.values=["lognormal"]'
+
+        self.run_config(config, "--set", values, code=4)
+        self.run_config(config, "--set", values, "--set", "check.overflow_fails=false")
+        self.assertEqual(self.statuses(), {"wrong": 2})
+
     def test_5_is_for_what_this_machine_or_the_program_has_not(self) -> None:
         asked = self.tessera("multiply", UNIFORM, "--kernel", "cusparse", code=5)
         self.assertIn("skipped", asked.stdout)

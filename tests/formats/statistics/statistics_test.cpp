@@ -37,8 +37,10 @@ void check_windows(const CsrMatrix& a, const WindowCount& found) {
   }
   const double mean = static_cast<double>(blocks) / static_cast<double>(windows.size());
   double deviation = 0;
-  for (const auto& cols : windows)
-    deviation += std::abs(static_cast<double>((cols.size() + 7) / 8) - mean);
+  for (const auto& cols : windows) {
+    const std::size_t of_window = (cols.size() + 7) / 8;
+    deviation += std::abs(static_cast<double>(of_window) - mean);
+  }
 
   CHECK(found.windows == static_cast<std::int64_t>(windows.size()));
   CHECK(found.active_cols == active);
