@@ -43,6 +43,12 @@ std::vector<Variant> variants() {
   all.push_back({"smat", {{"stages", std::int64_t{4}}, {"warp_cols", std::string("64")}}});
   for (const char* rung : {"b", "t", "bt", "cbt"})
     all.push_back({"smat", {{"rung", std::string(rung)}, {"warp_cols", std::string("8")}}});
+  all.push_back({"tca_spmm", {{"blocks", std::string("nonzeros")}}});
+  for (const char* blocks : {"tiles", "nonzeros"})
+    all.push_back({"tca_spmm",
+                   {{"precision", std::string("fp16")},
+                    {"blocks", std::string(blocks)},
+                    {"output", std::string("buffer")}}});
   const auto cute = [&](Params::Given params, Params::Given format = {}) {
     all.push_back({"cutespmm", std::move(params), std::move(format)});
   };
