@@ -14,7 +14,8 @@ are predicted (these count the blocks). `tessera fit` makes the fits; the progra
 $TESSERA_BINARY, else the newest tessera in build*/. Writes smat_fit.csv, a line per kernel, device,
 N and origin, and a figure per N, to FOLDER (default: out/smat_fit/figures). The darker band is the
 confidence interval of the line, the lighter one that of one more measurement; the figure states the
-confidence.
+confidence. Modelled products count the blocks; their lines are drawn where nothing was measured or
+simulated.
 """
 
 import json
@@ -65,6 +66,11 @@ def table(fits: list[Fit]) -> pd.DataFrame:
 
 
 # %%
+def drawn(fits: list[Fit]) -> list[Fit]:
+    """The fits that a figure shows: modelled ones only where there are no others."""
+    return [fit for fit in fits if fit["origin"] != "modelled"] or fits
+
+
 def draw_fits(fits: dict[tuple[str, str], Fit], axes: Axes, _: FigureData, panel: Panel,
               looks: Looks) -> None:
     """Draw markers for the points, and the line and both bands of each fit."""
@@ -129,7 +135,7 @@ def main() -> int:
     print(found.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
     use_style()
     for n in sorted({fit["n"] for fit in fits}):
-        draw([fit for fit in fits if fit["n"] == n], n, environment(records), folder)
+        draw(drawn([fit for fit in fits if fit["n"] == n]), n, environment(records), folder)
     return 0
 
 

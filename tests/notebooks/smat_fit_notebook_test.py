@@ -74,6 +74,14 @@ class SmatFitTest(ProgramTest):
         png = (self.folder / "figures/smat_fit_n8.png").read_bytes()
         self.assertTrue(png.startswith(b"\x89PNG"))
 
+    def test_modelled_products_are_drawn_where_there_are_no_others(self) -> None:
+        sys.path.insert(0, str(NOTEBOOKS))
+        from smat_fit import drawn  # needs the notebooks' own folder
+
+        modelled, measured = {"origin": "modelled"}, {"origin": "measured"}
+        self.assertEqual(drawn([modelled, measured]), [measured])
+        self.assertEqual(drawn([modelled]), [modelled])
+
     def test_too_few_points_are_drawn_without_a_line(self) -> None:
         self.plant(points=2)
 

@@ -1,6 +1,11 @@
 // Device half of kernels/spmm/smat/tiles.hpp: the tiles of A on the device, and the part of a lane
 // in the operands and results of the MMAs of one tile.
 //
+// In warps of kBlockCols columns A is the left operand: lane 4g + t has column g of rows 2t, 2t +
+// 1, 2t + 8 and 2t + 9 of B, and columns 2t and 2t + 1 of rows g and g + 8 of C. In wider ones B is
+// the left operand: the lane has columns 4g to 4g + 3 of every 32, the same rows of B, and rows 2t
+// and 2t + 1 of every eight of C. Pairs of rows of B share the registers of a 16-bit operand.
+//
 // Rows of B that a tile does not need are zeros. Copies to shared memory fill them in; nothing
 // reads them from B.
 #pragma once
@@ -48,12 +53,6 @@ struct KernelArguments {
     const std::int64_t below = strip % strips_per_block_row * height;
     return static_cast<int>(
         min(min(std::int64_t{height}, block_rows - below), rows - first_row(strip)));
-  }
-  __device__ std::int64_t strip_of(std::int64_t row) const {
-    return strip_of_row(row, strips_per_block_row, block_rows, height);
-  }
-  __device__ int row_in_strip(std::int64_t row) const {
-    return smat::row_in_strip(row, block_rows, height);
   }
   template <int kParts>
   __device__ const std::uint32_t* fragment(std::int64_t tile, int lane) const {
@@ -125,11 +124,13 @@ __device__ FragmentOfA<kParts> fragment_of_cells(const KernelArguments& product,
   return a;
 }
 
-/// Four columns of rows 2t, 2t + 1, 2t + 8 and 2t + 9.
+/// Row of B of value i of a lane.
+__device__ constexpr int row_of_lane(int t, int i) { return 2 * t + i % 2 + i / 2 * 8; }
+
+/// Four columns of the rows of B of a lane.
 struct FragmentOfB {
   float4 row[4];
 };
-__device__ constexpr int row_of_lane(int t, int i) { return 2 * t + i % 2 + i / 2 * 8; }
 
 /// Loads rows of B from global memory, columns from `col` on; zeros beyond the edge of B.
 template <bool kAligned>
@@ -195,19 +196,24 @@ __device__ void store(const KernelArguments& product, float* __restrict__ c, Sca
   }
 }
 
-/// A tile's rows of B, 32 kGroups columns of them, and its fragments in shared memory.
-template <int kGroups, int kParts>
+/// A tile's rows of B, kCols columns of them, and its fragments in shared memory.
+template <int kCols, int kParts>
 struct alignas(32) Stage {
-  static constexpr int kPitch = stage_pitch(kGroups * kGroupCols);
+  static constexpr int kPitch = stage_pitch(kCols);
   float b[kDepth * kPitch];
   std::uint32_t a[32 * kLaneWords * kParts];
+
+  __device__ FragmentOfA<kParts> fragment(int lane) const {
+    return *reinterpret_cast<const FragmentOfA<kParts>*>(a + lane * kLaneWords * kParts);
+  }
 };
-static_assert(sizeof(Stage<4, 2>) == stage_bytes(128, 16) &&
-                  sizeof(Stage<1, 1>) == stage_bytes(32, 8),
+static_assert(sizeof(Stage<128, 2>) == stage_bytes(128, 16) &&
+                  sizeof(Stage<32, 1>) == stage_bytes(32, 8) &&
+                  sizeof(Stage<kBlockCols, 2>) == stage_bytes(kBlockCols, 16),
               "stage_bytes gives the size of a stage");
 
-/// A lane's part of the copies of a tile. 8 kGroups lanes take a row of B.
-template <int kGroups, int kParts, bool kAligned>
+/// A lane's part of the copies of a tile. kCols / 4 lanes take a row of B.
+template <int kCols, int kParts, bool kAligned>
 class Copier {
  public:
   __device__ Copier(const KernelArguments& product, const float* b, std::int64_t first_col,
@@ -215,7 +221,7 @@ class Copier {
       : arguments_(product),
         lane_(lane),
         row_(lane / kLanes),
-        place_(row_in_stage(lane / kLanes) * kPitch) {
+        place_(row_in_stage(lane / kLanes, kCols) * kPitch) {
     const int in_row = lane % kLanes * 4;
     place_ += in_row;
     const std::int64_t col = first_col + in_row;
@@ -223,14 +229,14 @@ class Copier {
     b_ = b + (cols_ > 0 ? col : 0);
   }
 
-  __device__ void copy(std::int64_t tile, RowsOfB rows, Stage<kGroups, kParts>& stage) const {
+  __device__ void copy(std::int64_t tile, RowsOfB rows, Stage<kCols, kParts>& stage) const {
     const float* from = b_ + (std::int64_t{rows.first} + row_) * arguments_.n;
     const std::uint32_t needed = rows.cols >> row_;
 #pragma unroll
     for (int i = 0; i < kDepth / kRowsAtOnce; ++i) {
       // row_in_stage of a sum is the sum of both: row_ is below kRowsAtOnce, a power of two.
       copy_row(from, (needed >> (i * kRowsAtOnce) & 1) != 0,
-               stage.b + place_ + row_in_stage(i * kRowsAtOnce) * kPitch);
+               stage.b + place_ + row_in_stage(i * kRowsAtOnce, kCols) * kPitch);
       from += kRowsAtOnce * arguments_.n;
     }
     copy_async<4 * kLaneWords * kParts>(stage.a + lane_ * kLaneWords * kParts,
@@ -238,8 +244,8 @@ class Copier {
   }
 
  private:
-  static constexpr int kLanes = 8 * kGroups, kRowsAtOnce = 32 / kLanes;
-  static constexpr int kPitch = Stage<kGroups, kParts>::kPitch;
+  static constexpr int kLanes = kCols / 4, kRowsAtOnce = 32 / kLanes;
+  static constexpr int kPitch = Stage<kCols, kParts>::kPitch;
 
   __device__ void copy_row(const float* from, bool needed, float* to) const {
     if constexpr (kAligned) {
@@ -263,23 +269,113 @@ class Copier {
 
 static_assert(kMaxStages == 4, "a wait for each number of stages");
 
-template <class Operands, int kGroups, int kParts>
-__device__ void multiply_stage(const Stage<kGroups, kParts>& stage, int lane,
-                               Sums<kParts> (&sums)[kGroups]) {
-  const auto a =
-      *reinterpret_cast<const FragmentOfA<kParts>*>(stage.a + lane * kLaneWords * kParts);
-  constexpr int kPitch = Stage<kGroups, kParts>::kPitch;
-  const float* const rows =
-      stage.b + row_in_stage(row_of_lane(lane % 4, 0)) * kPitch + lane / 4 * 4;
+/// The columns of C of a warp: a lane's sums, their MMAs and their store.
+template <class Operands, int kCols, int kParts, bool kAligned>
+class ColsOfWarp {
+ public:
+  __device__ ColsOfWarp(const KernelArguments& product, std::int64_t first_col, int lane)
+      : arguments_(product), lane_(lane), first_col_(first_col) {}
+
+  __device__ void multiply(const FragmentOfA<kParts>& a, const float* __restrict__ b,
+                           RowsOfB rows) {
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
-    FragmentOfB b;
+    for (int g = 0; g < kGroups; ++g)
+      smat::multiply<Operands, kParts>(load_rows<kAligned>(arguments_, b, rows, lane_ % 4, col(g)),
+                                       a, sums_[g]);
+  }
+
+  __device__ void multiply(const Stage<kCols, kParts>& stage) {
+    const auto a = stage.fragment(lane_);
+    const float* const rows =
+        stage.b + row_in_stage(row_of_lane(lane_ % 4, 0), kCols) * stage.kPitch + lane_ / 4 * 4;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      FragmentOfB b;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        b.row[i] = *reinterpret_cast<const float4*>(
+            rows + row_in_stage(row_of_lane(0, i), kCols) * stage.kPitch + g * kGroupCols);
+      smat::multiply<Operands, kParts>(b, a, sums_[g]);
+    }
+  }
+
+  __device__ void store(float* __restrict__ c, Scaling scaling, std::int64_t strip) const {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      smat::store<kParts, kAligned>(arguments_, c, scaling, strip, lane_ % 4, col(g), sums_[g]);
+  }
+
+ private:
+  static constexpr int kGroups = kCols / kGroupCols;
+
+  /// The lane's first column of group g.
+  __device__ std::int64_t col(int g) const { return first_col_ + g * kGroupCols + lane_ / 4 * 4; }
+
+  const KernelArguments& arguments_;
+  int lane_;
+  std::int64_t first_col_;
+  Sums<kParts> sums_[kGroups] = {};
+};
+
+/// Eight columns: A is the left operand, and a tile of sixteen rows takes one MMA.
+template <class Operands, bool kAligned>
+class ColsOfWarp<Operands, kBlockCols, 2, kAligned> {
+ public:
+  __device__ ColsOfWarp(const KernelArguments& product, std::int64_t first_col, int lane)
+      : arguments_(product), lane_(lane), first_col_(first_col) {}
+
+  __device__ void multiply(const FragmentOfA<2>& a, const float* __restrict__ b, RowsOfB rows) {
+    const std::int64_t col = first_col_ + lane_ / 4;
+    float column[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int k = row_of_lane(lane_ % 4, i);
+      const bool needed = (rows.cols >> k & 1) != 0 && col < arguments_.n;
+      column[i] = needed ? b[(std::int64_t{rows.first} + k) * arguments_.n + col] : 0.0f;
+    }
+    add(a, column);
+  }
+
+  __device__ void multiply(const Stage<kBlockCols, 2>& stage) {
+    const float* const rows = stage.b + lane_ / 4;
+    float column[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      b.row[i] = *reinterpret_cast<const float4*>(rows + row_in_stage(row_of_lane(0, i)) * kPitch +
-                                                  g * kGroupCols);
-    multiply<Operands, kParts>(b, a, sums[g]);
+      column[i] = rows[row_in_stage(row_of_lane(lane_ % 4, i), kBlockCols) * stage.kPitch];
+    add(stage.fragment(lane_), column);
   }
-}
+
+  __device__ void store(float* __restrict__ c, Scaling scaling, std::int64_t strip) const {
+    const std::int64_t col = first_col_ + lane_ % 4 * 2;
+    const int rows = arguments_.num_rows(strip);
+#pragma unroll
+    for (int p = 0; p < 2; ++p) {
+      const int row = p * kMmaRows + lane_ / 4;
+      if (row >= rows || col >= arguments_.n) continue;
+      float* const to = c + (arguments_.first_row(strip) + row) * arguments_.n + col;
+      if constexpr (kAligned) {
+        *reinterpret_cast<float2*>(to) = {scaled(scaling, sums_[2 * p], to),
+                                          scaled(scaling, sums_[2 * p + 1], to + 1)};
+      } else {
+        to[0] = scaled(scaling, sums_[2 * p], to);
+        if (col + 1 < arguments_.n) to[1] = scaled(scaling, sums_[2 * p + 1], to + 1);
+      }
+    }
+  }
+
+ private:
+  /// Tiles hold their fragments in the order of right operands: columns before rows.
+  __device__ void add(const FragmentOfA<2>& a, const float (&column)[4]) {
+    const std::uint32_t left[4] = {a.part[0][0], a.part[1][0], a.part[0][1], a.part[1][1]};
+    const std::uint32_t right[2] = {Operands::pair(column[0], column[1]),
+                                    Operands::pair(column[2], column[3])};
+    Operands::mma(sums_, left, right);
+  }
+
+  const KernelArguments& arguments_;
+  int lane_;
+  std::int64_t first_col_;
+  float sums_[4] = {};
+};
 
 }  // namespace tessera::smat

@@ -1,5 +1,5 @@
-// The schedule of smat: the compiled instances, the strip (or row) and the columns of C of every
-// warp, and the layout of stages. The device code, the work description and the warp trace read it.
+// The schedule of smat: the compiled instances, the strip and the columns of C of every warp, and
+// the layout of stages. The device code, the work description and the warp trace read it.
 #pragma once
 
 #include <algorithm>
@@ -17,69 +17,82 @@ constexpr int kMmaRows = 8;                             // rows of A that an MMA
 constexpr int kLaneWords = kDepth * kMmaRows / 2 / 32;  // of a lane's fragment of 16-bit values
 constexpr int kGroupCols = 32;    // columns of C of kMmasPerGroup MMAs: four in a lane, 16 bytes
 constexpr int kMmasPerGroup = 2;  // for eight rows of A
+// Columns of C of a single MMA for sixteen rows of A, which is then the left operand.
+constexpr int kBlockCols = 8;
 constexpr int kMaxStages = 4;
 
 /// The rungs of SMaT's ladder of optimisations; kernels/spmm/smat/smat.cpp describes them.
-enum class Rung { kNaive, kB, kT, kBt, kCbt };
+enum class Rung { kB, kT, kBt, kCbt };
 
-constexpr bool on_tensor_cores(Rung rung) { return rung != Rung::kNaive && rung != Rung::kB; }
+constexpr bool on_tensor_cores(Rung rung) { return rung != Rung::kB; }
 /// True where a warp may have more than 32 columns, and A is stored as fragments.
 constexpr bool by_blocks(Rung rung) { return rung == Rung::kBt || rung == Rung::kCbt; }
 
 /// A compiled instance. kInstances lists all of them: it decides what is launched.
 struct Instance {
   Rung rung;
-  int height;     // rows of a strip; the naive rung has strips of any height
-  int groups;     // of 32 columns of C, of a warp
+  int height;     // rows of a strip
+  int cols;       // of C, of a warp
   int registers;  // of a thread, as the hardware allocates them, with aligned operands (sm_90a)
 };
 constexpr std::array kInstances{
-    Instance{Rung::kNaive, 8, 1, 32}, Instance{Rung::kNaive, 16, 1, 32},
-    Instance{Rung::kB, 8, 1, 32},     Instance{Rung::kB, 16, 1, 40},
-    Instance{Rung::kT, 8, 1, 56},     Instance{Rung::kT, 16, 1, 56},
-    Instance{Rung::kBt, 8, 1, 64},    Instance{Rung::kBt, 8, 2, 72},
-    Instance{Rung::kBt, 8, 4, 96},    Instance{Rung::kBt, 16, 1, 64},
-    Instance{Rung::kBt, 16, 2, 96},   Instance{Rung::kBt, 16, 4, 144},
-    Instance{Rung::kCbt, 8, 1, 56},   Instance{Rung::kCbt, 8, 2, 72},
-    Instance{Rung::kCbt, 8, 4, 88},   Instance{Rung::kCbt, 16, 1, 64},
-    Instance{Rung::kCbt, 16, 2, 88},  Instance{Rung::kCbt, 16, 4, 128},
+    Instance{Rung::kB, 8, 32, 32},     Instance{Rung::kB, 16, 8, 32},
+    Instance{Rung::kB, 16, 32, 40},    Instance{Rung::kT, 8, 32, 56},
+    Instance{Rung::kT, 16, 8, 40},     Instance{Rung::kT, 16, 32, 56},
+    Instance{Rung::kBt, 8, 32, 64},    Instance{Rung::kBt, 8, 64, 72},
+    Instance{Rung::kBt, 8, 128, 96},   Instance{Rung::kBt, 16, 8, 48},
+    Instance{Rung::kBt, 16, 32, 64},   Instance{Rung::kBt, 16, 64, 96},
+    Instance{Rung::kBt, 16, 128, 144}, Instance{Rung::kCbt, 8, 32, 56},
+    Instance{Rung::kCbt, 8, 64, 72},   Instance{Rung::kCbt, 8, 128, 88},
+    Instance{Rung::kCbt, 16, 8, 40},   Instance{Rung::kCbt, 16, 32, 64},
+    Instance{Rung::kCbt, 16, 64, 88},  Instance{Rung::kCbt, 16, 128, 128},
 };
 /// The row of kInstances with these choices; kInstances.size() where there is none.
-constexpr std::size_t find_instance(Rung rung, int height, int groups) {
+constexpr std::size_t find_instance(Rung rung, int height, int cols) {
   for (std::size_t i = 0; i < kInstances.size(); ++i)
-    if (kInstances[i].rung == rung && kInstances[i].height == height &&
-        kInstances[i].groups == groups)
+    if (kInstances[i].rung == rung && kInstances[i].height == height && kInstances[i].cols == cols)
       return i;
   return kInstances.size();
 }
 
-/// Floats from one row of B to the next in a stage of `cols` columns: eight more than the columns,
-/// so that the same 32 bytes of four rows one after another lie in different banks, and that all
-/// rows begin at multiples of 32 bytes, because cp.async reads a sector twice that it takes apart.
-constexpr int stage_pitch(int cols) { return cols + 8; }
+/// Rows of C that a warp of `cols` columns has in its lanes at once on CUDA cores.
+constexpr int rows_at_once(int cols) { return 32 / cols; }
 
-/// The row of a stage that holds row k of B: the rows that eight lanes read at once, 2t and two
-/// apart, become rows one after another.
-TESSERA_HOST_DEVICE constexpr int row_in_stage(int k) { return k / 2 + k % 2 * (kDepth / 2); }
+/// MMAs of a tile for the columns of a warp.
+constexpr int mmas_of_tile(int cols, int height) {
+  return cols == kBlockCols ? 1 : cols / kGroupCols * kMmasPerGroup * height / kMmaRows;
+}
+
+/// Floats from one row of B to the next in a stage of `cols` columns. Rows begin at multiples of 32
+/// bytes, because cp.async reads a sector twice that it takes apart. Wide rows are eight floats
+/// apart, so that the same 32 bytes of four rows one after another lie in different banks.
+constexpr int stage_pitch(int cols) { return cols == kBlockCols ? cols : cols + 8; }
+
+/// The row of a stage that holds row k of B. Lanes read rows two apart at once. In wide stages
+/// these become rows one after another; in stages of kBlockCols columns, where lanes also copy four
+/// rows at once, both any such four and rows 4i to 4i + 3 lie in different banks.
+TESSERA_HOST_DEVICE constexpr int row_in_stage(int k, int cols) {
+  return cols == kBlockCols ? k / 4 * 4 + (k + k / 4) % 4 : k / 2 + k % 2 * (kDepth / 2);
+}
 
 /// Bytes of a stage: the rows of B and the fragment of one tile.
 constexpr std::int64_t stage_bytes(int cols, int height) {
   return 4 * kDepth * stage_pitch(cols) + 2 * kDepth * height;
 }
 
-/// The strip of a warp (on the naive rung the row of C) and its first column of C.
+/// The strip of a warp and its first column of C.
 struct WarpItem {
   std::int64_t strip, first_col;
 };
 /// The item of a warp with `warp_cols` of the n columns of C; it has no work where there is no such
-/// strip or row. The warps of a strip follow each other.
+/// strip. The warps of a strip follow each other.
 TESSERA_HOST_DEVICE constexpr WarpItem item_of(std::int64_t thread_block, std::uint32_t warp,
                                                std::int64_t n, int warp_cols) {
   const std::int64_t chunks = (n + warp_cols - 1) / warp_cols;
   const std::int64_t index = thread_block * kWarps + warp;
   return {index / chunks, index % chunks * warp_cols};
 }
-/// Thread blocks for `strips` strips (or rows).
+/// Thread blocks for `strips` strips.
 constexpr std::int64_t thread_blocks(std::int64_t strips, std::int64_t n, int warp_cols) {
   return (strips * ((n + warp_cols - 1) / warp_cols) + kWarps - 1) / kWarps;
 }
@@ -91,14 +104,12 @@ TESSERA_HOST_DEVICE constexpr std::int64_t first_row_of_strip(std::int64_t strip
   return strip / per_block_row * block_rows + strip % per_block_row * height;
 }
 /// The strip of a row of C.
-TESSERA_HOST_DEVICE constexpr std::int64_t strip_of_row(std::int64_t row,
-                                                        std::int64_t per_block_row,
-                                                        std::int64_t block_rows, int height) {
+constexpr std::int64_t strip_of_row(std::int64_t row, std::int64_t per_block_row,
+                                    std::int64_t block_rows, int height) {
   return row / block_rows * per_block_row + row % block_rows / height;
 }
 /// The place of a row of C in its strip.
-TESSERA_HOST_DEVICE constexpr int row_in_strip(std::int64_t row, std::int64_t block_rows,
-                                               int height) {
+constexpr int row_in_strip(std::int64_t row, std::int64_t block_rows, int height) {
   return static_cast<int>(row % block_rows % height);
 }
 

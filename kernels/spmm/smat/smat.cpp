@@ -2,26 +2,33 @@
 // times rows of B by m16n8k16 MMAs in FP16 or BF16, accumulated in FP32. `rung` selects a step of
 // the ladder:
 //
-//   naive  CUDA cores: a warp has one row and 32 columns of C, a lane one column; it takes the
-//          columns of its blocks one by one. FP32 multiply-adds of unrounded operands.
-//   b      CUDA cores, block schedule: a warp has a strip (8 or 16 rows of a block row) and 32
-//          columns; a lane reads an element of B once for all rows of a block.
-//   t      tensor cores, naive schedule: a warp has a strip and 32 columns; A is FP32, row-major;
-//          lanes convert it after loading it, once for every 32 columns.
-//   bt     both: a warp has a strip and up to 128 columns; the upload makes 16-bit fragments of A,
-//          16 bytes a lane; rows of B go straight to the lanes that multiply them.
-//   cbt    bt with cooperative loads: a warp copies whole rows of B to shared memory
-//   asynchronously,
-//          one or more tiles of A ahead (stages = 2 is SMaT's double buffering).
+//   b    CUDA cores, block schedule: a warp has a strip (8 or 16 rows of a block row) and 8 or 32
+//        columns; a lane reads an element of B once for all rows of a block, or for every fourth.
+//        FP32 multiply-adds of unrounded operands.
+//   t    tensor cores, naive schedule: a warp has a strip and 8 or 32 columns; A is FP32,
+//   row-major;
+//        lanes convert it after loading it, once for every warp.
+//   bt   both: a warp has a strip and up to 128 columns; the upload makes 16-bit fragments of A,
+//        16 bytes a lane; rows of B go straight to the lanes that multiply them.
+//   cbt  bt with cooperative loads: a warp copies whole rows of B to shared memory asynchronously,
+//        one or more tiles of A ahead (stages = 2 is SMaT's double buffering).
 //
-// A sum is one chain in the order of A's columns: of fused multiply-adds in naive and b, of MMAs
-// (one for sixteen columns of a block) in the others. Every element of C is written once, without
-// atomics. Values beyond the range of FP16 become infinite.
+// The poster's ladder begins below b with a naive kernel on CSR, which is the kernel csr_spmm here.
+//
+// A warp of 8 columns (warp_cols = 8) has 16 x 8 elements of C, and a block of 16 x 16 takes one
+// MMA whose left operand is A: the poster's single instruction a block at N = 8. The authors' code
+// (github.com/spcl/smat) cuts C into such parts at every N. Wider warps swap the operands (C^T =
+// B^T A^T): a lane then has four columns, 16 bytes, of a row of B and of C.
+//
+// A sum is one chain in the order of A's columns: of fused multiply-adds in b, of MMAs (one for
+// sixteen columns of a block) in the others. Every element of C is written once, without atomics.
+// Values beyond the range of FP16 become infinite.
 //
 // BCSR does not distinguish padding from zeros: a zero of a block times a NaN or an infinity of B
 // is NaN, though A has no nonzero there. Departures: a column of 8 or 16 rows without any nonzero
 // is not multiplied at all (kernels/spmm/smat/tiles.hpp), which removes most such NaNs and reads
-// fewer rows of B (padding = "read" is the original); blocks of any size; operands are swapped.
+// fewer rows of B (padding = "read" is the original); blocks of any size; warps of 32 columns and
+// more; B and C are FP32 in memory.
 
 #include "kernels/spmm/smat/smat.hpp"
 
@@ -44,29 +51,27 @@ smat::SmatOptions::SmatOptions(const Params& params)
       read_padding(params.text("padding") == "read"),
       stages(static_cast<int>(params.integer("stages"))) {
   const std::string& name = params.text("rung");
-  rung = name == "naive" ? Rung::kNaive
-         : name == "b"   ? Rung::kB
-         : name == "t"   ? Rung::kT
-         : name == "bt"  ? Rung::kBt
-                         : Rung::kCbt;
+  rung = name == "b" ? Rung::kB : name == "t" ? Rung::kT : name == "bt" ? Rung::kBt : Rung::kCbt;
   const std::string& cols = params.text("warp_cols");
   warp_cols = cols == "auto" ? 0 : std::stoi(cols);
 }
 
-int smat::SmatOptions::cols_of_warp(std::int64_t n) const {
-  if (!by_blocks()) return kGroupCols;
-  if (warp_cols != 0) return warp_cols;
-  if (n <= kGroupCols) return kGroupCols;
-  return n <= 2 * kGroupCols ? 2 * kGroupCols : 4 * kGroupCols;
+int smat::SmatOptions::cols_of_warp(std::int64_t n, int height) const {
+  const int most = by_blocks() ? 4 * kGroupCols : kGroupCols;
+  if (warp_cols != 0) return std::min(warp_cols, most);
+  if (n <= kBlockCols && height == 2 * kMmaRows) return kBlockCols;
+  int cols = kGroupCols;
+  while (cols < n && cols < most) cols *= 2;
+  return cols;
 }
 
 std::size_t smat::SmatOptions::instance(std::int64_t n, int height) const {
-  const int groups = cols_of_warp(n) / kGroupCols;
-  const std::size_t found = find_instance(rung, height, groups);
+  const int cols = cols_of_warp(n, height);
+  const std::size_t found = find_instance(rung, height, cols);
   require<Unsupported>(found < kInstances.size(),
                        "smat has no instance of this rung with strips of {} rows and {} columns of "
                        "C a warp",
-                       height, cols_of_warp(n));
+                       height, cols);
   return found;
 }
 
@@ -77,7 +82,7 @@ class Smat final : public SpmmKernel {
   explicit Smat(SmatOptions options) : options_(std::move(options)) {}
 
   std::string format() const override { return Bcsr::kFormat; }
-  int version() const override { return 2; }
+  int version() const override { return 3; }
 
   Arithmetic arithmetic() const override {
     if (!options_.on_tensor_cores()) return {};
@@ -174,10 +179,10 @@ const Register<SpmmKernel> entry{{
           std::string("cbt"),
           "step of SMaT's ladder: B block schedule, T tensor cores, C cooperative asynchronous "
           "loads",
-          {"naive", "b", "t", "bt", "cbt"}},
+          {"b", "t", "bt", "cbt"}},
          {"precision",
           std::string("fp16"),
-          "type of the operands on tensor cores; rungs naive and b multiply in FP32",
+          "type of the operands on tensor cores; rung b multiplies in FP32",
           {"fp16", "bf16"}},
          {"padding",
           std::string("skipped"),
@@ -185,8 +190,10 @@ const Register<SpmmKernel> entry{{
           {"skipped", "read"}},
          {"warp_cols",
           std::string("auto"),
-          "columns of C of a warp on rungs bt and cbt; auto: by the width of B, at most 128",
-          {"auto", "32", "64", "128"}},
+          "columns of C of a warp; 8: one MMA a block of 16 x 16, as in the paper; 64, 128: on "
+          "rungs "
+          "bt and cbt; auto: by the width of B, at most 128",
+          {"auto", "8", "32", "64", "128"}},
          {"stages",
           std::int64_t{3},
           "tiles of A, with their rows of B, in a warp's shared memory on rung cbt; 2: double "

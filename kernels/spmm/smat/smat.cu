@@ -1,8 +1,4 @@
 // Device half of smat: the kernels of the rungs. See kernels/spmm/smat/smat.cpp.
-//
-// Lane 4g + t has columns 4g to 4g + 3 of every 32, rows 2t, 2t + 1, 2t + 8 and 2t + 9 of the
-// sixteen of B of a tile, and rows 2t and 2t + 1 of eight of C. Pairs of rows share the
-// registers of a 16-bit operand.
 
 #include <climits>
 
@@ -21,67 +17,47 @@ __device__ WarpItem my_item(const KernelArguments& product, int cols) {
   return item_of(blockIdx.x, threadIdx.x / 32, product.n, cols);
 }
 
-/// Rung naive, on CUDA cores: a warp has a row of C, a lane a column.
-__global__ void __launch_bounds__(kThreads)
-    multiply_rows(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
-                  Scaling scaling) {
-  const WarpItem item = my_item(product, kGroupCols);
-  const std::int64_t row = item.strip;
-  const std::int64_t col = item.first_col + threadIdx.x % 32;
-  if (row >= product.rows || col >= product.n) return;
-  const std::int64_t strip = product.strip_of(row);
-  const float* const cells = product.cells + product.row_in_strip(row) * kDepth;
-  const std::int64_t size = std::int64_t{product.height} * kDepth;
-  float sum = 0;
-  for (std::int64_t p = product.strip_offset[strip]; p < product.strip_offset[strip + 1]; ++p) {
-    const RowsOfB rows = product.rows_of_b[p];
-    for (std::uint32_t cols = rows.cols; cols != 0; cols &= cols - 1) {
-      const int k = __ffs(static_cast<int>(cols)) - 1;
-      sum = fmaf(cells[p * size + k], b[(std::int64_t{rows.first} + k) * product.n + col], sum);
-    }
-  }
-  float* const to = c + row * product.n + col;
-  *to = scaled(scaling, sum, to);
-}
-
-/// Rung b, on CUDA cores: a warp has a strip, a lane a column of all its rows.
-template <int kHeight>
+/// Rung b, on CUDA cores: a warp has kCols columns of a strip, a lane one of them, of all rows or
+/// of every fourth.
+template <int kHeight, int kCols>
 __global__ void __launch_bounds__(kThreads)
     multiply_strips(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
                     Scaling scaling) {
-  const WarpItem item = my_item(product, kGroupCols);
-  const std::int64_t col = item.first_col + threadIdx.x % 32;
+  constexpr int kApart = rows_at_once(kCols), kRows = kHeight / kApart;
+  const WarpItem item = my_item(product, kCols);
+  const int lane = static_cast<int>(threadIdx.x % 32), first_row = lane / kCols;
+  const std::int64_t col = item.first_col + lane % kCols;
   if (item.strip >= product.strips || col >= product.n) return;
-  float sum[kHeight] = {};
+  float sum[kRows] = {};
   for (std::int64_t p = product.strip_offset[item.strip]; p < product.strip_offset[item.strip + 1];
        ++p) {
     const RowsOfB rows = product.rows_of_b[p];
-    const float* const cells = product.cells + p * kHeight * kDepth;
+    const float* const cells = product.cells + (p * kHeight + first_row) * kDepth;
     for (std::uint32_t cols = rows.cols; cols != 0; cols &= cols - 1) {
       const int k = __ffs(static_cast<int>(cols)) - 1;
       const float from_b = b[(std::int64_t{rows.first} + k) * product.n + col];
 #pragma unroll
-      for (int r = 0; r < kHeight; ++r) sum[r] = fmaf(cells[r * kDepth + k], from_b, sum[r]);
+      for (int i = 0; i < kRows; ++i) sum[i] = fmaf(cells[i * kApart * kDepth + k], from_b, sum[i]);
     }
   }
   const int rows = product.num_rows(item.strip);
-  float* const to = c + product.first_row(item.strip) * product.n + col;
+  float* const to = c + (product.first_row(item.strip) + first_row) * product.n + col;
 #pragma unroll
-  for (int r = 0; r < kHeight; ++r)
-    if (r < rows) to[r * product.n] = scaled(scaling, sum[r], to + r * product.n);
+  for (int i = 0; i < kRows; ++i)
+    if (first_row + i * kApart < rows)
+      to[i * kApart * product.n] = scaled(scaling, sum[i], to + i * kApart * product.n);
 }
 
 /// Rungs t and bt, on tensor cores with rows of B from global memory. kFragments: A is stored as
 /// fragments, not as cells.
-template <class Operands, int kGroups, int kParts, bool kFragments, bool kAligned>
+template <class Operands, int kCols, int kParts, bool kFragments, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     multiply_tiles(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
                    Scaling scaling) {
-  const WarpItem item = my_item(product, kGroups * kGroupCols);
+  const WarpItem item = my_item(product, kCols);
   if (item.strip >= product.strips) return;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const std::int64_t col = item.first_col + lane / 4 * 4;
-  Sums<kParts> sums[kGroups] = {};
+  ColsOfWarp<Operands, kCols, kParts, kAligned> cols(product, item.first_col, lane);
   const std::int64_t last = product.strip_offset[item.strip + 1];
   for (std::int64_t p = product.strip_offset[item.strip]; p < last; ++p) {
     const RowsOfB rows = product.rows_of_b[p];
@@ -90,34 +66,28 @@ __global__ void __launch_bounds__(kThreads)
       a = *reinterpret_cast<const FragmentOfA<kParts>*>(product.fragment<kParts>(p, lane));
     else
       a = fragment_of_cells<Operands, kParts>(product, p, lane);
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g)
-      multiply<Operands, kParts>(
-          load_rows<kAligned>(product, b, rows, lane % 4, col + g * kGroupCols), a, sums[g]);
+    cols.multiply(a, b, rows);
   }
-#pragma unroll
-  for (int g = 0; g < kGroups; ++g)
-    store<kParts, kAligned>(product, c, scaling, item.strip, lane % 4, col + g * kGroupCols,
-                            sums[g]);
+  cols.store(c, scaling, item.strip);
 }
 
 /// Rung cbt, on tensor cores with rows of B from stages in shared memory: while the warp multiplies
 /// a tile, copies of the next stages - 1 tiles are in flight.
-template <class Operands, int kGroups, int kParts, bool kAligned>
+template <class Operands, int kCols, int kParts, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     multiply_staged(KernelArguments product, int stages, const float* __restrict__ b,
                     float* __restrict__ c, Scaling scaling) {
   extern __shared__ __align__(32) unsigned char shared[];
-  const WarpItem item = my_item(product, kGroups * kGroupCols);
+  const WarpItem item = my_item(product, kCols);
   if (item.strip >= product.strips) return;
-  using StageOf = Stage<kGroups, kParts>;
+  using StageOf = Stage<kCols, kParts>;
   StageOf* const ring = reinterpret_cast<StageOf*>(shared) + threadIdx.x / 32 * stages;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const std::int64_t first = product.strip_offset[item.strip];
   const std::int64_t last = product.strip_offset[item.strip + 1];
-  Sums<kParts> sums[kGroups] = {};
+  ColsOfWarp<Operands, kCols, kParts, kAligned> cols(product, item.first_col, lane);
   if (first < last) {
-    const Copier<kGroups, kParts, kAligned> copier(product, b, item.first_col, lane);
+    const Copier<kCols, kParts, kAligned> copier(product, b, item.first_col, lane);
     std::int64_t next = first;  // tile to copy
     RowsOfB rows = load_ahead(product.rows_of_b + first);
     const auto copy_next = [&](int slot) {
@@ -132,15 +102,11 @@ __global__ void __launch_bounds__(kThreads)
       wait_for_oldest(stages);
       __syncwarp();  // the copies of all lanes are done, and no lane reads the previous stage
       copy_next(slot == 0 ? stages - 1 : slot - 1);
-      multiply_stage<Operands>(ring[slot], lane, sums);
+      cols.multiply(ring[slot]);
       slot = slot + 1 == stages ? 0 : slot + 1;
     }
   }
-  const std::int64_t col = item.first_col + lane / 4 * 4;
-#pragma unroll
-  for (int g = 0; g < kGroups; ++g)
-    store<kParts, kAligned>(product, c, scaling, item.strip, lane % 4, col + g * kGroupCols,
-                            sums[g]);
+  cols.store(c, scaling, item.strip);
 }
 
 /// A compiled kernel: `staged` for rung cbt, `direct` for the others.
@@ -156,14 +122,12 @@ template <std::size_t i, class Operands, bool kAligned>
 Kernel kernel_at() {
   constexpr Instance kOf = kInstances[i];
   constexpr int kParts = kOf.height / kMmaRows;
-  if constexpr (kOf.rung == Rung::kNaive)
-    return {.direct = multiply_rows};
-  else if constexpr (kOf.rung == Rung::kB)
-    return {.direct = multiply_strips<kOf.height>};
+  if constexpr (kOf.rung == Rung::kB)
+    return {.direct = multiply_strips<kOf.height, kOf.cols>};
   else if constexpr (kOf.rung == Rung::kCbt)
-    return {.staged = multiply_staged<Operands, kOf.groups, kParts, kAligned>};
+    return {.staged = multiply_staged<Operands, kOf.cols, kParts, kAligned>};
   else
-    return {.direct = multiply_tiles<Operands, kOf.groups, kParts, by_blocks(kOf.rung), kAligned>};
+    return {.direct = multiply_tiles<Operands, kOf.cols, kParts, by_blocks(kOf.rung), kAligned>};
 }
 
 template <std::size_t i>
@@ -191,8 +155,7 @@ class SmatMultiplication final : public GpuMultiplication {
   SmatMultiplication(const Bcsr& a, std::int64_t n, const SmatOptions& options)
       : options_(options), a_(a, options), arguments_(a_.arguments(n)) {
     thread_blocks_ =
-        thread_blocks(options.rung == Rung::kNaive ? arguments_.rows : arguments_.strips, n,
-                      options.cols_of_warp(n));
+        thread_blocks(arguments_.strips, n, options.cols_of_warp(n, arguments_.height));
     require<Unsupported>(thread_blocks_ <= INT_MAX,
                          "smat needs {} thread blocks; a grid has at most {}", thread_blocks_,
                          INT_MAX);

@@ -22,14 +22,14 @@ struct SmatOptions {
 
   bool on_tensor_cores() const { return smat::on_tensor_cores(rung); }
   bool by_blocks() const { return smat::by_blocks(rung); }
-  /// Columns of C of a warp, where B has n.
-  int cols_of_warp(std::int64_t n) const;
+  /// Columns of C of a warp, where B has n and strips have `height` rows.
+  int cols_of_warp(std::int64_t n, int height) const;
   /// Index in kInstances of the instance for n columns and strips of `height` rows. Throws
   /// Unsupported where there is none.
   std::size_t instance(std::int64_t n, int height) const;
   /// Shared memory of a thread block.
   std::int64_t shared_bytes(std::int64_t n, int height) const {
-    return rung == Rung::kCbt ? kWarps * stages * stage_bytes(cols_of_warp(n), height) : 0;
+    return rung == Rung::kCbt ? kWarps * stages * stage_bytes(cols_of_warp(n, height), height) : 0;
   }
 };
 

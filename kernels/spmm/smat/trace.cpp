@@ -24,33 +24,28 @@ struct Share {
 /// The cut of C among the warps of a rung.
 class Shares {
  public:
-  Shares(std::int32_t rows, const Tiles& tiles, const SmatOptions& options, std::int64_t n)
-      : tiles_(tiles),
-        by_row_(options.rung == Rung::kNaive),
-        strips_(by_row_ ? rows : tiles.num_strips()),
-        n_(n),
-        cols_(options.cols_of_warp(n)) {}
+  Shares(const Tiles& tiles, const SmatOptions& options, std::int64_t n)
+      : tiles_(tiles), n_(n), cols_(options.cols_of_warp(n, tiles.height())) {}
 
-  std::int64_t thread_blocks() const { return smat::thread_blocks(strips_, n_, cols_); }
+  std::int64_t thread_blocks() const { return smat::thread_blocks(tiles_.num_strips(), n_, cols_); }
+  int cols() const { return cols_; }  // of a warp
 
   /// The share of a warp, or nothing for a warp without work.
   std::optional<Share> of_warp(std::int64_t thread_block, int warp) const {
     const WarpItem item = item_of(thread_block, static_cast<std::uint32_t>(warp), n_, cols_);
-    if (item.strip >= strips_) return {};
-    const std::int64_t strip = by_row_ ? tiles_.strip_of(item.strip) : item.strip;
-    return Share{.tiles = tiles_.of_strip(strip),
-                 .first_tile = tiles_.strip_offset()[strip],
-                 .strip = strip,
-                 .first_row = by_row_ ? item.strip : tiles_.first_row(strip),
-                 .rows = by_row_ ? 1 : tiles_.num_rows(strip),
+    if (item.strip >= tiles_.num_strips()) return {};
+    return Share{.tiles = tiles_.of_strip(item.strip),
+                 .first_tile = tiles_.strip_offset()[item.strip],
+                 .strip = item.strip,
+                 .first_row = tiles_.first_row(item.strip),
+                 .rows = tiles_.num_rows(item.strip),
                  .col = item.first_col,
                  .cols = std::min<std::int64_t>(cols_, n_ - item.first_col)};
   }
 
  private:
   const Tiles& tiles_;
-  bool by_row_;
-  std::int64_t strips_, n_;
+  std::int64_t n_;
   int cols_;
 };
 
@@ -78,14 +73,24 @@ struct InstructionCounts {
   int start;                        // before its tiles
   int tile;                         // for each
   int per_copy;                     // of a tile, for a copy of rows of B
-  int per_group;                    // of a tile, for the operands of 32 columns
+  int per_group;                    // of a tile, for the operands of 32 columns, or of eight
   int per_col;                      // of a tile, for a column with nonzeros (CUDA cores)
   int store;                        // for 8 rows and 32 columns; on CUDA cores for the strip
 };
-constexpr InstructionCounts instructions_of(Rung rung) {
+constexpr InstructionCounts instructions_of(Rung rung, int cols) {
+  if (cols == kBlockCols) {
+    switch (rung) {
+      case Rung::kB:
+        return {90, 17, 0, 0, 22, 30};
+      case Rung::kT:
+        return {90, 48, 0, 30, 0, 25};
+      case Rung::kBt:
+        return {90, 45, 0, 23, 0, 25};
+      default:
+        return {150, 64, 4, 7, 0, 25};
+    }
+  }
   switch (rung) {
-    case Rung::kNaive:
-      return {180, 18, 0, 0, 19, 4};
     case Rung::kB:
       return {90, 17, 0, 0, 34, 80};
     case Rung::kT:
@@ -100,15 +105,15 @@ constexpr InstructionCounts instructions_of(Rung rung) {
 
 class SmatTrace final : public LaunchTrace {
  public:
-  SmatTrace(const Bcsr& a, std::shared_ptr<const Tiles> tiles, const SmatOptions& options,
-            std::int64_t n, const TraceAddresses& at)
+  SmatTrace(std::shared_ptr<const Tiles> tiles, const SmatOptions& options, std::int64_t n,
+            const TraceAddresses& at)
       : options_(options),
         tiles_(std::move(tiles)),
-        shares_(a.rows(), *tiles_, options, n),
+        shares_(*tiles_, options, n),
         n_(n),
-        groups_(options.cols_of_warp(n) / kGroupCols),
+        cols_(shares_.cols()),
         at_(at),
-        instructions_(instructions_of(options.rung)) {}
+        instructions_(instructions_of(options.rung, cols_)) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
@@ -132,6 +137,10 @@ class SmatTrace final : public LaunchTrace {
 
   bool staged() const { return options_.rung == Rung::kCbt; }
   int parts() const { return tiles_->height() / kMmaRows; }
+  /// A warp has eight columns, a lane one of them.
+  bool has_one_mma() const { return cols_ == kBlockCols; }
+  /// MMAs of a tile for 32 columns, or for eight.
+  int mmas_of_group() const { return mmas_of_tile(std::min(cols_, kGroupCols), tiles_->height()); }
 
   void begin(const Share& share, WarpTrace& trace) const {
     trace.issue(instructions_.start);
@@ -164,7 +173,7 @@ class SmatTrace final : public LaunchTrace {
     if (tile < count) {
       const int board = static_cast<int>(tile % options_.stages);
       trace.wait(kRowsBoard);
-      const int at_once = 4 / groups_;  // rows of one instruction
+      const int at_once = 128 / cols_;  // rows of one instruction
       trace.issue(instructions_.tile + instructions_.per_copy * kDepth / at_once);
       for (int k = 0; k < kDepth; k += at_once) {
         const int copies = n_ % 4 == 0 ? 1 : 4;  // a lane's four columns, at once or one by one
@@ -182,11 +191,11 @@ class SmatTrace final : public LaunchTrace {
     if (needed == 0) {
       trace.issue(1);  // zeros to shared memory
     } else if (n_ % 4 == 0) {
-      const std::int64_t pitch = 4 * stage_pitch(groups_ * kGroupCols);
+      const std::int64_t pitch = 4 * stage_pitch(cols_);
       trace.async_copy(board);
       for_each_row_of_b(share, tile, needed, [&](int row, std::uint64_t from) {
         trace.copy_to_shared(from, 4 * share.cols,
-                             place_in_stage(board, row_in_stage(row) * pitch));
+                             place_in_stage(board, row_in_stage(row, cols_) * pitch));
       });
     } else {
       trace.load(board);
@@ -202,25 +211,26 @@ class SmatTrace final : public LaunchTrace {
       trace.load(board);
       trace.touch(from, at_.a_tile_bytes);
     } else {
-      const std::int64_t behind_b = 4 * kDepth * stage_pitch(groups_ * kGroupCols);
+      const std::int64_t behind_b = 4 * kDepth * stage_pitch(cols_);
       trace.async_copy(board);
       trace.copy_to_shared(from, at_.a_tile_bytes, place_in_stage(board, behind_b));
     }
   }
 
   std::uint64_t place_in_stage(int stage, std::int64_t byte) const {
-    return stage * stage_bytes(groups_ * kGroupCols, tiles_->height()) + byte;
+    return stage * stage_bytes(cols_, tiles_->height()) + byte;
   }
 
   void multiply_stage(const Share& share, std::int64_t tile, WarpTrace& trace) const {
     trace.wait(static_cast<int>(tile % options_.stages));
     copy(share, tile + options_.stages - 1, trace);
     trace.shared(2 * parts());
-    for (int g = 0; g < groups_; ++g) {
-      constexpr int kLoads = 4, kWavefronts = 4;
-      trace.shared(kLoads * kWavefronts);
+    constexpr int kLoads = 4;
+    const int wavefronts = has_one_mma() ? 1 : 4;  // of a load
+    for (int col = 0; col < cols_; col += kGroupCols) {
+      trace.shared(kLoads * wavefronts);
       trace.issue(instructions_.per_group + kLoads - 1);
-      trace.mma(kMmasPerGroup * parts());
+      trace.mma(mmas_of_group());
     }
   }
 
@@ -229,11 +239,12 @@ class SmatTrace final : public LaunchTrace {
     load_a(share, tile, trace);
     trace.wait(kRowsBoard);
     trace.issue(instructions_.tile);
-    for (int g = 0; g < groups_; ++g) load_rows(share, share.tiles[tile], g, trace);
+    for (std::int64_t col = 0; col < cols_; col += kGroupCols)
+      load_rows(share, share.tiles[tile], col, trace);
     trace.wait(kDataBoard);
-    for (int g = 0; g < groups_; ++g) {
+    for (std::int64_t col = 0; col < cols_; col += kGroupCols) {
       trace.issue(instructions_.per_group);
-      trace.mma(kMmasPerGroup * parts());
+      trace.mma(mmas_of_group());
     }
   }
 
@@ -248,17 +259,17 @@ class SmatTrace final : public LaunchTrace {
   }
 
   /// Rows 2t + i, where a lane loads 16 bytes of four rows; any two of eight lanes share a sector.
-  void load_rows(const Share& share, const Tile& tile, int g, WarpTrace& trace) const {
+  /// Of eight columns a lane loads one.
+  void load_rows(const Share& share, const Tile& tile, std::int64_t col, WarpTrace& trace) const {
     constexpr std::uint32_t kRows[4] = {0x0055, 0x00aa, 0x5500, 0xaa00};
-    const std::int64_t cols = std::clamp<std::int64_t>(share.cols - g * kGroupCols, 0, kGroupCols);
-    const int loads = n_ % 4 == 0 ? 1 : 4;
+    const std::int64_t cols = std::clamp<std::int64_t>(share.cols - col, 0, kGroupCols);
+    const int loads = n_ % 4 == 0 || has_one_mma() ? 1 : 4;
     for (const std::uint32_t rows : kRows) {
       for (int i = 0; i < loads; ++i) {
         trace.load(kDataBoard);
         if (cols == 0) continue;
         for (std::uint32_t left = tile.cols & rows; left != 0; left &= left - 1)
-          trace.touch(address_of_b(tile, std::countr_zero(left), share.col + g * kGroupCols),
-                      4 * cols);
+          trace.touch(address_of_b(tile, std::countr_zero(left), share.col + col), 4 * cols);
         if (const int sectors = trace.touched_sectors(); sectors > 0) trace.wavefronts(sectors);
       }
     }
@@ -269,19 +280,17 @@ class SmatTrace final : public LaunchTrace {
     load_rows_of_b(share, tile, trace);
     trace.wait(kRowsBoard);
     trace.issue(instructions_.tile);
-    const bool by_row = options_.rung == Rung::kNaive;
     const Tile& of = share.tiles[tile];
-    const int first = by_row ? tiles_->row_in_strip(share.first_row) : 0;
-    const int cells = by_row ? 1 : tiles_->height();
     for (std::uint32_t left = of.cols; left != 0; left &= left - 1) {
       const int k = std::countr_zero(left);
       trace.load(kDataBoard);
       trace.touch(address_of_b(of, k, share.col), 4 * share.cols);
-      for (int r = first; r < first + cells; ++r) {
+      for (int first = 0; first < tiles_->height(); first += rows_at_once(cols_)) {
         trace.load(kDataBoard);
-        trace.touch(at_.a_tiles + at_.a_tile_bytes * (share.first_tile + tile) +
-                        4 * (std::int64_t{r} * kDepth + k),
-                    4);
+        for (std::int64_t row = first; row < first + rows_at_once(cols_); ++row)
+          trace.touch(
+              at_.a_tiles + at_.a_tile_bytes * (share.first_tile + tile) + 4 * (row * kDepth + k),
+              4);
       }
       trace.wait(kDataBoard);
       trace.issue(instructions_.per_col);
@@ -304,46 +313,56 @@ class SmatTrace final : public LaunchTrace {
 
   void store(const Share& share, WarpTrace& trace) const {
     if (options_.on_tensor_cores() && !share.tiles.empty()) trace.wait_mma();
-    const int stored = options_.on_tensor_cores() ? groups_ * parts() : 1;
-    trace.issue(instructions_.store * stored);
-    const auto touch_c = [&](std::int64_t row, std::int64_t col, std::int64_t cols) {
-      trace.touch(at_.c + 4 * ((share.first_row + row) * n_ + share.col + col), 4 * cols);
-    };
     if (!options_.on_tensor_cores()) {
-      for (std::int64_t row = 0; row < share.rows; ++row) {
+      trace.issue(instructions_.store);
+      for (std::int64_t first = 0; first < share.rows; first += rows_at_once(cols_)) {
         trace.store();
-        touch_c(row, 0, share.cols);
+        for (std::int64_t row = first; row < std::min(first + rows_at_once(cols_), share.rows);
+             ++row)
+          touch_c(share, row, 0, share.cols, trace);
       }
       return;
     }
-    // Rows 2t + i of eight rows, 32 columns at once.
-    for (std::int64_t col = 0; col < share.cols; col += kGroupCols) {
-      for (std::int64_t first = 0; first < share.rows; first += kMmaRows) {
-        for (int i = 0; i < 2; ++i) {
-          if (first + i >= share.rows) continue;
-          trace.store(n_ % 4 == 0 ? 1 : 4);
-          const std::int64_t end = std::min(first + kMmaRows, share.rows);
-          for (std::int64_t row = first + i; row < end; row += 2)
-            touch_c(row, col, std::min<std::int64_t>(kGroupCols, share.cols - col));
-        }
-      }
+    const int groups = (cols_ + kGroupCols - 1) / kGroupCols;
+    trace.issue(instructions_.store * groups * parts());
+    for (std::int64_t col = 0; col < share.cols; col += kGroupCols)
+      for (std::int64_t first = 0; first < share.rows; first += kMmaRows)
+        store_part(share, first, col, trace);
+  }
+
+  /// Eight rows of 32 columns: rows 2t + i at once, 16 bytes a lane. Of eight columns all rows at
+  /// once, 8 bytes a lane.
+  void store_part(const Share& share, std::int64_t first, std::int64_t col,
+                  WarpTrace& trace) const {
+    const std::int64_t end = std::min(first + kMmaRows, share.rows);
+    const std::int64_t cols = std::min<std::int64_t>(kGroupCols, share.cols - col);
+    const int apart = has_one_mma() ? 1 : 2;
+    const int stores = n_ % 4 == 0 ? 1 : has_one_mma() ? 2 : 4;
+    for (std::int64_t i = 0; i < apart && first + i < end; ++i) {
+      trace.store(stores);
+      for (std::int64_t row = first + i; row < end; row += apart)
+        touch_c(share, row, col, cols, trace);
     }
+  }
+
+  void touch_c(const Share& share, std::int64_t row, std::int64_t col, std::int64_t cols,
+               WarpTrace& trace) const {
+    trace.touch(at_.c + 4 * ((share.first_row + row) * n_ + share.col + col), 4 * cols);
   }
 
   SmatOptions options_;
   std::shared_ptr<const Tiles> tiles_;
   Shares shares_;
   std::int64_t n_;
-  int groups_;  // of 32 columns, of a warp
+  int cols_;  // of a warp
   TraceAddresses at_;
   InstructionCounts instructions_;
 };
 
 /// Adds the work of a warp to its thread block.
-void add_share(const Tiles& tiles, const Share& share, const SmatOptions& options, int groups,
+void add_share(const Tiles& tiles, const Share& share, const SmatOptions& options, int warp_cols,
                ThreadBlockWork& work) {
   const int height = tiles.height();
-  const std::int64_t cells_in_column = options.rung == Rung::kNaive ? 1 : height;
   work.a_bytes += 16;
   work.c_bytes += 4 * share.rows * share.cols;
   for (const Tile& tile : share.tiles) {
@@ -351,11 +370,11 @@ void add_share(const Tiles& tiles, const Share& share, const SmatOptions& option
     work.b_bytes += 4 * cols * share.cols;
     work.a_bytes += 8;
     if (options.on_tensor_cores()) {
-      work.mma += std::int64_t{groups} * kMmasPerGroup * height / kMmaRows;
+      work.mma += mmas_of_tile(warp_cols, height);
       work.a_bytes += kDepth * height * (options.by_blocks() ? 2 : 4);
     } else {
-      work.fma += cols * cells_in_column * share.cols;
-      work.a_bytes += 4 * cols * cells_in_column;
+      work.fma += cols * height * share.cols;
+      work.a_bytes += 4 * cols * height;
     }
   }
 }
@@ -378,13 +397,12 @@ WorkDescription describe_work(const Bcsr& a, std::shared_ptr<const Tiles> tiles,
     work.mma_shape = "m16n8k16";
     work.flops_per_mma = 2 * 16 * kMmaRows * kDepth;
   }
-  const Shares shares(a.rows(), *tiles, options, n);
-  const int groups = options.cols_of_warp(n) / kGroupCols;
+  const Shares shares(*tiles, options, n);
   work.thread_blocks.resize(shares.thread_blocks());
   for (std::int64_t block = 0; block < shares.thread_blocks(); ++block)
     for (int warp = 0; warp < kWarps; ++warp)
       if (const auto share = shares.of_warp(block, warp))
-        add_share(*tiles, *share, options, groups, work.thread_blocks[block]);
+        add_share(*tiles, *share, options, shares.cols(), work.thread_blocks[block]);
   work.footprint_bytes = stats(a).bytes;
   work.b_rows_bytes = 4 * n * count_rows_of_b(a, *tiles);
   work.c_bytes = 4 * n * a.rows();
@@ -396,7 +414,7 @@ WorkDescription describe_work(const Bcsr& a, std::shared_ptr<const Tiles> tiles,
        .threads_per_block = kThreads,
        .registers_per_thread = kInstances[options.instance(n, tiles->height())].registers,
        .shared_bytes = options.shared_bytes(n, tiles->height()),
-       .trace = std::make_shared<SmatTrace>(a, tiles, options, n, at)}};
+       .trace = std::make_shared<SmatTrace>(tiles, options, n, at)}};
   return work;
 }
 

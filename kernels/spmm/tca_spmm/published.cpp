@@ -13,10 +13,17 @@ Published tca_spmm() {
                   {"kernel.method", std::string("auto"),
                    "section 4.2: thread blocks of their own above 64 nonzeros"},
                   {"kernel.warps_per_row", std::int64_t{0},
-                   "section 4.2, equation 2: 1, 2, 4 or 8 by the nonzeros"}},
-      .departures = {"a long row has a thread block for every tile of columns, whatever its length",
-                     "empty places of a chunk are zeros, not repeated columns of B",
-                     "C is stored from registers, without the output buffer of section 4.2.1"},
+                   "section 4.2, equation 2: 1, 2, 4 or 8 by the nonzeros"},
+                  {"kernel.blocks", std::string("nonzeros"),
+                   "section 4.2, figure 3: a thread block for every 64 nonzeros of a long row"},
+                  {"kernel.output", std::string("buffer"), "section 4.2.1: the output buffer"},
+                  {"kernel.tile_cols", std::int64_t{64},
+                   "section 4.2.1 leaves tilewidth open: with 64 each of eight warps has four "
+                   "fragments"}},
+      .departures = {"empty places of a chunk are zeros, not repeated columns of B",
+                     "B and C are FP32 in memory; a warp rounds B when it multiplies it",
+                     "a long row has no more thread blocks than give each of its eight warps a "
+                     "fragment"},
   };
 }
 

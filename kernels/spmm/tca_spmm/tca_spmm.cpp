@@ -11,8 +11,9 @@
 // because FP16 ends at 65504. Departures: places of a chunk without a nonzero are zeros, not
 // repeated columns of B (whose infinities would spoil the row), and cost no traffic either; the
 // right operand repeats its p columns, so that the diagonal lies in the same lanes for every p;
-// partial sums of two fragments share their shuffles; registers are stored to C directly; a thread
-// block has a tile of columns of a fixed width for rows of any length.
+// partial sums of two fragments share their shuffles. By default registers are stored to C
+// directly, and a thread block has a tile of columns of a fixed width for rows of any length;
+// blocks = "nonzeros" and output = "buffer" are the paper's.
 
 #include "kernels/spmm/tca_spmm/tca_spmm.hpp"
 
@@ -27,29 +28,40 @@ namespace tessera {
 namespace tca_spmm {
 namespace {
 
-constexpr std::int64_t kLongestShared = std::int64_t{kDepth} * kMaxTraceRows;
+bool shares_block(std::int64_t nnz, const TcaSpmmOptions& options) {
+  using enum TcaSpmmOptions::Method;
+  return options.method == kMultirow || (options.method == kAuto && nnz <= kNonzerosOfBlock);
+}
 
 Task cut(std::int32_t row, std::int64_t nnz, const TcaSpmmOptions& options) {
   using enum TcaSpmmOptions::Method;
-  const bool shares_block =
-      options.method == kMultirow || (options.method == kAuto && nnz <= kLongestShared);
   const int log_p = ceil_log2(kMaxTraceRows);
   Task task{.row = row};
   task.log_p =
       static_cast<std::uint8_t>(options.method == kMultiblock ? log_p : log_trace_rows(nnz));
   task.log_warps =
-      static_cast<std::uint8_t>(!shares_block               ? ceil_log2(kWarps)
+      static_cast<std::uint8_t>(!shares_block(nnz, options) ? ceil_log2(kWarps)
                                 : options.warps_per_row > 0 ? ceil_log2(options.warps_per_row)
                                                             : task.log_p);
   return task;
 }
 
 /// Floats of shared memory of a warp, its share of those of the row: two stages where the row has
-/// several chunks.
-int warp_floats(const Task& task, std::int64_t nnz, int tile_cols) {
+/// several chunks, and the output buffer.
+int warp_floats(const Task& task, std::int64_t nnz, const TcaSpmmOptions& options) {
   const auto stages = static_cast<int>(std::min<std::int64_t>(chunks_of(nnz, task.p()), 2));
-  return stages * kDepth * task.p() * pitch_of(tile_cols, task.log_p, task.log_warps) /
-         task.warps();
+  const int floats =
+      stages * kDepth * task.p() * pitch_of(options.tile_cols, task.log_p, task.log_warps) +
+      output_floats(options.output_buffer, options.tile_cols, task.log_p, task.log_warps);
+  return floats / task.warps();
+}
+
+/// Columns of C of each thread block of a row: multiples of kColsOfBlock.
+std::int64_t cols_of_each(std::int64_t nnz, const TcaSpmmOptions& options, std::int64_t n) {
+  if (shares_block(nnz, options)) return n;
+  const std::int64_t blocks = std::max<std::int64_t>(chunks_of(nnz, kMaxTraceRows), 1);
+  const std::int64_t cols = (n + blocks - 1) / blocks;
+  return (cols + kColsOfBlock - 1) / kColsOfBlock * kColsOfBlock;
 }
 
 }  // namespace
@@ -57,25 +69,45 @@ int warp_floats(const Task& task, std::int64_t nnz, int tile_cols) {
 TcaSpmmOptions options_of(const Params& params) {
   using enum TcaSpmmOptions::Method;
   const std::string& method = params.text("method");
-  return {.method = method == "auto"       ? kAuto
-                    : method == "multirow" ? kMultirow
-                                           : kMultiblock,
-          .warps_per_row = static_cast<int>(params.integer("warps_per_row")),
-          .tile_cols = static_cast<int>(params.integer("tile_cols"))};
+  const TcaSpmmOptions options{.method = method == "auto"       ? kAuto
+                                         : method == "multirow" ? kMultirow
+                                                                : kMultiblock,
+                               .warps_per_row = static_cast<int>(params.integer("warps_per_row")),
+                               .tile_cols = static_cast<int>(params.integer("tile_cols")),
+                               .blocks_by_nonzeros = params.text("blocks") == "nonzeros",
+                               .output_buffer = params.text("output") == "buffer"};
+  require<Unsupported>(
+      !options.output_buffer ||
+          (params.text("precision") == "fp16" && options.tile_cols == kNarrowTile),
+      "tca_spmm has output = buffer for precision = fp16 and tile_cols = {}, not for {} and {}",
+      kNarrowTile, params.text("precision"), options.tile_cols);
+  return options;
 }
 
-Plan plan(const CsrMatrix& a, const TcaSpmmOptions& options) {
-  Plan plan;
-  for (std::int32_t row = 0; row < a.rows; ++row) {
-    const std::int64_t nnz = a.row_length(row);
-    Task task = cut(row, nnz, options);
+Plan plan(const CsrMatrix& a, const TcaSpmmOptions& options, std::int64_t n) {
+  require<Unsupported>(n <= kMaxCols, "tca_spmm takes at most {} columns of B, not {}", kMaxCols,
+                       n);
+  Plan plan{.n = static_cast<std::int32_t>(n), .tile_cols = options.tile_cols};
+  const auto add = [&](Task task, std::int64_t first, std::int64_t end) {
     const auto used = plan.tasks.size() % kWarps;
     if (used + task.warps() > kWarps) plan.tasks.resize(plan.tasks.size() + kWarps - used);
-    plan.warp_floats = std::max(plan.warp_floats, warp_floats(task, nnz, options.tile_cols));
+    if (options.blocks_by_nonzeros && plan.tasks.size() % kWarps == 0)
+      plan.cols.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(end)});
     for (int warp = 0; warp < task.warps(); ++warp) {
       task.warp = static_cast<std::uint8_t>(warp);
       plan.tasks.push_back(task);
     }
+  };
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    const std::int64_t nnz = a.row_length(row);
+    const Task task = cut(row, nnz, options);
+    plan.warp_floats = std::max(plan.warp_floats, warp_floats(task, nnz, options));
+    if (!options.blocks_by_nonzeros) {
+      add(task, 0, n);
+      continue;
+    }
+    const std::int64_t each = cols_of_each(nnz, options, n);
+    for (std::int64_t col = 0; col < n; col += each) add(task, col, std::min(n, col + each));
   }
   plan.tasks.resize((plan.tasks.size() + kWarps - 1) / kWarps * kWarps);
   return plan;
@@ -138,7 +170,7 @@ class TcaSpmm final : public SpmmKernel {
       : precision_(std::move(precision)), options_(options) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
-  int version() const override { return 2; }
+  int version() const override { return 3; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,
@@ -181,20 +213,21 @@ class TcaSpmm final : public SpmmKernel {
 
 /// Adds the work of a warp to its thread block. The common work of the warps of a row counts with
 /// the first of them.
-void add_warp(const Task& task, std::int64_t nnz, int tile_cols, std::int64_t n, std::int64_t tile,
-              ThreadBlockWork& work) {
+void add_warp(const Task& task, std::int64_t nnz, const TcaSpmmOptions& options,
+              const BlockCols& cols, ThreadBlockWork& work) {
   work.a_bytes += sizeof(Task);
   if (task.row < 0) return;
   work.a_bytes += 16;  // the row's ends
   const std::int64_t chunks = chunks_of(nnz, task.p());
   for (std::int64_t part = 0;; ++part) {
-    const Columns columns = columns_of(task, tile_cols, n, tile, part);
+    const Columns columns = columns_of(task, options.tile_cols, cols, part);
     if (columns.count == 0) return;
     const Fragments mine =
-        fragments_of(tile_cols, task.log_p, task.log_warps, task.warp, columns.count);
+        fragments_of(options.output_buffer, task.log_p, task.log_warps, task.warp, columns.count);
     work.mma += chunks * (mine.last - mine.first);
     work.a_bytes += 4 * nnz;  // values; column indices are shared
-    if (task.warps() == kWarps) work.barriers += chunks;
+    if (task.warps() == kWarps)
+      work.barriers += chunks + (options.output_buffer ? 1 : 0) + (part > 0 ? 1 : 0);
     if (task.warp > 0) continue;
     work.a_bytes += 4 * nnz;
     work.b_bytes += 4 * nnz * columns.count;
@@ -204,19 +237,17 @@ void add_warp(const Task& task, std::int64_t nnz, int tile_cols, std::int64_t n,
 
 WorkDescription TcaSpmm::work(const PackedMatrix& packed, std::int64_t n) const {
   const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
-  Plan plan = tca_spmm::plan(a, options_);
+  Plan plan = tca_spmm::plan(a, options_, n);
   WorkDescription work{.kernel = "tca_spmm",
                        .mma_type = type() == MmaType::kTf32 ? "tf32" : "fp16",
                        .mma_shape = "m16n8k8",
                        .flops_per_mma = 2 * kMmaRows * 8 * kDepth};
-  const std::int64_t tiles = (n + options_.tile_cols - 1) / options_.tile_cols;
-  work.thread_blocks.resize(static_cast<std::size_t>(tiles * plan.blocks()));
-  for (std::int64_t tile = 0; tile < tiles; ++tile) {
-    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
-      const Task& task = plan.tasks[i];
+  work.thread_blocks.resize(static_cast<std::size_t>(plan.thread_blocks()));
+  for (std::int64_t block = 0; block < plan.thread_blocks(); ++block) {
+    for (int warp = 0; warp < kWarps; ++warp) {
+      const Task& task = plan.tasks[task_of(block % plan.blocks(), warp)];
       const std::int64_t nnz = task.row < 0 ? 0 : a.row_length(task.row);
-      add_warp(task, nnz, options_.tile_cols, n, tile,
-               work.thread_blocks[static_cast<std::size_t>(tile * plan.blocks()) + i / kWarps]);
+      add_warp(task, nnz, options_, plan.cols_of(block), work.thread_blocks[block]);
     }
   }
   const std::int64_t shared_bytes = plan.shared_bytes();
@@ -226,7 +257,7 @@ WorkDescription TcaSpmm::work(const PackedMatrix& packed, std::int64_t n) const 
        .threads_per_block = kThreads,
        .registers_per_thread = registers_of(options_.tile_cols),
        .shared_bytes = shared_bytes,
-       .trace = std::make_shared<Trace>(a, n, options_.tile_cols, std::move(plan), work.memory)}};
+       .trace = std::make_shared<Trace>(a, options_.output_buffer, std::move(plan), work.memory)}};
   work.footprint_bytes = stats(packed).bytes;
   work.b_rows_bytes = 4 * n * count_distinct(a.col_indices, a.cols);
   work.c_bytes = 4 * n * a.rows;
@@ -237,21 +268,36 @@ WorkDescription TcaSpmm::work(const PackedMatrix& packed, std::int64_t n) const 
 const Register<SpmmKernel> entry{{
     .name = "tca_spmm",
     .summary = "CSR rows as traces of MMAs, nothing to pack (TCA-SpMM)",
-    .params = {{"precision",
-                std::string("tf32"),
-                "type of the operands on tensor cores; fp16 is the paper's",
-                {"fp16", "tf32", "tf32_raw"}},
-               {"method",
-                std::string("auto"),
-                "multirow: rows share thread blocks, fragments as full as the row allows; "
-                "multiblock: whole thread blocks and fragments for every row; auto: multirow up to "
-                "64 nonzeros",
-                {"auto", "multirow", "multiblock"}},
-               {"warps_per_row",
-                std::int64_t{0},
-                "warps of a row that shares its thread block; 0: 1, 2, 4 or 8 by its nonzeros",
-                {"0", "1", "2", "4", "8"}},
-               {"tile_cols", std::int64_t{64}, "columns of C of a thread block", {"64", "128"}}},
+    .params =
+        {{"precision",
+          std::string("tf32"),
+          "type of the operands on tensor cores; fp16 is the paper's",
+          {"fp16", "tf32", "tf32_raw"}},
+         {"method",
+          std::string("auto"),
+          "multirow: rows share thread blocks, fragments as full as the row allows; "
+          "multiblock: whole thread blocks and fragments for every row; auto: multirow up to "
+          "64 nonzeros",
+          {"auto", "multirow", "multiblock"}},
+         {"warps_per_row",
+          std::int64_t{0},
+          "warps of a row that shares its thread block; 0: 1, 2, 4 or 8 by its nonzeros",
+          {"0", "1", "2", "4", "8"}},
+         {"tile_cols",
+          std::int64_t{kNarrowTile},
+          "columns of C of a thread block, at a time",
+          {"64", "128"}},
+         {"blocks",
+          std::string("tiles"),
+          "thread blocks of a row. tiles: one for every tile_cols columns; nonzeros: one for all "
+          "columns, or above 64 nonzeros one for every 64, which share the columns, as in the "
+          "paper",
+          {"tiles", "nonzeros"}},
+         {"output",
+          std::string("registers"),
+          "where C is written from; buffer: from shared memory, as in the paper (fp16, tile_cols "
+          "= 64)",
+          {"registers", "buffer"}}},
     .make =
         [](const Params& params) {
           return std::make_unique<TcaSpmm>(find_precision(params.text("precision")),

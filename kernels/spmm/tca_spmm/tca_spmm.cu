@@ -35,15 +35,16 @@ struct Row {
 };
 
 /// Computes columns [col, col + cols) of a row of C with all warps of its group; `c` points to the
-/// first.
-template <class Operands, int kFragments, bool kAligned>
+/// first. `shared` has the output buffer of the row, if any, and its stages.
+template <class Operands, int kFragments, bool kAligned, bool kBuffered>
 __device__ void multiply_row(const KernelArguments& product, const Group& group, Row row,
                              const float* b, int col, int cols, float* c, Scaling scaling,
-                             float* stages) {
+                             float* shared) {
   constexpr int kTileCols = kMmaRows * kFragments;
+  float* const stages = shared + output_floats(kBuffered, kTileCols, group.log_p, group.log_warps);
   const int pitch = pitch_of(kTileCols, group.log_p, group.log_warps);
   const int size = group.chunk_size();
-  const Fragments mine = fragments_of(kTileCols, group.log_p, group.log_warps, group.warp, cols);
+  const Fragments mine = fragments_of(kBuffered, group.log_p, group.log_warps, group.warp, cols);
   const Copier<Operands, kFragments, kAligned> copier(product, group, b, col, cols, pitch);
 
   std::int32_t rows[kFragments];
@@ -66,16 +67,17 @@ __device__ void multiply_row(const KernelArguments& product, const Group& group,
     multiply(stages + stage * size * pitch, group, pitch, mine, operands, acc);
   }
 
-  const Traces traces(group, c, cols, scaling);
+  const Traces<kBuffered> traces(group, kBuffered ? shared : c, cols, scaling);
   for (int f = 0; f < kFragments; f += 2) {
     const int fragment = mine.first + f;
     if (fragment >= mine.last) break;
     const int at = cols_of(group.log_p, fragment);
     if (fragment + 1 < mine.last)
-      traces.store_two<kAligned>(acc[f], acc[f + 1], at);
+      traces.template store_two<kAligned>(acc[f], acc[f + 1], at);
     else
       traces.store_one(acc[f], at);
   }
+  if constexpr (kBuffered) flush<kAligned>(group, shared, c, cols, scaling);
 }
 
 /// Loads a task in one load.
@@ -89,7 +91,7 @@ __device__ Task load_task(const Task* from) {
   return task;
 }
 
-template <class Operands, int kFragments, bool kAligned>
+template <class Operands, int kFragments, bool kAligned, bool kBuffered>
 __global__ void __launch_bounds__(kThreads, kFragments == 4 ? 3 : 2)
     multiply_rows(KernelArguments product, const float* __restrict__ b, float* __restrict__ c,
                   Scaling scaling) {
@@ -99,28 +101,36 @@ __global__ void __launch_bounds__(kThreads, kFragments == 4 ? 3 : 2)
   const Task task = load_task(product.tasks + task_of(blockIdx.x, warp));
   if (task.row < 0) return;
   const Group group(task, warp, lane);
-  float* stages = reinterpret_cast<float*>(shared) + (warp - task.warp) * product.warp_floats;
-  const int first = kTileCols * static_cast<int>(blockIdx.y),
-            end = min(product.n, first + kTileCols);
+  float* of_row = reinterpret_cast<float*>(shared) + (warp - task.warp) * product.warp_floats;
+  const BlockCols mine =
+      product.cols != nullptr
+          ? product.cols[blockIdx.x]
+          : cols_of_tile(static_cast<std::int32_t>(blockIdx.y), kTileCols, product.n);
   const int step = group_cols(kTileCols, group.log_p, group.log_warps);
-  for (int col = first; col < end; col += step) {
-    multiply_row<Operands, kFragments, kAligned>(
-        product, group, Row(product, task.row), b, col, min(end - col, step),
-        c + std::int64_t{task.row} * product.n + col, scaling, stages);
-    if (col + step < end) group.sync();  // no warp reads the stages any more
+  for (int col = mine.first; col < mine.end; col += step) {
+    multiply_row<Operands, kFragments, kAligned, kBuffered>(
+        product, group, Row(product, task.row), b, col, min(mine.end - col, step),
+        c + std::int64_t{task.row} * product.n + col, scaling, of_row);
+    if (col + step < mine.end) group.sync();  // no warp reads the shared memory any more
   }
 }
 
 using Kernel = void (*)(KernelArguments, const float*, float*, Scaling);
 
+template <class Operands, int kFragments, bool kBuffered = false>
+Kernel instance(bool aligned) {
+  return aligned ? multiply_rows<Operands, kFragments, true, kBuffered>
+                 : multiply_rows<Operands, kFragments, false, kBuffered>;
+}
 template <class Operands>
 Kernel instance(int tile_cols, bool aligned) {
-  if (tile_cols == 64)
-    return aligned ? multiply_rows<Operands, 4, true> : multiply_rows<Operands, 4, false>;
-  return aligned ? multiply_rows<Operands, 8, true> : multiply_rows<Operands, 8, false>;
+  return tile_cols == kNarrowTile ? instance<Operands, kNarrowTile / kMmaRows>(aligned)
+                                  : instance<Operands, 2 * kNarrowTile / kMmaRows>(aligned);
 }
 
-Kernel instance(std::string_view precision, int tile_cols, bool aligned) {
+Kernel instance(std::string_view precision, const TcaSpmmOptions& options, bool aligned) {
+  const int tile_cols = options.tile_cols;
+  if (options.output_buffer) return instance<Fp16Operands, kNarrowTile / kMmaRows, true>(aligned);
   if (precision == "fp16") return instance<Fp16Operands>(tile_cols, aligned);
   if (precision == "tf32_raw")
     return instance<Tf32Operands<Tf32Precision::kRaw>>(tile_cols, aligned);
@@ -131,7 +141,7 @@ class TcaMultiplication final : public GpuMultiplication {
  public:
   TcaMultiplication(const CsrMatrix& a, std::int64_t n, const TcaSpmmOptions& options,
                     std::string_view precision)
-      : TcaMultiplication(a, n, options.tile_cols, precision, plan(a, options)) {}
+      : TcaMultiplication(a, options, precision, plan(a, options, n)) {}
 
   std::vector<int> registers() const override { return {registers_of(kernels_[true])}; }
 
@@ -144,33 +154,35 @@ class TcaMultiplication final : public GpuMultiplication {
   }
 
  private:
-  TcaMultiplication(const CsrMatrix& a, std::int64_t n, int tile_cols, std::string_view precision,
+  TcaMultiplication(const CsrMatrix& a, const TcaSpmmOptions& options, std::string_view precision,
                     const Plan& plan)
       : tasks_(plan.tasks),
+        cols_(plan.cols),
         row_offsets_(a.row_offsets),
         col_indices_(a.col_indices),
         values_(a.values),
         shared_bytes_(static_cast<std::size_t>(plan.shared_bytes())) {
-    const std::int64_t tiles = (n + tile_cols - 1) / tile_cols;
-    require<Unsupported>(tiles <= 65535, "tca_spmm takes at most {} columns of B, not {}",
-                         std::int64_t{65535} * tile_cols, n);
+    require<Unsupported>(plan.tiles() <= 65535, "tca_spmm takes at most {} columns of B, not {}",
+                         std::int64_t{65535} * plan.tile_cols, plan.n);
     require<Unsupported>(plan.blocks() <= INT_MAX,
                          "tca_spmm needs {} thread blocks; a grid has at most {}", plan.blocks(),
                          INT_MAX);
-    grid_ = dim3(static_cast<unsigned>(plan.blocks()), static_cast<unsigned>(tiles));
-    arguments_ = {.n = static_cast<int>(n),
+    grid_ = dim3(static_cast<unsigned>(plan.blocks()), static_cast<unsigned>(plan.tiles()));
+    arguments_ = {.n = plan.n,
                   .warp_floats = plan.warp_floats,
                   .tasks = tasks_.data(),
+                  .cols = plan.cols.empty() ? nullptr : cols_.data(),
                   .row_offsets = row_offsets_.data(),
                   .col_indices = col_indices_.data(),
                   .values = values_.data()};
     for (const bool aligned : {false, true}) {
-      kernels_[aligned] = instance(precision, tile_cols, aligned);
+      kernels_[aligned] = instance(precision, options, aligned);
       allow_shared_memory(kMaxSharedBytes, kernels_[aligned]);
     }
   }
 
   DeviceArray<Task> tasks_;
+  DeviceArray<BlockCols> cols_;
   DeviceArray<std::int64_t> row_offsets_;
   DeviceArray<std::int32_t> col_indices_;
   DeviceArray<float> values_;

@@ -21,6 +21,7 @@ struct KernelArguments {
   int n;  // what a grid holds tiles of columns for: four times that is below 2^31
   int warp_floats;
   const Task* tasks;                // [thread blocks of a tile of columns * kWarps]
+  const BlockCols* cols;            // [thread blocks], or none: by tiles
   const std::int64_t* row_offsets;  // [rows + 1]
   const std::int32_t* col_indices;  // [nnz]
   const float* values;              // [nnz]
@@ -184,11 +185,13 @@ __device__ void load_chunk(const float* values, int left, const Group& group, fl
   }
 }
 
-/// The traces of the fragments of a lane, and their writes to a row of C. Partial sums of a block
-/// are added with their neighbours, then pairs with pairs, then fours with fours.
+/// The traces of the fragments of a lane, and their writes to a row of C or, with kBuffered, to its
+/// output buffer. Partial sums of a block are added with their neighbours, then pairs with pairs,
+/// then fours with fours.
+template <bool kBuffered>
 class Traces {
  public:
-  /// `row` has `cols` columns.
+  /// `row` has `cols` columns; a buffer is for whole fours of them.
   __device__ Traces(const Group& group, float* row, int cols, Scaling scaling)
       : group_(group),
         row_(row),
@@ -248,11 +251,16 @@ class Traces {
   }
 
   __device__ void store(int col, float sum) const {
-    if (on_diagonal_ && col < cols_) row_[col] = scaled(scaling_, sum, row_ + col);
+    if (!on_diagonal_ || col >= cols_) return;
+    row_[col] = kBuffered ? sum : scaled(scaling_, sum, row_ + col);
   }
   template <bool kAligned>
   __device__ void store_four(int col, float4 sums) const {
-    if (on_diagonal_) store_16_bytes<kAligned>(row_ + col, sums, cols_ - col, scaling_);
+    if constexpr (kBuffered) {
+      if (on_diagonal_ && col < cols_) *reinterpret_cast<float4*>(row_ + col) = sums;
+    } else {
+      if (on_diagonal_) store_16_bytes<kAligned>(row_ + col, sums, cols_ - col, scaling_);
+    }
   }
 
   const Group& group_;
@@ -262,6 +270,17 @@ class Traces {
   bool odd_;
   bool on_diagonal_;
 };
+
+/// Writes `cols` columns of a row of C from its output buffer with all warps of the row:
+/// neighbouring lanes write neighbouring columns, four each.
+template <bool kAligned>
+__device__ void flush(const Group& group, const float* buffer, float* row, int cols,
+                      const Scaling& scaling) {
+  group.sync();  // all warps have written their columns
+  for (int col = 4 * group.id(); col < cols; col += 128 << group.log_warps)
+    store_16_bytes<kAligned>(row + col, *reinterpret_cast<const float4*>(buffer + col), cols - col,
+                             scaling);
+}
 
 /// acc += a stage's rows of B times the chunk of A, in fragments [mine.first, mine.last).
 template <class Operands, int kFragments>

@@ -25,9 +25,16 @@ constexpr int kMaxTraceRows = 8;  // p of a row longer than 32
 constexpr int kMmaRows = 16;
 constexpr int kMaxSharedBytes = 96 << 10;  // of any plan: two stages of a row of one warp
 constexpr int kPadding = 8;                // floats between rows of B in shared memory
+constexpr int kSectorCols = 8;             // of C, in 32 bytes
+
+constexpr int kNarrowTile = 64;  // columns of C of a thread block, by default
+constexpr std::int64_t kMaxCols = std::int64_t{65535} * 2 * kNarrowTile;  // of C, as a grid holds
+constexpr int kNonzerosOfBlock = kDepth * kMaxTraceRows;  // of a row, for a thread block of its own
+/// Columns of C for which each warp of a thread block has a fragment of p = 8.
+constexpr int kColsOfBlock = kWarps * kMmaRows / kMaxTraceRows;
 
 /// Registers of a thread, as the hardware allocates them.
-constexpr int registers_of(int tile_cols) { return tile_cols == 64 ? 80 : 112; }
+constexpr int registers_of(int tile_cols) { return tile_cols == kNarrowTile ? 80 : 112; }
 
 /// The logarithm of the least power of two that is not below `value`, which is at most 32.
 constexpr int ceil_log2(int value) {
@@ -72,13 +79,16 @@ constexpr int count_fragments(int log_p, int cols) {
 }
 constexpr int cols_of(int log_p, int fragments) { return (fragments * kMmaRows) >> log_p; }
 
-/// Fragments [first, last) of the columns of a row.
+/// Fragments [first, last) of the columns of a row, of one of its warps: one, or an even number,
+/// which it multiplies by twos. A warp that stores to C has at least eight columns, a sector.
 struct Fragments {
   int first, last;
 };
-constexpr Fragments fragments_of(int tile_cols, int log_p, int log_warps, int warp, int cols) {
-  const int whole = count_fragments(log_p, group_cols(tile_cols, log_p, log_warps));
-  const int share = std::max(1, whole >> log_warps), all = count_fragments(log_p, cols);
+constexpr Fragments fragments_of(bool buffered, int log_p, int log_warps, int warp, int cols) {
+  const int all = count_fragments(log_p, cols);
+  const int least = buffered ? 1 : count_fragments(log_p, kSectorCols);
+  const int even = std::max((all + (1 << log_warps) - 1) >> log_warps, least);
+  const int share = even > 1 ? even + even % 2 : 1;
   return {std::min(warp * share, all), std::min((warp + 1) * share, all)};
 }
 
@@ -101,28 +111,64 @@ constexpr int place_of(int log_p, int r, int t, int half, int col, int pitch) {
 struct TcaSpmmOptions {
   enum class Method { kAuto, kMultirow, kMultiblock };
   Method method = Method::kAuto;
-  int warps_per_row = 0;  // of rows that share thread blocks; 0: p
-  int tile_cols = 64;     // columns of C of a thread block
+  int warps_per_row = 0;            // of rows that share thread blocks; 0: p
+  int tile_cols = kNarrowTile;      // columns of C of a thread block, at a time
+  bool blocks_by_nonzeros = false;  // thread blocks of a row by its length, not by tiles of columns
+  bool output_buffer = false;       // C goes through shared memory
 };
 
-/// The options of the kernel's parameters.
+/// The options of the kernel's parameters. Throws Unsupported for an output buffer of other
+/// operands and tiles than the paper's.
 TcaSpmmOptions options_of(const Params& params);
 
-struct Plan {
-  std::vector<Task> tasks;  // [thread blocks of a tile of columns * kWarps]
-  int warp_floats = 0;      // of shared memory, of a warp; a row has those of its warps
+/// Columns [first, end) of C of a thread block.
+struct alignas(8) BlockCols {
+  std::int32_t first, end;
+};
 
-  /// Thread blocks of a tile of columns.
+/// The columns of a tile of a C of n columns.
+TESSERA_HOST_DEVICE constexpr BlockCols cols_of_tile(std::int32_t tile, int tile_cols,
+                                                     std::int32_t n) {
+  const std::int32_t first = tile * tile_cols;
+  return {first, n - first < tile_cols ? n : first + tile_cols};
+}
+
+/// Floats of the output buffer of a row: the columns that its warps compute at a time.
+constexpr int output_floats(bool buffered, int tile_cols, int log_p, int log_warps) {
+  return buffered ? group_cols(tile_cols, log_p, log_warps) : 0;
+}
+
+struct Plan {
+  std::int32_t n = 0;
+  int tile_cols = kNarrowTile;
+  std::vector<Task> tasks = {};  // [blocks * kWarps]
+  // [blocks]; empty: every tile of columns has `blocks` thread blocks.
+  std::vector<BlockCols> cols = {};
+  int warp_floats = 0;  // of shared memory, of a warp; a row has those of its warps
+
+  /// Thread blocks of a tile of columns, or all of them.
   std::int64_t blocks() const { return static_cast<std::int64_t>(tasks.size()) / kWarps; }
+  std::int64_t tiles() const {
+    return cols.empty() ? (std::int64_t{n} + tile_cols - 1) / tile_cols : 1;
+  }
+  std::int64_t thread_blocks() const { return n == 0 ? 0 : tiles() * blocks(); }
+  /// The columns of a thread block; those of a tile follow each other.
+  BlockCols cols_of(std::int64_t thread_block) const {
+    if (!cols.empty()) return cols[static_cast<std::size_t>(thread_block)];
+    return cols_of_tile(static_cast<std::int32_t>(thread_block / blocks()), tile_cols, n);
+  }
   std::int64_t shared_bytes() const { return std::int64_t{4} * kWarps * warp_floats; }
 };
 
-/// Index in Plan::tasks of the task of a warp, in a tile of columns.
+/// Index in Plan::tasks of the task of a warp of thread block `block` of its tile.
 TESSERA_HOST_DEVICE constexpr std::int64_t task_of(std::int64_t block, int warp) {
   return block * kWarps + warp;
 }
 
-/// Assigns the rows in their order; a thread block takes as many as have warps in it.
-Plan plan(const CsrMatrix& a, const TcaSpmmOptions& options);
+/// Assigns the rows in their order, for a C of n columns. A thread block takes as many rows as have
+/// warps in it; with blocks_by_nonzeros a row of more than 64 nonzeros has a thread block for every
+/// 64 of them, as long as each gets kColsOfBlock columns, and others have all columns in one.
+/// Throws Unsupported for more than kMaxCols columns.
+Plan plan(const CsrMatrix& a, const TcaSpmmOptions& options, std::int64_t n);
 
 }  // namespace tessera::tca_spmm

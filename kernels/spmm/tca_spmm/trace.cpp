@@ -13,6 +13,7 @@ struct InstructionCounts {
   static constexpr int kIndex = 9, kCopy = 22;  // for a load of indices, a copy of rows of B
   static constexpr int kChunk = 75;             // for a chunk
   static constexpr int kFragment = 20;          // of it, for a fragment: conversions, addresses
+  static constexpr int kFlush = 20;             // for the output buffer
   /// The traces of two fragments, from their sums to C.
   static constexpr int traces(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
 };
@@ -34,37 +35,38 @@ CopiedPlaces places_of(const Task& task, int cols, int copy) {
 
 }  // namespace
 
-Columns columns_of(const Task& task, int tile_cols, std::int64_t n, std::int64_t tile,
-                   std::int64_t part) {
+Columns columns_of(const Task& task, int tile_cols, const BlockCols& cols, std::int64_t part) {
   const int step = group_cols(tile_cols, task.log_p, task.log_warps);
-  const std::int64_t first = tile * tile_cols + part * step;
-  const std::int64_t end = std::min(n, (tile + 1) * tile_cols);
-  return {first, static_cast<int>(std::clamp<std::int64_t>(end - first, 0, step))};
+  const std::int64_t first = cols.first + part * step;
+  return {first, static_cast<int>(std::clamp<std::int64_t>(cols.end - first, 0, step))};
 }
 
-Trace::Trace(const CsrMatrix& a, std::int64_t n, int tile_cols, Plan plan, AddressSpace& space)
+Trace::Trace(const CsrMatrix& a, bool output_buffer, Plan plan, AddressSpace& space)
     : a_(a),
-      n_(n),
-      tile_cols_(tile_cols),
+      output_buffer_(output_buffer),
       plan_(std::move(plan)),
+      n_(plan_.n),
+      tile_cols_(plan_.tile_cols),
       tasks_(space.add("tasks", static_cast<std::int64_t>(plan_.tasks.size() * sizeof(Task)))),
       row_offsets_(space.add("row_offsets", 8 * (std::int64_t{a.rows} + 1))),
       col_indices_(space.add("col_indices", 4 * a.nnz())),
       values_(space.add("values", 4 * a.nnz())),
-      b_(space.add("b", 4 * n * a.cols)),
-      c_(space.add("c", 4 * n * a.rows)) {}
+      b_(space.add("b", 4 * n_ * a.cols)),
+      c_(space.add("c", 4 * n_ * a.rows)) {}
 
 /// cursor.part counts groups of columns, cursor.step chunks.
 bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTrace& trace) const {
-  const std::int64_t block = thread_block % plan_.blocks(), tile = thread_block / plan_.blocks();
+  const std::int64_t block = thread_block % plan_.blocks();
+  const BlockCols cols = plan_.cols_of(thread_block);
   const Task& task = plan_.tasks[static_cast<std::size_t>(task_of(block, warp))];
   if (cursor.step == 0 && cursor.part == 0) begin(block, warp, task, trace);
   if (task.row < 0) return false;
-  const Columns columns = columns_of(task, tile_cols_, n_, tile, cursor.part);
+  const Columns columns = columns_of(task, tile_cols_, cols, cursor.part);
   const At at{task, a_.row_offsets[task.row], a_.row_offsets[task.row + 1], columns,
-              fragments_of(tile_cols_, task.log_p, task.log_warps, task.warp, columns.count)};
+              fragments_of(output_buffer_, task.log_p, task.log_warps, task.warp, columns.count)};
   const std::int64_t chunk = at.first + cursor.step * kDepth * task.p();
   if (cursor.step == 0) {
+    if (cursor.part > 0 && task.warps() == kWarps) trace.barrier();
     trace.issue(InstructionCounts::kRow);
     load_index(at, chunk, trace);
     if (chunk < at.last) {
@@ -78,8 +80,9 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
   ++cursor.step;
   if (chunk + kDepth * task.p() < at.last) return true;
   store(at, trace);
+  if (output_buffer_) flush(at, trace);
   cursor = {.step = 0, .part = cursor.part + 1};
-  return columns_of(task, tile_cols_, n_, tile, cursor.part).count > 0;
+  return columns_of(task, tile_cols_, cols, cursor.part).count > 0;
 }
 
 void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& trace) const {
@@ -181,10 +184,27 @@ void Trace::store(const At& at, WarpTrace& trace) const {
   const int instructions = p == 2 || p == 8 ? 2 : p == 1 && n_ % 4 != 0 ? 4 : 1;
   for (std::int64_t col = first; col < end; col += step) {
     trace.issue(InstructionCounts::traces(at.task.log_p) * step / (2 * outputs));
+    if (output_buffer_) {
+      for (int i = 0; i < instructions; ++i) trace.shared(1);
+      continue;
+    }
     trace.store(instructions);
     trace.touch(c_ + 4 * static_cast<std::uint64_t>(at.task.row * n_ + col),
                 4 * std::min<std::int64_t>(step, end - col));
   }
+}
+
+/// Writes the output buffer to C, four columns a lane.
+void Trace::flush(const At& at, WarpTrace& trace) const {
+  if (at.task.warps() == kWarps) trace.barrier();
+  trace.issue(InstructionCounts::kFlush);
+  const std::int64_t first = 128 * at.task.warp;  // at most 64 columns: there is no second turn
+  const std::int64_t count = std::min<std::int64_t>(at.columns.count - first, 128);
+  if (count <= 0) return;
+  trace.shared(static_cast<int>((count + 31) / 32));
+  trace.store(n_ % 4 == 0 ? 1 : 4);
+  trace.touch(c_ + 4 * static_cast<std::uint64_t>(at.task.row * n_ + at.columns.first + first),
+              4 * count);
 }
 
 }  // namespace tessera::tca_spmm

@@ -14,9 +14,8 @@ struct Columns {
   int count;
 };
 
-/// Group `part` of the columns of a task in a tile; no columns behind the last.
-Columns columns_of(const Task& task, int tile_cols, std::int64_t n, std::int64_t tile,
-                   std::int64_t part);
+/// Group `part` of the columns of a task in its thread block; no columns behind the last.
+Columns columns_of(const Task& task, int tile_cols, const BlockCols& cols, std::int64_t part);
 
 /// The number of chunks of a row of `nnz` nonzeros.
 constexpr std::int64_t chunks_of(std::int64_t nnz, int p) {
@@ -25,7 +24,7 @@ constexpr std::int64_t chunks_of(std::int64_t nnz, int p) {
 
 class Trace final : public LaunchTrace {
  public:
-  Trace(const CsrMatrix& a, std::int64_t n, int tile_cols, Plan plan, AddressSpace& space);
+  Trace(const CsrMatrix& a, bool output_buffer, Plan plan, AddressSpace& space);
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override;
@@ -45,11 +44,13 @@ class Trace final : public LaunchTrace {
   void load_values(const At& at, std::int64_t chunk, WarpTrace& trace) const;
   void advance(const At& at, std::int64_t chunk, WarpTrace& trace) const;
   void store(const At& at, WarpTrace& trace) const;
+  void flush(const At& at, WarpTrace& trace) const;
 
   const CsrMatrix& a_;
+  bool output_buffer_;
+  Plan plan_;
   std::int64_t n_;
   int tile_cols_;
-  Plan plan_;
   std::uint64_t tasks_, row_offsets_, col_indices_, values_, b_, c_;
 };
 

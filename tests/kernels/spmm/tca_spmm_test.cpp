@@ -5,12 +5,14 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "experiments/backends/check_result.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
+#include "kernels/published.hpp"
 #include "kernels/spmm/tca_spmm/tca_spmm.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/tca_spmm.hpp"
@@ -140,8 +142,11 @@ std::vector<Given> cuts() {
   for (const char* method : {"auto", "multirow", "multiblock"})
     for (const std::int64_t warps : {0, 1, 2, 4, 8})
       for (const std::int64_t tile_cols : {64, 128})
-        all.push_back(
-            {{"method", std::string(method)}, {"warps_per_row", warps}, {"tile_cols", tile_cols}});
+        for (const char* blocks : {"tiles", "nonzeros"})
+          all.push_back({{"method", std::string(method)},
+                         {"warps_per_row", warps},
+                         {"tile_cols", tile_cols},
+                         {"blocks", std::string(blocks)}});
   return all;
 }
 
@@ -163,10 +168,19 @@ TEST_CASE("tca_spmm has the MMAs of the paper's equations for every split of a r
   CHECK(make({{"precision", std::string("fp16")}})->work(CsrPacked(a), 8).mma_type == "fp16");
 }
 
-/// The plan of those parameters.
-tca_spmm::Plan plan_of(const CsrMatrix& a, const Given& params) {
+/// The plan of those parameters for n columns.
+tca_spmm::Plan plan_of(const CsrMatrix& a, const Given& params, std::int64_t n = 64) {
   return tca_spmm::plan(
-      a, tca_spmm::options_of(Registry<SpmmKernel>::instance().resolve("tca_spmm", params)));
+      a, tca_spmm::options_of(Registry<SpmmKernel>::instance().resolve("tca_spmm", params)), n);
+}
+
+/// The parameters of the paper.
+Given published() {
+  Given given;
+  const auto system = Registry<Published>::instance().make("tca_spmm");
+  for (const Published::Choice& choice : system->choices)
+    given[choice.key.substr(std::string("kernel.").size())] = choice.value;
+  return given;
 }
 
 TEST_CASE("the warps of a row are neighbours in one thread block") {
@@ -175,6 +189,10 @@ TEST_CASE("the warps of a row are neighbours in one thread block") {
     const tca_spmm::Plan plan = plan_of(a, cut);
     REQUIRE(plan.tasks.size() % tca_spmm::kWarps == 0);
     CHECK(plan.shared_bytes() <= tca_spmm::kMaxSharedBytes);
+    if (cut.at("blocks") == ParamValue(std::string("nonzeros"))) {
+      CHECK(std::ssize(plan.cols) == plan.blocks());
+      continue;  // a row may have several thread blocks
+    }
 
     std::int32_t next = 0;
     for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
@@ -212,6 +230,64 @@ TEST_CASE(
         std::vector{2, 2, 2, 2, 2});
   CHECK(warps({{"method", std::string("multiblock")}}) == std::vector{8, 8, 8, 8, 8});
   CHECK(plan_of(a, {}).blocks() == 3);  // 1 + 2 + 4 warps, 8, 8
+}
+
+TEST_CASE("a row beyond 64 nonzeros has a thread block for every 64, which share its columns") {
+  const CsrMatrix a = rows_of_lengths({8, 65, 64, 128, 129, 1000, 0}, 1000);
+  const auto parts = [&](std::int64_t n) {
+    const tca_spmm::Plan plan = plan_of(a, published(), n);
+    std::vector<std::vector<std::int64_t>> cols(7);
+    CHECK(plan.thread_blocks() == plan.blocks());
+    for (std::int64_t block = 0; block < plan.blocks(); ++block) {
+      const tca_spmm::BlockCols of_block = plan.cols_of(block);
+      for (int warp = 0; warp < tca_spmm::kWarps; ++warp) {
+        const tca_spmm::Task& task = plan.tasks[tca_spmm::task_of(block, warp)];
+        if (task.row < 0 || task.warp > 0) continue;
+        std::vector<std::int64_t>& of_row = cols[task.row];
+        CHECK(of_block.first == std::accumulate(of_row.begin(), of_row.end(), std::int64_t{0}));
+        of_row.push_back(of_block.end - of_block.first);
+      }
+    }
+    return cols;
+  };
+  using Parts = std::vector<std::vector<std::int64_t>>;
+  // At least 16 columns a thread block: a fragment of two for each of eight warps.
+  CHECK(
+      parts(128) ==
+      Parts{
+          {128}, {64, 64}, {128}, {64, 64}, {48, 48, 32}, {16, 16, 16, 16, 16, 16, 16, 16}, {128}});
+  CHECK(parts(24) == Parts{{24}, {16, 8}, {24}, {16, 8}, {16, 8}, {16, 8}, {24}});
+  CHECK(parts(8) == Parts{{8}, {8}, {8}, {8}, {8}, {8}, {8}});
+}
+
+TEST_CASE("the columns of a row are spread over its warps, by sectors where these store them") {
+  // Eight warps, p = 8: two columns a fragment.
+  for (int warp = 0; warp < 8; ++warp) {
+    CHECK(tca_spmm::fragments_of(true, 3, 3, warp, 16).last == warp + 1);
+    CHECK(tca_spmm::fragments_of(true, 3, 3, warp, 64).last == 4 * warp + 4);
+    // An uneven number is rounded up, because a warp multiplies two at once.
+    CHECK(tca_spmm::fragments_of(true, 3, 3, warp, 40).first == std::min(4 * warp, 20));
+    // Without a buffer no two warps store to a sector of C.
+    CHECK(tca_spmm::fragments_of(false, 3, 3, warp, 16).first == std::min(4 * warp, 8));
+  }
+}
+
+TEST_CASE("TCA-SpMM as published has the MMAs of equation 2 and an output buffer for its rows") {
+  const CsrMatrix a = awkward_rows();
+  for (const std::int64_t n : {1, 8, 24, 64, 130}) {
+    const WorkDescription work = make(published())->work(CsrPacked(a), n);
+    CHECK(work.total().mma == tca::matrix_mma(CsrPacked(a).row_lengths(), n));
+    CHECK(work.total().c_bytes == 4 * a.rows * n);
+    Given direct = published();
+    direct["output"] = std::string("registers");
+    const WorkDescription without = make(direct)->work(CsrPacked(a), n);
+    // A warp's share of 64 columns for eight warps.
+    CHECK(work.launches[0].shared_bytes >= without.launches[0].shared_bytes + 8 * 4 * 8);
+    CHECK(work.total().barriers > without.total().barriers);
+  }
+  Given other = published();
+  other["precision"] = std::string("tf32");
+  CHECK_THROWS_WITH_AS(make(other), doctest::Contains("not for tf32 and 64"), Unsupported);
 }
 
 /// Bank of 16 bytes that a lane's load of 16 bytes begins in.
