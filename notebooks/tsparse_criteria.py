@@ -3,15 +3,18 @@
 # tSparse's Table 2 predicts from a matrix whether its tensor cores pay, approach by approach. The
 # quality of a criterion is its precision (the share of the predicted matrices where tSparse is
 # faster) and its recall (the share of the matrices where tSparse is faster that are predicted).
-# This script computes both for other matrices.
+# Table 3 gives the speedups where the criterion for all approaches holds. This script computes both
+# for other matrices.
 
 # %%
 """tSparse's Tables 2 and 3 from measured times: precision and recall of its criteria, and speedups.
 
-    python3 notebooks/tsparse_criteria.py TIMES MATRICES [COLUMN]
+    python3 notebooks/tsparse_criteria.py TIMES MATRICES [COLUMN [SUBJECT]]
 
 TIMES is table.csv of `tessera run tsparse_tables2_3`, MATRICES that of `tessera run
 tsparse_table1`. COLUMN is the time to compare: time_us (the default, plain allocations) or pool_us.
+SUBJECT is the case that is compared with the approaches: tSparse (the default), which is the
+published one, or "tSparse, ours". Table 2 is printed first, then an empty line and Table 3.
 Matrices that either table lacks are omitted, as are those outside the paper's collection: at most
 10,000 nonzeros, or a bitmap density of one. "all" compares with the fastest of the approaches that
 have a time.
@@ -27,7 +30,7 @@ from typing import NamedTuple
 
 from figure import arguments
 
-SUBJECT = "tSparse"
+SUBJECT = "tSparse"  # the case, unless another is given
 
 
 class Matrix(NamedTuple):
@@ -62,6 +65,27 @@ CRITERIA = (
     Criterion("spECK", "mean row > 42, nnz > 300000", large_rows(300_000)),
     Criterion("all", "mean row > 42, nnz > 300000", large_rows(300_000)),
 )
+
+
+class Published(NamedTuple):
+    """A line of Table 3 for one GPU."""
+
+    geomean: float
+    minimum: float
+    maximum: float
+
+
+# The criteria of Table 3: the mean row above which all matrices of a GPU are taken.
+GPUS = {"Titan RTX": 42, "RTX 2070": 21}
+TABLE_3 = {
+    "cuSPARSE": (Published(2.8, 0.65, 11.58), Published(2.98, 0.78, 9.37)),
+    "ESC": (Published(36.93, 4.17, 132.74), Published(26.25, 3.55, 113.5)),
+    "RMerge2": (Published(11.16, 0.89, 124.09), Published(11.1, 1.17, 149.18)),
+    "Nsparse": (Published(1.49, 0.65, 6.64), Published(1.77, 0.84, 7.8)),
+    "AC-SpGEMM": (Published(3.72, 0.79, 19.21), Published(3.4, 0.71, 12.95)),
+    "spECK": (Published(1.46, 0.47, 3.17), Published(1.88, 0.7, 4.67)),
+    "nonTCU": (Published(1.48, 1.1, 1.97), Published(1.56, 1.19, 2.14)),
+}
 Times = dict[str, dict[str, float]]  # matrix -> approach -> time
 
 
@@ -81,9 +105,9 @@ def read_matrices(path: Path) -> dict[str, Matrix]:
     return matrices
 
 
-def read_times(path: Path, column: str) -> Times:
-    """The times of correct products of tSparse and the approaches of Table 2."""
-    approaches = {criterion.approach for criterion in CRITERIA} | {SUBJECT}
+def read_times(path: Path, column: str, subject: str) -> Times:
+    """The times of correct products of the subject and the approaches of Table 3."""
+    approaches = set(TABLE_3) | {subject}
     times: Times = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -92,11 +116,11 @@ def read_times(path: Path, column: str) -> Times:
     return times
 
 
-def speedup(times: dict[str, float], approach: str) -> float | None:
-    """The speedup of tSparse over an approach; None where one of them has no time."""
+def speedup(times: dict[str, float], approach: str, subject: str) -> float | None:
+    """The speedup of the subject over an approach; None where one of them has no time."""
     others = [time for name, time in times.items()
-              if name != SUBJECT and approach in ("all", name)]
-    return min(others) / times[SUBJECT] if others and SUBJECT in times else None
+              if name == approach or (approach == "all" and name not in (subject, "nonTCU"))]
+    return min(others) / times[subject] if others and subject in times else None
 
 
 # %%
@@ -107,44 +131,61 @@ class Score(NamedTuple):
     predicted: int
     faster: int
     both: int
-    speedups: tuple[float, ...]  # where it is predicted
 
     def share(self, whole: int) -> str:
         """The share of `whole` that is predicted and true."""
         return f"{self.both / whole:.2f}" if whole else "-"
 
-    def geometric_mean(self) -> str:
-        """The geometric mean of the speedup where the criterion holds, as in Table 3."""
-        if not self.speedups:
-            return "-"
-        return f"{exp(sum(map(log, self.speedups)) / len(self.speedups)):.2f}"
 
-
-def score(criterion: Criterion, matrices: dict[str, Matrix], times: Times) -> Score:
+def score(criterion: Criterion, matrices: dict[str, Matrix], times: Times, subject: str) -> Score:
     """The score of a criterion over the matrices with both times."""
     pairs = []
     for name, matrix in matrices.items():
-        ratio = speedup(times.get(name, {}), criterion.approach)
+        ratio = speedup(times.get(name, {}), criterion.approach, subject)
         if ratio is not None:
             pairs.append((criterion.holds(matrix), ratio))
     return Score(len(pairs), sum(holds for holds, _ in pairs), sum(r > 1 for _, r in pairs),
-                 sum(holds and r > 1 for holds, r in pairs),
-                 tuple(r for holds, r in pairs if holds))
+                 sum(holds and r > 1 for holds, r in pairs))
+
+
+def print_table_2(matrices: dict[str, Matrix], times: Times, subject: str) -> None:
+    """Prints a line per criterion."""
+    print("approach,condition,predictions,matrices,faster,precision,recall")
+    for criterion in CRITERIA:
+        s = score(criterion, matrices, times, subject)
+        print(f'{criterion.approach},"{criterion.condition}",{s.predicted},{s.matrices},{s.faster},'
+              f"{s.share(s.predicted)},{s.share(s.faster)}")
+
+
+def print_table_3(matrices: dict[str, Matrix], times: Times, subject: str) -> None:
+    """Prints a line per approach and criterion: the speedups here and in the paper."""
+    print("approach,condition,matrices,geomean,minimum,maximum,"
+          "GPU,published_geomean,published_minimum,published_maximum")
+    for approach, published in TABLE_3.items():
+        for (gpu, mean_row), paper in zip(GPUS.items(), published, strict=True):
+            ratios = [ratio for name, matrix in matrices.items()
+                      if matrix.mean_row > mean_row and matrix.nnz > 300_000
+                      and (ratio := speedup(times.get(name, {}), approach, subject)) is not None]
+            here = "-,-,-"
+            if ratios:
+                mean = exp(sum(map(log, ratios)) / len(ratios))
+                here = f"{mean:.2f},{min(ratios):.2f},{max(ratios):.2f}"
+            print(f'{approach},"mean row > {mean_row}, nnz > 300000",{len(ratios)},{here},'
+                  f"{gpu},{paper.geomean},{paper.minimum},{paper.maximum}")
 
 
 def main() -> int:
-    """Prints a line per criterion."""
+    """Prints both tables."""
     names = arguments()
-    if len(names) not in (2, 3):
-        print("usage: tsparse_criteria.py TIMES MATRICES [COLUMN]", file=sys.stderr)
+    if not 2 <= len(names) <= 4:
+        print("usage: tsparse_criteria.py TIMES MATRICES [COLUMN [SUBJECT]]", file=sys.stderr)
         return 2
-    times = read_times(Path(names[0]), names[2] if len(names) == 3 else "time_us")
+    column, subject = (names[2:] + ["time_us", SUBJECT][len(names) - 2:])
+    times = read_times(Path(names[0]), column, subject)
     matrices = read_matrices(Path(names[1]))
-    print("approach,condition,predictions,matrices,faster,precision,recall,geomean_where_predicted")
-    for criterion in CRITERIA:
-        s = score(criterion, matrices, times)
-        print(f'{criterion.approach},"{criterion.condition}",{s.predicted},{s.matrices},{s.faster},'
-              f"{s.share(s.predicted)},{s.share(s.faster)},{s.geometric_mean()}")
+    print_table_2(matrices, times, subject)
+    print()
+    print_table_3(matrices, times, subject)
     return 0
 
 

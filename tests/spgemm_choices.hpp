@@ -42,6 +42,18 @@ inline const std::vector<SpgemmChoice>& further_spgemm_choices() {
       {"tile_spgemm", {{"precision", named("fp16")}, {"reuse", true}}},
       {"tsparse", {{"cores", named("scalar")}}},
       {"tsparse", {{"zeros", named("keep")}}},
+      {"tsparse", {{"counting", named("product")}, {"slice", short_slice}}},
+      {"tsparse", {{"multiplication", named("pairs")}}},
+      {"tsparse",
+       {{"counting", named("product")},
+        {"multiplication", named("pairs")},
+        {"range", named("refuse")}}},
+      {"tsparse", {{"multiplication", named("pairs")}, {"cores", named("scalar")}}},
+      {"tsparse",
+       {{"counting", named("product")},
+        {"multiplication", named("pairs")},
+        {"cores", named("scalar")},
+        {"zeros", named("keep")}}},
   };
   return choices;
 }

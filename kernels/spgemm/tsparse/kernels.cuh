@@ -212,7 +212,10 @@ struct Kept {
                        std::uint64_t pattern) const {
     if (bitmap == nullptr) return;
     const std::uint64_t nonzero = join(bits);
-    if (threadIdx.x % 32 != 0 || tile >= tiles) return;
+    if (threadIdx.x % 32 == 0 && tile < tiles) write(tile, nonzero, pattern);
+  }
+  /// The same for a tile's whole bitmap, by one thread.
+  __device__ void write(std::int64_t tile, std::uint64_t nonzero, std::uint64_t pattern) const {
     bitmap[tile] = nonzero;
     if (nonzero != pattern) atomicOr(zeros, 1u);
   }

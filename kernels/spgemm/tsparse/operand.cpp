@@ -24,21 +24,18 @@ std::int32_t tiles_across(std::int32_t length) {
   return static_cast<std::int32_t>((std::int64_t{length} + kSide - 1) / kSide);
 }
 
-float largest_magnitude(const CsrMatrix& matrix, char name) {
-  float largest = 0;
-  for (const float value : matrix.values) {
-    // The empty cells of a tile are multiplied, too.
+/// Refuses infinities and NaN, which the multiplied zeros of a tile would spread.
+void require_finite(const CsrMatrix& matrix, char name) {
+  for (const float value : matrix.values)
     require<Unsupported>(std::isfinite(value),
                          "{} holds the value {}, which the zeros of a tile would spread", name,
                          value);
-    largest = std::max(largest, std::abs(value));
-  }
-  return largest;
 }
 
 /// Returns the exponent of the power of two that scales a matrix before its conversion to FP16.
 int scaling_exponent(const CsrMatrix& matrix, char name, bool scales) {
-  const float largest = largest_magnitude(matrix, name);
+  float largest = 0;
+  for (const float value : matrix.values) largest = std::max(largest, std::abs(value));
   if (scales) return largest == 0 ? 0 : kLargestExponent - std::ilogb(largest);
   require<Unsupported>(
       std::isfinite(convert(largest, Conversion::kFp16)),
@@ -89,10 +86,10 @@ TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOption
                       .tile_cols = tiles_across(matrix.cols),
                       .row_of_tile = tiles.tile_row,
                       .values = tiles.values};
+  if (options.multiplies_zeros()) require_finite(matrix, name);
   if (options.on_tensor_cores) {
     operand.exponent = scaling_exponent(matrix, name, options.scales);
-    for (float& value : operand.values)
-      value = convert(std::ldexp(value, operand.exponent), Conversion::kFp16);
+    for (float& value : operand.values) value = std::ldexp(value, operand.exponent);
   }
   fill_tiles(tiles, side, operand);
   operand.row_begin.assign(static_cast<std::size_t>(operand.tile_rows) + 1, 0);
@@ -100,6 +97,10 @@ TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOption
   for (std::int32_t row = 0; row < operand.tile_rows; ++row)
     operand.row_begin[row + 1] += operand.row_begin[row];
   return operand;
+}
+
+void round_to_fp16(TileOperand& operand) {
+  for (float& value : operand.values) value = convert(value, Conversion::kFp16);
 }
 
 std::vector<TileTask> sorted_tasks(const TileOperand& a, const TileOperand& b, std::int32_t row) {

@@ -71,4 +71,28 @@ struct MultiplyTiles {
   }
 };
 
+/// count_pairs() and multiply_pairs(): a thread block has a pair of tiles of C (section 4.4), a
+/// warp on tensor cores, and a thread a cell on scalar cores (algorithm 2).
+struct Pairs {
+  static constexpr int kTiles = 2;
+  static constexpr int kCells = spgemm::kSide * spgemm::kSide;
+  static constexpr int kMmas = 2;  // of m16n8k16, side by side: the 16 x 16 x 16 of a step
+
+  static constexpr int threads(bool on_tensor_cores) {
+    return on_tensor_cores ? kWarpSize : kTiles * kCells;
+  }
+  /// The first tile of C of a thread block.
+  TESSERA_HOST_DEVICE static constexpr std::int64_t item_of(std::int64_t thread_block) {
+    return kTiles * thread_block;
+  }
+  static constexpr std::int64_t thread_blocks(std::int64_t tiles) {
+    return (tiles + kTiles - 1) / kTiles;
+  }
+  /// On scalar cores: the cells of a tile of A and of B for each tile of C, then 64 bits a warp.
+  static constexpr std::int64_t shared_bytes(bool on_tensor_cores) {
+    if (on_tensor_cores) return 0;
+    return std::int64_t{2} * kTiles * kCells * 4 + threads(false) / kWarpSize * 8;
+  }
+};
+
 }  // namespace tessera::tsparse

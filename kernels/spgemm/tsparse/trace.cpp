@@ -11,17 +11,12 @@
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 #include "kernels/spgemm/tsparse/schedule.hpp"
+#include "kernels/spgemm/tsparse/tiles_trace.hpp"
 
 namespace tessera::tsparse {
 namespace {
 
-constexpr int kTileBytes = sizeof(Tile), kTaskBytes = sizeof(TileTask), kHalfBytes = 2;
-constexpr int kHeadBoard = 0, kTaskBoard = 1, kDataBoard = 2;
-
-struct ArrayAddresses {
-  std::uint64_t tasks, heads, keys, a_tiles, a_values, b_tiles, b_values, tile_row, tile_col,
-      bitmap, first_value, values, kept;
-};
+constexpr int kHalfBytes = 2;
 
 /// Instructions of count_cells(), counted in PTX, CUDA 13.0; registers in machine code for sm_90a.
 struct CountedCountCells {
@@ -33,27 +28,7 @@ struct CountedCountCells {
 /// sm_90a.
 struct CountedMultiplyTiles {
   static constexpr int kRegisters = 32;
-  static constexpr int kBegin = 45, kBatch = 35, kStep = 75, kStore = 32, kKeep = 20;
-};
-
-/// The sorted tasks, and the tiles of C that they make.
-struct ListedProduct {
-  TileOperand a, b;
-  std::vector<TileTask> tasks = {};
-  std::vector<std::uint32_t> heads = {};       // [tiles + 1]
-  std::vector<std::uint64_t> bitmap = {};      // [tiles]
-  std::vector<std::int64_t> first_value = {};  // [tiles + 1]
-
-  std::int64_t tiles() const { return std::ssize(bitmap); }
-  std::int64_t tasks_of(std::int64_t tile) const {
-    return tile < tiles() ? heads[tile + 1] - heads[tile] : 0;
-  }
-  std::int64_t most_tasks(std::int64_t first, int count) const {
-    std::int64_t most = 0;
-    for (std::int64_t tile = first; tile < first + count; ++tile)
-      most = std::max(most, tasks_of(tile));
-    return most;
-  }
+  static constexpr int kBegin = 45, kBatch = 35, kStep = 75;
 };
 
 ListedProduct list_tasks(const CsrMatrix& a, const CsrMatrix& b, const TsparseOptions& options) {
@@ -91,65 +66,6 @@ ListedProduct list_tasks(const CsrMatrix& a, const CsrMatrix& b, const TsparseOp
   product.heads.push_back(static_cast<std::uint32_t>(all));
   return product;
 }
-
-/// Steps that both launches share: a warp goes through the tasks of some tiles of C side by side, a
-/// batch of each tile at a time.
-class TilesTrace : public LaunchTrace {
- public:
-  TilesTrace(std::shared_ptr<const ListedProduct> product, const ArrayAddresses& at)
-      : product_(std::move(product)), at_(at) {}
-
- protected:
-  void touch_each(std::uint64_t array, std::int64_t first, std::int64_t count, int bytes,
-                  WarpTrace& trace) const {
-    trace.touch(array + static_cast<std::uint64_t>(bytes * first), bytes * count);
-  }
-
-  /// Loads where the tasks of the tiles [first, last) begin and end.
-  void load_heads(std::int64_t first, std::int64_t last, WarpTrace& trace) const {
-    trace.load(kHeadBoard);
-    touch_each(at_.heads, first, last - first, 4, trace);
-    if (const std::int64_t next = std::min(last + 1, product_->tiles()); next > first + 1) {
-      trace.load(kHeadBoard);
-      touch_each(at_.heads, first + 1, next - first - 1, 4, trace);
-    }
-    trace.wait(kHeadBoard);
-  }
-
-  /// Calls visit(task) for the tasks [begin, begin + most) of each of the tiles [first, last).
-  template <class Visit>
-  void for_tasks(std::int64_t first, std::int64_t last, std::int64_t begin, std::int64_t most,
-                 Visit visit) const {
-    for (std::int64_t tile = first; tile < last; ++tile)
-      for (std::int64_t i = begin; i < std::min(begin + most, product_->tasks_of(tile)); ++i)
-        visit(product_->tasks[product_->heads[tile] + i]);
-  }
-
-  /// Loads a batch of tasks, then `bytes` of each of their tiles.
-  void load_batch(std::int64_t first, std::int64_t last, std::int64_t begin, int most, int bytes,
-                  WarpTrace& trace) const {
-    trace.load(kTaskBoard);
-    for (std::int64_t tile = first; tile < last; ++tile) {
-      const std::int64_t count = std::min<std::int64_t>(most, product_->tasks_of(tile) - begin);
-      if (count > 0) touch_each(at_.tasks, product_->heads[tile] + begin, count, kTaskBytes, trace);
-    }
-    trace.wait(kTaskBoard);
-    for (int offset = 0; offset < kTileBytes / 2 * (bytes == kTileBytes ? 2 : 1); offset += 8) {
-      trace.load(kDataBoard);
-      for_tasks(first, last, begin, most, [&](const TileTask& task) {
-        trace.touch(at_.a_tiles + kTileBytes * std::uint64_t{task.a} + offset, 8);
-      });
-      trace.load(kDataBoard);
-      for_tasks(first, last, begin, most, [&](const TileTask& task) {
-        trace.touch(at_.b_tiles + kTileBytes * std::uint64_t{task.b} + offset, 8);
-      });
-    }
-    trace.wait(kDataBoard);
-  }
-
-  std::shared_ptr<const ListedProduct> product_;
-  ArrayAddresses at_;
-};
 
 /// The warps of count_cells(). After the last tile they store the end of first_value.
 class CountTrace final : public TilesTrace {
@@ -239,7 +155,7 @@ class MultiplyTrace final : public TilesTrace {
     if (begin + kBatch < longest) return true;
     trace.wait_mma();
     for (std::int64_t tile = first; tile < first + MultiplyTiles::kTilesOfWarp; ++tile)
-      finish(tile, trace);
+      store_tile(tile, drops_zeros_, trace);
     return false;
   }
 
@@ -249,55 +165,28 @@ class MultiplyTrace final : public TilesTrace {
   static constexpr int kStagingWavefronts = 32;  // 32 bytes of each lane, in four stores
   static constexpr int kOperandWavefronts = 8;   // of the same operands for all lanes
 
-  /// Loads the values of a tile, at most two for each lane: those in even cells, then in odd ones.
-  void load_values(const Tile& tile, std::uint64_t array, WarpTrace& trace) const {
-    constexpr std::uint64_t kEven = 0x5555555555555555u;
-    for (const std::uint64_t cells : {tile.bitmap & kEven, tile.bitmap & ~kEven}) {
-      if (cells == 0) continue;
-      trace.load(kDataBoard);
-      for (std::uint64_t rest = cells; rest != 0; rest &= rest - 1) {
-        const int bit = std::countr_zero(rest);
-        const int before = std::popcount(tile.bitmap & ((std::uint64_t{1} << bit) - 1));
-        trace.touch(array + kHalfBytes * (std::uint64_t{tile.first_value} + before), kHalfBytes);
-      }
-    }
-  }
-
   void multiply(std::int64_t first, std::int64_t last, std::int64_t number,
                 WarpTrace& trace) const {
     trace.shared(kOperandWavefronts);
     trace.issue(Counted::kStep);
     for_tasks(first, last, number, 1, [&](const TileTask& task) {
-      load_values(product_->a.tiles[task.a], at_.a_values, trace);
-      load_values(product_->b.tiles[task.b], at_.b_values, trace);
+      load_values(product_->a.tiles[task.a], at_.a_values, kHalfBytes, trace);
+      load_values(product_->b.tiles[task.b], at_.b_values, kHalfBytes, trace);
     });
     trace.wait(kDataBoard);
     trace.mma(1);
   }
 
-  void finish(std::int64_t tile, WarpTrace& trace) const {
-    trace.issue(Counted::kStore);
-    if (tile >= product_->tiles()) return;
-    trace.load(kHeadBoard);
-    touch_each(at_.bitmap, tile, 1, 8, trace);
-    trace.load(kHeadBoard);
-    touch_each(at_.first_value, tile, 1, 8, trace);
-    trace.wait(kHeadBoard);
-    // A lane has two cells: two instructions share the sectors.
-    trace.store(2);
-    const std::int64_t begin = product_->first_value[tile];
-    touch_each(at_.values, begin, product_->first_value[tile + 1] - begin, 4, trace);
-    if (!drops_zeros_) return;
-    trace.issue(Counted::kKeep);
-    trace.shared(2);
-    trace.store();
-    touch_each(at_.kept, tile, 1, 8, trace);
-  }
-
   bool drops_zeros_;
 };
 
-ArrayAddresses add_arrays(const ListedProduct& product, AddressSpace& memory) {
+/// The bytes of a value of A or B in the device's memory.
+int value_bytes(const TsparseOptions& options) {
+  return options.on_tensor_cores && !options.multiplies_in_pairs ? kHalfBytes : 4;
+}
+
+ArrayAddresses add_arrays(const ListedProduct& product, const TsparseOptions& options,
+                          AddressSpace& memory) {
   const std::int64_t tasks = std::ssize(product.tasks), tiles = product.tiles();
   const auto add = [&](const char* name, std::int64_t count, int bytes) {
     return memory.add(name, bytes * count);
@@ -306,10 +195,11 @@ ArrayAddresses add_arrays(const ListedProduct& product, AddressSpace& memory) {
   at.tasks = add("tasks", tasks, kTaskBytes);
   at.heads = add("heads", tiles, 4);
   at.keys = add("keys", tasks, 4);
+  at.a_rows = add("a_rows", std::ssize(product.a.tiles), 4);
   at.a_tiles = add("a_tiles", std::ssize(product.a.tiles), kTileBytes);
-  at.a_values = add("a_values", std::ssize(product.a.values), kHalfBytes);
+  at.a_values = add("a_values", std::ssize(product.a.values), value_bytes(options));
   at.b_tiles = add("b_tiles", std::ssize(product.b.tiles), kTileBytes);
-  at.b_values = add("b_values", std::ssize(product.b.values), kHalfBytes);
+  at.b_values = add("b_values", std::ssize(product.b.values), value_bytes(options));
   at.tile_row = add("tile_row", tiles, 4);
   at.tile_col = add("tile_col", tiles, 4);
   at.bitmap = add("bitmap", tiles, 8);
@@ -328,14 +218,27 @@ void add_counting(const ListedProduct& product, std::int64_t tile, ThreadBlockWo
 }
 
 /// Adds what the tasks of a tile of C read: the tasks, their tiles and the values.
-void add_multiplication(const ListedProduct& product, std::int64_t tile, ThreadBlockWork& work) {
+void add_multiplication(const ListedProduct& product, std::int64_t tile, int bytes,
+                        ThreadBlockWork& work) {
   for (std::int64_t i = 0; i < product.tasks_of(tile); ++i) {
     const TileTask task = product.tasks[product.heads[tile] + i];
-    work.a_bytes +=
-        kTaskBytes + kTileBytes + kHalfBytes * std::popcount(product.a.tiles[task.a].bitmap);
-    work.b_bytes += kTileBytes + kHalfBytes * std::popcount(product.b.tiles[task.b].bitmap);
+    work.a_bytes += kTaskBytes + kTileBytes + bytes * std::popcount(product.a.tiles[task.a].bitmap);
+    work.b_bytes += kTileBytes + bytes * std::popcount(product.b.tiles[task.b].bitmap);
   }
   work.c_bytes += 4 * std::popcount(product.bitmap[tile]);
+}
+
+/// Adds the arithmetic of a pair of tiles of C, the first of which is `tile`.
+void add_products(const ListedProduct& product, std::int64_t tile, bool on_tensor_cores,
+                  ThreadBlockWork& work) {
+  const std::int64_t longest = product.most_tasks(tile, Pairs::kTiles);
+  if (on_tensor_cores) {
+    work.mma += Pairs::kMmas * longest;
+    return;
+  }
+  work.fma +=
+      std::int64_t{Pairs::kCells} * kSide * (product.tasks_of(tile) + product.tasks_of(tile + 1));
+  work.barriers += 2 * longest;
 }
 
 /// Returns two operations for each product of nonzeros.
@@ -345,9 +248,74 @@ std::int64_t useful_flops(const CsrMatrix& a, const CsrMatrix& b) {
   return 2 * products;
 }
 
-std::int64_t bytes_of(const TileOperand& operand) {
-  return kTileBytes * std::ssize(operand.tiles) + kHalfBytes * std::ssize(operand.values) +
+std::int64_t bytes_of(const TileOperand& operand, int bytes) {
+  return kTileBytes * std::ssize(operand.tiles) + bytes * std::ssize(operand.values) +
          4 * std::ssize(operand.row_begin);
+}
+
+Launch counting_launch(const std::shared_ptr<const ListedProduct>& product,
+                       const ArrayAddresses& at, const TsparseOptions& options) {
+  const std::int64_t items = product->tiles() + 1;
+  const bool tensor = options.on_tensor_cores;
+  if (!options.counts_by_products)
+    return {.name = "counting",
+            .thread_blocks = CountCells::thread_blocks(items),
+            .threads_per_block = kThreads,
+            .registers_per_thread = CountedCountCells::kRegisters,
+            .trace = std::make_shared<CountTrace>(product, at)};
+  return {.name = "counting",
+          .thread_blocks = Pairs::thread_blocks(items),
+          .threads_per_block = Pairs::threads(tensor),
+          .registers_per_thread = kCountPairsRegisters[tensor ? 1 : 0],
+          .shared_bytes = Pairs::shared_bytes(tensor),
+          .trace = make_count_pairs_trace(product, at, options)};
+}
+
+Launch multiplication_launch(const std::shared_ptr<const ListedProduct>& product,
+                             const ArrayAddresses& at, const TsparseOptions& options) {
+  const std::int64_t tiles = product->tiles();
+  const bool tensor = options.on_tensor_cores;
+  if (!options.multiplies_in_pairs)
+    return {.name = "multiplication",
+            .thread_blocks = MultiplyTiles::thread_blocks(tiles),
+            .threads_per_block = kThreads,
+            .registers_per_thread = CountedMultiplyTiles::kRegisters,
+            .shared_bytes = MultiplyTiles::shared_bytes(),
+            .trace = std::make_shared<MultiplyTrace>(product, at, options.drops_zeros)};
+  return {.name = "multiplication",
+          .thread_blocks = Pairs::thread_blocks(tiles),
+          .threads_per_block = Pairs::threads(tensor),
+          .registers_per_thread = kMultiplyPairsRegisters[tensor ? 1 : 0],
+          .shared_bytes = Pairs::shared_bytes(tensor),
+          .trace = make_multiply_pairs_trace(product, at, options)};
+}
+
+/// Returns the work of the thread blocks of both launches, the first of which has `counting`.
+std::vector<ThreadBlockWork> work_of_blocks(const ListedProduct& product,
+                                            const TsparseOptions& options, std::int64_t counting,
+                                            std::int64_t all) {
+  std::vector<ThreadBlockWork> blocks(static_cast<std::size_t>(all));
+  const int counted = options.counts_by_products ? Pairs::kTiles : CountCells::kTilesOfThreadBlock;
+  const int made = options.multiplies_in_pairs ? Pairs::kTiles : MultiplyTiles::kTilesOfThreadBlock;
+  for (std::int64_t tile = 0; tile < product.tiles(); ++tile) {
+    ThreadBlockWork& counts = blocks[tile / counted];
+    ThreadBlockWork& makes = blocks[counting + tile / made];
+    add_counting(product, tile, counts);
+    add_multiplication(product, tile, value_bytes(options), makes);
+    if (options.counts_by_products && tile % Pairs::kTiles == 0)
+      add_products(product, tile, options.on_tensor_cores, counts);
+    if (options.multiplies_in_pairs) {
+      if (tile % Pairs::kTiles == 0) add_products(product, tile, options.on_tensor_cores, makes);
+    } else if (tile % MultiplyTiles::kTilesOfWarp == 0) {
+      makes.mma += product.most_tasks(tile, MultiplyTiles::kTilesOfWarp);
+    }
+  }
+  // Joining the bits of a tile's two warps takes two barriers.
+  if (options.counts_by_products && !options.on_tensor_cores)
+    for (std::int64_t i = 0; i < counting; ++i) blocks[i].barriers += 2 * Pairs::kTiles;
+  if (options.multiplies_in_pairs && !options.on_tensor_cores && options.drops_zeros)
+    for (std::int64_t i = counting; i < all; ++i) blocks[i].barriers += 2;
+  return blocks;
 }
 
 }  // namespace
@@ -355,39 +323,26 @@ std::int64_t bytes_of(const TileOperand& operand) {
 WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b,
                               const TsparseOptions& options) {
   require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
-  require<Unsupported>(options.on_tensor_cores,
-                       "the work of tsparse is described on tensor cores only");
+  require<Unsupported>(options.multiplies_zeros(),
+                       "the work of tsparse on scalar cores is described for multiplication = "
+                       "pairs only");
   const auto product = std::make_shared<const ListedProduct>(list_tasks(a, b, options));
   const std::int64_t tiles = product->tiles();
-  WorkDescription work{.kernel = "tsparse",
-                       .mma_type = "fp16",
-                       .mma_shape = "m16n8k16",
-                       .flops_per_mma = 2 * 16 * 8 * 16};
-  if (tiles == 0) return work;
-  const ArrayAddresses at = add_arrays(*product, work.memory);
-  const std::int64_t counting = CountCells::thread_blocks(tiles + 1),
-                     making = MultiplyTiles::thread_blocks(tiles);
-  work.thread_blocks.resize(static_cast<std::size_t>(counting + making));
-  for (std::int64_t tile = 0; tile < tiles; ++tile) {
-    add_counting(*product, tile, work.thread_blocks[tile / CountCells::kTilesOfThreadBlock]);
-    ThreadBlockWork& of = work.thread_blocks[counting + tile / MultiplyTiles::kTilesOfThreadBlock];
-    add_multiplication(*product, tile, of);
-    if (tile % MultiplyTiles::kTilesOfWarp == 0)
-      of.mma += product->most_tasks(tile, MultiplyTiles::kTilesOfWarp);
+  WorkDescription work{.kernel = "tsparse"};
+  if (options.on_tensor_cores) {
+    work.mma_type = "fp16";
+    work.mma_shape = "m16n8k16";
+    work.flops_per_mma = 2 * 16 * 8 * 16;
   }
-  work.launches = {{.name = "counting",
-                    .thread_blocks = counting,
-                    .threads_per_block = kThreads,
-                    .registers_per_thread = CountedCountCells::kRegisters,
-                    .trace = std::make_shared<CountTrace>(product, at)},
-                   {.name = "multiplication",
-                    .thread_blocks = making,
-                    .threads_per_block = kThreads,
-                    .registers_per_thread = CountedMultiplyTiles::kRegisters,
-                    .shared_bytes = MultiplyTiles::shared_bytes(),
-                    .trace = std::make_shared<MultiplyTrace>(product, at, options.drops_zeros)}};
-  work.footprint_bytes = bytes_of(product->a);
-  work.b_rows_bytes = bytes_of(product->b);
+  if (tiles == 0) return work;
+  const ArrayAddresses at = add_arrays(*product, options, work.memory);
+  work.launches = {counting_launch(product, at, options),
+                   multiplication_launch(product, at, options)};
+  const std::int64_t counting = work.launches[0].thread_blocks;
+  work.thread_blocks =
+      work_of_blocks(*product, options, counting, counting + work.launches[1].thread_blocks);
+  work.footprint_bytes = bytes_of(product->a, value_bytes(options));
+  work.b_rows_bytes = bytes_of(product->b, value_bytes(options));
   work.c_bytes = (4 + 4 + 8 + 8) * tiles + 4 * product->first_value.back();
   work.useful_flops = useful_flops(a, b);
   return work;

@@ -1,6 +1,6 @@
-// The work and the warp traces of the launches that take most of tsparse's time on tensor cores:
-// count_cells() and multiply_tiles(). They exclude the task list, sorting, prefix sums, compaction
-// and the host's waits.
+// The work and the warp traces of the launches that take most of tsparse's time: the counting and
+// the multiplication. They exclude the task list, sorting, prefix sums, compaction and the host's
+// waits.
 #pragma once
 
 #include "formats/base/matrix.hpp"
@@ -10,7 +10,7 @@
 namespace tessera::tsparse {
 
 /// Describes the product of A and B. Throws an Error where the shapes do not match, and Unsupported
-/// where the product takes several slices or runs on scalar cores.
+/// where the product takes several slices, or scalar cores multiply nonzeros only.
 WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b,
                               const TsparseOptions& options);
 

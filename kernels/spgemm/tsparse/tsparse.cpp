@@ -6,13 +6,20 @@
 // shorter list with zeros. It drops cells that become zero, and tiles of C that have no other
 // cells. cores = scalar is its twin without tensor cores, FP32 throughout.
 //
-// Departures. Operands lie in the registers of an m16n8k16 MMA, which holds both products (A0 and
-// A1 on the diagonal, B0 above B1); half of the work of the paper's 16 x 16 x 16 MMA is wasted. The
-// Boolean product takes 64-bit operations on both kinds of cores; the paper's multiplies halves of
-// 0 and 1 on tensor cores. Slices of tile rows of A are listed and multiplied one after another, so
-// that the list takes the memory of one slice; C stays in bitmap tiles by slice. One stable radix
-// sort of the bits that differ replaces the segmented sort. The twin multiplies nonzeros only, not
-// whole tiles. Each operand is scaled by a power of two into FP16's range unless range = refuse.
+// counting = product and multiplication = pairs are those of the paper: a thread block for a pair
+// of tiles of C, 16 x 16 x 16 products of FP16 tiles in registers, the cells of C counted by
+// products of zeros and ones; cores = scalar then multiplies all eight steps of a pair of tiles
+// (algorithm 2), zeros included. The public code has two pairs of tiles to a thread block; the
+// paper is followed.
+//
+// Departures. Ours, counting = logic and multiplication = batches, finds the cells of C by 64-bit
+// operations and loads tasks in batches; both operands of an m16n8k16 MMA are full (A0 and A1 on
+// the diagonal, B0 above B1), so that half of the work of 16 x 16 x 16 is saved; the twin
+// multiplies nonzeros only. In all variants slices of tile rows of A are listed and multiplied one
+// after another, so that the list takes the memory of one slice, and C stays in bitmap tiles by
+// slice; one stable radix sort of the bits that differ replaces the segmented sort; the counting
+// also stores rows, columns and bitmaps of C's tiles, which the paper's multiplication finds. Each
+// operand is scaled by a power of two into FP16's range unless range = refuse.
 //
 // An element of C is a chain, in the order of A's columns, of MMAs (tensor) or of fused
 // multiply-adds (scalar).
@@ -23,6 +30,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
@@ -37,6 +45,8 @@ using namespace tsparse;
 
 tsparse::TsparseOptions::TsparseOptions(const Params& params)
     : on_tensor_cores(params.text("cores") == "tensor"),
+      counts_by_products(params.text("counting") == "product"),
+      multiplies_in_pairs(params.text("multiplication") == "pairs"),
       drops_zeros(params.text("zeros") == "drop"),
       scales(params.text("range") == "scale"),
       tasks_of_slice(params.integer("slice")) {}
@@ -58,46 +68,11 @@ MmaOperand rows_of_tiles(const TileOperand& b) {
   return {rows, Conversion::kFp16};
 }
 
-class Emulation {
+/// Adds products of tiles by MMAs to the cells of a tile of C.
+class Mmas {
  public:
-  Emulation(const TileOperand& a, const TileOperand& b, const FusedStep& step)
-      : a_(&a),
-        b_(&b),
-        step_(step),
-        rows_of_b_(rows_of_tiles(b)),
-        factor_(std::ldexp(1.0, -a.exponent - b.exponent)) {}
-
-  /// Appends a tile row of C.
-  void add_row(std::int32_t row, bool drops_zeros, TilesOfC& c) const {
-    const std::vector<TileTask> tasks = sorted_tasks(*a_, *b_, row);
-    for (auto begin = tasks.begin(); begin != tasks.end();) {
-      const std::int32_t col = b_->tiles[begin->b].col;
-      const auto end = std::find_if(
-          begin, tasks.end(), [&](const TileTask& task) { return b_->tiles[task.b].col != col; });
-      add_tile(row, col, {begin, end}, drops_zeros, c);
-      begin = end;
-    }
-  }
-
- private:
-  void add_tile(std::int32_t row, std::int32_t col, std::span<const TileTask> tasks,
-                bool drops_zeros, TilesOfC& c) const {
-    std::array<float, kCells> sums{};
-    for (const TileTask& task : tasks) add_product(task, sums);
-    std::uint64_t bitmap = 0;
-    for (std::uint64_t rest = pattern_of(*a_, *b_, tasks); rest != 0; rest &= rest - 1) {
-      const int cell = std::countr_zero(rest);
-      const float value = unscaled(sums[static_cast<std::size_t>(cell)], factor_);
-      if (drops_zeros && value == 0) continue;
-      bitmap |= std::uint64_t{1} << cell;
-      c.values.push_back(value);
-    }
-    if (bitmap == 0) return;
-    c.tile_row.push_back(row);
-    c.tile_col.push_back(col);
-    c.bitmap.push_back(bitmap);
-    c.first_value.push_back(std::ssize(c.values));
-  }
+  Mmas(const TileOperand& a, const TileOperand& b, const FusedStep& step)
+      : a_(&a), step_(step), rows_of_b_(rows_of_tiles(b)) {}
 
   /// Adds one half of an MMA of depth 16. The products of the other half are zeros here, before or
   /// after its own; neither they nor steps of only zeros change a sum.
@@ -116,10 +91,83 @@ class Emulation {
       }
   }
 
+ private:
   const TileOperand* a_;
-  const TileOperand* b_;
   FusedStep step_;
   MmaOperand rows_of_b_;
+};
+
+/// The same by algorithm 2: all eight steps of each cell, zeros included.
+class DenseSteps {
+ public:
+  DenseSteps(const TileOperand& a, const TileOperand& b) : a_(&a), b_(&b) {}
+
+  void add_product(const TileTask& task, std::span<float> sums) const {
+    const std::array<float, kCells> rows = cells_of(*a_, task.a), cols = cells_of(*b_, task.b);
+    for (int cell = 0; cell < kCells; ++cell)
+      for (int i = 0; i < kSide; ++i)
+        sums[cell] =
+            std::fma(rows[cell / kSide * kSide + i], cols[cell % kSide * kSide + i], sums[cell]);
+  }
+
+ private:
+  /// The cells of a tile in the order of its bits.
+  static std::array<float, kCells> cells_of(const TileOperand& operand, std::uint32_t tile) {
+    std::array<float, kCells> cells{};
+    std::int64_t k = operand.tiles[tile].first_value;
+    for (std::uint64_t rest = operand.tiles[tile].bitmap; rest != 0; rest &= rest - 1)
+      cells[std::countr_zero(rest)] = operand.values[k++];
+    return cells;
+  }
+
+  const TileOperand* a_;
+  const TileOperand* b_;
+};
+
+template <class Products>
+class Emulation {
+ public:
+  Emulation(const TileOperand& a, const TileOperand& b, Products products)
+      : a_(&a),
+        b_(&b),
+        products_(std::move(products)),
+        factor_(std::ldexp(1.0, -a.exponent - b.exponent)) {}
+
+  /// Appends a tile row of C.
+  void add_row(std::int32_t row, bool drops_zeros, TilesOfC& c) const {
+    const std::vector<TileTask> tasks = sorted_tasks(*a_, *b_, row);
+    for (auto begin = tasks.begin(); begin != tasks.end();) {
+      const std::int32_t col = b_->tiles[begin->b].col;
+      const auto end = std::find_if(
+          begin, tasks.end(), [&](const TileTask& task) { return b_->tiles[task.b].col != col; });
+      add_tile(row, col, {begin, end}, drops_zeros, c);
+      begin = end;
+    }
+  }
+
+ private:
+  void add_tile(std::int32_t row, std::int32_t col, std::span<const TileTask> tasks,
+                bool drops_zeros, TilesOfC& c) const {
+    std::array<float, kCells> sums{};
+    for (const TileTask& task : tasks) products_.add_product(task, sums);
+    std::uint64_t bitmap = 0;
+    for (std::uint64_t rest = pattern_of(*a_, *b_, tasks); rest != 0; rest &= rest - 1) {
+      const int cell = std::countr_zero(rest);
+      const float value = unscaled(sums[static_cast<std::size_t>(cell)], factor_);
+      if (drops_zeros && value == 0) continue;
+      bitmap |= std::uint64_t{1} << cell;
+      c.values.push_back(value);
+    }
+    if (bitmap == 0) return;
+    c.tile_row.push_back(row);
+    c.tile_col.push_back(col);
+    c.bitmap.push_back(bitmap);
+    c.first_value.push_back(std::ssize(c.values));
+  }
+
+  const TileOperand* a_;
+  const TileOperand* b_;
+  Products products_;
   double factor_;
 };
 
@@ -166,16 +214,28 @@ class Tsparse final : public SpgemmKernel {
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
                     const Generation& generation) const override {
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
-    if (options_.on_tensor_cores) return emulate_mmas(a, b, generation.step(MmaType::kFp16));
+    if (options_.multiplies_zeros()) return emulate_tiles(a, b, generation);
     CsrMatrix c = multiply_rows(a, b);
     return options_.drops_zeros ? without_zeros(c) : c;
   }
 
  private:
-  CsrMatrix emulate_mmas(const CsrMatrix& a, const CsrMatrix& b, const FusedStep& step) const {
-    const TileOperand tiles_a = make_operand(a, Side::kA, options_);
-    const TileOperand tiles_b = make_operand(b, Side::kB, options_);
-    const Emulation emulation(tiles_a, tiles_b, step);
+  CsrMatrix emulate_tiles(const CsrMatrix& a, const CsrMatrix& b,
+                          const Generation& generation) const {
+    TileOperand tiles_a = make_operand(a, Side::kA, options_);
+    TileOperand tiles_b = make_operand(b, Side::kB, options_);
+    if (!options_.on_tensor_cores)
+      return add_tiles(a.rows, b.cols, tiles_a, tiles_b, DenseSteps(tiles_a, tiles_b));
+    round_to_fp16(tiles_a);
+    round_to_fp16(tiles_b);
+    return add_tiles(a.rows, b.cols, tiles_a, tiles_b,
+                     Mmas(tiles_a, tiles_b, generation.step(MmaType::kFp16)));
+  }
+
+  template <class Products>
+  CsrMatrix add_tiles(std::int32_t rows, std::int32_t cols, const TileOperand& tiles_a,
+                      const TileOperand& tiles_b, Products products) const {
+    const Emulation emulation(tiles_a, tiles_b, std::move(products));
     constexpr std::int64_t kRowsOfChunk = 16;
     std::vector<TilesOfC> chunks((tiles_a.tile_rows + kRowsOfChunk - 1) / kRowsOfChunk);
     parallel_for(tiles_a.tile_rows, kRowsOfChunk, [&](std::int64_t begin, std::int64_t end) {
@@ -184,7 +244,7 @@ class Tsparse final : public SpgemmKernel {
       for (std::int64_t row = begin; row < end; ++row)
         emulation.add_row(static_cast<std::int32_t>(row), options_.drops_zeros, chunk);
     });
-    return to_csr(a.rows, b.cols, chunks);
+    return to_csr(rows, cols, chunks);
   }
 
   TsparseOptions options_;
@@ -198,6 +258,17 @@ const Register<SpgemmKernel> entry{{
           std::string("tensor"),
           "tensor: FP16 operands, FP32 sums; scalar: the twin without tensor cores, FP32",
           {"tensor", "scalar"}},
+         {"counting",
+          std::string("logic"),
+          "cells of C: logic finds them by 64-bit operations; product multiplies tiles of zeros "
+          "and "
+          "ones (FP16 on tensor cores), a thread block for two tiles of C",
+          {"logic", "product"}},
+         {"multiplication",
+          std::string("batches"),
+          "batches: warps load 16 tasks at a time, scalar cores multiply nonzeros only; pairs: a "
+          "thread block for two tiles of C, 16 x 16 x 16 products, scalar cores multiply zeros too",
+          {"batches", "pairs"}},
          {"zeros",
           std::string("drop"),
           "drop removes cells of C that become zero; keep stores them",

@@ -1,5 +1,5 @@
 // Device half of tsparse: the pipeline that launches the kernels of
-// kernels/spgemm/tsparse/kernels.cuh. See kernels/spgemm/tsparse/tsparse.cpp.
+// kernels/spgemm/tsparse/kernels.cuh and pairs.cuh. See kernels/spgemm/tsparse/tsparse.cpp.
 
 #include <thrust/iterator/counting_iterator.h>
 
@@ -18,6 +18,7 @@
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spgemm/tsparse/kernels.cuh"
+#include "kernels/spgemm/tsparse/pairs.cuh"
 
 namespace tessera {
 namespace {
@@ -224,7 +225,9 @@ struct Workspace {
   }
 };
 
-template <class Cores>
+/// A product whose operands have values of this type: std::uint16_t (FP16) for batches of tasks on
+/// tensor cores, otherwise float.
+template <class Value>
 class TsparseProduct final : public GpuSparseProduct {
  public:
   TsparseProduct(const TileOperand& a, const TileOperand& b, std::int32_t rows, std::int32_t cols,
@@ -239,8 +242,15 @@ class TsparseProduct final : public GpuSparseProduct {
         a_(a),
         b_(b) {
     load_now(count_tasks, pick_rows, list_tasks<std::uint32_t>, list_tasks<std::uint64_t>);
-    load_now(count_cells<std::uint32_t>, count_cells<std::uint64_t>);
-    load_now(multiply_tiles<Cores>, count_kept, compact);
+    if (!options_.counts_by_products)
+      load_now(count_cells<std::uint32_t>, count_cells<std::uint64_t>);
+    else
+      with_cores([](auto pair) { load_now(count_pairs<typename decltype(pair)::Counter>); });
+    if (!options_.multiplies_in_pairs)
+      load_now(multiply_tiles<InBatches>);
+    else if constexpr (kIsFloat)
+      with_cores([](auto pair) { load_now(multiply_pairs<decltype(pair)>); });
+    load_now(count_kept, compact);
   }
 
   void multiply(float alpha, ProductRun& run) override {
@@ -270,6 +280,18 @@ class TsparseProduct final : public GpuSparseProduct {
   }
 
  private:
+  static constexpr bool kIsFloat = std::is_same_v<Value, float>;
+  using InBatches = std::conditional_t<kIsFloat, OnScalarCores, OnTensorCores>;
+
+  /// Calls call(cores) with the cores that make a pair of tiles of C.
+  template <class Call>
+  void with_cores(Call call) const {
+    if (options_.on_tensor_cores)
+      call(PairOnTensorCores());
+    else
+      call(PairOnScalarCores());
+  }
+
   FirstTasks count_all_tasks(ProductRun& run) const {
     const cudaStream_t stream = run.stream();
     FirstTasks first(run, a_.count());
@@ -373,9 +395,7 @@ class TsparseProduct final : public GpuSparseProduct {
     const bool fits = bytes <= spare.size();
     DeviceTilesOfC c =
         fits ? DeviceTilesOfC(run, list.tiles, spare) : DeviceTilesOfC(run, list.tiles);
-    count_cells<<<blocks(CountCells::thread_blocks(list.tiles + 1)), kThreads, 0, run.stream()>>>(
-        list, slice, keys, a_.tiles.data(), b_.tiles.data(), c.view());
-    check_launch();
+    count(list, slice, keys, c, run);
     with_scratch(scratch, "summing up",
                  prefix_sum_of(c.first_value.data(), c.first_value.size(), run.stream()));
     const std::int64_t cells = read_back(sums_[0], c.first_value.data() + list.tiles, run);
@@ -391,14 +411,37 @@ class TsparseProduct final : public GpuSparseProduct {
     return complete;
   }
 
+  template <class Key>
+  void count(const TaskList& list, const SliceOfA& slice, const Key* keys, const DeviceTilesOfC& c,
+             ProductRun& run) const {
+    if (options_.counts_by_products)
+      with_cores([&](auto pair) {
+        count_pairs<typename decltype(pair)::Counter>
+            <<<blocks(Pairs::thread_blocks(list.tiles + 1)),
+               Pairs::threads(options_.on_tensor_cores), 0, run.stream()>>>(
+                list, a_.tiles.data(), a_.row_of_tile.data(), b_.tiles.data(), c.view());
+      });
+    else
+      count_cells<<<blocks(CountCells::thread_blocks(list.tiles + 1)), kThreads, 0, run.stream()>>>(
+          list, slice, keys, a_.tiles.data(), b_.tiles.data(), c.view());
+    check_launch();
+  }
+
   void fill_tiles(const TaskList& list, const DeviceTilesOfC& c, const Kept& kept,
                   const Finish& finish, ProductRun& run) const {
     if (kept.bitmap != nullptr)
       cuda_check(cudaMemsetAsync(kept.zeros, 0, sizeof(unsigned), run.stream()),
                  "counting the zeros");
-    multiply_tiles<Cores>
-        <<<blocks(MultiplyTiles::thread_blocks(list.tiles)), kThreads, 0, run.stream()>>>(
-            list, a_.view(), b_.view(), c.view(), finish, kept);
+    if (!options_.multiplies_in_pairs)
+      multiply_tiles<InBatches>
+          <<<blocks(MultiplyTiles::thread_blocks(list.tiles)), kThreads, 0, run.stream()>>>(
+              list, a_.view(), b_.view(), c.view(), finish, kept);
+    else if constexpr (kIsFloat)
+      with_cores([&](auto pair) {
+        multiply_pairs<decltype(pair)>
+            <<<blocks(Pairs::thread_blocks(list.tiles)), Pairs::threads(options_.on_tensor_cores),
+               0, run.stream()>>>(list, a_.view(), b_.view(), c.view(), finish, kept);
+      });
     check_launch();
   }
 
@@ -426,7 +469,7 @@ class TsparseProduct final : public GpuSparseProduct {
   TsparseOptions options_;
   double factor_;
   std::vector<std::uint32_t> row_begin_;  // of A's tiles [tile rows + 1]
-  DeviceTiles<typename Cores::Value> a_, b_;
+  DeviceTiles<Value> a_, b_;
   ReadBack<unsigned> count_;
   ReadBack<std::int64_t> sums_[2];
   std::vector<DeviceTilesOfC> c_;  // [slices]
@@ -440,11 +483,10 @@ class GpuTsparse final : public GpuSpgemm {
     require(a.cols == b.rows, "A has {} columns and B {} rows", a.cols, b.rows);
     const TileOperand tiles_a = make_operand(a, Side::kA, options_);
     const TileOperand tiles_b = make_operand(b, Side::kB, options_);
-    if (options_.on_tensor_cores)
-      return std::make_unique<TsparseProduct<OnTensorCores>>(tiles_a, tiles_b, a.rows, b.cols,
+    if (options_.on_tensor_cores && !options_.multiplies_in_pairs)
+      return std::make_unique<TsparseProduct<std::uint16_t>>(tiles_a, tiles_b, a.rows, b.cols,
                                                              options_);
-    return std::make_unique<TsparseProduct<OnScalarCores>>(tiles_a, tiles_b, a.rows, b.cols,
-                                                           options_);
+    return std::make_unique<TsparseProduct<float>>(tiles_a, tiles_b, a.rows, b.cols, options_);
   }
 
  private:

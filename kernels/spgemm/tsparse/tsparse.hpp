@@ -19,9 +19,14 @@ struct TsparseOptions {
   explicit TsparseOptions(const Params& params);
 
   bool on_tensor_cores;
+  bool counts_by_products;   // of zeros and ones, by the cores that multiply values
+  bool multiplies_in_pairs;  // the published multiplication: a thread block for two tiles of C
   bool drops_zeros;
   bool scales;                  // operands are scaled into the range of FP16
   std::int64_t tasks_of_slice;  // at most, unless a single tile row has more
+
+  /// True where the empty cells of A's and B's tiles are multiplied as zeros.
+  bool multiplies_zeros() const { return on_tensor_cores || multiplies_in_pairs; }
 };
 
 /// The indices of two tiles that are multiplied.
@@ -36,7 +41,7 @@ struct TileOperand {
   std::vector<Tile> tiles = {};
   std::vector<std::int32_t> row_of_tile = {};  // [tiles]
   std::vector<std::uint32_t> row_begin = {};   // [tile_rows + 1] first tile
-  std::vector<float> values = {};              // [nnz] scaled, rounded to the operand format
+  std::vector<float> values = {};              // [nnz] scaled
   int exponent = 0;                            // of the power of two that scales them
 };
 
@@ -45,6 +50,9 @@ enum class Side { kA, kB };
 /// Packs a matrix. Throws Unsupported where values do not fit FP16, are infinite or NaN, or where
 /// 32 bits do not count the nonzeros.
 TileOperand make_operand(const CsrMatrix& matrix, Side side, const TsparseOptions& options);
+
+/// Rounds the values to FP16, as the device does: to nearest, ties to even.
+void round_to_fp16(TileOperand& operand);
 
 /// Returns the products of tiles in one tile row of C by tile column, those of a tile in A's order.
 std::vector<TileTask> sorted_tasks(const TileOperand& a, const TileOperand& b, std::int32_t row);

@@ -63,6 +63,20 @@ TEST_CASE("a published system brings its order unless the config gives one") {
   CHECK(given.entries[1].point.reorder.name == "rcm");
 }
 
+TEST_CASE("published tsparse counts by products, and its twin keeps all but the cores") {
+  for (const std::string cores : {"tensor", "scalar"}) {
+    const Plan plan =
+        plan_of("right = \"self\"\nkernel = { name = \"tsparse\", as = \"published\"" +
+                std::string(cores == "tensor" ? "" : ", cores = \"scalar\"") + " }");
+    REQUIRE(plan.entries.size() == 1);
+    const Variant& kernel = sparse_product(plan.entries[0].point).kernel;
+    CHECK(value(kernel, "cores") == cores);
+    CHECK(value(kernel, "counting") == "product");
+    CHECK(value(kernel, "multiplication") == "pairs");
+    CHECK(value(kernel, "range") == "refuse");
+  }
+}
+
 TEST_CASE("what the config gives overrides the published choice and no other") {
   const Plan plan = plan_of(R"(kernel = { name = "cutespmm", as = "published", coarsen = 64 })");
   CHECK(value(only_product(plan).kernel, "coarsen") == "64");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "formats/base/check.hpp"
@@ -101,12 +102,16 @@ std::vector<Case> cases() {
 
 TEST_CASE("tsparse is within its bound and has the structural pattern where zeros stay") {
   for (const char* generation : {"volta", "turing", "hopper"})
-    for (const char* cores : {"tensor", "scalar"})
+    for (const auto& [cores, multiplication] :
+         {std::pair{"tensor", "batches"}, {"scalar", "batches"}, {"scalar", "pairs"}})
       for (const Case& x : cases()) {
         CAPTURE(generation);
         CAPTURE(cores);
+        CAPTURE(multiplication);
         CAPTURE(x.name);
-        const Params::Given given{{"cores", std::string(cores)}, {"zeros", std::string("keep")}};
+        const Params::Given given{{"cores", std::string(cores)},
+                                  {"multiplication", std::string(multiplication)},
+                                  {"zeros", std::string("keep")}};
         const auto kernel = make_kernel(given);
         const FusedStep& step = find_generation(generation).step(MmaType::kFp16);
 
@@ -119,11 +124,102 @@ TEST_CASE("tsparse is within its bound and has the structural pattern where zero
       }
 }
 
-TEST_CASE("the scalar twin equals a chain of fused multiply-adds") {
+TEST_CASE("the scalar twins equal a chain of fused multiply-adds") {
+  for (const char* multiplication : {"batches", "pairs"})
+    for (const Case& x : cases()) {
+      CAPTURE(multiplication);
+      CAPTURE(x.name);
+      const Params::Given given{{"cores", std::string("scalar")},
+                                {"multiplication", std::string(multiplication)},
+                                {"zeros", std::string("keep")}};
+      CHECK(emulated(given, x.a, x.b) == spgemm_fp32(x.a, x.b));
+    }
+}
+
+TEST_CASE("tensor cores give the same bits in batches and in pairs") {
   for (const Case& x : cases()) {
     CAPTURE(x.name);
-    const Params::Given given{{"cores", std::string("scalar")}, {"zeros", std::string("keep")}};
-    CHECK(emulated(given, x.a, x.b) == spgemm_fp32(x.a, x.b));
+    const Params::Given pairs{{"counting", std::string("product")},
+                              {"multiplication", std::string("pairs")}};
+    CHECK(emulated(pairs, x.a, x.b) == emulated({}, x.a, x.b));
+  }
+}
+
+TEST_CASE("the dense twin adds the zeros of a tile, which turns a negative zero positive") {
+  // The product underflows to -0; seven products of zeros follow.
+  const CsrMatrix a = csr(1, 8, {0, 1}, {0}, {-0x1p-100f}),
+                  b = csr(8, 1, {0, 1, 1, 1, 1, 1, 1, 1, 1}, {0}, {0x1p-100f});
+  const auto value = [&](const char* multiplication) {
+    return emulated({{"cores", std::string("scalar")},
+                     {"multiplication", std::string(multiplication)},
+                     {"zeros", std::string("keep")}},
+                    a, b)
+        .values[0];
+  };
+  CHECK(std::signbit(value("batches")));
+  CHECK(value("pairs") == 0);
+  CHECK_FALSE(std::signbit(value("pairs")));
+}
+
+/// Returns the cells of a tile of C that FP16 MMAs of zeros and ones, with sums in FP16, leave
+/// nonzero.
+std::uint64_t counted_by_products(const TileOperand& a, const TileOperand& b,
+                                  std::span<const TileTask> tasks, const FusedStep& step) {
+  std::array<float, kSide * kSide> sums{};
+  for (const TileTask& task : tasks)
+    for (int cell = 0; cell < kSide * kSide; ++cell)
+      for (int begin = 0; begin < kSide; begin += std::min(step.products, kSide)) {
+        std::vector<float> of_a, of_b;
+        for (int i = begin; i < begin + std::min(step.products, kSide); ++i) {
+          of_a.push_back(a.tiles[task.a].bitmap >> (cell / kSide * kSide + i) & 1 ? 1.0f : 0.0f);
+          of_b.push_back(b.tiles[task.b].bitmap >> (cell % kSide * kSide + i) & 1 ? 1.0f : 0.0f);
+        }
+        sums[cell] = fused_dot_add(step, of_a, of_b, sums[cell]);
+      }
+  std::uint64_t cells = 0;
+  for (int cell = 0; cell < kSide * kSide; ++cell)
+    if (sums[cell] != 0) {
+      CHECK(std::isfinite(sums[cell]));
+      cells |= std::uint64_t{1} << cell;
+    }
+  return cells;
+}
+
+TEST_CASE("counting by products of ones in FP16 finds the cells that logic finds") {
+  // The second product adds 80,000 ones to an element, more than FP16 holds.
+  const CsrMatrix row = csr(
+      1, 80000, {0, 80000},
+      [] {
+        std::vector<std::int32_t> cols(80000);
+        std::iota(cols.begin(), cols.end(), 0);
+        return cols;
+      }(),
+      std::vector<float>(80000, 1));
+  const CsrMatrix col = [] {
+    std::vector<std::int64_t> offsets(80001);
+    std::iota(offsets.begin(), offsets.end(), 0);
+    return csr(80000, 1, offsets, std::vector<std::int32_t>(80000, 0),
+               std::vector<float>(80000, 1));
+  }();
+  for (const auto& [a, b] :
+       {std::pair{random_sparse(50, 90, 0.08, 51), random_sparse(90, 70, 0.1, 52)}, {row, col}}) {
+    const TileOperand tiles_a = make_operand(a, Side::kA, options_of({})),
+                      tiles_b = make_operand(b, Side::kB, options_of({}));
+    for (const char* generation : {"turing", "hopper"}) {
+      const FusedStep& step = find_generation(generation).step(MmaType::kFp16Fp16);
+      for (std::int32_t i = 0; i < tiles_a.tile_rows; ++i) {
+        const std::vector<TileTask> tasks = sorted_tasks(tiles_a, tiles_b, i);
+        for (auto begin = tasks.begin(); begin != tasks.end();) {
+          const auto end = std::find_if(begin, tasks.end(), [&](const TileTask& task) {
+            return tiles_b.tiles[task.b].col != tiles_b.tiles[begin->b].col;
+          });
+          const std::span<const TileTask> of_tile(begin, end);
+          REQUIRE(counted_by_products(tiles_a, tiles_b, of_tile, step) ==
+                  pattern_of(tiles_a, tiles_b, of_tile));
+          begin = end;
+        }
+      }
+    }
   }
 }
 
@@ -166,11 +262,25 @@ TEST_CASE("values beyond FP16 are scaled, or refused with the name of the matrix
   CHECK_THROWS_AS(emulated(refuse, large, small), Unsupported);
 }
 
-TEST_CASE("infinities are refused on tensor cores and multiplied on scalar cores") {
+TEST_CASE("range = refuse takes what FP16 rounds to 65504 or to zero, and no larger value") {
+  const Params::Given refuse{{"range", std::string("refuse")}, {"zeros", std::string("keep")}};
+  const auto product = [&](float value) {
+    return emulated(refuse, csr(1, 1, {0, 1}, {0}, {value}), csr(1, 1, {0, 1}, {0}, {1})).values[0];
+  };
+  CHECK(product(65519) == 65504);
+  CHECK(product(0x1p-24f) == 0x1p-24f);
+  CHECK(product(0x1p-26f) == 0);
+  CHECK_THROWS_AS(product(65520), Unsupported);
+}
+
+TEST_CASE("infinities are refused where zeros are multiplied, and multiplied where not") {
   const CsrMatrix a = csr(1, 2, {0, 2}, {0, 1}, {1, kInf}),
                   b = csr(2, 1, {0, 1, 2}, {0, 0}, {1, 2});
 
   CHECK_THROWS_AS(emulated({}, a, b), Unsupported);
+  CHECK_THROWS_AS(
+      emulated({{"cores", std::string("scalar")}, {"multiplication", std::string("pairs")}}, a, b),
+      Unsupported);
   CHECK(emulated({{"cores", std::string("scalar")}}, a, b).values[0] == kInf);
 }
 

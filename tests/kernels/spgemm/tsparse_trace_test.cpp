@@ -39,9 +39,37 @@ std::vector<Operands> cases() {
           {random_sparse(400, 3000, 0.01, 8), random_sparse(3000, 30, 0.1, 9)}};
 }
 
+/// The kernels that have traces: ours, the published one, its twin, and one launch of each.
+std::vector<Params::Given> variants() {
+  const auto named = [](const char* counting, const char* multiplication, const char* cores) {
+    return Params::Given{{"counting", std::string(counting)},
+                         {"multiplication", std::string(multiplication)},
+                         {"cores", std::string(cores)}};
+  };
+  return {named("logic", "batches", "tensor"), named("product", "pairs", "tensor"),
+          named("product", "pairs", "scalar"), named("product", "batches", "tensor"),
+          named("logic", "pairs", "scalar")};
+}
+
+/// Calls visit(a, b, options) for every variant and its operands.
+template <class Visit>
+void for_products(Visit visit) {
+  for (const Params::Given& given : variants())
+    for (const auto& [a, b] : cases()) {
+      const std::string counting = to_text(given.at("counting"));
+      const std::string multiplication = to_text(given.at("multiplication"));
+      const std::string cores = to_text(given.at("cores"));
+      CAPTURE(counting);
+      CAPTURE(multiplication);
+      CAPTURE(cores);
+      CAPTURE(a.rows);
+      visit(a, b, options(given));
+    }
+}
+
 TEST_CASE("tsparse's work counts every cell of C and every product of nonzeros once") {
-  for (const auto& [a, b] : cases()) {
-    const WorkDescription work = describe_work(a, b, options());
+  for_products([](const CsrMatrix& a, const CsrMatrix& b, const TsparseOptions& chosen) {
+    const WorkDescription work = describe_work(a, b, chosen);
     const CsrMatrix c = multiply_rows(a, b);
     std::set<std::pair<std::int32_t, std::int32_t>> tiles;
     std::int64_t products = 0;
@@ -54,20 +82,26 @@ TEST_CASE("tsparse's work counts every cell of C and every product of nonzeros o
     REQUIRE(work.launches.size() == 2);
     CHECK(work.launches[0].thread_blocks + work.launches[1].thread_blocks ==
           std::ssize(work.thread_blocks));
-  }
+  });
+}
+
+/// The warps of a thread block; thread blocks are numbered over both launches.
+std::int64_t warps_of(const WorkDescription& work, std::size_t block) {
+  const bool counts = static_cast<std::int64_t>(block) < work.launches[0].thread_blocks;
+  return work.launches[counts ? 0 : 1].threads_per_block / kWarpSize;
 }
 
 TEST_CASE(
     "tsparse's warps have the MMAs of the description, write all of C and wait for their loads") {
-  for (const auto& [a, b] : cases()) {
-    CAPTURE(a.rows);
-    const WorkDescription work = describe_work(a, b, options());
-    std::vector<std::int64_t> mmas(work.thread_blocks.size());
+  for_products([](const CsrMatrix& a, const CsrMatrix& b, const TsparseOptions& chosen) {
+    const WorkDescription work = describe_work(a, b, chosen);
+    std::vector<std::int64_t> mmas(work.thread_blocks.size()), barriers(mmas.size());
     std::map<std::string, std::set<std::uint64_t>> written;
     for_warps(work, [&](std::int64_t block, const WarpTrace& trace) {
       std::set<int> raised;
       for (const WarpOp& op : trace.ops) {
         if (op.kind == WarpOp::Kind::kMma) mmas[block] += op.count;
+        if (op.kind == WarpOp::Kind::kBarrier) ++barriers[block];
         if (op.kind == WarpOp::Kind::kLoad) raised.insert(op.scoreboard);
         if (op.kind == WarpOp::Kind::kWait) CHECK(raised.contains(op.scoreboard));
         for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
@@ -80,7 +114,10 @@ TEST_CASE(
           }
       }
     });
-    for (std::size_t i = 0; i < mmas.size(); ++i) CHECK(mmas[i] == work.thread_blocks[i].mma);
+    for (std::size_t i = 0; i < mmas.size(); ++i) {
+      CHECK(mmas[i] == work.thread_blocks[i].mma);
+      CHECK(barriers[i] == work.thread_blocks[i].barriers * warps_of(work, i));
+    }
     for (const AddressSpace::Array& array : work.memory.arrays()) {
       const bool is_written = std::ranges::count(std::array{"tile_row", "tile_col", "bitmap",
                                                             "first_value", "values", "kept"},
@@ -89,7 +126,7 @@ TEST_CASE(
       CHECK(std::ssize(written[array.name]) ==
             (is_written ? (array.bytes + kSectorBytes - 1) / kSectorBytes : 0));
     }
-  }
+  });
 }
 
 TEST_CASE("two tiles of C with one product each share an MMA") {
@@ -106,7 +143,31 @@ TEST_CASE("two tiles of C with one product each share an MMA") {
   CHECK(work.useful_flops == 2 * 320);
 }
 
-TEST_CASE("tsparse refuses to describe several slices and scalar cores") {
+TEST_CASE("the published kernel has 16 x 16 x 16 products in both launches, its twin 512 steps") {
+  // Three tiles of C with 2, 1 and 1 tasks.
+  const CsrMatrix a = random_sparse(8, 16, 1.0, 11);
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> cols;
+  for (int row = 0; row < 16; ++row) {
+    for (int col = 0; col < (row < 8 ? 24 : 8); ++col) cols.push_back(col);
+    offsets.push_back(std::ssize(cols));
+  }
+  const CsrMatrix b{16, 24, offsets, cols, std::vector<float>(cols.size(), 0.5f)};
+  const auto total = [&](const char* cores) {
+    return describe_work(a, b,
+                         options({{"counting", std::string("product")},
+                                  {"multiplication", std::string("pairs")},
+                                  {"cores", std::string(cores)}}))
+        .total();
+  };
+  // Pairs of 2 and 1 tasks take two steps, the last tile alone one; a step is two MMAs.
+  CHECK(total("tensor").mma == 2 * 2 * (2 + 1));
+  CHECK(total("tensor").fma == 0);
+  CHECK(total("scalar").mma == 0);
+  CHECK(total("scalar").fma == 2 * 512 * 4);
+}
+
+TEST_CASE("tsparse refuses to describe several slices, and scalar cores that skip zeros") {
   const auto [a, b] = cases().front();
   CHECK_THROWS_AS(describe_work(a, b, options({{"slice", std::int64_t{10}}})), Unsupported);
   CHECK_THROWS_AS(describe_work(a, b, options({{"cores", std::string("scalar")}})), Unsupported);
@@ -123,6 +184,9 @@ TEST_CASE("tsparse's launches have as many thread blocks as their tiles of C fil
     CHECK(
         covers(MultiplyTiles{}, MultiplyTiles::kTilesOfWarp, MultiplyTiles::thread_blocks(tiles)));
     CHECK(covers(ListTasks{}, 1, ListTasks::thread_blocks(tiles)));
+    const std::int64_t last_pair = Pairs::item_of(Pairs::thread_blocks(tiles) - 1);
+    CHECK(last_pair < tiles);
+    CHECK(last_pair + Pairs::kTiles >= tiles);
   }
   CHECK(CountCells::item_of(1, kWarpSize) ==
         CountCells::kTilesOfThreadBlock + CountCells::kTilesOfWarp);
