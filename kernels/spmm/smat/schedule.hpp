@@ -36,8 +36,8 @@ struct Instance {
   int registers;  // of a thread, as the hardware allocates them, with aligned operands (sm_90a)
 };
 constexpr std::array kInstances{
-    Instance{Rung::kB, 8, 32, 32},     Instance{Rung::kB, 16, 8, 32},
-    Instance{Rung::kB, 16, 32, 40},    Instance{Rung::kT, 8, 32, 56},
+    Instance{Rung::kB, 8, 32, 64},     Instance{Rung::kB, 16, 8, 56},
+    Instance{Rung::kB, 16, 32, 72},    Instance{Rung::kT, 8, 32, 56},
     Instance{Rung::kT, 16, 8, 40},     Instance{Rung::kT, 16, 32, 56},
     Instance{Rung::kBt, 8, 32, 64},    Instance{Rung::kBt, 8, 64, 72},
     Instance{Rung::kBt, 8, 128, 96},   Instance{Rung::kBt, 16, 8, 48},
@@ -57,6 +57,13 @@ constexpr std::size_t find_instance(Rung rung, int height, int cols) {
 
 /// Rows of C that a warp of `cols` columns has in its lanes at once on CUDA cores.
 constexpr int rows_at_once(int cols) { return 32 / cols; }
+
+/// Columns of a tile that a lane takes at once on CUDA cores, 16 bytes of a row of A, and those of
+/// them that are needed.
+constexpr int kColsAtOnce = 4;
+TESSERA_HOST_DEVICE constexpr std::uint32_t cols_at_once(std::uint32_t cols, int first) {
+  return cols >> first & ((1u << kColsAtOnce) - 1);
+}
 
 /// MMAs of a tile for the columns of a warp.
 constexpr int mmas_of_tile(int cols, int height) {

@@ -3,11 +3,10 @@
 // the ladder:
 //
 //   b    CUDA cores, block schedule: a warp has a strip (8 or 16 rows of a block row) and 8 or 32
-//        columns; a lane reads an element of B once for all rows of a block, or for every fourth.
-//        FP32 multiply-adds of unrounded operands.
-//   t    tensor cores, naive schedule: a warp has a strip and 8 or 32 columns; A is FP32,
-//   row-major;
-//        lanes convert it after loading it, once for every warp.
+//        columns; a lane reads an element of B once for all rows of a block, or for every fourth,
+//        and takes four columns of A at once. FP32 multiply-adds of unrounded operands.
+//   t    tensor cores, naive schedule: a warp has a strip and 8 or 32 columns; A is FP32 and
+//        row-major; lanes convert it after loading it, once for every warp.
 //   bt   both: a warp has a strip and up to 128 columns; the upload makes 16-bit fragments of A,
 //        16 bytes a lane; rows of B go straight to the lanes that multiply them.
 //   cbt  bt with cooperative loads: a warp copies whole rows of B to shared memory asynchronously,
@@ -82,7 +81,7 @@ class Smat final : public SpmmKernel {
   explicit Smat(SmatOptions options) : options_(std::move(options)) {}
 
   std::string format() const override { return Bcsr::kFormat; }
-  int version() const override { return 3; }
+  int version() const override { return 4; }
 
   Arithmetic arithmetic() const override {
     if (!options_.on_tensor_cores()) return {};

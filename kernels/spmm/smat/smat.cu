@@ -33,11 +33,23 @@ __global__ void __launch_bounds__(kThreads)
        ++p) {
     const RowsOfB rows = product.rows_of_b[p];
     const float* const cells = product.cells + (p * kHeight + first_row) * kDepth;
-    for (std::uint32_t cols = rows.cols; cols != 0; cols &= cols - 1) {
-      const int k = __ffs(static_cast<int>(cols)) - 1;
-      const float from_b = b[(std::int64_t{rows.first} + k) * product.n + col];
+    const float* const from = b + std::int64_t{rows.first} * product.n + col;
+#pragma unroll 1
+    for (int first = 0; first < kDepth; first += kColsAtOnce) {
+      const std::uint32_t needed = cols_at_once(rows.cols, first);
+      if (needed == 0) continue;
+      float of_b[kColsAtOnce];
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) sum[i] = fmaf(cells[i * kApart * kDepth + k], from_b, sum[i]);
+      for (int k = 0; k < kColsAtOnce; ++k)
+        of_b[k] = (needed >> k & 1) != 0 ? from[(first + k) * product.n] : 0.0f;
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const auto a = *reinterpret_cast<const float4*>(cells + i * kApart * kDepth + first);
+        const float of_a[kColsAtOnce] = {a.x, a.y, a.z, a.w};
+#pragma unroll
+        for (int k = 0; k < kColsAtOnce; ++k)
+          if ((needed >> k & 1) != 0) sum[i] = fmaf(of_a[k], of_b[k], sum[i]);
+      }
     }
   }
   const int rows = product.num_rows(item.strip);

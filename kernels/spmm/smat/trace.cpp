@@ -74,14 +74,14 @@ struct InstructionCounts {
   int tile;                         // for each
   int per_copy;                     // of a tile, for a copy of rows of B
   int per_group;                    // of a tile, for the operands of 32 columns, or of eight
-  int per_col;                      // of a tile, for a column with nonzeros (CUDA cores)
+  int per_cols;                     // of a tile, for four columns at once (CUDA cores)
   int store;                        // for 8 rows and 32 columns; on CUDA cores for the strip
 };
 constexpr InstructionCounts instructions_of(Rung rung, int cols) {
   if (cols == kBlockCols) {
     switch (rung) {
       case Rung::kB:
-        return {90, 17, 0, 0, 22, 30};
+        return {90, 44, 0, 0, 49, 30};
       case Rung::kT:
         return {90, 48, 0, 30, 0, 25};
       case Rung::kBt:
@@ -92,7 +92,7 @@ constexpr InstructionCounts instructions_of(Rung rung, int cols) {
   }
   switch (rung) {
     case Rung::kB:
-      return {90, 17, 0, 0, 34, 80};
+      return {90, 44, 0, 0, 90, 80};
     case Rung::kT:
       return {90, 40, 0, 55, 0, 25};
     case Rung::kBt:
@@ -275,25 +275,27 @@ class SmatTrace final : public LaunchTrace {
     }
   }
 
-  /// Column after column of A: a row of B, and A's cells one by one.
+  /// Four columns of A after four: their rows of B, and A's cells of a row at once.
   void multiply_columns(const Share& share, std::int64_t tile, WarpTrace& trace) const {
     load_rows_of_b(share, tile, trace);
     trace.wait(kRowsBoard);
     trace.issue(instructions_.tile);
     const Tile& of = share.tiles[tile];
-    for (std::uint32_t left = of.cols; left != 0; left &= left - 1) {
-      const int k = std::countr_zero(left);
-      trace.load(kDataBoard);
-      trace.touch(address_of_b(of, k, share.col), 4 * share.cols);
+    const std::uint64_t cells = at_.a_tiles + at_.a_tile_bytes * (share.first_tile + tile);
+    for (int k = 0; k < kDepth; k += kColsAtOnce) {
+      const std::uint32_t needed = cols_at_once(of.cols, k);
+      if (needed == 0) continue;
+      for_each_row_of_b(share, of, needed << k, [&](int, std::uint64_t from) {
+        trace.load(kDataBoard);
+        trace.touch(from, 4 * share.cols);
+      });
       for (int first = 0; first < tiles_->height(); first += rows_at_once(cols_)) {
         trace.load(kDataBoard);
         for (std::int64_t row = first; row < first + rows_at_once(cols_); ++row)
-          trace.touch(
-              at_.a_tiles + at_.a_tile_bytes * (share.first_tile + tile) + 4 * (row * kDepth + k),
-              4);
+          trace.touch(cells + 4 * (row * kDepth + k), 4 * kColsAtOnce);
       }
       trace.wait(kDataBoard);
-      trace.issue(instructions_.per_col);
+      trace.issue(instructions_.per_cols);
     }
   }
 
@@ -374,7 +376,8 @@ void add_share(const Tiles& tiles, const Share& share, const SmatOptions& option
       work.a_bytes += kDepth * height * (options.by_blocks() ? 2 : 4);
     } else {
       work.fma += cols * height * share.cols;
-      work.a_bytes += 4 * cols * height;
+      for (int k = 0; k < kDepth; k += kColsAtOnce)
+        if (cols_at_once(tile.cols, k) != 0) work.a_bytes += 4 * kColsAtOnce * height;
     }
   }
 }
