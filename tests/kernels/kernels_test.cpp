@@ -249,11 +249,51 @@ TEST_CASE("windows that acc_spmm splits are the sums of their parts, in order") 
     check_emulation("acc_spmm", hopper_tf32_chain, a, b, shares);
     shares["max_blocks"] = std::int64_t{2};
     check_emulation("acc_spmm", hopper_tf32_shares, a, b, shares);
+    shares["pipeline"] = std::string("least_bubble"), shares["buffers"] = std::string("block");
+    check_emulation("acc_spmm", hopper_tf32_shares, a, b, shares);
+    shares["balance"] = std::string("adaptive");  // even windows
+    check_emulation("acc_spmm", hopper_tf32_chain, a, b, shares);
   }
   const CsrMatrix a = random_sparse(44, 90, 0.3, 71);
   const auto atomic = Registry<SpmmKernel>::instance().make("acc_spmm", with("combine", "atomic"));
   CHECK_THROWS_AS(atomic->emulate(*pack_for(*atomic, a), b, find_generation("hopper")),
                   Unsupported);
+}
+
+TEST_CASE("acc_spmm computes the same bits with buffers of a thread block as of a warp") {
+  const auto& registry = Registry<SpmmKernel>::instance();
+  const CsrMatrix a = random_sparse(203, 157, 0.07, 77);
+  const DenseMatrix b = random_dense(157, 36, 78);
+  for (const char* pipeline : {"least_bubble", "dtc"}) {
+    for (const char* balance : {"capped", "dtc", "none"}) {
+      CAPTURE(pipeline);
+      CAPTURE(balance);
+      const auto kernel = [&](const char* buffers) {
+        return registry.make("acc_spmm", {{"pipeline", std::string(pipeline)},
+                                          {"balance", std::string(balance)},
+                                          {"buffers", std::string(buffers)},
+                                          {"max_blocks", std::int64_t{3}}});
+      };
+      const auto packed = pack_for(*kernel("warp"), a);
+      const Generation& hopper = find_generation("hopper");
+      CHECK(kernel("warp")->emulate(*packed, b, hopper).values ==
+            kernel("block")->emulate(*packed, b, hopper).values);
+
+      const WorkDescription warps = kernel("warp")->work(*packed, 128);
+      const WorkDescription blocks = kernel("block")->work(*packed, 128);
+      const auto sum = [](const WorkDescription& work, std::int64_t ThreadBlockWork::*what) {
+        std::int64_t total = 0;
+        for (const ThreadBlockWork& block : work.thread_blocks) total += block.*what;
+        return total;
+      };
+      // A is read once and not four times, but for the offset and the bitmap, read twice.
+      CHECK(2 * sum(blocks, &ThreadBlockWork::a_bytes) < sum(warps, &ThreadBlockWork::a_bytes));
+      CHECK(sum(blocks, &ThreadBlockWork::mma) == sum(warps, &ThreadBlockWork::mma));
+      CHECK(sum(blocks, &ThreadBlockWork::b_bytes) == sum(warps, &ThreadBlockWork::b_bytes));
+      CHECK(sum(warps, &ThreadBlockWork::barriers) == 0);
+      CHECK(sum(blocks, &ThreadBlockWork::barriers) > 0);
+    }
+  }
 }
 
 TEST_CASE("acc_spmm computes the same bits of ME-TCF as of BitTCF, and counts its bytes") {

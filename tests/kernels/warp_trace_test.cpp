@@ -71,6 +71,13 @@ std::vector<Variant> variants() {
   acc({{"pipeline", "least_bubble"}, {"format", "me_tcf"}, {"balance", "dtc"}});
   acc({{"pipeline", "dtc"}, {"balance", "dtc"}, {"max_blocks", "3"}});
   acc({{"pipeline", "dtc"}, {"format", "me_tcf"}});
+  acc({{"pipeline", "least_bubble"}, {"buffers", "block"}});
+  acc({{"pipeline", "least_bubble"},
+       {"buffers", "block"},
+       {"balance", "dtc"},
+       {"max_blocks", "3"}});
+  acc({{"pipeline", "dtc"}, {"buffers", "block"}, {"balance", "adaptive"}});
+  acc({{"pipeline", "dtc"}, {"buffers", "block"}, {"cache", "default"}, {"format", "me_tcf"}});
   acc({{"format", "me_tcf"}, {"columns", "32"}});
   acc({{"balance", "dtc"}, {"max_blocks", "2"}, {"combine", "atomic"}});
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});

@@ -57,6 +57,20 @@ TEST_CASE("both forms of equation 4 have the values worked out by hand") {
   CHECK(repaired_time(one_each, 128, rates).write_c_s == doctest::Approx(4 * printed.write_c_s));
 }
 
+TEST_CASE("the kernel's weight of a written window is that of equation 4 on an H100, for any N") {
+  const auto weight = [](double bytes_per_s, double flops, std::int64_t n) {
+    const Rates rates{bytes_per_s, flops};
+    return repaired_time({.tc_blocks = 0, .row_windows = 1}, n, rates).total() /
+           repaired_time({.tc_blocks = 1, .row_windows = 0}, n, rates).total();
+  };
+  // Table 3: an H100, an A800 and an RTX 4090.
+  for (const std::int64_t n : {32, 128, 512}) {
+    CHECK(weight(3.35e12, 494.7e12, n) == doctest::Approx(kWindowWeight).epsilon(0.001));
+    CHECK(weight(1.935e12, 156e12, n) == doctest::Approx(0.96).epsilon(0.01));
+    CHECK(weight(1.008e12, 82.6e12, n) == doctest::Approx(0.96).epsilon(0.01));
+  }
+}
+
 TEST_CASE("weights compare thread blocks and not devices") {
   const std::vector<std::int64_t> blocks{1, 4, 0, 32, 7};
   const auto shares = window_shares(blocks);

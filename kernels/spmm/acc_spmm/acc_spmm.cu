@@ -30,11 +30,12 @@ class GpuAccSpmm final : public GpuSpmm {
  private:
   template <class Tiles>
   std::unique_ptr<GpuMultiplication> upload_tiles(const Tiles& a, std::int64_t n) const {
+    const window_tasks::Tasks tasks = options_.cut(a.row_window_offset);
     return std::make_unique<row_windows::TaskMultiplication<>>(
-        window_tile::PackedOnDevice(a), options_.cut(a.row_window_offset), n,
+        window_tile::PackedOnDevice(a), tasks, n,
         row_windows::TaskLaunch<>{.kernel_name = "acc_spmm",
-                                  .aligned = kernel_of(options_.variant(n, true)),
-                                  .unaligned = kernel_of(options_.variant(n, false)),
+                                  .aligned = kernel_of(options_.variant(tasks, n, true)),
+                                  .unaligned = kernel_of(options_.variant(tasks, n, false)),
                                   .options = {},
                                   .schedule = options_.schedule(n),
                                   .shared_bytes = options_.dynamic_shared_bytes(n),

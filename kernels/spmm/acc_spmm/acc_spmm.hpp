@@ -16,12 +16,13 @@ namespace tessera::acc_spmm {
 
 using window_tasks::CombineMethod;
 
-/// Which windows are split.
+/// The work of a warp, or of a thread block that shares its buffers: its share.
 enum class Balance {
-  kCapped,      // those of more than max_blocks TC blocks
+  kCapped,      // a window, or a part of one that has more than max_blocks TC blocks
   kImbalanced,  // the same, where the imbalance (Acc-SpMM, equation 3) is above its threshold
-  kDtc,         // warps compute equal shares of max_blocks TC blocks
-  kNone,
+  kAdaptive,    // there, TC blocks of equal time (equation 4), at most max_blocks; else a window
+  kDtc,         // max_blocks TC blocks, wherever windows begin
+  kNone,        // a window
 };
 
 struct AccSpmmOptions {
@@ -31,9 +32,10 @@ struct AccSpmmOptions {
   Precision precision;
   NonzeroEncoding encoding;
   Pipeline pipeline;
+  Scope scope;  // of the buffers of least_bubble and dtc
   int stages;   // TC blocks of a warp in shared memory (staged)
   int columns;  // of C that a warp computes at a time (staged); 0: by the width of C
-  CopyCache cache;
+  Cache cache;
   Store store;
   Balance balance;
   std::int64_t max_blocks;  // TC blocks
@@ -42,14 +44,13 @@ struct AccSpmmOptions {
   /// "pipeline = staged, format = bit_tcf, ...": every option by the name of its parameter.
   std::string to_text() const;
 
-  bool equal_shares() const { return balance == Balance::kDtc; }
   window_tasks::Tasks cut(window_tasks::WindowOffsets windows) const;
   row_windows::Schedule schedule(std::int64_t n) const;
   /// Shared memory of a thread block, in bytes, and the part of it that is dynamic.
   std::int64_t shared_bytes(std::int64_t n) const;
   std::int64_t dynamic_shared_bytes(std::int64_t n) const;
-  /// The compiled kernel for a B and C of n columns.
-  Variant variant(std::int64_t n, bool aligned) const;
+  /// The compiled kernel for these tasks, and a B and C of n columns.
+  Variant variant(const window_tasks::Tasks& tasks, std::int64_t n, bool aligned) const;
 };
 
 std::vector<ParamSpec> params();

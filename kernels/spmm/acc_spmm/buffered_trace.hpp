@@ -1,4 +1,5 @@
-// The warp trace of acc_spmm's pipelines least_bubble and dtc (buffered.cuh).
+// The warp trace of acc_spmm's pipelines least_bubble and dtc (buffered.cuh), with buffers of a
+// warp or of a thread block.
 #pragma once
 
 #include "kernels/spmm/acc_spmm/task_trace.hpp"
@@ -14,7 +15,9 @@ class BufferedTrace final : public AccTrace {
                 const TaskAddresses& task_at)
       : AccTrace(std::move(a), n, options, std::move(tasks), at, task_at),
         ahead_(options.pipeline == Pipeline::kLeastBubble),
-        past_l1_(options.cache == CopyCache::kL2) {}
+        past_l1_(options.cache == Cache::kL2),
+        scope_(options.scope),
+        decoders_(decoding_warps(options.scope, options.encoding)) {}
 
  private:
   static constexpr int kEncodingBoard = 0, kCopyBoard = 1;
@@ -24,50 +27,92 @@ class BufferedTrace final : public AccTrace {
 
   void start(const Task& task, std::int64_t col, WarpTrace& trace) const override {
     load_first_encoding(task.first, kEncodingBoard, trace);
-    trace.issue(InstructionCounts::Buffered::start(bitmaps_, ahead_));
-    copy_tile(task, 0, trace);
-    copy_row_ids(task, 0, trace);
-    if (ahead_) copy_row_ids(task, 1, trace);
-    trace.wait(kCopyBoard);
-    if (ahead_) load_rows(task, 0, col, trace);
+    trace.issue(start_instructions(decodes(col)));
+    copy_tile(task, 0, col, trace);
+    copy_row_ids(task, 0, col, trace);
+    if (ahead_) copy_row_ids(task, 1, col, trace);
+    wait_for_copies(col, trace);
+    synchronize(trace);
+    if (!ahead_) return;
+    load_rows(task, 0, col, trace);
+    synchronize(trace);
   }
 
   void advance(const Task& task, std::int64_t step, std::int64_t col,
                WarpTrace& trace) const override {
     const bool more = task.first + step + 1 < task.last;
-    const int instructions = InstructionCounts::Buffered::tile(bitmaps_, ahead_);
+    const int instructions = tile_instructions(decodes(col));
     trace.issue(instructions / 2);
     if (!ahead_) load_rows(task, step, col, trace);
     if (ahead_ && more) load_rows(task, step + 1, col, trace);
-    if (more) copy_tile(task, step + 1, trace);
-    copy_row_ids(task, step + (ahead_ ? 2 : 1), trace);
+    if (more) copy_tile(task, step + 1, col, trace);
+    copy_row_ids(task, step + (ahead_ ? 2 : 1), col, trace);
     for (int half = 0; half < 2; ++half) trace.shared(kElementWavefronts);
-    trace.wait(kCopyBoard);  // which the compiler puts before the MMAs
+    // The compiler puts the wait of a warp for its own copies before the MMAs.
+    if (schedule_.team == 1) wait_for_copies(col, trace);
     trace.wait(rows_board(step));
     trace.issue(instructions - instructions / 2);
     trace.mma(mmas_);
+    if (schedule_.team == 1 || !more) return;
+    wait_for_copies(col, trace);
+    trace.barrier();
+  }
+
+  int start_instructions(bool decodes) const {
+    if (schedule_.team == 1) return InstructionCounts::Buffered::start(bitmaps_, ahead_);
+    return InstructionCounts::Team::start(bitmaps_, ahead_, decodes);
+  }
+  int tile_instructions(bool decodes) const {
+    if (schedule_.team == 1) return InstructionCounts::Buffered::tile(bitmaps_, ahead_);
+    return InstructionCounts::Team::tile(bitmaps_, ahead_, decodes);
+  }
+
+  /// The number in its team of the warp whose first column is `col`.
+  int warp_of(std::int64_t col) const {
+    return static_cast<int>(col / schedule_.warp_cols() % schedule_.team);
+  }
+  bool decodes(std::int64_t col) const { return warp_of(col) < decoders_; }
+  bool copies_row_ids(std::int64_t col) const { return warp_of(col) == index_warp(scope_); }
+
+  void wait_for_copies(std::int64_t col, WarpTrace& trace) const {
+    if (decodes(col) || copies_row_ids(col)) trace.wait(kCopyBoard);
+  }
+  void synchronize(WarpTrace& trace) const {
+    if (schedule_.team > 1) trace.barrier();
   }
 
   static int rows_board(std::int64_t step) { return kRowsBoard + static_cast<int>(step % 2); }
 
   /// Copies TC block `step` of the task and loads the encoding of the one after it.
-  void copy_tile(const Task& task, std::int64_t step, WarpTrace& trace) const {
+  void copy_tile(const Task& task, std::int64_t step, std::int64_t col, WarpTrace& trace) const {
+    if (!decodes(col)) return;
     const std::int64_t tile = task.first + step;
     trace.wait(kEncodingBoard);
     if (bitmaps_)
       trace.pause(kPopulationCounts);
     else
       trace.shared(kClearWavefronts);
-    for_each_half(tile, [&](std::int64_t first, std::int64_t count) {
-      trace.load(kCopyBoard);
-      trace.touch(value_at(first), 4 * count);
-    });
+    if (decoders_ == 1)
+      for_each_half(tile, [&](std::int64_t first, std::int64_t count) {
+        trace.load(kCopyBoard);
+        trace.touch(value_at(first), 4 * count);
+      });
+    else
+      copy_half(tile, warp_of(col), trace);
     if (tile + 1 < task.last) load_encoding(tile + 1, kEncodingBoard, trace);
   }
 
-  void copy_row_ids(const Task& task, std::int64_t step, WarpTrace& trace) const {
+  /// Copies the values of half a bitmap, of which there may be none.
+  void copy_half(std::int64_t tile, int half, WarpTrace& trace) const {
+    const std::int64_t first = a_.tc_offset[tile], low = low_half(tile);
+    const std::int64_t count = half == 0 ? low : a_.tc_offset[tile + 1] - first - low;
+    trace.load(kCopyBoard);
+    if (count > 0) trace.touch(value_at(half == 0 ? first : first + low), 4 * count);
+  }
+
+  void copy_row_ids(const Task& task, std::int64_t step, std::int64_t col, WarpTrace& trace) const {
     const std::int64_t tile = task.first + step;
-    if (tile >= task.last) return;
+    if (tile >= task.last || !copies_row_ids(col)) return;
     trace.load(kCopyBoard);
     trace.touch(at_.sparse_a_to_b + 4 * kTileCols * static_cast<std::uint64_t>(tile),
                 4 * kTileCols);
@@ -75,7 +120,8 @@ class BufferedTrace final : public AccTrace {
 
   void load_rows(const Task& task, std::int64_t step, std::int64_t col, WarpTrace& trace) const {
     const std::int64_t tile = task.first + step;
-    const int loads = n_ % 4 == 0 ? 1 : 4;  // a lane's four columns, at once or one by one
+    const std::int64_t cols = cols_of(0, col);  // 0 for a warp of a team beyond the edge
+    const int loads = n_ % 4 == 0 ? 1 : 4;      // a lane's four columns, at once or one by one
     for (int half = 0; half < 2; ++half) {
       trace.shared(1);
       if (!has_cols(tile, half)) continue;  // no lane loads
@@ -84,11 +130,11 @@ class BufferedTrace final : public AccTrace {
           // A load past the L1, traced as a copy that splits no sector.
           trace.async_copy(rows_board(step));
           for_each_row_of_b(tile, half, col, [&](int, std::uint64_t address) {
-            trace.copy_to_shared(address, 4 * cols_of(0, col), address);
+            trace.copy_to_shared(address, 4 * cols, address);
           });
         } else {
           trace.load(rows_board(step));
-          touch_b(tile, half, col, cols_of(0, col), trace);
+          if (cols > 0) touch_b(tile, half, col, cols, trace);
         }
         add_fragment_wavefronts(trace);
       }
@@ -97,6 +143,8 @@ class BufferedTrace final : public AccTrace {
 
   bool ahead_;
   bool past_l1_;
+  Scope scope_;
+  int decoders_;
 };
 
 }  // namespace tessera::acc_spmm

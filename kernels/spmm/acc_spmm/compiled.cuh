@@ -18,7 +18,7 @@ template <Variant kValue>
 struct Compiled {
   static constexpr Variant kVariant = kValue;
   TESSERA_HOST_DEVICE static constexpr row_windows::Schedule schedule() {
-    return schedule_of(kValue.groups);
+    return schedule_of(kValue.groups, kValue.scope);
   }
 };
 

@@ -23,18 +23,20 @@ __device__ inline FragmentA read_fragment(const float* tile, int lane) {
   return {{mine[0], mine[kTileCols / 2]}};
 }
 
-/// Reads the nonzeros of a task's TC blocks, one after another. At the last one, advance() has no
-/// effect.
-template <NonzeroEncoding kEncoding>
+/// Reads the nonzeros of a task's TC blocks, one after another, by the lanes of a warp. At the last
+/// one, advance() has no effect. Bitmaps may be read by 64 threads as well, which only copy().
+template <NonzeroEncoding kEncoding, int kThreads = 32>
 class NonzeroReader;
 
-template <>
-class NonzeroReader<NonzeroEncoding::kBitmap> {
+template <int kThreads>
+class NonzeroReader<NonzeroEncoding::kBitmap, kThreads> {
+  static_assert(kThreads == 32 || kThreads == kTileElements, "one or two positions a thread");
+
  public:
   using Loaded = FragmentA;
 
-  __device__ NonzeroReader(const KernelArguments& arguments, const Task& task, int lane)
-      : view_(arguments.view), lane_(lane), tile_(task.first), end_(task.last - 1) {
+  __device__ NonzeroReader(const KernelArguments& arguments, const Task& task, int thread)
+      : view_(arguments.view), thread_(thread), tile_(task.first), end_(task.last - 1) {
     load_encoding();
   }
 
@@ -46,8 +48,8 @@ class NonzeroReader<NonzeroEncoding::kBitmap> {
   __device__ FragmentA load() const {
     FragmentA fragment;
     for (int half = 0; half < 2; ++half)
-      fragment.value[half] =
-          window_tile::tile_element(bitmap_, view_.values, first_, lane_ / 4, lane_ % 4 + 4 * half);
+      fragment.value[half] = window_tile::tile_element(bitmap_, view_.values, first_, thread_ / 4,
+                                                       thread_ % 4 + 4 * half);
     return fragment;
   }
   /// The fragment that load() returned.
@@ -55,26 +57,37 @@ class NonzeroReader<NonzeroEncoding::kBitmap> {
 
   /// Copies the TC block to 64 floats of shared memory, asynchronously.
   __device__ void copy(float* tile) const {
-    const std::uint32_t words[2] = {static_cast<std::uint32_t>(bitmap_),
-                                    static_cast<std::uint32_t>(bitmap_ >> 32)};
-    const std::uint32_t before = (1u << lane_) - 1;
-    std::uint32_t first = first_;  // value of the 32 bits
-    for (int half = 0; half < 2; ++half) {
-      copy_async<4, CopyCache::kL1>(shared_address(tile + lane_ + 32 * half),
-                                    view_.values + (first + __popc(words[half] & before)),
-                                    (words[half] >> lane_ & 1) != 0);
-      first += __popc(words[half]);
+    if constexpr (kThreads == kTileElements) {
+      const std::uint64_t before = (std::uint64_t{1} << thread_) - 1;
+      copy_async<4, CopyCache::kL1>(
+          shared_address(tile + thread_),
+          view_.values + (first_ + static_cast<std::uint32_t>(__popcll(bitmap_ & before))),
+          (bitmap_ >> thread_ & 1) != 0);
+    } else {
+      copy_halves(tile);
     }
   }
 
  private:
+  __device__ void copy_halves(float* tile) const {
+    const std::uint32_t words[2] = {static_cast<std::uint32_t>(bitmap_),
+                                    static_cast<std::uint32_t>(bitmap_ >> 32)};
+    const std::uint32_t before = (1u << thread_) - 1;
+    std::uint32_t first = first_;  // value of the 32 bits
+    for (int half = 0; half < 2; ++half) {
+      copy_async<4, CopyCache::kL1>(shared_address(tile + thread_ + 32 * half),
+                                    view_.values + (first + __popc(words[half] & before)),
+                                    (words[half] >> thread_ & 1) != 0);
+      first += __popc(words[half]);
+    }
+  }
   __device__ void load_encoding() {
     bitmap_ = load_ahead(view_.tc_local_bit + tile_);
     first_ = load_ahead(view_.tc_offset + tile_);
   }
 
   const View& view_;
-  int lane_;
+  int thread_;
   std::uint32_t tile_, end_;
   std::uint64_t bitmap_;
   std::uint32_t first_;

@@ -35,6 +35,15 @@ struct InstructionCounts : row_windows::TaskInstructionCounts {
       return bitmaps ? (ahead ? 120 : 83) : (ahead ? 156 : 121);
     }
   };
+  // The same with buffers of a thread block: of every warp, and more of those that decode.
+  struct Team {
+    static constexpr int tile(bool bitmaps, bool ahead, bool decodes) {
+      return (bitmaps ? (ahead ? 77 : 83) : (ahead ? 84 : 86)) + (decodes ? bitmaps ? 23 : 47 : 0);
+    }
+    static constexpr int start(bool bitmaps, bool ahead, bool decodes) {
+      return (bitmaps ? (ahead ? 83 : 53) : (ahead ? 94 : 68)) + (decodes ? bitmaps ? 27 : 45 : 0);
+    }
+  };
 };
 
 /// The trace of all pipelines before and after a task's TC blocks.
@@ -66,6 +75,7 @@ class AccTrace : public BitTcfTrace {
       row_windows::trace_share_extent(*tasks_, share, task_at_.shares, kTaskBoard, trace);
     const std::int64_t index = tasks_->first_of(share) + cursor.part;
     if (advance_task(index, chunk, cursor, trace)) return true;
+    if (schedule_.team > 1 && !tasks_->shares.empty()) trace.barrier();
     ++cursor.part, cursor.step = 0;
     return index + 1 < tasks_->first_of(share + 1);
   }
@@ -114,11 +124,14 @@ class AccTrace : public BitTcfTrace {
   template <class Visit>
   void for_each_half(std::int64_t tile, Visit visit) const {
     const std::int64_t first = a_.tc_offset[tile], nnz = a_.tc_offset[tile + 1] - first;
-    const std::int64_t half = bitmaps_
-                                  ? std::popcount(static_cast<std::uint32_t>(a_.tc_local_bit[tile]))
-                                  : std::min<std::int64_t>(nnz, 32);
+    const std::int64_t half = bitmaps_ ? low_half(tile) : std::min<std::int64_t>(nnz, 32);
     if (half > 0) visit(first, half);
     if (half < nnz) visit(first + half, nnz - half);
+  }
+
+  /// The number of nonzeros in the first four rows of a bitmap.
+  std::int64_t low_half(std::int64_t tile) const {
+    return std::popcount(static_cast<std::uint32_t>(a_.tc_local_bit[tile]));
   }
 
   std::uint64_t value_at(std::int64_t index) const {
@@ -145,6 +158,7 @@ class AccTrace : public BitTcfTrace {
     const std::int64_t step = cursor.step++;
     if (task.first + step < task.last) advance(task, step, col, trace);
     if (task.first + cursor.step < task.last) return true;
+    if (col >= n_) return false;  // a warp of a team beyond the edge
     trace.wait_mma();
     store_task(task, index, chunk, col, trace);
     return false;

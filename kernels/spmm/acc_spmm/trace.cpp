@@ -18,7 +18,7 @@ class StagedTrace final : public AccTrace {
               const TaskAddresses& task_at)
       : AccTrace(std::move(a), n, options, std::move(tasks), at, task_at),
         stages_(options.stages),
-        through_l1_(options.cache == CopyCache::kL1) {}
+        through_l1_(options.cache == Cache::kL1) {}
 
  private:
   using Counts = InstructionCounts::Staged;

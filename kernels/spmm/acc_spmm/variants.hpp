@@ -7,15 +7,10 @@
 
 #include "kernels/device/copy_cache.hpp"
 #include "kernels/device/store_operator.hpp"
+#include "kernels/spmm/acc_spmm/schedule.hpp"
 #include "kernels/tensor_core/precision.hpp"
 
 namespace tessera::acc_spmm {
-
-/// The encoding of the positions of a TC block's nonzeros.
-enum class NonzeroEncoding {
-  kBitmap,  // BitTCF: a bit for each position
-  kBytes,   // ME-TCF: a byte for each nonzero
-};
 
 /// How rows of B reach the warps.
 enum class Pipeline {
@@ -26,13 +21,26 @@ enum class Pipeline {
   kDtc,          // rows of B when they are multiplied
 };
 
+/// The cache operators of loads and copies (PTX ISA, "Cache Operators"; Acc-SpMM, table 1).
+enum class Cache {
+  kL1,       // ca
+  kL2,       // cg: rows of B past the L1
+  kDefault,  // none: what CUDA takes, ca for loads and cg for copies of 16 bytes
+};
+
+/// The operator of copies of 16 bytes.
+constexpr CopyCache copy_cache(Cache cache) {
+  return cache == Cache::kL1 ? CopyCache::kL1 : CopyCache::kL2;
+}
+
 /// One compiled kernel.
 struct Variant {
   Pipeline pipeline;
+  Scope scope;  // of the buffers of least_bubble and dtc
   NonzeroEncoding encoding;
   bool equal_shares;  // a warp computes the tasks of a share, else one task
   int stages;         // TC blocks of a warp in shared memory (staged)
-  CopyCache cache;    // for rows of B, where they are aligned
+  Cache cache;        // for rows of B, where they are aligned
   bool any_store;     // the cache operator of stores is a run-time choice, else write back
   Tf32Precision precision = Tf32Precision::kRounded;
   bool promotes = false;  // adds the accumulators to FP32 registers at intervals
@@ -44,38 +52,54 @@ struct Variant {
 
 /// A row of the table: a combination of options that is compiled.
 struct CompiledOptions {
-  Variant variant;      // its last four members are those of each kernel
+  Variant variant;      // its last four members are the choices of each row
   bool all_precisions;  // else tf32 without promotion alone
 };
 
-constexpr CompiledOptions kCompiledOptions[] = {
-    // pipeline, encoding, equal shares, stages, cache, any store | all precisions
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL2, false}, true},
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL2, true}, false},
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL1, false}, false},
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, false, 3, CopyCache::kL2, false}, false},
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, false, 3, CopyCache::kL1, false}, false},
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, false, 4, CopyCache::kL2, false}, false},
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, false, 4, CopyCache::kL1, false}, false},
-    {{Pipeline::kStaged, NonzeroEncoding::kBitmap, true, 2, CopyCache::kL2, false}, false},
-    {{Pipeline::kStaged, NonzeroEncoding::kBytes, false, 2, CopyCache::kL2, false}, false},
-    {{Pipeline::kRegisters, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL1, false}, true},
-    {{Pipeline::kRegisters, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kLeastBubble, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kLeastBubble, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL2, true}, false},
-    {{Pipeline::kLeastBubble, NonzeroEncoding::kBitmap, true, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kLeastBubble, NonzeroEncoding::kBytes, false, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kLeastBubble, NonzeroEncoding::kBytes, true, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kDtc, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kDtc, NonzeroEncoding::kBitmap, false, 2, CopyCache::kL2, true}, false},
-    {{Pipeline::kDtc, NonzeroEncoding::kBitmap, true, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kDtc, NonzeroEncoding::kBytes, false, 2, CopyCache::kL1, true}, false},
-    {{Pipeline::kDtc, NonzeroEncoding::kBytes, true, 2, CopyCache::kL1, true}, false},
-};
+constexpr auto kCompiledOptions = [] {
+  using enum Pipeline;
+  using enum Scope;
+  using enum NonzeroEncoding;
+  using enum Cache;
+  return std::to_array<CompiledOptions>({
+      // pipeline, scope, encoding, equal shares, stages, cache, any store | all precisions
+      {{kStaged, kWarp, kBitmap, false, 2, kL2, false}, true},
+      {{kStaged, kWarp, kBitmap, false, 2, kL2, true}, false},
+      {{kStaged, kWarp, kBitmap, false, 2, kL1, false}, false},
+      {{kStaged, kWarp, kBitmap, false, 3, kL2, false}, false},
+      {{kStaged, kWarp, kBitmap, false, 3, kL1, false}, false},
+      {{kStaged, kWarp, kBitmap, false, 4, kL2, false}, false},
+      {{kStaged, kWarp, kBitmap, false, 4, kL1, false}, false},
+      {{kStaged, kWarp, kBitmap, true, 2, kL2, false}, false},
+      {{kStaged, kWarp, kBytes, false, 2, kL2, false}, false},
+      {{kRegisters, kWarp, kBitmap, false, 2, kL1, false}, true},
+      {{kRegisters, kWarp, kBitmap, false, 2, kL1, true}, false},
+      {{kLeastBubble, kWarp, kBitmap, false, 2, kL1, true}, false},
+      {{kLeastBubble, kWarp, kBitmap, false, 2, kL2, true}, false},
+      {{kLeastBubble, kWarp, kBitmap, true, 2, kL1, true}, false},
+      {{kLeastBubble, kWarp, kBytes, false, 2, kL1, true}, false},
+      {{kLeastBubble, kWarp, kBytes, true, 2, kL1, true}, false},
+      {{kDtc, kWarp, kBitmap, false, 2, kL1, true}, false},
+      {{kDtc, kWarp, kBitmap, false, 2, kL2, true}, false},
+      {{kDtc, kWarp, kBitmap, true, 2, kL1, true}, false},
+      {{kDtc, kWarp, kBytes, false, 2, kL1, true}, false},
+      {{kDtc, kWarp, kBytes, true, 2, kL1, true}, false},
+      {{kLeastBubble, kBlock, kBitmap, false, 2, kL1, true}, false},
+      {{kLeastBubble, kBlock, kBitmap, true, 2, kL1, true}, false},
+      {{kLeastBubble, kBlock, kBitmap, false, 2, kDefault, false}, false},
+      {{kLeastBubble, kBlock, kBitmap, true, 2, kDefault, false}, false},
+      {{kLeastBubble, kBlock, kBytes, false, 2, kL1, true}, false},
+      {{kLeastBubble, kBlock, kBytes, true, 2, kL1, true}, false},
+      {{kDtc, kBlock, kBitmap, false, 2, kL1, true}, false},
+      {{kDtc, kBlock, kBitmap, true, 2, kL1, true}, false},
+      {{kDtc, kBlock, kBitmap, false, 2, kDefault, false}, false},
+      {{kDtc, kBlock, kBytes, false, 2, kDefault, false}, false},
+  });
+}();
 
 /// The cache of cache = auto.
-constexpr CopyCache default_cache(Pipeline pipeline) {
-  return pipeline == Pipeline::kStaged ? CopyCache::kL2 : CopyCache::kL1;
+constexpr Cache default_cache(Pipeline pipeline) {
+  return pipeline == Pipeline::kStaged ? Cache::kL2 : Cache::kL1;
 }
 
 /// The first row of the table that covers `wanted`, whose `any_store` is true for another store
@@ -84,7 +108,7 @@ constexpr const CompiledOptions* find_compiled(const Variant& wanted) {
   const bool plain = wanted.precision == Tf32Precision::kRounded && !wanted.promotes;
   for (const CompiledOptions& row : kCompiledOptions) {
     const Variant& v = row.variant;
-    if (v.pipeline == wanted.pipeline && v.encoding == wanted.encoding &&
+    if (v.pipeline == wanted.pipeline && v.scope == wanted.scope && v.encoding == wanted.encoding &&
         v.equal_shares == wanted.equal_shares && v.stages == wanted.stages &&
         v.cache == wanted.cache && (v.any_store || !wanted.any_store) &&
         (row.all_precisions || plain))

@@ -1,5 +1,7 @@
 #include "kernels/spmm/row_windows/window_tasks.hpp"
 
+#include <algorithm>
+
 #include "formats/base/check.hpp"
 #include "formats/base/window_balance.hpp"
 
@@ -72,6 +74,32 @@ Tasks cut_into_equal_shares(WindowOffsets windows, std::int64_t blocks) {
     append(result, w, bounds);
     for (std::size_t p = 1; p + 1 < bounds.size(); ++p, empty = 0)
       result.shares.push_back(before + static_cast<std::uint32_t>(p));
+  }
+  result.shares.push_back(static_cast<std::uint32_t>(result.tasks.size()));
+  require_countable(result);
+  return result;
+}
+
+Tasks cut_into_timed_shares(WindowOffsets windows, std::int64_t max_blocks, double window_weight) {
+  const double full = static_cast<double>(max_blocks) + window_weight;
+  Tasks result;
+  std::vector<std::int64_t> bounds;
+  double time = full;  // of the current share, in TC blocks; the first window opens a share
+  for (std::int64_t w = 0; w < num_windows(windows); ++w) {
+    const std::int64_t last = windows[w + 1];
+    const std::size_t before = result.tasks.size();
+    bounds.assign(1, windows[w]);
+    do {
+      auto room = static_cast<std::int64_t>(full - time - window_weight);
+      if (room < 1) {
+        result.shares.push_back(static_cast<std::uint32_t>(before + bounds.size() - 1));
+        time = 0, room = max_blocks;
+      }
+      const std::int64_t taken = std::min(room, last - bounds.back());
+      time += static_cast<double>(taken) + window_weight;
+      bounds.push_back(bounds.back() + taken);
+    } while (bounds.back() < last);
+    append(result, w, bounds);
   }
   result.shares.push_back(static_cast<std::uint32_t>(result.tasks.size()));
   require_countable(result);

@@ -7,7 +7,8 @@
 // blocks (by the last task to arrive), or by atomics in any order.
 //
 // DTC-SpMM's strict balance cuts the TC blocks into equal shares wherever windows begin and end: a
-// warp then computes the tasks of its share, of several windows, one after another.
+// warp then computes the tasks of its share, of several windows, one after another. Acc-SpMM's
+// shares take equal times instead, in which a window that is written counts, too.
 #pragma once
 
 #include <cstdint>
@@ -71,5 +72,14 @@ Tasks cut(WindowOffsets windows, std::int64_t max_blocks);
 /// share is shorter; so is one that ends because more than `blocks` consecutive windows are empty.
 /// Throws Unsupported for 2^31 tasks or more.
 Tasks cut_into_equal_shares(WindowOffsets windows, std::int64_t blocks);
+
+/// Cuts the TC blocks into shares of nearly equal time (Acc-SpMM, section 3.5, equation 4): the
+/// share's number of TC blocks, plus `window_weight` (0 to 1) for each window that it writes, in
+/// whole or in part. The time of every share but the last is that of a window of `max_blocks` TC
+/// blocks, less at most one TC block and one window, and no share has more than `max_blocks`. Short
+/// windows are thus joined, and windows are split where a share is full. The paper does not say
+/// which time it aims at; this is the one at which its limit of 32 TC blocks binds. Throws
+/// Unsupported for 2^31 tasks or more.
+Tasks cut_into_timed_shares(WindowOffsets windows, std::int64_t max_blocks, double window_weight);
 
 }  // namespace tessera::window_tasks

@@ -51,6 +51,18 @@ TEST_CASE("a published system takes the paper's choices of kernel and format") {
   CHECK(value(product.format, "tile_cols") == "16");
 }
 
+TEST_CASE("Acc-SpMM as published shares its buffers in a thread block and balances by equation 4") {
+  const Plan plan = plan_of(R"(kernel = { name = "acc_spmm", as = "published" })");
+  const DenseProduct& product = only_product(plan);
+  CHECK(value(product.kernel, "pipeline") == "least_bubble");
+  CHECK(value(product.kernel, "buffers") == "block");
+  CHECK(value(product.kernel, "cache") == "ca");
+  CHECK(value(product.kernel, "store") == "wt");
+  CHECK(value(product.kernel, "balance") == "adaptive");
+  CHECK(value(product.kernel, "max_blocks") == "32");
+  CHECK(plan.entries.front().point.reorder.name == "affinity");
+}
+
 TEST_CASE("a published system brings its order unless the config gives one") {
   const std::string kernel = R"(kernel = { name = "smat", as = "published" })";
   const Plan own = plan_of(kernel);

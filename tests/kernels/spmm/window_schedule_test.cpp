@@ -36,6 +36,7 @@ void check_cover(const Cover& cover, std::int64_t shares, std::int64_t n) {
 TEST_CASE("a schedule of tasks gives every share and column to one warp") {
   std::vector<row_windows::Schedule> schedules;
   for (const int groups : {1, 2, 4}) schedules.push_back(acc_spmm::schedule_of(groups));
+  schedules.push_back(acc_spmm::schedule_of(1, acc_spmm::Scope::kBlock));
   for (const auto& [groups, team] : {std::pair{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}})
     schedules.push_back(dtc_spmm::schedule_of(groups, team));
 

@@ -97,6 +97,48 @@ TEST_CASE("equal shares have the same number of TC blocks wherever windows begin
   }
 }
 
+TEST_CASE("timed shares take equal times in which a window that is written counts") {
+  // Windows of 0 to 9 TC blocks, and three long ones.
+  std::vector<std::uint32_t> offsets{0};
+  for (std::uint32_t w = 0; w < 400; ++w)
+    offsets.push_back(offsets.back() + (w % 150 == 20 ? 500 : w * w % 10));
+
+  for (const std::int64_t most : {1, 7, 32}) {
+    for (const double weight : {0.0, 0.5, 0.975}) {
+      CAPTURE(most);
+      CAPTURE(weight);
+      const window_tasks::Tasks cut = window_tasks::cut_into_timed_shares(offsets, most, weight);
+      const double full = static_cast<double>(most) + weight;
+      std::uint32_t next = 0, window = 0;
+      std::int64_t joined = 0;
+      REQUIRE(cut.shares.front() == 0);
+      REQUIRE(cut.shares.back() == cut.tasks.size());
+      for (std::int64_t share = 0; share < cut.num_shares(); ++share) {
+        std::int64_t blocks = 0, windows = 0;
+        for (std::int64_t i = cut.first_of(share); i < cut.first_of(share + 1); ++i, ++windows) {
+          const window_tasks::Task& task = cut.tasks[i];
+          CHECK(task.first == next);
+          next = task.last;
+          CHECK((task.window == window || task.window == window + 1));
+          window = task.window;
+          const bool whole = task.first == offsets[window] && task.last == offsets[window + 1];
+          CHECK((task.split == 0) == whole);
+          blocks += task.last - task.first;
+        }
+        const double time = static_cast<double>(blocks) + weight * static_cast<double>(windows);
+        CHECK(windows > 0);
+        CHECK(blocks <= most);
+        CHECK(time <= full + 1e-9);
+        if (share + 1 < cut.num_shares()) CHECK(time > full - 1 - weight - 1e-9);
+        if (windows > 1) ++joined;
+      }
+      CHECK(next == offsets.back());
+      CHECK(window + 1 == offsets.size() - 1);
+      if (most == 32) CHECK(joined > 20);
+    }
+  }
+}
+
 TEST_CASE("imbalance is the mean distance from the mean window") {
   // Windows of 4, 0 and 2 TC blocks: mean 2, distances 2, 2 and 0.
   std::vector<std::int64_t> offsets(25, 32);
