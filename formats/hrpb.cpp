@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <span>
 
 #include "formats/base/registry.hpp"
 #include "formats/condense.hpp"
@@ -12,60 +14,84 @@ namespace {
 
 constexpr int kBrickRows = Hrpb::kBrickRows;
 constexpr int kBrickCols = Hrpb::kBrickCols;
-constexpr std::int64_t kBlockGrain = 1024;
+/// The patterns of all places for bricks in the row panels, zero where there is no brick.
+struct BrickPlaces {
+  int per_col;                            // brick rows of a row panel
+  std::vector<std::int64_t> col_offsets;  // [row panels + 1] first brick column of a row panel
+  std::vector<std::uint64_t> patterns;    // [brick columns * per_col] by column, then by row
 
-/// The contents of the blocks before they are written. With tiles one brick column wide, the
-/// nonzeros of a tile by row and column are those of its bricks in turn, so slots are already in
-/// the order of the stream.
-struct BrickColumns {
-  Tiling tiling;
-  int per_col;                          // bricks of a brick column, empty ones included
-  std::vector<std::uint64_t> patterns;  // [brick columns * per_col]
-  std::vector<float> values;            // [nnz] in slots
+  std::int64_t first(std::int64_t panel) const { return col_offsets[panel] * per_col; }
 };
 
-BrickColumns brick_columns(const CsrMatrix& matrix, const Condensed& condensed) {
-  BrickColumns all{tile(matrix, condensed, kBrickCols), condensed.height / kBrickRows, {}, {}};
-  all.patterns.resize(static_cast<std::size_t>(all.tiling.tiles() * all.per_col));
-  all.values.resize(static_cast<std::size_t>(matrix.nnz()));
-  for_each_cell(matrix, condensed, all.tiling, kBrickCols, [&](const TileCell& cell) {
-    const int bit = cell.row % kBrickRows * kBrickCols + cell.col;
-    all.patterns[cell.tile * all.per_col + cell.row / kBrickRows] |= std::uint64_t{1} << bit;
-    all.values[cell.slot] = matrix.values[cell.nonzero];
+/// Calls visit(place of its brick in the row panel, bit of the pattern, nonzero) for the nonzeros
+/// of a row panel, those of a brick by ascending bit.
+template <class Visit>
+void for_each_nonzero(const CsrMatrix& matrix, const Condensed& condensed, std::int64_t panel,
+                      Visit visit) {
+  const std::int64_t first_row = panel * condensed.height;
+  const std::int64_t rows = std::min<std::int64_t>(condensed.height, matrix.rows - first_row);
+  const std::int64_t per_col = condensed.height / kBrickRows;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto bits = static_cast<int>(r % kBrickRows * kBrickCols);
+    const std::int64_t end = matrix.row_offsets[first_row + r + 1];
+    for (std::int64_t k = matrix.row_offsets[first_row + r]; k < end; ++k) {
+      const auto col = static_cast<std::uint32_t>(condensed.places[k]);
+      visit(col / kBrickCols * per_col + r / kBrickRows, bits + static_cast<int>(col % kBrickCols),
+            k);
+    }
+  }
+}
+
+BrickPlaces find_bricks(const CsrMatrix& matrix, const Condensed& condensed) {
+  BrickPlaces all{condensed.height / kBrickRows, tile_offsets(condensed, kBrickCols), {}};
+  all.patterns.resize(static_cast<std::size_t>(all.first(condensed.windows())));
+  parallel_for(condensed.windows(), kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      std::uint64_t* const patterns = all.patterns.data() + all.first(panel);
+      for_each_nonzero(matrix, condensed, panel, [&](std::int64_t place, int bit, std::int64_t) {
+        patterns[place] |= std::uint64_t{1} << bit;
+      });
+    }
   });
   return all;
 }
 
-/// The extent of one block.
-struct Piece {
-  std::int64_t begin = 0, end = 0;  // brick columns
-  std::int64_t bricks = 0;          // nonempty bricks
+/// The blocks of all row panels: their places for bricks, and their extents.
+struct Blocks {
+  std::vector<std::int64_t> offsets;     // [row panels + 1] first block of a row panel
+  std::vector<std::int64_t> bricks;      // [blocks] nonempty ones
+  std::vector<std::int64_t> first_byte;  // [blocks + 1]
+  std::int64_t places;                   // of a block; the last of a row panel has fewer
 };
 
-/// Cuts the brick columns of every row panel into blocks. [block_offsets.back()]
-std::vector<Piece> cut(const BrickColumns& all, const std::vector<std::int64_t>& block_offsets,
-                       int cols_per_block) {
-  std::vector<Piece> pieces(static_cast<std::size_t>(block_offsets.back()));
-  const std::vector<std::int64_t>& cols = all.tiling.tile_offsets;
-  parallel_for(std::ssize(cols) - 1, kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
+/// The patterns of a block, where `local` counts the blocks of its row panel.
+std::span<const std::uint64_t> patterns_of(const BrickPlaces& all, const Blocks& blocks,
+                                           std::int64_t panel, std::int64_t local) {
+  const std::int64_t first = all.first(panel) + local * blocks.places;
+  const std::int64_t last = std::min(first + blocks.places, all.first(panel + 1));
+  return {all.patterns.data() + first, static_cast<std::size_t>(last - first)};
+}
+
+Blocks measure_blocks(const BrickPlaces& all, const Condensed& condensed, int tile_cols) {
+  Blocks blocks{tile_offsets(condensed, tile_cols), {}, {}, tile_cols / kBrickCols * all.per_col};
+  blocks.bricks.resize(static_cast<std::size_t>(blocks.offsets.back()));
+  blocks.first_byte.assign(blocks.bricks.size() + 1, 0);
+  parallel_for(condensed.windows(), kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
-      std::int64_t col = cols[panel];
-      for (std::int64_t b = block_offsets[panel]; b < block_offsets[panel + 1]; ++b) {
-        const std::int64_t last = std::min(col + cols_per_block, cols[panel + 1]);
-        const auto first_pattern = all.patterns.begin() + col * all.per_col;
-        const auto last_pattern = all.patterns.begin() + last * all.per_col;
-        pieces[b] = {col, last,
-                     last_pattern - first_pattern - std::count(first_pattern, last_pattern, 0u)};
-        col = last;
+      for (std::int64_t b = blocks.offsets[panel]; b < blocks.offsets[panel + 1]; ++b) {
+        Hrpb::Layout layout{tile_cols, 0, 0};
+        for (const std::uint64_t pattern :
+             patterns_of(all, blocks, panel, b - blocks.offsets[panel])) {
+          layout.bricks += pattern != 0;
+          layout.nonzeros += std::popcount(pattern);
+        }
+        blocks.bricks[b] = layout.bricks;
+        blocks.first_byte[b + 1] = layout.size();
       }
     }
   });
-  return pieces;
-}
-
-Hrpb::Layout layout_of(const BrickColumns& all, const Piece& piece, int tile_cols) {
-  const std::vector<std::int64_t>& nonzeros = all.tiling.nnz_offsets;
-  return {tile_cols, piece.bricks, nonzeros[piece.end] - nonzeros[piece.begin]};
+  std::partial_sum(blocks.first_byte.begin(), blocks.first_byte.end(), blocks.first_byte.begin());
+  return blocks;
 }
 
 template <class T>
@@ -73,25 +99,46 @@ void store(std::uint8_t* at, T element) {
   std::memcpy(at, &element, sizeof(T));
 }
 
-/// Writes the block to `bytes`, which is all zero.
-void write(const BrickColumns& all, const Piece& piece, const Hrpb::Layout& layout,
-           std::uint8_t* bytes) {
+/// Writes a block but for its values to `bytes`, which is all zero. `to` gets where the values of
+/// each of its places begin.
+void write_bricks(std::span<const std::uint64_t> patterns, int per_col, const Hrpb::Layout& layout,
+                  std::uint8_t* bytes, std::uint8_t** to) {
   std::uint32_t brick = 0;
-  const int brick_cols = layout.tile_cols / kBrickCols;
-  for (int c = 0; c < brick_cols; ++c) {
-    store(bytes + 4 * c, brick);
-    if (piece.begin + c >= piece.end) continue;
-    for (int r = 0; r < all.per_col; ++r) {
-      const std::uint64_t pattern = all.patterns[(piece.begin + c) * all.per_col + r];
-      if (pattern == 0) continue;
-      store(bytes + layout.patterns() + 8 * brick, pattern);
-      store(bytes + layout.rows() + 4 * brick, static_cast<std::uint32_t>(r));
-      ++brick;
-    }
+  std::uint8_t* values = bytes + layout.values();
+  for (std::size_t place = 0; place < patterns.size(); ++place) {
+    const std::size_t col = place / per_col, row = place % per_col;
+    if (row == 0) store(bytes + 4 * col, brick);
+    to[place] = values;
+    if (patterns[place] == 0) continue;
+    store(bytes + layout.patterns() + 8 * brick, patterns[place]);
+    store(bytes + layout.rows() + 4 * brick, static_cast<std::uint32_t>(row));
+    values += 4 * std::popcount(patterns[place]);
+    ++brick;
   }
-  store(bytes + 4 * brick_cols, brick);
-  std::memcpy(bytes + layout.values(), all.values.data() + all.tiling.nnz_offsets[piece.begin],
-              static_cast<std::size_t>(4 * layout.nonzeros));
+  const int brick_cols = layout.tile_cols / kBrickCols;
+  for (int col = static_cast<int>(patterns.size()) / per_col; col <= brick_cols; ++col)
+    store(bytes + 4 * col, brick);
+}
+
+/// Writes the blocks of all row panels to `bytes`, which is all zero.
+void write_blocks(const CsrMatrix& matrix, const Condensed& condensed, const BrickPlaces& all,
+                  const Blocks& blocks, int tile_cols, std::uint8_t* bytes) {
+  parallel_for(condensed.windows(), kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::uint8_t*> to;  // [places of the row panel] where its next value goes
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      to.resize(static_cast<std::size_t>(all.first(panel + 1) - all.first(panel)));
+      for (std::int64_t b = blocks.offsets[panel]; b < blocks.offsets[panel + 1]; ++b) {
+        const std::int64_t local = b - blocks.offsets[panel];
+        write_bricks(patterns_of(all, blocks, panel, local), all.per_col,
+                     {tile_cols, blocks.bricks[b], 0}, bytes + blocks.first_byte[b],
+                     to.data() + local * blocks.places);
+      }
+      for_each_nonzero(matrix, condensed, panel, [&](std::int64_t place, int, std::int64_t k) {
+        store(to[place], matrix.values[k]);
+        to[place] += sizeof(float);
+      });
+    }
+  });
 }
 
 class HrpbFormat final : public Format {
@@ -101,28 +148,20 @@ class HrpbFormat final : public Format {
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,
                                       const PackLimits& limits) const override {
     const Condensed condensed = condense(matrix, tile_rows_);
-    const BrickColumns all = brick_columns(matrix, condensed);
-    const std::vector<std::int64_t> block_offsets = tile_offsets(condensed, tile_cols_);
-    const std::vector<Piece> pieces = cut(all, block_offsets, tile_cols_ / kBrickCols);
-    std::vector<std::int64_t> first_byte{0};
-    first_byte.reserve(pieces.size() + 1);
-    for (const Piece& piece : pieces)
-      first_byte.push_back(first_byte.back() + layout_of(all, piece, tile_cols_).size());
-    limits.require_offset(Hrpb::kFormat, "bytes of blocks", first_byte.back());
+    const BrickPlaces all = find_bricks(matrix, condensed);
+    const Blocks blocks = measure_blocks(all, condensed, tile_cols_);
+    limits.require_offset(Hrpb::kFormat, "bytes of blocks", blocks.first_byte.back());
 
     auto packed = std::make_unique<Hrpb>(matrix.rows, matrix.cols, matrix.nnz());
     packed->tile_rows = tile_rows_;
     packed->tile_cols = tile_cols_;
-    for (const Piece& piece : pieces) packed->num_bricks += piece.bricks;
-    packed->blocked_row_ptr.assign(block_offsets.begin(), block_offsets.end());
-    packed->active_cols = padded_columns(condensed, block_offsets, tile_cols_);
-    packed->size_ptr.assign(first_byte.begin(), first_byte.end());
-    packed->packed_blocks.resize(static_cast<std::size_t>(first_byte.back()));
-    parallel_for(std::ssize(pieces), kBlockGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b)
-        write(all, pieces[b], layout_of(all, pieces[b], tile_cols_),
-              packed->packed_blocks.data() + first_byte[b]);
-    });
+    packed->num_bricks =
+        std::accumulate(blocks.bricks.begin(), blocks.bricks.end(), std::int64_t{0});
+    packed->blocked_row_ptr.assign(blocks.offsets.begin(), blocks.offsets.end());
+    packed->active_cols = padded_columns(condensed, blocks.offsets, tile_cols_);
+    packed->size_ptr.assign(blocks.first_byte.begin(), blocks.first_byte.end());
+    packed->packed_blocks.resize(static_cast<std::size_t>(blocks.first_byte.back()));
+    write_blocks(matrix, condensed, all, blocks, tile_cols_, packed->packed_blocks.data());
     return packed;
   }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/format.hpp"
+#include "kernels/gpu_limits.hpp"
 #include "kernels/tensor_core/tensor_core.hpp"
 #include "kernels/work.hpp"
 
@@ -49,6 +50,10 @@ class SpmmKernel {
   virtual int version() const = 0;
 
   virtual Arithmetic arithmetic() const = 0;
+
+  /// The GPU whose launches emulate() and work() describe; an H200 until this is called. It matters
+  /// to a kernel that plans its launches by the size of the GPU.
+  virtual void set_gpu(const GpuLimits& /*gpu*/) {}
 
   /// An upper limit, per row of A, on the number of terms of an element's sum: nonzeros of the row
   /// for FP32 kernels, MMAs that hold a nonzero of the row for tensor-core kernels. [rows of A]

@@ -269,10 +269,11 @@ inline const std::vector<Choice>& kernel_choices() {
         {"warps_per_row", std::int64_t{2}}}},
       {"cutespmm", kUnsplit},
       {"cutespmm", {}, false},
-      {"cutespmm", {{"resident", std::int64_t{1} << 20}}, false},
+      {"cutespmm", {{"balance", std::string("average")}}, false},
       {"cutespmm", {{"balance", std::string("sorted")}}},
 
       cute({{"precision", std::string("tf32_raw")}}),
+      cute({{"coarsen", std::int64_t{0}}}),
       cute({{"mma", std::string("m16n8k4")}}),
       cute({{"coarsen", std::int64_t{64}}, {"stages", std::int64_t{3}}}),
       cute({{"coarsen", std::int64_t{32}},

@@ -1,5 +1,6 @@
 #include "experiments/backends/backend.hpp"
 
+#include "experiments/backends/described_limits.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 
@@ -12,6 +13,10 @@ namespace {
 }
 
 }  // namespace
+
+GpuLimits Backend::gpu_limits(const Point& point) const {
+  return described_limits(find_device(point.device));
+}
 
 BackendResult Backend::run(const Multiplication& multiplication) const {
   refuse(multiplication.point, "multiply");

@@ -96,6 +96,10 @@ class Backend {
   /// The reason why this machine cannot run it; empty when it can.
   virtual std::string unavailable() const { return ""; }
 
+  /// The limits of the GPU that a product runs on: of the described device of the point, unless the
+  /// backend has a GPU.
+  virtual GpuLimits gpu_limits(const Point& point) const;
+
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
   virtual SparseProductResult multiply(const SparseMultiplication& multiplication) const;

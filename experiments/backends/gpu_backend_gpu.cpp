@@ -14,6 +14,7 @@
 #include "experiments/counters/counter_source.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/device/restore_rows.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
@@ -151,6 +152,7 @@ class GpuBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
+  GpuLimits gpu_limits(const Point&) const override { return limits_of_gpu(); }
 
   BackendResult run(const Multiplication& m) const override {
     const auto& registry = Registry<GpuSpmm>::instance();

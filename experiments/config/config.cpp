@@ -214,6 +214,12 @@ Figure read_figure(TableReader& reader) {
   figure.y_scale = "linear";
   reader.read("y_scale", figure.y_scale);
   reader.read("normalise", figure.normalise);
+  figure.relative_to = read_where(reader, "relative_to");
+  require(figure.normalise.empty() || figure.relative_to.empty(),
+          "{}: a figure has 'normalise' or 'relative_to', not both", figure.place);
+  reader.read("statistic", figure.statistic);
+  require(figure.statistic.empty() || figure.low.empty(),
+          "{}: the whiskers of a statistic are not those of its rows", figure.place);
   reader.read("reference_label", figure.reference_label);
   if (const Node* reference = reader.find("reference")) {
     reader.read("reference", figure.reference.emplace());

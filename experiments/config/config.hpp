@@ -114,6 +114,8 @@ struct Figure {
   std::string x_label, y_label;     // empty: from the documentation of the column
   std::string x_scale, y_scale;     // linear, log; x also category; empty: as the values of x are
   std::string normalise;            // series every other is divided by, x by x
+  Settings relative_to;             // when given: y is over that of these rows, matrix by matrix
+  std::string statistic;            // of the rows of one x in a series: geomean, ...; or empty
   std::optional<double> reference;  // a horizontal line to compare with
   std::string reference_label;
   Settings where;

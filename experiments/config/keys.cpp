@@ -215,6 +215,13 @@ constexpr ConfigKey kFigure[] = {
        return std::vector<std::string>{"linear", "log"};
      }},
     {"normalise", kText, "", "", "the series by which every other is divided, x by x"},
+    {"relative_to", kWhere, "", "",
+     "y is over that of these rows, matrix by matrix; not with `normalise`"},
+    {"statistic", kText, "", "",
+     "what is drawn of the rows that share panel, series and x; without it they are an error",
+     [] {
+       return std::vector<std::string>{"geomean", "mean", "median", "min", "max"};
+     }},
     {"reference", kNumber, "(none)", "", "a horizontal line to compare with"},
     {"reference_label", kText, "", "", "its label; required with `reference`"},
     {"where", kWhere, "", "", "the rows drawn"},

@@ -84,6 +84,8 @@ constexpr Column kColumns[] = {
     {"bits_compared", "elements compared with the emulation", "", "/bits/compared"},
     {"bits_different", "elements whose bits differ from the emulation's", "", "/bits/different"},
     {"load_s", "time to load A", "s", "/prep/load_s", kHost},
+    {"load_from_cache", "true when A came from the cache, and not from its file", "",
+     "/prep/load_from_cache", kHost},
     {"reorder_s", "time to find the order of A", "s", "/prep/reorder_s", kHost},
     {"reorder_threads", "CPU threads available to finding the order", "", "/prep/reorder_threads",
      kHost},

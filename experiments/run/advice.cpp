@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "experiments/backends/described_limits.hpp"
 #include "experiments/machine/machine.hpp"
 #include "experiments/run/latest.hpp"
 #include "formats/base/check.hpp"
@@ -41,13 +42,17 @@ std::vector<std::string> kernels_in_fp32_range() {
 /// Puts the matrix into a candidate's order and packs it, whenever the candidate is described.
 class Preparation {
  public:
-  Preparation(const CsrMatrix& matrix, MatrixAdvice& advice, std::int64_t n)
-      : matrix_(matrix), advice_(advice), n_(n) {}
+  Preparation(const CsrMatrix& matrix, MatrixAdvice& advice, const AdviceRequest& request)
+      : matrix_(matrix),
+        advice_(advice),
+        n_(request.n),
+        gpu_(described_limits(find_device(request.device))) {}
 
   advisor::Described describe(std::size_t index) {
     PreparedCandidate& candidate = advice_.candidates[index];
     const auto kernel =
         Registry<SpmmKernel>::instance().make(candidate.kernel.name, candidate.kernel.params);
+    kernel->set_gpu(gpu_);
     const CsrMatrix& ordered = in_order(candidate);
     const auto format =
         Registry<Format>::instance().make(candidate.format.name, candidate.format.params);
@@ -83,6 +88,7 @@ class Preparation {
   const CsrMatrix& matrix_;
   MatrixAdvice& advice_;
   std::int64_t n_;
+  GpuLimits gpu_;
   LastValueCache<Applied> applied_;
 };
 
@@ -127,7 +133,7 @@ MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
   const std::vector<std::string> kernels = advised_kernels(request);
   MatrixAdvice result{
       .orders = std::move(orders), .candidates = {}, .alternatives = {}, .decision = {}};
-  Preparation preparation(matrix, result, request.n);
+  Preparation preparation(matrix, result, request);
   for (std::size_t order = 0; order < result.orders.size(); ++order) {
     for (const std::string& name : kernels) {
       const Variant kernel = default_variant(registry, name);

@@ -78,6 +78,7 @@ struct EmulationKey {
   std::string format;
   std::string kernel;
   std::string generation;
+  GpuLimits gpu;  // by which a kernel may plan its sums
 
   bool operator==(const EmulationKey&) const = default;
 };
@@ -133,8 +134,8 @@ struct PointRunner::State {
 
   const OrderedInput& ordered(const Point& point, const LoadedInput& source, Record& record);
   Point with_kernel(Point point, const OrderedInput& a, Record& record);
-  void check(const Multiplication& m, const LoadedInput& source, const OrderedInput& a,
-             BackendResult& result, Record& record);
+  void check(const Multiplication& m, const GpuLimits& gpu, const LoadedInput& source,
+             const OrderedInput& a, BackendResult& result, Record& record);
   void check(const SparseMultiplication& m, const OrderedInput& a,
              const SparseProductResult& result, Record& record);
 };
@@ -190,6 +191,8 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
   const Point point = requested.kernel.name == kAuto ? with_kernel(given, a, record) : given;
   const DenseProduct& product = dense_product(point);
   const auto kernel = make_registered<SpmmKernel>(product.kernel);
+  const GpuLimits gpu = backend.gpu_limits(point);
+  kernel->set_gpu(gpu);
   at = {"format", product.format.name};
   const PackedInput& packed = inputs.packed(product.format, a);
   at = {"kernel", product.kernel.name};
@@ -206,16 +209,21 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
   record.gflops = giga_rate(flops, result.time_us);
   record.status = "ok";
   if (result.c && point.check.enabled)
-    check(multiplication, source, a, result, record);
+    check(multiplication, gpu, source, a, result, record);
   else
     add_fault(record, result.fault);
 }
 
-void PointRunner::State::check(const Multiplication& m, const LoadedInput& source,
-                               const OrderedInput& a, BackendResult& result, Record& record) {
+void PointRunner::State::check(const Multiplication& m, const GpuLimits& gpu,
+                               const LoadedInput& source, const OrderedInput& a,
+                               BackendResult& result, Record& record) {
   const DenseProduct& product = dense_product(m.point);
-  const EmulationKey key{a.key, fmt::format("{} {}", product.n, product.seed),
-                         to_text(product.format), to_text(product.kernel), result.generation};
+  const EmulationKey key{a.key,
+                         fmt::format("{} {}", product.n, product.seed),
+                         to_text(product.format),
+                         to_text(product.kernel),
+                         result.generation,
+                         gpu};
   record.bits = compare_with_emulation(emulated, key, m.point, *result.c, [&] {
     return m.kernel.emulate(m.a, m.b, find_generation(result.generation));
   });
@@ -266,7 +274,8 @@ void PointRunner::State::check(const SparseMultiplication& m, const OrderedInput
   if (checked.check) {  // C is a matrix
     record.check = *checked.check;
     const SparseProduct& product = sparse_product(m.point);
-    const EmulationKey key{a.key, product.right, "", to_text(product.kernel), result.generation};
+    const EmulationKey key{a.key, product.right, "", to_text(product.kernel), result.generation,
+                           {}};
     record.bits = compare_with_emulation(emulated_sparse, key, m.point, *result.c, [&] {
       return m.kernel.emulate(m.a, m.b, find_generation(result.generation));
     });

@@ -26,6 +26,7 @@ void check_columns(const Config& config) {
          {figure.x, figure.y, figure.series, figure.panel, figure.low, figure.high, figure.bound})
       if (!column.empty()) check_column(column, none, config, figure.place);
     check_where(figure.where, config);
+    check_where(figure.relative_to, config);
   }
   for (const Expect& expect : config.expects) {
     check_column(expect.column, none, config, expect.place);

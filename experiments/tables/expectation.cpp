@@ -4,23 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "experiments/tables/figure_rows.hpp"
 #include "experiments/tables/row_steps.hpp"
 #include "formats/base/check.hpp"
 
 namespace tessera {
 namespace {
-
-double statistic(const std::string& name, std::vector<double> values) {
-  std::ranges::sort(values);
-  const auto n = static_cast<double>(values.size());
-  if (name == "min") return values.front();
-  if (name == "max") return values.back();
-  if (name == "mean") return std::accumulate(values.begin(), values.end(), 0.0) / n;
-  if (name == "median") return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-  double logs = 0;
-  for (const double value : values) logs += std::log(value);
-  return std::exp(logs / n);  // geomean
-}
 
 /// Ratios pair rows of the same matrix and n.
 std::string partner_key(const Row& row) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "experiments/tables/caption.hpp"
+#include "experiments/tables/figure_rows.hpp"
 #include "experiments/tables/table.hpp"
 #include "formats/base/check.hpp"
 
@@ -201,7 +202,11 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
                 [&](const Row& row) { return !row.contains(figure.x) || !number(row, figure.y); });
   require<NoRows>(!drawn.empty(), "{}: figure '{}' has no rows: nothing it asks for has run ok",
                   figure.place, figure.id);
-  std::vector<Panel> panels = collect(figure, drawn, config);
+  if (!figure.relative_to.empty()) drawn = relative_rows(figure, std::move(drawn), rows, config);
+  require<NoRows>(!drawn.empty(), "{}: figure '{}' has no row that relative_to has a partner for",
+                  figure.place, figure.id);
+  std::vector<Panel> panels = collect(
+      figure, figure.statistic.empty() ? drawn : statistic_rows(figure, drawn, config), config);
   if (!figure.normalise.empty()) normalise(figure, panels);
 
   FigureData data;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "experiments/backends/described_limits.hpp"
 #include "experiments/backends/find_order.hpp"
 #include "experiments/config/plan.hpp"
 #include "experiments/machine/machine.hpp"
@@ -63,6 +64,7 @@ class TimelineVerb final : public Verb {
       element_count(std::max(a.rows, a.cols), product.n);  // B and C fit a memory
       const auto packed = make_registered<Format>(product.format)->pack(a);
       const auto kernel = make_registered<SpmmKernel>(product.kernel);
+      kernel->set_gpu(described_limits(find_device(point.device)));
       const Timeline timeline = simulated(kernel->work(*packed, product.n), point);
       write(timeline, loaded, point);
       tell(timeline, loaded, point);

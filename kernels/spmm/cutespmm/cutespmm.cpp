@@ -5,8 +5,9 @@
 //
 // Departures: copies run ahead of the MMAs by asynchronous copies (stages=1: the paper's loop);
 // by default m16n8k8 takes two brick columns at once and one warp computes all 128 columns, so that
-// no brick is decoded twice and no barrier is needed; columns of C are permuted among the MMAs, so
-// that a lane reads and writes 16 bytes; any N, M and K; operands are rounded to nearest.
+// no brick is decoded twice and no barrier is needed (coarsen=0: fewer columns a warp where there
+// are few row panels); columns of C are permuted among the MMAs, so that a lane reads and writes 16
+// bytes; any N, M and K; operands are rounded to nearest.
 
 #include "kernels/spmm/cutespmm/cutespmm.hpp"
 
@@ -97,7 +98,9 @@ class CuteSpmm final : public SpmmKernel {
       : options_(options), precision_(precision_of(options.precision)) {}
 
   std::string format() const override { return Hrpb::kFormat; }
-  int version() const override { return 3; }
+  int version() const override { return 4; }
+
+  void set_gpu(const GpuLimits& gpu) override { options_.gpu = gpu; }
 
   Arithmetic arithmetic() const override {
     return {.sum = Arithmetic::Sum::kTensorCore,
@@ -113,7 +116,8 @@ class CuteSpmm final : public SpmmKernel {
     const auto& a = packed_as<Hrpb>(packed);
     check_blocks(a, options_);
     std::vector<std::int64_t> terms(static_cast<std::size_t>(a.rows()), 0);
-    const bool splits = options_.balance == Balance::kWaves;
+    const bool splits =
+        options_.balance == Balance::kWaves || options_.balance == Balance::kAverage;
     const std::vector<std::int64_t> parts =
         splits ? split_by_waves(a, 1) : std::vector<std::int64_t>{};
     for (std::int64_t panel = 0; panel < a.num_row_panels(); ++panel) {
@@ -178,8 +182,9 @@ const Register<SpmmKernel> entry{{
           {"m16n8k4", "m16n8k8"}},
          {"coarsen",
           std::int64_t{128},
-          "columns of C of a warp (TN; 32 in the paper); a team has 128",
-          {"32", "64", "128"}},
+          "columns of C of a warp (TN; 32 in the paper), of a team's 128; 0: fewer where there are "
+          "few row panels, so that every SM has two warps",
+          {"0", "32", "64", "128"}},
          {"stages",
           std::int64_t{2},
           "blocks of a team in shared memory; 1: no copies ahead",
@@ -189,11 +194,12 @@ const Register<SpmmKernel> entry{{
          {"panels", std::int64_t{1}, "row panels of a thread block", {"1", "2", "4"}},
          {"balance",
           std::string("waves"),
-          "heavy row panels: waves, split with atomics (section 5); sorted, started first; none",
-          {"none", "waves", "sorted"}},
+          "heavy row panels: waves, split with atomics (section 5, equations 6 and 7); average, "
+          "split to the mean number of blocks; sorted, started first; none",
+          {"none", "waves", "average", "sorted"}},
          {"resident",
           std::int64_t{0},
-          "resident thread blocks, for balance=waves; 0: those of an H200",
+          "resident thread blocks, for balance=waves; 0: those of the described device or the GPU",
           {},
           0,
           1 << 20},

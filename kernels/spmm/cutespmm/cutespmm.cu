@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "formats/base/registry.hpp"
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm/cutespmm/bricks.cuh"
 #include "kernels/spmm/cutespmm/stages.cuh"
@@ -211,7 +212,9 @@ class GpuCuteSpmm final : public GpuSpmm {
   explicit GpuCuteSpmm(const CuteSpmmOptions& options) : options_(options) {}
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
-    return std::make_unique<CuteMultiplication>(packed_as<Hrpb>(packed), n, options_);
+    CuteSpmmOptions options = options_;
+    options.gpu = limits_of_gpu();
+    return std::make_unique<CuteMultiplication>(packed_as<Hrpb>(packed), n, options);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/hrpb.hpp"
+#include "kernels/gpu_limits.hpp"
 #include "kernels/host_device.hpp"
 #include "kernels/tensor_core/mma_columns.hpp"
 #include "kernels/tensor_core/precision.hpp"
@@ -27,16 +28,17 @@ constexpr int kMaxTeams = 4;                   // of a thread block
 constexpr int kIndexBytes = 4 * kMaxTileCols;  // of a warp: the rows of B of a block
 constexpr int kMaxStages = 4;
 
-enum class Balance { kNone, kWaves, kSorted };
+enum class Balance { kNone, kWaves, kAverage, kSorted };
 
 struct CuteSpmmOptions {
   int depth = 8;      // condensed columns of an MMA: 4 or 8
-  int coarsen = 128;  // columns of C of a warp: 32, 64 or 128
+  int coarsen = 128;  // columns of C of a warp: 32, 64, 128, or 0 for warp_cols_for
   int stages = 2;     // blocks of a team in shared memory, one of which is multiplied
   int panels = 1;     // teams of a thread block
   Tf32Precision precision = Tf32Precision::kRounded;
   Balance balance = Balance::kWaves;
-  std::int64_t resident = 0;  // resident thread blocks, for kWaves; 0: those of an H200
+  std::int64_t resident = 0;  // resident thread blocks, for kWaves; 0: those of `gpu`
+  GpuLimits gpu = kH200Limits;
 };
 
 /// MMAs for one product of operands: three where they are split.
@@ -132,6 +134,14 @@ CuteSpmmOptions read_options(const Params& params);
 
 /// Throws Unsupported for blocks of more than 32 columns, and where kModes has no such mode.
 void check_blocks(const Hrpb& a, const CuteSpmmOptions& options);
+
+/// The columns of C of a warp where the number of row panels decides: the most that leave every SM
+/// two warps, or 32. Few row panels of one warp each would leave SMs idle.
+constexpr int warp_cols_for(std::int64_t teams, int team_cols, std::int64_t sms) {
+  int cols = team_cols;
+  while (cols > kChunkCols && teams * (team_cols / cols) < 2 * sms) cols /= 2;
+  return cols;
+}
 
 /// Throws Unsupported as check_blocks does.
 Geometry geometry(const Hrpb& a, std::int64_t n, const CuteSpmmOptions& options);

@@ -11,30 +11,26 @@
 namespace tessera::cutespmm {
 namespace {
 
-// The limits of an H200 for the thread blocks that are resident at a time.
-constexpr std::int64_t kSms = 132, kSmThreadBlocks = 32, kSmRegisters = 65536;
-constexpr std::int64_t kSmShared = 233472, kReservedShared = 1024;  // of an SM; of a thread block
-
 std::int64_t num_panels(const Hrpb& a) { return std::max<std::int64_t>(a.num_row_panels(), 0); }
 
-std::int64_t resident_on_h200(const Geometry& geometry, int registers) {
-  return kSms * std::min({kSmThreadBlocks, kSmShared / (geometry.shared_bytes() + kReservedShared),
-                          kSmRegisters / (std::int64_t{registers} * geometry.threads())});
-}
-
-/// The parts (virtual row panels) of each row panel, by equations 6 and 7. [row panels]
+/// The parts (virtual row panels) of each row panel, by equations 6 and 7, or such that none has
+/// more blocks than the mean row panel. [row panels]
 std::vector<std::int64_t> parts_of_panels(const Hrpb& a, std::int64_t n,
                                           const CuteSpmmOptions& options) {
   const std::int64_t panels = num_panels(a);
   std::vector<std::int64_t> parts(static_cast<std::size_t>(panels), 1);
-  if (options.balance != Balance::kWaves || panels == 0) return parts;
+  if (panels == 0) return parts;
+  if (options.balance == Balance::kAverage) return split_by_waves(a, 1);
+  if (options.balance != Balance::kWaves) return parts;
   const Geometry shape = geometry(a, n, options);
   const std::int64_t thread_blocks = (panels + shape.teams - 1) / shape.teams * shape.num_chunks(n);
   const std::int64_t resident =
       options.resident > 0
           ? options.resident
           : std::max<std::int64_t>(
-                1, resident_on_h200(shape, registers_per_thread(shape, options, a.tile_rows)));
+                1, resident_thread_blocks(options.gpu, shape.threads(),
+                                          registers_per_thread(shape, options, a.tile_rows),
+                                          shape.shared_bytes()));
   return split_by_waves(a, cutespmm::num_waves(thread_blocks, resident));
 }
 
@@ -47,9 +43,10 @@ CuteSpmmOptions read_options(const Params& params) {
           .stages = static_cast<int>(params.integer("stages")),
           .panels = static_cast<int>(params.integer("panels")),
           .precision = tf32_precision(params.text("precision")),
-          .balance = balance == "none"    ? Balance::kNone
-                     : balance == "waves" ? Balance::kWaves
-                                          : Balance::kSorted,
+          .balance = balance == "none"      ? Balance::kNone
+                     : balance == "waves"   ? Balance::kWaves
+                     : balance == "average" ? Balance::kAverage
+                                            : Balance::kSorted,
           .resident = params.integer("resident")};
 }
 
@@ -75,7 +72,9 @@ Geometry geometry(const Hrpb& a, std::int64_t n, const CuteSpmmOptions& options)
   check_blocks(a, options);
   const std::int64_t wide = std::clamp<std::int64_t>(n, kChunkCols, kTeamCols);
   const int team_cols = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(wide)));
-  const int warp_cols = std::min(options.coarsen, team_cols);
+  const std::int64_t teams = num_panels(a) * ((n + team_cols - 1) / team_cols);
+  const int warp_cols = options.coarsen == 0 ? warp_cols_for(teams, team_cols, options.gpu.sms)
+                                             : std::min(options.coarsen, team_cols);
   std::uint32_t largest = 0;
   for (std::int64_t b = 0; b < a.num_blocks(); ++b)
     largest = std::max(largest, a.size_ptr[b + 1] - a.size_ptr[b]);

@@ -17,9 +17,10 @@ Published cutespmm() {
                   {"kernel.panels", std::int64_t{1},
                    "algorithm 1: a thread block has one row panel"},
                   {"kernel.balance", std::string("waves"), "section 5, equations 6 and 7"}},
-      .departures = {"operands are rounded to nearest TF32; the paper does not say how",
-                     "the waves are those of an H200 unless `resident` states another residency",
-                     "columns of C are permuted among the MMAs, so that a lane reads 16 bytes"},
+      .departures =
+          {"operands are rounded to nearest TF32; the paper does not say how",
+           "the waves count the registers of a thread that the compiler takes for an H200",
+           "columns of C are permuted among the MMAs, so that a lane reads 16 bytes"},
   };
 }
 

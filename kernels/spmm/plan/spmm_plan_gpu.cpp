@@ -10,6 +10,7 @@
 #include "formats/base/choice.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
@@ -89,6 +90,7 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmCandidate& given) 
   const Params params = kernels.resolve(given.kernel, given.params);
   Uploaded made;
   made.kernel = kernels.make(given.kernel, params);
+  made.kernel->set_gpu(limits_of_gpu());
   const auto& formats = Registry<Format>::instance();
   const Params format = formats.resolve(made.kernel->format(), given.format);
   const auto& device_halves = Registry<GpuSpmm>::instance();

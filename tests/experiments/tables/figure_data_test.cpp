@@ -183,6 +183,46 @@ TEST_CASE("a normalised figure is divided by the series named, x by x") {
   CHECK(data.json["reference"]["label"] == "csr_spmm = 1");
 }
 
+TEST_CASE("a figure relative to other rows divides by the row of the same matrix") {
+  const FigureData data =
+      figure_of(kFigure + "relative_to = { kernel = \"csr_spmm\", backend = \"model\" }\n");
+
+  CHECK(series_told(data.json["series"]) ==
+        "csr_spmm modelled: \"absent_a\" 1.0, \"absent_b\" 1.0; "
+        "acc_spmm modelled: \"absent_a\" 0.3333333333333333, "
+        "\"absent_b\" 0.3333333333333333");
+  const auto error = [](const std::string& rest) { return error_of([&] { figure_of(rest); }); };
+  CHECK(error(kFigure + "relative_to = { backend = \"model\" }\n") ==
+        "c.toml:11:1: relative_to holds for two rows of matrix absent_a, n = 16: narrow it");
+  CHECK(error(kFigure + "relative_to = { backend = \"gpu\" }\n") ==
+        "c.toml:11:1: figure 'f' has no row that relative_to has a partner for");
+  CHECK(error(kFigure + "relative_to = { kernl = \"a\" }\n").find("unknown column '") !=
+        std::string::npos);
+  CHECK(error(kFigure + "normalise = \"csr_spmm\"\nrelative_to = { n = 16 }\n") ==
+        "c.toml:11:1: a figure has 'normalise' or 'relative_to', not both");
+}
+
+TEST_CASE("a figure draws a statistic of the rows that share a place, bins in their order") {
+  const std::string bins =
+      "[[derive]]\nname = \"size\"\nof = \"time_us\"\nbins = [20, 60]\n"
+      "labels = [\"short\", \"middle\", \"long\"]\n\n";
+  const std::string map =
+      "[[figure]]\nkind = \"heatmap\"\nx = \"n\"\ny = \"time_us\"\nseries = \"size\"\n";
+
+  CHECK(series_told(figure_of(bins + map + "statistic = \"max\"\n").json["series"]) ==
+        "short modelled: 16 16.0; middle modelled: 16 48.0; long modelled: 16 96.0");
+  const std::string by_kernel =
+      "[[figure]]\nkind = \"heatmap\"\nx = \"n\"\ny = \"time_us\"\nseries = \"kernel\"\n";
+  CHECK(series_told(figure_of(by_kernel + "statistic = \"mean\"\n").json["series"]) ==
+        "csr_spmm modelled: 16 72.0; acc_spmm modelled: 16 24.0");
+  CHECK(series_told(figure_of(by_kernel + "statistic = \"geomean\"\nrelative_to = "
+                                          "{ kernel = \"csr_spmm\" }\n")
+                        .json["series"])
+            .find("acc_spmm modelled: 16 0.333") != std::string::npos);
+  CHECK(error_of([&] { figure_of(by_kernel); }).find("two rows for n = 16") != std::string::npos);
+  CHECK(error_of([&] { figure_of(by_kernel + "statistic = \"sum\"\n"); }) != "no error");
+}
+
 /// The figure after some records became measurements.
 Json normalised_with_measured(const std::function<bool(const Json& params)>& is_measured) {
   auto found = planted_experiment(kFigure + "normalise = \"csr_spmm\"\n");

@@ -228,6 +228,56 @@ TEST_CASE("row panels have the number of parts of equations 6 and 7") {
   }
 }
 
+TEST_CASE("a split by the average leaves no part with more blocks than the mean row panel") {
+  const CsrMatrix matrix = uneven(32);
+  const auto packed = pack(matrix, {});
+  const auto& a = packed_as<Hrpb>(*packed);
+  const auto mean = static_cast<std::uint32_t>(
+      std::ceil(static_cast<double>(a.num_blocks()) / static_cast<double>(a.num_row_panels())));
+  const auto most = [](const std::vector<Task>& tasks) {
+    std::uint32_t blocks = 0;
+    for (const Task& task : tasks) blocks = std::max(blocks, task.last - task.first);
+    return blocks;
+  };
+  // Two thread blocks at a time take so many waves that equation 7 splits nothing.
+  const CuteSpmmOptions average{.balance = Balance::kAverage, .resident = 2};
+  const auto tasks = plan_tasks(a, 128, average);
+
+  check_cover(a, tasks);
+  CHECK(most(tasks) <= mean);
+  CHECK(most(plan_tasks(a, 128, {.balance = Balance::kWaves, .resident = 2})) > mean);
+  CHECK_THROWS_AS(kernel_of({}, "average")
+                      ->emulate(*packed, random_dense(a.cols(), 3, 1), find_generation("hopper")),
+                  Unsupported);
+  CHECK(kernel_of({}, "average")->terms_per_row(*packed) ==
+        kernel_of({}, "waves")->terms_per_row(*packed));
+}
+
+TEST_CASE("columns of a warp by the number of row panels leave every SM two warps") {
+  CHECK(warp_cols_for(264, 128, 132) == 128);
+  CHECK(warp_cols_for(263, 128, 132) == 64);
+  CHECK(warp_cols_for(132, 128, 132) == 64);
+  CHECK(warp_cols_for(131, 128, 132) == 32);
+  CHECK(warp_cols_for(1, 128, 132) == 32);
+  CHECK(warp_cols_for(1, 32, 132) == 32);
+  CHECK(warp_cols_for(131, 64, 132) == 32);
+  CHECK(warp_cols_for(131, 128, 60) == 128);
+
+  const CsrMatrix a = uneven(40);  // 25 row panels
+  const auto packed = pack(a, {});
+  const auto threads = [&](std::int64_t coarsen, std::int64_t n, std::int64_t sms) {
+    const auto kernel = kernel_of({}, "none", {{"coarsen", coarsen}});
+    GpuLimits gpu = kH200Limits;
+    gpu.sms = sms;
+    kernel->set_gpu(gpu);
+    return kernel->work(*packed, n).launches[0].threads_per_block;
+  };
+  CHECK(threads(0, 128, 132) == 128);
+  CHECK(threads(0, 128, 20) == 64);
+  CHECK(threads(0, 512, 20) == 32);  // four chunks of columns
+  CHECK(threads(128, 128, 132) == 32);
+}
+
 TEST_CASE("cutespmm does not emulate sums without a fixed order, and bounds their terms") {
   const CsrMatrix a = uneven(33);
   const auto packed = pack(a, {});

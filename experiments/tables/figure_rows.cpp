@@ -1,0 +1,87 @@
+#include "experiments/tables/figure_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "formats/base/check.hpp"
+
+namespace tessera {
+namespace {
+
+std::string partner_key(const Row& row) {
+  Json key = Json::array();
+  for (const char* column : {"matrix", "n", "backend", "device", "l2"})
+    key.push_back(cell_text(row, column));
+  return key.dump();
+}
+
+/// The index of a label among those of the bins that it comes from; 0 where there are no bins.
+std::size_t place_of_label(const std::string& column, const Row& row, const Config& config) {
+  const auto derive = std::ranges::find(config.derives, column, &Derive::name);
+  if (derive == config.derives.end() || derive->labels.empty()) return 0;
+  return std::ranges::find(derive->labels, cell_text(row, column)) - derive->labels.begin();
+}
+
+}  // namespace
+
+double statistic(const std::string& name, std::vector<double> values) {
+  std::ranges::sort(values);
+  const auto n = static_cast<double>(values.size());
+  if (name == "min") return values.front();
+  if (name == "max") return values.back();
+  if (name == "mean") return std::accumulate(values.begin(), values.end(), 0.0) / n;
+  if (name == "median") return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  double logs = 0;
+  for (const double value : values) logs += std::log(value);
+  return std::exp(logs / n);  // geomean
+}
+
+std::vector<Row> relative_rows(const Figure& figure, std::vector<Row> drawn,
+                               const std::vector<Row>& all, const Config& config) {
+  for (const auto& [column, setting] : figure.relative_to)
+    check_column(column, all, config, setting.place);
+  std::map<std::string, double> partners;
+  for (const Row& row : select(all, figure.relative_to)) {
+    const auto y = row.find(figure.y);
+    if (y == row.end() || !y->second.is_number()) continue;
+    require(partners.try_emplace(partner_key(row), y->second.get<double>()).second,
+            "{}: relative_to holds for two rows of matrix {}, n = {}: narrow it", figure.place,
+            cell_text(row, "matrix"), cell_text(row, "n"));
+  }
+  std::erase_if(drawn, [&](Row& row) {
+    const auto partner = partners.find(partner_key(row));
+    if (partner == partners.end() || partner->second == 0) return true;
+    row[figure.y] = row[figure.y].get<double>() / partner->second;
+    return false;
+  });
+  return drawn;
+}
+
+std::vector<Row> statistic_rows(const Figure& figure, const std::vector<Row>& drawn,
+                                const Config& config) {
+  std::vector<Row> merged;
+  std::vector<std::vector<double>> values;
+  std::map<std::string, std::size_t> places;
+  for (const Row& row : drawn) {
+    Json key = Json::array({value_origin(row, figure.y, config)});
+    for (const std::string* column : {&figure.panel, &figure.series, &figure.x})
+      key.push_back(column->empty() ? "" : cell_text(row, *column));
+    const auto [place, is_new] = places.try_emplace(key.dump(), merged.size());
+    if (is_new) {
+      merged.push_back(row);
+      merged.back().erase("point_id");
+      values.emplace_back();
+    }
+    values[place->second].push_back(row.at(figure.y).get<double>());
+  }
+  for (std::size_t i = 0; i < merged.size(); ++i)
+    merged[i][figure.y] = statistic(figure.statistic, values[i]);
+  for (const std::string* column : {&figure.x, &figure.series})
+    std::ranges::stable_sort(merged, {},
+                             [&](const Row& row) { return place_of_label(*column, row, config); });
+  return merged;
+}
+
+}  // namespace tessera

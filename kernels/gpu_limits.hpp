@@ -1,0 +1,46 @@
+// The limits of a GPU for the thread blocks that it holds at a time. A kernel may plan its launches
+// by them, as cuTeSpMM does by its waves (section 5): they come from a described device or from the
+// GPU at hand.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tessera {
+
+struct GpuLimits {
+  std::int64_t sms = 0;
+  std::int64_t thread_blocks = 0;    // of an SM
+  std::int64_t warps = 0;            // of an SM
+  std::int64_t registers = 0;        // of an SM, 32 bits each
+  std::int64_t shared_bytes = 0;     // of an SM
+  std::int64_t reserved_shared = 0;  // bytes that the system takes for each thread block
+
+  friend bool operator==(const GpuLimits&, const GpuLimits&) = default;
+};
+
+/// Those of an NVIDIA H200 (CUDA C++ Programming Guide, compute capability 9.0).
+constexpr GpuLimits kH200Limits{.sms = 132,
+                                .thread_blocks = 32,
+                                .warps = 64,
+                                .registers = 65536,
+                                .shared_bytes = 233472,
+                                .reserved_shared = 1024};
+
+/// The thread blocks of a launch that the GPU holds at a time; 0 where not one fits. `threads` and
+/// `shared_bytes` are of a thread block, `registers` of a thread.
+constexpr std::int64_t resident_thread_blocks(const GpuLimits& gpu, std::int64_t threads,
+                                              std::int64_t registers, std::int64_t shared_bytes) {
+  const auto round_up = [](std::int64_t amount, std::int64_t unit) {
+    return (amount + unit - 1) / unit * unit;
+  };
+  // Registers are allocated to warps in units of 256, shared memory in units of 128 bytes.
+  const std::int64_t warps = (threads + 31) / 32;
+  const std::int64_t of_warp = std::max<std::int64_t>(round_up(32 * registers, 256), 1);
+  const std::int64_t shared =
+      std::max<std::int64_t>(round_up(shared_bytes + gpu.reserved_shared, 128), 1);
+  return gpu.sms * std::min({gpu.thread_blocks, gpu.warps / warps,
+                             gpu.registers / (of_warp * warps), gpu.shared_bytes / shared});
+}
+
+}  // namespace tessera
