@@ -423,6 +423,7 @@ Config load_config(const std::string& name_or_path, const std::vector<std::strin
   resolved.erase("without");
   resolved["sets"] = matrix_sets.used();
   config.matrix_sets = matrix_sets.used();
+  config.counted_sets = matrix_sets.counted();
   config.hash = hash_text(resolved.dump());
   return config;
 }

@@ -138,6 +138,13 @@ struct Expect {
   SourceLocation place;
 };
 
+/// A set of matrices that a paper counts: those that stand for them here.
+struct CountedSet {
+  std::string name = {};   // without the @
+  std::string found = {};  // of which matrices it consists, and how many the paper had
+  std::vector<std::string> matrices = {};
+};
+
 struct Config {
   std::string path;
   std::string id;
@@ -170,7 +177,8 @@ struct Config {
   std::vector<Figure> figures;
   std::vector<Expect> expects;
   Json matrix_sets = {};  // those used, with their matrices
-  std::string hash;       // over everything: includes and --set applied, with the sets it uses
+  std::vector<CountedSet> counted_sets;
+  std::string hash;  // over everything: includes and --set applied, with the sets it uses
 };
 
 /// The parts of a config that a machine cannot run: those on a GPU, those on matrix files. The

@@ -96,7 +96,15 @@ constexpr ConfigKey kAblation[] = {
 constexpr ConfigKey kSet[] = {
     {"name", kText, "required", "", "its name, that of the file: used as `\"@name\"`"},
     {"title", kText, "", "", "its title, for people"},
-    {"matrix", kTexts, "required", "", "its matrices; sets among them are taken apart"},
+    {"matrix", kTexts, "", "",
+     "its matrices, sets among them taken apart; every set needs this or `query`"},
+    {"query", kText, "", "",
+     "its matrices are those of the SuiteSparse Matrix Collection's index that meet this "
+     "condition, "
+     "the smallest first"},
+    {"source", kText, "", "", "paper and section that state the condition or name the matrices"},
+    {"count", kInteger, "0", "", "number of matrices that the paper had; 0: it says none"},
+    {"beyond", kText, "", "", "conditions of the paper that the index cannot tell"},
     {"stand_in", kTexts, "", "",
      "matrices by formula for a machine on which none of a config's files is found"},
 };
@@ -288,7 +296,10 @@ of its points among them.
     {"[ablation]", "Named steps on a base, in place of [[case]].", kAblation, ""},
     {"base", "The base of an ablation, and likewise each `step`.", kNamed, ""},
     {"step", "A step of an ablation.", kNamed, ""},
-    {"[set]", "A set of matrices: a file of its own with `schema = 1`.", kSet, ""},
+    {"[set]", "A set of matrices: a file of its own with `schema = 1`.", kSet,
+     R"(A `query` is an expression over `rows`, `cols`, `nnz`, `real` (not complex), `binary`, `mesh` (a 2D or 3D problem), `posdef`, `pattern_symmetry` and `numerical_symmetry` (0 to 1), as in
+`rows > 10000 && cols == rows`. The index (`ssstats.csv`, sparse.tamu.edu) is downloaded once, by `tessera matrix fetch @SET`; the variable `TESSERA_COLLECTION_INDEX` names another file to use.
+)"},
     {"the catalogue",
      "Where matrices are published: `experiments/configs/catalogue/matrices.toml`.", kCatalogue,
      ""},

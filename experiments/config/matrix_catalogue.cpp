@@ -61,12 +61,14 @@ std::vector<std::string> shipped_matrix_sets() {
   return names;
 }
 
-std::vector<std::string> matrices_of(const std::string& name_or_set) {
+std::vector<std::string> matrices_of(const std::string& name_or_set,
+                                     std::vector<CountedSet>& counted) {
   if (!name_or_set.starts_with('@')) return {name_or_set};
   MatrixSets sets({}, {"sets", shipped_path(kSets)}, false);
   std::vector<std::string> names;
   for (const Setting& matrix : sets.expand({name_or_set, "the command line"}))
     names.push_back(unshuffled(matrix.value.get<std::string>()));
+  counted.insert(counted.end(), sets.counted().begin(), sets.counted().end());
   return names;
 }
 

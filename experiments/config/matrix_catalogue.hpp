@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/config/config.hpp"
+
 namespace tessera {
 
 struct MatrixCatalogue {
@@ -20,8 +22,10 @@ MatrixCatalogue matrix_catalogue();
 std::vector<std::string> shipped_matrix_sets();
 
 /// The matrices that a name stands for: itself, or those of "@set", looked for in ./sets and among
-/// the shipped sets. shuffle(of=X) stands for X, which is the file that it needs. Throws an Error
-/// with the nearest name for an unknown set.
-std::vector<std::string> matrices_of(const std::string& name_or_set);
+/// the shipped sets. shuffle(of=X) stands for X, which is the file that it needs. Notes sets that a
+/// paper counts in `counted`. Throws an Error with the nearest name for an unknown set, and
+/// CollectionIndexAbsent.
+std::vector<std::string> matrices_of(const std::string& name_or_set,
+                                     std::vector<CountedSet>& counted);
 
 }  // namespace tessera

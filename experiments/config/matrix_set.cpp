@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "experiments/config/collection_query.hpp"
 #include "experiments/config/table_reader.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/suggest.hpp"
@@ -20,10 +21,17 @@ MatrixSets::MatrixSets(const std::vector<Node>& included, std::vector<std::strin
 void MatrixSets::add(const Node& set) {
   TableReader reader(set, "[set]");
   const std::string name = reader.text("name");
-  std::string title;
+  std::string title, query, source, beyond;
+  std::int64_t count = 0;
   reader.read("title", title);
-  reader.texts("matrix");
-  std::vector<std::string> stand_in;
+  reader.read("query", query);
+  reader.read("source", source);
+  reader.read("count", count);
+  reader.read("beyond", beyond);
+  std::vector<std::string> matrices, stand_in;
+  reader.read("matrix", matrices);
+  require(matrices.empty() != query.empty(), "{}: [set] needs 'matrix' or 'query', and not both",
+          set.place);
   reader.read("stand_in", stand_in);
   reader.refuse_unknown();
   const auto [present, is_new] = sets_.try_emplace(name, set);
@@ -57,6 +65,45 @@ const Node& MatrixSets::find(const std::string& name, const SourceLocation& plac
   return sets_.at(name);
 }
 
+/// The list that a query stands for, as if the file had it.
+Node MatrixSets::matrices_that_meet(const Node& query, const std::string& name) {
+  if (!index_) index_ = collection_index();
+  if (!index_)
+    throw CollectionIndexAbsent(fmt::format(
+        "{}: @{} is a query over the index of the SuiteSparse Matrix Collection, which is not on "
+        "this machine: with a network, `tessera matrix fetch @{} --dry-run` downloads it; without "
+        "one, set TESSERA_COLLECTION_INDEX to a copy of the collection's ssstats.csv",
+        query.place, name, name));
+  const std::string condition = query.scalar.get<std::string>();
+  Node list{.kind = Node::Kind::kArray, .place = query.place};
+  for (const std::string& matrix : select_matrices(*index_, condition, query.place))
+    list.items.push_back({.kind = Node::Kind::kScalar, .scalar = matrix, .place = query.place});
+  require(!list.items.empty(), "{}: no matrix of {} meets '{}'", query.place, index_->path,
+          condition);
+  return list;
+}
+
+/// Notes what stands for the matrices of a paper that says how many it had.
+void MatrixSets::count(const Node& set, const std::string& name, const Node& members) {
+  const Node* count = set.find("count");
+  if (count == nullptr || std::ranges::find(counted_, name, &CountedSet::name) != counted_.end())
+    return;
+  const auto text = [&](const char* key) {
+    const Node* value = set.find(key);
+    return value == nullptr ? std::string() : value->scalar.get<std::string>();
+  };
+  CountedSet counted{.name = name, .found = fmt::format("{} matrices", members.items.size())};
+  if (const std::string query = text("query"); !query.empty())
+    counted.found += fmt::format(" of {} in the collection's index (revised {}) meet '{}'",
+                                 index_->matrices.size(), index_->revised, query);
+  const auto had = count->scalar.get<std::int64_t>();
+  counted.found += fmt::format("; the paper had {} ({})", had, text("source"));
+  if (const std::string beyond = text("beyond"); !beyond.empty())
+    counted.found += fmt::format("; the index cannot tell {}", beyond);
+  for (const Node& item : members.items) counted.matrices.push_back(item.scalar.get<std::string>());
+  counted_.push_back(std::move(counted));
+}
+
 void MatrixSets::expand_into(const Setting& value, std::vector<std::string>& chain,
                              std::vector<Setting>& matrices) {
   const std::string text = value.value.is_string() ? value.value.get<std::string>() : "";
@@ -73,7 +120,11 @@ void MatrixSets::expand_into(const Setting& value, std::vector<std::string>& cha
   }
   const Node& set = find(name, value.place);
   const Node* stand_in = stand_ins_ ? set.find("stand_in") : nullptr;
-  const Node& members = stand_in == nullptr ? *set.find("matrix") : *stand_in;
+  const Node* query = set.find("query");
+  const Node members = stand_in != nullptr ? *stand_in
+                       : query != nullptr  ? matrices_that_meet(*query, name)
+                                           : *set.find("matrix");
+  if (stand_in == nullptr) count(set, name, members);
   used_[name] = members.to_json();
   chain.push_back(name);
   for (const Node& item : members.items) expand_into({item.scalar, item.place}, chain, matrices);

@@ -1,12 +1,16 @@
 // Named sets of matrices: "@acc_spmm_table2" in a config stands for the matrices of
-// sets/acc_spmm_table2.toml, which holds [set] name, title, matrix = [...] and stand_in = [...].
+// sets/acc_spmm_table2.toml, which holds [set] name, title, matrix = [...] and stand_in = [...]. A
+// set with a `query` in place of `matrix` has the matrices of the SuiteSparse Matrix Collection
+// that meet it (collection_query.hpp).
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/config/config.hpp"
+#include "formats/io/collection_index.hpp"
 
 namespace tessera {
 
@@ -18,11 +22,14 @@ class MatrixSets {
 
   /// The matrices a value of the axis `matrix` stands for: itself, or those of the set "@name",
   /// sets of sets included. Throws an Error with the nearest name for an unknown set, and with the
-  /// chain for a set that contains itself.
+  /// chain for a set that contains itself; CollectionIndexAbsent for a query without an index.
   std::vector<Setting> expand(const Setting& value);
 
   /// The sets expanded so far: name -> matrices, as the files have them.
   const Json& used() const { return used_; }
+
+  /// Those of them whose paper says how many matrices it had.
+  const std::vector<CountedSet>& counted() const { return counted_; }
 
  private:
   const Node& find(const std::string& name, const SourceLocation& place);
@@ -30,11 +37,15 @@ class MatrixSets {
   void expand_into(const Setting& value, std::vector<std::string>& chain,
                    std::vector<Setting>& matrices);
   std::vector<std::string> known() const;
+  Node matrices_that_meet(const Node& query, const std::string& name);
+  void count(const Node& set, const std::string& name, const Node& members);
 
   std::map<std::string, Node> sets_;
   std::vector<std::string> folders_;
   bool stand_ins_;
   Json used_ = Json::object();
+  std::vector<CountedSet> counted_;
+  std::optional<CollectionIndex> index_;  // read for the first query
 };
 
 }  // namespace tessera

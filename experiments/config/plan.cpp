@@ -6,6 +6,7 @@
 
 #include "experiments/config/resolve_point.hpp"
 #include "formats/base/check.hpp"
+#include "formats/io/source.hpp"
 
 namespace tessera {
 namespace {
@@ -127,6 +128,15 @@ void estimate_costs(const PointResolver& resolver, std::vector<PlanEntry>& entri
   }
 }
 
+bool is_here(const std::string& matrix) {
+  try {
+    find_matrix(matrix);
+    return true;
+  } catch (const Unsupported&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
@@ -156,6 +166,10 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
   group_by_matrix(plan.entries);
   estimate_costs(resolver, plan.entries);
   plan.notes = resolver.notes();
+  for (const CountedSet& set : config.counted_sets) {
+    const auto here = std::ranges::count_if(set.matrices, is_here);
+    plan.notes.push_back(fmt::format("@{}: {}; {} of them here", set.name, set.found, here));
+  }
   if (merged > 0)
     plan.notes.push_back(fmt::format("{} of {} points are the same as others and merged", merged,
                                      merged + static_cast<std::int64_t>(plan.entries.size())));

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <set>
 
+#include "experiments/config/collection_query.hpp"
 #include "experiments/config/matrix_catalogue.hpp"
 #include "experiments/machine/terminal.hpp"
 #include "experiments/run/progress.hpp"
@@ -16,6 +18,7 @@
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/suggest.hpp"
+#include "formats/io/collection_index.hpp"
 #include "formats/io/fetch.hpp"
 #include "formats/io/source.hpp"
 
@@ -24,13 +27,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kMostSizesAsked = 100;  // a request to the server each
+
 /// One matrix of a request.
 struct Item {
   std::string name;        // as the user or the set says it
   std::string collection;  // group/name; "" when there is nothing to download
   std::string state;       // why there is nothing, or what is known of the download
   FetchState file = {};    // of a download
-  std::int64_t bytes = 0;  // of the whole file; 0: the server does not tell
+  std::int64_t bytes = 0;  // of the whole file; 0: the server does not tell, or is not asked
   bool absent = false;     // neither here nor to be fetched
 
   std::int64_t bytes_left() const { return std::max<std::int64_t>(0, bytes - file.partial_bytes); }
@@ -86,13 +91,70 @@ class DownloadMeter {
 FetchOptions options_of(const FetchRequest& request) {
   FetchOptions options;
   options.sha256 = request.sha256;
-  if (!request.mirror.empty()) options.suitesparse_url = options.snap_url = request.mirror;
+  if (request.mirror.empty()) return options;
+  options.suitesparse_url = options.snap_url = request.mirror;
+  options.index_url = request.mirror + "/files/ssstats.csv";
   return options;
 }
 
-/// The item of a name, found without a server. Throws an Error for one that nobody knows, unless a
-/// set has it.
-Item item_of(const std::string& name, bool of_set, const MatrixCatalogue& catalogue) {
+/// The index of the SuiteSparse Matrix Collection, fetched when something needs it.
+class Index {
+ public:
+  explicit Index(const FetchOptions& options) : options_(options) {}
+
+  /// Throws an Error when there is none and it cannot be fetched.
+  void fetch() {
+    const FetchedFile file = fetch_collection_index(options_);
+    fmt::print(stderr, "{}: the index of the SuiteSparse Matrix Collection, {} bytes, SHA-256 {}\n",
+               file.path, file.bytes, file.sha256);
+    index_ = collection_index();
+  }
+
+  /// The matrices of that name, one in each group that has it. An index that cannot be fetched has
+  /// none; `missing` then says why.
+  std::vector<CollectionMatrix> named(const std::string& name, bool fetch_it,
+                                      std::string& missing) {
+    if (!index_) index_ = collection_index();
+    if (!index_ && fetch_it && failure_.empty()) try {
+        fetch();
+      } catch (const Error& error) {
+        failure_ = error.what();
+      }
+    missing = failure_;
+    std::vector<CollectionMatrix> found;
+    if (index_)
+      std::ranges::copy_if(index_->matrices, std::back_inserter(found),
+                           [&](const CollectionMatrix& matrix) { return matrix.name == name; });
+    return found;
+  }
+
+ private:
+  const FetchOptions& options_;
+  std::optional<CollectionIndex> index_;
+  std::string failure_;
+};
+
+/// Looks a name up in the index. False when it has no matrix of that name.
+bool find_in_index(Item& item, bool of_set, Index& index) {
+  std::string missing;
+  const std::vector<CollectionMatrix> found = index.named(item.name, of_set, missing);
+  if (found.size() == 1) {
+    item.collection = found[0].full_name();
+    return true;
+  }
+  if (found.empty() && missing.empty()) return false;
+  item.absent = true;
+  item.state = "not to be fetched: its group is in the collection's index, " + missing;
+  if (missing.empty()) {
+    item.state = "not to be fetched by this name, which several groups have:";
+    for (const CollectionMatrix& matrix : found) item.state += " " + matrix.full_name();
+  }
+  return true;
+}
+
+/// The item of a name. Asks no server but for the index, and that only for the name of a set that
+/// nothing else knows. Throws an Error for a name that nobody knows, unless a set has it.
+Item item_of(const std::string& name, bool of_set, const MatrixCatalogue& catalogue, Index& index) {
   Item item{.name = name, .collection = {}, .state = {}};
   if (name.find('/') != name.npos) {
     item.collection = name;
@@ -110,6 +172,7 @@ Item item_of(const std::string& name, bool of_set, const MatrixCatalogue& catalo
     return item;
   }
   const auto found = catalogue.elsewhere.find(name);
+  if (found == catalogue.elsewhere.end() && find_in_index(item, of_set, index)) return item;
   if (found == catalogue.elsewhere.end() && !of_set) {
     std::vector<std::string> known;
     for (const auto* table : {&catalogue.fetch, &catalogue.elsewhere})
@@ -127,13 +190,17 @@ Item item_of(const std::string& name, bool of_set, const MatrixCatalogue& catalo
   return item;
 }
 
-/// Adds what is here of the file and its size. A server that does not answer makes the size
-/// unknown.
-void look_at(Item& item, const FetchOptions& options) {
+/// Adds what is here of the file and, with `ask`, its size. A server that does not answer makes the
+/// size unknown.
+void look_at(Item& item, const FetchOptions& options, bool ask) {
   item.file = fetch_state(item.collection, options);
   if (item.file.whole) {
     item.bytes = item.file.bytes;
     item.state = "here: " + item.file.path;
+    return;
+  }
+  if (!ask) {
+    item.state = "size not asked";
     return;
   }
   try {
@@ -147,17 +214,37 @@ void look_at(Item& item, const FetchOptions& options) {
   }
 }
 
+/// The matrices of a name or of a set; the index is fetched for a set that is a query over it.
+std::vector<std::string> names_of(const std::string& given, Index& index) {
+  std::vector<CountedSet> counted;
+  std::vector<std::string> names;
+  try {
+    names = matrices_of(given, counted);
+  } catch (const CollectionIndexAbsent& absent) {
+    try {
+      index.fetch();
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}; now: {}", absent.what(), error.what()));
+    }
+    names = matrices_of(given, counted);
+  }
+  for (const CountedSet& set : counted) fmt::print(stderr, "@{}: {}\n", set.name, set.found);
+  return names;
+}
+
 std::vector<Item> items_of(const FetchRequest& request, const FetchOptions& options) {
   const MatrixCatalogue catalogue = matrix_catalogue();
+  Index index(options);
   std::vector<Item> items;
+  std::set<std::string> known;
   for (const std::string& given : request.names)
-    for (const std::string& name : matrices_of(given)) {
-      const bool known =
-          std::ranges::any_of(items, [&](const Item& item) { return item.name == name; });
-      if (!known) items.push_back(item_of(name, given.starts_with('@'), catalogue));
-    }
+    for (const std::string& name : names_of(given, index))
+      if (known.insert(name).second)
+        items.push_back(item_of(name, given.starts_with('@'), catalogue, index));
+  const auto downloads =
+      std::ranges::count_if(items, [](const Item& item) { return !item.collection.empty(); });
   for (Item& item : items)
-    if (!item.collection.empty()) look_at(item, options);
+    if (!item.collection.empty()) look_at(item, options, downloads <= kMostSizesAsked);
   return items;
 }
 

@@ -62,7 +62,8 @@ class MatrixVerb final : public Verb {
         [&](CLI::App& s) {
           s.add_option("NAME", request_.names,
                        "GROUP/NAME of SuiteSparse, snap/NAME of SNAP, a matrix of the shipped "
-                       "sets, or @SET for all of one")
+                       "sets, or @SET for all of one; for a set that is a query the collection's "
+                       "index comes first")
               ->required();
           s.add_flag("--dry-run", request_.dry_run, "show what there is to download, with sizes");
           s.add_option("--sha256", request_.sha256,
@@ -74,6 +75,8 @@ class MatrixVerb final : public Verb {
           s.example("tessera matrix fetch @real_matrices --dry-run",
                     "what a set takes to download");
           s.example("tessera matrix fetch HB/bcsstk17 wave", "afterwards: tessera multiply wave");
+          s.example("tessera matrix fetch @cutespmm_1099 --dry-run",
+                    "the paper's matrices, as the collection's index has them");
           return [this] { return fetch_matrices(request_); };
         });
   }

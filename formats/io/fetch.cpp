@@ -19,6 +19,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/io/cache.hpp"
+#include "formats/io/collection_index.hpp"
 
 namespace tessera {
 namespace {
@@ -162,7 +163,7 @@ std::string expected_sha256(const FetchOptions& options) {
   return digits;
 }
 
-/// Throws an Error unless the downloaded part is gzipped and has the right SHA-256.
+/// Throws an Error unless the downloaded part of a matrix is gzipped and has the right SHA-256.
 void check_part(const FetchedFile& fetched, const std::string& part, const std::string& expected,
                 const std::optional<FetchedFile>& before) {
   require(is_gzip(part), "{}: the downloaded file is not gzipped", fetched.url);
@@ -172,6 +173,50 @@ void check_part(const FetchedFile& fetched, const std::string& part, const std::
           "{}: its SHA-256 is {}, but that of the file fetched on {} was {}; delete {} to take it",
           fetched.url, fetched.sha256, before ? before->date : "", before ? before->sha256 : "",
           record_path(fetched.path).string());
+}
+
+/// Fetches one file, unless `before` says that it is here; `check` throws an Error for one that is
+/// not to be kept.
+template <class Check>
+FetchedFile fetch_file(const Place& place, const DownloadOptions& options,
+                       const std::optional<FetchedFile>& before, Check check) {
+  if (before && has_recorded_size(*before) && sha256_of(before->path) == before->sha256)
+    return *before;
+
+  FetchedFile fetched;
+  fetched.path = place.path.string();
+  const std::string part = part_path(place.path);
+  Downloaded downloaded;
+  std::error_code failed;
+  try {
+    downloaded = download(place.url, part, options);
+  } catch (...) {
+    if (size_of(part) == 0) fs::remove(part, failed);
+    throw;
+  }
+  fetched.url = place.url;
+  fetched.bytes = downloaded.bytes;
+  fetched.etag = downloaded.etag;
+  fetched.date = now_utc();
+  fetched.sha256 = sha256_of(part);
+  fetched.downloaded = true;
+  try {
+    check(fetched, part);
+  } catch (const Error&) {
+    fs::remove(part);
+    throw;
+  }
+  // The record first: it means nothing without its file, and a file without it is fetched again.
+  write_record(fetched);
+  fs::rename(part, fetched.path, failed);
+  require(!failed, "{} cannot be written: {}", fetched.path, failed.message());
+  return fetched;
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  require(!failed, "{} cannot be made: {}", folder.string(), failed.message());
 }
 
 }  // namespace
@@ -190,43 +235,31 @@ FetchState fetch_state(std::string_view name, const FetchOptions& options) {
 FetchedFile fetch_matrix(std::string_view name, const FetchOptions& options) {
   const std::string expected = expected_sha256(options);
   const Place place = place_of(name, options);
-  std::error_code failed;
-  fs::create_directories(place.path.parent_path(), failed);
-  require(!failed, "{} cannot be made: {}", place.path.parent_path().string(), failed.message());
+  make_folder(place.path.parent_path());
   const FolderLock lock(place.path.parent_path());
 
-  const std::optional<FetchedFile> before = read_record(place.path);
-  if (before && has_recorded_size(*before) && sha256_of(before->path) == before->sha256 &&
-      (expected.empty() || before->sha256 == expected))
-    return *before;
+  const std::optional<FetchedFile> record = read_record(place.path);
+  const bool fits = record && (expected.empty() || record->sha256 == expected);
+  return fetch_file(place, options.download, fits ? record : std::nullopt,
+                    [&](const FetchedFile& fetched, const std::string& part) {
+                      check_part(fetched, part, expected, record);
+                    });
+}
 
-  FetchedFile fetched;
-  fetched.path = place.path.string();
-  const std::string part = part_path(place.path);
-  Downloaded downloaded;
-  try {
-    downloaded = download(place.url, part, options.download);
-  } catch (...) {
-    if (size_of(part) == 0) fs::remove(part, failed);
-    throw;
-  }
-  fetched.url = place.url;
-  fetched.bytes = downloaded.bytes;
-  fetched.etag = downloaded.etag;
-  fetched.date = now_utc();
-  fetched.sha256 = sha256_of(part);
-  fetched.downloaded = true;
-  try {
-    check_part(fetched, part, expected, before);
-  } catch (const Error&) {
-    fs::remove(part);
-    throw;
-  }
-  // The record first: it means nothing without its file, and a file without it is fetched again.
-  write_record(fetched);
-  fs::rename(part, fetched.path, failed);
-  require(!failed, "{} cannot be written: {}", fetched.path, failed.message());
-  return fetched;
+FetchedFile fetch_collection_index(const FetchOptions& options) {
+  const std::string path = fetched_index_path();
+  require(!path.empty(), "there is no cache folder to download into: set TESSERA_CACHE");
+  const Place place{options.index_url, path};
+  make_folder(place.path.parent_path());
+  const FolderLock lock(place.path.parent_path());
+  return fetch_file(place, options.download, read_record(place.path),
+                    [](const FetchedFile& fetched, const std::string& part) {
+                      std::ifstream file(part);
+                      const int first = file.get();
+                      require(first >= '1' && first <= '9',
+                              "{}: the downloaded file is no index: it begins with no number",
+                              fetched.url);
+                    });
 }
 
 }  // namespace tessera

@@ -18,6 +18,7 @@ namespace tessera {
 struct FetchOptions {
   std::string suitesparse_url = "https://sparse.tamu.edu/MM";  // a mirror has the same paths
   std::string snap_url = "https://snap.stanford.edu/data";
+  std::string index_url = "https://sparse.tamu.edu/files/ssstats.csv";  // of SuiteSparse
   std::string folder;  // target; the downloads of the cache when empty
   std::string sha256;  // required hash, 64 hexadecimal digits; not checked when empty
   DownloadOptions download;
@@ -50,5 +51,10 @@ FetchState fetch_state(std::string_view name, const FetchOptions& options = {});
 /// options, else the recorded one), which it deletes. Processes that fetch into one group wait for
 /// each other.
 FetchedFile fetch_matrix(std::string_view name, const FetchOptions& options = {});
+
+/// Fetches the index of the SuiteSparse Matrix Collection (collection_index.hpp) to its place in
+/// the cache. One that is there and as recorded stays: delete it to get a later revision. Throws an
+/// Error as fetch_matrix() does.
+FetchedFile fetch_collection_index(const FetchOptions& options = {});
 
 }  // namespace tessera

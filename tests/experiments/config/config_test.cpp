@@ -345,7 +345,8 @@ TEST_CASE("a set that contains itself, is misnamed or stands in a case is refuse
   CHECK(error("[grid]\nmatrix = \"@x\"\n") ==
         "sets/y.toml:4:11: a set of matrices contains itself: @x -> @y -> @x");
   CHECK(error("[grid]\nmatrix = \"@z\"\n") == "sets/z.toml: it holds no [set] with name = \"z\"");
-  CHECK(error("[grid]\nmatrix = \"@w\"\n") == "sets/w.toml:2:1: [set] needs 'matrix'");
+  CHECK(error("[grid]\nmatrix = \"@w\"\n") ==
+        "sets/w.toml:2:1: [set] needs 'matrix' or 'query', and not both");
   CHECK(error("[[case]]\nname = \"a\"\nmatrix = \"@x\"\n") ==
         "c.toml:7:10: a set of matrices goes into [grid] or [[zip]], [[case]] takes one matrix");
 }

@@ -19,6 +19,15 @@ SERVER = Path(__file__).resolve().parents[2] / "http_server.py"
 EDGES = "# nodes: 400\n" + "".join(f"{i}\t{(7 * i * i + 3) % 400}\n" for i in range(400))
 
 
+INDEX = """4
+31-Oct-2026 18:12:37
+HB,bcsstk17,10974,10974,428650,1,0,0,1,1,1,structural problem
+Far,wide,20000,15000,50000,1,1,0,0,0,0,bipartite graph
+DNVS,thread,29736,29736,4444880,1,0,1,1,1,1,structural problem
+Far,thin,200,20000,40000,1,1,0,0,0,0,bipartite graph
+"""
+
+
 class FetchVerbTest(ProgramTest):
     """tessera matrix fetch."""
 
@@ -33,6 +42,8 @@ class FetchVerbTest(ProgramTest):
             (served / place).parent.mkdir(parents=True, exist_ok=True)
             (served / place).write_bytes(body)
             self.files[place] = body
+        (served / "files").mkdir()
+        (served / "files/ssstats.csv").write_text(INDEX)
         self.log = self.folder / "log"
         server = subprocess.Popen([sys.executable, SERVER, served, self.log], text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -41,7 +52,7 @@ class FetchVerbTest(ProgramTest):
         self.url = f"http://127.0.0.1:{int(server.stdout.readline())}"
 
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), "TESSERA_CACHE": str(self.folder / "cache"),
+        return {**super().environment(), "TESSERA_CACHE": str(self.own_cache),
                 "no_proxy": "127.0.0.1"}
 
     def fetch(self, *words: str, mode: str = "plain", code: int = 0):
@@ -95,6 +106,48 @@ class FetchVerbTest(ProgramTest):
             "complete", "words", "--", "matrix", "fetch", "@").stdout.splitlines()]
         self.assertGreater(len(sets), 4)
         self.assertIn("to download: ", self.fetch(*sets, "--dry-run").stdout)
+
+    def test_a_query_brings_the_index_once_and_names_what_it_selects(self) -> None:
+        first = self.fetch("@cutespmm_1099", "--dry-run")
+
+        lines = dict(line.split(None, 1) for line in first.stdout.splitlines()[:-1])
+        self.assertEqual(list(lines), ["wide", "bcsstk17", "thread"])
+        self.assertIn("Far/wide, ", lines["wide"])
+        self.assertIn("3 matrices of 4 in the collection's index (revised 31-Oct-2026 18:12:37) meet "
+                      "'rows > 10000 && cols > 10000'; the paper had 1099 (cuTeSpMM, section 6.1",
+                      first.stderr)
+        self.assertIn(hashlib.sha256(INDEX.encode()).hexdigest(), first.stderr)
+        self.assertIn("ssstats.csv", self.log.read_text())
+        self.log.write_text("")
+        self.fetch("@cutespmm_1099", "--dry-run")
+        self.assertNotIn("ssstats.csv", self.log.read_text())
+
+        plan = self.tessera("plan", "cutespmm_fig2", "--as-written", "--backend", "model", "--set",
+                            'grid.matrix="@cutespmm_1099"')
+        self.assertIn("thread", plan.stdout)
+        self.assertIn("the paper had 1099 (cuTeSpMM, section 6.1 and table 2); 0 of them here",
+                      plan.stderr)
+
+    def test_a_query_without_a_network_says_what_to_do(self) -> None:
+        for call in (("matrix", "fetch", "@tsparse_260", "--mirror", f"{self.url}/404"),
+                     ("plan", "tsparse_table1", "--set", 'grid.matrix="@tsparse_260"')):
+            error = self.tessera(*call, code=2).stderr
+            self.assertRegex(error, r"tsparse_260.toml:\d+:\d+: @tsparse_260 is a query over the index")
+            self.assertIn("TESSERA_COLLECTION_INDEX", error)
+            self.assertEqual("/files/ssstats.csv: the server answered 404" in error, "fetch" in call)
+
+    def test_a_set_of_names_finds_their_groups_in_the_index(self) -> None:
+        done = self.fetch("@acc_spmm_414", "--dry-run")
+
+        lines = dict(line.split(None, 1) for line in done.stdout.splitlines()[:-1])
+        self.assertEqual(len(lines), 414)
+        self.assertIn("DNVS/thread, size ", lines["thread"])
+        self.assertEqual(lines["mycielskian14"], "made by a formula")
+        self.assertIn("no collection is known", lines["nd24k"])
+        self.own_cache = self.folder / "other"
+        lost = self.fetch("@acc_spmm_414", "--dry-run", mode="404")
+        self.assertRegex(lost.stdout, "thread +not to be fetched: its group is in the collection's "
+                                      "index, http.*404")
 
     def test_one_that_fails_does_not_keep_the_others_away(self) -> None:
         done = self.fetch("snap/none", "snap/one", code=3)

@@ -11,6 +11,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
+#include "formats/io/collection_index.hpp"
 #include "formats/io/source.hpp"
 #include "tests/support.hpp"
 
@@ -324,6 +325,35 @@ TEST_CASE("a fetched archive is found under its name and loaded") {
   CHECK(loaded.source.name == "bcsstk17");
   CHECK(loaded.matrix.rows == 10974);
   CHECK(loaded.matrix.nnz() == 428650);
+}
+
+TEST_CASE("the collection's index is fetched once, and anything but an index is refused") {
+  Bench bench;
+  const EnvironmentVariable own("TESSERA_COLLECTION_INDEX", "");
+  write_text(bench.folder / "served/index.csv",
+             "1\n31-Oct-2026\nHB,thing,5,5,9,1,0,0,0,1,1,structural problem\n");
+  const auto options = [&](const std::string& mode) {
+    FetchOptions of_mode = bench.options(mode);
+    of_mode.index_url = bench.server.url(mode) + "/index.csv";
+    return of_mode;
+  };
+
+  CHECK_THROWS_AS(fetch_collection_index(options("html")), Error);
+  CHECK_FALSE(collection_index());
+  const FetchedFile fetched = fetch_collection_index(options("plain"));
+
+  CHECK(fetched.downloaded);
+  CHECK(fetched.path == fetched_index_path());
+  CHECK(collection_index().value().matrices.at(0).full_name() == "HB/thing");
+  bench.requests();
+  CHECK_FALSE(fetch_collection_index(options("404")).downloaded);
+  CHECK(bench.requests() == "");
+
+  // A later revision, for who deletes the one that is here.
+  fs::remove(fetched.path);
+  write_text(bench.folder / "served/index.csv", "1\n1-Nov-2026\nHB,a,5,5,9,1,0,0,0,1,1,a kind\n");
+  CHECK(fetch_collection_index(options("plain")).sha256 != fetched.sha256);
+  CHECK(collection_index().value().revised == "1-Nov-2026");
 }
 
 TEST_CASE("a name determines its collection, and only plain names are accepted") {
