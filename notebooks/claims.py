@@ -8,6 +8,7 @@ experiments/results/published/. `--check` writes nothing, and fails when the pag
 """
 
 import argparse
+import needs  # noqa: F401  looks for a Python that has what follows
 import re
 import shutil
 import string
@@ -39,6 +40,7 @@ CLAIM_KEYS = ("id", "source", "gpu", "text", "unit", "rule", "tolerance", "judge
               "note", "command", "values", "where", "only", "number", *SIDES)  # fmt: skip
 NUMBER_KEYS = ("name", "paper", "shown", "rule", "tolerance", "where", "only", "predict", "fill",
                *SIDES)  # fmt: skip
+EARLIER = " °"
 # A result typed into a text; widths of B, shapes and versions are no results.
 TYPED = re.compile(r"\d+\.\d+|\d+ (?:of|times|points|%)|\d+%")
 
@@ -48,6 +50,7 @@ class Cell(NamedTuple):
 
     found: Found | None
     missing: str  # empty where the side is not compared
+    stands_in: bool = False  # found by a measure that is not the preferred one
 
 
 class Judged(NamedTuple):
@@ -75,6 +78,14 @@ def shown(found: Found, unit: str) -> str:
     else:
         text = short(found.value, unit) + (f" ({found.keys})" if found.keys > 1 else "")
     return text if found.origin in ("measured", "counted") else f"*{text}, {found.origin}*"
+
+
+def cell_text(cell: Cell, unit: str, side: str) -> str:
+    """A cell of the page; EARLIER marks a published number that is not of the run made for it."""
+    if cell.found is None:
+        return ""
+    mark = EARLIER if side == "published" and cell.stands_in else ""
+    return shown(cell.found, unit) + mark
 
 
 def paper_value(paper: Any) -> float:
@@ -134,24 +145,27 @@ class Judge:
     def cell(self, claim: dict[str, Any], number: dict[str, Any], side: str, place: str) -> Cell:
         """What the measures of a side find, or how to get it."""
         measures = self.alternatives(claim, number, side)
+        if not measures:
+            return Cell(None, "")
         try:
-            return Cell(self.first(measures, f"{place}, {side}") if measures else None, "")
+            found, index = self.first(measures, f"{place}, {side}")
         except NoData as error:
             return Cell(None, str(error))
+        return Cell(found, "", index > 0)
 
-    def first(self, measures: list[dict[str, Any]], place: str) -> Found:
-        """The first measure that has data, a prediction only where nothing else has. Raises NoData
-        of the first, which is the preferred one, where none has."""
+    def first(self, measures: list[dict[str, Any]], place: str) -> tuple[Found, int]:
+        """The first measure that has data, a prediction only where nothing else has, and its index.
+        Raises NoData of the first, which is the preferred one, where none has."""
         predicted, missing = [], []
-        for measure in measures:
+        for index, measure in enumerate(measures):
             try:
                 found = self.measures.compute(measure, place)
             except NoData as error:
                 missing.append(error)
                 continue
             if not found.is_predicted:
-                return found
-            predicted.append(found)
+                return found, index
+            predicted.append((found, index))
         if predicted:
             return predicted[0]
         raise missing[0]
@@ -203,8 +217,8 @@ class Judge:
         if name not in claim.get("values", {}):
             raise ClaimError(f"{place}: [claim.values] has no '{name}'")
         measures = claim["values"][name]
-        found = self.first(measures if isinstance(measures, list) else [measures],
-                           f"{place}, value {name}")  # fmt: skip
+        found, _ = self.first(measures if isinstance(measures, list) else [measures],
+                              f"{place}, value {name}")  # fmt: skip
         text = short(found.value) if found.hits is None else f"{found.hits} of {found.keys}"
         return text if found.origin in ("measured", "counted") else f"{text} ({found.origin})"
 
@@ -291,8 +305,7 @@ def lines_of(claim: Claim, paper: dict[str, Any]) -> list[str]:
             told += f", on {judged} of {len(claim.numbers)} numbers"
         lines.append(f"| {head} | | | | | **{told}** |")
     for number in claim.numbers:
-        cells = [shown(cell.found, unit) if cell.found else ""
-                 for cell in (number.cells[side] for side in SIDES)]
+        cells = [cell_text(number.cells[side], unit, side) for side in SIDES]
         told = verdict_text(number.verdict, entry, paper)
         name = head if len(claim.numbers) == 1 else f"... {number.name}"
         told = f"**{told}**" if len(claim.numbers) == 1 else told
@@ -309,11 +322,19 @@ def remarks_of(claim: Claim) -> list[str]:
     return [f"* **{claim.entry['text']}**: {' '.join(told)}"] if told else []
 
 
+def counts(papers: list[Paper]) -> list[str]:
+    """The table of how many claims of each paper have which verdict."""
+    lines = [f"| claims of | {' | '.join(VERDICTS)} |", "|---" * (len(VERDICTS) + 1) + "|"]
+    of_papers = [paper for paper in papers if not paper.entry.get("aims")]
+    for title, claims in (*((paper.entry["title"], paper.claims) for paper in of_papers),
+                          ("all papers", [one for paper in of_papers for one in paper.claims])):
+        numbers = [sum(claim.verdict == told for claim in claims) for told in VERDICTS]
+        lines.append(f"| {title} | {' | '.join(map(str, numbers))} |")
+    return lines
+
+
 def page(papers: list[Paper]) -> str:
     """CLAIMS.md."""
-    of_papers = [claim for paper in papers if not paper.entry.get("aims") for claim in paper.claims]
-    counts = {told: sum(claim.verdict == told for claim in of_papers) for told in VERDICTS}
-    summary = ", ".join(f"{told} {count}" for told, count in counts.items())
     lines = [
         "# What the papers claim, and what was found here", "",
         "<!-- Written by `python3 notebooks/claims.py` from experiments/claims/ and the tables of",
@@ -324,8 +345,9 @@ def page(papers: list[Paper]) -> str:
         "released code on the same kind of GPU, where it was run and its table is committed. "
         "Everything measured is from one NVIDIA H200, while the papers used the GPUs named; in "
         "brackets stands the number of matrices, or of matrices and widths. *Italic* numbers are "
-        "not measured. [experiments/claims](claims/README.md) describes the files behind this "
-        "page.", "", f"Of {len(of_papers)} claims: {summary}.", "", "## The rule", "", TEXT]
+        "not measured, and \"°\" marks a number from an earlier table, which stands in for a run of "
+        "the method as published. [experiments/claims](claims/README.md) describes the files "
+        "behind this page.", "", *counts(papers), "", "## The rule", "", TEXT]
     for paper in papers:
         head = paper.entry["title"]
         columns = ["claim", "aim" if paper.entry.get("aims") else "paper",

@@ -198,6 +198,9 @@ class JudgedTest(Planted):
         one = self.judged(claim("paper = 8", sides))
         self.assertEqual(one.verdict, REPRODUCED)
         self.assertEqual(one.numbers[0].missing, "")
+        text = claims.page(claims.judged_papers(self.root))
+        self.assertIn("| 8.00 (3) ° |", text)
+        self.assertIn("| all papers | 1 | 0 | 0 | 0 | 0 |", text)
 
     def test_our_best_alone_leaves_a_claim_unmeasured_with_its_command(self) -> None:
         sides = ('published = { aggregate = "one", of = "absent" }\n'
@@ -215,7 +218,7 @@ class JudgedTest(Planted):
                                                  'title = "Aims"\naims = true'), encoding="utf-8")
         text = claims.page(claims.judged_papers(self.root))
         self.assertIn("| 8.00 (3) | **holds** |", text)
-        self.assertIn("Of 0 claims", text)
+        self.assertIn("| all papers | 0 | 0 | 0 | 0 | 0 |", text)
 
     def test_what_cannot_be_judged_has_no_verdict_whatever_the_tables_say(self) -> None:
         one = self.judged(claim("paper = 2", 'cannot = "No such GPU."\n'
