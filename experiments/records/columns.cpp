@@ -161,6 +161,10 @@ constexpr Column kColumns[] = {
     {"step", "label of an ablation step", "", ""},
     {"case", "name of a [[case]]", "", ""},
     {"chosen", "choice of a [[reduce]]", "", ""},
+    {"as",
+     "choices of a published system: published (format, kernel and, where the paper has one, order "
+     "exactly as in its paper, see `tessera list kernels`), default (exactly ours) or other",
+     "", ""},
     {"unfolded", "name of the [[unfold]] that made the row", "", ""},
     {"count", "elements in a bin of an unfolded histogram", "", ""},
     {"share", "share of a bin in its unfolded histogram", "", ""},

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "experiments/points/published_choices.hpp"
 #include "experiments/records/columns.hpp"
 #include "experiments/run/analysis.hpp"
 #include "experiments/tables/row_steps.hpp"
@@ -123,6 +124,7 @@ Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& record
     for (const auto& [name, value] : record["params"][stage].items())
       if (name != "name") row[std::string(stage) + "." + name] = value;
   }
+  if (const std::string as = choices_of(record["params"]); !as.empty()) row["as"] = as;
   add_values(record["params"], row);
   for (const char* pointer : {"/time/median_us", "/prediction/time_us"})
     if (record.contains(Json::json_pointer(pointer)))

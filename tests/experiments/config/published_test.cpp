@@ -7,6 +7,7 @@
 
 #include "experiments/config/plan.hpp"
 #include "experiments/points/any_kernel.hpp"
+#include "experiments/points/published_choices.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "tests/support.hpp"
@@ -137,6 +138,60 @@ TEST_CASE("every published choice is a parameter of its kernel and states its so
       CHECK_NOTHROW(resolve_kernel(name, {{param, choice.value}}));
     }
   }
+}
+
+/// The column `as` of the only point of a grid.
+std::string told_of(const std::string& grid) {
+  const Plan plan = plan_of(grid);
+  REQUIRE(plan.entries.size() == 1);
+  return choices_of(to_json(plan.entries.front().point));
+}
+
+TEST_CASE("the column as says published of every published system") {
+  for (const std::string& name : Registry<Published>::instance().names()) {
+    CAPTURE(name);
+    CHECK(told_of(fmt::format(R"(kernel = {{ name = "{}", as = "published" }})", name)) ==
+          "published");
+  }
+}
+
+TEST_CASE("the column as says published where every choice is spelt out") {
+  for (const std::string& name : Registry<Published>::instance().names()) {
+    CAPTURE(name);
+    std::string grid = fmt::format("kernel = \"{}\"\n", name);
+    const auto system = Registry<Published>::instance().make(name);
+    for (const Published::Choice& choice : system->choices) {
+      const bool quoted = std::holds_alternative<std::string>(choice.value);
+      const std::string mark = quoted ? "\"" : "";
+      const std::string key = choice.key.find('.') == std::string::npos
+                                  ? choice.key
+                                  : fmt::format("\"{}\"", choice.key);
+      grid += fmt::format("{} = {}{}{}\n", key, mark, to_text(choice.value), mark);
+    }
+    CHECK(told_of(grid) == "published");
+  }
+}
+
+TEST_CASE("one choice that is not the paper's makes a point other than published") {
+  const std::string published = R"(name = "smat", as = "published")";
+  CHECK(told_of("kernel = { " + published + ", stages = 4 }") == "other");
+  CHECK(told_of("kernel = { " + published + " }\nreorder = \"rcm\"") == "other");
+  CHECK(told_of("kernel = { " + published + " }\n" +
+                R"(reorder = { name = "jaccard", block_cols = 8, apply = "rows" })") == "other");
+  CHECK(told_of("kernel = { " + published + " }\n" +
+                R"(format = { name = "bcsr", block_rows = 8, block_cols = 16 })") == "other");
+}
+
+TEST_CASE("a paper without an order is as published in any order") {
+  const std::string grid = R"(kernel = { name = "cutespmm", as = "published" })";
+  CHECK(told_of(grid + "\nreorder = \"rcm\"") == "published");
+}
+
+TEST_CASE("our own choices are the default, and a kernel without a paper says nothing") {
+  CHECK(told_of("kernel = \"cutespmm\"\nreorder = \"rcm\"") == "default");
+  CHECK(told_of("kernel = \"cutespmm\"\ncoarsen = 64") == "other");
+  CHECK(told_of("kernel = \"csr_spmm\"").empty());
+  CHECK(choices_of({{"format", {{"name", "hrpb"}}}}).empty());
 }
 
 }  // namespace
