@@ -16,7 +16,8 @@ Published cutespmm() {
                   {"kernel.stages", std::int64_t{1}, "algorithm 1: copies, a barrier, MMAs"},
                   {"kernel.panels", std::int64_t{1},
                    "algorithm 1: a thread block has one row panel"},
-                  {"kernel.balance", std::string("waves"), "section 5, equations 6 and 7"}},
+                  {"kernel.balance", std::string("waves"), "section 5, equations 6 and 7"},
+                  {"kernel.resident", std::int64_t{0}, "section 5: the device is queried"}},
       .departures =
           {"operands are rounded to nearest TF32; the paper does not say how",
            "the waves count the registers of a thread that the compiler takes for an H200",

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "experiments/config/plan.hpp"
 #include "experiments/points/any_kernel.hpp"
@@ -109,6 +110,30 @@ TEST_CASE("the published point is the one that spells out every choice") {
       R"(kernel = { name = "tca_spmm", precision = "fp16", method = "auto", warps_per_row = 0, )"
       R"(blocks = "nonzeros", output = "buffer", tile_cols = 64 })");
   CHECK(named.entries.at(0).hash == spelt.entries.at(0).hash);
+}
+
+TEST_CASE("what cuTeSpMM's paper claims is held against its published kernel") {
+  const DenseProduct published =
+      only_product(plan_of(R"(kernel = { name = "cutespmm", as = "published" })"));
+  for (const char* name :
+       {"cutespmm_fig7", "cutespmm_fig9_10", "cutespmm_tables3_4", "cutespmm_kernel"}) {
+    CAPTURE(name);
+    const Config config = load_config(name);
+    std::set<std::string> judged;  // cases
+    for (const Expect& expect : config.expects)
+      judged.insert(expect.where.at("case").value.get<std::string>());
+    int points = 0;
+    for (const PlanEntry& entry : make_plan(config).entries) {
+      const DenseProduct& product = dense_product(entry.point);
+      const std::string& label = entry.labels.at("case");
+      if (product.kernel.name != "cutespmm" || !judged.contains(label)) continue;
+      CAPTURE(label);
+      CHECK(product.kernel.params.values() == published.kernel.params.values());
+      CHECK(product.format.params.values() == published.format.params.values());
+      ++points;
+    }
+    CHECK(points > 0);
+  }
 }
 
 TEST_CASE("a kernel without a paper is refused with the names of the published systems") {
