@@ -363,12 +363,13 @@ def page(papers: list[Paper]) -> str:
 
 
 def collect(root: Path, out: Path) -> list[str]:
-    """Copies the tables of runs to where the claims read them; their names, sorted."""
+    """Copies the tables of runs to results/published/, and to no other folder, since their pages
+    describe the tables of those; the names, sorted."""
     tables, _ = read(root)
     copied = []
     for entry in tables.tables.values():
-        source = out / entry["config"] / "table.csv" if "config" in entry else None
-        if source is None or not source.exists():
+        source = out / entry.get("config", "") / "table.csv"
+        if not entry["file"].startswith("published/") or not source.exists():
             continue
         target = tables.results / entry["file"]
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -339,10 +339,12 @@ class PageTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             shutil.copytree(ROOT / "experiments/claims", root / "experiments/claims")
-            (root / "out/published_smat").mkdir(parents=True)
-            (root / "out/published_smat/table.csv").write_text("matrix\n", encoding="utf-8")
+            for config in ("published_smat", "spgemm"):  # the second one's table has a page of its own
+                (root / "out" / config).mkdir(parents=True)
+                (root / "out" / config / "table.csv").write_text("matrix\n", encoding="utf-8")
             self.assertEqual(claims.collect(root, root / "out"), ["published/smat.csv"])
             self.assertTrue((root / "experiments/results/published/smat.csv").exists())
+            self.assertFalse((root / "experiments/results/spgemm").exists())
 
 
 if __name__ == "__main__":
