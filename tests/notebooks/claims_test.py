@@ -322,7 +322,7 @@ class PageTest(unittest.TestCase):
         tables, _ = claims.read(ROOT)
         for name, series in tables.series.items():
             table = tables.tables[series["table"]]
-            if not table.get("config", "").startswith("published_"):
+            if not table["file"].startswith("published/"):
                 continue
             path = ROOT / "experiments/configs" / f"{table['config']}.toml"
             config = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -333,7 +333,8 @@ class PageTest(unittest.TestCase):
                 self.assertLessEqual(read, had, f"[table] of {path.name} lacks columns")
                 cases = {case["name"] for case in config.get("case", [])}
                 wanted = series.get("where", {}).get("case", [])
-                self.assertLessEqual({wanted} if isinstance(wanted, str) else set(wanted), cases)
+                wanted = {wanted} if isinstance(wanted, str) else set(wanted)
+                self.assertLessEqual(wanted, cases, f"{path.name} lacks cases")
 
     def test_the_tables_of_runs_are_collected(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
