@@ -37,6 +37,7 @@ TraceTolerance tolerance_of(const Choice& choice) {
       {"cutespmm", {0.26, 0.02, 0.03}},   {"dtc_spmm", {0.58, 0.17, 0.10}},
       {"tcgnn", {0.62, 0.03, 0.03}},      {"flash_spmm", {0.45, 0.06, 0.18}},
       {"magicube", {0.58, 0.22, 0.08}},   {"dasp", {0.43, 0.46, 0.08}},
+      {"hyb_spmm", {0.40, 0.10, 0.20}},
   };
   TraceTolerance tolerance = of_kernel.at(choice.kernel);
   // The compiler predicates the MMAs of bricks that a block of two brick rows lacks, and the

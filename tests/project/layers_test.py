@@ -42,6 +42,7 @@ KERNEL_ROOMS = {
     "kernels/spmm/smat": {"kernels/spmm/row_windows"},
     "kernels/spmm/tca_spmm": {"kernels/spmm/row_windows"},
     "kernels/spmm/dasp": set(),
+    "kernels/spmm/hyb": set(),
     "kernels/spmm/vendor": set(),
     "kernels/spmm/plan": set(),
     "kernels/spgemm/shared": set(),
