@@ -145,6 +145,10 @@ constexpr Column kColumns[] = {
      "/counters/sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"},
     {"warps_active_pct", "resident warps, relative to an SM's limit", "%",
      "/counters/sm__warps_active.avg.pct_of_peak_sustained_active"},
+    {"barrier_stall", "cycles that a warp waits at barriers, for each of its instructions",
+     "cycles", "/counters/smsp__average_warp_latency_issue_stalled_barrier.ratio"},
+    {"load_stall", "cycles that a warp waits for loads, for each of its instructions", "cycles",
+     "/counters/smsp__average_warp_latency_issue_stalled_long_scoreboard.ratio"},
     // Worked out of several values of a record, or of the plan.
     {"matrix", "short name of A", "", ""},
     {"shuffled", "true when A is a matrix in random order", "", ""},
