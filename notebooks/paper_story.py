@@ -191,7 +191,8 @@ def claims_of(paper: str, page: Path = CLAIMS) -> list[dict[str, str]]:
 def tell_claims(paper: str) -> None:
     """Prints what the claims page says of a paper."""
     for row in claims_of(paper):
-        for number, (name, text) in enumerate(row.items()):
+        told = [f"{name}: {text}".replace("**", "") for name, text in row.items() if text]
+        for number, text in enumerate(told):
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
-            print(textwrap.fill(f"{name}: {plain}", 100, initial_indent="    " if number else "* ",
+            print(textwrap.fill(plain, 100, initial_indent="    " if number else "* ",
                                 subsequent_indent="      " if number else "  "))

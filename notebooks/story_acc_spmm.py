@@ -36,12 +36,14 @@ story.show(figure, "tc_blocks")
 
 # %% [markdown]
 # ## The format
-# ME-TCF, its predecessor in DTC-SpMM, has a byte a nonzero for its place in the block. BitTCF has a bit
-# a cell, 8 bytes a block, which is less as soon as a block has more than eight nonzeros.
+# ME-TCF, its predecessor in DTC-SpMM, has a byte a nonzero for its place in the block (`tc_local_id`).
+# BitTCF has a bit a cell (`tc_local_bit`), 8 bytes a block, which is less as soon as a block has more
+# than eight nonzeros. The other arrays differ too, since blocks of ME-TCF are 16 rows high and those of
+# BitTCF 8.
 
 # %%
 for name in ("me_tcf", "bit_tcf"):
-    print(story.tessera("pack", GRAPH, "--format", name))
+    print(story.tessera("pack", GRAPH, "--format", name, "--reorder", "affinity"))
 
 # %% [markdown]
 # ## The kernel as the paper has it

@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "experiments/config/matrix_catalogue.hpp"
 #include "experiments/config/plan.hpp"
@@ -130,6 +133,27 @@ TEST_CASE("the papers' collections are sets with their condition or names, sourc
   CHECK(counted[0].found.find("the paper had 1099 (cuTeSpMM, section 6.1") != std::string::npos);
   CHECK(counted[1].found.find("the paper had 260 (tSparse, section 6.1") != std::string::npos);
   CHECK(counted[2].found.find("414 matrices; the paper had 414") != std::string::npos);
+}
+
+TEST_CASE("of the 414 names, those whose sizes are known are square with 10^6 nonzeros or more") {
+  const std::string path = shared_path("anchors/suitesparse_tile_fingerprints.csv");
+  if (path.empty()) return;
+  std::vector<CountedSet> counted;
+  const Names names = matrices_of("@acc_spmm_414", counted);
+
+  std::ifstream file(path);
+  int known = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string name, rows, cols, nnz;
+    for (std::string* field : {&name, &rows, &cols, &nnz}) std::getline(fields, *field, ',');
+    if (std::ranges::find(names, name) == names.end()) continue;
+    CAPTURE(name);
+    CHECK(rows == cols);
+    CHECK(std::stoll(nnz) >= 1'000'000);
+    ++known;
+  }
+  CHECK(known > 200);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class FetchVerbTest(ProgramTest):
         self.url = f"http://127.0.0.1:{int(server.stdout.readline())}"
 
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), "TESSERA_CACHE": str(self.own_cache),
+        return {**super().environment(), "TESSERA_CACHE": str(self.own_cache), "TESSERA_COLLECTION_INDEX": "",
                 "no_proxy": "127.0.0.1"}
 
     def fetch(self, *words: str, mode: str = "plain", code: int = 0):
