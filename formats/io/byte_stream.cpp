@@ -34,7 +34,8 @@ class PlainFile {
   }
   bool starts_like_gzip() {
     const int first = std::getc(file_), second = std::getc(file_);
-    std::rewind(file_);
+    require(std::fseek(file_, 0, SEEK_SET) == 0, "{}: cannot read: {}", path_,
+            std::strerror(errno));
     return first == 0x1f && second == 0x8b;
   }
 

@@ -31,7 +31,7 @@ std::string printable(std::string_view text) {
 }
 
 std::int64_t TextBlock::line_of(const char* place) const {
-  return first_line + std::count(text.data(), place, '\n');
+  return first_line + std::ranges::count(text.substr(0, place - text.data()), '\n');
 }
 
 // --- fields --------------------------------------------------------------------------------------

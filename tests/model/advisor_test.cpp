@@ -254,11 +254,11 @@ TEST_CASE("the lower bound of a product equals the one worked by hand") {
   const LowerBound idle = lower_bound(work, m, true);
 
   CHECK(all.bound_by == "DRAM");
-  CHECK(all.time_us == doctest::Approx((320'000 - 3200) / 32 * 2e-3));
-  CHECK(cold.time_us == doctest::Approx(320'000 / 32 * 2e-3));
+  CHECK(all.time_us == doctest::Approx((320'000 - 3200) / 32.0 * 2e-3));
+  CHECK(cold.time_us == doctest::Approx(320'000 / 32.0 * 2e-3));
   CHECK(longest.bound_by == "longest thread block");
-  CHECK(longest.time_us == doctest::Approx(4000 * 8 / 4 * 1e-3 + 1));
-  CHECK(two.time_us == doctest::Approx((4000 * 8 / 4 + 1000 * 8 / 4) * 1e-3 + 2));
+  CHECK(longest.time_us == doctest::Approx(4000 * 8 / 4.0 * 1e-3 + 1));
+  CHECK(two.time_us == doctest::Approx((4000 + 1000) * 8 / 4.0 * 1e-3 + 2));
   CHECK(idle.bound_by == "launch");
   CHECK(idle.time_us == doctest::Approx(4));
 }

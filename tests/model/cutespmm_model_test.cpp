@@ -73,9 +73,10 @@ TEST_CASE("exact transactions are those counted brick by brick where bricks are 
   const Transactions t = exact_transactions(
       {.nnz = bricks * nnz_of_brick, .alpha = static_cast<double>(nnz_of_brick) / 64, .n = n});
 
+  const std::int64_t lines_of_values = (nnz_of_brick + 31) / 32;
   double a = 0, b = 0;
   for (std::int64_t brick = 0; brick < bricks; ++brick) {
-    for (std::int64_t col = 0; col < n; col += 32) a += (nnz_of_brick + 31) / 32 + 2;
+    for (std::int64_t col = 0; col < n; col += 32) a += static_cast<double>(lines_of_values + 2);
     for (int row = 0; row < 4; ++row) b += static_cast<double>(n) * 4 / 128;
   }
   CHECK(t.a == doctest::Approx(a));

@@ -34,7 +34,6 @@ std::int64_t plain_tile_count(const CsrMatrix& matrix, int height, int width) {
 
 struct Fingerprint {
   std::int64_t rows = 0, cols = 0, nnz = 0, tiles_8x8 = 0, tiles_16x8 = 0, tiles_16x16 = 0;
-  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
 Fingerprint fingerprint(const CsrMatrix& m) {
