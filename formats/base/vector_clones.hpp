@@ -2,12 +2,13 @@
 // loader selects the widest that the machine has.
 //
 // The levels name features. The name of a processor, such as arch=haswell, would exclude the
-// processors of other makers. Sanitizers start before the loader selects, and other processors have
-// no such levels: there the function is compiled once, and TESSERA_VECTOR_LEVELS, for code that is
-// written once per level, is 0.
+// processors of other makers. Sanitizers start before the loader selects, other processors have no
+// such levels, and Clang has no "#pragma GCC target": there the function is compiled once, and
+// TESSERA_VECTOR_LEVELS, for code that is written once per level, is 0.
 #pragma once
 
-#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !defined(__x86_64__) || defined(__clang__) || defined(__SANITIZE_ADDRESS__) || \
+    defined(__SANITIZE_THREAD__)
 #define TESSERA_VECTOR_LEVELS 0
 #define TESSERA_VECTOR_CLONES
 #else

@@ -22,8 +22,7 @@ Published acc_spmm() {
           {"a thread block has four warps of 32 columns each; the paper does not say how many",
            "equation 4 counts bytes, all MMAs, and a write for each window; as printed it does not",
            "equation 4 takes an H100's rates on every GPU; an A800's change a weight by 2 %",
-           "the time of a share is that of 32 TC blocks of one window; the paper does not say "
-           "which",
+           "a share takes the time of 32 TC blocks of one window; the paper does not say how long",
            "parts of a window are added in order; the paper does not say how",
            "operands are rounded to nearest TF32; the paper does not say how"},
   };
