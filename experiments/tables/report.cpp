@@ -58,8 +58,18 @@ void write_table(const Report& report) {
 
 void print_table(const Report& report) {
   write_table(report);
-  const auto [columns, rows] = result_table(report);
-  fmt::print("{}", text_table(rows, columns));
+  const ResultTable table = result_table(report);
+  const auto has_values = [&](const std::string& column) {
+    return table.rows.empty() || std::ranges::any_of(table.rows, [&](const Row& row) {
+             return !cell_text(row, column).empty();
+           });
+  };
+  std::vector<std::string> shown, empty;
+  for (const std::string& column : table.columns)
+    (has_values(column) ? shown : empty).push_back(column);
+  fmt::print("{}", text_table(table.rows, shown));
+  if (!empty.empty())
+    fmt::print(stderr, "columns without a value, not shown: {}\n", fmt::join(empty, ", "));
 }
 
 Json table_json(const Report& report) {

@@ -32,7 +32,8 @@ ResultTable result_table(const Report& report);
 /// That table as table.csv in the folder.
 void write_table(const Report& report);
 
-/// Writes the table, and prints it on stdout.
+/// Writes the table, and prints it on stdout. Columns in which no row has a value are named on
+/// stderr instead.
 void print_table(const Report& report);
 
 /// The rows and columns of that table, one object each.

@@ -43,6 +43,16 @@ class RunTest(ProgramTest):
         with open(self.out / "table.csv", encoding="utf-8", newline="") as table:
             self.assertEqual(len(list(csv.DictReader(table))), 16)
 
+    def test_columns_without_a_value_are_named_and_not_printed(self) -> None:
+        config = self.config(UNIFORM, rest='[table]\ncolumns = ["matrix", "time_us", "smape_pct"]\n')
+
+        done = self.run_config(config)
+        header = (self.out / "table.csv").read_text().splitlines()[0]
+
+        self.assertEqual(done.stdout.splitlines()[0].split(), ["matrix", "smape_pct"])
+        self.assertIn("columns without a value, not shown: time_us", done.stderr)
+        self.assertEqual(header, "matrix,time_us,smape_pct")
+
     def test_a_second_run_does_nothing(self) -> None:
         config = self.config(UNIFORM, RMAT)
         first = self.run_config(config)
