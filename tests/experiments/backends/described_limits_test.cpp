@@ -59,8 +59,9 @@ std::unique_ptr<SpmmKernel> cutespmm(const Params::Given& params) {
 std::int64_t tasks_by_definition(const Hrpb& a, std::int64_t n, std::int64_t resident) {
   const std::int64_t panels = a.num_row_panels();
   const double mean = static_cast<double>(a.num_blocks()) / static_cast<double>(panels);
+  const std::int64_t thread_blocks = panels * ((n + 127) / 128);
   const double waves =
-      std::ceil(static_cast<double>(panels * ((n + 127) / 128)) / static_cast<double>(resident));
+      std::ceil(static_cast<double>(thread_blocks) / static_cast<double>(resident));
   std::int64_t tasks = 0;
   for (std::int64_t p = 0; p < panels; ++p) {
     const double blocks = a.blocked_row_ptr[p + 1] - a.blocked_row_ptr[p];
