@@ -25,6 +25,7 @@
 namespace tessera {
 namespace {
 
+/// Those of hyb_spmm were counted for 32 columns and rows of about one length alone.
 TraceTolerance tolerance_of(const Choice& choice) {
   static const std::map<std::string, TraceTolerance> of_kernel{
       {"csr_spmm", {0.03, 0.01, 0.16}},   {"rode", {0.34, 0.07, 0.21}},
@@ -33,16 +34,20 @@ TraceTolerance tolerance_of(const Choice& choice) {
       {"merge_spmm", {0.48, 0.37, 0.22}}, {"dgsparse", {0.50, 0.82, 0.30}},
       {"acc_spmm", {0.57, 0.11, 0.20}},   {"windows_spmm", {0.02, 0.01, 0.04}},
       {"warps_spmm", {0.03, 0.02, 0.09}}, {"shares_spmm", {0.11, 0.01, 0.01}},
-      {"smat", {0.16, 0.01, 0.90}},       {"tca_spmm", {0.15, 0.04, 0.03}},
+      {"smat", {0.16, 0.01, 0.94}},       {"tca_spmm", {0.15, 0.04, 0.03}},
       {"cutespmm", {0.26, 0.02, 0.03}},   {"dtc_spmm", {0.58, 0.17, 0.10}},
       {"tcgnn", {0.62, 0.03, 0.03}},      {"flash_spmm", {0.45, 0.06, 0.18}},
       {"magicube", {0.58, 0.22, 0.08}},   {"dasp", {0.43, 0.46, 0.08}},
-      {"hyb_spmm", {0.40, 0.10, 0.20}},
+      {"hyb_spmm", {0.03, 0.01, 0.13}},
   };
   TraceTolerance tolerance = of_kernel.at(choice.kernel);
   // The compiler predicates the MMAs of bricks that a block of two brick rows lacks, and the
   // counter counts an instruction whose predicate is false.
   if (choice.kernel == "cutespmm" && choice.format.contains("tile_rows")) tolerance.mma = 0.12;
+  // Up to 16 warps, of several thread blocks, read the same parts of A at about the same time. On
+  // the hardware few of these reads reach the L2 more than once; the simulated memory joins fewer.
+  if (choice.kernel == "smat" && text_of(choice.params).find("warp_cols = 8 ") != std::string::npos)
+    tolerance.l2_reads = 2.16;
   return tolerance;
 }
 

@@ -290,6 +290,8 @@ class AccSpmm final : public BitTcfKernel {
         work.memory.add("tasks",
                         std::int64_t{sizeof(window_tasks::Task)} * std::ssize(tasks->tasks)),
         work.memory.add("shares", 4 * std::ssize(tasks->shares)),
+        work.memory.add("splits",
+                        std::int64_t{sizeof(window_tasks::Split)} * std::ssize(tasks->splits)),
         work.memory.add("slots", tasks->slots * schedule.chunks(n) *
                                      window_tasks::slot_bytes(schedule.lane_vectors())),
         work.memory.add("tc_local_id", bitmaps ? 0 : a.nnz())};

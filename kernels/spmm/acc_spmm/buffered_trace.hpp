@@ -17,6 +17,7 @@ class BufferedTrace final : public AccTrace {
         ahead_(options.pipeline == Pipeline::kLeastBubble),
         past_l1_(options.cache == Cache::kL2),
         scope_(options.scope),
+        team_(InstructionCounts::Team::of(bitmaps_, ahead_, reloads())),
         decoders_(decoding_warps(options.scope, options.encoding)) {}
 
  private:
@@ -27,12 +28,14 @@ class BufferedTrace final : public AccTrace {
 
   void start(const Task& task, std::int64_t col, WarpTrace& trace) const override {
     load_first_encoding(task.first, kEncodingBoard, trace);
+    reload(task, 1, trace);
     trace.issue(start_instructions(decodes(col)));
     copy_tile(task, 0, col, trace);
     copy_row_ids(task, 0, col, trace);
     if (ahead_) copy_row_ids(task, 1, col, trace);
     wait_for_copies(col, trace);
     synchronize(trace);
+    reload(task, 2, trace);
     if (!ahead_) return;
     load_rows(task, 0, col, trace);
     synchronize(trace);
@@ -41,7 +44,7 @@ class BufferedTrace final : public AccTrace {
   void advance(const Task& task, std::int64_t step, std::int64_t col,
                WarpTrace& trace) const override {
     const bool more = task.first + step + 1 < task.last;
-    const int instructions = tile_instructions(decodes(col));
+    const int instructions = tile_instructions(decodes(col), more);
     trace.issue(instructions / 2);
     if (!ahead_) load_rows(task, step, col, trace);
     if (ahead_ && more) load_rows(task, step + 1, col, trace);
@@ -53,18 +56,25 @@ class BufferedTrace final : public AccTrace {
     trace.wait(rows_board(step));
     trace.issue(instructions - instructions / 2);
     trace.mma(mmas_);
-    if (schedule_.team == 1 || !more) return;
-    wait_for_copies(col, trace);
-    trace.barrier();
+    if (schedule_.team > 1 && more) {
+      wait_for_copies(col, trace);
+      trace.barrier();
+    }
+    // Two TC blocks of least_bubble, at a time, need the end of the task twice.
+    if (ahead_)
+      reload(task, (step % 2 == 0 ? 1 : 0) + (step % 2 == 1 || !more ? 1 : 0), trace);
+    else
+      reload(task, 3, trace);
   }
 
   int start_instructions(bool decodes) const {
     if (schedule_.team == 1) return InstructionCounts::Buffered::start(bitmaps_, ahead_);
-    return InstructionCounts::Team::start(bitmaps_, ahead_, decodes);
+    return team_.start + (decodes ? team_.start_decode : 0);
   }
-  int tile_instructions(bool decodes) const {
+  /// `more`: there is a next TC block, whose rows of B may be loaded and which may be decoded.
+  int tile_instructions(bool decodes, bool more) const {
     if (schedule_.team == 1) return InstructionCounts::Buffered::tile(bitmaps_, ahead_);
-    return InstructionCounts::Team::tile(bitmaps_, ahead_, decodes);
+    return team_.tile + (more ? decodes ? team_.decode : 0 : -team_.rows);
   }
 
   /// The number in its team of the warp whose first column is `col`.
@@ -99,7 +109,9 @@ class BufferedTrace final : public AccTrace {
       });
     else
       copy_half(tile, warp_of(col), trace);
-    if (tile + 1 < task.last) load_encoding(tile + 1, kEncodingBoard, trace);
+    // The last bitmap is loaded again.
+    if (bitmaps_ || tile + 1 < task.last)
+      load_encoding(std::min<std::int64_t>(tile + 1, task.last - 1), kEncodingBoard, trace);
   }
 
   /// Copies the values of half a bitmap, of which there may be none.
@@ -144,6 +156,7 @@ class BufferedTrace final : public AccTrace {
   bool ahead_;
   bool past_l1_;
   Scope scope_;
+  InstructionCounts::Team team_;
   int decoders_;
 };
 

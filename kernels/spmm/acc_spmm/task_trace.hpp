@@ -35,13 +35,20 @@ struct InstructionCounts : row_windows::TaskInstructionCounts {
       return bitmaps ? (ahead ? 120 : 83) : (ahead ? 156 : 121);
     }
   };
-  // The same with buffers of a thread block: of every warp, and more of those that decode.
+  /// The same with buffers of a thread block. Its warps need fewer instructions than kStart until
+  /// their first task; `start` is less by the difference.
   struct Team {
-    static constexpr int tile(bool bitmaps, bool ahead, bool decodes) {
-      return (bitmaps ? (ahead ? 77 : 83) : (ahead ? 84 : 86)) + (decodes ? bitmaps ? 23 : 47 : 0);
-    }
-    static constexpr int start(bool bitmaps, bool ahead, bool decodes) {
-      return (bitmaps ? (ahead ? 83 : 53) : (ahead ? 94 : 68)) + (decodes ? bitmaps ? 27 : 45 : 0);
+    int start;         // of every warp,
+    int start_decode;  // and more of those that decode
+    int tile;          // of every warp for a TC block,
+    int rows;          // of them for the next TC block's rows of B,
+    int decode;        // and more of those that decode the next one
+
+    static constexpr Team of(bool bitmaps, bool ahead, bool shares) {
+      if (bitmaps && ahead) return shares ? Team{69, 26, 102, 26, 22} : Team{48, 26, 77, 21, 22};
+      if (bitmaps) return shares ? Team{42, 26, 108, 0, 27} : Team{17, 26, 85, 0, 24};
+      if (ahead) return shares ? Team{71, 44, 107, 29, 45} : Team{57, 42, 87, 24, 45};
+      return {31, 47, 88, 0, 45};
     }
   };
 };
@@ -58,6 +65,7 @@ class AccTrace : public BitTcfTrace {
         groups_(schedule_.groups),
         mmas_(window_tile::kMmas * groups_ * static_cast<int>(options.precision.mmas.size())),
         atomic_(options.combine == CombineMethod::kAtomic),
+        reloads_(schedule_.team > 1 && !tasks->shares.empty()),
         owned_(std::move(a)),
         tasks_(std::move(tasks)),
         task_at_(task_at) {}
@@ -90,6 +98,18 @@ class AccTrace : public BitTcfTrace {
   virtual void advance(const Task& task, std::int64_t step, std::int64_t col,
                        WarpTrace& trace) const = 0;
 
+  /// Loads fields of a task, one each, where registers do not hold it: the machine code of a team
+  /// with shares loads them when it needs them.
+  void reload(const Task& task, int loads, WarpTrace& trace) const {
+    if (!reloads_) return;
+    for (int i = 0; i < loads; ++i) {
+      trace.load(kTaskBoard);
+      trace.touch(address_of(task), 4);
+    }
+    trace.wait(kTaskBoard);
+  }
+  bool reloads() const { return reloads_; }
+
   /// The number of columns of a group that C has.
   std::int64_t cols_of(int group, std::int64_t col) const {
     return std::clamp<std::int64_t>(n_ - col - group * kWarpCols, 0, kWarpCols);
@@ -110,9 +130,10 @@ class AccTrace : public BitTcfTrace {
     });
   }
 
-  /// The same for a task's first TC block. For ME-TCF, the start of its values is one load more.
+  /// The same for a task's first TC block. For ME-TCF, the start of its values and the end of the
+  /// next TC block's are two loads more.
   void load_first_encoding(std::int64_t tile, int board, WarpTrace& trace) const {
-    if (!bitmaps_) {
+    for (int i = 0; !bitmaps_ && i < 2; ++i) {
       trace.load(board);
       trace.touch(at_.tc_offset + 4 * static_cast<std::uint64_t>(tile), 4);
     }
@@ -151,7 +172,8 @@ class AccTrace : public BitTcfTrace {
     const std::int64_t col = schedule_.first_col(chunk);
     if (cursor.step == 0) {
       trace.load(kTaskBoard);
-      trace.touch(task_at_.tasks + 16 * static_cast<std::uint64_t>(index), 16);
+      trace.touch(address_of(task), sizeof(Task));
+      reload(task, 1, trace);
       trace.wait(kTaskBoard);
       if (task.first < task.last) start(task, col, trace);
     }
@@ -167,10 +189,13 @@ class AccTrace : public BitTcfTrace {
   void store_task(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
                   WarpTrace& trace) const {
     trace.issue(InstructionCounts::kStore * (1 + groups_));
+    reload(task, 1, trace);
+    if (task.split != 0 && !atomic_) load_split(task, trace);
     if (task.split != 0 && !atomic_ &&
         !window_tasks::trace_combine_split_window(*tasks_, index, chunk, schedule_.lane_vectors(),
                                                   task_at_.slots, kPartBoard, trace))
       return;
+    reload(task, 1, trace);
     for (int group = 0; group < groups_; ++group) {
       const std::int64_t cols = cols_of(group, col);
       if (cols == 0) continue;
@@ -181,7 +206,22 @@ class AccTrace : public BitTcfTrace {
     }
   }
 
+  /// Loads the fields of a split window.
+  void load_split(const Task& task, WarpTrace& trace) const {
+    reload(task, 1, trace);
+    for (int i = 0; i < 3; ++i) {
+      trace.load(kPartBoard);
+      trace.touch(element(task_at_.splits, task.split - 1, sizeof(window_tasks::Split)) + 4 * i, 4);
+    }
+    trace.wait(kPartBoard);
+  }
+
+  std::uint64_t address_of(const Task& task) const {
+    return element(task_at_.tasks, &task - tasks_->tasks.data(), sizeof(Task));
+  }
+
   bool atomic_;
+  bool reloads_;
   std::shared_ptr<const BitTcf> owned_;
   std::shared_ptr<const window_tasks::Tasks> tasks_;
 

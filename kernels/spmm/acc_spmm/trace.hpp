@@ -10,7 +10,7 @@ namespace tessera::acc_spmm {
 
 /// The addresses of the arrays that BitTcfAddresses lacks.
 struct TaskAddresses {
-  std::uint64_t tasks, shares, slots;
+  std::uint64_t tasks, shares, splits, slots;
   std::uint64_t tc_local_id;  // of ME-TCF
 };
 

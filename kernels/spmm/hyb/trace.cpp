@@ -14,12 +14,15 @@ namespace {
 /// Instructions of a warp besides memory instructions, counted in machine code for sm_90a, CUDA
 /// 13.0.
 struct InstructionCounts {
-  static constexpr int kIdle = 16;         // a warp without a task
-  static constexpr int kWarp = 45;         // before the first ELL row
-  static constexpr int kRow = 30;          // for an ELL row, its store included
-  static constexpr int kEntries = 10;      // for the entries that load together
-  static constexpr int kEntry = 3;         // for one of them
-  static constexpr int kElement = 2;       // for one of its columns of C
+  static constexpr int kIdle = 16;      // a warp without a task
+  static constexpr int kElement = 2;    // for an entry's column of C
+  static constexpr int kEntry = 3;      // for one of the entries that load together
+  static constexpr int kUnrolled = 19;  // more for an ELL row of two entries, unless `coarsen` is 4
+  // For a warp before its first ELL row; for an ELL row, its store included; for the entries that
+  // load together.
+  static constexpr int warp(int coarsen) { return 50 + 15 * coarsen; }
+  static constexpr int row(int coarsen) { return 17 + 20 * coarsen; }
+  static constexpr int entries(int coarsen) { return 4 + 5 * coarsen; }
   static constexpr int kFinishRow = 40;    // of the second launch: a warp,
   static constexpr int kFinishChunk = 14;  // 32 columns,
   static constexpr int kFinishPart = 4;    // and a part of them
@@ -53,6 +56,7 @@ class MultiplyTrace final : public LaunchTrace {
     // cursor.step counts entries.
     const std::int64_t row = cursor.step / width, in_row = cursor.step % width;
     if (in_row == 0) load(at_.rows, task.first_row + row, sizeof(EllRow), kRowBoard, trace);
+    if (width == 2 && schedule_.coarsen < 4) trace.issue(InstructionCounts::kUnrolled);
     add_entries(task.first_entry + cursor.step, step, item.first_col, trace);
     cursor.step += step;
     if (in_row + step == width) store(packing_->rows[task.first_row + row], item.first_col, trace);
@@ -68,7 +72,7 @@ class MultiplyTrace final : public LaunchTrace {
   }
 
   void begin(std::int64_t task, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kWarp);
+    trace.issue(InstructionCounts::warp(schedule_.coarsen));
     trace.pause(kSpecialRegisterCycles);
     load(at_.tasks, task, sizeof(Task), kTaskBoard, trace);
     trace.wait(kTaskBoard);
@@ -79,7 +83,8 @@ class MultiplyTrace final : public LaunchTrace {
     for (std::int64_t e = first; e < first + count; ++e)
       load(at_.col_indices, e, 4, kIndexBoard, trace);
     trace.wait(kIndexBoard);
-    trace.issue(InstructionCounts::kEntries + InstructionCounts::kEntry * static_cast<int>(count));
+    trace.issue(InstructionCounts::entries(schedule_.coarsen) +
+                InstructionCounts::kEntry * static_cast<int>(count));
     for (std::int64_t e = first; e < first + count; ++e) {
       load(at_.values, e, 4, kDataBoard, trace);
       const std::int64_t row = row_to_read(packing_->col_indices[e]);
@@ -95,7 +100,7 @@ class MultiplyTrace final : public LaunchTrace {
 
   void store(const EllRow& row, std::int64_t col, WarpTrace& trace) const {
     trace.wait(kRowBoard);
-    trace.issue(InstructionCounts::kRow);
+    trace.issue(InstructionCounts::row(schedule_.coarsen));
     const std::uint64_t array = row.slot == 0 ? at_.c : at_.slots;
     const std::int64_t at = row.slot == 0 ? row.row : std::int64_t{row.slot} - 1;
     for (int v = 0; v < schedule_.coarsen; ++v) {

@@ -69,38 +69,46 @@ struct TraceAddresses {
 /// Instructions of a warp besides memory instructions and MMAs, counted in machine code (CUDA 13.0,
 /// sm_90a, aligned operands) where they repeat for every tile.
 struct InstructionCounts {
-  static constexpr int kIdle = 30;  // a warp without a strip
-  int start;                        // before its tiles
-  int tile;                         // for each
-  int per_copy;                     // of a tile, for a copy of rows of B
-  int per_group;                    // of a tile, for the operands of 32 columns, or of eight
-  int per_cols;                     // of a tile, for four columns at once (CUDA cores)
-  int store;                        // for 8 rows and 32 columns; on CUDA cores for the strip
+  static constexpr int kIdle = 30;    // a warp without a strip
+  static constexpr int kFinish = 60;  // after its tiles, until the first store
+  static constexpr int kDeeper = 4;   // of a tile, more with more than two stages
+  int start;                          // before its tiles
+  int tile;                           // for each
+  int per_copy;                       // of a tile, for a copy of rows of B
+  int per_group;                      // of a tile, for the operands of 32 columns, or of eight
+  int per_cols;                       // of a tile, for four columns at once (CUDA cores)
+  int store;                          // for 8 rows and 32 columns; on CUDA cores for the strip
 };
-constexpr InstructionCounts instructions_of(Rung rung, int cols) {
-  if (cols == kBlockCols) {
-    switch (rung) {
-      case Rung::kB:
-        return {90, 44, 0, 0, 49, 30};
-      case Rung::kT:
-        return {90, 48, 0, 30, 0, 25};
-      case Rung::kBt:
-        return {90, 45, 0, 23, 0, 25};
-      default:
-        return {150, 64, 4, 7, 0, 25};
-    }
-  }
+/// The same for warps of eight columns; their strips have 16 rows.
+constexpr InstructionCounts instructions_of_eight_cols(Rung rung) {
   switch (rung) {
     case Rung::kB:
-      return {90, 44, 0, 0, 90, 80};
+      return {75, 116, 0, 0, 31, 54};
     case Rung::kT:
-      return {90, 40, 0, 55, 0, 25};
+      return {75, 48, 0, 30, 0, 16};
     case Rung::kBt:
-      return {90, 45, 0, 24, 0, 25};
+      return {75, 45, 0, 23, 0, 16};
     case Rung::kCbt:
       break;
   }
-  return {150, 50, 5, 8, 0, 25};
+  return {150, 66, 4, 7, 0, 16};
+}
+constexpr InstructionCounts instructions_of(Rung rung, int height, int cols) {
+  if (cols == kBlockCols) return instructions_of_eight_cols(rung);
+  const bool high = height > kMmaRows;
+  switch (rung) {
+    case Rung::kB:
+      return {75, 118, 0, 0, high ? 72 : 40, high ? 288 : 139};
+    case Rung::kT:
+      return {75, 40, 0, high ? 55 : 45, 0, 48};
+    case Rung::kBt:
+      // The compiler unrolls the loop over tiles where they have few columns.
+      if (cols == kGroupCols) return {75, 64, 0, high ? 18 : 19, 0, 48};
+      return {75, high ? 69 : 51, 0, high ? 18 : 24, 0, 48};
+    case Rung::kCbt:
+      break;
+  }
+  return {150, high ? 58 : 60, 5, high ? 6 : 4, 0, 48};
 }
 
 class SmatTrace final : public LaunchTrace {
@@ -113,7 +121,7 @@ class SmatTrace final : public LaunchTrace {
         n_(n),
         cols_(shares_.cols()),
         at_(at),
-        instructions_(instructions_of(options.rung, cols_)) {}
+        instructions_(instructions_of(options.rung, tiles_->height(), cols_)) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
@@ -223,6 +231,7 @@ class SmatTrace final : public LaunchTrace {
 
   void multiply_stage(const Share& share, std::int64_t tile, WarpTrace& trace) const {
     trace.wait(static_cast<int>(tile % options_.stages));
+    if (options_.stages > 2) trace.issue(InstructionCounts::kDeeper);
     copy(share, tile + options_.stages - 1, trace);
     trace.shared(2 * parts());
     constexpr int kLoads = 4;
@@ -295,7 +304,8 @@ class SmatTrace final : public LaunchTrace {
           trace.touch(cells + 4 * (row * kDepth + k), 4 * kColsAtOnce);
       }
       trace.wait(kDataBoard);
-      trace.issue(instructions_.per_cols);
+      // A load that nobody needs is an instruction, too.
+      trace.issue(instructions_.per_cols + kColsAtOnce - std::popcount(needed));
     }
   }
 
@@ -314,6 +324,7 @@ class SmatTrace final : public LaunchTrace {
   }
 
   void store(const Share& share, WarpTrace& trace) const {
+    trace.issue(InstructionCounts::kFinish);
     if (options_.on_tensor_cores() && !share.tiles.empty()) trace.wait_mma();
     if (!options_.on_tensor_cores()) {
       trace.issue(instructions_.store);

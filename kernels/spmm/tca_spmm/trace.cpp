@@ -6,16 +6,24 @@ namespace {
 constexpr int kIndexBoard = 0, kCopyBoard = 1, kValueBoard = 2;
 
 /// Instructions of a warp besides memory instructions, MMAs and barriers, counted in machine code
-/// (CUDA 13.0, sm_90a, TF32, tiles of 64 columns, aligned operands).
+/// (CUDA 13.0, sm_90a, tiles of 64 columns, aligned operands).
 struct InstructionCounts {
-  static constexpr int kIdle = 16, kWarp = 38;  // a warp without and with a row
-  static constexpr int kRow = 63;               // for a group of columns of a row
+  static constexpr int kIdle = 15, kWarp = 31;  // a warp without and with a row
+  static constexpr int kRow = 65;               // for a group of columns of a row,
+  static constexpr int kFirst = 33;             // more where the row has nonzeros,
+  static constexpr int kFinish = 41;            // and after its chunks
   static constexpr int kIndex = 9, kCopy = 22;  // for a load of indices, a copy of rows of B
-  static constexpr int kChunk = 75;             // for a chunk
-  static constexpr int kFragment = 20;          // of it, for a fragment: conversions, addresses
+  static constexpr int kNext = 31;              // of a chunk, for the copies of the next one
+  static constexpr int kMultiply = 22;          // of a chunk, for its fragments together
   static constexpr int kFlush = 20;             // for the output buffer
-  /// The traces of two fragments, from their sums to C.
-  static constexpr int traces(int log_p) { return log_p == 0 ? 25 : 42 + 7 * log_p; }
+  /// For a chunk, and of it for a fragment: conversions, addresses. TF32 operands are rounded, and
+  /// FP16 ones packed.
+  static constexpr int chunk(bool rounds) { return rounds ? 74 : 65; }
+  static constexpr int fragment(bool rounds) { return rounds ? 20 : 11; }
+  /// The traces of two fragments, from their sums to C or to the output buffer.
+  static constexpr int traces(int log_p, bool buffered) {
+    return (log_p == 0 ? 42 : 63 + 2 * log_p) - (buffered ? 20 : 0);
+  }
 };
 
 /// Offset of a row of B in 32 bytes of shared memory: pitches are multiples of 32 bytes, and
@@ -41,13 +49,16 @@ Columns columns_of(const Task& task, int tile_cols, const BlockCols& cols, std::
   return {first, static_cast<int>(std::clamp<std::int64_t>(cols.end - first, 0, step))};
 }
 
-Trace::Trace(const CsrMatrix& a, bool output_buffer, Plan plan, AddressSpace& space)
+Trace::Trace(const CsrMatrix& a, bool output_buffer, bool rounds, Plan plan, AddressSpace& space)
     : a_(a),
       output_buffer_(output_buffer),
+      rounds_(rounds),
       plan_(std::move(plan)),
       n_(plan_.n),
       tile_cols_(plan_.tile_cols),
       tasks_(space.add("tasks", static_cast<std::int64_t>(plan_.tasks.size() * sizeof(Task)))),
+      block_cols_(
+          space.add("cols", static_cast<std::int64_t>(plan_.cols.size() * sizeof(BlockCols)))),
       row_offsets_(space.add("row_offsets", 8 * (std::int64_t{a.rows} + 1))),
       col_indices_(space.add("col_indices", 4 * a.nnz())),
       values_(space.add("values", 4 * a.nnz())),
@@ -59,7 +70,7 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
   const std::int64_t block = thread_block % plan_.blocks();
   const BlockCols cols = plan_.cols_of(thread_block);
   const Task& task = plan_.tasks[static_cast<std::size_t>(task_of(block, warp))];
-  if (cursor.step == 0 && cursor.part == 0) begin(block, warp, task, trace);
+  if (cursor.step == 0 && cursor.part == 0) begin(thread_block, warp, task, trace);
   if (task.row < 0) return false;
   const Columns columns = columns_of(task, tile_cols_, cols, cursor.part);
   const At at{task, a_.row_offsets[task.row], a_.row_offsets[task.row + 1], columns,
@@ -70,6 +81,7 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
     trace.issue(InstructionCounts::kRow);
     load_index(at, chunk, trace);
     if (chunk < at.last) {
+      trace.issue(InstructionCounts::kFirst);
       load_values(at, chunk, trace);
       copy(at, chunk, trace);
     }
@@ -85,7 +97,8 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
   return columns_of(task, tile_cols_, cols, cursor.part).count > 0;
 }
 
-void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& trace) const {
+void Trace::begin(std::int64_t thread_block, int warp, const Task& task, WarpTrace& trace) const {
+  const std::int64_t block = thread_block % plan_.blocks();
   trace.issue(InstructionCounts::kIdle);
   trace.pause(kSpecialRegisterCycles);
   trace.load(kIndexBoard);
@@ -94,6 +107,10 @@ void Trace::begin(std::int64_t block, int warp, const Task& task, WarpTrace& tra
   trace.wait(kIndexBoard);
   if (task.row < 0) return;
   trace.issue(InstructionCounts::kWarp);
+  if (!plan_.cols.empty()) {
+    trace.load(kIndexBoard);
+    trace.touch(element(block_cols_, thread_block, sizeof(BlockCols)), sizeof(BlockCols));
+  }
   for (int end = 0; end < 2; ++end) {
     trace.load(kIndexBoard);
     trace.touch(row_offsets_ + 8 * (static_cast<std::uint64_t>(task.row) + end), 8);
@@ -151,12 +168,13 @@ void Trace::load_values(const At& at, std::int64_t chunk, WarpTrace& trace) cons
 
 void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   const int size = kDepth * at.task.p();
-  trace.issue(InstructionCounts::kChunk);
+  trace.issue(InstructionCounts::chunk(rounds_));
   // A narrow B may not need all warps for its copy.
   if (places_of(at.task, at.columns.count, 0).first < size) trace.wait(kCopyBoard);
   if (at.task.warps() == kWarps) trace.barrier();  // others are of a part of the thread block
   trace.wait(kValueBoard);
   if (chunk + size < at.last) {
+    trace.issue(InstructionCounts::kNext);
     copy(at, chunk + size, trace);
     if (chunk + 2 * size < at.last) load_index(at, chunk + 2 * size, trace);
     load_values(at, chunk + size, trace);
@@ -164,7 +182,7 @@ void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   const int fragments = at.fragments.last - at.fragments.first;
   if (fragments == 0) return;
   trace.shared(4 * fragments);  // 16 bytes a lane for two of them, at both depths
-  trace.issue(InstructionCounts::kFragment * fragments);
+  trace.issue(InstructionCounts::kMultiply + InstructionCounts::fragment(rounds_) * fragments);
   trace.mma(fragments);
 }
 
@@ -173,17 +191,15 @@ void Trace::store(const At& at, WarpTrace& trace) const {
   const std::int64_t first = at.columns.first + at.fragments.first * outputs;
   const std::int64_t end =
       at.columns.first + std::min(at.fragments.last * outputs, at.columns.count);
-  if (first >= end) {
-    trace.issue(InstructionCounts::kRow);
-    return;
-  }
+  trace.issue(InstructionCounts::kFinish);
+  if (first >= end) return;
   if (at.first < at.last) trace.wait_mma();
   // Two fragments have 32 / p columns; those of p = 8 are half a sector, and the stores of p = 2
   // take every other pair of columns.
   const int step = std::max(8, 2 * outputs);
   const int instructions = p == 2 || p == 8 ? 2 : p == 1 && n_ % 4 != 0 ? 4 : 1;
   for (std::int64_t col = first; col < end; col += step) {
-    trace.issue(InstructionCounts::traces(at.task.log_p) * step / (2 * outputs));
+    trace.issue(InstructionCounts::traces(at.task.log_p, output_buffer_) * step / (2 * outputs));
     if (output_buffer_) {
       for (int i = 0; i < instructions; ++i) trace.shared(1);
       continue;

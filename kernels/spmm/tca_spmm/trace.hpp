@@ -24,7 +24,8 @@ constexpr std::int64_t chunks_of(std::int64_t nnz, int p) {
 
 class Trace final : public LaunchTrace {
  public:
-  Trace(const CsrMatrix& a, bool output_buffer, Plan plan, AddressSpace& space);
+  /// `rounds`: values are rounded to TF32, not cut off or packed as FP16.
+  Trace(const CsrMatrix& a, bool output_buffer, bool rounds, Plan plan, AddressSpace& space);
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override;
@@ -48,10 +49,11 @@ class Trace final : public LaunchTrace {
 
   const CsrMatrix& a_;
   bool output_buffer_;
+  bool rounds_;
   Plan plan_;
   std::int64_t n_;
   int tile_cols_;
-  std::uint64_t tasks_, row_offsets_, col_indices_, values_, b_, c_;
+  std::uint64_t tasks_, block_cols_, row_offsets_, col_indices_, values_, b_, c_;
 };
 
 }  // namespace tessera::tca_spmm
