@@ -1,7 +1,8 @@
 """Every path that a Markdown page names exists.
 
-A path is the target of a link, or a word that begins with a folder of this project. The listings of
-the contributor's guide name files that the reader makes, and are left out. The check is first tried on a page with a dead path.
+A path is the target of a link, which is a file, since the site has no pages of folders; or a word that
+begins with a folder of this project. The listings of the contributor's guide name files that the reader
+makes, and are left out. The check is first tried on a page with dead paths.
 """
 
 import pathlib
@@ -32,7 +33,7 @@ def dead_paths(root, page, made_by_reader=()):
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         is_listing ^= line.startswith("```")
         for name in () if is_listing else LINK.findall(line):
-            if not (page.parent / name).exists():
+            if not (page.parent / name).is_file():
                 found.append(f"{page.relative_to(root)}:{number}: {name}")
         for name in CODE.findall(line):
             name = name.rstrip(".")
@@ -53,8 +54,8 @@ class Markdown(unittest.TestCase):
     def test_a_dead_path_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "page.md"
-            page.write_text("[here](page.md) [gone](gone.md) `kernels/gone.hpp` https://a/kernels/b\n")
-            self.assertEqual(len(dead_paths(pathlib.Path(folder), page)), 2)
+            page.write_text("[here](page.md) [gone](gone.md) [folder](.) `kernels/gone.hpp` https://a/kernels/b\n")
+            self.assertEqual(len(dead_paths(pathlib.Path(folder), page)), 3)
 
 
 if __name__ == "__main__":
