@@ -19,6 +19,7 @@ Exit codes: 0 every command did as documented, 1 one did not, 2 usage.
 """
 
 import argparse
+import fnmatch
 import json
 import os
 import re
@@ -37,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^(\s*)```+\s*([^`]*)$")
 LANGUAGES = ("sh", "console")
 NEEDS = ("gpu", "data", "network", "slurm", "reader")
-NOT_COPIED = shutil.ignore_patterns(".git", "build", "build-*", "out", "__pycache__", "install")
+NOT_COPIED = (".git", "build", "build-*", "out", "install")  # at the checkout's root
 COMMAND = re.compile(r"^    (\$ )?(build/tessera|\./?(setup|experiments|tests)|/usr/bin/python3) ")
 SECONDS = {False: 120, True: 3600}  # that a command may take: short, long
 
@@ -156,7 +157,7 @@ def run(command: Command, folder: Path, seconds: float) -> Result:
     unwanted = ("TESSERA_DATA", "TESSERA_CACHE", "XDG_CACHE_HOME")
     environment = {key: value for key, value in os.environ.items() if key not in unwanted}
     environment.setdefault("CCACHE_DIR", str(Path.home() / ".cache" / "ccache"))  # saves minutes
-    environment |= {"HOME": str(folder / "home"), "CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1"}
+    environment |= {"HOME": str(folder.parent / "home"), "CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1"}
     begin = time.monotonic()
     with subprocess.Popen(["bash", "-c", command.text], cwd=folder, env=environment,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -184,8 +185,13 @@ def run(command: Command, folder: Path, seconds: float) -> Result:
 def checkout(folder: Path, program: Path) -> Path:
     """A copy of the checkout with the program at build/tessera, as ./setup leaves it."""
     copy = folder / "tessera"
-    shutil.copytree(ROOT, copy, ignore=NOT_COPIED, symlinks=True)
-    (copy / "home").mkdir()
+
+    def not_copied(source: str, names: list[str]) -> set[str]:
+        patterns = ("__pycache__", *(NOT_COPIED if Path(source) == ROOT else ()))
+        return {name for name in names if any(fnmatch.fnmatch(name, one) for one in patterns)}
+
+    shutil.copytree(ROOT, copy, ignore=not_copied, symlinks=True)
+    (folder / "home").mkdir()
     built = copy / "build-given"
     built.mkdir()
     (built / "tessera").symlink_to(program)

@@ -99,6 +99,11 @@ class RunTest(unittest.TestCase):
 
         self.assertEqual(faults(text), ["", ""])
 
+    def test_a_page_runs_in_the_whole_checkout_and_nothing_more(self) -> None:
+        text = page(("sh", "test -x docs/build && test ! -e home && test ! -e out"))
+
+        self.assertEqual(faults(text), [""])
+
     def test_what_commands_printed_is_kept(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             results = list(run_commands.run_page("p.md", page(("sh", "echo hello; exit 3")), BINARY))
