@@ -27,10 +27,15 @@ constexpr GpuLimits kH200Limits{.sms = 132,
                                 .shared_bytes = 233472,
                                 .reserved_shared = 1024};
 
-/// The thread blocks of a launch that the GPU holds at a time; 0 where not one fits. `threads` and
-/// `shared_bytes` are of a thread block, `registers` of a thread.
-constexpr std::int64_t resident_thread_blocks(const GpuLimits& gpu, std::int64_t threads,
-                                              std::int64_t registers, std::int64_t shared_bytes) {
+/// The thread blocks of a launch that an SM holds at a time, and the resource that limits them.
+struct Residency {
+  std::int64_t thread_blocks;  // 0 where not one fits
+  const char* limit;           // "thread blocks", "warps", "registers", "shared memory"
+};
+
+/// `threads` and `shared_bytes` are of a thread block, `registers` of a thread.
+constexpr Residency residency(const GpuLimits& gpu, std::int64_t threads, std::int64_t registers,
+                              std::int64_t shared_bytes) {
   const auto round_up = [](std::int64_t amount, std::int64_t unit) {
     return (amount + unit - 1) / unit * unit;
   };
@@ -39,8 +44,20 @@ constexpr std::int64_t resident_thread_blocks(const GpuLimits& gpu, std::int64_t
   const std::int64_t of_warp = std::max<std::int64_t>(round_up(32 * registers, 256), 1);
   const std::int64_t shared =
       std::max<std::int64_t>(round_up(shared_bytes + gpu.reserved_shared, 128), 1);
-  return gpu.sms * std::min({gpu.thread_blocks, gpu.warps / warps,
-                             gpu.registers / (of_warp * warps), gpu.shared_bytes / shared});
+  Residency found{gpu.thread_blocks, "thread blocks"};
+  const auto limit = [&](std::int64_t thread_blocks, const char* name) {
+    if (thread_blocks < found.thread_blocks) found = {thread_blocks, name};
+  };
+  limit(gpu.warps / warps, "warps");
+  limit(gpu.registers / (of_warp * warps), "registers");
+  limit(gpu.shared_bytes / shared, "shared memory");
+  return found;
+}
+
+/// The same of the whole GPU.
+constexpr std::int64_t resident_thread_blocks(const GpuLimits& gpu, std::int64_t threads,
+                                              std::int64_t registers, std::int64_t shared_bytes) {
+  return gpu.sms * residency(gpu, threads, registers, shared_bytes).thread_blocks;
 }
 
 }  // namespace tessera

@@ -37,8 +37,8 @@ LowerBound cycles_of_launch(std::span<const ThreadBlockWork> blocks, const simul
     longest = std::max({longest, tensor, loads});
   }
   LowerBound cycles;
-  keep_larger(cycles, mma / m.sms, "tensor cores");
-  keep_larger(cycles, load / m.sms, "load units");
+  keep_larger(cycles, mma / static_cast<double>(m.limits.sms), "tensor cores");
+  keep_larger(cycles, load / static_cast<double>(m.limits.sms), "load units");
   keep_larger(cycles, longest, "longest thread block");
   return cycles;
 }

@@ -9,11 +9,11 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from claims import HEADS, ROOT, SIDES, Claim, cell_text, judged_papers
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -32,7 +32,6 @@ from figure import arguments, save, use_style
 from layout import wrapped
 from style import TWO_COLUMNS
 
-CLAIMS = Path(__file__).resolve().parents[1] / "experiments" / "CLAIMS.md"
 COLOURS = "cividis_r"
 RAN = 0, 6, 7  # exit codes of a run: also where a paper's number was not met, or could not be judged
 
@@ -159,40 +158,23 @@ def side_by_side(count: int = 2, height: float = 3.6) -> tuple[Figure, list[Axes
 # --- claims -----------------------------------------------------------------------------------------
 
 
-def tables(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows of every table of a Markdown page, by the names of their columns, with the heading
-    above each."""
-    header: list[str] = []
-    heading = ""
-    for line in text.splitlines():
-        if not line.startswith("|"):
-            header = []
-            heading = line.lstrip("# ") if line.startswith("#") else heading
-            continue
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if not header:
-            header = cells
-        elif not all(re.fullmatch(r":?-+:?", cell) for cell in cells):
-            yield heading, dict(zip(header, cells))
-
-
-def claims_of(paper: str, page: Path = CLAIMS) -> list[dict[str, str]]:
-    """The rows about a paper: those with its name at the beginning of a cell or of the heading above
-    them, and those after them whose source is "the same"."""
-    found, about = [], False
-    for heading, row in tables(page.read_text(encoding="utf-8")):
-        if "the same" not in row.values():
-            about = any(cell.startswith(paper) for cell in (heading, *row.values()))
-        if about:
-            found.append(row)
-    return found
-
-
 def tell_claims(paper: str) -> None:
-    """Prints what the claims page says of a paper."""
-    for row in claims_of(paper):
-        told = [f"{name}: {text}".replace("**", "") for name, text in row.items() if text]
-        for number, text in enumerate(told):
-            plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
-            print(textwrap.fill(plain, 100, initial_indent="    " if number else "* ",
-                                subsequent_indent="      " if number else "  "))
+    """Prints the claims of a paper and their verdicts, judged from the committed tables."""
+    for claim in claims_of(paper):
+        unit = claim.entry.get("unit", "")
+        lines = [f"* {claim.entry['text']} ({claim.entry['source']}): {claim.verdict}"]
+        for number in claim.numbers:
+            cells = {HEADS[side].strip("*"): cell_text(number.cells[side], unit, side)
+                     for side in SIDES}  # fmt: skip
+            told = [f"{name} {text}" for name, text in {"paper": number.paper, **cells}.items()
+                    if text]
+            lines.append(f"    {number.name}: {', '.join(told)}".replace("    : ", "    "))
+        for line in (*lines, *(f"    {why}" for why in claim.why)):
+            indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
+            print(textwrap.fill(line, 100, subsequent_indent=indent))
+
+
+def claims_of(paper: str) -> list[Claim]:
+    """The judged claims of a paper, by the name at the head of its claims file."""
+    return [claim for one in judged_papers(ROOT) if one.entry["title"] == paper
+            for claim in one.claims]  # fmt: skip

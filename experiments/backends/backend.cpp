@@ -1,8 +1,8 @@
 #include "experiments/backends/backend.hpp"
 
-#include "experiments/backends/described_limits.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "model/described_limits.hpp"
 
 namespace tessera {
 

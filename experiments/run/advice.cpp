@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "experiments/backends/described_limits.hpp"
 #include "experiments/machine/machine.hpp"
 #include "experiments/run/latest.hpp"
 #include "formats/base/check.hpp"
@@ -14,6 +13,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "model/described_limits.hpp"
 
 namespace tessera {
 namespace {

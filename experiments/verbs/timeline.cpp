@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "experiments/backends/described_limits.hpp"
 #include "experiments/backends/find_order.hpp"
 #include "experiments/config/plan.hpp"
 #include "experiments/machine/machine.hpp"
@@ -20,6 +19,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "model/described_limits.hpp"
 #include "model/simulator/report.hpp"
 
 namespace tessera {
@@ -123,7 +123,7 @@ class TimelineVerb final : public Verb {
         {"time_us", timeline.result.time_us},
         {"bound_by", report.bound_by},
         {"waves", report.waves},
-        {"sms", timeline.result.machine.sms},
+        {"sms", timeline.result.machine.limits.sms},
         {"resident_thread_blocks", report.resident_thread_blocks},
         {"sm_balance", report.sm_balance},
         {"launch", timeline.launch().name},

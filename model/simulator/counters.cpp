@@ -12,7 +12,7 @@ std::map<std::string, double> counters(const Result& result) {
   const double l1_sectors = number(sm.load_sectors + sm.store_sectors);
   const double near = number(memory.sm_read + memory.sm_write);
   const double far = number(memory.far_read + memory.far_write);
-  const double tensor_cores = double{1} * machine.sms * machine.schedulers;
+  const double tensor_cores = static_cast<double>(machine.limits.sms * machine.schedulers);
 
   return {
       {"gpu__time_duration.sum", 1e3 * cycles / machine.clock_mhz},
@@ -21,7 +21,7 @@ std::map<std::string, double> counters(const Result& result) {
       {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
        percent(sm.tensor_busy, cycles * tensor_cores)},
       {"sm__warps_active.avg.pct_of_peak_sustained_active",
-       percent(sm.warp_cycles, sm.active_cycles * machine.warps_per_sm)},
+       percent(sm.warp_cycles, sm.active_cycles * static_cast<double>(machine.limits.warps))},
       {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", number(sm.load_sectors)},
       {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", number(sm.load_hits)},
       {"l1tex__t_sector_hit_rate.pct", percent(number(sm.load_hits + sm.store_hits), l1_sectors)},

@@ -35,7 +35,7 @@ Grid::Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange>
       ranges_(std::move(ranges)),
       instructions_(ranges_.size()),
       memory_(memory),
-      dealt_to_(static_cast<std::size_t>(machine.sms)) {
+      dealt_to_(static_cast<std::size_t>(machine.limits.sms)) {
   for (const BlockRange& range : ranges_) {
     before_.push_back(thread_blocks_);
     thread_blocks_ += range.size();
@@ -43,9 +43,9 @@ Grid::Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange>
   result_.name = launch.name;
   result_.occupancy = occupancy(machine, launch);
   result_.waves = static_cast<double>(launch.thread_blocks) /
-                  (double{1} * machine.sms * result_.occupancy.thread_blocks);
+                  static_cast<double>(machine.limits.sms * result_.occupancy.thread_blocks);
   result_.spans.resize(static_cast<std::size_t>(thread_blocks_));
-  for (int sm = 0; sm < machine.sms; ++sm)
+  for (int sm = 0; sm < machine.limits.sms; ++sm)
     sms_.push_back(
         std::make_unique<Multiprocessor>(machine, launch, result_.occupancy.thread_blocks));
   // No answer arrives sooner than this.
@@ -101,7 +101,7 @@ void Grid::step(const std::function<void(double)>& progress) {
 void Grid::deal(double now) {
   while (dealt_ < thread_blocks_) {
     int best = -1;
-    for (int sm = 0; sm < machine_.sms; ++sm) {
+    for (int sm = 0; sm < machine_.limits.sms; ++sm) {
       const Multiprocessor& candidate = *sms_[static_cast<std::size_t>(sm)];
       if (!candidate.has_room()) continue;
       if (best < 0 || earlier(sm, best)) best = sm;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "formats/base/check.hpp"
+#include "model/described_limits.hpp"
 
 namespace tessera::simulator {
 namespace {
@@ -51,7 +52,8 @@ double mma_interval(const Device& device, const WorkDescription& work, const Mac
   if (device.has(measured)) return device.value(measured);
   const std::string through_mma = work.mma_type + "_mma";
   const double tflops = device.value(device.has(through_mma) ? through_mma : work.mma_type);
-  return work.flops_per_mma * machine.sms * machine.schedulers * machine.clock_mhz / (1e6 * tflops);
+  return work.flops_per_mma * static_cast<double>(machine.limits.sms) * machine.schedulers *
+         machine.clock_mhz / (1e6 * tflops);
 }
 
 }  // namespace
@@ -60,12 +62,7 @@ Machine describe(const Device& device, const WorkDescription& work) {
   Machine m;
   const double clock = device.value("clock");
   m.clock_mhz = work.mma_type.empty() ? clock : value_or(device, "tensor_clock", clock);
-  m.sms = static_cast<int>(device.value("sm_count"));
-  m.warps_per_sm = static_cast<int>(device.value("warps_per_sm"));
-  m.thread_blocks_per_sm = static_cast<int>(device.value("thread_blocks_per_sm"));
-  m.registers_per_sm = std::llround(device.value("registers_per_sm"));
-  m.shared_per_sm = std::llround(device.value("shared_per_sm"));
-  m.reserved_shared = std::stod(device.compute_capability) >= 8 ? 1024 : 0;
+  m.limits = described_limits(device);
   m.l1_bytes = std::llround(device.value("l1_capacity"));
 
   m.issue_interval = m.schedulers / (value_or(device, "issue_rate", 3.876) * kIssueEfficiency);
@@ -92,7 +89,7 @@ Machine describe(const Device& device, const WorkDescription& work) {
   m.dram_latency = m.l2_latency + behind_l2 * m.clock_mhz / clock;
   const double l2_rate = device.has("l2_bandwidth")
                              ? device.value("l2_bandwidth") * gbps_to_bytes_per_cycle
-                             : kL2BytesPerCycle * m.sms;
+                             : kL2BytesPerCycle * static_cast<double>(m.limits.sms);
   m.slice_interval = kSectorBytes * kSlices / l2_rate / kSliceEfficiency;
   m.atomic_interval = 2 * m.slice_interval;
   m.miss_sector_interval =
@@ -110,21 +107,11 @@ Machine describe(const Device& device, const WorkDescription& work) {
 }
 
 Occupancy occupancy(const Machine& machine, const Launch& launch) {
-  const int warps = (launch.threads_per_block + 31) / 32;
-  // Registers are allocated to warps in units of 256, shared memory in units of 128 bytes.
-  const int registers_per_warp = (launch.registers_per_thread * 32 + 255) / 256 * 256;
-  const std::int64_t shared = (launch.shared_bytes + machine.reserved_shared + 127) / 128 * 128;
-  Occupancy result{machine.thread_blocks_per_sm, "thread blocks"};
-  const auto limit = [&](std::int64_t thread_blocks, const char* name) {
-    if (thread_blocks < result.thread_blocks) result = {static_cast<int>(thread_blocks), name};
-  };
-  limit(machine.warps_per_sm / warps, "warps");
-  if (registers_per_warp > 0)
-    limit(machine.registers_per_sm / (registers_per_warp * warps), "registers");
-  if (shared > 0) limit(machine.shared_per_sm / shared, "shared memory");
-  require<Unsupported>(result.thread_blocks > 0, "not one thread block of {} fits an SM: {}",
-                       launch.name, result.limit);
-  return result;
+  const Residency found = residency(machine.limits, launch.threads_per_block,
+                                    launch.registers_per_thread, launch.shared_bytes);
+  require<Unsupported>(found.thread_blocks > 0, "not one thread block of {} fits an SM: {}",
+                       launch.name, found.limit);
+  return {static_cast<int>(found.thread_blocks), found.limit};
 }
 
 }  // namespace tessera::simulator

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/gpu_limits.hpp"
 #include "kernels/work.hpp"
 #include "model/device.hpp"
 
@@ -15,15 +16,8 @@ namespace tessera::simulator {
 
 struct Machine {
   double clock_mhz = 0;
-  int sms = 0;
+  GpuLimits limits;    // SMs, and the thread blocks that they hold
   int schedulers = 4;  // per SM, each with a tensor core
-
-  // Residence.
-  int warps_per_sm = 0;
-  int thread_blocks_per_sm = 0;
-  std::int64_t registers_per_sm = 0;
-  std::int64_t shared_per_sm = 0;
-  std::int64_t reserved_shared = 0;  // bytes per thread block that the system reserves
 
   // An SM, in cycles.
   double issue_interval = 1;        // one scheduler, per instruction

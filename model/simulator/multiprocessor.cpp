@@ -12,8 +12,8 @@ namespace {
 std::int64_t l1_sets(const Machine& machine, const Launch& launch, int resident) {
   const double kib = 1024;
   const double wanted =
-      static_cast<double>(resident * (launch.shared_bytes + machine.reserved_shared)) / kib;
-  double carveout = static_cast<double>(machine.shared_per_sm) / kib;
+      static_cast<double>(resident * (launch.shared_bytes + machine.limits.reserved_shared)) / kib;
+  double carveout = static_cast<double>(machine.limits.shared_bytes) / kib;
   for (const double size : {0.0, 32.0, 64.0, 100.0, 132.0, 164.0, 196.0, 228.0}) {
     if (size < wanted) continue;
     carveout = std::min(carveout, size);

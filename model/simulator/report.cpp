@@ -14,7 +14,7 @@ constexpr double kBusy = 0.7;      // share of the time from which a resource is
 constexpr double kBalanced = 0.7;  // mean / longest time of an SM from which a launch is balanced
 
 /// The mean / longest time during which an SM had thread blocks.
-double sm_balance(const LaunchResult& launch, int sms) {
+double sm_balance(const LaunchResult& launch, double sms) {
   std::vector<double> ends(static_cast<std::size_t>(sms), 0.0);
   for (const BlockSpan& span : launch.spans)
     ends[static_cast<std::size_t>(span.sm)] =
@@ -35,6 +35,7 @@ Report report(const Result& result) {
   const SmCounts sm = result.sm();
   const MemoryCounts memory = result.memory();
   const double cycles = result.cycles();
+  const auto sms = static_cast<double>(m.limits.sms);
   Report report;
   const auto add = [&](const char* name, double busy_cycles, std::string reason) {
     report.parts.push_back({name, busy_cycles / m.clock_mhz, std::move(reason)});
@@ -48,12 +49,12 @@ Report report(const Result& result) {
       bytes_text(32.0 * static_cast<double>(memory.sm_read + memory.sm_write + memory.far_read +
                                             memory.far_write)) +
           " through its slices");
-  add("L2 ports", sm.port_busy / m.sms, "between the SMs and the L2");
-  add("load units", sm.load_busy / m.sms, counted(sm.load_requests, "load instruction"));
-  add("issue slots", sm.issue_busy / (m.sms * m.schedulers),
+  add("L2 ports", sm.port_busy / sms, "between the SMs and the L2");
+  add("load units", sm.load_busy / sms, counted(sm.load_requests, "load instruction"));
+  add("issue slots", sm.issue_busy / (sms * m.schedulers),
       counted(sm.instructions, "instruction of a warp", "instructions of warps"));
   if (sm.mma > 0)
-    add("tensor cores", sm.tensor_busy / (m.sms * m.schedulers), counted(sm.mma, "MMA"));
+    add("tensor cores", sm.tensor_busy / (sms * m.schedulers), counted(sm.mma, "MMA"));
   report.parts.push_back(
       {"launch", result.time_us - cycles / m.clock_mhz,
        counted(static_cast<std::int64_t>(result.launches.size()), "launch", "launches")});
@@ -63,7 +64,7 @@ Report report(const Result& result) {
     report.waves = main->waves;
     report.resident_thread_blocks = main->occupancy.thread_blocks;
     report.occupancy_limit = main->occupancy.limit;
-    report.sm_balance = sm_balance(*main, m.sms);
+    report.sm_balance = sm_balance(*main, sms);
     for (const BlockSpan& span : main->spans)
       report.longest_thread_block_us =
           std::max(report.longest_thread_block_us, (span.end - span.start) / m.clock_mhz);

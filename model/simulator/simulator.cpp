@@ -89,8 +89,7 @@ class ProductRun {
                                           std::span<const ThreadBlockWork> blocks,
                                           const Options& options,
                                           std::vector<LaunchResult>& launches) {
-    const std::int64_t resident =
-        std::int64_t{1} * machine_.sms * occupancy(machine_, launch).thread_blocks;
+    const std::int64_t resident = machine_.limits.sms * occupancy(machine_, launch).thread_blocks;
     const auto plan = plan_sample(blocks, machine_, resident, options.sampling);
     if (!plan) return std::nullopt;
     std::deque<MemoryGroup> before = memory_;

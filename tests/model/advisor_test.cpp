@@ -232,7 +232,7 @@ TEST_CASE("the number of products until an order has paid equals that worked by 
 }
 
 TEST_CASE("the lower bound of a product equals the one worked by hand") {
-  simulator::Machine m{.clock_mhz = 1000, .sms = 2};
+  simulator::Machine m{.clock_mhz = 1000, .limits = {.sms = 2}};
   m.mma_interval = 8;
   m.sector_interval = 0.5;
   m.l2_bytes = 3200;

@@ -21,11 +21,12 @@ SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu"}
 CHOICE = "formats/base/choice.hpp"
 KERNEL_CONTRACTS = {"kernels", "kernels/work.hpp", "kernels/warp_trace.hpp", "kernels/tensor_core",
                     "kernels/tensor_core/mma.cuh", "kernels/tensor_core/mma.hpp", "kernels/device",
-                    "kernels/host_device.hpp", CHOICE}
+                    "kernels/host_device.hpp", "kernels/gpu_limits.hpp", CHOICE}
 FORMAT_CONTRACTS = {"formats/base", "formats/format.hpp", "formats/condense.hpp"}
 FORMATS = {*FORMAT_CONTRACTS, "formats", "formats/gpu", "formats/statistics"}
 MODEL_SEES = {"formats/base", CHOICE, "kernels/work.hpp", "kernels/warp_trace.hpp",
-              "model/device.hpp", "model/model.hpp"}
+              "kernels/gpu_limits.hpp", "model/device.hpp", "model/described_limits.hpp",
+              "model/model.hpp"}
 
 # A kernel's room and, beside the contracts, what it may include: the shared room of its family. A
 # sibling is never among them, without exception: `mixed`, which chooses among its siblings, reaches
@@ -76,6 +77,7 @@ MAY_INCLUDE = {
     # All that a model sees of a kernel.
     "kernels/work.hpp": {"formats/base", "kernels/warp_trace.hpp"},
     "kernels/warp_trace.hpp": {"formats/base"},
+    "kernels/gpu_limits.hpp": set(),
     "kernels/host_device.hpp": set(),
     "kernels/tensor_core": {*FORMATS, *KERNEL_CONTRACTS},
     # The instructions themselves, which micro-benchmarks time.
@@ -88,6 +90,7 @@ MAY_INCLUDE = {
              ({"kernels/spmm"} if room.startswith("kernels/spmm") else set())
        for room, shared in KERNEL_ROOMS.items()},
     "model/device.hpp": {"formats/base"},
+    "model/described_limits.hpp": {"kernels/gpu_limits.hpp", "model/device.hpp"},
     "model/model.hpp": MODEL_SEES,
     "model/simulator": {*MODEL_SEES, "model/simulator"},
     "model/calibration": {"formats/base", "kernels/tensor_core/mma.cuh", "model/device.hpp",

@@ -68,9 +68,9 @@ struct TeamShape {
 };
 constexpr std::array kTeamShapes{TeamShape{32, 1, {80, 72, 88, 80, 96, 72, 96, 96, 96}},
                                  TeamShape{32, 2, {96, 80, 88, 88, 96, 80, 104, 104, 88}},
-                                 TeamShape{32, 4, {96, 80, 88, 88, 96, 80, 104, 104, 88}},
+                                 TeamShape{32, 4, {96, 80, 88, 88, 96, 72, 104, 104, 88}},
                                  TeamShape{64, 1, {104, 96, 120, 120, 112, 96, 136, 136, 120}},
-                                 TeamShape{64, 2, {112, 96, 128, 128, 128, 96, 144, 144, 120}},
+                                 TeamShape{64, 2, {112, 96, 128, 128, 120, 96, 144, 144, 120}},
                                  TeamShape{128, 1, {136, 120, 184, 184, 136, 128, 200, 200, 184}}};
 
 /// Index in kModes; kModes.size() where there is no such mode.

@@ -53,12 +53,26 @@ struct Variant {
   static constexpr int kMinBlocks = kWarpsOfSm / (kMaxTeams * kWarps);
 };
 
+/// A barrier of the threads of a team. Its number is a constant: for a number in a register ptxas
+/// reserves all 16 of a thread block, and an SM, which has 64, then holds four thread blocks.
+template <int kNumber, int kThreads>
+__device__ void sync_threads() {
+  asm volatile("bar.sync %0, %1;" ::"n"(kNumber), "n"(kThreads) : "memory");
+}
+
 template <class V>
 __device__ void sync_team(int team) {
+  static_assert(kMaxTeams == 4);
   if constexpr (V::kWarps == 1)
     __syncwarp();
+  else if (team == 0)
+    sync_threads<0, V::kThreads>();
+  else if (team == 1)
+    sync_threads<1, V::kThreads>();
+  else if (team == 2)
+    sync_threads<2, V::kThreads>();
   else
-    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(V::kThreads) : "memory");
+    sync_threads<3, V::kThreads>();
 }
 
 __device__ inline void wait_for_stage(int stages) {

@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "experiments/backends/described_limits.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/device_memory.hpp"
+#include "model/described_limits.hpp"
 
 namespace tessera {
 namespace {

@@ -24,7 +24,7 @@ constexpr Sampling kSampling{.stretches = 6, .least_bytes = 0};
 /// A 33rd of an H200, with an L2 that no operand of these tests fits.
 Machine small_gpu(const WorkDescription& work) {
   Machine machine = describe(find_device("h200"), work);
-  machine.sms = 4;
+  machine.limits.sms = 4;
   machine.l2_bytes = 256 * 1024;
   for (double* interval : {&machine.slice_interval, &machine.atomic_interval,
                            &machine.dram_read_interval, &machine.dram_write_interval})

@@ -23,11 +23,8 @@ namespace {
 Machine toy_machine(int sms = 1) {
   Machine m;
   m.clock_mhz = 1000;
-  m.sms = sms;
-  m.warps_per_sm = 64;
-  m.thread_blocks_per_sm = 32;
-  m.registers_per_sm = 65536;
-  m.shared_per_sm = 64 * 1024;
+  m.limits = {
+      .sms = sms, .thread_blocks = 32, .warps = 64, .registers = 65536, .shared_bytes = 64 * 1024};
   m.issue_interval = 1;
   m.instruction_latency = 2;
   m.mma_interval = 8;

@@ -1,6 +1,4 @@
-// The limits of described devices, and cuTeSpMM's waves, which follow from them.
-#include "experiments/backends/described_limits.hpp"
-
+// cuTeSpMM's waves, which follow from the limits of the described device.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "formats/hrpb.hpp"
 #include "formats/io/source.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "model/described_limits.hpp"
 #include "model/simulator/machine.hpp"
 #include "tests/support.hpp"
 
@@ -20,33 +19,6 @@ namespace tessera {
 namespace {
 
 GpuLimits limits_of(const std::string& device) { return described_limits(find_device(device)); }
-
-TEST_CASE("the limits of an H200 are those that a kernel plans for until it is told another GPU") {
-  CHECK(limits_of("h200") == kH200Limits);
-}
-
-TEST_CASE("resident thread blocks are those that the simulator holds, on every device") {
-  for (const std::string& name : device_names()) {
-    CAPTURE(name);
-    const GpuLimits limits = limits_of(name);
-    const auto machine = simulator::describe(find_device(name), {});
-    for (const int threads : {32, 64, 128, 512}) {
-      for (const int registers : {24, 72, 128, 200}) {
-        for (const std::int64_t shared : {0, 5000, 20000, 60000}) {
-          CAPTURE(threads);
-          CAPTURE(registers);
-          CAPTURE(shared);
-          const std::int64_t resident = resident_thread_blocks(limits, threads, registers, shared);
-          if (resident == 0) continue;
-          const Launch launch{.threads_per_block = threads,
-                              .registers_per_thread = registers,
-                              .shared_bytes = shared};
-          CHECK(resident == limits.sms * simulator::occupancy(machine, launch).thread_blocks);
-        }
-      }
-    }
-  }
-}
 
 /// Row panels of very different length, enough of them for several waves.
 CsrMatrix long_panels() { return load_matrix("rmat(scale=15, edge_factor=4)").matrix; }

@@ -1,4 +1,4 @@
-#include "experiments/backends/described_limits.hpp"
+#include "model/described_limits.hpp"
 
 #include <cmath>
 
