@@ -4,8 +4,10 @@
     docs/papers_items.py            writes it; --check says whether it is as written
 
 A config says in `paper` and `figure` which items it makes ("Figures 9 and 10, Tables 3 and 4");
-experiments/papers_items.toml lists the items and how the configs differ from them. A config of one
-of the papers that makes no item of the list stands in a second table.
+experiments/papers_items.toml lists the items and how the configs differ from them. The committed
+tables of an item are those of experiments/claims/tables.toml that its configs make: those of the
+methods as published, else those of earlier kernels. A config of one of the papers that makes no item
+of the list stands in a second table.
 """
 
 import re
@@ -26,10 +28,8 @@ def items_of(text: str) -> list[str]:
     """The items that a key `figure` names: "Figures 7 to 9" are three, other words are one."""
     items = []
     for kind, numbers in NUMBERED.findall(text):
-        found = [int(number) for number in re.findall(r"\d+", numbers)]
-        if " to " in numbers:
-            found = list(range(found[0], found[-1] + 1))
-        items += [f"{kind} {number}" for number in found]
+        for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
+            items += [f"{kind} {number}" for number in range(int(first), int(last or first) + 1)]
     return items or [text]
 
 
@@ -58,8 +58,26 @@ def state_of(item: dict[str, str], makers: list[dict[str, Any]]) -> str:
     return ("partly" if "differs" in item else SAME) + (", on a GPU only" if needs_gpu else "")
 
 
-def rows(items: list[dict[str, str]], configs: list[dict[str, Any]]) -> list[list[str]]:
-    """A row an item: paper, item, commands, state, difference."""
+def tables_of(root: Path) -> dict[str, list[str]]:
+    """The committed tables of each config, as files of experiments/results."""
+    tables = tomllib.loads((root / "experiments/claims/tables.toml").read_text(encoding="utf-8"))
+    found: dict[str, list[str]] = {}
+    for table in tables["table"].values():
+        if "config" in table and (root / "experiments/results" / table["file"]).exists():
+            found.setdefault(table["config"], []).append(table["file"])
+    return found
+
+
+def links(files: list[str]) -> str:
+    """Links to the tables of the methods as published, or to all where there is none of these."""
+    published = [file for file in files if file.startswith("published/")]
+    return ", ".join(f"[{Path(file).name}](../experiments/results/{file})"
+                     for file in published or files)
+
+
+def rows(items: list[dict[str, str]], configs: list[dict[str, Any]],
+         tables: dict[str, list[str]]) -> list[list[str]]:
+    """A row an item: paper, item, commands, state, committed tables, difference."""
     claims = [(config, claims_of(config)) for config in configs]
     table = []
     for item in items:
@@ -68,8 +86,10 @@ def rows(items: list[dict[str, str]], configs: list[dict[str, Any]]) -> list[lis
             claims, key=lambda one: (len(one[1]), not one[0]["id"].startswith(prefix), one[0]["id"]))
             if (item["paper"], item["name"]) in claimed]
         commands = ", ".join(f"`tessera run {maker['id']}`" for maker in makers)
+        measuring = [maker["id"] for maker in makers] + item.get("also_measured_by", "").split()
+        committed = links([file for config in measuring for file in tables.get(config, [])])
         table.append([item["paper"], f"{item['name']}: {item['shows']}", commands,
-                      state_of(item, makers), item.get("differs", "")])
+                      state_of(item, makers), committed, item.get("differs", "")])
     return table
 
 
@@ -89,14 +109,18 @@ def markdown(header: list[str], table: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def section(items: list[dict[str, str]], configs: list[dict[str, Any]]) -> str:
+def section(items: list[dict[str, str]], configs: list[dict[str, Any]],
+            tables: dict[str, list[str]]) -> str:
     """All that stands between the two marks of the page."""
-    table = rows(items, configs)
+    table = rows(items, configs, tables)
     states = [row[3] for row in table]
     whole, partly = (sum(state.startswith(word) for state in states) for word in (SAME, "partly"))
+    published = sum("results/published/" in row[4] for row in table)
+    other = sum(row[4] != "" for row in table) - published
     return (f"Of {len(table)} items {whole} come from one command, {partly} partly and "
-            f"{states.count('not')} not.\n\n"
-            + markdown(["paper", "item", "command", "state", "what differs"], table)
+            f"{states.count('not')} not. Tables of the methods as published are committed for {published}, "
+            f"and other tables, of formats, orders and earlier kernels, for {other} more.\n\n"
+            + markdown(["paper", "item", "command", "state", "committed tables", "what differs"], table)
             + "\nConfigs of these papers beyond the list:\n\n"
             + markdown(["paper", "about", "command"], others(items, configs)))
 
@@ -113,7 +137,8 @@ def page_with(page: str, text: str) -> str:
 def written(page: str) -> str:
     """The page as it should be."""
     items = tomllib.loads((ROOT / "experiments/papers_items.toml").read_text(encoding="utf-8"))
-    return page_with(page, section(items["item"], experiments(ROOT / "experiments/configs")))
+    return page_with(page, section(items["item"], experiments(ROOT / "experiments/configs"),
+                                   tables_of(ROOT)))
 
 
 def main() -> int:

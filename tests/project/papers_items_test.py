@@ -39,6 +39,7 @@ class TableTest(unittest.TestCase):
                             ("Figures 7 to 9", ["Figure 7", "Figure 8", "Figure 9"]),
                             ("Figures 9 and 10, Tables 3 and 4",
                              ["Figure 9", "Figure 10", "Table 3", "Table 4"]),
+                            ("Figures 7 to 9 and 11", ["Figure 7", "Figure 8", "Figure 9", "Figure 11"]),
                             ("Equations 1 and 2", ["Equation 1", "Equation 2"]),
                             ("the poster's bars", ["the poster's bars"])):
             self.assertEqual(papers_items.items_of(text), items)
@@ -51,7 +52,8 @@ class TableTest(unittest.TestCase):
 
     def test_the_state_follows_from_the_configs_and_the_difference(self) -> None:
         def state(item: dict[str, str], *configs: dict[str, Any]) -> list[str]:
-            return papers_items.rows([item], list(configs))[0][2:]
+            row = papers_items.rows([item], list(configs), {})[0]
+            return [*row[2:4], row[5]]
 
         whole = config("all", "P", "Figure 3")
         self.assertEqual(state(ITEM), ["", "not", ""])
@@ -62,8 +64,42 @@ class TableTest(unittest.TestCase):
         wide = config("a_wide_one", "P", "Figures 2 and 3")
         self.assertEqual(state(ITEM, wide, whole)[0], "`tessera run all`, `tessera run a_wide_one`")
 
+    def test_tables_as_published_stand_before_earlier_ones(self) -> None:
+        def committed(**tables: list[str]) -> str:
+            configs = [config("a", "P", "Figure 3"), config("b", "P", "Figure 3")]
+            return papers_items.rows([ITEM], configs, tables)[0][4]
+
+        self.assertEqual(committed(), "")
+        self.assertEqual(committed(a=["spmm/a.csv"]),
+                         "[a.csv](../experiments/results/spmm/a.csv)")
+        self.assertEqual(committed(a=["spmm/a.csv"], b=["published/b.csv"]),
+                         "[b.csv](../experiments/results/published/b.csv)")
+
+    def test_an_item_has_the_table_of_a_config_that_measures_but_does_not_draw_it(self) -> None:
+        item = {**ITEM, "also_measured_by": "b"}
+
+        row = papers_items.rows([item], [config("a", "P", "Figure 3")], {"b": ["published/b.csv"]})[0]
+
+        self.assertEqual(row[2], "`tessera run a`")
+        self.assertIn("published/b.csv", row[4])
+
+    def test_the_page_counts_the_items_with_a_table(self) -> None:
+        items = [ITEM, {**ITEM, "name": "Figure 4"}, {**ITEM, "name": "Figure 5"}]
+        configs = [config(f"fig{n}", "P", f"Figure {n}") for n in (3, 4, 5)]
+        text = papers_items.section(items, configs, {"fig3": ["published/a.csv"], "fig4": ["spmm/b.csv"]})
+
+        self.assertRegex(text, "as published are committed for 1, and other tables.* for 1 more[.]")
+
+    def test_a_table_that_is_not_there_is_not_committed(self) -> None:
+        tables = papers_items.tables_of(ROOT)
+
+        self.assertIn("published/cutespmm.csv", tables["published_cutespmm"])
+        for files in tables.values():
+            for file in files:
+                self.assertTrue((ROOT / "experiments/results" / file).exists(), file)
+
     def test_a_config_of_no_item_stands_in_the_second_table(self) -> None:
-        text = papers_items.section([ITEM], [config("c", "P", "Section 4"), config("d", "Q", "x")])
+        text = papers_items.section([ITEM], [config("c", "P", "Section 4"), config("d", "Q", "x")], {})
 
         self.assertIn("| P | Section 4 | `tessera run c` |", text)
         self.assertNotIn("`tessera run d`", text)
