@@ -15,8 +15,21 @@ __device__ inline std::uint32_t round_to_tf32(float value) {
   return tf32;
 }
 
-/// The same rounding for an operand of an MMA, which ignores the 13 bits that TF32 lacks: they keep
-/// the bits of the sum.
+/// cvt.rn.tf32.f32: to nearest even, one instruction from compute capability 9.0 on.
+__device__ inline std::uint32_t round_to_tf32_even(float value) {
+#if __CUDA_ARCH__ >= 900
+  std::uint32_t tf32;
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(tf32) : "f"(value));
+  return tf32;
+#else
+  const std::uint32_t bits = __float_as_uint(value);
+  if (isnan(value)) return 0x7fffe000u;
+  return isfinite(value) ? bits + 0xfff + (bits >> 13 & 1) & 0xffffe000u : bits;
+#endif
+}
+
+/// The rounding of round_to_tf32() for an operand of an MMA, which ignores the 13 bits that TF32
+/// lacks: they keep the bits of the sum.
 __device__ inline std::uint32_t round_operand_to_tf32(float value) {
   constexpr std::uint32_t kHalf = 1u << 12;  // half a unit of the last kept bit
   const std::uint32_t bits = __float_as_uint(value);

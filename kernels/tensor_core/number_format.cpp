@@ -56,6 +56,14 @@ float float_to_tf32(float value, bool round) {
   return std::bit_cast<float>(bits & 0xffffe000);
 }
 
+/// Every NaN becomes the one with all kept bits set.
+float float_to_tf32_even(float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return std::bit_cast<float>(0x7fffe000u);
+  if (std::isfinite(value)) bits += 0xfff + (bits >> 13 & 1);  // a carry moves the exponent up
+  return std::bit_cast<float>(bits & 0xffffe000);
+}
+
 }  // namespace
 
 std::string_view name_of(MmaType type) {
@@ -77,6 +85,8 @@ float convert(float value, Conversion conversion) {
     case Conversion::kTf32:
     case Conversion::kTf32Raw:
       break;
+    case Conversion::kTf32Even:
+      return float_to_tf32_even(value);
     case Conversion::kFp16:
       return float_to_fp16(value);
     case Conversion::kBf16:

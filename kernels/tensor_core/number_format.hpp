@@ -47,16 +47,18 @@ constexpr NumberFormat accumulator_format(MmaType type) {
 
 /// The conversion of an FP32 value to an operand.
 enum class Conversion {
-  kTf32,     // cvt.rna.tf32.f32: to nearest, ties away from zero
-  kTf32Raw,  // raw FP32 bits: the unit ignores the low 13
-  kFp16,     // cvt.rn.f16.f32: to nearest even
-  kBf16,     // cvt.rn.bf16.f32: to nearest even
+  kTf32,      // cvt.rna.tf32.f32: to nearest, ties away from zero
+  kTf32Even,  // cvt.rn.tf32.f32: to nearest even
+  kTf32Raw,   // raw FP32 bits: the unit ignores the low 13
+  kFp16,      // cvt.rn.f16.f32: to nearest even
+  kBf16,      // cvt.rn.bf16.f32: to nearest even
 };
 
 /// The largest relative error of the conversion in the normal range of its type.
 constexpr double relative_error(Conversion conversion) {
   switch (conversion) {
     case Conversion::kTf32:
+    case Conversion::kTf32Even:
     case Conversion::kFp16:
       return 0x1p-11;
     case Conversion::kTf32Raw:
@@ -75,6 +77,7 @@ constexpr MmaType type_of(Conversion conversion) {
     case Conversion::kBf16:
       return MmaType::kBf16;
     case Conversion::kTf32:
+    case Conversion::kTf32Even:
     case Conversion::kTf32Raw:
       break;
   }
@@ -107,8 +110,7 @@ constexpr std::uint16_t fp16_bits(float value) {
 }
 
 /// The operand that an MMA reads, as FP32. A value that rounds beyond the largest finite one
-/// becomes infinite. So does, in both conversions to TF32, a NaN whose payload is all in the low 13
-/// bits.
+/// becomes infinite. So does, by kTf32 and kTf32Raw, a NaN whose payload is all in the low 13 bits.
 float convert(float value, Conversion conversion);
 
 /// sum * 2^exponent to nearest even in FP16 with gradual underflow: infinite beyond the range, +0

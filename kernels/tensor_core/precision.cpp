@@ -43,6 +43,12 @@ const std::vector<Precision>& precisions() {
        .conversion = kTf32,
        .mmas = one,
        .input_error = relative_error(kTf32)},
+      {.name = "tf32_even",
+       .summary =
+           "TF32, rounded to nearest even, by one instruction from compute capability 9.0 on",
+       .conversion = kTf32Even,
+       .mmas = one,
+       .input_error = relative_error(kTf32Even)},
       {.name = "tf32_raw",
        .summary = "TF32, truncated by the MMA",
        .conversion = kTf32Raw,
@@ -126,6 +132,7 @@ Precision find_precision(std::string_view name, std::int64_t promote) {
 
 Tf32Precision tf32_precision(std::string_view name) {
   if (name == "tf32_raw") return Tf32Precision::kRaw;
+  if (name == "tf32_even") return Tf32Precision::kEven;
   return name == "tf32" ? Tf32Precision::kRounded : Tf32Precision::kSplit;
 }
 

@@ -46,11 +46,11 @@ struct Precision {
   double input_error = 0;           // equivalent relative error of each operand
 };
 
-/// The treatment of the operands of a TF32 kernel: rounded, truncated by the MMA, or split into two
-/// parts for three MMAs.
-enum class Tf32Precision { kRounded, kRaw, kSplit };
+/// The treatment of the operands of a TF32 kernel: rounded with ties away from zero or to even,
+/// truncated by the MMA, or split into two parts for three MMAs.
+enum class Tf32Precision { kRounded, kEven, kRaw, kSplit };
 
-/// The treatment in the precision "tf32", "tf32_raw", "tf32x3" or "tf32x3_promoted".
+/// The treatment in the precision "tf32", "tf32_even", "tf32_raw", "tf32x3" or "tf32x3_promoted".
 Tf32Precision tf32_precision(std::string_view name);
 
 constexpr int kMaxParts = 3;
@@ -64,8 +64,8 @@ using Parts = std::array<float, kMaxParts>;
 /// The parts of `value` in that precision.
 Parts split(float value, const Precision& precision);
 
-/// All precisions: tf32, tf32_raw, fp16, fp16_scaled, bf16, tf32x3, tf32x3_promoted, tf32x7,
-/// fp16x2.
+/// All precisions: tf32, tf32_even, tf32_raw, fp16, fp16_scaled, bf16, tf32x3, tf32x3_promoted,
+/// tf32x7, fp16x2.
 const std::vector<Precision>& precisions();
 
 /// The precision of that name. Throws an Error with the nearest name for an unknown one.

@@ -1,5 +1,5 @@
-// FP32 operands of m16n8k8 in the TF32 precisions of kernels/tensor_core/precision.hpp: rounded,
-// raw, or split into two parts that take three MMAs.
+// FP32 operands of m16n8k8 in the TF32 precisions of kernels/tensor_core/precision.hpp: rounded in
+// one of two ways, raw, or split into two parts that take three MMAs.
 //
 // Every kernel with FP32 operands can multiply through it. A's values are the left operand of the
 // instruction, or the right one where operands are swapped; this only decides the order of the
@@ -22,6 +22,8 @@ struct Tf32Operand {
   __device__ void set(int index, float value) {
     if constexpr (kPrecision == Tf32Precision::kRaw) {
       parts[0][index] = __float_as_uint(value);
+    } else if constexpr (kPrecision == Tf32Precision::kEven) {
+      parts[0][index] = round_to_tf32_even(value);
     } else if constexpr (kPrecision == Tf32Precision::kRounded) {
       parts[0][index] = round_operand_to_tf32(value);
     } else {

@@ -108,6 +108,7 @@ __host__ __device__ constexpr std::uint32_t pattern(std::uint32_t index) {
 template <Conversion kConversion>
 __device__ std::uint32_t convert_on_device(float value) {
   if constexpr (kConversion == Conversion::kTf32) return round_to_tf32(value);
+  if constexpr (kConversion == Conversion::kTf32Even) return round_to_tf32_even(value);
   std::uint16_t bits;
   if constexpr (kConversion == Conversion::kBf16) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
@@ -153,6 +154,7 @@ std::int64_t different_conversions() {
 TEST_CASE("conversions round as their models do, over every exponent and sign, NaN included") {
   if (!has_gpu()) return;
   CHECK(different_conversions<Conversion::kTf32>() == 0);
+  CHECK(different_conversions<Conversion::kTf32Even>() == 0);
   CHECK(different_conversions<Conversion::kFp16>() == 0);
   CHECK(different_conversions<Conversion::kBf16>() == 0);
 }

@@ -159,6 +159,14 @@ TEST_CASE("conversions round as their instructions do") {
   CHECK(convert(1.0f + 0x1p-8f, Conversion::kBf16) == 1.0f);
   CHECK(convert(1.0f + 0x3p-8f, Conversion::kBf16) == 1.0f + 0x1p-6f);
   CHECK(std::isnan(convert(NAN, Conversion::kBf16)));
+  CHECK(convert(1.0f + 0x1p-11f, Conversion::kTf32) == 1.0f + 0x1p-10f);  // ties away from zero
+  CHECK(convert(1.0f + 0x1p-11f, Conversion::kTf32Even) == 1.0f);
+  CHECK(convert(-1.0f - 0x3p-11f, Conversion::kTf32Even) == -1.0f - 0x1p-9f);
+  CHECK(convert(1.0f + 0x1.1p-11f, Conversion::kTf32Even) == 1.0f + 0x1p-10f);
+  CHECK(std::isinf(convert(3.4028235e38f, Conversion::kTf32Even)));
+  CHECK(std::isinf(convert(-INFINITY, Conversion::kTf32Even)));
+  // The NaN of the GPU's arithmetic, which a carry would make a zero.
+  CHECK(std::isnan(convert(std::bit_cast<float>(0x7fffffffu), Conversion::kTf32Even)));
   CHECK(std::isinf(convert(3.4e38f, Conversion::kBf16)));
 }
 
