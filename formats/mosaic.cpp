@@ -134,8 +134,10 @@ const Register<Format> entry{{
     .name = Mosaic::kFormat,
     .summary =
         "8 x 8 bitmap bricks in windows of 8 to 64 rows, the height chosen per matrix (ours)",
-    .params =
-        {{"height", std::string("auto"), "rows of a window", {"auto", "8", "16", "32", "64"}}},
+    .params = {{"height",
+                std::string("16"),
+                "rows of a window; auto: by a model of the time (choose_height)",
+                {"auto", "8", "16", "32", "64"}}},
     .make =
         [](const Params& params) {
           const std::string& height = params.text("height");
@@ -178,6 +180,31 @@ int choose_height(const HeightSample& sample) {
     best = 8 << i;
   }
   return best;
+}
+
+std::unique_ptr<MeTcf> to_me_tcf(const Mosaic& a) {
+  require(a.height <= 16,
+          "TC blocks with a byte per nonzero have at most 16 rows, windows of mosaic have {}: set "
+          "its height = 16",
+          a.height);
+  auto tiles = std::make_unique<MeTcf>(a.rows(), a.cols(), a.nnz());
+  tiles->window_rows = a.height;
+  tiles->row_window_offset = a.window_offset;
+  tiles->sparse_a_to_b = a.step_cols;
+  tiles->tc_offset.assign(1, 0);
+  // Both formats order the nonzeros of a step by row, then by column.
+  for (const Mosaic::Step& step : a.steps) {
+    std::uint32_t brick = step.first_brick, value = step.first_value;
+    for (std::uint32_t mask = step.brick_mask; mask != 0; mask &= mask - 1) {
+      const int first_id = std::countr_zero(mask) * kBrickRows * kStepCols;
+      for (std::uint64_t rest = a.bitmaps[brick++]; rest != 0; rest &= rest - 1) {
+        tiles->tc_local_id.push_back(static_cast<std::uint8_t>(first_id + std::countr_zero(rest)));
+        tiles->values.push_back(a.values[value++]);
+      }
+    }
+    tiles->tc_offset.push_back(static_cast<std::uint32_t>(tiles->values.size()));
+  }
+  return tiles;
 }
 
 CsrMatrix Mosaic::unpack() const {

@@ -10,9 +10,11 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "formats/format.hpp"
+#include "formats/me_tcf.hpp"
 
 namespace tessera {
 
@@ -50,6 +52,10 @@ struct Mosaic final : PackedMatrix {
   TileInfo tiles() const override;  // bricks
   std::string locate(std::int32_t row) const override;
 };
+
+/// The same windows with a byte per nonzero: a step is a TC block. Throws an Error for windows of
+/// more than 16 rows.
+std::unique_ptr<MeTcf> to_me_tcf(const Mosaic& a);
 
 /// The footprint in bytes; `bitmaps` and `values` count their padding.
 constexpr double mosaic_bytes(std::int64_t windows, std::int64_t steps, std::int64_t bitmaps,

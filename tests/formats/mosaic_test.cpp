@@ -50,6 +50,26 @@ TEST_CASE("mosaic packs a small matrix as worked out by hand") {
                                    2, 3, std::ssize(mosaic.bitmaps), std::ssize(mosaic.values))));
 }
 
+TEST_CASE("mosaic becomes the ME-TCF of the same windows, which takes at most 16 rows") {
+  const CsrMatrix matrix = random_sparse(203, 157, 0.07, 5);
+  for (const char* height : {"8", "16"}) {
+    const auto packed = pack(matrix, height);
+    const auto expected = Registry<Format>::instance()
+                              .make("me_tcf", {{"window_rows", std::int64_t{std::stoi(height)}}})
+                              ->pack(matrix);
+    const auto& tiles = packed_as<MeTcf>(*expected);
+    const auto converted = to_me_tcf(packed_as<Mosaic>(*packed));
+    CHECK(converted->window_rows == tiles.window_rows);
+    CHECK(converted->row_window_offset == tiles.row_window_offset);
+    CHECK(converted->tc_offset == tiles.tc_offset);
+    CHECK(converted->sparse_a_to_b == tiles.sparse_a_to_b);
+    CHECK(converted->tc_local_id == tiles.tc_local_id);
+    CHECK(converted->values == tiles.values);
+  }
+  CHECK_THROWS_WITH_AS(to_me_tcf(packed_as<Mosaic>(*pack(matrix, "32"))),
+                       doctest::Contains("height = 16"), Error);
+}
+
 TEST_CASE("windows of mosaic begin at 16 bytes, and their steps follow each other") {
   const CsrMatrix matrix = random_sparse(1000, 700, 0.02, 3);
   for (const char* height : {"8", "16", "32", "64"}) {
