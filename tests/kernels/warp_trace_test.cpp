@@ -83,6 +83,11 @@ std::vector<Variant> variants() {
   all.push_back({"acc_spmm", {{"stages", std::int64_t{3}}, {"cache", std::string("ca")}}});
   all.push_back({"acc_spmm", {{"balance", std::string("none")}, {"columns", std::string("64")}}});
   for (const std::int64_t warps : {1, 2, 8}) all.push_back({"tcgnn", {{"warps", warps}}});
+  for (const char* columns : {"0", "32", "64", "128"})
+    all.push_back(
+        {"tessera_spmm", {{"columns", std::string(columns)}, {"max_blocks", std::int64_t{3}}}});
+  all.push_back(
+      {"tessera_spmm", {{"combine", std::string("atomic")}, {"max_blocks", std::int64_t{1}}}});
   const auto dtc = [&](Params::Given params) { all.push_back({"dtc_spmm", std::move(params)}); };
   dtc({{"mma", std::string("m16n8k8")}, {"split", true}, {"max_blocks", std::int64_t{2}}});
   dtc({{"balance", std::string("none")}, {"split", true}, {"double_buffer", false}});

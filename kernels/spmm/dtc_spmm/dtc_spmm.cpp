@@ -18,10 +18,9 @@
 #include <numeric>
 
 #include "formats/base/registry.hpp"
-#include "kernels/spmm/dtc_spmm/trace.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
 #include "kernels/spmm/row_windows/named_values.hpp"
-#include "kernels/spmm/row_windows/task_work.hpp"
+#include "kernels/spmm/row_windows/window16_work.hpp"
 
 namespace tessera {
 
@@ -86,7 +85,8 @@ window_tasks::Tasks DtcSpmmOptions::cut(const MeTcf& a) const {
 }
 
 std::int64_t DtcSpmmOptions::shared_bytes(std::int64_t n) const {
-  return SharedMemory{.schedule = schedule(n), .has_stages = fetch == Fetch::kStaged}.bytes();
+  return window16_tile::SharedMemory{.schedule = schedule(n), .has_stages = fetch == Fetch::kStaged}
+      .bytes();
 }
 
 std::vector<ParamSpec> params() {
@@ -128,7 +128,9 @@ class DtcSpmm final : public SpmmKernel {
 
   std::string format() const override { return MeTcf::kFormat; }
   int version() const override { return 1; }
-  Arithmetic arithmetic() const override { return me_tcf_kernel::arithmetic(options_.depth); }
+  Arithmetic arithmetic() const override {
+    return me_tcf_kernel::arithmetic(find_precision("tf32"), options_.depth);
+  }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<MeTcf>(packed);
@@ -144,31 +146,25 @@ class DtcSpmm final : public SpmmKernel {
         "dtc_spmm is not emulated with combine = atomic: atomics add the parts of {} split windows "
         "in no fixed order",
         tasks.splits.size());
-    return me_tcf_kernel::emulate(a, options_.depth, tasks, b, generation);
+    return me_tcf_kernel::emulate(a, find_precision("tf32"), options_.depth, tasks, b, generation);
   }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<MeTcf>(packed);
-    WorkDescription work = me_tcf_kernel::describe("dtc_spmm", a, options_.depth, n);
-    work.footprint_bytes = stats(a).bytes;
-    const auto tasks = std::make_shared<const Tasks>(options_.cut(a));
     const Schedule schedule = options_.schedule(n);
-    const dtc_spmm::Addresses at(a, *tasks, n, schedule, work.memory);
-    const std::int64_t cleared = row_windows::add_clear_launch(
-        {.window_rows = a.window_rows, .rows = a.rows(), .n = n, .tasks = at.tasks, .c = at.c},
-        tasks, options_.combine, work);
-    row_windows::add_thread_blocks(
-        schedule, *tasks, n,
-        [&](std::int64_t task, std::int64_t cols, ThreadBlockWork& thread_block) {
-          add_task(a, *tasks, task, schedule, cols, thread_block);
-        },
-        work.thread_blocks);
-    work.launches.push_back({.name = "multiply",
-                             .thread_blocks = std::ssize(work.thread_blocks) - cleared,
-                             .threads_per_block = schedule.threads(),
-                             .registers_per_thread = registers(schedule),
-                             .shared_bytes = options_.shared_bytes(n),
-                             .trace = dtc_spmm::make_trace(a, n, options_, tasks, at)});
+    WorkDescription work = window16_tile::describe(
+        "dtc_spmm", {std::shared_ptr<const MeTcf>(), &a}, n,  // not owned
+        std::make_shared<const Tasks>(options_.cut(a)),
+        {.schedule = schedule,
+         .depth = options_.depth,
+         .staged = options_.fetch == dtc_spmm::Fetch::kStaged,
+         .width = dtc_spmm::width_of(options_.variant(n, n % 4 == 0).fetch),
+         .double_buffer = options_.double_buffer,
+         .combine = options_.combine,
+         .registers = registers(schedule),
+         .shared_bytes = options_.shared_bytes(n),
+         .instructions = {.task_start = 60, .tile = 70, .group = 24, .copy = 6}});
+    work.footprint_bytes = stats(a).bytes;
     return work;
   }
 
@@ -177,25 +173,6 @@ class DtcSpmm final : public SpmmKernel {
   static int registers(const Schedule& schedule) {
     if (schedule.team > 1) return schedule.team == 2 ? 96 : 80;
     return schedule.groups == 1 ? 88 : schedule.groups == 2 ? 128 : 168;
-  }
-
-  /// Adds the work of a task to its thread block, for `cols` columns of B and C.
-  void add_task(const MeTcf& a, const Tasks& tasks, std::int64_t index, const Schedule& schedule,
-                std::int64_t cols, ThreadBlockWork& work) const {
-    const window_tasks::Task& task = tasks.tasks[index];
-    const std::int64_t blocks = task.last - task.first;
-    const std::int64_t nnz = a.tc_offset[task.last] - a.tc_offset[task.first];
-    const std::int64_t warps = (cols + schedule.warp_cols() - 1) / schedule.warp_cols();
-    // Columns beyond the edge are multiplied, too, except by warps that have no others.
-    work.mma +=
-        blocks * warps * schedule.groups * window16_tile::kMmas * MeTcf::kTileCols / options_.depth;
-    // A's local ids and values once; offsets, column indices and the task for every warp.
-    work.a_bytes += 5 * nnz + schedule.team * (blocks * (4 + 4 * MeTcf::kTileCols) +
-                                               std::int64_t{sizeof(task)});
-    work.b_bytes += 4 * row_windows::count_active_cols(a, task.first, task.last) * cols;
-    if (schedule.team > 1) work.barriers += schedule.team * (blocks + (blocks > 0 ? 2 : 1));
-    row_windows::add_stores(tasks, index, options_.combine,
-                            row_windows::rows_of_window(a, task.window), cols, work);
   }
 
   DtcSpmmOptions options_;

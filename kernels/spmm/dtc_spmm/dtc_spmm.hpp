@@ -25,6 +25,11 @@ enum class Fetch {
   kFloat4,
 };
 
+/// The number of floats of a row of B that a lane loads at once.
+TESSERA_HOST_DEVICE constexpr int width_of(Fetch fetch) {
+  return fetch == Fetch::kFloat ? 1 : fetch == Fetch::kFloat2 ? 2 : 4;
+}
+
 /// One compiled kernel.
 struct Variant {
   int depth;  // condensed columns of an MMA: 4 or 8

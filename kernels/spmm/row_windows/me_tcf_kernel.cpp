@@ -10,8 +10,6 @@ constexpr int kCols = MeTcf::kTileCols;
 using row_windows::rows_of_window;
 using window_tasks::Tasks;
 
-const Precision& precision() { return find_precision("tf32"); }
-
 /// The range of a row's nonzeros of a TC block in MeTcf::values, by ascending condensed columns.
 struct RowNonzeros {
   std::int64_t first, last;
@@ -28,12 +26,13 @@ RowNonzeros nonzeros_of(const MeTcf& a, std::int64_t block, int r) {
 /// Emulates rows of C through TC blocks one after another.
 class RowEmulation {
  public:
-  RowEmulation(const MeTcf& a, int depth, const FusedStep& step, const PreparedB& b)
-      : a_(a), depth_(depth), step_(step), b_(b) {}
+  RowEmulation(const MeTcf& a, const Precision& precision, int depth, const FusedStep& step,
+               const PreparedB& b)
+      : a_(a), precision_(precision), depth_(depth), step_(step), b_(b) {}
 
   /// Adds TC blocks [first, last) to row r of their window; `c` [n] holds zeros on entry.
   void run_row(int r, std::int64_t first, std::int64_t last, std::span<float> c) {
-    RowChain chain(precision(), step_, b_, c);
+    RowChain chain(precision_, step_, b_, c);
     for (std::int64_t block = first; block < last; ++block) {
       const RowNonzeros row = nonzeros_of(a_, block, r);
       if (row.first == row.last && b_.part(0).all_finite()) continue;
@@ -57,13 +56,14 @@ class RowEmulation {
       const auto found = std::find_if(ids + row.first, ids + row.last,
                                       [&](int id) { return id % kCols == mma_col + k; });
       if (found != ids + row.last)
-        terms_.push_back({split(a_.values[found - ids], precision()), col, k});
+        terms_.push_back({split(a_.values[found - ids], precision_), col, k});
       else if (!b_.part(0).row_is_finite(col))
         terms_.push_back({{}, col, k});
     }
   }
 
   const MeTcf& a_;
+  const Precision& precision_;
   int depth_;
   const FusedStep& step_;
   const PreparedB& b_;
@@ -72,11 +72,12 @@ class RowEmulation {
 
 }  // namespace
 
-Arithmetic arithmetic(int depth) {
+Arithmetic arithmetic(const Precision& precision, int depth) {
   return {.sum = Arithmetic::Sum::kTensorCore,
           .type = MmaType::kTf32,
           .mma_depth = depth,
-          .input_error = precision().input_error};
+          .input_error = precision.input_error,
+          .mmas_per_chunk = static_cast<int>(precision.mmas.size())};
 }
 
 std::vector<std::int64_t> terms_per_row(const MeTcf& a, int depth, const Tasks& tasks) {
@@ -100,12 +101,12 @@ std::vector<std::int64_t> terms_per_row(const MeTcf& a, int depth, const Tasks& 
   return terms;
 }
 
-DenseMatrix emulate(const MeTcf& a, int depth, const Tasks& tasks, const DenseMatrix& b,
-                    const Generation& generation) {
+DenseMatrix emulate(const MeTcf& a, const Precision& precision, int depth, const Tasks& tasks,
+                    const DenseMatrix& b, const Generation& generation) {
   const FusedStep& step = generation.step(MmaType::kTf32);
-  const PreparedB prepared(b, precision());
-  return row_windows::emulate_tasks(a, tasks, b.cols,
-                                    [&] { return RowEmulation(a, depth, step, prepared); });
+  const PreparedB prepared(b, precision);
+  return row_windows::emulate_tasks(
+      a, tasks, b.cols, [&] { return RowEmulation(a, precision, depth, step, prepared); });
 }
 
 WorkDescription describe(const std::string& kernel, const MeTcf& a, int depth, std::int64_t n) {

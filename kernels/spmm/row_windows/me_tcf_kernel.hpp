@@ -10,8 +10,8 @@
 
 namespace tessera::me_tcf_kernel {
 
-/// Operands rounded to TF32, MMAs of `depth` condensed columns (4 or 8).
-Arithmetic arithmetic(int depth);
+/// Operands in a precision of TF32, MMAs of `depth` condensed columns (4 or 8).
+Arithmetic arithmetic(const Precision& precision, int depth);
 
 /// The number of MMAs that hold a nonzero of the row, plus one for every part of a split window.
 /// [rows]
@@ -19,8 +19,9 @@ std::vector<std::int64_t> terms_per_row(const MeTcf& a, int depth,
                                         const window_tasks::Tasks& tasks);
 
 /// C [rows x n], each row of a task a chain of MMAs, a split window's parts added in their order.
-DenseMatrix emulate(const MeTcf& a, int depth, const window_tasks::Tasks& tasks,
-                    const DenseMatrix& b, const Generation& generation);
+DenseMatrix emulate(const MeTcf& a, const Precision& precision, int depth,
+                    const window_tasks::Tasks& tasks, const DenseMatrix& b,
+                    const Generation& generation);
 
 /// The work description without thread blocks, launches and footprint.
 WorkDescription describe(const std::string& kernel, const MeTcf& a, int depth, std::int64_t n);

@@ -10,6 +10,7 @@
 #include "formats/base/device_memory.hpp"
 #include "formats/bit_tcf.hpp"
 #include "formats/me_tcf.hpp"
+#include "formats/mosaic.hpp"
 #include "kernels/device/store_16_bytes.cuh"
 #include "kernels/spmm/row_windows/window_tile.hpp"
 #include "kernels/tensor_core/tf32_operands.cuh"
@@ -24,7 +25,8 @@ struct View {
   const std::uint32_t* row_window_offset;  // [windows + 1]
   const std::uint32_t* tc_offset;          // [tc_blocks + 1]
   const std::int32_t* sparse_a_to_b;       // [tc_blocks * 8]
-  const std::uint64_t* tc_local_bit;       // [tc_blocks] BitTCF
+  const std::uint64_t* tc_local_bit;       // [tc_blocks] BitTCF; [bricks] mosaic
+  const uint4* steps;                      // [steps] Mosaic::Step, and no tc_offset
   const std::uint8_t* tc_local_id;         // [nnz] ME-TCF of the same TC blocks, and no bitmaps
   const float* values;                     // [nnz]
 };
@@ -52,6 +54,19 @@ class PackedOnDevice {
             window_rows, a.window_rows);
   }
 
+  /// Throws an Error for windows of another height than `window_rows`.
+  PackedOnDevice(const Mosaic& a, int window_rows)
+      : rows_(a.rows()),
+        windows_(a.num_windows()),
+        row_window_offset_(a.window_offset),
+        sparse_a_to_b_(a.step_cols),
+        tc_local_bit_(a.bitmaps),
+        steps_(a.steps),
+        values_(a.values) {
+    require(a.height == window_rows, "the kernel's windows are {} rows high, not {}", window_rows,
+            a.height);
+  }
+
   /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.
   View view(std::int64_t n) const {
     require<Unsupported>(n <= INT_MAX, "{} columns of B are more than the kernels can count", n);
@@ -62,6 +77,7 @@ class PackedOnDevice {
             tc_offset_.data(),
             sparse_a_to_b_.data(),
             tc_local_bit_.data(),
+            reinterpret_cast<const uint4*>(steps_.data()),
             tc_local_id_.data(),
             values_.data()};
   }
@@ -72,6 +88,7 @@ class PackedOnDevice {
   DeviceArray<std::uint32_t> tc_offset_;
   DeviceArray<std::int32_t> sparse_a_to_b_;
   DeviceArray<std::uint64_t> tc_local_bit_;
+  DeviceArray<Mosaic::Step> steps_;
   DeviceArray<std::uint8_t> tc_local_id_;
   DeviceArray<float> values_;
 };

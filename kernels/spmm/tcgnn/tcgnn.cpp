@@ -47,7 +47,9 @@ class Tcgnn final : public SpmmKernel {
 
   std::string format() const override { return Tcf::kFormat; }
   int version() const override { return 1; }
-  Arithmetic arithmetic() const override { return me_tcf_kernel::arithmetic(kDepth); }
+  Arithmetic arithmetic() const override {
+    return me_tcf_kernel::arithmetic(find_precision("tf32"), kDepth);
+  }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto tiles = tiles_of(packed);
@@ -57,7 +59,8 @@ class Tcgnn final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const auto tiles = tiles_of(packed);
-    return me_tcf_kernel::emulate(*tiles, kDepth, whole_windows(*tiles), b, generation);
+    return me_tcf_kernel::emulate(*tiles, find_precision("tf32"), kDepth, whole_windows(*tiles), b,
+                                  generation);
   }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {

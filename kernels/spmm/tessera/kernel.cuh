@@ -1,0 +1,307 @@
+// The kernel of tessera_spmm: a warp computes a task, 32 to 128 columns wide, for itself.
+//
+// The loop is written for few instructions and registers: places in shared memory are kept, and asm
+// hides them from the optimiser, which would compute them anew for every TC block.
+#pragma once
+
+#include "kernels/spmm/row_windows/staged_rows.cuh"
+#include "kernels/spmm/row_windows/task_multiplication.cuh"
+#include "kernels/spmm/row_windows/window16_task.cuh"
+#include "kernels/spmm/tessera/tessera_spmm.hpp"
+
+namespace tessera::tessera_spmm {
+
+using row_windows::KernelArguments;
+using row_windows::TaskItem;
+using window16_tile::kTileCols;
+using window_tasks::Task;
+
+/// Hides the value from the optimiser.
+__device__ inline std::uint32_t kept(std::uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+__device__ inline float4 load_shared_vector(std::uint32_t at) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(at));
+  return v;
+}
+
+/// A lane's elements of the TC blocks of A, loaded one TC block ahead, their bitmaps two ahead and
+/// the headers of the steps three.
+class ElementReader {
+ public:
+  __device__ ElementReader(const window_tile::View& view, const Task& task, int lane)
+      : values_(view.values),
+        bitmaps_(view.tc_local_bit),
+        step_(view.steps + task.first),
+        last_(view.steps + task.last - 1),
+        shift_(kept(lane / 4 % 4 * kTileCols + lane % 4)),
+        below_(kept((1u << shift_) - 1)),
+        high_(kept(lane < 16 ? 0u : ~0u)) {
+    load_header();
+    load_bitmaps();
+    load_header();
+    load_values();
+    load_bitmaps();
+    load_header();
+  }
+
+  /// The elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4) of the next TC block, for lane
+  /// 4g + t.
+  template <Tf32Precision kPrecision>
+  __device__ Tf32Operand<kPrecision, 4> take() {
+    Tf32Operand<kPrecision, 4> operand;
+    for (int i = 0; i < 4; ++i) operand.set(i, value_[i]);
+    load_values();
+    load_bitmaps();
+    load_header();
+    return operand;
+  }
+
+ private:
+  struct Bitmap {
+    std::uint32_t low, high;  // rows 0 to 3 and 4 to 7 of a brick
+  };
+
+  /// Loads the header of the next step; after the task's last it stays there.
+  __device__ void load_header() {
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(header_.x), "=r"(header_.y), "=r"(header_.z), "=r"(header_.w)
+                 : "l"(step_));
+    if (step_ < last_) ++step_;
+  }
+
+  /// Loads the bitmaps of the step of the last header.
+  __device__ void load_bitmaps() {
+    first_value_ = header_.y;
+    const std::uint64_t* from = bitmaps_ + header_.x;
+    load_bitmap(from, (header_.z & 1) != 0, bitmap_[0]);
+    load_bitmap(from + (header_.z & 1), (header_.z & 2) != 0, bitmap_[1]);
+  }
+  __device__ static void load_bitmap(const std::uint64_t* from, bool exists, Bitmap& to) {
+    to = {0, 0};
+    if (exists)
+      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(to.low), "=r"(to.high) : "l"(from));
+  }
+
+  /// Loads the elements of the step of the last bitmaps.
+  __device__ void load_values() {
+    const float* from = values_ + first_value_;
+    for (int upper = 0; upper < 2; ++upper) {
+      const Bitmap bitmap = bitmap_[upper];
+      const int in_low = __popc(bitmap.low);
+      const std::uint32_t mine = high_ != 0 ? bitmap.high : bitmap.low;
+      const float* row = from + (in_low & static_cast<int>(high_));
+      for (int half = 0; half < 2; ++half) {
+        const std::uint32_t before = half == 0 ? below_ : below_ << 4 | 15u;
+        float& value = value_[2 * half + upper];
+        value = 0;
+        if ((mine >> shift_ >> 4 * half & 1) != 0)
+          asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(row + __popc(mine & before)));
+      }
+      from += in_low + __popc(bitmap.high);
+    }
+  }
+
+  const float* values_;
+  const std::uint64_t* bitmaps_;
+  const uint4 *step_, *last_;
+  std::uint32_t shift_, below_;  // of the lane's first bit in its half of a bitmap
+  std::uint32_t high_;           // all ones where that is the half of rows 4 to 7
+  uint4 header_;
+  std::uint32_t first_value_;
+  Bitmap bitmap_[2];
+  float value_[4];
+};
+
+/// Rows of B of a task, up to kStages - 1 TC blocks ahead; column indices are loaded one ahead of
+/// that. A lane copies the same 16 bytes of every kAtOnce-th row; beyond the edge of B it copies
+/// the first columns, whose products are not stored.
+template <int kGroups, bool kAligned>
+class RowRing {
+ public:
+  static constexpr int kStages = stages_of(kGroups);
+
+  __device__ RowRing(const KernelArguments& arguments, const Task& task, std::int64_t first_col,
+                     int lane, float* stages)
+      : ids_(arguments.view.sparse_a_to_b + lane / kLanes + std::uint64_t{task.first} * kTileCols),
+        left_(task.last - task.first),
+        stride_(4 * static_cast<std::uint32_t>(arguments.view.n)),
+        begin_(kept(shared_address(stages))),
+        to_(kept(16 * (lane % kLanes) + kPitch * (lane / kLanes))),
+        fragment_(kept(kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
+    const std::int64_t col = first_col + 4 * (lane % kLanes);
+    cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{4}));
+    b_ = reinterpret_cast<const char*>(arguments.b + (cols_ > 0 ? col : 0));
+    load_ids();
+    for (int i = 0; i + 1 < kStages; ++i) {
+      copy(i * kStageBytes);
+      close_group();
+    }
+  }
+
+  /// Waits for the copies of the next TC block. All lanes call it.
+  __device__ void wait() const {
+    wait_groups<kStages - 2>();
+    __syncwarp();  // all lanes' copies are complete, and the stage before is free
+  }
+  /// Starts the copies of a later TC block, where there is one.
+  __device__ void advance() {
+    copy(stage_ == 0 ? (kStages - 1) * kStageBytes : stage_ - kStageBytes);
+    close_group();
+  }
+  /// Multiplies the TC block that wait() waited for, and goes on.
+  template <Tf32Precision kPrecision>
+  __device__ void multiply(const Tf32Operand<kPrecision, 4>& a, float (&sums)[2 * kGroups][2][4]) {
+    const std::uint32_t from = begin_ + stage_ + fragment_;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      const float4 low = load_shared_vector(from + 128 * group);
+      const float4 high = load_shared_vector(from + 128 * group + 4 * kPitch);
+      const float each[2][4] = {{low.x, low.y, low.z, low.w}, {high.x, high.y, high.z, high.w}};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        Tf32Operand<kPrecision, 2> columns;
+        for (int half = 0; half < 2; ++half) columns.set(half, each[half][j]);
+        mma_m16n8<kPrecision, 8>(sums[2 * group + j / 2][j % 2], a, columns);
+      }
+    }
+    stage_ = stage_ == (kStages - 1) * kStageBytes ? 0 : stage_ + kStageBytes;
+  }
+
+ private:
+  static constexpr int kLanes = 8 * kGroups;  // of a row
+  static constexpr int kAtOnce = 32 / kLanes;
+  static constexpr int kCopies = kTileCols / kAtOnce;
+  static constexpr std::uint32_t kPitch = 4 * row_windows::row_pitch(kGroups);
+  static constexpr std::uint32_t kStageBytes = 4 * row_windows::stage_floats(kGroups);
+
+  /// Loads the column indices of the next TC block.
+  __device__ void load_ids() {
+    if constexpr (kAtOnce == 1) {
+      for (int i = 0; i < kTileCols; i += 4)
+        asm volatile("ld.global.v4.s32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(id_[i]), "=r"(id_[i + 1]), "=r"(id_[i + 2]), "=r"(id_[i + 3])
+                     : "l"(ids_ + i));
+    } else {
+      for (int i = 0; i < kCopies; ++i) id_[i] = load_ahead(ids_ + i * kAtOnce);
+    }
+    ids_ += kTileCols;
+  }
+
+  __device__ const char* row(std::int32_t id) const {
+    return b_ + std::uint64_t{static_cast<std::uint32_t>(id)} * stride_;
+  }
+
+  __device__ void copy(std::uint32_t stage) {
+    if (left_ == 0) return;
+    const std::uint32_t to = begin_ + stage + to_;
+    if constexpr (!kAligned) {
+      for (int i = 0; i < kCopies; ++i)
+        for (int k = 0; k < 4; ++k) {
+          const bool real = id_[i] >= 0 && k < cols_;
+          copy_async<4, CopyCache::kL1>(to + i * kAtOnce * kPitch + 4 * k,
+                                        real ? row(id_[i]) + 4 * k : b_, real);
+        }
+    } else if (__any_sync(~0u, id_[kCopies - 1] < 0)) {
+      // Padding is at the end of a window: most TC blocks have none.
+      for (int i = 0; i < kCopies; ++i)
+        copy_async<16>(to + i * kAtOnce * kPitch, row(max(id_[i], 0)), id_[i] >= 0);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * kAtOnce * kPitch),
+                     "l"(row(id_[i]))
+                     : "memory");
+    }
+    if (--left_ > 0) load_ids();
+  }
+
+  const std::int32_t* ids_;
+  std::uint32_t left_;           // TC blocks to copy
+  std::uint32_t stride_;         // of B, in bytes
+  std::uint32_t begin_;          // of the stages
+  std::uint32_t stage_ = 0;      // the one that is multiplied
+  std::uint32_t to_, fragment_;  // of the lane in a stage
+  int cols_;                     // the number of the lane's four columns within B, or less
+  const char* b_;
+  std::int32_t id_[kCopies];
+};
+
+/// Writes a lane's sums of a task to C; two vectors of each row and group are 64 bytes of four
+/// lanes.
+template <int kGroups, bool kAligned>
+__device__ void store_sums(const KernelArguments& arguments, const Task& task,
+                           std::int64_t first_col, int lane, const Scaling& scaling,
+                           const float (&sums)[2 * kGroups][2][4]) {
+  const auto cols = static_cast<int>(min(arguments.view.n - first_col, std::int64_t{1} << 20));
+#pragma unroll
+  for (int upper = 0; upper < 2; ++upper) {
+    const std::int64_t row =
+        std::int64_t{task.window} * window16_tile::kWindowRows + lane / 4 + 8 * upper;
+    if (row >= arguments.view.rows) return;
+    float* to = arguments.c + row * arguments.view.n + first_col;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int piece = 4 * place_of_piece(2 * (lane % 4) + i);
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+        const auto sum = [&](int j) { return sums[2 * group + j / 2][j % 2][2 * upper + i]; };
+        store_16_bytes<kAligned>(to + piece + 32 * group, {sum(0), sum(1), sum(2), sum(3)},
+                                 cols - piece - 32 * group, scaling);
+      }
+    }
+  }
+}
+
+template <Tf32Precision kPrecision, int kGroups, bool kAligned>
+__global__ void __launch_bounds__(32 * row_windows::kWarps,
+                                  resident_warps(kGroups) / row_windows::kWarps)
+    run(KernelArguments arguments) {
+  extern __shared__ __align__(32) float memory[];
+  constexpr row_windows::Schedule kSchedule = schedule_of(kGroups);
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const row_windows::WorkItem item =
+      kSchedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
+  if (item.share >= arguments.num_shares) return;
+  const Task task = arguments.tasks[item.share];
+  const std::int64_t first_col = kSchedule.first_col(item.chunk);
+  float sums[2 * kGroups][2][4] = {};
+  if (task.first < task.last) {
+    RowRing<kGroups, kAligned> rows(arguments, task, first_col, lane,
+                                    memory + warp * ring_floats(kGroups));
+    ElementReader elements(arguments.view, task, lane);
+#pragma unroll 1
+    for (std::uint32_t tile = task.first; tile < task.last; ++tile) {
+      rows.wait();
+      rows.advance();
+      const auto a = elements.template take<kPrecision>();
+      rows.template multiply<kPrecision>(a, sums);
+    }
+  }
+  const TaskItem task_item{item.share, item.chunk};
+  if (task.split != 0 && arguments.atomic)
+    return window16_tile::store_task<4, kAligned>(arguments, task_item, task, first_col, lane,
+                                                  sums);
+  if (task.split != 0 && !row_windows::combine_split_window(arguments, task_item, task, lane, sums))
+    return;
+  if (arguments.scaling.beta == 0)
+    store_sums<kGroups, kAligned>(arguments, task, first_col, lane,
+                                  Scaling{arguments.scaling.alpha, 0}, sums);
+  else
+    store_sums<kGroups, kAligned>(arguments, task, first_col, lane, arguments.scaling, sums);
+}
+
+/// The kernel with this precision.
+template <Tf32Precision kPrecision>
+row_windows::TaskKernel<> kernel_of(int groups, bool aligned) {
+  if (groups == 1) return aligned ? run<kPrecision, 1, true> : run<kPrecision, 1, false>;
+  if (groups == 2) return aligned ? run<kPrecision, 2, true> : run<kPrecision, 2, false>;
+  return aligned ? run<kPrecision, 4, true> : run<kPrecision, 4, false>;
+}
+
+}  // namespace tessera::tessera_spmm

@@ -1,0 +1,189 @@
+// Our own SpMM on TF32 tensor cores: row windows of 16 rows, a warp for each and for up to 128
+// columns of C, which fetches every condensed column's row of B once.
+//
+// On an H200 a product is limited by the rows of B that reach the SMs: at 8 TB/s, an SM takes 150
+// cycles for the eight rows of a TC block and 128 columns, in which its four schedulers could issue
+// 600 instructions. A warp therefore works for itself, without barriers; 16 of them, each with one
+// TC block's rows in flight, keep the L2 busy; and a TC block costs one warp about 200
+// instructions. Operands are rounded by cvt.rn.tf32 (precision = tf32_even), which is one
+// instruction, where cvt.rna is four: 32 of them a lane and TC block. Rows of B begin at multiples
+// of 32 bytes in shared memory, without which cp.async reads every sector twice.
+//
+// A lane loads its elements of a TC block by its bitmaps, one TC block ahead. The order of sums is
+// that of DTC-SpMM's m16n8k8; windows are split, and a split window's parts added in their order,
+// as in our Acc-SpMM (window_tasks.hpp).
+
+#include "kernels/spmm/tessera/tessera_spmm.hpp"
+
+#include <algorithm>
+
+#include "formats/base/registry.hpp"
+#include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
+#include "kernels/spmm/row_windows/named_values.hpp"
+#include "kernels/spmm/row_windows/window16_work.hpp"
+
+namespace tessera {
+
+namespace tessera_spmm {
+namespace {
+
+using row_windows::NamedValue;
+using row_windows::names_of;
+using row_windows::Schedule;
+using row_windows::value_of;
+using window_tasks::CombineMethod;
+using window_tasks::Tasks;
+
+constexpr NamedValue<CombineMethod> kCombineMethods[] = {{"ordered", CombineMethod::kOrdered},
+                                                         {"atomic", CombineMethod::kAtomic}};
+
+// A split window costs each part a write and a read of its sums, as much as two TC blocks; a task
+// shorter than kLeastBlocks gains nothing by it, and one longer than kMostBlocks delays the end.
+constexpr std::int64_t kLeastBlocks = 16, kMostBlocks = 64;
+
+/// The fewest groups of 32 columns that hold n columns, of 1, 2 and 4.
+constexpr int groups_for(std::int64_t n) { return n <= 32 ? 1 : n <= 64 ? 2 : 4; }
+
+}  // namespace
+
+TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
+    : precision_(find_precision(params.text("precision"))),
+      max_blocks_(params.integer("max_blocks")),
+      columns_(static_cast<int>(params.integer("columns"))),
+      combine_(value_of(kCombineMethods, params.text("combine"))) {}
+
+Tasks TesseraSpmmOptions::cut(const Mosaic& a, std::int64_t n) const {
+  require(a.height == window16_tile::kWindowRows,
+          "tessera_spmm multiplies windows {} rows high, and these of mosaic are {}: give it "
+          "height = {}",
+          window16_tile::kWindowRows, a.height, window16_tile::kWindowRows);
+  if (max_blocks_ > 0) return window_tasks::cut(a.window_offset, max_blocks_);
+  // Twice the TC blocks that a warp has on average.
+  const std::int64_t even =
+      2 * std::ssize(a.steps) * schedule_of(groups_for(n)).chunks(n) / kWarpsOfGpu;
+  return window_tasks::cut(a.window_offset, std::clamp(even, kLeastBlocks, kMostBlocks));
+}
+
+Schedule TesseraSpmmOptions::schedule(const Tasks& tasks, std::int64_t n) const {
+  if (columns_ > 0) return schedule_of(columns_ / window16_tile::kWarpCols);
+  int groups = groups_for(n);
+  // Where the warps would fill the GPU less than 1.4 times, narrower ones share the work better,
+  // though each decodes A for itself.
+  while (groups > 1 && 5 * tasks.num_shares() * schedule_of(groups).chunks(n) < 7 * kWarpsOfGpu)
+    groups /= 2;
+  return schedule_of(groups);
+}
+
+std::vector<ParamSpec> params() {
+  return {
+      {"precision",
+       std::string("tf32_even"),
+       "how FP32 operands are multiplied on tensor cores",
+       {"tf32_even", "tf32x3"}},
+      {"max_blocks",
+       std::int64_t{0},
+       "TC blocks of a task, of which longer windows are several; 0: 16 to 64, by the matrix and "
+       "the width of C",
+       {},
+       0,
+       1 << 20},
+      {"columns",
+       std::int64_t{0},
+       "columns of C of a warp; 0: by the number of tasks and the width of C",
+       {"0", "32", "64", "128"}},
+      {"combine", std::string("ordered"),
+       "how the sums of a split window are combined: in the order of their TC blocks (ordered), "
+       "or by atomics (atomic)",
+       names_of(kCombineMethods)}};
+}
+
+}  // namespace tessera_spmm
+
+namespace {
+
+using tessera_spmm::TesseraSpmmOptions;
+using window_tasks::CombineMethod;
+using window_tasks::Tasks;
+
+constexpr int kDepth = window16_tile::kTileCols;
+
+class TesseraSpmm final : public SpmmKernel {
+ public:
+  explicit TesseraSpmm(TesseraSpmmOptions options) : options_(std::move(options)) {}
+
+  std::string format() const override { return Mosaic::kFormat; }
+  int version() const override { return 1; }
+  Arithmetic arithmetic() const override {
+    return me_tcf_kernel::arithmetic(options_.precision(), kDepth);
+  }
+
+  /// Those of the most parts that a window has at any width of C.
+  std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
+    const auto& a = packed_as<Mosaic>(packed);
+    return me_tcf_kernel::terms_per_row(*to_me_tcf(a), kDepth, options_.cut(a, 1));
+  }
+
+  DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
+                      const Generation& generation) const override {
+    const auto& a = packed_as<Mosaic>(packed);
+    const Tasks tasks = options_.cut(a, b.cols);
+    require<Unsupported>(
+        tasks.splits.empty() || options_.combine() == CombineMethod::kOrdered,
+        "tessera_spmm is not emulated with combine = atomic: atomics add the parts of {} split "
+        "windows in no fixed order",
+        tasks.splits.size());
+    return me_tcf_kernel::emulate(*to_me_tcf(a), options_.precision(), kDepth, tasks, b,
+                                  generation);
+  }
+
+  WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
+    const auto& a = packed_as<Mosaic>(packed);
+    const auto tasks = std::make_shared<const Tasks>(options_.cut(a, n));
+    const row_windows::Schedule schedule = options_.schedule(*tasks, n);
+    WorkDescription work = window16_tile::describe(
+        "tessera_spmm", to_me_tcf(a), n, tasks,
+        {.schedule = schedule,
+         .mmas_per_product = static_cast<int>(options_.precision().mmas.size()),
+         .stages = tessera_spmm::stages_of(schedule.groups),
+         .mosaic = &a,
+         .combine = options_.combine(),
+         .registers = registers(schedule),
+         .shared_bytes = tessera_spmm::shared_bytes(schedule),
+         .instructions = instructions(schedule.groups)});
+    work.footprint_bytes = stats(a).bytes;
+    return work;
+  }
+
+ private:
+  /// Registers allocated for a thread (CUDA 13.0, sm_90a).
+  static int registers(const row_windows::Schedule& schedule) {
+    return schedule.groups == 1 ? 72 : schedule.groups == 2 ? 96 : 128;
+  }
+
+  /// Counted on an H200 (CUDA 13.0, sm_90a). With fewer registers more is computed anew for every
+  /// TC block.
+  window16_tile::WarpInstructions instructions(int groups) const {
+    const bool splits = options_.precision().parts > 1;
+    return {.task_start = 160,
+            .tile = groups == 1   ? 135
+                    : groups == 2 ? 107
+                                  : 90,
+            .group = splits ? 155 : 16,
+            .copy = 2};
+  }
+
+  TesseraSpmmOptions options_;
+};
+
+const Register<SpmmKernel> entry{{
+    .name = "tessera_spmm",
+    .summary = "mosaic of 16-row windows on TF32 tensor cores, m16n8k8, a warp a window (ours)",
+    .params = tessera_spmm::params(),
+    .make =
+        [](const Params& params) {
+          return std::make_unique<TesseraSpmm>(TesseraSpmmOptions(params));
+        },
+}};
+
+}  // namespace
+}  // namespace tessera

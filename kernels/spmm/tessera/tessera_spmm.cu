@@ -1,0 +1,52 @@
+// Device half of tessera_spmm: its launches. The kernels are kernel.cuh. See
+// kernels/spmm/tessera/tessera_spmm.cpp.
+
+#include "formats/base/registry.hpp"
+#include "kernels/gpu_spmm.hpp"
+#include "kernels/spmm/tessera/kernel.cuh"
+
+namespace tessera {
+namespace {
+
+using namespace tessera_spmm;
+
+class GpuTesseraSpmm final : public GpuSpmm {
+ public:
+  explicit GpuTesseraSpmm(TesseraSpmmOptions options) : options_(std::move(options)) {}
+  std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
+                                            std::int64_t n) const override {
+    // A row of B is addressed by 32 bits.
+    require<Unsupported>(n < std::int64_t{1} << 30,
+                         "tessera_spmm takes less than 2^30 columns, not {}", n);
+    const auto& a = packed_as<Mosaic>(packed);
+    const auto kernel = tf32_precision(options_.precision().name) == Tf32Precision::kSplit
+                            ? kernel_of<Tf32Precision::kSplit>
+                            : kernel_of<Tf32Precision::kEven>;
+    const window_tasks::Tasks tasks = options_.cut(a, n);
+    const row_windows::Schedule schedule = options_.schedule(tasks, n);
+    return std::make_unique<row_windows::TaskMultiplication<>>(
+        window_tile::PackedOnDevice(a, window16_tile::kWindowRows), tasks, n,
+        row_windows::TaskLaunch<>{.kernel_name = "tessera_spmm",
+                                  .aligned = kernel(schedule.groups, true),
+                                  .unaligned = kernel(schedule.groups, false),
+                                  .options = {},
+                                  .schedule = schedule,
+                                  .shared_bytes = shared_bytes(schedule),
+                                  .combine = options_.combine()});
+  }
+
+ private:
+  TesseraSpmmOptions options_;
+};
+
+const Register<GpuSpmm> entry{{
+    .name = "tessera_spmm",
+    .summary = "device half of tessera_spmm",
+    .make =
+        [](const Params& params) {
+          return std::make_unique<GpuTesseraSpmm>(TesseraSpmmOptions(params));
+        },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,65 @@
+// The options of tessera_spmm and its compiled kernels, for its host and its device half.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/base/params.hpp"
+#include "formats/mosaic.hpp"
+#include "kernels/spmm/row_windows/schedule.hpp"
+#include "kernels/spmm/row_windows/split_windows.hpp"
+#include "kernels/spmm/row_windows/staged_rows.hpp"
+#include "kernels/spmm/row_windows/window16_tile.hpp"
+#include "kernels/spmm/row_windows/window_tasks.hpp"
+#include "kernels/tensor_core/precision.hpp"
+
+namespace tessera::tessera_spmm {
+
+/// The schedule of warps that compute `groups` groups of 32 columns.
+TESSERA_HOST_DEVICE constexpr row_windows::Schedule schedule_of(int groups) {
+  return {.window_rows = window16_tile::kWindowRows, .groups = groups};
+}
+
+/// TC blocks of a warp whose rows of B are in shared memory, and the floats that they take.
+TESSERA_HOST_DEVICE constexpr int stages_of(int groups) {
+  return groups == 4 ? 2 : groups == 2 ? 3 : 4;
+}
+TESSERA_HOST_DEVICE constexpr int ring_floats(int groups) {
+  return stages_of(groups) * row_windows::stage_floats(groups);
+}
+
+/// Warps of a multiprocessor that the registers of a kernel must suffice for.
+TESSERA_HOST_DEVICE constexpr int resident_warps(int groups) {
+  return groups == 4 ? 16 : groups == 2 ? 20 : 28;
+}
+
+/// The warps that an H200 holds at a time, of 128 columns each: tasks and widths aim at a multiple
+/// of them. It is a constant, so that results do not depend on the GPU.
+constexpr std::int64_t kWarpsOfGpu = 132 * resident_warps(4);
+
+class TesseraSpmmOptions {
+ public:
+  explicit TesseraSpmmOptions(const Params& params);
+
+  const Precision& precision() const { return precision_; }
+  window_tasks::CombineMethod combine() const { return combine_; }
+
+  /// Tasks of one warp each. Throws an Error for windows of other than 16 rows.
+  window_tasks::Tasks cut(const Mosaic& a, std::int64_t n) const;
+  row_windows::Schedule schedule(const window_tasks::Tasks& tasks, std::int64_t n) const;
+
+ private:
+  Precision precision_;
+  std::int64_t max_blocks_;  // TC blocks of a task; 0: by the matrix
+  int columns_;              // of a warp; 0: by the matrix
+  window_tasks::CombineMethod combine_;
+};
+
+std::vector<ParamSpec> params();
+
+/// Shared memory of a thread block, in bytes.
+constexpr std::int64_t shared_bytes(const row_windows::Schedule& schedule) {
+  return std::int64_t{sizeof(float)} * schedule.warps() * ring_floats(schedule.groups);
+}
+
+}  // namespace tessera::tessera_spmm

@@ -1,0 +1,173 @@
+// tessera_spmm: its results are bit for bit those of its definition in both precisions, its tasks
+// follow the matrix and the width of C, and its work description agrees with counts of the matrix.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <set>
+
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/mosaic.hpp"
+#include "kernels/spmm/tessera/tessera_spmm.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "kernels/tensor_core/precision.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+using tessera_spmm::TesseraSpmmOptions;
+
+std::unique_ptr<PackedMatrix> pack(const CsrMatrix& a) {
+  return Registry<Format>::instance().make("mosaic")->pack(a);
+}
+
+std::unique_ptr<SpmmKernel> kernel_with(const Params::Given& params) {
+  return Registry<SpmmKernel>::instance().make("tessera_spmm", params);
+}
+
+TesseraSpmmOptions options_with(const Params::Given& params) {
+  return TesseraSpmmOptions(Registry<SpmmKernel>::instance().resolve("tessera_spmm", params));
+}
+
+std::vector<std::int32_t> active_cols(const CsrMatrix& a, std::int64_t window) {
+  std::set<std::int32_t> columns;
+  for (std::int64_t row = 16 * window; row < std::min<std::int64_t>(16 * window + 16, a.rows);
+       ++row)
+    columns.insert(a.row_cols(row).begin(), a.row_cols(row).end());
+  return {columns.begin(), columns.end()};
+}
+
+/// Element (i, j) of C by definition: one MMA for every eight active columns, a new sum at the
+/// start of each of `parts` nearly equal parts of the window.
+float element(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix& b,
+              const Precision& precision, std::int64_t parts, std::int64_t i, std::int64_t j) {
+  const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
+  const std::vector<std::int32_t> columns = active_cols(a, i / 16);
+  const auto blocks = static_cast<std::int64_t>(columns.size() + 7) / 8;
+  DenseMatrix column(b.rows, 1);
+  for (std::int64_t k = 0; k < b.rows; ++k) column.at(k, 0) = b.at(k, j);
+  const PreparedB prepared(column, precision);
+  float total = 0;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    std::vector<float> sum(1, 0.0f);
+    RowChain chain(precision, step, prepared, sum);
+    for (std::int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+      std::vector<ChunkTerm> terms;
+      for (std::int64_t k = 8 * block;
+           k < std::min<std::int64_t>(8 * block + 8, std::ssize(columns)); ++k)
+        terms.push_back({split(dense_a.at(i, columns[k]), precision), columns[k],
+                         static_cast<int>(k - 8 * block)});
+      chain.add(terms);
+    }
+    chain.finish();
+    total = part == 0 ? sum[0] : add_on_gpu(total, sum[0]);
+  }
+  return total;
+}
+
+TEST_CASE("tessera_spmm's emulation gives the bits of its definition, split windows or whole") {
+  const CsrMatrix a = random_sparse(70, 190, 0.06, 11);
+  const DenseMatrix dense_a = to_dense(a);
+  DenseMatrix b = random_dense(190, 3, 12);
+  b.at(3, 1) = std::numeric_limits<float>::quiet_NaN();
+  b.at(7, 2) = std::numeric_limits<float>::infinity();
+  const auto packed = pack(a);
+  for (const char* precision : {"tf32_even", "tf32x3"}) {
+    CAPTURE(precision);
+    for (const std::int64_t most : {0, 4}) {
+      CAPTURE(most);
+      const auto kernel =
+          kernel_with({{"precision", std::string(precision)}, {"max_blocks", most}});
+      const DenseMatrix c = kernel->emulate(*packed, b, find_generation("hopper"));
+      for (std::int64_t i = 0; i < a.rows; ++i) {
+        const auto blocks = static_cast<std::int64_t>(active_cols(a, i / 16).size() + 7) / 8;
+        const std::int64_t parts = most == 0 ? 1 : (blocks + most - 1) / most;
+        for (std::int64_t j = 0; j < b.cols; ++j) {
+          const float expected = element(a, dense_a, b, find_precision(precision), parts, i, j);
+          const bool same = std::isnan(expected) ? std::isnan(c.at(i, j))
+                                                 : std::bit_cast<std::uint32_t>(expected) ==
+                                                       std::bit_cast<std::uint32_t>(c.at(i, j));
+          if (!same) CAPTURE(i);
+          if (!same) CAPTURE(j);
+          CHECK(same);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("tasks of tessera_spmm are shorter where the matrix is small") {
+  const auto longest = [](const CsrMatrix& a, std::int64_t n) {
+    const auto packed = pack(a);
+    std::int64_t blocks = 0;
+    for (const window_tasks::Task& task : options_with({}).cut(packed_as<Mosaic>(*packed), n).tasks)
+      blocks = std::max<std::int64_t>(blocks, task.last - task.first);
+    return blocks;
+  };
+  // 30 windows with 100 TC blocks each, 3000 in all: 1.4 for each of an H200's 2112 warps.
+  const CsrMatrix small = random_sparse(480, 800, 0.6, 21);
+  CHECK(longest(small, 128) <= 16);
+  CHECK(longest(small, 128) > 12);
+  // With 64 times as many columns there is work for 91 TC blocks a warp.
+  CHECK(longest(small, 64 * 128) > 48);
+  CHECK(longest(small, 64 * 128) <= 64);
+}
+
+TEST_CASE("warps of tessera_spmm are as wide as C, and narrower where they would be few") {
+  const auto columns = [](std::int64_t tasks, std::int64_t n) {
+    window_tasks::Tasks all;
+    all.tasks.resize(static_cast<std::size_t>(tasks));
+    return options_with({}).schedule(all, n).warp_cols();
+  };
+  CHECK(columns(5000, 20) == 32);
+  CHECK(columns(5000, 64) == 64);
+  CHECK(columns(5000, 128) == 128);
+  CHECK(columns(2000, 128) == 64);
+  CHECK(columns(500, 128) == 32);
+  CHECK(columns(2000, 512) == 128);
+  window_tasks::Tasks none;
+  CHECK(options_with({{"columns", std::string("64")}}).schedule(none, 32).warp_cols() == 64);
+}
+
+TEST_CASE("tessera_spmm refuses other windows than 16 rows and the emulation of atomics") {
+  const CsrMatrix a = random_sparse(70, 190, 0.1, 31);
+  const DenseMatrix b = random_dense(190, 4, 32);
+  const auto low =
+      Registry<Format>::instance().make("mosaic", {{"height", std::string("8")}})->pack(a);
+  const auto atomic =
+      kernel_with({{"combine", std::string("atomic")}, {"max_blocks", std::int64_t{1}}});
+
+  CHECK_THROWS_WITH_AS(kernel_with({})->emulate(*low, b, find_generation("hopper")),
+                       doctest::Contains("height = 16"), Error);
+  CHECK_THROWS_AS(atomic->emulate(*pack(a), b, find_generation("hopper")), Unsupported);
+}
+
+TEST_CASE("tessera_spmm's work description agrees with counts of the matrix") {
+  const CsrMatrix a = random_sparse(203, 157, 0.07, 41);
+  std::int64_t active = 0, blocks = 0;
+  for (std::int64_t w = 0; w < (a.rows + 15) / 16; ++w) {
+    const std::int64_t columns = std::ssize(active_cols(a, w));
+    active += columns, blocks += (columns + 7) / 8;
+  }
+  for (const char* precision : {"tf32_even", "tf32x3"}) {
+    const std::int64_t products = precision == std::string("tf32x3") ? 3 : 1;
+    for (const std::int64_t n : {8, 40, 128, 136}) {
+      CAPTURE(n);
+      const auto kernel = kernel_with({{"precision", std::string(precision)}});
+      const WorkDescription work = kernel->work(*pack(a), n);
+      // There are few tasks, so that warps have 32 columns.
+      CHECK(work.total().mma == blocks * ((n + 31) / 32) * 4 * products);
+      CHECK(work.total().b_bytes == 4 * active * n);
+      CHECK(work.total().c_bytes == 4 * n * a.rows);
+      CHECK(work.total().barriers == 0);
+      CHECK(work.useful_flops == 2 * a.nnz() * n);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
