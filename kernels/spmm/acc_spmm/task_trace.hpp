@@ -72,20 +72,14 @@ class AccTrace : public BitTcfTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const auto num_shares = static_cast<std::uint32_t>(tasks_->num_shares());
-    const auto [share, chunk] = schedule_.item_of(static_cast<std::uint32_t>(thread_block),
-                                                  static_cast<std::uint32_t>(warp), num_shares);
-    if (share >= num_shares) {
-      trace.issue(InstructionCounts::kIdle);
-      return false;
-    }
-    if (cursor.part == 0 && cursor.step == 0)
-      row_windows::trace_share_extent(*tasks_, share, task_at_.shares, kTaskBoard, trace);
-    const std::int64_t index = tasks_->first_of(share) + cursor.part;
-    if (advance_task(index, chunk, cursor, trace)) return true;
-    if (schedule_.team > 1 && !tasks_->shares.empty()) trace.barrier();
-    ++cursor.part, cursor.step = 0;
-    return index + 1 < tasks_->first_of(share + 1);
+    return row_windows::trace_share(
+        schedule_, *tasks_, task_at_.shares, kTaskBoard, thread_block, warp, cursor, trace,
+        [&](std::int64_t index, const row_windows::WorkItem& item) {
+          return advance_task(index, item.chunk, cursor, trace);
+        },
+        [&] {
+          if (schedule_.team > 1 && !tasks_->shares.empty()) trace.barrier();
+        });
   }
 
  protected:

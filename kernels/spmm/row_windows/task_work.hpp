@@ -72,4 +72,28 @@ struct TaskInstructionCounts {
   static constexpr int kClearStore = 12;  // with the store
 };
 
+/// LaunchTrace::next() of a warp that computes the tasks of its share one after another.
+/// `advance(task, item)` appends a chunk of a task's operations and returns false at the task's
+/// end, `end_task()` appends what follows a task. `shares` is the address of the array, `board` a
+/// free scoreboard.
+template <class Advance, class EndTask>
+bool trace_share(const Schedule& schedule, const window_tasks::Tasks& tasks, std::uint64_t shares,
+                 int board, std::int64_t thread_block, int warp, WarpCursor& cursor,
+                 WarpTrace& trace, Advance advance, EndTask end_task) {
+  const auto num_shares = static_cast<std::uint32_t>(tasks.num_shares());
+  const WorkItem item = schedule.item_of(static_cast<std::uint32_t>(thread_block),
+                                         static_cast<std::uint32_t>(warp), num_shares);
+  if (item.share >= num_shares) {
+    trace.issue(TaskInstructionCounts::kIdle);
+    return false;
+  }
+  if (cursor.part == 0 && cursor.step == 0)
+    trace_share_extent(tasks, item.share, shares, board, trace);
+  const std::int64_t task = tasks.first_of(item.share) + cursor.part;
+  if (advance(task, item)) return true;
+  end_task();
+  ++cursor.part, cursor.step = 0;
+  return task + 1 < tasks.first_of(item.share + 1);
+}
+
 }  // namespace tessera::row_windows

@@ -43,20 +43,12 @@ class TileTrace final : public LaunchTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const auto num_shares = static_cast<std::uint32_t>(tasks_->num_shares());
-    const auto [share, chunk] = schedule_.item_of(static_cast<std::uint32_t>(thread_block),
-                                                  static_cast<std::uint32_t>(warp), num_shares);
-    if (share >= num_shares) {
-      trace.issue(TaskInstructionCounts::kIdle);
-      return false;
-    }
-    if (cursor.part == 0 && cursor.step == 0)
-      row_windows::trace_share_extent(*tasks_, share, at_.shares, kTaskBoard, trace);
-    const std::int64_t index = tasks_->first_of(share) + cursor.part;
-    if (advance_task(TaskItem{index, chunk, warp % schedule_.team}, cursor, trace)) return true;
-    synchronize(trace);
-    ++cursor.part, cursor.step = 0;
-    return index + 1 < tasks_->first_of(share + 1);
+    return row_windows::trace_share(
+        schedule_, *tasks_, at_.shares, kTaskBoard, thread_block, warp, cursor, trace,
+        [&](std::int64_t index, const row_windows::WorkItem& item) {
+          return advance_task(TaskItem{index, item.chunk, warp % schedule_.team}, cursor, trace);
+        },
+        [&] { synchronize(trace); });
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "kernels/spmm/dtc_spmm/dtc_spmm.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/precision.hpp"
+#include "tests/kernels/spmm/windows_of_16_rows.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -25,15 +26,6 @@ std::unique_ptr<PackedMatrix> pack(const SpmmKernel& kernel, const CsrMatrix& a)
 
 std::unique_ptr<SpmmKernel> dtc(const Params::Given& params) {
   return Registry<SpmmKernel>::instance().make("dtc_spmm", params);
-}
-
-/// The active columns of a window.
-std::vector<std::int32_t> active_cols(const CsrMatrix& a, std::int64_t window) {
-  std::set<std::int32_t> columns;
-  for (std::int64_t row = 16 * window; row < std::min<std::int64_t>(16 * window + 16, a.rows);
-       ++row)
-    columns.insert(a.row_cols(row).begin(), a.row_cols(row).end());
-  return {columns.begin(), columns.end()};
 }
 
 /// The number of TC blocks of the windows before this one.

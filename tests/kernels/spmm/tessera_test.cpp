@@ -14,6 +14,7 @@
 #include "kernels/spmm/tessera/tessera_spmm.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/precision.hpp"
+#include "tests/kernels/spmm/windows_of_16_rows.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -31,14 +32,6 @@ std::unique_ptr<SpmmKernel> kernel_with(const Params::Given& params) {
 
 TesseraSpmmOptions options_with(const Params::Given& params) {
   return TesseraSpmmOptions(Registry<SpmmKernel>::instance().resolve("tessera_spmm", params));
-}
-
-std::vector<std::int32_t> active_cols(const CsrMatrix& a, std::int64_t window) {
-  std::set<std::int32_t> columns;
-  for (std::int64_t row = 16 * window; row < std::min<std::int64_t>(16 * window + 16, a.rows);
-       ++row)
-    columns.insert(a.row_cols(row).begin(), a.row_cols(row).end());
-  return {columns.begin(), columns.end()};
 }
 
 /// Element (i, j) of C by definition: one MMA for every eight active columns, a new sum at the
