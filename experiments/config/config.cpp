@@ -21,6 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kLongestName = 200;  // a file system takes 255 with what is appended
+
 /// Calls read(TableReader&) on the table `key` of `root`, when there is one, and refuses what that
 /// left over.
 template <class Read>
@@ -76,14 +78,21 @@ Settings read_where(TableReader& reader, const std::string& key) {
   return where;
 }
 
-void read_experiment(TableReader& reader, Config& config) {
-  config.id = reader.text("id");
+/// Refuses a name that could leave the folder of the files that are called by it.
+void check_file_name(const std::string& what, const std::string& name,
+                     const SourceLocation& place) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
   };
-  require(std::ranges::all_of(config.id, is_plain) && config.id[0] != '.',
-          "{}: the id '{}' names files: it may hold letters, digits, '.', '_' and '-'",
-          reader.place(), config.id);
+  require(std::ranges::all_of(name, is_plain) && name[0] != '.' && name.size() <= kLongestName,
+          "{}: the {} '{}' names files: it may hold up to {} letters, digits, '.', '_' and '-', "
+          "and no '.' in front",
+          place, what, name, kLongestName);
+}
+
+void read_experiment(TableReader& reader, Config& config) {
+  config.id = reader.text("id");
+  check_file_name("id", config.id, reader.place());
   config.title = config.id;
   reader.read("title", config.title);
   reader.read("question", config.question);
@@ -196,7 +205,12 @@ Figure read_figure(TableReader& reader) {
   Figure figure;
   figure.place = reader.place();
   figure.kind = figure.id = reader.text("kind");
-  reader.read("id", figure.id);
+  // Where the scripts are not installed, nothing else holds the kind against them.
+  check_file_name("kind", figure.kind, reader.place());
+  if (const Node* id = reader.find("id")) {
+    figure.id = reader.text("id");
+    check_file_name("id", figure.id, id->place);
+  }
   reader.read("title", figure.title);
   reader.read("caption", figure.caption);
   figure.x = reader.text("x");
