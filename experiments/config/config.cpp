@@ -99,6 +99,8 @@ void read_experiment(TableReader& reader, Config& config) {
   reader.read("paper", config.paper);
   reader.read("figure", config.figure);
   reader.read("minutes", config.minutes);
+  require(config.minutes >= 0, "{}: minutes takes 0 or more, not {}", reader.place(),
+          config.minutes);
   reader.read("gpu_only", config.gpu_only);
   auto seed = static_cast<std::int64_t>(config.seed);
   reader.read("seed", seed);

@@ -13,6 +13,8 @@
 namespace tessera {
 namespace {
 
+constexpr std::int64_t kMostLaunches = 10'000'000;  // whose times are kept, 8 bytes each
+
 template <class T>
 const T& task_as(const Point& point, const char* name) {
   const T* task = std::get_if<T>(&point.task);
@@ -83,11 +85,14 @@ const std::vector<std::string>& l2_choices() {
 }
 
 void validate(const MeasureRule& rule) {
-  require(rule.warmup >= 0, "measure.warmup = {}: it takes 0 or more launches", rule.warmup);
+  require(rule.warmup >= 0 && rule.warmup <= kMostLaunches,
+          "measure.warmup = {}: it takes 0 to {} launches", rule.warmup, kMostLaunches);
   require(rule.min_samples >= 1, "measure.min_samples = {}: it takes at least 1", rule.min_samples);
   require(rule.max_samples >= rule.min_samples,
           "measure.max_samples = {} is below measure.min_samples = {}", rule.max_samples,
           rule.min_samples);
+  require(rule.max_samples <= kMostLaunches, "measure.max_samples = {}: it takes at most {}",
+          rule.max_samples, kMostLaunches);
   require(rule.noise >= 0 && std::isfinite(rule.noise), "measure.noise = {}: it takes 0 or more",
           rule.noise);
   require(rule.max_seconds > 0 && std::isfinite(rule.max_seconds),

@@ -31,7 +31,11 @@ std::string number_fault(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = end == text.data() + text.size() && error != std::errc::invalid_argument;
   if (whole && error == std::errc::result_out_of_range) return fmt::format("{} is too large", text);
-  if (whole && error == std::errc()) return "";
+  if (whole && error == std::errc()) {
+    if constexpr (std::is_floating_point_v<Number>)
+      if (!std::isfinite(value)) return fmt::format("expected a finite number, not '{}'", text);
+    return "";
+  }
   const char* expected = std::is_floating_point_v<Number> ? "a number"
                          : std::is_unsigned_v<Number>     ? "a whole number, not negative"
                                                           : "a whole number";

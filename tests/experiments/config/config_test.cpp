@@ -181,6 +181,10 @@ TEST_CASE("an ill-typed or impossible value is an error that says what was expec
   CHECK(error_after_head("[measure]\nl2 = \"cold\"\n") ==
         "c.toml:6:6: unknown value for l2 'cold'; known: warm, flush");
   CHECK(has(error_after_head("[measure]\nmin_samples = 2000\n"), "max_samples = 1000 is below"));
+  CHECK(has(error_after_head("[measure]\nmax_samples = 9000000000000000000\n"), "takes at most"));
+  CHECK(
+      has(error_after_head("[measure]\nwarmup = 9000000000000000000\n"), "it takes 0 to 10000000"));
+  CHECK(has(error_after_head("minutes = -5\n"), "minutes takes 0 or more, not -5"));
   CHECK(error_after_head("[[derive]]\nname = \"d\"\nof = \"n\"\nbins = [1]\nlabels = [\"a\"]\n") ==
         "c.toml:5:1: 1 bins have 2 labels, one more than limits; there are 1");
   CHECK(has(error_after_head("[[derive]]\nname = \"d\"\n"), "either 'expr' or"));
