@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import unittest
+from pathlib import Path
 
 from program import BINARY, POISSON, RMAT, ProgramTest
 
@@ -109,6 +110,22 @@ class CommandLineTest(ProgramTest):
                                       text=True, check=False, env=self.environment())
                 self.assertEqual(done.returncode, 3)
                 self.assertIn("No space left on device", done.stderr)
+
+    def test_a_closed_stdout_is_noticed_and_no_file_takes_its_place(self) -> None:
+        config = self.config(RMAT, n=[4], rest='[table]\ncolumns = ["matrix"]')
+        other = self.folder / "other.toml"
+        other.write_text(Path(config).read_text(encoding="utf-8").replace('"c"', '"other"'))
+        for words in (["list", "kernels"], ["--help"], ["plan", config],
+                      ["run", config, str(other)]):
+            with self.subTest(words=words):
+                done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', str(BINARY), *words],
+                                      cwd=self.folder, stderr=subprocess.PIPE, text=True,
+                                      check=False, env=self.environment())
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("cannot", done.stderr)
+        # The table of the first experiment is no part of the records of the second.
+        for name in (config, str(other)):
+            self.assertIn("1 ok", self.tessera("status", name).stdout)
 
     def on_terminal(self, *words: str, **variables: str) -> str:
         """What the program writes to a terminal, colours included."""
