@@ -188,7 +188,8 @@ void visit(V& v, SkipPart& s) {
 template <class V>
 void visit(V& v, Record& r) {
   v("params", r.params), v("params_hash", r.params_hash), v("point_id", r.point_id);
-  v("finished_at", r.finished_at), v("status", r.status), v("reason", r.reason);
+  v("finished_at", r.finished_at), v("after", r.after);
+  v("status", r.status), v("reason", r.reason);
   v("skip", r.skip);
   v("origin", r.origin), v("attempt_s", r.attempt_s), v("env_id", r.env_id);
   v("experiment", r.experiment), v("config_hash", r.config_hash);

@@ -259,7 +259,9 @@ struct Record {
   std::string params_hash = {};
   std::string point_id = {};
   std::string finished_at = {};  // UTC
-  std::string status = {};       // "ok", "skipped", "failed", "timeout", "oom", "wrong"
+  // Of the attempt that this one replaces, where the clock says that it was not finished earlier.
+  std::optional<std::string> after = {};
+  std::string status = {};  // "ok", "skipped", "failed", "timeout", "oom", "wrong"
   std::optional<std::string> reason = {};
   std::optional<SkipPart> skip = {};       // of a skipped point
   std::optional<std::string> origin = {};  // "emulated", "simulated", "modelled", "measured"

@@ -12,6 +12,8 @@
 #include <initializer_list>
 #include <iterator>
 #include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "formats/base/check.hpp"
@@ -55,9 +57,20 @@ void check_record(const Json& line, const std::string& place) {
   require_text({"point_id", "params_hash", "status", "finished_at"});
   require(line.contains("params") && line["params"].is_object(),
           "{}: a record needs 'params', an object", place);
+  if (line.contains("after")) require_text({"after"});
+}
+
+/// Orders attempts in time: an attempt follows what it replaces, whatever the clocks said.
+std::tuple<std::string, bool, std::string> time_order(const Json& record) {
+  const std::string finished = record["finished_at"], after = record.value("after", "");
+  return {std::max(finished, after), after >= finished, finished};
 }
 
 }  // namespace
+
+std::string time_of(const Json& record) { return std::get<0>(time_order(record)); }
+
+bool is_later(const Json& a, const Json& b) { return time_order(a) > time_order(b); }
 
 std::vector<Json> read_json_lines(const std::string& path) {
   const std::string text = read_file(path);
@@ -91,9 +104,7 @@ RecordSet read_records(const std::string& folder_or_file, bool each_machine) {
       }
     }
   }
-  if (files.size() > 1)
-    std::ranges::stable_sort(
-        attempts, {}, [](const Json& r) { return r["finished_at"].get_ref<const std::string&>(); });
+  if (files.size() > 1) std::ranges::stable_sort(attempts, {}, time_order);
 
   std::set<std::pair<std::string, std::string>> seen;
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {

@@ -28,6 +28,13 @@ struct RecordSet {
 /// With `each_machine`, a point has the last attempt of every environment.
 RecordSet read_records(const std::string& folder_or_file, bool each_machine = false);
 
+/// When a point's record counts as finished, UTC: never before the attempt that it replaces, which
+/// a machine whose clock was ahead may have dated in the future.
+std::string time_of(const Json& record);
+
+/// True when `a` was finished after `b` in this sense.
+bool is_later(const Json& a, const Json& b);
+
 /// Appends lines to one file. Two writers of one file are refused (a lock on the file).
 class RecordWriter {
  public:

@@ -49,8 +49,7 @@ struct KnownAttempt {
   std::string status;
   Skip skip;                     // its reason is that of any attempt; the rest is of a skipped one
   bool only_overflowed = false;  // wrong, and no finite value of C is
-
-  bool operator==(const KnownAttempt&) const = default;
+  std::string time;              // time_of() its record
 };
 
 bool only_overflowed(const Json& record) {
@@ -61,7 +60,13 @@ bool only_overflowed(const Json& record) {
 
 KnownAttempt known_attempt(const Json& record) {
   return {record.at("point_id"), record.value("status", ""), skip_of(record),
-          only_overflowed(record)};
+          only_overflowed(record), time_of(record)};
+}
+
+/// True when both were skipped for one reason: it need not be written down every time.
+bool are_one_skip(const KnownAttempt& a, const KnownAttempt& b) {
+  return a.status == "skipped" && b.status == "skipped" && a.point_id == b.point_id &&
+         a.skip == b.skip;
 }
 
 /// The state of the plan's points, each request counted once; those without an attempt are left.
@@ -233,12 +238,12 @@ class Run {
     record.env_id = env_id_;
     record.experiment = options_.experiment;
     record.config_hash = options_.config_hash;
+    const auto before = by_hash_.find(entry.hash);
+    if (before != by_hash_.end() && before->second.time >= record.finished_at)
+      record.after = before->second.time;
     const Json json = to_json(record);
     const KnownAttempt attempt = known_attempt(json);
-    // The same reason to skip a point need not be written down every time.
-    const auto before = by_hash_.find(entry.hash);
-    const bool is_known =
-        before != by_hash_.end() && attempt.status == "skipped" && before->second == attempt;
+    const bool is_known = before != by_hash_.end() && are_one_skip(before->second, attempt);
     if (!is_known) writer_.append(json);
     by_hash_[entry.hash] = attempt;
     ++ran_;

@@ -53,11 +53,11 @@ class MergeVerb final : public Verb {
  private:
   /// A result beats a failure, a later result an earlier one.
   static bool better(const Json& a, const Json& b) {
-    const auto rank = [](const Json& record) {
+    const auto is_result = [](const Json& record) {
       const std::string status = record.value("status", "");
-      return std::pair(status == "ok" || status == "wrong", record.value("finished_at", ""));
+      return status == "ok" || status == "wrong";
     };
-    return rank(a) > rank(b);
+    return is_result(a) == is_result(b) ? is_later(a, b) : is_result(a);
   }
 
   void write_csv(const RecordSet& all) const {

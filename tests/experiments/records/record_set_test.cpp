@@ -193,6 +193,26 @@ TEST_CASE("of two files the attempt that was finished later counts, whatever the
   CHECK(told(read_records(folder.path())) == "a=ok b=ok");
 }
 
+TEST_CASE("an attempt counts after the one it replaces, though a clock dated that in the future") {
+  const TemporaryFolder folder;
+  const std::string future = "2999-01-01T00:00:00Z";
+  Json again = point("a", "failed", "2026-01-01T00:00:00Z");
+  again["after"] = future;
+  Json once_more = point("a", "ok", "2026-01-02T00:00:00Z");
+  once_more["after"] = time_of(again);
+  // The names sort against time.
+  write_text(folder / "x.jsonl", lines({once_more}));
+  write_text(folder / "y.jsonl", lines({again}));
+  write_text(folder / "z.jsonl", lines({point("a", "timeout", future)}));
+
+  CHECK(told(read_records(folder.path())) == "a=ok");
+  CHECK(time_of(once_more) == future);
+  CHECK(time_of(point("a")) == "2026-01-01T00:00:00Z");
+  CHECK(is_later(once_more, again));
+  CHECK(is_later(again, point("a", "timeout", future)));
+  CHECK_FALSE(is_later(point("a", "timeout", future), once_more));
+}
+
 TEST_CASE("environments are kept once each") {
   const TemporaryFolder folder;
   write_text(folder / "x.jsonl", lines({environment("e1", "one"), environment("e2", "two")}));

@@ -296,6 +296,26 @@ class ShardTest(ProgramTest):
                                       "--json")["by_status"], {"ok": 2})
         self.assertIn("0 run now, 2 ok", self.run_config(config).stderr)
 
+    def test_a_failed_record_dated_in_the_future_is_replaced_by_running_it_again(self) -> None:
+        config = self.config(UNIFORM)
+        self.run_config(config)
+        lines = [json.loads(line) for line in self.records.read_text().splitlines()]
+        for record in lines[1:]:
+            record.update(status="failed", reason="planted", finished_at="2999-01-01T00:00:00Z")
+        (self.out / "other.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.records.unlink()
+
+        self.run_config(config, "--rerun", "failed")
+        merged = self.folder / "merged"
+        self.tessera("merge", str(self.out / "other.jsonl"), str(self.out), "--out", str(merged))
+
+        for out in (str(self.out), str(merged)):
+            with self.subTest(out=out):
+                self.assertEqual(self.json_of("status", config, "--out", out, "--json")["by_status"],
+                                 {"ok": 2})
+                again = self.tessera("run", config, "--out", out, "--rerun", "failed")
+                self.assertIn("0 run now, 2 ok", again.stderr)
+
     def test_a_shard_that_is_none_is_refused(self) -> None:
         config = self.config(UNIFORM)
         for shard in ("0/3", "4/3", "1", "a/b", "1/3x", "1/0"):
