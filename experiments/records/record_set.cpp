@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,12 +17,16 @@
 #include <tuple>
 #include <utility>
 
+#include "experiments/records/json_depth.hpp"
 #include "formats/base/check.hpp"
 
 namespace tessera {
 namespace {
 
 std::string read_file(const std::string& path) {
+  // A pipe may never end, and neither does a device.
+  require(!std::filesystem::exists(path) || std::filesystem::is_regular_file(path),
+          "{}: records are in regular files, and this is none", path);
   std::ifstream file(path, std::ios::binary);
   require(file.good(), "{}: cannot be read", path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -39,6 +44,15 @@ std::vector<std::string> record_files(const std::string& folder_or_file) {
     if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
   std::ranges::sort(files);
   return files;
+}
+
+/// The record in a line; discarded when the line is no JSON object. Throws an Error with the place
+/// for one whose nesting would end the stack of whoever copies it.
+Json parse_line(std::string_view line, const std::string& path, int number) {
+  require(json_depth(line) <= kDeepestJson, "{}:{}: a record nests at most {} levels", path, number,
+          kDeepestJson);
+  Json record = Json::parse(line, nullptr, false);
+  return record.is_object() ? record : Json(Json::value_t::discarded);
 }
 
 /// Throws an Error unless the line has the keys that every reader of records relies on.
@@ -77,12 +91,12 @@ std::vector<Json> read_json_lines(const std::string& path) {
   std::vector<Json> lines;
   std::size_t begin = 0;
   for (int number = 1; begin < text.size(); ++number) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // torn: its newline was never written
-    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    require(line.is_object(), "{}:{}: not a record: a line holds one JSON object", path, number);
-    lines.push_back(line);
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    Json line = parse_line(std::string_view(text).substr(begin, end - begin), path, number);
+    if (line.is_discarded() && end == text.size()) break;  // torn: its end was never written
+    require(!line.is_discarded(), "{}:{}: not a record: a line holds one JSON object", path,
+            number);
+    lines.push_back(std::move(line));
     begin = end + 1;
   }
   return lines;
@@ -121,19 +135,35 @@ RecordWriter::RecordWriter(const std::string& path) : path_(path) {
   std::error_code failed;
   if (!folder.empty()) std::filesystem::create_directories(folder, failed);
   require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
-  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
   require(file_ >= 0, "{}: cannot be opened for writing: {}", path, std::strerror(errno));
-  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+  try {
+    lock();
+    remove_torn_line();
+  } catch (const Error&) {
     close(file_);
-    throw Error(fmt::format("{}: another run is writing to it", path));
+    throw;
   }
-  const std::string text = read_file(path);
+}
+
+void RecordWriter::lock() const {
+  struct stat about = {};
+  require(fstat(file_, &about) == 0 && S_ISREG(about.st_mode),
+          "{}: records are in regular files, and this is none", path_);
+  require(flock(file_, LOCK_EX | LOCK_NB) == 0, "{}: another run is writing to it", path_);
+}
+
+void RecordWriter::remove_torn_line() const {
+  const std::string text = read_file(path_);
   const std::size_t last = text.rfind('\n');
-  const auto whole = static_cast<off_t>(last == std::string::npos ? 0 : last + 1);
-  if (ftruncate(file_, whole) != 0 || lseek(file_, whole, SEEK_SET) < 0) {
-    close(file_);
-    throw Error(fmt::format("{}: cannot be extended: {}", path, std::strerror(errno)));
-  }
+  std::size_t whole = last == std::string::npos ? 0 : last + 1;
+  const bool is_record =
+      Json::parse(std::string_view(text).substr(whole), nullptr, false).is_object();
+  if (is_record) whole = text.size();
+  const auto size = static_cast<off_t>(whole);
+  const bool cut = ftruncate(file_, size) == 0 && lseek(file_, size, SEEK_SET) >= 0;
+  require(cut && (!is_record || write(file_, "\n", 1) == 1), "{}: cannot be extended: {}", path_,
+          std::strerror(errno));
 }
 
 RecordWriter::~RecordWriter() { close(file_); }

@@ -2,8 +2,8 @@
 //
 // A folder of *.jsonl files is a record set. Lines are only ever appended; a later line for the
 // same point takes the place of an earlier one when the set is read, and of two files the line that
-// was finished later. A last line without its newline is the trace of a killed writer: it is
-// ignored, and cut off before the next append.
+// was finished later. A last line that is no whole JSON object is the trace of a killed writer:
+// it is ignored, and cut off before the next append.
 #pragma once
 
 #include <map>
@@ -48,6 +48,9 @@ class RecordWriter {
   void append(const Json& record);
 
  private:
+  void lock() const;
+  void remove_torn_line() const;
+
   std::string path_;
   int file_ = -1;
 };

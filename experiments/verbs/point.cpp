@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "experiments/machine/machine.hpp"
+#include "experiments/records/json_depth.hpp"
 #include "experiments/records/record_set.hpp"
 #include "experiments/run/run_point.hpp"
 #include "experiments/verbs/verb.hpp"
@@ -67,12 +68,16 @@ class PointVerb final : public Verb {
   std::string text() const {
     if (json_ == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
     if (json_.starts_with("{")) return json_;
+    require(!std::filesystem::is_directory(json_), "--json {}: a folder, a file was expected",
+            json_);
     std::ifstream file(json_);
     require(file.good(), "{}: cannot be read", json_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
   static Json parse(const std::string& text) {
+    require(json_depth(text) <= kDeepestJson, "--json: a point nests at most {} levels",
+            kDeepestJson);
     try {
       Json json = Json::parse(text);
       for (const char* key : {"point", "params"})

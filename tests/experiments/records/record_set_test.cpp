@@ -2,6 +2,7 @@
 #include "experiments/records/record_set.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <limits>
@@ -113,7 +114,7 @@ TEST_CASE("a torn last line is ignored, and cut off before the next append") {
   const std::string path = folder / "r.jsonl";
   const std::string whole = lines({point("a"), point("b")});
   const std::string last = point("c").dump();
-  for (const std::size_t kept : {std::size_t{1}, last.size() / 2, last.size()}) {
+  for (const std::size_t kept : {std::size_t{1}, last.size() / 2, last.size() - 1}) {
     CAPTURE(kept);
     write_text(path, whole + last.substr(0, kept));
 
@@ -122,6 +123,17 @@ TEST_CASE("a torn last line is ignored, and cut off before the next append") {
     RecordWriter(path).append(point("d"));
     CHECK(read_text(path) == whole + lines({point("d")}));
   }
+}
+
+TEST_CASE("a whole last record counts without its newline, and keeps its place before the next") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "r.jsonl";
+  write_text(path, lines({point("a")}) + point("b").dump());
+
+  CHECK(told(read_records(path)) == "a=ok b=ok");
+
+  RecordWriter(path).append(point("c"));
+  CHECK(read_text(path) == lines({point("a"), point("b"), point("c")}));
 }
 
 TEST_CASE("a file that is nothing but a torn line, or empty, holds no records") {
@@ -213,6 +225,23 @@ TEST_CASE("an attempt counts after the one it replaces, though a clock dated tha
   CHECK_FALSE(is_later(point("a", "timeout", future), once_more));
 }
 
+TEST_CASE("a record that nests without end is an error with its place") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "r.jsonl";
+  Json deep = point("b");
+  deep["reason"] = "not a level: [[[[ \\\" {{{{";
+  for (const auto& [levels, allowed] : {std::pair(99, true), {100, false}, {1'000'000, false}}) {
+    CAPTURE(levels);
+    std::string text = deep.dump();
+    text.back() = ',';
+    text += "\"deep\":" + std::string(levels, '[') + std::string(levels, ']') + "}\n";
+    write_text(path, lines({point("a")}) + text);
+
+    CHECK(error_of(path) ==
+          (allowed ? "no error" : path + ":2: a record nests at most 100 levels"));
+  }
+}
+
 TEST_CASE("environments are kept once each") {
   const TemporaryFolder folder;
   write_text(folder / "x.jsonl", lines({environment("e1", "one"), environment("e2", "two")}));
@@ -248,6 +277,21 @@ TEST_CASE("two writers of one file are refused, one after the other is not") {
     CHECK(refusal_of(path) == path + ": another run is writing to it");
   }
   CHECK(refusal_of(path) == "none");
+}
+
+TEST_CASE("records are neither read from a pipe or a device nor written to one") {
+  const TemporaryFolder folder;
+  REQUIRE(mkfifo((folder / "pipe.jsonl").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("/dev/full", folder / "full.jsonl");
+  for (const char* name : {"pipe.jsonl", "full.jsonl"}) {
+    CAPTURE(name);
+    const std::string path = folder / name;
+    const std::string refusal = path + ": records are in regular files, and this is none";
+
+    CHECK(refusal_of(path) == refusal);
+    CHECK(error_of(path) == refusal);
+    CHECK(error_of(folder.path()).ends_with("and this is none"));
+  }
 }
 
 TEST_CASE("a place that cannot be written to is an error that names it") {

@@ -345,6 +345,17 @@ class PlanAndPointTest(ProgramTest):
         shutil.copy(one, taken / "records.jsonl")
         self.assertIn("0 run now, 4 ok", self.tessera("run", config, "--out", str(taken)).stderr)
 
+    def test_what_is_no_point_is_one_plain_error(self) -> None:
+        deep = "[" * 1_000_000
+        (self.folder / "deep.json").write_text(f'{{"point": {deep}')
+        for given, message in ((str(self.folder), "a folder, a file was expected"),
+                               ("deep.json", "a point nests at most 100 levels"),
+                               ('{"n":', "--json is not JSON")):
+            with self.subTest(given=given):
+                done = self.tessera("point", "--json", given, code=2)
+                self.assertIn(message, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1)
+
     def test_a_point_that_has_its_record_is_not_run_again(self) -> None:
         [line] = self.tessera("plan", self.config(UNIFORM, n=[4]), "--json").stdout.splitlines()
         one = str(self.folder / "one.jsonl")
