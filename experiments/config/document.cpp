@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kMostKeyParts = 100;
+constexpr std::size_t kMostNestedIncludes = 100;
+
 SourceLocation place_of(const toml::source_region& region, const std::string& file) {
   return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
 }
@@ -58,7 +61,44 @@ Node to_node(const toml::node& from, const std::string& file) {
   return node;
 }
 
+/// The place behind the string that opens at `begin`, or the end of the text.
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  const char quote = text[begin];
+  const std::string_view three = text.substr(begin, 3);
+  const bool is_long = three == "\"\"\"" || three == "'''";
+  const std::string_view close = is_long ? three : three.substr(0, 1);
+  for (std::size_t at = begin + close.size(); at < text.size(); ++at) {
+    if (text.substr(at, close.size()) == close) return at + close.size();
+    if (text[at] == '\n' && !is_long) return at;
+    if (text[at] == '\\' && quote == '"') ++at;
+  }
+  return text.size();
+}
+
+/// Refuses keys of very many parts, a.b.c: every part is a level of tables, and whatever walks
+/// through them, the parser's destructors too, uses the stack.
+void check_key_parts(std::string_view text, const std::string& file) {
+  int line = 1, dots = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      const std::size_t end = end_of_string(text, at);
+      line += static_cast<int>(std::ranges::count(text.substr(at, end - at), '\n'));
+      at = end - 1;
+    } else if (c == '#') {
+      at = std::min(text.find('\n', at), text.size()) - 1;
+    } else if (c == '.') {
+      require(++dots < kMostKeyParts, "{}:{}: a key has at most {} parts", file, line,
+              kMostKeyParts);
+    } else if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) {
+      dots = 0;
+      line += c == '\n' ? 1 : 0;
+    }
+  }
+}
+
 Node parse(const std::string& text, const std::string& file) {
+  check_key_parts(text, file);
   try {
     return to_node(toml::parse(text, file), file);
   } catch (const toml::parse_error& error) {
@@ -140,6 +180,8 @@ class Loader {
       throw Error(fmt::format("{}circular include: {}{}", blame, names, path));
     }
     if (std::ranges::find(done_, identity) != done_.end()) return;
+    require(chain_.size() < kMostNestedIncludes, "{}more than {} files include each other", blame,
+            kMostNestedIncludes);
     require(fs::is_regular_file(path), "{}{}: there is no such file", blame, path);
     chain_.push_back({identity, path});
     std::ifstream file(path, std::ios::binary);

@@ -12,6 +12,14 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// The whole SuiteSparse Matrix Collection has 2,904 matrices.
+constexpr std::int64_t kMostMembers = 100'000;
+constexpr std::size_t kMostNestedSets = 100;
+
+}  // namespace
+
 MatrixSets::MatrixSets(const std::vector<Node>& included, std::vector<std::string> folders,
                        bool stand_ins)
     : folders_(std::move(folders)), stand_ins_(stand_ins) {
@@ -118,12 +126,17 @@ void MatrixSets::expand_into(const Setting& value, std::vector<std::string>& cha
     throw Error(
         fmt::format("{}: a set of matrices contains itself: {}@{}", value.place, names, name));
   }
+  require(chain.size() < kMostNestedSets, "{}: more than {} sets of matrices within each other",
+          value.place, kMostNestedSets);
   const Node& set = find(name, value.place);
   const Node* stand_in = stand_ins_ ? set.find("stand_in") : nullptr;
   const Node* query = set.find("query");
   const Node members = stand_in != nullptr ? *stand_in
                        : query != nullptr  ? matrices_that_meet(*query, name)
                                            : *set.find("matrix");
+  members_ += 1 + std::ssize(members.items);
+  require(members_ <= kMostMembers, "{}: the sets of matrices have more than {} members in all",
+          value.place, kMostMembers);
   if (stand_in == nullptr) count(set, name, members);
   used_[name] = members.to_json();
   chain.push_back(name);

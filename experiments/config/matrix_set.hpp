@@ -43,6 +43,7 @@ class MatrixSets {
   std::map<std::string, Node> sets_;
   std::vector<std::string> folders_;
   bool stand_ins_;
+  std::int64_t members_ = 0;  // of all sets expanded so far, and these sets
   Json used_ = Json::object();
   std::vector<CountedSet> counted_;
   std::optional<CollectionIndex> index_;  // read for the first query

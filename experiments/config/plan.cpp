@@ -193,7 +193,9 @@ Plan shard(const Plan& plan, int index, int count) {
   }
   std::ranges::stable_sort(matrices, std::ranges::greater(),
                            &std::pair<std::string, double>::second);
-  std::vector<double> load(static_cast<std::size_t>(count), 0);
+  // The first of the shards that have least gets a matrix: none beyond as many as there are.
+  const std::size_t used = std::clamp<std::size_t>(matrices.size(), 1, count);
+  std::vector<double> load(used, 0);
   std::set<std::string> mine;
   for (const auto& [matrix, cost] : matrices) {
     const auto least = std::ranges::min_element(load);

@@ -1,7 +1,7 @@
 // tessera run: all points of an experiment.
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/machine/own_process.hpp"
@@ -134,9 +134,12 @@ class RunVerb final : public Verb {
   }
 
   void take_shard(Plan& plan, RunOptions& options) const {
-    int index = 0, count = 0, end = 0;
-    require(std::sscanf(shard_.c_str(), "%d/%d%n", &index, &count, &end) == 2 &&
-                end == static_cast<int>(shard_.size()),
+    const char* const end = shard_.data() + shard_.size();
+    int index = 0, count = 0;
+    auto read = std::from_chars(shard_.data(), end, index);
+    const bool divided = read.ec == std::errc() && read.ptr != end && *read.ptr == '/';
+    if (divided) read = std::from_chars(read.ptr + 1, end, count);
+    require(divided && read.ec == std::errc() && read.ptr == end,
             "--shard {}: expected i/n, as in 2/8", shard_);
     plan = shard(plan, index, count);
     options.file = fmt::format("records-{}-of-{}.jsonl", index, count);

@@ -379,6 +379,9 @@ TEST_CASE("shards are dealt the costliest matrix first, to the shard that has le
 
   CHECK(matrices(1) == "a\nb\nb\n");
   CHECK(matrices(2) == "c\nd\n");
+  CHECK(shard(plan, 4, 2'147'483'647).entries.size() == 1);
+  CHECK(shard(plan, 5, 2'147'483'647).entries.empty());
+  CHECK(shard({}, 1, 2'147'483'647).entries.empty());
   CHECK_THROWS_WITH_AS(shard(plan, 0, 2),
                        "shard 0/2: the first number has to be from 1 to the second", Error);
   CHECK_THROWS_AS(shard(plan, 3, 2), Error);

@@ -318,7 +318,7 @@ class ShardTest(ProgramTest):
 
     def test_a_shard_that_is_none_is_refused(self) -> None:
         config = self.config(UNIFORM)
-        for shard in ("0/3", "4/3", "1", "a/b", "1/3x", "1/0"):
+        for shard in ("0/3", "4/3", "1", "a/b", "1/3x", "1/0", "1/4294967297", "1 /3", "/3", "1/"):
             with self.subTest(shard=shard):
                 self.run_config(config, "--shard", shard, code=2)
 
