@@ -61,6 +61,16 @@ TEST_CASE("an expression that is none is an error with its place") {
   CHECK(fault("[[derive]]\nname = \"d\"\nexpr = \"n +\"\n").starts_with("c.toml:6:1: 'n +': "));
 }
 
+TEST_CASE("an expression that assigns is refused, one that compares is not") {
+  const auto expression = [](const std::string& expr) {
+    return fault("[[derive]]\nname = \"d\"\nexpr = \"" + expr + "\"\n");
+  };
+  for (const char* expr : {"n == 3 ? 1 : 2", "n >= 3", "n<=3", "n != 3 && n==4"})
+    CHECK(expression(expr) == "no error");
+  for (const char* expr : {"n = 3", "n=3", "n == 3 ? (n = 4) : 2", "="})
+    CHECK(expression(expr).starts_with(fmt::format("c.toml:6:1: '{}': ", expr)));
+}
+
 TEST_CASE("the kind of a figure is one of the scripts that draw") {
   const auto kind = [](const std::string& name) {
     return fault("[[figure]]\nkind = \"" + name +
