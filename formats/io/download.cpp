@@ -122,6 +122,12 @@ void begin_body(Attempt& attempt) {
 
 void write_body(Attempt& attempt, std::string_view bytes) {
   if (attempt.status != 200 && attempt.status != 206) return;  // the page of an error
+  const std::int64_t begin = attempt.status == 206 || attempt.in_body ? attempt.offset : 0;
+  const std::int64_t least = begin + std::ssize(bytes);
+  require(std::max(least, attempt.total) <= attempt.options.most_bytes,
+          "{}: {} bytes, and at most {} are downloaded", attempt.url,
+          attempt.total > 0 ? fmt::to_string(attempt.total) : fmt::format("over {}", begin),
+          attempt.options.most_bytes);
   if (!attempt.in_body) begin_body(attempt);
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(attempt.file, bytes.data(), bytes.size(), attempt.offset);
@@ -183,7 +189,7 @@ Curl prepare(Attempt& attempt, char* error_text) {
   };
   set(CURLOPT_URL, attempt.url.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_REDIR_PROTOCOLS_STR, redirection_protocols(attempt.url));
   set(CURLOPT_FOLLOWLOCATION, 1L);
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_USERAGENT, "tessera/0.1");
@@ -258,6 +264,10 @@ Downloaded try_once(const std::string& url, const std::string& path,
 }
 
 }  // namespace
+
+const char* redirection_protocols(const std::string& url) {
+  return url.starts_with("http:") ? "http,https" : "https";
+}
 
 Downloaded download(const std::string& url, const std::string& path,
                     const DownloadOptions& options) {

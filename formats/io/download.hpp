@@ -16,6 +16,7 @@ struct DownloadOptions {
   double retry_wait_s = 0.5;  // wait before the second attempt, doubled each time; a server's
                               // Retry-After takes precedence
   double stall_s = 30;        // an attempt fails after this time without a byte
+  std::int64_t most_bytes = std::int64_t{1} << 37;  // 128 GiB: of the whole file; more is refused
   /// Called as bytes arrive; `total` is 0 while unknown. An exception from it ends the download and
   /// is rethrown; the bytes so far are kept.
   std::function<void(std::int64_t done, std::int64_t total)> progress;
@@ -29,9 +30,13 @@ struct Downloaded {
 
 /// Downloads `url` into `path`, or the rest of it when `path` holds its beginning. Throws an Error
 /// with the URL and the cause: an HTTP status, a host that cannot be reached, fewer bytes than
-/// announced, a file that cannot be written.
+/// announced, more than allowed, a file that cannot be written.
 Downloaded download(const std::string& url, const std::string& path,
                     const DownloadOptions& options);
+
+/// The protocols to which the server of `url` may redirect, as libcurl names them: a request that
+/// began encrypted and authenticated stays so.
+const char* redirection_protocols(const std::string& url);
 
 /// The bytes of the file at `url`, without fetching it; 0 where the server does not tell. One
 /// attempt; throws an Error as download() does.

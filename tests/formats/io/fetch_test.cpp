@@ -311,6 +311,31 @@ TEST_CASE("redirections and answers of unknown length are followed to their end"
   }
 }
 
+TEST_CASE("a request that began encrypted is not redirected to one that is not") {
+  CHECK(std::string(redirection_protocols("https://sparse.tamu.edu/MM/HB/a.tar.gz")) == "https");
+  CHECK(std::string(redirection_protocols("HTTPS://sparse.tamu.edu/MM/HB/a.tar.gz")) == "https");
+  CHECK(std::string(redirection_protocols("http://127.0.0.1/a")) == "http,https");
+}
+
+TEST_CASE("a download larger than allowed is refused, announced or not, and tried once") {
+  Bench bench;
+  for (const char* mode : {"plain", "chunked"}) {
+    CAPTURE(mode);
+    FetchOptions options = bench.options(mode);
+    options.download.most_bytes = std::ssize(bench.body) - 1;
+
+    CHECK(bench.error_of(options).ends_with(
+        fmt::format(" bytes, and at most {} are downloaded", bench.body.size() - 1)));
+    CHECK(bench.requests() == fmt::format("{} HB/thing.tar.gz -\n", mode));
+    CHECK_FALSE(fs::exists(bench.path));
+
+    options.download.most_bytes = std::ssize(bench.body);
+    CHECK(fetch_matrix("HB/thing", options).bytes == std::ssize(bench.body));
+    bench.requests();
+    fs::remove_all(fs::path(bench.path).parent_path());
+  }
+}
+
 TEST_CASE("a fetched archive is found under its name and loaded") {
   const std::string archive = shared_path("data/formats/bcsstk17.tar.gz");
   if (archive.empty()) return;
