@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/base/check.hpp"
+#include "formats/base/extents.hpp"
 #include "formats/condense.hpp"
 #include "model/acc_spmm_balance.hpp"
 #include "model/cutespmm.hpp"
@@ -238,6 +239,8 @@ ModelCounts count_for_models(const CsrMatrix& matrix, bool square) {
 
 std::vector<NamedValue> analyse(const ModelCounts& counts, std::int64_t n, const Device& device) {
   require(n > 0, "B has {} columns", n);
+  const MatrixStatistics& a = counts.statistics;
+  element_count(std::max(a.rows, a.cols), n);  // B and C fit a memory
   Sheet sheet;
   add_traffic(counts, n, sheet);
   add_partitions(counts, n, device, sheet);

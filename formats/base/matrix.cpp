@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "formats/base/check.hpp"
+#include "formats/base/extents.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/random.hpp"
@@ -15,7 +17,20 @@ namespace {
 constexpr std::int64_t kRowGrain = 1 << 14;
 constexpr std::int64_t kValueGrain = 1 << 20;
 
+std::vector<float> filled(std::int64_t rows, std::int64_t cols, float fill) {
+  const std::int64_t count = element_count(rows, cols);
+  try {
+    return std::vector<float>(static_cast<std::size_t>(count), fill);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(fmt::format(
+        "this machine has too little memory for a dense matrix of {} x {}", rows, cols));
+  }
+}
+
 }  // namespace
+
+DenseMatrix::DenseMatrix(std::int64_t rows, std::int64_t cols, float fill)
+    : rows(rows), cols(cols), values(filled(rows, cols, fill)) {}
 
 void validate(const CsrMatrix& matrix) {
   require(matrix.rows >= 0 && matrix.cols >= 0, "a matrix cannot be {} x {}", matrix.rows,

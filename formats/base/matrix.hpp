@@ -38,8 +38,9 @@ struct DenseMatrix {
   std::vector<float> values;  // [rows * cols]
 
   DenseMatrix() = default;
-  DenseMatrix(std::int64_t rows, std::int64_t cols, float fill = 0)
-      : rows(rows), cols(cols), values(static_cast<std::size_t>(rows * cols), fill) {}
+  /// Throws an Error that names the extents when their product overflows, OutOfMemory when this
+  /// machine has too little memory for so many values.
+  DenseMatrix(std::int64_t rows, std::int64_t cols, float fill = 0);
 
   std::span<float> row(std::int64_t i) {
     return {values.data() + i * cols, static_cast<std::size_t>(cols)};

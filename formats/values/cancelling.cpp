@@ -66,13 +66,9 @@ class Cancelling final : public ValueFamily {
     return values;
   }
   DenseMatrix b(std::int64_t rows, std::int64_t cols, std::uint64_t seed) const override {
-    DenseMatrix dense;
-    dense.rows = rows;
-    dense.cols = cols;
-    dense.values = draw_values(rows * cols, [&](std::uint64_t i) {
+    return draw_dense(rows, cols, [&](std::uint64_t i) {
       return static_cast<float>(1 + random_signed(seed, i) / condition_);
     });
-    return dense;
   }
 
  private:

@@ -20,13 +20,9 @@ class Pattern final : public ValueFamily {
   }
   DenseMatrix b(std::int64_t rows, std::int64_t cols, std::uint64_t seed) const override {
     if (!binary_b_) return random_dense(rows, cols, seed);
-    DenseMatrix dense;
-    dense.rows = rows;
-    dense.cols = cols;
-    dense.values = draw_values(rows * cols, [=](std::uint64_t i) {
+    return draw_dense(rows, cols, [=](std::uint64_t i) {
       return static_cast<float>(random_bits(seed, i) >> 63);
     });
-    return dense;
   }
 
  private:

@@ -6,6 +6,7 @@
 // name it: values = "normal", or values = "cancelling(condition=1e4)".
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,15 +35,29 @@ class ValueFamily {
   virtual std::string chosen_for(const CsrMatrix&) const { return {}; }
 };
 
-/// The values draw(0), ..., draw(count - 1), the same at any number of threads.
+/// Sets values[i] to draw(i), the same at any number of threads.
 template <class Draw>
-std::vector<float> draw_values(std::int64_t count, Draw draw) {
+void draw_into(std::span<float> values, Draw draw) {
   constexpr std::int64_t kGrain = 1 << 16;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(std::ssize(values), kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) values[i] = draw(static_cast<std::uint64_t>(i));
   });
+}
+
+/// The values draw(0), ..., draw(count - 1).
+template <class Draw>
+std::vector<float> draw_values(std::int64_t count, Draw draw) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  draw_into(values, draw);
   return values;
+}
+
+/// B [rows x cols] of the values draw(0), draw(1), ..., row by row.
+template <class Draw>
+DenseMatrix draw_dense(std::int64_t rows, std::int64_t cols, Draw draw) {
+  DenseMatrix dense(rows, cols);
+  draw_into(dense.values, draw);
+  return dense;
 }
 
 /// `count` values in (-1, 1), never zero.
@@ -60,11 +75,7 @@ class IndependentValues final : public ValueFamily {
     return draw_values(stored.nnz(), [&](std::uint64_t i) { return draw_(seed, i); });
   }
   DenseMatrix b(std::int64_t rows, std::int64_t cols, std::uint64_t seed) const override {
-    DenseMatrix dense;
-    dense.rows = rows;
-    dense.cols = cols;
-    dense.values = draw_values(rows * cols, [&](std::uint64_t i) { return draw_(seed, i); });
-    return dense;
+    return draw_dense(rows, cols, [&](std::uint64_t i) { return draw_(seed, i); });
   }
 
  private:

@@ -9,6 +9,7 @@
 
 #include "formats/base/choice.hpp"
 #include "formats/base/device_memory.hpp"
+#include "formats/base/extents.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/gpu_spmm.hpp"
@@ -277,6 +278,7 @@ void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to,
 SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options) {
   validate(a);
   require(n >= 1, "B has {} columns; it needs at least one", n);
+  element_count(std::max(a.rows, a.cols), n);  // B and C fit a memory
   require(!options.candidates.empty(), "no kernel is named; a plan needs at least one");
   require(options.rows.size() == 0 || options.rows.size() == a.rows,
           "the order has {} rows, but A has {}", options.rows.size(), a.rows);

@@ -2,6 +2,7 @@
 // counted another way; a config can ask for every one of them.
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <set>
 
 #include "experiments/run/analysis.hpp"
@@ -36,6 +37,8 @@ TEST_CASE("the figures have distinct names, meanings and headings, whatever the 
   CHECK(applicable(some).size() == some.size());
   CHECK(applicable(none).size() < some.size());
   CHECK_THROWS_AS(analyse(counts, 0, find_device("h200")), Error);
+  constexpr std::int64_t kWide = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_AS(analyse(counts, kWide, find_device("h200")), Error);
 }
 
 TEST_CASE("every described device can be asked") {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "formats/base/matrix.hpp"
+
 namespace tessera {
 namespace {
 
@@ -15,6 +17,20 @@ TEST_CASE("a product of extents that overflows is an error that names both") {
                        "a dense matrix of 64 x 9000000000000000000 fits no memory", Error);
   CHECK_THROWS_AS(element_count(std::int64_t{1} << 30, std::int64_t{1} << 30), Error);
   CHECK_THROWS_AS(element_count(-1, 4), Error);
+}
+
+TEST_CASE("a dense matrix whose extents overflow is an error that names both") {
+  // The products wrap to 0 and to 64.
+  CHECK_THROWS_WITH_AS(DenseMatrix(64, 288230376151711744),
+                       "a dense matrix of 64 x 288230376151711744 fits no memory", Error);
+  CHECK_THROWS_AS(random_dense(64, 288230376151711745, 1), Error);
+}
+
+TEST_CASE("a dense matrix beyond this machine's memory is told with its extents") {
+  CHECK_THROWS_WITH_AS(DenseMatrix(1, 288230376151711744),
+                       "this machine has too little memory for a dense matrix of 1 x "
+                       "288230376151711744",
+                       OutOfMemory);
 }
 
 }  // namespace

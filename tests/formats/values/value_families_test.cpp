@@ -95,6 +95,15 @@ TEST_CASE("value families have the moments of their distributions, in A and in B
   }
 }
 
+TEST_CASE("a B whose extents overflow is an error in every value family") {
+  for (const std::string& name : Registry<ValueFamily>::instance().names()) {
+    CAPTURE(name);
+    for (const std::int64_t cols : {288230376151711744, 288230376151711745})  // wrap to 0 and 64
+      CHECK_THROWS_AS(family(name)->b(64, cols, 1), Error);
+  }
+  CHECK_THROWS_AS(family("pattern(b=binary)")->b(64, 288230376151711744, 1), Error);
+}
+
 TEST_CASE("pattern is ones against random or binary values") {
   const CsrMatrix matrix = matrix_of("uniform(rows=64, per_row=8)");
 

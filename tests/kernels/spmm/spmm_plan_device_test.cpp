@@ -316,6 +316,8 @@ TEST_CASE("a plan refuses invalid options with the reason") {
 
   CHECK_NOTHROW(plan(1, kOneKernel));
   CHECK_THROWS_WITH_AS(plan(0, kOneKernel), "B has 0 columns; it needs at least one", Error);
+  CHECK_THROWS_WITH_AS(plan(9'000'000'000'000'000'000, kOneKernel),
+                       doctest::Contains("fits no memory"), Error);
   CHECK_THROWS_WITH_AS(plan(4, unknown), doctest::Contains("acc_spmm"), Error);
   CHECK_THROWS_WITH_AS(plan(4, none), "no kernel is named; a plan needs at least one", Error);
   CHECK_THROWS_WITH_AS(plan(4, hostly), doctest::Contains("mma_csr: it has no device half"),
