@@ -61,14 +61,14 @@ std::int64_t Fields::integer(std::string_view what, std::int64_t least, std::int
   const bool negative = stop != end_ && *stop == '-';
   if (stop != end_ && (*stop == '-' || *stop == '+')) ++stop;
   const char* digits = stop;
-  std::uint64_t value = 0;
+  std::uint64_t value = 0;  // of a long number, the rest of a division by 2^64
   for (; stop != end_ && static_cast<unsigned char>(*stop - '0') < 10; ++stop)
     value = value * 10 + static_cast<unsigned char>(*stop - '0');
   if (stop == digits || (stop != end_ && !is_blank(*stop))) fail_expected(what);
   // 18 digits always fit; a longer number (or one padded with zeros to more) is out of any range.
   const bool too_long = stop - digits > 18;
-  const auto number =
-      negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
+  // Negated without a sign: -2^63 has no counterpart among the signed numbers.
+  const auto number = static_cast<std::int64_t>(negative ? 0 - value : value);
   if (too_long || number < least || number > most)
     fail(fmt::format("the {} is {}, outside [{}, {}]", what, printable(rest_of_word()), least,
                      most));

@@ -65,6 +65,8 @@ TEST_CASE("broken Matrix Market headers are refused with the line and what was e
        ":2: the number of columns is 2147483648, outside [0, 2147483647]"},
       {"a.mtx", kReal + "2 2 9223372036854775808\n",
        ":2: the number of entries is 9223372036854775808, outside [0, 999999999999999999]"},
+      {"a.mtx", kReal + "2 2 -9223372036854775808\n",  // its negation overflows
+       ":2: the number of entries is -9223372036854775808, outside [0, 999999999999999999]"},
       {"a.mtx", kSymmetric + "2 3 1\n", ":2: a symmetric matrix must be square, not 2 x 3"},
       {"a.mtx", "%%MatrixMarket matrix coordinate \x01\xff general\n",
        ":1: unknown field '\\x01\\xff'; expected one of real, integer, pattern, double, complex"},
