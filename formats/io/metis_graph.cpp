@@ -52,6 +52,17 @@ Header parse_header(TextReader& reader) {
   return header;
 }
 
+/// The header; the reader then takes lines as long as its vertices can need.
+Header start(TextReader& reader) {
+  constexpr std::int64_t kBytesPerNumber = 16;  // at most 10 digits
+  constexpr std::int64_t kLongestLine = std::int64_t{1} << 30;
+  const Header header = parse_header(reader);
+  const std::int64_t neighbours = std::min(header.vertices, header.edges);
+  const std::int64_t numbers = header.vertex_numbers + neighbours * (header.edge_weights ? 2 : 1);
+  reader.allow_line(static_cast<std::size_t>(std::min(numbers * kBytesPerNumber, kLongestLine)));
+  return header;
+}
+
 /// Vertex lines of a block; rows count from its first vertex.
 struct Parsed {
   EntryBlock entries;
@@ -100,7 +111,7 @@ Parsed parse_block(const TextBlock& block, const Header& header) {
 /// Number of the line that lists the vertex's neighbours.
 std::int64_t line_of_vertex(const std::string& path, std::int64_t vertex) {
   TextReader reader(open_bytes(path), path);
-  reader.next_line(kComment);
+  start(reader);
   for (std::int64_t seen = -1; seen < vertex;) {
     const auto block = reader.next_line();
     if (!block) break;
@@ -144,7 +155,7 @@ class MetisGraph final : public MatrixFile {
 
   CsrMatrix read(const std::string& path) const override {
     TextReader reader(open_bytes(path), path);
-    const Header header = parse_header(reader);
+    const Header header = start(reader);
     Entries entries;
     entries.rows = entries.cols = static_cast<std::int32_t>(header.vertices);
     std::int64_t vertices = 0, neighbours = 0;

@@ -130,11 +130,13 @@ TextReader::TextReader(std::unique_ptr<ByteSource> bytes, std::string name)
 bool TextReader::refill() {
   if (at_end_) return false;
   const std::size_t kept = end_ - begin_;
-  if (kept + 1 >= capacity_) {
-    auto larger = std::make_unique_for_overwrite<char[]>(2 * capacity_);
+  if (kept + 1 >= capacity_) {  // of one line
+    check_length(kept + 1);
+    const std::size_t capacity = std::min(2 * capacity_, longest_line_ + kBlockBytes);
+    auto larger = std::make_unique_for_overwrite<char[]>(capacity);
     std::memcpy(larger.get(), buffer_.get() + begin_, kept);
     buffer_ = std::move(larger);
-    capacity_ *= 2;
+    capacity_ = capacity;
   } else if (begin_ > 0) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, kept);
   }
@@ -145,6 +147,11 @@ bool TextReader::refill() {
   at_end_ = got < room;
   if (at_end_ && end_ > 0 && buffer_[end_ - 1] != '\n') buffer_[end_++] = '\n';
   return end_ > kept;
+}
+
+void TextReader::check_length(std::size_t size) const {
+  if (size > longest_line_)
+    fail_at(name_, line_ + 1, fmt::format("the line is longer than {} bytes", longest_line_));
 }
 
 /// The next `size` bytes of unread text, which end in a newline.
@@ -162,7 +169,11 @@ std::optional<TextBlock> TextReader::next_line() {
     const char* text = buffer_.get() + begin_;
     const auto* newline =
         static_cast<const char*>(std::memchr(text + searched, '\n', end_ - begin_ - searched));
-    if (newline != nullptr) return cut(static_cast<std::size_t>(newline - text) + 1);
+    if (newline != nullptr) {
+      const std::size_t size = static_cast<std::size_t>(newline - text) + 1;
+      check_length(size);
+      return cut(size);
+    }
     searched = end_ - begin_;
     if (!refill()) return std::nullopt;
   }
@@ -192,9 +203,19 @@ std::vector<TextBlock> TextReader::next_blocks() {
   while (usable > 0) {
     std::size_t size = usable;
     if (size > kBlockBytes) {
-      const char* from = buffer_.get() + begin_ + kBlockBytes;
-      const auto* newline = static_cast<const char*>(std::memchr(from, '\n', usable - kBlockBytes));
-      size = static_cast<std::size_t>(newline - (buffer_.get() + begin_)) + 1;
+      const char* text = buffer_.get() + begin_;
+      const auto* newline =
+          static_cast<const char*>(std::memchr(text + kBlockBytes, '\n', usable - kBlockBytes));
+      size = static_cast<std::size_t>(newline - text) + 1;
+      // Only the last line of a block can be longer than kBlockBytes.
+      const auto* before = static_cast<const char*>(memrchr(text, '\n', size - 1));
+      const std::size_t start = before == nullptr ? 0 : static_cast<std::size_t>(before - text) + 1;
+      if (size - start > longest_line_) {
+        // The lines before it come first: they may hold an earlier error.
+        if (start > 0) blocks.push_back(cut(start));
+        if (blocks.empty()) check_length(size);
+        return blocks;
+      }
     }
     blocks.push_back(cut(size));
     usable -= size;

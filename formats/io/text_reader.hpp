@@ -6,6 +6,7 @@
 // number of threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -109,12 +110,20 @@ void for_each_line(const TextBlock& block, char comment, Use use) {
 /// The number of the `index`-th line of the block among those that for_each_line visits.
 std::int64_t line_of_entry(const TextBlock& block, char comment, std::int64_t index);
 
+/// Streams a text file. A line longer than the limit is an Error: a small compressed file can hold
+/// a line that fills any memory.
 class TextReader {
  public:
+  /// The limit of a line, in bytes with its newline, unless allow_line() raises it.
+  static constexpr std::size_t kLongestLine = std::size_t{1} << 24;
+
   /// `name` opens every message.
   TextReader(std::unique_ptr<ByteSource> bytes, std::string name);
 
   const std::string& name() const { return name_; }
+
+  /// Raises the limit for the lines after those that were returned.
+  void allow_line(std::size_t bytes) { longest_line_ = std::max(longest_line_, bytes); }
 
   /// The next line as a block of one, valid until the next call. Empty at the end of the file.
   std::optional<TextBlock> next_line();
@@ -131,6 +140,8 @@ class TextReader {
 
  private:
   bool refill();
+  /// Refuses the next line when it is longer than the limit.
+  void check_length(std::size_t size) const;
   std::vector<TextBlock> next_blocks();
   TextBlock cut(std::size_t size);
 
@@ -142,6 +153,7 @@ class TextReader {
   std::size_t end_ = 0;
   bool at_end_ = false;
   std::int64_t line_ = 0;
+  std::size_t longest_line_ = kLongestLine;
 };
 
 template <class Parse, class Take>

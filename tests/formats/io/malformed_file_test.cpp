@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "formats/io/text_reader.hpp"
 #include "tests/forged_files.hpp"
 
 namespace tessera {
@@ -237,6 +238,39 @@ TEST_CASE("broken edge lists, smtx and METIS files are refused with the line") {
       {"a.graph", "9999999999 1\n",
        ":1: the number of vertices is 9999999999, outside [0, 2147483647]"},
   });
+}
+
+TEST_CASE("a line that no matrix needs is refused, before it fills the memory") {
+  const std::string blanks(TextReader::kLongestLine, ' ');
+  const std::string said = ": the line is longer than 16777216 bytes";
+  const std::vector<Broken> files = {
+      {"a.mtx.gz", gzipped(blanks), ":1" + said},
+      {"a.mtx.gz", gzipped(kReal + "%" + blanks + "\n1 1 1\n"), ":2" + said},
+      {"a.mtx.gz", gzipped(kReal + "2 2 2\n1 1 1\n" + blanks + "1 1 1\n"), ":4" + said},
+      {"a.mtx.gz", gzipped(kReal + "2 2 2\n1 1 1\n" + blanks), ":4" + said},
+      {"a.mtx.gz", gzipped(kReal + "2 2 2\n1 1 x\n" + blanks + "1 1 1\n"),
+       ":3: expected the value, not 'x'"},
+      {"a.txt.gz", gzipped("# Nodes: 2 Edges: 1\n1 2\n\n" + blanks + "\n"), ":4" + said},
+      {"a.graph.gz", gzipped("2 1\n2\n" + blanks + "1\n"), ":3" + said},
+  };
+  for (const int count : {1, 40}) {
+    const ThreadCount threads(count);
+    check_all(files);
+  }
+  const TemporaryFolder folder;
+  const std::string fits = blanks.substr(std::string("%\n").size());
+  write_text(folder / "a.mtx.gz", gzipped(kReal + "%" + fits + "\n1 1 0\n"));
+  CHECK(message_of(folder / "a.mtx.gz") == "no error");
+}
+
+TEST_CASE("a vertex of a METIS graph may have a line as long as its neighbours need") {
+  constexpr int kLeaves = 1'200'000;
+  std::string text = fmt::format("{} {}\n", kLeaves + 1, kLeaves);
+  for (int leaf = 0; leaf < kLeaves; ++leaf) text += fmt::format("{:>14} ", leaf + 2);
+  for (int leaf = 0; leaf < kLeaves; ++leaf) text += "\n1";
+  const TemporaryFolder folder;
+  write_text(folder / "star.graph", text);
+  CHECK(read_matrix(folder / "star.graph").nnz() == 2 * kLeaves);
 }
 
 TEST_CASE("of several errors the first in the file is reported, at any number of threads") {
