@@ -8,12 +8,26 @@
 #include "experiments/machine/peak_memory.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/cache_file.hpp"
 #include "formats/io/order_cache.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr double kWorthKeeping = 0.005;  // seconds
+
+/// The order that the cache has for this identity, unless it is one of another matrix.
+std::optional<KeptOrder> kept_order(const OrderCache& cache, const std::string& identity,
+                                    const CsrMatrix& matrix) {
+  std::optional<KeptOrder> kept = cache.load(identity);
+  if (!kept) return kept;
+  const bool fits =
+      kept->rows.size() == matrix.rows && (!kept->cols || kept->cols->size() == matrix.cols);
+  if (fits) return kept;
+  report_unused(cache.path(identity),
+                fmt::format("it is no order of a matrix of {} x {}", matrix.rows, matrix.cols));
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -37,7 +51,7 @@ FoundOrder find_order(const CsrMatrix& matrix, const std::string& content_hash,
   const std::string identity = fmt::format("order of {} by {} version {}", content_hash,
                                            to_text(reordering), variant->version());
   const OrderCache cache;
-  if (std::optional<KeptOrder> kept = afresh ? std::nullopt : cache.load(identity))
+  if (std::optional<KeptOrder> kept = afresh ? std::nullopt : kept_order(cache, identity, matrix))
     return {{std::move(kept->rows), std::move(kept->cols), std::move(kept->chosen)},
             kept->seconds,
             kept->threads,

@@ -5,7 +5,8 @@
 // with each array on a multiple of 64 bytes. The data is checksummed in chunks of 1 MiB because
 // chunks can be verified in parallel, the content hash cannot; the header's own checksum covers
 // the chunk checksums and the content hash, so data that passes is the data that had this hash
-// when it was written.
+// when it was written. Whoever can write the folder can write checksums, so the arrays are
+// validated as well: an index outside the matrix would be an access outside its arrays.
 #include "formats/io/cache.hpp"
 
 #include <fcntl.h>
@@ -200,10 +201,17 @@ std::optional<CsrMatrix> MatrixCache::load(std::string_view content_hash) const 
     return std::nullopt;
   }
   const Layout layout = layout_of(header);
-  return CsrMatrix{header.rows, header.cols,
+  CsrMatrix matrix{header.rows, header.cols,
                    view<std::int64_t>(mapping, layout.row_offsets, header.rows + std::int64_t{1}),
                    view<std::int32_t>(mapping, layout.col_indices, header.nnz),
                    view<float>(mapping, layout.values, header.nnz)};
+  try {
+    validate(matrix);
+  } catch (const Error& error) {
+    report_unused(path, error.what());
+    return std::nullopt;
+  }
+  return matrix;
 }
 
 void MatrixCache::store(const CsrMatrix& matrix, std::string_view content_hash) const {

@@ -78,11 +78,24 @@ std::string problem_with(std::string_view file, std::string_view identity, Heade
   if (header.magic != kMagic) return "it is no cached order";
   if (header.version != kVersion) return fmt::format("it has format version {}", header.version);
   if (header.byte_order != kByteOrder) return "it is from a machine of the other byte order";
-  if (header.rows < 0 || behind.size() != bytes_behind(header) ||
+  if (header.rows < 0 || header.cols < kNoColumns || behind.size() != bytes_behind(header) ||
       header.checksum != checksum_of(header, behind))
     return "it is damaged";
   if (behind.substr(0, header.identity_bytes) != identity) return "it holds another order";
   return "";
+}
+
+KeptOrder order_behind(const Header& header, std::string_view rest) {
+  rest.remove_prefix(header.identity_bytes);
+  KeptOrder order;
+  order.chosen = rest.substr(0, header.chosen_bytes);
+  rest.remove_prefix(header.chosen_bytes);
+  order.rows = take_permutation(rest, header.rows);
+  if (header.cols != kNoColumns) order.cols = take_permutation(rest, header.cols);
+  order.seconds = std::bit_cast<double>(header.seconds);
+  order.threads = header.threads;
+  if (header.peak_bytes != kUnknown) order.peak_bytes = header.peak_bytes;
+  return order;
 }
 
 }  // namespace
@@ -104,16 +117,12 @@ std::optional<KeptOrder> OrderCache::load(std::string_view identity) const {
     report_unused(path(identity), problem);
     return std::nullopt;
   }
-  std::string_view rest = std::string_view(file).substr(sizeof(Header) + header.identity_bytes);
-  KeptOrder order;
-  order.chosen = rest.substr(0, header.chosen_bytes);
-  rest.remove_prefix(header.chosen_bytes);
-  order.rows = take_permutation(rest, header.rows);
-  if (header.cols != kNoColumns) order.cols = take_permutation(rest, header.cols);
-  order.seconds = std::bit_cast<double>(header.seconds);
-  order.threads = header.threads;
-  if (header.peak_bytes != kUnknown) order.peak_bytes = header.peak_bytes;
-  return order;
+  try {
+    return order_behind(header, std::string_view(file).substr(sizeof(Header)));
+  } catch (const Error& error) {  // no permutation, whatever the checksum says
+    report_unused(path(identity), error.what());
+    return std::nullopt;
+  }
 }
 
 void OrderCache::store(const KeptOrder& order, std::string_view identity) const {

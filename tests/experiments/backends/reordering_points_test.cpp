@@ -118,6 +118,21 @@ TEST_CASE("another matrix, other parameters, or asking for it make an order anew
   CHECK(calls == 3);
 }
 
+TEST_CASE("a kept order of another size than the matrix is told and made anew") {
+  const Fixture fixture;
+  fixture.find(rotation());
+  const CsrMatrix taller = random_sparse(41, 30, 0.2, 1);
+  const Outcome outcome = in_child([&] {
+    Watch watch;
+    const FoundOrder found = find_order(taller, "content", rotation(), watch);
+    _exit(!found.from_cache && found.order.rows.size() == 41 ? 0 : 1);
+  });
+
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.output.find("is not used: it is no order of a matrix of 41 x 30") !=
+        std::string::npos);
+}
+
 TEST_CASE("an order that was cut short, or quick to find, is not kept") {
   const Fixture fixture;
   const Variant limited = rotation({{"time_limit_s", 1e-3}});

@@ -126,6 +126,44 @@ TEST_CASE("a whole cached file under another matrix's name is not used") {
   CHECK(filled.load().has_value());
 }
 
+TEST_CASE("a cached file with right checksums that holds no matrix is not used, and says why") {
+  const FilledCache filled(random_sparse(23, 17, 0.4, 13));
+  const auto forged = [&](const std::function<void(CsrMatrix&)>& forge) {
+    CsrMatrix matrix = filled.matrix;
+    forge(matrix);
+    return matrix;
+  };
+  const auto with = [](const auto& array, std::size_t place, auto value) {
+    std::vector changed(array.begin(), array.end());
+    changed[place] = value;
+    return changed;
+  };
+  const std::vector<std::pair<CsrMatrix, std::string>> cases = {
+      {forged([&](CsrMatrix& m) { m.col_indices = with(m.col_indices, 3, 1'000'000'000); }),
+       "row 0 holds column 1000000000, outside [0, 17)"},
+      {forged([&](CsrMatrix& m) { m.col_indices = with(m.col_indices, 0, -1); }),
+       "row 0 holds column -1, outside [0, 17)"},
+      {forged([&](CsrMatrix& m) { m.col_indices = with(m.col_indices, 1, m.col_indices[0]); }),
+       "they must ascend"},
+      {forged([&](CsrMatrix& m) { m.row_offsets = with(m.row_offsets, 5, 1'000'000'000L); }),
+       "to 1000000000 of"},
+      {forged([&](CsrMatrix& m) { m.row_offsets = with(m.row_offsets, 0, -8L); }),
+       "row offsets start at -8, not 0"},
+      {forged([&](CsrMatrix& m) { m.cols = 3; }), "outside [0, 3)"},
+  };
+
+  for (const auto& [matrix, problem] : cases) {
+    const Outcome outcome = in_child([&] {
+      filled.cache.store(matrix, filled.hash());
+      _exit(filled.load() ? 1 : 0);
+    });
+
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.output.find("is not used: ") != std::string::npos);
+    CHECK(outcome.output.find(problem) != std::string::npos);
+  }
+}
+
 TEST_CASE("a source is remembered by its whole identity, and a damaged note is forgotten") {
   const TemporaryFolder folder;
   const MatrixCache cache(folder.path());

@@ -4,9 +4,12 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <span>
 
+#include "formats/base/hash.hpp"
 #include "formats/base/random.hpp"
 #include "tests/support.hpp"
 
@@ -87,6 +90,27 @@ TEST_CASE("a cached order with any one bit turned, cut off anywhere or prolonged
   CHECK(outcome.output.find("it is too short") != std::string::npos);
   write_text(path, whole);
   CHECK(filled.load() == filled.kept);
+}
+
+TEST_CASE("a cached order with a right checksum that is no permutation is not used") {
+  const FilledCache filled;
+  const std::string path = filled.cache.path(filled.identity);
+  std::string file = read_text(path);
+  constexpr std::size_t kHeader = 64, kChecksum = 56;
+  const std::size_t first = kHeader + filled.identity.size() + filled.kept.chosen.size();
+  std::memcpy(file.data() + first, file.data() + first + 4, 4);  // one index twice
+  std::memset(file.data() + kChecksum, 0, 8);
+  const auto sum = [](std::string_view bytes) { return checksum(std::as_bytes(std::span(bytes))); };
+  const std::uint64_t parts[] = {sum(std::string_view(file).substr(0, kHeader)),
+                                 sum(std::string_view(file).substr(kHeader))};
+  const std::uint64_t whole = checksum(std::as_bytes(std::span(parts)));
+  std::memcpy(file.data() + kChecksum, &whole, 8);
+  write_text(path, file);
+
+  const Outcome outcome = in_child([&] { _exit(filled.load() ? 1 : 0); });
+
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.output.find("occurs twice in a permutation") != std::string::npos);
 }
 
 TEST_CASE("a whole order under another identity's name is not used") {
