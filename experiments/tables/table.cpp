@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "formats/base/check.hpp"
+#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -91,13 +92,12 @@ void write_file(const std::string& path, const std::string& text) {
   std::error_code failed;
   if (!folder.empty()) std::filesystem::create_directories(folder, failed);
   require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
-  const std::string beside = path + ".part";
-  std::ofstream file(beside, std::ios::binary);
+  NewFile target(path);
+  std::ofstream file(target.path(), std::ios::binary);
   file << text;
   file.close();
-  require(file.good(), "{}: cannot be written", path);
-  std::filesystem::rename(beside, path, failed);
-  require(!failed, "{}: cannot be written: {}", path, failed.message());
+  require(file.good(), "{}: cannot write", path);
+  target.keep();
 }
 
 }  // namespace tessera

@@ -1,5 +1,4 @@
-// A file that is renamed into place is whole, even when processes race or the writer dies. Its
-// temporary name is unique to this process and this write.
+// A file that is renamed into place is whole, even when processes race or the writer dies.
 #include "formats/io/cache_file.hpp"
 
 #include <fcntl.h>
@@ -7,11 +6,11 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "formats/base/check.hpp"
+#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -19,35 +18,32 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::span<const std::byte>;
 
-void write_all(int file, Bytes bytes) {
+void write_all(int file, const std::string& path, Bytes bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    require(written > 0, "{}", std::strerror(errno));
+    require(written > 0, "{}: {}", path, std::strerror(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
 
 void write_beside(const std::string& path, Bytes bytes) {
-  static std::atomic<int> counter{0};
   std::error_code failed;
   fs::create_directories(fs::path(path).parent_path(), failed);
-  require(!failed, "{}", failed.message());
-  const std::string beside = fmt::format("{}.{}.{}.tmp", path, ::getpid(), counter++);
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  require(file >= 0, "{}", std::strerror(errno));
+  require(!failed, "{}: {}", path, failed.message());
+  NewFile target(path);
+  const int file =
+      ::open(target.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  require(file >= 0, "{}: {}", path, std::strerror(errno));
   try {
-    write_all(file, bytes);
+    write_all(file, path, bytes);
   } catch (...) {
     ::close(file);
-    ::unlink(beside.c_str());
     throw;
   }
   const bool closed = ::close(file) == 0;
-  if (closed && ::rename(beside.c_str(), path.c_str()) == 0) return;
-  const int why = errno;
-  ::unlink(beside.c_str());
-  throw Error(std::strerror(why));
+  require(closed, "{}: {}", path, std::strerror(errno));
+  target.keep();
 }
 
 }  // namespace
@@ -58,7 +54,7 @@ void write_cache_file(const std::string& path, Bytes bytes) {
     write_beside(path, bytes);
   } catch (const std::exception& error) {
     if (!warned.exchange(true))
-      fmt::print(stderr, "warning: the cache cannot be written, loads stay slow: {}: {}\n", path,
+      fmt::print(stderr, "warning: the cache cannot be written, loads stay slow: {}\n",
                  error.what());
   }
 }

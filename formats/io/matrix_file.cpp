@@ -1,13 +1,11 @@
 #include "formats/io/matrix_file.hpp"
 
-#include <unistd.h>
-
 #include <cctype>
-#include <filesystem>
 #include <memory>
 #include <new>
 
 #include "formats/base/registry.hpp"
+#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -59,18 +57,9 @@ CsrMatrix read_matrix(const std::string& path) {
 
 void write_matrix(const CsrMatrix& matrix, const std::string& path) {
   const std::unique_ptr<MatrixFile> format = require_format(path);
-  const std::filesystem::path target(path);
-  // The process number keeps two writers of one name apart; the ending must stay as it is.
-  const std::filesystem::path beside =
-      target.parent_path() / fmt::format(".{}.{}", getpid(), target.filename().string());
-  try {
-    format->write(matrix, beside.string());
-    std::filesystem::rename(beside, target);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(beside, ignored);
-    throw;
-  }
+  NewFile file(path);
+  format->write(matrix, file.path());
+  file.keep();
 }
 
 bool is_matrix_file_name(std::string_view path) { return format_of(path) != nullptr; }
