@@ -4,6 +4,8 @@
 #include "experiments/backends/find_order.hpp"
 
 #include <chrono>
+#include <new>
+#include <stdexcept>
 
 #include "experiments/machine/peak_memory.hpp"
 #include "formats/base/parallel.hpp"
@@ -29,13 +31,28 @@ std::optional<KeptOrder> kept_order(const OrderCache& cache, const std::string& 
   return std::nullopt;
 }
 
+Order order_or_tell(const Reordering& reordering, const CsrMatrix& matrix, Watch& watch) {
+  const auto too_large = [&] {
+    return OutOfMemory(fmt::format(
+        "this machine has too little memory to reorder a matrix of {} x {} with {} nonzeros",
+        matrix.rows, matrix.cols, matrix.nnz()));
+  };
+  try {
+    return reordering.order(matrix, watch);
+  } catch (const std::bad_alloc&) {
+    throw too_large();
+  } catch (const std::length_error&) {  // more elements than a vector counts
+    throw too_large();
+  }
+}
+
 }  // namespace
 
 FoundOrder compute_order(const Reordering& reordering, const CsrMatrix& matrix, Watch& watch) {
   FoundOrder found;
   const PeakMemory memory;
   const auto start = std::chrono::steady_clock::now();
-  found.order = reordering.order(matrix, watch);
+  found.order = order_or_tell(reordering, matrix, watch);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   found.peak_bytes = memory.bytes();
   found.peak_unknown = memory.problem();

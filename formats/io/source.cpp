@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
+#include <stdexcept>
 
 #include <fmt/ranges.h>
 
@@ -282,6 +284,28 @@ CsrMatrix make(const MatrixSource& source) {
   return Registry<Generator>::instance().make(source.generator, source.params)->generate();
 }
 
+LoadedMatrix load_or_make(const MatrixSource& source, bool use_cache) {
+  const auto start = std::chrono::steady_clock::now();
+  const MatrixCache cache(use_cache ? cache_folder() : "");
+  const std::string identity = identity_of(source);
+  LoadedMatrix loaded;
+  loaded.source = source;
+  loaded.content_hash = cache.known_content(identity);
+  if (std::optional<CsrMatrix> cached = cache.load(loaded.content_hash)) {
+    loaded.matrix = *std::move(cached);
+    loaded.from_cache = true;
+  } else {
+    loaded.matrix = make(source);
+    validate(loaded.matrix);
+    loaded.content_hash = content_hash(loaded.matrix);
+    cache.store(loaded.matrix, loaded.content_hash);
+    // A file that changed while it was read may be neither the old nor the new one.
+    if (identity_of(source) == identity) cache.remember(identity, loaded.content_hash);
+  }
+  loaded.load_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return loaded;
+}
+
 }  // namespace
 
 MatrixSource find_matrix(std::string_view spec) { return find(spec, {}); }
@@ -303,25 +327,14 @@ std::string matrix_reference(std::string_view spec) {
 }
 
 LoadedMatrix load_matrix(const MatrixSource& source, bool use_cache) {
-  const auto start = std::chrono::steady_clock::now();
-  const MatrixCache cache(use_cache ? cache_folder() : "");
-  const std::string identity = identity_of(source);
-  LoadedMatrix loaded;
-  loaded.source = source;
-  loaded.content_hash = cache.known_content(identity);
-  if (std::optional<CsrMatrix> cached = cache.load(loaded.content_hash)) {
-    loaded.matrix = *std::move(cached);
-    loaded.from_cache = true;
-  } else {
-    loaded.matrix = make(source);
-    validate(loaded.matrix);
-    loaded.content_hash = content_hash(loaded.matrix);
-    cache.store(loaded.matrix, loaded.content_hash);
-    // A file that changed while it was read may be neither the old nor the new one.
-    if (identity_of(source) == identity) cache.remember(identity, loaded.content_hash);
+  constexpr const char* kTold = "{}: this machine has too little memory for the matrix";
+  try {
+    return load_or_make(source, use_cache);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(fmt::format(kTold, source.canonical));
+  } catch (const std::length_error&) {  // more elements than a vector counts
+    throw OutOfMemory(fmt::format(kTold, source.canonical));
   }
-  loaded.load_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return loaded;
 }
 
 LoadedMatrix load_matrix(std::string_view spec, bool use_cache) {

@@ -35,12 +35,13 @@ std::atomic<int> calls = 0;
 /// it rotates by the number of the call. Ends at once, with the identity, when told to.
 class ToyRotation final : public Reordering {
  public:
-  ToyRotation(bool fickle, double limit_s) : fickle_(fickle), limit_s_(limit_s) {}
+  ToyRotation(bool fickle, bool hungry, double limit_s)
+      : fickle_(fickle), hungry_(hungry), limit_s_(limit_s) {}
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(limit_s_);
     const int shift = fickle_ ? ++calls : (++calls, 1);
-    std::vector<char> memory(kBytes, 1);
+    std::vector<char> memory(hungry_ ? std::size_t{1} << 62 : kBytes, 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     watch.report(std::accumulate(memory.begin(), memory.end(), 0) > 0 ? 0.5 : 1);
     if (watch.stop()) return {Permutation::identity(matrix.rows), std::nullopt};
@@ -50,17 +51,18 @@ class ToyRotation final : public Reordering {
   }
 
  private:
-  bool fickle_;
+  bool fickle_, hungry_;
   double limit_s_;
 };
 
 const Register<Reordering> toy_rotation{{
     .name = "toy_rotation",
     .summary = "rotates the rows, for the test of orders that are kept",
-    .params = {{"fickle", false, ""}, time_limit_param()},
+    .params = {{"fickle", false, ""}, {"hungry", false, ""}, time_limit_param()},
     .make =
         [](const Params& params) {
-          return std::make_unique<ToyRotation>(params.flag("fickle"), params.real("time_limit_s"));
+          return std::make_unique<ToyRotation>(params.flag("fickle"), params.flag("hungry"),
+                                               params.real("time_limit_s"));
         },
 }};
 
@@ -131,6 +133,14 @@ TEST_CASE("a kept order of another size than the matrix is told and made anew") 
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.output.find("is not used: it is no order of a matrix of 41 x 30") !=
         std::string::npos);
+}
+
+TEST_CASE("a reordering beyond the memory is told with the size of the matrix") {
+  const Fixture fixture;
+  const std::string said = fmt::format(
+      "this machine has too little memory to reorder a matrix of 40 x 30 with {} nonzeros",
+      fixture.matrix.nnz());
+  CHECK_THROWS_WITH_AS(fixture.find(rotation({{"hungry", true}})), said.c_str(), OutOfMemory);
 }
 
 TEST_CASE("an order that was cut short, or quick to find, is not kept") {

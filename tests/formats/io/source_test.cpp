@@ -108,21 +108,26 @@ const Register<Generator> wave2_entry{{
 
 class Mirror final : public Generator {
  public:
-  explicit Mirror(std::string of) : of_(std::move(of)) {}
+  Mirror(std::string of, std::string label) : of_(std::move(of)), label_(std::move(label)) {}
   CsrMatrix generate() const override {
     ++times_made;
+    const auto made_of = [](std::size_t offsets) {
+      return CsrMatrix{0, 0, std::vector<std::int64_t>(offsets, 0), {}, {}};
+    };
+    if (label_ == "huge") return made_of(std::size_t{1} << 59);     // no memory is so large
+    if (label_ == "endless") return made_of(std::size_t{1} << 61);  // nor any vector
     return transpose(load_matrix(of_).matrix);
   }
 
  private:
-  std::string of_;
+  std::string of_, label_;
 };
 
 const Register<Generator> mirror_entry{{
     .name = "test_mirror",
     .summary = "of the tests",
     .params = {{"of", std::string("test_wave"), "which matrix"}, {"label", std::string("a"), ""}},
-    .make = [](const Params& p) { return std::make_unique<Mirror>(p.text("of")); },
+    .make = [](const Params& p) { return std::make_unique<Mirror>(p.text("of"), p.text("label")); },
 }};
 
 /// Data folders and a cache of its own.
@@ -255,6 +260,16 @@ TEST_CASE("generators take parameters, defaults and a trailing number") {
                  "unknown generator 'tset_wave', did you mean 'test_wave'"));
   CHECK(contains(message_of("test_wave(sized=3)"), "did you mean 'size'"));
   CHECK(contains(message_of("test_wave(size=3"), "character 17 (the end)"));
+}
+
+TEST_CASE("a generator beyond the memory is told with its complete call") {
+  const Workshop workshop;
+  for (const std::string label : {"huge", "endless"}) {
+    const std::string call =
+        fmt::format("test_mirror(of=test_wave(size=3, gain=0.5, seed=1), label={})", label);
+    const std::string said = call + ": this machine has too little memory for the matrix";
+    CHECK_THROWS_WITH_AS(load_matrix(call), said.c_str(), OutOfMemory);
+  }
 }
 
 TEST_CASE("a file in a data folder comes before a generator of that name") {
