@@ -9,6 +9,7 @@
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/escaped.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/matrix_file.hpp"
 #include "formats/io/source.hpp"
@@ -158,7 +159,7 @@ class MatrixVerb final : public Verb {
 
   void write(const CsrMatrix& matrix) const {
     write_matrix(matrix, to_);
-    fmt::print(stderr, "{}: {} x {}, {}, {}\n", to_, matrix.rows, matrix.cols,
+    fmt::print(stderr, "{}: {} x {}, {}, {}\n", escaped(to_), matrix.rows, matrix.cols,
                counted(matrix.nnz(), "nonzero"),
                bytes_text(static_cast<double>(std::filesystem::file_size(to_))));
   }

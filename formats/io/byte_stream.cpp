@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/base/check.hpp"
+#include "formats/base/escaped.hpp"
 
 namespace tessera {
 namespace {
@@ -169,7 +170,7 @@ bool ArchiveReader::next() {
     if (status != ARCHIVE_OK) fail("read the next member");
     const char* name = archive_entry_pathname(entry);
     if (archive_entry_filetype(entry) != AE_IFREG || name == nullptr) continue;
-    member_ = name;
+    member_ = escaped(name);
     return true;
   }
 }

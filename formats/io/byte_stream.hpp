@@ -39,6 +39,7 @@ class ArchiveReader final : public ByteSource {
 
   /// Moves to the next regular file; false at the end.
   bool next();
+  /// Its name, escaped (escaped.hpp): it goes into messages.
   const std::string& member() const { return member_; }
   std::size_t read(std::span<char> buffer) override;
   /// Reads to the end: the checksum of a gzipped archive follows its members.

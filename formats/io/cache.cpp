@@ -21,8 +21,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <type_traits>
 #include <vector>
 
@@ -192,7 +190,12 @@ std::optional<CsrMatrix> MatrixCache::load(std::string_view content_hash) const 
   if (folder_.empty() || content_hash.empty()) return std::nullopt;
   const std::string path = matrix_path(content_hash);
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status)) return std::nullopt;
+  if (!fs::is_regular_file(status)) {
+    report_unused(path, "it is no file");
+    return std::nullopt;
+  }
   const auto mapping = std::make_shared<const Mapping>(path);
   Header header;
   const std::string problem = problem_with(mapping->bytes(), content_hash, header);
@@ -238,8 +241,7 @@ void MatrixCache::store(const CsrMatrix& matrix, std::string_view content_hash) 
 
 std::string MatrixCache::known_content(std::string_view identity) const {
   if (folder_.empty()) return "";
-  std::ifstream file(source_path(identity), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_cache_file(source_path(identity)).value_or("");
   // The content hash is the second line; the note is good when writing it again gives the same.
   const std::size_t first = text.find('\n') + 1;
   const std::string content = text.substr(first, text.find('\n', first) - first);

@@ -2,8 +2,10 @@
 #include "formats/io/cache_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -46,6 +48,19 @@ void write_beside(const std::string& path, Bytes bytes) {
   target.keep();
 }
 
+/// Reads to the end of the file; the fault, or "".
+std::string read_all(int file, std::string& bytes) {
+  std::array<char, 1 << 16> piece;
+  while (true) {
+    const ssize_t got = ::read(file, piece.data(), piece.size());
+    if (got == 0) return "";
+    if (got > 0)
+      bytes.append(piece.data(), static_cast<std::size_t>(got));
+    else if (errno != EINTR)
+      return std::strerror(errno);
+  }
+}
+
 }  // namespace
 
 void write_cache_file(const std::string& path, Bytes bytes) {
@@ -57,6 +72,28 @@ void write_cache_file(const std::string& path, Bytes bytes) {
       fmt::print(stderr, "warning: the cache cannot be written, loads stay slow: {}\n",
                  error.what());
   }
+}
+
+std::optional<std::string> read_cache_file(const std::string& path) {
+  // A FIFO would wait for its writer.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    if (errno != ENOENT && errno != ENOTDIR) report_unused(path, std::strerror(errno));
+    return std::nullopt;
+  }
+  std::string problem;
+  struct stat status;
+  std::string bytes;
+  if (::fstat(file, &status) != 0)
+    problem = std::strerror(errno);
+  else if (!S_ISREG(status.st_mode))
+    problem = "it is no file";
+  else
+    problem = read_all(file, bytes);
+  ::close(file);
+  if (problem.empty()) return bytes;
+  report_unused(path, problem);
+  return std::nullopt;
 }
 
 void report_unused(const std::string& path, const std::string& problem) {

@@ -8,9 +8,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -108,17 +105,16 @@ std::string OrderCache::path(std::string_view identity) const {
 
 std::optional<KeptOrder> OrderCache::load(std::string_view identity) const {
   if (folder_.empty()) return std::nullopt;
-  std::ifstream stream(path(identity), std::ios::binary);
-  if (!stream.good()) return std::nullopt;
-  const std::string file{std::istreambuf_iterator<char>(stream), {}};
+  const std::optional<std::string> file = read_cache_file(path(identity));
+  if (!file) return std::nullopt;
   Header header;
-  const std::string problem = problem_with(file, identity, header);
+  const std::string problem = problem_with(*file, identity, header);
   if (!problem.empty()) {
     report_unused(path(identity), problem);
     return std::nullopt;
   }
   try {
-    return order_behind(header, std::string_view(file).substr(sizeof(Header)));
+    return order_behind(header, std::string_view(*file).substr(sizeof(Header)));
   } catch (const Error& error) {  // no permutation, whatever the checksum says
     report_unused(path(identity), error.what());
     return std::nullopt;

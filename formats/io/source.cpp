@@ -15,6 +15,7 @@
 
 #include <fmt/ranges.h>
 
+#include "formats/base/escaped.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/generators/generator.hpp"
 #include "formats/io/cache.hpp"
@@ -51,6 +52,23 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+/// Throws an Error when there is something at the path that is no file and cannot be read as one.
+void require_no_other(const fs::path& path) {
+  std::error_code failed, ignored;
+  const fs::file_status status = fs::status(path, failed);
+  std::string_view kind;
+  if (failed == std::errc::too_many_symbolic_link_levels) kind = "a loop of symbolic links";
+  if (status.type() == fs::file_type::not_found && fs::is_symlink(path, ignored))
+    kind = "a symbolic link to nothing";
+  if (status.type() == fs::file_type::directory) kind = "a folder";
+  if (status.type() == fs::file_type::fifo) kind = "a FIFO";
+  if (status.type() == fs::file_type::socket) kind = "a socket";
+  if (fs::is_block_file(status) || fs::is_character_file(status)) kind = "a device";
+  require(kind.empty(), "{}: it is {}; expected a file", path.string(), kind);
+  require(failed != std::errc::permission_denied, "{}: cannot read: {}", path.string(),
+          failed.message());
+}
+
 /// The file name without the longest known ending that fits.
 std::string stem_of(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -66,9 +84,18 @@ std::string stem_of(const fs::path& path) {
   return name.substr(0, name.size() - cut);
 }
 
+/// Refuses a name that cannot be printed or recorded.
+void require_printable(std::string_view name) {
+  require(escaped(name) == name,
+          "'{}': the name of a matrix holds no control characters and no bytes that are not UTF-8; "
+          "rename the file",
+          escaped(name));
+}
+
 MatrixSource file_source(const fs::path& path) {
   MatrixSource source;
   source.path = fs::canonical(path).string();
+  require_printable(source.path);
   source.canonical = source.reference = source.path;
   source.name = stem_of(path);
   return source;
@@ -188,15 +215,21 @@ Call trailing_number_call(std::string_view spec) {
 [[noreturn]] void not_found(std::string_view spec) {
   require(!is_file(spec), "{} is a file that is not read as a matrix: its name ends in none of {}",
           spec, fmt::join(known_suffixes(), " "));
+  const bool is_path = is_matrix_file_name(spec) || spec.find('/') != spec.npos;
   std::vector<std::string> places;
-  if (is_matrix_file_name(spec) || spec.find('/') != spec.npos)
-    places.push_back(fs::absolute(spec).string());
+  if (is_path) places.push_back(fs::absolute(spec).string());
   for (const fs::path& folder : data_folders()) places.push_back(folder.string());
   const std::string_view word = spec.substr(0, spec.find_last_not_of("_0123456789") + 1);
   std::string near = nearest_name(spec, known_matrix_names());
   if (near.empty()) near = nearest_name(word, Registry<Generator>::instance().names());
   const bool published = std::ranges::count(spec, '/') == 1 && !is_matrix_file_name(spec) &&
                          spec.front() != '.' && spec.front() != '/' && spec.back() != '/';
+  if (is_path && !published) require_no_other(spec);
+  for (const fs::path& folder : folders_with_matrices()) {
+    if (is_matrix_file_name(spec)) require_no_other(folder / spec);
+    for (const std::string& ending : known_suffixes())
+      require_no_other(folder / (std::string(spec) + ending));
+  }
   throw MatrixAbsent(
       spec, fmt::format(
                 "there is no matrix '{}'{}; looked in: {} (endings {}), and among the generators{}",
@@ -237,6 +270,7 @@ MatrixSource find(std::string_view spec, Lookup lookup) {
   const std::size_t first = spec.find_first_not_of(" \t");
   require(first != spec.npos, "a matrix name is empty");
   spec = spec.substr(first, spec.find_last_not_of(" \t") - first + 1);
+  require_printable(spec);
 
   if (const std::size_t end = first_alternative(spec); end != spec.size() && !is_file(spec)) {
     try {
@@ -315,7 +349,7 @@ std::vector<std::string> known_matrix_names() {
   for (const fs::path& folder : folders_with_matrices()) {
     std::error_code ignored;
     for (const auto& file : fs::directory_iterator(folder, ignored))
-      if (is_matrix_file_name(file.path().string())) names.push_back(stem_of(file.path()));
+      if (is_matrix_file_name(file.path().string())) names.push_back(escaped(stem_of(file.path())));
   }
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());

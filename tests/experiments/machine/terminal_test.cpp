@@ -28,6 +28,15 @@ TEST_CASE("a file has no colours unless they are forced, and NO_COLOR has the la
   std::fclose(file);
 }
 
+TEST_CASE("an error shows the control characters of a name and does not send them") {
+  const Outcome outcome = in_child([] {
+    say_error("'a\x1b[2J.mtx':\n  there is none");
+    say_warning("\r\xff");
+  });
+  const std::string said = "error: 'a\\x1b[2J.mtx':\n  there is none\nwarning: \\x0d\\xff\n";
+  CHECK(outcome.output.find(said) != std::string::npos);
+}
+
 TEST_CASE("verdict words have the tone of what they say") {
   CHECK(tone_of("ok") == Tone::kGood);
   CHECK(tone_of("met") == Tone::kGood);

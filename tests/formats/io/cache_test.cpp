@@ -2,6 +2,8 @@
 #include "formats/io/cache.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -161,6 +163,32 @@ TEST_CASE("a cached file with right checksums that holds no matrix is not used, 
     CHECK(outcome.exit_code == 0);
     CHECK(outcome.output.find("is not used: ") != std::string::npos);
     CHECK(outcome.output.find(problem) != std::string::npos);
+  }
+}
+
+TEST_CASE("a folder or a FIFO in the place of a cached file counts as absent, and says so") {
+  const FilledCache filled(random_sparse(23, 17, 0.4, 14));
+  filled.cache.remember("a", filled.hash());
+  const auto in_place = [&](const std::string& path, bool fifo) {
+    fs::remove_all(path);
+    if (fifo) return ::mkfifo(path.c_str(), 0600) == 0;
+    return fs::create_directory(path);
+  };
+  for (const bool fifo : {false, true}) {
+    REQUIRE(in_place(filled.file(), fifo));
+    REQUIRE(in_place(filled.cache.source_path("a"), fifo));
+
+    const Outcome outcome = in_child([&] {
+      ::alarm(20);  // a FIFO without a writer would wait for ever
+      const bool absent = !filled.load() && filled.cache.known_content("a").empty();
+      _exit(absent ? 0 : 1);
+    });
+
+    CHECK(outcome.signal == 0);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.output.find(filled.file() + " is not used: it is no file") != std::string::npos);
+    CHECK(outcome.output.find(filled.cache.source_path("a") + " is not used: it is no file") !=
+          std::string::npos);
   }
 }
 

@@ -163,6 +163,8 @@ TEST_CASE("an archive gives its main matrix, or an error that lists its members"
   check_all({
       {"a.tar.gz", gzipped(tar_of({{"x/x_b.mtx", vector}, {"x/y.mtx", main}})),
        ": no member NAME/NAME.mtx; expected one beside: x/x_b.mtx, x/y.mtx"},
+      {"a.tar", tar_of({{"x/\x1b[2J\xff.mtx", main}}),
+       ": no member NAME/NAME.mtx; expected one beside: x/\\x1b[2J\\xff.mtx"},
       {"a.tgz", gzipped(tar_of({{"x/x.mtx", kReal + "1 1 1\n1 2 5\n"}})),
        "(x/x.mtx):3: the column index is 2, outside [1, 1]"},
       {"a.tar", tar_of({{"x/x.mtx", main}}).substr(0, 540), ": cannot read member 'x/x.mtx': ..."},

@@ -113,6 +113,18 @@ TEST_CASE("a cached order with a right checksum that is no permutation is not us
   CHECK(outcome.output.find("occurs twice in a permutation") != std::string::npos);
 }
 
+TEST_CASE("a folder in the place of a cached order counts as absent, and says so") {
+  const FilledCache filled;
+  const std::string path = filled.cache.path(filled.identity);
+  fs::remove(path);
+  fs::create_directory(path);
+
+  const Outcome outcome = in_child([&] { _exit(filled.load() ? 1 : 0); });
+
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.output.find(path + " is not used: it is no file") != std::string::npos);
+}
+
 TEST_CASE("a whole order under another identity's name is not used") {
   const FilledCache filled;
   fs::copy_file(filled.cache.path(filled.identity), filled.cache.path("another"));

@@ -236,6 +236,47 @@ TEST_CASE("an unknown matrix name is Unsupported and lists the searched places")
   CHECK(contains(message_of(workshop.folder / "notes.odt"), "none of the known endings"));
 }
 
+TEST_CASE("what lies under a matrix's name and is no file is told with its kind") {
+  const Workshop workshop;
+  const auto path = [&](const std::string& name) { return workshop.folder / name; };
+  fs::create_directory(path("a.tiny"));
+  REQUIRE(::mkfifo(path("b.tiny").c_str(), 0600) == 0);
+  fs::create_symlink("c.tiny", path("c.tiny"));
+  fs::create_symlink("nowhere", path("d.tiny"));
+  REQUIRE(::mkfifo((workshop.second + "/karate.tiny").c_str(), 0600) == 0);
+
+  CHECK(message_of(path("a.tiny")) == path("a.tiny") + ": it is a folder; expected a file");
+  CHECK(message_of(path("b.tiny")) == path("b.tiny") + ": it is a FIFO; expected a file");
+  CHECK(message_of(path("c.tiny")) ==
+        path("c.tiny") + ": it is a loop of symbolic links; expected a file");
+  CHECK(message_of(path("d.tiny")) ==
+        path("d.tiny") + ": it is a symbolic link to nothing; expected a file");
+  const std::string in_data = workshop.second + "/karate.tiny: it is a FIFO; expected a file";
+  CHECK(message_of("karate") == in_data);
+  CHECK(message_of("karate.tiny") == in_data);
+}
+
+TEST_CASE("a matrix name with control characters or without UTF-8 is refused, escaped") {
+  const Workshop workshop;
+  const std::string why =
+      "': the name of a matrix holds no control characters and no bytes that are not UTF-8; rename "
+      "the file";
+  for (const auto& [name, shown] :
+       {std::pair<std::string, std::string>("\x1b[2Jb.tiny", "\\x1b[2Jb.tiny"),
+        {"\xff.tiny", "\\xff.tiny"}}) {
+    const std::string path = workshop.put(workshop.folder / name, random_sparse(3, 3, 0.5, 1));
+    CHECK(message_of(path) == fmt::format("'{}{}", workshop.folder / shown, why));
+    CHECK(message_of(name) == fmt::format("'{}{}", shown, why));
+    fs::create_symlink(path, workshop.folder / "plain.tiny");
+    CHECK(message_of(workshop.folder / "plain.tiny") ==
+          fmt::format("'{}{}", workshop.folder / shown, why));
+    fs::remove(workshop.folder / "plain.tiny");
+  }
+  const std::string group =
+      workshop.put(workshop.folder / "gr\xc3\xbc\xc3\x9f.tiny", random_sparse(3, 3, 0.5, 1));
+  CHECK(find_matrix(group).name == "gr\xc3\xbc\xc3\x9f");
+}
+
 TEST_CASE("generators take parameters, defaults and a trailing number") {
   const Workshop workshop;
 
