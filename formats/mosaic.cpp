@@ -132,8 +132,7 @@ std::unique_ptr<PackedMatrix> MosaicFormat::build(const CsrMatrix& matrix,
 
 const Register<Format> entry{{
     .name = Mosaic::kFormat,
-    .summary =
-        "8 x 8 bitmap bricks in windows of 8 to 64 rows, the height chosen per matrix (ours)",
+    .summary = "8 x 8 bitmap bricks in windows of 16 rows, or of 8 to 64 (ours)",
     .params = {{"height",
                 std::string("16"),
                 "rows of a window; auto: by a model of the time (choose_height)",

@@ -2,7 +2,7 @@
 //
 // A condensed column costs a row of B at any window height, so tall windows fetch the fewest rows;
 // a brick costs an MMA and its decoding, so empty bricks are not stored. Windows are 8, 16, 32 or
-// 64 rows high, chosen per matrix by that balance (choose_height) or given. Columns are condensed
+// 64 rows high: 16 where nothing is said, or by that balance (choose_height). Columns are condensed
 // per window; eight of them form a step. A step's 16-byte header gives which of its height / 8
 // bricks exist and where their bitmaps and values begin. A window begins at a multiple of 16 bytes
 // in every array, so that any range of its steps can be copied in bulk.

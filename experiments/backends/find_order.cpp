@@ -4,10 +4,9 @@
 #include "experiments/backends/find_order.hpp"
 
 #include <chrono>
-#include <new>
-#include <stdexcept>
 
 #include "experiments/machine/peak_memory.hpp"
+#include "formats/base/or_out_of_memory.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/cache_file.hpp"
@@ -32,18 +31,13 @@ std::optional<KeptOrder> kept_order(const OrderCache& cache, const std::string& 
 }
 
 Order order_or_tell(const Reordering& reordering, const CsrMatrix& matrix, Watch& watch) {
-  const auto too_large = [&] {
-    return OutOfMemory(fmt::format(
-        "this machine has too little memory to reorder a matrix of {} x {} with {} nonzeros",
-        matrix.rows, matrix.cols, matrix.nnz()));
-  };
-  try {
-    return reordering.order(matrix, watch);
-  } catch (const std::bad_alloc&) {
-    throw too_large();
-  } catch (const std::length_error&) {  // more elements than a vector counts
-    throw too_large();
-  }
+  return or_out_of_memory([&] { return reordering.order(matrix, watch); },
+                          [&] {
+                            return fmt::format(
+                                "this machine has too little memory to reorder a matrix of {} x {} "
+                                "with {} nonzeros",
+                                matrix.rows, matrix.cols, matrix.nnz());
+                          });
 }
 
 }  // namespace

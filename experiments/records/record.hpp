@@ -259,7 +259,7 @@ struct Record {
   std::string params_hash = {};
   std::string point_id = {};
   std::string finished_at = {};  // UTC
-  // Of the attempt that this one replaces, where the clock says that it was not finished earlier.
+  // The time of the attempt that this one replaces, if the clock puts that attempt no earlier.
   std::optional<std::string> after = {};
   std::string status = {};  // "ok", "skipped", "failed", "timeout", "oom", "wrong"
   std::optional<std::string> reason = {};

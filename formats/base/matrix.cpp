@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <numeric>
 
 #include "formats/base/check.hpp"
 #include "formats/base/extents.hpp"
 #include "formats/base/hash.hpp"
+#include "formats/base/or_out_of_memory.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/random.hpp"
 
@@ -19,12 +19,12 @@ constexpr std::int64_t kValueGrain = 1 << 20;
 
 std::vector<float> filled(std::int64_t rows, std::int64_t cols, float fill) {
   const std::int64_t count = element_count(rows, cols);
-  try {
-    return std::vector<float>(static_cast<std::size_t>(count), fill);
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemory(fmt::format(
-        "this machine has too little memory for a dense matrix of {} x {}", rows, cols));
-  }
+  return or_out_of_memory([&] { return std::vector<float>(static_cast<std::size_t>(count), fill); },
+                          [&] {
+                            return fmt::format(
+                                "this machine has too little memory for a dense matrix of {} x {}",
+                                rows, cols);
+                          });
 }
 
 }  // namespace

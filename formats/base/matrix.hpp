@@ -38,8 +38,8 @@ struct DenseMatrix {
   std::vector<float> values;  // [rows * cols]
 
   DenseMatrix() = default;
-  /// Throws an Error that names the extents when their product overflows, OutOfMemory when this
-  /// machine has too little memory for so many values.
+  /// Throws an Error that names the extents if their product overflows, and OutOfMemory if the
+  /// values do not fit the memory of this machine.
   DenseMatrix(std::int64_t rows, std::int64_t cols, float fill = 0);
 
   std::span<float> row(std::int64_t i) {

@@ -2,8 +2,8 @@
 
 #include <cctype>
 #include <memory>
-#include <new>
 
+#include "formats/base/or_out_of_memory.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/new_file.hpp"
 
@@ -48,11 +48,9 @@ std::unique_ptr<MatrixFile> require_format(const std::string& path) {
 
 CsrMatrix read_matrix(const std::string& path) {
   const std::unique_ptr<MatrixFile> format = require_format(path);
-  try {
-    return format->read(path);
-  } catch (const std::bad_alloc&) {
-    throw Error(fmt::format("{}: this machine has not enough memory for the matrix", path));
-  }
+  return or_out_of_memory(
+      [&] { return format->read(path); },
+      [&] { return fmt::format("{}: this machine has too little memory for the matrix", path); });
 }
 
 void write_matrix(const CsrMatrix& matrix, const std::string& path) {

@@ -10,12 +10,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <new>
-#include <stdexcept>
 
 #include <fmt/ranges.h>
 
 #include "formats/base/escaped.hpp"
+#include "formats/base/or_out_of_memory.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/generators/generator.hpp"
 #include "formats/io/cache.hpp"
@@ -361,14 +360,12 @@ std::string matrix_reference(std::string_view spec) {
 }
 
 LoadedMatrix load_matrix(const MatrixSource& source, bool use_cache) {
-  constexpr const char* kTold = "{}: this machine has too little memory for the matrix";
-  try {
-    return load_or_make(source, use_cache);
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemory(fmt::format(kTold, source.canonical));
-  } catch (const std::length_error&) {  // more elements than a vector counts
-    throw OutOfMemory(fmt::format(kTold, source.canonical));
-  }
+  return or_out_of_memory([&] { return load_or_make(source, use_cache); },
+                          [&] {
+                            return fmt::format(
+                                "{}: this machine has too little memory for the matrix",
+                                source.canonical);
+                          });
 }
 
 LoadedMatrix load_matrix(std::string_view spec, bool use_cache) {

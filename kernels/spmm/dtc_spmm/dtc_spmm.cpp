@@ -85,8 +85,7 @@ window_tasks::Tasks DtcSpmmOptions::cut(const MeTcf& a) const {
 }
 
 std::int64_t DtcSpmmOptions::shared_bytes(std::int64_t n) const {
-  return window16_tile::SharedMemory{.schedule = schedule(n), .has_stages = fetch == Fetch::kStaged}
-      .bytes();
+  return SharedMemory{.schedule = schedule(n), .has_stages = fetch == Fetch::kStaged}.bytes();
 }
 
 std::vector<ParamSpec> params() {
@@ -159,6 +158,7 @@ class DtcSpmm final : public SpmmKernel {
          .depth = options_.depth,
          .staged = options_.fetch == dtc_spmm::Fetch::kStaged,
          .width = dtc_spmm::width_of(options_.variant(n, n % 4 == 0).fetch),
+         .stages = dtc_spmm::kStages,
          .double_buffer = options_.double_buffer,
          .combine = options_.combine,
          .registers = registers(schedule),

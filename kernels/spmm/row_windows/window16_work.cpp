@@ -5,8 +5,9 @@
 
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
 #include "kernels/spmm/row_windows/split_windows_trace.hpp"
+#include "kernels/spmm/row_windows/staged_rows.hpp"
 #include "kernels/spmm/row_windows/task_work.hpp"
-#include "kernels/spmm/row_windows/window16_memory.hpp"
+#include "kernels/spmm/row_windows/window16_tile.hpp"
 
 namespace tessera::window16_tile {
 namespace {

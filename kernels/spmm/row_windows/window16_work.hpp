@@ -1,5 +1,4 @@
-// The work of a kernel whose warps run the tasks of window16_task.cuh: what its thread blocks do,
-// and its warp trace.
+// The work of a kernel over TC blocks 16 rows high: what its thread blocks do, and its warp trace.
 #pragma once
 
 #include <memory>
@@ -26,7 +25,7 @@ struct TileLaunch {
   int mmas_per_product = 1;   // 3 where operands are split
   bool staged = true;         // rows of B are copied to shared memory, not loaded to registers
   int width = 4;              // floats of a row of B that a lane loads at once
-  int stages = 2;             // of rows of B in shared memory
+  int stages;                 // of rows of B in shared memory
   bool double_buffer = true;  // a TC block of A is copied while the one before is multiplied
   // The packed A where lanes load their elements by its bitmaps, three steps ahead; null where
   // ME-TCF's are scattered into shared memory.

@@ -9,6 +9,7 @@
 #include <cuda_fp16.h>
 
 #include "kernels/device/async_copies.cuh"
+#include "kernels/device/hidden.cuh"
 #include "kernels/device/loads.cuh"
 #include "kernels/device/store_16_bytes.cuh"
 #include "kernels/spmm/tca_spmm/tca_spmm.hpp"
@@ -70,14 +71,6 @@ struct Fp16Operands {
   }
 };
 
-/// Returns the value and hides it from the optimiser, which then computes what depends on it where
-/// it is used instead of keeping it in registers from one chunk to the next.
-template <class T>
-__device__ T anew(T value) {
-  asm volatile("" : "+r"(value));
-  return value;
-}
-
 /// The warps of a row, and the place of a lane in an MMA.
 struct Group {
   int log_p, log_warps;
@@ -130,7 +123,7 @@ class Copier {
   /// Rows of B of a chunk with these column indices, `left` to the end of the row; -1 for none.
   __device__ void load_index(const std::int32_t* col_indices, int left,
                              std::int32_t (&rows)[kCopies]) const {
-    const unsigned real = min(static_cast<unsigned>(left), chunk_size_), first = anew(first_);
+    const unsigned real = min(static_cast<unsigned>(left), chunk_size_), first = hidden(first_);
     for (int i = 0; i < kCopies; ++i) {
       const unsigned place = first + i * step_;
       rows[i] = place < real ? load_ahead(col_indices + place) : -1;
@@ -138,7 +131,7 @@ class Copier {
   }
 
   __device__ void copy(const std::int32_t (&rows)[kCopies], float* stage) const {
-    const unsigned first = anew(first_);
+    const unsigned first = hidden(first_);
     for (int i = 0; i < kCopies; ++i) {
       const unsigned place = first + i * step_, depth = place % kDepth;
       if (place >= chunk_size_) break;
@@ -286,14 +279,14 @@ __device__ void flush(const Group& group, const float* buffer, float* row, int c
 template <class Operands, int kFragments>
 __device__ void multiply(const float* stage, const Group& group, int pitch, const Fragments& mine,
                          const Operands& operands, float (&acc)[kFragments][4]) {
-  pitch = anew(pitch);
+  pitch = hidden(pitch);
   const auto low = [&](int col) {
     return stage + place_of(group.log_p, group.r(), group.t, 0, col, pitch);
   };
   const auto high = [&](int col) {
     return stage + place_of(group.log_p, group.r(), group.t, 1, col, pitch);
   };
-  const int first = anew(mine.first);
+  const int first = hidden(mine.first);
   for (int f = 0; f < kFragments; f += 2) {
     const int fragment = first + f;
     if (fragment >= mine.last) break;

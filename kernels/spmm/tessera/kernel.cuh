@@ -1,12 +1,13 @@
 // The kernel of tessera_spmm: a warp computes a task, 32 to 128 columns wide, for itself.
 //
-// The loop is written for few instructions and registers: places in shared memory are kept, and asm
-// hides them from the optimiser, which would compute them anew for every TC block.
+// The loop is written for few instructions and registers: places in shared memory are hidden from
+// the optimiser, which would compute them anew for every TC block.
 #pragma once
 
+#include "kernels/device/hidden.cuh"
 #include "kernels/spmm/row_windows/staged_rows.cuh"
 #include "kernels/spmm/row_windows/task_multiplication.cuh"
-#include "kernels/spmm/row_windows/window16_task.cuh"
+#include "kernels/spmm/row_windows/window16_store.cuh"
 #include "kernels/spmm/tessera/tessera_spmm.hpp"
 
 namespace tessera::tessera_spmm {
@@ -15,12 +16,6 @@ using row_windows::KernelArguments;
 using row_windows::TaskItem;
 using window16_tile::kTileCols;
 using window_tasks::Task;
-
-/// Hides the value from the optimiser.
-__device__ inline std::uint32_t kept(std::uint32_t value) {
-  asm volatile("" : "+r"(value));
-  return value;
-}
 
 __device__ inline float4 load_shared_vector(std::uint32_t at) {
   float4 v;
@@ -39,9 +34,9 @@ class ElementReader {
         bitmaps_(view.tc_local_bit),
         step_(view.steps + task.first),
         last_(view.steps + task.last - 1),
-        shift_(kept(lane / 4 % 4 * kTileCols + lane % 4)),
-        below_(kept((1u << shift_) - 1)),
-        high_(kept(lane < 16 ? 0u : ~0u)) {
+        shift_(hidden(lane / 4 % 4 * kTileCols + lane % 4)),
+        below_(hidden((1u << shift_) - 1)),
+        high_(hidden(lane < 16 ? 0u : ~0u)) {
     load_header();
     load_bitmaps();
     load_header();
@@ -131,9 +126,9 @@ class RowRing {
       : ids_(arguments.view.sparse_a_to_b + lane / kLanes + std::uint64_t{task.first} * kTileCols),
         left_(task.last - task.first),
         stride_(4 * static_cast<std::uint32_t>(arguments.view.n)),
-        begin_(kept(shared_address(stages))),
-        to_(kept(16 * (lane % kLanes) + kPitch * (lane / kLanes))),
-        fragment_(kept(kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
+        begin_(hidden(shared_address(stages))),
+        to_(hidden(16 * (lane % kLanes) + kPitch * (lane / kLanes))),
+        fragment_(hidden(kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
     const std::int64_t col = first_col + 4 * (lane % kLanes);
     cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{4}));
     b_ = reinterpret_cast<const char*>(arguments.b + (cols_ > 0 ? col : 0));

@@ -4,10 +4,10 @@
 // On an H200 a product is limited by the rows of B that reach the SMs: at 8 TB/s, an SM takes 150
 // cycles for the eight rows of a TC block and 128 columns, in which its four schedulers could issue
 // 600 instructions. A warp therefore works for itself, without barriers; 16 of them, each with one
-// TC block's rows in flight, keep the L2 busy; and a TC block costs one warp about 200
+// TC block's rows in flight, keep the L2 busy; and a TC block costs one warp about 250
 // instructions. Operands are rounded by cvt.rn.tf32 (precision = tf32_even), which is one
 // instruction, where cvt.rna is four: 32 of them a lane and TC block. Rows of B begin at multiples
-// of 32 bytes in shared memory, without which cp.async reads every sector twice.
+// of 32 bytes in shared memory: of a row that does not, cp.async reads every sector twice.
 //
 // A lane loads its elements of a TC block by its bitmaps, one TC block ahead. The order of sums is
 // that of DTC-SpMM's m16n8k8; windows are split, and a split window's parts added in their order,

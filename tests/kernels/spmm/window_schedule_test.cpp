@@ -141,13 +141,13 @@ TEST_CASE("the parts of shared memory follow each other without overlap") {
   }
   for (const auto& [groups, team] : {std::pair{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}}) {
     const row_windows::Schedule schedule = dtc_spmm::schedule_of(groups, team);
-    const window16_tile::SharedMemory memory{schedule, true};
+    const dtc_spmm::SharedMemory memory{schedule, true};
     std::vector<std::pair<int, int>> parts;
     for (int i = 0; i < schedule.teams(); ++i)
-      parts.emplace_back(memory.tiles_of(i), window16_tile::kTiles * window16_tile::kTileElements);
+      parts.emplace_back(memory.tiles_of(i), dtc_spmm::kTiles * dtc_spmm::kTileElements);
     for (int warp = 0; warp < schedule.warps(); ++warp)
       parts.emplace_back(memory.stages_begin() + memory.stages_of(warp),
-                         window16_tile::kStages * row_windows::stage_floats(groups));
+                         dtc_spmm::kStages * row_windows::stage_floats(groups));
     check_layout(std::move(parts), memory.bytes());
   }
 }
