@@ -41,6 +41,8 @@ CLAIM_KEYS = ("id", "source", "gpu", "text", "unit", "rule", "tolerance", "judge
 NUMBER_KEYS = ("name", "paper", "shown", "rule", "tolerance", "where", "only", "predict", "fill",
                *SIDES)  # fmt: skip
 EARLIER = " °"
+STANDS_IN = (f", and \"{EARLIER.strip()}\" marks a number from an earlier table, which stands in for "
+             "a run of the method as published")
 # A result typed into a text; widths of B, shapes and versions are no results.
 TYPED = re.compile(r"\d+\.\d+|\d+ (?:of|times|points|%)|\d+%")
 
@@ -333,6 +335,12 @@ def counts(papers: list[Paper]) -> list[str]:
     return lines
 
 
+def stands_in(papers: list[Paper]) -> bool:
+    """True where a published number is not of the run made for it."""
+    return any(number.cells["published"].stands_in
+               for paper in papers for claim in paper.claims for number in claim.numbers)
+
+
 def page(papers: list[Paper]) -> str:
     """CLAIMS.md."""
     lines = [
@@ -345,9 +353,9 @@ def page(papers: list[Paper]) -> str:
         "released code on the same kind of GPU, where it was run and its table is committed. "
         "Everything measured is from one NVIDIA H200, while the papers used the GPUs named; in "
         "brackets stands the number of matrices, or of matrices and widths. *Italic* numbers are "
-        "not measured, and \"°\" marks a number from an earlier table, which stands in for a run of "
-        "the method as published. [experiments/claims](claims/README.md) describes the files "
-        "behind this page.", "", *counts(papers), "", "## The rule", "", TEXT]
+        f"not measured{STANDS_IN if stands_in(papers) else ''}. "
+        "[experiments/claims](claims/README.md) describes the files behind this page.",
+        "", *counts(papers), "", "## The rule", "", TEXT]
     for paper in papers:
         head = paper.entry["title"]
         columns = ["claim", "aim" if paper.entry.get("aims") else "paper",

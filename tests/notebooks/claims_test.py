@@ -200,6 +200,7 @@ class JudgedTest(Planted):
         self.assertEqual(one.numbers[0].missing, "")
         text = claims.page(claims.judged_papers(self.root))
         self.assertIn("| 8.00 (3) ° |", text)
+        self.assertIn('"°" marks a number from an earlier table', text)
         self.assertIn("| all papers | 1 | 0 | 0 | 0 | 0 |", text)
 
     def test_our_best_alone_leaves_a_claim_unmeasured_with_its_command(self) -> None:
@@ -208,6 +209,7 @@ class JudgedTest(Planted):
         self.assertEqual(self.judged(claim("paper = 8", sides)).verdict, UNMEASURED)
         text = claims.page(claims.judged_papers(self.root))
         self.assertIn("8.00 (3) | **not measured**", text)
+        self.assertNotIn("earlier table", text)
         self.assertIn("To measure it: `tessera run never_run`.", text)
 
     def test_an_aim_is_judged_by_our_best(self) -> None:
@@ -304,8 +306,9 @@ class PageTest(unittest.TestCase):
         self.assertLessEqual(turned, {"acc-fig9", "acc-fig9-others"})
         before = self.tampered("published/cutespmm.csv", "cuTeSpMM, as published", 1)
         after = self.tampered("published/cutespmm.csv", "cuTeSpMM, as published", 0.1)
-        self.assertEqual(before["cutespmm-fig10-most"], NOT)
-        self.assertEqual(after["cutespmm-fig10-most"], REPRODUCED)
+        self.assertEqual(before["cutespmm-table4"], NOT)
+        self.assertEqual(after["cutespmm-table4"], REPRODUCED)
+        self.assertEqual(after["cutespmm-fig10-most"], PARTLY)  # flushed caches: another table
 
     def test_every_claim_has_a_verdict_and_says_why_not(self) -> None:
         for paper in claims.judged_papers(ROOT):
@@ -330,7 +333,10 @@ class PageTest(unittest.TestCase):
             read = {series["value"], *series.get("where", {}), *series.get("key", ["matrix"])}
             with self.subTest(name):
                 self.assertLessEqual(read, had, f"[table] of {path.name} lacks columns")
-                cases = {case["name"] for case in config.get("case", [])}
+                included = [tomllib.loads((path.parent / one).read_text(encoding="utf-8"))
+                            for one in config.get("include", [])]
+                cases = {entry["name"] for part in (config, *included)
+                         for entry in (*part.get("case", []), *part.get("reduce", []))}
                 wanted = series.get("where", {}).get("case", [])
                 wanted = {wanted} if isinstance(wanted, str) else set(wanted)
                 self.assertLessEqual(wanted, cases, f"{path.name} lacks cases")
