@@ -101,9 +101,18 @@ class FigureData:
     missing: tuple[Missing, ...]
 
     def categories(self) -> list[str | float]:
-        """The distinct x values in the order in which they first appear; numbers ascend."""
-        seen = [p.x for panel in self.panels for s in panel.series for p in s.points]
-        distinct = list(dict.fromkeys(seen + [m.x for m in self.missing]))
+        """The distinct x values in the order of the series, also where some lack a value; numbers
+        ascend."""
+        distinct: list[str | float] = []
+        for sequence in (*([p.x for p in s.points] for panel in self.panels for s in panel.series),
+                         [m.x for m in self.missing]):
+            known, place = set(distinct), len(distinct)
+            for x in reversed(sequence):
+                if x in known:
+                    place = distinct.index(x)
+                else:
+                    distinct.insert(place, x)
+                    known.add(x)
         numbers = [as_number(x) for x in distinct]
         return distinct if None in numbers else sorted(distinct, key=float)
 

@@ -20,6 +20,7 @@ struct Dot {
 
 struct Series {
   std::string name;
+  std::string shown;  // the name as the legend has it: "N = 32", where the name is a number
   std::string origin;
   std::vector<Dot> dots;
 };
@@ -33,6 +34,14 @@ std::optional<double> number(const Row& row, const std::string& column) {
   const auto found = column.empty() ? row.end() : row.find(column);
   if (found == row.end() || !found->second.is_number()) return {};
   return found->second.get<double>();
+}
+
+/// The name of a row's series; a number is told with its column.
+std::string shown_name(const std::string& column, const Row& row) {
+  const std::string name = cell_text(row, column);
+  const auto found = row.find(column);
+  if (found == row.end() || !found->second.is_number()) return name;
+  return fmt::format("{} = {}", column == "n" ? "N" : column, name);
 }
 
 template <class T, class Key>
@@ -55,7 +64,7 @@ std::vector<Panel> collect(const Figure& figure, const std::vector<Row>& rows,
     const std::string origin = value_origin(row, figure.y, config);
     Series& series = find_or_add(
         panel.series, [&](const Series& s) { return s.name == name && s.origin == origin; },
-        Series{name, origin, {}});
+        Series{name, shown_name(figure.series, row), origin, {}});
     const Json& x = row.at(figure.x);
     // A scatter holds two measures against each other: cases may agree in one of them.
     require(figure.kind == "scatter" ||
@@ -127,7 +136,7 @@ Json take_what_has_no_place(const Figure& figure, std::vector<Panel>& panels) {
         if (dot.bound && !no_place(figure, *dot.bound).empty()) dot.bound.reset();
         const std::string reason = dot.y ? no_place(figure, *dot.y) : "";
         if (reason.empty()) continue;
-        missing.push_back({{"series", series.name}, {"x", dot.x}, {"reason", reason}});
+        missing.push_back({{"series", series.shown}, {"x", dot.x}, {"reason", reason}});
         dot.y = dot.low = dot.high = std::nullopt;
       }
     }
@@ -151,7 +160,7 @@ Json series_json(const std::vector<Series>& all) {
       if (!dot.point.empty()) point["point"] = dot.point;
       points.push_back(std::move(point));
     }
-    list.push_back({{"name", series.name}, {"origin", series.origin}, {"points", points}});
+    list.push_back({{"name", series.shown}, {"origin", series.origin}, {"points", points}});
   }
   return list;
 }
@@ -205,8 +214,10 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
   if (!figure.relative_to.empty()) drawn = relative_rows(figure, std::move(drawn), rows, config);
   require<NoRows>(!drawn.empty(), "{}: figure '{}' has no row that relative_to has a partner for",
                   figure.place, figure.id);
-  std::vector<Panel> panels = collect(
-      figure, figure.statistic.empty() ? drawn : statistic_rows(figure, drawn, config), config);
+  std::vector<Row> placed =
+      figure.statistic.empty() ? drawn : statistic_rows(figure, drawn, config);
+  order_by_labels(figure, placed, config);
+  std::vector<Panel> panels = collect(figure, placed, config);
   if (!figure.normalise.empty()) normalise(figure, panels);
 
   FigureData data;

@@ -17,8 +17,14 @@ std::string partner_key(const Row& row) {
   return key.dump();
 }
 
-/// The index of a label among those of the bins that it comes from; 0 where there are no bins.
+/// The index of a label among those of the bins that it comes from, or of a case among those of the
+/// config; 0 where there are neither.
 std::size_t place_of_label(const std::string& column, const Row& row, const Config& config) {
+  if (column == "case") {
+    const auto named =
+        std::ranges::find(config.cases, cell_text(row, column), &NamedSettings::name);
+    return named - config.cases.begin();
+  }
   const auto derive = std::ranges::find(config.derives, column, &Derive::name);
   if (derive == config.derives.end() || derive->labels.empty()) return 0;
   return std::ranges::find(derive->labels, cell_text(row, column)) - derive->labels.begin();
@@ -78,10 +84,13 @@ std::vector<Row> statistic_rows(const Figure& figure, const std::vector<Row>& dr
   }
   for (std::size_t i = 0; i < merged.size(); ++i)
     merged[i][figure.y] = statistic(figure.statistic, values[i]);
-  for (const std::string* column : {&figure.x, &figure.series})
-    std::ranges::stable_sort(merged, {},
-                             [&](const Row& row) { return place_of_label(*column, row, config); });
   return merged;
+}
+
+void order_by_labels(const Figure& figure, std::vector<Row>& drawn, const Config& config) {
+  for (const std::string* column : {&figure.x, &figure.series, &figure.panel})
+    std::ranges::stable_sort(drawn, {},
+                             [&](const Row& row) { return place_of_label(*column, row, config); });
 }
 
 }  // namespace tessera

@@ -19,8 +19,12 @@ std::vector<Row> relative_rows(const Figure& figure, std::vector<Row> drawn,
                                const std::vector<Row>& all, const Config& config);
 
 /// A row for every panel, series, origin and x: its y is the figure's statistic over the rows of
-/// that place, which have `point_id` no longer. Labels of bins are in the order of the bins.
+/// that place, which have `point_id` no longer.
 std::vector<Row> statistic_rows(const Figure& figure, const std::vector<Row>& drawn,
                                 const Config& config);
+
+/// Sorts the rows: panels, series and x that are labels of bins as the bins are, and cases as the
+/// config has them. All others keep their order.
+void order_by_labels(const Figure& figure, std::vector<Row>& drawn, const Config& config);
 
 }  // namespace tessera

@@ -221,6 +221,17 @@ class Drawing(unittest.TestCase):
             self.assertAlmostEqual(point["high"], high)
         self.assertEqual(len(ends), 5)
 
+    def test_categories_keep_the_order_of_a_series_that_has_more_of_them(self) -> None:
+        value = description("bars")
+        value["series"][0]["points"] = [{"x": "low", "y": 1.0}, {"x": "high", "y": 2.0}]
+        value["series"][1]["points"] = [{"x": "lowest", "y": 1.0}, {"x": "low", "y": 1.0},
+                                        {"x": "medium", "y": 2.0}, {"x": "highest", "y": 1.0}]
+        self.assertEqual(figure_data.check(value, "test").categories(),
+                         ["lowest", "low", "high", "medium", "highest"])
+        value["series"][1]["points"].insert(3, {"x": "high", "y": 3.0})
+        self.assertEqual(figure_data.check(value, "test").categories(),
+                         ["lowest", "low", "medium", "high", "highest"])
+
     def test_panels_share_y_and_categories_keep_their_order(self) -> None:
         value = description("bars")
         series = value.pop("series")

@@ -6,6 +6,7 @@
 #include <functional>
 #include <regex>
 
+#include "experiments/tables/figure_rows.hpp"
 #include "formats/base/check.hpp"
 #include "tests/planted_records.hpp"
 
@@ -200,6 +201,37 @@ TEST_CASE("a figure relative to other rows divides by the row of the same matrix
         std::string::npos);
   CHECK(error(kFigure + "normalise = \"csr_spmm\"\nrelative_to = { n = 16 }\n") ==
         "c.toml:11:1: a figure has 'normalise' or 'relative_to', not both");
+}
+
+TEST_CASE("panels of bins are in the order of the bins, and cases in that of the config") {
+  const std::string bins =
+      "[[derive]]\nname = \"size\"\nof = \"time_us\"\nbins = [20, 60]\n"
+      "labels = [\"short\", \"middle\", \"long\"]\n\n";
+  const FigureData data = figure_of(bins + kFigure + "panel = \"size\"\n");
+
+  REQUIRE(data.json["panels"].size() == 3);
+  CHECK(data.json["panels"][0]["title"] == "size = short");
+  CHECK(data.json["panels"][1]["title"] == "size = middle");
+  CHECK(data.json["panels"][2]["title"] == "size = long");
+
+  Config config;
+  config.cases = {{"first", {}}, {"second", {}}};
+  Figure figure;
+  figure.series = "case";
+  std::vector<Row> rows{{{"case", "best of them"}}, {{"case", "second"}}, {{"case", "first"}}};
+  order_by_labels(figure, rows, config);
+  CHECK(rows[0].at("case") == "first");
+  CHECK(rows[1].at("case") == "second");
+  CHECK(rows[2].at("case") == "best of them");
+}
+
+TEST_CASE("a series that is a number is told with its column") {
+  const FigureData data = figure_of(
+      "[[figure]]\nid = \"f\"\nkind = \"bars\"\nx = \"matrix\"\ny = \"time_us\"\n"
+      "series = \"n\"\nwhere = { kernel = \"csr_spmm\" }\n");
+
+  CHECK(data.json["series"][0]["name"] == "N = 16");
+  CHECK(data.csv.find("\n,16,modelled,absent_a,") != std::string::npos);
 }
 
 TEST_CASE("a figure draws a statistic of the rows that share a place, bins in their order") {
