@@ -69,16 +69,12 @@ struct CondenseJob {
   int group_cols;
   int shift;  // log2(group_cols), or -1
   std::int64_t windows;
-  std::int64_t per_group;   // windows of a sampled group of rows; all windows without sampling
-  std::int64_t group_rows;  // rows from one sampled group to the next
   int slab_groups;
   std::int32_t* active;
-  std::int32_t* cols;    // null when columns are only counted
-  std::int32_t* places;  // as cols
+  std::int32_t* cols;
+  std::int32_t* places;
 
-  __device__ std::int64_t first_row(std::int64_t window) const {
-    return window / per_group * group_rows + window % per_group * height;
-  }
+  __device__ std::int64_t first_row(std::int64_t window) const { return window * height; }
 
   __device__ std::uint32_t group_of(std::int64_t nonzero) const {
     const auto col = static_cast<std::uint32_t>(matrix.col_indices[nonzero]);
@@ -145,7 +141,7 @@ __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
         found += sum;
         __syncthreads();
       }
-      for (std::int64_t k = first + thread; job.cols != nullptr && k < last; k += kThreads) {
+      for (std::int64_t k = first + thread; k < last; k += kThreads) {
         const std::uint32_t group = job.group_of(k);
         const std::uint32_t col = group - begin;
         if (col >= width) continue;
@@ -189,8 +185,7 @@ CondenseJob job_for(const DeviceCsr& matrix, int height, int group_cols) {
   const std::int64_t groups = (std::int64_t{matrix.cols} / group_cols + kGroupCols) / kGroupCols;
   return {matrix,     height,
           group_cols, (group_cols & (group_cols - 1)) == 0 ? __builtin_ctz(group_cols) : -1,
-          windows,    std::max<std::int64_t>(1, windows),
-          0,          static_cast<int>(std::min<std::int64_t>(groups, kMaxGroups)),
+          windows,    static_cast<int>(std::min<std::int64_t>(groups, kMaxGroups)),
           nullptr,    nullptr,
           nullptr};
 }
@@ -241,21 +236,6 @@ GpuCondensed::GpuCondensed(const DeviceCsr& matrix, int height, int group_cols,
   else if (job.windows > 0)
     cuda_check(cudaMemsetAsync(job.active, 0, static_cast<std::size_t>(4 * job.windows), stream),
                "condensing");
-}
-
-void sum_sampled(const DeviceCsr& matrix, int height, const RowSample& sample, std::int64_t* sums,
-                 cudaStream_t stream) {
-  CondenseJob job = job_for(matrix, height, 1);
-  job.per_group = sample.rows / height;
-  job.group_rows = sample.stride;
-  // The last group may be cut short by the end of the matrix.
-  const std::int64_t whole = matrix.rows / sample.stride * job.per_group;
-  const std::int64_t rest = std::min<std::int64_t>(matrix.rows % sample.stride, sample.rows);
-  job.windows = whole + (rest + height - 1) / height;
-  const StreamBuffer active(4 * job.windows, stream);
-  job.active = active.as<std::int32_t>();
-  launch(job, stream);
-  total(job.active, sums, job.windows, stream);
 }
 
 TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t stream) {

@@ -44,16 +44,6 @@ TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t strea
 /// The largest number of active columns of a window. Waits for the stream.
 std::int64_t most_active(const WindowView& windows, cudaStream_t stream);
 
-/// A sample of groups of adjacent rows at equal distances.
-struct RowSample {
-  std::int64_t rows;    // rows of a group, a multiple of every window height in use
-  std::int64_t stride;  // rows from the start of a group to the start of the next
-};
-
-/// Adds the numbers of active columns of the sample's windows to *sums on the device.
-void sum_sampled(const DeviceCsr& matrix, int height, const RowSample& sample, std::int64_t* sums,
-                 cudaStream_t stream);
-
 /// The number of threads for one window's nonzeros: 32, 128 or 512.
 int threads_per_window(const WindowView& windows);
 

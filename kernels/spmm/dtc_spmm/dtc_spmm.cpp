@@ -18,9 +18,9 @@
 #include <numeric>
 
 #include "formats/base/registry.hpp"
+#include "kernels/spmm/dtc_spmm/trace.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
 #include "kernels/spmm/row_windows/named_values.hpp"
-#include "kernels/spmm/row_windows/window16_work.hpp"
 
 namespace tessera {
 
@@ -151,7 +151,7 @@ class DtcSpmm final : public SpmmKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<MeTcf>(packed);
     const Schedule schedule = options_.schedule(n);
-    WorkDescription work = window16_tile::describe(
+    WorkDescription work = window16_tile::describe<dtc_spmm::Trace>(
         "dtc_spmm", {std::shared_ptr<const MeTcf>(), &a}, n,  // not owned
         std::make_shared<const Tasks>(options_.cut(a)),
         {.schedule = schedule,

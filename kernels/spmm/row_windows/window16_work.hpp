@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "formats/me_tcf.hpp"
-#include "formats/mosaic.hpp"
 #include "kernels/spmm/row_windows/schedule.hpp"
 #include "kernels/spmm/row_windows/split_windows.hpp"
 #include "kernels/spmm/row_windows/window_tasks.hpp"
@@ -18,6 +18,13 @@ struct WarpInstructions {
   int task_start, tile, group, copy;
 };
 
+/// Bytes of A's positions in the packed form: one for each nonzero (ME-TCF), or a bitmap for each
+/// TC block.
+struct PositionBytes {
+  int position = 1;  // of a nonzero
+  int bitmap = 0;    // of a TC block
+};
+
 /// The launch that multiplies.
 struct TileLaunch {
   row_windows::Schedule schedule;
@@ -27,19 +34,38 @@ struct TileLaunch {
   int width = 4;              // floats of a row of B that a lane loads at once
   int stages;                 // of rows of B in shared memory
   bool double_buffer = true;  // a TC block of A is copied while the one before is multiplied
-  // The packed A where lanes load their elements by its bitmaps, three steps ahead; null where
-  // ME-TCF's are scattered into shared memory.
-  const Mosaic* mosaic = nullptr;
+  PositionBytes bytes = {};
   window_tasks::CombineMethod combine = window_tasks::CombineMethod::kOrdered;
-  int registers = 0;  // of a thread
+  bool combine_in_block = false;  // the tasks of a window in one thread block, in shared memory
+  int registers = 0;              // of a thread
   std::int64_t shared_bytes = 0;
   WarpInstructions instructions;
 };
 
-/// The work of a product with a B of n columns, without the footprint of A. Its trace refers to the
-/// packed A, and keeps `a`.
+/// The addresses of a product's arrays.
+struct Addresses {
+  Addresses(const MeTcf& a, const window_tasks::Tasks& tasks, std::int64_t n,
+            const TileLaunch& launch, AddressSpace& space);
+
+  std::uint64_t tasks, shares, slots, offsets, positions, sparse_a_to_b, values, b, c;
+};
+
+/// As describe(), with the addresses `at` that the trace of the last launch wants.
+WorkDescription describe_without_trace(const std::string& kernel, const MeTcf& a, std::int64_t n,
+                                       const std::shared_ptr<const window_tasks::Tasks>& tasks,
+                                       const TileLaunch& launch, std::optional<Addresses>& at);
+
+/// The work of a product with a B of n columns, without the footprint of A. `Trace` is the kernel's
+/// TileTrace (window16_trace.hpp), which keeps `a`.
+template <class Trace>
 WorkDescription describe(const std::string& kernel, std::shared_ptr<const MeTcf> a, std::int64_t n,
                          std::shared_ptr<const window_tasks::Tasks> tasks,
-                         const TileLaunch& launch);
+                         const TileLaunch& launch) {
+  std::optional<Addresses> at;
+  WorkDescription work = describe_without_trace(kernel, *a, n, tasks, launch, at);
+  work.launches.back().trace =
+      std::make_unique<Trace>(std::move(a), n, launch, std::move(tasks), *at);
+  return work;
+}
 
 }  // namespace tessera::window16_tile

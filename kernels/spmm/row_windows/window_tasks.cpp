@@ -1,28 +1,46 @@
 #include "kernels/spmm/row_windows/window_tasks.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "formats/base/check.hpp"
 #include "formats/base/window_balance.hpp"
+#include "kernels/spmm/row_windows/schedule.hpp"
 
 namespace tessera::window_tasks {
 namespace {
 
 std::int64_t num_windows(WindowOffsets windows) { return std::ssize(windows) - 1; }
 
-/// Appends the tasks of window `w`: one for each pair of consecutive `bounds`.
-void append(Tasks& result, std::int64_t w, std::span<const std::int64_t> bounds) {
+/// Appends the tasks of window `w`: one for each pair of consecutive `bounds`. More than
+/// `without_slots` tasks take slots.
+void append(Tasks& result, std::int64_t w, std::span<const std::int64_t> bounds,
+            std::int64_t without_slots = 1) {
   const std::int64_t parts = std::ssize(bounds) - 1;
   if (parts > 1) {
     result.splits.push_back({static_cast<std::uint32_t>(result.tasks.size()),
                              static_cast<std::uint32_t>(parts),
                              static_cast<std::uint32_t>(result.slots)});
-    result.slots += parts;
+    if (parts > without_slots) result.slots += parts;
   }
   for (std::int64_t p = 0; p < parts; ++p)
     result.tasks.push_back({static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(bounds[p]),
                             static_cast<std::uint32_t>(bounds[p + 1]),
                             parts > 1 ? static_cast<std::uint32_t>(result.splits.size()) : 0});
+}
+
+/// Fills `bounds` with those of `parts` nearly equal parts of window `w`.
+void divide(WindowOffsets windows, std::int64_t w, std::int64_t parts,
+            std::vector<std::int64_t>& bounds) {
+  const std::int64_t first = windows[w], blocks = windows[w + 1] - first;
+  bounds.clear();
+  for (std::int64_t p = 0; p <= parts; ++p) bounds.push_back(first + blocks * p / parts);
+}
+
+/// The number of tasks of at most `max_blocks` TC blocks of window `w`.
+std::int64_t parts_of(WindowOffsets windows, std::int64_t w, std::int64_t max_blocks) {
+  const std::int64_t blocks = windows[w + 1] - windows[w];
+  return max_blocks == 0 || blocks <= max_blocks ? 1 : (blocks + max_blocks - 1) / max_blocks;
 }
 
 void require_countable(const Tasks& tasks) {
@@ -43,13 +61,35 @@ Tasks cut(WindowOffsets windows, std::int64_t max_blocks) {
   result.tasks.reserve(static_cast<std::size_t>(num_windows(windows)));
   std::vector<std::int64_t> bounds;
   for (std::int64_t w = 0; w < num_windows(windows); ++w) {
-    const std::int64_t first = windows[w], blocks = windows[w + 1] - first;
-    const std::int64_t parts =
-        max_blocks == 0 || blocks <= max_blocks ? 1 : (blocks + max_blocks - 1) / max_blocks;
-    bounds.clear();
-    for (std::int64_t p = 0; p <= parts; ++p) bounds.push_back(first + blocks * p / parts);
+    divide(windows, w, parts_of(windows, w, max_blocks), bounds);
     append(result, w, bounds);
   }
+  require_countable(result);
+  return result;
+}
+
+Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks) {
+  constexpr std::int64_t kTeam = row_windows::kWarps;
+  // 3 tasks become 4, and more a multiple of them.
+  const auto parts_in_team = [&](std::int64_t w) {
+    const std::int64_t parts = parts_of(windows, w, max_blocks);
+    return parts <= 2 ? parts : (parts + kTeam - 1) / kTeam * kTeam;
+  };
+  Tasks result;
+  result.tasks.reserve(static_cast<std::size_t>(num_windows(windows)));
+  std::vector<std::int64_t> bounds;
+  const auto append_windows = [&](std::int64_t least, std::int64_t most) {
+    for (std::int64_t w = 0; w < num_windows(windows); ++w) {
+      const std::int64_t parts = parts_in_team(w);
+      if (parts < least || parts > most) continue;
+      divide(windows, w, parts, bounds);
+      append(result, w, bounds, kTeam);
+    }
+  };
+  append_windows(kTeam + 1, std::numeric_limits<std::int64_t>::max());
+  append_windows(kTeam, kTeam);
+  append_windows(2, 2);
+  append_windows(1, 1);
   require_countable(result);
   return result;
 }

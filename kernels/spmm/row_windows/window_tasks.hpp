@@ -24,7 +24,8 @@ struct alignas(16) Task {
   std::uint32_t split;  // 0: the whole window; else 1 + index into Tasks::splits
 };
 
-/// A split window: its tasks are consecutive, and so are the slots that hold their sums.
+/// A split window: its tasks are consecutive, and so are the slots that hold their sums. A window
+/// whose tasks are in one thread block (cut_for_teams) has no slots.
 struct Split {
   std::uint32_t first_task;
   std::uint32_t parts;
@@ -32,9 +33,9 @@ struct Split {
 };
 
 struct Tasks {
-  std::vector<Task> tasks;            // windows in order, including those without TC blocks
+  std::vector<Task> tasks;            // of all windows, including those without TC blocks
   std::vector<Split> splits;          // empty: no window is split
-  std::int64_t slots = 0;             // number of tasks of split windows
+  std::int64_t slots = 0;             // number of tasks whose sums take a slot
   std::vector<std::uint32_t> shares;  // [num_shares() + 1] first task of a warp; empty: one each
 
   std::int64_t num_shares() const {
@@ -67,6 +68,12 @@ double imbalance(WindowOffsets windows);
 /// Cuts windows into tasks of at most `max_blocks` TC blocks, one warp each; `max_blocks` = 0
 /// splits no window. Throws Unsupported for 2^31 tasks or more.
 Tasks cut(WindowOffsets windows, std::int64_t max_blocks);
+
+/// Cuts windows into 1, 2, 4 or a multiple of four tasks of at most `max_blocks` TC blocks, one
+/// warp each, those with the most tasks first: in thread blocks of four warps, the tasks of a
+/// window that has two or four are then in one thread block, and take no slots. `max_blocks` = 0
+/// splits no window. Throws Unsupported for 2^31 tasks or more.
+Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks);
 
 /// Cuts the TC blocks into shares of `blocks` TC blocks each (DTC-SpMM, section 4.5). The last
 /// share is shorter; so is one that ends because more than `blocks` consecutive windows are empty.

@@ -25,8 +25,8 @@ struct View {
   const std::uint32_t* row_window_offset;  // [windows + 1]
   const std::uint32_t* tc_offset;          // [tc_blocks + 1]
   const std::int32_t* sparse_a_to_b;       // [tc_blocks * 8]
-  const std::uint64_t* tc_local_bit;       // [tc_blocks] BitTCF; [bricks] mosaic
-  const uint4* steps;                      // [steps] Mosaic::Step, and no tc_offset
+  const std::uint64_t* tc_local_bit;       // [tc_blocks] BitTCF
+  const uint4* bitmaps;                    // [tc_blocks] mosaic, and no tc_local_bit
   const std::uint8_t* tc_local_id;         // [nnz] ME-TCF of the same TC blocks, and no bitmaps
   const float* values;                     // [nnz]
 };
@@ -54,18 +54,14 @@ class PackedOnDevice {
             window_rows, a.window_rows);
   }
 
-  /// Throws an Error for windows of another height than `window_rows`.
-  PackedOnDevice(const Mosaic& a, int window_rows)
+  explicit PackedOnDevice(const Mosaic& a)
       : rows_(a.rows()),
         windows_(a.num_windows()),
         row_window_offset_(a.window_offset),
-        sparse_a_to_b_(a.step_cols),
-        tc_local_bit_(a.bitmaps),
-        steps_(a.steps),
-        values_(a.values) {
-    require(a.height == window_rows, "the kernel's windows are {} rows high, not {}", window_rows,
-            a.height);
-  }
+        tc_offset_(a.tile_offset),
+        sparse_a_to_b_(a.tile_cols),
+        bitmaps_(a.bitmaps),
+        values_(a.values) {}
 
   /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.
   View view(std::int64_t n) const {
@@ -77,7 +73,7 @@ class PackedOnDevice {
             tc_offset_.data(),
             sparse_a_to_b_.data(),
             tc_local_bit_.data(),
-            reinterpret_cast<const uint4*>(steps_.data()),
+            reinterpret_cast<const uint4*>(bitmaps_.data()),
             tc_local_id_.data(),
             values_.data()};
   }
@@ -88,7 +84,7 @@ class PackedOnDevice {
   DeviceArray<std::uint32_t> tc_offset_;
   DeviceArray<std::int32_t> sparse_a_to_b_;
   DeviceArray<std::uint64_t> tc_local_bit_;
-  DeviceArray<Mosaic::Step> steps_;
+  DeviceArray<Mosaic::Bitmap> bitmaps_;
   DeviceArray<std::uint8_t> tc_local_id_;
   DeviceArray<float> values_;
 };

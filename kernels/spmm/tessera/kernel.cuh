@@ -25,24 +25,17 @@ __device__ inline float4 load_shared_vector(std::uint32_t at) {
   return v;
 }
 
-/// A lane's elements of the TC blocks of A, loaded one TC block ahead, their bitmaps two ahead and
-/// the headers of the steps three.
+/// A lane's elements of the TC blocks of A, loaded one TC block ahead, their bitmaps two ahead.
 class ElementReader {
  public:
   __device__ ElementReader(const window_tile::View& view, const Task& task, int lane)
-      : values_(view.values),
-        bitmaps_(view.tc_local_bit),
-        step_(view.steps + task.first),
-        last_(view.steps + task.last - 1),
-        shift_(hidden(lane / 4 % 4 * kTileCols + lane % 4)),
-        below_(hidden((1u << shift_) - 1)),
-        high_(hidden(lane < 16 ? 0u : ~0u)) {
-    load_header();
-    load_bitmaps();
-    load_header();
+      : values_(view.values + load_ahead(view.tc_offset + task.first)),
+        bitmap_at_(view.bitmaps + task.first),
+        last_(view.bitmaps + task.last - 1),
+        bit_(hidden(1u << lane)) {
+    load_bitmap();
     load_values();
-    load_bitmaps();
-    load_header();
+    load_bitmap();
   }
 
   /// The elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4) of the next TC block, for lane
@@ -52,64 +45,35 @@ class ElementReader {
     Tf32Operand<kPrecision, 4> operand;
     for (int i = 0; i < 4; ++i) operand.set(i, value_[i]);
     load_values();
-    load_bitmaps();
-    load_header();
+    load_bitmap();
     return operand;
   }
 
  private:
-  struct Bitmap {
-    std::uint32_t low, high;  // rows 0 to 3 and 4 to 7 of a brick
-  };
-
-  /// Loads the header of the next step; after the task's last it stays there.
-  __device__ void load_header() {
+  /// Loads the bitmap of the next TC block; after the task's last it stays there.
+  __device__ void load_bitmap() {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(header_.x), "=r"(header_.y), "=r"(header_.z), "=r"(header_.w)
-                 : "l"(step_));
-    if (step_ < last_) ++step_;
+                 : "=r"(word_[0]), "=r"(word_[1]), "=r"(word_[2]), "=r"(word_[3])
+                 : "l"(bitmap_at_));
+    if (bitmap_at_ < last_) ++bitmap_at_;
   }
 
-  /// Loads the bitmaps of the step of the last header.
-  __device__ void load_bitmaps() {
-    first_value_ = header_.y;
-    const std::uint64_t* from = bitmaps_ + header_.x;
-    load_bitmap(from, (header_.z & 1) != 0, bitmap_[0]);
-    load_bitmap(from + (header_.z & 1), (header_.z & 2) != 0, bitmap_[1]);
-  }
-  __device__ static void load_bitmap(const std::uint64_t* from, bool exists, Bitmap& to) {
-    to = {0, 0};
-    if (exists)
-      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(to.low), "=r"(to.high) : "l"(from));
-  }
-
-  /// Loads the elements of the step of the last bitmaps.
+  /// Loads the elements of the TC block of the last bitmap.
   __device__ void load_values() {
-    const float* from = values_ + first_value_;
-    for (int upper = 0; upper < 2; ++upper) {
-      const Bitmap bitmap = bitmap_[upper];
-      const int in_low = __popc(bitmap.low);
-      const std::uint32_t mine = high_ != 0 ? bitmap.high : bitmap.low;
-      const float* row = from + (in_low & static_cast<int>(high_));
-      for (int half = 0; half < 2; ++half) {
-        const std::uint32_t before = half == 0 ? below_ : below_ << 4 | 15u;
-        float& value = value_[2 * half + upper];
-        value = 0;
-        if ((mine >> shift_ >> 4 * half & 1) != 0)
-          asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(row + __popc(mine & before)));
-      }
-      from += in_low + __popc(bitmap.high);
+    for (int i = 0; i < 4; ++i) {
+      value_[i] = 0;
+      if ((word_[i] & bit_) != 0)
+        asm volatile("ld.global.f32 %0, [%1];"
+                     : "=f"(value_[i])
+                     : "l"(values_ + __popc(word_[i] & (bit_ - 1))));
+      values_ += __popc(word_[i]);
     }
   }
 
-  const float* values_;
-  const std::uint64_t* bitmaps_;
-  const uint4 *step_, *last_;
-  std::uint32_t shift_, below_;  // of the lane's first bit in its half of a bitmap
-  std::uint32_t high_;           // all ones where that is the half of rows 4 to 7
-  uint4 header_;
-  std::uint32_t first_value_;
-  Bitmap bitmap_[2];
+  const float* values_;  // of the next element word
+  const uint4 *bitmap_at_, *last_;
+  std::uint32_t bit_;  // the lane's, in each word of a bitmap
+  std::uint32_t word_[4];
   float value_[4];
 };
 
@@ -253,6 +217,45 @@ __device__ void store_sums(const KernelArguments& arguments, const Task& task,
   }
 }
 
+/// Shared memory in which the warps of a thread block combine sums.
+struct SharedSums {
+  float* floats;            // [kWarps][ring_floats]
+  std::uint32_t* arrivals;  // [kWarps] of the tasks of a window, at that of its first warp
+};
+
+/// Combines the sums of the tasks of a window that are all in this thread block: each warp writes
+/// its sums to its own part of shared memory, and the last to arrive adds them in the order of the
+/// tasks. Returns true for that one, whose `sums` are then the window's.
+template <int kGroups>
+__device__ bool combine_in_block(const window_tasks::Split& split, int warp, int lane,
+                                 const SharedSums& shared, float (&sums)[2 * kGroups][2][4]) {
+  constexpr int kVectors = 4 * kGroups;
+  const int first = static_cast<int>(split.first_task % row_windows::kWarps);
+  const auto slot = [&](int of_warp) {
+    return reinterpret_cast<float4*>(shared.floats + of_warp * ring_floats(kGroups)) + lane;
+  };
+  __syncwarp();  // all lanes have read the rows of B
+  for (int i = 0; i < kVectors; ++i) slot(warp)[32 * i] = window_tile::row_of(sums[i / 2], i % 2);
+  __threadfence_block();
+  __syncwarp();
+  std::uint32_t before = 0;
+  if (lane == 0) before = atomicAdd(shared.arrivals + first, 1);
+  before = __shfl_sync(~0u, before, 0);
+  if (before + 1 < split.parts) return false;
+  __threadfence_block();
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    float4 sum = slot(first)[32 * i];
+    for (std::uint32_t part = 1; part < split.parts; ++part) {
+      const float4 next = slot(first + static_cast<int>(part))[32 * i];
+      sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
+    }
+    sums[i / 2][0][i % 2] = sum.x, sums[i / 2][0][2 + i % 2] = sum.y;
+    sums[i / 2][1][i % 2] = sum.z, sums[i / 2][1][2 + i % 2] = sum.w;
+  }
+  return true;
+}
+
 template <Tf32Precision kPrecision, int kGroups, bool kAligned>
 __global__ void __launch_bounds__(32 * row_windows::kWarps,
                                   resident_warps(kGroups) / row_windows::kWarps)
@@ -262,6 +265,10 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const row_windows::WorkItem item =
       kSchedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
+  const SharedSums shared{memory, reinterpret_cast<std::uint32_t*>(
+                                      memory + row_windows::kWarps * ring_floats(kGroups))};
+  if (threadIdx.x < row_windows::kWarps) shared.arrivals[threadIdx.x] = 0;
+  __syncthreads();
   if (item.share >= arguments.num_shares) return;
   const Task task = arguments.tasks[item.share];
   const std::int64_t first_col = kSchedule.first_col(item.chunk);
@@ -282,8 +289,13 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
   if (task.split != 0 && arguments.atomic)
     return window16_tile::store_task<4, kAligned>(arguments, task_item, task, first_col, lane,
                                                   sums);
-  if (task.split != 0 && !row_windows::combine_split_window(arguments, task_item, task, lane, sums))
-    return;
+  if (task.split != 0) {
+    const window_tasks::Split split = arguments.split_windows.splits[task.split - 1];
+    if (split.parts <= row_windows::kWarps
+            ? !combine_in_block<kGroups>(split, warp, lane, shared, sums)
+            : !row_windows::combine_split_window(arguments, task_item, task, lane, sums))
+      return;
+  }
   if (arguments.scaling.beta == 0)
     store_sums<kGroups, kAligned>(arguments, task, first_col, lane,
                                   Scaling{arguments.scaling.alpha, 0}, sums);

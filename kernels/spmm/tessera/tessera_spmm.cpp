@@ -9,9 +9,11 @@
 // instruction, where cvt.rna is four: 32 of them a lane and TC block. Rows of B begin at multiples
 // of 32 bytes in shared memory: of a row that does not, cp.async reads every sector twice.
 //
-// A lane loads its elements of a TC block by its bitmaps, one TC block ahead. The order of sums is
-// that of DTC-SpMM's m16n8k8; windows are split, and a split window's parts added in their order,
-// as in our Acc-SpMM (window_tasks.hpp).
+// A lane loads its elements of a TC block by its bitmap, one TC block ahead. The order of sums is
+// that of DTC-SpMM's m16n8k8. Windows are split where a warp would have much more work than others,
+// or too few warps any; up to four parts are in one thread block, which adds them in shared memory,
+// in their order (window_tasks.hpp). So short products do not wait for a second round trip to the
+// L2.
 
 #include "kernels/spmm/tessera/tessera_spmm.hpp"
 
@@ -20,7 +22,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
 #include "kernels/spmm/row_windows/named_values.hpp"
-#include "kernels/spmm/row_windows/window16_work.hpp"
+#include "kernels/spmm/tessera/trace.hpp"
 
 namespace tessera {
 
@@ -37,9 +39,9 @@ using window_tasks::Tasks;
 constexpr NamedValue<CombineMethod> kCombineMethods[] = {{"ordered", CombineMethod::kOrdered},
                                                          {"atomic", CombineMethod::kAtomic}};
 
-// A split window costs each part a write and a read of its sums, as much as two TC blocks; a task
-// shorter than kLeastBlocks gains nothing by it, and one longer than kMostBlocks delays the end.
-constexpr std::int64_t kLeastBlocks = 16, kMostBlocks = 64;
+// A split window costs each part a write and a read of its sums in shared memory; a task shorter
+// than kLeastBlocks gains nothing by it, and one longer than kMostBlocks delays the end.
+constexpr std::int64_t kLeastBlocks = 8, kMostBlocks = 64;
 
 /// The fewest groups of 32 columns that hold n columns, of 1, 2 and 4.
 constexpr int groups_for(std::int64_t n) { return n <= 32 ? 1 : n <= 64 ? 2 : 4; }
@@ -53,25 +55,17 @@ TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
       combine_(value_of(kCombineMethods, params.text("combine"))) {}
 
 Tasks TesseraSpmmOptions::cut(const Mosaic& a, std::int64_t n) const {
-  require(a.height == window16_tile::kWindowRows,
-          "tessera_spmm multiplies windows {} rows high, and these of mosaic are {}: give it "
-          "height = {}",
-          window16_tile::kWindowRows, a.height, window16_tile::kWindowRows);
-  if (max_blocks_ > 0) return window_tasks::cut(a.window_offset, max_blocks_);
-  // Twice the TC blocks that a warp has on average.
+  if (max_blocks_ > 0) return window_tasks::cut_for_teams(a.window_offset, max_blocks_);
+  // One and a half times the TC blocks that a warp has on average: a window that is little longer
+  // than the others stays whole.
+  const int groups = groups_for(n);
   const std::int64_t even =
-      2 * std::ssize(a.steps) * schedule_of(groups_for(n)).chunks(n) / kWarpsOfGpu;
-  return window_tasks::cut(a.window_offset, std::clamp(even, kLeastBlocks, kMostBlocks));
+      3 * a.num_tiles() * schedule_of(groups).chunks(n) / (2 * warps_of_gpu(groups));
+  return window_tasks::cut_for_teams(a.window_offset, std::clamp(even, kLeastBlocks, kMostBlocks));
 }
 
-Schedule TesseraSpmmOptions::schedule(const Tasks& tasks, std::int64_t n) const {
-  if (columns_ > 0) return schedule_of(columns_ / window16_tile::kWarpCols);
-  int groups = groups_for(n);
-  // Where the warps would fill the GPU less than 1.4 times, narrower ones share the work better,
-  // though each decodes A for itself.
-  while (groups > 1 && 5 * tasks.num_shares() * schedule_of(groups).chunks(n) < 7 * kWarpsOfGpu)
-    groups /= 2;
-  return schedule_of(groups);
+Schedule TesseraSpmmOptions::schedule(std::int64_t n) const {
+  return schedule_of(columns_ > 0 ? columns_ / window16_tile::kWarpCols : groups_for(n));
 }
 
 std::vector<ParamSpec> params() {
@@ -82,14 +76,14 @@ std::vector<ParamSpec> params() {
        {"tf32_even", "tf32x3"}},
       {"max_blocks",
        std::int64_t{0},
-       "TC blocks of a task, of which longer windows are several; 0: 16 to 64, by the matrix and "
+       "TC blocks of a task, of which longer windows are several; 0: 8 to 64, by the matrix and "
        "the width of C",
        {},
        0,
        1 << 20},
       {"columns",
        std::int64_t{0},
-       "columns of C of a warp; 0: by the number of tasks and the width of C",
+       "columns of C of a warp; 0: by the width of C",
        {"0", "32", "64", "128"}},
       {"combine", std::string("ordered"),
        "how the sums of a split window are combined: in the order of their TC blocks (ordered), "
@@ -112,7 +106,7 @@ class TesseraSpmm final : public SpmmKernel {
   explicit TesseraSpmm(TesseraSpmmOptions options) : options_(std::move(options)) {}
 
   std::string format() const override { return Mosaic::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
   Arithmetic arithmetic() const override {
     return me_tcf_kernel::arithmetic(options_.precision(), kDepth);
   }
@@ -139,14 +133,15 @@ class TesseraSpmm final : public SpmmKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<Mosaic>(packed);
     const auto tasks = std::make_shared<const Tasks>(options_.cut(a, n));
-    const row_windows::Schedule schedule = options_.schedule(*tasks, n);
-    WorkDescription work = window16_tile::describe(
+    const row_windows::Schedule schedule = options_.schedule(n);
+    WorkDescription work = window16_tile::describe<tessera_spmm::Trace>(
         "tessera_spmm", to_me_tcf(a), n, tasks,
         {.schedule = schedule,
          .mmas_per_product = static_cast<int>(options_.precision().mmas.size()),
          .stages = tessera_spmm::stages_of(schedule.groups),
-         .mosaic = &a,
+         .bytes = {.position = 0, .bitmap = sizeof(Mosaic::Bitmap)},
          .combine = options_.combine(),
+         .combine_in_block = true,
          .registers = registers(schedule),
          .shared_bytes = tessera_spmm::shared_bytes(schedule),
          .instructions = instructions(schedule.groups)});

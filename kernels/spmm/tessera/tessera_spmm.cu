@@ -23,9 +23,9 @@ class GpuTesseraSpmm final : public GpuSpmm {
                             ? kernel_of<Tf32Precision::kSplit>
                             : kernel_of<Tf32Precision::kEven>;
     const window_tasks::Tasks tasks = options_.cut(a, n);
-    const row_windows::Schedule schedule = options_.schedule(tasks, n);
+    const row_windows::Schedule schedule = options_.schedule(n);
     return std::make_unique<row_windows::TaskMultiplication<>>(
-        window_tile::PackedOnDevice(a, window16_tile::kWindowRows), tasks, n,
+        window_tile::PackedOnDevice(a), tasks, n,
         row_windows::TaskLaunch<>{.kernel_name = "tessera_spmm",
                                   .aligned = kernel(schedule.groups, true),
                                   .unaligned = kernel(schedule.groups, false),

@@ -33,9 +33,9 @@ TESSERA_HOST_DEVICE constexpr int resident_warps(int groups) {
   return groups == 4 ? 16 : groups == 2 ? 20 : 28;
 }
 
-/// The warps that an H200 holds at a time, of 128 columns each: tasks and widths aim at a multiple
-/// of them. It is a constant, so that results do not depend on the GPU.
-constexpr std::int64_t kWarpsOfGpu = 132 * resident_warps(4);
+/// The warps that an H200 holds at a time: tasks aim at a multiple of them. It is a constant, so
+/// that results do not depend on the GPU.
+constexpr std::int64_t warps_of_gpu(int groups) { return 132 * resident_warps(groups); }
 
 class TesseraSpmmOptions {
  public:
@@ -44,22 +44,23 @@ class TesseraSpmmOptions {
   const Precision& precision() const { return precision_; }
   window_tasks::CombineMethod combine() const { return combine_; }
 
-  /// Tasks of one warp each. Throws an Error for windows of other than 16 rows.
+  /// Tasks of one warp each.
   window_tasks::Tasks cut(const Mosaic& a, std::int64_t n) const;
-  row_windows::Schedule schedule(const window_tasks::Tasks& tasks, std::int64_t n) const;
+  row_windows::Schedule schedule(std::int64_t n) const;
 
  private:
   Precision precision_;
   std::int64_t max_blocks_;  // TC blocks of a task; 0: by the matrix
-  int columns_;              // of a warp; 0: by the matrix
+  int columns_;              // of a warp; 0: by the width of C
   window_tasks::CombineMethod combine_;
 };
 
 std::vector<ParamSpec> params();
 
-/// Shared memory of a thread block, in bytes.
+/// Shared memory of a thread block, in bytes: the warps' rows of B, in whose place the sums of
+/// split windows are combined, and the arrivals there.
 constexpr std::int64_t shared_bytes(const row_windows::Schedule& schedule) {
-  return std::int64_t{sizeof(float)} * schedule.warps() * ring_floats(schedule.groups);
+  return std::int64_t{sizeof(float)} * schedule.warps() * (ring_floats(schedule.groups) + 1);
 }
 
 }  // namespace tessera::tessera_spmm

@@ -81,6 +81,7 @@ TEST_CASE("the footprint of a closed form is that of the packed matrix") {
                                   {"me_tcf", "me_tcf", {}},
                                   {"me_tcf", "me_tcf_8x8", {{"window_rows", std::int64_t{8}}}},
                                   {"bit_tcf", "bit_tcf", {}},
+                                  {"mosaic", "mosaic", {}},
                                   {"me_bcrs", "me_bcrs", {}},
                                   {"sr_bcrs", "sr_bcrs", {}}};
   const std::vector<CsrMatrix> matrices{random_sparse(301, 187, 0.02, 1),

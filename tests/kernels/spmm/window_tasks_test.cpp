@@ -47,6 +47,43 @@ TEST_CASE("windows are cut into tasks of at most max_blocks TC blocks that cover
   }
 }
 
+TEST_CASE("tasks cut for teams keep windows of up to four tasks in one thread block") {
+  // Windows of 0 to 39 TC blocks, in an order without pattern.
+  std::vector<std::uint32_t> windows{0};
+  for (std::uint32_t w = 0; w < 200; ++w) windows.push_back(windows.back() + w * 2654435761u % 40);
+
+  for (const std::int64_t cap : {0, 1, 3, 8, 100}) {
+    CAPTURE(cap);
+    const window_tasks::Tasks cut = window_tasks::cut_for_teams(windows, cap);
+    std::vector<int> covered(windows.back(), 0);
+    std::set<std::uint32_t> written;
+    std::uint32_t parts_before = ~0u;
+    std::int64_t slots = 0;
+    for (std::int64_t i = 0; i < std::ssize(cut.tasks); ++i) {
+      const window_tasks::Task& task = cut.tasks[i];
+      CHECK(task.first >= windows[task.window]);
+      CHECK(task.last <= windows[task.window + 1]);
+      if (cap > 0) CHECK(task.last - task.first <= cap);
+      for (std::uint32_t block = task.first; block < task.last; ++block) ++covered[block];
+      const std::int64_t parts = cut.parts_from(i);
+      if (parts == 0) continue;
+      CHECK(written.insert(task.window).second);
+      CHECK((parts == 1 || parts == 2 || parts % 4 == 0));
+      CHECK(std::min<std::int64_t>(parts, 5) <= std::min<std::int64_t>(parts_before, 5));
+      parts_before = static_cast<std::uint32_t>(parts);
+      if (parts <= 4) CHECK(i / 4 == (i + parts - 1) / 4);
+      if (parts > 4) CHECK(cut.splits[task.split - 1].first_slot == slots);
+      if (parts > 4) slots += parts;
+      for (std::int64_t p = 0; p + 1 < parts; ++p)
+        CHECK(cut.tasks[i + p].last == cut.tasks[i + p + 1].first);
+    }
+    CHECK(std::ranges::count(covered, 1) == std::ssize(covered));
+    CHECK(written.size() == windows.size() - 1);
+    CHECK(slots == cut.slots);
+    CHECK(cut.splits.empty() == (cap == 0 || cap == 100));
+  }
+}
+
 TEST_CASE("equal shares have the same number of TC blocks wherever windows begin") {
   // Two windows without nonzeros at the start, forty in the middle.
   CsrMatrix a = random_sparse(600, 300, 0.02, 74);

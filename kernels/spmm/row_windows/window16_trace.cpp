@@ -1,0 +1,124 @@
+#include "kernels/spmm/row_windows/window16_trace.hpp"
+
+#include "kernels/spmm/row_windows/split_windows_trace.hpp"
+#include "kernels/spmm/row_windows/staged_rows.hpp"
+#include "kernels/spmm/row_windows/task_work.hpp"
+#include "kernels/spmm/row_windows/window16_tile.hpp"
+#include "kernels/spmm/row_windows/window_tiles.hpp"
+
+namespace tessera::window16_tile {
+
+using row_windows::TaskInstructionCounts;
+using window_tasks::CombineMethod;
+using window_tasks::Task;
+
+bool TileTrace::next(std::int64_t thread_block, int warp, WarpCursor& cursor,
+                     WarpTrace& trace) const {
+  return row_windows::trace_share(
+      schedule_, *tasks_, at_.shares, kTaskBoard, thread_block, warp, cursor, trace,
+      [&](std::int64_t index, const row_windows::WorkItem& item) {
+        return advance_task(TaskItem{index, item.chunk, warp % schedule_.team}, cursor, trace);
+      },
+      [&] { synchronize(trace); });
+}
+
+void TileTrace::synchronize(WarpTrace& trace) const {
+  if (schedule_.team > 1)
+    trace.barrier();
+  else
+    trace.issue(1);
+}
+
+bool TileTrace::advance_task(const TaskItem& item, WarpCursor& cursor, WarpTrace& trace) const {
+  const Task& task = tasks_->tasks[item.task];
+  const bool has_cols = first_col(item) < n_;
+  if (cursor.step == 0) {
+    trace.load(kTaskBoard);
+    trace.touch(at_.tasks + 16 * static_cast<std::uint64_t>(item.task), 16);
+    trace.wait(kTaskBoard);
+    if (task.first < task.last) start(task, item, trace);
+  }
+  const std::int64_t tile = task.first + cursor.step++;
+  if (tile < task.last) multiply(task, tile, item, trace);
+  if (task.first + cursor.step < task.last) return true;
+  if (!has_cols) return false;
+  trace.wait_mma();
+  store_task(task, item, trace);
+  return false;
+}
+
+void TileTrace::load_rows(std::int64_t tile, WarpTrace& trace) const {
+  trace.load(kRowBoard);
+  trace.touch(at_.sparse_a_to_b + 4 * static_cast<std::uint64_t>(tile * kTileCols), 4 * kTileCols);
+}
+
+void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& item,
+                          WarpTrace& trace, int board) const {
+  const std::int64_t col = first_col(item);
+  const std::int64_t cols = std::min<std::int64_t>(schedule_.warp_cols(), n_ - col);
+  const int at_once = row_windows::rows_per_copy(schedule_.groups);
+  for (int first = 0; first < kTileCols; first += at_once) {
+    trace.issue(launch_.instructions.copy);
+    for (int i = 0; i < (aligned() ? 1 : 4); ++i) {
+      if (aligned())
+        trace.async_copy(board);
+      else
+        trace.load(board);
+      if (cols <= 0) continue;
+      for_each_row(tile, first, at_once, col, [&](int k, std::uint64_t from) {
+        const std::int64_t row = step % launch_.stages * kTileCols + k;
+        const auto to =
+            4 * static_cast<std::uint64_t>(row * row_windows::row_pitch(schedule_.groups));
+        if (aligned())
+          trace.copy_to_shared(from, 4 * cols, to);
+        else
+          trace.touch(from, 4 * cols);
+      });
+    }
+  }
+}
+
+void TileTrace::store_task(const Task& task, const TaskItem& item, WarpTrace& trace) const {
+  const bool atomic = launch_.combine == CombineMethod::kAtomic;
+  trace.issue(TaskInstructionCounts::kStore * (1 + 2 * schedule_.groups));
+  if (task.split != 0 && !atomic && !combine(task, item, trace)) return;
+  const int cols_at_once = launch_.width == 1 ? 8 : 16;
+  for (int half = 0; half < 2; ++half)
+    for (std::int64_t col = 0; col < schedule_.warp_cols(); col += cols_at_once)
+      store(task, half, first_col(item) + col,
+            std::min<std::int64_t>(cols_at_once, n_ - first_col(item) - col),
+            task.split != 0 && atomic, trace);
+}
+
+/// Returns true for the task that then has the window's sums: in the simulator, the last.
+bool TileTrace::combine(const Task& task, const TaskItem& item, WarpTrace& trace) const {
+  const window_tasks::Split& split = tasks_->splits[task.split - 1];
+  const int vectors = schedule_.lane_vectors();
+  if (!launch_.combine_in_block || split.parts > row_windows::kWarps)
+    return window_tasks::trace_combine_split_window(*tasks_, item.task, item.chunk, vectors,
+                                                    at_.slots, kPartBoard, trace);
+  const bool is_last = tasks_->is_last_part(item.task);
+  const std::int64_t accesses = vectors * (1 + (is_last ? std::int64_t{split.parts} : 0));
+  for (std::int64_t i = 0; i < accesses; ++i) trace.shared(row_windows::kWideReadWavefronts);
+  trace.issue(TaskInstructionCounts::kCombineInBlock + (is_last ? 4 * vectors * split.parts : 0));
+  return is_last;
+}
+
+/// Stores or adds `cols` columns of eight rows of a window.
+void TileTrace::store(const Task& task, int half, std::int64_t col, std::int64_t cols, bool adds,
+                      WarpTrace& trace) const {
+  const std::int64_t rows = std::min<std::int64_t>(
+      kMmaRows, row_windows::rows_of_window(a_, task.window) - kMmaRows * half);
+  if (rows <= 0 || cols <= 0) return;
+  if (adds)
+    trace.atomic(static_cast<int>(rows * cols));
+  else
+    trace.store(launch_.width == 1 ? 2 : aligned() ? 1 : 4);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t row = task.window * std::int64_t{a_.window_rows} + kMmaRows * half + r;
+    trace.touch(at_.c + 4 * static_cast<std::uint64_t>(row * n_ + col), 4 * cols);
+  }
+  if (!adds) trace.wavefronts(std::max(1, trace.touched_sectors()));
+}
+
+}  // namespace tessera::window16_tile
