@@ -82,7 +82,7 @@ struct InstructionCounts {
   static constexpr int kBlock = 90;                   // for the copy of a block
   static constexpr int kRow = 11;                     // for a row of B
   static constexpr int kDecode = 40;                  // for a brick
-  static constexpr int kOperand[] = {2, 0, 7};        // for an operand, by Tf32Precision
+  static constexpr int kOperand[] = {2, 1, 0, 7};     // for an operand, by Tf32Precision
   static constexpr int kStore = 25;                   // for 16 columns of eight rows of C
 };
 

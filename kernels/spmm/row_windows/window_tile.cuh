@@ -54,13 +54,14 @@ class PackedOnDevice {
             window_rows, a.window_rows);
   }
 
-  explicit PackedOnDevice(const Mosaic& a)
+  /// Room for `ahead` TC blocks follows the last, for kernels that load beyond it.
+  PackedOnDevice(const Mosaic& a, int ahead)
       : rows_(a.rows()),
         windows_(a.num_windows()),
         row_window_offset_(a.window_offset),
         tc_offset_(a.tile_offset),
-        sparse_a_to_b_(a.tile_cols),
-        bitmaps_(a.bitmaps),
+        sparse_a_to_b_(extended(a.tile_cols, ahead * kTileCols)),
+        bitmaps_(extended(a.bitmaps, ahead)),
         values_(a.values) {}
 
   /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.
@@ -79,6 +80,13 @@ class PackedOnDevice {
   }
 
  private:
+  template <class T>
+  static DeviceArray<T> extended(const std::vector<T>& array, std::size_t count) {
+    std::vector<T> longer(array);
+    longer.resize(array.size() + count);
+    return DeviceArray<T>(longer);
+  }
+
   std::int64_t rows_, windows_;
   DeviceArray<std::uint32_t> row_window_offset_;
   DeviceArray<std::uint32_t> tc_offset_;

@@ -31,7 +31,6 @@ class ElementReader {
   __device__ ElementReader(const window_tile::View& view, const Task& task, int lane)
       : values_(view.values + load_ahead(view.tc_offset + task.first)),
         bitmap_at_(view.bitmaps + task.first),
-        last_(view.bitmaps + task.last - 1),
         bit_(hidden(1u << lane)) {
     load_bitmap();
     load_values();
@@ -50,12 +49,12 @@ class ElementReader {
   }
 
  private:
-  /// Loads the bitmap of the next TC block; after the task's last it stays there.
+  /// Loads the bitmap of the next TC block; those after the task's last are loaded and not used.
   __device__ void load_bitmap() {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(word_[0]), "=r"(word_[1]), "=r"(word_[2]), "=r"(word_[3])
                  : "l"(bitmap_at_));
-    if (bitmap_at_ < last_) ++bitmap_at_;
+    ++bitmap_at_;
   }
 
   /// Loads the elements of the TC block of the last bitmap.
@@ -71,7 +70,7 @@ class ElementReader {
   }
 
   const float* values_;  // of the next element word
-  const uint4 *bitmap_at_, *last_;
+  const uint4* bitmap_at_;
   std::uint32_t bit_;  // the lane's, in each word of a bitmap
   std::uint32_t word_[4];
   float value_[4];
@@ -80,6 +79,9 @@ class ElementReader {
 /// Rows of B of a task, up to kStages - 1 TC blocks ahead; column indices are loaded one ahead of
 /// that. A lane copies the same 16 bytes of every kAtOnce-th row; beyond the edge of B it copies
 /// the first columns, whose products are not stored.
+///
+/// From one TC block's arrival to the next's a warp waits for a copy, so that the instructions
+/// before it count: what they need is kept in registers.
 template <int kGroups, bool kAligned>
 class RowRing {
  public:
@@ -88,19 +90,15 @@ class RowRing {
   __device__ RowRing(const KernelArguments& arguments, const Task& task, std::int64_t first_col,
                      int lane, float* stages)
       : ids_(arguments.view.sparse_a_to_b + lane / kLanes + std::uint64_t{task.first} * kTileCols),
-        left_(task.last - task.first),
-        stride_(4 * static_cast<std::uint32_t>(arguments.view.n)),
-        begin_(hidden(shared_address(stages))),
-        to_(hidden(16 * (lane % kLanes) + kPitch * (lane / kLanes))),
-        fragment_(hidden(kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
+        stride_(hidden(4 * static_cast<std::uint32_t>(arguments.view.n))),
+        to_(hidden(shared_address(stages) + 16 * (lane % kLanes) + kPitch * (lane / kLanes))),
+        fragment_(
+            hidden(shared_address(stages) + kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
     const std::int64_t col = first_col + 4 * (lane % kLanes);
     cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{4}));
-    b_ = reinterpret_cast<const char*>(arguments.b + (cols_ > 0 ? col : 0));
+    b_ = hidden(reinterpret_cast<const char*>(arguments.b + (cols_ > 0 ? col : 0)));
     load_ids();
-    for (int i = 0; i + 1 < kStages; ++i) {
-      copy(i * kStageBytes);
-      close_group();
-    }
+    for (std::uint32_t i = 0; i + 1 < kStages; ++i) advance(task.first + i < task.last);
   }
 
   /// Waits for the copies of the next TC block. All lanes call it.
@@ -108,15 +106,17 @@ class RowRing {
     wait_groups<kStages - 2>();
     __syncwarp();  // all lanes' copies are complete, and the stage before is free
   }
-  /// Starts the copies of a later TC block, where there is one.
-  __device__ void advance() {
-    copy(stage_ == 0 ? (kStages - 1) * kStageBytes : stage_ - kStageBytes);
+  /// Starts the copies of the TC block kStages - 1 behind that one, if the task has it.
+  __device__ void advance(bool exists) {
+    if (exists) copy(to_ + next_);
     close_group();
+    load_ids();
+    next_ = after(next_);
   }
   /// Multiplies the TC block that wait() waited for, and goes on.
   template <Tf32Precision kPrecision>
   __device__ void multiply(const Tf32Operand<kPrecision, 4>& a, float (&sums)[2 * kGroups][2][4]) {
-    const std::uint32_t from = begin_ + stage_ + fragment_;
+    const std::uint32_t from = fragment_ + current_;
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       const float4 low = load_shared_vector(from + 128 * group);
@@ -129,7 +129,7 @@ class RowRing {
         mma_m16n8<kPrecision, 8>(sums[2 * group + j / 2][j % 2], a, columns);
       }
     }
-    stage_ = stage_ == (kStages - 1) * kStageBytes ? 0 : stage_ + kStageBytes;
+    current_ = after(current_);
   }
 
  private:
@@ -139,11 +139,17 @@ class RowRing {
   static constexpr std::uint32_t kPitch = 4 * row_windows::row_pitch(kGroups);
   static constexpr std::uint32_t kStageBytes = 4 * row_windows::stage_floats(kGroups);
 
-  /// Loads the column indices of the next TC block.
+  /// The stage after `stage`, both in bytes.
+  __device__ static std::uint32_t after(std::uint32_t stage) {
+    if constexpr (kStages == 2) return kStageBytes - stage;
+    return stage == (kStages - 1) * kStageBytes ? 0 : stage + kStageBytes;
+  }
+
+  /// Loads the column indices of the next TC block; those after the task's last are not used.
   __device__ void load_ids() {
     if constexpr (kAtOnce == 1) {
       for (int i = 0; i < kTileCols; i += 4)
-        asm volatile("ld.global.v4.s32 {%0, %1, %2, %3}, [%4];"
+        asm volatile("ld.global.nc.v4.s32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(id_[i]), "=r"(id_[i + 1]), "=r"(id_[i + 2]), "=r"(id_[i + 3])
                      : "l"(ids_ + i));
     } else {
@@ -156,9 +162,13 @@ class RowRing {
     return b_ + std::uint64_t{static_cast<std::uint32_t>(id)} * stride_;
   }
 
-  __device__ void copy(std::uint32_t stage) {
-    if (left_ == 0) return;
-    const std::uint32_t to = begin_ + stage + to_;
+  /// Padding is at the end of a TC block, and most have none. The answer is that of all lanes.
+  __device__ bool has_padding() const {
+    if constexpr (kAtOnce == 1) return id_[kCopies - 1] < 0;  // all lanes have the same
+    return __any_sync(~0u, id_[kCopies - 1] < 0) != 0;
+  }
+
+  __device__ void copy(std::uint32_t to) const {
     if constexpr (!kAligned) {
       for (int i = 0; i < kCopies; ++i)
         for (int k = 0; k < 4; ++k) {
@@ -166,8 +176,7 @@ class RowRing {
           copy_async<4, CopyCache::kL1>(to + i * kAtOnce * kPitch + 4 * k,
                                         real ? row(id_[i]) + 4 * k : b_, real);
         }
-    } else if (__any_sync(~0u, id_[kCopies - 1] < 0)) {
-      // Padding is at the end of a window: most TC blocks have none.
+    } else if (has_padding()) {
       for (int i = 0; i < kCopies; ++i)
         copy_async<16>(to + i * kAtOnce * kPitch, row(max(id_[i], 0)), id_[i] >= 0);
     } else {
@@ -177,15 +186,13 @@ class RowRing {
                      "l"(row(id_[i]))
                      : "memory");
     }
-    if (--left_ > 0) load_ids();
   }
 
   const std::int32_t* ids_;
-  std::uint32_t left_;           // TC blocks to copy
   std::uint32_t stride_;         // of B, in bytes
-  std::uint32_t begin_;          // of the stages
-  std::uint32_t stage_ = 0;      // the one that is multiplied
-  std::uint32_t to_, fragment_;  // of the lane in a stage
+  std::uint32_t to_, fragment_;  // of the lane in the first stage
+  std::uint32_t next_ = 0;       // the stage that is copied next, from the first
+  std::uint32_t current_ = 0;    // the stage that is multiplied next
   int cols_;                     // the number of the lane's four columns within B, or less
   const char* b_;
   std::int32_t id_[kCopies];
@@ -280,7 +287,7 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
 #pragma unroll 1
     for (std::uint32_t tile = task.first; tile < task.last; ++tile) {
       rows.wait();
-      rows.advance();
+      rows.advance(tile + RowRing<kGroups, kAligned>::kStages - 1 < task.last);
       const auto a = elements.template take<kPrecision>();
       rows.template multiply<kPrecision>(a, sums);
     }

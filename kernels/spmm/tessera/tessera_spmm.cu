@@ -25,7 +25,7 @@ class GpuTesseraSpmm final : public GpuSpmm {
     const window_tasks::Tasks tasks = options_.cut(a, n);
     const row_windows::Schedule schedule = options_.schedule(n);
     return std::make_unique<row_windows::TaskMultiplication<>>(
-        window_tile::PackedOnDevice(a), tasks, n,
+        window_tile::PackedOnDevice(a, kBlocksAhead), tasks, n,
         row_windows::TaskLaunch<>{.kernel_name = "tessera_spmm",
                                   .aligned = kernel(schedule.groups, true),
                                   .unaligned = kernel(schedule.groups, false),

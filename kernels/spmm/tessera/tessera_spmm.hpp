@@ -24,6 +24,8 @@ TESSERA_HOST_DEVICE constexpr row_windows::Schedule schedule_of(int groups) {
 TESSERA_HOST_DEVICE constexpr int stages_of(int groups) {
   return groups == 4 ? 2 : groups == 2 ? 3 : 4;
 }
+/// TC blocks after a task's last whose columns and bitmaps a warp loads, and does not use.
+constexpr int kBlocksAhead = stages_of(1);
 TESSERA_HOST_DEVICE constexpr int ring_floats(int groups) {
   return stages_of(groups) * row_windows::stage_floats(groups);
 }
