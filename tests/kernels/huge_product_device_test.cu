@@ -113,7 +113,7 @@ TEST_CASE("kernels are right to the last of more than 2^31 elements of B and C")
   DeviceArray<float> b(static_cast<std::size_t>(kCols * kN)),
       c(static_cast<std::size_t>(kRows * kN));
   for (const char* kernel : {"acc_spmm", "cutespmm", "smat", "tca_spmm", "dtc_spmm", "tessera_spmm",
-                             "tcgnn", "csr_spmm"}) {
+                             "tcgnn", "csr_spmm", "rows_spmm"}) {
     CAPTURE(kernel);
     SpmmPlanOptions options;
     options.candidates = {{kernel}};

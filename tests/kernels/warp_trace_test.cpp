@@ -88,6 +88,7 @@ std::vector<Variant> variants() {
         {"tessera_spmm", {{"columns", std::string(columns)}, {"max_blocks", std::int64_t{3}}}});
   all.push_back(
       {"tessera_spmm", {{"combine", std::string("atomic")}, {"max_blocks", std::int64_t{1}}}});
+  for (const std::int64_t piece : {1, 2, 20}) all.push_back({"rows_spmm", {{"piece", piece}}});
   const auto dtc = [&](Params::Given params) { all.push_back({"dtc_spmm", std::move(params)}); };
   dtc({{"mma", std::string("m16n8k8")}, {"split", true}, {"max_blocks", std::int64_t{2}}});
   dtc({{"balance", std::string("none")}, {"split", true}, {"double_buffer", false}});

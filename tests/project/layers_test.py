@@ -36,6 +36,7 @@ KERNEL_ROOMS = {
     "kernels/spmm/row_pieces": set(),
     "kernels/spmm/vector_tiles": {"kernels/spmm/row_windows"},
     "kernels/spmm/csr": set(),
+    "kernels/spmm/rows": set(),
     "kernels/spmm/acc_spmm": {"kernels/spmm/row_windows"},
     "kernels/spmm/dtc_spmm": {"kernels/spmm/row_windows"},
     "kernels/spmm/tcgnn": {"kernels/spmm/row_windows"},

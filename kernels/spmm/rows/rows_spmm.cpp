@@ -1,0 +1,239 @@
+// Our own SpMM for scattered matrices: FP32 on CUDA cores, rows cut into pieces of about equal
+// length, so that a matrix of few rows or of a few long ones fills the GPU, too.
+//
+// Where a condensed column has about one nonzero, a tensor core has nothing to share: a product is
+// the fetching of one row of B for every nonzero. It takes as long as the loads in flight allow: 8
+// to 32 lanes have eight of 16 bytes each in flight for a piece, and an SM holds 1024 lanes. The
+// pieces of a row meet in the shared memory of their thread block, which adds them in the order of
+// the row: results are the same bits every time, and C is neither cleared nor read. The longest
+// rows come first. Only a row of more pieces than a thread block has takes several; the last of
+// them to arrive adds their sums.
+
+#include "kernels/spmm/rows/rows_spmm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/csr.hpp"
+#include "kernels/spmm/rows/trace.hpp"
+#include "kernels/spmm/scaled_row.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "kernels/tensor_core/precision.hpp"
+
+namespace tessera {
+
+namespace rows_spmm {
+namespace {
+
+constexpr std::int64_t kMaxNonzeros = 0xffffffff;  // 32 bits number them
+
+/// Thread blocks of the classes of rows: split rows, then teams of 2^c units at index c + 1.
+constexpr int kClasses = 7;
+int class_of(const RowCut& cut) {
+  return cut.thread_blocks > 1 ? 0 : 1 + std::countr_zero(static_cast<std::uint64_t>(cut.team));
+}
+
+/// The first unit of each class, and the number of all units. Classes are padded to whole thread
+/// blocks.
+struct ClassPlaces {
+  std::array<std::int64_t, kClasses> first = {};
+  std::int64_t units = 0;
+};
+ClassPlaces places_of(const CsrMatrix& a, const Schedule& schedule) {
+  std::array<std::int64_t, kClasses> units = {};
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const RowCut cut = schedule.cut(a.row_length(row));
+    units[class_of(cut)] += cut.pieces();
+  }
+  ClassPlaces places;
+  const auto place = [&](int of) {
+    places.first[of] = places.units;
+    const std::int64_t per_block = schedule.units_per_block();
+    places.units += (units[of] + per_block - 1) / per_block * per_block;
+  };
+  place(0);
+  for (int of = kClasses - 1; of > 0; --of) place(of);
+  return places;
+}
+
+}  // namespace
+
+Plan make_plan(const CsrMatrix& a, const Schedule& schedule) {
+  require<Unsupported>(a.nnz() <= kMaxNonzeros, "rows_spmm takes at most {} nonzeros, not {}",
+                       kMaxNonzeros, a.nnz());
+  ClassPlaces places = places_of(a, schedule);
+  const std::int64_t per_block = schedule.units_per_block();
+  require<Unsupported>(places.units / per_block <= kMaxGridX,
+                       "rows_spmm needs {} thread blocks; a grid has at most {}",
+                       places.units / per_block, kMaxGridX);
+  Plan plan;
+  plan.units.resize(static_cast<std::size_t>(places.units));
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const std::int64_t length = a.row_length(row);
+    const RowCut cut = schedule.cut(length);
+    std::int64_t& at = places.first[class_of(cut)];
+    if (cut.thread_blocks > 1) {
+      plan.split_rows.push_back({static_cast<std::uint32_t>(plan.num_slots),
+                                 static_cast<std::uint32_t>(cut.thread_blocks)});
+      plan.num_slots += cut.thread_blocks;
+    }
+    for (std::int64_t piece = 0; piece < cut.pieces(); ++piece, ++at) {
+      const std::int64_t first = piece_begin(length, cut.pieces(), piece);
+      const std::int64_t end = piece_begin(length, cut.pieces(), piece + 1);
+      plan.units[at] = {
+          .row = static_cast<std::uint32_t>(row),
+          .first = static_cast<std::uint32_t>(a.row_offsets[row] + first),
+          .split = static_cast<std::uint32_t>(cut.thread_blocks > 1 ? plan.split_rows.size() : 0),
+          .count = static_cast<std::uint16_t>(end - first),
+          .team = static_cast<std::uint16_t>(cut.team)};
+    }
+  }
+  // What is left of a class's last thread block.
+  for (std::size_t unit = 0; unit < plan.units.size(); ++unit)
+    if (plan.units[unit].team == 0)
+      plan.units[unit] = {
+          .row = kNoRow, .first = 0, .split = 0, .count = 0, .team = plan.units[unit - 1].team};
+  return plan;
+}
+
+std::vector<ParamSpec> params() {
+  return {{"piece",
+           std::int64_t{0},
+           "most nonzeros of a row that one unit of lanes multiplies; 0: 16 to 64, by the matrix "
+           "and the width of C",
+           {},
+           0,
+           kMaxPiece}};
+}
+
+Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
+  return make_schedule(a.nnz(), n, params.integer("piece"));
+}
+
+}  // namespace rows_spmm
+
+namespace {
+
+using namespace rows_spmm;
+
+/// The sums of a row of C as the device half adds them.
+class RowSums {
+ public:
+  RowSums(const CsrMatrix& a, const DenseMatrix& b, const Schedule& schedule)
+      : a_(a), b_(b), schedule_(schedule), piece_(b.cols), block_(b.cols), unit_(b.cols) {}
+
+  void add_row(std::int64_t row, std::span<float> to) {
+    const RowCut cut = schedule_.cut(a_.row_length(row));
+    if (cut.thread_blocks == 1) return add_block(row, cut, 0, to);
+    const int units = schedule_.units_per_block();
+    const auto slots = static_cast<std::uint32_t>(cut.thread_blocks);
+    for (int unit = 0; unit < units; ++unit) {
+      std::ranges::fill(unit_, 0.0f);
+      const std::uint32_t end = first_slot_of(slots, units, unit + 1);
+      for (std::uint32_t slot = first_slot_of(slots, units, unit); slot < end; ++slot) {
+        add_block(row, cut, slot, block_);
+        add(block_, unit_);
+      }
+      unit == 0 ? copy(unit_, to) : add(unit_, to);
+    }
+  }
+
+ private:
+  /// The pieces of one thread block of a row.
+  void add_block(std::int64_t row, const RowCut& cut, std::int64_t block, std::span<float> to) {
+    const std::int64_t length = a_.row_length(row), begin = a_.row_offsets[row];
+    for (std::int64_t i = 0; i < cut.team; ++i) {
+      const std::int64_t piece = block * cut.team + i;
+      const std::int64_t end = begin + piece_begin(length, cut.pieces(), piece + 1);
+      std::ranges::fill(piece_, 0.0f);
+      for (std::int64_t k = begin + piece_begin(length, cut.pieces(), piece); k < end; ++k)
+        add_scaled_row(a_.values[k], b_.row(a_.col_indices[k]).data(), piece_.data(), b_.cols);
+      // The GPU has one NaN.
+      for (float& value : piece_)
+        if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);
+      i == 0 ? copy(piece_, to) : add(piece_, to);
+    }
+  }
+
+  static void copy(std::span<const float> from, std::span<float> to) {
+    std::ranges::copy(from, to.begin());
+  }
+  static void add(std::span<const float> from, std::span<float> to) {
+    for (std::size_t j = 0; j < from.size(); ++j) to[j] = add_on_gpu(to[j], from[j]);
+  }
+
+  const CsrMatrix& a_;
+  const DenseMatrix& b_;
+  Schedule schedule_;
+  std::vector<float> piece_, block_, unit_;  // [n]
+};
+
+class RowsSpmm final : public SpmmKernel {
+ public:
+  explicit RowsSpmm(Params params) : params_(std::move(params)) {}
+
+  std::string format() const override { return CsrPacked::kFormat; }
+  int version() const override { return 1; }
+  Arithmetic arithmetic() const override { return {}; }
+
+  /// A nonzero or the sum of a piece, a thread block or a unit of the last one is a term. The
+  /// pieces are those of the width of C that cuts a row into the most.
+  std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
+    const auto& csr = packed_as<CsrPacked>(packed);
+    std::vector<std::int64_t> terms = csr.row_lengths();
+    for (std::int64_t& count : terms) {
+      std::int64_t most = 0;
+      for (const std::int64_t n : {1, 33, 65}) {
+        const Schedule schedule = schedule_of(params_, csr.matrix, n);
+        const RowCut cut = schedule.cut(count);
+        if (cut.pieces() == 1) continue;
+        most = std::max(
+            most, cut.pieces() +
+                      (cut.thread_blocks > 1 ? cut.thread_blocks + schedule.units_per_block() : 0));
+      }
+      count += most;
+    }
+    return terms;
+  }
+
+  DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
+                      const Generation&) const override {
+    const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
+    const Schedule schedule = schedule_of(params_, a, b.cols);
+    DenseMatrix c(a.rows, b.cols);
+    parallel_for(a.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+      RowSums sums(a, b, schedule);
+      for (std::int64_t row = begin; row < end; ++row) sums.add_row(row, c.row(row));
+    });
+    return c;
+  }
+
+  WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
+    const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
+    WorkDescription work{.kernel = "rows_spmm"};
+    work.footprint_bytes = stats(packed).bytes;
+    work.b_rows_bytes = 4 * n * count_distinct(a.col_indices, a.cols);
+    work.c_bytes = 4 * n * a.rows;
+    work.useful_flops = 2 * a.nnz() * n;
+    describe_launch(a, schedule_of(params_, a, n), n, work);
+    return work;
+  }
+
+ private:
+  Params params_;
+};
+
+const Register<SpmmKernel> entry{{
+    .name = "rows_spmm",
+    .summary = "CSR on CUDA cores, rows cut into pieces that meet in shared memory (FP32, ours)",
+    .params = rows_spmm::params(),
+    .make = [](const Params& params) { return std::make_unique<RowsSpmm>(params); },
+}};
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,30 @@
+// The parameters of rows_spmm and its units, for its host and its device half.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+#include "formats/base/params.hpp"
+#include "kernels/spmm/rows/schedule.hpp"
+
+namespace tessera::rows_spmm {
+
+/// A matrix cut into units: split rows first, then teams of as many units as a thread block has,
+/// of half as many, and so on. Rows whose teams have one size keep their order.
+struct Plan {
+  std::vector<Unit> units = {};           // [thread blocks of a chunk * units of a thread block]
+  std::vector<SplitRow> split_rows = {};  // [split rows]
+  std::int64_t num_slots = 0;             // thread blocks of split rows
+};
+
+/// Cuts every row, empty ones included. Throws Unsupported for more nonzeros or thread blocks than
+/// the kernel counts.
+Plan make_plan(const CsrMatrix& a, const Schedule& schedule);
+
+std::vector<ParamSpec> params();
+
+/// The schedule that the parameters ask for.
+Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n);
+
+}  // namespace tessera::rows_spmm

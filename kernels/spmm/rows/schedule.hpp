@@ -1,0 +1,103 @@
+// The schedule of rows_spmm: how a row is cut into pieces, which lanes take a piece and which
+// columns of C. The device code, the emulation, the work description and the warp trace read it.
+//
+// A unit is some lanes side by side, four columns of C each, and takes one piece of a row. The
+// units of a row are its team: 1, 2, 4, ... of a thread block, whose teams have one size. A row
+// that needs more units than a thread block has takes several thread blocks.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "kernels/host_device.hpp"
+
+namespace tessera::rows_spmm {
+
+constexpr int kThreads = 256;     // of a thread block
+constexpr int kUnroll = 8;        // rows of B that a unit has in flight
+constexpr int kResident = 4;      // thread blocks of an SM that the registers have to suffice for
+constexpr int kLaneCols = 4;      // columns of C of a lane: 16 bytes
+constexpr int kMaxPiece = 65535;  // nonzeros; 16 bits count them
+constexpr std::int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;  // CUDA's limits of a grid
+
+/// Shared memory of a thread block: four sums for each thread, and a flag.
+constexpr std::int64_t kSharedBytes = 16 * kThreads + 1;
+
+/// A piece of a row. The device code reads it, too.
+struct alignas(16) Unit {
+  std::uint32_t row;    // or kNoRow, where the thread block has more units than pieces
+  std::uint32_t first;  // nonzero
+  std::uint32_t split;  // 0, or 1 + the index of the row among those of several thread blocks
+  std::uint16_t count;  // nonzeros
+  std::uint16_t team;   // units of the row in this thread block
+};
+constexpr std::uint32_t kNoRow = 0xffffffff;
+
+/// A row of several thread blocks. Each of them leaves its sums in the slot of its own number: they
+/// are the first of the grid.
+struct SplitRow {
+  std::uint32_t first_slot, num_slots;
+};
+
+/// The units of a row: `team` of each of its thread blocks.
+struct RowCut {
+  std::int64_t team, thread_blocks;
+
+  constexpr std::int64_t pieces() const { return team * thread_blocks; }
+};
+
+/// The nonzero with which piece `piece` of `pieces` of a row begins.
+constexpr std::int64_t piece_begin(std::int64_t row_length, std::int64_t pieces,
+                                   std::int64_t piece) {
+  return row_length * piece / pieces;
+}
+
+/// The first slot that unit `unit` of the last thread block of a split row adds; the next unit's is
+/// where its slots end.
+TESSERA_HOST_DEVICE constexpr std::uint32_t first_slot_of(std::uint32_t num_slots, int units,
+                                                          int unit) {
+  return static_cast<std::uint32_t>(std::uint64_t{num_slots} * static_cast<unsigned>(unit) /
+                                    static_cast<unsigned>(units));
+}
+
+/// The launch that multiplies by a B of n columns: thread blocks along the grid's first dimension
+/// share the columns of C. The part of B that is gathered at a time is then narrower than B.
+struct Schedule {
+  int lanes;           // of a unit: 8, 16 or 32
+  std::int64_t piece;  // most nonzeros of a unit
+
+  constexpr int units_per_block() const { return kThreads / lanes; }
+  constexpr int units_per_warp() const { return 32 / lanes; }
+  constexpr int columns() const { return kLaneCols * lanes; }
+  constexpr std::int64_t chunks(std::int64_t n) const { return (n + columns() - 1) / columns(); }
+
+  /// A row that needs at most the units of a thread block has the next power of two of them.
+  constexpr RowCut cut(std::int64_t row_length) const {
+    const std::int64_t pieces = std::max<std::int64_t>((row_length + piece - 1) / piece, 1);
+    const std::int64_t most = units_per_block();
+    if (pieces > most) return {most, (pieces + most - 1) / most};
+    return {static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(pieces))), 1};
+  }
+};
+
+/// Lanes for 32, 64 or 128 columns of C, by its width. `piece` is the most nonzeros of a unit; 0:
+/// by the matrix.
+///
+/// On an H200, pieces of 16 were fastest for small matrices at N = 32, of 32 at N = 128, and of 64
+/// for large ones: a unit has a fixed cost, and units that are too few or too long keep the others
+/// waiting. The goal is four pieces for each unit that an H200 holds. That number is a constant, so
+/// that results do not depend on the GPU.
+constexpr Schedule make_schedule(std::int64_t nnz, std::int64_t n, std::int64_t piece) {
+  constexpr std::int64_t kSms = 132, kPiecesPerUnit = 4, kLeast = 16, kMost = 64;
+  Schedule schedule{.lanes = n <= 32 ? 8 : n <= 64 ? 16 : 32, .piece = piece};
+  if (piece > 0) return schedule;
+  const std::int64_t held = kSms * kResident * schedule.units_per_block();
+  const std::int64_t goal = nnz * schedule.chunks(n) / (kPiecesPerUnit * held);
+  const std::int64_t chosen =
+      std::clamp(goal, std::max<std::int64_t>(schedule.lanes, kLeast), kMost);
+  schedule.piece = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(chosen)));
+  return schedule;
+}
+
+}  // namespace tessera::rows_spmm

@@ -1,0 +1,294 @@
+#include "kernels/spmm/rows/trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "kernels/spmm/rows/rows_spmm.hpp"
+
+namespace tessera::rows_spmm {
+namespace {
+
+/// Instructions of a warp besides those of memory, counted in machine code (CUDA 13.0, sm_90a) for
+/// aligned operands.
+struct InstructionCounts {
+  static constexpr int kStart = 12, kUnit = 24;  // before the unit is loaded, and with it
+  static constexpr int kLoop = 7;                // before the first step
+  static constexpr int kNextTurn = 7;            // of a step that moves the lanes' nonzeros on
+  static constexpr int kStepLoads = 56, kStepSums = 43;
+  static constexpr int kEnd = 15, kStore = 17;
+  static constexpr int kTeam = 5, kTeamUnit = 5;  // of the sums of a team: all units, each added
+  static constexpr int kSlot = 45;                // to leave sums in a slot
+  static constexpr int kSlots = 30, kSlotStep = 125;  // to add slots: a warp, kUnroll of them
+
+  /// Of a step that uses the nonzeros that the lanes have loaded and loads the next, if any.
+  static constexpr int load_turn(int lanes, bool loads) {
+    return lanes == kUnroll ? (loads ? 6 : 8) : (loads ? 17 : 13);
+  }
+};
+
+/// Registers of a thread (CUDA 13.0, sm_90a).
+constexpr int kRegisters = 64;
+
+struct TraceAddresses {
+  std::uint64_t units, split_rows, col_indices, values, b, c, slots;
+};
+
+/// The warps of the launch. A memory instruction serves all units of a warp.
+class RowsTrace final : public LaunchTrace {
+ public:
+  RowsTrace(const CsrMatrix& a, const Schedule& schedule, std::int64_t n, Plan plan,
+            const TraceAddresses& at)
+      : a_(a), schedule_(schedule), n_(n), plan_(std::move(plan)), at_(at) {}
+
+  std::int64_t blocks_of_units() const {
+    return std::ssize(plan_.units) / schedule_.units_per_block();
+  }
+  std::int64_t thread_blocks() const { return blocks_of_units() * schedule_.chunks(n_); }
+
+  ThreadBlockWork work_of(std::int64_t thread_block) const {
+    ThreadBlockWork work;
+    for (int warp = 0; warp < kWarps; ++warp) {
+      const WarpUnits mine(*this, thread_block, warp);
+      for (std::int64_t i = 0; i < mine.most; ++i)
+        work.b_bytes += 4 * mine.cols * rows_of_b(mine, i).count;
+      for (const Unit& unit : mine.units) {
+        work.fma += unit.count * mine.cols;
+        work.a_bytes += 16 + 8 * std::int64_t{unit.count};
+      }
+      work.c_bytes += 4 * mine.cols * std::ssize(stored_rows(mine));
+      if (mine.team > 1) ++work.barriers;
+      if (mine.split != nullptr) work.barriers += mine.is_last ? 2 : 1;
+    }
+    return work;
+  }
+
+  bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
+            WarpTrace& trace) const override {
+    const WarpUnits mine(*this, thread_block, warp);
+    const std::int64_t at = kUnroll * cursor.step++;
+    if (at == 0) begin(mine, trace);
+    if (at < mine.most) advance(mine, at, trace);
+    if (at + kUnroll < mine.most) return true;
+    trace.issue(InstructionCounts::kEnd);
+    if (mine.team > 1) add_team(mine, mine.team, trace);
+    if (mine.split != nullptr) meet(mine, trace);
+    store(mine, trace);
+    return false;
+  }
+
+ private:
+  static constexpr int kUnitBoard = 0, kIndexBoard = 1, kDataBoard = 2, kSlotBoard = 3;
+  static constexpr int kWarps = kThreads / 32;
+
+  /// The units of a warp and its columns of C.
+  struct WarpUnits {
+    std::span<const Unit> units;
+    std::int64_t first;        // number of its first unit
+    std::int64_t first_place;  // of that unit in its thread block
+    std::int64_t block;        // number of the thread block among those of the chunk
+    std::int64_t chunk, col, cols;
+    std::int64_t most = 0;  // nonzeros of the longest unit
+    std::int64_t team;
+    const SplitRow* split = nullptr;  // the row of all units, where it has several thread blocks
+    bool is_last = false;  // the last thread block of a split row counts as the last to arrive
+
+    WarpUnits(const RowsTrace& of, std::int64_t thread_block, int warp) {
+      const Schedule& schedule = of.schedule_;
+      block = thread_block % of.blocks_of_units(), chunk = thread_block / of.blocks_of_units();
+      first_place = warp * schedule.units_per_warp();
+      first = block * schedule.units_per_block() + first_place;
+      units = std::span(of.plan_.units)
+                  .subspan(static_cast<std::size_t>(first),
+                           static_cast<std::size_t>(schedule.units_per_warp()));
+      col = chunk * schedule.columns();
+      cols = std::min<std::int64_t>(schedule.columns(), of.n_ - col);
+      for (const Unit& unit : units) most = std::max<std::int64_t>(most, unit.count);
+      team = units[0].team;
+      if (units[0].split == 0) return;
+      split = &of.plan_.split_rows[units[0].split - 1];
+      is_last = block + 1 == std::int64_t{split->first_slot} + split->num_slots;
+    }
+  };
+
+  /// The different rows of B that nonzero i of all units of a warp asks for.
+  struct RowsOfB {
+    std::array<std::int32_t, 4> rows;
+    int count = 0;
+  };
+  RowsOfB rows_of_b(const WarpUnits& mine, std::int64_t i) const {
+    RowsOfB found;
+    for (const Unit& unit : mine.units) {
+      if (i >= unit.count) continue;
+      const std::int32_t row = a_.col_indices[unit.first + i];
+      const auto end = found.rows.begin() + found.count;
+      if (std::find(found.rows.begin(), end, row) == end)
+        found.rows[static_cast<std::size_t>(found.count++)] = row;
+    }
+    return found;
+  }
+
+  /// The places of a warp's units that are the first of a team of that size.
+  std::int64_t first_units(const WarpUnits& mine, std::int64_t team) const {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < std::ssize(mine.units); ++i)
+      count += (mine.first_place + i) % team == 0;
+    return count;
+  }
+
+  /// The rows of C that a warp writes.
+  std::vector<std::uint32_t> stored_rows(const WarpUnits& mine) const {
+    std::vector<std::uint32_t> rows;
+    if (mine.split != nullptr && !mine.is_last) return rows;
+    for (std::int64_t i = 0; i < std::ssize(mine.units); ++i)
+      if (mine.units[i].row != kNoRow && (mine.first_place + i) % mine.team == 0)
+        rows.push_back(mine.units[i].row);
+    return rows;
+  }
+
+  void begin(const WarpUnits& mine, WarpTrace& trace) const {
+    trace.issue(InstructionCounts::kStart);
+    trace.pause(kSpecialRegisterCycles);
+    trace.load(kUnitBoard);
+    trace.touch(at_.units + 16 * static_cast<std::uint64_t>(mine.first), 16 * mine.units.size());
+    trace.wait(kUnitBoard);
+    trace.issue(InstructionCounts::kUnit);
+    if (mine.most == 0) return;
+    load_nonzeros(mine, 0, trace);
+    trace.issue(InstructionCounts::kLoop);
+  }
+
+  /// Loads nonzeros [at, at + lanes) of all units, one a lane.
+  void load_nonzeros(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    for (const std::uint64_t array : {at_.col_indices, at_.values}) {
+      trace.load(kIndexBoard);
+      for (const Unit& unit : mine.units)
+        if (at < unit.count)
+          trace.touch(element(array, unit.first + at, 4),
+                      4 * std::min<std::int64_t>(schedule_.lanes, unit.count - at));
+    }
+  }
+
+  void advance(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    if (at % schedule_.lanes == 0) {
+      trace.wait(kIndexBoard);
+      const std::int64_t next = at + schedule_.lanes;
+      trace.issue(InstructionCounts::load_turn(schedule_.lanes, next < mine.most));
+      if (next < mine.most) load_nonzeros(mine, next, trace);
+    } else {
+      trace.issue(InstructionCounts::kNextTurn);
+    }
+    trace.issue(InstructionCounts::kStepLoads);
+    for (std::int64_t i = at; i < at + kUnroll; ++i) {
+      const RowsOfB needed = rows_of_b(mine, i);
+      if (needed.count == 0) {
+        trace.issue(1);
+        continue;
+      }
+      trace.load(kDataBoard);
+      for (int r = 0; r < needed.count; ++r)
+        trace.touch(element(at_.b, needed.rows[static_cast<std::size_t>(r)] * n_ + mine.col, 4),
+                    4 * mine.cols);
+    }
+    trace.wait(kDataBoard);
+    trace.issue(InstructionCounts::kStepSums);
+  }
+
+  void add_team(const WarpUnits& mine, std::int64_t team, WarpTrace& trace) const {
+    constexpr int kWavefronts = 16 * 32 / kLineBytes;
+    trace.issue(InstructionCounts::kTeam);
+    trace.shared(kWavefronts);
+    trace.barrier();
+    const auto adding = static_cast<int>(first_units(mine, team));
+    if (adding == 0) return;
+    for (std::int64_t unit = 1; unit < team; ++unit) {
+      trace.shared(std::max(adding * kWavefronts / schedule_.units_per_warp(), 1));
+      trace.issue(InstructionCounts::kTeamUnit);
+    }
+  }
+
+  std::uint64_t slot(const WarpUnits& mine, std::int64_t index) const {
+    return at_.slots + 16 * static_cast<std::uint64_t>((mine.chunk * plan_.num_slots + index) *
+                                                       schedule_.lanes);
+  }
+
+  void meet(const WarpUnits& mine, WarpTrace& trace) const {
+    trace.load(kSlotBoard);
+    trace.touch(element(at_.split_rows, mine.units[0].split - 1, 8), 8);
+    trace.wait(kSlotBoard);
+    trace.issue(InstructionCounts::kSlot);
+    if (mine.first_place == 0) {
+      trace.store();
+      trace.touch(slot(mine, mine.block), 16 * schedule_.lanes);
+    }
+    trace.barrier();
+    if (!mine.is_last) return;
+    trace.issue(InstructionCounts::kSlots);
+    add_slots(mine, trace);
+    add_team(mine, schedule_.units_per_block(), trace);
+  }
+
+  void add_slots(const WarpUnits& mine, WarpTrace& trace) const {
+    const auto begin_of = [&](std::int64_t i) {
+      return std::int64_t{first_slot_of(mine.split->num_slots, schedule_.units_per_block(),
+                                        static_cast<int>(mine.first_place + i))};
+    };
+    std::int64_t most = 0;
+    for (std::int64_t i = 0; i < std::ssize(mine.units); ++i)
+      most = std::max(most, begin_of(i + 1) - begin_of(i));
+    for (std::int64_t at = 0; at < most; ++at) {
+      trace.load(kSlotBoard);
+      for (std::int64_t i = 0; i < std::ssize(mine.units); ++i)
+        if (begin_of(i) + at < begin_of(i + 1))
+          trace.touch(slot(mine, mine.split->first_slot + begin_of(i) + at), 16 * schedule_.lanes);
+      if ((at + 1) % kUnroll != 0 && at + 1 < most) continue;
+      trace.wait(kSlotBoard);
+      trace.issue(InstructionCounts::kSlotStep);
+    }
+  }
+
+  void store(const WarpUnits& mine, WarpTrace& trace) const {
+    const std::vector<std::uint32_t> rows = stored_rows(mine);
+    if (rows.empty()) return;
+    trace.issue(InstructionCounts::kStore);
+    trace.store();
+    for (const std::uint32_t row : rows)
+      trace.touch(element(at_.c, row * n_ + mine.col, 4), 4 * mine.cols);
+  }
+
+  const CsrMatrix& a_;
+  Schedule schedule_;
+  std::int64_t n_;
+  Plan plan_;
+  TraceAddresses at_;
+};
+
+TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Schedule& schedule,
+                          std::int64_t n, AddressSpace& memory) {
+  return {.units = memory.add("units", 16 * std::ssize(plan.units)),
+          .split_rows = memory.add("split_rows", 8 * std::ssize(plan.split_rows)),
+          .col_indices = memory.add("col_indices", 4 * a.nnz()),
+          .values = memory.add("values", 4 * a.nnz()),
+          .b = memory.add("b", 4 * n * a.cols),
+          .c = memory.add("c", 4 * n * a.rows),
+          .slots = memory.add("slots", 16 * schedule.chunks(n) * plan.num_slots * schedule.lanes)};
+}
+
+}  // namespace
+
+void describe_launch(const CsrMatrix& a, const Schedule& schedule, std::int64_t n,
+                     WorkDescription& work) {
+  Plan plan = make_plan(a, schedule);
+  const TraceAddresses at = add_arrays(a, plan, schedule, n, work.memory);
+  const auto trace = std::make_shared<RowsTrace>(a, schedule, n, std::move(plan), at);
+  for (std::int64_t block = 0; block < trace->thread_blocks(); ++block)
+    work.thread_blocks.push_back(trace->work_of(block));
+  work.launches.push_back({.name = "multiply",
+                           .thread_blocks = trace->thread_blocks(),
+                           .threads_per_block = kThreads,
+                           .registers_per_thread = kRegisters,
+                           .shared_bytes = kSharedBytes,
+                           .trace = trace});
+}
+
+}  // namespace tessera::rows_spmm

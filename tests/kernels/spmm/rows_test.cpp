@@ -1,0 +1,259 @@
+// rows_spmm: its units take every nonzero once, in thread blocks of one class; its results are bit
+// for bit those of its definition, rows of several thread blocks among them; its work is what the
+// matrix asks for.
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "experiments/backends/check_result.hpp"
+#include "formats/base/random.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/csr.hpp"
+#include "kernels/spmm/rows/rows_spmm.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+using rows_spmm::Plan;
+using rows_spmm::Schedule;
+using rows_spmm::Unit;
+
+std::unique_ptr<SpmmKernel> kernel_with(std::int64_t piece) {
+  return Registry<SpmmKernel>::instance().make("rows_spmm", {{"piece", piece}});
+}
+
+/// Rows of these lengths in columns chosen by chance; values in (-1, 1).
+CsrMatrix rows_of(const std::vector<std::int64_t>& lengths, std::int32_t cols) {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> indices;
+  std::vector<float> values;
+  RandomSequence random(9);
+  for (const std::int64_t length : lengths) {
+    // A random stride that meets no column twice.
+    std::vector<std::int32_t> row;
+    const std::int64_t step = length == 0 ? 1 : cols / length;
+    for (std::int64_t k = 0; k < length; ++k)
+      row.push_back(static_cast<std::int32_t>(
+          k * step + static_cast<std::int64_t>(random.unit() * static_cast<double>(step))));
+    indices.insert(indices.end(), row.begin(), row.end());
+    for (std::int64_t k = 0; k < length; ++k)
+      values.push_back(static_cast<float>(2 * random.unit() - 1));
+    offsets.push_back(static_cast<std::int64_t>(indices.size()));
+  }
+  return {static_cast<std::int32_t>(lengths.size()), cols, std::move(offsets), std::move(indices),
+          std::move(values)};
+}
+
+/// Rows empty, short, of one thread block and of several, in no order.
+CsrMatrix mixed() {
+  std::vector<std::int64_t> lengths;
+  for (int i = 0; i < 4; ++i)
+    for (const std::int64_t length : {0, 3, 17, 1, 64, 900, 0, 33, 16, 8, 255, 257, 2, 4000, 129})
+      lengths.push_back(length);
+  return rows_of(lengths, 8000);
+}
+
+float one_nan(float value) { return std::isnan(value) ? std::bit_cast<float>(0x7fffffff) : value; }
+
+/// An element of C by the definition: the row is cut into pieces of equal length, as many as its
+/// units; sums of pieces, of thread blocks and of units of slots are added in their order.
+float element(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j,
+              std::int64_t piece) {
+  const std::int64_t units = b.cols <= 32 ? 32 : b.cols <= 64 ? 16 : 8;  // of a thread block
+  const std::int64_t length = a.row_length(i);
+  std::int64_t team = 1, blocks = 1;
+  while (team < units && team * piece < length) team *= 2;
+  while (blocks * units * piece < length) ++blocks;
+  const auto sum_of_block = [&](std::int64_t block) {
+    float sum = 0;
+    for (std::int64_t p = block * team; p < (block + 1) * team; ++p) {
+      float part = 0;
+      for (std::int64_t k = length * p / (team * blocks); k < length * (p + 1) / (team * blocks);
+           ++k) {
+        const std::int64_t at = a.row_offsets[i] + k;
+        part = std::fma(a.values[at], b.at(a.col_indices[at], j), part);
+      }
+      sum = p == block * team ? one_nan(part) : one_nan(sum + one_nan(part));
+    }
+    return sum;
+  };
+  if (blocks == 1) return sum_of_block(0);
+  float sum = 0;
+  for (std::int64_t unit = 0; unit < units; ++unit) {
+    float of_unit = 0;
+    for (std::int64_t slot = blocks * unit / units; slot < blocks * (unit + 1) / units; ++slot)
+      of_unit = one_nan(of_unit + sum_of_block(slot));
+    sum = unit == 0 ? of_unit : one_nan(sum + of_unit);
+  }
+  return sum;
+}
+
+TEST_CASE("rows_spmm gives the bits of its definition for every width and length of pieces") {
+  const CsrMatrix a = mixed();
+  const CsrPacked packed(a);
+  for (const std::int64_t n : {1, 7, 32, 33, 128, 130}) {
+    CAPTURE(n);
+    DenseMatrix b = random_dense(a.cols, n, 41);
+    b.at(3, 0) = std::numeric_limits<float>::quiet_NaN();
+    b.at(77, n - 1) = std::numeric_limits<float>::infinity();
+    b.at(1177, n - 1) = -std::numeric_limits<float>::infinity();
+    for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, n / 2) *= 0x1p-140f;
+    for (const std::int64_t piece : {1, 5, 16}) {
+      CAPTURE(piece);
+      const DenseMatrix c = kernel_with(piece)->emulate(packed, b, find_generation("hopper"));
+
+      for (std::int64_t i = 0; i < a.rows; i += 1 + i % 3)
+        for (std::int64_t j = 0; j < n; j += 1 + n / 5) {
+          CAPTURE(i);
+          CAPTURE(j);
+          REQUIRE(std::bit_cast<std::uint32_t>(c.at(i, j)) ==
+                  std::bit_cast<std::uint32_t>(element(a, b, i, j, piece)));
+        }
+    }
+  }
+}
+
+TEST_CASE("rows_spmm adds many thousands of nonzeros of a row within its bound") {
+  const CsrMatrix a = rows_of({2, 60'000, 0, 9}, 90'000);
+  const CsrPacked packed(a);
+  const Permutation rows = Permutation::identity(a.rows);
+  for (const std::int64_t n : {1, 7, 32, 33, 128, 130}) {
+    CAPTURE(n);
+    const DenseMatrix b = random_dense(a.cols, n, 43);
+    for (const std::int64_t piece : {0, 1}) {
+      CAPTURE(piece);
+      const auto kernel = kernel_with(piece);
+      const DenseMatrix c = kernel->emulate(packed, b, find_generation("hopper"));
+
+      CHECK(check_result(a, b, c, {*kernel, packed, rows, "hopper"}).reason == "");
+    }
+  }
+}
+
+/// Counts how often the units take each nonzero.
+std::vector<int> taken(const CsrMatrix& a, const Plan& plan) {
+  std::vector<int> times(static_cast<std::size_t>(a.nnz()), 0);
+  for (const Unit& unit : plan.units)
+    for (std::uint32_t k = 0; k < unit.count; ++k) ++times[unit.first + k];
+  return times;
+}
+
+TEST_CASE("units of rows_spmm take every nonzero once, and every row has a team") {
+  for (const CsrMatrix& a :
+       {mixed(), random_sparse(203, 157, 0.07, 5), random_sparse(5, 9, 0, 6)}) {
+    for (const std::int64_t n : {32, 64, 128}) {
+      CAPTURE(n);
+      for (const std::int64_t piece : {1, 16, 100}) {
+        CAPTURE(piece);
+        const Schedule schedule = rows_spmm::make_schedule(a.nnz(), n, piece);
+
+        const Plan plan = rows_spmm::make_plan(a, schedule);
+
+        for (const int times : taken(a, plan)) REQUIRE(times == 1);
+        std::vector<std::int64_t> pieces(static_cast<std::size_t>(a.rows), 0);
+        for (const Unit& unit : plan.units) {
+          CHECK(unit.count <= piece);
+          if (unit.row == rows_spmm::kNoRow) {
+            CHECK(unit.count == 0);
+          } else {
+            ++pieces[unit.row];
+            const bool in_row = unit.first >= a.row_offsets[unit.row] &&
+                                unit.first + unit.count <= a.row_offsets[unit.row + 1];
+            REQUIRE(in_row);
+          }
+        }
+        for (std::int32_t row = 0; row < a.rows; ++row)
+          CHECK(pieces[row] == schedule.cut(a.row_length(row)).pieces());
+      }
+    }
+  }
+}
+
+TEST_CASE("a thread block of rows_spmm has teams of one size, and the longest rows come first") {
+  const CsrMatrix a = mixed();
+  for (const std::int64_t n : {32, 64, 128}) {
+    CAPTURE(n);
+    const Schedule schedule = rows_spmm::make_schedule(a.nnz(), n, 16);
+    const Plan plan = rows_spmm::make_plan(a, schedule);
+    const std::int64_t per_block = schedule.units_per_block();
+    REQUIRE(std::ssize(plan.units) % per_block == 0);
+
+    std::int64_t slots = 0, last_team = per_block;
+    std::int64_t last_row = -1;
+    for (std::int64_t first = 0; first < std::ssize(plan.units); first += per_block) {
+      const Unit& leader = plan.units[first];
+      for (std::int64_t i = 0; i < per_block; ++i) {
+        const Unit& unit = plan.units[first + i];
+        CHECK(unit.team == leader.team);
+        CHECK(unit.split == leader.split);
+        // The units of a team follow each other and share a row, and its first nonzero comes first.
+        const Unit& of_team = plan.units[first + i / unit.team * unit.team];
+        CHECK(unit.row == of_team.row);
+        if (&unit != &of_team && unit.row != rows_spmm::kNoRow)
+          CHECK(unit.first == (&unit)[-1].first + (&unit)[-1].count);
+      }
+      if (leader.split != 0) {
+        const rows_spmm::SplitRow& split = plan.split_rows[leader.split - 1];
+        CHECK(leader.team == per_block);
+        CHECK(slots >= split.first_slot);
+        CHECK(slots < split.first_slot + split.num_slots);
+        CHECK(slots == first / per_block);
+        ++slots;
+        continue;
+      }
+      CHECK(leader.team <= last_team);
+      if (leader.team < last_team || first / per_block == slots) last_row = -1;
+      last_team = leader.team;
+      for (std::int64_t i = 0; i < per_block; i += leader.team) {
+        const std::uint32_t row = plan.units[first + i].row;
+        if (row == rows_spmm::kNoRow) continue;
+        CHECK(row > last_row);
+        last_row = row;
+      }
+    }
+    CHECK(slots == plan.num_slots);
+    CHECK(slots > 0);
+  }
+}
+
+TEST_CASE("pieces of rows_spmm are longer for larger matrices and for more columns of C") {
+  const auto piece = [](std::int64_t nnz, std::int64_t n) {
+    return rows_spmm::make_schedule(nnz, n, 0).piece;
+  };
+
+  CHECK(piece(100'000, 32) == 16);
+  CHECK(piece(100'000, 128) == 32);
+  CHECK(piece(100'000, 512) == 32);
+  CHECK(piece(2'000'000, 32) == 32);
+  CHECK(piece(1'000'000, 128) == 64);
+  CHECK(piece(1'000'000'000, 32) == 64);
+  CHECK(piece(0, 1) == 16);
+  CHECK(rows_spmm::make_schedule(1'000'000, 128, 7).piece == 7);
+}
+
+TEST_CASE("the work of rows_spmm counts every nonzero and every row of C") {
+  const CsrMatrix a = mixed();
+  const CsrPacked packed(a);
+  for (const std::int64_t n : {1, 33, 200}) {
+    CAPTURE(n);
+    for (const std::int64_t piece : {0, 2}) {
+      const WorkDescription work = kernel_with(piece)->work(packed, n);
+
+      CHECK(work.total().fma == a.nnz() * n);
+      CHECK(work.total().b_bytes <= 4 * a.nnz() * n);
+      CHECK(work.total().c_bytes == 4 * a.rows * n);
+      CHECK(work.total().a_bytes >= 8 * a.nnz());
+      CHECK(work.total().atomics == 0);
+      CHECK(work.useful_flops == 2 * a.nnz() * n);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
