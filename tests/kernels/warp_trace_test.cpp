@@ -10,6 +10,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "tests/support.hpp"
+#include "tests/trace_counters.hpp"
 #include "tests/trace_support.hpp"
 
 namespace tessera {
@@ -316,6 +317,23 @@ TEST_CASE("a line outside the arrays would be seen") {
   trace.store();
   trace.touch(c + 128, 4);
   CHECK_THROWS_AS(add_to(work, trace, memory), Error);
+}
+
+TEST_CASE("the trace of cutespmm issues more where operands are rounded, and most where split") {
+  const CsrMatrix a = random_sparse(200, 300, 0.05, 40);
+  const auto packed = Registry<Format>::instance().make("hrpb")->pack(a);
+  const auto instructions = [&](const char* precision) {
+    const auto kernel = Registry<SpmmKernel>::instance().make(
+        "cutespmm", {{"precision", std::string(precision)}, {"balance", std::string("none")}});
+    return predicted_counts(kernel->work(*packed, 128)).instructions;
+  };
+  const double raw = instructions("tf32_raw"), rounded = instructions("tf32");
+  // 34 operands a lane and brick column of 2 x 4, two instructions for each that is rounded; split
+  // in parts 7, and three MMAs.
+  CHECK(rounded > 1.2 * raw);
+  CHECK(rounded < 2.5 * raw);
+  CHECK(instructions("tf32x3") > 1.5 * rounded);
+  CHECK(instructions("tf32x3") < 4 * rounded);
 }
 
 }  // namespace

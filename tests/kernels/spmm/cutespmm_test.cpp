@@ -16,7 +16,6 @@
 #include "kernels/tensor_core/mma.hpp"
 #include "kernels/tensor_core/precision.hpp"
 #include "tests/support.hpp"
-#include "tests/trace_counters.hpp"
 
 namespace tessera {
 namespace {
@@ -403,23 +402,6 @@ TEST_CASE("lanes read 16 bytes of a row of B each, without bank conflicts") {
     CHECK(*pieces.rbegin() == 4 * i + 3);
     CHECK(pieces.size() == 4);
   }
-}
-
-TEST_CASE("the trace of cutespmm issues more where operands are rounded, and most where split") {
-  const CsrMatrix a = random_sparse(200, 300, 0.05, 40);
-  const auto packed = pack(a, {16, 16, 8});
-  const auto instructions = [&](const char* precision) {
-    const auto kernel = Registry<SpmmKernel>::instance().make(
-        "cutespmm", {{"precision", std::string(precision)}, {"balance", std::string("none")}});
-    return predicted_counts(kernel->work(*packed, 128)).instructions;
-  };
-  const double raw = instructions("tf32_raw"), rounded = instructions("tf32");
-  // 34 operands a lane and brick column of 2 x 4, two instructions for each that is rounded; split
-  // in parts 7, and three MMAs.
-  CHECK(rounded > 1.2 * raw);
-  CHECK(rounded < 2.5 * raw);
-  CHECK(instructions("tf32x3") > 1.5 * rounded);
-  CHECK(instructions("tf32x3") < 4 * rounded);
 }
 
 TEST_CASE("cutespmm refuses blocks that are too large") {
