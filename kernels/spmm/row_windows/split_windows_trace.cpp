@@ -17,7 +17,7 @@ bool trace_combine_split_window(const Tasks& tasks, std::int64_t index, std::int
                                 int lane_vectors, std::uint64_t slots, int board,
                                 WarpTrace& trace) {
   const Split& split = tasks.splits[tasks.tasks[index].split - 1];
-  const std::int64_t part = index - split.first_task;
+  const Tasks::TeamPlace place = tasks.place_in_team(index);
   const auto vector_at = [&](std::int64_t p, int i) {
     return slots + static_cast<std::uint64_t>((chunk * tasks.slots + split.first_slot + p) *
                                                   slot_bytes(lane_vectors) +
@@ -26,15 +26,15 @@ bool trace_combine_split_window(const Tasks& tasks, std::int64_t index, std::int
   trace.issue(InstructionCounts::kStart);
   for (int i = 0; i < lane_vectors; ++i) {
     trace.store();
-    trace.touch(vector_at(part, i), slot_bytes(1));
+    trace.touch(vector_at(place.team, i), slot_bytes(1));
   }
-  if (part + 1 < split.parts) return false;
-  for (std::int64_t p = 0; p < split.parts; ++p) {
+  if (place.team + 1 < place.teams) return false;
+  for (std::int64_t p = 0; p < place.teams; ++p) {
     for (int i = 0; i < lane_vectors; ++i) {
       trace.load(board);
       trace.touch(vector_at(p, i), slot_bytes(1));
     }
-    if (p % 2 == 1 || p + 1 == split.parts) trace.wait(board);
+    if (p % 2 == 1 || p + 1 == place.teams) trace.wait(board);
     trace.issue(InstructionCounts::kVector * lane_vectors);
   }
   return true;

@@ -67,15 +67,15 @@ __device__ void for_each_task(const KernelArguments& arguments, Run run) {
   }
 }
 
-/// Combines the sums of a split window's tasks from a lane's accumulators of `kGroups` groups of 32
-/// columns. Returns true for the last task to arrive, whose accumulators then hold all sums.
+/// Combines the sums of a split window's parts from a lane's accumulators of `kGroups` groups of 32
+/// columns. Returns true for the last part to arrive, whose accumulators then hold all sums.
 template <int kGroups>
-__device__ bool combine_split_window(const KernelArguments& arguments, const TaskItem& item,
-                                     const Task& task, int lane, float (&acc)[kGroups][2][4]) {
+__device__ bool combine_split_window(const KernelArguments& arguments,
+                                     const window_tasks::SplitPart& part, std::int64_t chunk,
+                                     int lane, float (&acc)[kGroups][2][4]) {
   float4 sums[2 * kGroups];
   for (int i = 0; i < 2 * kGroups; ++i) sums[i] = window_tile::row_of(acc[i / 2], i % 2);
-  if (!window_tasks::combine_split_window(arguments.split_windows, item.task, item.chunk, task,
-                                          lane, sums))
+  if (!window_tasks::combine_split_window(arguments.split_windows, part, chunk, lane, sums))
     return false;
   for (int group = 0; group < kGroups; ++group) {
     for (int j = 0; j < 2; ++j) {
@@ -85,6 +85,16 @@ __device__ bool combine_split_window(const KernelArguments& arguments, const Tas
     }
   }
   return true;
+}
+
+/// As above, where every task of a split window is a part.
+template <int kGroups>
+__device__ bool combine_split_window(const KernelArguments& arguments, const TaskItem& item,
+                                     const Task& task, int lane, float (&acc)[kGroups][2][4]) {
+  const window_tasks::Split split = arguments.split_windows.splits[task.split - 1];
+  return combine_split_window(arguments,
+                              {task.split - 1, item.task - split.first_task, split.parts},
+                              item.chunk, lane, acc);
 }
 
 }  // namespace tessera::row_windows

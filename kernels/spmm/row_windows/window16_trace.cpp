@@ -81,7 +81,7 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
 void TileTrace::store_task(const Task& task, const TaskItem& item, WarpTrace& trace) const {
   const bool atomic = launch_.combine == CombineMethod::kAtomic;
   trace.issue(TaskInstructionCounts::kStore * (1 + 2 * schedule_.groups));
-  if (task.split != 0 && !atomic && !combine(task, item, trace)) return;
+  if (task.split != 0 && !atomic && !combine(item, trace)) return;
   const int cols_at_once = launch_.width == 1 ? 8 : 16;
   for (int half = 0; half < 2; ++half)
     for (std::int64_t col = 0; col < schedule_.warp_cols(); col += cols_at_once)
@@ -91,17 +91,19 @@ void TileTrace::store_task(const Task& task, const TaskItem& item, WarpTrace& tr
 }
 
 /// Returns true for the task that then has the window's sums: in the simulator, the last.
-bool TileTrace::combine(const Task& task, const TaskItem& item, WarpTrace& trace) const {
-  const window_tasks::Split& split = tasks_->splits[task.split - 1];
+bool TileTrace::combine(const TaskItem& item, WarpTrace& trace) const {
   const int vectors = schedule_.lane_vectors();
-  if (!launch_.combine_in_block || split.parts > row_windows::kWarps)
-    return window_tasks::trace_combine_split_window(*tasks_, item.task, item.chunk, vectors,
-                                                    at_.slots, kPartBoard, trace);
-  const bool is_last = tasks_->is_last_part(item.task);
-  const std::int64_t accesses = vectors * (1 + (is_last ? std::int64_t{split.parts} : 0));
-  for (std::int64_t i = 0; i < accesses; ++i) trace.shared(row_windows::kWideReadWavefronts);
-  trace.issue(TaskInstructionCounts::kCombineInBlock + (is_last ? 4 * vectors * split.parts : 0));
-  return is_last;
+  const window_tasks::Tasks::TeamPlace place = tasks_->place_in_team(item.task);
+  if (place.size > 1) {
+    const std::int64_t read = place.is_last ? place.size : 0;
+    for (std::int64_t i = 0; i < vectors * (1 + read); ++i)
+      trace.shared(row_windows::kWideReadWavefronts);
+    trace.issue(TaskInstructionCounts::kCombineInBlock + static_cast<int>(4 * vectors * read));
+    if (!place.is_last) return false;
+  }
+  return place.teams == 1 ||
+         window_tasks::trace_combine_split_window(*tasks_, item.task, item.chunk, vectors,
+                                                  at_.slots, kPartBoard, trace);
 }
 
 /// Stores or adds `cols` columns of eight rows of a window.

@@ -77,7 +77,7 @@ class TileTrace : public LaunchTrace {
   /// Returns false at the end of the task.
   bool advance_task(const TaskItem& item, WarpCursor& cursor, WarpTrace& trace) const;
   void store_task(const window_tasks::Task& task, const TaskItem& item, WarpTrace& trace) const;
-  bool combine(const window_tasks::Task& task, const TaskItem& item, WarpTrace& trace) const;
+  bool combine(const TaskItem& item, WarpTrace& trace) const;
   void store(const window_tasks::Task& task, int half, std::int64_t col, std::int64_t cols,
              bool adds, WarpTrace& trace) const;
 };

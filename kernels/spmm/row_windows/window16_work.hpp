@@ -36,8 +36,7 @@ struct TileLaunch {
   bool double_buffer = true;  // a TC block of A is copied while the one before is multiplied
   PositionBytes bytes = {};
   window_tasks::CombineMethod combine = window_tasks::CombineMethod::kOrdered;
-  bool combine_in_block = false;  // the tasks of a window in one thread block, in shared memory
-  int registers = 0;              // of a thread
+  int registers = 0;  // of a thread
   std::int64_t shared_bytes = 0;
   WarpInstructions instructions;
 };

@@ -12,16 +12,14 @@ namespace {
 
 std::int64_t num_windows(WindowOffsets windows) { return std::ssize(windows) - 1; }
 
-/// Appends the tasks of window `w`: one for each pair of consecutive `bounds`. More than
-/// `without_slots` tasks take slots.
-void append(Tasks& result, std::int64_t w, std::span<const std::int64_t> bounds,
-            std::int64_t without_slots = 1) {
+/// Appends the tasks of window `w`: one for each pair of consecutive `bounds`.
+void append(Tasks& result, std::int64_t w, std::span<const std::int64_t> bounds) {
   const std::int64_t parts = std::ssize(bounds) - 1;
   if (parts > 1) {
     result.splits.push_back({static_cast<std::uint32_t>(result.tasks.size()),
                              static_cast<std::uint32_t>(parts),
                              static_cast<std::uint32_t>(result.slots)});
-    if (parts > without_slots) result.slots += parts;
+    if (parts > result.team) result.slots += parts / result.team;
   }
   for (std::int64_t p = 0; p < parts; ++p)
     result.tasks.push_back({static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(bounds[p]),
@@ -76,6 +74,7 @@ Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks) {
     return parts <= 2 ? parts : (parts + kTeam - 1) / kTeam * kTeam;
   };
   Tasks result;
+  result.team = kTeam;
   result.tasks.reserve(static_cast<std::size_t>(num_windows(windows)));
   std::vector<std::int64_t> bounds;
   const auto append_windows = [&](std::int64_t least, std::int64_t most) {
@@ -83,7 +82,7 @@ Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks) {
       const std::int64_t parts = parts_in_team(w);
       if (parts < least || parts > most) continue;
       divide(windows, w, parts, bounds);
-      append(result, w, bounds, kTeam);
+      append(result, w, bounds);
     }
   };
   append_windows(kTeam + 1, std::numeric_limits<std::int64_t>::max());

@@ -11,6 +11,7 @@
 // shares take equal times instead, in which a window that is written counts, too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,8 +25,8 @@ struct alignas(16) Task {
   std::uint32_t split;  // 0: the whole window; else 1 + index into Tasks::splits
 };
 
-/// A split window: its tasks are consecutive, and so are the slots that hold their sums. A window
-/// whose tasks are in one thread block (cut_for_teams) has no slots.
+/// A split window: its tasks are consecutive, and so are the slots that hold their sums. With teams
+/// (cut_for_teams) a slot holds the sums of a team, and a window of one team has none.
 struct Split {
   std::uint32_t first_task;
   std::uint32_t parts;
@@ -35,7 +36,9 @@ struct Split {
 struct Tasks {
   std::vector<Task> tasks;            // of all windows, including those without TC blocks
   std::vector<Split> splits;          // empty: no window is split
-  std::int64_t slots = 0;             // number of tasks whose sums take a slot
+  std::int64_t slots = 0;             // slots of all split windows
+  std::int64_t team = 1;              // tasks of a split window that are added before they take a
+                                      // slot, at most
   std::vector<std::uint32_t> shares;  // [num_shares() + 1] first task of a warp; empty: one each
 
   std::int64_t num_shares() const {
@@ -48,6 +51,19 @@ struct Tasks {
     if (tasks[i].split == 0) return 1;
     const Split& split = splits[tasks[i].split - 1];
     return split.first_task == i ? split.parts : 0;
+  }
+
+  /// The place of task `i` of a split window among the window's tasks, in teams.
+  struct TeamPlace {
+    std::int64_t size;         // tasks of the team
+    bool is_last;              // of its team
+    std::int64_t team, teams;  // number of the team, and how many the window has
+  };
+  TeamPlace place_in_team(std::int64_t i) const {
+    const Split& split = splits[tasks[i].split - 1];
+    const std::int64_t size = std::min<std::int64_t>(team, split.parts);
+    const std::int64_t part = i - split.first_task;
+    return {size, (part + 1) % size == 0, part / size, split.parts / size};
   }
 
   /// True when task `i` is the last of its window. In ordered combining, it stores the window's

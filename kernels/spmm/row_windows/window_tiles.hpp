@@ -45,7 +45,8 @@ void add_split_terms(const Tiles& a, const window_tasks::Tasks& tasks,
   }
 }
 
-/// C [rows x n]: the sums of every task, those of a split window added in the order of its tasks.
+/// C [rows x n]: the sums of every task, those of a split window added in the order of its tasks:
+/// first those of a team, then those of the teams.
 /// `make_rows()` returns the emulation of one thread, whose run_row(r, first, last, c) computes row
 /// r of a window from TC blocks [first, last) into a zeroed `c`.
 template <class Tiles, class MakeRows>
@@ -54,16 +55,26 @@ DenseMatrix emulate_tasks(const Tiles& a, const window_tasks::Tasks& tasks, std:
   DenseMatrix c(a.rows(), n);
   parallel_for(std::ssize(tasks.tasks), 16, [&](std::int64_t begin, std::int64_t end) {
     auto rows = make_rows();
-    std::vector<float> sums(static_cast<std::size_t>(n));
+    std::vector<float> sums(static_cast<std::size_t>(n)), of_team(sums);
+    const auto add = [](std::span<float> to, const std::vector<float>& from) {
+      for (std::size_t j = 0; j < from.size(); ++j) to[j] = add_on_gpu(to[j], from[j]);
+    };
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t window = tasks.tasks[i].window, parts = tasks.parts_from(i);
       for (int r = 0; parts > 0 && r < rows_of_window(a, window); ++r) {
         const std::span<float> row = c.row(window * window_rows(a) + r);
-        rows.run_row(r, tasks.tasks[i].first, tasks.tasks[i].last, row);
-        for (std::int64_t p = 1; p < parts; ++p) {
-          std::ranges::fill(sums, 0.0f);
-          rows.run_row(r, tasks.tasks[i + p].first, tasks.tasks[i + p].last, sums);
-          for (std::size_t j = 0; j < sums.size(); ++j) row[j] = add_on_gpu(row[j], sums[j]);
+        const auto run = [&](std::int64_t part, std::span<float> to) {
+          std::ranges::fill(to, 0.0f);
+          rows.run_row(r, tasks.tasks[i + part].first, tasks.tasks[i + part].last, to);
+        };
+        for (std::int64_t first = 0; first < parts; first += tasks.team) {
+          const std::span<float> to = first == 0 ? row : std::span<float>(of_team);
+          run(first, to);
+          for (std::int64_t p = first + 1; p < std::min(first + tasks.team, parts); ++p) {
+            run(p, sums);
+            add(to, sums);
+          }
+          if (first > 0) add(row, of_team);
         }
       }
     }

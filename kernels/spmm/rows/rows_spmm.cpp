@@ -112,7 +112,9 @@ std::vector<ParamSpec> params() {
 }
 
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
-  return make_schedule(a.nnz(), n, params.integer("piece"));
+  std::int64_t longest = 0;
+  for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
+  return make_schedule(a.nnz(), longest, n, params.integer("piece"));
 }
 
 }  // namespace rows_spmm

@@ -102,22 +102,31 @@ __device__ void multiply_piece(const Arguments& product, const Unit& unit,
       row = __shfl_down_sync(~0u, row, kUnroll, kLanes);
       value = __shfl_down_sync(~0u, value, kUnroll, kLanes);
     }
-    float rows[kUnroll][kLaneCols] = {};
+    const auto step = [&](auto constant) {
+      constexpr int kCount = decltype(constant)::value;
+      float rows[kCount][kLaneCols] = {};
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      const auto* from = reinterpret_cast<const float*>(
-          b + std::uint64_t{__shfl_sync(~0u, row, i, kLanes)} * product.row_bytes);
+      for (int i = 0; i < kCount; ++i) {
+        const auto* from = reinterpret_cast<const float*>(
+            b + std::uint64_t{__shfl_sync(~0u, row, i, kLanes)} * product.row_bytes);
 #pragma unroll
-      for (int v = 0; v < Columns::kAccesses; ++v)
-        load_if<Columns::kWidth>(i < ends[v] - at, from + Columns::offset(v),
-                                 rows[i] + v * Columns::kWidth);
-    }
+        for (int v = 0; v < Columns::kAccesses; ++v)
+          load_if<Columns::kWidth>(i < ends[v] - at, from + Columns::offset(v),
+                                   rows[i] + v * Columns::kWidth);
+      }
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      const float factor = __shfl_sync(~0u, value, i, kLanes);
+      for (int i = 0; i < kCount; ++i) {
+        const float factor = __shfl_sync(~0u, value, i, kLanes);
 #pragma unroll
-      for (int v = 0; v < kLaneCols; ++v) sums[v] = fmaf(factor, rows[i][v], sums[v]);
-    }
+        for (int v = 0; v < kLaneCols; ++v) sums[v] = fmaf(factor, rows[i][v], sums[v]);
+      }
+    };
+    // Half of the instructions where the warp's units have few nonzeros left, as those of road
+    // networks and grids have at once.
+    if (most - at > kShortStep)
+      step(std::integral_constant<int, kUnroll>());
+    else
+      step(std::integral_constant<int, kShortStep>());
   }
 }
 

@@ -16,6 +16,7 @@ namespace tessera::rows_spmm {
 
 constexpr int kThreads = 256;     // of a thread block
 constexpr int kUnroll = 8;        // rows of B that a unit has in flight
+constexpr int kShortStep = 4;     // of the last step of a warp whose units have no more left
 constexpr int kResident = 4;      // thread blocks of an SM that the registers have to suffice for
 constexpr int kLaneCols = 4;      // columns of C of a lane: 16 bytes
 constexpr int kMaxPiece = 65535;  // nonzeros; 16 bits count them
@@ -87,15 +88,19 @@ struct Schedule {
 /// On an H200, pieces of 16 were fastest for small matrices at N = 32, of 32 at N = 128, and of 64
 /// for large ones: a unit has a fixed cost, and units that are too few or too long keep the others
 /// waiting. The goal is four pieces for each unit that an H200 holds. That number is a constant, so
-/// that results do not depend on the GPU.
-constexpr Schedule make_schedule(std::int64_t nnz, std::int64_t n, std::int64_t piece) {
+/// that results do not depend on the GPU. In a small matrix the units of a long row add longer than
+/// others multiply: its pieces are of 32 at least.
+constexpr Schedule make_schedule(std::int64_t nnz, std::int64_t longest_row, std::int64_t n,
+                                 std::int64_t piece) {
   constexpr std::int64_t kSms = 132, kPiecesPerUnit = 4, kLeast = 16, kMost = 64;
+  constexpr std::int64_t kLongRow = 256, kShareOfNonzeros = 1000;
   Schedule schedule{.lanes = n <= 32 ? 8 : n <= 64 ? 16 : 32, .piece = piece};
   if (piece > 0) return schedule;
   const std::int64_t held = kSms * kResident * schedule.units_per_block();
   const std::int64_t goal = nnz * schedule.chunks(n) / (kPiecesPerUnit * held);
-  const std::int64_t chosen =
-      std::clamp(goal, std::max<std::int64_t>(schedule.lanes, kLeast), kMost);
+  const bool is_long = longest_row > kLongRow && longest_row * kShareOfNonzeros > nnz;
+  const std::int64_t least = std::max<std::int64_t>(schedule.lanes, is_long ? 2 * kLeast : kLeast);
+  const std::int64_t chosen = std::clamp(goal, least, kMost);
   schedule.piece = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(chosen)));
   return schedule;
 }

@@ -178,8 +178,12 @@ class RowsTrace final : public LaunchTrace {
     } else {
       trace.issue(InstructionCounts::kNextTurn);
     }
-    trace.issue(InstructionCounts::kStepLoads);
-    for (std::int64_t i = at; i < at + kUnroll; ++i) {
+    const std::int64_t count = mine.most - at > kShortStep ? kUnroll : kShortStep;
+    const auto part = [&](int instructions) {
+      return static_cast<int>(instructions * count / kUnroll);
+    };
+    trace.issue(part(InstructionCounts::kStepLoads));
+    for (std::int64_t i = at; i < at + count; ++i) {
       const RowsOfB needed = rows_of_b(mine, i);
       if (needed.count == 0) {
         trace.issue(1);
@@ -191,7 +195,7 @@ class RowsTrace final : public LaunchTrace {
                     4 * mine.cols);
     }
     trace.wait(kDataBoard);
-    trace.issue(InstructionCounts::kStepSums);
+    trace.issue(part(InstructionCounts::kStepSums));
   }
 
   void add_team(const WarpUnits& mine, std::int64_t team, WarpTrace& trace) const {

@@ -29,10 +29,16 @@ __device__ inline float4 load_shared_vector(std::uint32_t at) {
 class ElementReader {
  public:
   __device__ ElementReader(const window_tile::View& view, const Task& task, int lane)
-      : values_(view.values + load_ahead(view.tc_offset + task.first)),
+      : first_value_(load_ahead(view.tc_offset + task.first)),
+        values_(view.values),
         bitmap_at_(view.bitmaps + task.first),
         bit_(hidden(1u << lane)) {
     load_bitmap();
+  }
+  /// Loads the elements of the first TC block: apart from the constructor, so that the copies of
+  /// rows of B do not wait for its bitmap.
+  __device__ void start() {
+    values_ += first_value_;
     load_values();
     load_bitmap();
   }
@@ -69,7 +75,8 @@ class ElementReader {
     }
   }
 
-  const float* values_;  // of the next element word
+  std::uint32_t first_value_;
+  const float* values_;  // of the next word of a bitmap
   const uint4* bitmap_at_;
   std::uint32_t bit_;  // the lane's, in each word of a bitmap
   std::uint32_t word_[4];
@@ -97,8 +104,18 @@ class RowRing {
     const std::int64_t col = first_col + 4 * (lane % kLanes);
     cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{4}));
     b_ = hidden(reinterpret_cast<const char*>(arguments.b + (cols_ > 0 ? col : 0)));
-    load_ids();
-    for (std::uint32_t i = 0; i + 1 < kStages; ++i) advance(task.first + i < task.last);
+    // The column indices of the first four TC blocks at once, not one after another.
+    const std::int32_t first_ids =
+        load_ahead(arguments.view.sparse_a_to_b + std::uint64_t{task.first} * kTileCols + lane);
+    for (int i = 0; i < kStages; ++i) {
+      for (int k = 0; k < kCopies; ++k)
+        id_[k] = __shfl_sync(~0u, first_ids, i * kTileCols + k * kAtOnce + lane / kLanes);
+      if (i + 1 == kStages) break;
+      if (task.first + i < task.last) copy(to_ + next_);
+      close_group();
+      next_ = after(next_);
+    }
+    ids_ += kStages * kTileCols;
   }
 
   /// Waits for the copies of the next TC block. All lanes call it.
@@ -162,12 +179,6 @@ class RowRing {
     return b_ + std::uint64_t{static_cast<std::uint32_t>(id)} * stride_;
   }
 
-  /// Padding is at the end of a TC block, and most have none. The answer is that of all lanes.
-  __device__ bool has_padding() const {
-    if constexpr (kAtOnce == 1) return id_[kCopies - 1] < 0;  // all lanes have the same
-    return __any_sync(~0u, id_[kCopies - 1] < 0) != 0;
-  }
-
   __device__ void copy(std::uint32_t to) const {
     if constexpr (!kAligned) {
       for (int i = 0; i < kCopies; ++i)
@@ -176,7 +187,9 @@ class RowRing {
           copy_async<4, CopyCache::kL1>(to + i * kAtOnce * kPitch + 4 * k,
                                         real ? row(id_[i]) + 4 * k : b_, real);
         }
-    } else if (has_padding()) {
+    } else if (kAtOnce > 1 || id_[kCopies - 1] < 0) {
+      // Padding is at the end of a TC block, and most have none; with one row a copy, all lanes
+      // have the same column indices.
       for (int i = 0; i < kCopies; ++i)
         copy_async<16>(to + i * kAtOnce * kPitch, row(max(id_[i], 0)), id_[i] >= 0);
     } else {
@@ -188,7 +201,7 @@ class RowRing {
     }
   }
 
-  const std::int32_t* ids_;
+  const std::int32_t* ids_;      // of the next TC block whose column indices are loaded
   std::uint32_t stride_;         // of B, in bytes
   std::uint32_t to_, fragment_;  // of the lane in the first stage
   std::uint32_t next_ = 0;       // the stage that is copied next, from the first
@@ -218,7 +231,7 @@ __device__ void store_sums(const KernelArguments& arguments, const Task& task,
       for (int group = 0; group < kGroups; ++group) {
         const auto sum = [&](int j) { return sums[2 * group + j / 2][j % 2][2 * upper + i]; };
         store_16_bytes<kAligned>(to + piece + 32 * group, {sum(0), sum(1), sum(2), sum(3)},
-                                 cols - piece - 32 * group, scaling);
+                                 cols - piece - 32 * group, scaling, Store::kStreaming);
       }
     }
   }
@@ -230,14 +243,13 @@ struct SharedSums {
   std::uint32_t* arrivals;  // [kWarps] of the tasks of a window, at that of its first warp
 };
 
-/// Combines the sums of the tasks of a window that are all in this thread block: each warp writes
-/// its sums to its own part of shared memory, and the last to arrive adds them in the order of the
-/// tasks. Returns true for that one, whose `sums` are then the window's.
+/// Combines the sums of `parts` tasks of a window in this thread block, the first of them in warp
+/// `first`: each warp writes its sums to its own part of shared memory, and the last to arrive adds
+/// them in the order of the tasks. Returns true for that one, whose `sums` are then the team's.
 template <int kGroups>
-__device__ bool combine_in_block(const window_tasks::Split& split, int warp, int lane,
-                                 const SharedSums& shared, float (&sums)[2 * kGroups][2][4]) {
+__device__ bool combine_team(std::uint32_t parts, int first, int warp, int lane,
+                             const SharedSums& shared, float (&sums)[2 * kGroups][2][4]) {
   constexpr int kVectors = 4 * kGroups;
-  const int first = static_cast<int>(split.first_task % row_windows::kWarps);
   const auto slot = [&](int of_warp) {
     return reinterpret_cast<float4*>(shared.floats + of_warp * ring_floats(kGroups)) + lane;
   };
@@ -248,12 +260,12 @@ __device__ bool combine_in_block(const window_tasks::Split& split, int warp, int
   std::uint32_t before = 0;
   if (lane == 0) before = atomicAdd(shared.arrivals + first, 1);
   before = __shfl_sync(~0u, before, 0);
-  if (before + 1 < split.parts) return false;
+  if (before + 1 < parts) return false;
   __threadfence_block();
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     float4 sum = slot(first)[32 * i];
-    for (std::uint32_t part = 1; part < split.parts; ++part) {
+    for (std::uint32_t part = 1; part < parts; ++part) {
       const float4 next = slot(first + static_cast<int>(part))[32 * i];
       sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
     }
@@ -274,16 +286,18 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
       kSchedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
   const SharedSums shared{memory, reinterpret_cast<std::uint32_t*>(
                                       memory + row_windows::kWarps * ring_floats(kGroups))};
+  const bool works = item.share < arguments.num_shares;
+  const Task task = works ? arguments.tasks[item.share] : Task{};
   if (threadIdx.x < row_windows::kWarps) shared.arrivals[threadIdx.x] = 0;
   __syncthreads();
-  if (item.share >= arguments.num_shares) return;
-  const Task task = arguments.tasks[item.share];
+  if (!works) return;
   const std::int64_t first_col = kSchedule.first_col(item.chunk);
   float sums[2 * kGroups][2][4] = {};
   if (task.first < task.last) {
+    ElementReader elements(arguments.view, task, lane);
     RowRing<kGroups, kAligned> rows(arguments, task, first_col, lane,
                                     memory + warp * ring_floats(kGroups));
-    ElementReader elements(arguments.view, task, lane);
+    elements.start();
 #pragma unroll 1
     for (std::uint32_t tile = task.first; tile < task.last; ++tile) {
       rows.wait();
@@ -298,9 +312,14 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
                                                   sums);
   if (task.split != 0) {
     const window_tasks::Split split = arguments.split_windows.splits[task.split - 1];
-    if (split.parts <= row_windows::kWarps
-            ? !combine_in_block<kGroups>(split, warp, lane, shared, sums)
-            : !row_windows::combine_split_window(arguments, task_item, task, lane, sums))
+    const std::uint32_t team = min(split.parts, std::uint32_t{row_windows::kWarps});
+    const std::uint32_t part = item.share - split.first_task;
+    const int first = warp - static_cast<int>(part % team);
+    if (!combine_team<kGroups>(team, first, warp, lane, shared, sums)) return;
+    if (split.parts > team &&
+        !row_windows::combine_split_window(
+            arguments, {.split = task.split - 1, .part = part / team, .parts = split.parts / team},
+            item.chunk, lane, sums))
       return;
   }
   if (arguments.scaling.beta == 0)

@@ -141,7 +141,6 @@ class TesseraSpmm final : public SpmmKernel {
          .stages = tessera_spmm::stages_of(schedule.groups),
          .bytes = {.position = 0, .bitmap = sizeof(Mosaic::Bitmap)},
          .combine = options_.combine(),
-         .combine_in_block = true,
          .registers = registers(schedule),
          .shared_bytes = tessera_spmm::shared_bytes(schedule),
          .instructions = instructions(schedule.groups)});

@@ -334,9 +334,13 @@ __device__ void deliver(const KernelArguments& product, std::uint32_t index, std
                  value_of(product, of[1][j]), value_of(product, of[1][2 + j])};
   }
   const bool adds = task.split != 0 && product.atomic;
-  if (task.split != 0 && !adds &&
-      !window_tasks::combine_split_window(product.meeting, index, chunk, task, lane, values))
-    return;
+  if (task.split != 0 && !adds) {
+    const window_tasks::Split split = product.meeting.splits[task.split - 1];
+    if (!window_tasks::combine_split_window(product.meeting,
+                                            {task.split - 1, index - split.first_task, split.parts},
+                                            chunk, lane, values))
+      return;
+  }
 #pragma unroll
   for (int i = 0; i < 2 * kGroups; ++i) {
     const int in_window = lane % 4 * 2 + i % 2;

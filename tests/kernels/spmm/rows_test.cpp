@@ -151,7 +151,7 @@ TEST_CASE("units of rows_spmm take every nonzero once, and every row has a team"
       CAPTURE(n);
       for (const std::int64_t piece : {1, 16, 100}) {
         CAPTURE(piece);
-        const Schedule schedule = rows_spmm::make_schedule(a.nnz(), n, piece);
+        const Schedule schedule = rows_spmm::make_schedule(a.nnz(), 0, n, piece);
 
         const Plan plan = rows_spmm::make_plan(a, schedule);
 
@@ -179,7 +179,7 @@ TEST_CASE("a thread block of rows_spmm has teams of one size, and the longest ro
   const CsrMatrix a = mixed();
   for (const std::int64_t n : {32, 64, 128}) {
     CAPTURE(n);
-    const Schedule schedule = rows_spmm::make_schedule(a.nnz(), n, 16);
+    const Schedule schedule = rows_spmm::make_schedule(a.nnz(), 0, n, 16);
     const Plan plan = rows_spmm::make_plan(a, schedule);
     const std::int64_t per_block = schedule.units_per_block();
     REQUIRE(std::ssize(plan.units) % per_block == 0);
@@ -222,9 +222,9 @@ TEST_CASE("a thread block of rows_spmm has teams of one size, and the longest ro
   }
 }
 
-TEST_CASE("pieces of rows_spmm are longer for larger matrices and for more columns of C") {
-  const auto piece = [](std::int64_t nnz, std::int64_t n) {
-    return rows_spmm::make_schedule(nnz, n, 0).piece;
+TEST_CASE("pieces of rows_spmm are longer for larger matrices, long rows and more columns of C") {
+  const auto piece = [](std::int64_t nnz, std::int64_t n, std::int64_t longest = 100) {
+    return rows_spmm::make_schedule(nnz, longest, n, 0).piece;
   };
 
   CHECK(piece(100'000, 32) == 16);
@@ -234,7 +234,12 @@ TEST_CASE("pieces of rows_spmm are longer for larger matrices and for more colum
   CHECK(piece(1'000'000, 128) == 64);
   CHECK(piece(1'000'000'000, 32) == 64);
   CHECK(piece(0, 1) == 16);
-  CHECK(rows_spmm::make_schedule(1'000'000, 128, 7).piece == 7);
+  // A long row in a small matrix.
+  CHECK(piece(100'000, 32, 256) == 16);
+  CHECK(piece(100'000, 32, 300) == 32);
+  CHECK(piece(400'000, 32, 300) == 16);
+  CHECK(piece(100'000, 128, 300) == 32);
+  CHECK(rows_spmm::make_schedule(1'000'000, 9, 128, 7).piece == 7);
 }
 
 TEST_CASE("the work of rows_spmm counts every nonzero and every row of C") {

@@ -35,7 +35,7 @@ TesseraSpmmOptions options_with(const Params::Given& params) {
 }
 
 /// Element (i, j) of C by definition: one MMA for every eight active columns, a new sum at the
-/// start of each of `parts` nearly equal parts of the window.
+/// start of each of `parts` nearly equal parts of the window. Four parts are added at a time.
 float element(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix& b,
               const Precision& precision, std::int64_t parts, std::int64_t i, std::int64_t j) {
   const FusedStep& step = find_generation("hopper").step(MmaType::kTf32);
@@ -44,7 +44,7 @@ float element(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix&
   DenseMatrix column(b.rows, 1);
   for (std::int64_t k = 0; k < b.rows; ++k) column.at(k, 0) = b.at(k, j);
   const PreparedB prepared(column, precision);
-  float total = 0;
+  float total = 0, of_team = 0;
   for (std::int64_t part = 0; part < parts; ++part) {
     std::vector<float> sum(1, 0.0f);
     RowChain chain(precision, step, prepared, sum);
@@ -57,7 +57,8 @@ float element(const CsrMatrix& a, const DenseMatrix& dense_a, const DenseMatrix&
       chain.add(terms);
     }
     chain.finish();
-    total = part == 0 ? sum[0] : add_on_gpu(total, sum[0]);
+    of_team = part % 4 == 0 ? sum[0] : add_on_gpu(of_team, sum[0]);
+    if (part % 4 == 3 || part + 1 == parts) total = part < 4 ? of_team : add_on_gpu(total, of_team);
   }
   return total;
 }

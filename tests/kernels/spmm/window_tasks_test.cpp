@@ -47,7 +47,7 @@ TEST_CASE("windows are cut into tasks of at most max_blocks TC blocks that cover
   }
 }
 
-TEST_CASE("tasks cut for teams keep windows of up to four tasks in one thread block") {
+TEST_CASE("tasks cut for teams are in one thread block, up to four of a window") {
   // Windows of 0 to 39 TC blocks, in an order without pattern.
   std::vector<std::uint32_t> windows{0};
   for (std::uint32_t w = 0; w < 200; ++w) windows.push_back(windows.back() + w * 2654435761u % 40);
@@ -73,7 +73,16 @@ TEST_CASE("tasks cut for teams keep windows of up to four tasks in one thread bl
       parts_before = static_cast<std::uint32_t>(parts);
       if (parts <= 4) CHECK(i / 4 == (i + parts - 1) / 4);
       if (parts > 4) CHECK(cut.splits[task.split - 1].first_slot == slots);
-      if (parts > 4) slots += parts;
+      if (parts > 4) slots += parts / 4;
+      if (parts > 1) {
+        for (std::int64_t p = 0; p < parts; ++p) {
+          const window_tasks::Tasks::TeamPlace place = cut.place_in_team(i + p);
+          CHECK(place.size == std::min<std::int64_t>(parts, 4));
+          CHECK(place.team == p / 4);
+          CHECK(place.teams == (parts + 3) / 4);
+          CHECK(place.is_last == ((p + 1) % place.size == 0));
+        }
+      }
       for (std::int64_t p = 0; p + 1 < parts; ++p)
         CHECK(cut.tasks[i + p].last == cut.tasks[i + p + 1].first);
     }
