@@ -34,10 +34,9 @@ struct SpmmCandidate {
 
 struct SpmmPlanOptions {
   /// The kernels to choose from. Two or more are timed once on this GPU, and the fastest is kept.
-  /// The default candidates differ in their values: acc_spmm and cutespmm round operands to TF32,
-  /// csr_spmm does not, and cutespmm may add in another order at every run. Name one kernel where
-  /// that matters.
-  std::vector<SpmmCandidate> candidates = {{"acc_spmm"}, {"cutespmm"}, {"csr_spmm"}};
+  /// The default candidates differ in their values: tessera_spmm rounds operands to TF32, rows_spmm
+  /// does not. Both give the same bits every time. Name one kernel where the difference matters.
+  std::vector<SpmmCandidate> candidates = {{"tessera_spmm"}, {"rows_spmm"}};
 
   /// An order of A's rows that suits the kernel (the result of a reordering); empty for the given
   /// order. C comes back in the order of A. Restoring that order moves 8 bytes per element of C in
