@@ -10,6 +10,8 @@
 namespace tessera::window_tasks {
 namespace {
 
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+
 std::int64_t num_windows(WindowOffsets windows) { return std::ssize(windows) - 1; }
 
 /// Appends the tasks of window `w`: one for each pair of consecutive `bounds`.
@@ -66,8 +68,9 @@ Tasks cut(WindowOffsets windows, std::int64_t max_blocks) {
   return result;
 }
 
-Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks) {
-  constexpr std::int64_t kTeam = row_windows::kWarps;
+Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks, double blocks_of_warp) {
+  constexpr std::int64_t kTeam = row_windows::kWarps, kLengthSteps = 4;
+  constexpr double kTail = 0.4;
   // 3 tasks become 4, and more a multiple of them.
   const auto parts_in_team = [&](std::int64_t w) {
     const std::int64_t parts = parts_of(windows, w, max_blocks);
@@ -77,18 +80,34 @@ Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks) {
   result.team = kTeam;
   result.tasks.reserve(static_cast<std::size_t>(num_windows(windows)));
   std::vector<std::int64_t> bounds;
-  const auto append_windows = [&](std::int64_t least, std::int64_t most) {
+  // Windows of more than `above` TC blocks and at most `up_to`.
+  const auto append_windows = [&](std::int64_t least, std::int64_t most, std::int64_t above = -1,
+                                  std::int64_t up_to = kAny) {
     for (std::int64_t w = 0; w < num_windows(windows); ++w) {
-      const std::int64_t parts = parts_in_team(w);
-      if (parts < least || parts > most) continue;
+      const std::int64_t parts = parts_in_team(w), blocks = windows[w + 1] - windows[w];
+      if (parts < least || parts > most || blocks <= above || blocks > up_to) continue;
       divide(windows, w, parts, bounds);
       append(result, w, bounds);
     }
   };
-  append_windows(kTeam + 1, std::numeric_limits<std::int64_t>::max());
+  const auto longest_whole = [&] {
+    std::int64_t longest = 0;
+    for (std::int64_t w = 0; w < num_windows(windows); ++w)
+      if (parts_in_team(w) == 1)
+        longest = std::max<std::int64_t>(longest, windows[w + 1] - windows[w]);
+    return longest;
+  };
+  append_windows(kTeam + 1, kAny);
   append_windows(kTeam, kTeam);
   append_windows(2, 2);
-  append_windows(1, 1);
+  const std::int64_t longest = longest_whole();
+  if (static_cast<double>(longest) <= kTail * blocks_of_warp) {
+    append_windows(1, 1);
+  } else {
+    for (std::int64_t step = kLengthSteps; step > 1; --step)
+      append_windows(1, 1, longest * (step - 1) / kLengthSteps, longest * step / kLengthSteps);
+    append_windows(1, 1, -1, longest / kLengthSteps);
+  }
   require_countable(result);
   return result;
 }

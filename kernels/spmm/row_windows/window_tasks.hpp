@@ -86,10 +86,13 @@ double imbalance(WindowOffsets windows);
 Tasks cut(WindowOffsets windows, std::int64_t max_blocks);
 
 /// Cuts windows into 1, 2, 4 or a multiple of four tasks of at most `max_blocks` TC blocks, one
-/// warp each, those with the most tasks first: in thread blocks of four warps, the tasks of a
-/// window that has two or four are then in one thread block, and take no slots. `max_blocks` = 0
-/// splits no window. Throws Unsupported for 2^31 tasks or more.
-Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks);
+/// warp each, those with the most tasks first: in thread blocks of four warps, teams of two or four
+/// tasks are then in one thread block, which adds their sums. `max_blocks` = 0 splits no window.
+/// Whole windows keep their order, in which neighbours find each other's rows of B in the L2,
+/// unless one takes more than 0.4 of `blocks_of_warp`, the TC blocks that a resident warp has in
+/// all: then the longer ones come first, in four steps, so that none is begun last. Throws
+/// Unsupported for 2^31 tasks or more.
+Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks, double blocks_of_warp);
 
 /// Cuts the TC blocks into shares of `blocks` TC blocks each (DTC-SpMM, section 4.5). The last
 /// share is shorter; so is one that ends because more than `blocks` consecutive windows are empty.

@@ -60,14 +60,15 @@ TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
       combine_(value_of(kCombineMethods, params.text("combine"))) {}
 
 Tasks TesseraSpmmOptions::cut(const Mosaic& a, std::int64_t n) const {
-  if (max_blocks_ > 0) return window_tasks::cut_for_teams(a.window_offset, max_blocks_);
-  // One and a half times the TC blocks that a warp has on average: a window that is little longer
-  // than the others stays whole.
   const int groups = groups_for(n);
-  const std::int64_t even =
-      3 * a.num_tiles() * schedule_of(groups).chunks(n) / (2 * warps_of_gpu(groups));
+  const double of_warp = static_cast<double>(a.num_tiles() * schedule_of(groups).chunks(n)) /
+                         static_cast<double>(warps_of_gpu(groups));
+  // A window that is little longer than a warp's share stays whole.
   const BlocksOfTask limits = blocks_of_task(n);
-  return window_tasks::cut_for_teams(a.window_offset, std::clamp(even, limits.least, limits.most));
+  const std::int64_t most = max_blocks_ > 0 ? max_blocks_
+                                            : std::clamp(static_cast<std::int64_t>(1.5 * of_warp),
+                                                         limits.least, limits.most);
+  return window_tasks::cut_for_teams(a.window_offset, most, of_warp);
 }
 
 Schedule TesseraSpmmOptions::schedule(std::int64_t n) const {

@@ -52,9 +52,11 @@ TEST_CASE("tasks cut for teams are in one thread block, up to four of a window")
   std::vector<std::uint32_t> windows{0};
   for (std::uint32_t w = 0; w < 200; ++w) windows.push_back(windows.back() + w * 2654435761u % 40);
 
-  for (const std::int64_t cap : {0, 1, 3, 8, 100}) {
+  for (const auto& [cap, of_warp] : std::vector<std::pair<std::int64_t, double>>{
+           {0, 1e9}, {0, 1}, {1, 1}, {3, 1e9}, {8, 1}, {100, 1e9}, {100, 97}, {100, 98}}) {
     CAPTURE(cap);
-    const window_tasks::Tasks cut = window_tasks::cut_for_teams(windows, cap);
+    CAPTURE(of_warp);
+    const window_tasks::Tasks cut = window_tasks::cut_for_teams(windows, cap, of_warp);
     std::vector<int> covered(windows.back(), 0);
     std::set<std::uint32_t> written;
     std::uint32_t parts_before = ~0u;
@@ -90,6 +92,22 @@ TEST_CASE("tasks cut for teams are in one thread block, up to four of a window")
     CHECK(written.size() == windows.size() - 1);
     CHECK(slots == cut.slots);
     CHECK(cut.splits.empty() == (cap == 0 || cap == 100));
+    if (!cut.splits.empty()) continue;
+    // 39 TC blocks, the longest, are more than 0.4 of 97 and less than 0.4 of 98.
+    const auto step = [](const window_tasks::Task& task) {
+      const int blocks = static_cast<int>(task.last - task.first);
+      return blocks > 29 ? 3 : blocks > 19 ? 2 : blocks > 9 ? 1 : 0;  // of 39: 29.25, 19.5, 9.75
+    };
+    const auto before = [&](const window_tasks::Task& x, const window_tasks::Task& y) {
+      return step(x) != step(y) ? step(x) > step(y) : x.window < y.window;
+    };
+    const auto in_order = [](const window_tasks::Task& x, const window_tasks::Task& y) {
+      return x.window < y.window;
+    };
+    if (of_warp < 98)
+      CHECK(std::ranges::is_sorted(cut.tasks, before));
+    else
+      CHECK(std::ranges::is_sorted(cut.tasks, in_order));
   }
 }
 
