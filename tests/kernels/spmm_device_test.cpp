@@ -113,6 +113,19 @@ TEST_CASE("every kernel is right for awkward widths of B") {
   }
 }
 
+TEST_CASE("rows_spmm is right for few columns of B, short rows, long ones and a hub") {
+  if (no_gpu()) return;
+  const std::vector<CsrMatrix> matrices{random_sparse(900, 700, 0.005, 51),
+                                        random_sparse(300, 900, 0.05, 52),
+                                        random_sparse(2, 9000, 0.9, 53)};
+  for (const CsrMatrix& a : matrices)
+    for (const std::int64_t n : {1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 20}) {
+      const DenseMatrix b = random_dense(a.cols, n, 54);
+      for (const std::int64_t piece : {0, 1, 16, 50})
+        check({"rows_spmm", {{"piece", piece}}}, a, b);
+    }
+}
+
 TEST_CASE("every kernel is right for awkward shapes of A") {
   if (no_gpu()) return;
   struct Shape {

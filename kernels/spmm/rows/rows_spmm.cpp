@@ -7,7 +7,7 @@
 // pieces of a row meet in the shared memory of their thread block, which adds them in the order of
 // the row: results are the same bits every time, and C is neither cleared nor read. The longest
 // rows come first. Only a row of more pieces than a thread block has takes several; the last of
-// them to arrive adds their sums.
+// them to arrive adds their sums. Where C has few columns, lanes share the nonzeros of a piece.
 
 #include "kernels/spmm/rows/rows_spmm.hpp"
 
@@ -33,7 +33,7 @@ namespace {
 constexpr std::int64_t kMaxNonzeros = 0xffffffff;  // 32 bits number them
 
 /// Thread blocks of the classes of rows: split rows, then teams of 2^c units at index c + 1.
-constexpr int kClasses = 7;
+constexpr int kClasses = 9;
 int class_of(const RowCut& cut) {
   return cut.thread_blocks > 1 ? 0 : 1 + std::countr_zero(static_cast<std::uint64_t>(cut.team));
 }
@@ -114,7 +114,7 @@ std::vector<ParamSpec> params() {
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
   std::int64_t longest = 0;
   for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
-  return make_schedule(a.nnz(), longest, n, params.integer("piece"));
+  return make_schedule(a.rows, a.nnz(), longest, n, params.integer("piece"));
 }
 
 }  // namespace rows_spmm
@@ -127,7 +127,12 @@ using namespace rows_spmm;
 class RowSums {
  public:
   RowSums(const CsrMatrix& a, const DenseMatrix& b, const Schedule& schedule)
-      : a_(a), b_(b), schedule_(schedule), piece_(b.cols), block_(b.cols), unit_(b.cols) {}
+      : a_(a),
+        b_(b),
+        schedule_(schedule),
+        parts_(static_cast<std::size_t>(schedule.parts), std::vector<float>(b.cols)),
+        block_(b.cols),
+        unit_(b.cols) {}
 
   void add_row(std::int64_t row, std::span<float> to) {
     const RowCut cut = schedule_.cut(a_.row_length(row));
@@ -152,14 +157,29 @@ class RowSums {
     for (std::int64_t i = 0; i < cut.team; ++i) {
       const std::int64_t piece = block * cut.team + i;
       const std::int64_t end = begin + piece_begin(length, cut.pieces(), piece + 1);
-      std::ranges::fill(piece_, 0.0f);
-      for (std::int64_t k = begin + piece_begin(length, cut.pieces(), piece); k < end; ++k)
-        add_scaled_row(a_.values[k], b_.row(a_.col_indices[k]).data(), piece_.data(), b_.cols);
-      // The GPU has one NaN.
-      for (float& value : piece_)
-        if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);
-      i == 0 ? copy(piece_, to) : add(piece_, to);
+      const std::span<const float> sums =
+          add_piece(begin + piece_begin(length, cut.pieces(), piece), end);
+      i == 0 ? copy(sums, to) : add(sums, to);
     }
+  }
+
+  /// The sums of nonzeros [first, end). Parts take them in turn; halves of the parts are added
+  /// until one is left.
+  std::span<const float> add_piece(std::int64_t first, std::int64_t end) {
+    const std::size_t parts = parts_.size();
+    for (std::size_t part = 0; part < parts; ++part) {
+      std::vector<float>& sums = parts_[part];
+      std::ranges::fill(sums, 0.0f);
+      for (std::int64_t k = first + static_cast<std::int64_t>(part); k < end;
+           k += std::ssize(parts_))
+        add_scaled_row(a_.values[k], b_.row(a_.col_indices[k]).data(), sums.data(), b_.cols);
+      // The GPU has one NaN.
+      for (float& value : sums)
+        if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);
+    }
+    for (std::size_t half = parts / 2; half > 0; half /= 2)
+      for (std::size_t part = 0; part < half; ++part) add(parts_[part + half], parts_[part]);
+    return parts_[0];
   }
 
   static void copy(std::span<const float> from, std::span<float> to) {
@@ -172,7 +192,8 @@ class RowSums {
   const CsrMatrix& a_;
   const DenseMatrix& b_;
   Schedule schedule_;
-  std::vector<float> piece_, block_, unit_;  // [n]
+  std::vector<std::vector<float>> parts_;  // [parts][n]
+  std::vector<float> block_, unit_;        // [n]
 };
 
 class RowsSpmm final : public SpmmKernel {
@@ -180,23 +201,25 @@ class RowsSpmm final : public SpmmKernel {
   explicit RowsSpmm(Params params) : params_(std::move(params)) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
   Arithmetic arithmetic() const override { return {}; }
 
-  /// A nonzero or the sum of a piece, a thread block or a unit of the last one is a term. The
-  /// pieces are those of the width of C that cuts a row into the most.
+  /// A nonzero, a level of the tree of parts, or the sum of a piece, a thread block or a unit of
+  /// the last one is a term. The pieces are those of the width of C that cuts a row into the most.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& csr = packed_as<CsrPacked>(packed);
+    std::vector<Schedule> schedules;
+    for (const std::int64_t n : {1, 2, 9, 17, 33, 65})
+      schedules.push_back(schedule_of(params_, csr.matrix, n));
     std::vector<std::int64_t> terms = csr.row_lengths();
     for (std::int64_t& count : terms) {
       std::int64_t most = 0;
-      for (const std::int64_t n : {1, 33, 65}) {
-        const Schedule schedule = schedule_of(params_, csr.matrix, n);
+      for (const Schedule& schedule : schedules) {
         const RowCut cut = schedule.cut(count);
-        if (cut.pieces() == 1) continue;
-        most = std::max(
-            most, cut.pieces() +
-                      (cut.thread_blocks > 1 ? cut.thread_blocks + schedule.units_per_block() : 0));
+        std::int64_t more = std::countr_zero(static_cast<unsigned>(schedule.parts));
+        if (cut.pieces() > 1) more += cut.pieces();
+        if (cut.thread_blocks > 1) more += cut.thread_blocks + schedule.units_per_block();
+        most = std::max(most, more);
       }
       count += most;
     }

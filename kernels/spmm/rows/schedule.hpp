@@ -1,9 +1,10 @@
 // The schedule of rows_spmm: how a row is cut into pieces, which lanes take a piece and which
 // columns of C. The device code, the emulation, the work description and the warp trace read it.
 //
-// A unit is some lanes side by side, four columns of C each, and takes one piece of a row. The
-// units of a row are its team: 1, 2, 4, ... of a thread block, whose teams have one size. A row
-// that needs more units than a thread block has takes several thread blocks.
+// A unit is some lanes side by side, four columns of C each, and takes one piece of a row. Where C
+// is narrow, the lanes are in parts, each with all columns, which take nonzeros side by side; their
+// sums meet in a tree. The units of a row are its team: 1, 2, 4, ... of a thread block, whose teams
+// have one size. A row that needs more units than a thread block has takes several thread blocks.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +15,20 @@
 
 namespace tessera::rows_spmm {
 
-constexpr int kThreads = 256;     // of a thread block
-constexpr int kUnroll = 8;        // rows of B that a unit has in flight
-constexpr int kShortStep = 4;     // of the last step of a warp whose units have no more left
-constexpr int kResident = 4;      // thread blocks of an SM that the registers have to suffice for
-constexpr int kLaneCols = 4;      // columns of C of a lane: 16 bytes
-constexpr int kMaxPiece = 65535;  // nonzeros; 16 bits count them
+constexpr int kThreads = 256;      // of a thread block
+constexpr int kUnroll = 8;         // rows of B that a unit has in flight
+constexpr int kShortStep = 4;      // of the last step of a warp whose units have no more left
+constexpr int kFewLanes = 8;       // of a unit that has columns for all; with fewer it is in parts
+constexpr int kPartUnroll = 4;     // rows of B that a part of a unit has in flight
+constexpr int kShortPartStep = 2;  // of a part, where the warp's units have no more left
+constexpr int kLaneCols = 4;       // columns of C of a lane: 16 bytes
+constexpr int kMaxPiece = 65535;   // nonzeros; 16 bits count them
 constexpr std::int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;  // CUDA's limits of a grid
+
+/// Thread blocks of an SM that the registers have to suffice for.
+TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts) {
+  return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : 4;
+}
 
 /// Shared memory of a thread block: four sums for each thread, and a flag.
 constexpr std::int64_t kSharedBytes = 16 * kThreads + 1;
@@ -65,12 +73,17 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t first_slot_of(std::uint32_t num_slot
 /// The launch that multiplies by a B of n columns: thread blocks along the grid's first dimension
 /// share the columns of C. The part of B that is gathered at a time is then narrower than B.
 struct Schedule {
-  int lanes;           // of a unit: 8, 16 or 32
+  int lanes;           // of a unit: 8, 16 or 32; in parts 2 or 8
+  int parts;           // of a unit: 1, 2, 4 or 8
   std::int64_t piece;  // most nonzeros of a unit
 
   constexpr int units_per_block() const { return kThreads / lanes; }
   constexpr int units_per_warp() const { return 32 / lanes; }
-  constexpr int columns() const { return kLaneCols * lanes; }
+  constexpr int part_lanes() const { return lanes / parts; }
+  constexpr bool in_parts() const { return part_lanes() < kFewLanes; }
+  /// The nonzeros that a unit in parts has in flight.
+  constexpr int part_turn() const { return kPartUnroll * parts; }
+  constexpr int columns() const { return kLaneCols * part_lanes(); }
   constexpr std::int64_t chunks(std::int64_t n) const { return (n + columns() - 1) / columns(); }
 
   /// A row that needs at most the units of a thread block has the next power of two of them.
@@ -90,16 +103,31 @@ struct Schedule {
 /// waiting. The goal is four pieces for each unit that an H200 holds. That number is a constant, so
 /// that results do not depend on the GPU. In a small matrix the units of a long row add longer than
 /// others multiply: its pieces are of 32 at least.
-constexpr Schedule make_schedule(std::int64_t nnz, std::int64_t longest_row, std::int64_t n,
-                                 std::int64_t piece) {
+///
+/// With at most 16 columns, most lanes of such a unit would have no column. Its lanes are in parts
+/// of 1, 2 or 4, for 1, 8 or 16 columns, which take different nonzeros of the piece. At N = 1
+/// nearly all bytes are A's, 8 a nonzero: eight lanes read a sector of 32 bytes side by side, where
+/// a lane to each piece would touch 32 sectors an instruction, and rows of B of neighbouring
+/// nonzeros often share a cache line. At N = 8 two lanes read a row of B, which is a sector. Where
+/// rows have at most 16 nonzeros on average, instructions and latencies of a unit, its nonzeros and
+/// their rows of B decide instead: with units of two lanes a warp takes sixteen of them at a time,
+/// and their nonzeros lie side by side.
+constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
+                                 std::int64_t n, std::int64_t piece) {
   constexpr std::int64_t kSms = 132, kPiecesPerUnit = 4, kLeast = 16, kMost = 64;
-  constexpr std::int64_t kLongRow = 256, kShareOfNonzeros = 1000;
-  Schedule schedule{.lanes = n <= 32 ? 8 : n <= 64 ? 16 : 32, .piece = piece};
+  constexpr std::int64_t kLongRow = 256, kShareOfNonzeros = 1000, kShortRows = 16;
+  Schedule schedule{.lanes = n <= 32 ? 8 : n <= 64 ? 16 : 32, .parts = 1, .piece = piece};
+  if (n <= 16) {
+    if (n <= 8 && nnz <= kShortRows * rows) schedule.lanes = 2;
+    schedule.parts = schedule.lanes / (n <= 1 ? 1 : n <= 8 ? 2 : 4);
+  }
   if (piece > 0) return schedule;
-  const std::int64_t held = kSms * kResident * schedule.units_per_block();
+  const std::int64_t held =
+      kSms * resident(schedule.lanes, schedule.parts) * schedule.units_per_block();
   const std::int64_t goal = nnz * schedule.chunks(n) / (kPiecesPerUnit * held);
   const bool is_long = longest_row > kLongRow && longest_row * kShareOfNonzeros > nnz;
-  const std::int64_t least = std::max<std::int64_t>(schedule.lanes, is_long ? 2 * kLeast : kLeast);
+  const std::int64_t turn = schedule.in_parts() ? schedule.part_turn() : schedule.lanes;
+  const std::int64_t least = std::max<std::int64_t>(turn, is_long ? 2 * kLeast : kLeast);
   const std::int64_t chosen = std::clamp(goal, least, kMost);
   schedule.piece = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(chosen)));
   return schedule;

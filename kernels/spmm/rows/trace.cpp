@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 
 #include "kernels/spmm/rows/rows_spmm.hpp"
@@ -27,8 +28,26 @@ struct InstructionCounts {
   }
 };
 
+/// The same of a warp whose units are in parts.
+struct PartCounts {
+  static constexpr int kUnit = 29, kLoop = 15;  // with the unit, and before the first turn
+  static constexpr int kTurn = 14, kNext = 10;  // besides its step; to load the next one's nonzeros
+  static constexpr int kShortStep = 31, kStep = 53;
+  static constexpr int kLevel = 8;  // of the tree that adds the parts
+};
+
+/// The same for one column of C.
+struct ColumnCounts {
+  static constexpr int kUnit = 16, kTurn = 14;
+  static constexpr int kOfNonzero = 6;  // of each that a lane has in flight
+  static constexpr int kLevel = 2;
+};
+
 /// Registers of a thread (CUDA 13.0, sm_90a).
-constexpr int kRegisters = 64;
+constexpr int registers_of(const Schedule& schedule) {
+  if (!schedule.in_parts()) return 64;
+  return schedule.part_lanes() == 1 ? 40 : 48;
+}
 
 struct TraceAddresses {
   std::uint64_t units, split_rows, col_indices, values, b, c, slots;
@@ -50,7 +69,7 @@ class RowsTrace final : public LaunchTrace {
     ThreadBlockWork work;
     for (int warp = 0; warp < kWarps; ++warp) {
       const WarpUnits mine(*this, thread_block, warp);
-      for (std::int64_t i = 0; i < mine.most; ++i)
+      for (std::int64_t i = 0; i < mine.most; i += schedule_.parts)
         work.b_bytes += 4 * mine.cols * rows_of_b(mine, i).count;
       for (const Unit& unit : mine.units) {
         work.fma += unit.count * mine.cols;
@@ -66,11 +85,15 @@ class RowsTrace final : public LaunchTrace {
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
     const WarpUnits mine(*this, thread_block, warp);
-    const std::int64_t at = kUnroll * cursor.step++;
+    const std::int64_t turn = is_column()  ? kUnroll * schedule_.lanes
+                              : in_parts() ? schedule_.part_turn()
+                                           : kUnroll;
+    const std::int64_t at = turn * cursor.step++;
     if (at == 0) begin(mine, trace);
     if (at < mine.most) advance(mine, at, trace);
-    if (at + kUnroll < mine.most) return true;
+    if (at + turn < mine.most) return true;
     trace.issue(InstructionCounts::kEnd);
+    add_parts(trace);
     if (mine.team > 1) add_team(mine, mine.team, trace);
     if (mine.split != nullptr) meet(mine, trace);
     store(mine, trace);
@@ -80,6 +103,9 @@ class RowsTrace final : public LaunchTrace {
  private:
   static constexpr int kUnitBoard = 0, kIndexBoard = 1, kDataBoard = 2, kSlotBoard = 3;
   static constexpr int kWarps = kThreads / 32;
+
+  bool in_parts() const { return schedule_.in_parts(); }
+  bool is_column() const { return schedule_.part_lanes() == 1; }
 
   /// The units of a warp and its columns of C.
   struct WarpUnits {
@@ -111,19 +137,22 @@ class RowsTrace final : public LaunchTrace {
     }
   };
 
-  /// The different rows of B that nonzero i of all units of a warp asks for.
+  /// The different rows of B that an instruction for nonzero i of all units of a warp asks for,
+  /// and, in parts, for those that the other parts have beside it.
   struct RowsOfB {
-    std::array<std::int32_t, 4> rows;
+    std::array<std::int32_t, 32> rows;
     int count = 0;
   };
   RowsOfB rows_of_b(const WarpUnits& mine, std::int64_t i) const {
     RowsOfB found;
     for (const Unit& unit : mine.units) {
-      if (i >= unit.count) continue;
-      const std::int32_t row = a_.col_indices[unit.first + i];
-      const auto end = found.rows.begin() + found.count;
-      if (std::find(found.rows.begin(), end, row) == end)
-        found.rows[static_cast<std::size_t>(found.count++)] = row;
+      const std::int64_t end_of_step = std::min<std::int64_t>(i + schedule_.parts, unit.count);
+      for (std::int64_t k = i; k < end_of_step; ++k) {
+        const std::int32_t row = a_.col_indices[unit.first + k];
+        const auto end = found.rows.begin() + found.count;
+        if (std::find(found.rows.begin(), end, row) == end)
+          found.rows[static_cast<std::size_t>(found.count++)] = row;
+      }
     }
     return found;
   }
@@ -152,6 +181,13 @@ class RowsTrace final : public LaunchTrace {
     trace.load(kUnitBoard);
     trace.touch(at_.units + 16 * static_cast<std::uint64_t>(mine.first), 16 * mine.units.size());
     trace.wait(kUnitBoard);
+    if (is_column()) return trace.issue(ColumnCounts::kUnit);
+    if (in_parts()) {
+      trace.issue(PartCounts::kUnit);
+      load_turn(mine, 0, kPartUnroll / schedule_.part_lanes(), trace);
+      if (mine.most > 0) trace.issue(PartCounts::kLoop);
+      return;
+    }
     trace.issue(InstructionCounts::kUnit);
     if (mine.most == 0) return;
     load_nonzeros(mine, 0, trace);
@@ -169,7 +205,70 @@ class RowsTrace final : public LaunchTrace {
     }
   }
 
+  /// Each lane loads `count` nonzeros. Predicated instructions without one are issued.
+  void load_turn(const WarpUnits& mine, std::int64_t at, int count, WarpTrace& trace) const {
+    for (int i = 0; i < count; ++i, at += schedule_.lanes)
+      if (at < mine.most)
+        load_nonzeros(mine, at, trace);
+      else
+        trace.issue(2);
+  }
+
   void advance(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    if (is_column())
+      advance_column(mine, at, trace);
+    else if (in_parts())
+      advance_parts(mine, at, trace);
+    else
+      advance_whole(mine, at, trace);
+  }
+
+  void advance_column(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    const std::int64_t lanes = schedule_.lanes, left = mine.most - at;
+    const int count = left <= kUnroll / 4 * lanes   ? kUnroll / 4
+                      : left <= kUnroll / 2 * lanes ? kUnroll / 2
+                                                    : kUnroll;
+    trace.issue(ColumnCounts::kTurn);
+    load_turn(mine, at, count, trace);
+    trace.wait(kIndexBoard);
+    trace.issue(ColumnCounts::kOfNonzero * count);
+    for (int i = 0; i < count; ++i) load_rows(mine, at + i * lanes, trace);
+    trace.wait(kDataBoard);
+    trace.issue(count);
+  }
+
+  void advance_parts(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    const std::int64_t next = at + schedule_.part_turn();
+    trace.wait(kIndexBoard);
+    trace.issue(PartCounts::kTurn);
+    if (next < mine.most) {
+      trace.issue(PartCounts::kNext);
+      load_turn(mine, next, kPartUnroll / schedule_.part_lanes(), trace);
+    }
+    const bool is_short = mine.most - at <= kShortPartStep * schedule_.parts;
+    const int count = is_short ? kShortPartStep : kPartUnroll;
+    for (int i = 0; i < count; ++i) load_rows(mine, at + i * schedule_.parts, trace);
+    trace.wait(kDataBoard);
+    trace.issue(is_short ? PartCounts::kShortStep : PartCounts::kStep);
+  }
+
+  void add_parts(WarpTrace& trace) const {
+    if (schedule_.parts == 1) return;
+    trace.issue((is_column() ? ColumnCounts::kLevel : PartCounts::kLevel) *
+                std::countr_zero(static_cast<unsigned>(schedule_.parts)));
+  }
+
+  /// Loads the rows of B of one instruction.
+  void load_rows(const WarpUnits& mine, std::int64_t i, WarpTrace& trace) const {
+    const RowsOfB needed = rows_of_b(mine, i);
+    if (needed.count == 0) return trace.issue(1);
+    trace.load(kDataBoard);
+    for (int r = 0; r < needed.count; ++r)
+      trace.touch(element(at_.b, needed.rows[static_cast<std::size_t>(r)] * n_ + mine.col, 4),
+                  4 * mine.cols);
+  }
+
+  void advance_whole(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
     if (at % schedule_.lanes == 0) {
       trace.wait(kIndexBoard);
       const std::int64_t next = at + schedule_.lanes;
@@ -183,17 +282,7 @@ class RowsTrace final : public LaunchTrace {
       return static_cast<int>(instructions * count / kUnroll);
     };
     trace.issue(part(InstructionCounts::kStepLoads));
-    for (std::int64_t i = at; i < at + count; ++i) {
-      const RowsOfB needed = rows_of_b(mine, i);
-      if (needed.count == 0) {
-        trace.issue(1);
-        continue;
-      }
-      trace.load(kDataBoard);
-      for (int r = 0; r < needed.count; ++r)
-        trace.touch(element(at_.b, needed.rows[static_cast<std::size_t>(r)] * n_ + mine.col, 4),
-                    4 * mine.cols);
-    }
+    for (std::int64_t i = at; i < at + count; ++i) load_rows(mine, i, trace);
     trace.wait(kDataBoard);
     trace.issue(part(InstructionCounts::kStepSums));
   }
@@ -245,9 +334,10 @@ class RowsTrace final : public LaunchTrace {
       for (std::int64_t i = 0; i < std::ssize(mine.units); ++i)
         if (begin_of(i) + at < begin_of(i + 1))
           trace.touch(slot(mine, mine.split->first_slot + begin_of(i) + at), 16 * schedule_.lanes);
-      if ((at + 1) % kUnroll != 0 && at + 1 < most) continue;
+      const int in_flight = in_parts() ? kPartUnroll : kUnroll;
+      if ((at + 1) % in_flight != 0 && at + 1 < most) continue;
       trace.wait(kSlotBoard);
-      trace.issue(InstructionCounts::kSlotStep);
+      trace.issue(InstructionCounts::kSlotStep * in_flight / kUnroll);
     }
   }
 
@@ -290,7 +380,7 @@ void describe_launch(const CsrMatrix& a, const Schedule& schedule, std::int64_t 
   work.launches.push_back({.name = "multiply",
                            .thread_blocks = trace->thread_blocks(),
                            .threads_per_block = kThreads,
-                           .registers_per_thread = kRegisters,
+                           .registers_per_thread = registers_of(schedule),
                            .shared_bytes = kSharedBytes,
                            .trace = trace});
 }

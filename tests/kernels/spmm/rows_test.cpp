@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "experiments/backends/check_result.hpp"
@@ -59,13 +60,30 @@ CsrMatrix mixed() {
   return rows_of(lengths, 8000);
 }
 
+/// As mixed(), with so many short rows that units for few columns have two lanes.
+CsrMatrix mostly_short() {
+  std::vector<std::int64_t> lengths;
+  for (int i = 0; i < 90; ++i)
+    for (const std::int64_t length : {0, 3, 1, 7, 20}) lengths.push_back(length);
+  for (const std::int64_t length : {300, 16, 65, 900, 33}) lengths.push_back(length);
+  return rows_of(lengths, 2000);
+}
+
 float one_nan(float value) { return std::isnan(value) ? std::bit_cast<float>(0x7fffffff) : value; }
 
 /// An element of C by the definition: the row is cut into pieces of equal length, as many as its
-/// units; sums of pieces, of thread blocks and of units of slots are added in their order.
+/// units; the parts of a unit take the nonzeros of its piece in turn, and sums of parts are added
+/// to those half as far; sums of pieces, of thread blocks and of units of slots are added in their
+/// order.
 float element(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j,
               std::int64_t piece) {
-  const std::int64_t units = b.cols <= 32 ? 32 : b.cols <= 64 ? 16 : 8;  // of a thread block
+  const bool two_lanes = b.cols <= 8 && a.nnz() <= 16 * a.rows;
+  const std::int64_t lanes = two_lanes ? 2 : b.cols <= 32 ? 8 : b.cols <= 64 ? 16 : 32;
+  const std::int64_t units = 256 / lanes;  // of a thread block
+  const std::int64_t parts = b.cols == 1    ? lanes
+                             : b.cols <= 8  ? lanes / 2
+                             : b.cols <= 16 ? lanes / 4
+                                            : 1;
   const std::int64_t length = a.row_length(i);
   std::int64_t team = 1, blocks = 1;
   while (team < units && team * piece < length) team *= 2;
@@ -73,12 +91,20 @@ float element(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int
   const auto sum_of_block = [&](std::int64_t block) {
     float sum = 0;
     for (std::int64_t p = block * team; p < (block + 1) * team; ++p) {
-      float part = 0;
-      for (std::int64_t k = length * p / (team * blocks); k < length * (p + 1) / (team * blocks);
-           ++k) {
+      std::vector<float> of_part(static_cast<std::size_t>(parts), 0.0f);
+      const std::int64_t first = length * p / (team * blocks);
+      for (std::int64_t k = first; k < length * (p + 1) / (team * blocks); ++k) {
         const std::int64_t at = a.row_offsets[i] + k;
+        float& part = of_part[(k - first) % parts];
         part = std::fma(a.values[at], b.at(a.col_indices[at], j), part);
       }
+      while (of_part.size() > 1) {
+        const std::size_t half = of_part.size() / 2;
+        for (std::size_t q = 0; q < half; ++q)
+          of_part[q] = one_nan(one_nan(of_part[q]) + one_nan(of_part[q + half]));
+        of_part.resize(half);
+      }
+      const float part = of_part[0];
       sum = p == block * team ? one_nan(part) : one_nan(sum + one_nan(part));
     }
     return sum;
@@ -95,35 +121,36 @@ float element(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int
 }
 
 TEST_CASE("rows_spmm gives the bits of its definition for every width and length of pieces") {
-  const CsrMatrix a = mixed();
-  const CsrPacked packed(a);
-  for (const std::int64_t n : {1, 7, 32, 33, 128, 130}) {
-    CAPTURE(n);
-    DenseMatrix b = random_dense(a.cols, n, 41);
-    b.at(3, 0) = std::numeric_limits<float>::quiet_NaN();
-    b.at(77, n - 1) = std::numeric_limits<float>::infinity();
-    b.at(1177, n - 1) = -std::numeric_limits<float>::infinity();
-    for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, n / 2) *= 0x1p-140f;
-    for (const std::int64_t piece : {1, 5, 16}) {
-      CAPTURE(piece);
-      const DenseMatrix c = kernel_with(piece)->emulate(packed, b, find_generation("hopper"));
+  for (const CsrMatrix& a : {mixed(), mostly_short()})
+    for (const std::int64_t n : {1, 2, 7, 8, 9, 16, 17, 32, 33, 128, 130}) {
+      const CsrPacked packed(a);
+      CAPTURE(a.rows);
+      CAPTURE(n);
+      DenseMatrix b = random_dense(a.cols, n, 41);
+      b.at(3, 0) = std::numeric_limits<float>::quiet_NaN();
+      b.at(77, n - 1) = std::numeric_limits<float>::infinity();
+      b.at(1177, n - 1) = -std::numeric_limits<float>::infinity();
+      for (std::int64_t k = 0; k < b.rows; ++k) b.at(k, n / 2) *= 0x1p-140f;
+      for (const std::int64_t piece : {1, 5, 16, 40}) {
+        CAPTURE(piece);
+        const DenseMatrix c = kernel_with(piece)->emulate(packed, b, find_generation("hopper"));
 
-      for (std::int64_t i = 0; i < a.rows; i += 1 + i % 3)
-        for (std::int64_t j = 0; j < n; j += 1 + n / 5) {
-          CAPTURE(i);
-          CAPTURE(j);
-          REQUIRE(std::bit_cast<std::uint32_t>(c.at(i, j)) ==
-                  std::bit_cast<std::uint32_t>(element(a, b, i, j, piece)));
-        }
+        for (std::int64_t i = 0; i < a.rows; i += 1 + i % 3)
+          for (std::int64_t j = 0; j < n; j += 1 + n / 5) {
+            CAPTURE(i);
+            CAPTURE(j);
+            REQUIRE(std::bit_cast<std::uint32_t>(c.at(i, j)) ==
+                    std::bit_cast<std::uint32_t>(element(a, b, i, j, piece)));
+          }
+      }
     }
-  }
 }
 
 TEST_CASE("rows_spmm adds many thousands of nonzeros of a row within its bound") {
   const CsrMatrix a = rows_of({2, 60'000, 0, 9}, 90'000);
   const CsrPacked packed(a);
   const Permutation rows = Permutation::identity(a.rows);
-  for (const std::int64_t n : {1, 7, 32, 33, 128, 130}) {
+  for (const std::int64_t n : {1, 7, 12, 32, 33, 128, 130}) {
     CAPTURE(n);
     const DenseMatrix b = random_dense(a.cols, n, 43);
     for (const std::int64_t piece : {0, 1}) {
@@ -146,12 +173,12 @@ std::vector<int> taken(const CsrMatrix& a, const Plan& plan) {
 
 TEST_CASE("units of rows_spmm take every nonzero once, and every row has a team") {
   for (const CsrMatrix& a :
-       {mixed(), random_sparse(203, 157, 0.07, 5), random_sparse(5, 9, 0, 6)}) {
-    for (const std::int64_t n : {32, 64, 128}) {
+       {mixed(), mostly_short(), random_sparse(203, 157, 0.07, 5), random_sparse(5, 9, 0, 6)}) {
+    for (const std::int64_t n : {1, 8, 16, 32, 64, 128}) {
       CAPTURE(n);
       for (const std::int64_t piece : {1, 16, 100}) {
         CAPTURE(piece);
-        const Schedule schedule = rows_spmm::make_schedule(a.nnz(), 0, n, piece);
+        const Schedule schedule = rows_spmm::make_schedule(a.rows, a.nnz(), 0, n, piece);
 
         const Plan plan = rows_spmm::make_plan(a, schedule);
 
@@ -176,55 +203,56 @@ TEST_CASE("units of rows_spmm take every nonzero once, and every row has a team"
 }
 
 TEST_CASE("a thread block of rows_spmm has teams of one size, and the longest rows come first") {
-  const CsrMatrix a = mixed();
-  for (const std::int64_t n : {32, 64, 128}) {
-    CAPTURE(n);
-    const Schedule schedule = rows_spmm::make_schedule(a.nnz(), 0, n, 16);
-    const Plan plan = rows_spmm::make_plan(a, schedule);
-    const std::int64_t per_block = schedule.units_per_block();
-    REQUIRE(std::ssize(plan.units) % per_block == 0);
+  for (const CsrMatrix& a : {mixed(), mostly_short()})
+    for (const std::int64_t n : {1, 8, 16, 32, 64, 128}) {
+      CAPTURE(n);
+      const Schedule schedule = rows_spmm::make_schedule(a.rows, a.nnz(), 0, n, 4);
+      const Plan plan = rows_spmm::make_plan(a, schedule);
+      const std::int64_t per_block = schedule.units_per_block();
+      REQUIRE(std::ssize(plan.units) % per_block == 0);
 
-    std::int64_t slots = 0, last_team = per_block;
-    std::int64_t last_row = -1;
-    for (std::int64_t first = 0; first < std::ssize(plan.units); first += per_block) {
-      const Unit& leader = plan.units[first];
-      for (std::int64_t i = 0; i < per_block; ++i) {
-        const Unit& unit = plan.units[first + i];
-        CHECK(unit.team == leader.team);
-        CHECK(unit.split == leader.split);
-        // The units of a team follow each other and share a row, and its first nonzero comes first.
-        const Unit& of_team = plan.units[first + i / unit.team * unit.team];
-        CHECK(unit.row == of_team.row);
-        if (&unit != &of_team && unit.row != rows_spmm::kNoRow)
-          CHECK(unit.first == (&unit)[-1].first + (&unit)[-1].count);
+      std::int64_t slots = 0, last_team = per_block;
+      std::int64_t last_row = -1;
+      for (std::int64_t first = 0; first < std::ssize(plan.units); first += per_block) {
+        const Unit& leader = plan.units[first];
+        for (std::int64_t i = 0; i < per_block; ++i) {
+          const Unit& unit = plan.units[first + i];
+          CHECK(unit.team == leader.team);
+          CHECK(unit.split == leader.split);
+          // The units of a team follow each other and share a row, and its first nonzero comes
+          // first.
+          const Unit& of_team = plan.units[first + i / unit.team * unit.team];
+          CHECK(unit.row == of_team.row);
+          if (&unit != &of_team && unit.row != rows_spmm::kNoRow)
+            CHECK(unit.first == (&unit)[-1].first + (&unit)[-1].count);
+        }
+        if (leader.split != 0) {
+          const rows_spmm::SplitRow& split = plan.split_rows[leader.split - 1];
+          CHECK(leader.team == per_block);
+          CHECK(slots >= split.first_slot);
+          CHECK(slots < split.first_slot + split.num_slots);
+          CHECK(slots == first / per_block);
+          ++slots;
+          continue;
+        }
+        CHECK(leader.team <= last_team);
+        if (leader.team < last_team || first / per_block == slots) last_row = -1;
+        last_team = leader.team;
+        for (std::int64_t i = 0; i < per_block; i += leader.team) {
+          const std::uint32_t row = plan.units[first + i].row;
+          if (row == rows_spmm::kNoRow) continue;
+          CHECK(row > last_row);
+          last_row = row;
+        }
       }
-      if (leader.split != 0) {
-        const rows_spmm::SplitRow& split = plan.split_rows[leader.split - 1];
-        CHECK(leader.team == per_block);
-        CHECK(slots >= split.first_slot);
-        CHECK(slots < split.first_slot + split.num_slots);
-        CHECK(slots == first / per_block);
-        ++slots;
-        continue;
-      }
-      CHECK(leader.team <= last_team);
-      if (leader.team < last_team || first / per_block == slots) last_row = -1;
-      last_team = leader.team;
-      for (std::int64_t i = 0; i < per_block; i += leader.team) {
-        const std::uint32_t row = plan.units[first + i].row;
-        if (row == rows_spmm::kNoRow) continue;
-        CHECK(row > last_row);
-        last_row = row;
-      }
+      CHECK(slots == plan.num_slots);
+      CHECK(slots > 0);
     }
-    CHECK(slots == plan.num_slots);
-    CHECK(slots > 0);
-  }
 }
 
 TEST_CASE("pieces of rows_spmm are longer for larger matrices, long rows and more columns of C") {
   const auto piece = [](std::int64_t nnz, std::int64_t n, std::int64_t longest = 100) {
-    return rows_spmm::make_schedule(nnz, longest, n, 0).piece;
+    return rows_spmm::make_schedule(nnz / 100, nnz, longest, n, 0).piece;
   };
 
   CHECK(piece(100'000, 32) == 16);
@@ -239,13 +267,39 @@ TEST_CASE("pieces of rows_spmm are longer for larger matrices, long rows and mor
   CHECK(piece(100'000, 32, 300) == 32);
   CHECK(piece(400'000, 32, 300) == 16);
   CHECK(piece(100'000, 128, 300) == 32);
-  CHECK(rows_spmm::make_schedule(1'000'000, 9, 128, 7).piece == 7);
+  CHECK(rows_spmm::make_schedule(10'000, 1'000'000, 9, 128, 7).piece == 7);
+}
+
+TEST_CASE("units of rows_spmm are in parts for few columns of C, and narrower for shorter rows") {
+  const auto shape = [](std::int64_t rows, std::int64_t n) {
+    const Schedule schedule = rows_spmm::make_schedule(rows, 4'800'000, 50, n, 0);
+    return std::pair(schedule.lanes, schedule.parts);
+  };
+  constexpr std::int64_t kShort = 300'000, kLong = 299'999;  // rows, of 16 nonzeros and more
+
+  CHECK(shape(kShort, 1) == std::pair(2, 2));
+  CHECK(shape(kLong, 1) == std::pair(8, 8));
+  for (const std::int64_t n : {2, 8}) {
+    CHECK(shape(kShort, n) == std::pair(2, 1));
+    CHECK(shape(kLong, n) == std::pair(8, 4));
+  }
+  for (const std::int64_t rows : {kShort, kLong}) {
+    CHECK(shape(rows, 9) == std::pair(8, 2));
+    CHECK(shape(rows, 16) == std::pair(8, 2));
+    CHECK(shape(rows, 17) == std::pair(8, 1));
+    CHECK(shape(rows, 33) == std::pair(16, 1));
+    CHECK(shape(rows, 65) == std::pair(32, 1));
+  }
+  // A unit has the nonzeros of a whole turn at least.
+  CHECK(rows_spmm::make_schedule(1'000, 100'000, 100, 1, 0).piece == 32);
+  CHECK(rows_spmm::make_schedule(100'000, 1'000'000, 100, 1, 0).piece == 16);
+  CHECK(rows_spmm::make_schedule(100'000, 1'000'000'000, 100, 8, 0).piece == 64);
 }
 
 TEST_CASE("the work of rows_spmm counts every nonzero and every row of C") {
   const CsrMatrix a = mixed();
   const CsrPacked packed(a);
-  for (const std::int64_t n : {1, 33, 200}) {
+  for (const std::int64_t n : {1, 8, 16, 33, 200}) {
     CAPTURE(n);
     for (const std::int64_t piece : {0, 2}) {
       const WorkDescription work = kernel_with(piece)->work(packed, n);
