@@ -70,7 +70,7 @@ Tasks cut(WindowOffsets windows, std::int64_t max_blocks) {
 
 Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks, double blocks_of_warp) {
   constexpr std::int64_t kTeam = row_windows::kWarps, kLengthSteps = 4;
-  constexpr double kTail = 0.4;
+  constexpr double kTail = 0.5;
   // 3 tasks become 4, and more a multiple of them.
   const auto parts_in_team = [&](std::int64_t w) {
     const std::int64_t parts = parts_of(windows, w, max_blocks);

@@ -89,7 +89,7 @@ Tasks cut(WindowOffsets windows, std::int64_t max_blocks);
 /// warp each, those with the most tasks first: in thread blocks of four warps, teams of two or four
 /// tasks are then in one thread block, which adds their sums. `max_blocks` = 0 splits no window.
 /// Whole windows keep their order, in which neighbours find each other's rows of B in the L2,
-/// unless one takes more than 0.4 of `blocks_of_warp`, the TC blocks that a resident warp has in
+/// unless one takes more than half of `blocks_of_warp`, the TC blocks that a resident warp has in
 /// all: then the longer ones come first, in four steps, so that none is begun last. Throws
 /// Unsupported for 2^31 tasks or more.
 Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks, double blocks_of_warp);
