@@ -4,12 +4,12 @@
 # the number of nonzeros in a tile of 8 x 8. It reads committed results only and needs no GPU.
 
 # %%
-"""The first figure of the README, from the committed times of the baselines.
+"""The first figure of the README, from the committed times of the baselines and of our own kernels.
 
     python3 notebooks/when_tensor_cores_pay.py [FOLDER]
 
-Reads baselines/times.csv and reorder/quality_table.csv of experiments/results/, and the kernels
-that use no tensor cores from experiments/configs/baselines.toml. Prints how often, and by how much,
+Reads baselines/times.csv, spmm/own_spmm.csv and reorder/quality_table.csv of experiments/results/,
+and the kernels that use no tensor cores from experiments/configs/baselines.toml. Prints how often, and by how much,
 the fastest kernel on tensor cores is ahead, and writes when_tensor_cores_pay.png and .pdf to FOLDER
 (default: out/when_tensor_cores_pay).
 """
@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "experiments" / "results"
 CONFIG = ROOT / "experiments" / "configs" / "baselines.toml"
 TF32 = ["Acc-SpMM", "FlashSparse TF32", "cuTeSpMM", "DTC-SpMM", "TC-GNN", "TCA-SpMM"]
+OWN_TF32, OWN_SCALAR = "tessera_spmm", "rows_spmm"
 FP16 = ["FlashSparse FP16", "Magicube FP16", "SMaT FP16"]
 NAMES = {"SMaT": "SMaT FP16"}  # cases whose names do not state their precision
 WIDTHS = (32, 128, 512)
@@ -58,16 +59,29 @@ def nonzeros_per_tile() -> pd.Series:
     return natural.set_index("base")["mean_nnz_tc_8x8"]
 
 
-def speeds() -> pd.DataFrame:
+def times(own: bool) -> pd.DataFrame:
+    """A line per matrix, width and kernel of the baselines, and of our own two where `own`."""
+    found = pd.read_csv(RESULTS / "baselines" / "times.csv")
+    found = found[found["n"].isin(WIDTHS)].assign(case=found["case"].replace(NAMES))
+    if not own:
+        return found
+    ours = pd.read_csv(RESULTS / "spmm" / "own_spmm.csv").rename(columns={"time_us": "median_us"})
+    ours = ours[(ours["l2"] == "warm") & ours["case"].isin([OWN_TF32, OWN_SCALAR])]
+    return pd.concat([found, ours[found.columns.intersection(ours.columns)]])
+
+
+def speeds(own: bool = True) -> pd.DataFrame:
     """A line per matrix, width and kernel on tensor cores: its speed over the fastest on scalar
     cores, and the nonzeros of a tile. The fastest kernel in TF32 is there once more, under FASTEST.
+    Without `own`, our own two kernels are left out.
     """
-    times = pd.read_csv(RESULTS / "baselines" / "times.csv")
-    times = times[times["n"].isin(WIDTHS)].assign(case=times["case"].replace(NAMES))
-    scalar = times[times["case"].isin(scalar_cases())].groupby(["matrix", "n"])["median_us"].min()
-    fast = times[times["case"].isin(TF32 + FP16)].join(scalar.rename("scalar_us"), ["matrix", "n"])
+    of_kernels = times(own)
+    is_scalar = of_kernels["case"].isin([*scalar_cases(), OWN_SCALAR])
+    scalar = of_kernels[is_scalar].groupby(["matrix", "n"])["median_us"].min()
+    fast = of_kernels[of_kernels["case"].isin([*TF32, OWN_TF32, *FP16])]
+    fast = fast.join(scalar.rename("scalar_us"), ["matrix", "n"])
     fast = fast.assign(speed=fast["scalar_us"] / fast["median_us"]).reset_index(drop=True)
-    of_tf32 = fast[fast["case"].isin(TF32)]
+    of_tf32 = fast[fast["case"].isin([*TF32, OWN_TF32])]
     best = of_tf32.loc[of_tf32.groupby(["matrix", "n"])["speed"].idxmax()]
     best = best.assign(kernel=best["case"], case=FASTEST)
     table = pd.concat([fast, best])
@@ -109,13 +123,13 @@ def description(table: pd.DataFrame) -> dict:
     of each matrix stands under its name, and all others under their precision."""
     best = table[table["case"] == FASTEST].set_index(["matrix", "n"])["kernel"]
     kernels = table[table["case"] != FASTEST].join(best.rename("best"), ["matrix", "n"])
-    others = kernels["case"].map(lambda case: OTHERS if case in TF32 else HALF)
+    others = kernels["case"].map(lambda case: HALF if case in FP16 else OTHERS)
     is_best = kernels["case"] == kernels["best"]
     kernels = kernels.assign(series=kernels["case"].where(is_best, others))
 
     def panel(n: int) -> dict:
         of_width = kernels[kernels["n"] == n]
-        names = [*(name for name in TF32 if name in best.values), OTHERS, HALF]
+        names = [*(name for name in [OWN_TF32, *TF32] if name in best.values), OTHERS, HALF]
         groups = [(name, of_width[of_width["series"] == name]) for name in names]
         return {"title": f"N = {n} columns of B",
                 "series": [{"name": name, "origin": "measured",
@@ -123,18 +137,23 @@ def description(table: pd.DataFrame) -> dict:
                                        zip(lines["tile_nnz"], lines["speed"])]}
                            for name, lines in groups]}
 
-    commits = {n: kernels[kernels["n"] == n]["commit"].iloc[0] for n in WIDTHS}
+    is_own = kernels["case"] == OWN_TF32
+    commits = {n: kernels[(kernels["n"] == n) & ~is_own]["commit"].iloc[0] for n in WIDTHS}
+    own_commit = kernels[is_own]["commit"].iloc[0]
     return {
         "schema": 1, "id": ID, "kind": "scatter",
         "title": "Tensor cores against scalar cores, matrix by matrix",
-        "caption": f"C = AB, B dense; {len(TF32)} kernels in TF32 and {len(FP16)} in FP16 on "
+        "caption": f"C = AB, B dense; {len(TF32) + 1} kernels in TF32 and {len(FP16)} in FP16 on "
                    f"{kernels['matrix'].nunique()} matrices in natural order, warm L2, medians. "
                    "Coloured: the fastest kernel in TF32 of each matrix. Tiles: 8 rows by 8 "
                    "columns, after the columns that are empty in these rows have been left out.",
         "x": {"label": "nonzeros per tile of 8 x 8", "scale": "log"},
         "y": {"label": "times the fastest on scalar cores", "scale": "log"},
-        "panels": [panel(n) for n in WIDTHS], "provenance": provenance(commits), "missing": [],
-        "reference": {"y": 1, "label": f"fastest of {len(scalar_cases())} kernels on scalar cores"}}
+        "panels": [panel(n) for n in WIDTHS],
+        "provenance": f"{provenance(commits)}; {OWN_TF32} and {OWN_SCALAR}: commit {own_commit}",
+        "missing": [],
+        "reference": {"y": 1,
+                      "label": f"fastest of {len(scalar_cases()) + 1} kernels on scalar cores"}}
 
 
 def looks(data: FigureData) -> Looks:
