@@ -139,8 +139,9 @@ void Sums::add(const Sums& other) {
 /// True when an element that is NaN or infinite in C or in truth is the FP32 value of the truth.
 bool is_rightly_special(double truth, double computed, double bound) {
   if (std::isnan(truth)) return std::isnan(computed);
-  if (!std::isinf(computed) || std::signbit(computed) != std::signbit(truth)) return false;
-  return std::isinf(truth) || std::fabs(truth) + bound > std::numeric_limits<float>::max();
+  if (!std::isinf(computed)) return false;
+  if (std::isinf(truth)) return std::signbit(computed) == std::signbit(truth);
+  return std::copysign(1.0, computed) * truth + bound > std::numeric_limits<float>::max();
 }
 
 /// The meter of one panel, used by one thread.

@@ -27,8 +27,8 @@ TrueRows spmm_fp64(const CsrMatrix& a, const DenseMatrix& b, std::int64_t begin,
 DenseMatrix spmm_fp32(const CsrMatrix& a, const DenseMatrix& b);
 
 /// Compares C with the truth. Where the inputs make the truth NaN or infinite, C must be NaN or the
-/// same infinity, and where the truth is within the bound of FP32's range or beyond it, the
-/// infinity of its sign is right as well; such elements count in none of the measures but compared
+/// same infinity, and an infinity is right as well where a number within the bound of the truth is
+/// beyond FP32's range on its side; such elements count in none of the measures but compared
 /// and overflows. An infinite bound accepts every finite C. smape_fp32_pct is measured when
 /// `against_fp32` is set. The result is the same at any number of threads. Throws an Error when the
 /// shapes do not fit or a bound is negative or NaN.

@@ -83,13 +83,17 @@ ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
       continue;
     }
     if (arithmetic.sum == Arithmetic::Sum::kInteger) {
-      // Both scales are rounded, and so are the sum and its products with them.
+      // Both scales are rounded, and so are the sum and its products with them. Below FP32's normal
+      // range a scale is off by half its spacing, up to 127 times that in an operand, and what the
+      // sum times the scale of A loses there is multiplied by that of B.
       constexpr int kRoundings = 5;
+      constexpr double kScaleLost = 127 * 0x1p-150;
       const double lost = input_rounding_bound(arithmetic.quantisation);
       bound.relative[row] = fp32_sum_bound(kRoundings);
-      bound.absolute[row] = underflow_bound(kRoundings) + (1 + fp32_sum_bound(kRoundings)) * lost *
-                                                              largest_a * largest_b *
-                                                              static_cast<double>(nnz);
+      bound.absolute[row] = underflow_bound(kRoundings) * (1 + largest_b) +
+                            (1 + fp32_sum_bound(kRoundings)) *
+                                (lost * largest_a * largest_b * static_cast<double>(nnz) +
+                                 operand_underflow_bound(nnz, largest_a + largest_b, kScaleLost));
       continue;
     }
     bound.relative[row] = tensor_core_row_bound(arithmetic, *step, terms[p]);

@@ -17,6 +17,7 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "tests/gpu_launch.hpp"
 #include "tests/kernel_choices.hpp"
 #include "tests/support.hpp"
 
@@ -211,27 +212,11 @@ struct ScalingCase {
   }
 };
 
-/// alpha A B + beta C by the device half, C between guards of poison, B before NaNs.
 LaunchOutput run_scaled(const Choice& choice, const ScalingCase& given, Scaling scaling) {
-  constexpr std::size_t kGuard = 64;
-  const auto& registry = Registry<GpuSpmm>::instance();
   const auto host = Registry<SpmmKernel>::instance().make(choice.kernel, choice.params);
   const auto packed =
       Registry<Format>::instance().make(host->format(), choice.format)->pack(given.a);
-  const auto params = Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params);
-  const auto gpu = registry.make(choice.kernel, params)->upload(*packed, given.b.cols);
-  std::vector<float> b_memory = given.b.values;
-  b_memory.resize(b_memory.size() + 16 * static_cast<std::size_t>(given.b.cols),
-                  std::numeric_limits<float>::quiet_NaN());
-  const DeviceArray<float> b(b_memory);
-  std::vector<float> memory(given.c.values.size() + 2 * kGuard, std::bit_cast<float>(kPoison));
-  if (scaling.beta != 0) std::ranges::copy(given.c.values, memory.begin() + kGuard);
-  DeviceArray<float> c(memory);
-
-  gpu->prepare(0, b.data(), c.data() + kGuard, nullptr);
-  gpu->launch(0, {b.data(), c.data() + kGuard, scaling}, nullptr);
-  cuda_check(cudaDeviceSynchronize(), "running a scaled product");
-  return read_output(c.download(), kGuard, given.c.rows, given.c.cols);
+  return launch_scaled(choice, *packed, given.b, given.c, scaling);
 }
 
 /// A B as a kernel in INT8 has it, to which eighths are not exact; empty for other kernels.

@@ -252,6 +252,18 @@ TEST_CASE("what the inputs make infinite or NaN must be so, and nothing else may
   CHECK(wrong(5, 1, kNan).non_finite == 1);
 }
 
+TEST_CASE("an infinity of the other sign is right only where the bound reaches beyond FP32 there") {
+  const CsrMatrix a = csr(1, 1, {0, 1}, {0}, {0x1p10f});
+  const DenseMatrix b = dense(1, 1, {0x1p118f});  // the truth is 2^128
+  const auto faults = [&](float c, double absolute) {
+    return compare_spmm(a, b, dense(1, 1, {c}), same_bound(1, 0, absolute)).non_finite;
+  };
+  CHECK(faults(kInf, 0x1p127) == 0);
+  CHECK(faults(-kInf, 0x1p128) == 1);
+  CHECK(faults(-kInf, 0x1p129) == 0);
+  CHECK(faults(kNan, 0x1p129) == 1);
+}
+
 TEST_CASE("the comparison is the same at any number of threads") {
   Planted planted;
   planted.c.at(33, 3) = 2;

@@ -1,0 +1,348 @@
+#include "tests/attack/attack.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "formats/base/check.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/tensor_core/mma.hpp"
+#include "oracle/spmm_oracle.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr double kLargest = std::numeric_limits<float>::max();
+
+struct Prepared {
+  std::unique_ptr<SpmmKernel> kernel;
+  std::unique_ptr<PackedMatrix> packed;
+};
+
+Prepared prepared(const AttackCase& given) {
+  auto kernel = Registry<SpmmKernel>::instance().make(given.choice.kernel, given.choice.params);
+  auto packed =
+      Registry<Format>::instance().make(kernel->format(), given.choice.format)->pack(given.a);
+  return {std::move(kernel), std::move(packed)};
+}
+
+/// The places where IEEE arithmetic may give a NaN or an infinity that the truth has not: where a
+/// partial sum may overflow, where an operand overflows its type, and, where tiles are multiplied
+/// with their padding, in every element whose column of B has such an operand, which meets zeros.
+/// Tensor cores do that, and FP32 sums of BCSR's blocks.
+class MaySpecial {
+ public:
+  MaySpecial(const AttackCase& given, const SpmmKernel& kernel)
+      : given_(given), arithmetic_(kernel.arithmetic()), row_(given.a.rows), col_(given.b.cols) {
+    for (const float value : given.a.values)
+      if (std::isfinite(value)) largest_a_ = std::max(largest_a_, std::abs(double{value}));
+    if (arithmetic_.sum == Arithmetic::Sum::kFp32 && kernel.format() != "bcsr") return;
+    bool any = false;
+    for (std::int64_t i = 0; i < given.a.rows; ++i)
+      for (const float value : given.a.row_values(i))
+        if (overflows(value)) row_[i] = any = true;
+    for (std::int64_t k = 0; k < given.b.rows; ++k)
+      for (std::int64_t j = 0; j < given.b.cols; ++j)
+        if (overflows(given.b.at(k, j))) col_[j] = any = true;
+    // One scale for a whole matrix carries them everywhere.
+    if (arithmetic_.sum == Arithmetic::Sum::kInteger && any) row_.assign(row_.size(), true);
+  }
+
+  bool operator()(std::int64_t i, std::int64_t j) const {
+    if (row_[i] || col_[j]) return true;
+    // The sum of integers meets the scale of A, its 127th part, before that of B.
+    if (arithmetic_.sum == Arithmetic::Sum::kInteger)
+      return 127 * largest_a_ * static_cast<double>(given_.a.row_length(i)) >= kLargest;
+    double magnitude = 0;  // of what is added up and finite
+    for (std::int64_t k = given_.a.row_offsets[i]; k < given_.a.row_offsets[i + 1]; ++k) {
+      const double term = double{given_.a.values[k]} * given_.b.at(given_.a.col_indices[k], j);
+      if (std::isfinite(term)) magnitude += std::abs(term);
+    }
+    // Rounded operands are at most 2^-7 larger, and split ones add up to less than 2.1 |A||B|.
+    const double growth = arithmetic_.mmas_per_chunk > 1 ? 2.2 : 1.02;
+    return magnitude * growth >= kLargest;
+  }
+
+ private:
+  bool overflows(float value) const {
+    if (!std::isfinite(value)) return true;
+    if (arithmetic_.sum != Arithmetic::Sum::kTensorCore || arithmetic_.equilibrated) return false;
+    const NumberFormat format = operand_format(arithmetic_.type);
+    // The largest number of the type: its exponents are symmetric, up to 1 - min_exponent.
+    return std::abs(double{value}) >
+           std::ldexp(2 - std::ldexp(1.0, -format.fraction_bits), 1 - format.min_exponent);
+  }
+
+  const AttackCase& given_;
+  const Arithmetic arithmetic_;
+  std::vector<bool> row_, col_;
+  double largest_a_ = 0;
+};
+
+/// C with the truth in place of each NaN and infinity that may stand there, and, where sums meet by
+/// additions in memory, of what these lose: red.global.add.f32 flushes subnormal operands and
+/// results to zero, less than 2^-126 each.
+DenseMatrix excused(const AttackCase& given, const SpmmKernel& kernel, bool adds_in_memory,
+                    DenseMatrix c) {
+  const MaySpecial may_be_special(given, kernel);
+  const TrueRows truth = spmm_fp64(given.a, given.b, 0, given.a.rows);
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    const double flushed =
+        adds_in_memory ? 3 * static_cast<double>(given.a.row_length(i)) * 0x1p-126 : 0;
+    for (std::int64_t j = 0; j < c.cols; ++j) {
+      const double right = truth.product[i * c.cols + j];
+      const bool special = !std::isfinite(c.at(i, j)) && may_be_special(i, j);
+      if (special || std::abs(c.at(i, j) - right) < flushed) c.at(i, j) = static_cast<float>(right);
+    }
+  }
+  return c;
+}
+
+/// The reason why A B is wrong; empty when it is right.
+std::string fault_of_product(const AttackCase& given, const Prepared& with, bool adds_in_memory,
+                             const DenseMatrix& c) {
+  if (c.rows != given.a.rows || c.cols != given.b.cols)
+    return fmt::format("A B is {} x {}, not {} x {}", c.rows, c.cols, given.a.rows, given.b.cols);
+  const Permutation rows = Permutation::identity(given.a.rows);
+  return check_result(given.a, given.b, excused(given, *with.kernel, adds_in_memory, c),
+                      {*with.kernel, *with.packed, rows, given.generation})
+      .reason;
+}
+
+/// The reason why alpha A B + beta C differs from fp64 by more than its two roundings.
+std::string fault_of_scaling(const AttackCase& given, const DenseMatrix& product) {
+  const DenseMatrix old_c = given.old_c();
+  const DenseMatrix c = emulate_scaling(given.scaling, product, old_c);
+  for (std::size_t i = 0; i < c.values.size(); ++i) {
+    const double sum = double{given.scaling.alpha} * product.values[i];
+    const double old = given.scaling.beta == 0 ? 0.0 : double{given.scaling.beta} * old_c.values[i];
+    const double size = std::abs(sum) + std::abs(old), exact = sum + old;
+    const double allowed = 0x1p-23 * size + 0x1p-148;
+    const bool may_overflow = size + allowed > kLargest;
+    const bool right = std::isnan(exact)            ? std::isnan(c.values[i])
+                       : std::isfinite(c.values[i]) ? std::abs(c.values[i] - exact) <= allowed
+                                                    : may_overflow;
+    if (!right) return fmt::format("element {} scaled is {}, not {}", i, c.values[i], exact);
+  }
+  return "";
+}
+
+std::string fault_of_launch(const AttackCase& given, const Prepared& with,
+                            const LaunchOutput& output, const std::optional<DenseMatrix>& product) {
+  std::optional<BitComparison> bits;
+  const bool has_bits = product && given.choice.emulated;
+  if (has_bits)
+    bits = compare_bits(output.c, emulate_scaling(given.scaling, *product, given.old_c()));
+  std::string fault = launch_fault(output.unwritten, output.guards_intact, bits);
+  if (fault.empty() && !has_bits && given.scaling == Scaling{})
+    fault = fault_of_product(given, with, true, output.c);
+  return fault;
+}
+
+/// A and B without the rows, columns, nonzeros and columns of B for which a predicate is false.
+template <class KeepRow, class KeepCol, class KeepCell, class KeepN>
+AttackCase selected(const AttackCase& from, KeepRow keep_row, KeepCol keep_col, KeepCell keep_cell,
+                    KeepN keep_n) {
+  std::vector<std::int32_t> new_col(from.a.cols, -1);
+  std::int32_t rows = 0, cols = 0;
+  std::int64_t n = 0;
+  for (std::int32_t j = 0; j < from.a.cols; ++j)
+    if (keep_col(j)) new_col[j] = cols++;
+  for (std::int64_t j = 0; j < from.b.cols; ++j) n += keep_n(j);
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> indices;
+  std::vector<float> values;
+  for (std::int32_t i = 0; i < from.a.rows; ++i) {
+    if (!keep_row(i)) continue;
+    for (std::int64_t k = from.a.row_offsets[i]; k < from.a.row_offsets[i + 1]; ++k) {
+      if (new_col[from.a.col_indices[k]] < 0 || !keep_cell(k)) continue;
+      indices.push_back(new_col[from.a.col_indices[k]]);
+      values.push_back(from.a.values[k]);
+    }
+    offsets.push_back(std::ssize(indices));
+    ++rows;
+  }
+  AttackCase to = from;
+  to.a = {rows, cols, std::move(offsets), std::move(indices), std::move(values)};
+  to.b = DenseMatrix(cols, n);
+  std::size_t place = 0;
+  for (std::int64_t k = 0; k < from.b.rows; ++k)
+    for (std::int64_t j = 0; j < from.b.cols; ++j)
+      if (new_col[k] >= 0 && keep_n(j)) to.b.values[place++] = from.b.at(k, j);
+  return to;
+}
+
+class Shrinker {
+ public:
+  Shrinker(AttackCase failing, const Attacked& kernels, int attempts)
+      : best_(std::move(failing)),
+        kernels_(kernels),
+        fault_(attack(best_, kernels).fault),
+        left_(attempts) {}
+
+  AttackCase run() {
+    const auto all = [](std::int64_t) { return true; };
+    for (bool smaller = true; smaller && left_ > 0;) {
+      smaller = false;
+      smaller |= parts([&] { return best_.a.rows; }, 1,
+                       [&](auto keep) { return selected(best_, keep, all, all, all); });
+      smaller |= parts([&] { return best_.b.cols; }, 1,
+                       [&](auto keep) { return selected(best_, all, all, all, keep); });
+      smaller |= parts([&] { return best_.a.nnz(); }, 0,
+                       [&](auto keep) { return selected(best_, all, all, keep, all); });
+      smaller |= parts([&] { return best_.a.cols; }, 1,
+                       [&](auto keep) { return selected(best_, all, keep, all, all); });
+      smaller |= simpler_choice();
+    }
+    ones([&] { return best_.a.nnz(); },
+         [&](auto keep) {
+           AttackCase to = best_;
+           std::vector<float> values(to.a.values.begin(), to.a.values.end());
+           for (std::size_t k = 0; k < values.size(); ++k) values[k] = keep(k) ? values[k] : 1.0f;
+           to.a.values = std::move(values);
+           return to;
+         });
+    ones([&] { return std::ssize(best_.b.values); },
+         [&](auto keep) {
+           AttackCase to = best_;
+           for (std::size_t k = 0; k < to.b.values.size(); ++k)
+             if (!keep(k)) to.b.values[k] = 1;
+           return to;
+         });
+    return best_;
+  }
+
+ private:
+  bool still_fails(const AttackCase& candidate) {
+    if (left_-- <= 0) return false;
+    try {
+      return attack(candidate, kernels_).fault == fault_;
+    } catch (const Error&) {  // parameters that the kernel does not take
+      return false;
+    }
+  }
+
+  bool take(AttackCase candidate) {
+    if (!still_fails(candidate)) return false;
+    best_ = std::move(candidate);
+    return true;
+  }
+
+  /// Leaves out parts of what count() counts, halves first, while the case fails and `least`
+  /// remain.
+  template <class Count, class Without>
+  bool parts(Count count, std::int64_t least, Without without) {
+    bool smaller = false;
+    for (std::int64_t size = count() - least; size > 0; size /= 2) {
+      for (std::int64_t begin = 0; begin < count() && count() > least && left_ > 0;) {
+        const std::int64_t end = std::min<std::int64_t>(begin + size, count());
+        const auto keep = [=](std::int64_t place) { return place < begin || place >= end; };
+        if (count() - (end - begin) >= least && take(without(keep)))
+          smaller = true;
+        else
+          begin = end;
+      }
+    }
+    return smaller;
+  }
+
+  /// The same for values, which stay in their places: each part is tried once.
+  template <class Count, class Without>
+  void ones(Count count, Without without) {
+    for (std::int64_t size = count(); size > 0; size /= 2)
+      for (std::int64_t begin = 0; begin < count() && left_ > 0; begin += size)
+        take(without([=](std::int64_t place) { return place < begin || place >= begin + size; }));
+  }
+
+  bool simpler_choice() {
+    bool simpler = false;
+    // Its default depends on the GPU, and with it the order of its sums.
+    const bool keeps_params = best_.choice.kernel == "shares_spmm";
+    for (Params::Given Choice::*part : {&Choice::params, &Choice::format}) {
+      const Params::Given given = keeps_params ? Params::Given() : best_.choice.*part;
+      for (const auto& [name, value] : given) {
+        AttackCase to = best_;
+        (to.choice.*part).erase(name);
+        simpler |= take(std::move(to));
+      }
+    }
+    if (best_.scaling != Scaling{}) {
+      AttackCase to = best_;
+      to.scaling = {};
+      simpler |= take(std::move(to));
+    }
+    return simpler;
+  }
+
+  AttackCase best_;
+  const Attacked& kernels_;
+  const std::string fault_;
+  int left_;
+};
+
+}  // namespace
+
+DenseMatrix emulated(const AttackCase& given) {
+  const Prepared with = prepared(given);
+  return with.kernel->emulate(*with.packed, given.b, find_generation(given.generation));
+}
+
+std::function<std::optional<GpuHalf>()>& gpu_half() {
+  static std::function<std::optional<GpuHalf>()> half = [] { return std::optional<GpuHalf>(); };
+  return half;
+}
+
+Attacked registered_kernels() {
+  Attacked kernels{emulated, {}, {}};
+  if (const auto gpu = gpu_half()()) {
+    kernels.launch = gpu->launch;
+    kernels.generation = gpu->generation;
+  }
+  return kernels;
+}
+
+Verdict attack(const AttackCase& asked, const Attacked& kernels) {
+  AttackCase given = asked;
+  if (kernels.launch) given.generation = kernels.generation;
+  Registry<SpmmKernel>::instance().make(given.choice.kernel, given.choice.params);
+  Verdict verdict;
+  const auto found = [&](const char* fault, const std::string& reason) {
+    if (!reason.empty()) verdict.fault = fault, verdict.reason = reason;
+    return !reason.empty();
+  };
+  const char* step = "packing";
+  try {
+    const Prepared with = prepared(given);
+    if (found("round trip", round_trip_fault(with.packed->unpack(), given.a))) return verdict;
+
+    step = "emulation";
+    std::optional<DenseMatrix> product;
+    try {
+      product = kernels.emulate(given);
+    } catch (const Unsupported&) {  // the order of its sums is not known
+    }
+    verdict.compared = product.has_value();
+    const bool adds_in_memory = given.choice.kernel == "shares_spmm";
+    if (product && found("value", fault_of_product(given, with, adds_in_memory, *product)))
+      return verdict;
+    if (product && found("scaling", fault_of_scaling(given, *product))) return verdict;
+
+    if (!kernels.launch) return verdict;
+    step = "launch";
+    const LaunchOutput output = kernels.launch(given);
+    verdict.compared = true;
+    found("launch", fault_of_launch(given, with, output, product));
+  } catch (const Unsupported&) {  // a case that the format or the device does not take
+  } catch (const Error& error) {
+    found(step, error.what());
+  }
+  return verdict;
+}
+
+AttackCase shrunk(const AttackCase& failing, const Attacked& kernels, int attempts) {
+  return Shrinker(failing, kernels, attempts).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,152 @@
+// The attack itself: it finds planted faults and reduces them, and its fixed part finds none.
+
+#include "tests/attack/attack.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "formats/base/check.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+TEST_CASE("no kernel's emulation fails in the attack's first seeds") {
+  const Attacked kernels{emulated, {}, {}};
+  int compared = 0;
+  std::set<std::string> seen;
+  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
+    const AttackCase drawn = draw_case(seed);
+    CAPTURE(seed);
+    CAPTURE(describe(drawn));
+    const Verdict verdict = attack(drawn, kernels);
+    CHECK(verdict.reason == "");
+    compared += verdict.compared;
+    seen.insert(drawn.choice.kernel);
+  }
+  CHECK(compared > 5000);
+  for (const Choice& choice : kernel_choices()) CHECK(seen.contains(choice.kernel));
+}
+
+TEST_CASE("saved cases of the attack stay right") {
+  const std::filesystem::path folder =
+      std::filesystem::path(TESSERA_SOURCE_DIR) / "tests/attack/cases";
+  if (!std::filesystem::exists(folder)) return;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    CAPTURE(entry.path().string());
+    CHECK(attack(load_case(entry.path()), {emulated, {}, {}}).reason == "");
+  }
+}
+
+/// The first drawn case of at least 20 nonzeros that fails with the double.
+AttackCase first_failing(const Attacked& kernels, const std::string& fault) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const AttackCase drawn = draw_case(seed);
+    if (drawn.a.nnz() >= 20 && attack(drawn, kernels).fault == fault) return drawn;
+  }
+  FAIL("no case fails");
+  return {};
+}
+
+void check_found(const Attacked& kernels, const std::string& fault, std::int64_t most_nonzeros) {
+  const AttackCase failing = first_failing(kernels, fault);
+  const AttackCase least = shrunk(failing, kernels);
+  CAPTURE(describe(failing));
+  CAPTURE(describe(least));
+  CHECK(least.a.nnz() <= most_nonzeros);
+  CHECK(least.a.rows <= 2);
+  CHECK(least.b.cols == 1);
+
+  const TemporaryFolder folder;
+  save_case(least, folder / "least.json");
+  const AttackCase loaded = load_case(folder / "least.json");
+  CHECK(loaded.a == least.a);
+  CHECK(describe(loaded) == describe(least));
+  CHECK(attack(loaded, kernels).fault == fault);
+  CHECK(attack(loaded, {emulated, {}, {}}).reason == "");
+}
+
+TEST_CASE("the attack finds an emulation that loses a nonzero, and reduces the case to a few") {
+  const auto loses_last = [](const AttackCase& given) {
+    AttackCase without = given;
+    std::vector<float> values(given.a.values.begin(), given.a.values.end());
+    if (!values.empty()) values.back() = 0;
+    without.a.values = std::move(values);
+    return emulated(without);
+  };
+  check_found({loses_last, {}, {}}, "value", 3);
+}
+
+TEST_CASE("the attack finds a NaN where none may be") {
+  const auto gives_nan = [](const AttackCase& given) {
+    DenseMatrix c = emulated(given);
+    if (!c.values.empty() && given.a.nnz() >= 2)
+      c.values.back() = std::numeric_limits<float>::quiet_NaN();
+    return c;
+  };
+  check_found({gives_nan, {}, {}}, "value", 2);
+}
+
+TEST_CASE("the attack finds a finite number where a NaN has to be") {
+  const auto hides_nan = [](const AttackCase& given) {
+    DenseMatrix c = emulated(given);
+    const bool in_b = std::ranges::any_of(given.b.values, [](float x) { return std::isnan(x); });
+    for (float& value : c.values)
+      if (in_b && std::isnan(value)) value = 0;
+    return c;
+  };
+  check_found({hides_nan, {}, {}}, "value", 2);
+}
+
+TEST_CASE(
+    "the attack finds one flipped bit of a launch, an unwritten element and a touched guard") {
+  LaunchOutput change;
+  const auto launch = [&](const AttackCase& given) {
+    LaunchOutput output{emulate_scaling(given.scaling, emulated(given), given.old_c()),
+                        change.unwritten, change.guards_intact};
+    return output;
+  };
+  const auto flips = [&](const AttackCase& given) {
+    LaunchOutput output = launch(given);
+    float& last = output.c.values.back();
+    if (given.a.nnz() >= 2) last = std::bit_cast<float>(std::bit_cast<std::uint32_t>(last) ^ 1u);
+    return output;
+  };
+  AttackCase small = draw_case(0);
+  for (std::uint64_t seed = 1; small.a.nnz() < 2 || !attack(small, {emulated, {}, {}}).compared;)
+    small = draw_case(seed++);
+
+  CHECK(attack(small, {emulated, launch, "hopper"}).reason == "");
+  check_found({emulated, flips, "hopper"}, "launch", 2);
+  change.unwritten = 1;
+  CHECK(attack(small, {emulated, launch, "hopper"}).fault == "launch");
+  change.unwritten = 0;
+  change.guards_intact = false;
+  CHECK(attack(small, {emulated, launch, "hopper"}).fault == "launch");
+}
+
+TEST_CASE("a seed of the attack always gives the same case, and seeds differ") {
+  CHECK(describe(draw_case(7)) == describe(draw_case(7)));
+  CHECK(draw_case(7).a == draw_case(7).a);
+  std::set<std::string> cases;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) cases.insert(describe(draw_case(seed)));
+  CHECK(cases.size() >= 48);
+}
+
+TEST_CASE("a saved case that is damaged is refused with its file") {
+  const TemporaryFolder folder;
+  AttackCase drawn = draw_case(3);
+  drawn.b.values.pop_back();
+  save_case(drawn, folder / "short.json");
+  CHECK_THROWS_WITH_AS(load_case(folder / "short.json"), doctest::Contains("short.json: B has"),
+                       Error);
+  CHECK_THROWS_WITH_AS(load_case(folder / "none.json"), doctest::Contains("cannot be read"), Error);
+}
+
+}  // namespace
+}  // namespace tessera
