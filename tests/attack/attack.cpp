@@ -112,9 +112,9 @@ std::string fault_of_product(const AttackCase& given, const Prepared& with, bool
 }
 
 /// The reason why alpha A B + beta C differs from fp64 by more than its two roundings.
-std::string fault_of_scaling(const AttackCase& given, const DenseMatrix& product) {
+std::string fault_of_scaling(const AttackCase& given, const DenseMatrix& product,
+                             const DenseMatrix& c) {
   const DenseMatrix old_c = given.old_c();
-  const DenseMatrix c = emulate_scaling(given.scaling, product, old_c);
   for (std::size_t i = 0; i < c.values.size(); ++i) {
     const double sum = double{given.scaling.alpha} * product.values[i];
     const double old = given.scaling.beta == 0 ? 0.0 : double{given.scaling.beta} * old_c.values[i];
@@ -133,8 +133,7 @@ std::string fault_of_launch(const AttackCase& given, const Prepared& with,
                             const LaunchOutput& output, const std::optional<DenseMatrix>& product) {
   std::optional<BitComparison> bits;
   const bool has_bits = product && given.choice.emulated;
-  if (has_bits)
-    bits = compare_bits(output.c, emulate_scaling(given.scaling, *product, given.old_c()));
+  if (has_bits) bits = compare_bits(output.c, scaled_product(given, *product));
   std::string fault = launch_fault(output.unwritten, output.guards_intact, bits);
   if (fault.empty() && !has_bits && given.scaling == Scaling{})
     fault = fault_of_product(given, with, true, output.c);
@@ -289,13 +288,17 @@ DenseMatrix emulated(const AttackCase& given) {
   return with.kernel->emulate(*with.packed, given.b, find_generation(given.generation));
 }
 
+DenseMatrix scaled_product(const AttackCase& given, const DenseMatrix& product) {
+  return emulate_scaling(given.scaling, product, given.old_c());
+}
+
 std::function<std::optional<GpuHalf>()>& gpu_half() {
   static std::function<std::optional<GpuHalf>()> half = [] { return std::optional<GpuHalf>(); };
   return half;
 }
 
 Attacked registered_kernels() {
-  Attacked kernels{emulated, {}, {}};
+  Attacked kernels{emulated};
   if (const auto gpu = gpu_half()()) {
     kernels.launch = gpu->launch;
     kernels.generation = gpu->generation;
@@ -327,7 +330,9 @@ Verdict attack(const AttackCase& asked, const Attacked& kernels) {
     const bool adds_in_memory = given.choice.kernel == "shares_spmm";
     if (product && found("value", fault_of_product(given, with, adds_in_memory, *product)))
       return verdict;
-    if (product && found("scaling", fault_of_scaling(given, *product))) return verdict;
+    if (product &&
+        found("scaling", fault_of_scaling(given, *product, kernels.scale(given, *product))))
+      return verdict;
 
     if (!kernels.launch) return verdict;
     step = "launch";

@@ -14,12 +14,16 @@
 
 namespace tessera {
 
-/// The kernel under attack; a test of the checker replaces one of them.
+/// alpha A B + beta C from A B, as the kernels without atomics have it.
+DenseMatrix scaled_product(const AttackCase& given, const DenseMatrix& product);
+
+/// The kernel under attack; a test of the checker replaces one of its functions.
 struct Attacked {
   std::function<DenseMatrix(const AttackCase&)> emulate;  // A B; throws Unsupported
   /// alpha A B + beta C; empty without a GPU.
-  std::function<LaunchOutput(const AttackCase&)> launch;
-  std::string generation;  // of the GPU, which takes the place of the case's own
+  std::function<LaunchOutput(const AttackCase&)> launch = {};
+  std::string generation = {};  // of the GPU, which takes the place of the case's own
+  std::function<DenseMatrix(const AttackCase&, const DenseMatrix&)> scale = scaled_product;
 };
 
 /// A B as the kernel's emulation has it.

@@ -2,8 +2,10 @@
 
 import json
 import pathlib
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from program import BINARY
@@ -46,6 +48,17 @@ class AttackProgram(unittest.TestCase):
         done = attack("--max-seconds", 0.2)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("all ", done.stdout)
+
+    def test_a_crash_names_the_seed_that_repeats_it(self) -> None:
+        run = subprocess.Popen([ATTACK, "--from", "50", "--max-seconds", "60", "--state",
+                                self.folder / "state"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+        while not (self.folder / "state").exists():
+            time.sleep(0.05)
+        run.send_signal(signal.SIGSEGV)
+        said = run.communicate()[1]
+        self.assertEqual(run.returncode, -signal.SIGSEGV)
+        self.assertRegex(said, r"crashed: --case \d+\n")
 
     def test_one_seed_and_one_saved_case_are_repeated(self) -> None:
         self.assertIn("right", attack("--case", 7).stdout)

@@ -17,7 +17,7 @@ namespace tessera {
 namespace {
 
 TEST_CASE("no kernel's emulation fails in the attack's first seeds") {
-  const Attacked kernels{emulated, {}, {}};
+  const Attacked kernels{emulated};
   int compared = 0;
   std::set<std::string> seen;
   for (std::uint64_t seed = 0; seed < 6000; ++seed) {
@@ -39,7 +39,7 @@ TEST_CASE("saved cases of the attack stay right") {
   if (!std::filesystem::exists(folder)) return;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     CAPTURE(entry.path().string());
-    CHECK(attack(load_case(entry.path()), {emulated, {}, {}}).reason == "");
+    CHECK(attack(load_case(entry.path()), {emulated}).reason == "");
   }
 }
 
@@ -68,7 +68,7 @@ void check_found(const Attacked& kernels, const std::string& fault, std::int64_t
   CHECK(loaded.a == least.a);
   CHECK(describe(loaded) == describe(least));
   CHECK(attack(loaded, kernels).fault == fault);
-  CHECK(attack(loaded, {emulated, {}, {}}).reason == "");
+  CHECK(attack(loaded, {emulated}).reason == "");
 }
 
 TEST_CASE("the attack finds an emulation that loses a nonzero, and reduces the case to a few") {
@@ -79,7 +79,7 @@ TEST_CASE("the attack finds an emulation that loses a nonzero, and reduces the c
     without.a.values = std::move(values);
     return emulated(without);
   };
-  check_found({loses_last, {}, {}}, "value", 3);
+  check_found({loses_last}, "value", 3);
 }
 
 TEST_CASE("the attack finds a NaN where none may be") {
@@ -89,7 +89,7 @@ TEST_CASE("the attack finds a NaN where none may be") {
       c.values.back() = std::numeric_limits<float>::quiet_NaN();
     return c;
   };
-  check_found({gives_nan, {}, {}}, "value", 2);
+  check_found({gives_nan}, "value", 2);
 }
 
 TEST_CASE("the attack finds a finite number where a NaN has to be") {
@@ -100,15 +100,49 @@ TEST_CASE("the attack finds a finite number where a NaN has to be") {
       if (in_b && std::isnan(value)) value = 0;
     return c;
   };
-  check_found({hides_nan, {}, {}}, "value", 2);
+  check_found({hides_nan}, "value", 2);
+}
+
+/// A of one row, whose only nonzero does not meet the infinity in B.
+AttackCase beside_an_infinity(const char* kernel) {
+  AttackCase given;
+  given.choice.kernel = kernel;
+  given.a = {1, 2, std::vector<std::int64_t>{0, 1}, std::vector<std::int32_t>{0},
+             std::vector<float>{1}};
+  given.b = DenseMatrix(2, 1, std::numeric_limits<float>::infinity());
+  given.b.at(0, 0) = 3;
+  return given;
+}
+
+TEST_CASE("the attack excuses a NaN beside an infinity on tensor cores, and not in FP32") {
+  const auto gives_nan = [](const AttackCase&) {
+    return DenseMatrix(1, 1, std::numeric_limits<float>::quiet_NaN());
+  };
+  CHECK(attack(beside_an_infinity("csr_spmm"), {gives_nan}).fault == "value");
+  CHECK(attack(beside_an_infinity("acc_spmm"), {gives_nan}).fault == "");
+  AttackCase finite = beside_an_infinity("acc_spmm");
+  finite.b.at(1, 0) = 2;
+  CHECK(attack(finite, {gives_nan}).fault == "value");
+}
+
+TEST_CASE("the attack excuses subnormals that additions in memory flush, and no others") {
+  AttackCase given = beside_an_infinity("shares_spmm");
+  given.b.values = {0x1p-130f, 0};
+  const auto flushes = [](const AttackCase&) { return DenseMatrix(1, 1, 0); };
+  CHECK(attack(given, {flushes}).fault == "");
+  given.b.at(0, 0) = 0x1p-120f;
+  CHECK(attack(given, {flushes}).fault == "value");
+  given = beside_an_infinity("csr_spmm");
+  given.b.values = {0x1p-130f, 0};
+  CHECK(attack(given, {flushes}).fault == "value");
 }
 
 TEST_CASE(
     "the attack finds one flipped bit of a launch, an unwritten element and a touched guard") {
   LaunchOutput change;
   const auto launch = [&](const AttackCase& given) {
-    LaunchOutput output{emulate_scaling(given.scaling, emulated(given), given.old_c()),
-                        change.unwritten, change.guards_intact};
+    LaunchOutput output{scaled_product(given, emulated(given)), change.unwritten,
+                        change.guards_intact};
     return output;
   };
   const auto flips = [&](const AttackCase& given) {
@@ -118,7 +152,7 @@ TEST_CASE(
     return output;
   };
   AttackCase small = draw_case(0);
-  for (std::uint64_t seed = 1; small.a.nnz() < 2 || !attack(small, {emulated, {}, {}}).compared;)
+  for (std::uint64_t seed = 1; small.a.nnz() < 2 || !attack(small, {emulated}).compared;)
     small = draw_case(seed++);
 
   CHECK(attack(small, {emulated, launch, "hopper"}).reason == "");
@@ -128,6 +162,16 @@ TEST_CASE(
   change.unwritten = 0;
   change.guards_intact = false;
   CHECK(attack(small, {emulated, launch, "hopper"}).fault == "launch");
+}
+
+TEST_CASE("the attack finds an element that alpha and beta do not scale") {
+  Attacked kernels{emulated};
+  kernels.scale = [](const AttackCase& given, const DenseMatrix& product) {
+    DenseMatrix c = scaled_product(given, product);
+    if (given.scaling != Scaling{} && given.a.nnz() >= 2) c.values.back() = product.values.back();
+    return c;
+  };
+  check_found(kernels, "scaling", 2);
 }
 
 TEST_CASE("a seed of the attack always gives the same case, and seeds differ") {
