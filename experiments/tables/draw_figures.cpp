@@ -9,6 +9,7 @@
 
 #include "experiments/tables/python.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/shipped_files.hpp"
 #include "formats/base/suggest.hpp"

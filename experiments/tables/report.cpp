@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "formats/base/check.hpp"
 
 namespace tessera {

@@ -2,11 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-
-#include "formats/base/check.hpp"
-#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -85,19 +80,6 @@ std::string csv_table(const std::vector<Row>& rows, const std::vector<std::strin
     text += line;
   }
   return text;
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code failed;
-  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
-  require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
-  NewFile target(path);
-  std::ofstream file(target.path(), std::ios::binary);
-  file << text;
-  file.close();
-  require(file.good(), "{}: cannot write", path);
-  target.keep();
 }
 
 }  // namespace tessera

@@ -17,7 +17,4 @@ std::string text_table(const std::vector<Row>& rows, const std::vector<std::stri
 /// RFC 4180: quoted where needed, one header line, full precision.
 std::string csv_table(const std::vector<Row>& rows, const std::vector<std::string>& columns);
 
-/// Written beside and renamed.
-void write_file(const std::string& path, const std::string& text);
-
 }  // namespace tessera

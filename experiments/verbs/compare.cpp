@@ -7,6 +7,7 @@
 #include "experiments/tables/comparison.hpp"
 #include "experiments/tables/figure_data.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/value_lists.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"

@@ -4,6 +4,7 @@
 #include "experiments/tables/latex.hpp"
 #include "experiments/tables/open_config.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"

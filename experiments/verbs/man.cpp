@@ -4,6 +4,7 @@
 
 #include "experiments/machine/machine.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/man_page.hpp"
 #include "experiments/verbs/program.hpp"
 #include "formats/base/check.hpp"

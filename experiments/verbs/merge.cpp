@@ -5,6 +5,7 @@
 #include "experiments/records/record_set.hpp"
 #include "experiments/tables/rows.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"

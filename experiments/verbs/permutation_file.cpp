@@ -3,7 +3,7 @@
 #include <charconv>
 #include <fstream>
 
-#include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "formats/base/check.hpp"
 #include "formats/io/npy.hpp"
 

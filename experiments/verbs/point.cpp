@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "experiments/machine/machine.hpp"
-#include "experiments/records/json_depth.hpp"
+#include "experiments/records/point_text.hpp"
 #include "experiments/records/record_set.hpp"
 #include "experiments/run/run_point.hpp"
 #include "experiments/verbs/verb.hpp"
@@ -39,7 +39,7 @@ class PointVerb final : public Verb {
   }
 
   int run() override {
-    const Point point = point_from_json(parse(text()));
+    const Point point = point_from_text(text());
     PointRunner runner({.fresh_orders = fresh_orders_});
     if (!out_.empty() && std::filesystem::exists(out_)) {
       const std::string id = runner.point_id(point);
@@ -73,21 +73,6 @@ class PointVerb final : public Verb {
     std::ifstream file(json_);
     require(file.good(), "{}: cannot be read", json_);
     return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  static Json parse(const std::string& text) {
-    require(json_depth(text) <= kDeepestJson, "--json: a point nests at most {} levels",
-            kDeepestJson);
-    try {
-      Json json = Json::parse(text);
-      for (const char* key : {"point", "params"})
-        if (json.contains(key)) return json.at(key);
-      return json;
-    } catch (const Json::exception& error) {
-      // Its message, without the name of the class it comes from.
-      const std::string what = error.what();
-      throw Error("--json is not JSON: " + what.substr(what.find("] ") + 2));
-    }
   }
 
   static int code_of(const Json& record) {

@@ -8,6 +8,7 @@
 #include "experiments/tables/page_data.hpp"
 #include "experiments/tables/python.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"

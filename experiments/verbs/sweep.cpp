@@ -17,6 +17,7 @@
 #include "experiments/tables/pivot.hpp"
 #include "experiments/tables/report.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/run_options.hpp"
 #include "experiments/verbs/value_lists.hpp"
 #include "experiments/verbs/verb.hpp"

@@ -12,6 +12,7 @@
 #include "experiments/run/progress.hpp"
 #include "experiments/run/timeline.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"

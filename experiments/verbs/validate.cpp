@@ -7,6 +7,7 @@
 #include "experiments/run/instruction_validation.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"

@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "experiments/tables/table.hpp"
+#include "experiments/tables/write_file.hpp"
 #include "formats/base/check.hpp"
 #include "tests/planted_records.hpp"
 #include "tests/support.hpp"
