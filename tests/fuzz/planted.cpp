@@ -34,8 +34,8 @@ class Planted final : public MatrixFile {
       if (bytes[2] != 'G') return {};
       if (bytes[3] != '!') return {};
       const std::vector<char> copy(bytes.begin(), bytes.end());
-      const volatile char behind = copy.data()[copy.size()];
-      return {behind, 0};
+      const char* volatile place = copy.data();  // a compiler may not see through it
+      return {place[copy.size()], 0};
     }
     if (bytes.empty() || bytes[0] != '!') return {};
     if (fault_ == Fault::kException) throw std::out_of_range("planted");
