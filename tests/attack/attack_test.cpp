@@ -36,11 +36,13 @@ TEST_CASE("no kernel's emulation fails in the attack's first seeds") {
 TEST_CASE("saved cases of the attack stay right") {
   const std::filesystem::path folder =
       std::filesystem::path(TESSERA_SOURCE_DIR) / "tests/attack/cases";
-  if (!std::filesystem::exists(folder)) return;
+  int replayed = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     CAPTURE(entry.path().string());
     CHECK(attack(load_case(entry.path()), {emulated}).reason == "");
+    ++replayed;
   }
+  CHECK(replayed > 0);
 }
 
 /// The first drawn case of at least 20 nonzeros that fails with the double.

@@ -26,7 +26,7 @@ namespace tessera {
 namespace {
 
 /// Where C is narrower than tessera_spmm's warps, their lanes beyond its edge copy columns that the
-/// trace omits. Those of rows_spmm are expected and not yet compared with a counter.
+/// trace omits. Those of rows_spmm were set before it was counted, and hold.
 TraceTolerance tolerance_of(const Choice& choice) {
   static const std::map<std::string, TraceTolerance> of_kernel{
       {"csr_spmm", {0.03, 0.01, 0.16}},   {"rode", {0.34, 0.07, 0.21}},
@@ -39,7 +39,7 @@ TraceTolerance tolerance_of(const Choice& choice) {
       {"cutespmm", {0.26, 0.02, 0.03}},   {"dtc_spmm", {0.58, 0.17, 0.10}},
       {"tcgnn", {0.62, 0.03, 0.03}},      {"flash_spmm", {0.45, 0.06, 0.18}},
       {"magicube", {0.58, 0.22, 0.08}},   {"dasp", {0.43, 0.46, 0.08}},
-      {"hyb_spmm", {0.05, 0.01, 0.14}},   {"tessera_spmm", {0.18, 0.36, 0.28}},
+      {"hyb_spmm", {0.04, 0.01, 0.14}},   {"tessera_spmm", {0.18, 0.36, 0.28}},
       {"rows_spmm", {0.10, 0.05, 0.20}},
   };
   TraceTolerance tolerance = of_kernel.at(choice.kernel);

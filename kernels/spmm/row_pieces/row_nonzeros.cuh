@@ -78,27 +78,6 @@ struct Lanes {
   __device__ bool has(int vector) const { return (cols >> vector & 1) != 0; }
 };
 
-/// A load that the compiler does not move and that reads nothing unless `when`.
-template <int kWidth>
-__device__ void load_if(bool when, const float* from, float* to) {
-  const int p = when;
-  if constexpr (kWidth == 4)
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.s32 p, %5, 0;\n"
-        "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-        : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3])
-        : "l"(from), "r"(p));
-  else if constexpr (kWidth == 2)
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.s32 p, %3, 0;\n@p ld.global.nc.v2.f32 {%0, %1}, [%2];\n}"
-        : "+f"(to[0]), "+f"(to[1])
-        : "l"(from), "r"(p));
-  else
-    asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n@p ld.global.nc.f32 %0, [%1];\n}"
-                 : "+f"(to[0])
-                 : "l"(from), "r"(p));
-}
-
 template <int kWidth>
 __device__ void store(float* to, const float* values) {
   if constexpr (kWidth == 4)

@@ -68,7 +68,7 @@ struct TaskInstructionCounts {
   static constexpr int kIdle = 30;   // a warp without a share
   static constexpr int kStart = 70;  // until the first task
   static constexpr int kStore = 20;  // storing sums: once, and once for every 16 columns or group
-  static constexpr int kCombineInBlock = 40;  // besides the additions
+  static constexpr int kCombineInBlock = 80;  // until a task of a team has left its sums
   static constexpr int kClear = 30;           // clearing a split window: until the first store
   static constexpr int kClearStore = 12;      // with the store
 };

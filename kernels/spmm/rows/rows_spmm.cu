@@ -8,6 +8,7 @@
 
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
+#include "kernels/device/loads.cuh"
 #include "kernels/device/store_16_bytes.cuh"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm/rows/rows_spmm.hpp"
@@ -30,22 +31,6 @@ struct Arguments {
   float* c;
   Scaling scaling;
 };
-
-/// Loads kWidth floats where `when`, in the order of the source.
-template <int kWidth>
-__device__ void load_if(bool when, const float* from, float* to) {
-  const int p = when;
-  if constexpr (kWidth == 4)
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.s32 p, %5, 0;\n"
-        "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-        : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3])
-        : "l"(from), "r"(p));
-  else
-    asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n@p ld.global.nc.f32 %0, [%1];\n}"
-                 : "+f"(to[0])
-                 : "l"(from), "r"(p));
-}
 
 /// The columns of C of a lane: four side by side or, for operands that are not aligned, one of
 /// every kLanes, so that the lanes of a unit always access bytes side by side. A lane that is alone

@@ -161,8 +161,9 @@ class TesseraSpmm final : public SpmmKernel {
     return schedule.groups == 1 ? 72 : schedule.groups == 2 ? 96 : 128;
   }
 
-  /// Counted in machine code (CUDA 13.0, sm_90a), but for task_start, which is fitted to counters
-  /// of an H200. With fewer registers more is computed anew for every TC block.
+  /// Counted in machine code (CUDA 13.0, sm_90a), but for task_start, which counters of an H200
+  /// gave for the kernel's version 1. With fewer registers more is computed anew for every TC
+  /// block.
   window16_tile::WarpInstructions instructions(int groups) const {
     const bool splits = options_.precision().parts > 1;
     return {.task_start = 160,
