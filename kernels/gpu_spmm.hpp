@@ -17,12 +17,17 @@
 
 namespace tessera {
 
-/// The dense operands of one product, on the device, row-major, without overlap; alpha and beta are
-/// passed by value with each launch.
+/// The dense operands of one product, on the device, row-major, without overlap, of the types that
+/// the kernel's host half states (Arithmetic::storage); alpha and beta are passed by value with
+/// each launch.
 struct Operands {
-  const float* b;  // [cols of A x n]
-  float* c;        // [rows of A x n]; not read where beta is 0
+  const void* b;  // [cols of A x n]
+  void* c;        // [rows of A x n]; not read where beta is 0
   Scaling scaling = {};
+
+  /// Of a kernel that stores them as FP32.
+  const float* b_fp32() const { return static_cast<const float*>(b); }
+  float* c_fp32() const { return static_cast<float*>(c); }
 };
 
 /// A packed A on the device, ready to be multiplied by any B of one width.
@@ -37,10 +42,10 @@ class GpuMultiplication {
   /// this device and for aligned operands; empty when the host half states none.
   virtual std::vector<int> registers() const { return {}; }
 
-  /// Prepares one algorithm, once per matrix and outside any launch's time. `b` and `c` have the
-  /// size of the launches' operands and at least their alignment. Throws Unsupported when the
-  /// algorithm does not take this case.
-  virtual void prepare(int /*candidate*/, const float* /*b*/, float* /*c*/, cudaStream_t) {}
+  /// Prepares one algorithm, once per matrix and outside any launch's time. The operands have the
+  /// size of the launches' and at least their alignment. Throws Unsupported when the algorithm does
+  /// not take this case.
+  virtual void prepare(int /*candidate*/, const Operands&, cudaStream_t) {}
 
   /// Enqueues C = alpha A B + beta C, every element of C, on the stream and returns. It neither
   /// waits nor allocates nor frees memory, so that a CUDA graph can capture it. Launches of one

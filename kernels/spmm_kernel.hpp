@@ -1,4 +1,4 @@
-// The interface of an SpMM kernel's host half: C = A B, A packed, B and C dense row-major FP32.
+// The interface of an SpMM kernel's host half: C = A B, A packed, B and C dense row-major.
 //
 // Contract: the kernel writes every element of C, which arrives poisoned rather than zeroed, and
 // only reads B and the packed A. The host half states how the kernel rounds and sums (arithmetic),
@@ -13,6 +13,7 @@
 
 #include "formats/format.hpp"
 #include "kernels/gpu_limits.hpp"
+#include "kernels/storage.hpp"
 #include "kernels/tensor_core/tensor_core.hpp"
 #include "kernels/work.hpp"
 
@@ -35,6 +36,8 @@ struct Arithmetic {
   bool equilibrated = false;      // rows of A and columns of B are scaled to a magnitude near one
   double quantisation = 0;        // largest error of an operand, relative to the largest magnitude
                                   // of its matrix; kInteger only
+  Storage storage = {};           // of B and C in memory; a tensor-core kernel that stores B in 16
+                                  // bits has MMAs of that type, whose input_error counts it
 };
 
 class SpmmKernel {

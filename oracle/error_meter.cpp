@@ -136,19 +136,20 @@ void Sums::add(const Sums& other) {
   if (other.compared > 0) offer_worst(other.worst, other.worst_ratio, other.worst_non_finite);
 }
 
-/// True when an element that is NaN or infinite in C or in truth is the FP32 value of the truth.
-bool is_rightly_special(double truth, double computed, double bound) {
+/// True when an element that is NaN or infinite in C or in truth is the truth's value in C's type,
+/// whose largest finite number is `largest`.
+bool is_rightly_special(double truth, double computed, double bound, double largest) {
   if (std::isnan(truth)) return std::isnan(computed);
   if (!std::isinf(computed)) return false;
   if (std::isinf(truth)) return std::signbit(computed) == std::signbit(truth);
-  return std::copysign(1.0, computed) * truth + bound > std::numeric_limits<float>::max();
+  return std::copysign(1.0, computed) * truth + bound > largest;
 }
 
 /// The meter of one panel, used by one thread.
 class Panel final : public PanelMeter {
  public:
-  Panel(Scratch& scratch, Sums& sums, bool against_fp32)
-      : PanelMeter(scratch.batch), scratch_(scratch), sums_(sums), against_fp32_(against_fp32) {}
+  Panel(Scratch& scratch, Sums& sums, const MeasureOptions& options)
+      : PanelMeter(scratch.batch), scratch_(scratch), sums_(sums), options_(options) {}
 
   void finish() {
     measure();
@@ -159,7 +160,7 @@ class Panel final : public PanelMeter {
   void measure() override {
     sums_.compared += batch_.size;
     pad();
-    if (against_fp32_) add_up_fp32(batch_, padded_size(), lanes_);
+    if (options_.against_fp32) add_up_fp32(batch_, padded_size(), lanes_);
     if (!all_finite(batch_)) {
       set_special_aside();
       pad();
@@ -211,15 +212,15 @@ class Panel final : public PanelMeter {
   void judge_special(const Element& x) {
     const double allowed = (x.magnitude > 0 ? x.relative * x.magnitude : 0) + x.absolute;
     const auto computed = static_cast<double>(x.computed);
-    sums_.overflows += std::isinf(computed) && std::isfinite(static_cast<float>(x.truth));
-    if (is_rightly_special(x.truth, computed, allowed)) return;
+    sums_.overflows += std::isinf(computed) && std::abs(x.truth) <= options_.largest;
+    if (is_rightly_special(x.truth, computed, allowed, options_.largest)) return;
     ++sums_.non_finite;
     sums_.offer_worst({x.row, x.col, x.truth, computed, allowed}, kInf, true);
   }
 
   Scratch& scratch_;
   Sums& sums_;
-  bool against_fp32_;
+  MeasureOptions options_;
   Lanes lanes_;
 };
 
@@ -303,13 +304,14 @@ void require_bound(const ErrorBound& bound, std::int64_t rows) {
             bound.absolute[i]);
 }
 
-ProductErrors measure_errors(std::int64_t panels, const ProductNorms& norms, bool against_fp32,
+ProductErrors measure_errors(std::int64_t panels, const ProductNorms& norms,
+                             const MeasureOptions& options,
                              const std::function<void(std::int64_t, PanelMeter&)>& visit) {
   std::vector<Sums> sums(static_cast<std::size_t>(panels));
   ScratchPool<Scratch> pool;
   parallel_for(panels, 1, [&](std::int64_t i, std::int64_t) {
     pool.use([&](Scratch& scratch) {
-      Panel panel(scratch, sums[i], against_fp32);
+      Panel panel(scratch, sums[i], options);
       visit(i, panel);
       panel.finish();
     });

@@ -46,9 +46,16 @@ struct ProductNorms {
 /// The square root of the sum of squares, without NaN and infinite values.
 double frobenius_norm(std::span<const float> values);
 
+/// How the elements of C are measured.
+struct MeasureOptions {
+  bool against_fp32 = false;
+  double largest = ErrorBound::kLargestFloat;  // as in ErrorBound
+};
+
 /// Measures the errors of C: calls visit(panel, meter) for each panel, in parallel, which passes
 /// the panel's elements to the meter, always in the same order.
-ProductErrors measure_errors(std::int64_t panels, const ProductNorms& norms, bool against_fp32,
+ProductErrors measure_errors(std::int64_t panels, const ProductNorms& norms,
+                             const MeasureOptions& options,
                              const std::function<void(std::int64_t, PanelMeter&)>& visit);
 
 /// Throws an Error unless the bound has `rows` rows and no part of it is negative or NaN.

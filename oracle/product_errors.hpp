@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -16,8 +17,11 @@ namespace tessera {
 
 /// The bound on the error of element (i, j): relative[i] * (|A||B|)_ij + absolute[i].
 struct ErrorBound {
-  std::vector<double> relative;  // [rows]
-  std::vector<double> absolute;  // [rows]
+  std::vector<double> relative;    // [rows]
+  std::vector<double> absolute;    // [rows]
+  double largest = kLargestFloat;  // the largest finite number of C's type
+
+  static constexpr double kLargestFloat = std::numeric_limits<float>::max();
 };
 
 /// The values that 50, 95, 99 and 100 % of the numbers do not exceed: the maximum is exact, the
@@ -84,7 +88,7 @@ struct ProductErrors {
   std::int64_t compared = 0;      // all elements
   std::int64_t beyond_bound = 0;  // finite elements with |error| > bound
   std::int64_t non_finite = 0;    // NaN or infinite where the truth is not the same
-  std::int64_t overflows = 0;     // infinite where the truth is finite in FP32
+  std::int64_t overflows = 0;     // infinite where the truth is finite in C's type
   std::int64_t underflows = 0;    // 0 or subnormal where the truth is a normal FP32 number
 
   /// The element with the largest bound ratio; an element that is wrongly NaN or infinite precedes

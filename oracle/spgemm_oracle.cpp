@@ -256,7 +256,8 @@ SpgemmErrors compare_spgemm(const CsrMatrix& a, const CsrMatrix& b, const CsrMat
     });
   };
   const ProductNorms norms{frobenius_norm(a.values), frobenius_norm(b.values)};
-  return {measure_errors(std::ssize(parts), norms, against_fp32, visit), missing, extra};
+  return {measure_errors(std::ssize(parts), norms, {against_fp32, bound.largest}, visit), missing,
+          extra};
 }
 
 }  // namespace tessera

@@ -104,7 +104,8 @@ ProductErrors compare_spmm(const CsrMatrix& a, const DenseMatrix& b, const Dense
                    .fp32 = fp32[j]});
     }
   };
-  return measure_errors((a.rows + kPanel - 1) / kPanel, norms, against_fp32, visit);
+  return measure_errors((a.rows + kPanel - 1) / kPanel, norms, {against_fp32, bound.largest},
+                        visit);
 }
 
 }  // namespace tessera

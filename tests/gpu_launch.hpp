@@ -7,6 +7,7 @@
 
 #include "experiments/backends/check_result.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/device/stored_values.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "tests/kernel_choices.hpp"
 
@@ -24,15 +25,18 @@ inline LaunchOutput launch_scaled(const Choice& choice, const PackedMatrix& pack
   std::vector<float> b_memory = given_b.values;
   b_memory.resize(b_memory.size() + 16 * static_cast<std::size_t>(given_b.cols),
                   std::numeric_limits<float>::quiet_NaN());
-  const DeviceArray<float> b(b_memory);
+  const Storage storage =
+      Registry<SpmmKernel>::instance().make(choice.kernel, choice.params)->arithmetic().storage;
+  const DeviceArray<std::byte> b = upload_as(storage.b, b_memory);
   std::vector<float> memory(old_c.values.size() + 2 * kGuard, std::bit_cast<float>(kPoison));
   if (scaling.beta != 0) std::ranges::copy(old_c.values, memory.begin() + kGuard);
-  DeviceArray<float> c(memory);
+  DeviceArray<std::byte> c = upload_as(storage.c, memory);
 
-  gpu->prepare(0, b.data(), c.data() + kGuard, nullptr);
-  gpu->launch(0, {b.data(), c.data() + kGuard, scaling}, nullptr);
+  const Operands operands{b.data(), c.data() + kGuard * bytes_of(storage.c), scaling};
+  gpu->prepare(0, operands, nullptr);
+  gpu->launch(0, operands, nullptr);
   cuda_check(cudaDeviceSynchronize(), "running a scaled product");
-  return read_output(c.download(), kGuard, old_c.rows, old_c.cols);
+  return read_output(download_as(storage.c, c), kGuard, old_c.rows, old_c.cols);
 }
 
 }  // namespace tessera

@@ -60,6 +60,21 @@ struct Sums {
   double largest_b;
 };
 
+/// The bound of a row with what the types of B and C in memory add: the error of rounding B, unless
+/// the operands of MMAs are rounded to that type anyway, and that of rounding C.
+void add_storage(const Arithmetic& arithmetic, std::int64_t nnz, double largest_a, double& relative,
+                 double& absolute) {
+  const auto [b, c] = arithmetic.storage;
+  if (b != ElementType::kFp32 && arithmetic.sum == Arithmetic::Sum::kFp32) {
+    const double of_sum = relative;
+    relative = combine(rounding_error(b), of_sum);
+    absolute += (1 + of_sum) * underflow_error(b) * largest_a * static_cast<double>(nnz);
+  }
+  if (c == ElementType::kFp32) return;
+  relative = combine(rounding_error(c), relative);
+  absolute = (1 + rounding_error(c)) * absolute + underflow_error(c);
+}
+
 /// The error bound of each row of A: one part relative to |A||B|, one absolute.
 ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
   const Arithmetic& arithmetic = sums.arithmetic;
@@ -74,40 +89,39 @@ ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
   ErrorBound bound;
   bound.relative.resize(a.rows);
   bound.absolute.resize(a.rows);
+  bound.largest = largest_of(arithmetic.storage.c);
   for (std::int32_t p = 0; p < a.rows; ++p) {
     const std::int32_t row = old_of_new[p];
     const auto nnz = a.row_length(row);
+    double &relative = bound.relative[row], &absolute = bound.absolute[row];
     if (arithmetic.sum == Arithmetic::Sum::kFp32) {
-      bound.relative[row] = fp32_sum_bound(terms[p]);
-      bound.absolute[row] = underflow_bound(nnz);
-      continue;
-    }
-    if (arithmetic.sum == Arithmetic::Sum::kInteger) {
+      relative = fp32_sum_bound(terms[p]);
+      absolute = underflow_bound(nnz);
+    } else if (arithmetic.sum == Arithmetic::Sum::kInteger) {
       // Both scales are rounded, and so are the sum and its products with them. Below FP32's normal
       // range a scale is off by half its spacing, up to 127 times that in an operand, and what the
       // sum times the scale of A loses there is multiplied by that of B.
       constexpr int kRoundings = 5;
       constexpr double kScaleLost = 127 * 0x1p-150;
       const double lost = input_rounding_bound(arithmetic.quantisation);
-      bound.relative[row] = fp32_sum_bound(kRoundings);
-      bound.absolute[row] = underflow_bound(kRoundings) * (1 + largest_b) +
-                            (1 + fp32_sum_bound(kRoundings)) *
-                                (lost * largest_a * largest_b * static_cast<double>(nnz) +
-                                 operand_underflow_bound(nnz, largest_a + largest_b, kScaleLost));
-      continue;
-    }
-    bound.relative[row] = tensor_core_row_bound(arithmetic, *step, terms[p]);
-    const std::int64_t results = terms[p] * steps_per_chunk(arithmetic, *step);
-    const double quantum = quantum_of(arithmetic.type);
-    if (arithmetic.equilibrated) {
+      relative = fp32_sum_bound(kRoundings);
+      absolute = underflow_bound(kRoundings) * (1 + largest_b) +
+                 (1 + fp32_sum_bound(kRoundings)) *
+                     (lost * largest_a * largest_b * static_cast<double>(nnz) +
+                      operand_underflow_bound(nnz, largest_a + largest_b, kScaleLost));
+    } else {
+      relative = tensor_core_row_bound(arithmetic, *step, terms[p]);
+      const std::int64_t results = terms[p] * steps_per_chunk(arithmetic, *step);
+      const double quantum = quantum_of(arithmetic.type);
       // Both operands are below 2 after scaling; what is lost there comes back scaled.
       const double back = largest_a * largest_b;
-      bound.absolute[row] =
-          underflow_bound(results) * (1 + back) + operand_underflow_bound(nnz, 4, quantum) * back;
-    } else {
-      bound.absolute[row] =
-          underflow_bound(results) + operand_underflow_bound(nnz, largest_a + largest_b, quantum);
+      absolute = arithmetic.equilibrated
+                     ? underflow_bound(results) * (1 + back) +
+                           operand_underflow_bound(nnz, 4, quantum) * back
+                     : underflow_bound(results) +
+                           operand_underflow_bound(nnz, largest_a + largest_b, quantum);
     }
+    add_storage(arithmetic, nnz, largest_a, relative, absolute);
   }
   return bound;
 }

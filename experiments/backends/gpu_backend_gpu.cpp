@@ -16,6 +16,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/device/restore_rows.hpp"
+#include "kernels/device/stored_values.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
 
@@ -27,17 +28,20 @@ constexpr std::size_t kGuard = 1024;  // elements on either side of C, keeps 16-
 /// C on the device, poisoned, between guard bands.
 class PoisonedOutput {
  public:
-  explicit PoisonedOutput(std::size_t elements) : memory_(elements + 2 * kGuard) { poison(); }
+  PoisonedOutput(ElementType type, std::size_t elements)
+      : type_(type), memory_((elements + 2 * kGuard) * bytes_of(type)) {
+    poison();
+  }
 
-  float* c() { return memory_.data() + kGuard; }
+  void* c() { return memory_.data() + kGuard * bytes_of(type_); }
 
   void poison() {
     static_assert(kPoison == 0xffffffff, "one byte, repeated");
-    cuda_check(cudaMemset(memory_.data(), 0xff, memory_.size() * sizeof(float)), "poisoning C");
+    cuda_check(cudaMemset(memory_.data(), 0xff, memory_.size()), "poisoning C");
   }
 
   LaunchOutput read(std::int64_t rows, std::int64_t n) const {
-    return read_output(memory_.download(), kGuard, rows, n);
+    return read_output(download_as(type_, memory_), kGuard, rows, n);
   }
 
   /// Copies C back and counts the elements that the launch did not write.
@@ -49,7 +53,8 @@ class PoisonedOutput {
   }
 
  private:
-  DeviceArray<float> memory_;
+  ElementType type_;
+  DeviceArray<std::byte> memory_;
 };
 
 /// The fastest of the algorithms that take this case, and the time of each.
@@ -58,11 +63,11 @@ struct Choice {
   std::map<std::string, double> times_us = {};
 };
 
-Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRule& rule,
+Choice choose(GpuMultiplication& gpu, const Operands& operands, const MeasureRule& rule,
               cudaStream_t stream) {
   const auto names = gpu.candidates();
   if (names.size() == 1) {
-    gpu.prepare(0, b, c, stream);
+    gpu.prepare(0, operands, stream);
     return {.candidate = 0};
   }
   MeasureRule quick = rule;
@@ -71,16 +76,12 @@ Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRul
   double best = 0;
   for (int i = 0; i < static_cast<int>(names.size()); ++i) {
     try {
-      gpu.prepare(i, b, c, stream);
+      gpu.prepare(i, operands, stream);
     } catch (const Unsupported&) {
       continue;
     }
-    const double us = time_launches(
-                          [&](cudaStream_t s) {
-                            gpu.launch(i, {b, c}, s);
-                          },
-                          quick, stream)
-                          .median;
+    const double us =
+        time_launches([&](cudaStream_t s) { gpu.launch(i, operands, s); }, quick, stream).median;
     choice.times_us[names[i]] = us;
     if (choice.candidate < 0 || us < best) {
       choice.candidate = i;
@@ -88,25 +89,29 @@ Choice choose(GpuMultiplication& gpu, const float* b, float* c, const MeasureRul
     }
   }
   require<Unsupported>(choice.candidate >= 0, "none of the library's algorithms takes this case");
-  gpu.prepare(choice.candidate, b, c, stream);
+  gpu.prepare(choice.candidate, operands, stream);
   return choice;
 }
 
 /// Times the restoring of C's rows and compares the result with the host's. `c` is the content of
 /// `c_device`.
-void time_restoring(const Multiplication& m, const DenseMatrix& c, const float* c_device,
+void time_restoring(const Multiplication& m, const DenseMatrix& c, const void* c_device,
                     cudaStream_t stream, BackendResult& result) {
   if (m.rows.is_identity()) {
     result.findings.unpermute = RestorePart{};
     return;
   }
+  require<Unsupported>(m.kernel.arithmetic().storage.c == ElementType::kFp32,
+                       "rows of a C in {} are not restored",
+                       name_of(m.kernel.arithmetic().storage.c));
   const Permutation inverse = m.rows.inverse();
   const DeviceArray<std::int32_t> new_of_old(inverse.old_of_new());
-  PoisonedOutput restored(c.values.size());
+  PoisonedOutput restored(ElementType::kFp32, c.values.size());
   const TimeSummary time = time_launches(
       [&](cudaStream_t s) {
-        restore_rows(c_device, new_of_old.data(), static_cast<std::int32_t>(c.rows), c.cols,
-                     restored.c(), s);
+        restore_rows(static_cast<const float*>(c_device), new_of_old.data(),
+                     static_cast<std::int32_t>(c.rows), c.cols, static_cast<float*>(restored.c()),
+                     s);
       },
       m.point.measure, stream);
   result.findings.unpermute = {time, "gpu", {}};
@@ -162,25 +167,25 @@ class GpuBackend final : public Backend {
     const std::int64_t rows = m.a.rows(), n = m.b.cols;
     const cudaStream_t stream = nullptr;
 
-    const DeviceArray<float> b(m.b.values);
-    PoisonedOutput output(static_cast<std::size_t>(rows * n));
-    const Choice choice = choose(*gpu, b.data(), output.c(), m.point.measure, stream);
+    const Storage storage = m.kernel.arithmetic().storage;
+    const DeviceArray<std::byte> b = upload_as(storage.b, m.b.values);
+    PoisonedOutput output(storage.c, static_cast<std::size_t>(rows * n));
+    const Operands operands{b.data(), output.c()};
+    const Choice choice = choose(*gpu, operands, m.point.measure, stream);
 
     BackendResult result;
     if (m.point.check.enabled) {  // a large C takes longer to bring back than to time
       output.poison();
-      gpu->launch(choice.candidate, {b.data(), output.c()}, stream);
+      gpu->launch(choice.candidate, operands, stream);
       cuda_check(cudaDeviceSynchronize(), "running the kernel");
       output.collect(result, rows, n);
       result.generation = gpu_generation();
     }
 
     const GpuClocks before = gpu_clocks();
-    const TimeSummary time = time_launches(
-        [&](cudaStream_t s) {
-          gpu->launch(choice.candidate, {b.data(), output.c()}, s);
-        },
-        m.point.measure, stream);
+    const TimeSummary time =
+        time_launches([&](cudaStream_t s) { gpu->launch(choice.candidate, operands, s); },
+                      m.point.measure, stream);
     result.time_us = time.median;
     result.findings.time = {.summary = time, .l2 = m.point.measure.l2};
     result.findings.clocks = {before, gpu_clocks()};
@@ -194,10 +199,7 @@ class GpuBackend final : public Backend {
     if (!m.point.counters.source.empty())
       count(
           m, gpu->candidates()[choice.candidate],
-          [&](cudaStream_t s) {
-            gpu->launch(choice.candidate, {b.data(), output.c()}, s);
-          },
-          stream, result);
+          [&](cudaStream_t s) { gpu->launch(choice.candidate, operands, s); }, stream, result);
     return result;
   }
 

@@ -75,7 +75,7 @@ class Warp {
         reader_(arguments, task, kDecoders == 1 ? lane : static_cast<int>(threadIdx.x)) {
     const std::int64_t col = first_col + lane / 4 * 4;
     cols_ = static_cast<int>(min(max(arguments.view.n - col, std::int64_t{0}), std::int64_t{4}));
-    b_ = arguments.b + (cols_ > 0 ? col : 0);
+    b_ = arguments.b_fp32() + (cols_ > 0 ? col : 0);
   }
 
   /// Copies the reader's TC block to buffer `to`.

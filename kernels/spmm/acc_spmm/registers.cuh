@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(V::schedule().threads())
   constexpr Tf32Precision kPrecision = V::kVariant.precision;
   const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, t = lane % 4;
   const View& view = arguments.view;
-  const float* b = arguments.b;
+  const float* b = arguments.b_fp32();
   const auto run = [&](const TaskItem& item, const Task& task) {
     const std::int64_t col = V::schedule().first_col(item.chunk) + 4 * group;
     Accumulators<1, V::kVariant.promotes> sums(arguments.promote);

@@ -20,7 +20,7 @@ __device__ void multiply_staged(const KernelArguments& arguments, const Task& ta
   constexpr int kGroups = V::kVariant.groups, kStages = V::kVariant.stages;
   constexpr int kStageFloats = row_windows::stage_floats(kGroups);
   const row_windows::RowCopier<V::kVariant.aligned, kGroups, copy_cache(V::kVariant.cache)> copier(
-      arguments.view.sparse_a_to_b, arguments.b, arguments.view.n, first_col, lane);
+      arguments.view.sparse_a_to_b, arguments.b_fp32(), arguments.view.n, first_col, lane);
   const auto memory = static_cast<std::uint32_t>(__cvta_generic_to_shared(stages));
   const std::uint32_t end = task.last - 1;
 

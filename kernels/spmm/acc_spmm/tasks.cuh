@@ -66,7 +66,7 @@ class OutputRows {
     const View& view = arguments.view;
     const std::int64_t row = task.window * std::int64_t{window_tile::kWindowRows} + 2 * (lane % 4);
     const std::int64_t col = first_col + lane / 4 * 4;
-    c_ = arguments.c + row * view.n + col;
+    c_ = arguments.c_fp32() + row * view.n + col;
     stride_ = view.n;
     rows_ = static_cast<int>(min(view.rows - row, std::int64_t{2}));
     cols_ = static_cast<int>(view.n - col);

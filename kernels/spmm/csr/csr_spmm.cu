@@ -40,7 +40,8 @@ class CsrMultiplication final : public GpuMultiplication {
                       static_cast<unsigned>(schedule_.col_blocks()));
     multiply<<<blocks, dim3(kColsPerBlock, kRowsPerBlock), 0, stream>>>(
         static_cast<int>(schedule_.rows), static_cast<int>(schedule_.n), row_offsets_.data(),
-        col_indices_.data(), values_.data(), operands.b, operands.c, operands.scaling);
+        col_indices_.data(), values_.data(), operands.b_fp32(), operands.c_fp32(),
+        operands.scaling);
     cuda_check(cudaGetLastError(), "launching csr_spmm");
   }
 

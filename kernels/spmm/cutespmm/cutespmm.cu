@@ -163,7 +163,7 @@ class CuteMultiplication final : public GpuMultiplication {
     if (thread_blocks_ == 0) return;
     if (split_.size() > 0)
       clear_panels<<<static_cast<unsigned>(split_.size()), kClearThreads, 0, stream>>>(
-          split_.data(), tile_rows_, rows_, n_, operands.c, operands.scaling);
+          split_.data(), tile_rows_, rows_, n_, operands.c_fp32(), operands.scaling);
     const KernelArguments arguments{rows_,
                                     n_,
                                     tile_cols_,
@@ -175,7 +175,8 @@ class CuteMultiplication final : public GpuMultiplication {
                                     geometry_};
     kernel_<<<static_cast<unsigned>(thread_blocks_), static_cast<unsigned>(geometry_.threads()),
               static_cast<std::size_t>(geometry_.shared_bytes()), stream>>>(
-        arguments, operands.b, operands.c, operands.scaling, aligned_to_16_bytes(n_, operands));
+        arguments, operands.b_fp32(), operands.c_fp32(), operands.scaling,
+        aligned_to_16_bytes(n_, operands));
     cuda_check(cudaGetLastError(), "launching cutespmm");
   }
 

@@ -245,7 +245,8 @@ class DaspMultiplication final : public GpuMultiplication {
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (arguments_.num_tasks == 0) return;
     KernelArguments arguments = arguments_;
-    arguments.b = operands.b, arguments.c = operands.c, arguments.scaling = operands.scaling;
+    arguments.b = operands.b_fp32(), arguments.c = operands.c_fp32(),
+    arguments.scaling = operands.scaling;
     const bool aligned = reinterpret_cast<std::uintptr_t>(operands.b) % 16 == 0 &&
                          reinterpret_cast<std::uintptr_t>(operands.c) % 16 == 0;
     const auto blocks = static_cast<unsigned>(thread_blocks(arguments.num_tasks));

@@ -95,7 +95,8 @@ class StagedRows {
  public:
   __device__ StagedRows(const KernelArguments& arguments, const Task& task, std::int64_t first_col,
                         int lane, float* stages)
-      : copier_(arguments.view.sparse_a_to_b, arguments.b, arguments.view.n, first_col, lane),
+      : copier_(arguments.view.sparse_a_to_b, arguments.b_fp32(), arguments.view.n, first_col,
+                lane),
         stages_(stages),
         end_(task.last - 1),
         lane_(lane),
@@ -143,7 +144,7 @@ class LoadedRows {
   __device__ LoadedRows(const KernelArguments& arguments, const Task& task, std::int64_t first_col,
                         int lane, float*)
       : ids_(arguments.view.sparse_a_to_b + lane % 4),
-        b_(arguments.b + first_col),
+        b_(arguments.b_fp32() + first_col),
         n_(arguments.view.n),
         cols_(arguments.view.n - first_col),
         end_(task.last - 1),

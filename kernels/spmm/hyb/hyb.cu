@@ -193,7 +193,8 @@ class HybMultiplication final : public GpuMultiplication {
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     KernelArguments arguments = arguments_;
-    arguments.b = operands.b, arguments.c = operands.c, arguments.scaling = operands.scaling;
+    arguments.b = operands.b_fp32(), arguments.c = operands.c_fp32(),
+    arguments.scaling = operands.scaling;
     if (schedule_.thread_blocks() > 0) {
       kernel_for(
           schedule_

@@ -150,7 +150,7 @@ class MeasurePolicy final : public Policy {
     int best = -1;
     for (int i = 0; i < static_cast<int>(names.size()); ++i) {
       try {
-        uploaded.gpu->prepare(i, b, c, nullptr);
+        uploaded.gpu->prepare(i, {b, c}, nullptr);
       } catch (const Unsupported&) {
         continue;
       }
@@ -158,7 +158,7 @@ class MeasurePolicy final : public Policy {
       if (best < 0 || us < uploaded.us) best = i, uploaded.us = us;
     }
     require<Unsupported>(best >= 0, "none of the library's algorithms takes this case");
-    uploaded.gpu->prepare(best, b, c, nullptr);
+    uploaded.gpu->prepare(best, {b, c}, nullptr);
     uploaded.algorithm = best;
     timing.algorithm = names[best];
     timing.us = uploaded.us;

@@ -41,11 +41,12 @@ class Multiplication final : public GpuMultiplication {
   }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
-    arguments_.b = operands.b, arguments_.c = operands.c, arguments_.scaling = operands.scaling;
+    arguments_.b = operands.b_fp32(), arguments_.c = operands.c_fp32(),
+    arguments_.scaling = operands.scaling;
     if (cleared_.size() > 0 && arguments_.n > 0) {
       const auto count = static_cast<std::uint32_t>(cleared_.size());
       clear_rows<<<static_cast<unsigned>(clearing_blocks(count)), kClearThreads, 0, stream>>>(
-          cleared_.data(), count, arguments_.n, operands.scaling, operands.c);
+          cleared_.data(), count, arguments_.n, operands.scaling, operands.c_fp32());
       cuda_check(cudaGetLastError(), "launching the clearing of rows");
     }
     if (schedule_.thread_blocks() == 0) return;

@@ -130,11 +130,11 @@ class SharesMultiplication final : public GpuMultiplication {
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (clearings_ == 0) return;
     clear<<<static_cast<unsigned>(clearings_), shares_spmm::kClearThreads, 0, stream>>>(
-        operands.c, view_.rows * view_.n, operands.scaling);
+        operands.c_fp32(), view_.rows * view_.n, operands.scaling);
     const auto kernel =
         aligned_to_16_bytes(view_.n, operands) ? multiply_shares<true> : multiply_shares<false>;
     kernel<<<static_cast<unsigned>(shares_.size()), staged_tiles::kThreads, 0, stream>>>(
-        view_, shares_.data(), operands.b, operands.c, operands.scaling);
+        view_, shares_.data(), operands.b_fp32(), operands.c_fp32(), operands.scaling);
     cuda_check(cudaGetLastError(), "launching shares_spmm");
   }
 

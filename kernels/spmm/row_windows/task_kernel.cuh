@@ -22,9 +22,13 @@ struct KernelArguments {
   bool atomic;
   Store store;
   int promote;
-  const float* b;
-  float* c;
+  const void* b;
+  void* c;
   Scaling scaling;
+
+  /// Of a kernel that stores them as FP32.
+  __device__ const float* b_fp32() const { return static_cast<const float*>(b); }
+  __device__ float* c_fp32() const { return static_cast<float*>(c); }
 };
 
 /// A task of a warp and the chunk of columns of C that the warp computes.

@@ -12,7 +12,7 @@ __global__ void clear_split_windows(KernelArguments arguments) {
   const Task& first_task = arguments.tasks[arguments.split_windows.splits[blockIdx.x].first_task];
   const std::int64_t row = std::int64_t{first_task.window} * kWindowRows;
   const std::int64_t rows = min(std::int64_t{kWindowRows}, arguments.view.rows - row);
-  float* c = arguments.c + row * arguments.view.n;
+  float* c = arguments.c_fp32() + row * arguments.view.n;
   begin_adding(c, threadIdx.x, rows * arguments.view.n, arguments.scaling);
 }
 

@@ -162,7 +162,7 @@ class WarpsMultiplication final : public GpuMultiplication {
     const auto kernel =
         aligned_to_16_bytes(view_.n, operands) ? multiply_by_warps<true> : multiply_by_warps<false>;
     kernel<<<static_cast<unsigned>(thread_blocks_), warps_spmm::kThreads, 0, stream>>>(
-        view_, operands.b, operands.c, operands.scaling);
+        view_, operands.b_fp32(), operands.c_fp32(), operands.scaling);
     cuda_check(cudaGetLastError(), "launching warps_spmm");
   }
 

@@ -22,8 +22,8 @@ __device__ void store_task(const KernelArguments& arguments, const TaskItem& ite
   if (task.split != 0 && !arguments.atomic &&
       !row_windows::combine_split_window(arguments, item, task, lane, sums))
     return;
-  for_each_sum<kWidth>(arguments.c, arguments.view.rows, arguments.view.n, task.window, first_col,
-                       lane, sums, [&](float* to, const float4& values, int cols) {
+  for_each_sum<kWidth>(arguments.c_fp32(), arguments.view.rows, arguments.view.n, task.window,
+                       first_col, lane, sums, [&](float* to, const float4& values, int cols) {
                          if (adds)
                            add_16_bytes(to, values, cols, arguments.scaling.alpha, kAligned);
                          else

@@ -48,7 +48,7 @@ class WindowsMultiplication final : public GpuMultiplication {
     const auto kernel =
         aligned_to_16_bytes(view_.n, operands) ? multiply_windows<true> : multiply_windows<false>;
     kernel<<<static_cast<unsigned>(thread_blocks), staged_tiles::kThreads, 0, stream>>>(
-        view_, operands.b, operands.c, operands.scaling);
+        view_, operands.b_fp32(), operands.c_fp32(), operands.scaling);
     cuda_check(cudaGetLastError(), "launching windows_spmm");
   }
 

@@ -355,7 +355,8 @@ class RowsMultiplication final : public GpuMultiplication {
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (grid_.x == 0 || grid_.y == 0) return;
-    arguments_.b = operands.b, arguments_.c = operands.c, arguments_.scaling = operands.scaling;
+    arguments_.b = operands.b_fp32(), arguments_.c = operands.c_fp32(),
+    arguments_.scaling = operands.scaling;
     const Kernel run = aligned_to_16_bytes(arguments_.n, operands) ? aligned_ : any_;
     run<<<grid_, kThreads, 0, stream>>>(arguments_);
     cuda_check(cudaGetLastError(), "launching rows_spmm");

@@ -192,10 +192,10 @@ class SmatMultiplication final : public GpuMultiplication {
     const auto blocks = static_cast<unsigned>(thread_blocks_);
     if (kernel.staged != nullptr)
       kernel.staged<<<blocks, kThreads, static_cast<unsigned>(shared_bytes_), stream>>>(
-          arguments_, options_.stages, operands.b, operands.c, operands.scaling);
+          arguments_, options_.stages, operands.b_fp32(), operands.c_fp32(), operands.scaling);
     else
-      kernel.direct<<<blocks, kThreads, 0, stream>>>(arguments_, operands.b, operands.c,
-                                                     operands.scaling);
+      kernel.direct<<<blocks, kThreads, 0, stream>>>(arguments_, operands.b_fp32(),
+                                                     operands.c_fp32(), operands.scaling);
     cuda_check(cudaGetLastError(), "launching smat");
   }
 

@@ -148,8 +148,8 @@ class TcaMultiplication final : public GpuMultiplication {
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (grid_.x == 0 || grid_.y == 0) return;
     const Kernel kernel = kernels_[aligned_to_16_bytes(arguments_.n, operands)];
-    kernel<<<grid_, kThreads, shared_bytes_, stream>>>(arguments_, operands.b, operands.c,
-                                                       operands.scaling);
+    kernel<<<grid_, kThreads, shared_bytes_, stream>>>(arguments_, operands.b_fp32(),
+                                                       operands.c_fp32(), operands.scaling);
     cuda_check(cudaGetLastError(), "launching tca_spmm");
   }
 

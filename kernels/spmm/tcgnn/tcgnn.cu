@@ -217,7 +217,8 @@ class TcgnnMultiplication final : public GpuMultiplication {
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
     KernelArguments arguments = arguments_;
-    arguments.b = operands.b, arguments.c = operands.c, arguments.scaling = operands.scaling;
+    arguments.b = operands.b_fp32(), arguments.c = operands.c_fp32(),
+    arguments.scaling = operands.scaling;
     const Kernel multiply = kernel(aligned_to_16_bytes(arguments.n, operands));
     multiply<<<static_cast<unsigned>(thread_blocks_), schedule_.threads(), 0, stream>>>(arguments);
     cuda_check(cudaGetLastError(), "launching tcgnn");

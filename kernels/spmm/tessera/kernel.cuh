@@ -103,7 +103,7 @@ class RowRing {
             hidden(shared_address(stages) + kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
     const std::int64_t col = first_col + 4 * (lane % kLanes);
     cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{4}));
-    b_ = hidden(reinterpret_cast<const char*>(arguments.b + (cols_ > 0 ? col : 0)));
+    b_ = hidden(reinterpret_cast<const char*>(arguments.b_fp32() + (cols_ > 0 ? col : 0)));
     // The column indices of the first four TC blocks at once, not one after another.
     const std::int32_t first_ids =
         load_ahead(arguments.view.sparse_a_to_b + std::uint64_t{task.first} * kTileCols + lane);
@@ -223,7 +223,7 @@ __device__ void store_sums(const KernelArguments& arguments, const Task& task,
     const std::int64_t row =
         std::int64_t{task.window} * window16_tile::kWindowRows + lane / 4 + 8 * upper;
     if (row >= arguments.view.rows) return;
-    float* to = arguments.c + row * arguments.view.n + first_col;
+    float* to = arguments.c_fp32() + row * arguments.view.n + first_col;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int piece = 4 * place_of_piece(2 * (lane % 4) + i);
@@ -237,35 +237,35 @@ __device__ void store_sums(const KernelArguments& arguments, const Task& task,
   }
 }
 
-/// Shared memory in which the warps of a thread block combine sums.
-struct SharedSums {
-  float* floats;            // [kWarps][ring_floats]
-  std::uint32_t* arrivals;  // [kWarps] of the tasks of a window, at that of its first warp
-};
+/// Waits for the warps of a team of two or four. The numbers of barriers are constants: of a number
+/// in a register the compiler reserves all 16 of a thread block.
+__device__ inline void synchronize_team(std::uint32_t team, int first) {
+  if (team == 4)
+    __syncthreads();
+  else if (first == 0)
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+  else
+    asm volatile("bar.sync 2, 64;" ::: "memory");
+}
 
-/// Combines the sums of `parts` tasks of a window in this thread block, the first of them in warp
-/// `first`: each warp writes its sums to its own part of shared memory, and the last to arrive adds
-/// them in the order of the tasks. Returns true for that one, whose `sums` are then the team's.
+/// Combines the sums of a team of `team` tasks of a window, the first of them in warp `first`: each
+/// warp writes its sums to its own part of shared memory, and the first adds them in the order of
+/// the tasks. Returns true for that one, whose `sums` are then the team's.
 template <int kGroups>
-__device__ bool combine_team(std::uint32_t parts, int first, int warp, int lane,
-                             const SharedSums& shared, float (&sums)[2 * kGroups][2][4]) {
+__device__ bool combine_team(std::uint32_t team, int first, int warp, int lane, float* memory,
+                             float (&sums)[2 * kGroups][2][4]) {
   constexpr int kVectors = 4 * kGroups;
   const auto slot = [&](int of_warp) {
-    return reinterpret_cast<float4*>(shared.floats + of_warp * ring_floats(kGroups)) + lane;
+    return reinterpret_cast<float4*>(memory + of_warp * ring_floats(kGroups)) + lane;
   };
   __syncwarp();  // all lanes have read the rows of B
   for (int i = 0; i < kVectors; ++i) slot(warp)[32 * i] = window_tile::row_of(sums[i / 2], i % 2);
-  __threadfence_block();
-  __syncwarp();
-  std::uint32_t before = 0;
-  if (lane == 0) before = atomicAdd(shared.arrivals + first, 1);
-  before = __shfl_sync(~0u, before, 0);
-  if (before + 1 < parts) return false;
-  __threadfence_block();
+  synchronize_team(team, first);
+  if (warp != first) return false;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     float4 sum = slot(first)[32 * i];
-    for (std::uint32_t part = 1; part < parts; ++part) {
+    for (std::uint32_t part = 1; part < team; ++part) {
       const float4 next = slot(first + static_cast<int>(part))[32 * i];
       sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
     }
@@ -284,13 +284,8 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const row_windows::WorkItem item =
       kSchedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
-  const SharedSums shared{memory, reinterpret_cast<std::uint32_t*>(
-                                      memory + row_windows::kWarps * ring_floats(kGroups))};
-  const bool works = item.share < arguments.num_shares;
-  const Task task = works ? arguments.tasks[item.share] : Task{};
-  if (threadIdx.x < row_windows::kWarps) shared.arrivals[threadIdx.x] = 0;
-  __syncthreads();
-  if (!works) return;
+  if (item.share >= arguments.num_shares) return;
+  const Task task = arguments.tasks[item.share];
   const std::int64_t first_col = kSchedule.first_col(item.chunk);
   float sums[2 * kGroups][2][4] = {};
   if (task.first < task.last) {
@@ -315,7 +310,7 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
     const std::uint32_t team = min(split.parts, std::uint32_t{row_windows::kWarps});
     const std::uint32_t part = item.share - split.first_task;
     const int first = warp - static_cast<int>(part % team);
-    if (!combine_team<kGroups>(team, first, warp, lane, shared, sums)) return;
+    if (!combine_team<kGroups>(team, first, warp, lane, memory, sums)) return;
     if (split.parts > team &&
         !row_windows::combine_split_window(
             arguments, {.split = task.split - 1, .part = part / team, .parts = split.parts / team},

@@ -60,9 +60,9 @@ class TesseraSpmmOptions {
 std::vector<ParamSpec> params();
 
 /// Shared memory of a thread block, in bytes: the warps' rows of B, in whose place the sums of
-/// split windows are combined, and the arrivals there.
+/// split windows are combined.
 constexpr std::int64_t shared_bytes(const row_windows::Schedule& schedule) {
-  return std::int64_t{sizeof(float)} * schedule.warps() * (ring_floats(schedule.groups) + 1);
+  return std::int64_t{sizeof(float)} * schedule.warps() * ring_floats(schedule.groups);
 }
 
 }  // namespace tessera::tessera_spmm

@@ -172,11 +172,12 @@ class Multiplication final : public GpuMultiplication {
     if (schedule_.thread_blocks() == 0) return;
     const bool aligned = aligned_to_16_bytes(product_.n, operands);
     KernelArguments product = product_;
-    product.c = operands.c, product.c_in_16_bytes = aligned, product.scaling = operands.scaling;
+    product.c = operands.c_fp32(), product.c_in_16_bytes = aligned,
+    product.scaling = operands.scaling;
     if (has_workspace(operand()))
-      convert_b(operands.b, stream);
+      convert_b(operands.b_fp32(), stream);
     else
-      product.b = operands.b;
+      product.b = operands.b_fp32();
     if (product.atomic && product.meeting.num_splits > 0) {
       begin_split_windows<<<product.meeting.num_splits, 256, 0, stream>>>(product);
       cuda_check(cudaGetLastError(), "launching the preparation of split windows");

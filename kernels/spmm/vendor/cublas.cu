@@ -92,13 +92,13 @@ class CublasMultiplication final : public GpuMultiplication {
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     const auto& [rows, cols, n, element_bytes, depth, pitch, b_in_place] = layout_;
     if (rows == 0 || n == 0) return;
-    const void* b = b_in_place ? operands.b : own_b(operands.b, stream);
+    const void* b = b_in_place ? operands.b_fp32() : own_b(operands.b_fp32(), stream);
     // The library is column-major: C' [n x rows] = B' [n x depth] A' [depth x rows].
     const cudaDataType type = half_ ? CUDA_R_16F : CUDA_R_32F;
     check(library_.set_stream(handle_, stream), "setting the stream");
     check(library_.multiply(
               handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, rows, depth, &operands.scaling.alpha, b, type,
-              n, a_.data(), type, pitch, &operands.scaling.beta, operands.c, CUDA_R_32F, n,
+              n, a_.data(), type, pitch, &operands.scaling.beta, operands.c_fp32(), CUDA_R_32F, n,
               half_ ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_GEMM_DEFAULT),
           "multiplying");
   }

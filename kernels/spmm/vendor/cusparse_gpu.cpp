@@ -201,10 +201,10 @@ class CusparseMultiplication final : public GpuMultiplication {
     return names;
   }
 
-  void prepare(int candidate, const float* b, float* c, cudaStream_t stream) override {
+  void prepare(int candidate, const Operands& operands, cudaStream_t stream) override {
     check(library_.set_stream(handle_, stream), "setting the stream");
-    b_.describe(a_.cols, n_, operand(b), a_.type);
-    c_.describe(a_.rows, n_, result(c), CUDA_R_32F);
+    b_.describe(a_.cols, n_, operand(operands.b_fp32()), a_.type);
+    c_.describe(a_.rows, n_, result(operands.c_fp32()), CUDA_R_32F);
     const auto algorithm = algorithms_[candidate].id;
     std::size_t bytes = 0;
     check(library_.buffer_size(handle_, kAsIs, kAsIs, &kOne, a_.descriptor, b_.get(), &kZero,
@@ -219,17 +219,17 @@ class CusparseMultiplication final : public GpuMultiplication {
   void launch(int candidate, const Operands& operands, cudaStream_t stream) override {
     const auto& [alpha, beta] = operands.scaling;
     if (b_half_.size() > 0)
-      convert_to_half(operands.b, cols_ * n_, b_half_.data(), stream);
+      convert_to_half(operands.b_fp32(), cols_ * n_, b_half_.data(), stream);
     else if (b_padded_.size() > 0)
-      copy(operands.b, cols_, b_padded_.data(), stream);
-    if (c_padded_.size() > 0 && beta != 0) copy(operands.c, rows_, c_padded_.data(), stream);
+      copy(operands.b_fp32(), cols_, b_padded_.data(), stream);
+    if (c_padded_.size() > 0 && beta != 0) copy(operands.c_fp32(), rows_, c_padded_.data(), stream);
     check(library_.set_stream(handle_, stream), "setting the stream");
-    b_.point_to(operand(operands.b));
-    c_.point_to(result(operands.c));
+    b_.point_to(operand(operands.b_fp32()));
+    c_.point_to(result(operands.c_fp32()));
     check(library_.multiply(handle_, kAsIs, kAsIs, &alpha, a_.descriptor, b_.get(), &beta, c_.get(),
                             CUDA_R_32F, algorithms_[candidate].id, buffer_.data()),
           "multiplying");
-    if (c_padded_.size() > 0) copy(c_padded_.data(), rows_, operands.c, stream);
+    if (c_padded_.size() > 0) copy(c_padded_.data(), rows_, operands.c_fp32(), stream);
   }
 
  private:

@@ -1,0 +1,21 @@
+// Dense operands on the device in the type that a kernel stores them in, and back.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "formats/base/device_memory.hpp"
+#include "kernels/storage.hpp"
+
+namespace tessera {
+
+/// The values in that type, rounded to nearest even on the host. A NaN whose bits are all set,
+/// which no instruction of the device gives, keeps that.
+DeviceArray<std::byte> upload_as(ElementType type, std::span<const float> values);
+
+/// The values of memory [elements of that type]. Of an element whose bits are all set, all 32 bits
+/// of the FP32 value are set.
+std::vector<float> download_as(ElementType type, const DeviceArray<std::byte>& memory);
+
+}  // namespace tessera

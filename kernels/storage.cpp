@@ -1,0 +1,79 @@
+#include "kernels/storage.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "formats/base/check.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, ElementType>, 3> kTypes{
+    {{"fp32", ElementType::kFp32}, {"fp16", ElementType::kFp16}, {"bf16", ElementType::kBf16}}};
+constexpr std::uint16_t kNan = 0x7fff;
+
+constexpr Conversion conversion_to(ElementType type) {
+  assert(type != ElementType::kFp32);
+  return type == ElementType::kFp16 ? Conversion::kFp16 : Conversion::kBf16;
+}
+
+std::uint16_t bits_of(ElementType type, float value) {
+  if (std::isnan(value)) return kNan;
+  const float rounded = convert(value, conversion_to(type));
+  return type == ElementType::kFp16
+             ? fp16_bits(rounded)
+             : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded) >> 16);
+}
+
+}  // namespace
+
+std::string_view name_of(ElementType type) { return kTypes[static_cast<std::size_t>(type)].first; }
+
+ElementType element_type(std::string_view name) {
+  const auto found = std::ranges::find(kTypes, name, [](const auto& each) { return each.first; });
+  require(found != kTypes.end(), "\"{}\" is no element type; there are fp32, fp16 and bf16", name);
+  return found->second;
+}
+
+double rounding_error(ElementType type) {
+  return type == ElementType::kFp32 ? 0 : relative_error(conversion_to(type));
+}
+
+double underflow_error(ElementType type) {
+  if (type == ElementType::kFp32) return 0;
+  const NumberFormat format = operand_format(type_of(conversion_to(type)));
+  return std::ldexp(0.5, format.min_exponent - format.fraction_bits);
+}
+
+double largest_of(ElementType type) {
+  if (type == ElementType::kFp16) return 65504;
+  return type == ElementType::kBf16 ? 0x1.fep127 : double{std::numeric_limits<float>::max()};
+}
+
+float rounded_to(ElementType type, float value) {
+  return type == ElementType::kFp32 ? value : from_16_bits(type, bits_of(type, value));
+}
+
+DenseMatrix stored_as(ElementType type, DenseMatrix c) {
+  if (type != ElementType::kFp32)
+    for (float& value : c.values) value = rounded_to(type, value);
+  return c;
+}
+
+std::vector<std::uint16_t> to_16_bits(ElementType type, std::span<const float> values) {
+  std::vector<std::uint16_t> bits(values.size());
+  std::ranges::transform(values, bits.begin(), [&](float value) { return bits_of(type, value); });
+  return bits;
+}
+
+float from_16_bits(ElementType type, std::uint16_t bits) {
+  if (type == ElementType::kFp16) return fp16_value(bits);
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+}  // namespace tessera
