@@ -10,6 +10,8 @@
 
 namespace tessera {
 
+enum class ElementType;  // kernels/storage.hpp
+
 struct Scaling {
   float alpha = 1;
   float beta = 0;
@@ -36,5 +38,9 @@ TESSERA_HOST_DEVICE inline float scaled(const Scaling& scaling, float sum, const
 /// otherwise). `c` is not read where beta is 0.
 DenseMatrix emulate_scaling(const Scaling& scaling, const DenseMatrix& product,
                             const DenseMatrix& c);
+
+/// The same for a C of that type, to which `c` and the result are rounded.
+DenseMatrix emulate_scaling(const Scaling& scaling, const DenseMatrix& product,
+                            const DenseMatrix& c, ElementType type);
 
 }  // namespace tessera

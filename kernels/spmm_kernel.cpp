@@ -4,6 +4,11 @@
 
 namespace tessera {
 
+DenseMatrix emulate_c(const SpmmKernel& kernel, const PackedMatrix& packed, const DenseMatrix& b,
+                      const Generation& generation) {
+  return stored_as(kernel.arithmetic().storage.c, kernel.emulate(packed, b, generation));
+}
+
 DenseMatrix SpmmKernel::emulate(const PackedMatrix&, const DenseMatrix&, const Generation&) const {
   throw Unsupported("this kernel cannot be emulated: the order of its sums is not known");
 }

@@ -62,8 +62,9 @@ class SpmmKernel {
   /// for FP32 kernels, MMAs that hold a nonzero of the row for tensor-core kernels. [rows of A]
   virtual std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const = 0;
 
-  /// A B [rows of A x n], bit for bit as the device half computes it. Throws Unsupported when the
-  /// order of the sums is not known (closed libraries, atomics).
+  /// The FP32 sums of A B [rows of A x n], bit for bit as the device half computes them, before C's
+  /// type rounds them: emulate_c() does. Throws Unsupported when the order of the sums is not known
+  /// (closed libraries, atomics).
   virtual DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                               const Generation& generation) const;
 
@@ -71,6 +72,10 @@ class SpmmKernel {
   /// Unsupported when the kernel publishes none, as a closed library.
   virtual WorkDescription work(const PackedMatrix& packed, std::int64_t n) const;
 };
+
+/// C = A B as the device half leaves it, in the type of C: the rounded sums of emulate().
+DenseMatrix emulate_c(const SpmmKernel& kernel, const PackedMatrix& packed, const DenseMatrix& b,
+                      const Generation& generation);
 
 /// The number of distinct indices in [0, limit), such as the rows of B that a packed matrix reads.
 /// Negative indices mark unused places and do not count.

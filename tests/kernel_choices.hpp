@@ -79,6 +79,12 @@ inline Choice flash(std::int64_t depth, const std::map<std::string, std::string>
           {{"tile_cols", depth}}};
 }
 
+/// A kernel with B, and unless `more` says otherwise C, in 16 bits.
+inline Choice stored(const char* kernel, const char* storage, Params::Given more = {}) {
+  more["storage"] = std::string(storage);
+  return {kernel, std::move(more)};
+}
+
 inline Choice cube(const char* precision, std::int64_t height, Params::Given more = {}) {
   const bool int8 = std::string_view(precision) == "int8";
   more["precision"] = std::string(precision);
@@ -298,7 +304,19 @@ inline const std::vector<Choice>& kernel_choices() {
       {"tessera_spmm",
        {{"combine", std::string("atomic")}, {"max_blocks", std::int64_t{2}}},
        false},
+      stored("tessera_spmm", "fp16"),
+      stored("tessera_spmm", "fp16", {{"storage_c", std::string("fp32")}}),
+      stored("tessera_spmm", "fp16",
+             {{"columns", std::string("64")}, {"max_blocks", std::int64_t{1}}}),
+      stored("tessera_spmm", "bf16", {{"max_blocks", std::int64_t{3}}}),
+      stored("tessera_spmm", "bf16",
+             {{"storage_c", std::string("fp32")}, {"max_blocks", std::int64_t{2}}}),
       {"rows_spmm"},
+      {"cusparse", {{"storage", std::string("fp16")}}, false},
+      {"cusparse", {{"storage", std::string("bf16")}}, false},
+      stored("rows_spmm", "fp16"),
+      stored("rows_spmm", "fp16", {{"piece", std::int64_t{3}}, {"storage_c", std::string("fp32")}}),
+      stored("rows_spmm", "bf16", {{"piece", std::int64_t{1}}}),
       {"rows_spmm", {{"piece", std::int64_t{1}}}},
       {"rows_spmm", {{"piece", std::int64_t{3}}}},
       {"rows_spmm", {{"piece", std::int64_t{50}}}},

@@ -10,14 +10,21 @@
 namespace tessera {
 namespace {
 
-/// Emulates a product of either kind.
+/// C of a product of either kind.
+DenseMatrix emulated_c(const Multiplication& m, const Generation& generation) {
+  return emulate_c(m.kernel, m.a, m.b, generation);
+}
+CsrMatrix emulated_c(const SparseMultiplication& m, const Generation& generation) {
+  return m.kernel.emulate(m.a, m.b, generation);
+}
+
 template <class Result, class Product>
 Result emulated(const Product& m) {
   const Device& device = find_device(m.point.device);
   const auto start = std::chrono::steady_clock::now();
   Result result;
   result.generation = device.generation;
-  result.c = m.kernel.emulate(m.a, m.b, find_generation(device.generation));
+  result.c = emulated_c(m, find_generation(device.generation));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   result.findings.emulate_s = elapsed.count();
   return result;

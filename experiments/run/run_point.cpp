@@ -225,7 +225,7 @@ void PointRunner::State::check(const Multiplication& m, const GpuLimits& gpu,
                          result.generation,
                          gpu};
   record.bits = compare_with_emulation(emulated, key, m.point, *result.c, [&] {
-    return m.kernel.emulate(m.a, m.b, find_generation(result.generation));
+    return emulate_c(m.kernel, m.a, m.b, find_generation(result.generation));
   });
 
   DenseMatrix c = restore_rows(std::move(*result.c), m.rows);

@@ -12,24 +12,25 @@ namespace tessera {
 
 enum class Order { kRowMajor, kColumnMajor };
 
-/// A matrix that is written. `ld`, the leading dimension, is the distance in elements from one row
-/// (in column order: column) to the next; 0: they follow each other.
+/// A matrix that is written, of the type that its user expects. `ld`, the leading dimension, is the
+/// distance in elements from one row (in column order: column) to the next; 0: they follow each
+/// other.
 struct DeviceMatrix {
-  float* data = nullptr;
+  void* data = nullptr;
   Order order = Order::kRowMajor;
   std::int64_t ld = 0;
 
-  DeviceMatrix(float* data, Order order = Order::kRowMajor, std::int64_t ld = 0)
+  DeviceMatrix(void* data, Order order = Order::kRowMajor, std::int64_t ld = 0)
       : data(data), order(order), ld(ld) {}
 };
 
 /// A matrix that is only read.
 struct ConstDeviceMatrix {
-  const float* data = nullptr;
+  const void* data = nullptr;
   Order order = Order::kRowMajor;
   std::int64_t ld = 0;
 
-  ConstDeviceMatrix(const float* data, Order order = Order::kRowMajor, std::int64_t ld = 0)
+  ConstDeviceMatrix(const void* data, Order order = Order::kRowMajor, std::int64_t ld = 0)
       : data(data), order(order), ld(ld) {}
   ConstDeviceMatrix(const DeviceMatrix& matrix)
       : ConstDeviceMatrix(matrix.data, matrix.order, matrix.ld) {}

@@ -57,4 +57,14 @@ __device__ void load_if(bool when, const float* from, float* to) {
                  : "l"(from), "r"(p));
 }
 
+/// Loads 16 bits into the low half of `to` where `when`, and else nothing.
+__device__ inline void load_16_bits_if(bool when, const std::uint16_t* from, float& to) {
+  const int p = when;
+  std::uint32_t word = __float_as_uint(to);
+  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n@p ld.global.nc.u16 %0, [%1];\n}"
+               : "+r"(word)
+               : "l"(from), "r"(p));
+  to = __uint_as_float(word);
+}
+
 }  // namespace tessera

@@ -9,10 +9,13 @@
 
 namespace tessera {
 
-/// True when every row of B and C begins at a multiple of 16 bytes. The caller guarantees only the
-/// alignment of a float for the two arrays.
-inline bool aligned_to_16_bytes(std::int64_t n, const Operands& operands) {
-  return n % 4 == 0 && reinterpret_cast<std::uintptr_t>(operands.b) % 16 == 0 &&
+/// True when every row of B and C begins at a multiple of 16 bytes, C's elements being no smaller
+/// than B's of `b_bytes`. The caller guarantees only the alignment of an element for the two
+/// arrays.
+inline bool aligned_to_16_bytes(std::int64_t n, const Operands& operands,
+                                std::size_t b_bytes = sizeof(float)) {
+  return n % static_cast<std::int64_t>(16 / b_bytes) == 0 &&
+         reinterpret_cast<std::uintptr_t>(operands.b) % 16 == 0 &&
          reinterpret_cast<std::uintptr_t>(operands.c) % 16 == 0;
 }
 

@@ -28,6 +28,14 @@ Prepared prepared(const AttackCase& given) {
   return {std::move(kernel), std::move(packed)};
 }
 
+/// The type of C in memory.
+ElementType stored_c(const AttackCase& given) {
+  return Registry<SpmmKernel>::instance()
+      .make(given.choice.kernel, given.choice.params)
+      ->arithmetic()
+      .storage.c;
+}
+
 /// The places where IEEE arithmetic may give a NaN or an infinity that the truth has not: where a
 /// partial sum may overflow, where an operand overflows its type, and, where tiles are multiplied
 /// with their padding, in every element whose column of B has such an operand, which meets zeros.
@@ -38,6 +46,11 @@ class MaySpecial {
       : given_(given), arithmetic_(kernel.arithmetic()), row_(given.a.rows), col_(given.b.cols) {
     for (const float value : given.a.values)
       if (std::isfinite(value)) largest_a_ = std::max(largest_a_, std::abs(double{value}));
+    for (std::int64_t k = 0; k < given.b.rows; ++k)
+      for (std::int64_t j = 0; j < given.b.cols; ++j)
+        if (std::isfinite(given.b.at(k, j)) &&
+            std::abs(double{given.b.at(k, j)}) > largest_of(arithmetic_.storage.b))
+          col_[j] = true;
     if (arithmetic_.sum == Arithmetic::Sum::kFp32 && kernel.format() != "bcsr") return;
     bool any = false;
     for (std::int64_t i = 0; i < given.a.rows; ++i)
@@ -62,7 +75,7 @@ class MaySpecial {
     }
     // Rounded operands are at most 2^-7 larger, and split ones add up to less than 2.1 |A||B|.
     const double growth = arithmetic_.mmas_per_chunk > 1 ? 2.2 : 1.02;
-    return magnitude * growth >= kLargest;
+    return magnitude * growth >= largest_of(arithmetic_.storage.c);
   }
 
  private:
@@ -111,16 +124,18 @@ std::string fault_of_product(const AttackCase& given, const Prepared& with, bool
       .reason;
 }
 
-/// The reason why alpha A B + beta C differs from fp64 by more than its two roundings.
-std::string fault_of_scaling(const AttackCase& given, const DenseMatrix& product,
+/// The reason why alpha A B + beta C differs from fp64 by more than its two roundings and that to
+/// C's type.
+std::string fault_of_scaling(const AttackCase& given, ElementType type, const DenseMatrix& product,
                              const DenseMatrix& c) {
-  const DenseMatrix old_c = given.old_c();
+  const DenseMatrix old_c = stored_as(type, given.old_c());
   for (std::size_t i = 0; i < c.values.size(); ++i) {
     const double sum = double{given.scaling.alpha} * product.values[i];
     const double old = given.scaling.beta == 0 ? 0.0 : double{given.scaling.beta} * old_c.values[i];
     const double size = std::abs(sum) + std::abs(old), exact = sum + old;
-    const double allowed = 0x1p-23 * size + 0x1p-148;
-    const bool may_overflow = size + allowed > kLargest;
+    const double allowed =
+        (0x1p-23 + 1.01 * rounding_error(type)) * size + 0x1p-148 + underflow_error(type);
+    const bool may_overflow = size + allowed > largest_of(type);
     const bool right = std::isnan(exact)            ? std::isnan(c.values[i])
                        : std::isfinite(c.values[i]) ? std::abs(c.values[i] - exact) <= allowed
                                                     : may_overflow;
@@ -289,7 +304,7 @@ DenseMatrix emulated(const AttackCase& given) {
 }
 
 DenseMatrix scaled_product(const AttackCase& given, const DenseMatrix& product) {
-  return emulate_scaling(given.scaling, product, given.old_c());
+  return emulate_scaling(given.scaling, product, given.old_c(), stored_c(given));
 }
 
 std::function<std::optional<GpuHalf>()>& gpu_half() {
@@ -328,10 +343,12 @@ Verdict attack(const AttackCase& asked, const Attacked& kernels) {
     }
     verdict.compared = product.has_value();
     const bool adds_in_memory = given.choice.kernel == "shares_spmm";
-    if (product && found("value", fault_of_product(given, with, adds_in_memory, *product)))
+    const ElementType type = with.kernel->arithmetic().storage.c;
+    if (product &&
+        found("value", fault_of_product(given, with, adds_in_memory, stored_as(type, *product))))
       return verdict;
     if (product &&
-        found("scaling", fault_of_scaling(given, *product, kernels.scale(given, *product))))
+        found("scaling", fault_of_scaling(given, type, *product, kernels.scale(given, *product))))
       return verdict;
 
     if (!kernels.launch) return verdict;

@@ -21,6 +21,7 @@
 #include "formats/base/permutation.hpp"
 #include "kernels/device/device_matrix.hpp"
 #include "kernels/scaling.hpp"
+#include "kernels/storage.hpp"
 
 namespace tessera {
 
@@ -38,14 +39,18 @@ struct SpmmPlanOptions {
   /// does not. Both give the same bits every time. Name one kernel where the difference matters.
   std::vector<SpmmCandidate> candidates = {{"tessera_spmm"}, {"rows_spmm"}};
 
+  /// The types of B and C in memory: FP32, FP16 or BF16, and FP32 for C with any B. Sums are FP32. A
+  /// candidate whose parameters do not name its types gets these.
+  Storage storage = {};
+
   /// An order of A's rows that suits the kernel (the result of a reordering); empty for the given
   /// order. C comes back in the order of A. Restoring that order moves 8 bytes per element of C in
-  /// each run(), and takes 4 bytes per element of workspace.
+  /// each run(), and takes 4 bytes per element of workspace. It needs a C in FP32.
   Permutation rows = {};
 
   /// True when B (C) may be column-major or have gaps between rows. Each takes 4 bytes of workspace
   /// per element. A run() with such an operand copies it, which moves 8 bytes per element; a run()
-  /// with any other operand does not.
+  /// with any other operand does not. Both need that operand in FP32.
   bool converts_b = false;
   bool converts_c = false;
 };
@@ -64,8 +69,8 @@ class SpmmPlan {
   /// times products of a B and a C that the plan allocates meanwhile; waits for the GPU. A is not
   /// needed afterwards.
   ///
-  /// Throws an Error for an invalid A, n < 1, an order whose size is not the number of A's rows,
-  /// and an unknown kernel or parameter (with the nearest name); Unsupported, with every
+  /// Throws an Error for an invalid A, n < 1, an order whose size is not the number of A's rows, an
+  /// option that needs an operand in FP32 which has 16 bits, and an unknown kernel or parameter (with the nearest name); Unsupported, with every
   /// candidate's reason, when none takes this case; OutOfMemory; std::runtime_error for an error of
   /// CUDA.
   SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options = {});
@@ -86,8 +91,8 @@ class SpmmPlan {
   void run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling scaling = {},
            cudaStream_t stream = nullptr);
 
-  /// A B [M x N] as run() computes it on this GPU, bit for bit, on the CPU; emulate_scaling()
-  /// applies alpha and beta. Throws an Error for a B of another shape, Unsupported for a kernel
+  /// The FP32 sums of A B [M x N] as run() computes them on this GPU, bit for bit, on the CPU;
+  /// emulate_scaling() applies alpha and beta, and rounds to C's type. Throws an Error for a B of another shape, Unsupported for a kernel
   /// that adds in no fixed order and for a closed library.
   DenseMatrix emulate(const DenseMatrix& b) const;
 

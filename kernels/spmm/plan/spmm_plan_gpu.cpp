@@ -65,14 +65,15 @@ double median_us(const std::function<void()>& launch) {
   return samples[kSamples / 2];
 }
 
-/// B [cols x n] and C [rows x n] of the timed products. B's values are near 0.01, like those of a
-/// user: power, and with it the clock, depends on them.
+/// B [cols x n] and C [rows x n] of the timed products. B's values are near 0.01 (1 in FP16), like
+/// those of a user: power, and with it the clock, depends on them.
 struct TimedOperands {
-  DeviceArray<float> b, c;
+  DeviceArray<std::byte> b, c;
 
-  TimedOperands(std::int64_t rows, std::int64_t cols, std::int64_t n)
-      : b(static_cast<std::size_t>(cols * n)), c(static_cast<std::size_t>(rows * n)) {
-    cuda_check(cudaMemset(b.data(), 0x3c, b.size() * sizeof(float)), "filling B");
+  TimedOperands(std::int64_t rows, std::int64_t cols, std::int64_t n, const Storage& storage)
+      : b(static_cast<std::size_t>(cols * n) * bytes_of(storage.b)),
+        c(static_cast<std::size_t>(rows * n) * bytes_of(storage.c)) {
+    cuda_check(cudaMemset(b.data(), 0x3c, b.size()), "filling B");
   }
 };
 
@@ -86,11 +87,24 @@ struct Uploaded {
   double us = 0;  // median time of a product; 0 when it was not timed
 };
 
-Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmCandidate& given) {
+/// The parameters of a candidate, with the types of B and C where they name none.
+Params::Given with_storage(const SpmmCandidate& given, const Storage& storage) {
+  Params::Given params = given.params;
+  if (storage == Storage{} || params.contains("storage")) return params;
+  params["storage"] = std::string(name_of(storage.b));
+  if (storage.c != storage.b) params["storage_c"] = std::string(name_of(storage.c));
+  return params;
+}
+
+Uploaded upload(const CsrMatrix& a, std::int64_t n, const Storage& storage,
+                const SpmmCandidate& given) {
   const auto& kernels = Registry<SpmmKernel>::instance();
-  const Params params = kernels.resolve(given.kernel, given.params);
+  const Params params = kernels.resolve(given.kernel, with_storage(given, storage));
   Uploaded made;
   made.kernel = kernels.make(given.kernel, params);
+  const Storage has = made.kernel->arithmetic().storage;
+  require<Unsupported>(has == storage, "it has B in {} and C in {}, not {} and {}", name_of(has.b),
+                       name_of(has.c), name_of(storage.b), name_of(storage.c));
   made.kernel->set_gpu(limits_of_gpu());
   const auto& formats = Registry<Format>::instance();
   const Params format = formats.resolve(made.kernel->format(), given.format);
@@ -108,16 +122,16 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmCandidate& given) 
 /// the one that is timed.
 class MeasurePolicy final : public Policy {
  public:
-  MeasurePolicy(const CsrMatrix& a, std::int64_t n, const std::vector<SpmmCandidate>& candidates,
-                std::vector<SpmmTiming>& timings)
-      : a_(a), n_(n), candidates_(candidates), timings_(timings) {}
+  MeasurePolicy(const CsrMatrix& a, std::int64_t n, const Storage& storage,
+                const std::vector<SpmmCandidate>& candidates, std::vector<SpmmTiming>& timings)
+      : a_(a), n_(n), storage_(storage), candidates_(candidates), timings_(timings) {}
 
   std::string name() const override { return "measure"; }
 
   Rating screen(std::size_t candidate) override {
     SpmmTiming& timing = timings_.emplace_back(SpmmTiming{.candidate = candidates_[candidate]});
     try {
-      Uploaded next = upload(a_, n_, candidates_[candidate]);
+      Uploaded next = upload(a_, n_, storage_, candidates_[candidate]);
       timing.candidate = next.candidate;
       choose_algorithm(next, timing);
       if (!fastest_.gpu || next.us < fastest_.us) fastest_ = std::move(next), index_ = candidate;
@@ -143,22 +157,21 @@ class MeasurePolicy final : public Policy {
   void choose_algorithm(Uploaded& uploaded, SpmmTiming& timing) {
     const std::vector<std::string> names = uploaded.gpu->candidates();
     if (names.size() == 1 && candidates_.size() == 1) return;
-    if (!operands_) operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_);
-    const float* b = operands_->b.data();
-    float* c = operands_->c.data();
+    if (!operands_) operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_, storage_);
+    const Operands operands{operands_->b.data(), operands_->c.data()};
     cuda_check(cudaDeviceSynchronize(), "uploading A");
     int best = -1;
     for (int i = 0; i < static_cast<int>(names.size()); ++i) {
       try {
-        uploaded.gpu->prepare(i, {b, c}, nullptr);
+        uploaded.gpu->prepare(i, operands, nullptr);
       } catch (const Unsupported&) {
         continue;
       }
-      const double us = median_us([&] { uploaded.gpu->launch(i, {b, c}, nullptr); });
+      const double us = median_us([&] { uploaded.gpu->launch(i, operands, nullptr); });
       if (best < 0 || us < uploaded.us) best = i, uploaded.us = us;
     }
     require<Unsupported>(best >= 0, "none of the library's algorithms takes this case");
-    uploaded.gpu->prepare(best, {b, c}, nullptr);
+    uploaded.gpu->prepare(best, operands, nullptr);
     uploaded.algorithm = best;
     timing.algorithm = names[best];
     timing.us = uploaded.us;
@@ -166,6 +179,7 @@ class MeasurePolicy final : public Policy {
 
   const CsrMatrix& a_;
   std::int64_t n_;
+  Storage storage_;
   const std::vector<SpmmCandidate>& candidates_;
   std::vector<SpmmTiming>& timings_;         // one for each screened candidate
   std::unique_ptr<TimedOperands> operands_;  // on the device from the first timing on
@@ -174,11 +188,12 @@ class MeasurePolicy final : public Policy {
 };
 
 /// Times the candidates and keeps the fastest on the device.
-Uploaded choose(const CsrMatrix& a, std::int64_t n, const std::vector<SpmmCandidate>& candidates,
+Uploaded choose(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
                 std::vector<SpmmTiming>& timings) {
   std::vector<Candidate> named;
-  for (const SpmmCandidate& candidate : candidates) named.push_back({.name = candidate.kernel});
-  MeasurePolicy policy(a, n, candidates, timings);
+  for (const SpmmCandidate& candidate : options.candidates)
+    named.push_back({.name = candidate.kernel});
+  MeasurePolicy policy(a, n, options.storage, options.candidates, timings);
   const Decision decision = decide(named, policy);
   require<Unsupported>(!decision.ranked.empty(), "no kernel takes this product:{}",
                        decision.exclusions("\n  ", [&](std::size_t i) { return named[i].name; }));
@@ -188,24 +203,25 @@ Uploaded choose(const CsrMatrix& a, std::int64_t n, const std::vector<SpmmCandid
 /// The bytes [first, last) from the first element of an operand to its last one.
 struct Extent {
   std::uintptr_t first, last;
+  std::uint64_t dense;  // bytes of the elements
 
-  Extent(const float* data, const Strides& strides, std::int64_t rows, std::int64_t cols)
+  Extent(const void* data, ElementType type, const Strides& strides, std::int64_t rows,
+         std::int64_t cols)
       : first(reinterpret_cast<std::uintptr_t>(data)),
-        last(first + sizeof(float) * static_cast<std::uint64_t>((rows - 1) * strides.row +
-                                                                (cols - 1) * strides.col + 1)) {}
+        last(first + bytes_of(type) * static_cast<std::uint64_t>((rows - 1) * strides.row +
+                                                                 (cols - 1) * strides.col + 1)),
+        dense(bytes_of(type) * static_cast<std::uint64_t>(rows * cols)) {}
   bool meets(const Extent& other) const { return first < other.last && other.first < last; }
+  /// True when some bytes of the extent are of no element.
+  bool has_gaps() const { return last - first > dense; }
 };
-
-/// True when some bytes of the extent are of no element.
-bool has_gaps(const Extent& extent, std::int64_t rows, std::int64_t cols) {
-  return extent.last - extent.first > sizeof(float) * static_cast<std::uint64_t>(rows * cols);
-}
 
 }  // namespace
 
 struct SpmmPlan::State {
   int device;
   std::int64_t rows, cols, n;
+  Storage storage;
   Permutation old_of_new;  // order of the packed rows; empty for the order of A
   std::vector<SpmmTiming> timings;
   Uploaded uploaded;
@@ -214,14 +230,14 @@ struct SpmmPlan::State {
   DeviceArray<float> c;                  // [rows x n] when C may be converted, else empty
 
   State(const CsrMatrix& a, std::int64_t width, const SpmmPlanOptions& options)
-      : device(current_device()), rows(a.rows), cols(a.cols), n(width) {
+      : device(current_device()), rows(a.rows), cols(a.cols), n(width), storage(options.storage) {
     const bool reorders = options.rows.size() > 0 && !options.rows.is_identity();
     if (reorders) {
       old_of_new = options.rows;
-      uploaded = choose(permute_rows(a, old_of_new), n, options.candidates, timings);
+      uploaded = choose(permute_rows(a, old_of_new), n, options, timings);
       new_of_old = DeviceArray<std::int32_t>(old_of_new.inverse().old_of_new());
     } else {
-      uploaded = choose(a, n, options.candidates, timings);
+      uploaded = choose(a, n, options, timings);
     }
     if (options.converts_b) b = DeviceArray<float>(static_cast<std::size_t>(cols * n));
     if (options.converts_c || reorders) c = DeviceArray<float>(static_cast<std::size_t>(rows * n));
@@ -239,12 +255,13 @@ struct SpmmPlan::State {
 void SpmmPlan::State::check_apart(const ConstDeviceMatrix& from, const Strides& of_from,
                                   const DeviceMatrix& to, const Strides& of_to) const {
   if (rows == 0 || cols == 0) return;
-  const Extent b_extent(from.data, of_from, cols, n), c_extent(to.data, of_to, rows, n);
-  const bool gaps = has_gaps(b_extent, cols, n) || has_gaps(c_extent, rows, n);
+  const Extent b_extent(from.data, storage.b, of_from, cols, n),
+      c_extent(to.data, storage.c, of_to, rows, n);
+  const bool gaps = b_extent.has_gaps() || c_extent.has_gaps();
   require(!b_extent.meets(c_extent) || (gaps && from.data != to.data),
-          "B (at {}, {} bytes) and C (at {}, {} bytes) overlap",
-          static_cast<const void*>(from.data), b_extent.last - b_extent.first,
-          static_cast<const void*>(to.data), c_extent.last - c_extent.first);
+          "B (at {}, {} bytes) and C (at {}, {} bytes) overlap", from.data,
+          b_extent.last - b_extent.first, static_cast<const void*>(to.data),
+          c_extent.last - c_extent.first);
 }
 
 void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
@@ -265,14 +282,17 @@ void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to,
   require(plain_c || c.size() > 0 || rows == 0,
           "C is not row-major without gaps: the plan needs the option converts_c");
 
-  if (!plain_b) convert_layout(from.data, of_b, nullptr, b.data(), plain, cols, n, {}, stream);
-  const float* b_data = plain_b ? from.data : b.data();
+  if (!plain_b)
+    convert_layout(static_cast<const float*>(from.data), of_b, nullptr, b.data(), plain, cols, n,
+                   {}, stream);
+  const void* b_data = plain_b ? from.data : b.data();
   if (plain_c && !reorders) {
     uploaded.gpu->launch(uploaded.algorithm, {b_data, to.data, scaling}, stream);
     return;
   }
   uploaded.gpu->launch(uploaded.algorithm, {b_data, c.data()}, stream);
-  convert_layout(c.data(), plain, new_of_old.data(), to.data, of_c, rows, n, scaling, stream);
+  convert_layout(c.data(), plain, new_of_old.data(), static_cast<float*>(to.data), of_c, rows, n,
+                 scaling, stream);
 }
 
 SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options) {
@@ -282,6 +302,14 @@ SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& op
   require(!options.candidates.empty(), "no kernel is named; a plan needs at least one");
   require(options.rows.size() == 0 || options.rows.size() == a.rows,
           "the order has {} rows, but A has {}", options.rows.size(), a.rows);
+  const auto needs_fp32 = [](bool asked, ElementType type, const char* option,
+                             const char* operand) {
+    require(!asked || type == ElementType::kFp32, "{} needs {} in fp32, not in {}", option, operand,
+            name_of(type));
+  };
+  needs_fp32(options.converts_b, options.storage.b, "the option converts_b", "B");
+  needs_fp32(options.converts_c, options.storage.c, "the option converts_c", "C");
+  needs_fp32(options.rows.size() > 0, options.storage.c, "an order of rows", "C");
   state_ = std::make_unique<State>(a, n, options);
 }
 SpmmPlan::~SpmmPlan() = default;

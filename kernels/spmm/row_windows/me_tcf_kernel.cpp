@@ -74,7 +74,7 @@ class RowEmulation {
 
 Arithmetic arithmetic(const Precision& precision, int depth) {
   return {.sum = Arithmetic::Sum::kTensorCore,
-          .type = MmaType::kTf32,
+          .type = type_of(precision.conversion),
           .mma_depth = depth,
           .input_error = precision.input_error,
           .mmas_per_chunk = static_cast<int>(precision.mmas.size())};
@@ -103,7 +103,7 @@ std::vector<std::int64_t> terms_per_row(const MeTcf& a, int depth, const Tasks& 
 
 DenseMatrix emulate(const MeTcf& a, const Precision& precision, int depth, const Tasks& tasks,
                     const DenseMatrix& b, const Generation& generation) {
-  const FusedStep& step = generation.step(MmaType::kTf32);
+  const FusedStep& step = generation.step(type_of(precision.conversion));
   const PreparedB prepared(b, precision);
   return row_windows::emulate_tasks(
       a, tasks, b.cols, [&] { return RowEmulation(a, precision, depth, step, prepared); });

@@ -24,7 +24,8 @@ struct TaskLaunch {
   TaskKernel<Options...> unaligned;
   std::tuple<Options...> options;  // arguments of both kernels
   Schedule schedule;
-  std::int64_t shared_bytes;  // dynamic shared memory of a thread block
+  std::int64_t shared_bytes;            // dynamic shared memory of a thread block
+  std::size_t b_bytes = sizeof(float);  // of an element of B
   window_tasks::CombineMethod combine;
   Store store = Store::kWriteBack;
   int promote = 0;  // TC blocks between additions to FP32 registers; 0: never
@@ -91,7 +92,8 @@ class TaskMultiplication final : public GpuMultiplication {
       cuda_check(cudaGetLastError(), clearing_.c_str());
     }
     const TaskKernel<Options...> multiply =
-        aligned_to_16_bytes(arguments.view.n, operands) ? launch_.aligned : launch_.unaligned;
+        aligned_to_16_bytes(arguments.view.n, operands, launch_.b_bytes) ? launch_.aligned
+                                                                         : launch_.unaligned;
     std::apply(
         [&](Options... options) {
           multiply<<<static_cast<unsigned>(thread_blocks_), launch_.schedule.threads(),

@@ -48,11 +48,11 @@ class ClearTrace final : public LaunchTrace {
 }  // namespace
 
 void add_stores(const window_tasks::Tasks& tasks, std::int64_t index, CombineMethod combine,
-                std::int64_t rows, std::int64_t cols, ThreadBlockWork& work) {
+                std::int64_t rows, std::int64_t cols, ThreadBlockWork& work, int bytes) {
   if (tasks.tasks[index].split != 0 && combine == CombineMethod::kAtomic)
     work.atomics += rows * cols;
   else if (tasks.is_last_part(index))
-    work.c_bytes += 4 * rows * cols;
+    work.c_bytes += bytes * rows * cols;
 }
 
 std::int64_t add_clear_launch(const ClearedWindows& windows,

@@ -42,7 +42,7 @@ void add_thread_blocks(const Schedule& schedule, const window_tasks::Tasks& task
 /// Adds what task `index` writes to C: `cols` columns of the window's `rows` rows, by atomics or
 /// by the last of the window's tasks.
 void add_stores(const window_tasks::Tasks& tasks, std::int64_t index, CombineMethod combine,
-                std::int64_t rows, std::int64_t cols, ThreadBlockWork& work);
+                std::int64_t rows, std::int64_t cols, ThreadBlockWork& work, int bytes = 4);
 
 /// Windows of `window_rows` rows of C [rows x n]; the addresses of the tasks and of C.
 struct ClearedWindows {

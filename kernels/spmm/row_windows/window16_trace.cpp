@@ -56,10 +56,11 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
                           WarpTrace& trace, int board) const {
   const std::int64_t col = first_col(item);
   const std::int64_t cols = std::min<std::int64_t>(schedule_.warp_cols(), n_ - col);
-  const int at_once = row_windows::rows_per_copy(schedule_.groups);
+  const std::int64_t bytes = launch_.b_bytes * cols;
+  const int at_once = row_windows::rows_per_copy(lines());
   for (int first = 0; first < kTileCols; first += at_once) {
     trace.issue(launch_.instructions.copy);
-    for (int i = 0; i < (aligned() ? 1 : 4); ++i) {
+    for (int i = 0; i < (aligned() ? 1 : piece_cols()); ++i) {
       if (aligned())
         trace.async_copy(board);
       else
@@ -67,12 +68,11 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
       if (cols <= 0) continue;
       for_each_row(tile, first, at_once, col, [&](int k, std::uint64_t from) {
         const std::int64_t row = step % launch_.stages * kTileCols + k;
-        const auto to =
-            4 * static_cast<std::uint64_t>(row * row_windows::row_pitch(schedule_.groups));
+        const auto to = 4 * static_cast<std::uint64_t>(row * row_windows::row_pitch(lines()));
         if (aligned())
-          trace.copy_to_shared(from, 4 * cols, to);
+          trace.copy_to_shared(from, bytes, to);
         else
-          trace.touch(from, 4 * cols);
+          trace.touch(from, bytes);
       });
     }
   }
@@ -82,7 +82,7 @@ void TileTrace::store_task(const Task& task, const TaskItem& item, WarpTrace& tr
   const bool atomic = launch_.combine == CombineMethod::kAtomic;
   trace.issue(TaskInstructionCounts::kStore * (1 + 2 * schedule_.groups));
   if (task.split != 0 && !atomic && !combine(item, trace)) return;
-  const int cols_at_once = launch_.width == 1 ? 8 : 16;
+  const int cols_at_once = launch_.width == 1 ? 8 : 4 * piece_cols();
   for (int half = 0; half < 2; ++half)
     for (std::int64_t col = 0; col < schedule_.warp_cols(); col += cols_at_once)
       store(task, half, first_col(item) + col,
@@ -115,10 +115,13 @@ void TileTrace::store(const Task& task, int half, std::int64_t col, std::int64_t
   if (adds)
     trace.atomic(static_cast<int>(rows * cols));
   else
-    trace.store(launch_.width == 1 ? 2 : aligned() ? 1 : 4);
+    trace.store(launch_.width == 1 ? 2
+                : aligned()        ? std::max(1, piece_cols() * launch_.c_bytes / 16)
+                                   : piece_cols());
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t row = task.window * std::int64_t{a_.window_rows} + kMmaRows * half + r;
-    trace.touch(at_.c + 4 * static_cast<std::uint64_t>(row * n_ + col), 4 * cols);
+    trace.touch(at_.c + static_cast<std::uint64_t>(launch_.c_bytes * (row * n_ + col)),
+                launch_.c_bytes * cols);
   }
   if (!adds) trace.wavefronts(std::max(1, trace.touched_sectors()));
 }

@@ -34,10 +34,10 @@ void add_task(const MeTcf& a, const Tasks& tasks, std::int64_t index, const Tile
       (4 + launch.bytes.position) * (a.tc_offset[task.last] - a.tc_offset[task.first]) +
       launch.bytes.bitmap * blocks +
       schedule.team * (4 * offsets + 4 * MeTcf::kTileCols * blocks + std::int64_t{sizeof(task)});
-  work.b_bytes += 4 * row_windows::count_active_cols(a, task.first, task.last) * cols;
+  work.b_bytes += launch.b_bytes * row_windows::count_active_cols(a, task.first, task.last) * cols;
   if (schedule.team > 1) work.barriers += schedule.team * (blocks + (blocks > 0 ? 2 : 1));
   row_windows::add_stores(tasks, index, launch.combine, row_windows::rows_of_window(a, task.window),
-                          cols, work);
+                          cols, work, launch.c_bytes);
 }
 
 }  // namespace
@@ -53,8 +53,8 @@ Addresses::Addresses(const MeTcf& a, const Tasks& tasks, std::int64_t n, const T
           "positions", launch.bytes.position * a.nnz() + launch.bytes.bitmap * a.num_tc_blocks())),
       sparse_a_to_b(space.add("sparse_a_to_b", bytes_of(a.sparse_a_to_b))),
       values(space.add("values", bytes_of(a.values))),
-      b(space.add("b", 4 * n * a.cols())),
-      c(space.add("c", 4 * n * a.rows())) {}
+      b(space.add("b", launch.b_bytes * n * a.cols())),
+      c(space.add("c", launch.c_bytes * n * a.rows())) {}
 
 WorkDescription describe_without_trace(const std::string& kernel, const MeTcf& a, std::int64_t n,
                                        const std::shared_ptr<const Tasks>& tasks,

@@ -31,8 +31,10 @@ struct TileLaunch {
   int depth = 8;              // condensed columns of an MMA
   int mmas_per_product = 1;   // 3 where operands are split
   bool staged = true;         // rows of B are copied to shared memory, not loaded to registers
-  int width = 4;              // floats of a row of B that a lane loads at once
+  int width = 4;              // floats of a row of B that a lane loads at once, or 16 bytes of them
   int stages;                 // of rows of B in shared memory
+  int b_bytes = 4;            // of an element of B,
+  int c_bytes = 4;            // and of C
   bool double_buffer = true;  // a TC block of A is copied while the one before is multiplied
   PositionBytes bytes = {};
   window_tasks::CombineMethod combine = window_tasks::CombineMethod::kOrdered;

@@ -108,13 +108,21 @@ std::vector<ParamSpec> params() {
            "and the width of C",
            {},
            0,
-           kMaxPiece}};
+           kMaxPiece},
+          {"storage", std::string("fp32"), "the type of B in memory", {"fp32", "fp16", "bf16"}},
+          {"storage_c", std::string("as_b"), "the type of C in memory", {"as_b", "fp32"}}};
+}
+
+Storage storage_of(const Params& params) {
+  const ElementType b = element_type(params.text("storage"));
+  return {b, params.text("storage_c") == "fp32" ? ElementType::kFp32 : b};
 }
 
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
   std::int64_t longest = 0;
   for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
-  return make_schedule(a.rows, a.nnz(), longest, n, params.integer("piece"));
+  return make_schedule(a.rows, a.nnz(), longest, n, params.integer("piece"),
+                       static_cast<int>(16 / bytes_of(storage_of(params).b)));
 }
 
 }  // namespace rows_spmm
@@ -202,14 +210,14 @@ class RowsSpmm final : public SpmmKernel {
 
   std::string format() const override { return CsrPacked::kFormat; }
   int version() const override { return 2; }
-  Arithmetic arithmetic() const override { return {}; }
+  Arithmetic arithmetic() const override { return {.storage = storage_of(params_)}; }
 
   /// A nonzero, a level of the tree of parts, or the sum of a piece, a thread block or a unit of
   /// the last one is a term. The pieces are those of the width of C that cuts a row into the most.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& csr = packed_as<CsrPacked>(packed);
     std::vector<Schedule> schedules;
-    for (const std::int64_t n : {1, 2, 9, 17, 33, 65})
+    for (const std::int64_t n : {1, 2, 9, 17, 33, 65, 129})
       schedules.push_back(schedule_of(params_, csr.matrix, n));
     std::vector<std::int64_t> terms = csr.row_lengths();
     for (std::int64_t& count : terms) {
@@ -230,9 +238,10 @@ class RowsSpmm final : public SpmmKernel {
                       const Generation&) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
     const Schedule schedule = schedule_of(params_, a, b.cols);
+    const DenseMatrix stored_b = stored_as(storage_of(params_).b, b);
     DenseMatrix c(a.rows, b.cols);
     parallel_for(a.rows, 64, [&](std::int64_t begin, std::int64_t end) {
-      RowSums sums(a, b, schedule);
+      RowSums sums(a, stored_b, schedule);
       for (std::int64_t row = begin; row < end; ++row) sums.add_row(row, c.row(row));
     });
     return c;
@@ -242,10 +251,12 @@ class RowsSpmm final : public SpmmKernel {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
     WorkDescription work{.kernel = "rows_spmm"};
     work.footprint_bytes = stats(packed).bytes;
-    work.b_rows_bytes = 4 * n * count_distinct(a.col_indices, a.cols);
-    work.c_bytes = 4 * n * a.rows;
+    const Storage storage = storage_of(params_);
+    work.b_rows_bytes =
+        static_cast<std::int64_t>(bytes_of(storage.b)) * n * count_distinct(a.col_indices, a.cols);
+    work.c_bytes = static_cast<std::int64_t>(bytes_of(storage.c)) * n * a.rows;
     work.useful_flops = 2 * a.nnz() * n;
-    describe_launch(a, schedule_of(params_, a, n), n, work);
+    describe_launch(a, schedule_of(params_, a, n), storage, n, work);
     return work;
   }
 

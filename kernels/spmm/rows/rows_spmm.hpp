@@ -7,6 +7,7 @@
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
 #include "kernels/spmm/rows/schedule.hpp"
+#include "kernels/storage.hpp"
 
 namespace tessera::rows_spmm {
 
@@ -23,6 +24,9 @@ struct Plan {
 Plan make_plan(const CsrMatrix& a, const Schedule& schedule);
 
 std::vector<ParamSpec> params();
+
+/// The types of B and C that the parameters ask for.
+Storage storage_of(const Params& params);
 
 /// The schedule that the parameters ask for.
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n);

@@ -21,7 +21,6 @@ constexpr int kShortStep = 4;      // of the last step of a warp whose units hav
 constexpr int kFewLanes = 8;       // of a unit that has columns for all; with fewer it is in parts
 constexpr int kPartUnroll = 4;     // rows of B that a part of a unit has in flight
 constexpr int kShortPartStep = 2;  // of a part, where the warp's units have no more left
-constexpr int kLaneCols = 4;       // columns of C of a lane: 16 bytes
 constexpr int kMaxPiece = 65535;   // nonzeros; 16 bits count them
 constexpr std::int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;  // CUDA's limits of a grid
 
@@ -30,8 +29,8 @@ TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts) {
   return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : 4;
 }
 
-/// Shared memory of a thread block: four sums for each thread, and a flag.
-constexpr std::int64_t kSharedBytes = 16 * kThreads + 1;
+/// Shared memory of a thread block: the sums of each thread, and a flag.
+constexpr std::int64_t shared_bytes(int lane_cols) { return 4 * lane_cols * kThreads + 1; }
 
 /// A piece of a row. The device code reads it, too.
 struct alignas(16) Unit {
@@ -76,6 +75,7 @@ struct Schedule {
   int lanes;           // of a unit: 8, 16 or 32; in parts 2 or 8
   int parts;           // of a unit: 1, 2, 4 or 8
   std::int64_t piece;  // most nonzeros of a unit
+  int lane_cols = 4;   // columns of C of a lane: 16 bytes of B
 
   constexpr int units_per_block() const { return kThreads / lanes; }
   constexpr int units_per_warp() const { return 32 / lanes; }
@@ -83,7 +83,7 @@ struct Schedule {
   constexpr bool in_parts() const { return part_lanes() < kFewLanes; }
   /// The nonzeros that a unit in parts has in flight.
   constexpr int part_turn() const { return kPartUnroll * parts; }
-  constexpr int columns() const { return kLaneCols * part_lanes(); }
+  constexpr int columns() const { return lane_cols * part_lanes(); }
   constexpr std::int64_t chunks(std::int64_t n) const { return (n + columns() - 1) / columns(); }
 
   /// A row that needs at most the units of a thread block has the next power of two of them.
@@ -112,12 +112,21 @@ struct Schedule {
 /// rows have at most 16 nonzeros on average, instructions and latencies of a unit, its nonzeros and
 /// their rows of B decide instead: with units of two lanes a warp takes sixteen of them at a time,
 /// and their nonzeros lie side by side.
+///
+/// With elements of 16 bits a lane has eight columns: half of the lanes do.
 constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
-                                 std::int64_t n, std::int64_t piece) {
+                                 std::int64_t n, std::int64_t piece, int lane_cols = 4) {
   constexpr std::int64_t kSms = 132, kPiecesPerUnit = 4, kLeast = 16, kMost = 64;
   constexpr std::int64_t kLongRow = 256, kShareOfNonzeros = 1000, kShortRows = 16;
-  Schedule schedule{.lanes = n <= 32 ? 8 : n <= 64 ? 16 : 32, .parts = 1, .piece = piece};
-  if (n <= 16) {
+  Schedule schedule{.lanes = n <= 8 * lane_cols    ? 8
+                             : n <= 16 * lane_cols ? 16
+                                                   : 32,
+                    .parts = 1,
+                    .piece = piece,
+                    .lane_cols = lane_cols};
+  if (n <= 16 && lane_cols == 8) {
+    schedule.parts = 4;
+  } else if (n <= 16) {
     if (n <= 8 && nnz <= kShortRows * rows) schedule.lanes = 2;
     schedule.parts = schedule.lanes / (n <= 1 ? 1 : n <= 8 ? 2 : 4);
   }

@@ -17,6 +17,8 @@ struct InstructionCounts {
   static constexpr int kLoop = 7;                // before the first step
   static constexpr int kNextTurn = 7;            // of a step that moves the lanes' nonzeros on
   static constexpr int kStepLoads = 56, kStepSums = 43;
+  // Of a nonzero with eight columns of 16 bits instead of four: four more sums, eight conversions.
+  static constexpr int kHalfColumns = 12;
   static constexpr int kEnd = 15, kStore = 17;
   static constexpr int kTeam = 5, kTeamUnit = 5;  // of the sums of a team: all units, each added
   static constexpr int kSlot = 45;                // to leave sums in a slot
@@ -49,6 +51,11 @@ constexpr int registers_of(const Schedule& schedule) {
   return schedule.part_lanes() == 1 ? 40 : 48;
 }
 
+/// Bytes of the sums of a unit.
+constexpr std::int64_t slot_bytes(const Schedule& schedule) {
+  return std::int64_t{4} * schedule.lane_cols * schedule.lanes;
+}
+
 struct TraceAddresses {
   std::uint64_t units, split_rows, col_indices, values, b, c, slots;
 };
@@ -56,9 +63,15 @@ struct TraceAddresses {
 /// The warps of the launch. A memory instruction serves all units of a warp.
 class RowsTrace final : public LaunchTrace {
  public:
-  RowsTrace(const CsrMatrix& a, const Schedule& schedule, std::int64_t n, Plan plan,
-            const TraceAddresses& at)
-      : a_(a), schedule_(schedule), n_(n), plan_(std::move(plan)), at_(at) {}
+  RowsTrace(const CsrMatrix& a, const Schedule& schedule, const Storage& storage, std::int64_t n,
+            Plan plan, const TraceAddresses& at)
+      : a_(a),
+        schedule_(schedule),
+        b_bytes_(static_cast<int>(bytes_of(storage.b))),
+        c_bytes_(static_cast<int>(bytes_of(storage.c))),
+        n_(n),
+        plan_(std::move(plan)),
+        at_(at) {}
 
   std::int64_t blocks_of_units() const {
     return std::ssize(plan_.units) / schedule_.units_per_block();
@@ -70,12 +83,12 @@ class RowsTrace final : public LaunchTrace {
     for (int warp = 0; warp < kWarps; ++warp) {
       const WarpUnits mine(*this, thread_block, warp);
       for (std::int64_t i = 0; i < mine.most; i += schedule_.parts)
-        work.b_bytes += 4 * mine.cols * rows_of_b(mine, i).count;
+        work.b_bytes += b_bytes_ * mine.cols * rows_of_b(mine, i).count;
       for (const Unit& unit : mine.units) {
         work.fma += unit.count * mine.cols;
         work.a_bytes += 16 + 8 * std::int64_t{unit.count};
       }
-      work.c_bytes += 4 * mine.cols * std::ssize(stored_rows(mine));
+      work.c_bytes += c_bytes_ * mine.cols * std::ssize(stored_rows(mine));
       if (mine.team > 1) ++work.barriers;
       if (mine.split != nullptr) work.barriers += mine.is_last ? 2 : 1;
     }
@@ -105,6 +118,11 @@ class RowsTrace final : public LaunchTrace {
   static constexpr int kWarps = kThreads / 32;
 
   bool in_parts() const { return schedule_.in_parts(); }
+  /// What `nonzeros` of them cost more with elements of 16 bits.
+  int half_columns(std::int64_t nonzeros) const {
+    if (schedule_.lane_cols == 4) return 0;
+    return InstructionCounts::kHalfColumns * static_cast<int>(nonzeros);
+  }
   bool is_column() const { return schedule_.part_lanes() == 1; }
 
   /// The units of a warp and its columns of C.
@@ -249,7 +267,7 @@ class RowsTrace final : public LaunchTrace {
     const int count = is_short ? kShortPartStep : kPartUnroll;
     for (int i = 0; i < count; ++i) load_rows(mine, at + i * schedule_.parts, trace);
     trace.wait(kDataBoard);
-    trace.issue(is_short ? PartCounts::kShortStep : PartCounts::kStep);
+    trace.issue((is_short ? PartCounts::kShortStep : PartCounts::kStep) + half_columns(count));
   }
 
   void add_parts(WarpTrace& trace) const {
@@ -264,8 +282,9 @@ class RowsTrace final : public LaunchTrace {
     if (needed.count == 0) return trace.issue(1);
     trace.load(kDataBoard);
     for (int r = 0; r < needed.count; ++r)
-      trace.touch(element(at_.b, needed.rows[static_cast<std::size_t>(r)] * n_ + mine.col, 4),
-                  4 * mine.cols);
+      trace.touch(
+          element(at_.b, needed.rows[static_cast<std::size_t>(r)] * n_ + mine.col, b_bytes_),
+          b_bytes_ * mine.cols);
   }
 
   void advance_whole(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
@@ -284,25 +303,25 @@ class RowsTrace final : public LaunchTrace {
     trace.issue(part(InstructionCounts::kStepLoads));
     for (std::int64_t i = at; i < at + count; ++i) load_rows(mine, i, trace);
     trace.wait(kDataBoard);
-    trace.issue(part(InstructionCounts::kStepSums));
+    trace.issue(part(InstructionCounts::kStepSums) + half_columns(count));
   }
 
   void add_team(const WarpUnits& mine, std::int64_t team, WarpTrace& trace) const {
-    constexpr int kWavefronts = 16 * 32 / kLineBytes;
+    const int wavefronts = 4 * schedule_.lane_cols * 32 / kLineBytes;
     trace.issue(InstructionCounts::kTeam);
-    trace.shared(kWavefronts);
+    trace.shared(wavefronts);
     trace.barrier();
     const auto adding = static_cast<int>(first_units(mine, team));
     if (adding == 0) return;
     for (std::int64_t unit = 1; unit < team; ++unit) {
-      trace.shared(std::max(adding * kWavefronts / schedule_.units_per_warp(), 1));
-      trace.issue(InstructionCounts::kTeamUnit);
+      trace.shared(std::max(adding * wavefronts / schedule_.units_per_warp(), 1));
+      trace.issue(InstructionCounts::kTeamUnit * schedule_.lane_cols / 4);
     }
   }
 
   std::uint64_t slot(const WarpUnits& mine, std::int64_t index) const {
-    return at_.slots + 16 * static_cast<std::uint64_t>((mine.chunk * plan_.num_slots + index) *
-                                                       schedule_.lanes);
+    return element(at_.slots, mine.chunk * plan_.num_slots + index,
+                   static_cast<int>(slot_bytes(schedule_)));
   }
 
   void meet(const WarpUnits& mine, WarpTrace& trace) const {
@@ -312,7 +331,7 @@ class RowsTrace final : public LaunchTrace {
     trace.issue(InstructionCounts::kSlot);
     if (mine.first_place == 0) {
       trace.store();
-      trace.touch(slot(mine, mine.block), 16 * schedule_.lanes);
+      trace.touch(slot(mine, mine.block), slot_bytes(schedule_));
     }
     trace.barrier();
     if (!mine.is_last) return;
@@ -333,7 +352,7 @@ class RowsTrace final : public LaunchTrace {
       trace.load(kSlotBoard);
       for (std::int64_t i = 0; i < std::ssize(mine.units); ++i)
         if (begin_of(i) + at < begin_of(i + 1))
-          trace.touch(slot(mine, mine.split->first_slot + begin_of(i) + at), 16 * schedule_.lanes);
+          trace.touch(slot(mine, mine.split->first_slot + begin_of(i) + at), slot_bytes(schedule_));
       const int in_flight = in_parts() ? kPartUnroll : kUnroll;
       if ((at + 1) % in_flight != 0 && at + 1 < most) continue;
       trace.wait(kSlotBoard);
@@ -347,41 +366,45 @@ class RowsTrace final : public LaunchTrace {
     trace.issue(InstructionCounts::kStore);
     trace.store();
     for (const std::uint32_t row : rows)
-      trace.touch(element(at_.c, row * n_ + mine.col, 4), 4 * mine.cols);
+      trace.touch(element(at_.c, row * n_ + mine.col, c_bytes_), c_bytes_ * mine.cols);
   }
 
   const CsrMatrix& a_;
   Schedule schedule_;
+  int b_bytes_, c_bytes_;  // of an element
   std::int64_t n_;
   Plan plan_;
   TraceAddresses at_;
 };
 
 TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Schedule& schedule,
-                          std::int64_t n, AddressSpace& memory) {
+                          const Storage& storage, std::int64_t n, AddressSpace& memory) {
+  const auto elements = [](ElementType type, std::int64_t count) {
+    return static_cast<std::int64_t>(bytes_of(type)) * count;
+  };
   return {.units = memory.add("units", 16 * std::ssize(plan.units)),
           .split_rows = memory.add("split_rows", 8 * std::ssize(plan.split_rows)),
           .col_indices = memory.add("col_indices", 4 * a.nnz()),
           .values = memory.add("values", 4 * a.nnz()),
-          .b = memory.add("b", 4 * n * a.cols),
-          .c = memory.add("c", 4 * n * a.rows),
-          .slots = memory.add("slots", 16 * schedule.chunks(n) * plan.num_slots * schedule.lanes)};
+          .b = memory.add("b", elements(storage.b, n * a.cols)),
+          .c = memory.add("c", elements(storage.c, n * a.rows)),
+          .slots = memory.add("slots", schedule.chunks(n) * plan.num_slots * slot_bytes(schedule))};
 }
 
 }  // namespace
 
-void describe_launch(const CsrMatrix& a, const Schedule& schedule, std::int64_t n,
-                     WorkDescription& work) {
+void describe_launch(const CsrMatrix& a, const Schedule& schedule, const Storage& storage,
+                     std::int64_t n, WorkDescription& work) {
   Plan plan = make_plan(a, schedule);
-  const TraceAddresses at = add_arrays(a, plan, schedule, n, work.memory);
-  const auto trace = std::make_shared<RowsTrace>(a, schedule, n, std::move(plan), at);
+  const TraceAddresses at = add_arrays(a, plan, schedule, storage, n, work.memory);
+  const auto trace = std::make_shared<RowsTrace>(a, schedule, storage, n, std::move(plan), at);
   for (std::int64_t block = 0; block < trace->thread_blocks(); ++block)
     work.thread_blocks.push_back(trace->work_of(block));
   work.launches.push_back({.name = "multiply",
                            .thread_blocks = trace->thread_blocks(),
                            .threads_per_block = kThreads,
                            .registers_per_thread = registers_of(schedule),
-                           .shared_bytes = kSharedBytes,
+                           .shared_bytes = shared_bytes(schedule.lane_cols),
                            .trace = trace});
 }
 

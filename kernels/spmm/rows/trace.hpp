@@ -5,12 +5,13 @@
 
 #include "formats/base/matrix.hpp"
 #include "kernels/spmm/rows/schedule.hpp"
+#include "kernels/storage.hpp"
 #include "kernels/work.hpp"
 
 namespace tessera::rows_spmm {
 
 /// Adds the launch, its thread blocks and its arrays to `work`. The trace refers to `a`.
-void describe_launch(const CsrMatrix& a, const Schedule& schedule, std::int64_t n,
-                     WorkDescription& work);
+void describe_launch(const CsrMatrix& a, const Schedule& schedule, const Storage& storage,
+                     std::int64_t n, WorkDescription& work);
 
 }  // namespace tessera::rows_spmm

@@ -5,9 +5,11 @@
 #pragma once
 
 #include "kernels/device/hidden.cuh"
+#include "kernels/device/store_elements.cuh"
 #include "kernels/spmm/row_windows/staged_rows.cuh"
 #include "kernels/spmm/row_windows/task_multiplication.cuh"
 #include "kernels/spmm/row_windows/window16_store.cuh"
+#include "kernels/spmm/tessera/numbers.cuh"
 #include "kernels/spmm/tessera/tessera_spmm.hpp"
 
 namespace tessera::tessera_spmm {
@@ -17,10 +19,10 @@ using row_windows::TaskItem;
 using window16_tile::kTileCols;
 using window_tasks::Task;
 
-__device__ inline float4 load_shared_vector(std::uint32_t at) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+__device__ inline uint4 load_shared_vector(std::uint32_t at) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "r"(at));
   return v;
 }
@@ -45,10 +47,9 @@ class ElementReader {
 
   /// The elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4) of the next TC block, for lane
   /// 4g + t.
-  template <Tf32Precision kPrecision>
-  __device__ Tf32Operand<kPrecision, 4> take() {
-    Tf32Operand<kPrecision, 4> operand;
-    for (int i = 0; i < 4; ++i) operand.set(i, value_[i]);
+  template <class Numbers>
+  __device__ typename Numbers::Operand take() {
+    const typename Numbers::Operand operand = Numbers::operand(value_);
     load_values();
     load_bitmap();
     return operand;
@@ -84,26 +85,30 @@ class ElementReader {
 };
 
 /// Rows of B of a task, up to kStages - 1 TC blocks ahead; column indices are loaded one ahead of
-/// that. A lane copies the same 16 bytes of every kAtOnce-th row; beyond the edge of B it copies
-/// the first columns, whose products are not stored.
+/// that. A lane copies the same 16 bytes, a piece, of every kAtOnce-th row; beyond the edge of B it
+/// copies the first columns, whose products are not stored.
 ///
 /// From one TC block's arrival to the next's a warp waits for a copy, so that the instructions
 /// before it count: what they need is kept in registers.
-template <int kGroups, bool kAligned>
+template <class Numbers, int kGroups, bool kAligned>
 class RowRing {
+  using Element = typename Numbers::Element;
+  static constexpr int kPieceCols = Numbers::kPieceCols;
+  static constexpr Ring kRing{kGroups, kPieceCols};
+
  public:
-  static constexpr int kStages = stages_of(kGroups);
+  static constexpr int kStages = kRing.stages();
 
   __device__ RowRing(const KernelArguments& arguments, const Task& task, std::int64_t first_col,
                      int lane, float* stages)
       : ids_(arguments.view.sparse_a_to_b + lane / kLanes + std::uint64_t{task.first} * kTileCols),
-        stride_(hidden(4 * static_cast<std::uint32_t>(arguments.view.n))),
+        stride_(hidden(kElementBytes * static_cast<std::uint32_t>(arguments.view.n))),
         to_(hidden(shared_address(stages) + 16 * (lane % kLanes) + kPitch * (lane / kLanes))),
         fragment_(
             hidden(shared_address(stages) + kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
-    const std::int64_t col = first_col + 4 * (lane % kLanes);
-    cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{4}));
-    b_ = hidden(reinterpret_cast<const char*>(arguments.b_fp32() + (cols_ > 0 ? col : 0)));
+    const std::int64_t col = first_col + kPieceCols * (lane % kLanes);
+    cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{kPieceCols}));
+    b_ = hidden(static_cast<const char*>(arguments.b) + (cols_ > 0 ? kElementBytes * col : 0));
     // The column indices of the first four TC blocks at once, not one after another.
     const std::int32_t first_ids =
         load_ahead(arguments.view.sparse_a_to_b + std::uint64_t{task.first} * kTileCols + lane);
@@ -131,30 +136,23 @@ class RowRing {
     next_ = after(next_);
   }
   /// Multiplies the TC block that wait() waited for, and goes on.
-  template <Tf32Precision kPrecision>
-  __device__ void multiply(const Tf32Operand<kPrecision, 4>& a, float (&sums)[2 * kGroups][2][4]) {
+  __device__ void multiply(const typename Numbers::Operand& a, SumsOfPair (&sums)[2 * kGroups]) {
     const std::uint32_t from = fragment_ + current_;
 #pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      const float4 low = load_shared_vector(from + 128 * group);
-      const float4 high = load_shared_vector(from + 128 * group + 4 * kPitch);
-      const float each[2][4] = {{low.x, low.y, low.z, low.w}, {high.x, high.y, high.z, high.w}};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        Tf32Operand<kPrecision, 2> columns;
-        for (int half = 0; half < 2; ++half) columns.set(half, each[half][j]);
-        mma_m16n8<kPrecision, 8>(sums[2 * group + j / 2][j % 2], a, columns);
-      }
-    }
+    for (int line = 0; line < kRing.lines(); ++line)
+      Numbers::multiply(a, load_shared_vector(from + 128 * line),
+                        load_shared_vector(from + 128 * line + 4 * kPitch),
+                        sums + kPieceCols / 2 * line);
     current_ = after(current_);
   }
 
  private:
-  static constexpr int kLanes = 8 * kGroups;  // of a row
+  static constexpr int kElementBytes = 16 / kPieceCols;
+  static constexpr int kLanes = 8 * kRing.lines();  // of a row
   static constexpr int kAtOnce = 32 / kLanes;
   static constexpr int kCopies = kTileCols / kAtOnce;
-  static constexpr std::uint32_t kPitch = 4 * row_windows::row_pitch(kGroups);
-  static constexpr std::uint32_t kStageBytes = 4 * row_windows::stage_floats(kGroups);
+  static constexpr std::uint32_t kPitch = 4 * row_windows::row_pitch(kRing.lines());
+  static constexpr std::uint32_t kStageBytes = 4 * row_windows::stage_floats(kRing.lines());
 
   /// The stage after `stage`, both in bytes.
   __device__ static std::uint32_t after(std::uint32_t stage) {
@@ -182,11 +180,8 @@ class RowRing {
   __device__ void copy(std::uint32_t to) const {
     if constexpr (!kAligned) {
       for (int i = 0; i < kCopies; ++i)
-        for (int k = 0; k < 4; ++k) {
-          const bool real = id_[i] >= 0 && k < cols_;
-          copy_async<4, CopyCache::kL1>(to + i * kAtOnce * kPitch + 4 * k,
-                                        real ? row(id_[i]) + 4 * k : b_, real);
-        }
+        for (int k = 0; k < kPieceCols; ++k)
+          copy_element(to + i * kAtOnce * kPitch + kElementBytes * k, i, k);
     } else if (kAtOnce > 1 || id_[kCopies - 1] < 0) {
       // Padding is at the end of a TC block, and most have none; with one row a copy, all lanes
       // have the same column indices.
@@ -201,37 +196,70 @@ class RowRing {
     }
   }
 
+  /// Copies element k of the lane's piece of copy i; none but of four bytes are asynchronous.
+  __device__ void copy_element(std::uint32_t to, int i, int k) const {
+    const bool real = id_[i] >= 0 && k < cols_;
+    const char* from = real ? row(id_[i]) + kElementBytes * k : b_;
+    if constexpr (kElementBytes == 4) {
+      copy_async<4, CopyCache::kL1>(to, from, real);
+    } else {
+      const std::uint16_t value = real ? *reinterpret_cast<const std::uint16_t*>(from) : 0;
+      asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(value) : "memory");
+    }
+  }
+
   const std::int32_t* ids_;      // of the next TC block whose column indices are loaded
   std::uint32_t stride_;         // of B, in bytes
   std::uint32_t to_, fragment_;  // of the lane in the first stage
   std::uint32_t next_ = 0;       // the stage that is copied next, from the first
   std::uint32_t current_ = 0;    // the stage that is multiplied next
-  int cols_;                     // the number of the lane's four columns within B, or less
+  int cols_;                     // the number of the piece's columns within B, or less
   const char* b_;
   std::int32_t id_[kCopies];
 };
 
-/// Writes a lane's sums of a task to C; two vectors of each row and group are 64 bytes of four
-/// lanes.
-template <int kGroups, bool kAligned>
-__device__ void store_sums(const KernelArguments& arguments, const Task& task,
+/// Writes the sums of a piece to C, the first `cols` of them.
+template <class Numbers, bool kAligned>
+__device__ void store_piece(const KernelArguments& arguments, bool c_in_16_bits, std::int64_t at,
+                            const float (&sums)[Numbers::kPieceCols], int cols,
+                            const Scaling& scaling) {
+  if constexpr (Numbers::kPieceCols == 8) {
+    if (c_in_16_bits)
+      return store_8_halves<typename Numbers::Element, kAligned>(
+          static_cast<std::uint16_t*>(arguments.c) + at, sums, cols, scaling);
+  }
+#pragma unroll
+  for (int i = 0; i < Numbers::kPieceCols; i += 4)
+    store_16_bytes<kAligned>(arguments.c_fp32() + at + i,
+                             {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]}, cols - i, scaling,
+                             Store::kStreaming);
+}
+
+/// Writes a lane's sums of a task to C; two pieces of each row and line of B are 64 bytes of four
+/// lanes, where C has B's type.
+template <class Numbers, int kGroups, bool kAligned>
+__device__ void store_sums(const KernelArguments& arguments, bool c_in_16_bits, const Task& task,
                            std::int64_t first_col, int lane, const Scaling& scaling,
-                           const float (&sums)[2 * kGroups][2][4]) {
+                           const SumsOfPair (&sums)[2 * kGroups]) {
+  constexpr int kPieceCols = Numbers::kPieceCols;
   const auto cols = static_cast<int>(min(arguments.view.n - first_col, std::int64_t{1} << 20));
 #pragma unroll
   for (int upper = 0; upper < 2; ++upper) {
     const std::int64_t row =
         std::int64_t{task.window} * window16_tile::kWindowRows + lane / 4 + 8 * upper;
     if (row >= arguments.view.rows) return;
-    float* to = arguments.c_fp32() + row * arguments.view.n + first_col;
+    const std::int64_t to = row * arguments.view.n + first_col;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int piece = 4 * place_of_piece(2 * (lane % 4) + i);
+      const int piece = kPieceCols * place_of_piece(2 * (lane % 4) + i);
 #pragma unroll
-      for (int group = 0; group < kGroups; ++group) {
-        const auto sum = [&](int j) { return sums[2 * group + j / 2][j % 2][2 * upper + i]; };
-        store_16_bytes<kAligned>(to + piece + 32 * group, {sum(0), sum(1), sum(2), sum(3)},
-                                 cols - piece - 32 * group, scaling, Store::kStreaming);
+      for (int line = 0; line < Ring{kGroups, kPieceCols}.lines(); ++line) {
+        const int col = piece + 8 * kPieceCols * line;
+        float of_piece[kPieceCols];
+        for (int j = 0; j < kPieceCols; ++j)
+          of_piece[j] = sums[kPieceCols / 2 * line + j / 2][j % 2][2 * upper + i];
+        store_piece<Numbers, kAligned>(arguments, c_in_16_bits, to + col, of_piece, cols - col,
+                                       scaling);
       }
     }
   }
@@ -248,88 +276,99 @@ __device__ inline void synchronize_team(std::uint32_t team, int first) {
     asm volatile("bar.sync 2, 64;" ::: "memory");
 }
 
-/// Combines the sums of a team of `team` tasks of a window, the first of them in warp `first`: each
-/// warp writes its sums to its own part of shared memory, and the first adds them in the order of
+/// Combines the sums of a team of `team` tasks of a window, the first of them in warp `first`: the
+/// others write their sums to their parts of shared memory, and the first adds them in the order of
 /// the tasks. Returns true for that one, whose `sums` are then the team's.
 template <int kGroups>
 __device__ bool combine_team(std::uint32_t team, int first, int warp, int lane, float* memory,
-                             float (&sums)[2 * kGroups][2][4]) {
+                             int ring_floats, SumsOfPair (&sums)[2 * kGroups]) {
   constexpr int kVectors = 4 * kGroups;
   const auto slot = [&](int of_warp) {
-    return reinterpret_cast<float4*>(memory + of_warp * ring_floats(kGroups)) + lane;
+    return reinterpret_cast<float4*>(memory + of_warp * ring_floats) + lane;
   };
-  __syncwarp();  // all lanes have read the rows of B
-  for (int i = 0; i < kVectors; ++i) slot(warp)[32 * i] = window_tile::row_of(sums[i / 2], i % 2);
+  if (warp != first) {
+    __syncwarp();  // all lanes have read the rows of B
+    for (int i = 0; i < kVectors; ++i) slot(warp)[32 * i] = window_tile::row_of(sums[i / 2], i % 2);
+  }
   synchronize_team(team, first);
   if (warp != first) return false;
+#pragma unroll 1
+  for (std::uint32_t part = 1; part < team; ++part) {
+    const float4* other = slot(first + static_cast<int>(part));
 #pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    float4 sum = slot(first)[32 * i];
-    for (std::uint32_t part = 1; part < team; ++part) {
-      const float4 next = slot(first + static_cast<int>(part))[32 * i];
-      sum.x += next.x, sum.y += next.y, sum.z += next.z, sum.w += next.w;
+    for (int i = 0; i < kVectors; ++i) {
+      const float4 next = other[32 * i];
+      sums[i / 2][0][i % 2] += next.x, sums[i / 2][0][2 + i % 2] += next.y;
+      sums[i / 2][1][i % 2] += next.z, sums[i / 2][1][2 + i % 2] += next.w;
     }
-    sums[i / 2][0][i % 2] = sum.x, sums[i / 2][0][2 + i % 2] = sum.y;
-    sums[i / 2][1][i % 2] = sum.z, sums[i / 2][1][2 + i % 2] = sum.w;
   }
   return true;
 }
 
-template <Tf32Precision kPrecision, int kGroups, bool kAligned>
+template <class Numbers, int kGroups, bool kAligned>
 __global__ void __launch_bounds__(32 * row_windows::kWarps,
                                   resident_warps(kGroups) / row_windows::kWarps)
-    run(KernelArguments arguments) {
+    run(KernelArguments arguments, bool c_in_16_bits) {
   extern __shared__ __align__(32) float memory[];
   constexpr row_windows::Schedule kSchedule = schedule_of(kGroups);
+  constexpr int kRingFloats = Ring{kGroups, Numbers::kPieceCols}.floats();
+  using Rows = RowRing<Numbers, kGroups, kAligned>;
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const row_windows::WorkItem item =
       kSchedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
   if (item.share >= arguments.num_shares) return;
   const Task task = arguments.tasks[item.share];
   const std::int64_t first_col = kSchedule.first_col(item.chunk);
-  float sums[2 * kGroups][2][4] = {};
+  SumsOfPair sums[2 * kGroups] = {};
   if (task.first < task.last) {
     ElementReader elements(arguments.view, task, lane);
-    RowRing<kGroups, kAligned> rows(arguments, task, first_col, lane,
-                                    memory + warp * ring_floats(kGroups));
+    Rows rows(arguments, task, first_col, lane, memory + warp * kRingFloats);
     elements.start();
 #pragma unroll 1
     for (std::uint32_t tile = task.first; tile < task.last; ++tile) {
       rows.wait();
-      rows.advance(tile + RowRing<kGroups, kAligned>::kStages - 1 < task.last);
-      const auto a = elements.template take<kPrecision>();
-      rows.template multiply<kPrecision>(a, sums);
+      rows.advance(tile + Rows::kStages - 1 < task.last);
+      const auto a = elements.template take<Numbers>();
+      rows.multiply(a, sums);
     }
   }
   const TaskItem task_item{item.share, item.chunk};
-  if (task.split != 0 && arguments.atomic)
-    return window16_tile::store_task<4, kAligned>(arguments, task_item, task, first_col, lane,
-                                                  sums);
+  if constexpr (Numbers::kPieceCols == 4) {
+    if (task.split != 0 && arguments.atomic)
+      return window16_tile::store_task<4, kAligned>(arguments, task_item, task, first_col, lane,
+                                                    sums);
+  }
   if (task.split != 0) {
     const window_tasks::Split split = arguments.split_windows.splits[task.split - 1];
     const std::uint32_t team = min(split.parts, std::uint32_t{row_windows::kWarps});
     const std::uint32_t part = item.share - split.first_task;
     const int first = warp - static_cast<int>(part % team);
-    if (!combine_team<kGroups>(team, first, warp, lane, memory, sums)) return;
+    if (!combine_team<kGroups>(team, first, warp, lane, memory, kRingFloats, sums)) return;
     if (split.parts > team &&
         !row_windows::combine_split_window(
             arguments, {.split = task.split - 1, .part = part / team, .parts = split.parts / team},
             item.chunk, lane, sums))
       return;
   }
+  const Scaling without_c{arguments.scaling.alpha, 0};
   if (arguments.scaling.beta == 0)
-    store_sums<kGroups, kAligned>(arguments, task, first_col, lane,
-                                  Scaling{arguments.scaling.alpha, 0}, sums);
+    store_sums<Numbers, kGroups, kAligned>(arguments, c_in_16_bits, task, first_col, lane,
+                                           without_c, sums);
   else
-    store_sums<kGroups, kAligned>(arguments, task, first_col, lane, arguments.scaling, sums);
+    store_sums<Numbers, kGroups, kAligned>(arguments, c_in_16_bits, task, first_col, lane,
+                                           arguments.scaling, sums);
 }
 
-/// The kernel with this precision.
-template <Tf32Precision kPrecision>
-row_windows::TaskKernel<> kernel_of(int groups, bool aligned) {
-  if (groups == 1) return aligned ? run<kPrecision, 1, true> : run<kPrecision, 1, false>;
-  if (groups == 2) return aligned ? run<kPrecision, 2, true> : run<kPrecision, 2, false>;
-  return aligned ? run<kPrecision, 4, true> : run<kPrecision, 4, false>;
+using Kernel = row_windows::TaskKernel<bool>;
+
+/// The kernel for warps of `groups` groups of 32 columns; with elements of 16 bits, of two or four.
+template <class Numbers>
+Kernel kernel_of(int groups, bool aligned) {
+  if constexpr (Numbers::kPieceCols == 4) {
+    if (groups == 1) return aligned ? run<Numbers, 1, true> : run<Numbers, 1, false>;
+  }
+  if (groups == 2) return aligned ? run<Numbers, 2, true> : run<Numbers, 2, false>;
+  return aligned ? run<Numbers, 4, true> : run<Numbers, 4, false>;
 }
 
 }  // namespace tessera::tessera_spmm

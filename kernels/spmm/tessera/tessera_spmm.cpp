@@ -48,16 +48,41 @@ constexpr BlocksOfTask blocks_of_task(std::int64_t n) {
   return {n <= 64 ? 8 : 16, n <= 128 ? 32 : 64};
 }
 
-/// The fewest groups of 32 columns that hold n columns, of 1, 2 and 4.
-constexpr int groups_for(std::int64_t n) { return n <= 32 ? 1 : n <= 64 ? 2 : 4; }
+/// The types of B and C that the parameters ask for.
+Storage storage_of(const Params& params) {
+  const ElementType b = element_type(params.text("storage"));
+  return {b, params.text("storage_c") == "fp32" ? ElementType::kFp32 : b};
+}
+
+/// The precision of MMAs: operands of 16 bits are multiplied as they are.
+std::string precision_of(const Params& params, ElementType b) {
+  const std::string& named = params.text("precision");
+  if (b == ElementType::kFp32) return named;
+  require(named == "tf32_even", "precision = {} is of operands in FP32, but storage = {}", named,
+          name_of(b));
+  return std::string(name_of(b));
+}
 
 }  // namespace
 
 TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
-    : precision_(find_precision(params.text("precision"))),
+    : storage_(storage_of(params)),
+      precision_(find_precision(precision_of(params, storage_.b))),
       max_blocks_(params.integer("max_blocks")),
       columns_(static_cast<int>(params.integer("columns"))),
-      combine_(value_of(kCombineMethods, params.text("combine"))) {}
+      combine_(value_of(kCombineMethods, params.text("combine"))) {
+  if (storage_.b == ElementType::kFp32) return;
+  require(columns_ != 32, "a warp with storage = {} has 64 or 128 columns, not 32",
+          name_of(storage_.b));
+  require(combine_ == CombineMethod::kOrdered, "combine = atomic needs storage = fp32");
+}
+
+/// The fewest groups of 32 columns that hold n columns, of 1, 2 and 4; of 2 and 4 with elements of
+/// 16 bits.
+int TesseraSpmmOptions::groups_for(std::int64_t n) const {
+  if (n <= 32 && storage_.b == ElementType::kFp32) return 1;
+  return n <= 64 ? 2 : 4;
+}
 
 Tasks TesseraSpmmOptions::cut(const Mosaic& a, std::int64_t n) const {
   const int groups = groups_for(n);
@@ -81,6 +106,11 @@ std::vector<ParamSpec> params() {
        std::string("tf32_even"),
        "how FP32 operands are multiplied on tensor cores",
        {"tf32_even", "tf32x3"}},
+      {"storage",
+       std::string("fp32"),
+       "the type of B in memory; with 16 bits, A is rounded to it and multiplied in it",
+       {"fp32", "fp16", "bf16"}},
+      {"storage_c", std::string("as_b"), "the type of C in memory", {"as_b", "fp32"}},
       {"max_blocks",
        std::int64_t{0},
        "TC blocks of a task, of which longer windows are several; 0: 8 to 64, by the matrix and "
@@ -115,7 +145,9 @@ class TesseraSpmm final : public SpmmKernel {
   std::string format() const override { return Mosaic::kFormat; }
   int version() const override { return 2; }
   Arithmetic arithmetic() const override {
-    return me_tcf_kernel::arithmetic(options_.precision(), kDepth);
+    Arithmetic arithmetic = me_tcf_kernel::arithmetic(options_.precision(), kDepth);
+    arithmetic.storage = options_.storage();
+    return arithmetic;
   }
 
   /// Those of the most parts that a window has at any width of C.
@@ -145,12 +177,18 @@ class TesseraSpmm final : public SpmmKernel {
         "tessera_spmm", to_me_tcf(a), n, tasks,
         {.schedule = schedule,
          .mmas_per_product = static_cast<int>(options_.precision().mmas.size()),
-         .stages = tessera_spmm::stages_of(schedule.groups),
+         .stages = options_.ring(schedule).stages(),
+         .b_bytes = static_cast<int>(bytes_of(options_.storage().b)),
+         .c_bytes = static_cast<int>(bytes_of(options_.storage().c)),
          .bytes = {.position = 0, .bitmap = sizeof(Mosaic::Bitmap)},
          .combine = options_.combine(),
          .registers = registers(schedule),
-         .shared_bytes = tessera_spmm::shared_bytes(schedule),
+         .shared_bytes = options_.shared_bytes(schedule),
          .instructions = instructions(schedule.groups)});
+    work.mma_type = name_of(arithmetic().type);
+    const auto [of_b, of_c] = options_.storage();
+    work.b_rows_bytes = work.b_rows_bytes / 4 * static_cast<std::int64_t>(bytes_of(of_b));
+    work.c_bytes = work.c_bytes / 4 * static_cast<std::int64_t>(bytes_of(of_c));
     work.footprint_bytes = stats(a).bytes;
     return work;
   }
@@ -165,6 +203,8 @@ class TesseraSpmm final : public SpmmKernel {
   /// gave for the kernel's version 1. With fewer registers more is computed anew for every TC
   /// block.
   window16_tile::WarpInstructions instructions(int groups) const {
+    if (options_.storage().b != ElementType::kFp32)
+      return {.task_start = 160, .tile = groups == 2 ? 70 : 83, .group = 4, .copy = 2};
     const bool splits = options_.precision().parts > 1;
     return {.task_start = 160,
             .tile = groups == 1   ? 73

@@ -19,23 +19,31 @@ class GpuTesseraSpmm final : public GpuSpmm {
     require<Unsupported>(n < std::int64_t{1} << 30,
                          "tessera_spmm takes less than 2^30 columns, not {}", n);
     const auto& a = packed_as<Mosaic>(packed);
-    const auto kernel = tf32_precision(options_.precision().name) == Tf32Precision::kSplit
-                            ? kernel_of<Tf32Precision::kSplit>
-                            : kernel_of<Tf32Precision::kEven>;
     const window_tasks::Tasks tasks = options_.cut(a, n);
     const row_windows::Schedule schedule = options_.schedule(n);
-    return std::make_unique<row_windows::TaskMultiplication<>>(
+    return std::make_unique<row_windows::TaskMultiplication<bool>>(
         window_tile::PackedOnDevice(a, kBlocksAhead), tasks, n,
-        row_windows::TaskLaunch<>{.kernel_name = "tessera_spmm",
-                                  .aligned = kernel(schedule.groups, true),
-                                  .unaligned = kernel(schedule.groups, false),
-                                  .options = {},
-                                  .schedule = schedule,
-                                  .shared_bytes = shared_bytes(schedule),
-                                  .combine = options_.combine()});
+        row_windows::TaskLaunch<bool>{.kernel_name = "tessera_spmm",
+                                      .aligned = kernel(schedule.groups, true),
+                                      .unaligned = kernel(schedule.groups, false),
+                                      .options = {options_.storage().c != ElementType::kFp32},
+                                      .schedule = schedule,
+                                      .shared_bytes = options_.shared_bytes(schedule),
+                                      .b_bytes = bytes_of(options_.storage().b),
+                                      .combine = options_.combine()});
   }
 
  private:
+  Kernel kernel(int groups, bool aligned) const {
+    if (options_.storage().b == ElementType::kFp16)
+      return kernel_of<HalfNumbers<PackedFp16>>(groups, aligned);
+    if (options_.storage().b == ElementType::kBf16)
+      return kernel_of<HalfNumbers<PackedBf16>>(groups, aligned);
+    return tf32_precision(options_.precision().name) == Tf32Precision::kSplit
+               ? kernel_of<Fp32Numbers<Tf32Precision::kSplit>>(groups, aligned)
+               : kernel_of<Fp32Numbers<Tf32Precision::kEven>>(groups, aligned);
+  }
+
   TesseraSpmmOptions options_;
 };
 

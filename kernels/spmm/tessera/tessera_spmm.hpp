@@ -11,6 +11,7 @@
 #include "kernels/spmm/row_windows/staged_rows.hpp"
 #include "kernels/spmm/row_windows/window16_tile.hpp"
 #include "kernels/spmm/row_windows/window_tasks.hpp"
+#include "kernels/storage.hpp"
 #include "kernels/tensor_core/precision.hpp"
 
 namespace tessera::tessera_spmm {
@@ -20,15 +21,23 @@ TESSERA_HOST_DEVICE constexpr row_windows::Schedule schedule_of(int groups) {
   return {.window_rows = window16_tile::kWindowRows, .groups = groups};
 }
 
-/// TC blocks of a warp whose rows of B are in shared memory, and the floats that they take.
-TESSERA_HOST_DEVICE constexpr int stages_of(int groups) {
-  return groups == 4 ? 2 : groups == 2 ? 3 : 4;
-}
+/// The rows of B that a warp has in shared memory, for `groups` groups of 32 columns of which 16
+/// bytes hold `piece_cols`.
+struct Ring {
+  int groups, piece_cols;
+
+  /// Lines of 128 bytes of a row.
+  TESSERA_HOST_DEVICE constexpr int lines() const { return groups * 4 / piece_cols; }
+  /// TC blocks whose rows the ring holds.
+  TESSERA_HOST_DEVICE constexpr int stages() const {
+    return piece_cols == 8 ? 4 : groups == 4 ? 2 : groups == 2 ? 3 : 4;
+  }
+  TESSERA_HOST_DEVICE constexpr int floats() const {
+    return stages() * row_windows::stage_floats(lines());
+  }
+};
 /// TC blocks after a task's last whose columns and bitmaps a warp loads, and does not use.
-constexpr int kBlocksAhead = stages_of(1);
-TESSERA_HOST_DEVICE constexpr int ring_floats(int groups) {
-  return stages_of(groups) * row_windows::stage_floats(groups);
-}
+constexpr int kBlocksAhead = 4;
 
 /// Warps of a multiprocessor that the registers of a kernel must suffice for.
 TESSERA_HOST_DEVICE constexpr int resident_warps(int groups) {
@@ -44,13 +53,25 @@ class TesseraSpmmOptions {
   explicit TesseraSpmmOptions(const Params& params);
 
   const Precision& precision() const { return precision_; }
+  Storage storage() const { return storage_; }
   window_tasks::CombineMethod combine() const { return combine_; }
 
   /// Tasks of one warp each.
   window_tasks::Tasks cut(const Mosaic& a, std::int64_t n) const;
   row_windows::Schedule schedule(std::int64_t n) const;
+  Ring ring(const row_windows::Schedule& schedule) const {
+    return {schedule.groups, static_cast<int>(16 / bytes_of(storage_.b))};
+  }
+  /// Shared memory of a thread block, in bytes: the warps' rows of B, in whose place the sums of
+  /// split windows are combined.
+  std::int64_t shared_bytes(const row_windows::Schedule& schedule) const {
+    return std::int64_t{sizeof(float)} * schedule.warps() * ring(schedule).floats();
+  }
 
  private:
+  int groups_for(std::int64_t n) const;
+
+  Storage storage_;
   Precision precision_;
   std::int64_t max_blocks_;  // TC blocks of a task; 0: by the matrix
   int columns_;              // of a warp; 0: by the width of C
@@ -58,11 +79,5 @@ class TesseraSpmmOptions {
 };
 
 std::vector<ParamSpec> params();
-
-/// Shared memory of a thread block, in bytes: the warps' rows of B, in whose place the sums of
-/// split windows are combined.
-constexpr std::int64_t shared_bytes(const row_windows::Schedule& schedule) {
-  return std::int64_t{sizeof(float)} * schedule.warps() * ring_floats(schedule.groups);
-}
 
 }  // namespace tessera::tessera_spmm

@@ -56,7 +56,7 @@ class Trace final : public window16_tile::TileTrace {
     load_elements(task, step + 1, trace);
     load_bitmap(task, step + 2, trace);
     trace.issue(launch_.instructions.tile);
-    for (int i = 0; i < 2 * schedule_.groups; ++i) trace.shared(row_windows::kWideReadWavefronts);
+    for (int i = 0; i < 2 * lines(); ++i) trace.shared(row_windows::kWideReadWavefronts);
     trace.issue(launch_.instructions.group * schedule_.groups);
     trace.mma(window16_tile::kMmas * schedule_.groups * launch_.mmas_per_product);
   }

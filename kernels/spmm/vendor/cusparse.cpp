@@ -29,14 +29,17 @@ class Cusparse final : public SpmmKernel {
 
   Arithmetic arithmetic() const override {
     const bool tf32 = options_.format == BlockedEll::kFormat;
-    if (!options_.half && !tf32) return {};
+    const bool half = options_.operands != ElementType::kFp32;
+    if (!half && !tf32) return {};
     // NVIDIA does not document the units that multiply FP16: the bound is the wider one, of tensor
     // cores.
-    const Precision& precision = find_precision(options_.half ? "fp16" : "tf32");
+    const Precision& precision =
+        find_precision(half ? std::string(name_of(options_.operands)) : "tf32");
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = type_of(precision.conversion),
             .mma_depth = precision.depth,
-            .input_error = precision.input_error};
+            .input_error = precision.input_error,
+            .storage = {options_.storage, options_.storage}};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
@@ -59,7 +62,11 @@ const Register<SpmmKernel> entry{{
                {"precision",
                 std::string("fp32"),
                 "type of A and B, which every launch converts; sums and C are FP32",
-                {"fp32", "fp16"}}},
+                {"fp32", "fp16"}},
+               {"storage",
+                std::string("fp32"),
+                "type of A, B and C in memory; with 16 bits nothing is converted, sums are FP32",
+                {"fp32", "fp16", "bf16"}}},
     .make =
         [](const Params& params) {
           return std::make_unique<Cusparse>(cusparse::CusparseOptions(params));

@@ -1,9 +1,9 @@
 // Device half of the cuSPARSE baseline.
 //
-// B and C are row-major, the compute type is FP32. FP16 operands: the upload rounds the values of
-// A, every launch those of B. The library has whole blocks only: where the rows or columns of A do
-// not fill them, every launch copies B or C to memory with more rows, and its time includes the
-// copy.
+// B and C are row-major, the compute type is FP32. FP16 operands of a B in FP32: the upload rounds
+// the values of A, every launch those of B. The library has whole blocks only: where the rows or
+// columns of A do not fill them, every launch copies B or C to memory with more rows, and its time
+// includes the copy.
 
 #include <array>
 #include <span>
@@ -15,6 +15,7 @@
 #include "formats/csr.hpp"
 #include "kernels/device/cusparse_library.hpp"
 #include "kernels/device/half_operand.hpp"
+#include "kernels/device/stored_values.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm/vendor/cusparse.hpp"
 
@@ -56,24 +57,18 @@ std::vector<std::int32_t> narrow(const T& offsets) {
   return {offsets.begin(), offsets.end()};
 }
 
-/// Values of A in FP32 or FP16.
-class Values {
- public:
-  Values(std::span<const float> values, bool half)
-      : single_(half ? std::span<const float>() : values),
-        half_(half ? to_half(values) : std::vector<std::uint16_t>()) {}
-
-  void* data() { return half_.size() > 0 ? static_cast<void*>(half_.data()) : single_.data(); }
-
- private:
-  DeviceArray<float> single_;
-  DeviceArray<std::uint16_t> half_;
-};
+cudaDataType type_of(ElementType type) {
+  if (type == ElementType::kFp16) return CUDA_R_16F;
+  return type == ElementType::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
 
 /// A in the memory and with the descriptor of the library, in whole blocks.
 struct SparseMatrix {
   SparseMatrix(const PackedMatrix& packed, const CusparseOptions& options)
-      : rows(packed.rows()), cols(packed.cols()), type(options.half ? CUDA_R_16F : CUDA_R_32F) {
+      : rows(packed.rows()),
+        cols(packed.cols()),
+        type(type_of(options.operands)),
+        element_(options.operands) {
     if (options.format == Coo::kFormat)
       describe(packed_as<Coo>(packed));
     else if (options.format == Bcsr::kFormat)
@@ -95,7 +90,7 @@ struct SparseMatrix {
   static constexpr auto kIndex = CUSPARSE_INDEX_32I;
   static constexpr auto kBase = CUSPARSE_INDEX_BASE_ZERO;
 
-  void upload(std::span<const float> values) { values_ = Values(values, type == CUDA_R_16F); }
+  void upload(std::span<const float> values) { values_ = upload_as(element_, values); }
 
   void describe(const CsrMatrix& a) {
     offsets_ = DeviceArray<std::int32_t>(narrow(a.row_offsets));
@@ -143,7 +138,8 @@ struct SparseMatrix {
 
   DeviceArray<std::int32_t> offsets_;  // of rows or block rows; the rows of COO
   DeviceArray<std::int32_t> cols_;
-  Values values_{{}, false};
+  ElementType element_;
+  DeviceArray<std::byte> values_;
 };
 
 /// A descriptor of row-major B or C; every launch sets its address.
@@ -177,9 +173,10 @@ class CusparseMultiplication final : public GpuMultiplication {
         a_(packed, options),
         rows_(packed.rows()),
         cols_(packed.cols()),
-        n_(n) {
+        n_(n),
+        c_type_(type_of(options.storage)) {
     const auto b_size = static_cast<std::size_t>(a_.cols * n);
-    if (options.half) {
+    if (options.converts()) {
       b_half_ = DeviceArray<std::uint16_t>(b_size);
       clear(b_half_);
       load_convert_to_half();
@@ -203,8 +200,8 @@ class CusparseMultiplication final : public GpuMultiplication {
 
   void prepare(int candidate, const Operands& operands, cudaStream_t stream) override {
     check(library_.set_stream(handle_, stream), "setting the stream");
-    b_.describe(a_.cols, n_, operand(operands.b_fp32()), a_.type);
-    c_.describe(a_.rows, n_, result(operands.c_fp32()), CUDA_R_32F);
+    b_.describe(a_.cols, n_, operand(operands.b), a_.type);
+    c_.describe(a_.rows, n_, result(operands.c), c_type_);
     const auto algorithm = algorithms_[candidate].id;
     std::size_t bytes = 0;
     check(library_.buffer_size(handle_, kAsIs, kAsIs, &kOne, a_.descriptor, b_.get(), &kZero,
@@ -224,8 +221,8 @@ class CusparseMultiplication final : public GpuMultiplication {
       copy(operands.b_fp32(), cols_, b_padded_.data(), stream);
     if (c_padded_.size() > 0 && beta != 0) copy(operands.c_fp32(), rows_, c_padded_.data(), stream);
     check(library_.set_stream(handle_, stream), "setting the stream");
-    b_.point_to(operand(operands.b_fp32()));
-    c_.point_to(result(operands.c_fp32()));
+    b_.point_to(operand(operands.b));
+    c_.point_to(result(operands.c));
     check(library_.multiply(handle_, kAsIs, kAsIs, &alpha, a_.descriptor, b_.get(), &beta, c_.get(),
                             CUDA_R_32F, algorithms_[candidate].id, buffer_.data()),
           "multiplying");
@@ -242,11 +239,11 @@ class CusparseMultiplication final : public GpuMultiplication {
   }
 
   /// The B and the C of the library.
-  const void* operand(const float* b) const {
+  const void* operand(const void* b) const {
     if (b_half_.size() > 0) return b_half_.data();
     return b_padded_.size() > 0 ? b_padded_.data() : b;
   }
-  float* result(float* c) { return c_padded_.size() > 0 ? c_padded_.data() : c; }
+  void* result(void* c) { return c_padded_.size() > 0 ? c_padded_.data() : c; }
 
   void copy(const float* from, std::int64_t rows, float* to, cudaStream_t stream) const {
     cuda_check(cudaMemcpyAsync(to, from, sizeof(float) * static_cast<std::size_t>(rows * n_),
@@ -259,6 +256,7 @@ class CusparseMultiplication final : public GpuMultiplication {
   SparseMatrix a_;
   std::int64_t rows_, cols_;  // without padding
   std::int64_t n_;
+  cudaDataType c_type_;
   DeviceArray<std::uint16_t> b_half_;  // [a_.cols][n] FP16 only
   DeviceArray<float>
       b_padded_;  // [a_.cols][n] FP32, where A has more columns with padding than B has rows

@@ -15,6 +15,7 @@
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/random.hpp"
+#include "kernels/device/stored_values.hpp"
 #include "kernels/spmm/plan/spmm_plan.hpp"
 #include "tests/support.hpp"
 
@@ -118,6 +119,42 @@ TEST_CASE("a plan computes the emulation's bits in every layout, row order and s
       }
     }
   }
+}
+
+TEST_CASE("a plan for B and C of 16 bits computes the emulation's bits, rounded to C's type") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(203, 157, 0.07, 6);
+  for (const Storage storage : {Storage{ElementType::kFp16, ElementType::kFp16},
+                                Storage{ElementType::kFp16, ElementType::kFp32},
+                                Storage{ElementType::kBf16, ElementType::kBf16}}) {
+    for (const std::int64_t n : {1, 17, 64, 131}) {
+      CAPTURE(name_of(storage.b));
+      CAPTURE(name_of(storage.c));
+      CAPTURE(n);
+      const DenseMatrix b = random_dense(a.cols, n, 7), old = random_dense(a.rows, n, 8);
+      SpmmPlan plan(a, n, {.storage = storage});
+      CHECK(plan.timings().size() == 2);
+      for (const Scaling scaling : {Scaling{}, Scaling{-1.7f, 0.3f}}) {
+        const DeviceArray<std::byte> b_memory = upload_as(storage.b, b.values);
+        DeviceArray<std::byte> c_memory = upload_as(storage.c, old.values);
+        plan.run(b_memory.data(), DeviceMatrix(c_memory.data()), scaling);
+        CHECK(bits(download_as(storage.c, c_memory)) ==
+              bits(emulate_scaling(scaling, plan.emulate(b), old, storage.c).values));
+      }
+    }
+  }
+}
+
+TEST_CASE("a plan says which options and kernels need B and C in FP32") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(30, 30, 0.2, 9);
+  const Storage halves{ElementType::kFp16, ElementType::kFp16};
+  CHECK_THROWS_WITH_AS(SpmmPlan(a, 8, {.storage = halves, .converts_b = true}),
+                       doctest::Contains("the option converts_b needs B in fp32, not in fp16"),
+                       Error);
+  CHECK_THROWS_AS(SpmmPlan(a, 8, {.storage = halves, .rows = drawn_order(30, 10)}), Error);
+  CHECK_THROWS_WITH_AS(SpmmPlan(a, 8, {.candidates = {{"csr_spmm"}}, .storage = halves}),
+                       doctest::Contains("storage"), Error);
 }
 
 TEST_CASE("reordering the rows of A changes the packed matrix, not C") {
