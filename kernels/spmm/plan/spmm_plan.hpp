@@ -39,8 +39,8 @@ struct SpmmPlanOptions {
   /// does not. Both give the same bits every time. Name one kernel where the difference matters.
   std::vector<SpmmCandidate> candidates = {{"tessera_spmm"}, {"rows_spmm"}};
 
-  /// The types of B and C in memory: FP32, FP16 or BF16, and FP32 for C with any B. Sums are FP32. A
-  /// candidate whose parameters do not name its types gets these.
+  /// The types of B and C in memory: FP32, FP16 or BF16, and FP32 for C with any B. Sums are FP32.
+  /// A candidate whose parameters do not name its types gets these.
   Storage storage = {};
 
   /// An order of A's rows that suits the kernel (the result of a reordering); empty for the given
@@ -70,9 +70,9 @@ class SpmmPlan {
   /// needed afterwards.
   ///
   /// Throws an Error for an invalid A, n < 1, an order whose size is not the number of A's rows, an
-  /// option that needs an operand in FP32 which has 16 bits, and an unknown kernel or parameter (with the nearest name); Unsupported, with every
-  /// candidate's reason, when none takes this case; OutOfMemory; std::runtime_error for an error of
-  /// CUDA.
+  /// option that needs an operand in FP32 which has 16 bits, and an unknown kernel or parameter
+  /// (with the nearest name); Unsupported, with every candidate's reason, when none takes this
+  /// case; OutOfMemory; std::runtime_error for an error of CUDA.
   SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options = {});
   ~SpmmPlan();
   SpmmPlan(SpmmPlan&&) noexcept;
@@ -92,8 +92,8 @@ class SpmmPlan {
            cudaStream_t stream = nullptr);
 
   /// The FP32 sums of A B [M x N] as run() computes them on this GPU, bit for bit, on the CPU;
-  /// emulate_scaling() applies alpha and beta, and rounds to C's type. Throws an Error for a B of another shape, Unsupported for a kernel
-  /// that adds in no fixed order and for a closed library.
+  /// emulate_scaling() applies alpha and beta, and rounds to C's type. Throws an Error for a B of
+  /// another shape, Unsupported for a kernel that adds in no fixed order and for a closed library.
   DenseMatrix emulate(const DenseMatrix& b) const;
 
   std::int64_t rows() const;  // M

@@ -85,8 +85,8 @@ class ElementReader {
 };
 
 /// Rows of B of a task, up to kStages - 1 TC blocks ahead; column indices are loaded one ahead of
-/// that. A lane copies the same 16 bytes, a piece, of every kAtOnce-th row; beyond the edge of B it
-/// copies the first columns, whose products are not stored.
+/// that. A lane copies the same 16 bytes, a piece, of every kAtOnce-th row, and beyond the edge of B
+/// nothing: what its columns are multiplied by is not stored.
 ///
 /// From one TC block's arrival to the next's a warp waits for a copy, so that the instructions
 /// before it count: what they need is kept in registers.
@@ -178,6 +178,7 @@ class RowRing {
   }
 
   __device__ void copy(std::uint32_t to) const {
+    if (kAligned && cols_ <= 0) return;
     if constexpr (!kAligned) {
       for (int i = 0; i < kCopies; ++i)
         for (int k = 0; k < kPieceCols; ++k)

@@ -185,7 +185,8 @@ class TesseraSpmm final : public SpmmKernel {
          .registers = registers(schedule),
          .shared_bytes = options_.shared_bytes(schedule),
          .instructions = instructions(schedule.groups)});
-    work.mma_type = name_of(arithmetic().type);
+    // BF16 is multiplied at the rate of FP16, which device descriptions have.
+    work.mma_type = options_.storage().b == ElementType::kFp32 ? "tf32" : "fp16";
     const auto [of_b, of_c] = options_.storage();
     work.b_rows_bytes = work.b_rows_bytes / 4 * static_cast<std::int64_t>(bytes_of(of_b));
     work.c_bytes = work.c_bytes / 4 * static_cast<std::int64_t>(bytes_of(of_c));
