@@ -5,12 +5,14 @@
 // of the products of FP64 numbers, so the result is the same for every vector width and on every
 // machine.
 
+#include <algorithm>
 #include <vector>
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/vector_clones.hpp"
 #include "kernels/abi/guarded.hpp"
 #include "kernels/abi/matrices.hpp"
+#include "kernels/storage.hpp"
 
 namespace tessera::abi {
 namespace {
@@ -60,6 +62,39 @@ struct Product {
   }
 };
 
+/// Rows of 16-bit elements as FP32, without gaps, and back.
+std::vector<float> widened(ElementType type, const std::uint16_t* from, std::int64_t rows,
+                           std::int64_t cols, std::int64_t ld) {
+  std::vector<float> to(static_cast<std::size_t>(rows * cols));
+  parallel_for(rows, kRowsOfChunk, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t j = 0; j < cols; ++j)
+        to[static_cast<std::size_t>(i * cols + j)] = from_16_bits(type, from[i * ld + j]);
+  });
+  return to;
+}
+void narrow(ElementType type, const std::vector<float>& from, std::uint16_t* to, std::int64_t rows,
+            std::int64_t cols, std::int64_t ld) {
+  parallel_for(rows, kRowsOfChunk, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::ranges::copy(to_16_bits(type, {from.data() + i * cols, static_cast<std::size_t>(cols)}),
+                        to + i * ld);
+  });
+}
+
+/// The product of 16-bit B and C, by way of FP32.
+void multiply_16_bits(const CsrMatrix& a, std::int64_t n, ElementType type, const void* b,
+                      std::int64_t ldb, void* c, std::int64_t ldc, double alpha, double beta) {
+  auto* result = static_cast<std::uint16_t*>(c);
+  const std::vector<float> wide_b =
+      widened(type, static_cast<const std::uint16_t*>(b), a.cols, n, ldb);
+  std::vector<float> wide_c = beta == 0 ? std::vector<float>(static_cast<std::size_t>(a.rows * n))
+                                        : widened(type, result, a.rows, n, ldc);
+  Product<float, float>{a, a.values.data(), n, wide_b.data(), n, wide_c.data(), n, alpha, beta}
+      .run();
+  narrow(type, wide_c, result, a.rows, n, ldc);
+}
+
 }  // namespace
 }  // namespace tessera::abi
 
@@ -87,6 +122,9 @@ tessera_status tessera_spmm_cpu(const tessera_csr* a, int64_t n, tessera_type ty
       run(values, static_cast<const double*>(nullptr));
     else if (type == TESSERA_FP64)
       run(matrix.values.data(), static_cast<const double*>(nullptr));
+    else if (type == TESSERA_FP16 || type == TESSERA_BF16)
+      multiply_16_bits(matrix, n, type == TESSERA_FP16 ? ElementType::kFp16 : ElementType::kBf16, b,
+                       ldb, c, ldc, alpha, beta);
     else
       throw Error(fmt::format("the product on the CPU has no B and C of type {}", type));
   });

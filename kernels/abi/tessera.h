@@ -182,7 +182,7 @@ TESSERA_API tessera_status tessera_spmm_plan_set_values(tessera_spmm_plan* plan,
 /* Bytes on the device beside the packed A: copies of operands, orders. 0 for NULL. */
 TESSERA_API int64_t tessera_spmm_plan_workspace_bytes(const tessera_spmm_plan* plan);
 
-/* The plan as JSON: rows, cols, n, type, kernel and format with every parameter, packed_bytes,
+/* The plan as JSON: rows, cols, n, type, kernel with every parameter, packed_bytes,
  * workspace_bytes, and for every candidate its median time in microseconds or why it was left out.
  * Free the text with tessera_free(). */
 TESSERA_API tessera_status tessera_spmm_plan_describe(const tessera_spmm_plan* plan, char** json);
@@ -193,8 +193,8 @@ TESSERA_API void tessera_spmm_plan_destroy(tessera_spmm_plan* plan);
 /* ---- the same product on the CPU ------------------------------------------------------------- */
 
 /* C = alpha A B + beta C in host memory; returns when it is done. The result has the same bits at
- * any number of threads and on every machine: elements of FP32, FP16 and BF16 are summed in FP64 in
- * the order of A's columns and rounded once; those of FP64 are summed in FP64.
+ * any number of threads and on every machine: elements are summed in FP64 in the order of A's
+ * columns and rounded at the end, those of FP16 and BF16 to FP32 first.
  *   type    of B and C
  *   values  [nnz] FP64 values of A, read instead of a->values when `type` is TESSERA_FP64; NULL to
  *           use a->values. NULL for every other type.

@@ -39,8 +39,8 @@ struct SpmmPlanOptions {
   /// does not. Both give the same bits every time. Name one kernel where the difference matters.
   std::vector<SpmmCandidate> candidates = {{"tessera_spmm"}, {"rows_spmm"}};
 
-  /// The types of B and C in memory: FP32, FP16 or BF16, and FP32 for C with any B. Sums are FP32. A
-  /// candidate whose parameters do not name its types gets these.
+  /// The types of B and C in memory: FP32, FP16 or BF16, and FP32 for C with any B. Sums are FP32.
+  /// A candidate whose parameters do not name its types gets these.
   Storage storage = {};
 
   /// An order of A's rows that suits the kernel (the result of a reordering); empty for the given
@@ -53,6 +53,10 @@ struct SpmmPlanOptions {
   /// with any other operand does not. Both need that operand in FP32.
   bool converts_b = false;
   bool converts_c = false;
+
+  /// True when A's values may be replaced. It takes 4 bytes per stored value unless the kernel has
+  /// them in the order of A, and leaves out candidates that have them in another form.
+  bool sets_values = false;
 };
 
 /// The time of a candidate, or the reason why it cannot be used.
@@ -70,9 +74,9 @@ class SpmmPlan {
   /// needed afterwards.
   ///
   /// Throws an Error for an invalid A, n < 1, an order whose size is not the number of A's rows, an
-  /// option that needs an operand in FP32 which has 16 bits, and an unknown kernel or parameter (with the nearest name); Unsupported, with every
-  /// candidate's reason, when none takes this case; OutOfMemory; std::runtime_error for an error of
-  /// CUDA.
+  /// option that needs an operand in FP32 which has 16 bits, and an unknown kernel or parameter
+  /// (with the nearest name); Unsupported, with every candidate's reason, when none takes this
+  /// case; OutOfMemory; std::runtime_error for an error of CUDA.
   SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options = {});
   ~SpmmPlan();
   SpmmPlan(SpmmPlan&&) noexcept;
@@ -91,8 +95,14 @@ class SpmmPlan {
   void run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling scaling = {},
            cudaStream_t stream = nullptr);
 
-  /// The FP32 sums of A B [M x N] as run() computes them on this GPU, bit for bit, on the CPU;
-  /// emulate_scaling() applies alpha and beta, and rounds to C's type. Throws an Error for a B of another shape, Unsupported for a kernel
+  /// Enqueues the replacement of A's values by `values` [nnz], which are on the device in the order
+  /// of A; runs on the stream after it have them. Does not wait and allocates no memory. Throws an
+  /// Error for a plan without `sets_values` and a null pointer, and as run() does.
+  void set_values(const float* values, cudaStream_t stream = nullptr);
+
+  /// With the values of A that the plan was made with: the FP32 sums of A B [M x N] as run()
+  /// computes them on this GPU, bit for bit, on the CPU; emulate_scaling() applies alpha and beta,
+  /// and rounds to C's type. Throws an Error for a B of another shape, Unsupported for a kernel
   /// that adds in no fixed order and for a closed library.
   DenseMatrix emulate(const DenseMatrix& b) const;
 
@@ -107,7 +117,7 @@ class SpmmPlan {
   /// Bytes of the packed A, on the device and once more on the host, for emulate(). The task lists
   /// that some kernels keep are not included.
   std::int64_t packed_bytes() const;
-  /// Bytes on the device for the conversion of layouts and the order of rows.
+  /// Bytes on the device for the conversion of layouts, the order of rows and the places of values.
   std::int64_t workspace_bytes() const;
 
  private:

@@ -7,9 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "formats/base/permutation.hpp"
 #include "kernels/abi/tessera.h"
+#include "kernels/storage.hpp"
 #include "oracle/spmm_oracle.hpp"
 #include "tests/support.hpp"
 
@@ -98,6 +101,27 @@ TEST_CASE("the product on the CPU takes FP64 values of A and adds to C") {
   }
   CHECK(tessera_spmm_cpu(&a.csr, n, TESSERA_FP32, values.data(), b.data(), n, c.data(), n, 1, 0) ==
         TESSERA_INVALID);
+}
+
+TEST_CASE("the product on the CPU takes B and C in 16 bits and rounds C to them") {
+  const Loaded a(kMatrix);
+  const std::int64_t n = 5, ld = 7;
+  for (const auto& [type, element] :
+       {std::pair{TESSERA_FP16, ElementType::kFp16}, std::pair{TESSERA_BF16, ElementType::kBf16}}) {
+    const DenseMatrix b = stored_as(element, random_dense(a.csr.cols, ld, 9));
+    const std::vector<std::uint16_t> narrow = to_16_bits(element, b.values);
+    std::vector<std::uint16_t> c(static_cast<std::size_t>(a.csr.rows * ld), 0x1234);
+    std::vector<float> wide = poisoned(a.csr.rows * ld);
+    REQUIRE(tessera_spmm_cpu(&a.csr, n, type, nullptr, narrow.data(), ld, c.data(), ld, 3, 0) ==
+            TESSERA_OK);
+    REQUIRE(tessera_spmm_cpu(&a.csr, n, TESSERA_FP32, nullptr, b.values.data(), ld, wide.data(), ld,
+                             3, 0) == TESSERA_OK);
+    for (std::int64_t i = 0; i < a.csr.rows; ++i)
+      for (std::int64_t j = 0; j < ld; ++j) {
+        const auto at = static_cast<std::size_t>(i * ld + j);
+        CHECK(c[at] == (j < n ? to_16_bits(element, {&wide[at], 1})[0] : 0x1234));
+      }
+  }
 }
 
 TEST_CASE("a matrix without values is one of ones") {
