@@ -22,7 +22,7 @@ class AdviseVerb final : public Verb {
     app.add_option("--device", question_.device,
                    "the described device to predict for (default h200)");
     app.add_option("--reorder", question_.orders,
-                   "reorderings to compare with the order of the file, such as best(apply=rows); "
+                   "reorderings to compare with the order of the file, such as rcm(apply=rows); "
                    "all for every reordering; none for no reordering (default: the one or two with "
                    "the largest gain for their time)");
     app.add_option("--kernel", question_.kernels,

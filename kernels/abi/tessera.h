@@ -207,7 +207,7 @@ TESSERA_API tessera_status tessera_spmm_cpu(const tessera_csr* a, int64_t n, tes
                                             void* c, int64_t ldc, double alpha, double beta);
 
 /* ---- the testbed ----------------------------------------------------------------------------- */
-/* Variants are named as on the command line: "rcm", "best(apply=rows)", "bcsr(block_rows=8)". A
+/* Variants are named as on the command line: "rcm", "rcm(apply=rows)", "bcsr(block_rows=8)". A
  * JSON text has the names and units of the records (`tessera list columns`); free it with
  * tessera_free(). Unknown names fail with TESSERA_INVALID and the nearest known name. */
 
