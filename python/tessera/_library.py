@@ -1,5 +1,5 @@
 """libtessera.so and its functions (kernels/abi/tessera.h), by ctypes: nothing here depends on the
-version of Python. $TESSERA_LIBRARY names another library than the one beside this package."""
+version of Python. $TESSERA_LIBRARY names another library than that of the wheel."""
 
 import ctypes
 import json
@@ -80,8 +80,18 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 }  # fmt: skip
 
 
+def _path() -> Path:
+    """$TESSERA_LIBRARY, the library of the wheel, or in a checkout that of build/."""
+    chosen = os.environ.get("TESSERA_LIBRARY")
+    if chosen:
+        return Path(chosen)
+    wheel = Path(__file__).parent / "lib" / "libtessera.so.1"
+    built = Path(__file__).parents[2] / "build" / "libtessera.so.1"
+    return built if built.exists() and not wheel.exists() else wheel
+
+
 def _load() -> ctypes.CDLL:
-    path = os.environ.get("TESSERA_LIBRARY") or Path(__file__).parent / "lib" / "libtessera.so.1"
+    path = _path()
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:

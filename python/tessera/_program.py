@@ -9,13 +9,14 @@ from ._errors import UnsupportedError
 
 
 def path() -> str:
-    """The program: $TESSERA_BINARY, else the one of the wheel."""
+    """The program: $TESSERA_BINARY, that of the wheel, or in a checkout that of build/."""
     chosen = os.environ.get("TESSERA_BINARY")
     if chosen:
         return chosen
-    wheel = Path(__file__).parent / "bin" / "tessera"
-    if wheel.is_file():
-        return str(wheel)
+    here = Path(__file__)
+    for place in (here.parent / "bin" / "tessera", here.parents[2] / "build" / "tessera"):
+        if place.is_file():
+            return str(place)
     found = shutil.which("tessera")
     if found:
         return found
