@@ -11,6 +11,7 @@
 
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -35,6 +36,9 @@ def need(*packages: str) -> None:
     """Ends the process as skipped where the library or a package is missing."""
     if not LIBRARY.exists():
         sys.exit(skip(f"{LIBRARY.parent} has no {LIBRARY.name}: its target is tessera_shared"))
+    cache = LIBRARY.parent / "CMakeCache.txt"
+    if cache.exists() and re.search(r"^TESSERA_SANITIZE:\w+=.", cache.read_text(), re.MULTILINE):
+        sys.exit(skip("a library with sanitizers cannot be loaded into Python"))
     for package in packages:
         if importlib.util.find_spec(package) is None:
             sys.exit(skip(f"{sys.executable} has no {package}"))
