@@ -30,7 +30,7 @@ constexpr tessera_spmm_options kDefaults{.size = sizeof(tessera_spmm_options),
                                          .sets_values = 0,
                                          .strided = 0};
 
-std::vector<PlanKernel> kernels_of(tessera_precision precision) {
+std::vector<PlanKernel> kernels_of(tessera_precision precision, tessera_type type) {
   const PlanKernel rows{"rows_spmm"}, tiles{"tessera_spmm"};
   const PlanKernel exact_tiles{"tessera_spmm", {{"precision", std::string("tf32x3")}}};
   switch (precision) {
@@ -39,6 +39,8 @@ std::vector<PlanKernel> kernels_of(tessera_precision precision) {
     case TESSERA_TF32:
       return {tiles};
     case TESSERA_FP32_ACCURATE:
+      // A B of 16 bits is no sum of TF32 parts.
+      if (type != TESSERA_FP32) return {rows};
       return {rows, exact_tiles};
     default:
       throw Error(fmt::format("a plan has no precision {}", precision));
@@ -76,7 +78,7 @@ PlanRequest request_of(const tessera_spmm_options* given, std::int64_t rows) {
     const Call call = parse_call(text);
     request.kernels.push_back({call.name, call.given});
   }
-  if (request.kernels.empty()) request.kernels = kernels_of(options.precision);
+  if (request.kernels.empty()) request.kernels = kernels_of(options.precision, options.type);
   if (options.formats != nullptr)
     for (std::size_t i = 0; i < names.size(); ++i)
       request.kernels[i].format = format_of(request.kernels[i], options.formats[i]);

@@ -1,6 +1,7 @@
 """Experiments: running one, its records as a table, its figures."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -101,7 +102,8 @@ def _start(*words: str, quiet: bool) -> int:
     """Runs the program; its stderr goes to sys.stderr unless it is to be quiet."""
     environment = {"TESSERA_PYTHON": sys.executable, **os.environ}
     process = subprocess.Popen([_program.path(), *words], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True, env=environment)  # fmt: skip
+                               stderr=subprocess.PIPE, text=True, env=environment,
+                               start_new_session=True)  # fmt: skip
     said: list[str] = []
 
     def listen() -> None:
@@ -115,7 +117,8 @@ def _start(*words: str, quiet: bool) -> int:
     try:
         code = process.wait()
     except KeyboardInterrupt:
-        process.wait()  # Ctrl-C reached it too: it ends in order
+        process.send_signal(signal.SIGINT)  # it ends in order; Ctrl-C itself did not reach it
+        process.wait()
         raise
     listener.join()
     if code == INTERRUPTED:

@@ -99,10 +99,10 @@ def test_ctrl_c_ends_an_experiment_in_order(config, tmp_path):
     text = f"import tessera\nprint('begins', flush=True)\ntessera.run({str(config)!r}, {str(tmp_path / 'out')!r})"
     environment = {**os.environ, "PYTHONPATH": str(python_package.ROOT / "python")}
     with subprocess.Popen([sys.executable, "-c", text], env=environment, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, start_new_session=True) as process:  # fmt: skip
+                          stderr=subprocess.PIPE) as process:  # fmt: skip
         assert process.stdout.readline() == "begins\n"
         time.sleep(1.5)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=100)
     assert "KeyboardInterrupt" in err
     assert not tessera.read(tmp_path / "out").table.empty
