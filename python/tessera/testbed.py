@@ -163,7 +163,8 @@ class Timeline:
         return tables
 
     def _of_notebook(self, script: Any, about_name: str) -> Any:
-        return script.Timeline({**self.about, "matrix": about_name}, "simulated", self.tables)
+        version = library.tessera_version().decode()
+        return script.Timeline({**self.about, "matrix": about_name}, version, self.tables)
 
     def pipeline(self, us: float = 3, skip: float = 0, name: str = "A") -> Any:
         """The matplotlib Figure of the first `us` microseconds of the thread block after `skip`: its warps'
