@@ -153,9 +153,11 @@ typedef struct tessera_spmm_options {
 TESSERA_API void tessera_spmm_options_init(tessera_spmm_options* options);
 
 /* Makes a plan for B and C of n columns on the current CUDA device, and waits for that device. A is
- * not needed afterwards. `options` may be NULL. Fails with TESSERA_INVALID for an invalid A, n < 1,
- * an unknown kernel or parameter; TESSERA_UNSUPPORTED, with every candidate's reason, when none
- * takes this case, and without a GPU; TESSERA_OUT_OF_MEMORY; TESSERA_DEVICE_ERROR. */
+ * not needed afterwards. Of several kernels the one that is fastest now is kept: name one where the
+ * same bits are wanted of every plan. `options` may be NULL. Fails with TESSERA_INVALID for an
+ * invalid A, n < 1, an unknown kernel or parameter; TESSERA_UNSUPPORTED, with every candidate's
+ * reason, when none takes this case, and without a GPU; TESSERA_OUT_OF_MEMORY;
+ * TESSERA_DEVICE_ERROR. */
 TESSERA_API tessera_status tessera_spmm_plan_create(const tessera_csr* a, int64_t n,
                                                     const tessera_spmm_options* options,
                                                     tessera_spmm_plan** plan);
