@@ -45,12 +45,27 @@ struct Product {
     parallel_for(a.rows, kRowsOfChunk, [&](std::int64_t begin, std::int64_t end) {
       std::vector<double> sums(static_cast<std::size_t>(n));
       for (std::int64_t row = begin; row < end; ++row) {
-        sums.assign(sums.size(), 0);
-        for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k)
-          add_row(static_cast<double>(values[k]), b + a.col_indices[k] * ldb, n, sums.data());
+        if (n == 1)
+          sums[0] = sum_of_row(row);
+        else
+          add_rows(row, sums);
         store(sums, c + row * ldc);
       }
     });
+  }
+
+  void add_rows(std::int64_t row, std::vector<double>& sums) const {
+    sums.assign(sums.size(), 0);
+    for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k)
+      add_row(static_cast<double>(values[k]), b + a.col_indices[k] * ldb, n, sums.data());
+  }
+
+  /// The same for one column, without a call for each of its products.
+  double sum_of_row(std::int64_t row) const {
+    double sum = 0;
+    for (std::int64_t k = a.row_offsets[row]; k < a.row_offsets[row + 1]; ++k)
+      sum += static_cast<double>(values[k]) * static_cast<double>(b[a.col_indices[k] * ldb]);
+    return sum;
   }
 
   void store(const std::vector<double>& sums, Element* row) const {

@@ -87,6 +87,18 @@ TEST_CASE("the product on the CPU is the truth rounded once and has the same bit
     }
 }
 
+TEST_CASE("a product on the CPU with one column is that column of a wider product") {
+  const Loaded a(kMatrix);
+  const DenseMatrix b = random_dense(a.csr.cols, 6, 8);
+  std::vector<float> wide = poisoned(a.csr.rows * 6), one = poisoned(a.csr.rows);
+  REQUIRE(tessera_spmm_cpu(&a.csr, 6, TESSERA_FP32, nullptr, b.values.data(), 6, wide.data(), 6, 1,
+                           0) == TESSERA_OK);
+  REQUIRE(tessera_spmm_cpu(&a.csr, 1, TESSERA_FP32, nullptr, b.values.data() + 4, 6, one.data(), 1,
+                           1, 0) == TESSERA_OK);
+  for (std::int64_t i = 0; i < a.csr.rows; ++i)
+    CHECK(one[static_cast<std::size_t>(i)] == wide[static_cast<std::size_t>(i * 6 + 4)]);
+}
+
 TEST_CASE("the product on the CPU takes FP64 values of A and adds to C") {
   const Loaded a(kMatrix);
   const std::int64_t n = 3;
