@@ -208,6 +208,9 @@ class Matrix:
         """The number of stored elements."""
         return int(self.col_indices.size)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plans": {}}  # plans live on the GPU of this process
+
     def __repr__(self) -> str:
         name = f", {self.name!r}" if self.name else ""
         return f"Matrix({self.shape[0]} x {self.shape[1]}, {self.nnz} nonzeros{name})"

@@ -1,5 +1,6 @@
 """Matrices to and from other libraries: the same elements, and copies only where the class says so."""
 
+import pickle
 import sys
 
 import python_package
@@ -99,6 +100,14 @@ def test_formulas_files_and_names(tmp_path):
 def test_the_arrays_of_a_loaded_matrix_outlive_it():
     values = tessera.Matrix("poisson2d(nx=40, ny=40)").values
     assert values.size == 7840 and np.isfinite(values).all()
+
+
+def test_a_matrix_is_pickled_with_its_arrays_and_without_its_plans():
+    a = tessera.Matrix("poisson2d(nx=4, ny=4)")
+    a._plans["key"] = open(__file__)  # noqa: SIM115  like a plan, it cannot be pickled
+    again = pickle.loads(pickle.dumps(a))
+    a._plans.pop("key").close()
+    assert np.array_equal(again.to_dense(), a.to_dense()) and again.name == a.name
 
 
 def test_arrays_that_are_no_matrix_are_refused():
