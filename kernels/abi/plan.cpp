@@ -57,17 +57,6 @@ Params::Given format_of(const PlanKernel& kernel, const char* text) {
   return call.given;
 }
 
-const char* storage_of(tessera_type type) {
-  switch (type) {
-    case TESSERA_FP16:
-      return "fp16";
-    case TESSERA_BF16:
-      return "bf16";
-    default:
-      throw Error(fmt::format("a plan has no B and C of type {}", type));
-  }
-}
-
 }  // namespace
 
 PlanRequest request_of(const tessera_spmm_options* given, std::int64_t rows) {
@@ -83,9 +72,9 @@ PlanRequest request_of(const tessera_spmm_options* given, std::int64_t rows) {
     for (std::size_t i = 0; i < names.size(); ++i)
       request.kernels[i].format = format_of(request.kernels[i], options.formats[i]);
   request.type = options.type;
-  if (options.type != TESSERA_FP32)
-    for (PlanKernel& kernel : request.kernels)
-      kernel.params["storage"] = std::string(storage_of(options.type));
+  require(
+      options.type == TESSERA_FP32 || options.type == TESSERA_FP16 || options.type == TESSERA_BF16,
+      "a plan has no B and C of type {}", options.type);
   if (options.row_order != nullptr)
     request.row_order =
         Permutation(std::vector<std::int32_t>(options.row_order, options.row_order + rows));

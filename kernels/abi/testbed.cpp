@@ -69,9 +69,9 @@ tessera_status tessera_emulate(const tessera_csr* a, int64_t n, const char* kern
     check_operand("C", c, matrix.rows, n, ldc);
     const DenseMatrix right = read_dense("B", b, matrix.cols, n, ldb);
     const NamedProduct product = named_product(matrix, n, kernel, format, device);
-    write_dense(
-        product.made->emulate(*product.packed, right, find_generation(product.device.generation)),
-        "C", c, ldc);
+    write_dense(emulate_c(*product.made, *product.packed, right,
+                          find_generation(product.device.generation)),
+                "C", c, ldc);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/machine/gpu_info.hpp"
@@ -12,7 +13,7 @@
 #include "formats/base/permutation.hpp"
 #include "formats/io/source.hpp"
 #include "kernels/abi/tessera.h"
-#include "kernels/spmm/plan/spmm_plan.hpp"
+#include "kernels/storage.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -101,6 +102,37 @@ TEST_CASE("plans of the C interface give the bits of the emulation in place and 
         const DenseMatrix b = random_dense(a.cols, n, 4);
         CHECK(same_bits(run(made.plan, a, b, gap), emulated(a, kernel, b)));
       }
+}
+
+TEST_CASE("plans for B and C of 16 bits give the bits of the emulation") {
+  if (no_gpu()) return;
+  const CsrMatrix a = load_matrix("rmat(scale=9, edge_factor=7)").matrix;
+  for (const auto& [type, element] :
+       {std::pair{TESSERA_FP16, ElementType::kFp16}, std::pair{TESSERA_BF16, ElementType::kBf16}})
+    for (const std::string kernel : {"rows_spmm", "tessera_spmm"})
+      for (const std::int64_t n : {1, 64}) {
+        CAPTURE(kernel);
+        CAPTURE(n);
+        const char* name = kernel.c_str();
+        tessera_spmm_options options = with_kernel(&name);
+        options.type = type;
+        options.sets_values = 1;
+        const OwnedPlan made(a, n, options);
+        REQUIRE_MESSAGE(made.status == TESSERA_OK, tessera_last_error());
+        const DenseMatrix b = stored_as(element, random_dense(a.cols, n, 4));
+        const DeviceArray<std::uint16_t> device_b(to_16_bits(element, b.values));
+        DeviceArray<std::uint16_t> c(
+            std::vector<std::uint16_t>(static_cast<std::size_t>(a.rows * n), 0x1234));
+        REQUIRE_MESSAGE(tessera_spmm_plan_run(made.plan, device_b.data(), n, c.data(), n, 1, 0,
+                                              nullptr) == TESSERA_OK,
+                        tessera_last_error());
+        const std::string call = fmt::format("{}(storage={})", kernel, name_of(element));
+        CHECK(c.download() == to_16_bits(element, emulated(a, call.c_str(), b)));
+      }
+  tessera_spmm_options strided;
+  tessera_spmm_options_init(&strided);
+  strided.type = TESSERA_FP16, strided.strided = 1;
+  CHECK(OwnedPlan(a, 8, strided).status == TESSERA_INVALID);
 }
 
 TEST_CASE("values set on the device give the product of the matrix that has them") {
