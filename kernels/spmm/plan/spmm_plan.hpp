@@ -95,16 +95,16 @@ class SpmmPlan {
   void run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling scaling = {},
            cudaStream_t stream = nullptr);
 
-  /// Enqueues the replacement of A's values by `values` [nnz], which are on the device in the order
-  /// of A; runs on the stream after it have them. Does not wait and allocates no memory. Throws an
-  /// Error for a plan without `sets_values` and a null pointer, and as run() does.
-  void set_values(const float* values, cudaStream_t stream = nullptr);
-
-  /// With the values of A that the plan was made with: the FP32 sums of A B [M x N] as run()
-  /// computes them on this GPU, bit for bit, on the CPU; emulate_scaling() applies alpha and beta,
-  /// and rounds to C's type. Throws an Error for a B of another shape, Unsupported for a kernel
-  /// that adds in no fixed order and for a closed library.
+  /// The FP32 sums of A B [M x N] as run() computes them on this GPU, bit for bit, on the CPU;
+  /// emulate_scaling() applies alpha and beta, and rounds to C's type. Throws an Error for a B of
+  /// another shape, Unsupported for a kernel that adds in no fixed order and for a closed library.
   DenseMatrix emulate(const DenseMatrix& b) const;
+
+  /// Enqueues the replacement of A's values by `values` [nnz], which are on the device in the order
+  /// of A; runs on the stream after it have them, emulate() keeps those that the plan was made
+  /// with. Does not wait and allocates no memory. Throws an Error for a plan without `sets_values`
+  /// and a null pointer, and as run() does.
+  void set_values(const float* values, cudaStream_t stream = nullptr);
 
   std::int64_t rows() const;  // M
   std::int64_t cols() const;  // K
