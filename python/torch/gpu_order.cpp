@@ -35,9 +35,21 @@ struct Driver {
               unsigned flags) = find_function<int(void*, void*, unsigned)>(kLibrary,
                                                                            "cuStreamWaitEvent");
   int (*synchronize)(void* stream) = find_function<int(void*)>(kLibrary, "cuStreamSynchronize");
+  int (*get_context)(void** context) = find_function<int(void**)>(kLibrary, "cuCtxGetCurrent");
+  int (*set_context)(void* context) = find_function<int(void*)>(kLibrary, "cuCtxSetCurrent");
+  int (*retain)(void** context,
+                int device) = find_function<int(void**, int)>(kLibrary, "cuDevicePrimaryCtxRetain");
 
+  /// Gives this thread a context where the runtime has not done so yet, as in a thread of autograd
+  /// that has only used memory from torch's cache.
   static const Driver& instance() {
     static const Driver driver;
+    void* context = nullptr;
+    if (driver.get_context(&context) == 0 && context == nullptr) {
+      std::int32_t device = 0;
+      torch_abi::check(aoti_torch_get_current_device_index(&device), "getting the current device");
+      if (driver.retain(&context, device) == 0) driver.set_context(context);
+    }
     return driver;
   }
 };

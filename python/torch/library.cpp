@@ -138,18 +138,23 @@ struct Product {
   }
 
  private:
-  Side& ready_side() {
-    Side& side = op->sides[transposed];
-    if (!side.made) ask_for_plan(number, transposed, 0, type);
-    return side;
+  torch_cpu::Pattern pattern() {
+    std::unique_lock lock(op->mutex);
+    const Side& side = op->sides[transposed];
+    if (!side.made) {
+      lock.unlock();
+      ask_for_plan(number, transposed, 0, type);
+      lock.lock();
+    }
+    return side.pattern;
   }
 
   void run_on_cpu(const Tensor& c, double alpha, double beta) {
-    const torch_cpu::Pattern& pattern = ready_side().pattern;
+    const torch_cpu::Pattern of_a = pattern();
     const auto each = [&]<class Real>(const Real* of_b, Real* of_c) {
       const auto* of_values = static_cast<const Real*>(values.data());
       for (std::int64_t i = 0; i < batches; ++i)
-        torch_cpu::spmm(pattern, of_values, of_b + i * inner * n, n, of_c + i * outer * n, alpha,
+        torch_cpu::spmm(of_a, of_values, of_b + i * inner * n, n, of_c + i * outer * n, alpha,
                         beta);
     };
     if (type == TESSERA_FP64)
@@ -173,19 +178,19 @@ struct Product {
     return nullptr;
   }
 
+  /// Sets the values unless the plan has them. After a graph that sets values, which happens when
+  /// it is replayed, nobody knows which ones the plan has.
   void set_values(Plan& plan, void* stream) {
-    const bool captures = stamp <= 0 && is_capturing(stream);
-    // After a graph that sets values, nobody knows which ones the plan has.
+    const bool captures = is_capturing(stream);
     plan.sets_values_in_graph |= captures;
-    const bool knows = stamp != kUnknown && !plan.sets_values_in_graph;
-    if (knows && plan.stamp == stamp) return;
+    if (plan.stamp == stamp && stamp != kUnknown && !plan.sets_values_in_graph) return;
     Tensor in_order;
     if (transposed)
       in_order = torch_abi::call("aten::index_select", values.share().release(), StableIValue{0},
                                  op->sides[1].value_indices.share().release());
     const auto* from = static_cast<const float*>((transposed ? in_order : values).data());
     check_tessera(tessera_spmm_plan_set_values(plan.plan, from, stream));
-    plan.stamp = knows ? stamp : kUnknown;
+    plan.stamp = plan.sets_values_in_graph ? kUnknown : stamp;
   }
 
   void run_on_gpu(const Tensor& c, double alpha, double beta) {

@@ -15,6 +15,7 @@ from torch_support import (
     sparse,
     spgemm,
     spmm,
+    tessera,
     torch,
 )
 
@@ -65,6 +66,21 @@ def test_every_form_of_a_gives_the_same_product(device, form):
     shape = a.shape if isinstance(given, tuple) else None
     assert_product(SparseOperator(given, shape=shape)(b), a, b)
     assert_product(spmm(given, b, shape=shape), a, b)
+
+
+def test_a_matrix_of_the_testbed_is_taken():
+    matrix = tessera.Matrix("poisson2d(nx=5, ny=4)")
+    b = dense(20, 8)
+    assert_product(SparseOperator(matrix)(b), torch.tensor(matrix.to_dense()), b)
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_an_order_of_rows_changes_no_product(dtype):
+    a, b = sparse(300, 300, device="cuda"), dense(300, 32, dtype=dtype, device="cuda")
+    operator = SparseOperator(a.to_sparse_csr(), reorder="rcm", precision="fp32")
+    assert_product(operator(b), a, b)
+    assert_product(operator.multiply_transposed(b), a.t(), b)
 
 
 def test_a_scipy_matrix_is_taken():

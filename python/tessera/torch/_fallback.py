@@ -183,8 +183,9 @@ def _run(values, b, c, number, transposed, stamp, alpha, beta) -> None:
         if plan.stream is not None and plan.stream != stream and not capturing:
             stream.wait_stream(plan.stream)
         plan.stream = stream
-        plan.sets_values_in_graph |= capturing and stamp <= 0
-        if stamp == 0 or stamp != plan.stamp or plan.sets_values_in_graph:
+        sets = stamp == 0 or stamp != plan.stamp or plan.sets_values_in_graph
+        if sets or (capturing and stamp < 0):
+            plan.sets_values_in_graph |= capturing
             in_order = values[pattern_of(number).transposed[2]] if transposed else values
             in_order = in_order.contiguous().data_ptr()
             tessera.call("tessera_spmm_plan_set_values", plan.address, in_order, stream.cuda_stream)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -86,7 +86,7 @@ class Pattern:
     def rows_of_nonzeros(self) -> torch.Tensor:
         """int64 [nnz]."""
         if self._rows is None:
-            self._rows = rows_of(self.row_offsets)
+            self._rows = rows_of(self.row_offsets, self.nnz)
         return self._rows
 
     @property
@@ -152,6 +152,9 @@ def _order(csr: tessera.Csr, name: str) -> torch.Tensor:
 def _make_plan(pattern: Pattern, of_transpose: bool, n: int, type_number: int) -> int:
     """A plan for a B of n columns. Its values are set before the first product."""
     options = pattern.options
+    if type_number != tessera.FP32 and options.precision == "fp32":
+        # B and C have no more digits than TF32.
+        options = replace(options, precision="fastest")
     row_offsets, col_indices, rows, cols = pattern.side(of_transpose)
     offsets, columns = row_offsets.cpu(), col_indices.cpu()
     csr = tessera.Csr(rows, cols, pattern.nnz, offsets.data_ptr(), columns.data_ptr(), None)
@@ -163,7 +166,9 @@ def _make_plan(pattern: Pattern, of_transpose: bool, n: int, type_number: int) -
     given.precision = _native.FP32_ACCURATE if fp32 else _native.FASTEST
     given.type = type_number
     given.sets_values = 1
-    order = None if options.reorder is None else _order(csr, options.reorder)
+    # Plans restore the order of C's rows in FP32 alone.
+    reorders = options.reorder is not None and type_number == tessera.FP32
+    order = _order(csr, options.reorder) if reorders else None
     given.row_order = None if order is None else order.data_ptr()
     plan = ctypes.c_void_p()
     with torch.cuda.device(pattern.row_offsets.device):

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..matrix import Matrix
+
 _INT32_MAX = 2**31 - 1
 
 
@@ -34,10 +36,10 @@ def _sizes(rows: int, cols: int) -> tuple[int, int]:
     return int(rows), int(cols)
 
 
-def rows_of(row_offsets: torch.Tensor) -> torch.Tensor:
+def rows_of(row_offsets: torch.Tensor, nnz: int) -> torch.Tensor:
     """The row of each nonzero, int64 [nnz]."""
     rows = torch.arange(row_offsets.numel() - 1, device=row_offsets.device)
-    return torch.repeat_interleave(rows, row_offsets.diff())
+    return torch.repeat_interleave(rows, row_offsets.diff(), output_size=nnz)
 
 
 def offsets_of(sorted_rows: torch.Tensor, rows: int) -> torch.Tensor:
@@ -84,7 +86,7 @@ def _checked(row_offsets, col_indices, values, shape) -> Csr:
             low >= 0 and high < cols,
             f"column indices reach from {low} to {high}, but A has {cols} columns",
         )
-        keys = rows_of(row_offsets) * cols + col_indices.long()
+        keys = rows_of(row_offsets, nnz) * cols + col_indices.long()
         steps = keys.diff()
         if not bool((steps > 0).all()):
             keys, order = keys.sort()
@@ -104,7 +106,7 @@ def _checked(row_offsets, col_indices, values, shape) -> Csr:
 def _from_blocks(a: torch.Tensor) -> Csr:
     """Every element of a block is a nonzero, zeros among them."""
     blocks, (height, width) = a.values(), a.values().shape[-2:]
-    of_block = rows_of(a.crow_indices().long())
+    of_block = rows_of(a.crow_indices().long(), a.col_indices().numel())
     rows = (of_block * height).view(-1, 1, 1) + torch.arange(height, device=a.device).view(1, -1, 1)
     first_cols = a.col_indices().long() * width
     cols = first_cols.view(-1, 1, 1) + torch.arange(width, device=a.device).view(1, 1, -1)
@@ -136,8 +138,8 @@ def csr_of(a: Any, shape: tuple[int, int] | None = None) -> Csr:
     """Any form of A as a `Csr`; a `Csr` as it is.
 
     Args:
-        a: a torch tensor of layout CSR, CSC, COO, BSR or BSC [M, K]; a SciPy sparse matrix; or a
-            tuple (row_offsets [M + 1], col_indices [nnz], values [nnz] or None for ones) of integer
+        a: a torch tensor of layout CSR, CSC, COO, BSR or BSC [M, K]; a SciPy sparse matrix; a
+            `tessera.Matrix`; or a tuple (row_offsets [M + 1], col_indices [nnz], values [nnz] or None for ones) of integer
             and floating-point tensors.
         shape: (M, K), required with a tuple.
 
@@ -147,6 +149,10 @@ def csr_of(a: Any, shape: tuple[int, int] | None = None) -> Csr:
     """
     if isinstance(a, Csr):
         return a
+    if isinstance(a, Matrix):
+        values = a.values if a.values64 is None else a.values64
+        arrays = (torch.tensor(array) for array in (a.row_offsets, a.col_indices, values))
+        return _checked(*arrays, a.shape)
     if isinstance(a, tuple | list):
         _check(
             len(a) in (2, 3), f"A is a tuple of {len(a)}, not (row_offsets, col_indices, values)"
@@ -184,5 +190,5 @@ def transpose(row_offsets, col_indices, cols: int):
         row offsets int64 [cols + 1], column indices int32 [nnz], value indices int64 [nnz].
     """
     sorted_cols, order = col_indices.long().sort(stable=True)
-    rows = rows_of(row_offsets)[order]
+    rows = rows_of(row_offsets, order.numel())[order]
     return offsets_of(sorted_cols, cols), rows.int(), order

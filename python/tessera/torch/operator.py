@@ -27,8 +27,9 @@ class SparseOperator(nn.Module):
     for A^T once a gradient has asked for it. On a CPU nothing is prepared.
 
     Args:
-        a: A sparse torch tensor (CSR, CSC, COO, BSR, BSC), a SciPy sparse matrix, or a tuple
-            (row_offsets [M + 1], col_indices [nnz], values [nnz] or None for ones) of tensors.
+        a: A sparse torch tensor (CSR, CSC, COO, BSR, BSC), a SciPy sparse matrix, a
+            `tessera.Matrix`, or a tuple (row_offsets [M + 1], col_indices [nnz], values [nnz] or
+            None for ones) of tensors.
             Indices may be of int32 or int64; M, K < 2^31. Values of float64 stay so; others become
             float32.
         shape: (M, K); required with a tuple.
@@ -42,7 +43,7 @@ class SparseOperator(nn.Module):
             `torch.are_deterministic_algorithms_enabled()`.
         expected_products: About how often one A is multiplied; below 20, nothing is timed.
         reorder: A reordering of A's rows that suits the kernels, such as "rcm" (`tessera list
-            reorderings`). B and C keep their order.
+            reorderings`), for a float32 B. B and C keep their order.
         kernel: One kernel or several to choose from, by the names of `tessera list kernels`; in
             place of `precision` and `deterministic`.
 
