@@ -157,6 +157,16 @@ def test_a_state_restores_the_matrix_into_a_module_of_another(device):
     assert torch.equal(other(x), module(x))
 
 
+def test_a_state_that_holds_no_matrix_is_refused():
+    operator = SparseOperator(sparse(20, 20).to_sparse_csr())
+    state = operator.state_dict()
+    for name, index in (("col_indices", 99), ("row_offsets", 99)):
+        broken = {key: copy.deepcopy(value) for key, value in state.items()}
+        broken[name][1] = index
+        with pytest.raises(ValueError, match="column indices reach|descend"):
+            SparseOperator(torch.eye(3).to_sparse_csr()).load_state_dict(broken)
+
+
 def test_a_state_keeps_the_parameter_of_a_learnable_operator():
     module = layer("cpu", learnable=True)
     parameter = module.a.values

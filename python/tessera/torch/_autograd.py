@@ -8,9 +8,12 @@ import torch
 from . import _library as _library  # loads the operators
 from ._patterns import Pattern
 
-# Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd.
-_raw_spmm = torch.ops.tessera._spmm.default
-_raw_sddmm = torch.ops.tessera._sddmm.default
+# Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd. The
+# function below an OpOverload saves one more call, where this torch has it.
+_raw_spmm, _raw_sddmm = (
+    getattr(operator, "_op", operator)
+    for operator in (torch.ops.tessera._spmm.default, torch.ops.tessera._sddmm.default)
+)
 # A's values have to be set for the product: nobody knows which ones the plan has.
 ALWAYS_SET = 0
 

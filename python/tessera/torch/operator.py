@@ -15,6 +15,8 @@ from ._structure import csr_of
 
 _spmm_out = torch.ops.tessera._spmm_out.default
 _stamps = itertools.count(1)
+_FLOAT64 = torch.float64
+_OF_THIS_PROCESS = {"_pattern", "_number", "_store", "_stamped", "_ready", "_set_version", "_stamp"}
 
 
 class SparseOperator(nn.Module):
@@ -156,16 +158,24 @@ class SparseOperator(nn.Module):
         return sddmm(x, y, self._pattern)
 
     def _multiply(self, b, values, transposed):
-        if b.dim() == 1:
-            return self._multiply(b.unsqueeze(-1), values, transposed).squeeze(-1)
         if torch.compiler.is_compiling():
-            return self._multiply_compiled(_autocast(b), values, transposed)
+            return self._multiply_compiled(b, values, transposed)
         if _any_autocast():
             b = _autocast(b)
+        if b.dim() == 1:
+            return self._multiply(b.unsqueeze(-1), values, transposed).squeeze(-1)
+        if values is None:
+            # The usual case in as few steps as possible: own values, unchanged since the last product.
+            own = self._store["values"]
+            if own is self._ready and own._version == self._set_version and b.dtype is not _FLOAT64:
+                return spmm(own, b, self._pattern, transposed, self._stamp)
         values, stamp = self._values_for(b, values)
         return spmm(values, b, self._pattern, transposed, stamp)
 
     def _multiply_compiled(self, b, values, transposed):
+        if b.dim() == 1:
+            return self._multiply_compiled(b.unsqueeze(-1), values, transposed).squeeze(-1)
+        b = _autocast(b)
         fixed = values is None and not self.learnable
         stamp = self._stamp if fixed else ALWAYS_SET
         values = (self.values if values is None else values).to(_type_of_values(b))
@@ -176,24 +186,22 @@ class SparseOperator(nn.Module):
         """The values of a product with b, and their stamp."""
         stamp = ALWAYS_SET
         if values is None:
-            # Not self.values, which takes nn.Module a search.
-            values = (self._parameters if self.learnable else self._buffers)["values"]
+            values = self.values
             stamp = self._stamp_of(values)
         wide = _type_of_values(b)
         return (values if values.dtype is wide else values.to(wide)), stamp
 
     def _stamp_of(self, values) -> int:
         """The stamp of the operator's own values: a new one whenever they have changed."""
-        try:
-            if values is self._stamped and values._version == self._stamped_version:
-                return self._stamp
-            version = values._version
-        except RuntimeError:  # an inference tensor has no version
+        if values.is_inference():  # it has no version
             return ALWAYS_SET
-        self.__dict__["_stamped"] = values  # not a second parameter or buffer
-        self._stamped_version = version
-        # Negative: a graph that is captured sets them anew at each replay.
-        self._stamp = -next(_stamps) if self.learnable else next(_stamps)
+        if values is not self._stamped or values._version != self._set_version:
+            ready = values if values.dtype is torch.float32 else None
+            # Past nn.Module, for which they would be one more parameter or buffer.
+            self.__dict__.update(_stamped=values, _ready=ready)
+            self._set_version = values._version
+            # Negative: a graph that is captured sets them anew at each replay.
+            self._stamp = -next(_stamps) if self.learnable else next(_stamps)
         return self._stamp
 
     # ---- the matrix ------------------------------------------------------------------------------
@@ -244,7 +252,10 @@ class SparseOperator(nn.Module):
 
     def _prepare(self) -> None:
         """Gives the present arrays a number of their own. Plans follow when they are needed."""
-        self._stamped, self._stamped_version, self._stamp = None, 0, ALWAYS_SET
+        # Where the values are: a search by nn.Module takes longer than all else.
+        store = self._parameters if self.learnable else self._buffers
+        self.__dict__.update(_store=store, _stamped=None, _ready=None)
+        self._set_version, self._stamp = 0, ALWAYS_SET
         self._pattern, self._number = None, 0
         on_meta = self.row_offsets.device.type == "meta"
         if not on_meta and not isinstance(self.row_offsets, torch._subclasses.FakeTensor):
@@ -257,12 +268,12 @@ class SparseOperator(nn.Module):
         super()._apply(fn, recurse)
         if self.row_offsets is not before:
             self._prepare()
+        else:  # the values may have another type
+            self.__dict__.update(_stamped=None, _ready=None)
         return self
 
     def __getstate__(self):
-        state = super().__getstate__() if hasattr(super(), "__getstate__") else self.__dict__
-        own = ("_pattern", "_number", "_stamp", "_stamped", "_stamped_version")
-        return {name: value for name, value in state.items() if name not in own}
+        return {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -273,10 +284,9 @@ class SparseOperator(nn.Module):
 
     def set_extra_state(self, state):
         self.shape = tuple(state["shape"])
-        self._prepare()
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
-        """A matrix of another size replaces this one."""
+        """A matrix of another size replaces this one. Raises ValueError where it is none."""
         for name in ("row_offsets", "col_indices", "values"):
             given, own = state_dict.get(prefix + name), getattr(self, name)
             if given is None:
@@ -288,7 +298,11 @@ class SparseOperator(nn.Module):
             else:
                 setattr(self, name, fresh)
         super()._load_from_state_dict(state_dict, prefix, *args)
+        csr = csr_of((self.row_offsets, self.col_indices, self.values), self.shape)
+        if not torch.equal(csr.col_indices, self.col_indices):
+            raise ValueError("tessera.torch: the rows of the state's matrix are not sorted")
         self.nnz = self.col_indices.numel()
+        self._prepare()
 
 
 def _type_of_values(b: torch.Tensor) -> torch.dtype:
