@@ -18,12 +18,13 @@ import warnings
 from pathlib import Path
 from statistics import median
 
-import tessera
 import torch
 from measured import environment, write_csv
-from tessera.torch import SparseOperator
 from torch import nn
 from torch.nn import functional
+
+import tessera
+from tessera.torch import SparseOperator
 
 SMALL = ["poisson2d(nx=40, ny=40)", "rmat(scale=11, edge_factor=8)"]
 # An implementation of the products, and how it computes: tessera's precision or autocast's type.

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-import tessera
 import torch
+
+import tessera
 
 
 def commit() -> str:

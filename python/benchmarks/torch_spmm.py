@@ -15,9 +15,10 @@ import warnings
 from collections import defaultdict
 from pathlib import Path
 
-import tessera
 import torch
 from measured import environment, host_us, time_us, write_csv
+
+import tessera
 from tessera.torch import SparseOperator
 
 SMALL = ["poisson2d(nx=64, ny=64)", "rmat(scale=11, edge_factor=8)", "uniform(rows=2000, cols=3000, density=0.005)"]  # fmt: skip

@@ -264,13 +264,15 @@ void spmm_out(StableIValue* stack, std::uint64_t, std::uint64_t) {
   product.run(c, alpha, given.real());
 }
 
-// sddmm(Tensor x, Tensor y, int number, int nnz) -> Tensor
+// sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
+// wide: FP16 and BF16 give FP32, as the gradient of values needs.
 void sddmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
   Arguments given(stack);
   const Tensor x = given.tensor().contiguous(), y = given.tensor().contiguous();
   const std::int64_t number = given.integer();
   const std::shared_ptr<Operator> op = find(number);
   const std::int64_t nnz = given.integer();
+  const bool wide = given.boolean();
   require(nnz == op->nnz, "A has ", op->nnz, " nonzeros, not ", nnz);
   require_device("X", x, *op);
   require_device("Y", y, *op);
@@ -282,27 +284,27 @@ void sddmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
           "X is ", shape_of(x), " and Y is ", shape_of(y), ", but A, which is ", op->rows, " x ",
           op->cols, ", needs X with ", op->rows, " and Y with ", op->cols,
           " rows, and as many columns in each");
-  Tensor out = Tensor::empty(std::array{nnz}, x.dtype(), op->device_type, op->device_index);
+  const bool narrow = type == TESSERA_FP16 || type == TESSERA_BF16;
+  const std::int32_t out_type = narrow && wide ? types().fp32 : x.dtype();
+  Tensor out = Tensor::empty(std::array{nnz}, out_type, op->device_type, op->device_index);
   const torch_cpu::Pattern& pattern = op->sides[0].pattern;
   const std::int64_t depth = of_x[1];
-  const auto each = [&]<class Real>(const Real* from_x, const Real* from_y, Real* to) {
-    torch_cpu::sddmm(pattern, from_x, from_y, depth, to);
-  };
   if (type == TESSERA_FP64) {
-    each(static_cast<const double*>(x.data()), static_cast<const double*>(y.data()),
-         static_cast<double*>(out.data()));
+    torch_cpu::sddmm(pattern, static_cast<const double*>(x.data()),
+                     static_cast<const double*>(y.data()), depth, static_cast<double*>(out.data()));
   } else if (type == TESSERA_FP32) {
-    each(static_cast<const float*>(x.data()), static_cast<const float*>(y.data()),
-         static_cast<float*>(out.data()));
+    torch_cpu::sddmm(pattern, static_cast<const float*>(x.data()),
+                     static_cast<const float*>(y.data()), depth, static_cast<float*>(out.data()));
   } else {
     const bool bf16 = type == TESSERA_BF16;
-    std::vector<float> wide_x(op->rows * depth), wide_y(op->cols * depth), wide(nnz);
+    std::vector<float> wide_x(op->rows * depth), wide_y(op->cols * depth), rounded(wide ? 0 : nnz);
     torch_cpu::to_float(static_cast<const std::uint16_t*>(x.data()), bf16, std::ssize(wide_x),
                         wide_x.data());
     torch_cpu::to_float(static_cast<const std::uint16_t*>(y.data()), bf16, std::ssize(wide_y),
                         wide_y.data());
-    each(wide_x.data(), wide_y.data(), wide.data());
-    torch_cpu::from_float(wide.data(), bf16, nnz, static_cast<std::uint16_t*>(out.data()));
+    float* sums = wide ? static_cast<float*>(out.data()) : rounded.data();
+    torch_cpu::sddmm(pattern, wide_x.data(), wide_y.data(), depth, sums);
+    if (!wide) torch_cpu::from_float(sums, bf16, nnz, static_cast<std::uint16_t*>(out.data()));
   }
   stack[0] = out.release();
 }
@@ -360,7 +362,8 @@ const bool registered = [] {
         "beginning the library tessera");
   constexpr const char* kSpmm =
       "spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor";
-  constexpr const char* kSddmm = "sddmm(Tensor x, Tensor y, int number, int nnz) -> Tensor";
+  constexpr const char* kSddmm =
+      "sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor";
   for (const std::string& schema :
        {std::string(kSpmm), std::string("_") + kSpmm, std::string(kSddmm),
         std::string("_") + kSddmm,

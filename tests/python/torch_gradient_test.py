@@ -75,6 +75,15 @@ def test_gradients_are_those_of_the_dense_product(device, dtype):
 
 
 @on_each_device
+def test_a_gradient_of_values_may_exceed_the_range_of_fp16(device):
+    a = sparse(30, 25, device=device)
+    operator = SparseOperator(a.to_sparse_csr(), learnable=True)
+    b = torch.full((25, 64), 100.0, dtype=torch.float16, device=device)
+    operator(b).backward(torch.full((30, 64), 100.0, dtype=torch.float16, device=device))
+    assert torch.equal(operator.values.grad, torch.full_like(operator.values, 64 * 100 * 100.0))
+
+
+@on_each_device
 def test_a_sparse_tensor_gets_a_gradient_of_its_own_pattern(device):
     a, b = sparse(20, 15, dtype=F64, device=device), dense(15, 4, dtype=F64, device=device)
     for convert in (torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse_coo):

@@ -56,13 +56,12 @@ def test_the_product_passes_opcheck(device, dtype, transposed):
 
 
 @on_each_device
-def test_sampled_products_pass_opcheck(device):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("wide", [False, True])
+def test_sampled_products_pass_opcheck(device, dtype, wide):
     operator = SparseOperator(sparse(20, 15, device=device).to_sparse_csr())
-    x, y = (
-        dense(20, 6, device=device).requires_grad_(),
-        dense(15, 6, device=device).requires_grad_(),
-    )
-    opcheck(OPS.sddmm.default, (x, y, operator._number, operator.nnz))
+    x, y = (dense(rows, 6, dtype=dtype, device=device).requires_grad_() for rows in (20, 15))
+    opcheck(OPS.sddmm.default, (x, y, operator._number, operator.nnz, wide))
 
 
 @on_each_device

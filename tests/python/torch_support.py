@@ -5,34 +5,27 @@ import os
 import sys
 from pathlib import Path
 
-SKIPPED = 77  # the exit code that ctest counts as skipped
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import python_package
+
+ROOT = python_package.ROOT
 
 
 def _skip(reason):
     if "pytest" in sys.modules:
         sys.modules["pytest"].skip(reason, allow_module_level=True)
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
+    sys.exit(python_package.skip(reason))
 
 
 try:
     import pytest
-except ImportError:
-    _skip("this Python has no pytest")
-try:
     import torch
-except ImportError:
-    _skip("this Python has no PyTorch")
+except ImportError as error:
+    _skip(f"{sys.executable} has no {error.name}")
+if not Path(os.environ["TESSERA_LIBRARY"]).exists():
+    _skip(f"{python_package.LIBRARY} does not exist: its target is tessera_torch")
 
-# An installed package comes first; the source tree's takes its libraries from the build.
-try:
-    import tessera.torch  # noqa: F401
-except ImportError:
-    binary = Path(os.environ.get("TESSERA_BINARY", ROOT / "build-gpu" / "tessera"))
-    os.environ.setdefault("TESSERA_LIBRARY", str(binary.parent / "libtessera.so.1"))
-    sys.path.insert(0, str(ROOT / "python"))
-    import tessera.torch
+import tessera.torch
 
 SparseOperator, spmm = tessera.torch.SparseOperator, tessera.torch.spmm
 sddmm, spgemm = tessera.torch.sddmm, tessera.torch.spgemm
@@ -87,5 +80,4 @@ def assert_product(c, a, b, precision="fp32"):
 
 def main(file):
     """Runs a file's tests as ctest does."""
-    code = pytest.main(["-q", "-p", "no:cacheprovider", file])
-    sys.exit(int(code))
+    sys.exit(python_package.main(file))

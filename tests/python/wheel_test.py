@@ -64,6 +64,7 @@ class Wheel(ProgramTest):
         package = outer / "site-packages" / "tessera"
         configs = package / "share" / "tessera" / "experiments" / "configs"
         self.assertTrue((configs / "quickstart.toml").is_file())
+        self.assertTrue((package / "lib" / "libtessera_torch.so").is_file())
         (configs / "wheel_only.toml").write_text(CONFIG)
         said = self.run_command(python, "-c", EXAMPLE).stdout
         self.assertIn(str(package), said)

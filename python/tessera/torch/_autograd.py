@@ -34,11 +34,12 @@ def spmm(values, b, pattern: Pattern, transposed: bool, stamp: int):
     )
 
 
-def sddmm(x, y, pattern: Pattern):
-    """X Y^T at A's nonzeros [nnz], with derivatives where they are wanted."""
+def sddmm(x, y, pattern: Pattern, wide: bool = False):
+    """X Y^T at A's nonzeros [nnz], with derivatives where they are wanted. `wide`: FP16 and BF16 give
+    FP32, as gradients of values do."""
     if torch.is_grad_enabled() and (x.requires_grad or y.requires_grad):
-        return _Sddmm.apply(x, y, pattern)
-    return _raw_sddmm(x, y, pattern.number, pattern.nnz)
+        return _Sddmm.apply(x, y, pattern, wide)
+    return _raw_sddmm(x, y, pattern.number, pattern.nnz, wide)
 
 
 def _columns(tensor: torch.Tensor) -> torch.Tensor:
@@ -72,16 +73,16 @@ class _Spmm(torch.autograd.Function):
             grad_b = spmm(values, gradient, pattern, not transposed, stamp)
         if ctx.needs_input_grad[0]:
             x, y = _samples(gradient, b, transposed)
-            grad_values = sddmm(x, y, pattern).to(values.dtype)
+            grad_values = sddmm(x, y, pattern, True)
         return grad_values, grad_b, None, None, None
 
 
 class _Sddmm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, y, pattern):
+    def forward(ctx, x, y, pattern, wide):
         ctx.save_for_backward(x, y)
         ctx.pattern = pattern
-        return _raw_sddmm(x, y, pattern.number, pattern.nnz)
+        return _raw_sddmm(x, y, pattern.number, pattern.nnz, wide)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -92,7 +93,7 @@ class _Sddmm(torch.autograd.Function):
             grad_x = spmm(values, y, ctx.pattern, False, ALWAYS_SET)
         if ctx.needs_input_grad[1]:
             grad_y = spmm(values, x, ctx.pattern, True, ALWAYS_SET)
-        return grad_x, grad_y, None
+        return grad_x, grad_y, None, None
 
 
 def _wide(tensor: torch.Tensor) -> torch.dtype:
@@ -116,12 +117,12 @@ def _spmm_backward(ctx, gradient):
         grad_b = _spmm(values, gradient, number, b.shape[-2], not transposed, stamp)
     if ctx.needs_input_grad[0]:
         x, y = _samples(gradient, b, transposed)
-        grad_values = _sddmm(x, y, number, values.shape[0]).to(values.dtype)
+        grad_values = _sddmm(x, y, number, values.shape[0], True)
     return grad_values, grad_b, None, None, None, None
 
 
 def _keep_sddmm(ctx, inputs, output):
-    x, y, ctx.number, _ = inputs
+    x, y, ctx.number, *_ = inputs
     ctx.save_for_backward(x, y)
 
 
@@ -133,7 +134,7 @@ def _sddmm_backward(ctx, gradient):
         grad_x = _spmm(values, y, ctx.number, x.shape[0], False, ALWAYS_SET)
     if ctx.needs_input_grad[1]:
         grad_y = _spmm(values, x, ctx.number, y.shape[0], True, ALWAYS_SET)
-    return grad_x, grad_y, None, None
+    return grad_x, grad_y, None, None, None
 
 
 _spmm, _sddmm = torch.ops.tessera.spmm.default, torch.ops.tessera.sddmm.default

@@ -19,8 +19,8 @@ from ._sampled import sampled_products
 _SCHEMAS = """
 spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor
 _spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor
-sddmm(Tensor x, Tensor y, int number, int nnz) -> Tensor
-_sddmm(Tensor x, Tensor y, int number, int nnz) -> Tensor
+sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
+_sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
 _spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, int stamp, \
 float alpha, float beta) -> ()
 _new_operator(Tensor row_offsets, Tensor col_indices, int cols) -> int
@@ -217,18 +217,8 @@ def _spmm_out_cuda(values, b, c, number, transposed, stamp, alpha, beta):
         _run(values, b, c, number, transposed, stamp, alpha, beta)
 
 
-def _sddmm(x, y, number, nnz):
-    operator = registry.find(number)
-    _require(x.dtype == y.dtype, "X and Y have different types")
-    _require(
-        x.dim() == y.dim() == 2
-        and x.shape[0] == operator.rows
-        and y.shape[0] == operator.cols
-        and x.shape[1] == y.shape[1],
-        f"X is {tuple(x.shape)} and Y is {tuple(y.shape)}, but A, which is {operator.rows} x "
-        f"{operator.cols}, needs X with {operator.rows} and Y with {operator.cols} rows, and as many columns in each",
-    )
-    return sampled_products(pattern_of(number), x, y)
+def _sddmm(x, y, number, nnz, wide):
+    return sampled_products(pattern_of(number), x, y, wide)
 
 
 def _new_operator(row_offsets, col_indices, cols):

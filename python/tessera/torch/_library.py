@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import _native, _patterns
-from ._sampled import sampled_products
+from ._sampled import sampled_products, type_of_samples
 
 if _native.OPERATORS is not None:
     _patterns.registry = _native.OPERATORS
@@ -20,9 +20,8 @@ _library = torch.library.Library("tessera", "FRAGMENT")
 _library.define("_spmm_fp64(Tensor values, Tensor b, int number, bool transposed) -> Tensor")
 
 
-def _sddmm_on_gpu(x, y, number, nnz):
-    pattern = _patterns.pattern_of(number)
-    return sampled_products(pattern, x, y)
+def _sddmm_on_gpu(x, y, number, nnz, wide):
+    return sampled_products(_patterns.pattern_of(number), x, y, wide)
 
 
 def _spmm_fp64(values, b, number, transposed):
@@ -55,8 +54,8 @@ def _fake_spmm(values, b, number, rows, transposed, stamp):
     return b.new_empty(*b.shape[:-2], rows, b.shape[-1])
 
 
-def _fake_sddmm(x, y, number, nnz):
-    return x.new_empty(nnz)
+def _fake_sddmm(x, y, number, nnz, wide):
+    return x.new_empty(nnz, dtype=type_of_samples(x, wide))
 
 
 for _name in ("spmm", "_spmm"):

@@ -154,7 +154,7 @@ class SparseOperator(nn.Module):
         """
         x, y = _autocast(x), _autocast(y)
         if torch.compiler.is_compiling():
-            return torch.ops.tessera.sddmm(x, y, self._number, self.nnz)
+            return torch.ops.tessera.sddmm(x, y, self._number, self.nnz, False)
         return sddmm(x, y, self._pattern)
 
     def _multiply(self, b, values, transposed):
