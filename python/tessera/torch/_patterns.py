@@ -77,6 +77,7 @@ class Pattern:
         self.shape, self.options = shape, options
         self.nnz = col_indices.numel()
         self._rows = self._transposed = None
+        self._zeros: dict[torch.dtype, torch.Tensor] = {}
         _delete_pending()
         self.number = torch.ops.tessera._new_operator(row_offsets, col_indices, shape[1])
         _patterns[self.number] = self
@@ -88,6 +89,18 @@ class Pattern:
         if self._rows is None:
             self._rows = rows_of(self.row_offsets, self.nnz)
         return self._rows
+
+    def zeros(self, dtype: torch.dtype) -> torch.Tensor:
+        """A CSR tensor of the pattern with zeros, which nobody may change."""
+        if dtype not in self._zeros:
+            values = torch.zeros(self.nnz, dtype=dtype, device=self.col_indices.device)
+            small = self.nnz < 2**31
+            offsets = self.row_offsets.int() if small else self.row_offsets
+            arrays = offsets, self.col_indices.to(offsets.dtype), values
+            self._zeros[dtype] = torch.sparse_csr_tensor(
+                *arrays, self.shape, check_invariants=False
+            )
+        return self._zeros[dtype]
 
     @property
     def transposed(self):

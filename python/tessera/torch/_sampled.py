@@ -47,12 +47,22 @@ def sampled_products(
         RuntimeError: for operands of other shapes, types or devices.
     """
     _check(x, y, pattern)
-    rows, cols = pattern.rows_of_nonzeros, pattern.col_indices.long()
     sums = torch.float64 if x.dtype == torch.float64 else torch.float32
-    out = x.new_empty(pattern.nnz, dtype=type_of_samples(x, wide))
-    step = max(1, _GATHERED // max(1, x.shape[1]))
+    if pattern.nnz == 0 or x.shape[1] == 0:
+        samples = x.new_zeros(pattern.nnz, dtype=sums)
+    elif x.device.type == "cuda":
+        zeros = pattern.zeros(sums)
+        samples = torch.sparse.sampled_addmm(zeros, x.to(sums), y.to(sums).t(), beta=0).values()
+    else:
+        samples = _gathered(pattern, x.to(sums), y.to(sums))
+    return samples.to(type_of_samples(x, wide))
+
+
+def _gathered(pattern: Pattern, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    rows, cols = pattern.rows_of_nonzeros, pattern.col_indices.long()
+    out = x.new_empty(pattern.nnz)
+    step = max(1, _GATHERED // x.shape[1])
     for first in range(0, pattern.nnz, step):
         part = slice(first, first + step)
-        products = x[rows[part]].to(sums) * y[cols[part]].to(sums)
-        out[part] = products.sum(-1)
+        out[part] = (x[rows[part]] * y[cols[part]]).sum(-1)
     return out
