@@ -91,16 +91,17 @@ def time_us(
     return median(seconds_of(call, device, calls) for _ in range(samples)) / calls * 1e6
 
 
-def host_us(call: Callable[[], object]) -> float:
-    """The time in microseconds until a call on a GPU returns, without the GPU's: the least of 20
-    means of 50 calls, which the queue of the GPU takes without waiting."""
-    call()
-    torch.cuda.synchronize()
+def host_us(call: Callable[[], object], time_us: float) -> float:
+    """The time in microseconds until a call on a GPU returns, without the GPU's: the least of 20 means
+    of up to 50 calls, which the queue of the GPU takes without waiting. `time_us` is that of a call
+    with the GPU's, of which all take a quarter of a second at most."""
+    calls = max(1, min(50, round(12_500 / time_us)))
     means = []
     for _ in range(20):
-        start = time.perf_counter()
-        for _ in range(50):
-            call()
-        means.append((time.perf_counter() - start) / 50 * 1e6)
         torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        means.append((time.perf_counter() - start) / calls * 1e6)
+    torch.cuda.synchronize()
     return min(means)

@@ -179,7 +179,7 @@ def measure(case: Case, operations: list[str], precisions: list[str | None]) -> 
                 error = error_of(operation, call(), case)
                 row["time_us"] = round(time_us(call, case.device), 2)
                 if case.device == "cuda":
-                    row["host_us"] = round(host_us(call), 2)
+                    row["host_us"] = round(host_us(call, row["time_us"]), 2)
                 row["relative_error"] = "" if error is None else f"{error:.2e}"
             except (RuntimeError, NotImplementedError, TypeError) as failure:
                 row["problem"] = str(failure).splitlines()[0]
