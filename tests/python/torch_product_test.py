@@ -41,12 +41,13 @@ def forms(a):
 @on_each_device
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("n", [1, 7, 32, 100])
-def test_a_product_has_the_values_of_the_dense_one(device, dtype, n):
+@pytest.mark.parametrize("precision", ["fp32", None])
+def test_a_product_has_the_values_of_the_dense_one(device, dtype, n, precision):
     a = sparse(
         60, 45, dtype=torch.float64 if dtype == torch.float64 else torch.float32, device=device
     )
     b = dense(45, n, dtype=dtype, device=device)
-    operator = SparseOperator(a.to_sparse_csr(), precision="fp32")
+    operator = SparseOperator(a.to_sparse_csr(), precision=precision)
     assert_product(operator(b), a, b)
     assert torch.equal(operator @ b, operator(b))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -28,29 +28,35 @@ _LONG_ROWS = 16
 class Options:
     """How plans are made; see `SparseOperator`."""
 
-    precision: str
+    precision: str  # of products in FP32
+    narrow_precision: str  # of those in FP16 and BF16
     deterministic: bool
     expected_products: int | None = None
     reorder: str | None = None
     kernels: tuple[str, ...] = ()
 
-    def candidates(self, rows: int, nnz: int) -> tuple[str, ...]:
+    def precision_of(self, type_number: int) -> str:
+        """The precision of products in that tessera_type."""
+        return self.precision if type_number == tessera.FP32 else self.narrow_precision
+
+    def candidates(self, precision: str, rows: int, nnz: int) -> tuple[str, ...]:
         """Kernels to choose from by timing; () for those that libtessera chooses from."""
         if self.kernels:
             return self.kernels
         few = self.expected_products is not None and self.expected_products < _FEW_PRODUCTS
-        if self.precision == "tf32":
+        if precision == "tf32":
             return ("tessera_spmm",)
         if few:
             return ("rows_spmm",)
         if self.deterministic:
-            by_tiles = self.precision == "fastest" and nnz >= _LONG_ROWS * rows
+            by_tiles = precision == "fastest" and nnz >= _LONG_ROWS * rows
             return ("tessera_spmm" if by_tiles else "rows_spmm",)
         return ()
 
 
 def make_options(precision, deterministic, expected_products, reorder, kernel) -> Options:
     """Checks the options and fills in what torch's own settings say."""
+    narrow = "fastest" if precision is None else precision
     if precision is None:
         precision = "fp32" if torch.get_float32_matmul_precision() == "highest" else "fastest"
     if precision not in PRECISIONS:
@@ -60,7 +66,7 @@ def make_options(precision, deterministic, expected_products, reorder, kernel) -
     if expected_products is not None and expected_products < 1:
         raise ValueError(f"tessera.torch: expected_products is {expected_products}, not positive")
     kernels = () if kernel is None else (kernel,) if isinstance(kernel, str) else tuple(kernel)
-    return Options(precision, bool(deterministic), expected_products, reorder, kernels)
+    return Options(precision, narrow, bool(deterministic), expected_products, reorder, kernels)
 
 
 class Pattern:
@@ -165,17 +171,15 @@ def _order(csr: tessera.Csr, name: str) -> torch.Tensor:
 def _make_plan(pattern: Pattern, of_transpose: bool, n: int, type_number: int) -> int:
     """A plan for a B of n columns. Its values are set before the first product."""
     options = pattern.options
-    if type_number != tessera.FP32 and options.precision == "fp32":
-        # B and C have no more digits than TF32.
-        options = replace(options, precision="fastest")
+    precision = options.precision_of(type_number)
     row_offsets, col_indices, rows, cols = pattern.side(of_transpose)
     offsets, columns = row_offsets.cpu(), col_indices.cpu()
     csr = tessera.Csr(rows, cols, pattern.nnz, offsets.data_ptr(), columns.data_ptr(), None)
     given = tessera.SpmmOptions()
     tessera.library.tessera_spmm_options_init(ctypes.byref(given))
-    kernels = options.candidates(rows, pattern.nnz)
+    kernels = options.candidates(precision, rows, pattern.nnz)
     given.num_kernels, given.kernels = len(kernels), tessera.texts(kernels)
-    fp32 = options.precision == "fp32"
+    fp32 = precision == "fp32"
     given.precision = _native.FP32_ACCURATE if fp32 else _native.FASTEST
     given.type = type_number
     given.sets_values = 1

@@ -36,10 +36,11 @@ class SparseOperator(nn.Module):
             float32.
         shape: (M, K); required with a tuple.
         learnable: makes the values a parameter.
-        precision: Of a float32 B. "fp32": as accurate as FP32; "tf32": operands are rounded to TF32;
-            "fastest": either. None: "fp32" where `torch.get_float32_matmul_precision()` is
-            "highest", torch's default, else "fastest". A float16 or bfloat16 B is multiplied as it
-            is and summed in FP32.
+        precision: Of products on a GPU. "fp32": as accurate as FP32, of the operands as they are;
+            "tf32": operands are rounded to TF32, and A's values to the type of a float16 or bfloat16
+            B; "fastest": either. None: "fastest" for a B of 16 bits, as in torch.mm; for a float32 B
+            "fp32" where `torch.get_float32_matmul_precision()` is "highest", torch's default, else
+            "fastest". Sums are in FP32.
         deterministic: True: chooses the kernel by a rule, so that results have the same bits in
             every process. False: by timing; results have the same bits within a process. None: as
             `torch.are_deterministic_algorithms_enabled()`.
