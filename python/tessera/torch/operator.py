@@ -41,9 +41,9 @@ class SparseOperator(nn.Module):
             B; "fastest": either. None: "fastest" for a B of 16 bits, as in torch.mm; for a float32 B
             "fp32" where `torch.get_float32_matmul_precision()` is "highest", torch's default, else
             "fastest". Sums are in FP32.
-        deterministic: True: chooses the kernel by a rule, so that results have the same bits in
-            every process. False: by timing; results have the same bits within a process. None: as
-            `torch.are_deterministic_algorithms_enabled()`.
+        deterministic: A kernel gives the same bits every time. True: it is chosen by a rule, so that
+            they are the same for every operator and in every process; False: by timing. None: as
+            `torch.are_deterministic_algorithms_enabled()` says.
         expected_products: About how often one A is multiplied; below 20, nothing is timed.
         reorder: A reordering of A's rows that suits the kernels, such as "rcm" (`tessera list
             reorderings`), for a float32 B. B and C keep their order.
