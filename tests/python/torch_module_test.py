@@ -1,6 +1,7 @@
 """SparseOperator inside what surrounds it in PyTorch: opcheck, torch.compile, modules and their states,
 autocast, threads, CUDA graphs and streams."""
 
+import contextlib
 import copy
 import io
 import pickle
@@ -17,6 +18,7 @@ from torch_support import (
     on_each_device,
     pytest,
     sparse,
+    tessera,
     torch,
 )
 
@@ -255,6 +257,22 @@ def test_threads_share_an_operator(device):
 def test_the_printed_operator_names_its_size_and_options():
     text = str(SparseOperator(sparse(20, 15).to_sparse_csr(), precision="tf32"))
     assert "20 x 15" in text and "tf32" in text
+
+
+def test_memory_that_torch_keeps_is_given_back_for_a_plan(monkeypatch):
+    patterns, asked = tessera.torch._patterns, []
+
+    def call(name, *arguments):
+        asked.append(name)
+        if asked == ["tessera_spmm_plan_create"]:
+            raise tessera.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(patterns.tessera, "call", call)
+    monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: asked.append("empty_cache"))
+    operator = SparseOperator(sparse(20, 15).to_sparse_csr())
+    patterns._make_plan(operator._pattern, False, 8, 0)
+    assert asked == ["tessera_spmm_plan_create", "empty_cache", "tessera_spmm_plan_create"]
 
 
 # ---- what only a GPU has -------------------------------------------------------------------------

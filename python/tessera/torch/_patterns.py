@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from .. import _library as tessera
+from .._errors import OutOfMemoryError
 from . import _native
 from ._structure import rows_of, transpose
 
@@ -188,9 +189,13 @@ def _make_plan(pattern: Pattern, of_transpose: bool, n: int, type_number: int) -
     order = _order(csr, options.reorder) if reorders else None
     given.row_order = None if order is None else order.data_ptr()
     plan = ctypes.c_void_p()
+    arguments = ctypes.byref(csr), n, ctypes.byref(given), ctypes.byref(plan)
     with torch.cuda.device(pattern.row_offsets.device):
-        arguments = ctypes.byref(csr), n, ctypes.byref(given), ctypes.byref(plan)
-        tessera.call("tessera_spmm_plan_create", *arguments)
+        try:
+            tessera.call("tessera_spmm_plan_create", *arguments)
+        except OutOfMemoryError:  # torch keeps memory that nobody uses
+            torch.cuda.empty_cache()
+            tessera.call("tessera_spmm_plan_create", *arguments)
     return plan.value
 
 
