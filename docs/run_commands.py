@@ -195,6 +195,7 @@ def checkout(folder: Path, program: Path) -> Path:
     built = copy / "build-given"
     built.mkdir()
     (built / "tessera").symlink_to(program)
+    (built / "libtessera.so.1").symlink_to(program.parent / "libtessera.so.1")
     (copy / "build").symlink_to(built.name)
     return copy
 

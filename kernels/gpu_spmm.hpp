@@ -47,6 +47,11 @@ class GpuMultiplication {
   /// not take this case.
   virtual void prepare(int /*candidate*/, const Operands&, cudaStream_t) {}
 
+  /// The values of A on the device, in the order of the packed matrix's array of values: launches
+  /// read them there, so that a caller may overwrite them. Null for a kernel that has them in
+  /// another form.
+  virtual float* values() { return nullptr; }
+
   /// Enqueues C = alpha A B + beta C, every element of C, on the stream and returns. It neither
   /// waits nor allocates nor frees memory, so that a CUDA graph can capture it. Launches of one
   /// object may share a workspace: the caller has to let them run one after another.

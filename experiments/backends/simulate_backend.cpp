@@ -5,6 +5,7 @@
 
 #include "experiments/backends/predicting_backend.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/base/stop.hpp"
 #include "model/simulator/counters.hpp"
 #include "model/simulator/report.hpp"
 
@@ -47,9 +48,11 @@ class SimulateBackend final : public PredictingBackend {
   double predict(const Point& point, const WorkDescription& work,
                  BackendFindings& findings) const override {
     const auto began = std::chrono::steady_clock::now();
-    const simulator::Result simulated = simulator::simulate(
-        work, find_device(point.device),
-        {.warm = point.measure.l2 == "warm", .sampling = simulator::sampling_of(point.sample)});
+    const simulator::Result simulated =
+        simulator::simulate(work, find_device(point.device),
+                            {.warm = point.measure.l2 == "warm",
+                             .sampling = simulator::sampling_of(point.sample),
+                             .progress = [](double) { throw_if_stopped(); }});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
 
     const simulator::Report report = simulator::report(simulated);

@@ -60,7 +60,7 @@ MatrixAdvice advise(const CsrMatrix& matrix, std::vector<OfferedOrder> orders,
                     const AdviceRequest& request);
 
 /// A reordering as a user writes it, without parameters that have their defaults: "best",
-/// "best(apply=rows, ...)".
+/// "rcm(apply=rows, ...)".
 std::string order_text(const Variant& reordering);
 
 /// "acc_spmm, order best".

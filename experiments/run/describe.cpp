@@ -23,6 +23,20 @@ std::map<std::string, std::int64_t> array_bytes(const PackedMatrix& packed) {
   return bytes;
 }
 
+Json describe_packed(const PackedMatrix& packed) {
+  const FormatStats sizes = stats(packed);
+  Json arrays = Json::array();
+  for (const ArrayInfo& array : packed.arrays())
+    arrays.push_back({{"name", array.name}, {"elements", array.elements}, {"bytes", array.bytes}});
+  return {{"footprint_bytes", sizes.bytes},
+          {"index_bytes", sizes.index_bytes},
+          {"tiles", sizes.tile.tiles},
+          {"mean_nnz_tc", sizes.mean_nnz_per_tile},
+          {"tile_density", sizes.tile_density},
+          {"padding_ratio", sizes.padding_ratio},
+          {"arrays", arrays}};
+}
+
 Figures describe(const CsrMatrix& matrix, bool square) {
   Figures figures;
   const auto add = [&](const std::vector<NamedValue>& values) {

@@ -87,6 +87,26 @@ Timeline make_timeline(const WorkDescription& work, const Device& device,
   return timeline;
 }
 
+Json describe(const Timeline& timeline, const Point& point, const std::string& matrix) {
+  const simulator::Report report = simulator::report(timeline.result);
+  const double mhz = timeline.result.machine.clock_mhz;
+  return {{"schema", 1},
+          {"type", "timeline"},
+          {"origin", "simulated"},
+          {"params", to_json(point)},
+          {"matrix", matrix},
+          {"time_us", timeline.result.time_us},
+          {"bound_by", report.bound_by},
+          {"waves", report.waves},
+          {"sms", timeline.result.machine.limits.sms},
+          {"resident_thread_blocks", report.resident_thread_blocks},
+          {"sm_balance", report.sm_balance},
+          {"launch", timeline.launch().name},
+          {"thread_block", timeline.thread_block},
+          {"thread_block_start_us", timeline.span().start / mhz},
+          {"thread_block_end_us", timeline.span().end / mhz}};
+}
+
 std::string thread_blocks_csv(const Timeline& timeline) {
   const double mhz = timeline.result.machine.clock_mhz;
   std::string text = "launch,thread_block,sm,start_us,end_us\n";

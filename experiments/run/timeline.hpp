@@ -34,6 +34,10 @@ struct TimelineRequest {
 Timeline make_timeline(const WorkDescription& work, const Device& device,
                        const TimelineRequest& request = {});
 
+/// The record of a timeline: the point, the matrix's name, time and bottleneck of the product, and
+/// the launch and thread block that are kept. Times are in microseconds.
+Json describe(const Timeline& timeline, const Point& point, const std::string& matrix);
+
 /// launch, thread_block, sm, start_us, end_us: every thread block, since the start of its launch.
 std::string thread_blocks_csv(const Timeline& timeline);
 

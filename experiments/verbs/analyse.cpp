@@ -23,7 +23,7 @@ class AnalyseVerb final : public Verb {
     app.add_option("--n", n_, "columns of B")->check(CLI::PositiveNumber);
     app.add_option("--device", device_, "described device");
     app.add_option("--reorder", reordering_,
-                   "reordering applied to A first, as in best(apply=rows)");
+                   "reordering applied to A first, as in rcm(apply=rows)");
     app.add_flag("--no-square", no_square_, "skip the count of A A, often the slowest part");
     app.add_flag("--json", json_, "print JSON");
     app.example("tessera analyse 'rmat(scale=12)' --n 128 --device h200",

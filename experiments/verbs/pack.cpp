@@ -6,6 +6,7 @@
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/check_result.hpp"
 #include "experiments/machine/terminal.hpp"
+#include "experiments/run/describe.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
@@ -69,22 +70,11 @@ class PackVerb final : public Verb {
 
  private:
   Json as_json(const Found& found) const {
-    const FormatStats sizes = stats(*found.host.packed);
-    Json arrays = Json::array();
-    for (const ArrayInfo& array : found.host.packed->arrays())
-      arrays.push_back(
-          {{"name", array.name}, {"elements", array.elements}, {"bytes", array.bytes}});
-    Json json{{"matrix", found.matrix},
-              {"format", format_},
-              {"pack_s", 1e-6 * found.host.time_us},
-              {"round_trip_exact", found.fault.empty()},
-              {"footprint_bytes", sizes.bytes},
-              {"index_bytes", sizes.index_bytes},
-              {"tiles", sizes.tile.tiles},
-              {"mean_nnz_tc", sizes.mean_nnz_per_tile},
-              {"tile_density", sizes.tile_density},
-              {"padding_ratio", sizes.padding_ratio},
-              {"arrays", arrays}};
+    Json json = describe_packed(*found.host.packed);
+    json["matrix"] = found.matrix;
+    json["format"] = format_;
+    json["pack_s"] = 1e-6 * found.host.time_us;
+    json["round_trip_exact"] = found.fault.empty();
     if (found.gpu) {
       json["pack_gpu_s"] = 1e-6 * found.gpu->time_us;
       json["host_bytes"] = found.gpu->fault.empty();

@@ -1,20 +1,30 @@
 #include "experiments/verbs/program.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "experiments/machine/machine.hpp"
+#include "experiments/machine/terminal.hpp"
+#include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 
 namespace tessera {
+namespace {
+
+/// Occupies the standard streams that the caller has closed: the first files that the program opens
+/// would get their numbers, and what it prints. A write to such a stream is an error.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+}  // namespace
 
 Program::Program()
     : app_("a research testbed for sparse matrix products on tensor cores", "tessera") {
   app_.require_subcommand(1);
-  app_.set_version_flag("--version", [] {
-    const Json build = build_description();
-    return fmt::format("tessera {} (commit {}{})", build["version"].get<std::string>(),
-                       build["commit"].get<std::string>(), build["dirty"] ? "+changes" : "");
-  });
+  app_.set_version_flag("--version", version_text);
   std::string codes;
   for (const ExitCodeMeaning& one : kExitCodes)
     codes +=
@@ -32,6 +42,32 @@ Program::Program()
 int Program::run(int argc, const char* const* argv) {
   if (const std::optional<bool> done = app_.parse(argc, argv)) return *done ? kOk : kUsage;
   return verbs_.at(app_.chosen())->run();
+}
+
+std::string version_text() {
+  const Json build = build_description();
+  return fmt::format("tessera {} (commit {}{})", build["version"].get<std::string>(),
+                     build["commit"].get<std::string>(), build["dirty"] ? "+changes" : "");
+}
+
+int program_main(int argc, const char* const* argv) noexcept {
+  occupy_closed_streams();
+  try {
+    const int code = Program().run(argc, argv);
+    try {
+      finish_stdout();
+    } catch (const Error& error) {
+      say_error(error.what());
+      return kFailed;
+    }
+    return code;
+  } catch (const Error& error) {
+    say_error(error.what());
+    return kUsage;
+  } catch (const std::exception& error) {
+    say_error(error.what());
+    return kFailed;
+  }
 }
 
 }  // namespace tessera

@@ -26,4 +26,10 @@ class Program {
   std::map<std::string, std::unique_ptr<Verb>> verbs_;
 };
 
+/// "tessera 0.1.0 (commit 1234567)".
+std::string version_text();
+
+/// The main function: runs the command line, prints errors to stderr and returns the exit code.
+int program_main(int argc, const char* const* argv) noexcept;
+
 }  // namespace tessera

@@ -114,29 +114,12 @@ class TimelineVerb final : public Verb {
 
   /// Writes the three tables, and beside them the point, the machine and the commit.
   void write(const Timeline& timeline, const LoadedMatrix& loaded, const Point& point) const {
-    const simulator::Report report = simulator::report(timeline.result);
-    const Json about{
-        {"schema", 1},
-        {"type", "timeline"},
-        {"origin", "simulated"},
-        {"params", to_json(point)},
-        {"matrix", loaded.source.name},
-        {"time_us", timeline.result.time_us},
-        {"bound_by", report.bound_by},
-        {"waves", report.waves},
-        {"sms", timeline.result.machine.limits.sms},
-        {"resident_thread_blocks", report.resident_thread_blocks},
-        {"sm_balance", report.sm_balance},
-        {"launch", timeline.launch().name},
-        {"thread_block", timeline.thread_block},
-        {"thread_block_start_us", timeline.span().start / timeline.result.machine.clock_mhz},
-        {"thread_block_end_us", timeline.span().end / timeline.result.machine.clock_mhz}};
     write_file(out_ + "/thread_blocks.csv", thread_blocks_csv(timeline));
     write_file(out_ + "/operations.csv", operations_csv(timeline));
     write_file(out_ + "/balance.csv", balance_csv(timeline));
     write_file(out_ + "/timeline.jsonl",
                environment_record().dump(-1, ' ', false, Json::error_handler_t::replace) + "\n" +
-                   about.dump() + "\n");
+                   describe(timeline, point, loaded.source.name).dump() + "\n");
   }
 
   void tell(const Timeline& timeline, const LoadedMatrix& loaded, const Point& point) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "formats/base/check.hpp"
+#include "formats/base/stop.hpp"
 
 namespace tessera {
 namespace {
@@ -50,7 +51,10 @@ void parallel_for(std::int64_t n, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
   assert(grain > 0);
   const std::int64_t pieces = (n + grain - 1) / grain;
-  const auto run_piece = [&](std::int64_t p) { body(p * grain, std::min(n, (p + 1) * grain)); };
+  const auto run_piece = [&](std::int64_t p) {
+    throw_if_stopped();
+    body(p * grain, std::min(n, (p + 1) * grain));
+  };
   const int workers =
       static_cast<int>(inside_parallel_loop ? 1 : std::min<std::int64_t>(num_threads(), pieces));
   if (workers <= 1) {
@@ -61,8 +65,10 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   std::atomic<std::int64_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_mutex;
+  const StopFlag stop = stop_flag();
   const auto work = [&] {
     inside_parallel_loop = true;
+    set_stop_flag(stop);
     try {
       for (std::int64_t p; (p = next.fetch_add(1)) < pieces;) run_piece(p);
     } catch (...) {

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu"}
+SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu", ".h", ".c"}
 
 # A room's files may include those of the rooms, or the single files, named here. A file belongs to
 # the longest name that its path starts with; a folder that is in no room is an error.
@@ -108,6 +108,10 @@ for number, name in enumerate(EXPERIMENT_ROOMS, 1):
     MAY_INCLUDE["experiments/" + name] = LIBRARY | {
         "experiments/" + room for room in EXPERIMENT_ROOMS[:number]}  # fmt: skip
 MAY_INCLUDE["experiments"] = MAY_INCLUDE["experiments/verbs"] | {"experiments"}
+# The C interface has all of it as functions; nothing but tests and the wheel's program sees it.
+MAY_INCLUDE["kernels/abi"] = {*MAY_INCLUDE["experiments/verbs"], "kernels/abi"}
+MAY_INCLUDE["python"] = {"kernels/abi"}
+MAY_INCLUDE["python/torch"] = {"kernels/abi", "python/torch"}
 MAY_INCLUDE["tests"] = {*MAY_INCLUDE, "tests"}
 
 INCLUDE = re.compile(r"^\s*#\s*include\b\s*(.*?)\s*(?://.*|/\*.*)?$")

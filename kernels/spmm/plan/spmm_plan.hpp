@@ -53,6 +53,10 @@ struct SpmmPlanOptions {
   /// with any other operand does not. Both need that operand in FP32.
   bool converts_b = false;
   bool converts_c = false;
+
+  /// True when A's values may be replaced. It takes 4 bytes per stored value unless the kernel has
+  /// them in the order of A, and leaves out candidates that have them in another form.
+  bool sets_values = false;
 };
 
 /// The time of a candidate, or the reason why it cannot be used.
@@ -96,6 +100,12 @@ class SpmmPlan {
   /// another shape, Unsupported for a kernel that adds in no fixed order and for a closed library.
   DenseMatrix emulate(const DenseMatrix& b) const;
 
+  /// Enqueues the replacement of A's values by `values` [nnz], which are on the device in the order
+  /// of A; runs on the stream after it have them, emulate() keeps those that the plan was made
+  /// with. Does not wait and allocates no memory. Throws an Error for a plan without `sets_values`
+  /// and a null pointer, and as run() does.
+  void set_values(const float* values, cudaStream_t stream = nullptr);
+
   std::int64_t rows() const;  // M
   std::int64_t cols() const;  // K
   std::int64_t n() const;     // N
@@ -107,7 +117,7 @@ class SpmmPlan {
   /// Bytes of the packed A, on the device and once more on the host, for emulate(). The task lists
   /// that some kernels keep are not included.
   std::int64_t packed_bytes() const;
-  /// Bytes on the device for the conversion of layouts and the order of rows.
+  /// Bytes on the device for the conversion of layouts, the order of rows and the places of values.
   std::int64_t workspace_bytes() const;
 
  private:

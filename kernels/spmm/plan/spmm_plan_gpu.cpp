@@ -11,8 +11,10 @@
 #include "formats/base/device_memory.hpp"
 #include "formats/base/extents.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/device/gather_values.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/spmm/plan/value_places.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
 
@@ -96,8 +98,9 @@ Params::Given with_storage(const SpmmCandidate& given, const Storage& storage) {
   return params;
 }
 
-Uploaded upload(const CsrMatrix& a, std::int64_t n, const Storage& storage,
+Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
                 const SpmmCandidate& given) {
+  const Storage& storage = options.storage;
   const auto& kernels = Registry<SpmmKernel>::instance();
   const Params params = kernels.resolve(given.kernel, with_storage(given, storage));
   Uploaded made;
@@ -115,6 +118,9 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const Storage& storage,
                     {format.values().begin(), format.values().end()}};
   made.packed = formats.make(made.kernel->format(), format)->pack(a);
   made.gpu = device_halves.make(given.kernel, params)->upload(*made.packed, n);
+  require<Unsupported>(!options.sets_values || a.nnz() == 0 || made.gpu->values() != nullptr,
+                       "{} keeps A's values in a form of its own, and they cannot be replaced",
+                       given.kernel);
   return made;
 }
 
@@ -122,16 +128,16 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const Storage& storage,
 /// the one that is timed.
 class MeasurePolicy final : public Policy {
  public:
-  MeasurePolicy(const CsrMatrix& a, std::int64_t n, const Storage& storage,
-                const std::vector<SpmmCandidate>& candidates, std::vector<SpmmTiming>& timings)
-      : a_(a), n_(n), storage_(storage), candidates_(candidates), timings_(timings) {}
+  MeasurePolicy(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
+                std::vector<SpmmTiming>& timings)
+      : a_(a), n_(n), options_(options), candidates_(options.candidates), timings_(timings) {}
 
   std::string name() const override { return "measure"; }
 
   Rating screen(std::size_t candidate) override {
     SpmmTiming& timing = timings_.emplace_back(SpmmTiming{.candidate = candidates_[candidate]});
     try {
-      Uploaded next = upload(a_, n_, storage_, candidates_[candidate]);
+      Uploaded next = upload(a_, n_, options_, candidates_[candidate]);
       timing.candidate = next.candidate;
       choose_algorithm(next, timing);
       if (!fastest_.gpu || next.us < fastest_.us) fastest_ = std::move(next), index_ = candidate;
@@ -157,7 +163,8 @@ class MeasurePolicy final : public Policy {
   void choose_algorithm(Uploaded& uploaded, SpmmTiming& timing) {
     const std::vector<std::string> names = uploaded.gpu->candidates();
     if (names.size() == 1 && candidates_.size() == 1) return;
-    if (!operands_) operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_, storage_);
+    if (!operands_)
+      operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_, options_.storage);
     const Operands operands{operands_->b.data(), operands_->c.data()};
     cuda_check(cudaDeviceSynchronize(), "uploading A");
     int best = -1;
@@ -179,7 +186,7 @@ class MeasurePolicy final : public Policy {
 
   const CsrMatrix& a_;
   std::int64_t n_;
-  Storage storage_;
+  const SpmmPlanOptions& options_;
   const std::vector<SpmmCandidate>& candidates_;
   std::vector<SpmmTiming>& timings_;         // one for each screened candidate
   std::unique_ptr<TimedOperands> operands_;  // on the device from the first timing on
@@ -193,7 +200,7 @@ Uploaded choose(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& optio
   std::vector<Candidate> named;
   for (const SpmmCandidate& candidate : options.candidates)
     named.push_back({.name = candidate.kernel});
-  MeasurePolicy policy(a, n, options.storage, options.candidates, timings);
+  MeasurePolicy policy(a, n, options, timings);
   const Decision decision = decide(named, policy);
   require<Unsupported>(!decision.ranked.empty(), "no kernel takes this product:{}",
                        decision.exclusions("\n  ", [&](std::size_t i) { return named[i].name; }));
@@ -228,9 +235,19 @@ struct SpmmPlan::State {
   DeviceArray<std::int32_t> new_of_old;  // [rows] when the rows are reordered, else empty
   DeviceArray<float> b;                  // [cols x n] when B may be converted, else empty
   DeviceArray<float> c;                  // [rows x n] when C may be converted, else empty
+  bool sets_values;
+  std::int64_t nnz;
+  DeviceArray<std::uint32_t> places;  // [values of the packed A] as of value_places(); empty when
+                                      // they are in the order of A
 
   State(const CsrMatrix& a, std::int64_t width, const SpmmPlanOptions& options)
-      : device(current_device()), rows(a.rows), cols(a.cols), n(width), storage(options.storage) {
+      : device(current_device()),
+        rows(a.rows),
+        cols(a.cols),
+        n(width),
+        storage(options.storage),
+        sets_values(options.sets_values),
+        nnz(a.nnz()) {
     const bool reorders = options.rows.size() > 0 && !options.rows.is_identity();
     if (reorders) {
       old_of_new = options.rows;
@@ -242,12 +259,16 @@ struct SpmmPlan::State {
     if (options.converts_b) b = DeviceArray<float>(static_cast<std::size_t>(cols * n));
     if (options.converts_c || reorders) c = DeviceArray<float>(static_cast<std::size_t>(rows * n));
     load_convert_layout();
+    if (sets_values) upload_places(a);
     // Copies to the device may still be in flight, and not every stream waits for them.
     cuda_check(cudaDeviceSynchronize(), "uploading A");
   }
 
+  void upload_places(const CsrMatrix& a);
+  void check_device() const;
   void run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
            cudaStream_t stream);
+  void set_values(const float* values, cudaStream_t stream);
   void check_apart(const ConstDeviceMatrix& from, const Strides& of_from, const DeviceMatrix& to,
                    const Strides& of_to) const;
 };
@@ -264,11 +285,40 @@ void SpmmPlan::State::check_apart(const ConstDeviceMatrix& from, const Strides& 
           c_extent.last - c_extent.first);
 }
 
-void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
-                          cudaStream_t stream) {
+void SpmmPlan::State::upload_places(const CsrMatrix& a) {
+  const Params::Given& params = uploaded.candidate.format;
+  const auto format = Registry<Format>::instance().make(uploaded.kernel->format(), params);
+  const std::vector<std::uint32_t> found = value_places(a, old_of_new, *format);
+  bool in_order = static_cast<std::int64_t>(found.size()) == nnz;
+  for (std::size_t i = 0; in_order && i < found.size(); ++i) in_order = found[i] == i + 1;
+  if (!in_order) places = DeviceArray<std::uint32_t>(found);
+  load_gather_values();
+}
+
+void SpmmPlan::State::check_device() const {
   const int current = current_device();
   require(current == device, "the plan belongs to device {}, but the current device is {}", device,
           current);
+}
+
+void SpmmPlan::State::set_values(const float* values, cudaStream_t stream) {
+  check_device();
+  require(sets_values, "A's values cannot be replaced: the plan needs the option sets_values");
+  require(values != nullptr || nnz == 0, "the values are a null pointer");
+  if (nnz == 0) return;
+  if (places.size() > 0)
+    gather_values(values, places.data(), static_cast<std::int64_t>(places.size()),
+                  uploaded.gpu->values(), stream);
+  else
+    cuda_check(cudaMemcpyAsync(uploaded.gpu->values(), values,
+                               static_cast<std::size_t>(nnz) * sizeof(float),
+                               cudaMemcpyDeviceToDevice, stream),
+               "replacing A's values");
+}
+
+void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
+                          cudaStream_t stream) {
+  check_device();
   require(from.data != nullptr || cols == 0, "B is a null pointer");
   require(to.data != nullptr || rows == 0, "C is a null pointer");
   const Strides of_b = Strides::of("B", from.order, from.ld, cols, n);
@@ -321,6 +371,10 @@ void SpmmPlan::run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling sc
   state_->run(b, c, scaling, stream);
 }
 
+void SpmmPlan::set_values(const float* values, cudaStream_t stream) {
+  state_->set_values(values, stream);
+}
+
 DenseMatrix SpmmPlan::emulate(const DenseMatrix& b) const {
   const State& s = *state_;
   require(b.rows == s.cols && b.cols == s.n, "B is {} x {}, but has to be {} x {}", b.rows, b.cols,
@@ -338,7 +392,8 @@ const std::vector<SpmmTiming>& SpmmPlan::timings() const { return state_->timing
 std::int64_t SpmmPlan::packed_bytes() const { return stats(*state_->uploaded.packed).bytes; }
 std::int64_t SpmmPlan::workspace_bytes() const {
   return static_cast<std::int64_t>((state_->b.size() + state_->c.size()) * sizeof(float) +
-                                   state_->new_of_old.size() * sizeof(std::int32_t));
+                                   state_->new_of_old.size() * sizeof(std::int32_t) +
+                                   state_->places.size() * sizeof(std::uint32_t));
 }
 
 }  // namespace tessera

@@ -83,6 +83,8 @@ class TaskMultiplication final : public GpuMultiplication {
     return {registers_of(launch_.aligned)};
   }
 
+  float* values() override { return a_.values(); }
+
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
     KernelArguments arguments = arguments_;

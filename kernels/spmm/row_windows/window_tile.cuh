@@ -64,6 +64,8 @@ class PackedOnDevice {
         bitmaps_(extended(a.bitmaps, ahead)),
         values_(a.values) {}
 
+  float* values() { return values_.data(); }
+
   /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.
   View view(std::int64_t n) const {
     require<Unsupported>(n <= INT_MAX, "{} columns of B are more than the kernels can count", n);

@@ -42,6 +42,7 @@ class RowsMultiplication final : public GpuMultiplication {
       : RowsMultiplication(a, n, schedule, storage, make_plan(a, schedule)) {}
 
   std::vector<int> registers() const override { return {registers_of(aligned_)}; }
+  float* values() override { return values_.data(); }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (grid_.x == 0 || grid_.y == 0) return;

@@ -1,0 +1,55 @@
+// The device half of the C interface's plans. A build without CUDA has none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+#include "formats/base/params.hpp"
+#include "formats/base/permutation.hpp"
+#include "kernels/abi/tessera.h"
+
+namespace tessera::abi {
+
+/// A kernel and its format as tessera_spmm_options names them.
+struct PlanKernel {
+  std::string name;
+  Params::Given params = {};
+  Params::Given format = {};
+};
+
+struct PlanRequest {
+  std::vector<PlanKernel> kernels;  // at least one
+  tessera_type type = TESSERA_FP32;
+  Permutation row_order = {};  // empty: the order of A
+  bool sets_values = false;
+  bool strided = false;
+};
+
+/// A plan on the device. Its functions do what those of kernels/abi/tessera.h with their names do.
+class GpuPlan {
+ public:
+  virtual ~GpuPlan() = default;
+  virtual void run(const void* b, std::int64_t ldb, void* c, std::int64_t ldc, float alpha,
+                   float beta, void* stream) = 0;
+  virtual void set_values(const float* values, void* stream) = 0;
+  virtual std::int64_t workspace_bytes() const = 0;
+  virtual nlohmann::json describe() const = 0;
+};
+
+class GpuPlanMaker {
+ public:
+  static constexpr const char* kKind = "GPU plan";
+  virtual ~GpuPlanMaker() = default;
+  virtual std::unique_ptr<GpuPlan> make(const CsrMatrix& a, std::int64_t n,
+                                        const PlanRequest& request) const = 0;
+};
+
+/// The options of the caller, checked. Throws an Error for a kernel or format text that is no call,
+/// and for a type or precision that a plan does not have.
+PlanRequest request_of(const tessera_spmm_options* options, std::int64_t rows);
+
+}  // namespace tessera::abi

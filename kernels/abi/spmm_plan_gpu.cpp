@@ -1,0 +1,123 @@
+// Plans of the C interface on a GPU: those of kernels/spmm/plan, with errors of CUDA told apart.
+
+#include <cuda_runtime_api.h>
+
+#include "experiments/points/point.hpp"
+#include "formats/base/registry.hpp"
+#include "kernels/abi/device_error.hpp"
+#include "kernels/abi/guarded.hpp"
+#include "kernels/abi/plan.hpp"
+#include "kernels/spmm/plan/spmm_plan.hpp"
+
+namespace tessera::abi {
+namespace {
+
+/// Calls body(). cuda_check() throws a std::runtime_error that is no Error: it becomes a
+/// DeviceError.
+template <class Body>
+auto on_device(Body body) {
+  try {
+    return body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw DeviceError(error.what());
+  }
+}
+
+ElementType type_of(tessera_type type) {
+  return type == TESSERA_FP16   ? ElementType::kFp16
+         : type == TESSERA_BF16 ? ElementType::kBf16
+                                : ElementType::kFp32;
+}
+
+SpmmPlanOptions options_of(const PlanRequest& request) {
+  SpmmPlanOptions options;
+  options.candidates.clear();
+  for (const PlanKernel& kernel : request.kernels)
+    options.candidates.push_back({kernel.name, kernel.params, kernel.format});
+  options.storage = {type_of(request.type), type_of(request.type)};
+  options.rows = request.row_order;
+  options.converts_b = options.converts_c = request.strided;
+  options.sets_values = request.sets_values;
+  return options;
+}
+
+/// "acc_spmm(columns=0, ...)".
+std::string call_text(const std::string& name, const Params::Given& params) {
+  std::string text;
+  for (const auto& [key, value] : params)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, to_text(value));
+  return text.empty() ? name : fmt::format("{}({})", name, text);
+}
+
+class SpmmGpuPlan final : public GpuPlan {
+ public:
+  SpmmGpuPlan(const CsrMatrix& a, std::int64_t n, const PlanRequest& request)
+      : strided_(request.strided),
+        type_(type_of(request.type)),
+        plan_(on_device([&] { return SpmmPlan(a, n, options_of(request)); })) {}
+
+  void run(const void* b, std::int64_t ldb, void* c, std::int64_t ldc, float alpha, float beta,
+           void* stream) override {
+    const auto queue = static_cast<cudaStream_t>(stream);
+    const std::int64_t n = plan_.n();
+    require(ldb >= n && ldc >= n, "rows of B and C are {} and {} elements apart, but have {}", ldb,
+            ldc, n);
+    require(strided_ || (ldb == n && ldc == n),
+            "rows of B and C are {} and {} elements apart instead of {}: the plan needs the option "
+            "strided",
+            ldb, ldc, n);
+    on_device([&] {
+      plan_.run({b, Order::kRowMajor, ldb}, {c, Order::kRowMajor, ldc}, {alpha, beta}, queue);
+    });
+  }
+
+  void set_values(const float* values, void* stream) override {
+    on_device([&] { plan_.set_values(values, static_cast<cudaStream_t>(stream)); });
+  }
+
+  std::int64_t workspace_bytes() const override { return plan_.workspace_bytes(); }
+
+  Json describe() const override {
+    const SpmmCandidate& chosen = plan_.kernel();
+    Json timings = Json::array();
+    for (const SpmmTiming& timing : plan_.timings()) {
+      Json one{{"kernel", call_text(timing.candidate.kernel, timing.candidate.params)}};
+      if (timing.us > 0) one["us"] = timing.us;
+      if (!timing.algorithm.empty()) one["algorithm"] = timing.algorithm;
+      if (!timing.problem.empty()) one["problem"] = timing.problem;
+      timings.push_back(one);
+    }
+    return {{"rows", plan_.rows()},
+            {"cols", plan_.cols()},
+            {"n", plan_.n()},
+            {"type", name_of(type_)},
+            {"kernel", call_text(chosen.kernel, chosen.params)},
+            {"packed_bytes", plan_.packed_bytes()},
+            {"workspace_bytes", plan_.workspace_bytes()},
+            {"timings", timings}};
+  }
+
+ private:
+  bool strided_;
+  ElementType type_;
+  SpmmPlan plan_;
+};
+
+class SpmmPlanMaker final : public GpuPlanMaker {
+ public:
+  std::unique_ptr<GpuPlan> make(const CsrMatrix& a, std::int64_t n,
+                                const PlanRequest& request) const override {
+    return std::make_unique<SpmmGpuPlan>(a, n, request);
+  }
+};
+
+const Register<GpuPlanMaker> entry{{
+    .name = "spmm",
+    .summary = "plans of kernels/spmm/plan",
+    .make = [](const Params&) { return std::make_unique<SpmmPlanMaker>(); },
+}};
+
+}  // namespace
+}  // namespace tessera::abi

@@ -1,0 +1,142 @@
+"""Derivatives of the operators: of C = A B for B (a product with A^T) and for A's values (sampled
+products), and of sampled products for X and Y (products whose A has their gradient as values)."""
+
+from __future__ import annotations
+
+import torch
+
+from . import _library as _library  # loads the operators
+from ._patterns import Pattern
+
+# Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd. The
+# function below an OpOverload saves one more call, where this torch has it.
+_raw_spmm, _raw_sddmm = (
+    getattr(operator, "_op", operator)
+    for operator in (torch.ops.tessera._spmm.default, torch.ops.tessera._sddmm.default)
+)
+# A's values have to be set for the product: nobody knows which ones the plan has.
+ALWAYS_SET = 0
+
+
+def spmm(values, b, pattern: Pattern, transposed: bool, stamp: int):
+    """A B, or A^T B, with derivatives where they are wanted; not for compiled functions.
+
+    Args:
+        values: [nnz] float32, float64 for a B of float64.
+        b: [..., K, N] of float32, float16, bfloat16 or float64.
+        transposed: multiplies by A^T.
+        stamp: names a state of the values, or `ALWAYS_SET`.
+    """
+    if torch.is_grad_enabled() and (b.requires_grad or values.requires_grad):
+        return _Spmm.apply(values, b, pattern, transposed, stamp)
+    return _raw_spmm(
+        values, b, pattern.number, pattern.shape[1 if transposed else 0], transposed, stamp
+    )
+
+
+def sddmm(x, y, pattern: Pattern, wide: bool = False):
+    """X Y^T at A's nonzeros [nnz], with derivatives where they are wanted. `wide`: FP16 and BF16 give
+    FP32, as gradients of values do."""
+    if torch.is_grad_enabled() and (x.requires_grad or y.requires_grad):
+        return _Sddmm.apply(x, y, pattern, wide)
+    return _raw_sddmm(x, y, pattern.number, pattern.nnz, wide)
+
+
+def _columns(tensor: torch.Tensor) -> torch.Tensor:
+    """[..., K, N] as [K, ... * N]: the sum over batches is then part of each dot product."""
+    if tensor.dim() == 2:
+        return tensor
+    return tensor.movedim(-2, 0).reshape(tensor.shape[-2], -1)
+
+
+def _samples(of_rows, of_cols, transposed):
+    """The operands of the sampled product that is the gradient of A's values."""
+    x, y = _columns(of_rows), _columns(of_cols)
+    return (y, x) if transposed else (x, y)
+
+
+class _Spmm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values, b, pattern, transposed, stamp):
+        ctx.save_for_backward(values, b if values.requires_grad else None)
+        ctx.given = pattern, transposed, stamp
+        return _raw_spmm(
+            values, b, pattern.number, pattern.shape[1 if transposed else 0], transposed, stamp
+        )
+
+    @staticmethod
+    def backward(ctx, gradient):
+        values, b = ctx.saved_tensors
+        pattern, transposed, stamp = ctx.given
+        grad_values = grad_b = None
+        if ctx.needs_input_grad[1]:
+            grad_b = spmm(values, gradient, pattern, not transposed, stamp)
+        if ctx.needs_input_grad[0]:
+            x, y = _samples(gradient, b, transposed)
+            grad_values = sddmm(x, y, pattern, True)
+        return grad_values, grad_b, None, None, None
+
+
+class _Sddmm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, pattern, wide):
+        ctx.save_for_backward(x, y)
+        ctx.pattern = pattern
+        return _raw_sddmm(x, y, pattern.number, pattern.nnz, wide)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, y = ctx.saved_tensors
+        values = gradient.to(_wide(x))
+        grad_x = grad_y = None
+        if ctx.needs_input_grad[0]:
+            grad_x = spmm(values, y, ctx.pattern, False, ALWAYS_SET)
+        if ctx.needs_input_grad[1]:
+            grad_y = spmm(values, x, ctx.pattern, True, ALWAYS_SET)
+        return grad_x, grad_y, None, None
+
+
+def _wide(tensor: torch.Tensor) -> torch.dtype:
+    """The type of A's values for a B of this type."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+# ---- the same derivatives for compiled functions, which hold the number of the pattern -----------
+
+
+def _keep_spmm(ctx, inputs, output):
+    values, b, *ctx.given = inputs
+    ctx.save_for_backward(values, b)
+
+
+def _spmm_backward(ctx, gradient):
+    values, b = ctx.saved_tensors
+    number, _, transposed, stamp = ctx.given
+    grad_values = grad_b = None
+    if ctx.needs_input_grad[1]:
+        grad_b = _spmm(values, gradient, number, b.shape[-2], not transposed, stamp)
+    if ctx.needs_input_grad[0]:
+        x, y = _samples(gradient, b, transposed)
+        grad_values = _sddmm(x, y, number, values.shape[0], True)
+    return grad_values, grad_b, None, None, None, None
+
+
+def _keep_sddmm(ctx, inputs, output):
+    x, y, ctx.number, *_ = inputs
+    ctx.save_for_backward(x, y)
+
+
+def _sddmm_backward(ctx, gradient):
+    x, y = ctx.saved_tensors
+    values = gradient.to(_wide(x))
+    grad_x = grad_y = None
+    if ctx.needs_input_grad[0]:
+        grad_x = _spmm(values, y, ctx.number, x.shape[0], False, ALWAYS_SET)
+    if ctx.needs_input_grad[1]:
+        grad_y = _spmm(values, x, ctx.number, y.shape[0], True, ALWAYS_SET)
+    return grad_x, grad_y, None, None, None
+
+
+_spmm, _sddmm = torch.ops.tessera.spmm.default, torch.ops.tessera.sddmm.default
+torch.library.register_autograd("tessera::spmm", _spmm_backward, setup_context=_keep_spmm)
+torch.library.register_autograd("tessera::sddmm", _sddmm_backward, setup_context=_keep_sddmm)

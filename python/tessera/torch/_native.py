@@ -1,0 +1,52 @@
+"""libtessera_torch, where it lies beside libtessera: the operators in C++."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+import torch
+
+from .. import _library as tessera
+
+TYPES = {
+    torch.float32: tessera.FP32,
+    torch.float16: tessera.FP16,
+    torch.bfloat16: tessera.BF16,
+    torch.float64: tessera.FP64,
+}
+FASTEST, FP32_ACCURATE = 0, 2  # tessera_precision
+
+PLANNER = ctypes.CFUNCTYPE(
+    ctypes.c_int32,  # 1: failed
+    ctypes.c_int64,  # the number of the operator
+    ctypes.c_int32,  # 1: of A^T
+    ctypes.c_int64,  # columns of B; 0: only the arrays of A^T
+    ctypes.c_int32,  # the type of B
+    ctypes.c_void_p,  # where the error goes
+    ctypes.c_int64,  # its size in bytes
+)
+
+
+def _load() -> ctypes.CDLL | None:
+    """None where it is absent, and when TESSERA_TORCH_PYTHON is set: the operators are then those of
+    _fallback.py."""
+    path = Path(tessera.library._name).with_name("libtessera_torch.so")
+    if not path.exists() or os.environ.get("TESSERA_TORCH_PYTHON"):
+        return None
+    torch.ops.load_library(str(path))
+    library = ctypes.CDLL(str(path))
+    number, flag, type_number = ctypes.c_int64, ctypes.c_int32, ctypes.c_int32
+    n, plan = ctypes.c_int64, ctypes.c_void_p
+    library.tessera_torch_set_planner.argtypes = [PLANNER]
+    library.tessera_torch_set_planner.restype = None
+    library.tessera_torch_add_plan.argtypes = [number, flag, n, type_number, plan]
+    library.tessera_torch_plan.argtypes = [number, flag, n, type_number]
+    library.tessera_torch_plan.restype = plan
+    library.tessera_torch_delete.argtypes = [number]
+    library.tessera_torch_delete.restype = None
+    return library
+
+
+OPERATORS = _load()

@@ -1,0 +1,224 @@
+"""The pattern of a sparse matrix behind a number, and the plans that multiply it on a GPU.
+
+The operators of torch.ops.tessera take the number. It is never used again, so that a compiled graph
+that has outlived its matrix fails instead of multiplying another one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from dataclasses import dataclass
+
+import torch
+
+from .. import _library as tessera
+from .._errors import OutOfMemoryError
+from . import _native
+from ._structure import rows_of, transpose
+
+PRECISIONS = ("fastest", "tf32", "fp32")
+# Timing the candidate kernels and packing A for tensor cores costs about as much as this many
+# products by rows.
+_FEW_PRODUCTS = 20
+# From this mean length of a row on, tensor cores win on most matrices of the README's figure.
+_LONG_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Options:
+    """How plans are made; see `SparseOperator`."""
+
+    precision: str  # of products in FP32
+    narrow_precision: str  # of those in FP16 and BF16
+    deterministic: bool
+    expected_products: int | None = None
+    reorder: str | None = None
+    kernels: tuple[str, ...] = ()
+
+    def precision_of(self, type_number: int) -> str:
+        """The precision of products in that tessera_type."""
+        return self.precision if type_number == tessera.FP32 else self.narrow_precision
+
+    def candidates(self, precision: str, rows: int, nnz: int) -> tuple[str, ...]:
+        """Kernels to choose from by timing; () for those that libtessera chooses from."""
+        if self.kernels:
+            return self.kernels
+        few = self.expected_products is not None and self.expected_products < _FEW_PRODUCTS
+        if precision == "tf32":
+            return ("tessera_spmm",)
+        if few:
+            return ("rows_spmm",)
+        if self.deterministic:
+            by_tiles = precision == "fastest" and nnz >= _LONG_ROWS * rows
+            return ("tessera_spmm" if by_tiles else "rows_spmm",)
+        return ()
+
+
+def make_options(precision, deterministic, expected_products, reorder, kernel) -> Options:
+    """Checks the options and fills in what torch's own settings say."""
+    narrow = "fastest" if precision is None else precision
+    if precision is None:
+        precision = "fp32" if torch.get_float32_matmul_precision() == "highest" else "fastest"
+    if precision not in PRECISIONS:
+        raise ValueError(f"tessera.torch: precision is {precision!r}, not one of {PRECISIONS}")
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    if expected_products is not None and expected_products < 1:
+        raise ValueError(f"tessera.torch: expected_products is {expected_products}, not positive")
+    kernels = () if kernel is None else (kernel,) if isinstance(kernel, str) else tuple(kernel)
+    return Options(precision, narrow, bool(deterministic), expected_products, reorder, kernels)
+
+
+class Pattern:
+    """The arrays of A and its number. Deleted, it frees the plans of A and A^T.
+
+    Attributes:
+        row_offsets: int64 [rows + 1]. col_indices: int32 [nnz], both on one device.
+        shape: (rows, columns).
+        number: what the operators take.
+    """
+
+    def __init__(self, row_offsets, col_indices, shape, options: Options):
+        self.row_offsets, self.col_indices = row_offsets, col_indices
+        self.shape, self.options = shape, options
+        self.nnz = col_indices.numel()
+        self._rows = self._transposed = None
+        self._zeros: dict[torch.dtype, torch.Tensor] = {}
+        _delete_pending()
+        self.number = torch.ops.tessera._new_operator(row_offsets, col_indices, shape[1])
+        _patterns[self.number] = self
+        weakref.finalize(self, _delete, self.number).atexit = False
+
+    @property
+    def rows_of_nonzeros(self) -> torch.Tensor:
+        """int64 [nnz]."""
+        if self._rows is None:
+            self._rows = rows_of(self.row_offsets, self.nnz)
+        return self._rows
+
+    def zeros(self, dtype: torch.dtype) -> torch.Tensor:
+        """A CSR tensor of the pattern with zeros, which nobody may change."""
+        if dtype not in self._zeros:
+            values = torch.zeros(self.nnz, dtype=dtype, device=self.col_indices.device)
+            small = self.nnz < 2**31
+            offsets = self.row_offsets.int() if small else self.row_offsets
+            arrays = offsets, self.col_indices.to(offsets.dtype), values
+            self._zeros[dtype] = torch.sparse_csr_tensor(
+                *arrays, self.shape, check_invariants=False
+            )
+        return self._zeros[dtype]
+
+    @property
+    def transposed(self):
+        """Row offsets, column indices and value indices of A^T, made at the first use."""
+        if self._transposed is None:
+            self._transposed = transpose(self.row_offsets, self.col_indices, self.shape[1])
+            torch.ops.tessera._set_transpose(*self._transposed, self.number)
+        return self._transposed
+
+    def side(self, of_transpose: bool):
+        """(row offsets, column indices, rows, columns) of A or A^T."""
+        rows, cols = self.shape
+        if of_transpose:
+            return (*self.transposed[:2], cols, rows)
+        return self.row_offsets, self.col_indices, rows, cols
+
+    def describe(self, of_transpose: bool, n: int, dtype: torch.dtype) -> dict | None:
+        """The plan for B of n columns as libtessera describes it; None when there is none."""
+        plan = registry.tessera_torch_plan(self.number, of_transpose, n, _native.TYPES[dtype])
+        if not plan:
+            return None
+        return tessera.long_call_json("tessera_spmm_plan_describe", plan)
+
+
+_patterns: weakref.WeakValueDictionary[int, Pattern] = weakref.WeakValueDictionary()
+registry = None  # libtessera_torch, or the same functions of _fallback.py; set by _library.py
+_pending: list[int] = []  # deleted while a graph was captured, when no memory may be freed
+
+
+def pattern_of(number: int) -> Pattern:
+    """Raises RuntimeError when the operator is gone."""
+    found = _patterns.get(number)
+    if found is None:
+        raise RuntimeError(
+            f"tessera: operator {number} does not exist any more; keep its SparseOperator"
+        )
+    return found
+
+
+def _delete(number: int) -> None:
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        _pending.append(number)
+    else:
+        registry.tessera_torch_delete(number)
+
+
+def _delete_pending() -> None:
+    if _pending and not torch.cuda.is_current_stream_capturing():
+        while _pending:
+            registry.tessera_torch_delete(_pending.pop())
+
+
+def _order(csr: tessera.Csr, name: str) -> torch.Tensor:
+    """The old row of each new one, int32 [rows]."""
+    rows = torch.empty(csr.rows, dtype=torch.int32)
+    cols = torch.empty(csr.cols, dtype=torch.int32)
+    order = rows.data_ptr(), cols.data_ptr()
+    tessera.call("tessera_reorder", ctypes.byref(csr), tessera.encoded(name), *order, None)
+    return rows
+
+
+def _make_plan(pattern: Pattern, of_transpose: bool, n: int, type_number: int) -> int:
+    """A plan for a B of n columns. Its values are set before the first product."""
+    options = pattern.options
+    precision = options.precision_of(type_number)
+    row_offsets, col_indices, rows, cols = pattern.side(of_transpose)
+    offsets, columns = row_offsets.cpu(), col_indices.cpu()
+    csr = tessera.Csr(rows, cols, pattern.nnz, offsets.data_ptr(), columns.data_ptr(), None)
+    given = tessera.SpmmOptions()
+    tessera.library.tessera_spmm_options_init(ctypes.byref(given))
+    kernels = options.candidates(precision, rows, pattern.nnz)
+    given.num_kernels, given.kernels = len(kernels), tessera.texts(kernels)
+    fp32 = precision == "fp32"
+    given.precision = _native.FP32_ACCURATE if fp32 else _native.FASTEST
+    given.type = type_number
+    given.sets_values = 1
+    # Plans restore the order of C's rows in FP32 alone.
+    reorders = options.reorder is not None and type_number == tessera.FP32
+    order = _order(csr, options.reorder) if reorders else None
+    given.row_order = None if order is None else order.data_ptr()
+    plan = ctypes.c_void_p()
+    arguments = ctypes.byref(csr), n, ctypes.byref(given), ctypes.byref(plan)
+    with torch.cuda.device(pattern.row_offsets.device):
+        try:
+            tessera.call("tessera_spmm_plan_create", *arguments)
+        except OutOfMemoryError:  # torch keeps memory that nobody uses
+            torch.cuda.empty_cache()
+            tessera.call("tessera_spmm_plan_create", *arguments)
+    return plan.value
+
+
+def make_and_add_plan(number: int, of_transpose: bool, n: int, type_number: int) -> None:
+    """Makes the arrays of A^T if they are asked for, and for n > 0 a plan for B of n columns."""
+    pattern = pattern_of(number)
+    if of_transpose:
+        _ = pattern.transposed
+    if n == 0:
+        return
+    plan = _make_plan(pattern, bool(of_transpose), n, type_number)
+    if not registry.tessera_torch_add_plan(number, of_transpose, n, type_number, plan):
+        tessera.library.tessera_spmm_plan_destroy(plan)
+        raise RuntimeError(f"tessera: operator {number} was deleted meanwhile")
+
+
+@_native.PLANNER
+def planner(number, of_transpose, n, type_number, error, error_size):
+    """Called by an operator of libtessera_torch that lacks the arrays of A^T or a plan."""
+    try:
+        make_and_add_plan(number, bool(of_transpose), n, type_number)
+        return 0
+    except BaseException as cause:  # nothing may cross the C interface
+        message = str(cause).encode()[: error_size - 1] + b"\0"
+        ctypes.memmove(error, message, len(message))
+        return 1

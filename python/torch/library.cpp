@@ -1,0 +1,397 @@
+// The operators of torch.ops.tessera: their schemas and their implementations on CPU and CUDA.
+//
+// A call goes from torch's dispatcher to the plan without Python, without a search among matrices,
+// and with no other allocation than that of C. Operators whose names begin with _ have no
+// derivative; python/tessera/torch registers derivatives for the others.
+#include <array>
+#include <bit>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "python/torch/cpu_product.hpp"
+#include "python/torch/gpu_order.hpp"
+#include "python/torch/operators.hpp"
+#include "python/torch/torch_abi.hpp"
+
+namespace tessera::torch_operators {
+
+std::int64_t add(std::shared_ptr<Operator> made);
+
+namespace {
+
+using torch_abi::check;
+using torch_abi::Tensor;
+
+struct Types {
+  std::int32_t fp16 = aoti_torch_dtype_float16(), bf16 = aoti_torch_dtype_bfloat16(),
+               fp32 = aoti_torch_dtype_float32(), fp64 = aoti_torch_dtype_float64(),
+               cuda = aoti_torch_device_type_cuda(), cpu = aoti_torch_device_type_cpu();
+};
+const Types& types() {
+  static const Types made;
+  return made;
+}
+
+/// The arguments of a call, in their order; tensors are taken over.
+class Arguments {
+ public:
+  explicit Arguments(StableIValue* stack) : stack_(stack) {}
+  Tensor tensor() { return Tensor(*stack_++); }
+  std::int64_t integer() { return std::bit_cast<std::int64_t>(*stack_++); }
+  bool boolean() { return (*stack_++ & 0xff) != 0; }
+  double real() { return std::bit_cast<double>(*stack_++); }
+
+ private:
+  StableIValue* stack_;
+};
+
+std::string shape_of(const Tensor& tensor) {
+  std::string text;
+  for (const std::int64_t size : tensor.sizes())
+    text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text.empty() ? "a scalar" : text;
+}
+
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (condition) return;
+  std::string message = "tessera: ";
+  const auto append = [&](const auto& part) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(part)>>)
+      message += std::to_string(part);
+    else
+      message += part;
+  };
+  (append(parts), ...);
+  throw std::runtime_error(message);
+}
+
+void require_device(const char* name, const Tensor& tensor, const Operator& op) {
+  require(tensor.device_type() == op.device_type &&
+              (op.device_type == types().cpu || tensor.device_index() == op.device_index),
+          name, " is on another device than A: move one of them, for instance by A.to(", name,
+          ".device)");
+}
+
+/// The type of B and C among libtessera's. Throws for any other type.
+tessera_type type_of(const char* name, const Tensor& tensor) {
+  const std::int32_t dtype = tensor.dtype();
+  if (dtype == types().fp32) return TESSERA_FP32;
+  if (dtype == types().fp16) return TESSERA_FP16;
+  if (dtype == types().bf16) return TESSERA_BF16;
+  require(dtype == types().fp64, name, " has to be of float32, float16, bfloat16 or float64");
+  return TESSERA_FP64;
+}
+
+/// One product C = alpha A B + beta C, checked.
+struct Product {
+  std::shared_ptr<Operator> op;
+  std::int64_t number;
+  bool transposed;
+  Stamp stamp;
+  Tensor values, b;
+  tessera_type type;
+  std::int64_t inner, outer, n, batches;
+
+  Product(Tensor given_values, Tensor given_b, std::int64_t operator_number, bool of_transpose,
+          Stamp values_stamp)
+      : op(find(operator_number)),
+        number(operator_number),
+        transposed(of_transpose),
+        stamp(values_stamp),
+        values(std::move(given_values).contiguous()),
+        b(std::move(given_b).contiguous()),
+        type(type_of("B", b)),
+        inner(transposed ? op->rows : op->cols),
+        outer(transposed ? op->cols : op->rows) {
+    const std::span<const std::int64_t> sizes = b.sizes();
+    require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", shape_of(b),
+            ", but it needs ", inner, " rows to be multiplied by A, which is ", outer, " x ",
+            inner);
+    n = sizes.back();
+    batches = std::accumulate(sizes.begin(), sizes.end() - 2, std::int64_t{1}, std::multiplies{});
+    require_device("B", b, *op);
+    require_device("values", values, *op);
+    const bool wide = type == TESSERA_FP64;
+    require(values.dtype() == (wide ? types().fp64 : types().fp32), "values have to be of ",
+            wide ? "float64" : "float32", " for this B");
+    require(values.sizes().size() == 1 && values.sizes()[0] == op->nnz, "values are ",
+            shape_of(values), ", but A has ", op->nnz, " nonzeros");
+  }
+
+  Tensor new_c() const {
+    std::vector<std::int64_t> sizes(b.sizes().begin(), b.sizes().end());
+    sizes[sizes.size() - 2] = outer;
+    return Tensor::empty(sizes, b.dtype(), op->device_type, op->device_index);
+  }
+
+  void run(const Tensor& c, double alpha, double beta) {
+    if (n == 0 || outer == 0 || batches == 0) return;
+    if (op->device_type == types().cpu)
+      run_on_cpu(c, alpha, beta);
+    else
+      run_on_gpu(c, alpha, beta);
+  }
+
+ private:
+  torch_cpu::Pattern pattern() {
+    std::unique_lock lock(op->mutex);
+    const Side& side = op->sides[transposed];
+    if (!side.made) {
+      lock.unlock();
+      ask_for_plan(number, transposed, 0, type);
+      lock.lock();
+    }
+    return side.pattern;
+  }
+
+  void run_on_cpu(const Tensor& c, double alpha, double beta) {
+    const torch_cpu::Pattern of_a = pattern();
+    const auto each = [&]<class Real>(const Real* of_b, Real* of_c) {
+      const auto* of_values = static_cast<const Real*>(values.data());
+      for (std::int64_t i = 0; i < batches; ++i)
+        torch_cpu::spmm(of_a, of_values, of_b + i * inner * n, n, of_c + i * outer * n, alpha,
+                        beta);
+    };
+    if (type == TESSERA_FP64)
+      return each(static_cast<const double*>(b.data()), static_cast<double*>(c.data()));
+    if (type == TESSERA_FP32)
+      return each(static_cast<const float*>(b.data()), static_cast<float*>(c.data()));
+    const bool bf16 = type == TESSERA_BF16;
+    std::vector<float> wide_b(batches * inner * n), wide_c(batches * outer * n);
+    auto* narrow_c = static_cast<std::uint16_t*>(c.data());
+    torch_cpu::to_float(static_cast<const std::uint16_t*>(b.data()), bf16, std::ssize(wide_b),
+                        wide_b.data());
+    if (beta != 0) torch_cpu::to_float(narrow_c, bf16, std::ssize(wide_c), wide_c.data());
+    each(wide_b.data(), wide_c.data());
+    torch_cpu::from_float(wide_c.data(), bf16, std::ssize(wide_c), narrow_c);
+  }
+
+  /// The plan for this width and type; the operator's mutex is held.
+  Plan* planned() {
+    for (Plan& plan : op->sides[transposed].plans)
+      if (plan.n == n && plan.type == type) return &plan;
+    return nullptr;
+  }
+
+  /// Sets the values unless the plan has them. After a graph that sets values, which happens when
+  /// it is replayed, nobody knows which ones the plan has.
+  void set_values(Plan& plan, void* stream) {
+    const bool captures = is_capturing(stream);
+    plan.sets_values_in_graph |= captures;
+    if (plan.stamp == stamp && stamp != kUnknown && !plan.sets_values_in_graph) return;
+    Tensor in_order;
+    if (transposed)
+      in_order = torch_abi::call("aten::index_select", values.share().release(), StableIValue{0},
+                                 op->sides[1].value_indices.share().release());
+    const auto* from = static_cast<const float*>((transposed ? in_order : values).data());
+    check_tessera(tessera_spmm_plan_set_values(plan.plan, from, stream));
+    plan.stamp = plan.sets_values_in_graph ? kUnknown : stamp;
+  }
+
+  void run_on_gpu(const Tensor& c, double alpha, double beta) {
+    require(type != TESSERA_FP64, "out cannot be of float64 on a GPU");
+    const DeviceGuard guard(op->device_index);
+    void* stream = current_stream(op->device_index);
+    std::unique_lock lock(op->mutex);
+    Plan* plan = planned();
+    if (plan == nullptr) {
+      lock.unlock();
+      require(!is_capturing(stream),
+              "a CUDA graph is being captured, and there is no plan for B of ", n,
+              " columns yet: run the same product once before the capture");
+      ask_for_plan(number, transposed, n, type);
+      lock.lock();
+      plan = planned();
+      require(plan != nullptr, "no plan was made");
+    }
+    plan->last_use = ++op->uses;
+    follow(*plan, stream);
+    if (plan->stamp != stamp || stamp <= 0) set_values(*plan, stream);
+    const std::int64_t bytes = type == TESSERA_FP32 ? 4 : 2;
+    const auto* of_b = static_cast<const char*>(b.data());
+    auto* of_c = static_cast<char*>(c.data());
+    for (std::int64_t i = 0; i < batches; ++i)
+      check_tessera(tessera_spmm_plan_run(
+          plan->plan, of_b + i * inner * n * bytes, n, of_c + i * outer * n * bytes, n,
+          static_cast<float>(alpha), static_cast<float>(beta), stream));
+  }
+};
+
+// spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor
+void spmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  Tensor values = given.tensor(), b = given.tensor();
+  const std::int64_t number = given.integer();
+  const std::int64_t rows = given.integer();
+  const bool transposed = given.boolean();
+  Product product(std::move(values), std::move(b), number, transposed, given.integer());
+  require(rows == product.outer, "the operator has ", product.outer, " rows, not ", rows);
+  if (product.type == TESSERA_FP64 && product.op->device_type == types().cuda) {
+    stack[0] = torch_abi::call("tessera::_spmm_fp64", product.values.release(), product.b.release(),
+                               std::bit_cast<StableIValue>(number), StableIValue{transposed})
+                   .release();
+    return;
+  }
+  Tensor c = product.new_c();
+  if (product.op->nnz == 0)
+    c = torch_abi::call("aten::zero_", c.release());
+  else
+    product.run(c, 1, 0);
+  stack[0] = c.release();
+}
+
+// _spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, int stamp,
+//           float alpha, float beta) -> ()
+void spmm_out(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  Tensor values = given.tensor(), b = given.tensor(), c = given.tensor();
+  const std::int64_t number = given.integer();
+  const bool transposed = given.boolean();
+  Product product(std::move(values), std::move(b), number, transposed, given.integer());
+  require_device("out", c, *product.op);
+  require(c.is_contiguous() && c.dtype() == product.b.dtype(),
+          "out has to be contiguous and of the type of B");
+  std::vector<std::int64_t> sizes(product.b.sizes().begin(), product.b.sizes().end());
+  sizes[sizes.size() - 2] = product.outer;
+  require(std::ranges::equal(c.sizes(), sizes), "out is ", shape_of(c), ", but the product has ",
+          product.outer, " rows and ", product.n, " columns");
+  const double alpha = given.real();
+  product.run(c, alpha, given.real());
+}
+
+// sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
+// wide: FP16 and BF16 give FP32, as the gradient of values needs.
+void sddmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  const Tensor x = given.tensor().contiguous(), y = given.tensor().contiguous();
+  const std::int64_t number = given.integer();
+  const std::shared_ptr<Operator> op = find(number);
+  const std::int64_t nnz = given.integer();
+  const bool wide = given.boolean();
+  require(nnz == op->nnz, "A has ", op->nnz, " nonzeros, not ", nnz);
+  require_device("X", x, *op);
+  require_device("Y", y, *op);
+  const tessera_type type = type_of("X", x);
+  require(x.dtype() == y.dtype(), "X and Y have different types");
+  const auto of_x = x.sizes(), of_y = y.sizes();
+  require(of_x.size() == 2 && of_y.size() == 2 && of_x[0] == op->rows && of_y[0] == op->cols &&
+              of_x[1] == of_y[1],
+          "X is ", shape_of(x), " and Y is ", shape_of(y), ", but A, which is ", op->rows, " x ",
+          op->cols, ", needs X with ", op->rows, " and Y with ", op->cols,
+          " rows, and as many columns in each");
+  const bool narrow = type == TESSERA_FP16 || type == TESSERA_BF16;
+  const std::int32_t out_type = narrow && wide ? types().fp32 : x.dtype();
+  Tensor out = Tensor::empty(std::array{nnz}, out_type, op->device_type, op->device_index);
+  const torch_cpu::Pattern& pattern = op->sides[0].pattern;
+  const std::int64_t depth = of_x[1];
+  if (type == TESSERA_FP64) {
+    torch_cpu::sddmm(pattern, static_cast<const double*>(x.data()),
+                     static_cast<const double*>(y.data()), depth, static_cast<double*>(out.data()));
+  } else if (type == TESSERA_FP32) {
+    torch_cpu::sddmm(pattern, static_cast<const float*>(x.data()),
+                     static_cast<const float*>(y.data()), depth, static_cast<float*>(out.data()));
+  } else {
+    const bool bf16 = type == TESSERA_BF16;
+    std::vector<float> wide_x(op->rows * depth), wide_y(op->cols * depth), rounded(wide ? 0 : nnz);
+    torch_cpu::to_float(static_cast<const std::uint16_t*>(x.data()), bf16, std::ssize(wide_x),
+                        wide_x.data());
+    torch_cpu::to_float(static_cast<const std::uint16_t*>(y.data()), bf16, std::ssize(wide_y),
+                        wide_y.data());
+    float* sums = wide ? static_cast<float*>(out.data()) : rounded.data();
+    torch_cpu::sddmm(pattern, wide_x.data(), wide_y.data(), depth, sums);
+    if (!wide) torch_cpu::from_float(sums, bf16, nnz, static_cast<std::uint16_t*>(out.data()));
+  }
+  stack[0] = out.release();
+}
+
+/// Keeps the arrays of A or A^T.
+void keep(Side& side, Tensor row_offsets, Tensor col_indices, Tensor value_indices,
+          std::int64_t rows, std::int64_t cols, std::int64_t nnz) {
+  side.row_offsets = std::move(row_offsets);
+  side.col_indices = std::move(col_indices);
+  side.value_indices = std::move(value_indices);
+  side.pattern = {.rows = rows,
+                  .cols = cols,
+                  .nnz = nnz,
+                  .row_offsets = static_cast<const std::int64_t*>(side.row_offsets.data()),
+                  .col_indices = static_cast<const std::int32_t*>(side.col_indices.data())};
+  if (side.value_indices.get() != nullptr)
+    side.pattern.value_indices = static_cast<const std::int64_t*>(side.value_indices.data());
+  side.made = true;
+}
+
+// _new_operator(Tensor row_offsets, Tensor col_indices, int cols) -> int
+// The caller has checked the arrays: int64 [rows + 1] and int32 [nnz], contiguous, of one device.
+void new_operator(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  Tensor row_offsets = given.tensor(), col_indices = given.tensor();
+  auto made = std::make_shared<Operator>();
+  made->rows = row_offsets.sizes()[0] - 1;
+  made->cols = given.integer();
+  made->nnz = col_indices.sizes()[0];
+  made->device_type = row_offsets.device_type();
+  made->device_index = made->device_type == types().cuda ? row_offsets.device_index() : 0;
+  keep(made->sides[0], std::move(row_offsets), std::move(col_indices), {}, made->rows, made->cols,
+       made->nnz);
+  stack[0] = std::bit_cast<StableIValue>(add(std::move(made)));
+}
+
+// _set_transpose(Tensor row_offsets, Tensor col_indices, Tensor value_indices, int number) -> ()
+void set_transpose(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  Tensor row_offsets = given.tensor(), col_indices = given.tensor();
+  Tensor value_indices = given.tensor();
+  const std::shared_ptr<Operator> op = find(given.integer());
+  const std::lock_guard lock(op->mutex);
+  if (!op->sides[1].made)
+    keep(op->sides[1], std::move(row_offsets), std::move(col_indices), std::move(value_indices),
+         op->cols, op->rows, op->nnz);
+}
+
+using Boxed = void (*)(StableIValue*, std::uint64_t, std::uint64_t);
+
+/// Registers all operators while the library is loaded. The handles live as long as the process.
+const bool registered = [] {
+  TorchLibraryHandle schemas = nullptr;
+  check(aoti_torch_library_init_fragment("tessera", __FILE__, __LINE__, &schemas),
+        "beginning the library tessera");
+  constexpr const char* kSpmm =
+      "spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor";
+  constexpr const char* kSddmm =
+      "sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor";
+  for (const std::string& schema :
+       {std::string(kSpmm), std::string("_") + kSpmm, std::string(kSddmm),
+        std::string("_") + kSddmm,
+        std::string("_spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, "
+                    "int stamp, float alpha, float beta) -> ()"),
+        std::string("_new_operator(Tensor row_offsets, Tensor col_indices, int cols) -> int"),
+        std::string("_set_transpose(Tensor row_offsets, Tensor col_indices, Tensor value_indices, "
+                    "int number) -> ()")})
+    check(aoti_torch_library_def(schemas, schema.c_str()), "defining an operator");
+  for (const char* device : {"CPU", "CUDA"}) {
+    TorchLibraryHandle library = nullptr;
+    check(aoti_torch_library_init_impl("tessera", device, __FILE__, __LINE__, &library),
+          "beginning a device's library");
+    const auto implement = [&](const char* name, Boxed function) {
+      check(torch_library_impl(library, name, function, torch_abi::kVersion),
+            "implementing an operator");
+    };
+    implement("spmm", spmm);
+    implement("_spmm", spmm);
+    implement("_spmm_out", spmm_out);
+    implement("_new_operator", new_operator);
+    implement("_set_transpose", set_transpose);
+    if (std::string(device) == "CUDA") continue;  // its SDDMM is that of python/tessera/torch
+    implement("sddmm", sddmm);
+    implement("_sddmm", sddmm);
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace tessera::torch_operators

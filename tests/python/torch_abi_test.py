@@ -1,0 +1,70 @@
+"""The declarations of torch's C functions are those of its headers, in the versions that are installed,
+and the operators without libtessera_torch give the same products."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from torch_support import ROOT, main, pytest, torch
+
+INCLUDE = Path(torch.__file__).parent / "include"
+HEADERS = """
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/c/shim.h>
+#include "python/torch/torch_abi.hpp"
+static_assert(sizeof(StableIValue) == 8);
+"""
+
+
+def compile_with_headers(source):
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None or not INCLUDE.exists():
+        pytest.skip("there is no C++ compiler, or this torch has no headers")
+    command = [
+        compiler,
+        "-std=c++20",
+        "-fsyntax-only",
+        "-x",
+        "c++",
+        "-",
+        f"-I{ROOT}",
+        f"-I{INCLUDE}",
+    ]
+    return subprocess.run(command, input=source, capture_output=True, text=True)
+
+
+def test_the_declarations_are_those_of_torch():
+    result = compile_with_headers(HEADERS)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_wrong_declaration_is_noticed():
+    wrong = 'extern "C" std::int32_t aoti_torch_get_dim(AtenTensorHandle, std::int32_t*);'
+    result = compile_with_headers(HEADERS + wrong)
+    assert "aoti_torch_get_dim" in result.stderr and result.returncode != 0
+
+
+def test_every_function_is_in_this_torch():
+    """The library is bound lazily: a function that is missing would fail at its first call."""
+    import ctypes
+    import re
+
+    text = (ROOT / "python/torch/torch_abi.hpp").read_text()
+    names = re.findall(r"^  F\([\w:]+, (\w+),", text, re.MULTILINE)
+    libtorch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    assert len(names) > 20
+    assert [name for name in names if not hasattr(libtorch, name)] == []
+
+
+@pytest.mark.parametrize("name", ["torch_product_test.py", "torch_gradient_test.py"])
+def test_the_operators_in_python_pass_the_same_tests(name):
+    environment = {**os.environ, "TESSERA_TORCH_PYTHON": "1"}
+    command = [sys.executable, "-B", str(Path(__file__).with_name(name))]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stdout
+
+
+if __name__ == "__main__":
+    main(__file__)

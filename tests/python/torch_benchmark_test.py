@@ -1,0 +1,61 @@
+"""The benchmarks of tessera.torch run on small matrices, and their tables say what was measured where."""
+
+import csv
+import importlib.util
+import os
+import subprocess
+import sys
+
+from torch_support import ROOT, main, pytest, tessera
+
+GRAPH = "poisson2d(nx=12, ny=10)"
+HAS_PYG = importlib.util.find_spec("torch_geometric") is not None
+
+
+def run(script, folder, *arguments):
+    """The rows of the table that a benchmark writes."""
+    table = folder / "table.csv"
+    package = os.path.dirname(os.path.dirname(tessera.__file__))
+    environment = {**os.environ, "PYTHONPATH": package, "TESSERA_LIBRARY": tessera._library.library._name}  # fmt: skip
+    command = [sys.executable, "-B", str(ROOT / "python" / "benchmarks" / script), GRAPH]
+    command += ["--device", "cpu", "--out", str(table), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert all(row["device"] and row["date"] and row["torch"] for row in rows)
+    return rows, result.stdout
+
+
+def test_times_of_products_stand_beside_those_of_torch(tmp_path):
+    rows, text = run("torch_spmm.py", tmp_path, "--n", "8", "16")
+    timed = {
+        (row["operation"], row["implementation"]) for row in rows if float(row["time_us"] or 0) > 0
+    }
+    operations = {"forward", "forward_backward", "forward_backward_values", "sddmm"}
+    assert {(operation, "tessera") for operation in operations} <= timed
+    assert ("forward", "torch_csr") in timed
+    assert (("forward", "pyg_scatter") in timed) == HAS_PYG
+    errors = [float(row["relative_error"]) for row in rows if row["relative_error"]]
+    assert errors and max(errors) < 1e-6
+    assert "over torch CSR" in text
+
+
+@pytest.mark.parametrize("network", ["gcn", "gin", "attention"])
+def test_every_implementation_learns_the_same(tmp_path, network):
+    rows, _ = run("gnn_training.py", tmp_path, "--networks", network, "--epochs", "8", "--features", "16", "--hidden", "16", "--classes", "3")  # fmt: skip
+    losses = {row["implementation"]: float(row["loss"]) for row in rows}
+    assert all(float(row["epoch_s"]) > 0 for row in rows)
+    first = losses["tessera_fp32"]
+    assert all(abs(loss - first) < 0.05 * first + 0.01 for loss in losses.values()), losses
+    with (tmp_path / "table_curves.csv").open() as file:
+        curve = [
+            float(row["loss"])
+            for row in csv.DictReader(file)
+            if row["implementation"] == "tessera_fp32"
+        ]
+    assert len(curve) == 8 and curve[-1] < curve[0]
+
+
+if __name__ == "__main__":
+    main(__file__)
