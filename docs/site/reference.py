@@ -24,8 +24,9 @@ HEADERS = {
         "formats/generators/generator.hpp", "formats/values/value_family.hpp"],
     "Reorderings": ["reorder/reordering.hpp", "reorder/watch.hpp"],
     "Kernels": [
-        "kernels/spmm_kernel.hpp", "kernels/spgemm_kernel.hpp", "kernels/gpu_spmm.hpp",
-        "kernels/gpu_spgemm.hpp", "kernels/work.hpp", "kernels/warp_trace.hpp",
+        "kernels/spmm_kernel.hpp", "kernels/spgemm_kernel.hpp", "kernels/sddmm_kernel.hpp",
+        "kernels/gpu_spmm.hpp", "kernels/gpu_spgemm.hpp", "kernels/gpu_sddmm.hpp",
+        "kernels/work.hpp", "kernels/warp_trace.hpp",
         "kernels/tensor_core/tensor_core.hpp"],
     "The library": ["kernels/spmm/plan/spmm_plan.hpp", "kernels/scaling.hpp"],
     "Models": ["model/model.hpp", "model/device.hpp", "model/advisor.hpp",

@@ -58,6 +58,11 @@ KERNEL_ROOMS = {
     "kernels/spgemm/esc": {"kernels/spgemm/shared"},
     "kernels/spgemm/mixed": {"kernels/spgemm/shared"},
     "kernels/spgemm/vendor": {"kernels/spgemm/shared"},
+    "kernels/sddmm/shared": set(),
+    "kernels/sddmm/tessera": {"kernels/sddmm/shared"},
+    "kernels/sddmm/rows": {"kernels/sddmm/shared"},
+    "kernels/sddmm/vendor": {"kernels/sddmm/shared"},
+    "kernels/sddmm/plan": set(),
 }  # fmt: skip
 
 MAY_INCLUDE = {
