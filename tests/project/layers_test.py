@@ -61,6 +61,8 @@ KERNEL_ROOMS = {
     "kernels/sddmm/shared": set(),
     "kernels/sddmm/tessera": {"kernels/sddmm/shared"},
     "kernels/sddmm/rows": {"kernels/sddmm/shared"},
+    "kernels/sddmm/flash": {"kernels/sddmm/shared"},
+    "kernels/sddmm/sputnik": {"kernels/sddmm/shared"},
     "kernels/sddmm/vendor": {"kernels/sddmm/shared"},
     "kernels/sddmm/plan": set(),
 }  # fmt: skip

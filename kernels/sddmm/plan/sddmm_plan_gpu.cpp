@@ -44,14 +44,21 @@ struct Uploaded {
 /// The parameters of a candidate with those that follow from the options.
 Params::Given with_options(const SddmmCandidate& candidate, const SddmmPlanOptions& options) {
   const auto& specs = Registry<SddmmKernel>::instance().find(candidate.kernel).params;
-  const bool has_factor = std::ranges::find(specs, "factor", &ParamSpec::name) != specs.end();
+  const auto has = [&](const char* name) {
+    return std::ranges::find(specs, name, &ParamSpec::name) != specs.end();
+  };
+  const bool has_factor = has("factor"), has_storage = has("storage");
+  require<Unsupported>(has_storage || options.operands == ElementType::kFp32,
+                       "{} has no operands in {}", candidate.kernel, name_of(options.operands));
   require<Unsupported>(has_factor || !options.scales_by_a,
                        "{} does not multiply by the values of A", candidate.kernel);
   Params::Given params = candidate.params;
   for (const char* name : {"storage", "result", "factor"})
     require(!params.contains(name), "{}: the options of a plan set {}", candidate.kernel, name);
-  params["storage"] = std::string(name_of(options.operands));
-  params["result"] = std::string(options.result == ElementType::kFp32 ? "fp32" : "as_x");
+  if (has_storage) {
+    params["storage"] = std::string(name_of(options.operands));
+    params["result"] = std::string(options.result == ElementType::kFp32 ? "fp32" : "as_x");
+  }
   if (has_factor) params["factor"] = std::string(options.scales_by_a ? "values" : "ones");
   return params;
 }

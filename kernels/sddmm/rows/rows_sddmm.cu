@@ -7,6 +7,7 @@
 #include "kernels/gpu_sddmm.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/sddmm/rows/rows_sddmm.hpp"
+#include "kernels/sddmm/shared/device_half.hpp"
 #include "kernels/sddmm/shared/elements.cuh"
 
 namespace tessera {
@@ -217,10 +218,7 @@ class RowsSampledProduct final : public GpuSampledProduct {
   }
 
   void set_values(const float* values, cudaStream_t stream) override {
-    if (factors_.size() == 0) return;
-    cuda_check(cudaMemcpyAsync(factors_.data(), values, factors_.size() * sizeof(float),
-                               cudaMemcpyDeviceToDevice, stream),
-               "replacing the values of A");
+    sddmm::replace_factors(factors_, values, stream);
   }
 
  private:
@@ -236,9 +234,7 @@ class GpuRowsSddmm final : public GpuSddmm {
   explicit GpuRowsSddmm(RowsSddmmOptions options) : options_(options) {}
   std::unique_ptr<GpuSampledProduct> upload(const PackedMatrix& packed,
                                             std::int64_t k) const override {
-    // A row of X or Y is addressed by 32 bits.
-    require<Unsupported>(k < std::int64_t{1} << 29,
-                         "rows_sddmm takes less than 2^29 columns of X and Y, not {}", k);
+    sddmm::require_addressable("rows_sddmm", k);
     return std::make_unique<RowsSampledProduct>(packed_as<Coo>(packed), k, options_);
   }
 

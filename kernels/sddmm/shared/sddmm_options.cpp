@@ -8,12 +8,17 @@ namespace {
 
 constexpr const char* kAsX = "as_x";
 
+/// The parameter, or the default of those that have it.
+std::string text_or(const Params& params, const char* name, const char* fallback) {
+  return params.values().contains(name) ? params.text(name) : fallback;
+}
+
 }  // namespace
 
 SddmmOptions::SddmmOptions(const Params& params)
-    : storage{.b = element_type(params.text("storage"))},
-      scales_by_a(params.values().contains("factor") && params.text("factor") == "values") {
-  if (params.text("result") == kAsX) storage.c = storage.b;
+    : storage{.b = element_type(text_or(params, "storage", "fp32"))},
+      scales_by_a(text_or(params, "factor", "ones") == "values") {
+  if (text_or(params, "result", "fp32") == kAsX) storage.c = storage.b;
 }
 
 std::vector<ParamSpec> storage_params() {
@@ -24,12 +29,16 @@ std::vector<ParamSpec> storage_params() {
            {"fp32", kAsX}}};
 }
 
+ParamSpec factor_param() {
+  return {"factor",
+          std::string("ones"),
+          "factor of each dot product: one, or the value of A",
+          {"ones", "values"}};
+}
+
 std::vector<ParamSpec> option_params() {
   std::vector<ParamSpec> specs = storage_params();
-  specs.push_back({"factor",
-                   std::string("ones"),
-                   "factor of each dot product: one, or the value of A",
-                   {"ones", "values"}});
+  specs.push_back(factor_param());
   return specs;
 }
 

@@ -10,7 +10,7 @@
 namespace tessera::sddmm {
 
 struct SddmmOptions {
-  /// Takes the parameters of storage_params() or option_params().
+  /// Takes some of these parameters; those that a kernel lacks have their defaults.
   explicit SddmmOptions(const Params& params);
 
   Storage storage;           // b: of X and Y; c: of S
@@ -24,7 +24,9 @@ struct SddmmOptions {
 
 /// The parameters "storage" and "result".
 std::vector<ParamSpec> storage_params();
-/// These and "factor".
+/// The parameter "factor".
+ParamSpec factor_param();
+/// All of these.
 std::vector<ParamSpec> option_params();
 
 /// X and Y as the kernels read them: rounded to their type in memory.

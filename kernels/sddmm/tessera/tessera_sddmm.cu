@@ -4,6 +4,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_sddmm.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/sddmm/shared/device_half.hpp"
 #include "kernels/sddmm/tessera/kernel.cuh"
 #include "kernels/sddmm/tessera/tessera_sddmm.hpp"
 
@@ -94,10 +95,7 @@ class TesseraSampledProduct final : public GpuSampledProduct {
   }
 
   void set_values(const float* values, cudaStream_t stream) override {
-    if (factors_.size() == 0) return;
-    cuda_check(cudaMemcpyAsync(factors_.data(), values, factors_.size() * sizeof(float),
-                               cudaMemcpyDeviceToDevice, stream),
-               "replacing the values of A");
+    sddmm::replace_factors(factors_, values, stream);
   }
 
  private:
@@ -121,9 +119,7 @@ class GpuTesseraSddmm final : public GpuSddmm {
   explicit GpuTesseraSddmm(TesseraSddmmOptions options) : options_(std::move(options)) {}
   std::unique_ptr<GpuSampledProduct> upload(const PackedMatrix& packed,
                                             std::int64_t k) const override {
-    // A row of X or Y is addressed by 32 bits.
-    require<Unsupported>(k < std::int64_t{1} << 29,
-                         "tessera_sddmm takes less than 2^29 columns of X and Y, not {}", k);
+    sddmm::require_addressable("tessera_sddmm", k);
     return std::make_unique<TesseraSampledProduct>(packed_as<Mosaic>(packed), k, options_);
   }
 

@@ -82,6 +82,37 @@ float lanes_dot(const std::vector<float>& x, const std::vector<float>& y, int by
   return sums[0] + 0.0f;
 }
 
+/// The same by flash_sddmm: MMAs of 16 bytes of a row, one after another.
+float narrow_mma_dot(const std::vector<float>& x, const std::vector<float>& y,
+                     const std::string& precision_name, std::size_t depth) {
+  const Precision& precision = find_precision(precision_name);
+  const FusedStep& step = find_generation("hopper").step(type_of(precision.conversion));
+  float sum = 0;
+  for (std::size_t begin = 0; begin < x.size(); begin += depth) {
+    std::vector<float> left, right;
+    for (std::size_t k = begin; k < std::min(begin + depth, x.size()); ++k) {
+      left.push_back(split(y[k], precision)[0]);
+      right.push_back(split(x[k], precision)[0]);
+    }
+    sum = fused_dot_add(step, left, right, sum);
+  }
+  return sum;
+}
+
+/// The same by sputnik_sddmm: as many lanes as have four columns each, at least 8 and at most 32.
+float strip_dot(const std::vector<float>& x, const std::vector<float>& y) {
+  const std::size_t lanes = x.size() <= 32 ? 8 : x.size() <= 64 ? 16 : 32;
+  std::vector<float> sums(lanes, 0.0f);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    float& sum = sums[k / 4 % lanes];
+    sum = std::fma(x[k], y[k], sum);
+  }
+  for (std::size_t half = lanes / 2; half > 0; half /= 2)
+    for (std::size_t lane = 0; lane < half; ++lane)
+      sums[lane] = gpu_nan(sums[lane] + sums[lane + half]);
+  return sums[0] + 0.0f;
+}
+
 float element(const SddmmChoice& choice, float a, const std::vector<float>& x,
               const std::vector<float>& y) {
   const auto kernel = choice.make();
@@ -91,8 +122,14 @@ float element(const SddmmChoice& choice, float a, const std::vector<float>& x,
   const std::string precision = type != ElementType::kFp32     ? std::string(name_of(type))
                                 : given == choice.params.end() ? "tf32_even"
                                                                : to_text(given->second);
-  const float sum = choice.kernel == "rows_sddmm" ? lanes_dot(x, y, bytes)
-                                                  : tensor_core_dot(x, y, precision, bytes);
+  const auto dot = [&] {
+    if (choice.kernel == "rows_sddmm") return lanes_dot(x, y, bytes);
+    if (choice.kernel == "sputnik_sddmm") return strip_dot(x, y);
+    if (choice.kernel != "flash_sddmm") return tensor_core_dot(x, y, precision, bytes);
+    const bool full = type == ElementType::kFp32;
+    return narrow_mma_dot(x, y, full ? "tf32" : precision, full ? 4 : 8);
+  };
+  const float sum = dot();
   return rounded_to(result, gpu_nan(kernel->scales_by_a() ? sum * a : sum));
 }
 
