@@ -36,12 +36,8 @@ struct Word {
     if constexpr (kType == ElementType::kFp32) return word;
     const std::uint32_t bits = __float_as_uint(word);
     if constexpr (kType == ElementType::kBf16)
-      return __uint_as_float(i == 0 ? bits << 16 : bits & 0xffff0000u);
-    float value;
-    asm("cvt.f32.f16 %0, %1;"
-        : "=f"(value)
-        : "h"(static_cast<std::uint16_t>(i == 0 ? bits & 0xffff : bits >> 16)));
-    return value;
+      return i == 0 ? PackedBf16::low(bits) : PackedBf16::high(bits);
+    return i == 0 ? PackedFp16::low(bits) : PackedFp16::high(bits);
   }
 };
 
