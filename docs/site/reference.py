@@ -24,14 +24,16 @@ HEADERS = {
         "formats/generators/generator.hpp", "formats/values/value_family.hpp"],
     "Reorderings": ["reorder/reordering.hpp", "reorder/watch.hpp"],
     "Kernels": [
-        "kernels/spmm_kernel.hpp", "kernels/spgemm_kernel.hpp", "kernels/gpu_spmm.hpp",
-        "kernels/gpu_spgemm.hpp", "kernels/work.hpp", "kernels/warp_trace.hpp",
+        "kernels/spmm_kernel.hpp", "kernels/spgemm_kernel.hpp", "kernels/sddmm_kernel.hpp",
+        "kernels/gpu_spmm.hpp", "kernels/gpu_spgemm.hpp", "kernels/gpu_sddmm.hpp",
+        "kernels/work.hpp", "kernels/warp_trace.hpp",
         "kernels/tensor_core/tensor_core.hpp"],
-    "The library": ["kernels/spmm/plan/spmm_plan.hpp", "kernels/scaling.hpp"],
+    "The library": ["kernels/spmm/plan/spmm_plan.hpp", "kernels/sddmm/plan/sddmm_plan.hpp",
+                    "kernels/scaling.hpp"],
     "Models": ["model/model.hpp", "model/device.hpp", "model/advisor.hpp",
                "model/simulator/simulator.hpp"],
-    "Errors and bounds": ["oracle/spmm_oracle.hpp", "oracle/product_errors.hpp",
-                          "oracle/error_bounds.hpp"],
+    "Errors and bounds": ["oracle/spmm_oracle.hpp", "oracle/sddmm_oracle.hpp",
+                          "oracle/product_errors.hpp", "oracle/error_bounds.hpp"],
 }  # fmt: skip
 BEGIN, END = "<!-- The program prints this table", "<!-- end of the table -->"
 NOTE = "This page is printed by the program at every build of the site.\n"

@@ -26,6 +26,10 @@ SparseProductResult Backend::multiply(const SparseMultiplication& multiplication
   refuse(multiplication.point, "multiply sparse matrices");
 }
 
+SampledProductResult Backend::multiply(const SampledMultiplication& multiplication) const {
+  refuse(multiplication.point, "multiply at the nonzeros of a matrix");
+}
+
 PackingResult Backend::pack(const PackingInput& packing) const { refuse(packing.point, "pack"); }
 
 OrderingResult Backend::reorder(const OrderingInput& ordering) const {

@@ -13,6 +13,7 @@
 #include "experiments/points/point.hpp"
 #include "experiments/records/record.hpp"
 #include "formats/format.hpp"
+#include "kernels/sddmm_kernel.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 
@@ -54,6 +55,25 @@ struct SparseProductResult {
   BackendFindings findings;    // for the record: the times, the stages, ...
 };
 
+/// One product of two dense matrices at the nonzeros of A, ready to run.
+struct SampledMultiplication {
+  const Point& point;
+  const SddmmKernel& kernel;
+  const CsrMatrix& pattern;  // A in the point's order
+  const PackedMatrix& a;     // the same, packed
+  const DenseMatrix& x;      // rows in the order of a's rows
+  const DenseMatrix& y;      // rows in the order of a's columns
+};
+
+struct SampledProductResult {
+  std::optional<CsrMatrix> s;  // the pattern of a with the values of S
+  std::string generation;      // tensor cores whose arithmetic s has; empty without s
+  double time_us = 0;          // measured median or prediction; 0 when there is none
+  std::int64_t unwritten = 0;  // elements of S the launch left poisoned
+  bool guards_intact = true;   // nothing was written outside S
+  BackendFindings findings;    // for the record: the time, the prediction, ...
+};
+
 /// One packing, ready to run.
 struct PackingInput {
   const Point& point;
@@ -84,7 +104,7 @@ struct OrderingResult {
 };
 
 /// Its traits (point.hpp) say which of run(), pack() and reorder() it overrides; what has
-/// run() multiplies sparse matrices as well.
+/// run() has both multiply() as well.
 class Backend {
  public:
   static constexpr const char* kKind = "backend";
@@ -103,6 +123,7 @@ class Backend {
   /// Throws Unsupported for a combination that is legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
   virtual SparseProductResult multiply(const SparseMultiplication& multiplication) const;
+  virtual SampledProductResult multiply(const SampledMultiplication& multiplication) const;
   virtual PackingResult pack(const PackingInput& packing) const;
   virtual OrderingResult reorder(const OrderingInput& ordering) const;
 };

@@ -6,6 +6,7 @@
 
 #include "formats/base/check.hpp"
 #include "oracle/error_bounds.hpp"
+#include "oracle/sddmm_oracle.hpp"
 #include "oracle/spgemm_oracle.hpp"
 #include "oracle/spmm_oracle.hpp"
 
@@ -51,6 +52,85 @@ double tensor_core_row_bound(const Arithmetic& arithmetic, const FusedStep& step
   return combine(input_rounding_bound(arithmetic.input_error), sum);
 }
 
+/// The bound on the error of an element: one part relative to |A||B|, one absolute.
+struct ElementBound {
+  double relative, absolute;
+};
+
+/// The products of an element's sum, and the largest finite magnitudes of their factors.
+struct Products {
+  std::int64_t count;
+  double largest_a, largest_b;
+};
+
+/// The fused step of the arithmetic's MMAs; null without tensor cores.
+const FusedStep* step_of(const Arithmetic& arithmetic, const std::string& generation) {
+  if (arithmetic.sum != Arithmetic::Sum::kTensorCore) return nullptr;
+  return &find_generation(generation).step(arithmetic.type);
+}
+
+/// The bound of a sum of `terms` terms, as the kernel counts them. It does not cover what the types
+/// of the operands in memory add.
+ElementBound sum_bound(const Arithmetic& arithmetic, const FusedStep* step, std::int64_t terms,
+                       const Products& products) {
+  const auto& [count, largest_a, largest_b] = products;
+  if (arithmetic.sum == Arithmetic::Sum::kFp32)
+    return {fp32_sum_bound(terms), underflow_bound(count)};
+  if (arithmetic.sum == Arithmetic::Sum::kInteger) {
+    // Both scales are rounded, and so are the sum and its products with them. Below FP32's normal
+    // range a scale is off by half its spacing, up to 127 times that in an operand, and what the
+    // sum times the scale of A loses there is multiplied by that of B.
+    constexpr int kRoundings = 5;
+    constexpr double kScaleLost = 127 * 0x1p-150;
+    const double lost = input_rounding_bound(arithmetic.quantisation);
+    return {fp32_sum_bound(kRoundings),
+            underflow_bound(kRoundings) * (1 + largest_b) +
+                (1 + fp32_sum_bound(kRoundings)) *
+                    (lost * largest_a * largest_b * static_cast<double>(count) +
+                     operand_underflow_bound(count, largest_a + largest_b, kScaleLost))};
+  }
+  const double relative = tensor_core_row_bound(arithmetic, *step, terms);
+  const std::int64_t results = terms * steps_per_chunk(arithmetic, *step);
+  const double quantum = quantum_of(arithmetic.type);
+  // Both operands are below 2 after scaling; what is lost there comes back scaled.
+  const double back = largest_a * largest_b;
+  if (arithmetic.equilibrated)
+    return {relative, underflow_bound(results) * (1 + back) +
+                          operand_underflow_bound(count, 4, quantum) * back};
+  return {relative, underflow_bound(results) +
+                        operand_underflow_bound(count, largest_a + largest_b, quantum)};
+}
+
+/// True where operands are rounded to their type in memory, and not to that of MMAs anyway.
+bool rounds_stored_operands(const Arithmetic& arithmetic) {
+  return arithmetic.storage.b != ElementType::kFp32 && arithmetic.sum == Arithmetic::Sum::kFp32;
+}
+
+/// Adds the error of rounding the result to its type in memory.
+void add_result_storage(ElementType type, ElementBound& bound) {
+  if (type == ElementType::kFp32) return;
+  bound.relative = combine(rounding_error(type), bound.relative);
+  bound.absolute = (1 + rounding_error(type)) * bound.absolute + underflow_error(type);
+}
+
+/// A bound for each row of a matrix.
+class RowBounds {
+ public:
+  RowBounds(std::int32_t rows, const Storage& storage) {
+    bound_.relative.resize(rows);
+    bound_.absolute.resize(rows);
+    bound_.largest = largest_of(storage.c);
+  }
+  void set(std::int32_t row, const ElementBound& bound) {
+    bound_.relative[row] = bound.relative;
+    bound_.absolute[row] = bound.absolute;
+  }
+  const ErrorBound& bound() const { return bound_; }
+
+ private:
+  ErrorBound bound_;
+};
+
 /// The properties of a product that decide its error.
 struct Sums {
   Arithmetic arithmetic;
@@ -60,70 +140,57 @@ struct Sums {
   double largest_b;
 };
 
-/// The bound of a row with what the types of B and C in memory add: the error of rounding B, unless
-/// the operands of MMAs are rounded to that type anyway, and that of rounding C.
-void add_storage(const Arithmetic& arithmetic, std::int64_t nnz, double largest_a, double& relative,
-                 double& absolute) {
-  const auto [b, c] = arithmetic.storage;
-  if (b != ElementType::kFp32 && arithmetic.sum == Arithmetic::Sum::kFp32) {
-    const double of_sum = relative;
-    relative = combine(rounding_error(b), of_sum);
-    absolute += (1 + of_sum) * underflow_error(b) * largest_a * static_cast<double>(nnz);
-  }
-  if (c == ElementType::kFp32) return;
-  relative = combine(rounding_error(c), relative);
-  absolute = (1 + rounding_error(c)) * absolute + underflow_error(c);
-}
-
-/// The error bound of each row of A: one part relative to |A||B|, one absolute.
+/// The error bound of each row of A.
 ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
   const Arithmetic& arithmetic = sums.arithmetic;
-  const auto& terms = sums.terms;
   const auto old_of_new = sums.rows.old_of_new();
-  const double largest_a = largest_finite(a.values), largest_b = sums.largest_b;
-
-  const FusedStep* step = nullptr;
-  if (arithmetic.sum == Arithmetic::Sum::kTensorCore)
-    step = &find_generation(sums.generation).step(arithmetic.type);
-
-  ErrorBound bound;
-  bound.relative.resize(a.rows);
-  bound.absolute.resize(a.rows);
-  bound.largest = largest_of(arithmetic.storage.c);
+  const double largest_a = largest_finite(a.values);
+  const FusedStep* step = step_of(arithmetic, sums.generation);
+  RowBounds bounds(a.rows, arithmetic.storage);
   for (std::int32_t p = 0; p < a.rows; ++p) {
     const std::int32_t row = old_of_new[p];
     const auto nnz = a.row_length(row);
-    double &relative = bound.relative[row], &absolute = bound.absolute[row];
-    if (arithmetic.sum == Arithmetic::Sum::kFp32) {
-      relative = fp32_sum_bound(terms[p]);
-      absolute = underflow_bound(nnz);
-    } else if (arithmetic.sum == Arithmetic::Sum::kInteger) {
-      // Both scales are rounded, and so are the sum and its products with them. Below FP32's normal
-      // range a scale is off by half its spacing, up to 127 times that in an operand, and what the
-      // sum times the scale of A loses there is multiplied by that of B.
-      constexpr int kRoundings = 5;
-      constexpr double kScaleLost = 127 * 0x1p-150;
-      const double lost = input_rounding_bound(arithmetic.quantisation);
-      relative = fp32_sum_bound(kRoundings);
-      absolute = underflow_bound(kRoundings) * (1 + largest_b) +
-                 (1 + fp32_sum_bound(kRoundings)) *
-                     (lost * largest_a * largest_b * static_cast<double>(nnz) +
-                      operand_underflow_bound(nnz, largest_a + largest_b, kScaleLost));
-    } else {
-      relative = tensor_core_row_bound(arithmetic, *step, terms[p]);
-      const std::int64_t results = terms[p] * steps_per_chunk(arithmetic, *step);
-      const double quantum = quantum_of(arithmetic.type);
-      // Both operands are below 2 after scaling; what is lost there comes back scaled.
-      const double back = largest_a * largest_b;
-      absolute = arithmetic.equilibrated
-                     ? underflow_bound(results) * (1 + back) +
-                           operand_underflow_bound(nnz, 4, quantum) * back
-                     : underflow_bound(results) +
-                           operand_underflow_bound(nnz, largest_a + largest_b, quantum);
+    ElementBound bound =
+        sum_bound(arithmetic, step, sums.terms[p], {nnz, largest_a, sums.largest_b});
+    if (rounds_stored_operands(arithmetic)) {
+      const ElementType b = arithmetic.storage.b;
+      bound.absolute +=
+          (1 + bound.relative) * underflow_error(b) * largest_a * static_cast<double>(nnz);
+      bound.relative = combine(rounding_error(b), bound.relative);
     }
-    add_storage(arithmetic, nnz, largest_a, relative, absolute);
+    add_result_storage(arithmetic.storage.c, bound);
+    bounds.set(row, bound);
   }
-  return bound;
+  return bounds.bound();
+}
+
+/// The error bound of each row of S.
+ErrorBound bound_of(const SampledComputation& computation) {
+  const auto& [kernel, a, x, y, generation] = computation;
+  const Arithmetic arithmetic = kernel.arithmetic();
+  const std::int64_t k = x.cols;
+  const double largest_x = largest_finite(x.values), largest_y = largest_finite(y.values);
+  ElementBound of_dot = sum_bound(arithmetic, step_of(arithmetic, generation), kernel.terms(k),
+                                  {k, largest_x, largest_y});
+  if (rounds_stored_operands(arithmetic)) {
+    const ElementType type = arithmetic.storage.b;
+    of_dot.absolute += (1 + of_dot.relative) *
+                       operand_underflow_bound(k, largest_x + largest_y, underflow_error(type));
+    of_dot.relative = combine(input_rounding_bound(rounding_error(type)), of_dot.relative);
+  }
+  RowBounds bounds(a.rows, arithmetic.storage);
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    ElementBound bound = of_dot;
+    if (kernel.scales_by_a()) {
+      constexpr double kRounding = 0x1p-24;
+      bound.relative = combine(kRounding, bound.relative);
+      bound.absolute =
+          (1 + kRounding) * bound.absolute * largest_finite(a.row_values(row)) + underflow_bound(1);
+    }
+    add_result_storage(arithmetic.storage.c, bound);
+    bounds.set(row, bound);
+  }
+  return bounds.bound();
 }
 
 double finite_or_huge(double value) { return std::isfinite(value) ? value : 1e300; }
@@ -216,6 +283,13 @@ CheckedResult judged(const ProductErrors& errors, Locate locate) {
   return result;
 }
 
+/// The place of a row of an A that is not packed, for judged().
+auto place_of_row(const CsrMatrix& a) {
+  return [&a](std::int64_t row) {
+    return fmt::format("row {} of A, {} nonzeros", row, a.row_length(row));
+  };
+}
+
 /// The reason why the arrays are no matrix of that shape; empty when they are one.
 std::string matrix_fault(const CsrMatrix& c, std::int32_t rows, std::int32_t cols) {
   if (c.rows != rows || c.cols != cols)
@@ -250,15 +324,21 @@ CheckedResult check_result(const SparseComputation& computation, const CsrMatrix
   const Sums sums{kernel.arithmetic_of(a, b), kernel.terms_per_row(a, b),
                   Permutation::identity(a.rows), computation.generation, largest_finite(b.values)};
   const SpgemmErrors errors = compare_spgemm(a, b, c, bound_of(a, sums), against_fp32);
-  CheckedResult result = judged(errors.values, [&](std::int64_t row) {
-    return fmt::format("row {} of A, {} nonzeros", row, a.row_length(row));
-  });
+  CheckedResult result = judged(errors.values, place_of_row(a));
   result.check->missing = errors.missing;
   result.check->extra = errors.extra;
   if (errors.extra > 0 || (errors.missing > 0 && kernel.keeps_zeros()))
     result.reason += fmt::format("{}C has another pattern: {} cells are missing, {} are extra",
                                  result.reason.empty() ? "" : "; ", errors.missing, errors.extra);
   return result;
+}
+
+CheckedResult check_result(const SampledComputation& computation, const CsrMatrix& s,
+                           bool against_fp32) {
+  const auto& [kernel, a, x, y, generation] = computation;
+  const ProductErrors errors =
+      compare_sddmm(a, {x, y, kernel.scales_by_a()}, s, bound_of(computation), against_fp32);
+  return judged(errors, place_of_row(a));
 }
 
 namespace {

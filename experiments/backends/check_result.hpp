@@ -9,6 +9,7 @@
 
 #include "experiments/records/record.hpp"
 #include "formats/base/permutation.hpp"
+#include "kernels/sddmm_kernel.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 
@@ -27,6 +28,15 @@ struct SparseComputation {
   const SpgemmKernel& kernel;
   const CsrMatrix& a;
   const CsrMatrix& b;
+  const std::string& generation;
+};
+
+/// The computation behind an S = X Y^T at the nonzeros of A.
+struct SampledComputation {
+  const SddmmKernel& kernel;
+  const CsrMatrix& a;
+  const DenseMatrix& x;
+  const DenseMatrix& y;
   const std::string& generation;
 };
 
@@ -50,6 +60,11 @@ CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const Dense
 /// are wrong, and so are missing ones where the kernel keeps zeros; where it does not they are
 /// compared as zeros.
 CheckedResult check_result(const SparseComputation& computation, const CsrMatrix& c,
+                           bool against_fp32 = false);
+
+/// The same comparison for an S with A's pattern, in the order of the operands. Throws an Error
+/// when it has another.
+CheckedResult check_result(const SampledComputation& computation, const CsrMatrix& s,
                            bool against_fp32 = false);
 
 /// Counts the elements whose bits differ, and finds the first. Throws an Error when the shapes do

@@ -10,21 +10,14 @@
 namespace tessera {
 namespace {
 
-/// C of a product of either kind.
-DenseMatrix emulated_c(const Multiplication& m, const Generation& generation) {
-  return emulate_c(m.kernel, m.a, m.b, generation);
-}
-CsrMatrix emulated_c(const SparseMultiplication& m, const Generation& generation) {
-  return m.kernel.emulate(m.a, m.b, generation);
-}
-
-template <class Result, class Product>
-Result emulated(const Product& m) {
-  const Device& device = find_device(m.point.device);
+/// Emulates a product of any kind: emulate(result, generation) sets the values.
+template <class Result, class Emulate>
+Result emulated(const Point& point, Emulate emulate) {
+  const Device& device = find_device(point.device);
   const auto start = std::chrono::steady_clock::now();
   Result result;
   result.generation = device.generation;
-  result.c = emulated_c(m, find_generation(device.generation));
+  emulate(result, find_generation(device.generation));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   result.findings.emulate_s = elapsed.count();
   return result;
@@ -35,14 +28,24 @@ class EmulateBackend final : public Backend {
   std::string origin() const override { return "emulated"; }
 
   BackendResult run(const Multiplication& m) const override {
-    auto result = emulated<BackendResult>(m);
+    auto result = emulated<BackendResult>(m.point, [&](auto& made, const Generation& generation) {
+      made.c = emulate_c(m.kernel, m.a, m.b, generation);
+    });
     if (dense_product(m.point).unpermute)
       result.findings.unpermute = time_restoring(*result.c, m.rows);
     return result;
   }
 
   SparseProductResult multiply(const SparseMultiplication& m) const override {
-    return emulated<SparseProductResult>(m);
+    return emulated<SparseProductResult>(m.point, [&](auto& made, const Generation& generation) {
+      made.c = m.kernel.emulate(m.a, m.b, generation);
+    });
+  }
+
+  SampledProductResult multiply(const SampledMultiplication& m) const override {
+    return emulated<SampledProductResult>(m.point, [&](auto& made, const Generation& generation) {
+      made.s = with_values(m.pattern, m.kernel.emulate(m.a, m.x, m.y, generation));
+    });
   }
 };
 

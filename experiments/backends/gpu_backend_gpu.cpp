@@ -9,7 +9,9 @@
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/check_result.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/measure_sampled_product.hpp"
 #include "experiments/backends/measure_sparse_product.hpp"
+#include "experiments/backends/poisoned_output.hpp"
 #include "experiments/backends/restore.hpp"
 #include "experiments/counters/counter_source.hpp"
 #include "experiments/machine/gpu_info.hpp"
@@ -23,39 +25,14 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t kGuard = 1024;  // elements on either side of C, keeps 16-byte alignment
-
-/// C on the device, poisoned, between guard bands.
-class PoisonedOutput {
- public:
-  PoisonedOutput(ElementType type, std::size_t elements)
-      : type_(type), memory_((elements + 2 * kGuard) * bytes_of(type)) {
-    poison();
-  }
-
-  void* c() { return memory_.data() + kGuard * bytes_of(type_); }
-
-  void poison() {
-    static_assert(kPoison == 0xffffffff, "one byte, repeated");
-    cuda_check(cudaMemset(memory_.data(), 0xff, memory_.size()), "poisoning C");
-  }
-
-  LaunchOutput read(std::int64_t rows, std::int64_t n) const {
-    return read_output(download_as(type_, memory_), kGuard, rows, n);
-  }
-
-  /// Copies C back and counts the elements that the launch did not write.
-  void collect(BackendResult& result, std::int64_t rows, std::int64_t n) const {
-    LaunchOutput output = read(rows, n);
-    result.c = std::move(output.c);
-    result.unwritten = output.unwritten;
-    result.guards_intact = output.guards_intact;
-  }
-
- private:
-  ElementType type_;
-  DeviceArray<std::byte> memory_;
-};
+/// Copies C back and counts the elements that the launch did not write.
+void collect(const PoisonedOutput& output, std::int64_t rows, std::int64_t n,
+             BackendResult& result) {
+  LaunchOutput found = output.read(rows, n);
+  result.c = std::move(found.c);
+  result.unwritten = found.unwritten;
+  result.guards_intact = found.guards_intact;
+}
 
 /// The fastest of the algorithms that take this case, and the time of each.
 struct Choice {
@@ -110,8 +87,8 @@ void time_restoring(const Multiplication& m, const DenseMatrix& c, const void* c
   const TimeSummary time = time_launches(
       [&](cudaStream_t s) {
         restore_rows(static_cast<const float*>(c_device), new_of_old.data(),
-                     static_cast<std::int32_t>(c.rows), c.cols, static_cast<float*>(restored.c()),
-                     s);
+                     static_cast<std::int32_t>(c.rows), c.cols,
+                     static_cast<float*>(restored.data()), s);
       },
       m.point.measure, stream);
   result.findings.unpermute = {time, "gpu", {}};
@@ -170,7 +147,7 @@ class GpuBackend final : public Backend {
     const Storage storage = m.kernel.arithmetic().storage;
     const DeviceArray<std::byte> b = upload_as(storage.b, m.b.values);
     PoisonedOutput output(storage.c, static_cast<std::size_t>(rows * n));
-    const Operands operands{b.data(), output.c()};
+    const Operands operands{b.data(), output.data()};
     const Choice choice = choose(*gpu, operands, m.point.measure, stream);
 
     BackendResult result;
@@ -178,7 +155,7 @@ class GpuBackend final : public Backend {
       output.poison();
       gpu->launch(choice.candidate, operands, stream);
       cuda_check(cudaDeviceSynchronize(), "running the kernel");
-      output.collect(result, rows, n);
+      collect(output, rows, n, result);
       result.generation = gpu_generation();
     }
 
@@ -191,7 +168,7 @@ class GpuBackend final : public Backend {
     result.findings.clocks = {before, gpu_clocks()};
     // C once more: the sums of a kernel with atomics differ from launch to launch.
     if (dense_product(m.point).unpermute)
-      time_restoring(m, output.read(rows, n).c, output.c(), stream, result);
+      time_restoring(m, output.read(rows, n).c, output.data(), stream, result);
     if (!choice.times_us.empty()) {
       result.findings.winner = gpu->candidates()[choice.candidate];
       result.findings.candidates_us = choice.times_us;
@@ -205,6 +182,10 @@ class GpuBackend final : public Backend {
 
   SparseProductResult multiply(const SparseMultiplication& m) const override {
     return measure_sparse_product(m);
+  }
+
+  SampledProductResult multiply(const SampledMultiplication& m) const override {
+    return measure_sampled_product(m);
   }
 };
 

@@ -19,6 +19,12 @@ class PredictingBackend : public Backend {
     return result;
   }
 
+  SampledProductResult multiply(const SampledMultiplication& m) const final {
+    SampledProductResult result;
+    result.time_us = predict(m.point, m.kernel.work(m.a, m.x.cols), result.findings);
+    return result;
+  }
+
  private:
   /// Returns the predicted time in us and adds its parts to the findings. Throws Unsupported for
   /// work that cannot be predicted.

@@ -59,12 +59,13 @@ constexpr ConfigKey kGrid[] = {
     {"matrix", kSetting, "required", "",
      "file, bare name of one in a folder of `$TESSERA_DATA`, generator `rmat(scale=10)`, or "
      "`\"@set\"`, a file of `experiments/configs/sets/`"},
-    {"n", kInteger, "128", "", "columns of a dense B"},
-    {"seed", kInteger, "(experiment.seed)", "", "seed of B and of all drawn values"},
+    {"n", kInteger, "128", "",
+     "columns of the dense operands: of B, or of the X and Y of an SDDMM (its K)"},
+    {"seed", kInteger, "(experiment.seed)", "", "seed of B, or X and Y, and of all drawn values"},
     {"right", kSetting, "\"self\"", "",
      "a sparse B, for kernels of two sparse factors: `\"self\"` (C = A A), `\"transpose\"` (C = A "
      "A^T) or another matrix"},
-    {"values", kSetting, "\"auto\"", "", "value family of A and B (`tessera list values`)"},
+    {"values", kSetting, "\"auto\"", "", "value family of all operands (`tessera list values`)"},
     {"reorder", kSetting, "\"none\"", "", "order of A (`tessera list reorderings`)"},
     {"format", kSetting, "(the kernel's)", "", "format of A (`tessera list formats`)"},
     {"kernel", kSetting, "required", "",

@@ -13,7 +13,6 @@
 #include "formats/io/source.hpp"
 #include "formats/values/value_family.hpp"
 #include "kernels/published.hpp"
-#include "kernels/spmm_kernel.hpp"
 #include "model/device.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
@@ -265,7 +264,7 @@ PointResolver::Sorted PointResolver::sort(const std::vector<Layer>& layers,
 std::string PointResolver::format_of(const std::string& kernel) {
   if (kernel == kAuto) return kAuto;
   std::string& format = kernel_formats_[kernel];
-  if (format.empty()) format = Registry<SpmmKernel>::instance().make(kernel)->format();
+  if (format.empty()) format = format_read_by(kernel);
   return format;
 }
 
@@ -382,8 +381,11 @@ Task PointResolver::resolve_task(const BackendTraits& backend, const Slots& axes
     if (const auto* s = given("right")) product.right = right_name(*s);
     return product;
   }
-  DenseProduct product{operands, 128, variants[kFormat], variants[kKernel], false};
-  if (const auto* s = given("n")) product.n = integer_of("n", *s, 1);
+  const auto* columns = given("n");
+  const std::int64_t n = columns != nullptr ? integer_of("n", *columns, 1) : 128;
+  if (is_sampled_product(variants[kKernel].name))
+    return SampledProduct{operands, n, variants[kFormat], variants[kKernel]};
+  DenseProduct product{operands, n, variants[kFormat], variants[kKernel], false};
   product.unpermute = backend.computes_c && config_.unpermute;
   return product;
 }

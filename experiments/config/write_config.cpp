@@ -13,8 +13,6 @@
 #include "formats/base/suggest.hpp"
 #include "formats/io/call_syntax.hpp"
 #include "formats/values/value_family.hpp"
-#include "kernels/spgemm_kernel.hpp"
-#include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
 
@@ -332,8 +330,7 @@ WrittenConfig write_config(const SweepRequest& request) {
 }
 
 std::vector<RequestedKernel> requested_kernels(const std::vector<std::string>& texts) {
-  std::vector<std::string> names = Registry<SpmmKernel>::instance().names();
-  std::ranges::copy(Registry<SpgemmKernel>::instance().names(), std::back_inserter(names));
+  const std::vector<std::string> names = kernel_names();
   std::vector<RequestedKernel> kernels;
   const auto add = [&](RequestedKernel kernel) {
     if (std::ranges::find(kernels, kernel) == kernels.end()) kernels.push_back(std::move(kernel));

@@ -31,6 +31,10 @@ std::string task_text(const SparseProduct& product, const Variant& reorder) {
   return fmt::format("x {} {} {}", product.right, reorder.name, product.kernel.name);
 }
 
+std::string task_text(const SampledProduct& product, const Variant& reorder) {
+  return fmt::format("n={} {} {}", product.n, reorder.name, product.kernel.name);
+}
+
 std::string task_text(const Packing& packing, const Variant& reorder) {
   return fmt::format("{} {}", reorder.name, to_text(packing.format));
 }
@@ -47,6 +51,9 @@ const DenseProduct& dense_product(const Point& point) {
 }
 const SparseProduct& sparse_product(const Point& point) {
   return task_as<SparseProduct>(point, "product with a sparse B");
+}
+const SampledProduct& sampled_product(const Point& point) {
+  return task_as<SampledProduct>(point, "product of two dense matrices at the nonzeros of A");
 }
 const Packing& packing(const Point& point) { return task_as<Packing>(point, "packing"); }
 const Ordering& ordering(const Point& point) { return task_as<Ordering>(point, "reordering"); }

@@ -51,10 +51,10 @@ struct CheckRule {
   bool against_fp32 = false;  // also with FP32 sums; in the JSON only when true
 };
 
-/// The source of the values of A and B.
+/// The source of the values of A and of the other operands.
 struct OperandValues {
   Variant values = {};     // a value family: "auto", "cancelling", ...
-  std::uint64_t seed = 0;  // of B, and of drawn values of A
+  std::uint64_t seed = 0;  // of B, or X and Y, and of drawn values of A
 };
 
 /// C = A B with a dense B of n columns.
@@ -71,6 +71,13 @@ struct SparseProduct : OperandValues {
   Variant kernel = {};     // a registered SpgemmKernel
 };
 
+/// S = X Y^T at the nonzeros of A, X and Y dense with n columns (SDDMM; n is its K).
+struct SampledProduct : OperandValues {
+  std::int64_t n = 0;
+  Variant format = {};  // of A
+  Variant kernel = {};  // a registered SddmmKernel
+};
+
 /// A is packed into a format; nothing is multiplied.
 struct Packing : OperandValues {
   Variant format = {};
@@ -82,7 +89,7 @@ struct Ordering {
   std::int64_t threads = 0;  // CPU threads; 0 for all
 };
 
-using Task = std::variant<DenseProduct, SparseProduct, Packing, Ordering>;
+using Task = std::variant<DenseProduct, SparseProduct, SampledProduct, Packing, Ordering>;
 
 struct Point {
   std::string backend = {};  // "emulate", "model", "simulate", "gpu", "pack", ...
@@ -120,6 +127,7 @@ inline constexpr const char* kPatternAlone = "stored";
 /// with another task.
 const DenseProduct& dense_product(const Point& point);
 const SparseProduct& sparse_product(const Point& point);
+const SampledProduct& sampled_product(const Point& point);
 const Packing& packing(const Point& point);
 const Ordering& ordering(const Point& point);
 

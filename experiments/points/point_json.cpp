@@ -180,13 +180,35 @@ void read_operands(ObjectReader& reader, OperandValues& operands) {
   operands.seed = reader.unsigned_integer("seed");
 }
 
-void write_task(const DenseProduct& product, Json& json) {
+/// A product of `n` columns with a packed A.
+template <class Product>
+void write_dense_columns(const Product& product, Json& json) {
   write_operands(product, json);
   json["format"] = variant_json(product.format);
   json["n"] = product.n;
   json["kernel"] = variant_json(product.kernel);
+}
+
+template <class Product>
+Product read_dense_columns(ObjectReader& reader, Variant kernel) {
+  Product product;
+  read_operands(reader, product);
+  product.kernel = std::move(kernel);
+  product.format = is_auto(reader.at("format")) ? Variant{kAuto, {}} : read_format(reader);
+  product.n = reader.integer("n");
+  require(product.n >= 1, "n: at least 1 column was expected, not {}", product.n);
+  require((product.kernel.name == kAuto) == (product.format.name == kAuto),
+          "kernel {} with format {}: both are {} or neither", product.kernel.name,
+          product.format.name, kAuto);
+  return product;
+}
+
+void write_task(const DenseProduct& product, Json& json) {
+  write_dense_columns(product, json);
   if (product.unpermute) json["unpermute"] = true;
 }
+
+void write_task(const SampledProduct& product, Json& json) { write_dense_columns(product, json); }
 
 void write_task(const SparseProduct& product, Json& json) {
   write_operands(product, json);
@@ -203,15 +225,7 @@ void write_task(const Packing& packing, Json& json) {
 void write_task(const Ordering& ordering, Json& json) { json["threads"] = ordering.threads; }
 
 DenseProduct read_dense_product(ObjectReader& reader, Variant kernel, bool computes_c) {
-  DenseProduct product;
-  read_operands(reader, product);
-  product.kernel = std::move(kernel);
-  product.format = is_auto(reader.at("format")) ? Variant{kAuto, {}} : read_format(reader);
-  product.n = reader.integer("n");
-  require(product.n >= 1, "n: at least 1 column was expected, not {}", product.n);
-  require((product.kernel.name == kAuto) == (product.format.name == kAuto),
-          "kernel {} with format {}: both are {} or neither", product.kernel.name,
-          product.format.name, kAuto);
+  auto product = read_dense_columns<DenseProduct>(reader, std::move(kernel));
   if (computes_c) product.unpermute = reader.optional_flag("unpermute");
   return product;
 }
@@ -239,12 +253,14 @@ Ordering read_ordering(ObjectReader& reader) {
   return ordering;
 }
 
-/// The kernel decides which of the two products it is.
+/// The kernel decides which of the three products it is.
 Task read_task(ObjectReader& reader, const BackendTraits& backend) {
   if (backend.activity == Activity::kReorder) return read_ordering(reader);
   if (backend.activity == Activity::kPack) return read_packing(reader);
   Variant kernel = read_kernel(reader.at("kernel"));
   if (is_sparse_product(kernel.name)) return read_sparse_product(reader, std::move(kernel));
+  if (is_sampled_product(kernel.name))
+    return read_dense_columns<SampledProduct>(reader, std::move(kernel));
   return read_dense_product(reader, std::move(kernel), backend.computes_c);
 }
 

@@ -6,7 +6,6 @@
 #include "formats/base/registry.hpp"
 #include "formats/format.hpp"
 #include "kernels/published.hpp"
-#include "kernels/spmm_kernel.hpp"
 #include "reorder/reordering.hpp"
 
 namespace tessera {
@@ -50,7 +49,7 @@ bool is_product(const Json& params, const std::string& kernel, Choices& choices)
   const Params wanted = resolve_kernel(kernel, parameters(choices["kernel"]));
   if (!is_variant(params["kernel"], kernel, wanted)) return false;
   if (is_sparse_product(kernel)) return true;
-  std::string format = Registry<SpmmKernel>::instance().make(kernel)->format();
+  std::string format = format_read_by(kernel);
   if (const auto chosen = choices["kernel"].find("format"); chosen != choices["kernel"].end())
     format = to_text(chosen->second);
   const Params of_format =

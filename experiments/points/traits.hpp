@@ -24,7 +24,7 @@ struct BackendTraits {
   static constexpr const char* kKind = "backend";
 
   std::string name = {};                    // filled in by backend_traits()
-  Activity activity = Activity::kMultiply;  // products of both kinds, packing or ordering
+  Activity activity = Activity::kMultiply;  // products of all kinds, packing or ordering
   bool computes_c = false;                  // check
   bool needs_device = false;                // device
   bool predicts = false;                    // model

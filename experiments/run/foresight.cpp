@@ -69,6 +69,8 @@ std::optional<Skip> Foresight::kernel_skip(Point point) {
   if (auto* dense = std::get_if<DenseProduct>(&point.task)) {
     if (dense->kernel.name == kAuto) return std::nullopt;
     dense->n = std::min(dense->n, kFewColumns);
+  } else if (auto* sampled = std::get_if<SampledProduct>(&point.task)) {
+    sampled->n = std::min(sampled->n, kFewColumns);
   } else if (auto& sparse = std::get<SparseProduct>(point.task); sparse.right != kTranspose) {
     sparse.right = kSelf;
   }

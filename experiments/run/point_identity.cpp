@@ -3,6 +3,7 @@
 #include "experiments/run/advice.hpp"
 #include "formats/base/hash.hpp"
 #include "formats/format.hpp"
+#include "kernels/sddmm_kernel.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "reorder/reordering.hpp"
@@ -27,6 +28,10 @@ void add_versions(const DenseProduct& product, VersionsPart& versions) {
 
 void add_versions(const SparseProduct& product, VersionsPart& versions) {
   versions.kernel = version_of<SpgemmKernel>(product.kernel);
+}
+
+void add_versions(const SampledProduct& product, VersionsPart& versions) {
+  versions.kernel = version_of<SddmmKernel>(product.kernel);
 }
 
 void add_versions(const Packing& packing, VersionsPart& versions) {

@@ -131,6 +131,21 @@ const CsrMatrix& PointInputs::sparse_b(const Point& point, const OrderedInput& a
   return sparse_b_.get(key, [&] { return permute_rows(b, *a.order().cols); });
 }
 
+const DenseFactors& PointInputs::dense_factors(const SampledProduct& product,
+                                               const OrderedInput& a) {
+  return dense_factors_.get({a.key, product.n, product.seed, to_text(product.values)}, [&] {
+    element_count(std::max(a.matrix.rows, a.matrix.cols), product.n);  // X and Y fit a memory
+    const auto family = make_registered<ValueFamily>(product.values);
+    // Drawn from other streams than A's values.
+    const std::uint64_t of_x = mix_bits(product.seed), of_y = mix_bits(of_x);
+    DenseFactors factors{family->b(a.matrix.rows, product.n, of_x),
+                         family->b(a.matrix.cols, product.n, of_y)};
+    if (!a.order().rows.is_identity()) factors.x = permute_rows(factors.x, a.order().rows);
+    if (a.order().cols) factors.y = permute_rows(factors.y, *a.order().cols);
+    return factors;
+  });
+}
+
 const Figures& PointInputs::statistics(const OrderedInput& a, bool square) {
   return statistics_.get({a.key, square}, [&] { return describe(a.matrix, square); });
 }

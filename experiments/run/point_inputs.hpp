@@ -66,6 +66,12 @@ struct PackedInput {
   double pack_s = 0;
 };
 
+/// The dense factors of an SDDMM.
+struct DenseFactors {
+  DenseMatrix x;  // rows in the order of A's rows
+  DenseMatrix y;  // rows in the order of A's columns
+};
+
 class PointInputs {
  public:
   explicit PointInputs(PointRunnerOptions options) : options_(std::move(options)) {}
@@ -91,6 +97,9 @@ class PointInputs {
   /// A sparse B with its rows in the order of the columns of the reordered A. Throws Unsupported
   /// where the shapes or the order do not allow the product.
   const CsrMatrix& sparse_b(const Point& point, const OrderedInput& a);
+
+  /// X and Y in the order of the reordered A.
+  const DenseFactors& dense_factors(const SampledProduct& product, const OrderedInput& a);
 
   /// The figures of the reordered A; with those of A A when `square` is true.
   const Figures& statistics(const OrderedInput& a, bool square);
@@ -127,6 +136,13 @@ class PointInputs {
     DenseKey b;
     bool operator==(const OrderedDenseKey&) const = default;
   };
+  struct FactorsKey {
+    OrderKey order;
+    std::int64_t n = 0;
+    std::uint64_t seed = 0;
+    std::string values;
+    bool operator==(const FactorsKey&) const = default;
+  };
   struct SparseKey {
     OrderKey order;
     std::string right;
@@ -143,6 +159,7 @@ class PointInputs {
   LastValueCache<PackedInput, PackedKey> packed_;
   LastValueCache<DenseMatrix, DenseKey> dense_b_;
   LastValueCache<DenseMatrix, OrderedDenseKey> ordered_dense_b_;
+  LastValueCache<DenseFactors, FactorsKey> dense_factors_;
   LastValueCache<CsrMatrix, SparseKey> sparse_b_;  // the transpose, or a reordered B
   LastValueCache<Figures, StatisticsKey> statistics_;
   LastValueCache<ModelCounts, OrderKey> model_counts_;

@@ -74,7 +74,7 @@ Record base_record(const Point& point, const PointIdentity& identity) {
 /// An emulated C: where two points agree in this, so do all its bits.
 struct EmulationKey {
   OrderKey order;
-  std::string b;  // a dense one by n and seed, a sparse one by name
+  std::string b;  // a dense one, or X and Y, by n and seed, a sparse one by name
   std::string format;
   std::string kernel;
   std::string generation;
@@ -116,7 +116,7 @@ struct PointRunner::State {
   PointInputs inputs;
   LastValueCache<KernelChoice, AdviceKey> chosen;
   LastValueCache<DenseMatrix, EmulationKey> emulated;  // rows in the order of the packed matrix
-  LastValueCache<CsrMatrix, EmulationKey> emulated_sparse;
+  LastValueCache<CsrMatrix, EmulationKey> emulated_sparse;  // a sparse C, or S
   DenseMatrix last_c;
   SkipPart at = {};  // the part of the request that is worked on
 
@@ -126,6 +126,8 @@ struct PointRunner::State {
   void run_task(const DenseProduct&, const Point& point, const LoadedInput& source,
                 const Backend& backend, Record& record);
   void run_task(const SparseProduct& product, const Point& point, const LoadedInput& source,
+                const Backend& backend, Record& record);
+  void run_task(const SampledProduct& product, const Point& point, const LoadedInput& source,
                 const Backend& backend, Record& record);
   void run_task(const Packing& packing, const Point& point, const LoadedInput& source,
                 const Backend& backend, Record& record);
@@ -138,6 +140,8 @@ struct PointRunner::State {
              const OrderedInput& a, BackendResult& result, Record& record);
   void check(const SparseMultiplication& m, const OrderedInput& a,
              const SparseProductResult& result, Record& record);
+  void check(const SampledMultiplication& m, const OrderedInput& a,
+             const SampledProductResult& result, Record& record);
 };
 
 void PointRunner::State::run(const Point& point, const PointIdentity& identity, Record& record) {
@@ -281,6 +285,47 @@ void PointRunner::State::check(const SparseMultiplication& m, const OrderedInput
     });
     add_fault(record, launch_fault(0, true, record.bits));
   }
+  add_fault(record, checked.reason);
+}
+
+void PointRunner::State::run_task(const SampledProduct& product, const Point& point,
+                                  const LoadedInput& source, const Backend& backend,
+                                  Record& record) {
+  const OrderedInput& a = ordered(point, source, record);
+  at = {"kernel", product.kernel.name};
+  const auto kernel = make_registered<SddmmKernel>(product.kernel);
+  at = {"format", product.format.name};
+  const PackedInput& packed = inputs.packed(product.format, a);
+  at = {"kernel", product.kernel.name};
+  record.prep->pack_s = packed.pack_s;
+  add_packed(*packed.matrix, *record.prep);
+  const auto& [x, y] = inputs.dense_factors(product, a);
+  const SampledMultiplication multiplication{point, *kernel, a.matrix, *packed.matrix, x, y};
+  SampledProductResult result = backend.multiply(multiplication);
+  record.found = std::move(result.findings);
+  const double flops = 2.0 * static_cast<double>(a.matrix.nnz()) * static_cast<double>(product.n);
+  record.gflops = giga_rate(flops, result.time_us);
+  record.status = "ok";
+  if (result.s && point.check.enabled) check(multiplication, a, result, record);
+}
+
+void PointRunner::State::check(const SampledMultiplication& m, const OrderedInput& a,
+                               const SampledProductResult& result, Record& record) {
+  const SampledProduct& product = sampled_product(m.point);
+  const EmulationKey key{a.key,
+                         fmt::format("{} {}", product.n, product.seed),
+                         to_text(product.format),
+                         to_text(product.kernel),
+                         result.generation,
+                         {}};
+  record.bits = compare_with_emulation(emulated_sparse, key, m.point, *result.s, [&] {
+    return with_values(m.pattern,
+                       m.kernel.emulate(m.a, m.x, m.y, find_generation(result.generation)));
+  });
+  const CheckedResult checked = check_result({m.kernel, m.pattern, m.x, m.y, result.generation},
+                                             *result.s, m.point.check.against_fp32);
+  record.check = *checked.check;
+  add_fault(record, launch_fault(result.unwritten, result.guards_intact, record.bits));
   add_fault(record, checked.reason);
 }
 

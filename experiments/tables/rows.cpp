@@ -16,6 +16,7 @@
 #include "formats/format.hpp"
 #include "formats/statistics/named_statistics.hpp"
 #include "formats/values/value_family.hpp"
+#include "kernels/sddmm_kernel.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/model.hpp"
@@ -236,6 +237,7 @@ const std::map<std::string, std::string>& row_columns() {
     add_parameters<Format>("format", all);
     add_parameters<SpmmKernel>("kernel", all);
     add_parameters<SpgemmKernel>("kernel", all);
+    add_parameters<SddmmKernel>("kernel", all);
     add_parameters<Model>("model", all);
     add_parameters<ValueFamily>("values", all);
     return all;

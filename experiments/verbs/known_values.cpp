@@ -12,6 +12,7 @@
 #include "formats/format.hpp"
 #include "formats/io/source.hpp"
 #include "formats/values/value_family.hpp"
+#include "kernels/sddmm_kernel.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/calibration/microbenchmark.hpp"
@@ -46,6 +47,7 @@ Values kernels() {
   Values values{{"auto", "the kernel that is predicted to be fastest"}};
   add_registered<SpmmKernel>(values);
   add_registered<SpgemmKernel>(values);
+  add_registered<SddmmKernel>(values);
   return values;
 }
 
@@ -121,6 +123,7 @@ std::vector<KnownValue> known_parameters(const std::vector<std::string>& variant
   };
   add(Registry<SpmmKernel>::instance());
   add(Registry<SpgemmKernel>::instance());
+  add(Registry<SddmmKernel>::instance());
   add(Registry<Format>::instance());
   add(Registry<Reordering>::instance());
   return values;

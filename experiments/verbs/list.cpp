@@ -14,6 +14,7 @@
 #include "formats/io/matrix_file.hpp"
 #include "formats/values/value_family.hpp"
 #include "kernels/published.hpp"
+#include "kernels/sddmm_kernel.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/calibration/microbenchmark.hpp"
@@ -54,7 +55,8 @@ Json published_json(const Published& system) {
   return list;
 }
 
-/// The kernels of both kinds, those for a dense B first; "published": of as = "published".
+/// The kernels of all kinds, those for a dense B first; "b": that of C = A B, or "sampled" for
+/// S = X Y^T at the nonzeros of A; "published": of as = "published".
 Json kernels() {
   Json list = Json::array();
   const auto& systems = Registry<Published>::instance();
@@ -68,6 +70,7 @@ Json kernels() {
   };
   add("dense", registered<SpmmKernel>());
   add("sparse", registered<SpgemmKernel>());
+  add("sampled", registered<SddmmKernel>());
   return list;
 }
 

@@ -27,7 +27,8 @@ class MultiplyVerb final : public Verb {
     app.add_option("--kernel", kernel_,
                    "kernel (`tessera list kernels`); auto: the one for a dense B that a simulation "
                    "on the described device expects to be fastest");
-    app.add_option("--n", n_, "columns of a dense B (default 128)")->check(CLI::PositiveNumber);
+    app.add_option("--n", n_, "columns of a dense B, or of the X and Y of an SDDMM (default 128)")
+        ->check(CLI::PositiveNumber);
     app.add_option("--right", right_, "sparse B: self (default), transpose, or a matrix");
     app.add_option("--format", format_, "format of A (default: the kernel's)");
     app.add_option("--reorder", reorder_,
@@ -57,6 +58,8 @@ class MultiplyVerb final : public Verb {
                 "chooses a kernel by simulation, emulates it, and checks all of C");
     app.example("tessera multiply 'rmat(scale=12)' --n 64 --kernel acc_spmm --backend simulate",
                 "predicts time and hardware counters on an H200");
+    app.example("tessera multiply 'rmat(scale=12)' --n 64 --kernel tessera_sddmm",
+                "multiplies two dense matrices at A's nonzeros (SDDMM): S = X Y^T");
   }
 
   int run() override {
@@ -87,10 +90,14 @@ class MultiplyVerb final : public Verb {
             kernel_);
     require(!by_sparse || (b_file_.empty() && c_file_.empty()),
             "--b and --out are of a dense B; kernel {} takes a sparse one", kernel_);
-    require(!by_sparse || (counters_.empty() && metrics_.empty()),
-            "products of sparse matrices are not counted; kernel {} makes one", kernel_);
+    const bool sampled = is_sampled_product(kernel_);
+    require(!sampled || (b_file_.empty() && c_file_.empty()),
+            "--b and --out are of C = A B; kernel {} computes S = X Y^T at the nonzeros of A",
+            kernel_);
+    require((!by_sparse && !sampled) || (counters_.empty() && metrics_.empty()),
+            "counters are of products with a dense B; kernel {} makes another", kernel_);
     require(by_sparse || right_.empty(),
-            "--right is of a sparse B; kernel {} takes a dense one (--n)", kernel_);
+            "--right is of a sparse B; kernel {} takes dense operands (--n)", kernel_);
   }
 
   /// Resolves the options as a config with one combination of settings.

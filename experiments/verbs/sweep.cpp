@@ -42,8 +42,8 @@ class SweepVerb final : public Verb {
                    "(default: cusparse on a GPU, csr_spmm elsewhere; sputnik, acc_spmm, cutespmm)")
         ->allow_extra_args(false);
     app.add_option("--n", n_,
-                   "columns of a dense B: numbers and ranges, 32:512:*2 or 32:128:+32 (default "
-                   "128)");
+                   "columns of dense operands: numbers and ranges, 32:512:*2 or 32:128:+32 "
+                   "(default 128)");
     app.add_option("--right", right_, "sparse B: self (default), transpose, or matrices")
         ->allow_extra_args(false);
     app.add_option("--reorder", reorder_, "reorderings (`tessera list reorderings`; default none)")

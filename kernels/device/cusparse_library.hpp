@@ -4,6 +4,8 @@
 
 #include <cusparse.h>
 
+#include <utility>
+
 #include "kernels/device/closed_library.hpp"
 
 namespace tessera::cusparse {
@@ -30,6 +32,10 @@ class Library {
   decltype(&cusparseSpMM_bufferSize) buffer_size;
   decltype(&cusparseSpMM_preprocess) preprocess;
   decltype(&cusparseSpMM) multiply;
+  decltype(&cusparseSpMatSetValues) set_sparse_values;
+  decltype(&cusparseSDDMM_bufferSize) sddmm_buffer_size;
+  decltype(&cusparseSDDMM_preprocess) sddmm_preprocess;
+  decltype(&cusparseSDDMM) sddmm;
 
  private:
   Library() : file_(fmt::format("libcusparse.so.{}", CUSPARSE_VER_MAJOR)) {
@@ -48,6 +54,10 @@ class Library {
     file_.load(buffer_size, "cusparseSpMM_bufferSize");
     file_.load(preprocess, "cusparseSpMM_preprocess");
     file_.load(multiply, "cusparseSpMM");
+    file_.load(set_sparse_values, "cusparseSpMatSetValues");
+    file_.load(sddmm_buffer_size, "cusparseSDDMM_bufferSize");
+    file_.load(sddmm_preprocess, "cusparseSDDMM_preprocess");
+    file_.load(sddmm, "cusparseSDDMM");
   }
 
   ClosedLibrary file_;
@@ -66,5 +76,32 @@ inline void check(cusparseStatus_t status, const char* doing) {
     throw OutOfMemory(message);
   throw std::runtime_error(message);
 }
+
+/// A descriptor of a row-major dense matrix; every launch sets its address.
+class DenseDescriptor {
+ public:
+  DenseDescriptor() = default;
+  ~DenseDescriptor() {
+    if (descriptor_ != nullptr) Library::instance().destroy_dense(descriptor_);
+  }
+  DenseDescriptor(const DenseDescriptor&) = delete;
+  DenseDescriptor& operator=(const DenseDescriptor&) = delete;
+
+  void describe(std::int64_t rows, std::int64_t cols, const void* values, cudaDataType type) {
+    if (descriptor_ != nullptr)
+      Library::instance().destroy_dense(std::exchange(descriptor_, nullptr));
+    check(Library::instance().create_dense(&descriptor_, rows, cols, cols,
+                                           const_cast<void*>(values), type, CUSPARSE_ORDER_ROW),
+          "describing a dense matrix");
+  }
+  void point_to(const void* values) {
+    check(Library::instance().set_values(descriptor_, const_cast<void*>(values)),
+          "setting the address of a dense matrix");
+  }
+  cusparseDnMatDescr_t get() const { return descriptor_; }
+
+ private:
+  cusparseDnMatDescr_t descriptor_ = nullptr;
+};
 
 }  // namespace tessera::cusparse

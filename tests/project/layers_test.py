@@ -58,6 +58,13 @@ KERNEL_ROOMS = {
     "kernels/spgemm/esc": {"kernels/spgemm/shared"},
     "kernels/spgemm/mixed": {"kernels/spgemm/shared"},
     "kernels/spgemm/vendor": {"kernels/spgemm/shared"},
+    "kernels/sddmm/shared": set(),
+    "kernels/sddmm/tessera": {"kernels/sddmm/shared"},
+    "kernels/sddmm/rows": {"kernels/sddmm/shared"},
+    "kernels/sddmm/flash": {"kernels/sddmm/shared"},
+    "kernels/sddmm/sputnik": {"kernels/sddmm/shared"},
+    "kernels/sddmm/vendor": {"kernels/sddmm/shared"},
+    "kernels/sddmm/plan": set(),
 }  # fmt: skip
 
 MAY_INCLUDE = {

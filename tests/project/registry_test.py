@@ -22,6 +22,7 @@ LISTS = {
     "Reordering": "reorderings",
     "SpmmKernel": "kernels",
     "SpgemmKernel": "kernels",
+    "SddmmKernel": "kernels",
     "Model": "models",
     "Microbenchmark": "microbenchmarks",
     "Generator": "generators",
@@ -122,7 +123,8 @@ class RegistryTest(unittest.TestCase):
         self.assertEqual(not_compiled(self.registering, self.compiled, self.has_cuda), [])
 
     def test_both_halves_of_a_kernel_have_one_name(self):
-        host = {"GpuFormat": "formats", "GpuSpmm": "kernels", "GpuSpgemm": "kernels"}
+        host = {"GpuFormat": "formats", "GpuSpmm": "kernels", "GpuSpgemm": "kernels",
+                "GpuSddmm": "kernels"}
         for path, text in self.registering.items():
             for kind, name in registered_names(text, self.constants):
                 if kind in host:

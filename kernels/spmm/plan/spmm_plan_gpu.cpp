@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <functional>
 
 #include "formats/base/choice.hpp"
 #include "formats/base/device_memory.hpp"
@@ -13,6 +12,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/device/gather_values.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
+#include "kernels/device/median_time.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm/plan/value_places.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -20,52 +20,6 @@
 
 namespace tessera {
 namespace {
-
-int current_device() {
-  int device = 0;
-  cuda_check(cudaGetDevice(&device), "getting the current device");
-  return device;
-}
-
-class Event {
- public:
-  Event() { cuda_check(cudaEventCreate(&event_), "creating an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-/// The time of `launches` launches, in microseconds.
-double time_us(const std::function<void()>& launch, int launches) {
-  const Event begin, end;
-  cuda_check(cudaEventRecord(begin.get()), "timing");
-  for (int i = 0; i < launches; ++i) launch();
-  cuda_check(cudaEventRecord(end.get()), "timing");
-  cuda_check(cudaEventSynchronize(end.get()), "running a product");
-  float ms = 0;
-  cuda_check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "timing");
-  return 1e3 * ms;
-}
-
-constexpr int kSamples = 7;
-
-/// The time of one launch: the median of several samples, each of enough launches for the
-/// resolution of the clock.
-double median_us(const std::function<void()>& launch) {
-  constexpr int kWarmUp = 3, kMostLaunches = 100;
-  constexpr double kSampleUs = 500;
-  time_us(launch, kWarmUp);
-  const double once = std::max(1.0, time_us(launch, 1));
-  const int launches = std::clamp(static_cast<int>(kSampleUs / once), 1, kMostLaunches);
-  std::vector<double> samples;
-  for (int i = 0; i < kSamples; ++i) samples.push_back(time_us(launch, launches) / launches);
-  std::ranges::nth_element(samples, samples.begin() + kSamples / 2);
-  return samples[kSamples / 2];
-}
 
 /// B [cols x n] and C [rows x n] of the timed products. B's values are near 0.01 (1 in FP16), like
 /// those of a user: power, and with it the clock, depends on them.
@@ -147,7 +101,7 @@ class MeasurePolicy final : public Policy {
     }
     return {.origin = Origin::kMeasured,
             .time_us = timing.us,
-            .reason = timing.us > 0 ? fmt::format("median of {} samples on this GPU", kSamples)
+            .reason = timing.us > 0 ? fmt::format("median of {} samples on this GPU", kTimeSamples)
                                     : "there is no other candidate"};
   }
 

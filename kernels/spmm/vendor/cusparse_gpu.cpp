@@ -142,30 +142,6 @@ struct SparseMatrix {
   DeviceArray<std::byte> values_;
 };
 
-/// A descriptor of row-major B or C; every launch sets its address.
-class DenseMatrixDescriptor {
- public:
-  ~DenseMatrixDescriptor() {
-    if (descriptor_ != nullptr) Library::instance().destroy_dense(descriptor_);
-  }
-
-  void describe(std::int64_t rows, std::int64_t n, const void* values, cudaDataType type) {
-    if (descriptor_ != nullptr)
-      Library::instance().destroy_dense(std::exchange(descriptor_, nullptr));
-    check(Library::instance().create_dense(&descriptor_, rows, n, n, const_cast<void*>(values),
-                                           type, CUSPARSE_ORDER_ROW),
-          "describing a dense matrix");
-  }
-  void point_to(const void* values) {
-    check(Library::instance().set_values(descriptor_, const_cast<void*>(values)),
-          "setting the address of a dense matrix");
-  }
-  cusparseDnMatDescr_t get() const { return descriptor_; }
-
- private:
-  cusparseDnMatDescr_t descriptor_ = nullptr;
-};
-
 class CusparseMultiplication final : public GpuMultiplication {
  public:
   CusparseMultiplication(const PackedMatrix& packed, std::int64_t n, const CusparseOptions& options)
@@ -263,7 +239,7 @@ class CusparseMultiplication final : public GpuMultiplication {
   DeviceArray<float> c_padded_;  // [a_.rows][n] where A has more rows with padding than C
   DeviceArray<std::byte> buffer_;
   cusparseHandle_t handle_ = nullptr;
-  DenseMatrixDescriptor b_, c_;
+  cusparse::DenseDescriptor b_, c_;
 };
 
 class GpuCusparse final : public GpuSpmm {
