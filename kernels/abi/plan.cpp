@@ -30,16 +30,17 @@ constexpr tessera_spmm_options kDefaults{.size = sizeof(tessera_spmm_options),
                                          .sets_values = 0,
                                          .strided = 0};
 
-std::vector<PlanKernel> kernels_of(tessera_precision precision, tessera_type type) {
-  const PlanKernel rows{"rows_spmm"}, tiles{"tessera_spmm"};
-  const PlanKernel exact_tiles{"tessera_spmm", {{"precision", std::string("tf32x3")}}};
+std::vector<PlanKernel> kernels_in(tessera_precision precision, tessera_type type,
+                                   const char* tensor_cores, const char* cuda_cores) {
+  const PlanKernel rows{cuda_cores}, tiles{tensor_cores};
+  const PlanKernel exact_tiles{tensor_cores, {{"precision", std::string("tf32x3")}}};
   switch (precision) {
     case TESSERA_FASTEST:
       return {tiles, rows};
     case TESSERA_TF32:
       return {tiles};
     case TESSERA_FP32_ACCURATE:
-      // A B of 16 bits is no sum of TF32 parts.
+      // Operands of 16 bits are no sums of TF32 parts.
       if (type != TESSERA_FP32) return {rows};
       return {rows, exact_tiles};
     default:
@@ -59,22 +60,32 @@ Params::Given format_of(const PlanKernel& kernel, const char* text) {
 
 }  // namespace
 
+std::vector<PlanKernel> kernels_of(std::int64_t num_kernels, const char* const* kernels,
+                                   tessera_precision precision, tessera_type type,
+                                   const char* tensor_cores, const char* cuda_cores) {
+  std::vector<PlanKernel> named;
+  for (const std::string& text : texts_of("kernels", num_kernels, kernels)) {
+    const Call call = parse_call(text);
+    named.push_back({call.name, call.given});
+  }
+  return named.empty() ? kernels_in(precision, type, tensor_cores, cuda_cores) : named;
+}
+
+void require_plan_type(tessera_type type) {
+  require(type == TESSERA_FP32 || type == TESSERA_FP16 || type == TESSERA_BF16,
+          "a plan has no dense operands of type {}", type);
+}
+
 PlanRequest request_of(const tessera_spmm_options* given, std::int64_t rows) {
   const tessera_spmm_options options = options_of(given, kDefaults);
   PlanRequest request;
-  const auto names = texts_of("kernels", options.num_kernels, options.kernels);
-  for (const std::string& text : names) {
-    const Call call = parse_call(text);
-    request.kernels.push_back({call.name, call.given});
-  }
-  if (request.kernels.empty()) request.kernels = kernels_of(options.precision, options.type);
+  request.kernels = kernels_of(options.num_kernels, options.kernels, options.precision,
+                               options.type, "tessera_spmm", "rows_spmm");
   if (options.formats != nullptr)
-    for (std::size_t i = 0; i < names.size(); ++i)
+    for (std::int64_t i = 0; i < options.num_kernels; ++i)
       request.kernels[i].format = format_of(request.kernels[i], options.formats[i]);
   request.type = options.type;
-  require(
-      options.type == TESSERA_FP32 || options.type == TESSERA_FP16 || options.type == TESSERA_BF16,
-      "a plan has no B and C of type {}", options.type);
+  require_plan_type(options.type);
   if (options.row_order != nullptr)
     request.row_order =
         Permutation(std::vector<std::int32_t>(options.row_order, options.row_order + rows));

@@ -48,6 +48,41 @@ class GpuPlanMaker {
                                         const PlanRequest& request) const = 0;
 };
 
+/// S = X Y^T at the nonzeros of A, as tessera_sddmm_options asks for it.
+struct SddmmRequest {
+  std::vector<PlanKernel> kernels;  // at least one; none has a format
+  tessera_type type = TESSERA_FP32;
+  bool narrow_result = false;
+  bool scales_by_a = false;
+};
+
+/// The same of an SDDMM.
+class GpuSddmmPlan {
+ public:
+  virtual ~GpuSddmmPlan() = default;
+  virtual void run(const void* x, const void* y, void* s, void* stream) = 0;
+  virtual void set_values(const float* values, void* stream) = 0;
+  virtual nlohmann::json describe() const = 0;
+};
+
+class GpuSddmmPlanMaker {
+ public:
+  static constexpr const char* kKind = "GPU plan of an SDDMM";
+  virtual ~GpuSddmmPlanMaker() = default;
+  virtual std::unique_ptr<GpuSddmmPlan> make(const CsrMatrix& a, std::int64_t k,
+                                             const SddmmRequest& request) const = 0;
+};
+
+/// The kernels that the caller names, or those that a plan has in a precision and of a type:
+/// the one on tensor cores and the one on CUDA cores. Throws an Error for a text that is no call,
+/// and for a precision that a plan does not have.
+std::vector<PlanKernel> kernels_of(std::int64_t num_kernels, const char* const* kernels,
+                                   tessera_precision precision, tessera_type type,
+                                   const char* tensor_cores, const char* cuda_cores);
+
+/// Throws an Error for a type of dense operands that no plan has.
+void require_plan_type(tessera_type type);
+
 /// The options of the caller, checked. Throws an Error for a kernel or format text that is no call,
 /// and for a type or precision that a plan does not have.
 PlanRequest request_of(const tessera_spmm_options* options, std::int64_t rows);

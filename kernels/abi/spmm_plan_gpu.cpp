@@ -4,32 +4,13 @@
 
 #include "experiments/points/point.hpp"
 #include "formats/base/registry.hpp"
-#include "kernels/abi/device_error.hpp"
 #include "kernels/abi/guarded.hpp"
 #include "kernels/abi/plan.hpp"
+#include "kernels/abi/plans_on_device.hpp"
 #include "kernels/spmm/plan/spmm_plan.hpp"
 
 namespace tessera::abi {
 namespace {
-
-/// Calls body(). cuda_check() throws a std::runtime_error that is no Error: it becomes a
-/// DeviceError.
-template <class Body>
-auto on_device(Body body) {
-  try {
-    return body();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    throw DeviceError(error.what());
-  }
-}
-
-ElementType type_of(tessera_type type) {
-  return type == TESSERA_FP16   ? ElementType::kFp16
-         : type == TESSERA_BF16 ? ElementType::kBf16
-                                : ElementType::kFp32;
-}
 
 SpmmPlanOptions options_of(const PlanRequest& request) {
   SpmmPlanOptions options;
@@ -41,14 +22,6 @@ SpmmPlanOptions options_of(const PlanRequest& request) {
   options.converts_b = options.converts_c = request.strided;
   options.sets_values = request.sets_values;
   return options;
-}
-
-/// "acc_spmm(columns=0, ...)".
-std::string call_text(const std::string& name, const Params::Given& params) {
-  std::string text;
-  for (const auto& [key, value] : params)
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, to_text(value));
-  return text.empty() ? name : fmt::format("{}({})", name, text);
 }
 
 class SpmmGpuPlan final : public GpuPlan {

@@ -89,7 +89,7 @@ typedef struct tessera_csr {
   const float* values;        /* [nnz]; NULL for a matrix of ones */
 } tessera_csr;
 
-/* Element types of B and C. */
+/* Element types of dense operands. */
 typedef int32_t tessera_type;
 enum {
   TESSERA_FP32 = 0,
@@ -208,6 +208,76 @@ TESSERA_API void tessera_spmm_plan_destroy(tessera_spmm_plan* plan);
 TESSERA_API tessera_status tessera_spmm_cpu(const tessera_csr* a, int64_t n, tessera_type type,
                                             const double* values, const void* b, int64_t ldb,
                                             void* c, int64_t ldc, double alpha, double beta);
+
+/* ---- a product of two dense matrices at the nonzeros of A (SDDMM) -----------------------------
+ */
+
+/* S = X Y^T at the nonzeros of A alone, or that times the values of A: one element of S for each
+ * stored element of A, in the order of its CSR arrays. Here A is M x N, X is M x K and Y is N x K,
+ * row-major without gaps. The gradient of C = A B by A's values is such a product: X is the
+ * gradient by C, Y is B. */
+typedef struct tessera_sddmm_plan tessera_sddmm_plan;
+
+/* Fill it with tessera_sddmm_options_init() first: fields may be added at its end. */
+typedef struct tessera_sddmm_options {
+  int64_t size; /* sizeof(tessera_sddmm_options) of the caller */
+  /* Kernels to choose from, with parameters if wanted: "rows_sddmm",
+   * "tessera_sddmm(precision=tf32x3)". 0 of them: those of `precision`, which are tessera_sddmm and
+   * rows_sddmm as for products with a dense B. */
+  int64_t num_kernels;
+  const char* const* kernels;  /* [num_kernels] */
+  tessera_precision precision; /* read only when num_kernels is 0 */
+  tessera_type type;           /* of X and Y: TESSERA_FP32, TESSERA_FP16 or TESSERA_BF16 */
+  int32_t narrow_result;       /* 1: S has that type, too; 0: S is FP32 */
+  int32_t scales_by_a;         /* 1: S is multiplied by the values of A */
+} tessera_sddmm_options;
+TESSERA_API void tessera_sddmm_options_init(tessera_sddmm_options* options);
+
+/* Makes a plan for X and Y of k columns on the current CUDA device, and waits for that device. A is
+ * not needed afterwards. `options` may be NULL. Fails as tessera_spmm_plan_create() does. */
+TESSERA_API tessera_status tessera_sddmm_plan_create(const tessera_csr* a, int64_t k,
+                                                     const tessera_sddmm_options* options,
+                                                     tessera_sddmm_plan** plan);
+
+/* Enqueues S on the stream (a cudaStream_t; NULL for the default stream) and returns. It allocates
+ * nothing and can be captured in a CUDA graph. Results are the same bits every time.
+ *   x  [M x K] and y  [N x K] on the device, of the plan's type
+ *   s  [nnz] on the device, FP32 or of that type; it must not overlap x or y
+ * Runs of one plan are independent. Fails with TESSERA_INVALID for a null pointer, overlap, and
+ * another current device. */
+TESSERA_API tessera_status tessera_sddmm_plan_run(tessera_sddmm_plan* plan, const void* x,
+                                                  const void* y, void* s, void* stream);
+
+/* Replaces A's values for all later runs on the stream.
+ *   values  [nnz] FP32 on the device, in the order of the CSR arrays of A
+ * Fails with TESSERA_INVALID for a plan whose S is not multiplied by them. */
+TESSERA_API tessera_status tessera_sddmm_plan_set_values(tessera_sddmm_plan* plan,
+                                                         const float* values, void* stream);
+
+/* The plan as JSON: rows, cols, nnz, k, type, result, scales_by_a, kernel with every parameter,
+ * packed_bytes, and for every candidate its median time in microseconds or why it was left out.
+ * Free the text with tessera_free(). */
+TESSERA_API tessera_status tessera_sddmm_plan_describe(const tessera_sddmm_plan* plan, char** json);
+
+/* Frees a plan; its runs must have ended. NULL is allowed. */
+TESSERA_API void tessera_sddmm_plan_destroy(tessera_sddmm_plan* plan);
+
+/* The same product on the CPU, in host memory; returns when it is done. The result has the same
+ * bits at any number of threads and on every machine: elements are summed in FP64 in an order that
+ * depends on k alone and rounded at the end; operands of 16 bits are widened first.
+ *   type    of X and Y
+ *   x  [M x K], row i at x + i * ldx elements, ldx >= K; y  [N x K] likewise
+ *   result  the type of S: `type`, or TESSERA_FP32 where that is of 16 bits
+ *   scales_by_a  1: S is multiplied by the values of A
+ *   values  [nnz] FP64 values of A, read instead of a->values when `type` is TESSERA_FP64; NULL to
+ *           use a->values. NULL for every other type.
+ *   s  [nnz]; it must not overlap x or y
+ * Fails with TESSERA_INVALID for an invalid A, k < 1, a null pointer, a leading dimension below K
+ * or another `result`. */
+TESSERA_API tessera_status tessera_sddmm_cpu(const tessera_csr* a, int64_t k, tessera_type type,
+                                             const double* values, const void* x, int64_t ldx,
+                                             const void* y, int64_t ldy, void* s,
+                                             tessera_type result, int32_t scales_by_a);
 
 /* ---- the testbed ----------------------------------------------------------------------------- */
 /* Variants are named as on the command line: "rcm", "rcm(apply=rows)", "bcsr(block_rows=8)". A
