@@ -33,6 +33,14 @@ class SpmmOptions(ctypes.Structure):
                 ("row_order", c_void_p), ("sets_values", c_int32), ("strided", c_int32)]  # fmt: skip
 
 
+class SddmmOptions(ctypes.Structure):
+    """tessera_sddmm_options."""
+
+    _fields_ = [("size", c_int64), ("num_kernels", c_int64), ("kernels", POINTER(c_char_p)),
+                ("precision", c_int32), ("type", c_int32), ("narrow_result", c_int32),
+                ("scales_by_a", c_int32)]  # fmt: skip
+
+
 class AdviceOptions(ctypes.Structure):
     """tessera_advice_options."""
 
@@ -64,6 +72,14 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "tessera_spmm_plan_workspace_bytes": (c_int64, [c_void_p]),
     "tessera_spmm_plan_describe": (c_int32, [c_void_p, TEXT]),
     "tessera_spmm_plan_destroy": (None, [c_void_p]),
+    "tessera_sddmm_options_init": (None, [POINTER(SddmmOptions)]),
+    "tessera_sddmm_plan_create": (c_int32, [CSR, c_int64, POINTER(SddmmOptions), POINTER(c_void_p)]),
+    "tessera_sddmm_plan_run": (c_int32, [c_void_p] * 5),
+    "tessera_sddmm_plan_set_values": (c_int32, [c_void_p] * 3),
+    "tessera_sddmm_plan_describe": (c_int32, [c_void_p, TEXT]),
+    "tessera_sddmm_plan_destroy": (None, [c_void_p]),
+    "tessera_sddmm_cpu": (c_int32, [CSR, c_int64, c_int32, c_void_p, c_void_p, c_int64, c_void_p,
+                                    c_int64, c_void_p, c_int32, c_int32]),
     "tessera_spmm_cpu": (c_int32, [CSR, c_int64, c_int32, c_void_p, c_void_p, c_int64, c_void_p,
                                    c_int64, c_double, c_double]),
     "tessera_reorder": (c_int32, [CSR, c_char_p, c_void_p, c_void_p, TEXT]),

@@ -76,26 +76,26 @@ bool is_capturing(void* stream) {
   return status != 0;
 }
 
-void follow(Plan& plan, void* stream) {
-  if (plan.used && plan.stream == stream && !plan.captured) return;
+void follow(LastUse& last, void* stream) {
+  if (last.used && last.stream == stream && !last.captured) return;
   const bool captures = is_capturing(stream);
-  plan.captured |= captures;
-  if (plan.used && plan.stream != stream && !captures && !is_capturing(plan.stream)) {
+  last.captured |= captures;
+  if (last.used && last.stream != stream && !captures && !is_capturing(last.stream)) {
     const Driver& driver = Driver::instance();
     constexpr unsigned kWithoutTiming = 2;
     void* event = nullptr;
     check_driver(driver.create_event(&event, kWithoutTiming), "creating an event");
-    const int recorded = driver.record(event, plan.stream);
+    const int recorded = driver.record(event, last.stream);
     const int waits = recorded == 0 ? driver.wait(stream, event, 0) : recorded;
     driver.destroy_event(event);  // the driver keeps it until it has passed
     check_driver(waits, "waiting for the last product of another stream");
   }
-  plan.used = true;
-  plan.stream = stream;
+  last.used = true;
+  last.stream = stream;
 }
 
-void wait_for(const Plan& plan) {
-  if (plan.used) Driver::instance().synchronize(plan.stream);
+void wait_for(const LastUse& last) {
+  if (last.used) Driver::instance().synchronize(last.stream);
 }
 
 DeviceGuard::DeviceGuard(std::int32_t device_index) {

@@ -14,13 +14,13 @@ void* current_stream(std::int32_t device_index);
 /// True while the stream is captured into a CUDA graph.
 bool is_capturing(void* stream);
 
-/// Lets work that is enqueued on the stream from now on begin after the plan's last product. It
+/// Lets work that is enqueued on the stream from now on begin after a plan's last product. It
 /// costs nothing where that ran on the same stream. A capture cannot wait for what runs outside:
 /// torch synchronises before it begins one.
-void follow(Plan& plan, void* stream);
+void follow(LastUse& last, void* stream);
 
-/// Waits for the plan's last product.
-void wait_for(const Plan& plan);
+/// Waits for a plan's last product.
+void wait_for(const LastUse& last);
 
 /// Makes a device the current one, and the former one again at the end.
 class DeviceGuard {

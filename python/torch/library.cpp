@@ -87,6 +87,23 @@ tessera_type type_of(const char* name, const Tensor& tensor) {
   return TESSERA_FP64;
 }
 
+/// A plan that `find` finds, made when there is none yet. The lock is held before and afterwards,
+/// and not while Python makes a plan.
+template <class Find>
+auto ready(std::unique_lock<std::mutex>& lock, std::int64_t number, Request request, std::int64_t n,
+           tessera_type type, void* stream, const Find& find) {
+  auto* plan = find();
+  if (plan != nullptr) return plan;
+  lock.unlock();
+  require(!is_capturing(stream), "a CUDA graph is being captured, and there is no plan for B of ",
+          n, " columns yet: run the same product once before the capture");
+  ask_for_plan(number, request, n, type);
+  lock.lock();
+  plan = find();
+  require(plan != nullptr, "no plan was made");
+  return plan;
+}
+
 /// One product C = alpha A B + beta C, checked.
 struct Product {
   std::shared_ptr<Operator> op;
@@ -143,7 +160,7 @@ struct Product {
     const Side& side = op->sides[transposed];
     if (!side.made) {
       lock.unlock();
-      ask_for_plan(number, transposed, 0, type);
+      ask_for_plan(number, Request::kTransposedProduct, 0, type);
       lock.lock();
     }
     return side.pattern;
@@ -171,13 +188,6 @@ struct Product {
     torch_cpu::from_float(wide_c.data(), bf16, std::ssize(wide_c), narrow_c);
   }
 
-  /// The plan for this width and type; the operator's mutex is held.
-  Plan* planned() {
-    for (Plan& plan : op->sides[transposed].plans)
-      if (plan.n == n && plan.type == type) return &plan;
-    return nullptr;
-  }
-
   /// Sets the values unless the plan has them. After a graph that sets values, which happens when
   /// it is replayed, nobody knows which ones the plan has.
   void set_values(Plan& plan, void* stream) {
@@ -198,19 +208,11 @@ struct Product {
     const DeviceGuard guard(op->device_index);
     void* stream = current_stream(op->device_index);
     std::unique_lock lock(op->mutex);
-    Plan* plan = planned();
-    if (plan == nullptr) {
-      lock.unlock();
-      require(!is_capturing(stream),
-              "a CUDA graph is being captured, and there is no plan for B of ", n,
-              " columns yet: run the same product once before the capture");
-      ask_for_plan(number, transposed, n, type);
-      lock.lock();
-      plan = planned();
-      require(plan != nullptr, "no plan was made");
-    }
-    plan->last_use = ++op->uses;
-    follow(*plan, stream);
+    const Request request = transposed ? Request::kTransposedProduct : Request::kProduct;
+    Plan* plan = ready(lock, number, request, n, type, stream,
+                       [&] { return op->product(transposed, n, type); });
+    follow(plan->last, stream);
+    plan->last.number = ++op->uses;
     if (plan->stamp != stamp || stamp <= 0) set_values(*plan, stream);
     const std::int64_t bytes = type == TESSERA_FP32 ? 4 : 2;
     const auto* of_b = static_cast<const char*>(b.data());
@@ -264,48 +266,94 @@ void spmm_out(StableIValue* stack, std::uint64_t, std::uint64_t) {
   product.run(c, alpha, given.real());
 }
 
-// sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
-// wide: FP16 and BF16 give FP32, as the gradient of values needs.
-void sddmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
-  Arguments given(stack);
-  const Tensor x = given.tensor().contiguous(), y = given.tensor().contiguous();
-  const std::int64_t number = given.integer();
-  const std::shared_ptr<Operator> op = find(number);
-  const std::int64_t nnz = given.integer();
-  const bool wide = given.boolean();
-  require(nnz == op->nnz, "A has ", op->nnz, " nonzeros, not ", nnz);
-  require_device("X", x, *op);
-  require_device("Y", y, *op);
-  const tessera_type type = type_of("X", x);
-  require(x.dtype() == y.dtype(), "X and Y have different types");
-  const auto of_x = x.sizes(), of_y = y.sizes();
-  require(of_x.size() == 2 && of_y.size() == 2 && of_x[0] == op->rows && of_y[0] == op->cols &&
-              of_x[1] == of_y[1],
-          "X is ", shape_of(x), " and Y is ", shape_of(y), ", but A, which is ", op->rows, " x ",
-          op->cols, ", needs X with ", op->rows, " and Y with ", op->cols,
-          " rows, and as many columns in each");
-  const bool narrow = type == TESSERA_FP16 || type == TESSERA_BF16;
-  const std::int32_t out_type = narrow && wide ? types().fp32 : x.dtype();
-  Tensor out = Tensor::empty(std::array{nnz}, out_type, op->device_type, op->device_index);
-  const torch_cpu::Pattern& pattern = op->sides[0].pattern;
-  const std::int64_t depth = of_x[1];
-  if (type == TESSERA_FP64) {
-    torch_cpu::sddmm(pattern, static_cast<const double*>(x.data()),
-                     static_cast<const double*>(y.data()), depth, static_cast<double*>(out.data()));
-  } else if (type == TESSERA_FP32) {
-    torch_cpu::sddmm(pattern, static_cast<const float*>(x.data()),
-                     static_cast<const float*>(y.data()), depth, static_cast<float*>(out.data()));
-  } else {
+/// Sampled products X Y^T at A's nonzeros, checked.
+struct Samples {
+  std::shared_ptr<Operator> op;
+  std::int64_t number;
+  Tensor x, y;
+  tessera_type type;
+  std::int64_t depth;
+
+  Samples(Tensor given_x, Tensor given_y, std::int64_t operator_number)
+      : op(find(operator_number)),
+        number(operator_number),
+        x(std::move(given_x).contiguous()),
+        y(std::move(given_y).contiguous()),
+        type(type_of("X", x)) {
+    require_device("X", x, *op);
+    require_device("Y", y, *op);
+    require(x.dtype() == y.dtype(), "X and Y have different types");
+    const auto of_x = x.sizes(), of_y = y.sizes();
+    require(of_x.size() == 2 && of_y.size() == 2 && of_x[0] == op->rows && of_y[0] == op->cols &&
+                of_x[1] == of_y[1],
+            "X is ", shape_of(x), " and Y is ", shape_of(y), ", but A, which is ", op->rows, " x ",
+            op->cols, ", needs X with ", op->rows, " and Y with ", op->cols,
+            " rows, and as many columns in each");
+    depth = of_x[1];
+  }
+
+  void run_on_cpu(const Tensor& out, bool wide) {
+    const torch_cpu::Pattern& pattern = op->sides[0].pattern;
+    const auto each = [&]<class Real>(const Real* of_x, const Real* of_y, Real* to) {
+      torch_cpu::sddmm(pattern, of_x, of_y, depth, to);
+    };
+    if (type == TESSERA_FP64)
+      return each(static_cast<const double*>(x.data()), static_cast<const double*>(y.data()),
+                  static_cast<double*>(out.data()));
+    if (type == TESSERA_FP32)
+      return each(static_cast<const float*>(x.data()), static_cast<const float*>(y.data()),
+                  static_cast<float*>(out.data()));
     const bool bf16 = type == TESSERA_BF16;
-    std::vector<float> wide_x(op->rows * depth), wide_y(op->cols * depth), rounded(wide ? 0 : nnz);
+    std::vector<float> wide_x(op->rows * depth), wide_y(op->cols * depth);
+    std::vector<float> sums(wide ? 0 : op->nnz);
     torch_cpu::to_float(static_cast<const std::uint16_t*>(x.data()), bf16, std::ssize(wide_x),
                         wide_x.data());
     torch_cpu::to_float(static_cast<const std::uint16_t*>(y.data()), bf16, std::ssize(wide_y),
                         wide_y.data());
-    float* sums = wide ? static_cast<float*>(out.data()) : rounded.data();
-    torch_cpu::sddmm(pattern, wide_x.data(), wide_y.data(), depth, sums);
-    if (!wide) torch_cpu::from_float(sums, bf16, nnz, static_cast<std::uint16_t*>(out.data()));
+    each(wide_x.data(), wide_y.data(), wide ? static_cast<float*>(out.data()) : sums.data());
+    if (!wide)
+      torch_cpu::from_float(sums.data(), bf16, op->nnz, static_cast<std::uint16_t*>(out.data()));
   }
+
+  void run_on_gpu(const Tensor& out, bool wide) {
+    const DeviceGuard guard(op->device_index);
+    void* stream = current_stream(op->device_index);
+    std::unique_lock lock(op->mutex);
+    const Request request = wide ? Request::kWideSamples : Request::kSamples;
+    SampledPlan* plan = ready(lock, number, request, depth, type, stream,
+                              [&] { return op->sampled(wide, depth, type); });
+    follow(plan->last, stream);
+    plan->last.number = ++op->uses;
+    check_tessera(tessera_sddmm_plan_run(plan->plan, x.data(), y.data(), out.data(), stream));
+  }
+};
+
+// sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
+// wide: FP16 and BF16 give FP32, as the gradient of values needs.
+void sddmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  Tensor x = given.tensor(), y = given.tensor();
+  const std::int64_t number = given.integer();
+  Samples samples(std::move(x), std::move(y), number);
+  const std::int64_t nnz = given.integer();
+  require(nnz == samples.op->nnz, "A has ", samples.op->nnz, " nonzeros, not ", nnz);
+  const Operator& op = *samples.op;
+  const bool narrow = samples.type == TESSERA_FP16 || samples.type == TESSERA_BF16;
+  const bool wide = given.boolean() && narrow;
+  if (op.device_type == types().cuda && samples.type == TESSERA_FP64) {
+    stack[0] = torch_abi::call("tessera::_sddmm_fp64", samples.x.release(), samples.y.release(),
+                               std::bit_cast<StableIValue>(number))
+                   .release();
+    return;
+  }
+  Tensor out = Tensor::empty(std::array{nnz}, wide ? types().fp32 : samples.x.dtype(),
+                             op.device_type, op.device_index);
+  if (nnz == 0 || samples.depth == 0)
+    out = torch_abi::call("aten::zero_", out.release());
+  else if (op.device_type == types().cpu)
+    samples.run_on_cpu(out, wide);
+  else
+    samples.run_on_gpu(out, wide);
   stack[0] = out.release();
 }
 
@@ -386,7 +434,6 @@ const bool registered = [] {
     implement("_spmm_out", spmm_out);
     implement("_new_operator", new_operator);
     implement("_set_transpose", set_transpose);
-    if (std::string(device) == "CUDA") continue;  // its SDDMM is that of python/tessera/torch
     implement("sddmm", sddmm);
     implement("_sddmm", sddmm);
   }

@@ -23,7 +23,7 @@ Registry& registry() {
 }
 
 // Writes the cause of a failure, if there is one, into the text and returns 1.
-using Planner = std::int32_t (*)(std::int64_t number, std::int32_t transposed, std::int64_t n,
+using Planner = std::int32_t (*)(std::int64_t number, std::int32_t request, std::int64_t n,
                                  std::int32_t type, char* error, std::int64_t error_size);
 std::atomic<Planner> planner = nullptr;
 
@@ -47,11 +47,12 @@ std::int64_t add(std::shared_ptr<Operator> made) {
   return std::ssize(all.operators);
 }
 
-void ask_for_plan(std::int64_t number, bool transposed, std::int64_t n, tessera_type type) {
+void ask_for_plan(std::int64_t number, Request request, std::int64_t n, tessera_type type) {
   const Planner ask = planner;
   if (ask == nullptr) throw std::runtime_error("tessera: tessera.torch is not imported");
   std::array<char, 4096> error = {};
-  if (ask(number, transposed, n, type, error.data(), std::ssize(error)) != 0)
+  if (ask(number, static_cast<std::int32_t>(request), n, type, error.data(), std::ssize(error)) !=
+      0)
     throw std::runtime_error(error.data());
 }
 
@@ -62,36 +63,94 @@ void check_tessera(tessera_status status) {
 
 namespace {
 
-void destroy(const Plan& plan) {
-  wait_for(plan);
-  tessera_spmm_plan_destroy(plan.plan);
+void free_plan(tessera_spmm_plan* plan) { tessera_spmm_plan_destroy(plan); }
+void free_plan(tessera_sddmm_plan* plan) { tessera_sddmm_plan_destroy(plan); }
+
+template <class AnyPlan>
+void destroy(const AnyPlan& plan) {
+  wait_for(plan.last);
+  free_plan(plan.plan);
 }
 
-/// Plans that a side keeps. A network has few widths; one that varies with the input would fill the
-/// GPU with copies of A.
+/// Plans of one kind that an operator keeps. A network has few widths; one that varies with the
+/// input would fill the GPU with copies of A.
 constexpr std::size_t kMostPlans = 8;
 
-void make_room(std::vector<Plan>& plans) {
+template <class AnyPlan>
+void make_room(std::vector<AnyPlan>& plans) {
   if (plans.size() < kMostPlans) return;
-  const auto oldest = std::ranges::min_element(plans, {}, [](const Plan& plan) {
-    return plan.captured ? UINT64_MAX : plan.last_use;  // a graph may run it at any time
+  const auto oldest = std::ranges::min_element(plans, {}, [](const AnyPlan& plan) {
+    return plan.last.captured ? UINT64_MAX : plan.last.number;  // a graph may run it at any time
   });
-  if (oldest->captured) return;
+  if (oldest->last.captured) return;
   destroy(*oldest);
   plans.erase(oldest);
 }
 
+template <class AnyPlan>
+AnyPlan* found_in(std::vector<AnyPlan>& plans, const AnyPlan& wanted) {
+  for (AnyPlan& plan : plans) {
+    if (plan.n != wanted.n || plan.type != wanted.type) continue;
+    if constexpr (requires { plan.wide; })
+      if (plan.wide != wanted.wide) continue;
+    return &plan;
+  }
+  return nullptr;
+}
+
+/// Keeps a plan, unless another thread was faster.
+template <class AnyPlan>
+void keep(std::vector<AnyPlan>& plans, AnyPlan made, std::uint64_t use) {
+  if (found_in(plans, made) != nullptr) return free_plan(made.plan);
+  make_room(plans);
+  made.last.number = use;
+  plans.push_back(made);
+}
+
+bool is_wide(Request request) { return request == Request::kWideSamples; }
+bool is_sampled(Request request) { return request == Request::kSamples || is_wide(request); }
+
 }  // namespace
 
+Plan* Operator::product(bool transposed, std::int64_t n, tessera_type type) {
+  return found_in(sides[transposed].plans, Plan{.n = n, .type = type});
+}
+
+SampledPlan* Operator::sampled(bool wide, std::int64_t n, tessera_type type) {
+  return found_in(samples, SampledPlan{.n = n, .type = type, .wide = wide});
+}
+
+void Operator::add(Request request, std::int64_t n, tessera_type type, void* plan) {
+  if (is_sampled(request))
+    keep(samples,
+         SampledPlan{.n = n,
+                     .type = type,
+                     .plan = static_cast<tessera_sddmm_plan*>(plan),
+                     .wide = is_wide(request)},
+         ++uses);
+  else
+    keep(sides[request == Request::kTransposedProduct].plans,
+         Plan{.n = n, .type = type, .plan = static_cast<tessera_spmm_plan*>(plan)}, ++uses);
+}
+
+const void* Operator::plan(Request request, std::int64_t n, tessera_type type) {
+  if (is_sampled(request)) {
+    const SampledPlan* plan = sampled(is_wide(request), n, type);
+    return plan == nullptr ? nullptr : plan->plan;
+  }
+  const Plan* plan = product(request == Request::kTransposedProduct, n, type);
+  return plan == nullptr ? nullptr : plan->plan;
+}
+
 Operator::~Operator() {
-  for (Side& side : sides) {
-    if (side.plans.empty()) continue;
-    try {
-      const DeviceGuard guard(device_index);
+  if (sides[0].plans.empty() && sides[1].plans.empty() && samples.empty()) return;
+  try {
+    const DeviceGuard guard(device_index);
+    for (Side& side : sides)
       for (const Plan& plan : side.plans) destroy(plan);
-    } catch (const std::exception&) {
-      // A device that fails has lost its memory anyway.
-    }
+    for (const SampledPlan& plan : samples) destroy(plan);
+  } catch (const std::exception&) {
+    // A device that fails has lost its memory anyway.
   }
 }
 
@@ -111,31 +170,23 @@ __attribute__((visibility("default"))) void tessera_torch_set_planner(
 
 /// Takes the plan over. Returns 0 when there is no such operator.
 __attribute__((visibility("default"))) std::int32_t tessera_torch_add_plan(
-    std::int64_t number, std::int32_t transposed, std::int64_t n, std::int32_t type,
-    tessera_spmm_plan* plan) try {
+    std::int64_t number, std::int32_t request, std::int64_t n, std::int32_t type, void* plan) try {
   const std::shared_ptr<Operator> found = tessera::torch_operators::find(number);
   const std::lock_guard lock(found->mutex);
-  auto& plans = found->sides[transposed].plans;
-  for (const auto& other : plans)
-    if (other.n == n && other.type == type) {  // another thread was faster
-      tessera_spmm_plan_destroy(plan);
-      return 1;
-    }
-  tessera::torch_operators::make_room(plans);
-  plans.push_back({.n = n, .type = type, .plan = plan, .last_use = ++found->uses});
+  found->add(static_cast<tessera::torch_operators::Request>(request), n, type, plan);
   return 1;
 } catch (const std::exception&) {
   return 0;
 }
 
-/// The plan for B of n columns, or null. It belongs to the operator.
-__attribute__((visibility("default"))) const tessera_spmm_plan* tessera_torch_plan(
-    std::int64_t number, std::int32_t transposed, std::int64_t n, std::int32_t type) try {
+/// The plan for operands of n columns, or null. It belongs to the operator.
+__attribute__((visibility("default"))) const void* tessera_torch_plan(std::int64_t number,
+                                                                      std::int32_t request,
+                                                                      std::int64_t n,
+                                                                      std::int32_t type) try {
   const std::shared_ptr<Operator> found = tessera::torch_operators::find(number);
   const std::lock_guard lock(found->mutex);
-  for (const auto& plan : found->sides[transposed].plans)
-    if (plan.n == n && plan.type == type) return plan.plan;
-  return nullptr;
+  return found->plan(static_cast<tessera::torch_operators::Request>(request), n, type);
 } catch (const std::exception&) {
   return nullptr;
 }

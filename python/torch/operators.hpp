@@ -22,15 +22,38 @@ namespace tessera::torch_operators {
 using Stamp = std::int64_t;
 inline constexpr Stamp kUnknown = 0;
 
-/// A plan of libtessera and the stream that used it last. Its products share a workspace.
+/// The plans of an operator, as Python is asked for them.
+enum class Request : std::int32_t {
+  kProduct = 0,
+  kTransposedProduct = 1,
+  kSamples = 2,
+  kWideSamples = 3,  // FP32 of X and Y in FP16 or BF16
+};
+
+/// What has used a plan last: a plan is freed, and runs on another stream, after its last product.
+struct LastUse {
+  bool used = false, captured = false;
+  void* stream = nullptr;
+  std::uint64_t number = 0;  // of the operator's uses
+};
+
+/// A plan of libtessera for B of n columns. Its products share a workspace.
 struct Plan {
   std::int64_t n = 0;
   tessera_type type = TESSERA_FP32;
   tessera_spmm_plan* plan = nullptr;
   Stamp stamp = kUnknown;
-  bool used = false, captured = false, sets_values_in_graph = false;
-  void* stream = nullptr;
-  std::uint64_t last_use = 0;
+  bool sets_values_in_graph = false;
+  LastUse last = {};
+};
+
+/// A plan for X and Y of n columns.
+struct SampledPlan {
+  std::int64_t n = 0;
+  tessera_type type = TESSERA_FP32;
+  tessera_sddmm_plan* plan = nullptr;
+  bool wide = false;
+  LastUse last = {};
 };
 
 /// A or A^T.
@@ -45,9 +68,17 @@ struct Side {
 struct Operator {
   std::mutex mutex;
   Side sides[2];  // A, A^T
+  std::vector<SampledPlan> samples;
   std::int64_t rows = 0, cols = 0, nnz = 0;
   std::int32_t device_type = 0, device_index = 0;
   std::uint64_t uses = 0;
+
+  // The caller holds the mutex. Null: there is no such plan yet.
+  Plan* product(bool transposed, std::int64_t n, tessera_type type);
+  SampledPlan* sampled(bool wide, std::int64_t n, tessera_type type);
+  const void* plan(Request request, std::int64_t n, tessera_type type);
+  /// Takes a plan over; the one that was not used for longest may have to go.
+  void add(Request request, std::int64_t n, tessera_type type, void* plan);
 
   ~Operator();
 };
@@ -55,8 +86,9 @@ struct Operator {
 /// The operator behind a number. Throws when it is gone.
 std::shared_ptr<Operator> find(std::int64_t number);
 
-/// Asks Python for a plan for B of n columns (n = 0: for the arrays of A^T). Throws its error.
-void ask_for_plan(std::int64_t number, bool transposed, std::int64_t n, tessera_type type);
+/// Asks Python for a plan for operands of n columns (n = 0: for the arrays of A^T). Throws its
+/// error.
+void ask_for_plan(std::int64_t number, Request request, std::int64_t n, tessera_type type);
 
 /// Throws the last error of libtessera where the status is one.
 void check_tessera(tessera_status status);

@@ -51,11 +51,11 @@ def test_every_function_of_the_header_has_a_signature_here():
     assert known <= declared
 
 
-@pytest.mark.parametrize("name", ["SpmmOptions", "AdviceOptions"])
+@pytest.mark.parametrize("name", ["SpmmOptions", "SddmmOptions", "AdviceOptions"])
 def test_structs_have_the_size_that_the_library_fills(name):
     options = getattr(tessera._library, name)()
-    init = {"SpmmOptions": "tessera_spmm_options_init", "AdviceOptions": "tessera_advice_options_init"}
-    getattr(tessera._library.library, init[name])(ctypes.byref(options))
+    init = f"tessera_{name.removesuffix('Options').lower()}_options_init"
+    getattr(tessera._library.library, init)(ctypes.byref(options))
     assert options.size == ctypes.sizeof(options)
 
 

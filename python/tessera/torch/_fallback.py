@@ -170,7 +170,7 @@ def _plan_of(operator, number, transposed, n, dtype) -> _Plan:
         "a CUDA graph is being captured, and there is no plan for B of "
         f"{n} columns yet: run the same product once before the capture",
     )
-    make_and_add_plan(number, transposed, n, key[2])
+    make_and_add_plan(number, int(transposed), n, key[2])
     return operator.plans[key]
 
 
@@ -240,6 +240,6 @@ def define() -> torch.library.Library:
         library.impl("_spmm_out", spmm_out, device)
         library.impl("_new_operator", _new_operator, device)
         library.impl("_set_transpose", lambda *_: None, device)
-        for name in ("sddmm", "_sddmm") if device == "CPU" else ():
+        for name in ("sddmm", "_sddmm"):
             library.impl(name, _sddmm, device)
     return library

@@ -18,10 +18,12 @@ else:
 
 _library = torch.library.Library("tessera", "FRAGMENT")
 _library.define("_spmm_fp64(Tensor values, Tensor b, int number, bool transposed) -> Tensor")
+_library.define("_sddmm_fp64(Tensor x, Tensor y, int number) -> Tensor")
 
 
-def _sddmm_on_gpu(x, y, number, nnz, wide):
-    return sampled_products(_patterns.pattern_of(number), x, y, wide)
+def _sddmm_fp64(x, y, number):
+    """The reference on a GPU."""
+    return sampled_products(_patterns.pattern_of(number), x, y, False)
 
 
 def _spmm_fp64(values, b, number, transposed):
@@ -46,8 +48,7 @@ def _spmm_fp64(values, b, number, transposed):
 _GATHERED = 2**25  # elements of B that the reference gathers at a time
 
 _library.impl("_spmm_fp64", _spmm_fp64, "CUDA")
-for _name in ("sddmm", "_sddmm"):
-    _library.impl(_name, _sddmm_on_gpu, "CUDA")
+_library.impl("_sddmm_fp64", _sddmm_fp64, "CUDA")
 
 
 def _fake_spmm(values, b, number, rows, transposed, stamp):

@@ -21,8 +21,8 @@ FASTEST, FP32_ACCURATE = 0, 2  # tessera_precision
 PLANNER = ctypes.CFUNCTYPE(
     ctypes.c_int32,  # 1: failed
     ctypes.c_int64,  # the number of the operator
-    ctypes.c_int32,  # 1: of A^T
-    ctypes.c_int64,  # columns of B; 0: only the arrays of A^T
+    ctypes.c_int32,  # what the plan is for
+    ctypes.c_int64,  # columns of B, or of X and Y; 0: only the arrays of A^T
     ctypes.c_int32,  # the type of B
     ctypes.c_void_p,  # where the error goes
     ctypes.c_int64,  # its size in bytes

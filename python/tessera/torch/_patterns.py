@@ -17,6 +17,8 @@ from .._errors import OutOfMemoryError
 from . import _native
 from ._structure import rows_of, transpose
 
+# What a plan is for: torch_operators::Request in python/torch/operators.hpp.
+PRODUCT, TRANSPOSED, SAMPLES, WIDE_SAMPLES = range(4)
 PRECISIONS = ("fastest", "tf32", "fp32")
 # Timing the candidate kernels and packing A for tensor cores costs about as much as this many
 # products by rows.
@@ -40,18 +42,19 @@ class Options:
         """The precision of products in that tessera_type."""
         return self.precision if type_number == tessera.FP32 else self.narrow_precision
 
-    def candidates(self, precision: str, rows: int, nnz: int) -> tuple[str, ...]:
-        """Kernels to choose from by timing; () for those that libtessera chooses from."""
-        if self.kernels:
+    def candidates(self, operation: str, precision: str, rows: int, nnz: int) -> tuple[str, ...]:
+        """Kernels of "spmm" or "sddmm" to choose from by timing; () for those that libtessera chooses
+        from."""
+        tiles, by_rows = (f"tessera_{operation}",), (f"rows_{operation}",)
+        if self.kernels and operation == "spmm":
             return self.kernels
         few = self.expected_products is not None and self.expected_products < _FEW_PRODUCTS
         if precision == "tf32":
-            return ("tessera_spmm",)
+            return tiles
         if few:
-            return ("rows_spmm",)
+            return by_rows
         if self.deterministic:
-            by_tiles = precision == "fastest" and nnz >= _LONG_ROWS * rows
-            return ("tessera_spmm" if by_tiles else "rows_spmm",)
+            return tiles if precision == "fastest" and nnz >= _LONG_ROWS * rows else by_rows
         return ()
 
 
@@ -169,54 +172,60 @@ def _order(csr: tessera.Csr, name: str) -> torch.Tensor:
     return rows
 
 
-def _make_plan(pattern: Pattern, of_transpose: bool, n: int, type_number: int) -> int:
-    """A plan for a B of n columns. Its values are set before the first product."""
-    options = pattern.options
+def _make_plan(pattern: Pattern, request: int, n: int, type_number: int) -> int:
+    """A plan for operands of n columns. The values of A are set before the first product."""
+    options, sampled = pattern.options, request in (SAMPLES, WIDE_SAMPLES)
     precision = options.precision_of(type_number)
-    row_offsets, col_indices, rows, cols = pattern.side(of_transpose)
+    row_offsets, col_indices, rows, cols = pattern.side(request == TRANSPOSED)
     offsets, columns = row_offsets.cpu(), col_indices.cpu()
     csr = tessera.Csr(rows, cols, pattern.nnz, offsets.data_ptr(), columns.data_ptr(), None)
-    given = tessera.SpmmOptions()
-    tessera.library.tessera_spmm_options_init(ctypes.byref(given))
-    kernels = options.candidates(precision, rows, pattern.nnz)
+    operation = "sddmm" if sampled else "spmm"
+    given = tessera.SddmmOptions() if sampled else tessera.SpmmOptions()
+    getattr(tessera.library, f"tessera_{operation}_options_init")(ctypes.byref(given))
+    kernels = options.candidates(operation, precision, rows, pattern.nnz)
     given.num_kernels, given.kernels = len(kernels), tessera.texts(kernels)
     fp32 = precision == "fp32"
     given.precision = _native.FP32_ACCURATE if fp32 else _native.FASTEST
     given.type = type_number
-    given.sets_values = 1
-    # Plans restore the order of C's rows in FP32 alone.
-    reorders = options.reorder is not None and type_number == tessera.FP32
-    order = _order(csr, options.reorder) if reorders else None
-    given.row_order = None if order is None else order.data_ptr()
+    order = None
+    if sampled:
+        given.narrow_result = request == SAMPLES and type_number != tessera.FP32
+    else:
+        given.sets_values = 1
+        # Plans restore the order of C's rows in FP32 alone.
+        if options.reorder is not None and type_number == tessera.FP32:
+            order = _order(csr, options.reorder)
+            given.row_order = order.data_ptr()
     plan = ctypes.c_void_p()
     arguments = ctypes.byref(csr), n, ctypes.byref(given), ctypes.byref(plan)
     with torch.cuda.device(pattern.row_offsets.device):
         try:
-            tessera.call("tessera_spmm_plan_create", *arguments)
+            tessera.call(f"tessera_{operation}_plan_create", *arguments)
         except OutOfMemoryError:  # torch keeps memory that nobody uses
             torch.cuda.empty_cache()
-            tessera.call("tessera_spmm_plan_create", *arguments)
+            tessera.call(f"tessera_{operation}_plan_create", *arguments)
     return plan.value
 
 
-def make_and_add_plan(number: int, of_transpose: bool, n: int, type_number: int) -> None:
-    """Makes the arrays of A^T if they are asked for, and for n > 0 a plan for B of n columns."""
+def make_and_add_plan(number: int, request: int, n: int, type_number: int) -> None:
+    """Makes the arrays of A^T if they are asked for, and for n > 0 a plan for operands of n columns."""
     pattern = pattern_of(number)
-    if of_transpose:
+    if request == TRANSPOSED:
         _ = pattern.transposed
     if n == 0:
         return
-    plan = _make_plan(pattern, bool(of_transpose), n, type_number)
-    if not registry.tessera_torch_add_plan(number, of_transpose, n, type_number, plan):
-        tessera.library.tessera_spmm_plan_destroy(plan)
+    plan = _make_plan(pattern, request, n, type_number)
+    if not registry.tessera_torch_add_plan(number, request, n, type_number, plan):
+        kind = "sddmm" if request in (SAMPLES, WIDE_SAMPLES) else "spmm"
+        getattr(tessera.library, f"tessera_{kind}_plan_destroy")(plan)
         raise RuntimeError(f"tessera: operator {number} was deleted meanwhile")
 
 
 @_native.PLANNER
-def planner(number, of_transpose, n, type_number, error, error_size):
+def planner(number, request, n, type_number, error, error_size):
     """Called by an operator of libtessera_torch that lacks the arrays of A^T or a plan."""
     try:
-        make_and_add_plan(number, bool(of_transpose), n, type_number)
+        make_and_add_plan(number, request, n, type_number)
         return 0
     except BaseException as cause:  # nothing may cross the C interface
         message = str(cause).encode()[: error_size - 1] + b"\0"

@@ -1,4 +1,4 @@
-"""X Y^T at the nonzeros of A by PyTorch's own operations: for GPUs, and for CPUs without
+"""X Y^T at the nonzeros of A by PyTorch's own operations: in FP64 on GPUs, and without
 libtessera_torch."""
 
 from __future__ import annotations
