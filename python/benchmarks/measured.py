@@ -80,7 +80,7 @@ def seconds_of(call: Callable[[], object], device: str, calls: int) -> float:
 
 
 def time_us(
-    call: Callable[[], object], device: str, samples: int = 7, sample_s: float = 0.02
+    call: Callable[[], object], device: str, samples: int = 7, sample_s: float = 0.005
 ) -> float:
     """The median time of one of many calls after each other, in microseconds. Each sample takes about
     `sample_s`; a call that the host starts more slowly than the GPU runs it takes the host's time."""
@@ -92,12 +92,12 @@ def time_us(
 
 
 def host_us(call: Callable[[], object], time_us: float) -> float:
-    """The time in microseconds until a call on a GPU returns, without the GPU's: the least of 20 means
+    """The time in microseconds until a call on a GPU returns, without the GPU's: the least of ten means
     of up to 50 calls, which the queue of the GPU takes without waiting. `time_us` is that of a call
-    with the GPU's, of which all take a quarter of a second at most."""
-    calls = max(1, min(50, round(12_500 / time_us)))
+    with the GPU's, of which all take 0.05 s at most."""
+    calls = max(1, min(50, round(5_000 / time_us)))
     means = []
-    for _ in range(20):
+    for _ in range(10):
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(calls):
