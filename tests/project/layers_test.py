@@ -118,7 +118,7 @@ MAY_INCLUDE["experiments"] = MAY_INCLUDE["experiments/verbs"] | {"experiments"}
 # The C interface has all of it as functions; nothing but tests and the wheel's program sees it.
 MAY_INCLUDE["kernels/abi"] = {*MAY_INCLUDE["experiments/verbs"], "kernels/abi"}
 MAY_INCLUDE["python"] = {"kernels/abi"}
-MAY_INCLUDE["python/torch"] = {"kernels/abi", "python/torch"}
+MAY_INCLUDE["python/torch_operators"] = {"kernels/abi", "python/torch_operators"}
 MAY_INCLUDE["tests"] = {*MAY_INCLUDE, "tests"}
 
 INCLUDE = re.compile(r"^\s*#\s*include\b\s*(.*?)\s*(?://.*|/\*.*)?$")

@@ -13,7 +13,7 @@ INCLUDE = Path(torch.__file__).parent / "include"
 HEADERS = """
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/c/shim.h>
-#include "python/torch/torch_abi.hpp"
+#include "python/torch_operators/torch_abi.hpp"
 static_assert(sizeof(StableIValue) == 8);
 """
 
@@ -51,7 +51,7 @@ def test_every_function_is_in_this_torch():
     import ctypes
     import re
 
-    text = (ROOT / "python/torch/torch_abi.hpp").read_text()
+    text = (ROOT / "python/torch_operators/torch_abi.hpp").read_text()
     names = re.findall(r"^  F\([\w:]+, (\w+),", text, re.MULTILINE)
     libtorch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     assert len(names) > 20

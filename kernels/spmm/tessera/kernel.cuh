@@ -85,8 +85,8 @@ class ElementReader {
 };
 
 /// Rows of B of a task, up to kStages - 1 TC blocks ahead; column indices are loaded one ahead of
-/// that. A lane copies the same 16 bytes, a piece, of every kAtOnce-th row, and beyond the edge of B
-/// nothing: what its columns are multiplied by is not stored.
+/// that. A lane copies the same 16 bytes, a piece, of every kAtOnce-th row, and beyond the edge of
+/// B nothing: what its columns are multiplied by is not stored.
 ///
 /// From one TC block's arrival to the next's a warp waits for a copy, so that the instructions
 /// before it count: what they need is kept in registers.

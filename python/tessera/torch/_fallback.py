@@ -1,6 +1,6 @@
 """The operators in Python, for a machine without libtessera_torch: the same results, more slowly.
 
-It keeps for each matrix what the C++ operators keep (python/torch/operators.hpp): the plans of A and
+It keeps for each matrix what the C++ operators keep (python/torch_operators/operators.hpp): the plans of A and
 A^T, the values that they have, and the stream that used them last.
 """
 

@@ -1,4 +1,4 @@
-#include "python/torch/operators.hpp"
+#include "python/torch_operators/operators.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "python/torch/gpu_order.hpp"
+#include "python/torch_operators/gpu_order.hpp"
 
 namespace tessera::torch_operators {
 namespace {

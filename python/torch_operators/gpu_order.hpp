@@ -4,7 +4,7 @@
 // the library loads on a machine without a driver.
 #pragma once
 
-#include "python/torch/operators.hpp"
+#include "python/torch_operators/operators.hpp"
 
 namespace tessera::torch_operators {
 

@@ -1,4 +1,4 @@
-#include "python/torch/gpu_order.hpp"
+#include "python/torch_operators/gpu_order.hpp"
 
 #include <dlfcn.h>
 

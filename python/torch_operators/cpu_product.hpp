@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "python/torch/cpu_loops.hpp"
+#include "python/torch_operators/cpu_loops.hpp"
 
 namespace tessera::torch_cpu {
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "python/torch/cpu_product.hpp"
-#include "python/torch/gpu_order.hpp"
-#include "python/torch/operators.hpp"
-#include "python/torch/torch_abi.hpp"
+#include "python/torch_operators/cpu_product.hpp"
+#include "python/torch_operators/gpu_order.hpp"
+#include "python/torch_operators/operators.hpp"
+#include "python/torch_operators/torch_abi.hpp"
 
 namespace tessera::torch_operators {
 

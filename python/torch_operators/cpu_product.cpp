@@ -1,10 +1,10 @@
-#include "python/torch/cpu_product.hpp"
+#include "python/torch_operators/cpu_product.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <type_traits>
 
-#include "python/torch/torch_abi.hpp"
+#include "python/torch_operators/torch_abi.hpp"
 
 namespace tessera::torch_cpu {
 namespace {

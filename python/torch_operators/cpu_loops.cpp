@@ -1,4 +1,4 @@
-#include "python/torch/cpu_loops.hpp"
+#include "python/torch_operators/cpu_loops.hpp"
 
 #include <cstring>
 

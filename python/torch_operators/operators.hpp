@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/abi/tessera.h"
-#include "python/torch/cpu_product.hpp"
-#include "python/torch/torch_abi.hpp"
+#include "python/torch_operators/cpu_product.hpp"
+#include "python/torch_operators/torch_abi.hpp"
 
 namespace tessera::torch_operators {
 
