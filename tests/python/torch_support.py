@@ -17,9 +17,9 @@ def _skip(reason):
     sys.exit(python_package.skip(reason))
 
 
-try:
+try:  # without PyTorch, a test that is a program ends before pytest is there to be asked to skip
+    import torch  # isort: skip
     import pytest
-    import torch
 except ImportError as error:
     _skip(f"{sys.executable} has no {error.name}")
 if not Path(os.environ["TESSERA_LIBRARY"]).exists():
