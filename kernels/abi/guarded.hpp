@@ -1,4 +1,4 @@
-// What every function of the C interface does with errors: exceptions become a status and a text.
+// Exceptions do not cross the C interface: each becomes a status and a text.
 #pragma once
 
 #include <exception>

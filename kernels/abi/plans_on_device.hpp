@@ -1,4 +1,4 @@
-// What the plans of the C interface share on a GPU.
+// The element types of the C interface's plans, and their errors of CUDA.
 #pragma once
 
 #include <cuda_runtime_api.h>

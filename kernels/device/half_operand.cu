@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "kernels/gpu_spmm.hpp"
-#include "kernels/tensor_core/number_format.hpp"
 
 namespace tessera {
 namespace {
@@ -20,13 +19,6 @@ __global__ void round_all(const float* from, std::int64_t count, __half* to) {
 }
 
 }  // namespace
-
-std::vector<std::uint16_t> to_half(std::span<const float> values) {
-  std::vector<std::uint16_t> halves(values.size());
-  std::ranges::transform(values, halves.begin(),
-                         [](float value) { return fp16_bits(convert(value, Conversion::kFp16)); });
-  return halves;
-}
 
 void convert_to_half(const float* from, std::int64_t count, std::uint16_t* to,
                      cudaStream_t stream) {

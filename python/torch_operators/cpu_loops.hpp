@@ -11,7 +11,8 @@ struct Pattern {
   std::int64_t rows = 0, cols = 0, nnz = 0;
   const std::int64_t* row_offsets = nullptr;  // [rows + 1]
   const std::int32_t* col_indices = nullptr;  // [nnz]
-  // Of A^T: the index of each nonzero's value among the values of A. Null: they are in order.
+  // A^T has the values of A in another order: these are their indices there. Null means that the
+  // order is the same.
   const std::int64_t* value_indices = nullptr;  // [nnz]
 };
 

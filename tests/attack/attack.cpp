@@ -133,6 +133,7 @@ std::string fault_of_scaling(const AttackCase& given, ElementType type, const De
     const double sum = double{given.scaling.alpha} * product.values[i];
     const double old = given.scaling.beta == 0 ? 0.0 : double{given.scaling.beta} * old_c.values[i];
     const double size = std::abs(sum) + std::abs(old), exact = sum + old;
+    // What is rounded to C's type has grown by two roundings, 1.01 at most.
     const double allowed =
         (0x1p-23 + 1.01 * rounding_error(type)) * size + 0x1p-148 + underflow_error(type);
     const bool may_overflow = size + allowed > largest_of(type);

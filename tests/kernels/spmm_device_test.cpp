@@ -278,7 +278,8 @@ TEST_CASE("every kernel scales what it writes, and reads C only where beta asks 
         if (exact)
           CHECK(compare_bits(output.c, emulate_scaling(scaling, product, given.c, stored))
                     .different == 0);
-        // With C in 16 bits, the old value and the new one are rounded.
+        // With C in 16 bits, three roundings count: of the old value, the new one and, in a library
+        // that scales later, of the sum.
         const double of_storage = 3 * rounding_error(stored) / 0x1p-24;
         if (!exact) CHECK(worst_error(output.c, given, scaling) <= 64 + of_storage);
       }

@@ -1,4 +1,4 @@
-// What the device halves of our SDDMM kernels share.
+// Checks and copies that every device half of our SDDMM kernels makes.
 #pragma once
 
 #include "formats/base/device_memory.hpp"

@@ -14,11 +14,11 @@
 
 #include "formats/base/registry.hpp"
 #include "formats/gpu/running_sum.cuh"
-#include "kernels/device/half_operand.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spgemm/tsparse/kernels.cuh"
 #include "kernels/spgemm/tsparse/pairs.cuh"
+#include "kernels/storage.hpp"
 
 namespace tessera {
 namespace {
@@ -40,7 +40,7 @@ struct DeviceTiles {
     if constexpr (std::is_same_v<Value, float>)
       values = DeviceArray<Value>(operand.values);
     else
-      values = DeviceArray<Value>(to_half(operand.values));
+      values = DeviceArray<Value>(to_16_bits(ElementType::kFp16, operand.values));
   }
 
   std::int64_t count() const { return static_cast<std::int64_t>(tiles.size()); }

@@ -109,9 +109,10 @@ DenseMatrix emulate(const MeTcf& a, const Precision& precision, int depth, const
       a, tasks, b.cols, [&] { return RowEmulation(a, precision, depth, step, prepared); });
 }
 
-WorkDescription describe(const std::string& kernel, const MeTcf& a, int depth, std::int64_t n) {
+WorkDescription describe(const std::string& kernel, const MeTcf& a, int depth, std::int64_t n,
+                         const Storage& storage) {
   return row_windows::describe_tiles(kernel, a, n, depth == 4 ? "m16n8k4" : "m16n8k8",
-                                     2 * 16 * 8 * depth);
+                                     2 * 16 * 8 * depth, storage);
 }
 
 }  // namespace tessera::me_tcf_kernel

@@ -24,6 +24,7 @@ DenseMatrix emulate(const MeTcf& a, const Precision& precision, int depth,
                     const Generation& generation);
 
 /// The work description without thread blocks, launches and footprint.
-WorkDescription describe(const std::string& kernel, const MeTcf& a, int depth, std::int64_t n);
+WorkDescription describe(const std::string& kernel, const MeTcf& a, int depth, std::int64_t n,
+                         const Storage& storage = {});
 
 }  // namespace tessera::me_tcf_kernel

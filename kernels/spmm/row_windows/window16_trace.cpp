@@ -56,7 +56,7 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
                           WarpTrace& trace, int board) const {
   const std::int64_t col = first_col(item);
   const std::int64_t cols = std::min<std::int64_t>(schedule_.warp_cols(), n_ - col);
-  const std::int64_t bytes = launch_.b_bytes * cols;
+  const std::int64_t bytes = launch_.b_bytes() * cols;
   const int at_once = row_windows::rows_per_copy(lines());
   for (int first = 0; first < kTileCols; first += at_once) {
     trace.issue(launch_.instructions.copy);
@@ -116,12 +116,12 @@ void TileTrace::store(const Task& task, int half, std::int64_t col, std::int64_t
     trace.atomic(static_cast<int>(rows * cols));
   else
     trace.store(launch_.width == 1 ? 2
-                : aligned()        ? std::max(1, piece_cols() * launch_.c_bytes / 16)
+                : aligned()        ? std::max(1, piece_cols() * launch_.c_bytes() / 16)
                                    : piece_cols());
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t row = task.window * std::int64_t{a_.window_rows} + kMmaRows * half + r;
-    trace.touch(at_.c + static_cast<std::uint64_t>(launch_.c_bytes * (row * n_ + col)),
-                launch_.c_bytes * cols);
+    trace.touch(at_.c + static_cast<std::uint64_t>(launch_.c_bytes() * (row * n_ + col)),
+                launch_.c_bytes() * cols);
   }
   if (!adds) trace.wavefronts(std::max(1, trace.touched_sectors()));
 }

@@ -49,9 +49,9 @@ class TileTrace : public LaunchTrace {
   std::int64_t first_col(const TaskItem& item) const { return schedule_.first_col(item.chunk); }
   bool aligned() const { return n_ % piece_cols() == 0; }
   /// Columns of 16 bytes of B.
-  int piece_cols() const { return 16 / launch_.b_bytes; }
+  int piece_cols() const { return 16 / launch_.b_bytes(); }
   /// Lines of 128 bytes of the rows of B that a warp copies.
-  int lines() const { return schedule_.groups * launch_.b_bytes / 4; }
+  int lines() const { return schedule_.groups * launch_.b_bytes() / 4; }
   void synchronize(WarpTrace& trace) const;
 
   void load_rows(std::int64_t tile, WarpTrace& trace) const;
@@ -65,7 +65,7 @@ class TileTrace : public LaunchTrace {
     for (int k = first; k < first + count; ++k) {
       const std::int32_t row = a_.sparse_a_to_b[tile * MeTcf::kTileCols + k];
       if (row != kNoColumn)
-        visit(k, at_.b + static_cast<std::uint64_t>(launch_.b_bytes * (row * n_ + col)));
+        visit(k, at_.b + static_cast<std::uint64_t>(launch_.b_bytes() * (row * n_ + col)));
     }
   }
 

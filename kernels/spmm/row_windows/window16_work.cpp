@@ -34,10 +34,11 @@ void add_task(const MeTcf& a, const Tasks& tasks, std::int64_t index, const Tile
       (4 + launch.bytes.position) * (a.tc_offset[task.last] - a.tc_offset[task.first]) +
       launch.bytes.bitmap * blocks +
       schedule.team * (4 * offsets + 4 * MeTcf::kTileCols * blocks + std::int64_t{sizeof(task)});
-  work.b_bytes += launch.b_bytes * row_windows::count_active_cols(a, task.first, task.last) * cols;
+  work.b_bytes +=
+      launch.b_bytes() * row_windows::count_active_cols(a, task.first, task.last) * cols;
   if (schedule.team > 1) work.barriers += schedule.team * (blocks + (blocks > 0 ? 2 : 1));
   row_windows::add_stores(tasks, index, launch.combine, row_windows::rows_of_window(a, task.window),
-                          cols, work, launch.c_bytes);
+                          cols, work, launch.c_bytes());
 }
 
 }  // namespace
@@ -53,13 +54,13 @@ Addresses::Addresses(const MeTcf& a, const Tasks& tasks, std::int64_t n, const T
           "positions", launch.bytes.position * a.nnz() + launch.bytes.bitmap * a.num_tc_blocks())),
       sparse_a_to_b(space.add("sparse_a_to_b", bytes_of(a.sparse_a_to_b))),
       values(space.add("values", bytes_of(a.values))),
-      b(space.add("b", launch.b_bytes * n * a.cols())),
-      c(space.add("c", launch.c_bytes * n * a.rows())) {}
+      b(space.add("b", launch.b_bytes() * n * a.cols())),
+      c(space.add("c", launch.c_bytes() * n * a.rows())) {}
 
 WorkDescription describe_without_trace(const std::string& kernel, const MeTcf& a, std::int64_t n,
                                        const std::shared_ptr<const Tasks>& tasks,
                                        const TileLaunch& launch, std::optional<Addresses>& at) {
-  WorkDescription work = me_tcf_kernel::describe(kernel, a, launch.depth, n);
+  WorkDescription work = me_tcf_kernel::describe(kernel, a, launch.depth, n, launch.storage);
   at.emplace(a, *tasks, n, launch, work.memory);
   const std::int64_t cleared = row_windows::add_clear_launch(
       {.window_rows = a.window_rows, .rows = a.rows(), .n = n, .tasks = at->tasks, .c = at->c},

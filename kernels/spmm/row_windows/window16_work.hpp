@@ -9,6 +9,7 @@
 #include "kernels/spmm/row_windows/schedule.hpp"
 #include "kernels/spmm/row_windows/split_windows.hpp"
 #include "kernels/spmm/row_windows/window_tasks.hpp"
+#include "kernels/storage.hpp"
 #include "kernels/work.hpp"
 
 namespace tessera::window16_tile {
@@ -31,16 +32,19 @@ struct TileLaunch {
   int depth = 8;              // condensed columns of an MMA
   int mmas_per_product = 1;   // 3 where operands are split
   bool staged = true;         // rows of B are copied to shared memory, not loaded to registers
-  int width = 4;              // floats of a row of B that a lane loads at once, or 16 bytes of them
+  int width = 4;              // floats of a row of B that a lane loads at once; 4: 16 bytes
   int stages;                 // of rows of B in shared memory
-  int b_bytes = 4;            // of an element of B,
-  int c_bytes = 4;            // and of C
+  Storage storage = {};       // of B and C
   bool double_buffer = true;  // a TC block of A is copied while the one before is multiplied
   PositionBytes bytes = {};
   window_tasks::CombineMethod combine = window_tasks::CombineMethod::kOrdered;
   int registers = 0;  // of a thread
   std::int64_t shared_bytes = 0;
   WarpInstructions instructions;
+
+  /// Bytes of an element.
+  int b_bytes() const { return static_cast<int>(bytes_of(storage.b)); }
+  int c_bytes() const { return static_cast<int>(bytes_of(storage.c)); }
 };
 
 /// The addresses of a product's arrays.

@@ -13,6 +13,7 @@
 #include "formats/me_tcf.hpp"
 #include "kernels/spmm/row_windows/window_tasks.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "kernels/storage.hpp"
 #include "kernels/tensor_core/precision.hpp"
 
 namespace tessera::row_windows {
@@ -82,14 +83,22 @@ DenseMatrix emulate_tasks(const Tiles& a, const window_tasks::Tasks& tasks, std:
   return c;
 }
 
-/// The work description without footprint, thread blocks and launches.
+/// The work description without footprint, thread blocks and launches, of MMAs in TF32 or, with a B
+/// of 16 bits, in its type.
 template <class Tiles>
 WorkDescription describe_tiles(const std::string& kernel, const Tiles& a, std::int64_t n,
-                               const std::string& mma_shape, int flops_per_mma) {
-  WorkDescription work{
-      .kernel = kernel, .mma_type = "tf32", .mma_shape = mma_shape, .flops_per_mma = flops_per_mma};
-  work.b_rows_bytes = 4 * n * count_distinct(a.sparse_a_to_b, a.cols());
-  work.c_bytes = 4 * n * a.rows();
+                               const std::string& mma_shape, int flops_per_mma,
+                               const Storage& storage = {}) {
+  // BF16 is multiplied at the rate of FP16, which device descriptions have.
+  WorkDescription work{.kernel = kernel,
+                       .mma_type = storage.b == ElementType::kFp32 ? "tf32" : "fp16",
+                       .mma_shape = mma_shape,
+                       .flops_per_mma = flops_per_mma};
+  const auto bytes = [&](ElementType type, std::int64_t rows) {
+    return static_cast<std::int64_t>(bytes_of(type)) * n * rows;
+  };
+  work.b_rows_bytes = bytes(storage.b, count_distinct(a.sparse_a_to_b, a.cols()));
+  work.c_bytes = bytes(storage.c, a.rows());
   work.useful_flops = 2 * a.nnz() * n;
   return work;
 }

@@ -53,8 +53,8 @@ struct LaneColumns {
   static constexpr int kElementBytes = 16 / kCols;
   static constexpr int kWidth = kAligned ? kCols : 1;  // columns of an access
   static constexpr int kAccesses = kLanes == 1 ? 1 : kCols / kWidth;
-  static constexpr int kWords = kAligned ? 4 : kCols;  // registers of what a lane loads of a row,
-  static constexpr int kInFlight = kUnroll * 4 / kWords;  // of so many rows at a time
+  static constexpr int kWords = kAligned ? 4 : kCols;     // registers of a lane for a row of B
+  static constexpr int kInFlight = kUnroll * 4 / kWords;  // rows of B that a lane has in flight
 
   struct Piece {
     float words[kWords];

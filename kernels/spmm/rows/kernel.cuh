@@ -145,7 +145,7 @@ __device__ void multiply_in_parts(const Arguments& product, const Unit& unit,
       load_if<1>(has, values + at + h * kLanes, &next_value[h]);
     }
   };
-  // What the lane that loaded nonzero i * kParts + part of a turn has of it.
+  // The column or the value of nonzero i * kParts + part of a turn, from the lane that loaded it.
   const auto of_nonzero = [&](const auto& held, int i) {
     return __shfl_sync(~0u, held[i / kPartLanes], i % kPartLanes * kParts + part, kLanes);
   };

@@ -118,7 +118,7 @@ class RowsTrace final : public LaunchTrace {
   static constexpr int kWarps = kThreads / 32;
 
   bool in_parts() const { return schedule_.in_parts(); }
-  /// What `nonzeros` of them cost more with elements of 16 bits.
+  /// The instructions that `nonzeros` of them take more with elements of 16 bits.
   int half_columns(std::int64_t nonzeros) const {
     if (schedule_.lane_cols == 4) return 0;
     return InstructionCounts::kHalfColumns * static_cast<int>(nonzeros);

@@ -178,18 +178,12 @@ class TesseraSpmm final : public SpmmKernel {
         {.schedule = schedule,
          .mmas_per_product = static_cast<int>(options_.precision().mmas.size()),
          .stages = options_.ring(schedule).stages(),
-         .b_bytes = static_cast<int>(bytes_of(options_.storage().b)),
-         .c_bytes = static_cast<int>(bytes_of(options_.storage().c)),
+         .storage = options_.storage(),
          .bytes = {.position = 0, .bitmap = sizeof(Mosaic::Bitmap)},
          .combine = options_.combine(),
          .registers = registers(schedule),
          .shared_bytes = options_.shared_bytes(schedule),
          .instructions = instructions(schedule.groups)});
-    // BF16 is multiplied at the rate of FP16, which device descriptions have.
-    work.mma_type = options_.storage().b == ElementType::kFp32 ? "tf32" : "fp16";
-    const auto [of_b, of_c] = options_.storage();
-    work.b_rows_bytes = work.b_rows_bytes / 4 * static_cast<std::int64_t>(bytes_of(of_b));
-    work.c_bytes = work.c_bytes / 4 * static_cast<std::int64_t>(bytes_of(of_c));
     work.footprint_bytes = stats(a).bytes;
     return work;
   }
