@@ -28,18 +28,6 @@ inline bool cannot_compare_traces() {
   return !why.empty();
 }
 
-inline bool has_traces(const WorkDescription& work) {
-  return !work.launches.empty() &&
-         std::ranges::all_of(work.launches, [](const Launch& one) { return one.trace != nullptr; });
-}
-
-inline TraceCounts predicted_counts(const WorkDescription& work) {
-  const auto counters = simulator::counters(simulator::simulate(work, find_device("h200")));
-  return {counters.at("sm__inst_executed.sum"), counters.at("sm__inst_executed_pipe_tensor.sum"),
-          counters.at("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"),
-          counters.at("lts__t_sectors_srcunit_tex_op_read.sum")};
-}
-
 /// Counts all kernels that `launch` starts and waits for. The compiler moves constants with
 /// HFMA2.MMA, which runs on the tensor pipe and is no MMA.
 inline TraceCounts hardware_counts(std::function<void()> launch) {

@@ -9,8 +9,8 @@
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "tests/counted_products.hpp"
 #include "tests/support.hpp"
-#include "tests/trace_counters.hpp"
 #include "tests/trace_support.hpp"
 
 namespace tessera {

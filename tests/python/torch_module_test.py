@@ -158,7 +158,8 @@ def test_a_state_restores_the_matrix_into_a_module_of_another(device):
     other = Layer(torch.eye(3)).to(device)
     other.load_state_dict(torch.load(file, weights_only=True))
     assert other.a.shape == (20, 20) and other.a.nnz == module.a.nnz
-    assert torch.equal(other(x), module(x))
+    # Each times its candidates, and may choose another kernel.
+    torch.testing.assert_close(other(x), module(x))
 
 
 def test_a_state_that_holds_no_matrix_is_refused():

@@ -163,7 +163,12 @@ class DtcSpmm final : public SpmmKernel {
          .combine = options_.combine,
          .registers = registers(schedule),
          .shared_bytes = options_.shared_bytes(n),
-         .instructions = {.task_start = 60, .tile = 70, .group = 24, .copy = 6}});
+         .instructions = {.task_start = 60,
+                          .tile = 70,
+                          .group = 24,
+                          .copy = 6,
+                          .store = 20,
+                          .store_group = 40}});
     work.footprint_bytes = stats(a).bytes;
     return work;
   }

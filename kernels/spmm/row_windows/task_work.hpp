@@ -68,9 +68,12 @@ struct TaskInstructionCounts {
   static constexpr int kIdle = 30;   // a warp without a share
   static constexpr int kStart = 70;  // until the first task
   static constexpr int kStore = 20;  // storing sums: once, and once for every 16 columns or group
-  static constexpr int kCombineInBlock = 80;  // until a task of a team has left its sums
-  static constexpr int kClear = 30;           // clearing a split window: until the first store
-  static constexpr int kClearStore = 12;      // with the store
+  // Where tasks of a team meet in shared memory: each, one that leaves its vectors of sums, and one
+  // that adds those of a part.
+  static constexpr int kTeam = 50, kLeaveVector = 4;
+  static constexpr int kAddPart = 6, kAddVector = 4;
+  static constexpr int kClear = 30;       // clearing a split window: until the first store
+  static constexpr int kClearStore = 12;  // with the store
 };
 
 /// LaunchTrace::next() of a warp that computes the tasks of its share one after another.

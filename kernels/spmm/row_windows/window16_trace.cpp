@@ -80,8 +80,10 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
 
 void TileTrace::store_task(const Task& task, const TaskItem& item, WarpTrace& trace) const {
   const bool atomic = launch_.combine == CombineMethod::kAtomic;
-  trace.issue(TaskInstructionCounts::kStore * (1 + 2 * schedule_.groups));
   if (task.split != 0 && !atomic && !combine(item, trace)) return;
+  const WarpInstructions& of = launch_.instructions;
+  trace.issue(of.store + of.store_group * schedule_.groups);
+  if (task.split != 0 && atomic) trace.issue(of.add + of.add_group * schedule_.groups);
   const int cols_at_once = launch_.width == 1 ? 8 : 4 * piece_cols();
   for (int half = 0; half < 2; ++half)
     for (std::int64_t col = 0; col < schedule_.warp_cols(); col += cols_at_once)
@@ -95,11 +97,17 @@ bool TileTrace::combine(const TaskItem& item, WarpTrace& trace) const {
   const int vectors = schedule_.lane_vectors();
   const window_tasks::Tasks::TeamPlace place = tasks_->place_in_team(item.task);
   if (place.size > 1) {
-    const std::int64_t read = place.is_last ? place.size : 0;
-    for (std::int64_t i = 0; i < vectors * (1 + read); ++i)
+    // A task leaves its sums, and the last one of the team adds those of the others.
+    const std::int64_t parts = place.is_last ? place.size - 1 : 1;
+    for (std::int64_t i = 0; i < vectors * parts; ++i)
       trace.shared(row_windows::kWideReadWavefronts);
-    trace.issue(TaskInstructionCounts::kCombineInBlock + static_cast<int>(4 * vectors * read));
-    if (!place.is_last) return false;
+    trace.issue(TaskInstructionCounts::kTeam);
+    if (!place.is_last) {
+      trace.issue(TaskInstructionCounts::kLeaveVector * vectors);
+      return false;
+    }
+    trace.issue(static_cast<int>(
+        (TaskInstructionCounts::kAddPart + TaskInstructionCounts::kAddVector * vectors) * parts));
   }
   return place.teams == 1 ||
          window_tasks::trace_combine_split_window(*tasks_, item.task, item.chunk, vectors,

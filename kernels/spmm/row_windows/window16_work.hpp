@@ -17,6 +17,8 @@ namespace tessera::window16_tile {
 /// Instructions of a warp besides memory instructions and MMAs, counted in machine code.
 struct WarpInstructions {
   int task_start, tile, group, copy;
+  int store, store_group;      // of sums to C: once, and for each group of 32 columns
+  int add = 0, add_group = 0;  // of atomics, besides
 };
 
 /// Bytes of A's positions in the packed form: one for each nonzero (ME-TCF), or a bitmap for each

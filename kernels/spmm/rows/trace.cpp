@@ -13,20 +13,21 @@ namespace {
 /// Instructions of a warp besides those of memory, counted in machine code (CUDA 13.0, sm_90a) for
 /// aligned operands.
 struct InstructionCounts {
-  static constexpr int kStart = 12, kUnit = 24;  // before the unit is loaded, and with it
-  static constexpr int kLoop = 7;                // before the first step
-  static constexpr int kNextTurn = 7;            // of a step that moves the lanes' nonzeros on
-  static constexpr int kStepLoads = 56, kStepSums = 43;
+  static constexpr int kStart = 12, kUnit = 20;    // before the unit is loaded, and with it
+  static constexpr int kLoop = 4;                  // before the first step
+  static constexpr int kNextTurn = 10;             // of a step that moves the lanes' nonzeros on
+  static constexpr int kStep = 17;                 // of a step besides its nonzeros
+  static constexpr int kLoadRow = 7, kAddRow = 5;  // of a nonzero of a step
   // Of a nonzero with eight columns of 16 bits instead of four: four more sums, eight conversions.
   static constexpr int kHalfColumns = 12;
-  static constexpr int kEnd = 15, kStore = 17;
+  static constexpr int kEnd = 16, kStore = 28;
   static constexpr int kTeam = 5, kTeamUnit = 5;  // of the sums of a team: all units, each added
-  static constexpr int kSlot = 45;                // to leave sums in a slot
+  static constexpr int kMeet = 17, kSlot = 26;    // of a split row: all warps, one leaves its sums
   static constexpr int kSlots = 30, kSlotStep = 125;  // to add slots: a warp, kUnroll of them
 
   /// Of a step that uses the nonzeros that the lanes have loaded and loads the next, if any.
   static constexpr int load_turn(int lanes, bool loads) {
-    return lanes == kUnroll ? (loads ? 6 : 8) : (loads ? 17 : 13);
+    return lanes == kUnroll ? (loads ? 9 : 11) : (loads ? 19 : 15);
   }
 };
 
@@ -296,14 +297,11 @@ class RowsTrace final : public LaunchTrace {
     } else {
       trace.issue(InstructionCounts::kNextTurn);
     }
-    const std::int64_t count = mine.most - at > kShortStep ? kUnroll : kShortStep;
-    const auto part = [&](int instructions) {
-      return static_cast<int>(instructions * count / kUnroll);
-    };
-    trace.issue(part(InstructionCounts::kStepLoads));
-    for (std::int64_t i = at; i < at + count; ++i) load_rows(mine, i, trace);
+    const int count = mine.most - at > kShortStep ? kUnroll : kShortStep;
+    trace.issue(InstructionCounts::kStep + InstructionCounts::kLoadRow * count);
+    for (int i = 0; i < count; ++i) load_rows(mine, at + i, trace);
     trace.wait(kDataBoard);
-    trace.issue(part(InstructionCounts::kStepSums) + half_columns(count));
+    trace.issue(InstructionCounts::kAddRow * count + half_columns(count));
   }
 
   void add_team(const WarpUnits& mine, std::int64_t team, WarpTrace& trace) const {
@@ -328,8 +326,9 @@ class RowsTrace final : public LaunchTrace {
     trace.load(kSlotBoard);
     trace.touch(element(at_.split_rows, mine.units[0].split - 1, 8), 8);
     trace.wait(kSlotBoard);
-    trace.issue(InstructionCounts::kSlot);
+    trace.issue(InstructionCounts::kMeet);
     if (mine.first_place == 0) {
+      trace.issue(InstructionCounts::kSlot);
       trace.store();
       trace.touch(slot(mine, mine.block), slot_bytes(schedule_));
     }

@@ -194,22 +194,31 @@ class TesseraSpmm final : public SpmmKernel {
     return schedule.groups == 1 ? 72 : schedule.groups == 2 ? 96 : 128;
   }
 
-  /// Counted in machine code (CUDA 13.0, sm_90a), but for task_start, which counters of an H200
-  /// gave for the kernel's version 1. With fewer registers more is computed anew for every TC
-  /// block.
+  /// Counted in machine code (CUDA 13.0, sm_90a). With fewer registers more is computed anew for
+  /// every TC block.
   window16_tile::WarpInstructions instructions(int groups) const {
-    if (options_.storage().b != ElementType::kFp32)
-      return {.task_start = 160, .tile = groups == 2 ? 70 : 83, .group = 4, .copy = 2};
-    const bool splits = options_.precision().parts > 1;
-    return {.task_start = 160,
-            .tile = groups == 1   ? 73
-                    : groups == 2 ? 84
-                                  : 57,
-            .group = !splits       ? 16
-                     : groups == 1 ? 152
-                     : groups == 2 ? 128
-                                   : 116,
-            .copy = 2};
+    // Copies of two rows each may be of padding, and clear its place then.
+    const int lines = options_.ring(tessera_spmm::schedule_of(groups)).lines();
+    window16_tile::WarpInstructions counts{.task_start = groups == 4   ? 186
+                                                         : groups == 2 ? 153
+                                                                       : 151,
+                                           .tile = groups == 4   ? 60
+                                                   : groups == 2 ? 63
+                                                                 : 73,
+                                           .group = 16,
+                                           .copy = lines == 2 ? 8 : 2,
+                                           .store = 42,
+                                           .store_group = 42,
+                                           .add = 11,
+                                           .add_group = 14};
+    if (options_.storage().b != ElementType::kFp32) {
+      counts.task_start = groups == 4 ? 187 : 158;
+      counts.tile = groups == 4 ? 63 : 72;
+      counts.group = 4;
+    } else if (options_.precision().parts > 1) {
+      counts.group = groups == 4 ? 116 : groups == 2 ? 128 : 152;
+    }
+    return counts;
   }
 
   TesseraSpmmOptions options_;

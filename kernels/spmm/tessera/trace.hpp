@@ -18,6 +18,7 @@ class Trace final : public window16_tile::TileTrace {
   static constexpr int kOffsetBoard = 0, kBitmapBoard = kFreeBoard, kElementBoard = kFreeBoard + 1,
                        kFirstStageBoard = kFreeBoard + 2;
   static constexpr int kBitmapBytes = sizeof(Mosaic::Bitmap);
+  static constexpr int kNoCopy = 16;  // instructions of a first stage that a short task lacks
   using Task = window_tasks::Task;
 
   /// The board of the rows of B of TC block `step` of a task: one for each stage.
@@ -28,7 +29,11 @@ class Trace final : public window16_tile::TileTrace {
   void start(const Task& task, const TaskItem& item, WarpTrace& trace) const override {
     load_rows(task.first, trace);
     trace.issue(launch_.instructions.task_start);
-    for (int step = 0; step + 1 < launch_.stages && task.first + step < task.last; ++step) {
+    for (int step = 0; step + 1 < launch_.stages; ++step) {
+      if (task.first + step >= task.last) {
+        trace.issue(kNoCopy);
+        continue;
+      }
       trace.wait(kRowBoard);
       copy_rows(task.first + step, step, item, trace, stage_board(step));
       if (task.first + step + 1 < task.last) load_rows(task.first + step + 1, trace);

@@ -12,6 +12,7 @@
 #include "formats/io/source.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/spgemm_kernel.hpp"
+#include "tests/counted_products.hpp"
 #include "tests/kernel_choices.hpp"
 #include "tests/support.hpp"
 #include "tests/trace_counters.hpp"
