@@ -14,10 +14,31 @@ struct TraceAddresses {
 struct InstructionCounts {
   static constexpr int kClear = 20, kClearStore = 5;  // of the clearing launch: a warp, a store
   static constexpr int kIdle = 30;                    // a warp without a unit
-  static constexpr int kWarp = 52;                    // around a unit
-  static constexpr int kNonzero = 12;                 // for a nonzero, besides its load
+  static constexpr int kWarp = 52, kShareWarp = 110;  // around a unit; around a share
   static constexpr int kStore = 12;                   // for four values of a lane
+  static constexpr int kRowOfShare = 58;              // to end a row of a share, and begin the next
   static constexpr int kMeet = 40;                    // to leave the sums of a part in its slot
+  static constexpr int kShareNonzero = 15;            // of a share: is it the last of its row?
+
+  /// For a nonzero, besides its loads.
+  static constexpr int nonzero(const UnitShape& shape) {
+    const int of_share = shape.streams ? kShareNonzero : 0;
+    switch (shape.delivery) {
+      case NonzeroDelivery::kBroadcastLoads:
+        return 12 + shape.values + of_share;
+      case NonzeroDelivery::kWarpShuffles:
+        return 12 + 3 * shape.values + of_share;
+      case NonzeroDelivery::kSharedMemory:
+        return 10 + 2 * shape.values + of_share;
+      case NonzeroDelivery::kLoadsPerGroup:
+        return 17 + shape.values + of_share;
+    }
+    return 0;
+  }
+  /// For the next kStagedNonzeros, besides their loads.
+  static constexpr int staging(NonzeroDelivery delivery) {
+    return delivery == NonzeroDelivery::kWarpShuffles ? 13 : 20;
+  }
 };
 
 /// The clearing of a row of C, 128 bytes at a time.
@@ -176,7 +197,7 @@ class UnitsTrace final : public LaunchTrace {
   int per_step() const { return shape_.nonzeros_per_step(); }
 
   void begin(const WarpUnits& mine, std::int64_t steps, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kWarp);
+    trace.issue(shape_.streams ? InstructionCounts::kShareWarp : InstructionCounts::kWarp);
     trace.pause(kSpecialRegisterCycles);
     if (!plan_->shares.empty()) {
       trace.load(kRowPartBoard);
@@ -213,6 +234,7 @@ class UnitsTrace final : public LaunchTrace {
   void load_columns(const WarpUnits& mine, std::int64_t step, WarpTrace& trace) const {
     if (!stages_nonzeros()) return load_nonzeros(mine, at_.col_indices, step, kIndexBoard, trace);
     if (step * per_step() % kStagedNonzeros != 0) return;
+    trace.issue(InstructionCounts::staging(shape_.delivery));
     const std::int64_t k = start(mine.first) + step * per_step();
     for (const std::uint64_t array : {at_.col_indices, at_.values}) {
       trace.load(kIndexBoard);
@@ -224,12 +246,19 @@ class UnitsTrace final : public LaunchTrace {
                WarpTrace& trace) const {
     trace.wait(kIndexBoard);
     if (shape_.delivery == NonzeroDelivery::kSharedMemory) trace.shared(4);
-    trace.issue(InstructionCounts::kNonzero * shape_.unroll / 2);
-    for (int j = 0; j < per_step(); j += shape_.groups) load_rows(mine, step, j, trace);
+    const int instructions = InstructionCounts::nonzero(shape_) * shape_.unroll;
+    trace.issue(instructions / 2);
+    for (int j = 0; j < per_step(); j += shape_.groups) {
+      load_rows(mine, step, j, trace);
+      // Where lanes shuffle nonzeros, the compiler loads into registers that it uses again: two
+      // rows of B are in flight, and after the first four, one.
+      if (shape_.delivery == NonzeroDelivery::kWarpShuffles && (j % 2 == 1 || j > 3))
+        trace.wait(kDataBoard);
+    }
     if (!stages_nonzeros()) load_nonzeros(mine, at_.values, step, kDataBoard, trace);
     if (step + 1 < steps) load_columns(mine, step + 1, trace);
     trace.wait(kDataBoard);
-    trace.issue((InstructionCounts::kNonzero / 2 + shape_.values) * shape_.unroll);
+    trace.issue(instructions - instructions / 2);
     for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
       const std::int64_t k = start(unit) + step * per_step();
       finish_rows(mine, unit, step == 0 ? begin_of(unit) : k + 1, k + per_step(), trace);
@@ -263,8 +292,15 @@ class UnitsTrace final : public LaunchTrace {
     const auto last = plan_->row_parts.begin() + plan_->end_part(unit) - 1;
     auto part = std::lower_bound(begin, last, from,
                                  [](const RowPart& p, std::int64_t k) { return p.last < k; });
-    for (; part < last && part->last <= to; ++part)
+    for (; part < last && part->last <= to; ++part) {
+      // The next row part was loaded when this one began.
+      trace.wait(kRowPartBoard);
+      trace.issue(InstructionCounts::kRowOfShare);
+      trace.load(kRowPartBoard);
+      const auto after_next = std::min(part + 2, last) - plan_->row_parts.begin();
+      trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(after_next), 16);
       if (part->slot == 0) store(mine, part->row, trace);
+    }
   }
 
   void touch_row(const WarpUnits& mine, std::uint32_t row, WarpTrace& trace) const {
