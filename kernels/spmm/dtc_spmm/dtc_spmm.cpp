@@ -148,6 +148,22 @@ class DtcSpmm final : public SpmmKernel {
     return me_tcf_kernel::emulate(a, find_precision("tf32"), options_.depth, tasks, b, generation);
   }
 
+  /// Counted in machine code (CUDA 13.0, sm_90a), for a TC block of at most 32 nonzeros a warp.
+  window16_tile::WarpInstructions instructions() const {
+    using dtc_spmm::Fetch;
+    window16_tile::WarpInstructions counts{
+        .task_start = 200, .tile = 112, .group = 50, .copy = 6, .store = 20, .store_group = 40};
+    if (options_.fetch == Fetch::kStaged) return counts;
+    counts.task_start = 150;
+    counts.tile = options_.fetch == Fetch::kFloat4   ? 107
+                  : options_.fetch == Fetch::kFloat2 ? 150
+                                                     : 180;
+    counts.group = options_.fetch == Fetch::kFloat4   ? 83
+                   : options_.fetch == Fetch::kFloat2 ? 62
+                                                      : 44;
+    return counts;
+  }
+
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<MeTcf>(packed);
     const Schedule schedule = options_.schedule(n);
@@ -163,12 +179,7 @@ class DtcSpmm final : public SpmmKernel {
          .combine = options_.combine,
          .registers = registers(schedule),
          .shared_bytes = options_.shared_bytes(n),
-         .instructions = {.task_start = 60,
-                          .tile = 70,
-                          .group = 24,
-                          .copy = 6,
-                          .store = 20,
-                          .store_group = 40}});
+         .instructions = instructions()});
     work.footprint_bytes = stats(a).bytes;
     return work;
   }

@@ -14,6 +14,8 @@ class Trace final : public window16_tile::TileTrace {
  private:
   static constexpr int kIdBoard = 0, kFragmentBoard = 3;
   static constexpr int kTileCols = MeTcf::kTileCols;
+  // Instructions for further nonzeros of a TC block than a warp's lanes, copied and scattered.
+  static constexpr int kFurtherRound = 40;
   using Task = window_tasks::Task;
 
   bool staged() const { return launch_.staged; }
@@ -80,7 +82,10 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kIdBoard);
     trace.load(kCopyBoard);
     for_each_round(tile, item, [&](std::int64_t first, std::int64_t count) {
-      if (first >= a_.tc_offset[tile] + 32 * schedule_.team) trace.load(kCopyBoard);
+      if (first >= a_.tc_offset[tile] + 32 * schedule_.team) {
+        trace.issue(kFurtherRound);
+        trace.load(kCopyBoard);
+      }
       trace.touch(at_.values + 4 * static_cast<std::uint64_t>(first), 4 * count);
     });
     if (tile + 1 >= task.last) return;
