@@ -28,7 +28,8 @@ constexpr tessera_spmm_options kDefaults{.size = sizeof(tessera_spmm_options),
                                          .type = TESSERA_FP32,
                                          .row_order = nullptr,
                                          .sets_values = 0,
-                                         .strided = 0};
+                                         .strided = 0,
+                                         .expected_products = 0};
 
 std::vector<PlanKernel> kernels_in(tessera_precision precision, tessera_type type,
                                    const char* tensor_cores, const char* cuda_cores) {
@@ -91,6 +92,9 @@ PlanRequest request_of(const tessera_spmm_options* given, std::int64_t rows) {
         Permutation(std::vector<std::int32_t>(options.row_order, options.row_order + rows));
   request.sets_values = options.sets_values != 0;
   request.strided = options.strided != 0;
+  require(options.expected_products >= 0, "expected_products takes 0 or more, not {}",
+          options.expected_products);
+  request.expected_products = options.expected_products;
   return request;
 }
 

@@ -27,6 +27,7 @@ struct PlanRequest {
   Permutation row_order = {};  // empty: the order of A
   bool sets_values = false;
   bool strided = false;
+  std::int64_t expected_products = 0;
 };
 
 /// A plan on the device. Its functions do what those of kernels/abi/tessera.h with their names do.

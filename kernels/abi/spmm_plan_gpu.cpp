@@ -21,6 +21,7 @@ SpmmPlanOptions options_of(const PlanRequest& request) {
   options.rows = request.row_order;
   options.converts_b = options.converts_c = request.strided;
   options.sets_values = request.sets_values;
+  options.expected_products = request.expected_products;
   return options;
 }
 
@@ -58,6 +59,7 @@ class SpmmGpuPlan final : public GpuPlan {
     for (const SpmmTiming& timing : plan_.timings()) {
       Json one{{"kernel", call_text(timing.candidate.kernel, timing.candidate.params)}};
       if (timing.us > 0) one["us"] = timing.us;
+      if (timing.predicted_us > 0) one["predicted_us"] = timing.predicted_us;
       if (!timing.algorithm.empty()) one["algorithm"] = timing.algorithm;
       if (!timing.problem.empty()) one["problem"] = timing.problem;
       timings.push_back(one);

@@ -150,6 +150,9 @@ typedef struct tessera_spmm_options {
   const int32_t* row_order; /* [M] or NULL */
   int32_t sets_values;      /* 1 to allow tessera_spmm_plan_set_values(); takes 4 bytes a nonzero */
   int32_t strided; /* 1 to allow ldb and ldc above N; takes a copy of B and C; TESSERA_FP32 */
+  /* About how often A is multiplied: from 1 to 20, the kernel is chosen by a formula where there is
+   * one, in about a millisecond, and nothing is timed. 0: often. */
+  int64_t expected_products;
 } tessera_spmm_options;
 TESSERA_API void tessera_spmm_options_init(tessera_spmm_options* options);
 

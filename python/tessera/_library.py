@@ -30,7 +30,8 @@ class SpmmOptions(ctypes.Structure):
 
     _fields_ = [("size", c_int64), ("num_kernels", c_int64), ("kernels", POINTER(c_char_p)),
                 ("formats", POINTER(c_char_p)), ("precision", c_int32), ("type", c_int32),
-                ("row_order", c_void_p), ("sets_values", c_int32), ("strided", c_int32)]  # fmt: skip
+                ("row_order", c_void_p), ("sets_values", c_int32), ("strided", c_int32),
+                ("expected_products", c_int64)]  # fmt: skip
 
 
 class SddmmOptions(ctypes.Structure):

@@ -49,6 +49,9 @@ class Plan:
                  the order of A
     sets_values  allows set_values()
     strided      allows B and C whose rows have gaps; takes a copy of each
+    expected_products
+                 about how often A is multiplied; from 1 to 20 a formula chooses the kernel where it
+                 can, and nothing is timed; 0: often
 
     Raises InvalidError for wrong arguments, UnsupportedError without a GPU and, with every kernel's
     reason, when none takes this case, OutOfMemoryError and DeviceError. The product is that of
@@ -57,7 +60,7 @@ class Plan:
 
     def __init__(self, a: Any, n: int, *, dtype: str = "float32", kernels: Sequence[str] = (),
                  precision: str = "fastest", row_order: ArrayLike | None = None,
-                 sets_values: bool = False, strided: bool = False):
+                 sets_values: bool = False, strided: bool = False, expected_products: int = 0):
         self.matrix = matrix(a)
         self.n = int(n)
         self._handle = c_void_p()
@@ -73,6 +76,7 @@ class Plan:
         options.kernels = ctypes.cast(kernel_texts, ctypes.POINTER(c_char_p))
         options.precision, options.type = PRECISIONS[precision], names[str(dtype)]
         options.sets_values, options.strided = int(sets_values), int(strided)
+        options.expected_products = int(expected_products)
         order = None
         if row_order is not None:
             order = np.ascontiguousarray(row_order, np.int32)

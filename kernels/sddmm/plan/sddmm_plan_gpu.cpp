@@ -1,12 +1,11 @@
-// A plan chooses by the policy "measure" of formats/base/choice.hpp: every candidate is packed,
-// uploaded and timed, and the fastest one stays on the device.
+// A plan chooses by time (kernels/device/measured_choice.hpp).
 
 #include <algorithm>
-#include <cassert>
 
 #include "formats/base/choice.hpp"
 #include "formats/base/extents.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/device/measured_choice.hpp"
 #include "kernels/device/median_time.hpp"
 #include "kernels/sddmm/plan/sddmm_plan.hpp"
 #include "kernels/sddmm_kernel.hpp"
@@ -77,44 +76,13 @@ Uploaded upload(const CsrMatrix& a, std::int64_t k, const SddmmCandidate& given,
   return made;
 }
 
-/// The policy "measure". At most two candidates are on the device at a time: the fastest so far and
-/// the one that is timed.
-class MeasurePolicy final : public Policy {
+/// Prepares a candidate's launches and times them, but for a single candidate.
+class Timer {
  public:
-  MeasurePolicy(const CsrMatrix& a, std::int64_t k, const SddmmPlanOptions& options,
-                std::vector<SddmmTiming>& timings)
-      : a_(a), k_(k), options_(options), timings_(timings) {}
+  Timer(const CsrMatrix& a, std::int64_t k, const SddmmPlanOptions& options)
+      : a_(a), k_(k), options_(options) {}
 
-  std::string name() const override { return "measure"; }
-
-  Rating screen(std::size_t candidate) override {
-    const SddmmCandidate& given = options_.candidates[candidate];
-    SddmmTiming& timing = timings_.emplace_back(SddmmTiming{.candidate = given});
-    try {
-      Uploaded next = upload(a_, k_, given, options_);
-      timing.candidate = next.candidate;
-      prepare(next);
-      timing.us = next.us;
-      if (!fastest_.gpu || next.us < fastest_.us) fastest_ = std::move(next), index_ = candidate;
-    } catch (const Unsupported& error) {
-      timing.problem = error.what();
-      throw;
-    }
-    return {.origin = Origin::kMeasured,
-            .time_us = timing.us,
-            .reason = timing.us > 0 ? fmt::format("median of {} samples on this GPU", kTimeSamples)
-                                    : "there is no other candidate"};
-  }
-
-  /// The chosen candidate, which leaves the policy.
-  Uploaded take([[maybe_unused]] const Rating& chosen) {
-    assert(chosen.candidate == index_);
-    return std::move(fastest_);
-  }
-
- private:
-  /// Prepares the launches and times them, but for a single candidate.
-  void prepare(Uploaded& uploaded) {
+  void operator()(Uploaded& uploaded, SddmmTiming&) {
     if (!operands_) operands_ = std::make_unique<TimedOperands>(a_, k_, options_);
     const SddmmOperands operands = operands_->operands();
     cuda_check(cudaDeviceSynchronize(), "uploading A");
@@ -123,26 +91,20 @@ class MeasurePolicy final : public Policy {
       uploaded.us = median_us([&] { uploaded.gpu->launch(operands, nullptr); });
   }
 
+ private:
   const CsrMatrix& a_;
   std::int64_t k_;
   const SddmmPlanOptions& options_;
-  std::vector<SddmmTiming>& timings_;        // one for each screened candidate
   std::unique_ptr<TimedOperands> operands_;  // on the device from the first candidate on
-  Uploaded fastest_;
-  std::size_t index_ = 0;  // of fastest_
 };
 
 /// Times the candidates and keeps the fastest on the device.
 Uploaded choose(const CsrMatrix& a, std::int64_t k, const SddmmPlanOptions& options,
                 std::vector<SddmmTiming>& timings) {
-  std::vector<Candidate> named;
-  for (const SddmmCandidate& candidate : options.candidates)
-    named.push_back({.name = candidate.kernel});
-  MeasurePolicy policy(a, k, options, timings);
-  const Decision decision = decide(named, policy);
-  require<Unsupported>(!decision.ranked.empty(), "no kernel takes this product:{}",
-                       decision.exclusions("\n  ", [&](std::size_t i) { return named[i].name; }));
-  Uploaded chosen = policy.take(decision.chosen());
+  Uploaded chosen = choose_by_time<Uploaded>(
+      options.candidates, timings,
+      [&](const SddmmCandidate& given) { return upload(a, k, given, options); },
+      Timer(a, k, options));
   // Copies to the device may still be in flight, and not every stream waits for them.
   cuda_check(cudaDeviceSynchronize(), "uploading A");
   return chosen;

@@ -33,11 +33,20 @@ struct SpmmCandidate {
   Params::Given format = {};
 };
 
+/// Products that do not pay for timing the candidates of a plan.
+constexpr std::int64_t kFewProducts = 20;
+
 struct SpmmPlanOptions {
   /// The kernels to choose from. Two or more are timed once on this GPU, and the fastest is kept.
   /// The default candidates differ in their values: tessera_spmm rounds operands to TF32, rows_spmm
   /// does not. Both give the same bits every time. Name one kernel where the difference matters.
   std::vector<SpmmCandidate> candidates = {{"tessera_spmm"}, {"rows_spmm"}};
+
+  /// About how often A is multiplied. From 1 to kFewProducts nothing is timed, where every
+  /// candidate has a formula for its time (tessera_spmm and rows_spmm with their default
+  /// parameters): the one with the least is taken, which costs the host about a millisecond. 0:
+  /// often enough.
+  std::int64_t expected_products = 0;
 
   /// The types of B and C in memory: FP32, FP16 or BF16, and FP32 for C with any B. Sums are FP32.
   /// A candidate whose parameters do not name its types gets these.
@@ -64,6 +73,7 @@ struct SpmmTiming {
   SpmmCandidate candidate;     // with every parameter, once the candidate could be uploaded
   std::string algorithm = {};  // the fastest one of a library that has several; else empty
   double us = 0;               // median time of a product, in microseconds; 0 when not timed
+  double predicted_us = 0;     // by a formula, where nothing is timed; else 0
   std::string problem = {};    // why it cannot be used; empty when it can
 };
 

@@ -1,10 +1,10 @@
-// A plan chooses by the policy "measure" of formats/base/choice.hpp: every candidate is packed,
-// uploaded and timed, and the fastest one stays on the device.
+// A plan chooses by time (kernels/device/measured_choice.hpp). For few products it chooses by the
+// policy "model" of formats/base/choice.hpp, and packs what it has chosen.
 
 #include "kernels/spmm/plan/spmm_plan.hpp"
 
 #include <algorithm>
-#include <cassert>
+#include <optional>
 
 #include "formats/base/choice.hpp"
 #include "formats/base/device_memory.hpp"
@@ -12,8 +12,10 @@
 #include "formats/base/registry.hpp"
 #include "kernels/device/gather_values.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
+#include "kernels/device/measured_choice.hpp"
 #include "kernels/device/median_time.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/spmm/plan/product_counts.hpp"
 #include "kernels/spmm/plan/value_places.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
@@ -78,45 +80,16 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& optio
   return made;
 }
 
-/// The policy "measure". At most two candidates are on the device at a time: the fastest so far and
-/// the one that is timed.
-class MeasurePolicy final : public Policy {
+/// Times candidates, and the algorithms of a library among each other. A single algorithm of a
+/// single candidate is not timed.
+class Timer {
  public:
-  MeasurePolicy(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
-                std::vector<SpmmTiming>& timings)
-      : a_(a), n_(n), options_(options), candidates_(options.candidates), timings_(timings) {}
+  Timer(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options)
+      : a_(a), n_(n), options_(options) {}
 
-  std::string name() const override { return "measure"; }
-
-  Rating screen(std::size_t candidate) override {
-    SpmmTiming& timing = timings_.emplace_back(SpmmTiming{.candidate = candidates_[candidate]});
-    try {
-      Uploaded next = upload(a_, n_, options_, candidates_[candidate]);
-      timing.candidate = next.candidate;
-      choose_algorithm(next, timing);
-      if (!fastest_.gpu || next.us < fastest_.us) fastest_ = std::move(next), index_ = candidate;
-    } catch (const Unsupported& error) {
-      timing.problem = error.what();
-      throw;
-    }
-    return {.origin = Origin::kMeasured,
-            .time_us = timing.us,
-            .reason = timing.us > 0 ? fmt::format("median of {} samples on this GPU", kTimeSamples)
-                                    : "there is no other candidate"};
-  }
-
-  /// The chosen candidate, which leaves the policy.
-  Uploaded take([[maybe_unused]] const Rating& chosen) {
-    assert(chosen.candidate == index_);
-    return std::move(fastest_);
-  }
-
- private:
-  /// Chooses among the algorithms of a library, also by time. A single algorithm of a single
-  /// candidate is not timed.
-  void choose_algorithm(Uploaded& uploaded, SpmmTiming& timing) {
+  void operator()(Uploaded& uploaded, SpmmTiming& timing) {
     const std::vector<std::string> names = uploaded.gpu->candidates();
-    if (names.size() == 1 && candidates_.size() == 1) return;
+    if (names.size() == 1 && options_.candidates.size() == 1) return;
     if (!operands_)
       operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_, options_.storage);
     const Operands operands{operands_->b.data(), operands_->c.data()};
@@ -135,30 +108,62 @@ class MeasurePolicy final : public Policy {
     uploaded.gpu->prepare(best, operands, nullptr);
     uploaded.algorithm = best;
     timing.algorithm = names[best];
-    timing.us = uploaded.us;
   }
 
+ private:
   const CsrMatrix& a_;
   std::int64_t n_;
   const SpmmPlanOptions& options_;
-  const std::vector<SpmmCandidate>& candidates_;
-  std::vector<SpmmTiming>& timings_;         // one for each screened candidate
   std::unique_ptr<TimedOperands> operands_;  // on the device from the first timing on
-  Uploaded fastest_;
-  std::size_t index_ = 0;  // of fastest_
 };
 
-/// Times the candidates and keeps the fastest on the device.
+/// The candidate with the least predicted time, on the device; nothing where one has no formula.
+std::optional<Uploaded> choose_by_model(const CsrMatrix& a, std::int64_t n,
+                                        const SpmmPlanOptions& options,
+                                        std::vector<SpmmTiming>& timings) {
+  const WorkCounts counts = product_counts(a, n);
+  std::vector<CountedKernel> counted;
+  std::vector<Candidate> named;
+  for (const SpmmCandidate& candidate : options.candidates) {
+    if (!Registry<CostModel>::instance().contains(candidate.kernel)) return {};
+    counted.push_back({candidate.kernel,
+                       Registry<SpmmKernel>::instance().resolve(
+                           candidate.kernel, with_storage(candidate, options.storage)),
+                       counts});
+    named.push_back({.name = candidate.kernel});
+  }
+  // The formulas are those of an H200 whatever the GPU is: a ratio of two times is asked for.
+  CostModelPolicy policy(counted, "h200");
+  const Decision decision = decide(named, policy);
+  if (!decision.excluded.empty()) return {};
+  for (const SpmmCandidate& candidate : options.candidates)
+    timings.push_back({.candidate = candidate});
+  for (const Rating& one : decision.ranked) timings[one.candidate].predicted_us = one.time_us;
+  for (const Rating& one : decision.ranked) {
+    SpmmTiming& timing = timings[one.candidate];
+    try {
+      Uploaded chosen = upload(a, n, options, timing.candidate);
+      timing.candidate = chosen.candidate;
+      return chosen;
+    } catch (const Unsupported& error) {
+      timing.problem = error.what();
+    }
+  }
+  timings.clear();
+  return {};
+}
+
+/// The chosen candidate, on the device: by the policy "model" for few products, else by time.
 Uploaded choose(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
                 std::vector<SpmmTiming>& timings) {
-  std::vector<Candidate> named;
-  for (const SpmmCandidate& candidate : options.candidates)
-    named.push_back({.name = candidate.kernel});
-  MeasurePolicy policy(a, n, options, timings);
-  const Decision decision = decide(named, policy);
-  require<Unsupported>(!decision.ranked.empty(), "no kernel takes this product:{}",
-                       decision.exclusions("\n  ", [&](std::size_t i) { return named[i].name; }));
-  return policy.take(decision.chosen());
+  const bool is_seldom = options.expected_products > 0 && options.expected_products <= kFewProducts;
+  if (is_seldom && options.candidates.size() > 1)
+    if (std::optional<Uploaded> chosen = choose_by_model(a, n, options, timings))
+      return std::move(*chosen);
+  return choose_by_time<Uploaded>(
+      options.candidates, timings,
+      [&](const SpmmCandidate& given) { return upload(a, n, options, given); },
+      Timer(a, n, options));
 }
 
 /// The bytes [first, last) from the first element of an operand to its last one.

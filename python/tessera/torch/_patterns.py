@@ -48,14 +48,19 @@ class Options:
         tiles, by_rows = (f"tessera_{operation}",), (f"rows_{operation}",)
         if self.kernels and operation == "spmm":
             return self.kernels
-        few = self.expected_products is not None and self.expected_products < _FEW_PRODUCTS
         if precision == "tf32":
             return tiles
-        if few:
-            return by_rows
-        if self.deterministic:
-            return tiles if precision == "fastest" and nnz >= _LONG_ROWS * rows else by_rows
-        return ()
+        if not self.by_rule:
+            return ()
+        if precision == "fastest" and operation == "spmm":
+            return ()  # libtessera has a formula
+        return tiles if precision == "fastest" and nnz >= _LONG_ROWS * rows else by_rows
+
+    @property
+    def by_rule(self) -> bool:
+        """Nothing is timed, since it does not pay or since a choice by times may change."""
+        few = self.expected_products is not None and self.expected_products <= _FEW_PRODUCTS
+        return few or self.deterministic
 
 
 def make_options(precision, deterministic, expected_products, reorder, kernel) -> Options:
@@ -192,6 +197,7 @@ def _make_plan(pattern: Pattern, request: int, n: int, type_number: int) -> int:
         given.narrow_result = request == SAMPLES and type_number != tessera.FP32
     else:
         given.sets_values = 1
+        given.expected_products = 1 if options.by_rule else 0
         # Plans restore the order of C's rows in FP32 alone.
         if options.reorder is not None and type_number == tessera.FP32:
             order = _order(csr, options.reorder)

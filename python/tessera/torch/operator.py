@@ -44,7 +44,8 @@ class SparseOperator(nn.Module):
         deterministic: A kernel gives the same bits every time. True: it is chosen by a rule, so that
             they are the same for every operator and in every process; False: by timing. None: as
             `torch.are_deterministic_algorithms_enabled()` says.
-        expected_products: About how often one A is multiplied; below 20, nothing is timed.
+        expected_products: About how often one A is multiplied; up to 20, nothing is timed: a formula
+            chooses the kernel.
         reorder: A reordering of A's rows that suits the kernels, such as "rcm" (`tessera list
             reorderings`), for a float32 B. B and C keep their order.
         kernel: One kernel or several to choose from, by the names of `tessera list kernels`; in

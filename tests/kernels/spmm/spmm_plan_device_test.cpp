@@ -309,6 +309,23 @@ TEST_CASE("a plan keeps the fastest candidate and lists the time or the problem 
   CHECK(plan.packed_bytes() > 0);
 }
 
+TEST_CASE("for few products a plan takes the candidate of the least predicted time, untimed") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(300, 200, 0.1, 13);
+  const SpmmPlan plan(a, 64, {.expected_products = kFewProducts});
+  REQUIRE(plan.timings().size() == 2);
+  const SpmmTiming &first = plan.timings()[0], &second = plan.timings()[1];
+  CHECK(first.us + second.us == 0);
+  CHECK(std::min(first.predicted_us, second.predicted_us) > 0);
+  const SpmmTiming& least = first.predicted_us <= second.predicted_us ? first : second;
+  CHECK(plan.kernel().kernel == least.candidate.kernel);
+  // A candidate without a formula, and more products, are timed.
+  const SpmmPlan other(a, 64,
+                       {.candidates = {{"rows_spmm"}, {"csr_spmm"}}, .expected_products = 1});
+  CHECK(other.timings()[0].us > 0);
+  CHECK(SpmmPlan(a, 64, {.expected_products = kFewProducts + 1}).timings()[0].us > 0);
+}
+
 TEST_CASE("the default candidates and cuSPARSE compute C within the error bound of TF32") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(400, 300, 0.05, 21);

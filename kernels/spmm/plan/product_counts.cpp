@@ -1,0 +1,67 @@
+#include "kernels/spmm/plan/product_counts.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+constexpr std::int64_t kWindowRows = 16, kBlockCols = 8;
+
+/// Counts the different columns of a window; `seen` has the last window of each column.
+class ColumnCounter {
+ public:
+  explicit ColumnCounter(const CsrMatrix& a) : a_(a), seen_(static_cast<std::size_t>(a.cols)) {}
+
+  std::int64_t count(std::int64_t first_row, std::int64_t last_row) {
+    ++window_;
+    std::int64_t columns = 0;
+    for (std::int64_t k = a_.row_offsets[first_row]; k < a_.row_offsets[last_row]; ++k) {
+      std::uint32_t& last = seen_[static_cast<std::size_t>(a_.col_indices[k])];
+      columns += last != window_;
+      last = window_;
+    }
+    return columns;
+  }
+
+ private:
+  const CsrMatrix& a_;
+  std::vector<std::uint32_t> seen_;
+  std::uint32_t window_ = 0;
+};
+
+std::int64_t blocks_of(std::int64_t columns) { return (columns + kBlockCols - 1) / kBlockCols; }
+
+}  // namespace
+
+WorkCounts product_counts(const CsrMatrix& a, std::int64_t n) {
+  const std::int64_t windows = (std::int64_t{a.rows} + kWindowRows - 1) / kWindowRows;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, (a.nnz() + kSampledNonzeros - 1) / kSampledNonzeros);
+  const auto last_row = [&](std::int64_t window) {
+    return std::min<std::int64_t>((window + 1) * kWindowRows, a.rows);
+  };
+  const auto nonzeros_of = [&](std::int64_t window) {
+    return a.row_offsets[last_row(window)] - a.row_offsets[window * kWindowRows];
+  };
+  ColumnCounter counter(a);
+  std::int64_t columns = 0, blocks = 0, nonzeros = 0, longest = 0;
+  for (std::int64_t window = 0; window < windows; ++window) {
+    if (nonzeros_of(window) > nonzeros_of(longest)) longest = window;
+    if (window % step != step / 2) continue;
+    const std::int64_t found = counter.count(window * kWindowRows, last_row(window));
+    columns += found, blocks += blocks_of(found), nonzeros += nonzeros_of(window);
+  }
+  const double scale =
+      nonzeros > 0 ? static_cast<double>(a.nnz()) / static_cast<double>(nonzeros) : 0;
+  const std::int64_t of_longest =
+      windows > 0 ? blocks_of(counter.count(longest * kWindowRows, last_row(longest))) : 0;
+  return {{"n", static_cast<double>(n)},
+          {"rows", static_cast<double>(a.rows)},
+          {"nonzeros", static_cast<double>(a.nnz())},
+          {"condensed_columns", scale * static_cast<double>(columns)},
+          {"tc_blocks", scale * static_cast<double>(blocks)},
+          {"longest_window", static_cast<double>(of_longest)}};
+}
+
+}  // namespace tessera

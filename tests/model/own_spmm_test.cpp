@@ -1,0 +1,128 @@
+// The cost models of our own SpMM kernels: the numbers that they read, and what a choice by them
+// costs on the matrices that were measured.
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <tuple>
+#include <vector>
+
+#include "formats/base/check.hpp"
+#include "formats/base/choice.hpp"
+#include "formats/base/random.hpp"
+#include "formats/base/registry.hpp"
+#include "formats/io/source.hpp"
+#include "kernels/spmm/plan/product_counts.hpp"
+#include "kernels/spmm_kernel.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+double predict(const char* kernel, const WorkCounts& counts, const Params::Given& given = {}) {
+  const Params params = Registry<SpmmKernel>::instance().resolve(kernel, given);
+  return Registry<CostModel>::instance().make(kernel)->rate(counts, params, "h200").time_us;
+}
+
+TEST_CASE("product counts are those of all windows of a small matrix") {
+  const CsrMatrix a = random_sparse(203, 150, 0.03, 5);
+  std::int64_t columns = 0, blocks = 0, most_nonzeros = -1, longest = 0;
+  for (std::int32_t first = 0; first < a.rows; first += 16) {
+    const std::int32_t last = std::min(first + 16, a.rows);
+    const std::set<std::int32_t> different(a.col_indices.begin() + a.row_offsets[first],
+                                           a.col_indices.begin() + a.row_offsets[last]);
+    const auto of_window = static_cast<std::int64_t>((different.size() + 7) / 8);
+    columns += std::ssize(different), blocks += of_window;
+    const std::int64_t nonzeros = a.row_offsets[last] - a.row_offsets[first];
+    if (nonzeros > most_nonzeros) most_nonzeros = nonzeros, longest = of_window;
+  }
+  const WorkCounts counts = product_counts(a, 40);
+  CHECK(counts.at("n") == 40);
+  CHECK(counts.at("rows") == 203);
+  CHECK(counts.at("nonzeros") == static_cast<double>(a.nnz()));
+  CHECK(counts.at("condensed_columns") == static_cast<double>(columns));
+  CHECK(counts.at("tc_blocks") == static_cast<double>(blocks));
+  CHECK(counts.at("longest_window") == static_cast<double>(longest));
+}
+
+TEST_CASE("product counts of a matrix without rows or nonzeros are zero") {
+  for (const CsrMatrix& a : {random_sparse(0, 5, 0.5, 1), random_sparse(3, 0, 0.5, 1)}) {
+    const WorkCounts counts = product_counts(a, 8);
+    for (const char* name : {"nonzeros", "condensed_columns", "tc_blocks", "longest_window"})
+      CHECK(counts.at(name) == 0);
+    CHECK(predict("tessera_spmm", counts) > 0);
+  }
+}
+
+TEST_CASE("product counts of a sample are within two percent") {
+  const CsrMatrix a = load_matrix("rmat(scale=16, edge_factor=40)").matrix;
+  REQUIRE(a.nnz() > 3 * kSampledNonzeros);
+  double columns = 0;
+  for (std::int32_t first = 0; first < a.rows; first += 16) {
+    const std::int32_t last = std::min(first + 16, a.rows);
+    columns +=
+        static_cast<double>(std::set<std::int32_t>(a.col_indices.begin() + a.row_offsets[first],
+                                                   a.col_indices.begin() + a.row_offsets[last])
+                                .size());
+  }
+  CHECK(product_counts(a, 1).at("condensed_columns") == doctest::Approx(columns).epsilon(0.02));
+}
+
+TEST_CASE("the formulas are refused for parameters that they were not fitted to") {
+  const WorkCounts counts = product_counts(random_sparse(50, 50, 0.1, 1), 32);
+  CHECK_THROWS_AS(predict("tessera_spmm", counts, {{"precision", std::string("tf32x3")}}),
+                  Unsupported);
+  CHECK_THROWS_AS(predict("tessera_spmm", counts, {{"columns", std::int64_t{64}}}), Unsupported);
+  CHECK_THROWS_AS(predict("rows_spmm", counts, {{"piece", std::int64_t{20}}}), Unsupported);
+  CHECK(predict("tessera_spmm", counts, {{"storage", std::string("fp16")}}) > 0);
+}
+
+/// Measured times by matrix, N and kernel.
+using Times = std::map<std::tuple<std::string, int, std::string>, double>;
+
+Times measured_times() {
+  std::ifstream file(std::string(TESSERA_SOURCE_DIR) + "/experiments/results/spmm/own_spmm.csv");
+  Times times;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream row(line);
+    std::vector<std::string> cells;
+    for (std::string cell; std::getline(row, cell, ',');) cells.push_back(cell);
+    // matrix, nnz, n, l2, case, chosen, origin, time_us
+    if (cells[3] == "warm" && (cells[4] == "tessera_spmm" || cells[4] == "rows_spmm"))
+      times[{cells[0], std::stoi(cells[2]), cells[4]}] = std::stod(cells[7]);
+  }
+  return times;
+}
+
+TEST_CASE("a choice by formula takes at most three percent longer than the faster kernel") {
+  if (shared_path("data").empty()) return;
+  const Times times = measured_times();
+  REQUIRE(times.size() == 2 * 3 * 24);
+  for (const int n : {32, 128, 512}) {
+    double chosen = 0, other = 0, worst = 1;
+    int matrices = 0;
+    for (const auto& [key, tiles_us] : times) {
+      const auto& [name, of_n, kernel] = key;
+      if (of_n != n || kernel != "tessera_spmm") continue;
+      const double rows_us = times.at({name, n, "rows_spmm"});
+      const CsrMatrix a = load_matrix(shared_path("data/" + name + ".npz")).matrix;
+      const WorkCounts counts = product_counts(a, n);
+      const bool takes_tiles = predict("tessera_spmm", counts) < predict("rows_spmm", counts);
+      const double best = std::min(tiles_us, rows_us);
+      const double cost = (takes_tiles ? tiles_us : rows_us) / best;
+      chosen += std::log(cost), other += std::log((takes_tiles ? rows_us : tiles_us) / best);
+      worst = std::max(worst, cost);
+      ++matrices;
+    }
+    CAPTURE(n);
+    REQUIRE(matrices == 24);
+    CHECK(std::exp(chosen / matrices) < 1.03);
+    CHECK(worst < 1.4);
+    CHECK(std::exp(other / matrices) > 1.15);  // the choice matters
+  }
+}
+
+}  // namespace
+}  // namespace tessera
