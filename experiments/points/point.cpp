@@ -70,11 +70,7 @@ OperandValues operand_values(const Point& point) {
 }
 
 std::string to_text(const Variant& variant) {
-  if (variant.params.values().empty()) return variant.name;
-  std::vector<std::string> params;
-  for (const auto& [name, value] : variant.params.values())
-    params.push_back(fmt::format("{}={}", name, quote_value(to_text(value))));
-  return fmt::format("{}({})", variant.name, fmt::join(params, ", "));
+  return call_text(variant.name, variant.params.values());
 }
 
 std::string task_text(const Point& point) {

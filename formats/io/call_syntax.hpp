@@ -24,4 +24,16 @@ Call parse_call(std::string_view text);
 /// A value as it must be written inside a call: quoted when its characters require it.
 std::string quote_value(std::string_view value);
 
+/// The text of a call, which parse_call() reads back; the name alone without parameters. `params`
+/// maps names to values.
+template <class Values>
+std::string call_text(std::string_view name, const Values& params) {
+  std::string text;
+  for (const auto& [key, value] : params) {
+    text += text.empty() ? "(" : ", ";
+    text += key + "=" + quote_value(to_text(value));
+  }
+  return std::string(name) + (text.empty() ? "" : text + ")");
+}
+
 }  // namespace tessera

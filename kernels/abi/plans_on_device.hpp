@@ -32,12 +32,4 @@ inline ElementType type_of(tessera_type type) {
                                 : ElementType::kFp32;
 }
 
-/// "acc_spmm(columns=0, ...)".
-inline std::string call_text(const std::string& name, const Params::Given& params) {
-  std::string text;
-  for (const auto& [key, value] : params)
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, to_text(value));
-  return text.empty() ? name : fmt::format("{}({})", name, text);
-}
-
 }  // namespace tessera::abi

@@ -2,6 +2,7 @@
 
 #include "experiments/points/point.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/call_syntax.hpp"
 #include "kernels/abi/plan.hpp"
 #include "kernels/abi/plans_on_device.hpp"
 #include "kernels/sddmm/plan/sddmm_plan.hpp"

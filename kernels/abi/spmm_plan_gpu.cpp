@@ -4,6 +4,7 @@
 
 #include "experiments/points/point.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/call_syntax.hpp"
 #include "kernels/abi/guarded.hpp"
 #include "kernels/abi/plan.hpp"
 #include "kernels/abi/plans_on_device.hpp"

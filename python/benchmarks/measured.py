@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import datetime
 import platform
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +13,13 @@ from statistics import median
 import torch
 
 import tessera
+from tessera._library import library
 
 
 def commit() -> str:
-    """The commit of the source tree, with a + where files have changed; empty outside of a tree."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    except FileNotFoundError:
-        return ""
+    """The commit of the library that runs, with "+changes" where its sources had some."""
+    version = library.tessera_version().decode()
+    return version.partition("(commit ")[2].rstrip(")") or version
 
 
 def cpu_name() -> str:

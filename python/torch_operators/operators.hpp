@@ -1,4 +1,4 @@
-// What the operators know of each sparse matrix: its pattern, that of its transpose, and the plans
+// The matrices of the operators, each with its pattern, that of its transpose, and the plans
 // that multiply it on a GPU, behind a number that never returns.
 //
 // A graph of torch.compile holds the number as a constant. A number whose operator is gone is an
@@ -30,7 +30,7 @@ enum class Request : std::int32_t {
   kWideSamples = 3,  // FP32 of X and Y in FP16 or BF16
 };
 
-/// What has used a plan last: a plan is freed, and runs on another stream, after its last product.
+/// The last use of a plan: a plan is freed, and runs on another stream, after its last product.
 struct LastUse {
   bool used = false, captured = false;
   void* stream = nullptr;

@@ -168,8 +168,8 @@ class RowRing {
   __device__ const char* row(std::int32_t id) const {
     return y_ + std::uint64_t{static_cast<std::uint32_t>(max(id, 0))} * row_bytes_;
   }
-  /// What is not loaded keeps what it holds: zeros beyond the end of a row, and in columns of S
-  /// that do not exist anything.
+  /// A register that is not loaded keeps its value: zeros beyond the end of a row, and in columns
+  /// of S that do not exist anything.
   __device__ void load(bool when, const char* row, int i, int step) {
     sddmm::load_words<kElementBytes, kAligned>(when, row + step * kStepBytes,
                                                left_ - step * kStepBytes, words_[i][step]);

@@ -17,7 +17,7 @@ from .._errors import OutOfMemoryError
 from . import _native
 from ._structure import rows_of, transpose
 
-# What a plan is for: torch_operators::Request in python/torch_operators/operators.hpp.
+# The purposes of a plan: torch_operators::Request in python/torch_operators/operators.hpp.
 PRODUCT, TRANSPOSED, SAMPLES, WIDE_SAMPLES = range(4)
 PRECISIONS = ("fastest", "tf32", "fp32")
 # Timing the candidate kernels and packing A for tensor cores costs about as much as this many
