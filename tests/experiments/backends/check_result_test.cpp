@@ -35,9 +35,10 @@ CsrMatrix scaled(CsrMatrix matrix, float scale) {
 
 /// A product in an order of its own, computed by a kernel's emulation.
 struct Product {
-  explicit Product(const std::string& kernel_name, float scale = 1)
+  explicit Product(const std::string& kernel_name, float scale = 1,
+                   const Params::Given& params = {})
       : a(scaled(random_sparse(70, 50, 0.2, 1), scale)),
-        kernel(Registry<SpmmKernel>::instance().make(kernel_name)),
+        kernel(Registry<SpmmKernel>::instance().make(kernel_name, params)),
         packed(Registry<Format>::instance().make(kernel->format())->pack(permute_rows(a, rows))),
         c(permute_rows(kernel->emulate(*packed, b, hopper()), rows.inverse())) {}
 
@@ -237,6 +238,48 @@ TEST_CASE("an error just within the bound passes and one just beyond it does not
 
   CHECK(product.check(within).reason == "");
   CHECK(product.check(beyond).check->beyond_bound == 1);
+}
+
+TEST_CASE("with C in 16 bits a rounded result passes, and one some places away does not") {
+  for (const char* name : {"tessera_spmm", "rows_spmm"}) {
+    for (const char* storage : {"fp16", "bf16"}) {
+      CAPTURE(name);
+      CAPTURE(storage);
+      const Product product(name, 1, {{"storage", std::string(storage)}});
+      const ElementType type = element_type(storage);
+      const DenseMatrix right = stored_as(type, product.c);
+      CHECK(product.check(right).reason == "");
+      // A place in FP16 is 2^-10 of a value, in BF16 2^-7: the bound allows for one rounding.
+      DenseMatrix wrong = right;
+      const std::size_t largest =
+          std::ranges::max_element(wrong.values, {}, [](float v) { return std::abs(v); }) -
+          wrong.values.begin();
+      wrong.values[largest] = rounded_to(
+          type, wrong.values[largest] * static_cast<float>(1 + 16 * rounding_error(type)));
+      CHECK(contains(product.check(wrong).reason, "C["));
+      // Infinity is right beyond FP16's range alone.
+      wrong = right;
+      wrong.values[largest] = std::numeric_limits<float>::infinity();
+      CHECK(product.check(wrong).reason != "");
+    }
+  }
+}
+
+TEST_CASE(
+    "sums beyond the range of FP16 are right as infinities, and wrong as its largest number") {
+  const Product product("rows_spmm", 60000, {{"storage", std::string("fp16")}});
+  const DenseMatrix right = stored_as(ElementType::kFp16, product.c);
+  const auto overflown = std::ranges::find_if(right.values, [](float v) { return std::isinf(v); });
+  REQUIRE(overflown != right.values.end());
+  CHECK(product.check(right).reason == "");
+  DenseMatrix wrong = right;
+  // Far beyond the range: no rounding makes it a number.
+  const std::size_t farthest =
+      std::ranges::max_element(product.c.values, {}, [](float v) { return std::abs(v); }) -
+      product.c.values.begin();
+  REQUIRE(std::abs(product.c.values[farthest]) > 70000);
+  wrong.values[farthest] = std::copysign(65504.0f, product.c.values[farthest]);
+  CHECK(product.check(wrong).reason != "");
 }
 
 TEST_CASE("a matrix without rows has nothing to be wrong") {
