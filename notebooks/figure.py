@@ -6,7 +6,6 @@ hollow, and the legend and the footer name its origin. Series of one origin diff
 lightness, and in marker or hatch, so that they are told apart in grey as well.
 """
 
-import os
 import shutil
 import sys
 from collections import Counter
@@ -22,6 +21,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from new_file import new_file
 
 import style
 from figure_data import FigureData, FigureError, Panel, Series, load
@@ -276,6 +276,7 @@ def build(data: FigureData, kind: Kind, columns: int = 0) -> Figure:
     cells = list(grid.flat)
     for axes, panel in zip(cells, data.panels):
         set_scales(axes, data, 0.85 * width / columns)
+        axes.set_label(panel.title)  # from which layout.arrange sets the title
         axes.set_title(wrapped(panel.title, 0.8 * width / columns, points(7)))
         kind.draw(axes, data, panel, looks)
         x_label = wrapped(data.x.label, 0.85 * width / columns, points(7)) if kind.x_axis else ""
@@ -323,14 +324,9 @@ def save(figure: Figure, folder: Path, name: str,
     written = []
     for extension in formats:
         target = folder / f"{name}.{extension}"
-        partial = folder / f".{name}.{os.getpid()}.{extension}"
-        try:
-            with plt.rc_context(settings):
-                figure.savefig(partial, format=extension, **(
-                    {"metadata": metadata[extension]} if extension in metadata else {}))
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
+        with new_file(target) as partial, plt.rc_context(settings):
+            figure.savefig(partial, format=extension, **(
+                {"metadata": metadata[extension]} if extension in metadata else {}))
         written.append(target)
     return written
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
+from safe_text import escaped
+
 ORIGINS = ("measured", "counted", "modelled", "simulated", "emulated")
 
 
@@ -185,10 +187,10 @@ class Node:
         return [Node(v, self.file, f"{self.key}[{i}]") for i, v in enumerate(self.value)]
 
     def text(self) -> str:
-        """A string."""
+        """A string, its control characters escaped but for the ends of lines."""
         if not isinstance(self.value, str):
             raise self.fail("a string")
-        return self.value
+        return escaped(self.value, kept="\n")
 
     def one_of(self, allowed: Iterable[str]) -> str:
         """One of a few strings."""
@@ -218,7 +220,7 @@ class Node:
 def read_x(node: Node, scale: str) -> str | float:
     """An x value: text for categories (a number is written out), else a number."""
     if scale == "category":
-        return node.value if isinstance(node.value, str) else f"{node.number():g}"
+        return node.text() if isinstance(node.value, str) else f"{node.number():g}"
     value = node.number()
     if scale == "log" and value <= 0:
         raise node.fail("a positive number (x.scale is log)")

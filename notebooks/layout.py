@@ -16,14 +16,19 @@ from style import is_latex, points
 LONG_NAME = 16  # letters: a longer name may be broken before its parameters
 GAP = 0.04  # inches between title, legend, panels and footer
 SLOPE = 0.64  # sine of the angle of sloping names
+# Matplotlib takes the backslash off \$ before LaTeX sees it.
+LATEX = {"\\": r"\textbackslash{}", "$": r"\textdollar{}", "^": r"\textasciicircum{}",
+         "~": r"\textasciitilde{}"}
 # The digits with which a decade of a log axis is labelled, from few to many.
 DIGITS = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
 
 
 def plain(text: str) -> str:
-    """Text without formulas: a dollar sign is escaped, once; for LaTeX, so are its other special
-    characters, but for those that matplotlib escapes."""
-    return re.sub(r"(?<!\\)([$_&#{}])" if is_latex() else r"(?<!\\)(\$)", r"\\\1", text)
+    """Text that is drawn letter by letter: without formulas, and for LaTeX without its commands. It
+    is for text that is not plain yet."""
+    if not is_latex():
+        return text.replace("$", r"\$")
+    return re.sub(r"[\\$_&#%{}^~]", lambda special: LATEX.get(special[0], "\\" + special[0]), text)
 
 
 def broken(name: str, longest: int = LONG_NAME) -> str:
@@ -42,7 +47,7 @@ def wrapped(text: str, width: float, size: float, letter: float = 0.57) -> str:
     """Break lines so that text of `size` points fits `width` inches; `letter` is the mean width of
     a letter, relative to the size."""
     letters = max(10, int(width * 72 / (letter * size)))
-    return "\n".join(textwrap.fill(plain(line), letters) for line in text.split("\n"))
+    return "\n".join(plain(textwrap.fill(line, letters)) for line in text.split("\n"))
 
 
 def inches(figure: Figure, artist: Artist) -> tuple[float, float]:
@@ -134,8 +139,9 @@ def arrange(figure: Figure, title: str, footer: str, legend: Artist | None, body
         figure.set_size_inches(width, height)
         figure.tight_layout(pad=0.3, rect=(0, below / height, 1, 1 - above / height))
         for axes in figure.axes:
-            axes.title.set_text(wrapped(axes.get_title().replace("\n", " "),
-                                        axes.get_position().width * width, points(7)))
+            if axes.get_title():  # a colour bar has none
+                axes.title.set_text(wrapped(axes.get_label().replace("\n", " "),
+                                            axes.get_position().width * width, points(7)))
         lacking = body - figure.axes[0].get_position().height * height
         if abs(lacking) < 0.02:
             break

@@ -12,14 +12,16 @@ from typing import Any
 
 import pandas as pd
 
+from safe_text import escaped_json
+
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of one file, without a truncated last line."""
+    """The records of one file, without a truncated last line, their texts escaped."""
     texts = path.read_text(encoding="utf-8").split("\n")
     records = []
     for number, text in enumerate(texts, start=1):
         try:
-            records += [json.loads(text)] if text.strip() else []
+            records += [escaped_json(json.loads(text))] if text.strip() else []
         except ValueError as error:
             if number < len(texts):
                 raise ValueError(f"{path}:{number}: not a record: {error}") from error

@@ -26,6 +26,8 @@ double combine(double inputs, double sum) { return inputs + (1 + inputs) * sum; 
 
 double underflow_bound(std::int64_t n) { return static_cast<double>(n) * 0x1p-148; }
 
+double flushed_addition_bound(std::int64_t n) { return 6 * static_cast<double>(n) * 0x1p-126; }
+
 double operand_underflow_bound(std::int64_t terms, double operand_sum, double quantum) {
   return static_cast<double>(terms) * 2 * quantum * (operand_sum + quantum);
 }

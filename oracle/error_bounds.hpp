@@ -43,6 +43,11 @@ double combine(double inputs, double sum);
 /// is then the number of products.
 double underflow_bound(std::int64_t n);
 
+/// The absolute bound for n additions in memory, red.global.add.f32 of NVIDIA's GPUs: it flushes
+/// subnormal operands and results to zero (PTX ISA, "red"), which loses less than 2^-126 three
+/// times, doubled as above.
+double flushed_addition_bound(std::int64_t n);
+
 /// The absolute bound for operands below their type's normal range, where its spacing is constant.
 /// Such an operand is off by less than `quantum`, the smallest subnormal of the type (TF32 2^-136,
 /// FP16 2^-24, BF16 2^-133), and each of `terms` products by that times the other operand;

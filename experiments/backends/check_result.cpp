@@ -69,10 +69,9 @@ const FusedStep* step_of(const Arithmetic& arithmetic, const std::string& genera
   return &find_generation(generation).step(arithmetic.type);
 }
 
-/// The bound of a sum of `terms` terms, as the kernel counts them. It does not cover what the types
-/// of the operands in memory add.
-ElementBound sum_bound(const Arithmetic& arithmetic, const FusedStep* step, std::int64_t terms,
-                       const Products& products) {
+/// The bound of a sum of `terms` terms, as the kernel counts them, in registers.
+ElementBound register_sum_bound(const Arithmetic& arithmetic, const FusedStep* step,
+                                std::int64_t terms, const Products& products) {
   const auto& [count, largest_a, largest_b] = products;
   if (arithmetic.sum == Arithmetic::Sum::kFp32)
     return {fp32_sum_bound(terms), underflow_bound(count)};
@@ -99,6 +98,15 @@ ElementBound sum_bound(const Arithmetic& arithmetic, const FusedStep* step, std:
                           operand_underflow_bound(count, 4, quantum) * back};
   return {relative, underflow_bound(results) +
                         operand_underflow_bound(count, largest_a + largest_b, quantum)};
+}
+
+/// The bound of a sum of `terms` terms, as the kernel counts them. It does not cover what the types
+/// of the operands in memory add.
+ElementBound sum_bound(const Arithmetic& arithmetic, const FusedStep* step, std::int64_t terms,
+                       const Products& products) {
+  ElementBound bound = register_sum_bound(arithmetic, step, terms, products);
+  if (arithmetic.adds_in_memory) bound.absolute += flushed_addition_bound(products.count);
+  return bound;
 }
 
 /// True where operands are rounded to their type in memory, and not to that of MMAs anyway.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "formats/base/check.hpp"
+#include "formats/base/escaped.hpp"
 #include "formats/base/suggest.hpp"
 
 namespace tessera {
@@ -23,6 +24,14 @@ constexpr std::size_t kMostNestedIncludes = 100;
 
 SourceLocation place_of(const toml::source_region& region, const std::string& file) {
   return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
+}
+
+/// Refuses what steers a terminal: titles, labels and columns go into messages, tables and figures.
+void check_text(const std::string& text, const SourceLocation& place) {
+  std::string without_tabs = text;
+  std::erase(without_tabs, '\t');
+  require(escaped_lines(without_tabs) == without_tabs,
+          "{}: '{}' holds control characters, which mean nothing here", place, escaped(text));
 }
 
 Node to_node(const toml::node& from, const std::string& file) {
@@ -39,6 +48,7 @@ Node to_node(const toml::node& from, const std::string& file) {
       Node& member = node.items.emplace_back(to_node(*value, file));
       member.key = key->str();
       member.key_place = place_of(key->source(), file);
+      check_text(member.key, member.key_place);
     }
     return node;
   }
@@ -48,9 +58,10 @@ Node to_node(const toml::node& from, const std::string& file) {
     return node;
   }
   node.kind = Node::Kind::kScalar;
-  if (const auto* text = from.as_string())
+  if (const auto* text = from.as_string()) {
+    check_text(text->get(), node.place);
     node.scalar = text->get();
-  else if (const auto* integer = from.as_integer())
+  } else if (const auto* integer = from.as_integer())
     node.scalar = integer->get();
   else if (const auto* flag = from.as_boolean())
     node.scalar = flag->get();

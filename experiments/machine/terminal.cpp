@@ -52,18 +52,6 @@ constexpr std::array<std::string_view, 5> kWarningWords{"skipped", "differs", "a
 constexpr std::array<std::string_view, 9> kErrorWords{
     "wrong", "WRONG", "failed", "NOT met", "timeout", "oom", "missing", "slower", "FAILED"};
 
-/// The message with each of its lines escaped.
-std::string lines_of(std::string_view message) {
-  std::string lines;
-  while (true) {
-    const std::size_t end = message.find('\n');
-    lines += escaped(message.substr(0, end));
-    if (end == std::string_view::npos) return lines;
-    lines += '\n';
-    message.remove_prefix(end + 1);
-  }
-}
-
 }  // namespace
 
 bool takes_colours(std::FILE* stream) {
@@ -89,11 +77,11 @@ std::string verdict_text(std::string_view verdict, std::FILE* stream) {
 }
 
 void say_error(std::string_view message) {
-  fmt::print(stderr, "{} {}\n", toned(Tone::kError, "error:", stderr), lines_of(message));
+  fmt::print(stderr, "{} {}\n", toned(Tone::kError, "error:", stderr), escaped_lines(message));
 }
 
 void say_warning(std::string_view message) {
-  fmt::print(stderr, "{} {}\n", toned(Tone::kWarning, "warning:", stderr), lines_of(message));
+  fmt::print(stderr, "{} {}\n", toned(Tone::kWarning, "warning:", stderr), escaped_lines(message));
 }
 
 int width_of(std::FILE* stream) {

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "experiments/records/json_depth.hpp"
+#include "experiments/records/json_texts.hpp"
 #include "formats/base/check.hpp"
 
 namespace tessera {
@@ -46,13 +47,21 @@ std::vector<std::string> record_files(const std::string& folder_or_file) {
   return files;
 }
 
-/// The record in a line; discarded when the line is no JSON object. Throws an Error with the place
-/// for one whose nesting would end the stack of whoever copies it.
+/// True for a line of plain ASCII without escapes, whose texts hold no control characters.
+bool is_plain(std::string_view line) {
+  return std::ranges::none_of(line,
+                              [](unsigned char c) { return c == '\\' || c < 0x20 || c >= 0x7f; });
+}
+
+/// The record in a line, its texts escaped; discarded when the line is no JSON object. Throws an
+/// Error with the place for one whose nesting would end the stack of whoever copies it.
 Json parse_line(std::string_view line, const std::string& path, int number) {
   require(json_depth(line) <= kDeepestJson, "{}:{}: a record nests at most {} levels", path, number,
           kDeepestJson);
   Json record = Json::parse(line, nullptr, false);
-  return record.is_object() ? record : Json(Json::value_t::discarded);
+  if (!record.is_object()) return Json::value_t::discarded;
+  if (!is_plain(line)) escape_texts(record);
+  return record;
 }
 
 /// Throws an Error unless the line has the keys that every reader of records relies on.

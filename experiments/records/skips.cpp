@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "formats/base/escaped.hpp"
+
 namespace tessera {
 namespace {
 
@@ -53,7 +55,7 @@ std::string SkipGroup::text(const std::string& participle) const {
                       backend.empty() ? "" : ", backend " + backend, reason,
                       has_other_reasons ? " (for one of them)" : "");
   }
-  return fmt::format("{} {}: {}", points, participle, why);
+  return fmt::format("{} {}: {}", points, participle, escaped(why));
 }
 
 void SkipCount::add(const Skip& skip) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "formats/base/escaped.hpp"
+
 namespace tessera {
 
 using Clock = std::chrono::steady_clock;
@@ -46,7 +48,8 @@ void Progress::working_on(const std::string& name) { draw(name, false); }
 
 void Progress::done(const std::string& name, const std::string& remark) {
   ++done_;
-  if (!remark.empty()) fmt::print(stderr, "{}{}\n", terminal_ ? "\r\033[K" : "", remark);
+  if (!remark.empty())
+    fmt::print(stderr, "{}{}\n", terminal_ ? "\r\033[K" : "", escaped_lines(remark));
   draw(name, done_ == total_);
 }
 

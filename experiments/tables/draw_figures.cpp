@@ -1,9 +1,6 @@
 #include "experiments/tables/draw_figures.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -13,6 +10,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/shipped_files.hpp"
 #include "formats/base/suggest.hpp"
+#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -41,8 +39,6 @@ Json read_captions(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
   return Json::parse(text.str());
 }
 
@@ -58,7 +54,8 @@ std::vector<DrawnFigure> draw_figures(const Report& report, const std::string& f
 
   std::vector<DrawnFigure> figures = make_data(report, options.only);
   if (figures.empty()) return figures;
-  const std::string captions = fmt::format("{}/.captions.{}.json", folder, getpid());
+  make_folder_of(folder + "/captions.json");
+  const NewFile captions(folder + "/captions.json");  // never kept: the caller has them
   std::vector<std::string> arguments{find_python(),
                                      "-B",
                                      shipped_path("notebooks/draw.py"),
@@ -69,7 +66,7 @@ std::vector<DrawnFigure> draw_figures(const Report& report, const std::string& f
                                      "--format",
                                      fmt::format("{}", fmt::join(options.formats, ",")),
                                      "--captions",
-                                     captions};
+                                     captions.path()};
   for (DrawnFigure& figure : figures) {
     const std::string base = folder + "/" + figure.figure->id;
     write_file(base + ".json", figure.data.json.dump(2));
@@ -78,7 +75,7 @@ std::vector<DrawnFigure> draw_figures(const Report& report, const std::string& f
     for (const std::string& format : options.formats) figure.paths.push_back(base + "." + format);
   }
   require(run_program(arguments) == 0, "{}: the figures were not drawn", report.config.path);
-  const Json words = read_captions(captions);
+  const Json words = read_captions(captions.path());
   for (DrawnFigure& figure : figures) figure.caption = words.at(figure.figure->id);
   return figures;
 }

@@ -106,11 +106,12 @@ std::set<std::string> origins_of(const ResultTable& table, const Config& config)
 }
 
 std::string origin_line(const std::set<std::string>& origins, const std::string& provenance) {
-  std::string text = "All values " + (origins.empty() ? "counted" : *origins.begin());
+  std::string text = "All values " + (origins.empty() ? "counted" : latex_text(*origins.begin()));
   std::vector<std::string> predicted;
   std::ranges::copy_if(origins, std::back_inserter(predicted), is_predicted);
   if (origins.size() > 1)
-    text = fmt::format("Italic: {}; the others are not predicted", fmt::join(predicted, ", "));
+    text = fmt::format("Italic: {}; the others are not predicted",
+                       latex_text(fmt::format("{}", fmt::join(predicted, ", "))));
   return fmt::format("{}. {}", text, latex_text(provenance));
 }
 

@@ -106,8 +106,9 @@ void add_environment(const RecordSet& records, Macros& macros) {
   macros.add("provenance", latex_text(provenance_text(records)), "all runs that have records");
   if (newest == nullptr) return;
   macros.add("machine", latex_text(machine_of(*newest)), "machine of the newest run");
-  macros.add("date", newest->value("started_at", "").substr(0, 10), "day of the newest run");
-  macros.add("commit", newest->value("build", Json::object()).value("commit", "?"),
+  macros.add("date", latex_text(newest->value("started_at", "").substr(0, 10)),
+             "day of the newest run");
+  macros.add("commit", latex_text(newest->value("build", Json::object()).value("commit", "?")),
              "commit of the newest run");
 }
 

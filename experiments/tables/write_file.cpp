@@ -8,11 +8,15 @@
 
 namespace tessera {
 
-void write_file(const std::string& path, const std::string& text) {
+void make_folder_of(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code failed;
   if (!folder.empty()) std::filesystem::create_directories(folder, failed);
   require(!failed, "{}: the folder cannot be made: {}", folder.string(), failed.message());
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  make_folder_of(path);
   NewFile target(path);
   std::ofstream file(target.path(), std::ios::binary);
   file << text;

@@ -5,6 +5,9 @@
 
 namespace tessera {
 
+/// Makes the folder of a file. Throws an Error when it cannot.
+void make_folder_of(const std::string& path);
+
 /// Written beside and renamed.
 void write_file(const std::string& path, const std::string& text);
 

@@ -12,6 +12,7 @@
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/escaped.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/npy.hpp"
 #include "formats/io/source.hpp"
@@ -221,9 +222,10 @@ class MultiplyVerb final : public Verb {
       const Json::json_pointer at(pointer);
       return record.contains(at) ? fmt::format("{:.4g}", record[at].get<double>()) : "";
     };
-    line("status",
-         verdict_text(record.at("status").get<std::string>()) +
-             (record.value("reason", "").empty() ? "" : ": " + record.value("reason", "")));
+    line(
+        "status",
+        verdict_text(record.at("status").get<std::string>()) +
+            (record.value("reason", "").empty() ? "" : ": " + escaped(record.value("reason", ""))));
     if (record.contains("matrix"))
       line("A", fmt::format("{}, {} x {}, {} nonzeros, {} values",
                             record["matrix"]["name"].get<std::string>(),

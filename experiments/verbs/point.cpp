@@ -10,6 +10,7 @@
 #include "experiments/run/run_point.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/escaped.hpp"
 #include "formats/base/registry.hpp"
 
 #include <filesystem>
@@ -79,7 +80,7 @@ class PointVerb final : public Verb {
     const std::string status = record.at("status");
     if (status == "ok") return kOk;
     if (status == "skipped") {
-      fmt::print(stderr, "skipped: {}\n", record.value("reason", ""));
+      fmt::print(stderr, "skipped: {}\n", escaped(record.value("reason", "")));
       return kNothingRan;
     }
     return status == "wrong" ? kWrong : kFailed;

@@ -7,6 +7,7 @@
 #include "experiments/machine/machine.hpp"
 #include "experiments/machine/terminal.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/or_out_of_memory.hpp"
 #include "formats/base/registry.hpp"
 
 namespace tessera {
@@ -41,7 +42,13 @@ Program::Program()
 
 int Program::run(int argc, const char* const* argv) {
   if (const std::optional<bool> done = app_.parse(argc, argv)) return *done ? kOk : kUsage;
-  return verbs_.at(app_.chosen())->run();
+  // What is large says itself what did not fit; this is for the rest.
+  return or_out_of_memory([&] { return verbs_.at(app_.chosen())->run(); },
+                          [&] {
+                            return fmt::format(
+                                "this machine has too little memory for `tessera {}`",
+                                fmt::join(argv + 1, argv + argc, " "));
+                          });
 }
 
 std::string version_text() {
@@ -61,6 +68,9 @@ int program_main(int argc, const char* const* argv) noexcept {
       return kFailed;
     }
     return code;
+  } catch (const OutOfMemory& error) {
+    say_error(error.what());
+    return kFailed;
   } catch (const Error& error) {
     say_error(error.what());
     return kUsage;

@@ -13,6 +13,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/base/shipped_files.hpp"
+#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -102,13 +103,14 @@ class ReportVerb final : public Verb {
   /// prints the page's path. The script says what it lacks, and exits with kMissing.
   static int draw(const std::string& script, const std::string& page, const Json& document,
                   const std::vector<std::string>& arguments) {
-    const std::string data = page + ".data.json";
+    make_folder_of(page);
+    const NewFile scratch(page + ".data.json");  // never kept
+    const std::string& data = scratch.path();
     write_file(data, document.dump(-1, ' ', false, Json::error_handler_t::replace));
     std::vector<std::string> command{find_python(), "-B",
                                      shipped_path("notebooks/report/" + script), data};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const int code = run_program(command);
-    fs::remove(data);
     if (code == kMissing) return kMissing;
     require(code == kOk, "{} failed", fmt::join(command, " "));
     fmt::print("{}\n", page);

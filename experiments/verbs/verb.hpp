@@ -35,7 +35,7 @@ struct ExitCodeMeaning {
 inline constexpr ExitCodeMeaning kExitCodes[] = {
     {kOk, "ok"},
     {kUsage, "usage, config or input error"},
-    {kFailed, "some points failed"},
+    {kFailed, "some points failed, or this machine has too little memory"},
     {kWrong, "a check failed: wrong numbers"},
     {kMissing, "a required device or feature is missing"},
     {kRefuted, "the results refute an expectation"},

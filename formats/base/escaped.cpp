@@ -50,4 +50,15 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
+std::string escaped_lines(std::string_view text) {
+  std::string lines;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    lines += escaped(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    lines += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace tessera

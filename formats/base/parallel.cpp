@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -80,7 +81,11 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   };
   {
     std::vector<std::jthread> threads;
-    for (int t = 1; t < workers; ++t) threads.emplace_back(work);
+    threads.reserve(static_cast<std::size_t>(workers));
+    try {
+      for (int t = 1; t < workers; ++t) threads.emplace_back(work);
+    } catch (const std::system_error&) {  // no memory for one more: those that run do its work
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);

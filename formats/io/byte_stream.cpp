@@ -203,7 +203,9 @@ void ArchiveReader::fail(std::string_view doing) const {
 // --- writing -------------------------------------------------------------------------------------
 
 ByteSink::ByteSink(const std::string& path)
-    : path_(path), file_(gzopen(path.c_str(), path.ends_with(".gz") ? "wb6" : "wbT")) {
+    : path_(path),
+      new_file_(path),
+      file_(gzopen(new_file_.path().c_str(), path.ends_with(".gz") ? "wb6" : "wbT")) {
   require(file_ != nullptr, "{}: cannot write: {}", path, std::strerror(errno));
   gzbuffer(static_cast<gzFile>(file_), kPiece);
 }
@@ -221,6 +223,7 @@ void ByteSink::write(std::string_view bytes) {
 void ByteSink::finish() {
   const int status = gzclose(static_cast<gzFile>(std::exchange(file_, nullptr)));
   require(status == Z_OK, "{}: cannot write: {}", path_, std::strerror(errno));
+  new_file_.keep();
 }
 
 }  // namespace tessera

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "formats/io/new_file.hpp"
+
 struct archive;
 
 namespace tessera {
@@ -55,8 +57,8 @@ class ArchiveReader final : public ByteSource {
   archive* archive_;
 };
 
-/// Writes a file, gzipped when its name ends in ".gz". The file is complete only when finish() has
-/// returned.
+/// Writes a file, gzipped when its name ends in ".gz". It takes its place, whole, when finish()
+/// returns. Errors name the path.
 class ByteSink {
  public:
   explicit ByteSink(const std::string& path);
@@ -69,6 +71,7 @@ class ByteSink {
 
  private:
   std::string path_;
+  NewFile new_file_;
   void* file_;  // a gzFile, which zlib declares through a macro
 };
 

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -98,13 +99,19 @@ class Mapping {
  public:
   explicit Mapping(const std::string& path) {
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
+    if (file < 0) {
+      problem_ = std::strerror(errno);
+      return;
+    }
     struct stat status;
     if (::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
       const auto size = static_cast<std::size_t>(status.st_size);
       // Every page will be read: fault them in together.
       void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
-      if (start != MAP_FAILED) bytes_ = {static_cast<const std::byte*>(start), size};
+      if (start == MAP_FAILED)
+        problem_ = std::strerror(errno);
+      else
+        bytes_ = {static_cast<const std::byte*>(start), size};
     }
     ::close(file);
   }
@@ -115,9 +122,11 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   Bytes bytes() const { return bytes_; }
+  const std::string& problem() const { return problem_; }  // "" for a file that is mapped or empty
 
  private:
   Bytes bytes_;
+  std::string problem_;
 };
 
 /// The fault of a cached file, or "" when it can be used; fills in the header.
@@ -198,7 +207,8 @@ std::optional<CsrMatrix> MatrixCache::load(std::string_view content_hash) const 
   }
   const auto mapping = std::make_shared<const Mapping>(path);
   Header header;
-  const std::string problem = problem_with(mapping->bytes(), content_hash, header);
+  std::string problem = mapping->problem();
+  if (problem.empty()) problem = problem_with(mapping->bytes(), content_hash, header);
   if (!problem.empty()) {
     report_unused(path, problem);
     return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,8 @@
 #include <thread>
 
 #include "formats/base/check.hpp"
+#include "formats/io/cache_file.hpp"
+#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -37,12 +40,11 @@ class Transient : public Error {
 
 // --- the record of a partial file ----------------------------------------------------------------
 
-std::string note_path(const std::string& path) { return path + ".json"; }
+std::string note_path(const std::string& path) { return part_path(path) + ".json"; }
 
 /// The validator with which the partial file can be resumed; "" when it cannot be.
 std::string validator_of_part(const std::string& url, const std::string& path) {
-  std::ifstream file(note_path(path));
-  const Json note = Json::parse(file, nullptr, false);
+  const Json note = Json::parse(read_cache_file(note_path(path)).value_or(""), nullptr, false);
   if (!note.is_object() || note.value("url", Json()) != Json(url)) return "";
   const Json validator = note.value("validator", Json());
   return validator.is_string() ? validator.get<std::string>() : "";
@@ -104,6 +106,23 @@ void read_header(Attempt& attempt, std::string_view line) {
   }
 }
 
+/// Opens the partial file. A link that somebody planted under its name, a pipe, a file of somebody
+/// else give way to a new file.
+int open_part(const std::string& path) {
+  const std::string part = part_path(path);
+  const int present =
+      ::open(part.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);  // a pipe would wait
+  struct stat status = {};
+  if (present >= 0 && ::fstat(present, &status) == 0 && S_ISREG(status.st_mode) &&
+      status.st_nlink == 1 && status.st_uid == ::geteuid())
+    return present;
+  if (present >= 0) ::close(present);
+  remove_part(path);
+  const int made = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  require(made >= 0, "{} cannot be written: {}", path, std::strerror(errno));
+  return made;
+}
+
 /// Decides at the first bytes of an answer whether they continue the partial file or replace it.
 void begin_body(Attempt& attempt) {
   attempt.in_body = true;
@@ -116,8 +135,10 @@ void begin_body(Attempt& attempt) {
   attempt.offset = 0;
   require(::ftruncate(attempt.file, 0) == 0, "{} cannot be written: {}", attempt.path,
           std::strerror(errno));
-  std::ofstream(note_path(attempt.path))
+  NewFile note(note_path(attempt.path));
+  std::ofstream(note.path())
       << Json{{"url", attempt.url}, {"validator", validator_of(attempt.answer)}}.dump();
+  note.keep();
 }
 
 void write_body(Attempt& attempt, std::string_view bytes) {
@@ -232,8 +253,7 @@ void judge(const Attempt& attempt, CURL* curl, CURLcode code, const char* error_
 Downloaded try_once(const std::string& url, const std::string& path,
                     const DownloadOptions& options) {
   Attempt attempt{url, path, options};
-  attempt.file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  require(attempt.file >= 0, "{} cannot be written: {}", path, std::strerror(errno));
+  attempt.file = open_part(path);
   const auto close_file = [](const int* file) { ::close(*file); };
   const std::unique_ptr<const int, decltype(close_file)> closer(&attempt.file, close_file);
 
@@ -241,7 +261,8 @@ Downloaded try_once(const std::string& url, const std::string& path,
   const Curl curl = prepare(attempt, error_text);
   CurlList headers;
   const std::string validator = validator_of_part(url, path);
-  const auto present = static_cast<std::int64_t>(fs::file_size(path));
+  struct stat status = {};
+  const std::int64_t present = ::fstat(attempt.file, &status) == 0 ? status.st_size : 0;
   if (present > 0 && !validator.empty()) {
     attempt.offset = present;
     headers.reset(curl_slist_append(nullptr, ("If-Range: " + validator).c_str()));
@@ -264,6 +285,14 @@ Downloaded try_once(const std::string& url, const std::string& path,
 }
 
 }  // namespace
+
+std::string part_path(const std::string& path) { return path + ".part"; }
+
+void remove_part(const std::string& path) {
+  std::error_code ignored;
+  fs::remove(part_path(path), ignored);
+  fs::remove(note_path(path), ignored);
+}
 
 const char* redirection_protocols(const std::string& url) {
   return url.starts_with("http:") ? "http,https" : "https";

@@ -2,7 +2,8 @@
 //
 // Resuming follows RFC 9110 (sections 13.1.5, 14.2): Range together with If-Range, so that a file
 // that has changed on the server starts over instead of mixing two versions. The file's URL and
-// validator are kept in <path>.json until the file is whole.
+// validator are kept beside it until the file is whole. The partial file has a name of its own that
+// the next attempt finds: what others put there under that name is not followed but replaced.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,16 @@ struct Downloaded {
   std::string last_modified;  // "" when the server gives none
 };
 
-/// Downloads `url` into `path`, or the rest of it when `path` holds its beginning. Throws an Error
-/// with the URL and the cause: an HTTP status, a host that cannot be reached, fewer bytes than
-/// announced, more than allowed, a file that cannot be written.
+/// The name under which a file is downloaded, until its caller has checked it and gives it its
+/// path.
+std::string part_path(const std::string& path);
+
+/// Removes the partial file of a path and what is kept beside it.
+void remove_part(const std::string& path);
+
+/// Downloads `url` into part_path(path), or the rest of it when that holds its beginning. Throws an
+/// Error with the URL and the cause: an HTTP status, a host that cannot be reached, fewer bytes
+/// than announced, more than allowed; or with the path, when it cannot be written.
 Downloaded download(const std::string& url, const std::string& path,
                     const DownloadOptions& options);
 

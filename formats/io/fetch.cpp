@@ -19,7 +19,9 @@
 
 #include "formats/base/check.hpp"
 #include "formats/io/cache.hpp"
+#include "formats/io/cache_file.hpp"
 #include "formats/io/collection_index.hpp"
+#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -118,16 +120,17 @@ void write_record(const FetchedFile& fetched) {
                        {"sha256", fetched.sha256},
                        {"etag", fetched.etag},
                        {"date", fetched.date}};
-  const fs::path path = record_path(fetched.path);
-  std::ofstream file(path);
+  const std::string path = record_path(fetched.path);
+  NewFile target(path);
+  std::ofstream file(target.path());
   file << record.dump(2) << '\n';
-  require(bool(file.flush()), "{} cannot be written", path.string());
+  require(bool(file.flush()), "{} cannot be written", path);
+  target.keep();
 }
 
 /// The record beside a file; nothing when there is none that this program wrote.
 std::optional<FetchedFile> read_record(const fs::path& path) {
-  std::ifstream file(record_path(path));
-  const Json record = Json::parse(file, nullptr, false);
+  const Json record = Json::parse(read_cache_file(record_path(path)).value_or(""), nullptr, false);
   if (!record.is_object()) return std::nullopt;
   FetchedFile fetched{.path = path.string(), .url = {}, .sha256 = {}, .etag = {}, .date = {}};
   try {
@@ -151,8 +154,6 @@ std::int64_t size_of(const fs::path& path) {
 bool has_recorded_size(const FetchedFile& fetched) {
   return fs::is_regular_file(fetched.path) && size_of(fetched.path) == fetched.bytes;
 }
-
-std::string part_path(const fs::path& path) { return path.string() + ".part"; }
 
 std::string expected_sha256(const FetchOptions& options) {
   std::string digits = options.sha256;
@@ -180,8 +181,10 @@ void check_part(const FetchedFile& fetched, const std::string& part, const std::
 template <class Check>
 FetchedFile fetch_file(const Place& place, const DownloadOptions& options,
                        const std::optional<FetchedFile>& before, Check check) {
-  if (before && has_recorded_size(*before) && sha256_of(before->path) == before->sha256)
+  if (before && has_recorded_size(*before) && sha256_of(before->path) == before->sha256) {
+    remove_part(place.path);
     return *before;
+  }
 
   FetchedFile fetched;
   fetched.path = place.path.string();
@@ -189,7 +192,7 @@ FetchedFile fetch_file(const Place& place, const DownloadOptions& options,
   Downloaded downloaded;
   std::error_code failed;
   try {
-    downloaded = download(place.url, part, options);
+    downloaded = download(place.url, place.path, options);
   } catch (...) {
     if (size_of(part) == 0) fs::remove(part, failed);
     throw;

@@ -5,7 +5,6 @@
 
 #include "formats/base/or_out_of_memory.hpp"
 #include "formats/base/registry.hpp"
-#include "formats/io/new_file.hpp"
 
 namespace tessera {
 namespace {
@@ -54,10 +53,7 @@ CsrMatrix read_matrix(const std::string& path) {
 }
 
 void write_matrix(const CsrMatrix& matrix, const std::string& path) {
-  const std::unique_ptr<MatrixFile> format = require_format(path);
-  NewFile file(path);
-  format->write(matrix, file.path());
-  file.keep();
+  require_format(path)->write(matrix, path);
 }
 
 bool is_matrix_file_name(std::string_view path) { return format_of(path) != nullptr; }

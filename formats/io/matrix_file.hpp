@@ -25,7 +25,8 @@ class MatrixFile {
   /// The lower-case endings of this format's file names, such as ".mtx" and ".mtx.gz".
   virtual std::vector<std::string> suffixes() const = 0;
   virtual CsrMatrix read(const std::string& path) const = 0;
-  /// Compresses when the name ends in ".gz". Throws Unsupported when the format cannot be written.
+  /// Compresses when the name ends in ".gz". The file takes its place only when it is whole. Throws
+  /// Unsupported when the format cannot be written.
   virtual void write(const CsrMatrix& matrix, const std::string& path) const = 0;
 };
 

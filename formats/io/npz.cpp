@@ -14,6 +14,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/io/entries.hpp"
 #include "formats/io/matrix_file.hpp"
+#include "formats/io/new_file.hpp"
 #include "formats/io/npy.hpp"
 
 namespace tessera {
@@ -162,13 +163,14 @@ CsrMatrix from_scipy(Members& members) {
 
 class ZipWriter {
  public:
-  ZipWriter(const std::string& path, bool deflate) : path_(path), zip_(archive_write_new()) {
+  ZipWriter(const std::string& path, bool deflate)
+      : path_(path), new_file_(path), zip_(archive_write_new()) {
     archive_write_set_format_zip(zip_);
     if (deflate)
       archive_write_zip_set_compression_deflate(zip_);
     else
       archive_write_zip_set_compression_store(zip_);
-    check(archive_write_open_filename(zip_, path.c_str()));
+    check(archive_write_open_filename(zip_, new_file_.path().c_str()));
   }
   ~ZipWriter() { archive_write_free(zip_); }
   ZipWriter(const ZipWriter&) = delete;
@@ -189,7 +191,10 @@ class ZipWriter {
     write(header);
     write({reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()});
   }
-  void finish() { check(archive_write_close(zip_)); }
+  void finish() {
+    check(archive_write_close(zip_));
+    new_file_.keep();
+  }
 
  private:
   void write(std::string_view bytes) {
@@ -206,6 +211,7 @@ class ZipWriter {
   }
 
   std::string path_;
+  NewFile new_file_;
   archive* zip_;
 };
 

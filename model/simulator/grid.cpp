@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "formats/base/check.hpp"
 
 namespace tessera::simulator {
 
@@ -21,7 +24,17 @@ void Team::run(const std::function<void(int member)>& body) {
     meeting_->arrive_and_drop();
   };
   std::vector<std::thread> others;
-  for (int member = 1; member < threads_; ++member) others.emplace_back(guarded, member);
+  others.reserve(static_cast<std::size_t>(threads_));
+  try {
+    for (int member = 1; member < threads_; ++member) others.emplace_back(guarded, member);
+  } catch (const std::system_error& error) {
+    failed_ = true;
+    for (int member = static_cast<int>(others.size()) + 1; member < threads_; ++member)
+      meeting_->arrive_and_drop();
+    errors[0] = std::make_exception_ptr(OutOfMemory(
+        fmt::format("the system refuses thread {} of {}: {}; TESSERA_THREADS takes fewer",
+                    others.size() + 2, threads_, error.code().message())));
+  }
   guarded(0);
   for (std::thread& thread : others) thread.join();
   for (const std::exception_ptr& error : errors)

@@ -9,7 +9,6 @@ the scripts put it on the page as text, never as HTML.
 
 import html
 import json
-import os
 import re
 import sys
 from collections import Counter
@@ -61,13 +60,12 @@ def render(data: dict[str, Any]) -> str:
 
 def write(path: Path, data: dict[str, Any]) -> None:
     """Writes a page completely or not at all."""
+    sys.path.append(str(HERE.parent))
+    from new_file import new_file
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with new_file(path) as partial:
         partial.write_text(render(data), encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def rounded_figure(figure: dict[str, Any]) -> dict[str, Any]:

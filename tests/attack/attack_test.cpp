@@ -127,7 +127,7 @@ TEST_CASE("the attack excuses a NaN beside an infinity on tensor cores, and not 
   CHECK(attack(finite, {gives_nan}).fault == "value");
 }
 
-TEST_CASE("the attack excuses subnormals that additions in memory flush, and no others") {
+TEST_CASE("the bound of additions in memory covers subnormals that they flush, and no others") {
   AttackCase given = beside_an_infinity("shares_spmm");
   given.b.values = {0x1p-130f, 0};
   const auto flushes = [](const AttackCase&) { return DenseMatrix(1, 1, 0); };

@@ -6,6 +6,7 @@ Run with `PYTHONPATH=tests python3 tests/notebooks/figure_layout_test.py`. Skipp
 import copy
 import json
 import math
+import re
 import shutil
 import subprocess
 import tempfile
@@ -27,6 +28,7 @@ from figures import (
 
 if available("matplotlib"):
     import matplotlib.pyplot as plt
+    from matplotlib.cbook import is_math_text
     from matplotlib.text import Text
 
     import figure
@@ -61,6 +63,27 @@ class Layout(unittest.TestCase):
                     self.assertGreaterEqual(legend.get_window_extent(renderer).y0,
                                             drawn.axes[0].get_window_extent(renderer).y1)
 
+
+    def test_no_text_of_a_figure_file_is_read_as_a_formula(self) -> None:
+        names = (r"$\frac{$", r"\$x$ \\$y$", "$".join("a" * length for length in range(1, 40)))
+        for kind in KINDS:
+            for name in names:
+                with self.subTest(kind=kind, name=name):
+                    value = description(kind)
+                    value["x"]["label"] = value["y"]["label"] = value["title"] = name
+                    value["caption"] = value["provenance"] = name
+                    value["reference"] = {"y": 100.0, "label": name}
+                    series = value.pop("series")
+                    series[0]["name"] = series[0]["points"][0]["x"] = name
+                    value["panels"] = [{"title": name, "series": series}]
+
+                    drawn = built(value)
+                    drawn.canvas.draw()
+
+                    found = [text.get_text() for text in drawn.findobj(Text)]
+                    self.assertFalse([text for text in found if is_math_text(text)])
+                    shown = {re.sub(r"\s", "", text).replace(r"\$", "$") for text in found}
+                    self.assertIn(name.replace(" ", ""), shown)
 
     def test_names_of_panels_stay_within_their_panels(self) -> None:
         value = description("lines")
@@ -188,6 +211,7 @@ class Papers(unittest.TestCase):
         for kind in KINDS:
             value = description(kind)
             value["series"][0]["name"] = "a_b & c # 50 % ^2 {x} $y"
+            value["x"]["label"] = r"\no $z$ ~"
             files.append(self.write(value))
         done = command("draw.py", "--style", "acm", "--format", "pgf", *files)
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -83,6 +83,33 @@ TEST_CASE("the bounds have the values of their formulas, closed, and are infinit
   CHECK(combine(0.5, 0) == 0.5);
   CHECK(underflow_bound(0) == 0);
   CHECK(operand_underflow_bound(0, 1, 0x1p-136) == 0);
+  CHECK(flushed_addition_bound(0) == 0);
+}
+
+TEST_CASE("sums by additions that flush subnormals keep within their bound and come close to it") {
+  const auto flushed = [](float value) {
+    return std::abs(value) < 0x1p-126f ? std::copysign(0.0f, value) : value;
+  };
+  double nearest = 0;
+  int beyond_the_others = 0;
+  for (std::uint64_t trial = 0; trial < 20000; ++trial) {
+    const int terms = 1 + static_cast<int>(random_bits(91, trial) % 4);
+    float sum = 0;
+    double truth = 0, magnitude = 0;
+    for (int k = 0; k < terms; ++k) {
+      const float term = random_signed(92 + trial, k) * 0x1p-125f;
+      sum = flushed(flushed(sum) + flushed(term));
+      truth += term;
+      magnitude += std::abs(double{term});
+    }
+    const double error = std::abs(sum - truth);
+    const double others = fp32_sum_bound(terms) * magnitude + underflow_bound(terms);
+    CHECK(error <= others + flushed_addition_bound(terms));
+    beyond_the_others += error > others;
+    nearest = std::max(nearest, error / flushed_addition_bound(terms));
+  }
+  CHECK(beyond_the_others > 1000);
+  CHECK(nearest > 0.15);
 }
 
 TEST_CASE("every emulated tensor core keeps within its bound and comes close to it") {

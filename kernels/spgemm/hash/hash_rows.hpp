@@ -25,7 +25,7 @@ class HashRowsKernel final : public SpgemmKernel {
   explicit HashRowsKernel(const Options& options) : options_(options) {}
 
   int version() const override { return 1; }
-  Arithmetic arithmetic() const override { return {}; }
+  Arithmetic arithmetic() const override { return {.adds_in_memory = options_.atomic}; }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
                     const Generation& generation) const override;
 

@@ -258,6 +258,12 @@ class AccSpmm final : public BitTcfKernel {
   }
   int version() const override { return 5; }
 
+  Arithmetic arithmetic() const override {
+    Arithmetic arithmetic = BitTcfKernel::arithmetic();
+    arithmetic.adds_in_memory = options_.combine == CombineMethod::kAtomic;
+    return arithmetic;
+  }
+
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto tiles = tiles_of(packed);
     std::vector<std::int64_t> terms = BitTcfKernel::terms_per_row(*tiles);

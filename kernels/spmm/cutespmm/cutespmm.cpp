@@ -107,7 +107,8 @@ class CuteSpmm final : public SpmmKernel {
             .type = MmaType::kTf32,
             .mma_depth = options_.depth,
             .input_error = precision_.input_error,
-            .mmas_per_chunk = static_cast<int>(std::ssize(precision_.mmas))};
+            .mmas_per_chunk = static_cast<int>(std::ssize(precision_.mmas)),
+            .adds_in_memory = splits()};
   }
 
   /// The addition of a part has no larger error than one more MMA; the fewest waves give the most
@@ -116,14 +117,12 @@ class CuteSpmm final : public SpmmKernel {
     const auto& a = packed_as<Hrpb>(packed);
     check_blocks(a, options_);
     std::vector<std::int64_t> terms(static_cast<std::size_t>(a.rows()), 0);
-    const bool splits =
-        options_.balance == Balance::kWaves || options_.balance == Balance::kAverage;
     const std::vector<std::int64_t> parts =
-        splits ? split_by_waves(a, 1) : std::vector<std::int64_t>{};
+        splits() ? split_by_waves(a, 1) : std::vector<std::int64_t>{};
     for (std::int64_t panel = 0; panel < a.num_row_panels(); ++panel) {
       const std::int64_t first = panel * a.tile_rows;
       const std::int64_t rows = std::min<std::int64_t>(a.tile_rows, a.rows() - first);
-      if (splits && parts[panel] > 1)
+      if (splits() && parts[panel] > 1)
         for (std::int64_t r = 0; r < rows; ++r) terms[first + r] += parts[panel];
       for (std::int64_t b = a.blocked_row_ptr[panel]; b < a.blocked_row_ptr[panel + 1]; ++b)
         for_each_mma(a, b, options_.depth, [&](const BlockMma& mma) {
@@ -168,6 +167,11 @@ class CuteSpmm final : public SpmmKernel {
   }
 
  private:
+  /// True where the parts of a heavy row panel are added in memory.
+  bool splits() const {
+    return options_.balance == Balance::kWaves || options_.balance == Balance::kAverage;
+  }
+
   CuteSpmmOptions options_;
   Precision precision_;
 };

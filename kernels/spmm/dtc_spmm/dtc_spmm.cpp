@@ -128,7 +128,9 @@ class DtcSpmm final : public SpmmKernel {
   std::string format() const override { return MeTcf::kFormat; }
   int version() const override { return 1; }
   Arithmetic arithmetic() const override {
-    return me_tcf_kernel::arithmetic(find_precision("tf32"), options_.depth);
+    Arithmetic arithmetic = me_tcf_kernel::arithmetic(find_precision("tf32"), options_.depth);
+    arithmetic.adds_in_memory = options_.combine == CombineMethod::kAtomic;
+    return arithmetic;
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {

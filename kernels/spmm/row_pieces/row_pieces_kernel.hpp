@@ -13,7 +13,7 @@ class RowPiecesKernel final : public SpmmKernel {
 
   std::string format() const override;
   int version() const override { return method_.version; }
-  Arithmetic arithmetic() const override { return {}; }
+  Arithmetic arithmetic() const override { return {.adds_in_memory = method_.atomic}; }
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override;
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override;

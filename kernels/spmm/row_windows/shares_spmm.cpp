@@ -205,6 +205,12 @@ class SharesSpmm final : public BitTcfKernel {
 
   int version() const override { return 3; }
 
+  Arithmetic arithmetic() const override {
+    Arithmetic arithmetic = BitTcfKernel::arithmetic();
+    arithmetic.adds_in_memory = true;
+    return arithmetic;
+  }
+
   /// Counts an addition of parts as one more MMA, which has the larger error.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<BitTcf>(packed);

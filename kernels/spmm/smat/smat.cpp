@@ -84,7 +84,7 @@ class Smat final : public SpmmKernel {
   int version() const override { return 4; }
 
   Arithmetic arithmetic() const override {
-    if (!options_.on_tensor_cores()) return {};
+    if (!options_.on_tensor_cores()) return {.multiplies_padding = true};
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = type_of(options_.precision.conversion),
             .mma_depth = kDepth,

@@ -147,6 +147,7 @@ class TesseraSpmm final : public SpmmKernel {
   Arithmetic arithmetic() const override {
     Arithmetic arithmetic = me_tcf_kernel::arithmetic(options_.precision(), kDepth);
     arithmetic.storage = options_.storage();
+    arithmetic.adds_in_memory = options_.combine() == CombineMethod::kAtomic;
     return arithmetic;
   }
 

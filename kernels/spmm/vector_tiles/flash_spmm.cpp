@@ -91,7 +91,8 @@ class FlashSpmm final : public SpmmKernel {
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = type(),
             .mma_depth = options_.precision.depth,
-            .input_error = options_.precision.input_error};
+            .input_error = options_.precision.input_error,
+            .adds_in_memory = options_.atomic};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {

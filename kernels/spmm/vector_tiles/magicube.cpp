@@ -4,8 +4,9 @@
 // precision = int8 is the paper's: A (when it is uploaded) and B (by the launch: one pass for its
 // largest magnitude, one that rounds) are quantised with one scale for each matrix, symmetric, to
 // nearest even; m16n8k32 sums exact products exactly in INT32, and C is the sum times both scales,
-// rounded to FP32. A NaN or an infinity in B makes every element of C NaN. precision = fp16 is the
-// paper's own baseline: m16n8k16 with FP32 sums of operands rounded to FP16.
+// rounded to FP32: first that of A, so that an A whose sums could overflow there is refused. A NaN
+// or an infinity in B makes every element of C NaN. precision = fp16 is the paper's own baseline:
+// m16n8k16 with FP32 sums of operands rounded to FP16.
 //
 // As in the paper, row-major strides let a fragment of A load without a transposition; warps copy
 // whole rows of B to shared memory ahead of their use (data prefetch) and transpose four bytes at a
@@ -14,6 +15,10 @@
 // multiply zeros); the caller's B and C are FP32; there is no INT4 and no INT16 of two parts.
 
 #include "kernels/spmm/vector_tiles/magicube.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
@@ -28,6 +33,24 @@ magicube::MagicubeOptions::MagicubeOptions(const Params& params)
       stages(static_cast<int>(params.integer("stages"))),
       columns(static_cast<int>(params.integer("columns"))) {}
 
+namespace {
+
+/// Refuses an A with sums that overflow FP32 times the scale of A, though that of B would bring
+/// them back. An infinity passes: every element of C is infinite or NaN then.
+void require_scalable(const Vectors& a, std::int64_t most_vectors) {
+  double largest = 0;
+  for (const float value : a.values) largest = std::max(largest, std::abs(double{value}));
+  constexpr double kRoundings = 1 + 0x1p-20;  // of scale, sum and product
+  const double sum = kRoundings * kLargestInt8 * largest * static_cast<double>(most_vectors);
+  require<Unsupported>(
+      !std::isfinite(largest) || sum <= std::numeric_limits<float>::max(),
+      "sums of {} products of INT8 times the scale of A, whose largest magnitude is "
+      "{:.3g}, overflow FP32",
+      most_vectors, largest);
+}
+
+}  // namespace
+
 Plan magicube::MagicubeOptions::plan(const Vectors& a, std::int64_t n) const {
   const Operand operand = int8 ? Operand::kInt8 : Operand::kFp16;
   const int depth = deepest(operand);
@@ -37,10 +60,13 @@ Plan magicube::MagicubeOptions::plan(const Vectors& a, std::int64_t n) const {
   constexpr std::int64_t kMostVectors =
       std::numeric_limits<std::int32_t>::max() / (kLargestInt8 * kLargestInt8);
   window_tasks::Tasks tasks = cut(a, 0);
+  std::int64_t most_vectors = 0;
   for (const window_tasks::Task& task : tasks.tasks)
-    require<Unsupported>(!int8 || task.last - task.first <= kMostVectors,
-                         "INT32 holds sums of at most {} products of INT8; a window needs {}",
-                         kMostVectors, task.last - task.first);
+    most_vectors = std::max<std::int64_t>(most_vectors, task.last - task.first);
+  require<Unsupported>(!int8 || most_vectors <= kMostVectors,
+                       "INT32 holds sums of at most {} products of INT8; a window needs {}",
+                       kMostVectors, most_vectors);
+  if (int8) require_scalable(a, most_vectors);
   const int groups = groups_for(n, columns);
   const Instance* instance = find_instance(Pipeline::kStaged, operand, depth, true, groups);
   require<Unsupported>(instance != nullptr, "magicube has no instance of {} columns of C a warp",

@@ -25,7 +25,8 @@ class Cublas final : public SpmmKernel {
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = type_of(options_.precision.conversion),
             .mma_depth = options_.precision.depth,
-            .input_error = options_.precision.input_error};
+            .input_error = options_.precision.input_error,
+            .adds_in_memory = true};  // what NVIDIA does not document has the wider bound
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {

@@ -30,16 +30,18 @@ class Cusparse final : public SpmmKernel {
   Arithmetic arithmetic() const override {
     const bool tf32 = options_.format == BlockedEll::kFormat;
     const bool half = options_.operands != ElementType::kFp32;
-    if (!half && !tf32) return {};
-    // NVIDIA does not document the units that multiply FP16: the bound is the wider one, of tensor
-    // cores.
+    if (!half && !tf32)
+      return {.adds_in_memory = true, .multiplies_padding = options_.format == Bcsr::kFormat};
+    // NVIDIA does not document the units that multiply FP16, nor which sums meet in memory: the
+    // bound is the wider one, of tensor cores and of additions in memory.
     const Precision& precision =
         find_precision(half ? std::string(name_of(options_.operands)) : "tf32");
     return {.sum = Arithmetic::Sum::kTensorCore,
             .type = type_of(precision.conversion),
             .mma_depth = precision.depth,
             .input_error = precision.input_error,
-            .storage = {options_.storage, options_.storage}};
+            .storage = {options_.storage, options_.storage},
+            .adds_in_memory = true};
   }
 
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {

@@ -53,6 +53,19 @@ std::string error_of(const std::string& path) {
   return "no error";
 }
 
+TEST_CASE("texts and keys of records are escaped when they are read, and safe ones stay") {
+  const TemporaryFolder folder;
+  Json record = point("a");
+  record["reason"] = "gr\u00fc\u00df \"c:\\d\"";
+  record["deep"] = {{{"k\x1b", {"\r\n", "\u009b", 1.5}}}};
+  write_text(folder / "r.jsonl", lines({record}));
+
+  const Json read = read_records(folder / "r.jsonl").points.at(0);
+
+  CHECK(read["reason"] == record["reason"]);
+  CHECK(read["deep"].dump() == R"([{"k\\x1b":["\\x0d\\x0a","\\xc2\\x9b",1.5]}])");
+}
+
 TEST_CASE("a point has its last attempt, or the last one of every machine") {
   const TemporaryFolder folder;
   std::vector<Json> attempts;

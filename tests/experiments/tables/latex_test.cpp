@@ -79,6 +79,27 @@ TEST_CASE("text and numbers are written as LaTeX reads them") {
   CHECK(latex_number(1.2e-7) == "$1.2\\times10^{-7}$");
 }
 
+TEST_CASE("what a record says is text in LaTeX, and no command") {
+  auto found = planted_experiment(kTable);
+  for (Json& record : found.records.points) {
+    record["origin"] = "modelled$\\input{a}";
+    record["env_id"] = "e";
+  }
+  found.records.environments["e"] = {{"env_id", "e"},
+                                     {"started_at", "\\input{b}"},
+                                     {"host", {{"cpu", "\\input{c}"}}},
+                                     {"build", {{"commit", "\\input{d}"}}}};
+  const Report report{found.config, "", found.records,
+                      make_rows(found.plan, found.records, found.config)};
+
+  for (const std::string& text : {latex_table(report), latex_macros(report, {}, {})}) {
+    CAPTURE(text);
+    CHECK(text.find("\\textbackslash{}input\\{c\\}") != std::string::npos);
+    CHECK(text.find("\\input") == std::string::npos);
+  }
+  CHECK(latex_table(report).find("modelled\\$\\textbackslash{}input\\{a\\}") != std::string::npos);
+}
+
 TEST_CASE("macros hold the captions, counts and means of figures, and the expectations") {
   const Report report = report_of(
       "[[figure]]\nid = \"fig9\"\nkind = \"bars\"\nx = \"matrix\"\ny = \"time_us\"\n"

@@ -19,6 +19,11 @@ TEST_CASE("control characters are escaped, and other text stays as it is") {
                 "31m") == "\\xc2\\x9b31m");  // the same control in two bytes
 }
 
+TEST_CASE("ends of lines stay where lines are wanted") {
+  CHECK(escaped_lines("") == "");
+  CHECK(escaped_lines("a\n\tb\r\n") == "a\n\\x09b\\x0d\n");
+}
+
 TEST_CASE("bytes that are not UTF-8 are escaped") {
   for (const std::string bytes :
        {"\x80", "\xff", "\xc3", "\xc0\xaf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xe2\x82",

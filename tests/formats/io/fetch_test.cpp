@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -256,6 +257,54 @@ TEST_CASE("a partial file that cannot be continued safely is fetched from the st
                  .dump());
   CHECK(bench.fetch("plain").downloaded);
   CHECK(read_text(bench.path) == bench.body);
+}
+
+TEST_CASE("a download follows no link that somebody planted under the names it uses") {
+  for (const char* name : {".part", ".part.json", ".json"}) {
+    for (const bool hard : {false, true}) {
+      CAPTURE(name);
+      CAPTURE(hard);
+      Bench bench;
+      const std::string victim = bench.folder / "victim";
+      write_text(victim, "kept");
+      fs::create_directories(fs::path(bench.path).parent_path());
+      if (hard)
+        fs::create_hard_link(victim, bench.path + name);
+      else
+        fs::create_symlink(victim, bench.path + name);
+
+      CHECK(bench.fetch("plain").downloaded);
+
+      CHECK(read_text(victim) == "kept");
+      CHECK(read_text(bench.path) == bench.body);
+      CHECK(fs::is_regular_file(fs::symlink_status(bench.path)));
+      CHECK(bench.leftovers() == std::vector<std::string>{"thing.tar.gz", "thing.tar.gz.json"});
+    }
+  }
+}
+
+TEST_CASE("a download waits for no pipe, and names its file when it cannot be written") {
+  Bench bench;
+  fs::create_directories(fs::path(bench.path).parent_path());
+  for (const char* name : {".part", ".part.json", ".json"})
+    REQUIRE(mkfifo((bench.path + name).c_str(), 0600) == 0);
+  CHECK(bench.fetch("plain").downloaded);
+  CHECK(read_text(bench.path) == bench.body);
+
+  fs::remove(bench.path);
+  fs::create_directories(bench.path + ".part/full");
+  CHECK(bench.error_of("plain") == bench.path + " cannot be written: File exists");
+}
+
+TEST_CASE("a partial file beside a whole one does not stay") {
+  Bench bench;
+  bench.fetch("plain");
+  write_text(bench.path + ".part", "half");
+  write_text(bench.path + ".part.json", "{}");
+
+  CHECK_FALSE(bench.fetch("plain").downloaded);
+
+  CHECK(bench.leftovers() == std::vector<std::string>{"thing.tar.gz", "thing.tar.gz.json"});
 }
 
 TEST_CASE("transient errors are retried, others are reported at once") {

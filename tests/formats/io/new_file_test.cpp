@@ -2,13 +2,16 @@
 #include "formats/io/new_file.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 
 #include "formats/base/check.hpp"
 #include "formats/io/matrix_file.hpp"
+#include "formats/io/npy.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -55,6 +58,39 @@ TEST_CASE("a place that cannot be written is an error that names it") {
   CHECK_THROWS_WITH_AS(write_matrix(random_sparse(3, 3, 0.5, 1), folder / "a.mtx"), taken.c_str(),
                        Error);
   CHECK(entries_of(folder.path()) == 1);
+}
+
+TEST_CASE("an error of a writer names the file that was asked for, and leaves nothing") {
+  const TemporaryFolder folder;
+  const CsrMatrix matrix = random_sparse(300, 300, 0.5, 3);
+  const auto write = [&](const std::string& name) {
+    if (name.ends_with(".npy"))
+      write_npy(folder / name, DenseMatrix(300, 300, 1));
+    else
+      write_matrix(matrix, folder / name);
+  };
+  for (const std::string name : {"a.mtx", "a.mtx.gz", "a.npz", "a.npy"}) {
+    CAPTURE(name);
+    const Outcome outcome = in_child([&] {
+      const rlimit limit{1000, 1000};  // bytes of a file
+      std::signal(SIGXFSZ, SIG_IGN);
+      setrlimit(RLIMIT_FSIZE, &limit);
+      try {
+        write(name);
+      } catch (const Error& error) {
+        fmt::print("{}", error.what());
+        std::fflush(stdout);
+        _exit(7);
+      }
+      _exit(0);
+    });
+    CHECK(outcome.exit_code == 7);
+    CHECK(outcome.output.find(folder / name + ": cannot write: ") != std::string::npos);
+    CHECK(entries_of(folder.path()) == 0);
+    write(name);
+    CHECK(entries_of(folder.path()) == 1);
+    fs::remove(folder / name);
+  }
 }
 
 TEST_CASE("a matrix is not written through a link that was planted beside it") {

@@ -175,6 +175,27 @@ TEST_CASE("magicube refuses strides without an instance and windows too long for
   CHECK_NOTHROW(kernel_of("fp16")->work(*pack(wide, "fp16", 8), 1));
 }
 
+TEST_CASE("magicube refuses an A whose INT8 sums overflow before the scale of B meets them") {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const auto single = [](float value) {
+    return CsrMatrix{1, 1, std::vector<std::int64_t>{0, 1}, std::vector<std::int32_t>{0},
+                     std::vector<float>{value}};
+  };
+  const DenseMatrix b(1, 1, 0x1p-100f);
+  const std::int64_t height = kHeights.front();
+  // A stride has 32 vectors: sums of at most 32 x 127 x 127 times a 127th of the largest magnitude.
+  for (const float value : {kMost, -kMost / 4000}) {
+    CHECK_THROWS_WITH_AS(emulate(single(value), b, "int8", height),
+                         doctest::Contains("times the scale of A"), Unsupported);
+    CHECK_THROWS_AS(kernel_of("int8")->work(*pack(single(value), "int8", height), 1), Unsupported);
+  }
+  const DenseMatrix c = emulate(single(kMost / 4100), b, "int8", height);
+  CHECK(c.at(0, 0) == doctest::Approx(double{kMost} / 4100 * 0x1p-100));
+  CHECK(std::isnan(
+      emulate(single(std::numeric_limits<float>::infinity()), b, "int8", height).at(0, 0)));
+  CHECK_NOTHROW(emulate(single(kMost), b, "fp16", height));
+}
+
 TEST_CASE("magicube's work counts the MMAs and the bytes of its strides") {
   const CsrMatrix a = random_sparse(203, 157, 0.03, 61);
   for (const std::int64_t height : kHeights) {
