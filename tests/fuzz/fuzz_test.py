@@ -72,7 +72,7 @@ class FuzzTest(unittest.TestCase):
                 self.assertRegex(done.stdout, words)
             crash = re.search(r"repeat: (.* --target=read\.planted_crash (\S+))", done.stdout)
             self.assertTrue(pathlib.Path(crash[2]).read_bytes().startswith(b"BUG!"))
-            again = subprocess.run(crash[1].split(), capture_output=True, text=True)
+            again = subprocess.run(crash[1].split(), capture_output=True, text=True, cwd=corpus)
             self.assertNotEqual(again.returncode, 0)
             self.assertIn("heap-buffer-overflow", again.stderr)
 
