@@ -62,7 +62,7 @@ class FuzzTest(unittest.TestCase):
                   "hang": "planted_hang-timeout-", "memory": "planted_memory-(memory|oom)-", "invalid": "invalid matrix"}  # fmt: skip
         with tempfile.TemporaryDirectory() as corpus:
             done = subprocess.run([sys.executable, "-B", HERE / "run", "--program", PLANTED, "--jobs", "2",
-                                   "--corpus", corpus, "--seconds", "60", "--timeout", "5",
+                                   "--corpus", corpus, "--seconds", "150", "--timeout", "5",
                                    "--memory", "500",
                                    "read.planted_*"], capture_output=True, text=True)  # fmt: skip
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
