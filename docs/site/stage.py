@@ -24,7 +24,7 @@ CONTENTS = {
     "Reference": ["docs/glossary", "docs/papers", "experiments/config_reference"],
     "Interfaces in C++": [],
     "Results": ["experiments/CLAIMS", "experiments/claims/README", "experiments/results/**/README"],
-    "Contributing": ["CONTRIBUTING", "experiments/adding", "CHANGELOG"],
+    "Contributing": ["CONTRIBUTING", "experiments/adding", "SECURITY", "CHANGELOG"],
 }  # fmt: skip
 
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "experiments/config/expression.hpp"
+
 namespace tessera {
 namespace {
 
@@ -28,6 +30,7 @@ std::vector<std::string> select_matrices(const CollectionIndex& index, const std
                                          const std::string& place) {
   std::map<std::string, int> groups;  // that have a matrix of the name
   for (const CollectionMatrix& matrix : index.matrices) ++groups[matrix.name];
+  refuse_assignment(query, place);
 
   std::vector<const CollectionMatrix*> chosen;
   try {

@@ -114,6 +114,7 @@ constexpr ConfigKey kCatalogue[] = {
     {"schema", kInteger, "required", "", "1: the version of this schema"},
     {"fetch", kTable, "", "", "matrix -> its name at its collection, GROUP/NAME"},
     {"elsewhere", kTable, "", "", "matrix -> why it is in no collection"},
+    {"sha256", kTable, "", "", "matrix of [fetch] -> the SHA-256 that its file has to have"},
 };
 
 constexpr ConfigKey kCheck[] = {
@@ -306,6 +307,7 @@ of its points among them.
      ""},
     {"[fetch]", "Matrices of collections.", {}, ""},
     {"[elsewhere]", "Matrices of no collection.", {}, ""},
+    {"[sha256]", "Checksums of files of collections.", {}, ""},
     {"[check]", "The comparison of a computed C with the oracle.", kCheck, ""},
     {"[statistics]", "What packed matrices also count.", kStatistics, ""},
     {"[measure]", "How a launch on the GPU is timed.", kMeasure,

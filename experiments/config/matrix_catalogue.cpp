@@ -27,6 +27,21 @@ std::map<std::string, std::string> read_texts(const Node& table, const std::stri
   return texts;
 }
 
+/// [sha256]: of matrices that [fetch] names. Returns them by their collection's name.
+std::map<std::string, std::string> read_checksums(const Node& table,
+                                                  const std::map<std::string, std::string>& fetch) {
+  std::map<std::string, std::string> checksums;
+  for (const auto& [matrix, digits] : read_texts(table, "[sha256]")) {
+    const std::string& place = table.find(matrix)->place;
+    const auto found = fetch.find(matrix);
+    require(found != fetch.end(), "{}: [fetch] has no '{}'", place, matrix);
+    require(digits.size() == 64 && digits.find_first_not_of("0123456789abcdef") == digits.npos,
+            "{}: '{}' is no SHA-256: expected 64 hexadecimal digits in lower case", place, digits);
+    checksums[found->second] = digits;
+  }
+  return checksums;
+}
+
 /// The matrix inside shuffle(of=...), at any depth, and the first of "A or B"; otherwise the name.
 std::string unshuffled(std::string name) {
   name.resize(std::min(name.find(" or "), name.size()));
@@ -48,6 +63,7 @@ MatrixCatalogue matrix_catalogue() {
   MatrixCatalogue all;
   if (const Node* table = root.find("fetch")) all.fetch = read_texts(*table, "[fetch]");
   if (const Node* table = root.find("elsewhere")) all.elsewhere = read_texts(*table, "[elsewhere]");
+  if (const Node* table = root.find("sha256")) all.sha256 = read_checksums(*table, all.fetch);
   root.find("schema");
   root.refuse_unknown();
   return all;

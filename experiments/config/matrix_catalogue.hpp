@@ -13,6 +13,7 @@ namespace tessera {
 struct MatrixCatalogue {
   std::map<std::string, std::string> fetch;      // matrix -> its collection's name, group/name
   std::map<std::string, std::string> elsewhere;  // matrix -> why it is in no collection
+  std::map<std::string, std::string> sha256;     // group/name -> what its file has to have
 };
 
 /// Throws an Error with file and line for a catalogue that cannot be read.

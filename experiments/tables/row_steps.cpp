@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "experiments/config/expression.hpp"
 #include "formats/base/check.hpp"
 #include "formats/statistics/histogram.hpp"
 
@@ -29,17 +30,6 @@ void derive_by_bins(const Derive& derive, Row& row) {
   row[derive.name] = derive.labels[bin - derive.bins.begin()];
 }
 
-/// Refuses an assignment, which muParser takes: "n = 3" for "n == 3" would hold for every row.
-void refuse_assignment(const Derive& derive) {
-  const std::string& expr = derive.expr;
-  for (std::size_t at = expr.find('='); at != std::string::npos; at = expr.find('=', at + 1)) {
-    const bool compares = at > 0 && std::string_view("=<>!").find(expr[at - 1]) != expr.npos;
-    require(compares || (at + 1 < expr.size() && expr[at + 1] == '='),
-            "{}: '{}': an expression assigns nothing; values are compared by ==", derive.place,
-            expr);
-  }
-}
-
 /// Columns in the expression are its variables; a row without one of them gets no value.
 void derive_by_expression(const Derive& derive, const Config& config, std::vector<Row>& rows) {
   mu::Parser parser;
@@ -50,7 +40,7 @@ void derive_by_expression(const Derive& derive, const Config& config, std::vecto
       check_column(name, rows, config, derive.place);
       parser.DefineVar(name, &values[name]);
     }
-    refuse_assignment(derive);
+    refuse_assignment(derive.expr, derive.place);
     for (Row& row : rows) {
       const bool complete = std::ranges::all_of(values, [&](auto& variable) {
         const auto found = row.find(variable.first);

@@ -31,12 +31,13 @@ constexpr std::int64_t kMostSizesAsked = 100;  // a request to the server each
 
 /// One matrix of a request.
 struct Item {
-  std::string name;        // as the user or the set says it
-  std::string collection;  // group/name; "" when there is nothing to download
-  std::string state;       // why there is nothing, or what is known of the download
-  FetchState file = {};    // of a download
-  std::int64_t bytes = 0;  // of the whole file; 0: the server does not tell, or is not asked
-  bool absent = false;     // neither here nor to be fetched
+  std::string name;         // as the user or the set says it
+  std::string collection;   // group/name; "" when there is nothing to download
+  std::string state;        // why there is nothing, or what is known of the download
+  std::string sha256 = {};  // that the download has to have; "" when none is known
+  FetchState file = {};     // of a download
+  std::int64_t bytes = 0;   // of the whole file; 0: the server does not tell, or is not asked
+  bool absent = false;      // neither here nor to be fetched
 
   std::int64_t bytes_left() const { return std::max<std::int64_t>(0, bytes - file.partial_bytes); }
 };
@@ -90,7 +91,6 @@ class DownloadMeter {
 
 FetchOptions options_of(const FetchRequest& request) {
   FetchOptions options;
-  options.sha256 = request.sha256;
   if (request.mirror.empty()) return options;
   options.suitesparse_url = options.snap_url = request.mirror;
   options.index_url = request.mirror + "/files/ssstats.csv";
@@ -243,8 +243,12 @@ std::vector<Item> items_of(const FetchRequest& request, const FetchOptions& opti
         items.push_back(item_of(name, given.starts_with('@'), catalogue, index));
   const auto downloads =
       std::ranges::count_if(items, [](const Item& item) { return !item.collection.empty(); });
-  for (Item& item : items)
+  for (Item& item : items) {
+    const auto known_sum = catalogue.sha256.find(item.collection);
+    item.sha256 = known_sum == catalogue.sha256.end() ? "" : known_sum->second;
+    if (!request.sha256.empty()) item.sha256 = request.sha256;
     if (!item.collection.empty()) look_at(item, options, downloads <= kMostSizesAsked);
+  }
   return items;
 }
 
@@ -286,6 +290,7 @@ int fetch_matrices(const FetchRequest& request) {
     if (item.collection.empty()) continue;
     try {
       FetchOptions shown = options;
+      shown.sha256 = item.sha256;
       DownloadMeter meter(item.name);
       shown.download.progress = [&](std::int64_t done, std::int64_t total) {
         meter.show(done, total);

@@ -1,16 +1,24 @@
-// Configs, records, points and permutations.
+// Configs, records, points, permutations, devices, the catalogue and the index of the collection.
 //
 // Kernels, reorderings, models and backends are stand-ins with a parameter of each type: the code
 // that reads their names and parameters is the same, and hundreds of files need no compiling.
+#include <cstdlib>
+#include <optional>
+
+#include "experiments/config/collection_query.hpp"
 #include "experiments/config/config.hpp"
+#include "experiments/config/matrix_catalogue.hpp"
 #include "experiments/points/point.hpp"
 #include "experiments/records/point_text.hpp"
 #include "experiments/records/record_set.hpp"
 #include "experiments/verbs/permutation_file.hpp"
 #include "formats/base/permutation.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/call_syntax.hpp"
+#include "formats/io/collection_index.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "model/device.hpp"
 #include "model/model.hpp"
 #include "reorder/reordering.hpp"
 #include "tests/fuzz/target.hpp"
@@ -101,6 +109,49 @@ void read_order(const std::string& suffix, std::string_view input) {
   check(order.inverse().inverse() == order, "what was read is no permutation");
 }
 
+void read_device_file(std::string_view input) {
+  const std::string text = device_text(read_device(scratch_file("device.toml", input)));
+  check(device_text(read_device(scratch_file("device.toml", text))) == text,
+        "a device changes when it is read and written again");
+}
+
+void read_catalogue(std::string_view input) {
+  const std::string place = "experiments/configs/catalogue/matrices.toml";
+  const std::string path = scratch_file("home/" + place, input);
+  setenv("TESSERA_HOME", path.substr(0, path.size() - place.size()).c_str(), 1);
+  for (const auto& [matrix, digits] : matrix_catalogue().sha256)
+    check(digits.size() == 64, "the catalogue has a checksum of " + digits);
+}
+
+/// The index of the collection, and what a query selects from it.
+void read_index(std::string_view input) {
+  setenv("TESSERA_COLLECTION_INDEX", scratch_file("ssstats.csv", input).c_str(), 1);
+  const std::optional<CollectionIndex> index = collection_index();
+  check(index && !index->matrices.empty(), "an index without matrices is none");
+  check(select_matrices(*index, "rows >= 0", "here").size() == index->matrices.size(),
+        "a query loses matrices");
+}
+
+void select(std::string_view input) {
+  CollectionIndex index;
+  for (const std::int64_t rows : {1, 1000})
+    index.matrices.push_back(
+        {.group = "a", .name = std::to_string(rows), .rows = rows, .cols = 5, .kind = ""});
+  select_matrices(index, std::string(input), "here");
+}
+
+/// "name(key=value)", and the same written again.
+void read_formula(std::string_view input) {
+  const Call call = parse_call(input);
+  std::string again = call.name + "(";
+  for (const auto& [key, value] : call.given)
+    again +=
+        (again.back() == '(' ? "" : ", ") + key + "=" + quote_value(std::get<std::string>(value));
+  const Call twice = parse_call(again + ")");
+  check(twice.name == call.name && twice.given == call.given,
+        "a formula changes when it is read and written again");
+}
+
 }  // namespace
 
 std::map<std::string, Target> experiment_targets() {
@@ -108,6 +159,11 @@ std::map<std::string, Target> experiment_targets() {
           {"config.set", read_set},
           {"records", read_lines},
           {"point", read_point},
+          {"device", read_device_file},
+          {"catalogue", read_catalogue},
+          {"index", read_index},
+          {"index.query", select},
+          {"formula", read_formula},
           {"permutation.txt", [](std::string_view input) { read_order(".txt", input); }},
           {"permutation.npy", [](std::string_view input) { read_order(".npy", input); }}};
 }

@@ -62,7 +62,7 @@ class FuzzTest(unittest.TestCase):
                   "hang": "planted_hang-timeout-", "memory": "planted_memory-(memory|oom)-", "invalid": "invalid matrix"}  # fmt: skip
         with tempfile.TemporaryDirectory() as corpus:
             done = subprocess.run([sys.executable, "-B", HERE / "run", "--program", PLANTED, "--jobs", "2",
-                                   "--corpus", corpus, "--seconds", "60", "--timeout", "5",
+                                   "--corpus", corpus, "--seconds", "150", "--timeout", "5",
                                    "--memory", "500",
                                    "read.planted_*"], capture_output=True, text=True)  # fmt: skip
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -72,7 +72,7 @@ class FuzzTest(unittest.TestCase):
                 self.assertRegex(done.stdout, words)
             crash = re.search(r"repeat: (.* --target=read\.planted_crash (\S+))", done.stdout)
             self.assertTrue(pathlib.Path(crash[2]).read_bytes().startswith(b"BUG!"))
-            again = subprocess.run(crash[1].split(), capture_output=True, text=True)
+            again = subprocess.run(crash[1].split(), capture_output=True, text=True, cwd=corpus)
             self.assertNotEqual(again.returncode, 0)
             self.assertIn("heap-buffer-overflow", again.stderr)
 

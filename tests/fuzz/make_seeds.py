@@ -188,6 +188,27 @@ def seeds():
                                 "reorder": {"name": "order", **VARIANT}, "format": {"name": "csr"}}).encode(),
             "found_nested": b"[" * 1900 + b"]" * 1900,
         },
+        "device": {
+            "small": b'title = "a"\naliases = ["b", "c"]\ngeneration = "hopper"\n'
+                     b'compute_capability = "9.0"\n[datasheet]\nsm_count = { value = 132, unit = "1", '
+                     b'source = "s" }\n[measured]\nclock = { value = 1.5e3, unit = "MHz", source = "s" }\n',
+        },
+        "catalogue": {
+            "small": b'schema = 1\n[fetch]\n"a" = "G/a"\n[elsewhere]\n"b" = "in a book"\n[sha256]\n"a" = "'
+                     + b"0123456789abcdef" * 4 + b'"\n',
+        },
+        "index": {
+            "two": b"2\n31-Oct-2026 18:12:37\nHB,a,3,4,5,1,0,0,1,1,1,structural problem\n"
+                   b'Far,b,20000,15000,50000,1,1,0,0,0.5,0,"graph, bipartite",50001\r\n',
+        },
+        "index.query": {
+            "and": b"rows > 10 && cols <= 1e3 || !real", "choice": b"nnz / rows > 2 ? mesh : min(posdef, 1)",
+            "found_assignment": b"rows = 3",
+        },
+        "formula": {
+            "nested": b'shuffle(of=rmat(scale=14, edge_factor=8), seed=3)',
+            "quoted": b'a(b="c, \\"d\\" (", e= f g )',
+        },
         "permutation.txt": {"three": b"2\n0\n1\n", "carriage": b"1\r\n0\r\n",
                             "twice": b"0\n0\n", "found_minimum": b"-2147483648\n"},
         "permutation.npy": {"three": npy("<i4", [2, 0, 1], "i"), "wide": npy("<i8", [1, 0], "q"),

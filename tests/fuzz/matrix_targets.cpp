@@ -33,7 +33,7 @@ void check_valid(const CsrMatrix& matrix, const std::string& from) {
 /// The bytes as they are, and once more with the checksums of their zip or tar members put right:
 /// no mutation would get past these.
 void read_file(const std::string& suffix, std::string_view input) {
-  const std::string mended = repaired(input);
+  const std::string mended = repaired(suffix, input);
   if (mended != input) {
     try {
       check_valid(read_matrix(scratch_file("b" + suffix, mended)), suffix);

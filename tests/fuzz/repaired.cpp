@@ -54,10 +54,10 @@ void repair_tar(std::string& bytes) {
 
 }  // namespace
 
-std::string repaired(std::string_view input) {
+std::string repaired(const std::string& suffix, std::string_view input) {
   std::string bytes(input);
-  if (input.starts_with("PK\3\4")) repair_zip(bytes);
-  if (input.size() >= 512) repair_tar(bytes);
+  if (suffix == ".npz" && input.starts_with("PK\3\4")) repair_zip(bytes);
+  if (suffix.starts_with(".tar") && input.size() >= 512) repair_tar(bytes);
   return bytes;
 }
 

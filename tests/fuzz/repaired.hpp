@@ -6,8 +6,10 @@
 
 namespace tessera::fuzz {
 
-/// The bytes with the CRC-32 of stored zip members and the sums of tar headers put right; other
-/// bytes are returned as they are.
-std::string repaired(std::string_view bytes);
+/// The bytes of a file with this suffix with the CRC-32 of stored zip members (.npz) or the sums of
+/// tar headers (.tar...) put right; other bytes are returned as they are. Files that are no
+/// archives are not looked at: a fuzzer that sees bytes compared with an archive's magic writes
+/// archives.
+std::string repaired(const std::string& suffix, std::string_view bytes);
 
 }  // namespace tessera::fuzz

@@ -75,6 +75,8 @@ TEST_CASE("a broken query, one that nothing meets, and a set of two kinds are er
 
   CHECK(workshop.error("query = \"rows > \"\n").starts_with("many.toml:4:9: 'rows > ': "));
   CHECK(workshop.error("query = \"row > 1\"\n").find("\"row\"") != std::string::npos);
+  CHECK(workshop.error("query = \"rows = 30000\"\n") ==
+        "many.toml:4:9: 'rows = 30000': an expression assigns nothing; values are compared by ==");
   CHECK(workshop.error("query = \"rows > 1e9\"\n").starts_with("many.toml:4:9: no matrix of "));
   CHECK(workshop.error("query = \"rows > 1\"\nmatrix = [\"wide\"]\n") ==
         "many.toml:2:1: [set] needs 'matrix' or 'query', and not both");

@@ -34,6 +34,7 @@ class FetchVerbTest(ProgramTest):
     def setUp(self) -> None:
         super().setUp()
         self.own_cache = self.folder / "cache"
+        self.home = None  # a folder whose files are found before the shipped ones
         served = self.folder / "served"
         self.files = {}
         for place in ("HB/bcsstk17.tar.gz", "AG-Monien/wave.tar.gz", "one.txt.gz", "two.txt.gz"):
@@ -52,7 +53,8 @@ class FetchVerbTest(ProgramTest):
         self.url = f"http://127.0.0.1:{int(server.stdout.readline())}"
 
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), "TESSERA_CACHE": str(self.own_cache), "TESSERA_COLLECTION_INDEX": "",
+        home = {"TESSERA_HOME": str(self.home)} if self.home else {}
+        return {**super().environment(), **home, "TESSERA_CACHE": str(self.own_cache), "TESSERA_COLLECTION_INDEX": "",
                 "no_proxy": "127.0.0.1"}
 
     def fetch(self, *words: str, mode: str = "plain", code: int = 0):
@@ -184,6 +186,31 @@ class FetchVerbTest(ProgramTest):
         self.assertEqual(self.downloads(), ["snap/one.txt.gz"])
         self.assertIn("--sha256 is of one file; 2 matrices are named", self.fetch(
             "snap/one", "snap/two", "--sha256", right, code=2).stderr)
+
+    def test_a_checksum_of_the_catalogue_is_required(self) -> None:
+        right = hashlib.sha256(self.files["AG-Monien/wave.tar.gz"]).hexdigest()
+        catalogue = self.folder / "home/experiments/configs/catalogue/matrices.toml"
+        catalogue.parent.mkdir(parents=True)
+        head = 'schema = 1\n[fetch]\nwave = "AG-Monien/wave"\n[sha256]\n'
+        self.home = self.folder / "home"
+        catalogue.write_text(f'{head}wave = "{right}"\n')
+        for name in ("wave", "AG-Monien/wave"):
+            error = self.fetch(name, mode="corrupt", code=3).stderr
+            self.assertRegex(error, f"AG-Monien/wave.tar.gz: its SHA-256 is [0-9a-f]{{64}}, expected {right}")
+            self.assertNotIn(f"SHA-256 is {right}", error)
+            self.assertEqual(self.downloads(), [])
+        self.assertIn(right, self.fetch("wave").stdout)
+        # It is required of a file that is here already, too.
+        catalogue.write_text(f'{head}wave = "{"0" * 64}"\n')
+        self.assertIn("expected 0000", self.fetch("AG-Monien/wave", code=3).stderr)
+
+        for line, message in ((f'wav = "{right}"', "[fetch] has no 'wav'"),
+                              ('wave = "12"', "'12' is no SHA-256"),
+                              (f'wave = "{right.upper()}"', "64 hexadecimal digits in lower case")):
+            catalogue.write_text(f"{head}{line}\n")
+            error = self.fetch("wave", code=2).stderr
+            self.assertRegex(error, r"matrices.toml:5:\d+: ")
+            self.assertIn(message, error)
 
     def test_a_file_that_changed_since_it_was_fetched_is_refused(self) -> None:
         self.fetch("snap/one")
