@@ -264,6 +264,38 @@ constexpr ConfigKey kExpect[] = {
      }},
 };
 
+constexpr ConfigKey kSite[] = {
+    {"schema", kInteger, "required", "", "1: the version of this schema"},
+    {"program", kText, "(this program)", "", "the `tessera` that the nodes run"},
+    {"container", kText, "", "", "image that the program is in; `program` is then `tessera`"},
+    {"container_command", kText, "\"apptainer exec --nv\"", "",
+     "command that runs a program in the image: the image and the program follow it"},
+    {"setup", kTexts, "", "", "lines of the shell before the program, as `module load cuda`"},
+    {"slurm", kTable, "", "", "resources of a task under Slurm"},
+    {"hyperqueue", kTable, "", "", "resources of a task under HyperQueue"},
+};
+
+constexpr ConfigKey kSlurm[] = {
+    {"partition", kText, "", "", "`--partition` of sbatch"},
+    {"merge_partition", kText, "(the partition)", "", "partition of the job that merges"},
+    {"account", kText, "", "", "`--account`, also of the job that merges"},
+    {"qos", kText, "", "", "`--qos`, also of the job that merges"},
+    {"time", kText, "", "",
+     "`--time`, as in `\"04:00:00\"`; what it cuts off is submitted again by the same command"},
+    {"gres", kText, "", "", "`--gres`, as in `\"gpu:1\"`"},
+    {"cpus", kInteger, "0", "", "`--cpus-per-task`; 0 for the cluster's default"},
+    {"memory", kText, "", "", "`--mem`, as in `\"32G\"`"},
+    {"constraint", kText, "", "", "`--constraint`: features that a node has to have"},
+    {"at_once", kInteger, "0", "", "most tasks that run at the same time; 0 for any number"},
+    {"options", kTexts, "", "", "further options of sbatch, as in `\"--exclusive\"`"},
+};
+
+constexpr ConfigKey kHyperQueue[] = {
+    {"cpus", kInteger, "1", "", "CPUs of a task"},
+    {"gpus", kInteger, "0", "", "GPUs of a task (the resource `gpus/nvidia`)"},
+    {"time", kText, "", "", "time limit of a task, as in `\"4h\"`"},
+};
+
 constexpr ConfigTable kAllTables[] = {
     {"the config", "The top level of the file.", kRoot, ""},
     {"[experiment]", "What the experiment is, and the backends that run its points.", kExperiment,
@@ -337,6 +369,10 @@ Orders are cached. The backend `reorder` computes them, up to five times where t
     {"[table]", "Printed at the end of a run, and written as CSV.", kTableKeys, ""},
     {"[[figure]]", "Drawn by `tessera figure`.", kFigure, ""},
     {"[[expect]]", "Compares a statistic of the rows with a published value.", kExpect, ""},
+    {"the site file", "The cluster of `tessera submit`: a file of its own, `--site FILE`.", kSite,
+     "Without one, or without a key, the defaults of the cluster hold.\n"},
+    {"[slurm]", "The options of sbatch, in the site file.", kSlurm, ""},
+    {"[hyperqueue]", "The resources of a task of HyperQueue, in the site file.", kHyperQueue, ""},
 };
 
 }  // namespace

@@ -182,9 +182,7 @@ Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>&
   return make_plan(config).entries.at(0).point;
 }
 
-Plan shard(const Plan& plan, int index, int count) {
-  require(count >= 1 && index >= 1 && index <= count,
-          "shard {}/{}: the first number has to be from 1 to the second", index, count);
+std::map<std::string, int> deal_matrices(const Plan& plan, int count) {
   std::vector<std::pair<std::string, double>> matrices;  // with the cost of all their entries
   for (const PlanEntry& entry : plan.entries) {
     if (matrices.empty() || matrices.back().first != entry.point.matrix)
@@ -196,15 +194,23 @@ Plan shard(const Plan& plan, int index, int count) {
   // The first of the shards that have least gets a matrix: none beyond as many as there are.
   const std::size_t used = std::clamp<std::size_t>(matrices.size(), 1, count);
   std::vector<double> load(used, 0);
-  std::set<std::string> mine;
+  std::map<std::string, int> shard_of;
   for (const auto& [matrix, cost] : matrices) {
     const auto least = std::ranges::min_element(load);
     *least += cost;
-    if (least - load.begin() == index - 1) mine.insert(matrix);
+    shard_of[matrix] = static_cast<int>(least - load.begin()) + 1;
   }
+  return shard_of;
+}
+
+Plan shard(const Plan& plan, int index, int count) {
+  require(count >= 1 && index >= 1 && index <= count,
+          "shard {}/{}: the first number has to be from 1 to the second", index, count);
+  const std::map<std::string, int> shard_of = deal_matrices(plan, count);
   Plan part{{}, plan.notes};
-  std::ranges::copy_if(plan.entries, std::back_inserter(part.entries),
-                       [&](const PlanEntry& entry) { return mine.contains(entry.point.matrix); });
+  std::ranges::copy_if(plan.entries, std::back_inserter(part.entries), [&](const PlanEntry& entry) {
+    return shard_of.at(entry.point.matrix) == index;
+  });
   return part;
 }
 

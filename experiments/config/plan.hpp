@@ -47,8 +47,12 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends = 
 /// stands in messages, with these axes and parameters as its grid.
 Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>& settings);
 
-/// The entries of shard `index` (1-based) of `count`: whole matrices, dealt by descending cost to
-/// the shard that has least. A function of the plan alone; every entry is in exactly one shard.
+/// The shard, from 1 to `count`, of every matrix of a plan: whole matrices, dealt by descending
+/// cost to the shard that has least. A function of the plan alone.
+std::map<std::string, int> deal_matrices(const Plan& plan, int count);
+
+/// The entries of shard `index` of `count`, as deal_matrices() deals them; every entry is in
+/// exactly one shard.
 Plan shard(const Plan& plan, int index, int count);
 
 }  // namespace tessera

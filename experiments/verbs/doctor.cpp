@@ -10,6 +10,7 @@
 #include "experiments/backends/backend.hpp"
 #include "experiments/counters/counter_source.hpp"
 #include "experiments/counters/metric_catalog.hpp"
+#include "experiments/machine/container.hpp"
 #include "experiments/machine/machine.hpp"
 #include "experiments/machine/terminal.hpp"
 #include "experiments/tables/python.hpp"
@@ -128,6 +129,9 @@ class DoctorVerb final : public Verb {
       const std::string missing = find_backend(backend).missing;
       all["backends"][backend] = missing.empty() ? "works" : missing;
     }
+    const Container container = find_container();
+    all["container"] = {{"kind", container.kind.empty() ? "none" : container.kind},
+                        {"lacks", lack_of(container)}};
     all["counter_sources"] = counter_sources_here();
     all["metric_names"] = metric_names();
     all["python"] = python_of_figures();
@@ -148,6 +152,7 @@ class DoctorVerb final : public Verb {
     for (const auto& [probe, facts] : all["machine"].items())
       for (const auto& [name, value] : facts.items())
         fmt::print("{:18} {}\n", probe + " " + name, plain(value));
+    tell_container(all["container"]);
     fmt::print("{:18} {}\n", "counters for", plain(all["counters"]));
     for (const auto& [backend, state] : all["backends"].items())
       fmt::print("{:18} {}\n", "backend " + backend, state_text(state));
@@ -158,6 +163,12 @@ class DoctorVerb final : public Verb {
     for (const Json& tool : all["tools"])
       fmt::print("{:18} {}\n", tool["name"].get<std::string>(),
                  tool["found"].get<bool>() ? verdict_text("found") : missing_text(tool));
+  }
+
+  static void tell_container(const Json& container) {
+    fmt::print("{:18} {}\n", "container", plain(container["kind"]));
+    if (container["lacks"] != "")
+      fmt::print("{:18} {}\n", "container lacks", toned(Tone::kWarning, plain(container["lacks"])));
   }
 
   static void tell_python(const Json& python) {

@@ -26,39 +26,59 @@ class MergeVerb final : public Verb {
   }
 
   int run() override {
-    RecordSet all;
-    std::map<std::string, std::size_t> place;
-    int doubled = 0;
     for (const std::string& source : sources_) {
-      RecordSet set = read_records(source);
-      all.environments.merge(set.environments);
-      for (Json& record : set.points) {
-        const auto [found, is_new] =
-            place.try_emplace(record.at("point_id").get<std::string>(), all.points.size());
-        if (is_new)
-          all.points.push_back(std::move(record));
-        else if (++doubled; better(record, all.points[found->second]))
-          all.points[found->second] = std::move(record);
-      }
+      RecordSet set = read_records(source, true);
+      all_.environments.merge(set.environments);
+      for (Json& record : set.points) add(std::move(record));
     }
+    std::erase(all_.points, Json());
     std::string lines;
-    for (const auto& [id, environment] : all.environments) lines += environment.dump() + "\n";
-    for (const Json& record : all.points) lines += record.dump() + "\n";
+    for (const auto& [id, environment] : all_.environments) lines += environment.dump() + "\n";
+    for (const Json& record : all_.points) lines += record.dump() + "\n";
     write_file(out_ + "/records.jsonl", lines);
-    write_csv(all);
-    fmt::print(stderr, "{}, {}, {} doubled; in {}\n", counted(std::ssize(all.points), "point"),
-               counted(std::ssize(all.environments), "environment"), doubled, out_);
+    write_csv(all_);
+    fmt::print(stderr, "{}, {}, {} doubled{}; in {}\n", counted(std::ssize(place_), "point"),
+               counted(std::ssize(all_.environments), "environment"), doubled_,
+               beside_ > 0
+                   ? fmt::format(", {} of another machine beside them", counted(beside_, "result"))
+                   : "",
+               out_);
     return kOk;
   }
 
  private:
-  /// A result beats a failure, a later result an earlier one.
-  static bool better(const Json& a, const Json& b) {
-    const auto is_result = [](const Json& record) {
-      const std::string status = record.value("status", "");
-      return status == "ok" || status == "wrong";
-    };
-    return is_result(a) == is_result(b) ? is_later(a, b) : is_result(a);
+  /// Keeps the record of every machine, the latest last, where readers look for a point's. A result
+  /// takes the place of failures, whichever machine they are of.
+  void add(Json record) {
+    std::vector<std::size_t>& places = place_[record.at("point_id").get<std::string>()];
+    if (!places.empty() && is_result(record) != is_result(all_.points[places.front()])) {
+      ++doubled_;
+      if (!is_result(record)) return;
+      for (const std::size_t place : places) all_.points[place] = Json();
+      beside_ -= std::ssize(places) - 1;
+      places.clear();
+    }
+    for (const std::size_t place : places) {
+      Json& present = all_.points[place];
+      if (present.value("env_id", "") != record.value("env_id", "")) continue;
+      ++doubled_;
+      if (is_later(record, present)) present = std::move(record);
+      return keep_latest_last(places, present);
+    }
+    if (!places.empty()) ++beside_;
+    places.push_back(all_.points.size());
+    all_.points.push_back(std::move(record));
+    if (places.size() > 1) keep_latest_last(places, all_.points[places.end()[-2]]);
+  }
+
+  void keep_latest_last(const std::vector<std::size_t>& places, Json& changed) {
+    Json& last = all_.points[places.back()];
+    if (is_later(changed, last)) std::swap(changed, last);
+  }
+
+  static bool is_result(const Json& record) {
+    const std::string status = record.value("status", "");
+    return status == "ok" || status == "wrong";
   }
 
   void write_csv(const RecordSet& all) const {
@@ -71,6 +91,10 @@ class MergeVerb final : public Verb {
 
   std::vector<std::string> sources_;
   std::string out_;
+  RecordSet all_;
+  std::map<std::string, std::vector<std::size_t>> place_;  // of the records of each point
+  int doubled_ = 0;
+  std::int64_t beside_ = 0;  // records of a point beyond its first machine's
 };
 
 const Register<Verb> entry{{

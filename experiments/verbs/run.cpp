@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "experiments/backends/backend.hpp"
+#include "experiments/cluster/submission.hpp"
 #include "experiments/machine/own_process.hpp"
 #include "experiments/run/foresight.hpp"
 #include "experiments/run/progress.hpp"
@@ -141,7 +142,7 @@ class RunVerb final : public Verb {
     if (divided) read = std::from_chars(read.ptr + 1, end, count);
     require(divided && read.ec == std::errc() && read.ptr == end,
             "--shard {}: expected i/n, as in 2/8", shard_);
-    plan = shard(plan, index, count);
+    plan = shard_of_run(plan, options.out, index, count);
     options.file = fmt::format("records-{}-of-{}.jsonl", index, count);
   }
 

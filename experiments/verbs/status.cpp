@@ -1,7 +1,9 @@
 // tessera status: how far an experiment is.
 
+#include "experiments/cluster/submission.hpp"
 #include "experiments/run/runner.hpp"
 #include "experiments/tables/open_config.hpp"
+#include "experiments/verbs/cluster_status.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -27,17 +29,25 @@ class StatusVerb final : public Verb {
   }
 
   int run() override {
+    const std::string folder = records_folder(out_, load_config(request_.name, request_.sets).id);
+    const std::optional<Submission> submission = find_submission(folder);
+    if (submission) take_up(*submission);
     const Config config = open_config(request_);
     const Plan plan = make_plan(config, backends_);
-    const RunSummary summary = plan_status(plan, records_folder(out_, config.id));
+    const RunSummary summary = plan_status(plan, folder);
+    std::optional<ClusterStatus> cluster;
+    if (submission) cluster = cluster_status(plan, *submission, folder);
     if (json_) {
-      print_json({{"experiment", config.id},
-                  {"points", plan.entries.size()},
-                  {"left", summary.left},
-                  {"by_status", summary.by_status},
-                  {"skips", summary.skips.to_json()}});
+      Json json{{"experiment", config.id},
+                {"points", plan.entries.size()},
+                {"left", summary.left},
+                {"by_status", summary.by_status},
+                {"skips", summary.skips.to_json()}};
+      if (cluster) json["cluster"] = to_json(*cluster);
+      print_json(json);
       return kOk;
     }
+    if (cluster) print(*cluster);
     for (const auto& [status, count] : summary.by_status) fmt::print("{:6} {}\n", count, status);
     fmt::print("{:6} left of {}\n", summary.left, plan.entries.size());
     for (const SkipGroup& group : summary.skips.groups()) fmt::print("{}\n", group.text());
@@ -45,6 +55,13 @@ class StatusVerb final : public Verb {
   }
 
  private:
+  /// What was submitted is what is counted, whatever this machine lacks.
+  void take_up(const Submission& submission) {
+    request_.as_written = true;
+    if (request_.sets.empty()) request_.sets = submission.sets;
+    if (backends_.empty()) backends_ = submission.backends;
+  }
+
   ConfigRequest request_;
   std::string out_;
   std::vector<std::string> backends_;
@@ -53,7 +70,8 @@ class StatusVerb final : public Verb {
 
 const Register<Verb> entry{{
     .name = "status",
-    .summary = "count the points of an experiment that are done, failed and left",
+    .summary =
+        "count the points of an experiment that are done, failed and left, also on a cluster",
     .make = [](const Params&) { return std::make_unique<StatusVerb>(); },
 }};
 

@@ -110,7 +110,7 @@ LIBRARY = set(MAY_INCLUDE)
 
 # The rooms of experiments/, each of which may include itself and those before it.
 EXPERIMENT_ROOMS = ["points", "machine", "records", "counters", "config", "backends", "run",
-                    "tables", "verbs"]
+                    "tables", "cluster", "verbs"]
 for number, name in enumerate(EXPERIMENT_ROOMS, 1):
     MAY_INCLUDE["experiments/" + name] = LIBRARY | {
         "experiments/" + room for room in EXPERIMENT_ROOMS[:number]}  # fmt: skip
