@@ -26,7 +26,7 @@ void leave_no_room_for_threads() {
 
 TEST_CASE("parallel loops go on with the threads that there are") {
   const Outcome outcome = in_child([] {
-    const ThreadCount many(8);
+    const ThreadCount many(64);
     leave_no_room_for_threads();
     std::atomic<std::int64_t> sum = 0;
     parallel_for(1000, 10, [&](std::int64_t begin, std::int64_t end) {
@@ -40,7 +40,7 @@ TEST_CASE("parallel loops go on with the threads that there are") {
 TEST_CASE("a simulation whose threads the system refuses is an error of memory") {
   const Outcome outcome = in_child([] {
     leave_no_room_for_threads();
-    simulator::Team team(8);
+    simulator::Team team(64);  // glibc keeps the stacks of a few that have ended
     try {
       team.run([&](int) {
         while (team.meet()) continue;
@@ -53,7 +53,7 @@ TEST_CASE("a simulation whose threads the system refuses is an error of memory")
     _exit(0);
   });
   CHECK(outcome.exit_code == 7);
-  CHECK(outcome.output.find("the system refuses thread 2 of 8: ") != std::string::npos);
+  CHECK(outcome.output.find(" of 64: ") != std::string::npos);
 }
 
 }  // namespace
