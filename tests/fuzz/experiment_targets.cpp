@@ -143,11 +143,7 @@ void select(std::string_view input) {
 /// "name(key=value)", and the same written again.
 void read_formula(std::string_view input) {
   const Call call = parse_call(input);
-  std::string again = call.name + "(";
-  for (const auto& [key, value] : call.given)
-    again +=
-        (again.back() == '(' ? "" : ", ") + key + "=" + quote_value(std::get<std::string>(value));
-  const Call twice = parse_call(again + ")");
+  const Call twice = parse_call(call_text(call.name, call.given));
   check(twice.name == call.name && twice.given == call.given,
         "a formula changes when it is read and written again");
 }
