@@ -60,6 +60,7 @@ ClusterStatus cluster_status(const Plan& plan, const Submission& submission,
   ClusterStatus status{.scheduler = submission.scheduler, .config = submission.config};
   const std::optional<std::vector<QueueTask>> tasks = ask(submission, status.unanswered);
   status.shards = shard_states(plan, submission, read_recorded_points(records), tasks);
+  status.logs = cluster_folder(records) + "/shard-*.log";
   status.merge = merge_text(submission, tasks ? *tasks : std::vector<QueueTask>{});
   return status;
 }
@@ -82,7 +83,9 @@ void print(const ClusterStatus& status) {
   }
   if (!status.merge.empty()) fmt::print(" merge {}\n", status.merge);
   if (any_failed)
-    fmt::print("{}\n", "tessera submit with the same options continues the shards that failed");
+    fmt::print(
+        "`tessera submit` with the same options continues the shards that failed; logs: {}\n",
+        status.logs);
 }
 
 Json to_json(const ClusterStatus& status) {
@@ -97,11 +100,8 @@ Json to_json(const ClusterStatus& status) {
                       {"task", shard.task},
                       {"detail", shard.detail}});
   }
-  return {{"on", status.scheduler},
-          {"config", status.config},
-          {"unanswered", status.unanswered},
-          {"shards", shards},
-          {"merge", status.merge}};
+  return {{"on", status.scheduler}, {"config", status.config}, {"unanswered", status.unanswered},
+          {"shards", shards},       {"logs", status.logs},     {"merge", status.merge}};
 }
 
 }  // namespace tessera

@@ -13,6 +13,7 @@ struct ClusterStatus {
   std::string config = {};              // as `tessera submit` takes it again
   std::string unanswered = {};          // why the queue was not asked; empty when it answered
   std::vector<ShardState> shards = {};  // the first at place 0
+  std::string logs = {};                // of the shards: "out/c/cluster/shard-*.log"
   std::string merge = {};               // of the last submission: "job 4712, queued"; may be empty
 };
 

@@ -225,6 +225,7 @@ class SubmitTest(ProgramTest):
         count = str(len(records_in(self.out / "records-2-of-2.jsonl")))
         self.assertEqual(failed[2].split(),
                          ["2", "done", count, count, "0", "0", "0", "1_2", "(finished)"])
+        self.assertIn(f"logs: {self.out}/cluster/shard-*.log", failed[4])
         self.assertEqual((again["job"], again["submitted"]), ("2", [1]))
         self.assertEqual([shard["state"] for shard in status["shards"]], ["done", "done"])
         self.assertEqual(status["merge"], "job 2, ended (finished)")
