@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "experiments/config/resolve_point.hpp"
@@ -105,28 +108,113 @@ void check_size(const Config& config, const std::vector<Dimension>& dimensions,
 
 /// Brings the entries of a matrix together, in the order of its first one.
 void group_by_matrix(std::vector<PlanEntry>& entries) {
-  std::map<std::string, std::size_t> rank;
-  for (const PlanEntry& entry : entries) rank.try_emplace(entry.point.matrix, rank.size());
-  std::ranges::stable_sort(entries, {},
-                           [&](const PlanEntry& entry) { return rank.at(entry.point.matrix); });
+  std::unordered_map<std::string, std::size_t> ranks;
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // rank of the matrix, place
+  order.reserve(entries.size());
+  for (const PlanEntry& entry : entries)
+    order.emplace_back(ranks.try_emplace(entry.point.matrix, ranks.size()).first->second,
+                       order.size());
+  if (std::ranges::is_sorted(order)) return;
+  std::ranges::sort(order);
+  std::vector<PlanEntry> grouped;
+  grouped.reserve(entries.size());
+  for (const auto& [rank, place] : order) grouped.push_back(std::move(entries[place]));
+  entries = std::move(grouped);
 }
 
+/// The entries of a matrix are together.
 void estimate_costs(const PointResolver& resolver, std::vector<PlanEntry>& entries) {
-  std::map<std::string, double> bytes;
+  const auto same_matrix = [](const PlanEntry& a, const PlanEntry& b) {
+    return a.point.matrix == b.point.matrix;
+  };
+  const auto bytes_of = [&](const PlanEntry& entry) {
+    return static_cast<double>(resolver.known_matrix(entry.point.matrix).file_bytes);
+  };
   double known = 0, sum = 0;
-  for (const PlanEntry& entry : entries) {
-    const auto size = static_cast<double>(resolver.known_matrix(entry.point.matrix).file_bytes);
-    if (!bytes.try_emplace(entry.point.matrix, size).second || size == 0) continue;
-    known += 1;
+  for (auto first = entries.begin(); first != entries.end();) {
+    const double size = bytes_of(*first);
+    if (size > 0) known += 1;
     sum += size;
+    first = std::find_if(first, entries.end(),
+                         [&](const PlanEntry& entry) { return !same_matrix(*first, entry); });
   }
   const double mean = known > 0 ? sum / known : 1;
-  for (PlanEntry& entry : entries) {
-    const double size = bytes.at(entry.point.matrix);
-    const auto* dense = std::get_if<DenseProduct>(&entry.point.task);
-    entry.cost = (size > 0 ? size : mean) * (dense ? static_cast<double>(dense->n) : 1.0);
+  double size = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i == 0 || !same_matrix(entries[i - 1], entries[i])) size = bytes_of(entries[i]);
+    const auto* dense = std::get_if<DenseProduct>(&entries[i].point.task);
+    entries[i].cost = (size > 0 ? size : mean) * (dense ? static_cast<double>(dense->n) : 1.0);
   }
 }
+
+/// True when the first dimension says the matrix and nothing else, and no other one says it.
+bool only_the_first_names_matrices(const std::vector<Dimension>& dimensions) {
+  for (std::size_t d = 0; d < dimensions.size(); ++d)
+    for (const Combination& choice : dimensions[d])
+      for (const Layer& layer : choice.layers) {
+        const bool names_it = layer.settings->contains("matrix");
+        if (names_it != (d == 0) || (d == 0 && layer.settings->size() > 1)) return false;
+      }
+  return !dimensions.empty();
+}
+
+/// The entries of a plan while it is made.
+struct Entries {
+  Entries(PointResolver& resolver, const std::vector<std::string>& backends)
+      : resolver(resolver), backends(backends) {}
+
+  /// An entry for each backend, unless it is there.
+  void add(const Combination& combination) {
+    for (const std::string& backend : backends) {
+      PlanEntry entry{.point = resolver.resolve(combination.layers, backend),
+                      .labels = combination.labels};
+      entry.hash = params_hash(entry.point);
+      entry.matrix = resolver.known_matrix(entry.point.matrix).name;
+      std::vector<std::size_t>& places = by_hash[entry.hash];
+      const auto has_its_labels = [&](std::size_t i) { return all[i].labels == entry.labels; };
+      if (std::ranges::any_of(places, has_its_labels)) {
+        ++merged;
+      } else {
+        places.push_back(all.size());
+        all.push_back(std::move(entry));
+      }
+    }
+  }
+
+  /// The entries so far are of the first of these matrices: adds the same for the others. Two of
+  /// them that coincide for one matrix do so for all.
+  void repeat_for(const Dimension& matrices) {
+    const std::size_t of_one = all.size();
+    const std::int64_t merged_of_one = merged;
+    std::vector<HashByMatrix> hashes;
+    if (matrices.size() > 1)
+      for (const PlanEntry& entry : all) hashes.emplace_back(entry.point);
+    std::set<std::string> done;
+    if (!all.empty()) done.insert(all.front().point.matrix);
+    all.reserve(of_one * matrices.size());
+    for (std::size_t m = 1; m < matrices.size(); ++m) {
+      const Setting& setting = matrices[m].layers.front().settings->at("matrix");
+      const std::string matrix = resolver.matrix_name("matrix", setting);
+      merged += merged_of_one;
+      if (!done.insert(matrix).second) {
+        merged += static_cast<std::int64_t>(of_one);
+        continue;
+      }
+      for (std::size_t i = 0; i < of_one; ++i) {
+        PlanEntry& entry = all.emplace_back(all[i]);
+        entry.point.matrix = matrix;
+        entry.hash = hashes[i].of(matrix);
+        entry.matrix = resolver.known_matrix(matrix).name;
+      }
+    }
+  }
+
+  PointResolver& resolver;
+  const std::vector<std::string>& backends;
+  std::vector<PlanEntry> all = {};
+  std::unordered_map<std::string, std::vector<std::size_t>> by_hash = {};
+  std::int64_t merged = 0;  // that are the same as others
+};
 
 bool is_here(const std::string& matrix) {
   try {
@@ -146,26 +234,21 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends) {
   const std::vector<Dimension> dimensions = dimensions_of(config);
   check_size(config, dimensions, chosen.size());
 
-  Plan plan;
   PointResolver resolver(config);
-  std::set<std::pair<std::string, std::map<std::string, std::string>>> seen;  // hash, labels
-  std::int64_t merged = 0;
-  for_each_combination(dimensions, [&](const Combination& combination) {
-    for (const std::string& backend : chosen) {
-      PlanEntry entry{.point = resolver.resolve(combination.layers, backend),
-                      .labels = combination.labels};
-      entry.hash = params_hash(entry.point);
-      entry.matrix = resolver.known_matrix(entry.point.matrix).name;
-      if (seen.insert({entry.hash, entry.labels}).second)
-        plan.entries.push_back(std::move(entry));
-      else
-        ++merged;
-    }
-  });
+  Entries entries(resolver, chosen);
+  if (only_the_first_names_matrices(dimensions)) {
+    std::vector<Dimension> of_first = dimensions;
+    of_first.front().resize(1);
+    for_each_combination(of_first, [&](const Combination& one) { entries.add(one); });
+    entries.repeat_for(dimensions.front());
+  } else {
+    for_each_combination(dimensions, [&](const Combination& one) { entries.add(one); });
+  }
   resolver.refuse_unused();
+  Plan plan{std::move(entries.all), resolver.notes()};
+  const std::int64_t merged = entries.merged;
   group_by_matrix(plan.entries);
   estimate_costs(resolver, plan.entries);
-  plan.notes = resolver.notes();
   for (const CountedSet& set : config.counted_sets) {
     const auto here = std::ranges::count_if(set.matrices, is_here);
     plan.notes.push_back(fmt::format("@{}: {}; {} of them here", set.name, set.found, here));
@@ -180,6 +263,15 @@ Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>&
   for (const auto& [name, value] : settings)
     config.grid.push_back({name, {{{name, {value, config.path}}}}, config.path});
   return make_plan(config).entries.at(0).point;
+}
+
+std::vector<const PlanEntry*> distinct_requests(const Plan& plan) {
+  std::vector<const PlanEntry*> distinct;
+  distinct.reserve(plan.entries.size());
+  std::unordered_set<std::string_view> seen;
+  for (const PlanEntry& entry : plan.entries)
+    if (entry.labels.empty() || seen.insert(entry.hash).second) distinct.push_back(&entry);
+  return distinct;
 }
 
 std::map<std::string, int> deal_matrices(const Plan& plan, int count) {

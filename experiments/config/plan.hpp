@@ -47,6 +47,9 @@ Plan make_plan(const Config& config, const std::vector<std::string>& backends = 
 /// stands in messages, with these axes and parameters as its grid.
 Point plan_point(Config config, const std::vector<std::pair<std::string, Json>>& settings);
 
+/// The entries without those that share a request with an earlier one, under other labels.
+std::vector<const PlanEntry*> distinct_requests(const Plan& plan);
+
 /// The shard, from 1 to `count`, of every matrix of a plan: whole matrices, dealt by descending
 /// cost to the shard that has least. A function of the plan alone.
 std::map<std::string, int> deal_matrices(const Plan& plan, int count);

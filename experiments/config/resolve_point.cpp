@@ -358,6 +358,14 @@ std::string PointResolver::right_name(const Setting& setting) {
   return spec == kSelf || spec == kTranspose ? spec : matrix_name("right", setting);
 }
 
+Variant PointResolver::variant(int stage, const std::string& name, const Slots& slots) {
+  VariantKey key{stage, name, {}};
+  for (const auto& [param, slot] : slots) std::get<2>(key).emplace_back(param, slot.setting);
+  const auto found = variants_.find(key);
+  if (found != variants_.end()) return found->second;
+  return variants_.emplace(std::move(key), make_variant(stage, name, slots)).first->second;
+}
+
 Task PointResolver::resolve_task(const BackendTraits& backend, const Slots& axes,
                                  const std::array<Variant, kStages>& variants) {
   const auto given = [&](const char* key) { return setting_of(axes, key); };
@@ -414,7 +422,7 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   const auto names = stage_names(axes, backend);
   const auto slots = hand_out(sorted, names);
   std::array<Variant, kStages> variants;
-  for (int s = 0; s < kStages; ++s) variants[s] = make_variant(s, names[s], slots[s]);
+  for (int s = 0; s < kStages; ++s) variants[s] = variant(s, names[s], slots[s]);
   note_left_out(axes, backend, names[kKernel]);
 
   Point point{.backend = backend.name,

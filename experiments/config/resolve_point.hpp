@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ class PointResolver {
 
   /// `layers` have ascending ranks. Throws an Error with the place of an impossible setting.
   Point resolve(const std::vector<Layer>& layers, const std::string& backend);
+
+  /// The matrix that an axis names, as points have it. Throws an Error with the place.
+  std::string matrix_name(const std::string& key, const Setting& setting);
 
   /// After the last point: throws an Error for a setting that applied to none of them.
   void refuse_unused() const;
@@ -65,11 +69,16 @@ class PointResolver {
   Task resolve_task(const BackendTraits& backend, const Slots& axes,
                     const std::array<Variant, kStages>& variants);
   void note_left_out(const Slots& axes, const BackendTraits& backend, const std::string& kernel);
-  std::string matrix_name(const std::string& key, const Setting& setting);
+  Variant variant(int stage, const std::string& name, const Slots& slots);
   std::string right_name(const Setting& setting);
   std::string format_of(const std::string& kernel);
 
+  /// A stage, the name of a variant and the settings of its parameters.
+  using VariantKey =
+      std::tuple<int, std::string, std::vector<std::pair<std::string, const Setting*>>>;
+
   const Config& config_;
+  std::map<VariantKey, Variant> variants_;                  // those made so far
   std::map<std::string, Settings> published_;               // choices by kernel and what is given
   std::map<std::string, std::string> references_;           // matrix as given -> as points say it
   std::map<std::string, KnownMatrix> known_matrices_;       // by reference

@@ -22,10 +22,39 @@ namespace tessera {
 
 using Json = nlohmann::json;  // an object's keys are sorted: its dump is canonical
 
+/// Parameters that all copies share: of the millions that a plan may have, few differ.
+class SharedParams {
+ public:
+  SharedParams() = default;
+  SharedParams(Params params) : params_(std::make_shared<const Params>(std::move(params))) {}
+
+  operator const Params&() const { return *params_; }
+  bool operator==(const SharedParams& other) const {
+    return params_ == other.params_ || values() == other.values();
+  }
+
+  // As in Params.
+  bool flag(std::string_view name) const { return params_->flag(name); }
+  std::int64_t integer(std::string_view name) const { return params_->integer(name); }
+  double real(std::string_view name) const { return params_->real(name); }
+  const std::string& text(std::string_view name) const { return params_->text(name); }
+  const std::map<std::string, ParamValue, std::less<>>& values() const { return params_->values(); }
+
+ private:
+  static const std::shared_ptr<const Params>& none() {
+    static const auto none = std::make_shared<const Params>();
+    return none;
+  }
+
+  std::shared_ptr<const Params> params_ = none();
+};
+
 /// A registered variant with every parameter it declares.
 struct Variant {
   std::string name;
-  Params params;
+  SharedParams params;
+
+  bool operator==(const Variant&) const = default;
 };
 
 /// The rule by which a GPU launch is timed: warm-up, end at a relative noise, state of the L2
@@ -37,24 +66,32 @@ struct MeasureRule {
   std::int64_t max_samples = 1000;
   double noise = 0.01;     // stop when the standard error of the mean is below this share of it
   double max_seconds = 2;  // of timed launches
+
+  bool operator==(const MeasureRule&) const = default;
 };
 
 /// The hardware counters read of a dense product on the GPU after its timing (counter_source.hpp).
 struct CounterRule {
   std::string source;                // "auto", "cupti", ...; empty: nothing is counted
   std::vector<std::string> metrics;  // not empty where there is a source; no two alike
+
+  bool operator==(const CounterRule&) const = default;
 };
 
 /// The comparison of a computed C with the oracle.
 struct CheckRule {
   bool enabled = true;
   bool against_fp32 = false;  // also with FP32 sums; in the JSON only when true
+
+  bool operator==(const CheckRule&) const = default;
 };
 
 /// The source of the values of A and of the other operands.
 struct OperandValues {
   Variant values = {};     // a value family: "auto", "cancelling", ...
   std::uint64_t seed = 0;  // of B, or X and Y, and of drawn values of A
+
+  bool operator==(const OperandValues&) const = default;
 };
 
 /// C = A B with a dense B of n columns.
@@ -63,12 +100,16 @@ struct DenseProduct : OperandValues {
   Variant format = {};     // of A; kAuto, as the kernel, when the advisor picks both
   Variant kernel = {};     // a registered SpmmKernel, or kAuto
   bool unpermute = false;  // also times restoring C's rows; in the JSON only when true
+
+  bool operator==(const DenseProduct&) const = default;
 };
 
 /// C = A B with a sparse B.
 struct SparseProduct : OperandValues {
   std::string right = {};  // B: kSelf, kTranspose, or a matrix as Point::matrix
   Variant kernel = {};     // a registered SpgemmKernel
+
+  bool operator==(const SparseProduct&) const = default;
 };
 
 /// S = X Y^T at the nonzeros of A, X and Y dense with n columns (SDDMM; n is its K).
@@ -76,17 +117,23 @@ struct SampledProduct : OperandValues {
   std::int64_t n = 0;
   Variant format = {};  // of A
   Variant kernel = {};  // a registered SddmmKernel
+
+  bool operator==(const SampledProduct&) const = default;
 };
 
 /// A is packed into a format; nothing is multiplied.
 struct Packing : OperandValues {
   Variant format = {};
   bool square = false;  // also counts the products of A A; in the JSON only when true
+
+  bool operator==(const Packing&) const = default;
 };
 
 /// An order of A is found; only its pattern counts.
 struct Ordering {
   std::int64_t threads = 0;  // CPU threads; 0 for all
+
+  bool operator==(const Ordering&) const = default;
 };
 
 using Task = std::variant<DenseProduct, SparseProduct, SampledProduct, Packing, Ordering>;
@@ -105,6 +152,8 @@ struct Point {
   CounterRule counters = {};  // backend "gpu", dense products; in the JSON only with a source
   std::string sample = {};    // backend "simulate": as in simulator::sampling_of(), or empty for
                               // "off"; in the JSON only when not empty
+
+  bool operator==(const Point&) const = default;
 };
 
 /// The registered implementation that a variant names.
@@ -164,5 +213,16 @@ const std::vector<std::string>& l2_choices();
 /// 16 hexadecimal digits over the canonical JSON: identifies the request. The identity of a result
 /// (a record's point_id) also covers the matrix content and the kernel version.
 std::string params_hash(const Point& point);
+
+/// params_hash() of points that differ only in their matrix.
+class HashByMatrix {
+ public:
+  explicit HashByMatrix(const Point& point);
+
+  std::string of(const std::string& matrix) const;
+
+ private:
+  std::string before_, after_;  // of the canonical JSON, around the name of the matrix
+};
 
 }  // namespace tessera

@@ -337,4 +337,21 @@ Point point_from_json(const Json& json) {
 
 std::string params_hash(const Point& point) { return hash_text(to_json(point).dump()); }
 
+HashByMatrix::HashByMatrix(const Point& point) {
+  std::string* text = &before_;
+  const Json json = to_json(point);
+  for (const auto& [key, value] : json.items()) {
+    text->append(1, key == json.begin().key() ? '{' : ',').append(Json(key).dump()).append(1, ':');
+    if (key == "matrix")
+      text = &after_;
+    else
+      *text += value.dump();
+  }
+  after_ += "}";
+}
+
+std::string HashByMatrix::of(const std::string& matrix) const {
+  return hash_text(before_ + Json(matrix).dump() + after_);
+}
+
 }  // namespace tessera

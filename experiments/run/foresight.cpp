@@ -27,10 +27,8 @@ std::optional<Skip> Foresight::skip_of(const Point& point) {
 
 SkipCount Foresight::skips_of(const Plan& plan) {
   SkipCount count;
-  std::set<std::string> counted;
-  for (const PlanEntry& entry : plan.entries)
-    if (counted.insert(entry.hash).second)
-      if (const auto skip = skip_of(entry.point)) count.add(*skip);
+  for (const PlanEntry* entry : distinct_requests(plan))
+    if (const auto skip = skip_of(entry->point)) count.add(*skip);
   return count;
 }
 
@@ -59,12 +57,16 @@ std::string Foresight::missing(const std::string& backend) {
   return known->second;
 }
 
+std::size_t Foresight::PointHash::operator()(const Point& point) const {
+  return std::hash<std::string>()(point.backend + " " + task_text(point));
+}
+
 std::optional<Skip> Foresight::kernel_skip(Point point) {
   const BackendTraits& backend = backend_traits(point.backend);
   if (backend.activity != Activity::kMultiply || backend.needs_gpu) return std::nullopt;
   point.matrix = kTiny;
-  point.reorder.name = "none";
-  point.reorder.params = Registry<Reordering>::instance().resolve("none", {});
+  static const Variant none{"none", Registry<Reordering>::instance().resolve("none", {})};
+  point.reorder = none;
   point.check.enabled = false;
   if (auto* dense = std::get_if<DenseProduct>(&point.task)) {
     if (dense->kernel.name == kAuto) return std::nullopt;
@@ -74,7 +76,7 @@ std::optional<Skip> Foresight::kernel_skip(Point point) {
   } else if (auto& sparse = std::get<SparseProduct>(point.task); sparse.right != kTranspose) {
     sparse.right = kSelf;
   }
-  const auto [known, is_new] = kernels_.try_emplace(params_hash(point));
+  const auto [known, is_new] = kernels_.try_emplace(point);
   if (is_new) {
     const Record record = PointRunner().run(point).record;
     if (record.status == "skipped")

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "experiments/config/plan.hpp"
 #include "experiments/records/skips.hpp"
@@ -25,9 +26,13 @@ class Foresight {
   std::string missing(const std::string& backend);
   std::optional<Skip> kernel_skip(Point point);
 
-  std::map<std::string, std::optional<Skip>> matrices_;  // by name
-  std::map<std::string, std::string> missing_;           // by backend; empty where it works
-  std::map<std::string, std::optional<Skip>> kernels_;   // by the request on the tiny matrix
+  struct PointHash {
+    std::size_t operator()(const Point& point) const;
+  };
+
+  std::unordered_map<std::string, std::optional<Skip>> matrices_;  // by name
+  std::map<std::string, std::string> missing_;  // by backend; empty where it works
+  std::unordered_map<Point, std::optional<Skip>, PointHash> kernels_;  // on the tiny matrix
 };
 
 }  // namespace tessera

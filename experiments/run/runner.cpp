@@ -6,8 +6,10 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <unordered_map>
 
 #include "experiments/machine/machine.hpp"
+#include "experiments/records/record_index.hpp"
 #include "experiments/records/record_set.hpp"
 #include "experiments/run/interrupt.hpp"
 #include "experiments/run/progress.hpp"
@@ -45,12 +47,15 @@ bool is_current(const std::string& point_id, const Point& point) {
 
 /// The latest attempt at a request.
 struct KnownAttempt {
-  std::string point_id;
-  std::string status;
-  Skip skip;                     // its reason is that of any attempt; the rest is of a skipped one
-  bool only_overflowed = false;  // wrong, and no finite value of C is
-  std::string time;              // time_of() its record
+  std::string point_id = {};
+  std::string status = {};
+  std::string time = {};  // time_of() its record
+  double seconds = 0;     // that it took, where it ended ok in an earlier run
+  // Of an attempt that is not ok.
+  std::shared_ptr<const Skip> skip = {};  // its reason is any attempt's; the rest a skipped one's
+  bool only_overflowed = false;           // wrong, and no finite value of C is
 };
+using KnownAttempts = std::unordered_map<std::string, KnownAttempt>;  // by request
 
 bool only_overflowed(const Json& record) {
   if (record.value("status", "") != "wrong" || !record.contains("check")) return false;
@@ -58,31 +63,65 @@ bool only_overflowed(const Json& record) {
   return check.value("beyond_bound", 1) == 0 && check.value("overflows", 0) > 0;
 }
 
+/// Of a record, or of its members that are read here.
 KnownAttempt known_attempt(const Json& record) {
-  return {record.at("point_id"), record.value("status", ""), skip_of(record),
-          only_overflowed(record), time_of(record)};
+  KnownAttempt attempt{.point_id = record.at("point_id"),
+                       .status = record.value("status", ""),
+                       .time = time_of(record)};
+  if (attempt.status == "ok") return attempt;
+  attempt.skip = std::make_shared<const Skip>(skip_of(record));
+  attempt.only_overflowed = only_overflowed(record);
+  return attempt;
+}
+
+/// What a folder of records knows.
+struct KnownFolder {
+  KnownAttempts attempts = {};
+  std::map<std::string, Json> environments = {};
+};
+
+KnownFolder known_folder(const std::string& out) {
+  std::vector<double> seconds;                     // by the number of the attempt
+  std::map<std::size_t, KnownAttempt> other_ends;  // likewise, of those that are not ok
+  RecordIndex list = read_index(out, false, [&](const JsonLine& line) {
+    if (line.text_at({"status"}) != "ok")
+      other_ends[seconds.size()] = known_attempt(line.members(
+          {"after", "check", "finished_at", "params", "point_id", "reason", "skip", "status"}));
+    seconds.push_back(JsonLine::number_of(line.find({"attempt_s"})));
+  });
+  KnownFolder known{.environments = std::move(list.environments)};
+  known.attempts.reserve(list.points.size());
+  for (IndexedRecord& attempt : list.points) {
+    KnownAttempt& at = known.attempts[std::move(attempt.params_hash)];
+    if (attempt.status != "ok")
+      at = other_ends.at(attempt.number);
+    else
+      at = {.point_id = std::move(attempt.point_id),
+            .status = "ok",
+            .time = time_of(attempt),
+            .seconds = seconds[attempt.number]};
+  }
+  return known;
 }
 
 /// True when both were skipped for one reason: it need not be written down every time.
 bool are_one_skip(const KnownAttempt& a, const KnownAttempt& b) {
   return a.status == "skipped" && b.status == "skipped" && a.point_id == b.point_id &&
-         a.skip == b.skip;
+         *a.skip == *b.skip;
 }
 
 /// The state of the plan's points, each request counted once; those without an attempt are left.
 template <class Find>
 RunSummary summarise(const Plan& plan, Find attempt_at) {
   RunSummary summary;
-  std::set<std::string> counted;
-  for (const PlanEntry& entry : plan.entries) {
-    if (!counted.insert(entry.hash).second) continue;
-    const KnownAttempt* attempt = attempt_at(entry.hash);
+  for (const PlanEntry* entry : distinct_requests(plan)) {
+    const KnownAttempt* attempt = attempt_at(entry->hash);
     if (attempt == nullptr) {
       ++summary.left;
       continue;
     }
     ++summary.by_status[attempt->status];
-    if (attempt->status == "skipped") summary.skips.add(attempt->skip);
+    if (attempt->status == "skipped") summary.skips.add(*attempt->skip);
     summary.only_overflowed += attempt->only_overflowed;
   }
   return summary;
@@ -103,15 +142,14 @@ class Run {
       : options_(options),
         writer_(options.out + "/" + options.file),
         remaining_(std::max(options.jobs, 1)) {
-    const RecordSet before = read_records(options.out);
-    for (const Json& record : before.points)
-      by_hash_[record.at("params_hash")] = known_attempt(record);
+    KnownFolder before = known_folder(options.out);
+    by_hash_ = std::move(before.attempts);
     const Json environment = environment_record();
     env_id_ = environment.at("env_id");
     if (!before.environments.contains(env_id_)) writer_.append(environment);
     stop_at_ = moment_after(options.max_seconds);
     collect(plan);
-    learn_from(plan, before);
+    learn_from(plan);
   }
 
   void go() {
@@ -172,14 +210,11 @@ class Run {
   }
 
   /// Takes the times of the plan's points from earlier runs.
-  void learn_from(const Plan& plan, const RecordSet& before) {
-    std::map<std::string, double> seconds;
-    for (const Json& record : before.points)
-      if (record.at("status") == "ok")
-        seconds[record.at("params_hash")] = record.value("attempt_s", 0.0);
+  void learn_from(const Plan& plan) {
     for (const PlanEntry& entry : plan.entries)
-      if (const auto found = seconds.find(entry.hash); found != seconds.end())
-        remaining_.learn(entry.point.backend, entry.cost, found->second);
+      if (const auto found = by_hash_.find(entry.hash);
+          found != by_hash_.end() && found->second.status == "ok")
+        remaining_.learn(entry.point.backend, entry.cost, found->second.seconds);
   }
 
   void start_next() {
@@ -252,10 +287,10 @@ class Run {
     else if (attempt.status != "skipped")
       remaining_.learn(entry.point.backend, entry.cost, record.attempt_s.value_or(0));
     const bool is_fine = attempt.status == "ok" || attempt.status == "skipped";
-    finish(entry,
-           is_fine ? ""
-                   : fmt::format("{}: {} {} {}: {}", attempt.status, entry.matrix,
-                                 task_text(entry.point), entry.point.backend, attempt.skip.reason));
+    finish(entry, is_fine ? ""
+                          : fmt::format("{}: {} {} {}: {}", attempt.status, entry.matrix,
+                                        task_text(entry.point), entry.point.backend,
+                                        attempt.skip->reason));
   }
 
   void finish(const PlanEntry& entry, const std::string& remark) {
@@ -298,8 +333,8 @@ class Run {
   RecordWriter writer_;
   std::string env_id_;
   Clock::time_point stop_at_;
-  std::map<std::string, KnownAttempt> by_hash_;  // of each request
-  std::set<std::string> pending_;                // requests to do
+  KnownAttempts by_hash_;
+  std::set<std::string> pending_;  // requests to do
   std::set<std::string> done_ids_;
   std::deque<std::vector<const PlanEntry*>> waiting_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -327,10 +362,8 @@ RunSummary run_plan(const Plan& plan, const RunOptions& options) {
 }
 
 RunSummary plan_status(const Plan& plan, const std::string& out) {
-  std::map<std::string, KnownAttempt> attempts;
-  if (std::filesystem::exists(out))
-    for (const Json& record : read_records(out).points)
-      attempts[record.at("params_hash")] = known_attempt(record);
+  KnownAttempts attempts;
+  if (std::filesystem::exists(out)) attempts = known_folder(out).attempts;
   return summarise(plan, [&](const std::string& hash) {
     const auto found = attempts.find(hash);
     return found == attempts.end() ? nullptr : &found->second;

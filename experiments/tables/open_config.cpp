@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <unordered_set>
 
 #include <fmt/ranges.h>
 
@@ -10,7 +10,7 @@
 #include "experiments/config/needs.hpp"
 #include "experiments/config/plan.hpp"
 #include "experiments/machine/own_process.hpp"
-#include "experiments/records/record_set.hpp"
+#include "experiments/records/record_index.hpp"
 #include "experiments/tables/check_columns.hpp"
 
 namespace tessera {
@@ -65,17 +65,17 @@ void tell_data(const Config& written, const Config& config) {
 }
 
 /// The requests that have a record.
-std::set<std::string> recorded_in(const std::string& folder) {
-  std::set<std::string> hashes;
+std::unordered_set<std::string> recorded_in(const std::string& folder) {
+  std::unordered_set<std::string> hashes;
   if (!std::filesystem::exists(folder)) return hashes;
-  for (const Json& record : read_records(folder).points)
-    if (record.value("status", "") == "ok") hashes.insert(record.at("params_hash"));
+  for (const IndexedRecord& attempt : read_index(folder).points)
+    if (attempt.status == "ok") hashes.insert(attempt.params_hash);
   return hashes;
 }
 
 /// Points of the config that are recorded, and, negative, those that are not.
 std::pair<std::int64_t, std::int64_t> rank(const Config& config,
-                                           const std::set<std::string>& recorded) {
+                                           const std::unordered_set<std::string>& recorded) {
   std::int64_t here = 0, all = 0;
   for (const PlanEntry& entry : make_plan(config).entries) {
     here += recorded.contains(entry.hash) ? 1 : 0;
@@ -121,7 +121,7 @@ Config open_config(const ConfigRequest& request) {
 Config open_config(const ConfigRequest& request, const std::string& folder, bool told) {
   const Opened opened = open(request);
   if (request.as_written) return opened.written;
-  const std::set<std::string> recorded = recorded_in(folder);
+  const std::unordered_set<std::string> recorded = recorded_in(folder);
   std::vector<Without> choices{opened.here};
   for (const bool gpu : {false, true})
     for (const bool data : {false, true}) {
@@ -130,11 +130,13 @@ Config open_config(const ConfigRequest& request, const std::string& folder, bool
     }
   Without best = opened.here;
   std::optional<std::pair<std::int64_t, std::int64_t>> best_rank;
+  const std::pair all(static_cast<std::int64_t>(recorded.size()), std::int64_t{0});
   for (const Without& choice : choices) {
     const auto found = rank(load_config(request.name, request.sets, choice), recorded);
     if (best_rank && found <= *best_rank) continue;
     best = choice;
     best_rank = found;
+    if (found == all) break;  // no other one has more of them, or fewer others
   }
   Config config = load(request, best);
   if (told && best == opened.here) return config;

@@ -1,14 +1,13 @@
 #include "experiments/tables/rows.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <set>
 #include <span>
 
-#include "experiments/points/published_choices.hpp"
 #include "experiments/records/columns.hpp"
 #include "experiments/run/analysis.hpp"
+#include "experiments/tables/record_cells.hpp"
 #include "experiments/tables/row_steps.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
@@ -25,26 +24,12 @@
 namespace tessera {
 namespace {
 
-/// In ns, unlike every other time.
-constexpr const char* kCountedTime = "/counters/gpu__time_duration.sum";
-
 /// The columns "kernel.precision", ... of everything registered.
 template <class T>
 void add_parameters(const std::string& stage, std::map<std::string, std::string>& columns) {
   for (const auto& [name, entry] : Registry<T>::instance().entries())
     for (const ParamSpec& spec : entry.params)
       columns[stage + "." + spec.name] = fmt::format("{} of {}", spec.name, name);
-}
-
-/// The columns that lie at one place of a record.
-const std::vector<std::pair<std::string, Json::json_pointer>>& column_pointers() {
-  static const auto pointers = [] {
-    std::vector<std::pair<std::string, Json::json_pointer>> all;
-    for (const Column& column : record_columns())
-      if (*column.pointer != '\0') all.emplace_back(column.name, column.pointer);
-    return all;
-  }();
-  return pointers;
 }
 
 /// The figures of a packed matrix's pattern.
@@ -57,88 +42,32 @@ const std::vector<NamedValue>& statistics_columns() {
   return columns;
 }
 
-void add_values(const Json& params, Row& row) {
-  if (params.value("backend", "") == "reorder") return;  // only the pattern counts
-  const Variant values = parse_values(params.value("values", "auto"));
-  row["values"] = values.name;
-  for (const auto& [name, value] : values.params.values())
-    std::visit([&, &key = name](const auto& v) { row["values." + key] = v; }, value);
-}
-
-/// "shuffle(of=cora, seed=3)" is cora in random order.
-void add_shuffled(Row& row) {
-  constexpr std::string_view kShuffle = "shuffle(of=";
-  std::string base = row.at("matrix");
-  row["shuffled"] = base.starts_with(kShuffle);
-  if (row["shuffled"] == true) {
-    base = base.substr(kShuffle.size(), base.size() - kShuffle.size() - 1);
-    for (const char* other : {", seed=", ", sides="}) base = base.substr(0, base.rfind(other));
-  }
-  row["base"] = base;
-}
-
-/// "count" becomes the column stage_count_us.
-std::string stage_column(std::string name) {
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return "stage_" + name + "_us";
-}
-
 /// "row_spgemm" becomes the column predicted_row_spgemm_us.
 std::string prediction_column(const std::string& kernel) { return "predicted_" + kernel + "_us"; }
 
-/// The columns that only sparse products have, beside those of record_columns().
-void add_sparse_product(const Json& record, Row& row) {
-  if (const auto found = record.find("predicted_us"); found != record.end())
-    for (const auto& [kernel, us] : found->items()) row[prediction_column(kernel)] = us;
-  if (const auto peak = row.find("peak_bytes"); peak != row.end())
-    row["peak_mb"] = 1e-6 * peak->second.get<double>();
-  if (!record.contains("stages")) return;
-  row["stages"] = record["stages"];
-  for (const Json& stage : record["stages"]) row[stage_column(stage["name"])] = stage["us"];
-}
+/// Makes the rows of a set.
+class FlatRows {
+ public:
+  explicit FlatRows(const RecordSet& records) : records_(records) {}
 
-/// Where a record comes from. Measured points name the GPU they ran on; the described device of the
-/// others takes its place.
-void add_machine(const Json& environment, Row& row) {
-  if (environment.contains("gpu")) row["device"] = environment["gpu"].value("name", "");
-  if (const auto host = environment.find("host"); host != environment.end())
-    row["host"] = host->value("host", "");
-  if (const auto build = environment.find("build"); build != environment.end())
-    row["commit"] = build->value("commit", "") + (build->value("dirty", false) ? "+changes" : "");
-}
-
-Row flat_row(const PlanEntry& entry, const Json& record, const RecordSet& records) {
-  Row row;
-  for (const auto& [column, pointer] : column_pointers())
-    if (record.contains(pointer) && !record[pointer].is_null()) row[column] = record[pointer];
-  for (const char* part : {"statistics", "analysis"})
-    if (const auto found = record.find(part); found != record.end())
-      for (const auto& [name, value] : found->items())
-        if (!value.is_null()) row.try_emplace(name, value);
-  const std::string status = record.value("status", "");
-  if (status != "ok" && status != "wrong") row.erase("origin");  // it has no numbers
-  row["matrix"] = entry.matrix;
-  add_shuffled(row);
-  for (const char* stage : {"reorder", "format", "kernel", "model"}) {
-    if (!record["params"].contains(stage)) continue;
-    for (const auto& [name, value] : record["params"][stage].items())
-      if (name != "name") row[std::string(stage) + "." + name] = value;
+  Row row(const PlanEntry& entry, const Json& record) {
+    const std::string text = record.dump();
+    require(line_.read(text), "not a record: {}", text);
+    const auto environment = records_.environments.find(line_.text_at({"env_id"}));
+    const bool has_one = environment != records_.environments.end();
+    Row row;
+    for (const RecordCell& cell :
+         cells_.read(entry.matrix, line_, has_one ? &environment->second : nullptr))
+      row[cells_.columns()[cell.column]] = to_json(cell);
+    for (const auto& [label, value] : entry.labels) row[label] = value;
+    return row;
   }
-  if (const std::string as = choices_of(record["params"]); !as.empty()) row["as"] = as;
-  add_values(record["params"], row);
-  for (const char* pointer : {"/time/median_us", "/prediction/time_us"})
-    if (record.contains(Json::json_pointer(pointer)))
-      row["time_us"] = record[Json::json_pointer(pointer)];
-  if (const Json::json_pointer ns(kCountedTime); record.contains(ns))
-    row["counted_us"] = 1e-3 * record[ns].get<double>();
-  const auto env = records.environments.find(record.value("env_id", ""));
-  if (env != records.environments.end()) add_machine(env->second, row);
-  if (record["params"].contains("device")) row["device"] = record["params"]["device"];
-  add_sparse_product(record, row);
-  for (const auto& [label, value] : entry.labels) row[label] = value;
-  return row;
-}
+
+ private:
+  const RecordSet& records_;
+  RecordCells cells_;
+  JsonLine line_;
+};
 
 std::string origin_of(const Row& row, const std::string& column, const Config& config,
                       std::span<const Derive> derives);
@@ -193,10 +122,11 @@ std::string origin_of(const Row& row, const std::string& column, const Config& c
 std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Config& config) {
   std::map<std::string, const Json*> by_hash;
   for (const Json& record : records.points) by_hash[record.at("params_hash")] = &record;
+  FlatRows flat(records);
   std::vector<Row> rows;
   for (const PlanEntry& entry : plan.entries)
     if (const auto found = by_hash.find(entry.hash); found != by_hash.end())
-      rows.push_back(flat_row(entry, *found->second, records));
+      rows.push_back(flat.row(entry, *found->second));
 
   for (const Join& join : config.joins) join_rows(join, config, rows);
   for (const Derive& derive : config.derives) derive_column(derive, config, rows);
@@ -206,20 +136,23 @@ std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Con
 }
 
 std::vector<Row> record_rows(const RecordSet& records) {
+  FlatRows flat(records);
   std::vector<Row> rows;
   for (const Json& record : records.points) {
     const std::string reference = record.at("params").value("matrix", "");
     const std::string name =
         record.contains("matrix") ? record["matrix"].value("name", reference) : reference;
-    rows.push_back(flat_row({.point = {}, .matrix = name}, record, records));
+    rows.push_back(flat.row({.point = {}, .matrix = name}, record));
   }
   return rows;
 }
 
 std::vector<Row> planned_rows(const Plan& plan) {
+  const RecordSet none;
+  FlatRows flat(none);
   std::vector<Row> rows;
   for (const PlanEntry& entry : plan.entries)
-    rows.push_back(flat_row(entry, {{"params", to_json(entry.point)}}, {}));
+    rows.push_back(flat.row(entry, {{"params", to_json(entry.point)}}));
   return rows;
 }
 

@@ -26,14 +26,14 @@ std::size_t width_of(const std::string& text) {
       std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-std::string quoted(const std::string& cell) {
+}  // namespace
+
+std::string csv_cell(const std::string& cell) {
   if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
   std::string text = "\"";
   for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
   return text + "\"";
 }
-
-}  // namespace
 
 std::string text_table(const std::vector<Row>& rows, const std::vector<std::string>& columns,
                        const std::set<std::string>& aligned_right) {
@@ -67,14 +67,14 @@ std::string text_table(const std::vector<Row>& rows, const std::vector<std::stri
 
 std::string csv_table(const std::vector<Row>& rows, const std::vector<std::string>& columns) {
   std::vector<std::string> header;
-  for (const std::string& column : columns) header.push_back(quoted(column));
+  for (const std::string& column : columns) header.push_back(csv_cell(column));
   std::string text = fmt::format("{}\n", fmt::join(header, ","));
   for (const Row& row : rows) {
     std::string line;
     for (const std::string& column : columns) {
       const auto found = row.find(column);
       const bool number = found != row.end() && found->second.is_number();
-      line += (number ? found->second.dump() : quoted(cell_text(row, column))) + ",";
+      line += (number ? found->second.dump() : csv_cell(cell_text(row, column))) + ",";
     }
     line.back() = '\n';
     text += line;

@@ -14,6 +14,9 @@ namespace tessera {
 std::string text_table(const std::vector<Row>& rows, const std::vector<std::string>& columns,
                        const std::set<std::string>& aligned_right = {});
 
+/// A cell of a CSV table: quoted where needed (RFC 4180).
+std::string csv_cell(const std::string& text);
+
 /// RFC 4180: quoted where needed, one header line, full precision.
 std::string csv_table(const std::vector<Row>& rows, const std::vector<std::string>& columns);
 

@@ -16,10 +16,14 @@ void make_folder_of(const std::string& path) {
 }
 
 void write_file(const std::string& path, const std::string& text) {
+  write_file(path, [&](std::ostream& file) { file << text; });
+}
+
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
   make_folder_of(path);
   NewFile target(path);
   std::ofstream file(target.path(), std::ios::binary);
-  file << text;
+  write(file);
   file.close();
   require(file.good(), "{}: cannot write", path);
   target.keep();

@@ -1,6 +1,8 @@
 // Whole files of text.
 #pragma once
 
+#include <functional>
+#include <iosfwd>
 #include <string>
 
 namespace tessera {
@@ -10,5 +12,8 @@ void make_folder_of(const std::string& path);
 
 /// Written beside and renamed.
 void write_file(const std::string& path, const std::string& text);
+
+/// What `write` writes, likewise.
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write);
 
 }  // namespace tessera

@@ -1,10 +1,11 @@
 // tessera merge: the merge records of shards and machines into one set and a CSV file.
 
+#include <ostream>
 #include <set>
+#include <unordered_map>
 
-#include "experiments/records/record_set.hpp"
-#include "experiments/tables/rows.hpp"
-#include "experiments/tables/table.hpp"
+#include "experiments/records/record_index.hpp"
+#include "experiments/tables/records_csv.hpp"
 #include "experiments/tables/write_file.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
@@ -14,10 +15,22 @@
 namespace tessera {
 namespace {
 
+/// The attempts of a source, and the shapes of their records by number.
+struct Source {
+  RecordIndex list;
+  std::vector<std::uint64_t> shapes;
+};
+
+/// A record of one of the sources.
+struct Chosen {
+  std::size_t source = 0;
+  const IndexedRecord* record = nullptr;
+};
+
 class MergeVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("RECORDS", sources_, "record files, or folders of them")->required();
+    app.add_option("RECORDS", paths_, "record files, or folders of them")->required();
     app.add_option("--out", out_, "folder for records.jsonl and records.csv")
         ->required()
         ->takes("FOLDER");
@@ -26,19 +39,14 @@ class MergeVerb final : public Verb {
   }
 
   int run() override {
-    for (const std::string& source : sources_) {
-      RecordSet set = read_records(source, true);
-      all_.environments.merge(set.environments);
-      for (Json& record : set.points) add(std::move(record));
-    }
-    std::erase(all_.points, Json());
-    std::string lines;
-    for (const auto& [id, environment] : all_.environments) lines += environment.dump() + "\n";
-    for (const Json& record : all_.points) lines += record.dump() + "\n";
-    write_file(out_ + "/records.jsonl", lines);
-    write_csv(all_);
+    for (const std::string& path : paths_) read(path);
+    for (std::size_t s = 0; s < sources_.size(); ++s)
+      for (const IndexedRecord& record : sources_[s].list.points) add({s, &record});
+    std::erase_if(chosen_, [](const Chosen& one) { return one.record == nullptr; });
+    std::set<std::string> columns = columns_of_chosen();
+    while (!write(columns)) continue;
     fmt::print(stderr, "{}, {}, {} doubled{}; in {}\n", counted(std::ssize(place_), "point"),
-               counted(std::ssize(all_.environments), "environment"), doubled_,
+               counted(std::ssize(environments_), "environment"), doubled_,
                beside_ > 0
                    ? fmt::format(", {} of another machine beside them", counted(beside_, "result"))
                    : "",
@@ -47,52 +55,98 @@ class MergeVerb final : public Verb {
   }
 
  private:
+  void read(const std::string& path) {
+    Source& source = sources_.emplace_back();
+    source.list = read_index(path, true, [&](const JsonLine& record) {
+      const std::uint64_t shape = shape_of(record);
+      source.shapes.push_back(shape);
+      if (!examples_.contains(shape)) examples_[shape] = record.line();
+    });
+    environments_.merge(source.list.environments);
+  }
+
   /// Keeps the record of every machine, the latest last, where readers look for a point's. A result
   /// takes the place of failures, whichever machine they are of.
-  void add(Json record) {
-    std::vector<std::size_t>& places = place_[record.at("point_id").get<std::string>()];
-    if (!places.empty() && is_result(record) != is_result(all_.points[places.front()])) {
+  void add(const Chosen& one) {
+    std::vector<std::size_t>& places = place_[one.record->point_id];
+    if (!places.empty() && is_result(one) != is_result(chosen_[places.front()])) {
       ++doubled_;
-      if (!is_result(record)) return;
-      for (const std::size_t place : places) all_.points[place] = Json();
+      if (!is_result(one)) return;
+      for (const std::size_t place : places) chosen_[place].record = nullptr;
       beside_ -= std::ssize(places) - 1;
       places.clear();
     }
     for (const std::size_t place : places) {
-      Json& present = all_.points[place];
-      if (present.value("env_id", "") != record.value("env_id", "")) continue;
+      Chosen& present = chosen_[place];
+      if (machine_of(present) != machine_of(one)) continue;
       ++doubled_;
-      if (is_later(record, present)) present = std::move(record);
+      if (is_later(*one.record, *present.record)) present = one;
       return keep_latest_last(places, present);
     }
     if (!places.empty()) ++beside_;
-    places.push_back(all_.points.size());
-    all_.points.push_back(std::move(record));
-    if (places.size() > 1) keep_latest_last(places, all_.points[places.end()[-2]]);
+    places.push_back(chosen_.size());
+    chosen_.push_back(one);
+    if (places.size() > 1) keep_latest_last(places, chosen_[places.end()[-2]]);
   }
 
-  void keep_latest_last(const std::vector<std::size_t>& places, Json& changed) {
-    Json& last = all_.points[places.back()];
-    if (is_later(changed, last)) std::swap(changed, last);
+  void keep_latest_last(const std::vector<std::size_t>& places, Chosen& changed) {
+    Chosen& last = chosen_[places.back()];
+    if (is_later(*changed.record, *last.record)) std::swap(changed, last);
   }
 
-  static bool is_result(const Json& record) {
-    const std::string status = record.value("status", "");
-    return status == "ok" || status == "wrong";
+  const std::string& machine_of(const Chosen& one) const {
+    return sources_[one.source].list.machines[one.record->machine];
   }
 
-  void write_csv(const RecordSet& all) const {
-    const std::vector<Row> rows = record_rows(all);
+  static bool is_result(const Chosen& one) {
+    return one.record->status == "ok" || one.record->status == "wrong";
+  }
+
+  std::set<std::string> columns_of_chosen() const {
+    std::set<std::uint64_t> shapes;
+    for (const auto& [source, record] : chosen_)
+      shapes.insert(sources_[source].shapes[record->number]);
+    RecordsCsv csv(environments_);
     std::set<std::string> columns;
-    for (const Row& row : rows)
-      for (const auto& [column, value] : row) columns.insert(column);
-    write_file(out_ + "/records.csv", csv_table(rows, {columns.begin(), columns.end()}));
+    JsonLine record;
+    for (const std::uint64_t shape : shapes) {
+      record.read(examples_.at(shape));
+      columns.merge(csv.columns_of(record));
+    }
+    return columns;
   }
 
-  std::vector<std::string> sources_;
+  /// Writes both files. False when a record needs a column that was not foreseen; `columns` has it
+  /// then.
+  bool write(std::set<std::string>& columns) const {
+    std::vector<IndexedLines> lines;
+    for (const Source& source : sources_) lines.emplace_back(source.list);
+    std::set<std::string> missing;
+    write_file(out_ + "/records.jsonl", [&](std::ostream& jsonl) {
+      write_file(out_ + "/records.csv", [&](std::ostream& csv) {
+        for (const auto& [id, environment] : environments_) jsonl << environment.dump() << "\n";
+        RecordsCsv table(environments_);
+        csv << table.header(columns);
+        JsonLine values;
+        for (const auto& [source, record] : chosen_) {
+          const std::string_view line = lines[source].line(*record);
+          jsonl << line << "\n";
+          require(values.read(line), "{}: not a record", record->point_id);
+          csv << table.row(values, missing);
+        }
+      });
+    });
+    columns.insert(missing.begin(), missing.end());
+    return missing.empty();
+  }
+
+  std::vector<std::string> paths_;
   std::string out_;
-  RecordSet all_;
-  std::map<std::string, std::vector<std::size_t>> place_;  // of the records of each point
+  std::vector<Source> sources_;
+  std::map<std::string, Json> environments_;
+  std::unordered_map<std::uint64_t, std::string> examples_;  // a record of every shape
+  std::vector<Chosen> chosen_;
+  std::unordered_map<std::string_view, std::vector<std::size_t>> place_;  // of each point's
   int doubled_ = 0;
   std::int64_t beside_ = 0;  // records of a point beyond its first machine's
 };

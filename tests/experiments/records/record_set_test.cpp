@@ -255,6 +255,20 @@ TEST_CASE("a record that nests without end is an error with its place") {
   }
 }
 
+TEST_CASE("a long torn line is cut off, and a long whole one without its newline is kept") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "r.jsonl";
+  Json wide = point("b");
+  wide["reason"] = std::string(300'000, 'x');
+  for (const bool is_torn : {true, false}) {
+    CAPTURE(is_torn);
+    const std::string last = wide.dump();
+    write_text(path, lines({point("a")}) + last.substr(0, last.size() - (is_torn ? 1 : 0)));
+    { RecordWriter(path).append(point("c")); }
+    CHECK(told(read_records(path)) == (is_torn ? "a=ok c=ok" : "a=ok b=ok c=ok"));
+  }
+}
+
 TEST_CASE("environments are kept once each") {
   const TemporaryFolder folder;
   write_text(folder / "x.jsonl", lines({environment("e1", "one"), environment("e2", "two")}));

@@ -1,0 +1,90 @@
+// A JSON object in one line of text, taken apart without a tree of values.
+//
+// A tree takes ten times the memory of its text, and most of the time of whoever needs a few values
+// of a million records. Here a value is a piece of the line, and all values lie in one list that
+// the next line uses again.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+/// As a < b. Keys differ early, so that a loop takes less time than a call of memcmp.
+inline bool precedes(std::string_view a, std::string_view b) {
+  const std::size_t size = std::min(a.size(), b.size());
+  for (std::size_t i = 0; i < size; ++i)
+    if (a[i] != b[i]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[i]);
+  return a.size() < b.size();
+}
+
+class JsonLine {
+ public:
+  enum class Kind : std::uint8_t { kNull, kBool, kInteger, kFloat, kText, kArray, kObject };
+
+  /// A value; those inside an object or an array follow it, up to `end`.
+  struct Value {
+    std::string_view key;   // of a member of an object, escaped; empty elsewhere
+    std::string_view text;  // as in the line
+    std::uint32_t end = 0;  // the place in values() behind all that is inside it
+    Kind kind = Kind::kNull;
+  };
+
+  /// Takes an object apart that is written as nlohmann's dump() writes it: no blanks, keys in
+  /// ascending order and each once, UTF-8. Numbers may have more digits than they need. False for
+  /// every other text, JSON or not. The values point into `line`.
+  bool read(std::string_view line);
+
+  /// True when its texts are ASCII without control characters and escapes.
+  bool is_plain() const { return is_plain_; }
+
+  std::string_view line() const { return values_.front().text; }
+
+  /// The first is the object itself; the others are in the order of the line.
+  const std::vector<Value>& values() const { return values_; }
+
+  /// The value at a path of keys; null when there is none.
+  const Value* find(std::initializer_list<std::string_view> path) const;
+  /// The member of that object, a value of this line; null when there is none.
+  const Value* find(const Value& object, std::string_view key) const;
+
+  /// A text without quotes and escapes; empty for a value of another kind, and for none.
+  static std::string text_of(const Value* value);
+  /// The same of a value's text, which is one.
+  static std::string text_of(std::string_view quoted);
+  std::string text_at(std::initializer_list<std::string_view> path) const {
+    return text_of(find(path));
+  }
+
+  /// A number; 0 for a value of another kind, and for none.
+  static double number_of(const Value* value);
+
+  /// The value as a tree.
+  static nlohmann::json to_json(const Value& value) { return nlohmann::json::parse(value.text); }
+  /// An object of the line's members with these keys.
+  nlohmann::json members(std::initializer_list<std::string_view> keys) const;
+
+ private:
+  bool read_value(std::string_view key, int depth);
+  bool read_members(int depth);
+  bool read_elements(int depth);
+  bool read_text(bool* is_escaped = nullptr);
+  bool read_escape();
+  bool read_utf8();
+  bool read_number(Kind& kind);
+  bool read_word(std::string_view word);
+  int read_digits();
+  bool take(char c) { return at_ != end_ && *at_ == c && (++at_, true); }
+
+  std::vector<Value> values_;
+  const char* at_ = nullptr;
+  const char* end_ = nullptr;
+  bool is_plain_ = true;
+};
+
+}  // namespace tessera

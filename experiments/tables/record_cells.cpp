@@ -1,0 +1,251 @@
+#include "experiments/tables/record_cells.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <functional>
+
+#include "experiments/points/published_choices.hpp"
+#include "experiments/records/columns.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kStages[] = {"reorder", "format", "kernel", "model"};
+
+/// "shuffle(of=cora, seed=3)" is cora in random order.
+std::string base_of(const std::string& matrix, bool& is_shuffled) {
+  constexpr std::string_view kShuffle = "shuffle(of=";
+  is_shuffled = matrix.starts_with(kShuffle);
+  if (!is_shuffled) return matrix;
+  std::string base = matrix.substr(kShuffle.size(), matrix.size() - kShuffle.size() - 1);
+  for (const char* other : {", seed=", ", sides="}) base = base.substr(0, base.rfind(other));
+  return base;
+}
+
+JsonLine::Kind kind_of(const Json& value) {
+  using Kind = JsonLine::Kind;
+  if (value.is_null()) return Kind::kNull;
+  if (value.is_boolean()) return Kind::kBool;
+  if (value.is_number_integer()) return Kind::kInteger;
+  if (value.is_number()) return Kind::kFloat;
+  if (value.is_string()) return Kind::kText;
+  return value.is_array() ? Kind::kArray : Kind::kObject;
+}
+
+/// "copy B" of a stage's name is copy_B in its column's.
+std::string word_of(std::string name) {
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+}  // namespace
+
+Json to_json(const RecordCell& cell) {
+  const char *begin = cell.text.data(), *end = begin + cell.text.size();
+  if (cell.kind == JsonLine::Kind::kFloat) {
+    double number = 0;
+    if (std::from_chars(begin, end, number).ec == std::errc()) return number;
+  } else if (cell.kind == JsonLine::Kind::kInteger && *begin != '-') {
+    std::uint64_t number = 0;
+    if (std::from_chars(begin, end, number).ec == std::errc()) return number;
+  } else if (cell.kind == JsonLine::Kind::kText && cell.text.find('\\') == cell.text.npos) {
+    return std::string(begin + 1, end - 1);
+  }
+  return Json::parse(cell.text);
+}
+
+RecordCells::RecordCells() {
+  for (const Column& listed : record_columns()) {
+    if (*listed.pointer == '\0') continue;
+    Key* key = &listed_;
+    for (std::string_view rest = listed.pointer; !rest.empty();) {
+      rest.remove_prefix(1);  // a slash
+      const std::size_t end = std::min(rest.find('/'), rest.size());
+      key = &key->inside[std::string(rest.substr(0, end))];
+      rest.remove_prefix(end);
+    }
+    key->columns.push_back(column(listed.name));
+  }
+}
+
+std::uint32_t RecordCells::column(std::string_view name) { return column(name, "", ""); }
+
+std::uint32_t RecordCells::column(std::string_view before, std::string_view name,
+                                  std::string_view behind) {
+  name_.assign(before).append(name).append(behind);
+  const auto found = places_.find(name_);
+  if (found != places_.end()) return found->second;
+  columns_.push_back(name_);
+  cell_of_.push_back(0);
+  return places_[name_] = static_cast<std::uint32_t>(columns_.size() - 1);
+}
+
+RecordCell* RecordCells::find(std::uint32_t column) {
+  return cell_of_[column] == 0 ? nullptr : &cells_[cell_of_[column] - 1];
+}
+
+void RecordCells::set(std::uint32_t column, Kind kind, std::string_view text) {
+  if (cell_of_[column] == 0) {
+    cells_.push_back({column, kind, text});
+    cell_of_[column] = static_cast<std::uint32_t>(cells_.size());
+  } else {
+    cells_[cell_of_[column] - 1] = {column, kind, text};
+  }
+}
+
+void RecordCells::set(std::uint32_t column, const Json& value) {
+  set(column, kind_of(value), texts_.emplace_back(value.dump()));
+}
+
+void RecordCells::set(const SharedCells& cells) {
+  for (const SharedCell& cell : cells) set(cell.column, cell.kind, cell.text);
+}
+
+RecordCells::SharedCell RecordCells::shared(std::string_view name, const Json& value) {
+  return {column(name), kind_of(value), value.dump()};
+}
+
+/// Both the record's keys and the listed ones are in ascending order.
+void RecordCells::add_listed(const JsonLine& record, const Value& object, const Key& keys) {
+  const std::vector<Value>& values = record.values();
+  auto key = keys.inside.begin();
+  for (std::size_t i = &object - values.data() + 1; i < object.end; i = values[i].end) {
+    while (key != keys.inside.end() && precedes(key->first, values[i].key)) ++key;
+    if (key == keys.inside.end()) return;
+    if (key->first != values[i].key) continue;
+    for (const std::uint32_t column : key->second.columns) set(column, values[i]);
+    if (values[i].kind == Kind::kObject) add_listed(record, values[i], key->second);
+  }
+}
+
+/// The figures of a matrix or of a model under their own names, unless those are taken.
+void RecordCells::add_figures(const JsonLine& record, const Value& part) {
+  const std::vector<Value>& values = record.values();
+  if (part.kind != Kind::kObject) return;
+  for (std::size_t i = &part - values.data() + 1; i < part.end; i = values[i].end)
+    if (const std::uint32_t name = column(values[i].key); find(name) == nullptr)
+      set(name, values[i]);
+}
+
+/// "kernel.precision", ... of every stage.
+void RecordCells::add_parameters(const JsonLine& record, const Value& params) {
+  const std::vector<Value>& values = record.values();
+  for (const char* stage : kStages) {
+    const Value* variant = record.find(params, stage);
+    if (variant == nullptr || variant->kind != Kind::kObject) continue;
+    for (std::size_t i = variant - values.data() + 1; i < variant->end; i = values[i].end)
+      if (values[i].key != "name") set(column(stage, ".", values[i].key), values[i]);
+  }
+}
+
+/// Times that lie at several places of a record.
+void RecordCells::add_times(const JsonLine& record) {
+  for (const Value* time :
+       {record.find({"time", "median_us"}), record.find({"prediction", "time_us"})})
+    if (time != nullptr) set(column("time_us"), *time);
+  // In ns, unlike every other time.
+  if (const Value* ns = record.find({"counters", "gpu__time_duration.sum"}))
+    set(column("counted_us"), Json(1e-3 * JsonLine::number_of(ns)));
+}
+
+/// The columns that only sparse products have, beside the listed ones.
+void RecordCells::add_sparse_product(const JsonLine& record) {
+  const std::vector<Value>& values = record.values();
+  if (const Value* predicted = record.find({"predicted_us"}))
+    for (std::size_t i = predicted - values.data() + 1; i < predicted->end; i = values[i].end)
+      set(column("predicted_", values[i].key, "_us"), values[i]);
+  if (const RecordCell* peak = find(column("peak_bytes")))
+    set(column("peak_mb"), Json(1e-6 * to_json(*peak).get<double>()));
+  const Value* stages = record.find({"stages"});
+  if (stages == nullptr) return;
+  set(column("stages"), *stages);
+  for (std::size_t i = stages - values.data() + 1; i < stages->end; i = values[i].end)
+    if (const Value* us = record.find(values[i], "us")) {
+      const std::string name = JsonLine::text_of(record.find(values[i], "name"));
+      set(column("stage_", word_of(name), "_us"), *us);
+    }
+}
+
+RecordCells::SharedCells RecordCells::matrix_cells(const std::string& matrix) {
+  bool is_shuffled = false;
+  const std::string base = base_of(matrix, is_shuffled);
+  return {shared("matrix", matrix), shared("shuffled", is_shuffled), shared("base", base)};
+}
+
+RecordCells::SharedCells RecordCells::choice_cells(const JsonLine& record, const Value& params) {
+  Json choices = Json::object();
+  for (const char* stage : kStages)
+    if (const Value* variant = record.find(params, stage))
+      choices[stage] = JsonLine::to_json(*variant);
+  const std::string as = choices_of(choices);
+  return as.empty() ? SharedCells{} : SharedCells{shared("as", as)};
+}
+
+RecordCells::SharedCells RecordCells::value_cells(const std::string& values) {
+  const Variant family = parse_values(values);
+  SharedCells cells{shared("values", family.name)};
+  for (const auto& [name, value] : family.params.values())
+    cells.push_back(std::visit(
+        [&, &key = name](const auto& v) { return shared("values." + key, Json(v)); }, value));
+  return cells;
+}
+
+/// Where a record comes from. Measured points name the GPU they ran on; the described device of the
+/// others takes its place.
+RecordCells::SharedCells RecordCells::machine_cells(const Json& environment) {
+  SharedCells cells;
+  if (environment.contains("gpu"))
+    cells.push_back(shared("device", environment["gpu"].value("name", "")));
+  if (const auto host = environment.find("host"); host != environment.end())
+    cells.push_back(shared("host", host->value("host", "")));
+  if (const auto build = environment.find("build"); build != environment.end())
+    cells.push_back(shared(
+        "commit", build->value("commit", "") + (build->value("dirty", false) ? "+changes" : "")));
+  return cells;
+}
+
+const std::vector<RecordCell>& RecordCells::read(const std::string& matrix, const JsonLine& record,
+                                                 const Json* environment) {
+  for (const RecordCell& cell : cells_) cell_of_[cell.column] = 0;
+  cells_.clear();
+  texts_.clear();
+  const auto once = [this](auto& known, const std::string& key, auto make) {
+    auto found = known.find(key);
+    if (found == known.end()) found = known.emplace(key, make()).first;
+    set(found->second);
+  };
+
+  add_listed(record, record.values().front(), listed_);
+  for (const char* part : {"statistics", "analysis"})
+    if (const Value* figures = record.find({part})) add_figures(record, *figures);
+  const std::string status = record.text_at({"status"});
+  if (RecordCell* origin = find(column("origin")); origin && status != "ok" && status != "wrong")
+    origin->kind = Kind::kNull;  // it has no numbers
+  once(matrices_, matrix, [&] { return matrix_cells(matrix); });
+  if (const Value* params = record.find({"params"})) {
+    add_parameters(record, *params);
+    std::string choices;
+    for (const char* stage : kStages)
+      if (const Value* variant = record.find(*params, stage)) choices += variant->text;
+    once(choices_, choices, [&] { return choice_cells(record, *params); });
+    const Value* backend = record.find(*params, "backend");
+    const Value* values = record.find(*params, "values");
+    if (JsonLine::text_of(backend) != "reorder") {  // of which only the pattern counts
+      const std::string family = values == nullptr ? "auto" : JsonLine::text_of(values);
+      once(values_, family, [&] { return value_cells(family); });
+    }
+  }
+  add_times(record);
+  if (environment != nullptr)
+    once(machines_, record.text_at({"env_id"}), [&] { return machine_cells(*environment); });
+  if (const Value* device = record.find({"params", "device"})) set(column("device"), *device);
+  add_sparse_product(record);
+  for (const RecordCell& cell : cells_)
+    if (cell.kind == Kind::kNull) cell_of_[cell.column] = 0;
+  std::erase_if(cells_, [](const RecordCell& cell) { return cell.kind == Kind::kNull; });
+  return cells_;
+}
+
+}  // namespace tessera

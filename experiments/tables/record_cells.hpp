@@ -1,0 +1,89 @@
+// The columns of a record as JSON text: what a row of a table holds, before anything is worked out
+// of several rows. Made without a tree of values, for files of a million records.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "experiments/points/point.hpp"
+#include "experiments/records/json_line.hpp"
+
+namespace tessera {
+
+/// One value: a column, and JSON text, never null.
+struct RecordCell {
+  std::uint32_t column = 0;  // place in RecordCells::columns()
+  JsonLine::Kind kind = JsonLine::Kind::kNull;
+  std::string_view text = {};
+};
+
+/// Takes one record after the other apart, and remembers what many records have in common.
+class RecordCells {
+ public:
+  RecordCells();
+
+  /// Names of all columns seen so far; a column keeps its place.
+  const std::vector<std::string>& columns() const { return columns_; }
+
+  /// The cells of a record: each column at most once. `matrix` is its name in tables, `environment`
+  /// its env record or null. The cells hold until the next call, as long as the record's text does.
+  const std::vector<RecordCell>& read(const std::string& matrix, const JsonLine& record,
+                                      const Json* environment);
+
+ private:
+  using Kind = JsonLine::Kind;
+  using Value = JsonLine::Value;
+
+  /// What a key of a record, or of an object in it, stands for.
+  struct Key {
+    std::vector<std::uint32_t> columns = {};
+    std::map<std::string, Key, std::less<>> inside = {};
+  };
+
+  /// A cell that many records share.
+  struct SharedCell {
+    std::uint32_t column = 0;
+    Kind kind = Kind::kNull;
+    std::string text = {};
+  };
+  using SharedCells = std::vector<SharedCell>;
+
+  std::uint32_t column(std::string_view name);
+  std::uint32_t column(std::string_view before, std::string_view name, std::string_view behind);
+  RecordCell* find(std::uint32_t column);
+  void set(std::uint32_t column, Kind kind, std::string_view text);
+  void set(std::uint32_t column, const Value& value) { set(column, value.kind, value.text); }
+  void set(std::uint32_t column, const Json& value);
+  void set(const SharedCells& cells);
+  SharedCell shared(std::string_view name, const Json& value);
+
+  void add_listed(const JsonLine& record, const Value& object, const Key& keys);
+  void add_figures(const JsonLine& record, const Value& part);
+  void add_parameters(const JsonLine& record, const Value& params);
+  void add_times(const JsonLine& record);
+  void add_sparse_product(const JsonLine& record);
+  SharedCells matrix_cells(const std::string& matrix);
+  SharedCells choice_cells(const JsonLine& record, const Value& params);
+  SharedCells value_cells(const std::string& values);
+  SharedCells machine_cells(const Json& environment);
+
+  std::vector<std::string> columns_;
+  std::unordered_map<std::string, std::uint32_t> places_;  // of columns, by name
+  Key listed_;                                             // record_columns() by their pointers
+  std::unordered_map<std::string, SharedCells> matrices_, choices_, values_, machines_;
+  std::string name_;  // of a column, or a key of the maps above, while it is put together
+
+  std::vector<RecordCell> cells_;       // of the record
+  std::vector<std::uint32_t> cell_of_;  // column -> its place in cells_ and 1; 0 without one
+  std::deque<std::string> texts_;       // those of cells that neither it nor others hold
+};
+
+/// The value of a cell.
+Json to_json(const RecordCell& cell);
+
+}  // namespace tessera

@@ -1,0 +1,86 @@
+#include "experiments/tables/records_csv.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "experiments/tables/table.hpp"
+#include "formats/base/hash.hpp"
+
+namespace tessera {
+namespace {
+
+/// The name of a record's matrix: short where the matrix was loaded.
+std::string matrix_of(const JsonLine& record) {
+  const JsonLine::Value* name = record.find({"matrix", "name"});
+  return JsonLine::text_of(name != nullptr ? name : record.find({"params", "matrix"}));
+}
+
+}  // namespace
+
+std::uint64_t shape_of(const JsonLine& record) {
+  std::string shape;
+  for (const JsonLine::Value& value : record.values()) {
+    shape += value.key;
+    shape += static_cast<char>(value.kind);
+  }
+  for (const JsonLine::Value* value :
+       {record.find({"status"}), record.find({"env_id"}), record.find({"params", "kernel", "name"}),
+        record.find({"params", "values"}), record.find({"stages"})})
+    if (value != nullptr) shape += value->text;
+  return checksum(std::as_bytes(std::span(shape)));
+}
+
+const std::vector<RecordCell>& RecordsCsv::cells_of(const JsonLine& record) {
+  const auto environment = environments_->find(record.text_at({"env_id"}));
+  return cells_.read(matrix_of(record), record,
+                     environment == environments_->end() ? nullptr : &environment->second);
+}
+
+std::set<std::string> RecordsCsv::columns_of(const JsonLine& record) {
+  std::set<std::string> columns;
+  for (const RecordCell& cell : cells_of(record)) columns.insert(cells_.columns()[cell.column]);
+  return columns;
+}
+
+std::string RecordsCsv::header(const std::set<std::string>& columns) {
+  header_ = columns;
+  ranks_.clear();
+  places_.assign(columns.size(), nullptr);
+  std::string line;
+  for (const std::string& column : columns) line += csv_cell(column) + ",";
+  if (!line.empty()) line.pop_back();
+  return line + "\n";
+}
+
+const std::string& RecordsCsv::row(const JsonLine& record, std::set<std::string>& missing) {
+  std::ranges::fill(places_, nullptr);
+  const std::vector<RecordCell>& cells = cells_of(record);
+  for (std::size_t column = ranks_.size(); column < cells_.columns().size(); ++column) {
+    const auto found = header_.find(cells_.columns()[column]);
+    const auto rank = found == header_.end() ? -1 : std::distance(header_.begin(), found);
+    ranks_.push_back(static_cast<std::uint32_t>(rank + 1));
+  }
+  for (const RecordCell& cell : cells) {
+    if (ranks_[cell.column] == 0)
+      missing.insert(cells_.columns()[cell.column]);
+    else
+      places_[ranks_[cell.column] - 1] = &cell;
+  }
+  line_.clear();
+  for (const RecordCell* cell : places_) {
+    using Kind = JsonLine::Kind;
+    if (cell != nullptr && (cell->kind == Kind::kInteger || cell->kind == Kind::kFloat))
+      line_ += cell->text;
+    else if (cell != nullptr && cell->kind == Kind::kText)
+      line_ += csv_cell(JsonLine::text_of(cell->text));
+    else if (cell != nullptr)
+      line_ += csv_cell(std::string(cell->text));
+    line_ += ',';
+  }
+  if (!line_.empty()) line_.pop_back();
+  line_ += '\n';
+  return line_;
+}
+
+}  // namespace tessera
