@@ -30,8 +30,9 @@ bool fits(std::string_view digits, bool negative) {
 
 }  // namespace
 
-bool JsonLine::read(std::string_view line) {
+bool JsonLine::read(std::string_view line, bool is_dumped) {
   values_.clear();
+  is_dumped_ = is_dumped;
   is_plain_ = true;
   at_ = line.data();
   end_ = line.data() + line.size();
@@ -89,7 +90,7 @@ bool JsonLine::read_members(int depth) {
     if (at_ == end_ || *at_ != '"' || !read_text(&is_escaped)) return false;
     const std::string_view key(begin + 1, static_cast<std::size_t>(at_ - begin) - 2);
     // Escapes could hide that two keys are one, or their order.
-    if (is_escaped || (!first && !precedes(last, key))) return false;
+    if (!is_dumped_ && (is_escaped || (!first && !precedes(last, key)))) return false;
     last = key;
     if (!take(':') || !read_value(key, depth + 1)) return false;
     if (take('}')) return true;
@@ -190,7 +191,11 @@ bool JsonLine::read_word(std::string_view word) {
 const JsonLine::Value* JsonLine::find(const Value& object, std::string_view key) const {
   if (object.kind != Kind::kObject) return nullptr;
   std::size_t i = &object - values_.data() + 1;
-  while (i < object.end && precedes(values_[i].key, key)) i = values_[i].end;
+  // Escapes change the order of keys.
+  const auto is_before = [&](std::string_view other) {
+    return is_dumped_ ? other != key : precedes(other, key);
+  };
+  while (i < object.end && is_before(values_[i].key)) i = values_[i].end;
   return i < object.end && values_[i].key == key ? &values_[i] : nullptr;
 }
 

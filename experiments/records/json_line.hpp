@@ -37,8 +37,9 @@ class JsonLine {
 
   /// Takes an object apart that is written as nlohmann's dump() writes it: no blanks, keys in
   /// ascending order and each once, UTF-8. Numbers may have more digits than they need. False for
-  /// every other text, JSON or not. The values point into `line`.
-  bool read(std::string_view line);
+  /// every other text, JSON or not. The values point into `line`. Keys with escapes are refused,
+  /// since they could hide that two are one, unless `is_dumped`: the line is from dump() itself.
+  bool read(std::string_view line, bool is_dumped = false);
 
   /// True when its texts are ASCII without control characters and escapes.
   bool is_plain() const { return is_plain_; }
@@ -85,6 +86,7 @@ class JsonLine {
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   bool is_plain_ = true;
+  bool is_dumped_ = false;
 };
 
 }  // namespace tessera

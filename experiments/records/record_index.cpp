@@ -123,8 +123,8 @@ void for_each_line(const std::string& path, const std::function<void(const Recor
               lines.number());
       escape_texts(tree);
       dumped = tree.dump();
-      require(json.read(dumped), "{}:{}: not a record: a text that cannot be written again", path,
-              lines.number());
+      require(json.read(dumped, true), "{}:{}: not a record: a text that cannot be written again",
+              path, lines.number());
     }
     visit({json, text, lines.offset(), lines.number()});
   }

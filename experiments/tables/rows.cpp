@@ -52,7 +52,7 @@ class FlatRows {
 
   Row row(const PlanEntry& entry, const Json& record) {
     const std::string text = record.dump();
-    require(line_.read(text), "not a record: {}", text);
+    require(line_.read(text, true), "not a record: {}", text);
     const auto environment = records_.environments.find(line_.text_at({"env_id"}));
     const bool has_one = environment != records_.environments.end();
     Row row;

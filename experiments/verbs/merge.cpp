@@ -131,7 +131,7 @@ class MergeVerb final : public Verb {
         for (const auto& [source, record] : chosen_) {
           const std::string_view line = lines[source].line(*record);
           jsonl << line << "\n";
-          require(values.read(line), "{}: not a record", record->point_id);
+          require(values.read(line, true), "{}: not a record", record->point_id);
           csv << table.row(values, missing);
         }
       });
