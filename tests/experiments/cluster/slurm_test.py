@@ -19,7 +19,8 @@ from program import POISSON, RMAT, UNIFORM, ProgramTest, records_in, results
 
 BAND = "band(n=40)"
 MATRICES = (UNIFORM, RMAT, POISSON, BAND)
-MANY = list(range(1, 161))  # widths: enough points that a shard can be hit in the middle
+# Widths: a shard takes some seconds, so that it can be hit in the middle.
+MANY = list(range(1, 641))
 
 
 class SlurmTest(ProgramTest):

@@ -546,7 +546,7 @@ class OneShotTest(ProgramTest):
         self.assertEqual(sorted(verbs), ["advise", "analyse", "calibrate", "compare", "complete",
                                          "counters", "doctor", "figure", "fit", "list", "man",
                                          "matrix", "merge", "multiply", "pack", "plan", "point",
-                                         "reorder", "report", "run", "status", "sweep",
+                                         "reorder", "report", "run", "status", "submit", "sweep",
                                          "timeline", "validate"])
         calls = [(verb,) for verb in verbs]
         calls += [("matrix", name) for name in ("info", "convert", "generate", "verify", "fetch")]
