@@ -119,7 +119,7 @@ TEST_CASE("a choice by formula takes at most three percent longer than the faste
     CAPTURE(n);
     REQUIRE(matrices == 24);
     CHECK(std::exp(chosen / matrices) < 1.03);
-    CHECK(worst < 1.4);
+    CHECK(worst < 1.4);  // bcsstk17 at N = 32, where both predictions are 8.0 us: 1.35
     CHECK(std::exp(other / matrices) > 1.15);  // the choice matters
   }
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "formats/mosaic.hpp"
+
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kWindowRows = 16, kBlockCols = 8;
+constexpr std::int64_t kWindowRows = Mosaic::kWindowRows, kBlockCols = Mosaic::kTileCols;
 
 /// Counts the different columns of a window; `seen` has the last window of each column.
 class ColumnCounter {
