@@ -24,6 +24,10 @@ __device__ void copy_async(std::uint32_t to, const void* from, bool real) {
                  "r"(bytes)
                  : "memory");
 }
+/// Copies a word through the L1, which keeps its sector.
+__device__ inline void copy_word_async(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
 template <int kBytes>
 __device__ void copy_async(void* to, const void* from, bool real) {
   copy_async<kBytes>(shared_address(to), from, real);

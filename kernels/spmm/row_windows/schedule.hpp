@@ -21,11 +21,13 @@ struct WorkItem {
 /// A thread block is either one team of several warps next to each other in C, which share the TC
 /// blocks of A in shared memory, or several teams of one warp each. Thread blocks of one chunk of
 /// columns come before those of the next: the columns of B that are read at a time are then
-/// narrower than B and stay in the L2.
+/// narrower than B and stay in the L2. With `chunks_at_once` > 1, which is then the number of all
+/// chunks, those of the same rows are neighbours instead, for teams of one warp: A is read once.
 struct Schedule {
   int window_rows;  // height of a window
   int groups;       // groups of 32 columns of C that a warp computes at a time
   int team = 1;     // warps
+  std::uint32_t chunks_at_once = 1;
 
   TESSERA_HOST_DEVICE constexpr int teams() const { return team == 1 ? kWarps : 1; }
   TESSERA_HOST_DEVICE constexpr int warps() const { return team * teams(); }
@@ -55,10 +57,12 @@ struct Schedule {
     if (team > 1)
       return {thread_block % num_shares,
               thread_block / num_shares * static_cast<std::uint32_t>(team) + warp};
-    const std::int64_t id = std::int64_t{thread_block} * kWarps + warp;
-    const std::uint32_t padded = (num_shares + kWarps - 1) / kWarps * kWarps;
-    const auto chunk = static_cast<std::uint32_t>(id / padded);
-    return {static_cast<std::uint32_t>(id - std::int64_t{chunk} * padded), chunk};
+    if (chunks_at_once > 1)
+      return {thread_block / chunks_at_once * kWarps + warp, thread_block % chunks_at_once};
+    // Nothing is divided in the first chunk, which is often all there are.
+    const std::uint32_t of_chunk = (num_shares + kWarps - 1) / kWarps;
+    const std::uint32_t chunk = thread_block < of_chunk ? 0 : thread_block / of_chunk;
+    return {(thread_block - chunk * of_chunk) * kWarps + warp, chunk};
   }
 };
 

@@ -20,6 +20,7 @@ struct KernelArguments {
   std::uint32_t num_shares;
   window_tasks::SplitWindowSums split_windows;
   bool atomic;
+  std::uint32_t chunks_at_once;  // Schedule::chunks_at_once
   Store store;
   int promote;
   const void* b;

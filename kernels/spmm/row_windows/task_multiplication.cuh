@@ -68,6 +68,7 @@ class TaskMultiplication final : public GpuMultiplication {
                                     .slots = slots_.data(),
                                     .arrivals = arrivals_.data()},
                   .atomic = launch.combine == window_tasks::CombineMethod::kAtomic,
+                  .chunks_at_once = launch.schedule.chunks_at_once,
                   .store = launch.store,
                   .promote = launch.promote,
                   .b = nullptr,

@@ -49,7 +49,7 @@ class ClearTrace final : public LaunchTrace {
 
 void add_stores(const window_tasks::Tasks& tasks, std::int64_t index, CombineMethod combine,
                 std::int64_t rows, std::int64_t cols, ThreadBlockWork& work, int bytes) {
-  if (tasks.tasks[index].split != 0 && combine == CombineMethod::kAtomic)
+  if (tasks.tasks[index].is_part() && combine == CombineMethod::kAtomic)
     work.atomics += rows * cols;
   else if (tasks.is_last_part(index))
     work.c_bytes += bytes * rows * cols;

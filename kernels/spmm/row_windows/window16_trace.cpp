@@ -36,15 +36,39 @@ bool TileTrace::advance_task(const TaskItem& item, WarpCursor& cursor, WarpTrace
     trace.load(kTaskBoard);
     trace.touch(at_.tasks + 16 * static_cast<std::uint64_t>(item.task), 16);
     trace.wait(kTaskBoard);
+    if (task.is_joined()) load_end(task.window, trace);
     if (task.first < task.last) start(task, item, trace);
+    if (has_cols) store_ended(task, task.first, item, trace);
   }
   const std::int64_t tile = task.first + cursor.step++;
   if (tile < task.last) multiply(task, tile, item, trace);
+  if (has_cols && tile + 1 <= task.last) store_ended(task, tile + 1, item, trace);
   if (task.first + cursor.step < task.last) return true;
   if (!has_cols) return false;
   trace.wait_mma();
-  store_task(task, item, trace);
+  Task last = task;
+  last.window += task.windows() - 1;
+  store_task(last, item, trace);
   return false;
+}
+
+void TileTrace::load_end(std::int64_t window, WarpTrace& trace) const {
+  trace.load(kEndBoard);
+  trace.touch(at_.windows + 4 * static_cast<std::uint64_t>(window + 1), 4);
+}
+
+/// Stores the windows of a joined task that end before TC block `end`, all but the task's last one.
+void TileTrace::store_ended(const Task& task, std::int64_t end, const TaskItem& item,
+                            WarpTrace& trace) const {
+  if (!task.is_joined()) return;
+  const auto ends = std::span(a_.row_window_offset).subspan(task.window + 1, task.windows() - 1);
+  for (const std::uint32_t& ending : std::ranges::equal_range(ends, end)) {
+    const auto window = static_cast<std::uint32_t>(task.window + (&ending - ends.data()));
+    trace.wait(kEndBoard);
+    trace.wait_mma();
+    store_task({.window = window, .first = task.first, .last = task.last, .split = 0}, item, trace);
+    load_end(window + 1, trace);
+  }
 }
 
 void TileTrace::load_rows(std::int64_t tile, WarpTrace& trace) const {
@@ -80,16 +104,16 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
 
 void TileTrace::store_task(const Task& task, const TaskItem& item, WarpTrace& trace) const {
   const bool atomic = launch_.combine == CombineMethod::kAtomic;
-  if (task.split != 0 && !atomic && !combine(item, trace)) return;
+  if (task.is_part() && !atomic && !combine(item, trace)) return;
   const WarpInstructions& of = launch_.instructions;
   trace.issue(of.store + of.store_group * schedule_.groups);
-  if (task.split != 0 && atomic) trace.issue(of.add + of.add_group * schedule_.groups);
+  if (task.is_part() && atomic) trace.issue(of.add + of.add_group * schedule_.groups);
   const int cols_at_once = launch_.width == 1 ? 8 : 4 * piece_cols();
   for (int half = 0; half < 2; ++half)
     for (std::int64_t col = 0; col < schedule_.warp_cols(); col += cols_at_once)
       store(task, half, first_col(item) + col,
             std::min<std::int64_t>(cols_at_once, n_ - first_col(item) - col),
-            task.split != 0 && atomic, trace);
+            task.is_part() && atomic, trace);
 }
 
 /// Returns true for the task that then has the window's sums: in the simulator, the last.

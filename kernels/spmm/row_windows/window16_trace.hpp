@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "formats/me_tcf.hpp"
 #include "kernels/spmm/row_windows/split_windows.hpp"
@@ -32,6 +33,7 @@ class TileTrace : public LaunchTrace {
  protected:
   static constexpr int kRowBoard = 1, kCopyBoard = 2, kTaskBoard = 4, kPartBoard = 5;
   static constexpr int kFreeBoard = 6;  // the first that a kernel may use besides 0 and 3
+  static constexpr int kEndBoard = 15;
 
   /// A task of a warp.
   struct TaskItem {
@@ -81,6 +83,9 @@ class TileTrace : public LaunchTrace {
   /// Returns false at the end of the task.
   bool advance_task(const TaskItem& item, WarpCursor& cursor, WarpTrace& trace) const;
   void store_task(const window_tasks::Task& task, const TaskItem& item, WarpTrace& trace) const;
+  void load_end(std::int64_t window, WarpTrace& trace) const;
+  void store_ended(const window_tasks::Task& task, std::int64_t end, const TaskItem& item,
+                   WarpTrace& trace) const;
   bool combine(const TaskItem& item, WarpTrace& trace) const;
   void store(const window_tasks::Task& task, int half, std::int64_t col, std::int64_t cols,
              bool adds, WarpTrace& trace) const;

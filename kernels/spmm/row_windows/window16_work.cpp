@@ -37,8 +37,11 @@ void add_task(const MeTcf& a, const Tasks& tasks, std::int64_t index, const Tile
   work.b_bytes +=
       launch.b_bytes() * row_windows::count_active_cols(a, task.first, task.last) * cols;
   if (schedule.team > 1) work.barriers += schedule.team * (blocks + (blocks > 0 ? 2 : 1));
-  row_windows::add_stores(tasks, index, launch.combine, row_windows::rows_of_window(a, task.window),
-                          cols, work, launch.c_bytes());
+  if (task.is_joined()) work.a_bytes += 4 * std::int64_t{task.windows()};  // their ends
+  std::int64_t rows = 0;
+  for (std::uint32_t w = task.window; w < task.window + task.windows(); ++w)
+    rows += row_windows::rows_of_window(a, w);
+  row_windows::add_stores(tasks, index, launch.combine, rows, cols, work, launch.c_bytes());
 }
 
 }  // namespace
@@ -49,6 +52,7 @@ Addresses::Addresses(const MeTcf& a, const Tasks& tasks, std::int64_t n, const T
       shares(space.add("shares", bytes_of(tasks.shares))),
       slots(space.add("slots", tasks.slots * launch.schedule.chunks(n) *
                                    window_tasks::slot_bytes(launch.schedule.lane_vectors()))),
+      windows(space.add("row_window_offset", bytes_of(a.row_window_offset))),
       offsets(space.add("tc_offset", bytes_of(a.tc_offset))),
       positions(space.add(
           "positions", launch.bytes.position * a.nnz() + launch.bytes.bitmap * a.num_tc_blocks())),

@@ -54,7 +54,7 @@ struct Addresses {
   Addresses(const MeTcf& a, const window_tasks::Tasks& tasks, std::int64_t n,
             const TileLaunch& launch, AddressSpace& space);
 
-  std::uint64_t tasks, shares, slots, offsets, positions, sparse_a_to_b, values, b, c;
+  std::uint64_t tasks, shares, slots, windows, offsets, positions, sparse_a_to_b, values, b, c;
 };
 
 /// As describe(), with the addresses `at` that the trace of the last launch wants.

@@ -112,6 +112,44 @@ Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks, double block
   return result;
 }
 
+Tasks join_windows(Tasks tasks, std::int64_t blocks) {
+  std::vector<std::uint32_t> shares;
+  std::int64_t of_share = 0;
+  for (std::size_t i = 0; i < tasks.tasks.size(); ++i) {
+    const Task& task = tasks.tasks[i];
+    const std::int64_t own = std::int64_t{task.last} - task.first + 1;
+    const auto follows = [&](const Task& before) {
+      return before.split == 0 && task.split == 0 && before.window + 1 == task.window;
+    };
+    of_share += own;
+    if (i == 0 || of_share > blocks || !follows(tasks.tasks[i - 1])) {
+      shares.push_back(static_cast<std::uint32_t>(i));
+      of_share = own;
+    }
+  }
+  if (shares.size() == tasks.tasks.size()) return tasks;
+  shares.push_back(static_cast<std::uint32_t>(tasks.tasks.size()));
+  tasks.shares = std::move(shares);
+  return tasks;
+}
+
+Tasks merge_shares(const Tasks& tasks) {
+  Tasks result = tasks;
+  if (tasks.shares.empty()) return result;
+  result.shares.clear();
+  result.tasks.clear();
+  result.tasks.reserve(static_cast<std::size_t>(tasks.num_shares()));
+  for (std::int64_t share = 0; share < tasks.num_shares(); ++share) {
+    const auto windows =
+        static_cast<std::uint32_t>(tasks.first_of(share + 1) - tasks.first_of(share));
+    Task& merged = result.tasks.emplace_back(tasks.tasks[tasks.first_of(share)]);
+    if (windows == 1) continue;
+    merged.last = tasks.tasks[tasks.first_of(share + 1) - 1].last;
+    merged.split = Task::kJoined + windows;
+  }
+  return result;
+}
+
 Tasks cut_into_equal_shares(WindowOffsets windows, std::int64_t blocks) {
   Tasks result;
   std::vector<std::int64_t> bounds;

@@ -16,13 +16,25 @@
 #include <span>
 #include <vector>
 
+#include "kernels/host_device.hpp"
+
 namespace tessera::window_tasks {
 
 /// TC blocks [first, last) of a window, computed by one warp. Host and device read it.
 struct alignas(16) Task {
+  static constexpr std::uint32_t kJoined = std::uint32_t{1} << 31;
+
   std::uint32_t window;
   std::uint32_t first, last;
-  std::uint32_t split;  // 0: the whole window; else 1 + index into Tasks::splits
+  // 0: the whole window; 1 + index into Tasks::splits: a part of it; kJoined + a number, after
+  // merge_shares(): so many whole windows, of which `window` is the first.
+  std::uint32_t split;
+
+  TESSERA_HOST_DEVICE constexpr bool is_joined() const { return split >= kJoined; }
+  TESSERA_HOST_DEVICE constexpr bool is_part() const { return split != 0 && !is_joined(); }
+  TESSERA_HOST_DEVICE constexpr std::uint32_t windows() const {
+    return is_joined() ? split - kJoined : 1;
+  }
 };
 
 /// A split window: its tasks are consecutive, and so are the slots that hold their sums. With teams
@@ -48,7 +60,7 @@ struct Tasks {
 
   /// The number of tasks of the window whose first task is `i`; 0 where `i` is not the first.
   std::int64_t parts_from(std::int64_t i) const {
-    if (tasks[i].split == 0) return 1;
+    if (!tasks[i].is_part()) return 1;
     const Split& split = splits[tasks[i].split - 1];
     return split.first_task == i ? split.parts : 0;
   }
@@ -69,7 +81,7 @@ struct Tasks {
   /// True when task `i` is the last of its window. In ordered combining, it stores the window's
   /// sums.
   bool is_last_part(std::int64_t i) const {
-    if (tasks[i].split == 0) return true;
+    if (!tasks[i].is_part()) return true;
     const Split& split = splits[tasks[i].split - 1];
     return i + 1 == std::int64_t{split.first_task} + split.parts;
   }
@@ -93,6 +105,15 @@ Tasks cut(WindowOffsets windows, std::int64_t max_blocks);
 /// all: then the longer ones come first, in four steps, so that none is begun last. Throws
 /// Unsupported for 2^31 tasks or more.
 Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks, double blocks_of_warp);
+
+/// Joins whole windows that follow each other, as tasks and as windows, in shares of at most
+/// `blocks` TC blocks, where a window counts as one more: the warp goes from one to the next
+/// without waiting for its first loads anew. The tasks have no shares before; they have none after
+/// where nothing is joined.
+Tasks join_windows(Tasks tasks, std::int64_t blocks);
+
+/// The same with one task a share, which kernels read that compute joined windows in one loop.
+Tasks merge_shares(const Tasks& tasks);
 
 /// Cuts the TC blocks into shares of `blocks` TC blocks each (DTC-SpMM, section 4.5). The last
 /// share is shorter; so is one that ends because more than `blocks` consecutive windows are empty.

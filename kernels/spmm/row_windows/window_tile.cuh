@@ -54,15 +54,16 @@ class PackedOnDevice {
             window_rows, a.window_rows);
   }
 
-  /// Room for `ahead` TC blocks follows the last, for kernels that load beyond it.
-  PackedOnDevice(const Mosaic& a, int ahead)
+  /// Room for `ahead` TC blocks and `values_ahead` values follows the last, for kernels that load
+  /// beyond it.
+  PackedOnDevice(const Mosaic& a, int ahead, int values_ahead)
       : rows_(a.rows()),
         windows_(a.num_windows()),
         row_window_offset_(a.window_offset),
         tc_offset_(a.tile_offset),
         sparse_a_to_b_(extended(a.tile_cols, ahead * kTileCols)),
         bitmaps_(extended(a.bitmaps, ahead)),
-        values_(a.values) {}
+        values_(extended(a.values, values_ahead)) {}
 
   float* values() { return values_.data(); }
 

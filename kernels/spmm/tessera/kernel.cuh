@@ -30,8 +30,12 @@ __device__ inline uint4 load_shared_vector(std::uint32_t at) {
 /// A lane's elements of the TC blocks of A, loaded one TC block ahead, their bitmaps two ahead.
 class ElementReader {
  public:
-  __device__ ElementReader(const window_tile::View& view, const Task& task, int lane)
-      : first_value_(load_ahead(view.tc_offset + task.first)),
+  /// `spare` is the lane's place in shared memory that prefetches write.
+  __device__ ElementReader(const window_tile::View& view, const Task& task, int lane,
+                           std::uint32_t spare)
+      : spare_(hidden(spare)),
+        own_value_(hidden(kFloatsOfSector * static_cast<std::uint32_t>(lane))),
+        first_value_(load_ahead(view.tc_offset + task.first)),
         values_(view.values),
         bitmap_at_(view.bitmaps + task.first),
         bit_(hidden(1u << lane)) {
@@ -55,7 +59,22 @@ class ElementReader {
     return operand;
   }
 
+  /// Brings into the L1 what the next turns but one load: values, a sector a lane, the bitmap and
+  /// the column indices of one TC block, which begin at `ids` in its first lane. Asynchronous
+  /// copies of a word each do so without a register to wait for.
+  __device__ void prefetch(const std::int32_t* ids) const {
+    if (own_value_ >= kFloatsOfSector * kPrefetchedSectors) return;
+    if (own_value_ == 0) {
+      copy_word_async(spare_, bitmap_at_ + kPrefetchDistance);
+      copy_word_async(spare_, ids);
+    }
+    copy_word_async(spare_, values_ + kFloatsOfSector + own_value_);
+  }
+  static constexpr int kPrefetchDistance = 3;  // TC blocks
+
  private:
+  static constexpr std::uint32_t kFloatsOfSector = 8, kPrefetchedSectors = 16;
+
   /// Loads the bitmap of the next TC block; those after the task's last are loaded and not used.
   __device__ void load_bitmap() {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -76,6 +95,7 @@ class ElementReader {
     }
   }
 
+  std::uint32_t spare_, own_value_;
   std::uint32_t first_value_;
   const float* values_;  // of the next word of a bitmap
   const uint4* bitmap_at_;
@@ -85,8 +105,8 @@ class ElementReader {
 };
 
 /// Rows of B of a task, up to kStages - 1 TC blocks ahead; column indices are loaded one ahead of
-/// that. A lane copies the same 16 bytes, a piece, of every kAtOnce-th row, and beyond the edge of
-/// B nothing: what its columns are multiplied by is not stored.
+/// that. A lane copies the same 16 bytes, a piece, of kCopies rows next to each other, and beyond
+/// the edge of B nothing: what its columns are multiplied by is not stored.
 ///
 /// From one TC block's arrival to the next's a warp waits for a copy, so that the instructions
 /// before it count: what they need is kept in registers.
@@ -101,9 +121,11 @@ class RowRing {
 
   __device__ RowRing(const KernelArguments& arguments, const Task& task, std::int64_t first_col,
                      int lane, float* stages)
-      : ids_(arguments.view.sparse_a_to_b + lane / kLanes + std::uint64_t{task.first} * kTileCols),
+      : ids_(arguments.view.sparse_a_to_b + kCopies * (lane / kLanes) +
+             std::uint64_t{task.first} * kTileCols),
         stride_(hidden(kElementBytes * static_cast<std::uint32_t>(arguments.view.n))),
-        to_(hidden(shared_address(stages) + 16 * (lane % kLanes) + kPitch * (lane / kLanes))),
+        to_(hidden(shared_address(stages) + 16 * (lane % kLanes) +
+                   kCopies * kPitch * (lane / kLanes))),
         fragment_(
             hidden(shared_address(stages) + kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
     const std::int64_t col = first_col + kPieceCols * (lane % kLanes);
@@ -114,7 +136,7 @@ class RowRing {
         load_ahead(arguments.view.sparse_a_to_b + std::uint64_t{task.first} * kTileCols + lane);
     for (int i = 0; i < kStages; ++i) {
       for (int k = 0; k < kCopies; ++k)
-        id_[k] = __shfl_sync(~0u, first_ids, i * kTileCols + k * kAtOnce + lane / kLanes);
+        id_[k] = __shfl_sync(~0u, first_ids, i * kTileCols + kCopies * (lane / kLanes) + k);
       if (i + 1 == kStages) break;
       if (task.first + i < task.last) copy(to_ + next_);
       close_group();
@@ -128,22 +150,28 @@ class RowRing {
     wait_groups<kStages - 2>();
     __syncwarp();  // all lanes' copies are complete, and the stage before is free
   }
-  /// Starts the copies of the TC block kStages - 1 behind that one, if the task has it.
+  /// Starts the copies of the TC block kStages - 1 behind that one, if the task has it. A group of
+  /// copies that also prefetches is still open then.
   __device__ void advance(bool exists) {
     if (exists) copy(to_ + next_);
-    close_group();
+    if constexpr (!Numbers::kPrefetch) close_group();
     load_ids();
     next_ = after(next_);
   }
+  /// Prefetches A and ends the group of copies.
+  __device__ void prefetch(const ElementReader& elements) const {
+    elements.prefetch(ids_ + (ElementReader::kPrefetchDistance - 1) * kTileCols);
+    close_group();
+  }
   /// Multiplies the TC block that wait() waited for, and goes on.
   __device__ void multiply(const typename Numbers::Operand& a, SumsOfPair (&sums)[2 * kGroups]) {
-    const std::uint32_t from = fragment_ + current_;
+    // The stage that is copied next is the one that is free next.
+    const std::uint32_t from = fragment_ + next_;
 #pragma unroll
     for (int line = 0; line < kRing.lines(); ++line)
       Numbers::multiply(a, load_shared_vector(from + 128 * line),
                         load_shared_vector(from + 128 * line + 4 * kPitch),
                         sums + kPieceCols / 2 * line);
-    current_ = after(current_);
   }
 
  private:
@@ -162,19 +190,22 @@ class RowRing {
 
   /// Loads the column indices of the next TC block; those after the task's last are not used.
   __device__ void load_ids() {
-    if constexpr (kAtOnce == 1) {
-      for (int i = 0; i < kTileCols; i += 4)
+    if constexpr (kCopies == 2) {
+      asm volatile("ld.global.nc.v2.s32 {%0, %1}, [%2];" : "=r"(id_[0]), "=r"(id_[1]) : "l"(ids_));
+    } else {
+      for (int i = 0; i < kCopies; i += 4)
         asm volatile("ld.global.nc.v4.s32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(id_[i]), "=r"(id_[i + 1]), "=r"(id_[i + 2]), "=r"(id_[i + 3])
                      : "l"(ids_ + i));
-    } else {
-      for (int i = 0; i < kCopies; ++i) id_[i] = load_ahead(ids_ + i * kAtOnce);
     }
     ids_ += kTileCols;
   }
 
   __device__ const char* row(std::int32_t id) const {
-    return b_ + std::uint64_t{static_cast<std::uint32_t>(id)} * stride_;
+    // One instruction a row: as a product of 64 bits the compiler would add an upper half of zero.
+    std::uint64_t at;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(at) : "r"(id), "r"(stride_));
+    return b_ + at;
   }
 
   __device__ void copy(std::uint32_t to) const {
@@ -182,16 +213,15 @@ class RowRing {
     if constexpr (!kAligned) {
       for (int i = 0; i < kCopies; ++i)
         for (int k = 0; k < kPieceCols; ++k)
-          copy_element(to + i * kAtOnce * kPitch + kElementBytes * k, i, k);
-    } else if (kAtOnce > 1 || id_[kCopies - 1] < 0) {
-      // Padding is at the end of a TC block, and most have none; with one row a copy, all lanes
-      // have the same column indices.
+          copy_element(to + i * kPitch + kElementBytes * k, i, k);
+    } else if (kCopies == 2 || id_[kCopies - 1] < 0) {
+      // Padding is at the end of a TC block, and most have none; of two rows a branch costs more.
       for (int i = 0; i < kCopies; ++i)
-        copy_async<16>(to + i * kAtOnce * kPitch, row(max(id_[i], 0)), id_[i] >= 0);
+        copy_async<16>(to + i * kPitch, row(max(id_[i], 0)), id_[i] >= 0);
     } else {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * kAtOnce * kPitch),
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * kPitch),
                      "l"(row(id_[i]))
                      : "memory");
     }
@@ -212,8 +242,7 @@ class RowRing {
   const std::int32_t* ids_;      // of the next TC block whose column indices are loaded
   std::uint32_t stride_;         // of B, in bytes
   std::uint32_t to_, fragment_;  // of the lane in the first stage
-  std::uint32_t next_ = 0;       // the stage that is copied next, from the first
-  std::uint32_t current_ = 0;    // the stage that is multiplied next
+  std::uint32_t next_ = 0;       // the stage that is copied next, from the first, in bytes
   int cols_;                     // the number of the piece's columns within B, or less
   const char* b_;
   std::int32_t id_[kCopies];
@@ -236,18 +265,18 @@ __device__ void store_piece(const KernelArguments& arguments, bool c_in_16_bits,
                              Store::kStreaming);
 }
 
-/// Writes a lane's sums of a task to C; two pieces of each row and line of B are 64 bytes of four
+/// Writes a lane's sums of a window to C; two pieces of each row and line of B are 64 bytes of four
 /// lanes, where C has B's type.
 template <class Numbers, int kGroups, bool kAligned>
-__device__ void store_sums(const KernelArguments& arguments, bool c_in_16_bits, const Task& task,
-                           std::int64_t first_col, int lane, const Scaling& scaling,
-                           const SumsOfPair (&sums)[2 * kGroups]) {
+__device__ void store_sums(const KernelArguments& arguments, bool c_in_16_bits,
+                           std::uint32_t window, std::int64_t first_col, int lane,
+                           const Scaling& scaling, const SumsOfPair (&sums)[2 * kGroups]) {
   constexpr int kPieceCols = Numbers::kPieceCols;
   const auto cols = static_cast<int>(min(arguments.view.n - first_col, std::int64_t{1} << 20));
 #pragma unroll
   for (int upper = 0; upper < 2; ++upper) {
     const std::int64_t row =
-        std::int64_t{task.window} * window16_tile::kWindowRows + lane / 4 + 8 * upper;
+        std::int64_t{window} * window16_tile::kWindowRows + lane / 4 + 8 * upper;
     if (row >= arguments.view.rows) return;
     const std::int64_t to = row * arguments.view.n + first_col;
 #pragma unroll
@@ -306,40 +335,91 @@ __device__ bool combine_team(std::uint32_t team, int first, int warp, int lane, 
   return true;
 }
 
+/// The windows of a task, one after another: one, of which the task may be a part, or several.
+class Windows {
+ public:
+  __device__ Windows(const window_tile::View& view, const Task& task)
+      : window_(task.window),
+        left_(task.windows()),
+        end_(task.is_joined() ? load_ahead(view.row_window_offset + window_ + 1) : task.last) {}
+
+  __device__ std::uint32_t window() const { return window_; }
+  /// The first TC block behind the window, or behind the part of it.
+  __device__ std::uint32_t end() const { return end_; }
+  __device__ bool is_last() const { return left_ == 1; }
+  /// Goes to the next window.
+  __device__ void advance(const window_tile::View& view) {
+    --left_, ++window_;
+    end_ = load_ahead(view.row_window_offset + window_ + 1);
+  }
+
+ private:
+  std::uint32_t window_, left_, end_;
+};
+
 template <class Numbers, int kGroups, bool kAligned>
 __global__ void __launch_bounds__(32 * row_windows::kWarps,
                                   resident_warps(kGroups) / row_windows::kWarps)
     run(KernelArguments arguments, bool c_in_16_bits) {
   extern __shared__ __align__(32) float memory[];
-  constexpr row_windows::Schedule kSchedule = schedule_of(kGroups);
+  row_windows::Schedule schedule = schedule_of(kGroups);
+  schedule.chunks_at_once = arguments.chunks_at_once;
   constexpr int kRingFloats = Ring{kGroups, Numbers::kPieceCols}.floats();
   using Rows = RowRing<Numbers, kGroups, kAligned>;
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const row_windows::WorkItem item =
-      kSchedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
+      schedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
   if (item.share >= arguments.num_shares) return;
   const Task task = arguments.tasks[item.share];
-  const std::int64_t first_col = kSchedule.first_col(item.chunk);
+  const std::int64_t first_col = schedule.first_col(item.chunk);
+  const auto store = [&](std::uint32_t window, std::int64_t col, int own_lane,
+                         const SumsOfPair(&sums)[2 * kGroups]) {
+    const Scaling without_c{arguments.scaling.alpha, 0};
+    if (arguments.scaling.beta == 0)
+      store_sums<Numbers, kGroups, kAligned>(arguments, c_in_16_bits, window, col, own_lane,
+                                             without_c, sums);
+    else
+      store_sums<Numbers, kGroups, kAligned>(arguments, c_in_16_bits, window, col, own_lane,
+                                             arguments.scaling, sums);
+  };
+  constexpr int kSpare = Numbers::kPrefetch ? 1 : 0;
+  ElementReader elements(arguments.view, task, lane,
+                         shared_address(memory + row_windows::kWarps * kRingFloats +
+                                        kSpare * static_cast<int>(threadIdx.x)));
+  Rows rows(arguments, task, first_col, lane, memory + warp * kRingFloats);
+  Windows windows(arguments.view, task);
+  elements.start();
   SumsOfPair sums[2 * kGroups] = {};
-  if (task.first < task.last) {
-    ElementReader elements(arguments.view, task, lane);
-    Rows rows(arguments, task, first_col, lane, memory + warp * kRingFloats);
-    elements.start();
+  std::uint32_t tile = task.first;
 #pragma unroll 1
-    for (std::uint32_t tile = task.first; tile < task.last; ++tile) {
+  for (;;) {
+#pragma unroll 1
+    for (; tile < windows.end(); ++tile) {
       rows.wait();
       rows.advance(tile + Rows::kStages - 1 < task.last);
       const auto a = elements.template take<Numbers>();
+      // The compiler moves no load behind a branch or a synchronisation: it would begin the loads
+      // of A after the first MMAs, too late for the next turn. With 32 columns that costs more.
+      if constexpr (Numbers::kPrefetch)
+        rows.prefetch(elements);
+      else if constexpr (kGroups > 1)
+        __syncwarp();
       rows.multiply(a, sums);
     }
+    if (windows.is_last()) break;
+    // Hidden, so that what the store needs is computed here, and not kept through the loop.
+    store(hidden(windows.window()), schedule.first_col(hidden(item.chunk)), hidden(lane), sums);
+    for (SumsOfPair& pair : sums)
+      for (auto& of_mma : pair)
+        for (float& sum : of_mma) sum = 0;
+    windows.advance(arguments.view);
   }
-  const TaskItem task_item{item.share, item.chunk};
-  if constexpr (Numbers::kPieceCols == 4) {
-    if (task.split != 0 && arguments.atomic)
-      return window16_tile::store_task<4, kAligned>(arguments, task_item, task, first_col, lane,
-                                                    sums);
-  }
-  if (task.split != 0) {
+  if (task.is_part()) {
+    if constexpr (Numbers::kPieceCols == 4) {
+      if (arguments.atomic)
+        return window16_tile::store_task<4, kAligned>(arguments, {item.share, item.chunk}, task,
+                                                      first_col, lane, sums);
+    }
     const window_tasks::Split split = arguments.split_windows.splits[task.split - 1];
     const std::uint32_t team = min(split.parts, std::uint32_t{row_windows::kWarps});
     const std::uint32_t part = item.share - split.first_task;
@@ -351,13 +431,7 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
             item.chunk, lane, sums))
       return;
   }
-  const Scaling without_c{arguments.scaling.alpha, 0};
-  if (arguments.scaling.beta == 0)
-    store_sums<Numbers, kGroups, kAligned>(arguments, c_in_16_bits, task, first_col, lane,
-                                           without_c, sums);
-  else
-    store_sums<Numbers, kGroups, kAligned>(arguments, c_in_16_bits, task, first_col, lane,
-                                           arguments.scaling, sums);
+  store(windows.window(), first_col, lane, sums);
 }
 
 using Kernel = row_windows::TaskKernel<bool>;

@@ -3,6 +3,7 @@
 // that the type decides how many MMAs a piece feeds, and nothing else of the kernel.
 #pragma once
 
+#include "kernels/spmm/tessera/tessera_spmm.hpp"
 #include "kernels/tensor_core/half_operands.cuh"
 #include "kernels/tensor_core/tf32_operands.cuh"
 
@@ -16,6 +17,7 @@ struct Fp32Numbers {
   using Element = float;
   using Operand = Tf32Operand<kPrecision, 4>;
   static constexpr int kPieceCols = 4;  // columns of 16 bytes of B
+  static constexpr bool kPrefetch = prefetches(ElementType::kFp32);
 
   /// Of the elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4) of a TC block.
   __device__ static Operand operand(const float (&elements)[4]) {
@@ -45,6 +47,7 @@ template <class Packed>
 struct HalfNumbers {
   using Element = Packed;
   static constexpr int kPieceCols = 8;
+  static constexpr bool kPrefetch = prefetches(ElementType::kFp16);
   struct Operand {
     std::uint32_t rows[2];
   };

@@ -18,6 +18,8 @@
 #include "kernels/spmm/tessera/tessera_spmm.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 
 #include "formats/base/registry.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
@@ -39,14 +41,50 @@ using window_tasks::Tasks;
 constexpr NamedValue<CombineMethod> kCombineMethods[] = {{"ordered", CombineMethod::kOrdered},
                                                          {"atomic", CombineMethod::kAtomic}};
 
-// A split window costs each part a write and a read of its sums. Tasks shorter than `least` TC
-// blocks gain nothing by it, and those longer than `most` delay the end: measured on 24 matrices.
+/// The TC blocks of a task, at least and at most.
 struct BlocksOfTask {
   std::int64_t least, most;
 };
 constexpr BlocksOfTask blocks_of_task(std::int64_t n) {
   return {n <= 64 ? 8 : 16, n <= 128 ? 32 : 64};
 }
+
+/// What a task takes besides its TC blocks, in their time: to begin, to write C, and to meet the
+/// other parts of a window, in the L2 where they are more than a team. Chosen on 24 matrices.
+constexpr double kTaskCost = 8, kPartCost = 6, kMeetingCost = 12;
+
+/// Matrices with more TC blocks for a warp than this are not balanced by the makespan: no end of a
+/// product then is a large share of it.
+constexpr double kManyBlocks = 350;
+
+/// The time at which the last warp ends, in TC blocks, when `warps` warps take the tasks of all
+/// `chunks` of columns in their order.
+double makespan(const Tasks& tasks, std::int64_t chunks, std::int64_t warps) {
+  std::priority_queue<double, std::vector<double>, std::greater<>> ends;
+  double last = 0;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    for (std::int64_t i = 0; i < std::ssize(tasks.tasks); ++i) {
+      const window_tasks::Task& task = tasks.tasks[i];
+      double end = task.last - task.first + kTaskCost;
+      if (task.split != 0) end += tasks.place_in_team(i).teams > 1 ? kMeetingCost : kPartCost;
+      if (std::ssize(ends) == warps) {
+        end += ends.top();
+        ends.pop();
+      }
+      ends.push(end);
+      last = std::max(last, end);
+    }
+  }
+  return last;
+}
+
+/// Bytes of B of which the L2 of an H200, of 50 MB, keeps most beside A and C. A constant, as
+/// warps_of_gpu().
+constexpr std::int64_t kCachedBytes = 45'000'000;
+
+constexpr NamedValue<ChunkOrder> kChunkOrders[] = {{"auto", ChunkOrder::kAuto},
+                                                   {"in_turn", ChunkOrder::kInTurn},
+                                                   {"neighbours", ChunkOrder::kNeighbours}};
 
 /// The types of B and C that the parameters ask for.
 Storage storage_of(const Params& params) {
@@ -69,7 +107,9 @@ TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
     : storage_(storage_of(params)),
       precision_(find_precision(precision_of(params, storage_.b))),
       max_blocks_(params.integer("max_blocks")),
+      joined_(params.integer("joined")),
       columns_(static_cast<int>(params.integer("columns"))),
+      chunks_(value_of(kChunkOrders, params.text("chunks"))),
       combine_(value_of(kCombineMethods, params.text("combine"))) {
   if (storage_.b == ElementType::kFp32) return;
   require(columns_ != 32, "a warp with storage = {} has 64 or 128 columns, not 32",
@@ -84,20 +124,57 @@ int TesseraSpmmOptions::groups_for(std::int64_t n) const {
   return n <= 64 ? 2 : 4;
 }
 
+/// Tasks of up to so many TC blocks that the last warp ends first. Where warps take many tasks
+/// each, a window that is little longer than a warp's share stays whole.
+Tasks TesseraSpmmOptions::cut_evenly(const Mosaic& a, std::int64_t n, double of_warp) const {
+  const auto [least, most] = blocks_of_task(n);
+  const auto cut_at = [&](std::int64_t blocks) {
+    return window_tasks::cut_for_teams(a.window_offset, blocks, of_warp);
+  };
+  const std::int64_t by_share = std::clamp(static_cast<std::int64_t>(1.5 * of_warp), least, most);
+  Tasks best = cut_at(by_share);
+  if (of_warp > kManyBlocks) return best;
+  const int groups = groups_for(n);
+  const std::int64_t chunks = schedule_of(groups).chunks(n), warps = warps_of_gpu(groups);
+  double least_time = makespan(best, chunks, warps);
+  for (const std::int64_t blocks : {8, 12, 16, 24, 32, 48, 64}) {
+    if (blocks == by_share || blocks > most) continue;
+    Tasks tasks = cut_at(blocks);
+    const double time = makespan(tasks, chunks, warps);
+    if (time < least_time) best = std::move(tasks), least_time = time;
+  }
+  return best;
+}
+
 Tasks TesseraSpmmOptions::cut(const Mosaic& a, std::int64_t n) const {
   const int groups = groups_for(n);
   const double of_warp = static_cast<double>(a.num_tiles() * schedule_of(groups).chunks(n)) /
                          static_cast<double>(warps_of_gpu(groups));
-  // A window that is little longer than a warp's share stays whole.
-  const BlocksOfTask limits = blocks_of_task(n);
-  const std::int64_t most = max_blocks_ > 0 ? max_blocks_
-                                            : std::clamp(static_cast<std::int64_t>(1.5 * of_warp),
-                                                         limits.least, limits.most);
-  return window_tasks::cut_for_teams(a.window_offset, most, of_warp);
+  Tasks tasks = max_blocks_ > 0 ? window_tasks::cut_for_teams(a.window_offset, max_blocks_, of_warp)
+                                : cut_evenly(a, n, of_warp);
+  // Joined windows are not neighbours of what runs at the same time: with rows of B of 256 bytes
+  // and more in FP32, the L2 finds fewer of them. A warp has at least some turns, so that the last
+  // ones end together.
+  const bool is_wide = storage_.b == ElementType::kFp32 && n > 64;
+  const std::int64_t joined =
+      joined_ > 0 ? joined_
+                  : std::min<std::int64_t>(storage_.b == ElementType::kFp32 ? 16 : 32,
+                                           static_cast<std::int64_t>(of_warp / (is_wide ? 6 : 3)));
+  return window_tasks::join_windows(std::move(tasks), joined);
 }
 
-Schedule TesseraSpmmOptions::schedule(std::int64_t n) const {
-  return schedule_of(columns_ > 0 ? columns_ / window16_tile::kWarpCols : groups_for(n));
+Schedule TesseraSpmmOptions::schedule(std::int64_t k, std::int64_t n) const {
+  Schedule schedule =
+      schedule_of(columns_ > 0 ? columns_ / window16_tile::kWarpCols : groups_for(n));
+  const auto is_cached = [&](std::int64_t cols) {
+    return k * cols * static_cast<std::int64_t>(bytes_of(storage_.b)) <= kCachedBytes;
+  };
+  // In turn where the L2 holds a chunk of B and not all of it.
+  const bool neighbours = chunks_ == ChunkOrder::kAuto
+                              ? is_cached(n) || !is_cached(schedule.warp_cols())
+                              : chunks_ == ChunkOrder::kNeighbours;
+  if (neighbours) schedule.chunks_at_once = static_cast<std::uint32_t>(schedule.chunks(n));
+  return schedule;
 }
 
 std::vector<ParamSpec> params() {
@@ -113,11 +190,24 @@ std::vector<ParamSpec> params() {
       {"storage_c", std::string("as_b"), "the type of C in memory", {"as_b", "fp32"}},
       {"max_blocks",
        std::int64_t{0},
-       "TC blocks of a task, of which longer windows are several; 0: 8 to 64, by the matrix and "
-       "the width of C",
+       "TC blocks of a task, of which longer windows are several; 0: 8 to 64, so that the last "
+       "warp "
+       "ends first",
        {},
        0,
        1 << 20},
+      {"joined",
+       std::int64_t{0},
+       "TC blocks of the short windows that a warp computes one after another, one more counted "
+       "for each window; 1: none are joined; 0: by the matrix and the width of C",
+       {},
+       0,
+       1 << 20},
+      {"chunks", std::string("auto"),
+       "where C is wider than a warp: chunks of columns one after another (in_turn), so that the "
+       "L2 holds more of B's rows, those of the same rows together (neighbours), so that A is read "
+       "once, or by the size of B (auto)",
+       names_of(kChunkOrders)},
       {"columns",
        std::int64_t{0},
        "columns of C of a warp; 0: by the width of C",
@@ -143,7 +233,7 @@ class TesseraSpmm final : public SpmmKernel {
   explicit TesseraSpmm(TesseraSpmmOptions options) : options_(std::move(options)) {}
 
   std::string format() const override { return Mosaic::kFormat; }
-  int version() const override { return 2; }
+  int version() const override { return 3; }
   Arithmetic arithmetic() const override {
     Arithmetic arithmetic = me_tcf_kernel::arithmetic(options_.precision(), kDepth);
     arithmetic.storage = options_.storage();
@@ -172,8 +262,9 @@ class TesseraSpmm final : public SpmmKernel {
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<Mosaic>(packed);
-    const auto tasks = std::make_shared<const Tasks>(options_.cut(a, n));
-    const row_windows::Schedule schedule = options_.schedule(n);
+    const auto tasks =
+        std::make_shared<const Tasks>(window_tasks::merge_shares(options_.cut(a, n)));
+    const row_windows::Schedule schedule = options_.schedule(a.cols(), n);
     WorkDescription work = window16_tile::describe<tessera_spmm::Trace>(
         "tessera_spmm", to_me_tcf(a), n, tasks,
         {.schedule = schedule,
@@ -198,26 +289,21 @@ class TesseraSpmm final : public SpmmKernel {
   /// Counted in machine code (CUDA 13.0, sm_90a). With fewer registers more is computed anew for
   /// every TC block.
   window16_tile::WarpInstructions instructions(int groups) const {
-    // Copies of two rows each may be of padding, and clear its place then.
-    const int lines = options_.ring(tessera_spmm::schedule_of(groups)).lines();
-    window16_tile::WarpInstructions counts{.task_start = groups == 4   ? 186
-                                                         : groups == 2 ? 153
-                                                                       : 151,
-                                           .tile = groups == 4   ? 60
-                                                   : groups == 2 ? 63
-                                                                 : 73,
+    window16_tile::WarpInstructions counts{.task_start = groups == 4 ? 200 : 190,
+                                           .tile = groups == 4   ? 55
+                                                   : groups == 2 ? 66
+                                                                 : 69,
                                            .group = 16,
-                                           .copy = lines == 2 ? 8 : 2,
+                                           .copy = 2,
                                            .store = 42,
                                            .store_group = 42,
                                            .add = 11,
                                            .add_group = 14};
     if (options_.storage().b != ElementType::kFp32) {
-      counts.task_start = groups == 4 ? 187 : 158;
-      counts.tile = groups == 4 ? 63 : 72;
+      counts.tile = groups == 4 ? 78 : 82;
       counts.group = 4;
     } else if (options_.precision().parts > 1) {
-      counts.group = groups == 4 ? 116 : groups == 2 ? 128 : 152;
+      counts.group = groups == 4 ? 118 : groups == 2 ? 129 : 152;
     }
     return counts;
   }

@@ -19,10 +19,10 @@ class GpuTesseraSpmm final : public GpuSpmm {
     require<Unsupported>(n < std::int64_t{1} << 30,
                          "tessera_spmm takes less than 2^30 columns, not {}", n);
     const auto& a = packed_as<Mosaic>(packed);
-    const window_tasks::Tasks tasks = options_.cut(a, n);
-    const row_windows::Schedule schedule = options_.schedule(n);
+    const window_tasks::Tasks tasks = window_tasks::merge_shares(options_.cut(a, n));
+    const row_windows::Schedule schedule = options_.schedule(a.cols(), n);
     return std::make_unique<row_windows::TaskMultiplication<bool>>(
-        window_tile::PackedOnDevice(a, kBlocksAhead), tasks, n,
+        window_tile::PackedOnDevice(a, kBlocksAhead, kValuesAhead), tasks, n,
         row_windows::TaskLaunch<bool>{.kernel_name = "tessera_spmm",
                                       .aligned = kernel(schedule.groups, true),
                                       .unaligned = kernel(schedule.groups, false),

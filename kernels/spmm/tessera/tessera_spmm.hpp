@@ -36,8 +36,18 @@ struct Ring {
     return stages() * row_windows::stage_floats(lines());
   }
 };
-/// TC blocks after a task's last whose columns and bitmaps a warp loads, and does not use.
-constexpr int kBlocksAhead = 4;
+/// What a warp loads behind a task's last TC block, and does not use: the columns and bitmaps of so
+/// many TC blocks, and so many values.
+constexpr int kBlocksAhead = 8, kValuesAhead = 160;
+
+/// True where a warp prefetches A into the L1, three TC blocks ahead of its loads of A, which are
+/// one TC block ahead of their use. With rows of B in 16 bits a TC block takes less time than such
+/// a load from the L2: without, wave and dolphin take 1.1 and 1.2 times as long at N = 128. In FP32
+/// the prefetches cost more than they bring.
+TESSERA_HOST_DEVICE constexpr bool prefetches(ElementType b) { return b != ElementType::kFp32; }
+
+/// Floats of a warp's shared memory that prefetches write and nobody reads.
+TESSERA_HOST_DEVICE constexpr int spare_floats(ElementType b) { return prefetches(b) ? 32 : 0; }
 
 /// Warps of a multiprocessor that the registers of a kernel must suffice for.
 TESSERA_HOST_DEVICE constexpr int resident_warps(int groups) {
@@ -48,6 +58,9 @@ TESSERA_HOST_DEVICE constexpr int resident_warps(int groups) {
 /// that results do not depend on the GPU.
 constexpr std::int64_t warps_of_gpu(int groups) { return 132 * resident_warps(groups); }
 
+/// The order of the chunks of columns of a C that is wider than a warp.
+enum class ChunkOrder { kAuto, kInTurn, kNeighbours };
+
 class TesseraSpmmOptions {
  public:
   explicit TesseraSpmmOptions(const Params& params);
@@ -56,25 +69,30 @@ class TesseraSpmmOptions {
   Storage storage() const { return storage_; }
   window_tasks::CombineMethod combine() const { return combine_; }
 
-  /// Tasks of one warp each.
+  /// A share of tasks for each warp: one task, or short windows that follow each other.
   window_tasks::Tasks cut(const Mosaic& a, std::int64_t n) const;
-  row_windows::Schedule schedule(std::int64_t n) const;
+  /// The schedule for a B of k rows and n columns.
+  row_windows::Schedule schedule(std::int64_t k, std::int64_t n) const;
   Ring ring(const row_windows::Schedule& schedule) const {
     return {schedule.groups, static_cast<int>(16 / bytes_of(storage_.b))};
   }
   /// Shared memory of a thread block, in bytes: the warps' rows of B, in whose place the sums of
-  /// split windows are combined.
+  /// split windows are combined, and what prefetches write.
   std::int64_t shared_bytes(const row_windows::Schedule& schedule) const {
-    return std::int64_t{sizeof(float)} * schedule.warps() * ring(schedule).floats();
+    return std::int64_t{sizeof(float)} * schedule.warps() *
+           (ring(schedule).floats() + spare_floats(storage_.b));
   }
 
  private:
   int groups_for(std::int64_t n) const;
+  window_tasks::Tasks cut_evenly(const Mosaic& a, std::int64_t n, double of_warp) const;
 
   Storage storage_;
   Precision precision_;
   std::int64_t max_blocks_;  // TC blocks of a task; 0: by the matrix
+  std::int64_t joined_;      // TC blocks of joined windows; 0: by the matrix
   int columns_;              // of a warp; 0: by the width of C
+  ChunkOrder chunks_;
   window_tasks::CombineMethod combine_;
 };
 

@@ -6,6 +6,7 @@
 #include "kernels/spmm/row_windows/staged_rows.hpp"
 #include "kernels/spmm/row_windows/window16_tile.hpp"
 #include "kernels/spmm/row_windows/window16_trace.hpp"
+#include "kernels/spmm/tessera/tessera_spmm.hpp"
 
 namespace tessera::tessera_spmm {
 
@@ -16,7 +17,10 @@ class Trace final : public window16_tile::TileTrace {
 
  private:
   static constexpr int kOffsetBoard = 0, kBitmapBoard = kFreeBoard, kElementBoard = kFreeBoard + 1,
-                       kFirstStageBoard = kFreeBoard + 2;
+                       kFirstStageBoard = kFreeBoard + 2, kPrefetchBoard = kEndBoard - 1;
+  // What a prefetch brings, in TC blocks behind the one that is multiplied: bitmaps and columns.
+  static constexpr int kBitmapAhead = 6, kColumnsAhead = 7;
+  static constexpr std::int64_t kSectorFloats = 8, kValueSectors = 16;
   static constexpr int kBitmapBytes = sizeof(Mosaic::Bitmap);
   static constexpr int kNoCopy = 16;  // instructions of a first stage that a short task lacks
   using Task = window_tasks::Task;
@@ -60,10 +64,26 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kBitmapBoard);
     load_elements(task, step + 1, trace);
     load_bitmap(task, step + 2, trace);
+    if (prefetches(launch_.storage.b)) prefetch(tile, trace);
     trace.issue(launch_.instructions.tile);
     for (int i = 0; i < 2 * lines(); ++i) trace.shared(row_windows::kWideReadWavefronts);
     trace.issue(launch_.instructions.group * schedule_.groups);
     trace.mma(window16_tile::kMmas * schedule_.groups * launch_.mmas_per_product);
+  }
+
+  /// Nobody waits for what is prefetched. Behind the last TC block of A nothing is.
+  void prefetch(std::int64_t tile, WarpTrace& trace) const {
+    const std::int64_t bitmap = tile + kBitmapAhead, columns = tile + kColumnsAhead;
+    trace.load(kPrefetchBoard);
+    if (bitmap < a_.num_tc_blocks()) trace.touch(element(at_.positions, bitmap, kBitmapBytes), 4);
+    trace.load(kPrefetchBoard);
+    if (columns < a_.num_tc_blocks())
+      trace.touch(at_.sparse_a_to_b + 4 * static_cast<std::uint64_t>(columns * MeTcf::kTileCols),
+                  4);
+    trace.load(kPrefetchBoard);
+    const std::int64_t first = a_.tc_offset[std::min(tile + 2, a_.num_tc_blocks())] + kSectorFloats;
+    const std::int64_t values = std::min(kValueSectors * kSectorFloats, a_.nnz() - first);
+    if (values > 0) trace.touch(element(at_.values, first, 4), 4 * values);
   }
 
   /// The TC block that is `ahead` behind the first of a task, or its last.

@@ -113,19 +113,48 @@ TEST_CASE("tasks of tessera_spmm are shorter where the matrix is small") {
   CHECK(longest(small, 32) <= 8);
   CHECK(longest(small, 32) > 4);
   CHECK(longest(small, 128) <= 16);
-  CHECK(longest(small, 128) > 8);
+  CHECK(longest(small, 128) > 4);
   // With 64 times as many columns there is work for 91 TC blocks a warp.
   CHECK(longest(small, 64 * 128) > 48);
   CHECK(longest(small, 64 * 128) <= 64);
 }
 
 TEST_CASE("warps of tessera_spmm are as wide as C, up to 128 columns, or as they are told") {
-  const auto columns = [](std::int64_t n) { return options_with({}).schedule(n).warp_cols(); };
+  const auto columns = [](std::int64_t n) { return options_with({}).schedule(100, n).warp_cols(); };
   CHECK(columns(20) == 32);
   CHECK(columns(64) == 64);
   CHECK(columns(128) == 128);
   CHECK(columns(512) == 128);
-  CHECK(options_with({{"columns", std::string("64")}}).schedule(32).warp_cols() == 64);
+  CHECK(options_with({{"columns", std::string("64")}}).schedule(100, 32).warp_cols() == 64);
+}
+
+TEST_CASE("chunks of tessera_spmm are neighbours where the L2 holds all of B or not even a chunk") {
+  const auto at_once = [](std::int64_t k, std::int64_t n, const Params::Given& given = {}) {
+    return options_with(given).schedule(k, n).chunks_at_once;
+  };
+  CHECK(at_once(20'000, 512) == 4);   // 41 MB of B
+  CHECK(at_once(40'000, 512) == 1);   // 82 MB, 20 MB a chunk
+  CHECK(at_once(100'000, 512) == 4);  // 205 MB, 51 MB a chunk
+  CHECK(at_once(40'000, 512, {{"storage", std::string("fp16")}}) == 4);
+  CHECK(at_once(100'000, 512, {{"storage", std::string("fp16")}}) == 1);
+  CHECK(at_once(40'000, 512, {{"chunks", std::string("neighbours")}}) == 4);
+  CHECK(at_once(20'000, 512, {{"chunks", std::string("in_turn")}}) == 1);
+  CHECK(at_once(20'000, 128) == 1);
+}
+
+TEST_CASE("tessera_spmm joins short windows of large matrices only, unless it is told") {
+  const auto shares = [](const CsrMatrix& a, std::int64_t n, const Params::Given& given = {}) {
+    return options_with(given).cut(packed_as<Mosaic>(*pack(a)), n);
+  };
+  const CsrMatrix small = random_sparse(4'000, 400, 0.005, 61);
+  CHECK(shares(small, 128).shares.empty());
+  const window_tasks::Tasks told = shares(small, 128, {{"joined", std::int64_t{40}}});
+  CHECK(told.num_shares() < std::ssize(told.tasks) / 2);
+  // 50,000 windows of three TC blocks.
+  const CsrMatrix large = random_sparse(800'000, 24, 0.1, 62);
+  const window_tasks::Tasks joined = shares(large, 128);
+  CHECK(joined.num_shares() < std::ssize(joined.tasks));
+  CHECK(shares(large, 128, {{"joined", std::int64_t{1}}}).shares.empty());
 }
 
 TEST_CASE("tessera_spmm refuses the emulation of atomics") {

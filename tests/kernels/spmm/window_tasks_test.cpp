@@ -47,6 +47,50 @@ TEST_CASE("windows are cut into tasks of at most max_blocks TC blocks that cover
   }
 }
 
+TEST_CASE("short windows that follow each other are joined, and merged into one task") {
+  // Windows of 0 to 6 TC blocks, three empty ones in a row, and one of 40, which is split.
+  std::vector<std::uint32_t> windows{0};
+  for (const std::uint32_t blocks : {3, 2, 0, 0, 0, 6, 1, 40, 5, 2, 4, 4, 0})
+    windows.push_back(windows.back() + blocks);
+  const window_tasks::Tasks cut = window_tasks::cut_for_teams(windows, 16, 1e9);
+  REQUIRE(cut.splits.size() == 1);
+
+  CHECK(window_tasks::join_windows(cut, 1).shares.empty());
+  for (const std::int64_t limit : {4, 8, 12, 100}) {
+    CAPTURE(limit);
+    const window_tasks::Tasks joined = window_tasks::join_windows(cut, limit);
+    const window_tasks::Tasks merged = window_tasks::merge_shares(joined);
+    REQUIRE(merged.shares.empty());
+    REQUIRE(std::ssize(merged.tasks) == joined.num_shares());
+    CHECK(merged.slots == joined.slots);
+    std::int64_t most = 0;
+    for (std::int64_t share = 0; share < joined.num_shares(); ++share) {
+      const window_tasks::Task& task = merged.tasks[share];
+      const std::int64_t first = joined.first_of(share), end = joined.first_of(share + 1);
+      CHECK(task.first == joined.tasks[first].first);
+      CHECK(task.last == joined.tasks[end - 1].last);
+      CHECK(task.window == joined.tasks[first].window);
+      CHECK(task.windows() == end - first);
+      CHECK(task.is_part() == (joined.tasks[first].split != 0));
+      CHECK(merged.is_last_part(share) == joined.is_last_part(end - 1));
+      CHECK(merged.parts_from(share) == joined.parts_from(first));
+      for (std::int64_t i = first; end - first > 1 && i < end; ++i) {
+        CHECK(joined.tasks[i].split == 0);
+        CHECK(joined.tasks[i].window == task.window + i - first);
+      }
+      if (end - first > 1) {
+        CHECK(task.last - task.first + (end - first) <= limit);
+        CHECK(task.last == windows[task.window + task.windows()]);
+      }
+      most = std::max(most, end - first);
+    }
+    CHECK(most > 1);
+  }
+  // After the split window come 0 to 6 (limit 12: six windows, then one) and 8 to 12.
+  const window_tasks::Tasks joined = window_tasks::join_windows(cut, 12);
+  CHECK(joined.num_shares() == 4 + 2 + 2);
+}
+
 TEST_CASE("tasks cut for teams are in one thread block, up to four of a window") {
   // Windows of 0 to 39 TC blocks, in an order without pattern.
   std::vector<std::uint32_t> windows{0};
