@@ -4,6 +4,7 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
 
@@ -11,10 +12,34 @@
 
 namespace tessera {
 
+constexpr int kSumThreads = 512;
+/// Sums that one thread block finds sooner than several launches would begin.
+constexpr std::int64_t kOneBlockSums = 16 * kSumThreads;
+
+template <class From, class To>
+__global__ void __launch_bounds__(kSumThreads)
+    sum_in_one_block(From from, To* sums, std::int64_t count) {
+  using Scan = cub::BlockScan<To, kSumThreads>;
+  __shared__ typename Scan::TempStorage scan;
+  To before = 0;
+  for (std::int64_t base = 0; base < count; base += kSumThreads) {
+    const std::int64_t i = base + threadIdx.x;
+    To sum{}, all{};
+    Scan(scan).ExclusiveSum(i < count ? static_cast<To>(from[i]) : To{}, sum, all);
+    if (i < count) sums[i] = before + sum;
+    before += all;
+    __syncthreads();  // `scan` is free
+  }
+}
+
 /// The exclusive prefix sum: sums[i] = from[0] + ... + from[i - 1] for i in [0, count). Reads
 /// `from` once.
 template <class From, class To>
 void running_sum(From from, To* sums, std::int64_t count, cudaStream_t stream) {
+  if (count <= kOneBlockSums) {
+    if (count > 0) sum_in_one_block<<<1, kSumThreads, 0, stream>>>(from, sums, count);
+    return cuda_check(cudaGetLastError(), "summing up");
+  }
   std::size_t bytes = 0;
   cuda_check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, from, sums, count, stream),
              "querying the scratch memory of a prefix sum");
@@ -42,14 +67,31 @@ void total(From from, std::int64_t* sum, std::int64_t count, cudaStream_t stream
              "summing up");
 }
 
+/// Host memory that the device copies to without a detour.
+class PinnedBytes {
+ public:
+  explicit PinnedBytes(std::size_t bytes) {
+    cuda_check(cudaMallocHost(&at_, bytes), "allocating pinned memory");
+  }
+  PinnedBytes(const PinnedBytes&) = delete;
+  PinnedBytes& operator=(const PinnedBytes&) = delete;
+  /// At the end of the program the runtime may be gone, and the memory with it.
+  ~PinnedBytes() { cudaFreeHost(at_); }
+
+  void* data() const { return at_; }
+
+ private:
+  void* at_ = nullptr;
+};
+
 /// Copies one value from the device; waits for the stream.
 template <class T>
 T read_back(const T* value, cudaStream_t stream) {
-  T host{};
-  cuda_check(cudaMemcpyAsync(&host, value, sizeof(T), cudaMemcpyDeviceToHost, stream),
+  static thread_local const PinnedBytes host(sizeof(T));
+  cuda_check(cudaMemcpyAsync(host.data(), value, sizeof(T), cudaMemcpyDeviceToHost, stream),
              "reading from the device");
   cuda_check(cudaStreamSynchronize(stream), "building a packed matrix");
-  return host;
+  return *static_cast<const T*>(host.data());
 }
 
 }  // namespace tessera

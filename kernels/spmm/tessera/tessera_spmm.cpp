@@ -289,13 +289,15 @@ class TesseraSpmm final : public SpmmKernel {
   /// Counted in machine code (CUDA 13.0, sm_90a). With fewer registers more is computed anew for
   /// every TC block.
   window16_tile::WarpInstructions instructions(int groups) const {
-    window16_tile::WarpInstructions counts{.task_start = groups == 4 ? 200 : 190,
+    window16_tile::WarpInstructions counts{.task_start = groups == 4   ? 165
+                                                         : groups == 2 ? 153
+                                                                       : 140,
                                            .tile = groups == 4   ? 55
                                                    : groups == 2 ? 66
                                                                  : 69,
                                            .group = 16,
                                            .copy = 2,
-                                           .store = 42,
+                                           .store = 6,
                                            .store_group = 42,
                                            .add = 11,
                                            .add_group = 14};
