@@ -4,7 +4,7 @@
 // On an H200 a product is limited by the rows of B that reach the SMs: at 8 TB/s, an SM takes 150
 // cycles for the eight rows of a TC block and 128 columns, in which its four schedulers could issue
 // 600 instructions. A warp therefore works for itself, without barriers; 16 of them, each with one
-// TC block's rows in flight, keep the L2 busy; and a TC block costs one warp about 250
+// TC block's rows in flight, keep the L2 busy; and a TC block costs one warp about 170
 // instructions. Operands are rounded by cvt.rn.tf32 (precision = tf32_even), which is one
 // instruction, where cvt.rna is four: 32 of them a lane and TC block. Rows of B begin at multiples
 // of 32 bytes in shared memory: of a row that does not, cp.async reads every sector twice.
@@ -13,7 +13,8 @@
 // that of DTC-SpMM's m16n8k8. Windows are split where a warp would have much more work than others,
 // or too few warps any; up to four parts are in one thread block, which adds them in shared memory,
 // in their order (window_tasks.hpp). So short products do not wait for a second round trip to the
-// L2.
+// L2. Short windows of large matrices are joined: their warp has copied the rows of the next before
+// it writes one.
 
 #include "kernels/spmm/tessera/tessera_spmm.hpp"
 
