@@ -20,6 +20,7 @@
 
 #include "formats/base/device_memory.hpp"
 #include "formats/base/matrix.hpp"
+#include "formats/base/read_back.hpp"
 
 namespace tessera {
 
@@ -176,37 +177,6 @@ class RunBlock {
   std::int64_t next_ = 0, bytes_ = 0;
   RunArray<std::byte> block_;
   std::byte* memory_ = nullptr;
-};
-
-/// A value that the host reads back from the device through pinned memory. Pinned memory is slow to
-/// allocate: the uploaded product owns the value, not each of its runs.
-template <class T>
-class ReadBack {
- public:
-  ReadBack() {
-    void* memory = nullptr;
-    cuda_check(cudaHostAlloc(&memory, sizeof(T), cudaHostAllocDefault), "allocating pinned memory");
-    value_ = static_cast<T*>(memory);
-  }
-  ~ReadBack() { cudaFreeHost(value_); }
-  ReadBack(const ReadBack&) = delete;
-  ReadBack& operator=(const ReadBack&) = delete;
-
-  /// Enqueues the copy. The value is valid once the stream has been waited for.
-  void request(const T* device, cudaStream_t stream) {
-    cuda_check(cudaMemcpyAsync(value_, device, sizeof(T), cudaMemcpyDeviceToHost, stream),
-               "reading from the device");
-  }
-  /// Waits for the stream, then returns the value.
-  const T& wait(cudaStream_t stream) const {
-    cuda_check(cudaStreamSynchronize(stream), "waiting for a product");
-    return *value_;
-  }
-  const T& operator*() const { return *value_; }
-  const T* operator->() const { return value_; }
-
- private:
-  T* value_ = nullptr;
 };
 
 /// A and B on the device, in the form that the kernel reads, and C after a product.

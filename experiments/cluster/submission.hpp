@@ -36,8 +36,8 @@ std::optional<Submission> find_submission(const std::string& records);
 
 void write_submission(const std::string& records, const Submission& submission);
 
-/// The plan of shard `index` of `count` of a run into a folder of records: by its submission, where
-/// it has one of so many shards, else as shard() divides the plan. Throws an Error for a matrix
+/// The plan of shard `index` of `count` of a run into a folder of records. The folder's submission
+/// divides the plan if it has `count` shards; otherwise shard() does. Throws an Error for a matrix
 /// that the submission does not have.
 Plan shard_of_run(const Plan& plan, const std::string& records, int index, int count);
 

@@ -1,8 +1,8 @@
 // A JSON object in one line of text, taken apart without a tree of values.
 //
-// A tree takes ten times the memory of its text, and most of the time of whoever needs a few values
-// of a million records. Here a value is a piece of the line, and all values lie in one list that
-// the next line uses again.
+// A tree takes ten times the memory of its text. Building it takes most of the time when a few
+// values of a million records are needed. Here a value is a piece of the line, and all values lie
+// in one list that the next line uses again.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The texts of JSON that comes from outside, safe to print: what a record says reaches terminals,
-// tables, LaTeX and figures, whoever wrote its file.
+// The texts of JSON that comes from outside, safe to print. The texts of a record reach terminals,
+// tables, LaTeX and figures, and its file may be hostile.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -8,7 +8,7 @@
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
 
-#include "formats/base/device_memory.hpp"
+#include "formats/base/read_back.hpp"
 
 namespace tessera {
 
@@ -67,31 +67,12 @@ void total(From from, std::int64_t* sum, std::int64_t count, cudaStream_t stream
              "summing up");
 }
 
-/// Host memory that the device copies to without a detour.
-class PinnedBytes {
- public:
-  explicit PinnedBytes(std::size_t bytes) {
-    cuda_check(cudaMallocHost(&at_, bytes), "allocating pinned memory");
-  }
-  PinnedBytes(const PinnedBytes&) = delete;
-  PinnedBytes& operator=(const PinnedBytes&) = delete;
-  /// At the end of the program the runtime may be gone, and the memory with it.
-  ~PinnedBytes() { cudaFreeHost(at_); }
-
-  void* data() const { return at_; }
-
- private:
-  void* at_ = nullptr;
-};
-
 /// Copies one value from the device; waits for the stream.
 template <class T>
 T read_back(const T* value, cudaStream_t stream) {
-  static thread_local const PinnedBytes host(sizeof(T));
-  cuda_check(cudaMemcpyAsync(host.data(), value, sizeof(T), cudaMemcpyDeviceToHost, stream),
-             "reading from the device");
-  cuda_check(cudaStreamSynchronize(stream), "building a packed matrix");
-  return *static_cast<const T*>(host.data());
+  static thread_local ReadBack<T> host;
+  host.request(value, stream);
+  return host.wait(stream);
 }
 
 }  // namespace tessera

@@ -33,7 +33,7 @@ class TileTrace : public LaunchTrace {
  protected:
   static constexpr int kRowBoard = 1, kCopyBoard = 2, kTaskBoard = 4, kPartBoard = 5;
   static constexpr int kFreeBoard = 6;  // the first that a kernel may use besides 0 and 3
-  static constexpr int kEndBoard = 15;
+  static constexpr int kEndBoard = kScoreboards - 1;
 
   /// A task of a warp.
   struct TaskItem {

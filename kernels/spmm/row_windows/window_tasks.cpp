@@ -133,21 +133,21 @@ Tasks join_windows(Tasks tasks, std::int64_t blocks) {
   return tasks;
 }
 
-Tasks merge_shares(const Tasks& tasks) {
-  Tasks result = tasks;
-  if (tasks.shares.empty()) return result;
-  result.shares.clear();
-  result.tasks.clear();
-  result.tasks.reserve(static_cast<std::size_t>(tasks.num_shares()));
+Tasks merge_shares(Tasks tasks) {
+  if (tasks.shares.empty()) return tasks;
+  std::vector<Task> of_shares;
+  of_shares.reserve(static_cast<std::size_t>(tasks.num_shares()));
   for (std::int64_t share = 0; share < tasks.num_shares(); ++share) {
     const auto windows =
         static_cast<std::uint32_t>(tasks.first_of(share + 1) - tasks.first_of(share));
-    Task& merged = result.tasks.emplace_back(tasks.tasks[tasks.first_of(share)]);
+    Task& merged = of_shares.emplace_back(tasks.tasks[tasks.first_of(share)]);
     if (windows == 1) continue;
     merged.last = tasks.tasks[tasks.first_of(share + 1) - 1].last;
     merged.split = Task::kJoined + windows;
   }
-  return result;
+  tasks.tasks = std::move(of_shares);
+  tasks.shares.clear();
+  return tasks;
 }
 
 Tasks cut_into_equal_shares(WindowOffsets windows, std::int64_t blocks) {

@@ -113,7 +113,7 @@ Tasks cut_for_teams(WindowOffsets windows, std::int64_t max_blocks, double block
 Tasks join_windows(Tasks tasks, std::int64_t blocks);
 
 /// The same with one task a share, which kernels read that compute joined windows in one loop.
-Tasks merge_shares(const Tasks& tasks);
+Tasks merge_shares(Tasks tasks);
 
 /// Cuts the TC blocks into shares of `blocks` TC blocks each (DTC-SpMM, section 4.5). The last
 /// share is shorter; so is one that ends because more than `blocks` consecutive windows are empty.

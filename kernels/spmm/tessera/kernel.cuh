@@ -34,7 +34,7 @@ class ElementReader {
   __device__ ElementReader(const window_tile::View& view, const Task& task, int lane,
                            std::uint32_t spare)
       : spare_(hidden(spare)),
-        own_value_(hidden(kFloatsOfSector * static_cast<std::uint32_t>(lane))),
+        own_value_(hidden(static_cast<std::uint32_t>(kSectorFloats * lane))),
         first_value_(load_ahead(view.tc_offset + task.first)),
         values_(view.values),
         bitmap_at_(view.bitmaps + task.first),
@@ -63,18 +63,15 @@ class ElementReader {
   /// the column indices of one TC block, which begin at `ids` in its first lane. Asynchronous
   /// copies of a word each do so without a register to wait for.
   __device__ void prefetch(const std::int32_t* ids) const {
-    if (own_value_ >= kFloatsOfSector * kPrefetchedSectors) return;
+    if (own_value_ >= kSectorFloats * kPrefetchedSectors) return;
     if (own_value_ == 0) {
-      copy_word_async(spare_, bitmap_at_ + kPrefetchDistance);
+      copy_word_async(spare_, bitmap_at_ + kPrefetchedBlocks);
       copy_word_async(spare_, ids);
     }
-    copy_word_async(spare_, values_ + kFloatsOfSector + own_value_);
+    copy_word_async(spare_, values_ + kSectorFloats + own_value_);
   }
-  static constexpr int kPrefetchDistance = 3;  // TC blocks
 
  private:
-  static constexpr std::uint32_t kFloatsOfSector = 8, kPrefetchedSectors = 16;
-
   /// Loads the bitmap of the next TC block; those after the task's last are loaded and not used.
   __device__ void load_bitmap() {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -160,7 +157,7 @@ class RowRing {
   }
   /// Prefetches A and ends the group of copies.
   __device__ void prefetch(const ElementReader& elements) const {
-    elements.prefetch(ids_ + (ElementReader::kPrefetchDistance - 1) * kTileCols);
+    elements.prefetch(ids_ + (kPrefetchedBlocks - 1) * kTileCols);
     close_group();
   }
   /// Multiplies the TC block that wait() waited for, and goes on.

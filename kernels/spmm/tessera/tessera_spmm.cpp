@@ -67,7 +67,7 @@ double makespan(const Tasks& tasks, std::int64_t chunks, std::int64_t warps) {
     for (std::int64_t i = 0; i < std::ssize(tasks.tasks); ++i) {
       const window_tasks::Task& task = tasks.tasks[i];
       double end = task.last - task.first + kTaskCost;
-      if (task.split != 0) end += tasks.place_in_team(i).teams > 1 ? kMeetingCost : kPartCost;
+      if (task.is_part()) end += tasks.place_in_team(i).teams > 1 ? kMeetingCost : kPartCost;
       if (std::ssize(ends) == warps) {
         end += ends.top();
         ends.pop();
@@ -192,8 +192,7 @@ std::vector<ParamSpec> params() {
       {"max_blocks",
        std::int64_t{0},
        "TC blocks of a task, of which longer windows are several; 0: 8 to 64, so that the last "
-       "warp "
-       "ends first",
+       "warp ends first",
        {},
        0,
        1 << 20},

@@ -36,17 +36,22 @@ struct Ring {
     return stages() * row_windows::stage_floats(lines());
   }
 };
-/// What a warp loads behind a task's last TC block, and does not use: the columns and bitmaps of so
-/// many TC blocks, and so many values.
-constexpr int kBlocksAhead = 8, kValuesAhead = 160;
-
 /// True where a warp prefetches A into the L1, three TC blocks ahead of its loads of A, which are
 /// one TC block ahead of their use. With rows of B in 16 bits a TC block takes less time than such
 /// a load from the L2: without, wave and dolphin take 1.1 and 1.2 times as long at N = 128. In FP32
 /// the prefetches cost more than they bring.
 TESSERA_HOST_DEVICE constexpr bool prefetches(ElementType b) { return b != ElementType::kFp32; }
 
-/// Floats of a warp's shared memory that prefetches write and nobody reads.
+/// A prefetch: a bitmap and the column indices of the TC block so far behind those that are loaded
+/// in its turn, and so many sectors of values, from the second on behind those.
+constexpr int kPrefetchedBlocks = 3, kPrefetchedSectors = 16, kSectorFloats = 8;
+
+/// What a warp loads or prefetches behind a task's last TC block, and does not use: the columns and
+/// bitmaps of so many TC blocks, and so many values.
+constexpr int kBlocksAhead = 5 + kPrefetchedBlocks;
+constexpr int kValuesAhead = (1 + kPrefetchedSectors) * kSectorFloats;
+
+/// Floats of a warp's shared memory, one a lane, that prefetches write and nobody reads.
 TESSERA_HOST_DEVICE constexpr int spare_floats(ElementType b) { return prefetches(b) ? 32 : 0; }
 
 /// Warps of a multiprocessor that the registers of a kernel must suffice for.

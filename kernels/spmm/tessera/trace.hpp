@@ -18,9 +18,7 @@ class Trace final : public window16_tile::TileTrace {
  private:
   static constexpr int kOffsetBoard = 0, kBitmapBoard = kFreeBoard, kElementBoard = kFreeBoard + 1,
                        kFirstStageBoard = kFreeBoard + 2, kPrefetchBoard = kEndBoard - 1;
-  // What a prefetch brings, in TC blocks behind the one that is multiplied: bitmaps and columns.
-  static constexpr int kBitmapAhead = 6, kColumnsAhead = 7;
-  static constexpr std::int64_t kSectorFloats = 8, kValueSectors = 16;
+  static constexpr int kLoadedBitmaps = 3;  // of the TC block that is multiplied and those behind
   static constexpr int kBitmapBytes = sizeof(Mosaic::Bitmap);
   static constexpr int kNoCopy = 16;  // instructions of a first stage that a short task lacks
   using Task = window_tasks::Task;
@@ -73,7 +71,8 @@ class Trace final : public window16_tile::TileTrace {
 
   /// Nobody waits for what is prefetched. Behind the last TC block of A nothing is.
   void prefetch(std::int64_t tile, WarpTrace& trace) const {
-    const std::int64_t bitmap = tile + kBitmapAhead, columns = tile + kColumnsAhead;
+    const std::int64_t bitmap = tile + kLoadedBitmaps + kPrefetchedBlocks;
+    const std::int64_t columns = tile + launch_.stages + kPrefetchedBlocks;
     trace.load(kPrefetchBoard);
     if (bitmap < a_.num_tc_blocks()) trace.touch(element(at_.positions, bitmap, kBitmapBytes), 4);
     trace.load(kPrefetchBoard);
@@ -82,7 +81,8 @@ class Trace final : public window16_tile::TileTrace {
                   4);
     trace.load(kPrefetchBoard);
     const std::int64_t first = a_.tc_offset[std::min(tile + 2, a_.num_tc_blocks())] + kSectorFloats;
-    const std::int64_t values = std::min(kValueSectors * kSectorFloats, a_.nnz() - first);
+    const std::int64_t values =
+        std::min<std::int64_t>(kPrefetchedSectors * kSectorFloats, a_.nnz() - first);
     if (values > 0) trace.touch(element(at_.values, first, 4), 4 * values);
   }
 
