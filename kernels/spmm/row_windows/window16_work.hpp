@@ -39,6 +39,7 @@ struct TileLaunch {
   Storage storage = {};       // of B and C
   bool double_buffer = true;  // a TC block of A is copied while the one before is multiplied
   PositionBytes bytes = {};
+  bool prefetch = false;  // A is prefetched into the L1
   window_tasks::CombineMethod combine = window_tasks::CombineMethod::kOrdered;
   int registers = 0;  // of a thread
   std::int64_t shared_bytes = 0;

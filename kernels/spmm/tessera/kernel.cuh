@@ -30,11 +30,8 @@ __device__ inline uint4 load_shared_vector(std::uint32_t at) {
 /// A lane's elements of the TC blocks of A, loaded one TC block ahead, their bitmaps two ahead.
 class ElementReader {
  public:
-  /// `spare` is the lane's place in shared memory that prefetches write.
-  __device__ ElementReader(const window_tile::View& view, const Task& task, int lane,
-                           std::uint32_t spare)
-      : spare_(hidden(spare)),
-        own_value_(hidden(static_cast<std::uint32_t>(kSectorFloats * lane))),
+  __device__ ElementReader(const window_tile::View& view, const Task& task, int lane)
+      : own_value_(hidden(static_cast<std::uint32_t>(kSectorFloats * lane))),
         first_value_(load_ahead(view.tc_offset + task.first)),
         values_(view.values),
         bitmap_at_(view.bitmaps + task.first),
@@ -61,14 +58,16 @@ class ElementReader {
 
   /// Brings into the L1 what the next turns but one load: values, a sector a lane, the bitmap and
   /// the column indices of one TC block, which begin at `ids` in its first lane. Asynchronous
-  /// copies of a word each do so without a register to wait for.
-  __device__ void prefetch(const std::int32_t* ids) const {
+  /// copies of a word each do so without a register to wait for. Nobody reads what they write: the
+  /// lane's word `spare` of shared memory and, in the first lane, two words at `spare_of_first`.
+  __device__ void prefetch(const std::int32_t* ids, std::uint32_t spare,
+                           std::uint32_t spare_of_first) const {
     if (own_value_ >= kSectorFloats * kPrefetchedSectors) return;
     if (own_value_ == 0) {
-      copy_word_async(spare_, bitmap_at_ + kPrefetchedBlocks);
-      copy_word_async(spare_, ids);
+      copy_word_async(spare_of_first, bitmap_at_ + kPrefetchedBlocks);
+      copy_word_async(spare_of_first + 4, ids);
     }
-    copy_word_async(spare_, values_ + kSectorFloats + own_value_);
+    copy_word_async(spare, values_ + kSectorFloats + own_value_);
   }
 
  private:
@@ -92,7 +91,7 @@ class ElementReader {
     }
   }
 
-  std::uint32_t spare_, own_value_;
+  std::uint32_t own_value_;
   std::uint32_t first_value_;
   const float* values_;  // of the next word of a bitmap
   const uint4* bitmap_at_;
@@ -124,7 +123,9 @@ class RowRing {
         to_(hidden(shared_address(stages) + 16 * (lane % kLanes) +
                    kCopies * kPitch * (lane / kLanes))),
         fragment_(
-            hidden(shared_address(stages) + kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))) {
+            hidden(shared_address(stages) + kPitch * (lane % 4) + 16 * place_of_piece(lane / 4))),
+        spare_(hidden(shared_address(stages) + kRowBytes + kPitch * (lane / row_windows::kRowPad) +
+                      4 * (lane % row_windows::kRowPad))) {
     const std::int64_t col = first_col + kPieceCols * (lane % kLanes);
     cols_ = static_cast<int>(min(arguments.view.n - col, std::int64_t{kPieceCols}));
     b_ = hidden(static_cast<const char*>(arguments.b) + (cols_ > 0 ? kElementBytes * col : 0));
@@ -148,16 +149,19 @@ class RowRing {
     __syncwarp();  // all lanes' copies are complete, and the stage before is free
   }
   /// Starts the copies of the TC block kStages - 1 behind that one, if the task has it. A group of
-  /// copies that also prefetches is still open then.
+  /// copies that can also prefetch is still open then.
   __device__ void advance(bool exists) {
     if (exists) copy(to_ + next_);
-    if constexpr (!Numbers::kPrefetch) close_group();
+    if constexpr (!can_prefetch(kRing)) close_group();
     load_ids();
     next_ = after(next_);
   }
-  /// Prefetches A and ends the group of copies.
-  __device__ void prefetch(const ElementReader& elements) const {
-    elements.prefetch(ids_ + (kPrefetchedBlocks - 1) * kTileCols);
+  /// Prefetches A where `wanted`, and ends the group of copies. The prefetches write behind the
+  /// rows of the stage that is multiplied, where those of its next turn find them complete.
+  __device__ void prefetch(bool wanted, const ElementReader& elements) const {
+    if (wanted)
+      elements.prefetch(ids_ + (kPrefetchedBlocks - 1) * kTileCols, spare_ + next_,
+                        spare_ + next_ + kPitch * (kPrefetchedSectors / row_windows::kRowPad));
     close_group();
   }
   /// Multiplies the TC block that wait() waited for, and goes on.
@@ -177,6 +181,7 @@ class RowRing {
   static constexpr int kAtOnce = 32 / kLanes;
   static constexpr int kCopies = kTileCols / kAtOnce;
   static constexpr std::uint32_t kPitch = 4 * row_windows::row_pitch(kRing.lines());
+  static constexpr std::uint32_t kRowBytes = kPitch - 4 * row_windows::kRowPad;
   static constexpr std::uint32_t kStageBytes = 4 * row_windows::stage_floats(kRing.lines());
 
   /// The stage after `stage`, both in bytes.
@@ -239,6 +244,7 @@ class RowRing {
   const std::int32_t* ids_;      // of the next TC block whose column indices are loaded
   std::uint32_t stride_;         // of B, in bytes
   std::uint32_t to_, fragment_;  // of the lane in the first stage
+  std::uint32_t spare_;          // of the lane behind a row of the first stage
   std::uint32_t next_ = 0;       // the stage that is copied next, from the first, in bytes
   int cols_;                     // the number of the piece's columns within B, or less
   const char* b_;
@@ -357,7 +363,7 @@ class Windows {
 template <class Numbers, int kGroups, bool kAligned>
 __global__ void __launch_bounds__(32 * row_windows::kWarps,
                                   resident_warps(kGroups) / row_windows::kWarps)
-    run(KernelArguments arguments, bool c_in_16_bits) {
+    run(KernelArguments arguments, bool c_in_16_bits, bool prefetch) {
   extern __shared__ __align__(32) float memory[];
   row_windows::Schedule schedule = schedule_of(kGroups);
   schedule.chunks_at_once = arguments.chunks_at_once;
@@ -379,10 +385,7 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
       store_sums<Numbers, kGroups, kAligned>(arguments, c_in_16_bits, window, col, own_lane,
                                              arguments.scaling, sums);
   };
-  constexpr int kSpare = Numbers::kPrefetch ? 1 : 0;
-  ElementReader elements(arguments.view, task, lane,
-                         shared_address(memory + row_windows::kWarps * kRingFloats +
-                                        kSpare * static_cast<int>(threadIdx.x)));
+  ElementReader elements(arguments.view, task, lane);
   Rows rows(arguments, task, first_col, lane, memory + warp * kRingFloats);
   Windows windows(arguments.view, task);
   elements.start();
@@ -397,8 +400,8 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
       const auto a = elements.template take<Numbers>();
       // The compiler moves no load behind a branch or a synchronisation: it would begin the loads
       // of A after the first MMAs, too late for the next turn. With 32 columns that costs more.
-      if constexpr (Numbers::kPrefetch)
-        rows.prefetch(elements);
+      if constexpr (can_prefetch({kGroups, Numbers::kPieceCols}))
+        rows.prefetch(prefetch, elements);
       else if constexpr (kGroups > 1)
         __syncwarp();
       rows.multiply(a, sums);
@@ -421,6 +424,7 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
     const std::uint32_t team = min(split.parts, std::uint32_t{row_windows::kWarps});
     const std::uint32_t part = item.share - split.first_task;
     const int first = warp - static_cast<int>(part % team);
+    wait_groups<0>();  // for prefetches, which write where the sums will be
     if (!combine_team<kGroups>(team, first, warp, lane, memory, kRingFloats, sums)) return;
     if (split.parts > team &&
         !row_windows::combine_split_window(
@@ -431,7 +435,7 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
   store(windows.window(), first_col, lane, sums);
 }
 
-using Kernel = row_windows::TaskKernel<bool>;
+using Kernel = row_windows::TaskKernel<bool, bool>;
 
 /// The kernel for warps of `groups` groups of 32 columns; with elements of 16 bits, of two or four.
 template <class Numbers>

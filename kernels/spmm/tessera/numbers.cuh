@@ -17,7 +17,6 @@ struct Fp32Numbers {
   using Element = float;
   using Operand = Tf32Operand<kPrecision, 4>;
   static constexpr int kPieceCols = 4;  // columns of 16 bytes of B
-  static constexpr bool kPrefetch = prefetches(ElementType::kFp32);
 
   /// Of the elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4) of a TC block.
   __device__ static Operand operand(const float (&elements)[4]) {
@@ -47,7 +46,6 @@ template <class Packed>
 struct HalfNumbers {
   using Element = Packed;
   static constexpr int kPieceCols = 8;
-  static constexpr bool kPrefetch = prefetches(ElementType::kFp16);
   struct Operand {
     std::uint32_t rows[2];
   };

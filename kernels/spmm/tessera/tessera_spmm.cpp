@@ -42,12 +42,13 @@ using window_tasks::Tasks;
 constexpr NamedValue<CombineMethod> kCombineMethods[] = {{"ordered", CombineMethod::kOrdered},
                                                          {"atomic", CombineMethod::kAtomic}};
 
-/// The TC blocks of a task, at least and at most.
+/// The TC blocks of a task, at least and at most. With rows of B in 16 bits, which take less time,
+/// a task's begin is a larger share of it.
 struct BlocksOfTask {
   std::int64_t least, most;
 };
-constexpr BlocksOfTask blocks_of_task(std::int64_t n) {
-  return {n <= 64 ? 8 : 16, n <= 128 ? 32 : 64};
+constexpr BlocksOfTask blocks_of_task(std::int64_t n, ElementType b) {
+  return {n <= 64 ? 8 : 16, n <= (b == ElementType::kFp32 ? 128 : 64) ? 32 : 64};
 }
 
 /// What a task takes besides its TC blocks, in their time: to begin, to write C, and to meet the
@@ -79,13 +80,16 @@ double makespan(const Tasks& tasks, std::int64_t chunks, std::int64_t warps) {
   return last;
 }
 
-/// Bytes of B of which the L2 of an H200, of 50 MB, keeps most beside A and C. A constant, as
-/// warps_of_gpu().
-constexpr std::int64_t kCachedBytes = 45'000'000;
+/// Bytes of which the L2 of an H200, of two halves of 25 MB, keeps most, and of which every
+/// multiprocessor finds most in its own half. Constants, as warps_of_gpu().
+constexpr std::int64_t kCachedBytes = 45'000'000, kNearBytes = 25'000'000;
 
 constexpr NamedValue<ChunkOrder> kChunkOrders[] = {{"auto", ChunkOrder::kAuto},
                                                    {"in_turn", ChunkOrder::kInTurn},
                                                    {"neighbours", ChunkOrder::kNeighbours}};
+
+constexpr NamedValue<Prefetch> kPrefetches[] = {
+    {"auto", Prefetch::kAuto}, {"on", Prefetch::kOn}, {"off", Prefetch::kOff}};
 
 /// The types of B and C that the parameters ask for.
 Storage storage_of(const Params& params) {
@@ -111,6 +115,7 @@ TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
       joined_(params.integer("joined")),
       columns_(static_cast<int>(params.integer("columns"))),
       chunks_(value_of(kChunkOrders, params.text("chunks"))),
+      prefetch_(value_of(kPrefetches, params.text("prefetch"))),
       combine_(value_of(kCombineMethods, params.text("combine"))) {
   if (storage_.b == ElementType::kFp32) return;
   require(columns_ != 32, "a warp with storage = {} has 64 or 128 columns, not 32",
@@ -128,7 +133,7 @@ int TesseraSpmmOptions::groups_for(std::int64_t n) const {
 /// Tasks of up to so many TC blocks that the last warp ends first. Where warps take many tasks
 /// each, a window that is little longer than a warp's share stays whole.
 Tasks TesseraSpmmOptions::cut_evenly(const Mosaic& a, std::int64_t n, double of_warp) const {
-  const auto [least, most] = blocks_of_task(n);
+  const auto [least, most] = blocks_of_task(n, storage_.b);
   const auto cut_at = [&](std::int64_t blocks) {
     return window_tasks::cut_for_teams(a.window_offset, blocks, of_warp);
   };
@@ -178,6 +183,23 @@ Schedule TesseraSpmmOptions::schedule(std::int64_t k, std::int64_t n) const {
   return schedule;
 }
 
+/// Where loads of A take long: what A, B and C take is more than the L2 keeps from one product to
+/// the next, or in warps of 128 columns, which wait longer for each other, more than half of it.
+/// There a product takes 0.8 to 0.97 of the time, elsewhere up to 1.09 times as long.
+bool TesseraSpmmOptions::prefetches(const Mosaic& a, std::int64_t n) const {
+  const bool can = can_prefetch(ring(schedule(a.cols(), n)));
+  if (prefetch_ != Prefetch::kAuto) {
+    require<Unsupported>(
+        can || prefetch_ == Prefetch::kOff,
+        "prefetch = on needs storage = fp16 or bf16, or warps of up to 64 columns");
+    return prefetch_ == Prefetch::kOn;
+  }
+  const std::int64_t bytes =
+      stats(a).bytes + n * (static_cast<std::int64_t>(bytes_of(storage_.b)) * a.cols() +
+                            static_cast<std::int64_t>(bytes_of(storage_.c)) * a.rows());
+  return can && bytes > (schedule(a.cols(), n).groups == 4 ? kNearBytes : kCachedBytes);
+}
+
 std::vector<ParamSpec> params() {
   return {
       {"precision",
@@ -208,6 +230,10 @@ std::vector<ParamSpec> params() {
        "L2 holds more of B's rows, those of the same rows together (neighbours), so that A is read "
        "once, or by the size of B (auto)",
        names_of(kChunkOrders)},
+      {"prefetch", std::string("auto"),
+       "whether A is prefetched into the L1, by warps of up to 64 columns or with B in 16 bits: "
+       "where A, B and C do not fit the L2, or half of it with 128 columns (auto), always or never",
+       names_of(kPrefetches)},
       {"columns",
        std::int64_t{0},
        "columns of C of a warp; 0: by the width of C",
@@ -272,6 +298,7 @@ class TesseraSpmm final : public SpmmKernel {
          .stages = options_.ring(schedule).stages(),
          .storage = options_.storage(),
          .bytes = {.position = 0, .bitmap = sizeof(Mosaic::Bitmap)},
+         .prefetch = options_.prefetches(a, n),
          .combine = options_.combine(),
          .registers = registers(schedule),
          .shared_bytes = options_.shared_bytes(schedule),

@@ -21,16 +21,17 @@ class GpuTesseraSpmm final : public GpuSpmm {
     const auto& a = packed_as<Mosaic>(packed);
     const window_tasks::Tasks tasks = window_tasks::merge_shares(options_.cut(a, n));
     const row_windows::Schedule schedule = options_.schedule(a.cols(), n);
-    return std::make_unique<row_windows::TaskMultiplication<bool>>(
+    return std::make_unique<row_windows::TaskMultiplication<bool, bool>>(
         window_tile::PackedOnDevice(a, kBlocksAhead, kValuesAhead), tasks, n,
-        row_windows::TaskLaunch<bool>{.kernel_name = "tessera_spmm",
-                                      .aligned = kernel(schedule.groups, true),
-                                      .unaligned = kernel(schedule.groups, false),
-                                      .options = {options_.storage().c != ElementType::kFp32},
-                                      .schedule = schedule,
-                                      .shared_bytes = options_.shared_bytes(schedule),
-                                      .b_bytes = bytes_of(options_.storage().b),
-                                      .combine = options_.combine()});
+        row_windows::TaskLaunch<bool, bool>{
+            .kernel_name = "tessera_spmm",
+            .aligned = kernel(schedule.groups, true),
+            .unaligned = kernel(schedule.groups, false),
+            .options = {options_.storage().c != ElementType::kFp32, options_.prefetches(a, n)},
+            .schedule = schedule,
+            .shared_bytes = options_.shared_bytes(schedule),
+            .b_bytes = bytes_of(options_.storage().b),
+            .combine = options_.combine()});
   }
 
  private:

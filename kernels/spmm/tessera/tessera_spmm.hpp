@@ -36,11 +36,12 @@ struct Ring {
     return stages() * row_windows::stage_floats(lines());
   }
 };
-/// True where a warp prefetches A into the L1, three TC blocks ahead of its loads of A, which are
-/// one TC block ahead of their use. With rows of B in 16 bits a TC block takes less time than such
-/// a load from the L2: without, wave and dolphin take 1.1 and 1.2 times as long at N = 128. In FP32
-/// the prefetches cost more than they bring.
-TESSERA_HOST_DEVICE constexpr bool prefetches(ElementType b) { return b != ElementType::kFp32; }
+/// True where a warp can prefetch A into the L1, three TC blocks ahead of its loads of A, which are
+/// one TC block ahead of their use: where the rows of B of a TC block take less time than such a
+/// load. With rows of 512 bytes the prefetches cost more than they bring.
+TESSERA_HOST_DEVICE constexpr bool can_prefetch(Ring ring) {
+  return ring.piece_cols == 8 || ring.groups < 4;
+}
 
 /// A prefetch: a bitmap and the column indices of the TC block so far behind those that are loaded
 /// in its turn, and so many sectors of values, from the second on behind those.
@@ -50,9 +51,6 @@ constexpr int kPrefetchedBlocks = 3, kPrefetchedSectors = 16, kSectorFloats = 8;
 /// bitmaps of so many TC blocks, and so many values.
 constexpr int kBlocksAhead = 5 + kPrefetchedBlocks;
 constexpr int kValuesAhead = (1 + kPrefetchedSectors) * kSectorFloats;
-
-/// Floats of a warp's shared memory, one a lane, that prefetches write and nobody reads.
-TESSERA_HOST_DEVICE constexpr int spare_floats(ElementType b) { return prefetches(b) ? 32 : 0; }
 
 /// Warps of a multiprocessor that the registers of a kernel must suffice for.
 TESSERA_HOST_DEVICE constexpr int resident_warps(int groups) {
@@ -65,6 +63,9 @@ constexpr std::int64_t warps_of_gpu(int groups) { return 132 * resident_warps(gr
 
 /// The order of the chunks of columns of a C that is wider than a warp.
 enum class ChunkOrder { kAuto, kInTurn, kNeighbours };
+
+/// Whether A is prefetched into the L1.
+enum class Prefetch { kAuto, kOn, kOff };
 
 class TesseraSpmmOptions {
  public:
@@ -82,11 +83,12 @@ class TesseraSpmmOptions {
     return {schedule.groups, static_cast<int>(16 / bytes_of(storage_.b))};
   }
   /// Shared memory of a thread block, in bytes: the warps' rows of B, in whose place the sums of
-  /// split windows are combined, and what prefetches write.
+  /// split windows are combined.
   std::int64_t shared_bytes(const row_windows::Schedule& schedule) const {
-    return std::int64_t{sizeof(float)} * schedule.warps() *
-           (ring(schedule).floats() + spare_floats(storage_.b));
+    return std::int64_t{sizeof(float)} * schedule.warps() * ring(schedule).floats();
   }
+  /// True where the warps of a product with n columns prefetch A.
+  bool prefetches(const Mosaic& a, std::int64_t n) const;
 
  private:
   int groups_for(std::int64_t n) const;
@@ -98,6 +100,7 @@ class TesseraSpmmOptions {
   std::int64_t joined_;      // TC blocks of joined windows; 0: by the matrix
   int columns_;              // of a warp; 0: by the width of C
   ChunkOrder chunks_;
+  Prefetch prefetch_;
   window_tasks::CombineMethod combine_;
 };
 

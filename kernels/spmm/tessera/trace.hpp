@@ -62,7 +62,7 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kBitmapBoard);
     load_elements(task, step + 1, trace);
     load_bitmap(task, step + 2, trace);
-    if (prefetches(launch_.storage.b)) prefetch(tile, trace);
+    if (launch_.prefetch) prefetch(tile, trace);
     trace.issue(launch_.instructions.tile);
     for (int i = 0; i < 2 * lines(); ++i) trace.shared(row_windows::kWideReadWavefronts);
     trace.issue(launch_.instructions.group * schedule_.groups);

@@ -157,6 +157,29 @@ TEST_CASE("tessera_spmm joins short windows of large matrices only, unless it is
   CHECK(shares(large, 128, {{"joined", std::int64_t{1}}}).shares.empty());
 }
 
+TEST_CASE("tessera_spmm prefetches A where the L2 does not hold a product, or where it is told") {
+  const auto prefetches = [](std::int64_t rows, std::int64_t n, const Params::Given& given = {}) {
+    const CsrMatrix a = random_sparse(static_cast<std::int32_t>(rows), 100, 0.02, 63);
+    return options_with(given).prefetches(packed_as<Mosaic>(*pack(a)), n);
+  };
+  const Params::Given fp16{{"storage", std::string("fp16")}};
+  const auto told = [](const char* how) {
+    return Params::Given{{"prefetch", std::string(how)}, {"columns", std::string("64")}};
+  };
+  // C takes 51 or 26 MB.
+  CHECK(prefetches(400'000, 32));
+  CHECK_FALSE(prefetches(200'000, 32));
+  CHECK(prefetches(100'000, 128, fp16));
+  CHECK_FALSE(prefetches(100'000, 64, fp16));
+  CHECK_FALSE(prefetches(50'000, 128, fp16));
+  CHECK_FALSE(prefetches(400'000, 128));  // rows of 512 bytes
+  CHECK(prefetches(100, 32, told("on")));
+  CHECK_FALSE(prefetches(400'000, 32, told("off")));
+  CHECK_THROWS_WITH_AS(prefetches(100, 128, {{"prefetch", std::string("on")}}),
+                       "prefetch = on needs storage = fp16 or bf16, or warps of up to 64 columns",
+                       Unsupported);
+}
+
 TEST_CASE("tessera_spmm refuses the emulation of atomics") {
   const CsrMatrix a = random_sparse(70, 190, 0.1, 31);
   const DenseMatrix b = random_dense(190, 4, 32);
