@@ -18,6 +18,7 @@ namespace tessera::window16_tile {
 struct WarpInstructions {
   int task_start, tile, group, copy;
   int store, store_group;      // of sums to C: once, and for each group of 32 columns
+  int prefetch = 0;            // of A, besides those of a TC block
   int add = 0, add_group = 0;  // of atomics, besides
 };
 

@@ -320,16 +320,18 @@ class TesseraSpmm final : public SpmmKernel {
                                                          : groups == 2 ? 153
                                                                        : 140,
                                            .tile = groups == 4   ? 55
-                                                   : groups == 2 ? 66
-                                                                 : 69,
+                                                   : groups == 2 ? 68
+                                                                 : 75,
                                            .group = 16,
                                            .copy = 2,
                                            .store = 6,
                                            .store_group = 42,
+                                           .prefetch = 7,
                                            .add = 11,
                                            .add_group = 14};
     if (options_.storage().b != ElementType::kFp32) {
-      counts.tile = groups == 4 ? 78 : 82;
+      counts.tile = groups == 4 ? 70 : 71;
+      counts.prefetch = 10;
       counts.group = 4;
     } else if (options_.precision().parts > 1) {
       counts.group = groups == 4 ? 118 : groups == 2 ? 129 : 152;

@@ -73,6 +73,7 @@ class Trace final : public window16_tile::TileTrace {
   void prefetch(std::int64_t tile, WarpTrace& trace) const {
     const std::int64_t bitmap = tile + kLoadedBitmaps + kPrefetchedBlocks;
     const std::int64_t columns = tile + launch_.stages + kPrefetchedBlocks;
+    trace.issue(launch_.instructions.prefetch);
     trace.load(kPrefetchBoard);
     if (bitmap < a_.num_tc_blocks()) trace.touch(element(at_.positions, bitmap, kBitmapBytes), 4);
     trace.load(kPrefetchBoard);
