@@ -36,12 +36,7 @@ class RecordKeys {
  public:
   RecordKeys(const std::string& file, const RecordLine& line) : file_(file), line_(line) {}
 
-  std::string text(const char* key) const {
-    const JsonLine::Value* value = line_.json.find({key});
-    require(value != nullptr && value->kind == JsonLine::Kind::kText,
-            "{}:{}: a record needs '{}', a text", file_, line_.number, key);
-    return JsonLine::text_of(value);
-  }
+  std::string text(const char* key) const { return JsonLine::text_of(quoted(key)); }
 
   void check_schema() const {
     const JsonLine::Value* schema = line_.json.find({"schema"});
@@ -51,20 +46,37 @@ class RecordKeys {
             version, kRecordSchema);
   }
 
-  /// All of a point's attempt but its place and the machine.
-  IndexedRecord attempt() const {
-    IndexedRecord attempt{.point_id = text("point_id"),
-                          .params_hash = text("params_hash"),
-                          .status = text("status"),
-                          .finished_at = text("finished_at")};
+  /// All of a point's attempt but its place and the machine, with its texts in `texts`.
+  IndexedRecord attempt(std::pmr::memory_resource& texts) const {
+    const auto kept = [&](const char* key) { return keep(quoted(key), texts); };
+    IndexedRecord attempt{.point_id = kept("point_id"),
+                          .params_hash = kept("params_hash"),
+                          .status = kept("status"),
+                          .finished_at = kept("finished_at")};
     const JsonLine::Value* params = line_.json.find({"params"});
     require(params != nullptr && params->kind == JsonLine::Kind::kObject,
             "{}:{}: a record needs 'params', an object", file_, line_.number);
-    if (line_.json.find({"after"}) != nullptr) attempt.after = text("after");
+    if (line_.json.find({"after"}) != nullptr) attempt.after = kept("after");
     return attempt;
   }
 
  private:
+  /// The text of a key, in quotes and with its escapes.
+  std::string_view quoted(const char* key) const {
+    const JsonLine::Value* value = line_.json.find({key});
+    require(value != nullptr && value->kind == JsonLine::Kind::kText,
+            "{}:{}: a record needs '{}', a text", file_, line_.number, key);
+    return value->text;
+  }
+
+  /// A copy without quotes and escapes.
+  static std::string_view keep(std::string_view quoted, std::pmr::memory_resource& texts) {
+    const std::string text = JsonLine::text_of(quoted);
+    char* copy = static_cast<char*>(texts.allocate(text.size(), 1));
+    std::ranges::copy(text, copy);
+    return {copy, text.size()};
+  }
+
   const std::string& file_;
   const RecordLine& line_;
 };
@@ -114,7 +126,8 @@ void for_each_line(const std::string& path, const std::function<void(const Recor
   while (lines.next()) {
     const std::string_view text = lines.line();
     std::string dumped;
-    if (!json.read(text) || !json.is_plain()) {
+    const bool is_plain = json.read(text) && json.is_plain();
+    if (!is_plain) {
       require(json_depth(text) <= kDeepestJson, "{}:{}: a record nests at most {} levels", path,
               lines.number(), kDeepestJson);
       Json tree = Json::parse(text, nullptr, false);
@@ -126,7 +139,7 @@ void for_each_line(const std::string& path, const std::function<void(const Recor
       require(json.read(dumped, true), "{}:{}: not a record: a text that cannot be written again",
               path, lines.number());
     }
-    visit({json, text, lines.offset(), lines.number()});
+    visit({json, text, is_plain || text == dumped, lines.offset(), lines.number()});
   }
 }
 
@@ -146,7 +159,7 @@ RecordIndex read_index(const std::string& folder_or_file, bool each_machine,
       }
       require(type == "point", "{}:{}: a record of unknown type {}", list.files[file], line.number,
               line.json.find({"type"})->text);
-      IndexedRecord& attempt = list.points.emplace_back(keys.attempt());
+      IndexedRecord& attempt = list.points.emplace_back(keys.attempt(*list.texts));
       const auto [machine, is_new] =
           machines.try_emplace(line.json.text_at({"env_id"}), list.machines.size());
       if (is_new) list.machines.push_back(machine->first);
@@ -156,7 +169,7 @@ RecordIndex read_index(const std::string& folder_or_file, bool each_machine,
       attempt.checksum = checksum_of(line.text);
       attempt.offset = line.offset;
       attempt.size = line.text.size();
-      attempt.as_dumped = line.text == line.json.line();
+      attempt.as_dumped = line.as_dumped;
       if (visit) visit(line.json);
     });
   }

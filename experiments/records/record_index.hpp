@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -20,6 +22,7 @@ namespace tessera {
 struct RecordLine {
   const JsonLine& json;   // as dump() writes it, whatever the line is like
   std::string_view text;  // as it is in the file
+  bool as_dumped;         // both are the same
   std::uint64_t offset;   // of it
   int number;             // 1 for the first
 };
@@ -28,17 +31,17 @@ struct RecordLine {
 /// that is no JSON object, unless it is a torn last one, or nests too deep.
 void for_each_line(const std::string& path, const std::function<void(const RecordLine&)>& visit);
 
-/// A point's record as far as sets are made by it, and its place.
+/// A point's record as far as sets are made by it, and its place. Its texts are in the index.
 struct IndexedRecord {
   std::size_t number = 0;  // of the record, as they were read, 0 for the first
-  std::string point_id = {};
-  std::string params_hash = {};
-  std::string status = {};
-  std::string finished_at = {};
-  std::string after = {};      // empty where there is none
-  std::uint32_t machine = 0;   // place of its env_id in RecordIndex::machines
-  std::uint32_t file = 0;      // place in RecordIndex::files
-  std::uint32_t checksum = 0;  // of the line
+  std::string_view point_id = {};
+  std::string_view params_hash = {};
+  std::string_view status = {};
+  std::string_view finished_at = {};
+  std::string_view after = {};  // empty where there is none
+  std::uint32_t machine = 0;    // place of its env_id in RecordIndex::machines
+  std::uint32_t file = 0;       // place in RecordIndex::files
+  std::uint32_t checksum = 0;   // of the line
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   bool as_dumped = true;  // the line is as dump() writes it
@@ -57,6 +60,9 @@ struct RecordIndex {
   std::vector<IndexedRecord> points = {};
   std::map<std::string, Json> environments = {};  // by env_id
   std::vector<std::string> machines = {};         // env_ids of attempts; "" where one has none
+  // Holds the texts of the points: a string each would take most of the time and memory.
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> texts =
+      std::make_unique<std::pmr::monotonic_buffer_resource>();
 };
 
 /// Reads them; `visit` is called with every attempt, the replaced ones included, in the order of

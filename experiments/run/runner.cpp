@@ -91,12 +91,12 @@ KnownFolder known_folder(const std::string& out) {
   });
   KnownFolder known{.environments = std::move(list.environments)};
   known.attempts.reserve(list.points.size());
-  for (IndexedRecord& attempt : list.points) {
-    KnownAttempt& at = known.attempts[std::move(attempt.params_hash)];
+  for (const IndexedRecord& attempt : list.points) {
+    KnownAttempt& at = known.attempts[std::string(attempt.params_hash)];
     if (attempt.status != "ok")
       at = other_ends.at(attempt.number);
     else
-      at = {.point_id = std::move(attempt.point_id),
+      at = {.point_id = std::string(attempt.point_id),
             .status = "ok",
             .time = time_of(attempt),
             .seconds = seconds[attempt.number]};

@@ -69,7 +69,7 @@ std::unordered_set<std::string> recorded_in(const std::string& folder) {
   std::unordered_set<std::string> hashes;
   if (!std::filesystem::exists(folder)) return hashes;
   for (const IndexedRecord& attempt : read_index(folder).points)
-    if (attempt.status == "ok") hashes.insert(attempt.params_hash);
+    if (attempt.status == "ok") hashes.emplace(attempt.params_hash);
   return hashes;
 }
 

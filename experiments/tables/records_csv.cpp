@@ -16,10 +16,23 @@ std::string matrix_of(const JsonLine& record) {
   return JsonLine::text_of(name != nullptr ? name : record.find({"params", "matrix"}));
 }
 
+void append_cell(std::string& line, const RecordCell& cell) {
+  using Kind = JsonLine::Kind;
+  const bool is_text = cell.kind == Kind::kText;
+  const std::string_view text =
+      is_text ? cell.text.substr(1, cell.text.size() - 2) : cell.text;  // without its quotes
+  if (cell.kind == Kind::kInteger || cell.kind == Kind::kFloat ||
+      (is_text && text.find('\\') == text.npos && text.find(',') == text.npos))
+    line += text;
+  else
+    line += csv_cell(is_text ? JsonLine::text_of(cell.text) : std::string(text));
+}
+
 }  // namespace
 
 std::uint64_t shape_of(const JsonLine& record) {
   std::string shape;
+  shape.reserve(record.line().size());
   for (const JsonLine::Value& value : record.values()) {
     shape += value.key;
     shape += static_cast<char>(value.kind);
@@ -69,13 +82,7 @@ const std::string& RecordsCsv::row(const JsonLine& record, std::set<std::string>
   }
   line_.clear();
   for (const RecordCell* cell : places_) {
-    using Kind = JsonLine::Kind;
-    if (cell != nullptr && (cell->kind == Kind::kInteger || cell->kind == Kind::kFloat))
-      line_ += cell->text;
-    else if (cell != nullptr && cell->kind == Kind::kText)
-      line_ += csv_cell(JsonLine::text_of(cell->text));
-    else if (cell != nullptr)
-      line_ += csv_cell(std::string(cell->text));
+    if (cell != nullptr) append_cell(line_, *cell);
     line_ += ',';
   }
   if (!line_.empty()) line_.pop_back();

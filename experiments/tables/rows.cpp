@@ -184,6 +184,8 @@ std::string value_origin(const Row& row, const std::string& column, const Config
 
 void check_column(const std::string& column, const std::vector<Row>& rows, const Config& config,
                   const SourceLocation& place) {
+  const bool is_stage = column.starts_with("stage_") && column.ends_with("_us");
+  if (is_stage || row_columns().contains(column)) return;
   std::set<std::string> known;
   for (const auto& [name, meaning] : row_columns()) known.insert(name);
   for (const Join& join : config.joins) {
@@ -192,10 +194,11 @@ void check_column(const std::string& column, const std::vector<Row>& rows, const
   }
   for (const Derive& derive : config.derives) known.insert(derive.name);
   for (const Unfold& unfold : config.unfolds) known.insert(unfold.name);
-  for (const Row& row : rows)
+  if (known.contains(column)) return;
+  for (const Row& row : rows) {
+    if (row.contains(column)) return;
     for (const auto& [name, value] : row) known.insert(name);
-  const bool is_stage = column.starts_with("stage_") && column.ends_with("_us");
-  if (is_stage || known.contains(column)) return;
+  }
   const std::string near = nearest_name(column, {known.begin(), known.end()});
   throw Error(fmt::format("{}: unknown column '{}'{}; `tessera list columns` has those of records",
                           place, column,

@@ -1,7 +1,9 @@
 // tessera merge: the merge records of shards and machines into one set and a CSV file.
 
+#include <algorithm>
 #include <ostream>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "experiments/records/record_index.hpp"
@@ -10,15 +12,26 @@
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 
 namespace tessera {
 namespace {
 
+constexpr std::int64_t kBlock = 4096;  // records that a thread writes at a time
+
 /// The attempts of a source, and the shapes of their records by number.
 struct Source {
   RecordIndex list;
   std::vector<std::uint64_t> shapes;
+  std::unordered_map<std::uint64_t, std::string> examples;  // a record of every shape
+};
+
+/// What some records are in both files.
+struct Block {
+  std::string jsonl;
+  std::string csv;
+  std::set<std::string> missing;  // columns that the table does not have
 };
 
 /// A record of one of the sources.
@@ -39,7 +52,7 @@ class MergeVerb final : public Verb {
   }
 
   int run() override {
-    for (const std::string& path : paths_) read(path);
+    read();
     for (std::size_t s = 0; s < sources_.size(); ++s)
       for (const IndexedRecord& record : sources_[s].list.points) add({s, &record});
     std::erase_if(chosen_, [](const Chosen& one) { return one.record == nullptr; });
@@ -55,14 +68,25 @@ class MergeVerb final : public Verb {
   }
 
  private:
-  void read(const std::string& path) {
-    Source& source = sources_.emplace_back();
-    source.list = read_index(path, true, [&](const JsonLine& record) {
-      const std::uint64_t shape = shape_of(record);
-      source.shapes.push_back(shape);
-      if (!examples_.contains(shape)) examples_[shape] = record.line();
+  /// A thread for each source.
+  void read() {
+    sources_.resize(paths_.size());
+    parallel_for(std::ssize(paths_), 1, [&](std::int64_t i, std::int64_t) {
+      Source& source = sources_[i];
+      source.list = read_index(paths_[i], true, [&](const JsonLine& record) {
+        const std::uint64_t shape = shape_of(record);
+        source.shapes.push_back(shape);
+        if (!source.examples.contains(shape)) source.examples[shape] = record.line();
+      });
     });
-    environments_.merge(source.list.environments);
+    std::size_t points = 0;
+    for (Source& source : sources_) {
+      environments_.merge(source.list.environments);
+      examples_.merge(source.examples);
+      points += source.list.points.size();
+    }
+    chosen_.reserve(points);
+    place_.reserve(points);
   }
 
   /// Keeps the record of every machine, the latest last, where readers look for a point's. A result
@@ -119,25 +143,46 @@ class MergeVerb final : public Verb {
   /// Writes both files. False when a record needs a column that was not foreseen; `columns` has it
   /// then.
   bool write(std::set<std::string>& columns) const {
-    std::vector<IndexedLines> lines;
-    for (const Source& source : sources_) lines.emplace_back(source.list);
+    std::vector<Block> blocks(static_cast<std::size_t>(num_threads()));
+    const std::int64_t round = kBlock * std::ssize(blocks);
     std::set<std::string> missing;
     write_file(out_ + "/records.jsonl", [&](std::ostream& jsonl) {
       write_file(out_ + "/records.csv", [&](std::ostream& csv) {
         for (const auto& [id, environment] : environments_) jsonl << environment.dump() << "\n";
-        RecordsCsv table(environments_);
-        csv << table.header(columns);
-        JsonLine values;
-        for (const auto& [source, record] : chosen_) {
-          const std::string_view line = lines[source].line(*record);
-          jsonl << line << "\n";
-          require(values.read(line, true), "{}: not a record", record->point_id);
-          csv << table.row(values, missing);
+        csv << RecordsCsv(environments_).header(columns);
+        for (std::int64_t at = 0; at < std::ssize(chosen_); at += round) {
+          const auto some =
+              std::span(chosen_).subspan(at).first(std::min(round, std::ssize(chosen_) - at));
+          parallel_for(std::ssize(some), kBlock, [&](std::int64_t begin, std::int64_t end) {
+            fill(blocks[begin / kBlock], some.subspan(begin, end - begin), columns);
+          });
+          for (Block& block : blocks) {
+            jsonl << block.jsonl;
+            csv << block.csv;
+            missing.merge(block.missing);
+            block.jsonl.clear();
+            block.csv.clear();
+          }
         }
       });
     });
     columns.insert(missing.begin(), missing.end());
     return missing.empty();
+  }
+
+  void fill(Block& block, std::span<const Chosen> chosen,
+            const std::set<std::string>& columns) const {
+    std::vector<IndexedLines> lines;
+    for (const Source& source : sources_) lines.emplace_back(source.list);
+    RecordsCsv table(environments_);
+    table.header(columns);
+    JsonLine values;
+    for (const auto& [source, record] : chosen) {
+      const std::string_view line = lines[source].line(*record);
+      block.jsonl.append(line).append("\n");
+      require(values.read(line, true), "{}: not a record", record->point_id);
+      block.csv += table.row(values, block.missing);
+    }
   }
 
   std::vector<std::string> paths_;
