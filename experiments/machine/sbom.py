@@ -6,17 +6,21 @@ Listed are the programs and libraries that the bundle really has, with SHA-256, 
 dependencies.toml and the versions of the Debian packages that the same bytes come from; what is
 compiled into the program; and what the program finds on its host. The same bundle gives the same
 text: it has neither date nor number of its own. It needs no network.
+
+The bundle gets the licence texts of these packages, share/tessera/licences/PACKAGE, and the bill
+refers to them, beside each library or, for what is compiled in, beside its name. A library without
+one is an error. NVIDIA's texts, which no package has, are not among them.
 """
 
 import argparse
 import hashlib
 import json
-import platform
 import re
-import subprocess
 import sys
-import urllib.parse
 from pathlib import Path
+
+from debian_packages import (licence_texts, package_of_headers, package_url, package_versions,
+                             packages_of, sha256_of)  # fmt: skip
 
 try:
     import tomllib
@@ -25,14 +29,11 @@ except ModuleNotFoundError:
 
 DEPENDENCIES = Path(__file__).resolve().parents[2] / "dependencies.toml"
 PLACE = "share/tessera/sbom.json"
+LICENCES = "licences/"  # beside it
 EPILOG = """
-Exit codes: 0 done, and with --check nothing differs; 1 --check names what differs; 2 usage.
+Exit codes: 0 done, and with --check nothing differs; 1 --check names what differs, else a licence
+text is missing; 2 usage.
 """
-
-
-def sha256_of(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def bundled_files(prefix):
@@ -48,56 +49,45 @@ def library_name(path):
     return found[1] if found else ""
 
 
-def output_of(*command):
-    """Standard output; "" where there is no such command. dpkg-query fails for one unknown name, and
-    tells the others."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True).stdout
-    except FileNotFoundError:
-        return ""
-
-
-def package_versions(packages):
-    """Debian package -> version, of those that are installed."""
-    if not packages:
-        return {}
-    listed = output_of("dpkg-query", "-W", "-f=${db:Status-Status} ${Package} ${Version}\n", *packages)
-    lines = [line.split() for line in listed.splitlines()]
-    return {line[1]: line[2] for line in lines if len(line) == 3 and line[0] == "installed"}
-
-
-def packages_of(files):
-    """Bundled file -> the Debian package whose file of that name has the same bytes."""
-    names = {Path(path).name: path for path in files}
-    found = {}
-    for line in output_of("dpkg-query", "-S", "*/lib*.so*").splitlines():
-        package, _, source = line.rpartition(": ")
-        bundled = names.get(Path(source).name)
-        if bundled and Path(source).is_file() and sha256_of(source) == files[bundled]:
-            found[bundled] = package.split(":")[0]
-    return found
-
-
-def deb_purl(package, version):
-    """The package URL of a Debian package of this system."""
-    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines()
-                   if "=" in line)  # fmt: skip
-    system = release.get("ID", "debian").strip('"')
-    architecture = output_of("dpkg", "--print-architecture").strip() or platform.machine()
-    return f"pkg:deb/{system}/{package}@{urllib.parse.quote(version, safe='')}?arch={architecture}"
-
-
 def upstream(version):
     """1:1.2.13.dfsg-1 -> 1.2.13.dfsg"""
     return version.partition(":")[2 if ":" in version else 0].rpartition("-")[0] or version
 
 
-def file_components(paths, files):
-    return [{"type": "file", "bom-ref": path, "name": path,
-             "hashes": [{"alg": "SHA-256", "content": files[path]}]} for path in paths]  # fmt: skip
+class LicenceTexts:
+    """The licence texts of a bundle, taken from the packages that are asked for."""
+
+    def __init__(self):
+        self.texts = {}  # path below LICENCES -> text
+        self.missing = []  # sentences
+
+    def references(self, name, package):
+        """CycloneDX's references to the texts of what comes from a package, "" for an unknown one."""
+        texts = {}
+        if not package:
+            self.missing.append(f"{name}: no Debian package here has this file, so its licence text is not known")
+        else:
+            try:
+                texts = licence_texts(package)
+            except OSError as error:
+                self.missing.append(f"{name}: its licence text: {error}")
+        self.texts |= texts
+        return [{"type": "license", "url": LICENCES + path, "hashes": hashes(hashlib.sha256(text).hexdigest())}
+                for path, text in texts.items()]  # fmt: skip
 
 
-def component(name, licence, version="", linkage="", purl="", scope="required", parts=()):
+def hashes(digest):
+    return [{"alg": "SHA-256", "content": digest}]
+
+
+def file_component(path, files, references=()):
+    made = {"type": "file", "bom-ref": path, "name": path, "hashes": hashes(files[path])}
+    if references:
+        made["externalReferences"] = references
+    return made
+
+
+def component(name, licence, version="", linkage="", purl="", scope="required", parts=(), references=()):
     """A library as CycloneDX has it; what is not known is left out."""
     made = {"type": "library", "bom-ref": f"library:{name}", "name": name, "scope": scope}
     if version:
@@ -108,19 +98,22 @@ def component(name, licence, version="", linkage="", purl="", scope="required", 
         made["purl"] = purl
     if linkage:
         made["properties"] = [{"name": "tessera:linkage", "value": linkage}]
+    if references:
+        made["externalReferences"] = references
     if parts:
-        made["components"] = list(parts)
+        made["components"] = parts
     return made
 
 
-def bill_of_materials(files, dependencies, version, cuda):
+def bill_of_materials(files, dependencies, version, cuda, licences):
     """The document. `files` are those of bundled_files(); `cuda` is the version of nvcc, "" for a
-    bundle without the CUDA half."""
+    bundle without the CUDA half. `licences` gets the texts to which it refers."""
     tables = {name: table for name, table in dependencies.items() if name != "along"}
     libraries = {path: library_name(path) for path in files if library_name(path)}
     packages = packages_of({path: files[path] for path in libraries})
-    versions = package_versions({*packages.values(),
-                                 *(p for table in tables.values() for p in table.get("debian", []))})  # fmt: skip
+    compiled_in = {name: package_of_headers(table["headers"][0]) for name, table in tables.items()
+                   if table.get("linkage") == "headers" and table.get("debian")}  # fmt: skip
+    versions = package_versions({*packages.values(), *compiled_in.values()})
     owner = {library: name for name, table in tables.items() for library in table.get("libraries", [])}
 
     owned = {}  # name of a component -> its bundled libraries
@@ -132,26 +125,29 @@ def bill_of_materials(files, dependencies, version, cuda):
         found = versions.get(package, "")
         licence = tables[name]["licence"] if name in tables else dependencies["along"].get(name, "")
         components.append(component(name, licence, upstream(found), "shared",
-                                    deb_purl(package, found) if found else "",
-                                    parts=file_components(paths, files)))  # fmt: skip
+                                    package_url(package, found) if found else "",
+                                    parts=[file_component(path, files,
+                                                          licences.references(path, packages.get(path, "")))
+                                           for path in paths]))  # fmt: skip
     for name, table in sorted(tables.items()):
         linkage = table.get("linkage", "shared")
         of_cuda = not table.get("debian") and linkage != "host"
         if linkage == "shared" or (of_cuda and not cuda):
             continue
-        package = table.get("debian", [""])[0]
+        package = compiled_in.get(name, "")
         found = versions.get(package, "")
         # Versions of the toolkit's parts are not those of the compiler.
         known = cuda if name == "CUDA runtime" else upstream(found)
-        components.append(component(name, table["licence"], known if linkage in ("headers", "static") else "",
-                                    linkage, deb_purl(package, found) if found else "",
-                                    scope="optional" if linkage == "opened" else "required"))  # fmt: skip
+        components.append(component(name, table["licence"], known, linkage,
+                                    package_url(package, found) if found else "",
+                                    scope="optional" if linkage == "opened" else "required",
+                                    references=licences.references(name, package) if found else ()))  # fmt: skip
     own = [path for path in files if path not in libraries]
     return {"$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json", "bomFormat": "CycloneDX",
             "specVersion": "1.5", "version": 1,
             "metadata": {"component": {"type": "application", "bom-ref": "tessera", "name": "tessera",
                                        "version": version, "licenses": [{"expression": "Apache-2.0"}],
-                                       "components": file_components(own, files)}},
+                                       "components": [file_component(path, files) for path in own]}},
             "components": components,
             "dependencies": [{"ref": "tessera", "dependsOn": [c["bom-ref"] for c in components]}]}  # fmt: skip
 
@@ -163,6 +159,24 @@ def listed_files(document):
             for parent in parents for file in parent.get("components", [])}  # fmt: skip
 
 
+def licence_differences(place, document):
+    """Sentences on the licence texts that a bill of materials in `place` refers to and lacks."""
+    found = []
+    for parent in document["components"]:
+        for part in [parent, *parent.get("components", [])]:
+            references = part.get("externalReferences", [])
+            if part["type"] == "file" and not references:
+                found.append(f"{part['name']} has no licence text")
+            for reference in references:
+                path, [digest] = place.parent / reference["url"], reference["hashes"]
+                text = f"{reference['url']}, a licence text of {part['name']},"
+                if not path.is_file():
+                    found.append(f"{text} is missing")
+                elif sha256_of(path) != digest["content"]:
+                    found.append(f"{text} has the SHA-256 {sha256_of(path)}, listed is {digest['content']}")
+    return found
+
+
 def differences(here, document):
     """Sentences, one for each thing in which the files of a bundle and its bill of materials differ."""
     listed = listed_files(document)
@@ -172,6 +186,16 @@ def differences(here, document):
               for path in here.keys() & listed.keys() if here[path] != listed[path]]  # fmt: skip
     return sorted(found + [f"{library['name']}: dependencies.toml has no licence of it"
                            for library in document["components"] if "licenses" not in library])  # fmt: skip
+
+
+def write_bundle(place, document, texts):
+    """Writes a bill of materials with the licence texts beside it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        path = place.parent / LICENCES / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    place.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def main():
@@ -195,18 +219,20 @@ def main():
             document = json.loads(place.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             sys.exit(f"sbom.py: {place}: {error}")
+        wrong = licence_differences(place, document)
     else:
         dependencies = tomllib.loads(DEPENDENCIES.read_text(encoding="utf-8"))
-        document = bill_of_materials(files, dependencies, options.version, options.cuda)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    found = differences(files, document)
+        licences = LicenceTexts()
+        document = bill_of_materials(files, dependencies, options.version, options.cuda, licences)
+        write_bundle(place, document, licences.texts)
+        wrong = licences.missing
+    found = differences(files, document) + wrong
     for line in found:
         print(f"{place}: {line}", file=sys.stderr)
     if options.check:
         print(f"{len(listed_files(document))} files, {len(document['components'])} libraries, {len(found)} "
               f"differ{'s' if len(found) == 1 else ''}")  # fmt: skip
-    return 1 if found and options.check else 0
+    return 1 if wrong or (found and options.check) else 0
 
 
 if __name__ == "__main__":

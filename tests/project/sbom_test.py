@@ -1,10 +1,12 @@
 """The bill of materials of an installed bundle: each program and library is listed with its SHA-256
-and licence, nothing else is, and a file that is added, changed or taken away is reported.
+and licence, nothing else is, and a file that is added, changed or taken away is reported. The licence
+text of each library is part of the bundle.
 
 Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3 tests/project/sbom_test.py`.
 """
 
 import hashlib
+import importlib
 import json
 import re
 import shutil
@@ -12,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from program import BINARY
@@ -26,10 +29,17 @@ def run(*command):
     return subprocess.run([str(part) for part in command], capture_output=True, text=True)
 
 
+def module(name):
+    """One of the modules beside sbom.py."""
+    with unittest.mock.patch.object(sys, "path", [str(SBOM.parent), *sys.path]):
+        return importlib.import_module(name)
+
+
 def sbom(*arguments):
     return run(sys.executable, "-B", SBOM, *arguments)
 
 
+@unittest.skipUnless(shutil.which("dpkg-query"), "this is neither Debian nor Ubuntu")
 class SbomTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -95,8 +105,6 @@ class SbomTest(unittest.TestCase):
         self.assertLessEqual({"fmt", "libcurl", "OpenSSL", "JSON for Modern C++", "GNU C library"}, names)
 
     def test_libraries_have_the_versions_of_their_packages(self):
-        if not shutil.which("dpkg-query"):
-            self.skipTest("this is neither Debian nor Ubuntu")
         for name, (_, library) in self.libraries().items():
             self.assertRegex(library.get("version", ""), r"^\d", name)
         [fmt] = [library for library in self.document["components"] if library["name"] == "fmt"]
@@ -123,10 +131,87 @@ class SbomTest(unittest.TestCase):
 
     def test_a_library_without_a_stated_licence_is_reported(self):
         (self.bundle / "lib" / "libevil.so.1").write_bytes(b"\x7fELF")
-        for arguments, code in (((), 0), (("--check",), 1)):
+        for arguments in ((), ("--check",)):
             done = sbom(self.bundle, "--version", "1.2.3", *arguments)
-            self.assertEqual(done.returncode, code)
+            self.assertEqual(done.returncode, 1)
             self.assertIn("libevil: dependencies.toml has no licence of it", done.stderr)
+
+    def test_every_library_has_the_licence_text_of_the_package_that_owns_it(self):
+        texts = self.installed / "share" / "tessera"
+        carried = [path for path in (self.installed / "lib").glob("*.so*")
+                   if path.is_file() and not path.is_symlink() and path.name != "libbefore.so.1"]  # fmt: skip
+        self.assertGreater(len(carried), 5)
+        for path in carried:
+            file, _ = self.libraries()[f"lib/{path.name}"]
+            owners = {line.split(":")[0] for line in run("dpkg-query", "-S", f"*/{path.name}").stdout.splitlines()}
+            [own, *common] = [reference["url"] for reference in file["externalReferences"]]
+            with self.subTest(path.name):
+                self.assertIn(Path(own).name, owners)
+                self.assertEqual((texts / own).read_bytes(),
+                                 Path(f"/usr/share/doc/{Path(own).name}/copyright").read_bytes())
+                for url in common:
+                    self.assertIn(f"/usr/share/{url.removeprefix('licences/')}".encode(), (texts / own).read_bytes())
+                    self.assertGreater((texts / url).stat().st_size, 1000)
+        files = [path for path in (texts / "licences").rglob("*") if not path.is_dir()]
+        self.assertFalse(any(path.is_symlink() for path in files))
+        # Also of what is compiled in, by the package that has the headers.
+        compiled_in = {library["name"]: library for library in self.document["components"]
+                       if library["properties"][0]["value"] == "headers" and "purl" in library}  # fmt: skip
+        self.assertEqual(set(compiled_in), {"JSON for Modern C++", "CLI11", "Boost"})
+        for library in compiled_in.values():
+            [own, *_] = [reference["url"] for reference in library["externalReferences"]]
+            self.assertTrue(library["purl"].split("@")[0].endswith(Path(own).name))
+            self.assertGreater((texts / own).stat().st_size, 1000)
+        self.assertIn("Boost Software License",
+                      (texts / compiled_in["Boost"]["externalReferences"][0]["url"]).read_text())
+
+    def test_a_licence_text_that_is_taken_away_or_changed_is_reported(self):
+        [fmt] = [file for path, (file, _) in self.libraries().items() if "/libfmt." in path]
+        [curl] = [file for path, (file, _) in self.libraries().items() if "/libcurl." in path]
+        texts = self.bundle / "share" / "tessera"
+        (texts / fmt["externalReferences"][0]["url"]).unlink()
+        (texts / curl["externalReferences"][0]["url"]).write_text("all rights reserved")
+
+        done = sbom(self.bundle, "--check")
+
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"licences/libfmt\S+, a licence text of {fmt['name']}, is missing\n")
+        self.assertRegex(done.stderr, rf"licences/libcurl4\w*, a licence text of {curl['name']}, has the SHA-256 ")
+
+        document = (self.bundle / PLACE).read_text().replace('"externalReferences"', '"none"')
+        (self.bundle / PLACE).write_text(document)
+        done = sbom(self.bundle, "--check")
+        self.assertEqual(done.returncode, 1)
+        for path in self.libraries():
+            self.assertIn(f"{path} has no licence text\n", done.stderr)
+
+    def test_a_library_whose_licence_text_is_not_found_fails_the_installation(self):
+        # Without a path no dpkg-query is found, and no library has a package.
+        done = subprocess.run([shutil.which("cmake"), "--install", BUILD, "--prefix", self.bundle.parent / "other"],
+                              capture_output=True, text=True, env={"PATH": "/nonexistent"})
+        self.assertEqual(done.returncode, 1)
+        for path in self.libraries():
+            self.assertIn(f"{path}: no Debian package here has this file, so its licence text is not known", done.stderr)
+
+        licences = module("sbom").LicenceTexts()
+        self.assertEqual(licences.references("lib/libnone.so.1", "libnone1"), [])
+        [sentence] = licences.missing
+        self.assertIn("lib/libnone.so.1: its licence text: ", sentence)
+        self.assertIn("/usr/share/doc/libnone1/copyright", sentence)
+
+    def test_links_to_a_licence_text_are_followed_and_so_are_its_references(self):
+        share = self.bundle.parent / "share"
+        for name, text in (("doc/gcc-base/copyright", "GPL: /usr/share/common-licenses/GPL.\n"
+                            "Not here: /usr/share/common-licenses/GPL-2.0"), ("common-licenses/GPL-3", "the GPL")):
+            (share / name).parent.mkdir(parents=True, exist_ok=True)
+            (share / name).write_text(text)
+        (share / "doc" / "libstdc++6").symlink_to("gcc-base")
+        (share / "common-licenses" / "GPL").symlink_to("GPL-3")
+
+        texts = module("debian_packages").licence_texts("libstdc++6", share)
+
+        self.assertEqual(list(texts), ["libstdc++6", "common-licenses/GPL"])
+        self.assertEqual(texts["common-licenses/GPL"], b"the GPL")
 
     def test_the_cuda_half_adds_what_it_is_compiled_with_and_what_it_finds(self):
         def written(*arguments):
