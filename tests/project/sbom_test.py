@@ -185,10 +185,16 @@ class SbomTest(unittest.TestCase):
         for path in self.libraries():
             self.assertIn(f"{path} has no licence text\n", done.stderr)
 
+    def install_elsewhere(self, path):
+        return subprocess.run([shutil.which("cmake"), "--install", BUILD, "--prefix", self.bundle.parent / "other"],
+                              capture_output=True, text=True, env={"PATH": str(path)})  # fmt: skip
+
     def test_a_library_whose_licence_text_is_not_found_fails_the_installation(self):
-        # Without a path no dpkg-query is found, and no library has a package.
-        done = subprocess.run([shutil.which("cmake"), "--install", BUILD, "--prefix", self.bundle.parent / "other"],
-                              capture_output=True, text=True, env={"PATH": "/nonexistent"})
+        with tempfile.TemporaryDirectory() as folder:
+            query = Path(folder) / "dpkg-query"  # which knows no package
+            query.write_text("#!/bin/sh\nexit 1\n")
+            query.chmod(0o755)
+            done = self.install_elsewhere(folder)
         self.assertEqual(done.returncode, 1)
         for path in self.libraries():
             self.assertIn(f"{path}: no Debian package here has this file, so its licence text is not known", done.stderr)
@@ -198,6 +204,11 @@ class SbomTest(unittest.TestCase):
         [sentence] = licences.missing
         self.assertIn("lib/libnone.so.1: its licence text: ", sentence)
         self.assertIn("/usr/share/doc/libnone1/copyright", sentence)
+
+    def test_a_system_without_packages_of_debian_installs_a_bundle_and_says_that_it_has_no_texts(self):
+        done = self.install_elsewhere("/nonexistent")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("this system has no dpkg-query, so the bundle has no licence texts", done.stderr)
 
     def test_links_to_a_licence_text_are_followed_and_so_are_its_references(self):
         share = self.bundle.parent / "share"
