@@ -60,6 +60,7 @@ WorkCounts product_counts(const CsrMatrix& a, std::int64_t n) {
       windows > 0 ? blocks_of(counter.count(longest * kWindowRows, last_row(longest))) : 0;
   return {{"n", static_cast<double>(n)},
           {"rows", static_cast<double>(a.rows)},
+          {"cols", static_cast<double>(a.cols)},
           {"nonzeros", static_cast<double>(a.nnz())},
           {"condensed_columns", scale * static_cast<double>(columns)},
           {"tc_blocks", scale * static_cast<double>(blocks)},
