@@ -156,9 +156,10 @@ def new_like(array: Any, shape: tuple[int, int]) -> Any:
 
 
 def current_stream(array: Any) -> int:
-    """The stream that the array's library works on now; 0, the default one, where it does not tell."""
+    """The stream that the array's library works on now; 0, the default one, where it does not tell and
+    for an array in host memory, which a plan refuses with a reason."""
     library = _library_of(array)
-    if library == "torch":
+    if library == "torch" and array.is_cuda:
         import torch  # it is the library of the array
 
         return int(torch.cuda.current_stream(array.device).cuda_stream)

@@ -187,7 +187,8 @@ def test_an_operator_is_pickled_and_copied(device):
     module, x = layer(device), dense(20, 6, device=device)
     for other in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
         assert other.a._number != module.a._number and other.a.options == module.a.options
-        assert torch.equal(other(x), module(x))
+        # On a GPU each of the two chooses a kernel by timing, which need not be the same.
+        assert torch.allclose(other(x), module(x), rtol=1e-4, atol=1e-5)
 
 
 @needs_gpu
