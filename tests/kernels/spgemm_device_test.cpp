@@ -210,7 +210,26 @@ std::vector<Operands> hubs() {
   const CsrMatrix both =
       patterned(1200, 1200, 32, [&](int i, int j) { return i == 17 || j == 4 || strewn(i, j); });
   const CsrMatrix column = transpose(row);
-  return {{row, row}, {column, column}, {row, column}, {both, both}};
+  const CsrMatrix huge = patterned(1, 30'000, 35, [](int, int) { return true; });
+  return {{row, row},
+          {column, column},
+          {row, column},
+          {both, both},
+          {huge, random_rows(30'000, 90'000, 6, 36)}};
+}
+
+/// Rows of A that are hubs to row_spgemm, among others, with one product for most columns of C and
+/// as many as there are rows of B for one of them.
+Operands sorted_hubs(std::int32_t rows) {
+  constexpr std::int32_t kInner = 20'000;
+  const CsrMatrix a = patterned(rows, kInner, 33, [](int row, int col) {
+    if (row % 5 == 3) return row == 3 || col % 2 == row % 2;
+    return (row * 31 + col * 17) % 4999 == 0;
+  });
+  const CsrMatrix b = patterned(kInner, 700, 34, [](int row, int col) {
+    return row % 7 != 0 && (col == 4 || (row * 13 + col * 29) % 211 == 0);
+  });
+  return {a, b};
 }
 
 /// Tens of thousands of nonzeros in every row of C.
@@ -342,6 +361,36 @@ TEST_CASE("every SpGEMM kernel is right for dense, banded and blocked matrices")
 TEST_CASE("every SpGEMM kernel is right for rows of many lengths") { check_all(many_lengths()); }
 
 TEST_CASE("every SpGEMM kernel is right for hubs") { check_all(hubs()); }
+
+TEST_CASE("row_spgemm sorts the products of hubs among other rows") {
+  if (no_gpu()) return;
+  for (const std::int32_t rows : {4, 40}) {
+    const Operands operands = sorted_hubs(rows);
+    std::int64_t hubs = 0;
+    for (std::int32_t row = 0; row < rows; ++row)
+      hubs += operands.a.row_length(row) > row_spgemm::kNonzerosOfHub ? 1 : 0;
+    REQUIRE(hubs == (rows == 4 ? 1 : 8));
+    for (const bool reuse : {false, true}) {
+      const SpgemmChoice choice{"row_spgemm", {{"reuse", reuse}}};
+      check(choice, operands);
+      for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+        check_again(choice, operands, source);
+    }
+  }
+}
+
+TEST_CASE("row_spgemm cuts hubs into slices where all their products are too many to sort") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(5, 65'000, 1.0, 37), b = random_sparse(65'000, 700, 0.355, 38);
+  std::int64_t products = 0;
+  for (const std::int32_t k : a.col_indices) products += b.row_length(k);
+  REQUIRE(products > row_spgemm::kMostHubProducts);
+  REQUIRE(products < 5 * row_spgemm::kMostProductsOfHub);
+  const CsrMatrix expected = multiply_rows(a, b);
+  const Params params = Registry<SpgemmKernel>::instance().resolve("row_spgemm", {});
+  const auto product = Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, b);
+  CHECK(multiply(*product, 1, MemorySource::kPool) == expected);
+}
 
 TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of nonzeros") {
   check_all(long_rows());
