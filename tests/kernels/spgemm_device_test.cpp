@@ -485,6 +485,28 @@ TEST_CASE("row_spgemm keeps to a limit of memory beside C") {
   check_limit({none, some}, multiply_rows(none, some), 1, MemorySource::kMalloc);
 }
 
+TEST_CASE("a product whose C does not fit the device fails with C's size, and the next one works") {
+  if (no_gpu()) return;
+  // C is dense: of 1.28 TB, which no device has, and of 8 MB.
+  for (const std::int32_t side : {400'000, 1000}) {
+    CAPTURE(side);
+    const CsrMatrix a = random_sparse(side, 1, 1.0, 95), b = random_sparse(1, side, 1.0, 96);
+    for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{256} << 20})
+      for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool}) {
+        const Params params = Registry<SpgemmKernel>::instance().resolve(
+            "mixed_spgemm", {{"workspace_limit", limit}, {"path", std::string("rows")}});
+        const auto product =
+            Registry<GpuSpgemm>::instance().make("mixed_spgemm", params)->upload(a, b);
+        if (side == 1000)
+          CHECK(multiply(*product, 1, source) == multiply_rows(a, b));
+        else
+          CHECK_THROWS_WITH_AS(multiply(*product, 1, source),
+                               doctest::Contains("C has 160000000000 nonzeros and takes 128000"),
+                               OutOfMemory);
+      }
+  }
+}
+
 TEST_CASE("row_spgemm does not keep structure in limited memory") {
   const CsrMatrix a = random_sparse(50, 50, 0.1, 4);
   const Params params = Registry<SpgemmKernel>::instance().resolve(

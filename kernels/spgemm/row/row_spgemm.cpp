@@ -10,7 +10,7 @@ namespace {
 
 class RowSpgemm final : public SpgemmKernel {
  public:
-  int version() const override { return 2; }
+  int version() const override { return 3; }
   Arithmetic arithmetic() const override { return {.sum = Arithmetic::Sum::kFp32}; }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
     return multiply_rows(a, b);

@@ -204,8 +204,10 @@ class RowProduct final : public GpuSparseProduct {
     if (rows_ > 0) {
       RowSlices slices(tasks_, operands_, options_.workspace_limit, run);
       const std::int64_t nonzeros = slices.count(c.row_offsets.data());
-      c.col_indices = RunArray<std::int32_t>(run, nonzeros);
-      c.values = RunArray<float>(run, nonzeros);
+      take_result(nonzeros, (sizeof(std::int32_t) + sizeof(float)) * nonzeros, [&] {
+        c.col_indices = RunArray<std::int32_t>(run, nonzeros);
+        c.values = RunArray<float>(run, nonzeros);
+      });
       slices.sum(c.row_offsets.data(), [&](const RowTasks::Workspace& work,
                                            const std::int64_t* offsets, std::int64_t first_cell) {
         run.stage("sums");

@@ -117,6 +117,23 @@ TEST_CASE("mixed_spgemm uses the kernel that its parameter path names") {
   CHECK_THROWS_AS(kernel_of("mixed_spgemm", with("fp32", "tiles")), Error);
 }
 
+TEST_CASE("mixed_spgemm in limited memory is row_spgemm with that limit") {
+  const CsrMatrix dense = dense_blocks(128, 128);
+  Params::Given given = with("fp16");
+  given["workspace_limit"] = std::int64_t{12345};
+  const mixed_spgemm::Choice choice = choose(dense, dense, params_of(given));
+  CHECK(choice.path.kernel == "row_spgemm");
+  CHECK(choice.params.integer("workspace_limit") == 12345);
+  CHECK(choice.path.predicted_us.size() == 1);
+  for (const char* path : {"tiles", "merge"}) {
+    given["path"] = std::string(path);
+    CHECK_THROWS_WITH_AS(kernel_of("mixed_spgemm", given),
+                         "only row_spgemm keeps to a workspace_limit: path = rows or auto", Error);
+  }
+  given["path"] = std::string("rows");
+  CHECK_NOTHROW(kernel_of("mixed_spgemm", given));
+}
+
 TEST_CASE("mixed_spgemm chooses rows for infinite values, which the zeros of tiles would spread") {
   CsrMatrix dense = dense_blocks(128, 128);
   std::vector<float> values(dense.values.begin(), dense.values.end());
