@@ -323,9 +323,11 @@ TESSERA_HOST_DEVICE constexpr void cut_segment(Segment& segment, const Task& tas
 struct StepShape {
   int width, stride, first, lane;
 };
-/// Marks come in any order, so each warp has segments of its own. Sums are made in the order of A's
-/// columns, so all warps take a segment together.
-TESSERA_HOST_DEVICE constexpr StepShape mark_steps(int warps, int warp, int lane_of_warp) {
+/// Marks come in any order, so each warp has segments of its own, unless there are fewer segments
+/// than warps. Sums are made in the order of A's columns, so all warps take a segment together.
+TESSERA_HOST_DEVICE constexpr StepShape mark_steps(int warps, int warp, int lane_of_warp,
+                                                   int segments) {
+  if (segments < warps) return {warps * kWarpLanes, 1, 0, warp * kWarpLanes + lane_of_warp};
   return {kWarpLanes, warps, warp, lane_of_warp};
 }
 TESSERA_HOST_DEVICE constexpr StepShape sum_steps(int lanes, int lane) {
@@ -362,6 +364,8 @@ class SegmentSteps {
       fetch();
     }
   }
+  /// True in the first step of a segment.
+  TESSERA_HOST_DEVICE constexpr bool begins_segment() const { return !is_at_end() && offset_ == 0; }
   /// True where the next advance() fetches a segment.
   constexpr bool is_last_of_segment() const {
     return !is_at_end() && offset_ + shape_.width >= now_.length;

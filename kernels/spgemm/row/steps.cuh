@@ -147,7 +147,7 @@ __device__ void for_words(const OperandsView& operands, const Task& task, Segmen
   for_segments<Group, SegmentKind::kWords>(operands, task, staged, scratch, [&](auto segments) {
     if constexpr (Group::kIsBlock) {
       SegmentSteps steps(staged, segments,
-                         mark_steps(Group::kWarps, Group::warp(), lane_of_warp()));
+                         mark_steps(Group::kWarps, Group::warp(), lane_of_warp(), segments));
       const auto next_place = [&] {
         const std::int32_t place = steps.place();
         steps.advance();
@@ -251,33 +251,38 @@ __device__ void for_products(const OperandsView& operands, const Task& task, Seg
   for_segments<Group, kKind>(operands, task, staged, scratch, [&](auto segments) {
     using Item = decltype(load(std::int32_t{}, float{}));
     if constexpr (Group::kIsBlock) {
-      // The products of a step belong to one segment and therefore have different cells.
+      // The products of a segment have different cells: warps wait for each other only before the
+      // first step of a segment.
       SegmentSteps steps(staged, segments, sum_steps(Group::kLanes, Group::lane()));
-      const auto load_next = [&] {
+      const auto load_next = [&](bool& begins) {
         const std::int32_t at = steps.place();
         const float value = steps.value();
+        begins = steps.begins_segment();
         steps.advance();
         return load(at, value);
       };
       Item next[kPrefetch];
+      bool next_begins[kPrefetch];
 #pragma unroll
-      for (int u = 0; u < kPrefetch; ++u) next[u] = load_next();
+      for (int u = 0; u < kPrefetch; ++u) next[u] = load_next(next_begins[u]);
       bool is_last = false;
       while (!is_last) {
         is_last = steps.is_at_end();
         Item now[kPrefetch];
         int cell[kPrefetch];
+        bool begins[kPrefetch];
 #pragma unroll
         for (int u = 0; u < kPrefetch; ++u) {
           now[u] = next[u];
-          next[u] = load_next();
+          begins[u] = next_begins[u];
+          next[u] = load_next(next_begins[u]);
         }
 #pragma unroll
         for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(now[u]);
 #pragma unroll
         for (int u = 0; u < kPrefetch; ++u) {
+          if (begins[u]) Group::sync();  // the steps before may have the same cells
           if (cell[u] >= 0) add(now[u], cell[u]);
-          Group::sync();  // the next step may have the same cells
         }
       }
     } else {

@@ -152,15 +152,15 @@ __device__ RowFacts facts_of_row(const OperandsView& operands, std::int32_t begi
   // No decision needs more than this, and sums over 32 lanes stay in 32 bits.
   constexpr std::int32_t kMuch = 1 << 25;
   std::int32_t products = 0, words = 0, first_col = INT_MAX, last_col = 0;
+#pragma unroll 4  // the loads of a long row overlap
   for (std::int32_t at = lane_of_warp() % kLanes; at < length; at += kLanes) {
     const std::int32_t row_of_b = operands.a_cols[begin + at];
     const RowOfB of = operands.rows_of_b[row_of_b];
     const RangeOfB range = operands.ranges_of_b[row_of_b];
-    if (of.length == 0) continue;
     products = min(products + min(of.length, kMuch), kMuch);
     words = min(words + min(of.words, kMuch), kMuch);
-    first_col = min(first_col, range.first_col);
-    last_col = max(last_col, range.last_col);
+    first_col = min(first_col, of.length == 0 ? INT_MAX : range.first_col);
+    last_col = max(last_col, of.length == 0 ? 0 : range.last_col);
   }
 #pragma unroll
   for (int step = kLanes / 2; step > 0; step /= 2) {

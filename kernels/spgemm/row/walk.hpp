@@ -38,7 +38,8 @@ struct Lanes {
   };
   std::array<Run, kWarpLanes> runs;
   int size = 0;
-  int lanes = 0;  // of all runs
+  int lanes = 0;                // of all runs
+  bool begins_segment = false;  // in a thread block's step: it is the first of its segment
 
   void add(std::int64_t at, int count) {
     runs[static_cast<std::size_t>(size++)] = {at, count};
@@ -71,6 +72,7 @@ inline Lanes chunk_of(const std::vector<Segment>& segments, std::int64_t chunk) 
 inline Lanes lanes_of(const SegmentSteps& steps) {
   Lanes lanes;
   if (steps.lanes() > 0) lanes.add(steps.place(), steps.lanes());
+  lanes.begins_segment = steps.begins_segment();
   return lanes;
 }
 
@@ -160,8 +162,9 @@ class TaskWalk {
   template <SegmentKind kKind>
   SegmentSteps steps(const Group& group, const std::vector<Segment>& staged) const {
     return {staged.data(), static_cast<int>(staged.size()),
-            kKind == SegmentKind::kWords ? mark_steps(shape_.warps(), group.warp, 0)
-                                         : sum_steps(shape_.lanes, kWarpLanes * group.warp)};
+            kKind == SegmentKind::kWords
+                ? mark_steps(shape_.warps(), group.warp, 0, static_cast<int>(staged.size()))
+                : sum_steps(shape_.lanes, kWarpLanes * group.warp)};
   }
 
   /// The turn in which each lane of a warp adds its product to its sum.
