@@ -265,6 +265,10 @@ TEST_CASE("hub has one long row and one long column of the same number") {
   }
   CHECK(of_col >= 700);
   CHECK(of_col <= 720);  // a few rows meet it by chance
+  const CsrMatrix contiguous =
+      generate("hub", {{"rows", whole(50)}, {"row", whole(30)}, {"contiguous", true}});
+  CHECK(contiguous.row_length(25) == 30);
+  CHECK(contiguous.row_cols(25).back() == 29);
   CHECK_THROWS_WITH_AS(generate("hub", {{"rows", whole(7)}, {"row", whole(7)}}),
                        "hub: 8 nonzeros do not fit a row or a column of 7", Error);
 }
