@@ -79,8 +79,10 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
           kBarriersOfSet * sets + 2 + 2 * parts(directory_words(group.work->task), shape_.lanes);
     if (!launch_.is_sum) return shape_.warps() * (of_warp + 4);
     of_warp += 2 * parts(slots_of(group), shape_.lanes) + 3 + kBarriersOfSet * sets;
-    for (std::int64_t set = 0; set < sets; ++set)
-      of_warp += std::ssize(segments<Kind::kNonzeros>(group, set));  // one before each
+    for (std::int64_t set = 0; set < sets; ++set) {
+      const auto found = segments<Kind::kNonzeros>(group, set);
+      of_warp += kPrefetch * step_iterations(steps<Kind::kNonzeros>(group, found).count());
+    }
     return shape_.warps() * of_warp;
   }
 
@@ -245,9 +247,9 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
     }
   }
   void add_step(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
-    if (lanes.begins_segment) trace.barrier();
     trace.issue(Count::kSum);
     add(mine, lanes, Turns{}, 0, trace);
+    trace.barrier();
   }
   void add_chunk(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
     const Turns turns = this->turns(lanes);

@@ -49,9 +49,10 @@ constexpr int kMostRange = 1 << 16;
 /// many products is cut, too, where its segments of B's rows keep a mean length of kLengthOfSlice.
 constexpr std::int64_t kNonzerosOfSlice = 1024, kLengthOfSlice = 12;
 constexpr int kLeastWords = 8;  // of a slice
-/// Marks and sums of a slice take at most about this much shared memory, so that an SM works on
-/// four slices side by side, and some of them compute while others wait for loads.
-constexpr std::int64_t kBytesOfSlice = 52 << 10;
+/// Marks and sums of a slice probably take at most this much shared memory, a little less than
+/// their class has, so that an SM works on four slices side by side, and some of them compute while
+/// others wait for loads.
+constexpr std::int64_t kBytesOfSlice = 48 << 10;
 /// A task of many products gets a thread block if its segments have this mean length: a thread
 /// block takes at least one step per segment.
 constexpr std::int64_t kHeavyLength = 8;
@@ -144,14 +145,25 @@ constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& p
   slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
   if (slices > 1 || !fits(task, facts.products)) {
     task.storage = MarkStorage::kBitmap;
+    // A word of C may have as many columns as the products of a word of B on average, everywhere
+    // in the range or only in a part of it.
     const std::int64_t columns = std::int64_t{task.words} * kWordCols;
-    const std::int64_t bytes = sum_bytes(task, std::min(facts.products, columns));
-    slices = std::max({slices, parts(task.words, kMostWords), parts(bytes, kBytesOfSlice)});
+    const std::int64_t of_word = std::min<std::int64_t>(
+        kWordCols, parts(facts.products, std::max(facts.words, std::int64_t{1})));
+    const std::int64_t sums = std::max(std::min(facts.products, columns), of_word * task.words);
+    slices = std::max(
+        {slices, parts(task.words, kMostWords), parts(sum_bytes(task, sums), kBytesOfSlice)});
   }
   plan.slice_words =
       std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
   plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
   task.is_sliced = plan.slices > 1;
+}
+
+/// True for a row that is no task where hubs are sorted.
+constexpr bool is_hub(std::int64_t products, std::int64_t nonzeros, const Thresholds& many) {
+  return many.takes_hubs && nonzeros > kNonzerosOfHub && products > 0 &&
+         products <= kMostProductsOfHub && products <= kLengthOfHub * nonzeros;
 }
 
 constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many) {
@@ -167,8 +179,7 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
     return plan;
   }
   if (facts.products == 0) return plan;
-  if (many.takes_hubs && facts.nonzeros > kNonzerosOfHub && facts.products <= kMostProductsOfHub &&
-      facts.products <= kLengthOfHub * facts.nonzeros) {
+  if (is_hub(facts.products, facts.nonzeros, many)) {
     plan.is_hub = true;
     task.nonzeros = 0;
     return plan;

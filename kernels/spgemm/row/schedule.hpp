@@ -364,8 +364,6 @@ class SegmentSteps {
       fetch();
     }
   }
-  /// True in the first step of a segment.
-  TESSERA_HOST_DEVICE constexpr bool begins_segment() const { return !is_at_end() && offset_ == 0; }
   /// True where the next advance() fetches a segment.
   constexpr bool is_last_of_segment() const {
     return !is_at_end() && offset_ + shape_.width >= now_.length;

@@ -251,38 +251,33 @@ __device__ void for_products(const OperandsView& operands, const Task& task, Seg
   for_segments<Group, kKind>(operands, task, staged, scratch, [&](auto segments) {
     using Item = decltype(load(std::int32_t{}, float{}));
     if constexpr (Group::kIsBlock) {
-      // The products of a segment have different cells: warps wait for each other only before the
-      // first step of a segment.
+      // The products of a step belong to one segment and therefore have different cells.
       SegmentSteps steps(staged, segments, sum_steps(Group::kLanes, Group::lane()));
-      const auto load_next = [&](bool& begins) {
+      const auto load_next = [&] {
         const std::int32_t at = steps.place();
         const float value = steps.value();
-        begins = steps.begins_segment();
         steps.advance();
         return load(at, value);
       };
       Item next[kPrefetch];
-      bool next_begins[kPrefetch];
 #pragma unroll
-      for (int u = 0; u < kPrefetch; ++u) next[u] = load_next(next_begins[u]);
+      for (int u = 0; u < kPrefetch; ++u) next[u] = load_next();
       bool is_last = false;
       while (!is_last) {
         is_last = steps.is_at_end();
         Item now[kPrefetch];
         int cell[kPrefetch];
-        bool begins[kPrefetch];
 #pragma unroll
         for (int u = 0; u < kPrefetch; ++u) {
           now[u] = next[u];
-          begins[u] = next_begins[u];
-          next[u] = load_next(next_begins[u]);
+          next[u] = load_next();
         }
 #pragma unroll
         for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(now[u]);
 #pragma unroll
         for (int u = 0; u < kPrefetch; ++u) {
-          if (begins[u]) Group::sync();  // the steps before may have the same cells
           if (cell[u] >= 0) add(now[u], cell[u]);
+          Group::sync();  // the next step may have the same cells
         }
       }
     } else {

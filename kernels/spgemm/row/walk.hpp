@@ -38,8 +38,7 @@ struct Lanes {
   };
   std::array<Run, kWarpLanes> runs;
   int size = 0;
-  int lanes = 0;                // of all runs
-  bool begins_segment = false;  // in a thread block's step: it is the first of its segment
+  int lanes = 0;  // of all runs
 
   void add(std::int64_t at, int count) {
     runs[static_cast<std::size_t>(size++)] = {at, count};
@@ -72,7 +71,6 @@ inline Lanes chunk_of(const std::vector<Segment>& segments, std::int64_t chunk) 
 inline Lanes lanes_of(const SegmentSteps& steps) {
   Lanes lanes;
   if (steps.lanes() > 0) lanes.add(steps.place(), steps.lanes());
-  lanes.begins_segment = steps.begins_segment();
   return lanes;
 }
 

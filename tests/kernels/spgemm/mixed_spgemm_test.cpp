@@ -13,6 +13,7 @@
 #include "experiments/run/run_point.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/source.hpp"
 #include "kernels/spgemm/shared/product_sketch.hpp"
 #include "model/mixed_spgemm.hpp"
 #include "tests/oracle_support.hpp"
@@ -71,6 +72,21 @@ TEST_CASE("mixed_spgemm chooses tiles for dense tiles, and rows for scattered no
   const CsrMatrix scattered = random_sparse(4000, 4000, 0.012, 3);
   for (const char* precision : kPrecisions)
     CHECK(path_of(scattered, precision).kernel == "row_spgemm");
+}
+
+TEST_CASE("mixed_spgemm chooses rows for a matrix with a long row and a long column") {
+  const CsrMatrix kkt =
+      load_matrix("hub(rows=46635, per_row=7, row=23316, col=23316, contiguous=true)", false)
+          .matrix;
+  const SpgemmPath path = path_of(kkt, "tf32x3");
+  CAPTURE(path.predicted_us.at("row_spgemm"));
+  CAPTURE(path.predicted_us.at("tile_spgemm"));
+  CHECK(path.kernel == "row_spgemm");
+  const WorkCounts counts = counts_of("row_spgemm", kkt, kkt);
+  CHECK(counts.at("hub_products") > 7 * 23'316);
+  CHECK(counts.at("hub_products") < 0.01 * counts.at("products"));
+  CHECK(counts.at("longest_row_of_a") < 16);
+  CHECK(counts.at("wide_products") > 0.99 * counts.at("products"));
 }
 
 TEST_CASE("mixed_spgemm chooses merging for many short rows of A") {
