@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -226,6 +227,10 @@ struct DeviceCsr {
   DeviceArray<std::int32_t> col_indices;  // [nnz]
   DeviceArray<float> values;              // [nnz]
 };
+
+/// Calls take(), which takes the memory of a C of `nnz` nonzeros, `bytes` in all. Throws
+/// OutOfMemory with both numbers in place of the error that take() throws.
+void take_result(std::int64_t nnz, std::int64_t bytes, const std::function<void()>& take);
 
 /// The C of a product in CSR, in memory of its run.
 struct SparseResult {

@@ -1,6 +1,7 @@
 // The shared part of every SpGEMM product on a GPU: its memory, its stages, and the download of C.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,14 @@ void* ProductRun::take(std::int64_t bytes) {
   if (bytes == 0) return nullptr;
   void* memory = nullptr;
   const auto size = static_cast<std::size_t>(bytes);
-  cuda_check(source_ == MemorySource::kMalloc ? cudaMalloc(&memory, size)
-                                              : cudaMallocAsync(&memory, size, stream_),
-             "allocating device memory for a product");
+  const cudaError_t status = source_ == MemorySource::kMalloc
+                                 ? cudaMalloc(&memory, size)
+                                 : cudaMallocAsync(&memory, size, stream_);
+  if (status != cudaSuccess) {
+    cudaGetLastError();  // otherwise the next launch would report it
+    cuda_check(status,
+               fmt::format("allocating {} bytes for a product that has {}", bytes, taken_).c_str());
+  }
   taken_ += bytes;
   peak_ = std::max(peak_, taken_);
   if (poisons_) cuda_check(cudaMemsetAsync(memory, 0xff, size, stream_), "poisoning memory");
@@ -66,11 +72,25 @@ SparseResult SparseResult::in_block(RunBlock block, const Places& places, std::i
   return result;
 }
 
+void take_result(std::int64_t nnz, std::int64_t bytes, const std::function<void()>& take) {
+  try {
+    take();
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(fmt::format("C has {} nonzeros and takes {} bytes, which do not fit: {}", nnz,
+                                  bytes, error.what()));
+  }
+}
+
 SparseResult SparseResult::in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
                                         std::int64_t nnz) {
   RunBlock block;
   const Places places(block, rows, nnz);
-  block.take(run);
+  try {
+    block.take(run);
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(fmt::format("C has {} nonzeros and takes {} bytes, which do not fit: {}", nnz,
+                                  block.bytes(), error.what()));
+  }
   return in_block(std::move(block), places, rows, cols, nnz);
 }
 

@@ -120,17 +120,25 @@ Prediction predict_rows(const WorkCounts& counts, const Device& device, const Ef
   constexpr int kLaunches = 27,
                 kWaits = 3;            // most launches are for classes of tasks, in two phases
   constexpr double kNonzeroBytes = 8;  // column and value
+  // A hub's product is written with its key, goes through three passes of a sort, is compared with
+  // its neighbour, and its factors are gathered and read: all from and to the L2. Not fitted.
+  constexpr int kLaunchesOfHubs = 12;
+  constexpr double kHubProductBytes = 8 + 4 + 3 * 16 + 8 + 4 + 8 + 8 + 8;
   const double products = counts.at("products"), nonzeros_of_c = counts.at("nonzeros_of_c");
-  return add_up({{.name = "rows",
-                  .launches = kLaunches,
-                  .waits_us = kWaits * effort.wait_of_rows_us,
-                  .l2_bytes = kNonzeroBytes * products,
-                  .read_bytes = kNonzeroBytes * counts.at("nonzeros_of_a"),
-                  .written_bytes = kNonzeroBytes * nonzeros_of_c,
-                  .instructions = effort.product * products + effort.nonzero_of_c * nonzeros_of_c +
-                                  effort.nonzero_of_large_row * counts.at("nonzeros_of_large_rows"),
-                  .loads = effort.loads_of_nonzero * counts.at("longest_row_of_a")}},
-                Rates(device));
+  const double hub_products = counts.at("hub_products");
+  const double wide = products > 0 ? nonzeros_of_c * counts.at("wide_products") / products : 0;
+  return add_up(
+      {{.name = "rows",
+        .launches = kLaunches + (hub_products > 0 ? kLaunchesOfHubs : 0),
+        .waits_us = kWaits * effort.wait_of_rows_us,
+        .l2_bytes = kNonzeroBytes * products + kHubProductBytes * hub_products,
+        .read_bytes = kNonzeroBytes * counts.at("nonzeros_of_a"),
+        .written_bytes = kNonzeroBytes * nonzeros_of_c,
+        .instructions = effort.product * products + effort.nonzero_of_c * (nonzeros_of_c - wide) +
+                        effort.nonzero_of_wide_row * wide +
+                        effort.nonzero_of_large_row * counts.at("nonzeros_of_large_rows"),
+        .loads = effort.loads_of_nonzero * counts.at("longest_row_of_a")}},
+      Rates(device));
 }
 
 Prediction predict_merge(const WorkCounts& counts, const Device& device, const Effort& effort) {

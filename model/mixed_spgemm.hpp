@@ -36,6 +36,8 @@ struct Effort {
   double wait_of_rows_us = 10.74;  // for each of 3 waits, the last for C
   double product = 0.7853;
   double nonzero_of_c = 20.34;
+  // Of rows of C that are mostly one long row of B; from one matrix, and not part of the fit.
+  double nonzero_of_wide_row = 3.8;
   double nonzero_of_large_row = 118.4;  // of A; rows with few products need no bitmap
   double loads_of_nonzero = 1.412;      // of the longest row of A
 

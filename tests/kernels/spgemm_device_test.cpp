@@ -213,6 +213,20 @@ std::vector<Operands> hubs() {
   return {{row, row}, {column, column}, {row, column}, {both, both}};
 }
 
+/// Rows of A that are hubs to row_spgemm, among others, with one product for most columns of C and
+/// as many as there are rows of B for one of them.
+Operands sorted_hubs(std::int32_t rows) {
+  constexpr std::int32_t kInner = 20'000;
+  const CsrMatrix a = patterned(rows, kInner, 33, [](int row, int col) {
+    if (row % 5 == 3) return row == 3 || col % 2 == row % 2;
+    return (row * 31 + col * 17) % 4999 == 0;
+  });
+  const CsrMatrix b = patterned(kInner, 700, 34, [](int row, int col) {
+    return row % 7 != 0 && (col == 4 || (row * 13 + col * 29) % 211 == 0);
+  });
+  return {a, b};
+}
+
 /// Tens of thousands of nonzeros in every row of C.
 std::vector<Operands> long_rows() {
   return {{random_sparse(6, 300, 0.5, 41), random_rows(300, 120'000, 900, 42)},
@@ -343,6 +357,36 @@ TEST_CASE("every SpGEMM kernel is right for rows of many lengths") { check_all(m
 
 TEST_CASE("every SpGEMM kernel is right for hubs") { check_all(hubs()); }
 
+TEST_CASE("row_spgemm sorts the products of hubs among other rows") {
+  if (no_gpu()) return;
+  for (const std::int32_t rows : {4, 40}) {
+    const Operands operands = sorted_hubs(rows);
+    std::int64_t hubs = 0;
+    for (std::int32_t row = 0; row < rows; ++row)
+      hubs += operands.a.row_length(row) > row_spgemm::kNonzerosOfHub ? 1 : 0;
+    REQUIRE(hubs == (rows == 4 ? 1 : 8));
+    for (const bool reuse : {false, true}) {
+      const SpgemmChoice choice{"row_spgemm", {{"reuse", reuse}}};
+      check(choice, operands);
+      for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+        check_again(choice, operands, source);
+    }
+  }
+}
+
+TEST_CASE("row_spgemm cuts hubs into slices where all their products are too many to sort") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(5, 65'000, 1.0, 37), b = random_sparse(65'000, 700, 0.355, 38);
+  std::int64_t products = 0;
+  for (const std::int32_t k : a.col_indices) products += b.row_length(k);
+  REQUIRE(products > row_spgemm::kMostHubProducts);
+  REQUIRE(products < 5 * row_spgemm::kMostProductsOfHub);
+  const CsrMatrix expected = multiply_rows(a, b);
+  const Params params = Registry<SpgemmKernel>::instance().resolve("row_spgemm", {});
+  const auto product = Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(a, b);
+  CHECK(multiply(*product, 1, MemorySource::kPool) == expected);
+}
+
 TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of nonzeros") {
   check_all(long_rows());
 }
@@ -434,6 +478,28 @@ TEST_CASE("row_spgemm keeps to a limit of memory beside C") {
     for (const Operands& operands : cases) check_limits(operands);
   const CsrMatrix none = random_sparse(0, 50, 0.0, 8), some = random_sparse(50, 30, 0.1, 4);
   check_limit({none, some}, multiply_rows(none, some), 1, MemorySource::kMalloc);
+}
+
+TEST_CASE("a product whose C does not fit the device fails with C's size, and the next one works") {
+  if (no_gpu()) return;
+  // C is dense: of 1.28 TB, which no device has, and of 8 MB.
+  for (const std::int32_t side : {400'000, 1000}) {
+    CAPTURE(side);
+    const CsrMatrix a = random_sparse(side, 1, 1.0, 95), b = random_sparse(1, side, 1.0, 96);
+    for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{256} << 20})
+      for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool}) {
+        const Params params = Registry<SpgemmKernel>::instance().resolve(
+            "mixed_spgemm", {{"workspace_limit", limit}, {"path", std::string("rows")}});
+        const auto product =
+            Registry<GpuSpgemm>::instance().make("mixed_spgemm", params)->upload(a, b);
+        if (side == 1000)
+          CHECK(multiply(*product, 1, source) == multiply_rows(a, b));
+        else
+          CHECK_THROWS_WITH_AS(multiply(*product, 1, source),
+                               doctest::Contains("C has 160000000000 nonzeros and takes 128000"),
+                               OutOfMemory);
+      }
+  }
 }
 
 TEST_CASE("row_spgemm does not keep structure in limited memory") {

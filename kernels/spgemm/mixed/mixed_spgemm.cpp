@@ -31,24 +31,29 @@ constexpr const char* kTiles = "tile_spgemm";
 constexpr const char* kMerge = "merge_spgemm";
 constexpr const char* kNoTilesInFp32 =
     "path = tiles needs a precision of tensor cores: fp16, tf32 or tf32x3";
+constexpr const char* kNoLimit = "only row_spgemm keeps to a workspace_limit: path = rows or auto";
 
 const Registry<SpgemmKernel>& kernels() { return Registry<SpgemmKernel>::instance(); }
 
 /// The parameters with which mixed_spgemm makes one of its kernels; empty when the precision that
-/// the caller admits leaves the kernel out.
-std::optional<Params> params_of(const std::string& kernel, const std::string& precision) {
+/// the caller admits, or the limit of memory, leaves the kernel out.
+std::optional<Params> params_of(const std::string& kernel, const Params& params) {
+  const std::int64_t limit = params.integer("workspace_limit");
+  if (kernel == kRows) return kernels().resolve(kernel, {{"workspace_limit", limit}});
+  if (limit > 0) return std::nullopt;
   if (kernel != kTiles) return kernels().resolve(kernel, {});
+  const std::string& precision = params.text("precision");
   if (precision == "fp32") return std::nullopt;
   return kernels().resolve(kernel, {{"precision", precision}});
 }
 
 /// The admitted kernels that take A and B and that have a cost model.
 std::vector<CountedKernel> count_all(const CsrMatrix& a, const CsrMatrix& b,
-                                     const std::string& precision) {
+                                     const Params& admitted) {
   std::vector<CountedKernel> counted;
   std::optional<spgemm::ProductSketch> sketch;
   for (const char* kernel : {kMerge, kRows, kTiles}) {  // equal times: the first is chosen
-    const std::optional<Params> params = params_of(kernel, precision);
+    const std::optional<Params> params = params_of(kernel, admitted);
     if (!params || !Registry<CostModel>::instance().contains(kernel)) continue;
     if (!sketch) sketch.emplace(a, b);
     try {
@@ -79,12 +84,14 @@ std::string kernel_of_path(const std::string& path) {
 class MixedSpgemm final : public SpgemmKernel {
  public:
   explicit MixedSpgemm(Params params) : params_(std::move(params)) {
-    require(params_.text("path") != "tiles" || !is_fp32(), kNoTilesInFp32);
+    const std::string& path = params_.text("path");
+    require(path != "tiles" || !is_fp32(), kNoTilesInFp32);
+    require(params_.integer("workspace_limit") == 0 || path == "auto" || path == "rows", kNoLimit);
   }
 
   /// Changes with the version of each kernel that can be chosen.
   int version() const override {
-    constexpr int kVersion = 3, kPlaces = 1000;
+    constexpr int kVersion = 4, kPlaces = 1000;
     const auto of = [](const char* kernel) { return kernels().make(kernel)->version(); };
     return ((kVersion * kPlaces + of(kRows)) * kPlaces + of(kTiles)) * kPlaces + of(kMerge);
   }
@@ -137,6 +144,11 @@ const Register<SpgemmKernel> entry{{
           "the kernel to use: row_spgemm (rows), merge_spgemm (merge), tile_spgemm (tiles), or the "
           "one that the cost models predict to be fastest (auto)",
           {"auto", "rows", "merge", "tiles"}},
+         {"workspace_limit",
+          std::int64_t{0},
+          "memory of a product beside C in bytes, at most; leaves row_spgemm alone; 0: no limit",
+          {},
+          0},
          {"model_device", std::string("h200"),
           "the described device whose rates the cost models use"}},
     .make = [](const Params& params) { return std::make_unique<MixedSpgemm>(params); },
@@ -146,8 +158,8 @@ const Register<SpgemmKernel> entry{{
 
 mixed_spgemm::Choice mixed_spgemm::choose(const CsrMatrix& a, const CsrMatrix& b,
                                           const Params& params) {
-  const std::string &precision = params.text("precision"), &path = params.text("path");
-  const std::vector<CountedKernel> counted = count_all(a, b, precision);
+  const std::string& path = params.text("path");
+  const std::vector<CountedKernel> counted = count_all(a, b, params);
   const Decision decision = decide_by_model(counted, params.text("model_device"));
   Choice choice;
   for (const Rating& one : decision.ranked)
@@ -160,7 +172,8 @@ mixed_spgemm::Choice mixed_spgemm::choose(const CsrMatrix& a, const CsrMatrix& b
     choice.path.kernel = counted[decision.chosen().candidate].kernel;
     choice.path.reason = decision.chosen().reason;
   }
-  const std::optional<Params> params_of_kernel = params_of(choice.path.kernel, precision);
+  const std::optional<Params> params_of_kernel = params_of(choice.path.kernel, params);
+  require(params.integer("workspace_limit") == 0 || choice.path.kernel == kRows, kNoLimit);
   require(params_of_kernel.has_value(), kNoTilesInFp32);
   choice.params = *params_of_kernel;
   return choice;

@@ -7,12 +7,14 @@
 #include <bit>
 #include <climits>
 #include <cub/device/device_scan.cuh>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "formats/base/check.hpp"
 #include "kernels/device/side_streams.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/spgemm/row/hubs.cuh"
 #include "kernels/spgemm/row/small.cuh"
 #include "kernels/spgemm/row/steps.cuh"
 #include "kernels/spgemm/shared/rows.cuh"
@@ -219,9 +221,12 @@ class RowTasks {
           block, of,
           !words_can_wait(of.nonzeros_of_a, of.rows, of.nonzeros_of_b, of.rows_of_b_count));
       const RowArrays of_rows(block, of.rows);
+      const std::int64_t most_hubs = of.many.takes_hubs ? of.nonzeros_of_a / kNonzerosOfHub : 0;
+      const std::int64_t of_hubs = block.place<HubRow>(most_hubs);
       block.take(run);
       of_b.assign(operands, block);
       of_rows.assign(*this, block);
+      hubs = block.data<HubRow>(of_hubs);
     }
     /// For operands whose B is described, in buffers that outlive the workspace.
     Workspace(ProductRun& run, const OperandsView& of, Buffers& buffers)
@@ -272,11 +277,13 @@ class RowTasks {
     RunBlock block;
     RowSlicing slicing;              // after the scan, counts holds each row's first task
     TaskSummary* summary;            // [1]
+    HubRow* hubs = nullptr;          // [hubs]
     RunArray<Task> tasks;            // [num_tasks]
     RunArray<SortedTask> sorted;     // [num_tasks]
     RunArray<std::int32_t> lengths;  // [num_tasks + 1]: columns of C of each task
     RunArray<std::int64_t> offsets;  // [num_tasks + 1]: in C
     RunArray<std::byte> scratch;     // of scans
+    std::optional<HubProducts> of_hubs;
 
    private:
     struct TaskArrays {
@@ -342,7 +349,12 @@ class RowTasks {
     else if (operands.rows_of_b_count > 0)
       measure_rows_of_b<<<grid_of(thread_each(), operands.rows_of_b_count), kRowThreads, 0,
                           run.stream()>>>(operands);
-    make_tasks(work, plan_tasks(work, run.stream()), run);
+    std::int64_t tasks = plan_tasks(work, run.stream());
+    if (!hub_counts().can_be_sorted(operands.cols)) {
+      work.operands.many.takes_hubs = false;
+      tasks = plan_tasks(work, run.stream());
+    }
+    make_tasks(work, tasks, run);
   }
 
   static void describe_b(const OperandsView& operands, cudaStream_t stream) {
@@ -371,7 +383,7 @@ class RowTasks {
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(TaskSummary), stream), "clearing");
     with_lanes(operands.nonzeros_of_a, operands.rows, [&]<int kLanes>(unsigned grid) {
       analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(operands, work.tasks.data(),
-                                                             work.slicing, work.summary);
+                                                             work.slicing, work.hubs, work.summary);
     });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     const TaskSummary& summary = read_summary(work, stream);
@@ -414,6 +426,11 @@ class RowTasks {
           launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.operands,
                                       batch, work.lengths.data(), work.summary);
         });
+    const HubCounts hubs = hub_counts();
+    if (hubs.hubs > 0)
+      work.of_hubs.emplace(work.operands, hubs, work.hubs,
+                           work.is_sliced() ? work.slicing.counts : nullptr, work.lengths.data(),
+                           run);
     // The exclusive scan reads one element past the lengths, whose value no sum includes.
     cuda_check(cudaMemsetAsync(work.lengths.data() + work.num_tasks, 0, sizeof(std::int32_t),
                                run.stream()),
@@ -457,6 +474,12 @@ class RowTasks {
         });
   }
 
+  /// Makes the sums of all hubs, in the same form.
+  template <class Argument>
+  static void launch_hubs(Workspace& work, const Argument& argument, cudaStream_t stream) {
+    if (work.of_hubs) work.of_hubs->sum(work.operands, argument, stream);
+  }
+
   /// Finds the offsets of rows in C, after `before` nonzeros of earlier rows. [rows + 1]
   static void find_rows(const Workspace& work, std::int64_t columns, std::int64_t* row_offsets,
                         cudaStream_t stream, std::int64_t before = 0) {
@@ -475,6 +498,14 @@ class RowTasks {
                "reading the counts");
     cuda_check(cudaStreamSynchronize(stream), "analysing rows");
     return *summary_;
+  }
+
+  /// The hubs in the summary that was read last.
+  HubCounts hub_counts() const {
+    constexpr std::uint64_t kNonzeros = (std::uint64_t{1} << kHubShift) - 1;
+    return {static_cast<std::int64_t>(summary_->hubs >> kHubShift),
+            static_cast<std::int64_t>(summary_->hubs & kNonzeros),
+            static_cast<std::int64_t>(summary_->hub_products)};
   }
 
   template <class In, class Out>

@@ -1,5 +1,7 @@
 #include "kernels/spgemm/row/row_spgemm.hpp"
 
+#include <algorithm>
+
 #include "formats/base/registry.hpp"
 #include "kernels/spgemm/row/trace.hpp"
 #include "kernels/spgemm/shared/product_sketch.hpp"
@@ -8,9 +10,11 @@
 namespace tessera {
 namespace {
 
+using namespace row_spgemm;
+
 class RowSpgemm final : public SpgemmKernel {
  public:
-  int version() const override { return 2; }
+  int version() const override { return 3; }
   Arithmetic arithmetic() const override { return {.sum = Arithmetic::Sum::kFp32}; }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
     return multiply_rows(a, b);
@@ -20,14 +24,28 @@ class RowSpgemm final : public SpgemmKernel {
   }
   WorkCounts count_work(const spgemm::ProductSketch& product) const override {
     constexpr std::int64_t kLanes = 32;  // rows of so few products need no bitmap
-    std::int64_t in_large_rows = 0;
-    for (std::int32_t row = 0; row < product.a().rows; ++row)
-      if (product.row_products[row] > kLanes) in_large_rows += product.a().row_length(row);
+    const CsrMatrix &a = product.a(), &b = product.b();
+    Thresholds many = thresholds_for(a.nnz(), b.nnz(), b.rows);
+    many.takes_hubs = true;
+    constexpr std::int64_t kLongSegments = 2048;  // mean length of those of B's rows
+    std::int64_t in_large_rows = 0, longest_row = 0, hub_products = 0, wide_products = 0;
+    for (std::int32_t row = 0; row < a.rows; ++row) {
+      const std::int64_t products = product.row_products[row], length = a.row_length(row);
+      if (is_hub(products, length, many)) {
+        hub_products += products;
+        continue;
+      }
+      if (products > kLanes) in_large_rows += length;
+      if (products >= kLongSegments * std::max(length, std::int64_t{1})) wide_products += products;
+      longest_row = std::max(longest_row, length);
+    }
     return {{"products", static_cast<double>(product.products)},
-            {"nonzeros_of_a", static_cast<double>(product.a().nnz())},
+            {"nonzeros_of_a", static_cast<double>(a.nnz())},
             {"nonzeros_of_c", product.nonzeros_of_c},
             {"nonzeros_of_large_rows", static_cast<double>(in_large_rows)},  // of A
-            {"longest_row_of_a", static_cast<double>(product.longest_row_of_a)}};
+            {"longest_row_of_a", static_cast<double>(longest_row)},  // of those that are no hubs
+            {"hub_products", static_cast<double>(hub_products)},
+            {"wide_products", static_cast<double>(wide_products)}};  // of long rows of B
   }
 };
 

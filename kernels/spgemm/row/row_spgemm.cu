@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
   const SortedTask sorted = batch.at(launch.task_of(static_cast<int>(blockIdx.x), group));
   const Task task = batch.task(sorted);
   const std::int64_t first = sorted.id < 0 ? 0 : output.offsets[sorted.id];
-  const int count = sorted.id < 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
+  // A task without words has no sums; the row may be a hub, which has.
+  const int count = task.words == 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
   unsigned char* memory = shared + group * launch.group_bytes();
   auto* staged = reinterpret_cast<Segment*>(memory);
   unsigned char* of_bitmap = memory + launch.segment_bytes();
@@ -107,6 +108,7 @@ class RowProduct final : public GpuSparseProduct {
     const NarrowCsr& right = b_ ? *b_ : a_;
     operands_ = {.rows = a.rows,
                  .rows_of_b_count = b.rows,
+                 .cols = b.cols,
                  .nonzeros_of_a = a.nnz(),
                  .nonzeros_of_b = b.nnz(),
                  .many = thresholds_for(a.nnz(), b.nnz(), b.rows),
@@ -119,6 +121,8 @@ class RowProduct final : public GpuSparseProduct {
                  .rows_of_b = nullptr,
                  .ranges_of_b = nullptr,
                  .words_of_b = nullptr};
+    // Lists of products are made of tasks, and limited memory has no room for sorting.
+    operands_.many.takes_hubs = !options.lists() && options.workspace_limit == 0;
   }
 
   void multiply(float alpha, ProductRun& run) override {
@@ -147,7 +151,7 @@ class RowProduct final : public GpuSparseProduct {
                      run);
       return sum_lists(alpha, run);
     }
-    tasks_.launch_ranked<SumKernels>(work, output(work.offsets.data(), alpha), run.stream());
+    sum_tasks(work, output(work.offsets.data(), alpha), run.stream());
     if (options_.reuse) kept_.emplace(std::move(work));
   }
 
@@ -160,7 +164,7 @@ class RowProduct final : public GpuSparseProduct {
     run.stage("sums");
     SumOutput again = output(kept_->offsets.data(), alpha);
     again.cols = nullptr;
-    tasks_.launch_ranked<SumKernels>(*kept_, again, run.stream());
+    sum_tasks(*kept_, again, run.stream());
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
@@ -200,8 +204,10 @@ class RowProduct final : public GpuSparseProduct {
     if (rows_ > 0) {
       RowSlices slices(tasks_, operands_, options_.workspace_limit, run);
       const std::int64_t nonzeros = slices.count(c.row_offsets.data());
-      c.col_indices = RunArray<std::int32_t>(run, nonzeros);
-      c.values = RunArray<float>(run, nonzeros);
+      take_result(nonzeros, (sizeof(std::int32_t) + sizeof(float)) * nonzeros, [&] {
+        c.col_indices = RunArray<std::int32_t>(run, nonzeros);
+        c.values = RunArray<float>(run, nonzeros);
+      });
       slices.sum(c.row_offsets.data(), [&](const RowTasks::Workspace& work,
                                            const std::int64_t* offsets, std::int64_t first_cell) {
         run.stage("sums");
@@ -215,6 +221,11 @@ class RowProduct final : public GpuSparseProduct {
 
   SumOutput output(const std::int64_t* offsets, float alpha) const {
     return {offsets, c_.col_indices.data(), c_.values.data(), alpha};
+  }
+
+  void sum_tasks(RowTasks::Workspace& work, const SumOutput& output, cudaStream_t stream) {
+    tasks_.launch_ranked<SumKernels>(work, output, stream);
+    RowTasks::launch_hubs(work, output, stream);
   }
 
   void sum_lists(float alpha, ProductRun& run) const {

@@ -9,10 +9,11 @@
 // words, and those below it in its own word) is the index of its sum. Sums therefore need no
 // search, no sort and no atomics. They come out in the order of their columns, and each is one
 // chain of fused multiply-adds in the order of A's columns, for any scheduling: C has the bits of
-// multiply_rows(). Rows of at most 32 products need no bitmap: each lane holds one product and
-// compares its column with those of its neighbours. The analysis of rows and the dense sums over
-// the range of their columns are spECK's (Parger et al. 2020), the two phases are Nsparse's
-// (Nagasaka et al. 2017). Ranks in place of keys and sorting are ours.
+// multiply_rows(). The products of a hub, a row with thousands of nonzeros of A, are sorted by
+// column instead, which takes the whole device. Rows of at most 32 products need no bitmap: each
+// lane holds one product and compares its column with those of its neighbours. The analysis of rows
+// and the dense sums over the range of their columns are spECK's (Parger et al. 2020), the two
+// phases are Nsparse's (Nagasaka et al. 2017). Ranks in place of keys and sorting are ours.
 //
 // With keeps=products, the second phase lists the products of each nonzero of C, and a gather makes
 // the sums: kernels/spgemm/row/lists.cuh.
@@ -48,15 +49,26 @@ constexpr int kMostRange = 1 << 16;
 /// many products is cut, too, where its segments of B's rows keep a mean length of kLengthOfSlice.
 constexpr std::int64_t kNonzerosOfSlice = 1024, kLengthOfSlice = 12;
 constexpr int kLeastWords = 8;  // of a slice
+/// Marks and sums of a slice probably take at most this much shared memory, a little less than
+/// their class has, so that an SM works on four slices side by side, and some of them compute while
+/// others wait for loads.
+constexpr std::int64_t kBytesOfSlice = 48 << 10;
 /// A task of many products gets a thread block if its segments have this mean length: a thread
 /// block takes at least one step per segment.
 constexpr std::int64_t kHeavyLength = 8;
+/// A hub is a row with more nonzeros of A than this, whose segments of B's rows have at most this
+/// mean length: slices would take longer to find their few products in each segment than to sort
+/// all of them by column (hubs.cuh). In limited memory, a hub's slices get thread blocks.
+constexpr std::int64_t kNonzerosOfHub = 8192, kLengthOfHub = 256;
+/// The most products of all hubs, for which their lists take 1.6 GB, and those of one hub.
+constexpr std::int64_t kMostHubProducts = 1 << 26, kMostProductsOfHub = 1 << 24;
 
 /// The numbers of products that count as many. They shrink with the product, so that a small one
 /// uses the whole device, too.
 struct Thresholds {
-  std::int64_t heavy;  // of a task
-  std::int64_t slice;  // of a row
+  std::int64_t heavy;       // of a task
+  std::int64_t slice;       // of a row
+  bool takes_hubs = false;  // hubs are no tasks
 };
 /// Estimates the number of all products from the mean length of B's rows.
 constexpr Thresholds thresholds_for(std::int64_t nonzeros_of_a, std::int64_t nonzeros_of_b,
@@ -96,6 +108,7 @@ struct RowPlan {
   Task whole;                    // the whole row as one task
   std::int32_t slice_words = 0;  // of each task but the last
   std::int32_t slices = 1;
+  bool is_hub = false;  // the task has no words: hubs.cuh makes the row
 };
 
 /// Task `slice` of a row.
@@ -132,12 +145,25 @@ constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& p
   slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
   if (slices > 1 || !fits(task, facts.products)) {
     task.storage = MarkStorage::kBitmap;
-    slices = std::max(slices, parts(task.words, kMostWords));
+    // A word of C may have as many columns as the products of a word of B on average, everywhere
+    // in the range or only in a part of it.
+    const std::int64_t columns = std::int64_t{task.words} * kWordCols;
+    const std::int64_t of_word = std::min<std::int64_t>(
+        kWordCols, parts(facts.products, std::max(facts.words, std::int64_t{1})));
+    const std::int64_t sums = std::max(std::min(facts.products, columns), of_word * task.words);
+    slices = std::max(
+        {slices, parts(task.words, kMostWords), parts(sum_bytes(task, sums), kBytesOfSlice)});
   }
   plan.slice_words =
       std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
   plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
   task.is_sliced = plan.slices > 1;
+}
+
+/// True for a row that is no task where hubs are sorted.
+constexpr bool is_hub(std::int64_t products, std::int64_t nonzeros, const Thresholds& many) {
+  return many.takes_hubs && nonzeros > kNonzerosOfHub && products > 0 &&
+         products <= kMostProductsOfHub && products <= kLengthOfHub * nonzeros;
 }
 
 constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresholds& many) {
@@ -153,6 +179,11 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
     return plan;
   }
   if (facts.products == 0) return plan;
+  if (is_hub(facts.products, facts.nonzeros, many)) {
+    plan.is_hub = true;
+    task.nonzeros = 0;
+    return plan;
+  }
   task.first_word = facts.first / kWordCols;
   task.words = plan.slice_words = facts.last / kWordCols - task.first_word + 1;
   task.kept = static_cast<std::int32_t>(std::min(facts.words, std::int64_t{task.words}));
@@ -163,7 +194,8 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
   const bool is_long = facts.products > many.slice || facts.nonzeros > kNonzerosOfSlice;
   if (is_long || !fits(task, facts.products)) cut_row(facts, many, plan);
   task.is_heavy =
-      facts.products >= many.heavy * plan.slices && facts.products >= kHeavyLength * facts.nonzeros;
+      facts.nonzeros > kNonzerosOfHub || (facts.products >= many.heavy * plan.slices &&
+                                          facts.products >= kHeavyLength * facts.nonzeros);
   return plan;
 }
 

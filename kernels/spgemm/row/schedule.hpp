@@ -48,6 +48,13 @@ struct alignas(16) SortedTask {
   std::int32_t begin = 0, nonzeros = 0;
 };
 
+/// A row of A that is no task. Hubs are numbered as they are found, in any order.
+struct alignas(16) HubRow {
+  std::int32_t row = 0;
+  std::int32_t begin = 0;   // of the row of A
+  std::uint32_t first = 0;  // nonzeros of A of the hubs before it
+};
+
 /// A row of B, for one load. Its words begin at the index where its nonzeros do.
 struct alignas(16) RowOfB {
   std::int32_t begin, length, words;
@@ -259,8 +266,9 @@ TESSERA_HOST_DEVICE constexpr std::int64_t sum_bytes(const Task& task, std::int6
 TESSERA_HOST_DEVICE constexpr int mark_class(const Task& task) {
   return class_of(task, mark_bytes(task));
 }
+/// A task without words makes no sums: its row has no products, or is a hub.
 TESSERA_HOST_DEVICE constexpr int sum_class(const Task& task, std::int64_t sums) {
-  return class_of(task, sum_bytes(task, sums));
+  return class_of(task, task.words == 0 ? 0 : sum_bytes(task, sums));
 }
 
 // The walk over the products of a task. A group takes the nonzeros of A in sets, one per lane, each
@@ -315,9 +323,11 @@ TESSERA_HOST_DEVICE constexpr void cut_segment(Segment& segment, const Task& tas
 struct StepShape {
   int width, stride, first, lane;
 };
-/// Marks come in any order, so each warp has segments of its own. Sums are made in the order of A's
-/// columns, so all warps take a segment together.
-TESSERA_HOST_DEVICE constexpr StepShape mark_steps(int warps, int warp, int lane_of_warp) {
+/// Marks come in any order, so each warp has segments of its own, unless there are fewer segments
+/// than warps. Sums are made in the order of A's columns, so all warps take a segment together.
+TESSERA_HOST_DEVICE constexpr StepShape mark_steps(int warps, int warp, int lane_of_warp,
+                                                   int segments) {
+  if (segments < warps) return {warps * kWarpLanes, 1, 0, warp * kWarpLanes + lane_of_warp};
   return {kWarpLanes, warps, warp, lane_of_warp};
 }
 TESSERA_HOST_DEVICE constexpr StepShape sum_steps(int lanes, int lane) {

@@ -147,7 +147,7 @@ __device__ void for_words(const OperandsView& operands, const Task& task, Segmen
   for_segments<Group, SegmentKind::kWords>(operands, task, staged, scratch, [&](auto segments) {
     if constexpr (Group::kIsBlock) {
       SegmentSteps steps(staged, segments,
-                         mark_steps(Group::kWarps, Group::warp(), lane_of_warp()));
+                         mark_steps(Group::kWarps, Group::warp(), lane_of_warp(), segments));
       const auto next_place = [&] {
         const std::int32_t place = steps.place();
         steps.advance();

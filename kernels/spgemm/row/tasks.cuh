@@ -12,7 +12,7 @@ namespace tessera::row_spgemm {
 
 /// The operands on the device, and what the analysis writes about B.
 struct OperandsView {
-  std::int32_t rows, rows_of_b_count;
+  std::int32_t rows, rows_of_b_count, cols;
   std::int64_t nonzeros_of_a, nonzeros_of_b;
   Thresholds many;
   const std::int32_t* a_offsets;  // [rows + 1]
@@ -118,10 +118,15 @@ static __global__ void __launch_bounds__(kRowThreads) measure_rows_of_b(Operands
                   : RangeOfB{operands.b_cols[begin], operands.b_cols[begin + length - 1]};
 }
 
+/// Where TaskSummary::hubs holds the number of hubs: an operand has fewer than 2^31 nonzeros.
+constexpr int kHubShift = 32;
+
 /// Sums over all rows and all tasks, which the host reads.
 struct TaskSummary {
   unsigned long long tasks;
   unsigned long long nonzeros;
+  unsigned long long hubs;  // their number times 2^kHubShift, and their nonzeros of A
+  unsigned long long hub_products;
   std::uint32_t mark_classes[kClasses];  // the number of tasks of each class
   std::uint32_t sum_classes[kClasses];
   std::uint32_t mark_cursors[kClasses];  // the number of tasks that are sorted so far
@@ -147,15 +152,15 @@ __device__ RowFacts facts_of_row(const OperandsView& operands, std::int32_t begi
   // No decision needs more than this, and sums over 32 lanes stay in 32 bits.
   constexpr std::int32_t kMuch = 1 << 25;
   std::int32_t products = 0, words = 0, first_col = INT_MAX, last_col = 0;
+#pragma unroll 4  // the loads of a long row overlap
   for (std::int32_t at = lane_of_warp() % kLanes; at < length; at += kLanes) {
     const std::int32_t row_of_b = operands.a_cols[begin + at];
     const RowOfB of = operands.rows_of_b[row_of_b];
     const RangeOfB range = operands.ranges_of_b[row_of_b];
-    if (of.length == 0) continue;
     products = min(products + min(of.length, kMuch), kMuch);
     words = min(words + min(of.words, kMuch), kMuch);
-    first_col = min(first_col, range.first_col);
-    last_col = max(last_col, range.last_col);
+    first_col = min(first_col, of.length == 0 ? INT_MAX : range.first_col);
+    last_col = max(last_col, of.length == 0 ? 0 : range.last_col);
   }
 #pragma unroll
   for (int step = kLanes / 2; step > 0; step /= 2) {
@@ -173,7 +178,7 @@ struct RowSlicing {
   std::int32_t* words;   // [rows]: words of a slice
 };
 
-/// Calls visit(row, plan) in one lane per row of a warp.
+/// Calls visit(row, facts, plan) in one lane per row of a warp.
 template <int kLanes, class Visit>
 __device__ void for_plans_of_warp(const OperandsView& operands, Visit visit) {
   for_rows_of_warp<kLanes>(
@@ -181,31 +186,39 @@ __device__ void for_plans_of_warp(const OperandsView& operands, Visit visit) {
       [&]<int kOfRow>(std::int32_t row, std::int32_t begin, std::int32_t length, std::int32_t) {
         const RowFacts facts = facts_of_row<kOfRow>(operands, begin, length);
         if (row < 0 || lane_of_warp() % kOfRow != 0) return;
-        visit(row, plan_row(row, facts, operands.many));
+        visit(row, facts, plan_row(row, facts, operands.many));
       });
 }
 
 template <int kLanes>
 __global__ void __launch_bounds__(kRowThreads)
-    analyse_rows(OperandsView operands, Task* tasks, RowSlicing slicing, TaskSummary* summary) {
+    analyse_rows(OperandsView operands, Task* tasks, RowSlicing slicing, HubRow* hubs,
+                 TaskSummary* summary) {
   __shared__ std::uint32_t counts[kClasses];
   __shared__ std::uint32_t slices;
   if (threadIdx.x == 0) slices = 0;
   clear_counts(counts);
-  for_plans_of_warp<kLanes>(operands, [&](std::int32_t row, const RowPlan& plan) {
-    tasks[row] = plan.whole;
-    slicing.counts[row] = plan.slices;
-    slicing.words[row] = plan.slice_words;
-    if (plan.slices == 1) {
-      atomicAdd(counts + mark_class(plan.whole), 1u);
-      return;
-    }
-    atomicAdd(&slices, static_cast<std::uint32_t>(plan.slices - 1));
-    // All slices but the last have the same class.
-    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, 0)),
-              static_cast<std::uint32_t>(plan.slices - 1));
-    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, plan.slices - 1)), 1u);
-  });
+  for_plans_of_warp<kLanes>(
+      operands, [&](std::int32_t row, const RowFacts& facts, const RowPlan& plan) {
+        if (plan.is_hub) {
+          const unsigned long long before = atomicAdd(
+              &summary->hubs, (1ull << kHubShift) + static_cast<unsigned>(facts.nonzeros));
+          hubs[before >> kHubShift] = {row, facts.begin, static_cast<std::uint32_t>(before)};
+          atomicAdd(&summary->hub_products, static_cast<unsigned long long>(facts.products));
+        }
+        tasks[row] = plan.whole;
+        slicing.counts[row] = plan.slices;
+        slicing.words[row] = plan.slice_words;
+        if (plan.slices == 1) {
+          atomicAdd(counts + mark_class(plan.whole), 1u);
+          return;
+        }
+        atomicAdd(&slices, static_cast<std::uint32_t>(plan.slices - 1));
+        // All slices but the last have the same class.
+        atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, 0)),
+                  static_cast<std::uint32_t>(plan.slices - 1));
+        atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, plan.slices - 1)), 1u);
+      });
   __syncthreads();
   add_counts(counts, summary->mark_classes);
   if (threadIdx.x == 0 && slices > 0)
@@ -216,7 +229,7 @@ __global__ void __launch_bounds__(kRowThreads)
 template <int kLanes>
 __global__ void __launch_bounds__(kRowThreads)
     find_most_tasks(OperandsView operands, std::uint32_t* most) {
-  for_plans_of_warp<kLanes>(operands, [&](std::int32_t, const RowPlan& plan) {
+  for_plans_of_warp<kLanes>(operands, [&](std::int32_t, const RowFacts&, const RowPlan& plan) {
     if (plan.slices > 1) atomicMax(most, static_cast<std::uint32_t>(plan.slices));
   });
 }

@@ -2,6 +2,9 @@
 // tasks; then, for each class of tasks, it counts columns and makes sums. This is the work of their
 // thread blocks and, for the simulator, the trace of their warps.
 //
+// Hubs are traced in slices, as the device takes them in limited memory: sorting their products
+// (hubs.cuh) has no trace, and a predicted time is longer than that of the device with it.
+//
 // Not included: allocation, clearing and copies, and the two times that the host waits. The
 // launches of classes follow each other, as the simulator has them; on a device they overlap.
 #pragma once

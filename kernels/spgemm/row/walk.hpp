@@ -160,8 +160,9 @@ class TaskWalk {
   template <SegmentKind kKind>
   SegmentSteps steps(const Group& group, const std::vector<Segment>& staged) const {
     return {staged.data(), static_cast<int>(staged.size()),
-            kKind == SegmentKind::kWords ? mark_steps(shape_.warps(), group.warp, 0)
-                                         : sum_steps(shape_.lanes, kWarpLanes * group.warp)};
+            kKind == SegmentKind::kWords
+                ? mark_steps(shape_.warps(), group.warp, 0, static_cast<int>(staged.size()))
+                : sum_steps(shape_.lanes, kWarpLanes * group.warp)};
   }
 
   /// The turn in which each lane of a warp adds its product to its sum.

@@ -249,6 +249,30 @@ TEST_CASE("rmat sends its edges to the quadrants in the given proportions") {
                        "rmat: a + b + c = 0.9 + 0.19 + 0.19 is more than 1", Error);
 }
 
+TEST_CASE("hub has one long row and one long column of the same number") {
+  const CsrMatrix matrix =
+      generate("hub", {{"rows", whole(2000)}, {"row", whole(1500)}, {"col", whole(700)}});
+  std::int64_t of_col = 0;
+  for (std::int32_t row = 0; row < matrix.rows; ++row) {
+    const auto begin = matrix.col_indices.begin() + matrix.row_offsets[row],
+               end = matrix.col_indices.begin() + matrix.row_offsets[row + 1];
+    const bool meets = std::binary_search(begin, end, 1000);
+    of_col += meets ? 1 : 0;
+    if (row == 1000)
+      CHECK((end - begin == 1500 || end - begin == 1501));
+    else
+      CHECK((end - begin == 8 || (meets && end - begin == 9)));
+  }
+  CHECK(of_col >= 700);
+  CHECK(of_col <= 720);  // a few rows meet it by chance
+  const CsrMatrix contiguous =
+      generate("hub", {{"rows", whole(50)}, {"row", whole(30)}, {"contiguous", true}});
+  CHECK(contiguous.row_length(25) == 30);
+  CHECK(contiguous.row_cols(25).back() == 29);
+  CHECK_THROWS_WITH_AS(generate("hub", {{"rows", whole(7)}, {"row", whole(7)}}),
+                       "hub: 8 nonzeros do not fit a row or a column of 7", Error);
+}
+
 TEST_CASE("undirected kinds are symmetric, without loops, and shaped as named") {
   for (const char* name : {"sbm", "road", "geometric"}) {
     CAPTURE(name);

@@ -13,6 +13,7 @@
 #include "experiments/run/run_point.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/source.hpp"
 #include "kernels/spgemm/shared/product_sketch.hpp"
 #include "model/mixed_spgemm.hpp"
 #include "tests/oracle_support.hpp"
@@ -73,6 +74,21 @@ TEST_CASE("mixed_spgemm chooses tiles for dense tiles, and rows for scattered no
     CHECK(path_of(scattered, precision).kernel == "row_spgemm");
 }
 
+TEST_CASE("mixed_spgemm chooses rows for a matrix with a long row and a long column") {
+  const CsrMatrix kkt =
+      load_matrix("hub(rows=46635, per_row=7, row=23316, col=23316, contiguous=true)", false)
+          .matrix;
+  const SpgemmPath path = path_of(kkt, "tf32x3");
+  CAPTURE(path.predicted_us.at("row_spgemm"));
+  CAPTURE(path.predicted_us.at("tile_spgemm"));
+  CHECK(path.kernel == "row_spgemm");
+  const WorkCounts counts = counts_of("row_spgemm", kkt, kkt);
+  CHECK(counts.at("hub_products") > 7 * 23'316);
+  CHECK(counts.at("hub_products") < 0.01 * counts.at("products"));
+  CHECK(counts.at("longest_row_of_a") < 16);
+  CHECK(counts.at("wide_products") > 0.99 * counts.at("products"));
+}
+
 TEST_CASE("mixed_spgemm chooses merging for many short rows of A") {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> cols;
@@ -115,6 +131,23 @@ TEST_CASE("mixed_spgemm uses the kernel that its parameter path names") {
   CHECK(path_of(scattered, "fp32", "rows").kernel == "row_spgemm");
   CHECK(path_of(scattered, "fp16", "tiles").reason == "path = tiles names it");
   CHECK_THROWS_AS(kernel_of("mixed_spgemm", with("fp32", "tiles")), Error);
+}
+
+TEST_CASE("mixed_spgemm in limited memory is row_spgemm with that limit") {
+  const CsrMatrix dense = dense_blocks(128, 128);
+  Params::Given given = with("fp16");
+  given["workspace_limit"] = std::int64_t{12345};
+  const mixed_spgemm::Choice choice = choose(dense, dense, params_of(given));
+  CHECK(choice.path.kernel == "row_spgemm");
+  CHECK(choice.params.integer("workspace_limit") == 12345);
+  CHECK(choice.path.predicted_us.size() == 1);
+  for (const char* path : {"tiles", "merge"}) {
+    given["path"] = std::string(path);
+    CHECK_THROWS_WITH_AS(kernel_of("mixed_spgemm", given),
+                         "only row_spgemm keeps to a workspace_limit: path = rows or auto", Error);
+  }
+  given["path"] = std::string("rows");
+  CHECK_NOTHROW(kernel_of("mixed_spgemm", given));
 }
 
 TEST_CASE("mixed_spgemm chooses rows for infinite values, which the zeros of tiles would spread") {

@@ -120,6 +120,34 @@ TEST_CASE("a row without products is one task without words") {
   CHECK(plan.whole.words == 0);
 }
 
+TEST_CASE("a hub is a row of many short segments, and its task makes nothing") {
+  Thresholds many = thresholds_for(1 << 20, 8, 1);
+  const RowFacts facts{.products = 80'000, .nonzeros = 10'000, .last = 1000};
+  CHECK_FALSE(plan_row(1, facts, many).is_hub);
+  many.takes_hubs = true;
+  const auto is_hub = [&](std::int64_t products, std::int64_t nonzeros) {
+    RowFacts changed = facts;
+    changed.products = products;
+    changed.nonzeros = static_cast<std::int32_t>(nonzeros);
+    return plan_row(1, changed, many).is_hub;
+  };
+  CHECK(is_hub(80'000, 10'000));
+  CHECK(is_hub(1, 10'000));
+  CHECK_FALSE(is_hub(0, 10'000));
+  CHECK(is_hub(80'000, kNonzerosOfHub + 1));
+  CHECK_FALSE(is_hub(80'000, kNonzerosOfHub));
+  CHECK(is_hub(kLengthOfHub * 10'000, 10'000));
+  CHECK_FALSE(is_hub(kLengthOfHub * 10'000 + 1, 10'000));
+  CHECK(is_hub(kMostProductsOfHub, 1'000'000));
+  CHECK_FALSE(is_hub(kMostProductsOfHub + 1, 1'000'000));
+
+  const RowPlan plan = plan_row(1, facts, many);
+  CHECK(plan.slices == 1);
+  CHECK(plan.whole.words == 0);
+  CHECK(plan.whole.nonzeros == 0);
+  CHECK(mark_class(plan.whole) == sum_class(plan.whole, 1'000'000));
+}
+
 TEST_CASE("every class of tasks fits the shared memory of a thread block on an H200") {
   constexpr int kMostShared = 227 << 10, kSegmentBytes = 16, kThreads = 128;
   for (int i = kFirstBitmap; i < kClasses; ++i) {
