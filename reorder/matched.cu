@@ -229,11 +229,9 @@ class OnGpu {
         <<<blocks(count, 1, kBlocksOfProcessor), kBlockThreads, Step::kBlockBytes, stream_>>>(
             step, queues_.data(), block_items_.data());
     check();
-    if constexpr (Step::kWideBytes > 0) {
-      run_in_blocks<kWideThreads><<<blocks(count, 1, 1), kWideThreads, Step::kWideBytes, stream_>>>(
-          step, queues_.data() + 1, wide_items_.data());
-      check();
-    }
+    run_in_blocks<kWideThreads><<<blocks(count, 1, 1), kWideThreads, Step::kWideBytes, stream_>>>(
+        step, queues_.data() + 1, wide_items_.data());
+    check();
   }
   void running_sum(const std::uint32_t* from, std::uint32_t* sums, std::int64_t count) const {
     std::size_t bytes = 0;

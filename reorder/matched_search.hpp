@@ -14,7 +14,7 @@ struct Options {
   std::uint32_t reach = 64;     // holders that a column offers on each side, for clusters
   std::uint32_t row_reach = 8;  // and for a row that looks for a better window
   int swap_passes = 3;
-  int rounds = 12;  // of a matching
+  int rounds = 7;  // of a matching
   bool keep_natural = true;
 };
 

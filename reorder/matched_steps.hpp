@@ -77,9 +77,8 @@ struct Placed {
 /// The threads that an item deserves, and with them the memory that they share.
 enum class Size { kWarp, kBlock, kWide };
 
-constexpr std::uint32_t kLargeLength = 2048;  // nonzeros that deserve a thread block
 TESSERA_HOST_DEVICE constexpr Size size_for(std::uint32_t length) {
-  return length > kLargeLength ? Size::kBlock : Size::kWarp;
+  return length > 8192 ? Size::kWide : length > 1024 ? Size::kBlock : Size::kWarp;
 }
 
 struct LengthOfRow {
@@ -176,7 +175,7 @@ struct MeasureCluster {
   std::uint32_t* columns;  // [clusters]
   std::uint32_t* offers;   // [clusters]
 
-  static constexpr std::size_t kWarpBytes = 8, kBlockBytes = 8, kWideBytes = 0;
+  static constexpr std::size_t kWarpBytes = 8, kBlockBytes = 8, kWideBytes = 8;
   TESSERA_HOST_DEVICE Size size_of(std::int64_t cluster) const {
     return size_for(placed.length(static_cast<std::int32_t>(cluster), level));
   }
@@ -248,8 +247,10 @@ struct FindPartners {
   static constexpr std::size_t kBlockBytes = 8 * (kBlockSlots + 1);
   static constexpr std::size_t kWideBytes = 8 * (kWideSlots + 1);
   TESSERA_HOST_DEVICE Size size_of(std::int64_t source) const {
-    if (has_room(kWarpSlots, entries(source))) return Size::kWarp;
-    return has_room(kBlockSlots, entries(source)) ? Size::kBlock : Size::kWide;
+    constexpr std::uint32_t kWarpOffers = 4096, kBlockOffers = 32768;
+    if (has_room(kWarpSlots, entries(source)) && offers[source] <= kWarpOffers) return Size::kWarp;
+    return has_room(kBlockSlots, entries(source)) && offers[source] <= kBlockOffers ? Size::kBlock
+                                                                                    : Size::kWide;
   }
 
   template <class Team>
@@ -580,7 +581,8 @@ struct SwapRows {
   std::int32_t* swapped;  // [rows] the order after the swaps
 
   static constexpr std::uint32_t kSwaps = kWindowRows * kWindowRows;
-  static constexpr std::size_t kWarpBytes = 8 * kSwaps, kBlockBytes = kWarpBytes, kWideBytes = 0;
+  static constexpr std::size_t kWarpBytes = 8 * kSwaps, kBlockBytes = kWarpBytes,
+                               kWideBytes = kWarpBytes;
   TESSERA_HOST_DEVICE Size size_of(std::int64_t window) const {
     return size_for(placed.length(static_cast<std::int32_t>(window), kWindowLevel));
   }
