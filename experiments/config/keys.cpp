@@ -307,7 +307,7 @@ constexpr ConfigTable kAllTables[] = {
 | `model`, `simulate` | the same, and a `device` (`model`: a `model` too) | predicted time and what limits it; `simulate` also predicts hardware counters |
 | `gpu` | the same without a device | measured time; C is checked against fp64 and against its emulation |
 | `pack`, `pack_gpu` | matrix, order, `format` | bytes of each array, time, exact round trip, statistics of the reordered matrix |
-| `reorder` | matrix, `reorder`, `threads` | time, peak memory beyond the matrix, the same statistics |
+| `reorder`, `reorder_gpu` | matrix, `reorder`, `threads` | time, peak memory beyond the matrix, the same statistics |
 )"},
     {"[without]", "The same experiment on a machine that lacks a GPU or the files of matrices.",
      kWithout,

@@ -1,9 +1,12 @@
-// tessera reorder: one reordering, what it costs and what it gains.
+// tessera reorder: one reordering, what it costs and what it gains; with --gpu, found on the GPU as
+// well, and held against the host's order.
 //
 // Ctrl-C and a reordering's own time limit end it with the best order so far, which is printed and
 // written like any other, marked as cut short.
 
+#include "experiments/backends/backend.hpp"
 #include "experiments/backends/find_order.hpp"
+#include "experiments/machine/terminal.hpp"
 #include "experiments/run/interrupt.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/verbs/permutation_file.hpp"
@@ -50,6 +53,7 @@ class ReorderVerb final : public Verb {
                    "write old_of_new of the columns, when they move, to .txt or .npy")
         ->takes("FILE");
     app.add_flag("--fresh-orders", fresh_, "compute the order, and do not take it from the cache");
+    app.add_flag("--gpu", gpu_, "also find it on this machine's GPU, and compare the orders");
     app.add_flag("--json", json_, "print JSON");
     app.example("tessera reorder 'shuffle(of=poisson2d(nx=64, ny=64))' --with rcm",
                 "what reverse Cuthill-McKee makes of a shuffled mesh");
@@ -57,6 +61,11 @@ class ReorderVerb final : public Verb {
   }
 
   int run() override {
+    const BackendChoice gpu = gpu_ ? find_backend("reorder_gpu") : BackendChoice{};
+    if (!gpu.missing.empty()) {
+      say_error(gpu.missing);
+      return kMissing;
+    }
     const Variant variant{
         reordering_, Registry<Reordering>::instance().resolve(reordering_, given_params(sets_))};
     require(out_.empty() || is_permutation_file_name(out_) || is_matrix_file_name(out_),
@@ -69,6 +78,13 @@ class ReorderVerb final : public Verb {
     const InterruptGuard guard;
     const FoundOrder found = find(variant, loaded);
     const Order& order = found.order;
+    std::optional<OrderingResult> on_gpu;
+    if (gpu.backend) {
+      const Point point{.reorder = variant, .task = Ordering{}};
+      Watch watch(InterruptGuard::interrupted);
+      const auto reordering = Registry<Reordering>::instance().make(variant.name, variant.params);
+      on_gpu = gpu.backend->reorder({point, *reordering, loaded.matrix, watch});
+    }
     if (!out_cols_.empty()) {
       require(order.cols.has_value(), "{} does not move columns", reordering_);
       write_permutation(out_cols_, *order.cols);
@@ -88,10 +104,13 @@ class ReorderVerb final : public Verb {
                    {"moves_columns", order.cols.has_value()},
                    {"before", before},
                    {"after", after}});
+      if (on_gpu) json["gpu"] = {{"reorder_s", on_gpu->found.seconds}, {"fault", on_gpu->fault}};
       print_json(json);
     } else {
       tell(loaded.source.name, found, before, after);
+      if (on_gpu) tell_gpu(loaded.matrix.nnz(), *on_gpu);
     }
+    if (on_gpu && !on_gpu->fault.empty()) return kWrong;
     return InterruptGuard::interrupted() ? kInterrupted : kOk;
   }
 
@@ -119,9 +138,16 @@ class ReorderVerb final : public Verb {
                  after[name].get<double>());
   }
 
+  static void tell_gpu(std::int64_t nnz, const OrderingResult& found) {
+    fmt::print("on the GPU: {}, {:.4g} million nonzeros a second, {}\n", time_text(found.time_us),
+               static_cast<double>(nnz) / found.time_us,
+               found.fault.empty() ? "the same order" : found.fault);
+  }
+
   std::string matrix_, reordering_ = "best", out_, out_cols_;
   std::vector<std::string> sets_;
   bool fresh_ = false;
+  bool gpu_ = false;
   bool json_ = false;
 };
 

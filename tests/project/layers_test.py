@@ -80,7 +80,7 @@ MAY_INCLUDE = {
     "formats/gpu": {*FORMAT_CONTRACTS, "formats/gpu"},
     "formats/statistics": {*FORMAT_CONTRACTS, "formats/statistics"},
     "formats": FORMATS,
-    "reorder": {"formats/base", "reorder"},
+    "reorder": {"formats/base", "kernels/host_device.hpp", "reorder"},
     "oracle": {"formats/base", "oracle"},
     "kernels": {*FORMATS, *KERNEL_CONTRACTS},
     # All that a model sees of a kernel.

@@ -1,0 +1,307 @@
+// The device half of `matched`: warps and thread blocks run the steps that threads of a CPU run in
+// matched.cpp. Items that deserve a thread block are listed first, and the blocks take one after
+// another from the list; the order in which they do so has no influence on the result.
+
+#include <algorithm>
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+#include <memory>
+
+#include "formats/base/registry.hpp"
+#include "reorder/gpu_reordering.hpp"
+#include "reorder/matched_options.hpp"
+#include "reorder/matched_search.hpp"
+#include "reorder/watch.hpp"
+
+namespace tessera {
+namespace {
+
+using matched::Key;
+using matched::Size;
+
+constexpr int kStepThreads = 256;
+constexpr int kWarpsOfBlock = 4;
+constexpr int kBlockThreads = 128;
+constexpr int kWideThreads = 512;
+
+/// A warp or a thread block. Its members are only called on the device; nvcc compiles the steps for
+/// the host too, and wants to be able to call them there.
+template <int kThreads>
+class Team {
+ public:
+  __device__ Team(void* shared, Key* largest) : shared_(shared), largest_(largest) {}
+
+  __host__ __device__ void* shared() const { return shared_; }
+  __host__ __device__ std::uint32_t size() const { return kThreads; }
+  __host__ __device__ std::uint32_t lane() const {
+#ifdef __CUDA_ARCH__
+    return threadIdx.x % kThreads;
+#else
+    return 0;
+#endif
+  }
+  __host__ __device__ bool is_first() const { return lane() == 0; }
+  __host__ __device__ void sync() const {
+#ifdef __CUDA_ARCH__
+    if constexpr (kThreads == 32)
+      __syncwarp();
+    else
+      __syncthreads();
+#endif
+  }
+  __host__ __device__ void add([[maybe_unused]] std::uint32_t* sum,
+                               [[maybe_unused]] std::uint32_t value) const {
+#ifdef __CUDA_ARCH__
+    atomicAdd(sum, value);
+#endif
+  }
+  __host__ __device__ void raise([[maybe_unused]] std::uint32_t* largest,
+                                 [[maybe_unused]] std::uint32_t value) const {
+#ifdef __CUDA_ARCH__
+    atomicMax(largest, value);
+#endif
+  }
+  __host__ __device__ std::uint32_t claim([[maybe_unused]] std::uint32_t* owner,
+                                          [[maybe_unused]] std::uint32_t name) const {
+#ifdef __CUDA_ARCH__
+    return atomicCAS(owner, 0u, name);
+#else
+    return 0;
+#endif
+  }
+  /// The largest of all threads' numbers, for all threads.
+  __host__ __device__ Key largest(Key mine) const {
+#ifdef __CUDA_ARCH__
+    for (int step = 16; step > 0; step /= 2)
+      mine = matched::most(mine, __shfl_xor_sync(0xffffffffu, mine, step));
+    if constexpr (kThreads > 32) {
+      if (threadIdx.x % 32 == 0) largest_[threadIdx.x / 32] = mine;
+      __syncthreads();
+      for (int warp = 0; warp < kThreads / 32; ++warp) mine = matched::most(mine, largest_[warp]);
+      __syncthreads();
+    }
+#endif
+    return mine;
+  }
+  template <class Body>
+  __host__ __device__ void for_each(std::uint32_t count, Body body) const {
+    for (std::uint32_t i = lane(); i < count; i += kThreads) body(i);
+  }
+  /// Groups of eight threads take one item each.
+  template <class Body>
+  __host__ __device__ void for_each_in_groups(std::uint32_t count, Body body) const {
+    constexpr std::uint32_t kGroup = 8;
+    for (std::uint32_t i = lane() / kGroup; i < count; i += kThreads / kGroup)
+      body(i, lane() % kGroup, kGroup);
+  }
+
+ private:
+  void* shared_;
+  Key* largest_;  // [warps]
+};
+
+struct DeviceThreads {
+  __host__ __device__ static void raise([[maybe_unused]] Key* largest, [[maybe_unused]] Key value) {
+#ifdef __CUDA_ARCH__
+    atomicMax(largest, value);
+#endif
+  }
+};
+
+template <class Step>
+__global__ void __launch_bounds__(kStepThreads) run_step(Step step, std::int64_t count) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kStepThreads + threadIdx.x;
+  if (i < count) step(i);
+}
+
+template <class Step>
+__global__ void __launch_bounds__(kStepThreads) run_raising(Step step, std::int64_t count) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kStepThreads + threadIdx.x;
+  if (i < count) step(DeviceThreads{}, i);
+}
+
+/// The items that deserve a thread block, and how many of them blocks have taken.
+struct Queue {
+  std::uint32_t size, taken;
+};
+
+template <class Step>
+__global__ void __launch_bounds__(32 * kWarpsOfBlock)
+    run_in_warps(Step step, std::int64_t count, Queue* queues, std::uint32_t* block_items,
+                 std::uint32_t* wide_items) {
+  extern __shared__ Key shared[];
+  const std::int64_t item = std::int64_t{blockIdx.x} * kWarpsOfBlock + threadIdx.x / 32;
+  if (item >= count) return;
+  const Size size = step.size_of(item);
+  if (size == Size::kWarp) {
+    step(Team<32>(shared + threadIdx.x / 32 * (Step::kWarpBytes / sizeof(Key)), nullptr), item);
+  } else if (threadIdx.x % 32 == 0) {
+    Queue& queue = queues[size == Size::kWide];
+    (size == Size::kWide ? wide_items : block_items)[atomicAdd(&queue.size, 1u)] =
+        static_cast<std::uint32_t>(item);
+  }
+}
+
+template <int kThreads, class Step>
+__global__ void __launch_bounds__(kThreads)
+    run_in_blocks(Step step, Queue* queue, const std::uint32_t* items) {
+  extern __shared__ Key shared[];
+  __shared__ Key largest[kThreads / 32];
+  __shared__ std::uint32_t next;
+  for (;;) {
+    if (threadIdx.x == 0) next = atomicAdd(&queue->taken, 1u);
+    __syncthreads();
+    const std::uint32_t ticket = next;
+    __syncthreads();
+    if (ticket >= queue->size) return;
+    step(Team<kThreads>(shared, largest), items[ticket]);
+  }
+}
+
+class OnGpu {
+ public:
+  /// An array on the device, in the order of the stream.
+  template <class T>
+  class Array {
+   public:
+    Array(std::int64_t size, cudaStream_t stream)
+        : buffer_(size * static_cast<std::int64_t>(sizeof(T)), stream) {}
+    T* data() const { return buffer_.as<T>(); }
+    StreamBuffer take() { return std::move(buffer_); }
+
+   private:
+    StreamBuffer buffer_;
+  };
+
+  OnGpu(const DevicePattern& pattern, cudaStream_t stream)
+      : stream_(stream),
+        queues_(2, stream),
+        block_items_(pattern.rows, stream),
+        wide_items_(pattern.rows, stream),
+        sorted_cols_(pattern.nnz, stream),
+        nonzeros_(pattern.nnz, stream) {
+    int device = 0, shared = 0;
+    cuda_check(cudaGetDevice(&device), "querying the device");
+    cuda_check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device),
+               "querying the device");
+    cuda_check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+               "querying the device");
+    const auto most = static_cast<int>(matched::FindPartners::kWideBytes);
+    require<Unsupported>(shared > most + 1024,
+                         "matched needs {} bytes of shared memory in a thread block, and this GPU "
+                         "has {}",
+                         most + 1024, shared);
+    cuda_check(cudaFuncSetAttribute(run_in_blocks<kWideThreads, matched::FindPartners>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+               "setting up shared memory");
+    for_each(pattern.nnz, matched::Count{nonzeros_.data()});
+  }
+
+  template <class T>
+  Array<T> array(std::int64_t size) const {
+    return Array<T>(size, stream_);
+  }
+  bool stops() const { return false; }
+
+  template <class Step>
+  void for_each(std::int64_t count, const Step& step) const {
+    if (count == 0) return;
+    run_step<<<blocks(count, kStepThreads), kStepThreads, 0, stream_>>>(step, count);
+    check();
+  }
+  template <class Step>
+  void for_each_raising(std::int64_t count, const Step& step) const {
+    if (count == 0) return;
+    run_raising<<<blocks(count, kStepThreads), kStepThreads, 0, stream_>>>(step, count);
+    check();
+  }
+  template <class Step>
+  void for_teams(std::int64_t count, const Step& step) const {
+    if (count == 0) return;
+    cuda_check(cudaMemsetAsync(queues_.data(), 0, 2 * sizeof(Queue), stream_), "emptying queues");
+    run_in_warps<<<blocks(count, kWarpsOfBlock), 32 * kWarpsOfBlock,
+                   kWarpsOfBlock * Step::kWarpBytes, stream_>>>(
+        step, count, queues_.data(), block_items_.data(), wide_items_.data());
+    check();
+    constexpr int kBlocksOfProcessor = 6;
+    run_in_blocks<kBlockThreads>
+        <<<blocks(count, 1, kBlocksOfProcessor), kBlockThreads, Step::kBlockBytes, stream_>>>(
+            step, queues_.data(), block_items_.data());
+    check();
+    run_in_blocks<kWideThreads><<<blocks(count, 1, 1), kWideThreads, Step::kWideBytes, stream_>>>(
+        step, queues_.data() + 1, wide_items_.data());
+    check();
+  }
+  void running_sum(const std::uint32_t* from, std::uint32_t* sums, std::int64_t count) const {
+    std::size_t bytes = 0;
+    cuda_check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, from, sums, count, stream_),
+               "querying the scratch memory of a prefix sum");
+    const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream_);
+    cuda_check(cub::DeviceScan::ExclusiveSum(scratch.as<void>(), bytes, from, sums, count, stream_),
+               "summing up");
+  }
+  template <class T>
+  void copy(const T* from, T* to, std::int64_t count) const {
+    cuda_check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(T),
+                               cudaMemcpyDeviceToDevice, stream_),
+               "copying on the device");
+  }
+  void sort_by_column(const std::int32_t* cols, std::int64_t nnz, std::int32_t columns,
+                      std::uint32_t* sorted) const {
+    const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(columns))));
+    const auto* const nonzeros = reinterpret_cast<const std::uint32_t*>(nonzeros_.data());
+    std::size_t bytes = 0;
+    cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, cols, sorted_cols_.data(), nonzeros,
+                                               sorted, nnz, 0, bits, stream_),
+               "querying the scratch memory of a sort");
+    const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream_);
+    cuda_check(cub::DeviceRadixSort::SortPairs(scratch.as<void>(), bytes, cols, sorted_cols_.data(),
+                                               nonzeros, sorted, nnz, 0, bits, stream_),
+               "sorting nonzeros");
+  }
+
+ private:
+  static unsigned blocks(std::int64_t count, int threads) {
+    return static_cast<unsigned>((count + threads - 1) / threads);
+  }
+  unsigned blocks(std::int64_t count, int, int of_processor) const {
+    return static_cast<unsigned>(
+        std::min<std::int64_t>(count, std::int64_t{processors_} * of_processor));
+  }
+  static void check() { cuda_check(cudaGetLastError(), "finding an order"); }
+
+  cudaStream_t stream_;
+  int processors_ = 0;
+  Array<Queue> queues_;                            // [2] for thread blocks, and wide ones
+  Array<std::uint32_t> block_items_, wide_items_;  // [rows]
+  Array<std::int32_t> sorted_cols_, nonzeros_;     // [nnz]
+};
+
+class GpuMatched final : public GpuReordering {
+ public:
+  explicit GpuMatched(const matched::Options& options) : options_(options) {}
+
+  StreamBuffer order(const DevicePattern& pattern, cudaStream_t stream) const override {
+    matched::require_fits(pattern.rows, pattern.nnz);
+    OnGpu gpu(pattern, stream);
+    matched::Search search(
+        gpu, {pattern.rows, pattern.cols, pattern.nnz, pattern.row_offsets, pattern.col_indices},
+        options_);
+    search.run();
+    return search.take_order().take();
+  }
+
+ private:
+  matched::Options options_;
+};
+
+const Register<GpuReordering> entry{{
+    .name = "matched",
+    .summary = "device half of matched",
+    .params = matched::all_params(),
+    .make = [](const Params& p) { return std::make_unique<GpuMatched>(matched::options_of(p)); },
+}};
+
+}  // namespace
+}  // namespace tessera

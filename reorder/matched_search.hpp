@@ -1,0 +1,226 @@
+// The search of the order `matched`, written once for a CPU and a GPU: `Exec` runs the steps of
+// matched_steps.hpp, sorts and sums. Both give the same order.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "reorder/matched_steps.hpp"
+
+namespace tessera::matched {
+
+struct Options {
+  std::uint32_t reach = 64;     // holders that a column offers on each side, for clusters
+  std::uint32_t row_reach = 8;  // and for a row that looks for a better window
+  int swap_passes = 3;
+  int rounds = 7;  // of a matching
+  bool keep_natural = true;
+};
+
+template <class Exec>
+class Search {
+ public:
+  template <class T>
+  using Array = typename Exec::template Array<T>;
+
+  Search(Exec& exec, const Pattern& pattern, const Options& options)
+      : exec_(exec),
+        pattern_(pattern),
+        options_(options),
+        order_(exec.template array<std::int32_t>(pattern.rows)),
+        moved_(exec.template array<std::int32_t>(pattern.rows)),
+        lengths_(exec.template array<std::uint32_t>(pattern.rows + 1)),
+        offsets_(exec.template array<std::uint32_t>(pattern.rows + 1)),
+        cols_(exec.template array<std::int32_t>(pattern.nnz)),
+        positions_(exec.template array<std::int32_t>(pattern.nnz)),
+        col_offsets_(exec.template array<std::uint32_t>(pattern.cols + std::int64_t{1})),
+        holders_(exec.template array<std::int32_t>(pattern.nnz)),
+        places_(exec.template array<std::uint32_t>(pattern.nnz)),
+        sorted_(exec.template array<std::uint32_t>(pattern.nnz)),
+        masks_(exec.template array<std::uint16_t>(pattern.nnz)),
+        mates_(exec.template array<std::int32_t>(pattern.rows)),
+        to_(exec.template array<std::int32_t>(pattern.rows)),
+        columns_(exec.template array<std::uint32_t>(pattern.rows + 1)),
+        offers_(exec.template array<std::uint32_t>(pattern.rows)),
+        flags_(exec.template array<std::uint32_t>(pattern.rows + 1)),
+        ranks_(exec.template array<std::uint32_t>(pattern.rows + 1)),
+        blocks_(exec.template array<std::uint32_t>(2)),
+        shared_cols_(exec.template array<std::uint32_t>(pattern.rows)),
+        proposals_(exec.template array<Key>(pattern.rows)),
+        best_(exec.template array<Key>(pattern.rows)),
+        partners_(exec.template array<Key>(std::int64_t{pattern.rows} * kPartners)),
+        wishes_(exec.template array<Key>(std::int64_t{pattern.rows} * kPartners)) {}
+
+  /// Finds the order; when the executor stops, the order so far.
+  void run() {
+    exec_.for_each(pattern_.rows, Count{order_.data()});
+    if (pattern_.rows <= kWindowRows || pattern_.nnz == 0) return;
+    for (int level = 0; level < kWindowLevel && !exec_.stops(); ++level) {
+      place();
+      if (level == 0) count_blocks(blocks_.data());
+      merge(level);
+    }
+    for (int pass = 0; pass < options_.swap_passes && !exec_.stops(); ++pass)
+      swap(block_cost(pass + 1 < options_.swap_passes ? 0.5 : 0.25));
+    if (!exec_.stops()) {
+      place();
+      merge(kWindowLevel);
+    }
+    if (!exec_.stops()) {
+      place();
+      exec_.for_each(windows(), MateNeighbour{windows(), mates_.data()});
+      swap_mates(block_cost(0.25));
+    }
+    place();
+    count_blocks(blocks_.data() + 1);
+    if (options_.keep_natural)
+      exec_.for_each(pattern_.rows, ChooseRow{blocks_.data(), blocks_.data() + 1, order_.data()});
+  }
+
+  /// The old indices of the rows in their new order, [rows].
+  Array<std::int32_t> take_order() { return std::move(order_); }
+
+ private:
+  std::int32_t windows() const { return pattern_.rows >> kWindowLevel; }
+
+  /// A steep power counts whole blocks; one near 1 counts columns.
+  static BlockCost block_cost(double power) {
+    BlockCost cost{};
+    for (int rest = 0; rest < 8; ++rest)
+      cost.last[rest] = static_cast<std::uint32_t>(std::lround(1024 * std::pow(rest / 8.0, power)));
+    return cost;
+  }
+
+  /// Puts the pattern in the order at hand.
+  void place() {
+    exec_.for_each(pattern_.rows, LengthOfRow{pattern_, order_.data(), lengths_.data()});
+    exec_.for_each(1, Fill<std::uint32_t>{lengths_.data() + pattern_.rows, 0});
+    exec_.running_sum(lengths_.data(), offsets_.data(), pattern_.rows + std::int64_t{1});
+    exec_.for_teams(pattern_.rows, GatherRow{pattern_, order_.data(), offsets_.data(), cols_.data(),
+                                             positions_.data()});
+    exec_.sort_by_column(cols_.data(), pattern_.nnz, pattern_.cols, sorted_.data());
+    if (!std::exchange(knows_columns_, true))
+      exec_.for_each(pattern_.cols + std::int64_t{1},
+                     FindColumn{cols_.data(), sorted_.data(), pattern_.nnz, col_offsets_.data()});
+    exec_.for_each(pattern_.nnz, PlaceNonzero{sorted_.data(), positions_.data(), holders_.data(),
+                                              places_.data()});
+    placed_ = {pattern_.rows,       offsets_.data(), cols_.data(),
+               col_offsets_.data(), holders_.data(), places_.data()};
+  }
+
+  void count_blocks(std::uint32_t* sum) {
+    const std::int64_t all = (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
+    exec_.for_teams(all, MeasureCluster{placed_, kWindowLevel, 0, columns_.data(), nullptr});
+    exec_.for_each(all, CountBlocks{columns_.data()});
+    exec_.for_each(1, Fill<std::uint32_t>{columns_.data() + all, 0});
+    exec_.running_sum(columns_.data(), ranks_.data(), all + 1);
+    exec_.copy(ranks_.data() + all, sum, 1);
+  }
+
+  /// Matches the clusters of a level and moves those of a pair together.
+  void merge(int level) {
+    const std::int32_t clusters = pattern_.rows >> level;
+    exec_.for_each(clusters, Fill<std::int32_t>{mates_.data(), kNone});
+    // Those that others were preferred to search once more, among themselves and farther.
+    for (const std::uint32_t reach : {options_.reach, 2 * options_.reach}) {
+      exec_.for_teams(clusters,
+                      MeasureCluster{placed_, level, reach, columns_.data(), offers_.data()});
+      exec_.for_teams(clusters, FindPartners{.placed = placed_,
+                                             .source_level = level,
+                                             .level = level,
+                                             .clusters = clusters,
+                                             .reach = reach,
+                                             .offers = offers_.data(),
+                                             .columns = columns_.data(),
+                                             .mates = mates_.data(),
+                                             .shared_cols = nullptr,
+                                             .kept = kPartners,
+                                             .partners = partners_.data()});
+      match(clusters);
+    }
+    exec_.for_each(clusters, FlagFree{mates_.data(), flags_.data()});
+    sum_flags(clusters);
+    exec_.for_each(clusters, ListFree{mates_.data(), ranks_.data(), to_.data()});
+    exec_.for_each(clusters,
+                   MatchFree{ranks_.data(), to_.data(), ranks_.data() + clusters, mates_.data()});
+    exec_.for_each(clusters, FlagLeader{mates_.data(), flags_.data()});
+    sum_flags(clusters);
+    exec_.for_each(pattern_.rows, MoveRow{order_.data(), mates_.data(), ranks_.data(), level,
+                                          clusters, moved_.data()});
+    std::swap(order_, moved_);
+  }
+
+  /// ranks_[i] = the number of flags before i; ranks_[count] is that of all.
+  void sum_flags(std::int32_t count) {
+    exec_.for_each(1, Fill<std::uint32_t>{flags_.data() + count, 0});
+    exec_.running_sum(flags_.data(), ranks_.data(), count + std::int64_t{1});
+  }
+
+  void match(std::int32_t clusters) {
+    exec_.for_each(clusters, Fill<Key>{best_.data(), 0});
+    for (int round = 0; round < options_.rounds; ++round) {
+      exec_.for_each_raising(clusters, Propose{partners_.data(), mates_.data(), round,
+                                               proposals_.data(), to_.data(), best_.data()});
+      exec_.for_each(clusters, Accept{proposals_.data(), to_.data(), best_.data(), mates_.data()});
+    }
+  }
+
+  /// Swaps rows between pairs of windows that each have a row which would gain in the other.
+  void swap(const BlockCost& cost) {
+    place();
+    exec_.for_teams(pattern_.rows, MeasureCluster{placed_, 0, options_.row_reach, columns_.data(),
+                                                  offers_.data()});
+    exec_.for_teams(pattern_.rows, FindPartners{.placed = placed_,
+                                                .source_level = 0,
+                                                .level = kWindowLevel,
+                                                .clusters = windows(),
+                                                .reach = options_.row_reach,
+                                                .offers = offers_.data(),
+                                                .columns = nullptr,
+                                                .mates = nullptr,
+                                                .shared_cols = shared_cols_.data(),
+                                                .kept = kWishes,
+                                                .partners = partners_.data()});
+    exec_.for_each(windows(), CollectWishes{partners_.data(), shared_cols_.data(), wishes_.data()});
+    exec_.for_each(windows(), AnswerWishes{wishes_.data(), partners_.data()});
+    constexpr int kMatchings = 2;
+    for (int matching = 0; matching < kMatchings; ++matching) {
+      if (matching > 0) {
+        exec_.for_each(windows(), ForgetMate{mates_.data(), partners_.data()});
+        place();
+      }
+      exec_.for_each(windows(), Fill<std::int32_t>{mates_.data(), kNone});
+      match(windows());
+      swap_mates(cost);
+    }
+  }
+
+  void swap_mates(const BlockCost& cost) {
+    exec_.copy(order_.data(), moved_.data(), pattern_.rows);
+    exec_.for_teams(windows(), SwapRows{placed_, mates_.data(), cost, order_.data(), masks_.data(),
+                                        moved_.data()});
+    std::swap(order_, moved_);
+  }
+
+  Exec& exec_;
+  const Pattern pattern_;
+  const Options options_;
+  Array<std::int32_t> order_, moved_;                      // [rows]
+  Array<std::uint32_t> lengths_, offsets_;                 // [rows + 1]
+  Array<std::int32_t> cols_, positions_;                   // [nnz]
+  Array<std::uint32_t> col_offsets_;                       // [columns + 1]
+  Array<std::int32_t> holders_;                            // [nnz]
+  Array<std::uint32_t> places_, sorted_;                   // [nnz]
+  Array<std::uint16_t> masks_;                             // [nnz]
+  Array<std::int32_t> mates_, to_;                         // [clusters]
+  Array<std::uint32_t> columns_, offers_, flags_, ranks_;  // [clusters + 1]
+  Array<std::uint32_t> blocks_;                            // [2]
+  Array<std::uint32_t> shared_cols_;                       // [rows]
+  Array<Key> proposals_, best_;                            // [clusters]
+  Array<Key> partners_, wishes_;                           // [clusters * kPartners]
+  Placed placed_;
+  bool knows_columns_ = false;
+};
+
+}  // namespace tessera::matched

@@ -1,0 +1,52 @@
+// Every reordering with a device half finds the host's order on the GPU, row by row.
+#include <doctest/doctest.h>
+
+#include "experiments/backends/backend.hpp"
+#include "experiments/machine/gpu_info.hpp"
+#include "formats/base/registry.hpp"
+#include "reorder/gpu_reordering.hpp"
+#include "tests/reorder_support.hpp"
+
+namespace tessera {
+namespace {
+
+CsrMatrix generated(const std::string& name, const Params::Given& given) {
+  return Registry<Generator>::instance().make(name, given)->generate();
+}
+
+std::string fault_of(const CsrMatrix& matrix, const std::string& name,
+                     const Params::Given& given = {}) {
+  const Params params = Registry<Reordering>::instance().resolve(name, given);
+  const auto host = Registry<Reordering>::instance().make(name, params);
+  Point point{.backend = "reorder_gpu", .reorder = {name, params}, .task = Ordering{}};
+  point.measure.max_seconds = 0.01;
+  Watch watch;
+  return find_backend("reorder_gpu").backend->reorder({point, *host, matrix, watch}).fault;
+}
+
+TEST_CASE("the GPU finds the order that the host finds") {
+  if (const std::string missing = gpu_unavailable(); !missing.empty()) {
+    MESSAGE("skipped: ", missing);
+    return;
+  }
+  const CsrMatrix matrices[] = {
+      CsrMatrix{},
+      random_sparse(64, 64, 0, 1),
+      random_sparse(1, 90, 0.3, 2),
+      random_sparse(90, 1, 0.3, 3),
+      random_sparse(200, 200, 0.004, 5),
+      random_sparse(300, 40, 0.05, 6),
+      random_sparse(1003, 5000, 0.02, 7),
+      random_sparse(3001, 3001, 0.3, 8),  // tables with more candidates than slots
+      shuffled_communities(),
+      generated("rmat", {{"scale", std::int64_t{14}}}),
+  };
+  for (const CsrMatrix& matrix : matrices) {
+    CAPTURE(matrix.rows);
+    CHECK(fault_of(matrix, "matched") == "");
+    CHECK(fault_of(matrix, "matched", {{"keep_natural", false}, {"reach", std::int64_t{8}}}) == "");
+  }
+}
+
+}  // namespace
+}  // namespace tessera
