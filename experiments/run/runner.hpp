@@ -7,6 +7,7 @@
 // and returns; everything recorded is on the disk, and the same run continues there.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -47,5 +48,14 @@ RunSummary run_plan(const Plan& plan, const RunOptions& options);
 
 /// The state of a plan's points in a record set: the summary that run_plan would start from.
 RunSummary plan_status(const Plan& plan, const std::string& out);
+
+/// A plan and its state.
+struct PlanStatus {
+  Plan plan;
+  RunSummary summary;
+};
+
+/// The same of a plan that `make` makes, while the records are read.
+PlanStatus plan_status(const std::function<Plan()>& make, const std::string& out);
 
 }  // namespace tessera
