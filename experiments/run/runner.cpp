@@ -13,6 +13,7 @@
 #include "experiments/machine/machine.hpp"
 #include "experiments/records/record_index.hpp"
 #include "experiments/records/record_set.hpp"
+#include "experiments/run/gpu_pipeline.hpp"
 #include "experiments/run/interrupt.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/run/run_point.hpp"
@@ -180,7 +181,10 @@ class Run {
       : options_(options),
         writer_(options.out + "/" + options.file),
         known_(options.out),
-        remaining_(std::max(options.jobs, 1)) {
+        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores())
+                                 : std::vector<WorkerPlace>(std::max(options.jobs, 1))),
+        gpu_turns_(options.gpus),
+        remaining_(static_cast<int>(places_.size())) {
     const Json environment = environment_record();
     env_id_ = environment.at("env_id");
     if (!known_.environments().contains(env_id_)) writer_.append(environment);
@@ -195,7 +199,7 @@ class Run {
     progress_ = &progress;
     while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted() &&
            Clock::now() < stop_at_) {
-      while (!waiting_.empty() && static_cast<int>(workers_.size()) < options_.jobs) start_next();
+      while (!waiting_.empty() && workers_.size() < places_.size()) start_next();
       wait_for_events();
     }
     workers_.clear();
@@ -252,11 +256,32 @@ class Run {
   }
 
   void start_next() {
-    Assignment assignment{std::move(waiting_.front()), done_ids_, stop_at_,
-                          options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
-                          options_.fresh_orders};
-    waiting_.pop_front();
+    Assignment assignment{
+        .entries = take_next(),
+        .done_ids = done_ids_,
+        .stop_at = stop_at_,
+        .threads = options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
+        .fresh_orders = options_.fresh_orders};
+    const std::size_t place = free_place();
+    if (options_.gpus > 0) {
+      assignment.place = places_[place];
+      assignment.gpu_turn = &gpu_turns_[places_[place].gpu];
+      assignment.asks_for_more = true;
+    }
     workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
+    place_of_[workers_.back().get()] = place;
+  }
+
+  std::vector<const PlanEntry*> take_next() {
+    std::vector<const PlanEntry*> entries = std::move(waiting_.front());
+    waiting_.pop_front();
+    return entries;
+  }
+
+  std::size_t free_place() const {
+    std::vector<bool> taken(places_.size());
+    for (const auto& [worker, place] : place_of_) taken[place] = true;
+    return std::ranges::find(taken, false) - taken.begin();
   }
 
   void wait_for_events() {
@@ -280,10 +305,15 @@ class Run {
         handle_exit(worker);
       }
     }
-    std::erase_if(workers_, [](const auto& worker) { return worker->ended(); });
+    std::erase_if(workers_, [&](const auto& worker) {
+      if (worker->ended()) place_of_.erase(worker.get());
+      return worker->ended();
+    });
   }
 
-  void take(const Worker& worker, WorkerEvent& event) {
+  void take(Worker& worker, WorkerEvent& event) {
+    if (event.kind == WorkerEvent::Kind::kAsks)
+      return worker.give(waiting_.empty() ? std::vector<const PlanEntry*>() : take_next());
     const PlanEntry& entry = *worker.assignment().entries[event.place];
     switch (event.kind) {
       case WorkerEvent::Kind::kStart:
@@ -297,6 +327,8 @@ class Run {
       case WorkerEvent::Kind::kAlreadyDone:
         finish(entry, "");
         break;
+      case WorkerEvent::Kind::kAsks:
+        break;  // answered above
       case WorkerEvent::Kind::kRecord:
         store(entry, std::move(*event.record));
         break;
@@ -369,7 +401,10 @@ class Run {
   std::set<std::string> pending_;  // requests to do
   std::set<std::string> done_ids_;
   std::deque<std::vector<const PlanEntry*>> waiting_;
+  std::vector<WorkerPlace> places_;
+  std::deque<SharedTurn> gpu_turns_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<const Worker*, std::size_t> place_of_;
   std::map<std::string, bool> present_;  // matrices on this machine, by name
   RemainingTime remaining_;
   Progress* progress_ = nullptr;

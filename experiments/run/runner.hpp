@@ -1,5 +1,6 @@
 // Runs a plan: each matrix in a process of its own, one record per point. Points that already have
-// a record are skipped.
+// a record are skipped. On several GPUs, or one that several processes share, a process goes on
+// with the next matrix (gpu_pipeline.hpp).
 //
 // A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs only the point it hits:
 // the point is recorded as such, and a new process continues with the next. Only this process
@@ -24,6 +25,7 @@ struct RunOptions {
   std::string experiment;              // id and config hash, for the records
   std::string config_hash;
   int jobs = 1;            // matrices at a time
+  int gpus = 0;            // on which they are measured, by several workers each; 0 for the first
   double timeout_s = 600;  // of one point, loading its matrix included
   double max_seconds = std::numeric_limits<double>::infinity();  // a point that runs then is left
   std::vector<std::string> rerun;  // "failed", "wrong", "all": do these again
