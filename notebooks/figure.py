@@ -125,7 +125,7 @@ def marker_handle(look: Look) -> Artist:
 
 def place(data: FigureData, x: str | float) -> float:
     """The coordinate of x on the axis: the rank of a category, the value of a number."""
-    return float(data.categories().index(x)) if data.x.scale == "category" else float(x)
+    return float(data.place_of(x)) if data.x.scale == "category" else float(x)
 
 
 def spread(series: Series) -> list[list[float]] | None:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
@@ -105,9 +106,20 @@ class FigureData:
     def categories(self) -> list[str | float]:
         """The distinct x values in the order of the series, also where some lack a value; numbers
         ascend."""
+        return list(self._places)
+
+    def place_of(self, x: str | float) -> int:
+        """The place of x among them."""
+        return self._places[x]
+
+    @cached_property
+    def _places(self) -> dict[str | float, int]:
+        """The place of each category. Every mark of a figure asks for one."""
         distinct: list[str | float] = []
         for sequence in (*([p.x for p in s.points] for panel in self.panels for s in panel.series),
                          [m.x for m in self.missing]):
+            if sequence == distinct:
+                continue
             known, place = set(distinct), len(distinct)
             for x in reversed(sequence):
                 if x in known:
@@ -116,7 +128,8 @@ class FigureData:
                     distinct.insert(place, x)
                     known.add(x)
         numbers = [as_number(x) for x in distinct]
-        return distinct if None in numbers else sorted(distinct, key=float)
+        ordered = distinct if None in numbers else sorted(distinct, key=float)
+        return {x: place for place, x in enumerate(ordered)}
 
     def in_categories(self) -> "FigureData":
         """The same figure with a category for every number on the x axis."""

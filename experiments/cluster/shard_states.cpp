@@ -1,10 +1,11 @@
 // What the records and the queue say of each shard (submission.hpp).
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <set>
 
 #include "experiments/cluster/submission.hpp"
-#include "experiments/records/record_set.hpp"
+#include "experiments/records/record_index.hpp"
 
 namespace tessera {
 namespace {
@@ -32,18 +33,38 @@ State state_of(const ShardState& shard, const QueueTask* task, bool was_submitte
   return queue_answers ? State::kFailed : State::kUnknown;
 }
 
+/// What the attempts of a piece of the records have beside their list.
+struct FoundPoints {
+  std::vector<double> seconds = {};                   // by the number of the attempt
+  std::map<std::string, std::int64_t> nonzeros = {};  // of matrices, by reference
+
+  void add(const JsonLine& line) {
+    seconds.push_back(JsonLine::number_of(line.find({"attempt_s"})));
+    const JsonLine::Value* matrix = line.find({"params", "matrix"});
+    if (matrix == nullptr || line.find({"matrix"}) == nullptr) return;
+    nonzeros[JsonLine::text_of(matrix)] =
+        static_cast<std::int64_t>(JsonLine::number_of(line.find({"matrix", "nnz"})));
+  }
+};
+
 }  // namespace
 
 RecordedPoints read_recorded_points(const std::string& records) {
   RecordedPoints recorded;
   if (!std::filesystem::exists(records)) return recorded;
-  for (const Json& record : read_records(records).points) {
-    const std::string status = record.at("status");
-    const bool has_result = status == "ok" || status == "wrong";
-    recorded.by_request[record.at("params_hash")] = {
-        status, has_result ? record.value("attempt_s", 0.0) : 0.0};
-    if (record.contains("matrix") && record.at("params").contains("matrix"))
-      recorded.nonzeros[record["params"]["matrix"]] = record["matrix"].value("nnz", 0);
+  std::deque<FoundPoints> pieces;
+  const RecordIndex list = read_index(records, false, [&pieces] {
+    return [&piece = pieces.emplace_back()](const JsonLine& line) { piece.add(line); };
+  });
+  std::vector<double> seconds;  // by the number of the attempt
+  for (FoundPoints& piece : pieces) {
+    seconds.insert(seconds.end(), piece.seconds.begin(), piece.seconds.end());
+    for (const auto& [matrix, nonzeros] : piece.nonzeros) recorded.nonzeros[matrix] = nonzeros;
+  }
+  for (const IndexedRecord& attempt : list.points) {
+    const bool has_result = attempt.status == "ok" || attempt.status == "wrong";
+    recorded.by_request[std::string(attempt.params_hash)] = {
+        std::string(attempt.status), has_result ? seconds[attempt.number] : 0.0};
   }
   return recorded;
 }

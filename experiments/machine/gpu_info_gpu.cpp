@@ -92,6 +92,11 @@ class GpuProbe final : public Probe {
     description["available"] = true;
     return description;
   }
+
+  int count() const override {
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+  }
 };
 
 const Register<Probe> entry{{

@@ -62,6 +62,12 @@ Json build_description() {
           {"compiler", kBuildCompiler}, {"flags", kBuildFlags},   {"cuda", kBuildCuda}};
 }
 
+int gpu_count() {
+  const auto& probes = Registry<Probe>::instance();
+  if (!probes.contains("gpu")) return 0;
+  return in_own_process([&] { return probes.make("gpu")->count(); });
+}
+
 Json environment_record() {
   Json record{{"schema", 1}, {"type", "env"}, {"build", build_description()}};
   record.update(in_own_process([] {

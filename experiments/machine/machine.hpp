@@ -15,11 +15,18 @@ class Probe {
 
   /// Facts as JSON, with "available" and, when false, "reason" and "disables".
   virtual Json look() const = 0;
+
+  /// How many of it this process can use.
+  virtual int count() const { return 0; }
 };
 
 /// The env record of a run: build, CPU, host, GPU. env_id is a hash of what does not change between
 /// two runs on one machine.
 Json environment_record();
+
+/// The GPUs that this process can use; asked by a process of its own, since one that has asked
+/// cannot be forked any more.
+int gpu_count();
 
 /// Commit of the sources with "+dirty" when they were changed, compiler, flags, version.
 Json build_description();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -40,7 +41,33 @@ std::size_t OpenFile::read(char* to, std::size_t size, std::uint64_t offset) con
   return got;
 }
 
+std::uint64_t OpenFile::size() const { return std::filesystem::file_size(path_); }
+
+LineReader::LineReader(const std::string& path, const FilePiece& piece)
+    : file_(path), piece_(piece) {
+  if (piece.begin == 0) return;
+  // The line that begins before the piece, or ends right before it, is not of it.
+  begin_ = piece.begin - 1;
+  next();
+  number_ = 0;
+}
+
+int LineReader::number() const {
+  if (piece_.begin == 0) return number_;
+  std::string before(kPiece, ' ');
+  std::ptrdiff_t lines = 1;  // those that begin before the piece
+  for (std::uint64_t at = 0; at < piece_.begin - 1;) {
+    const std::size_t got =
+        file_.read(before.data(), std::min<std::uint64_t>(kPiece, piece_.begin - 1 - at), at);
+    if (got == 0) break;
+    lines += std::count(before.data(), before.data() + got, '\n');
+    at += got;
+  }
+  return static_cast<int>(lines) + number_;
+}
+
 bool LineReader::next() {
+  if (begin_ + next_ >= piece_.end) return false;
   std::size_t end = buffer_.find('\n', next_);
   while (end == std::string::npos) {
     buffer_.erase(0, next_);

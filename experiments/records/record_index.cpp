@@ -1,6 +1,7 @@
 #include "experiments/records/record_index.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <unordered_set>
 #include <utility>
@@ -10,11 +11,14 @@
 #include "experiments/records/record.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/hash.hpp"
+#include "formats/base/parallel.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr std::size_t kWindow = std::size_t{1} << 20;  // bytes read at a time
+const std::string kSchema = std::to_string(kRecordSchema);
+constexpr std::uint64_t kPiece = std::uint64_t{1} << 24;  // bytes of a file that a thread reads
 
 std::vector<std::string> record_files(const std::string& folder_or_file) {
   namespace fs = std::filesystem;
@@ -34,16 +38,15 @@ std::vector<std::string> record_files(const std::string& folder_or_file) {
 /// they are there.
 class RecordKeys {
  public:
-  RecordKeys(const std::string& file, const RecordLine& line) : file_(file), line_(line) {}
+  explicit RecordKeys(const RecordLine& line) : line_(line) {}
 
   std::string text(const char* key) const { return JsonLine::text_of(quoted(key)); }
 
   void check_schema() const {
     const JsonLine::Value* schema = line_.json.find({"schema"});
     const std::string_view version = schema == nullptr ? "null" : schema->text;
-    require(version == fmt::format_int(kRecordSchema).str(),
-            "{}:{}: a record of schema {}, this program reads schema {}", file_, line_.number,
-            version, kRecordSchema);
+    if (version != kSchema)
+      refuse("a record of schema {}, this program reads schema {}", version, kRecordSchema);
   }
 
   /// All of a point's attempt but its place and the machine, with its texts in `texts`.
@@ -54,18 +57,24 @@ class RecordKeys {
                           .status = kept("status"),
                           .finished_at = kept("finished_at")};
     const JsonLine::Value* params = line_.json.find({"params"});
-    require(params != nullptr && params->kind == JsonLine::Kind::kObject,
-            "{}:{}: a record needs 'params', an object", file_, line_.number);
+    if (params == nullptr || params->kind != JsonLine::Kind::kObject)
+      refuse("a record needs 'params', an object");
     if (line_.json.find({"after"}) != nullptr) attempt.after = kept("after");
     return attempt;
+  }
+
+  /// Throws an Error with the line's place, which takes long to find.
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    throw Error(line_.place() + ": " + fmt::format(format, std::forward<Args>(args)...));
   }
 
  private:
   /// The text of a key, in quotes and with its escapes.
   std::string_view quoted(const char* key) const {
     const JsonLine::Value* value = line_.json.find({key});
-    require(value != nullptr && value->kind == JsonLine::Kind::kText,
-            "{}:{}: a record needs '{}', a text", file_, line_.number, key);
+    if (value == nullptr || value->kind != JsonLine::Kind::kText)
+      refuse("a record needs '{}', a text", key);
     return value->text;
   }
 
@@ -77,7 +86,6 @@ class RecordKeys {
     return {copy, text.size()};
   }
 
-  const std::string& file_;
   const RecordLine& line_;
 };
 
@@ -93,7 +101,8 @@ void keep_last(std::vector<IndexedRecord>& attempts, bool each_machine) {
   const auto hash = [](const Key& key) {
     return std::hash<std::string_view>()(key.first) ^ std::hash<std::uint32_t>()(key.second);
   };
-  std::unordered_set<Key, decltype(hash)> seen(attempts.size(), hash);
+  std::pmr::monotonic_buffer_resource nodes;
+  std::pmr::unordered_set<Key, decltype(hash)> seen(attempts.size(), hash, {}, &nodes);
   std::vector<bool> is_last(attempts.size());
   for (std::size_t i = attempts.size(); i-- > 0;)
     is_last[i] = seen.emplace(attempts[i].point_id, each_machine ? attempts[i].machine : 0).second;
@@ -112,69 +121,175 @@ std::uint32_t checksum_of(std::string_view line) {
 
 }  // namespace
 
-std::string time_of(const IndexedRecord& attempt) {
-  return std::string(std::get<0>(time_order(attempt)));
-}
+std::string_view time_of(const IndexedRecord& attempt) { return std::get<0>(time_order(attempt)); }
 
 bool is_later(const IndexedRecord& a, const IndexedRecord& b) {
   return time_order(a) > time_order(b);
 }
 
-void for_each_line(const std::string& path, const std::function<void(const RecordLine&)>& visit) {
-  LineReader lines(path);
+std::string RecordLine::place() const {
+  return fmt::format("{}:{}", reader.path(), reader.number());
+}
+
+void for_each_line(const std::string& path, const std::function<void(const RecordLine&)>& visit,
+                   const FilePiece& piece) {
+  LineReader lines(path, piece);
   JsonLine json;
   while (lines.next()) {
     const std::string_view text = lines.line();
     std::string dumped;
     const bool is_plain = json.read(text) && json.is_plain();
+    RecordLine line{json, text, true, lines};
+    const auto refuse = [&](const std::string& why) { throw Error(line.place() + ": " + why); };
     if (!is_plain) {
-      require(json_depth(text) <= kDeepestJson, "{}:{}: a record nests at most {} levels", path,
-              lines.number(), kDeepestJson);
+      if (json_depth(text) > kDeepestJson)
+        refuse(fmt::format("a record nests at most {} levels", kDeepestJson));
       Json tree = Json::parse(text, nullptr, false);
       if (!tree.is_object() && !lines.has_end()) return;  // torn: its end was never written
-      require(tree.is_object(), "{}:{}: not a record: a line holds one JSON object", path,
-              lines.number());
+      if (!tree.is_object()) refuse("not a record: a line holds one JSON object");
       escape_texts(tree);
       dumped = tree.dump();
-      require(json.read(dumped, true), "{}:{}: not a record: a text that cannot be written again",
-              path, lines.number());
+      if (!json.read(dumped, true)) refuse("not a record: a text that cannot be written again");
+      line.as_dumped = text == dumped;
     }
-    visit({json, text, is_plain || text == dumped, lines.offset(), lines.number()});
+    visit(line);
   }
 }
 
-RecordIndex read_index(const std::string& folder_or_file, bool each_machine,
-                       const std::function<void(const JsonLine&)>& visit) {
-  RecordIndex list{.files = record_files(folder_or_file)};
-  std::map<std::string, std::uint32_t> machines;
-  std::size_t number = 0;
-  for (std::uint32_t file = 0; file < list.files.size(); ++file) {
-    for_each_line(list.files[file], [&](const RecordLine& line) {
-      const RecordKeys keys(list.files[file], line);
-      keys.check_schema();
-      const std::string type = keys.text("type");
-      if (type == "env") {
-        list.environments[keys.text("env_id")] = Json::parse(line.json.line());
-        return;
-      }
-      require(type == "point", "{}:{}: a record of unknown type {}", list.files[file], line.number,
-              line.json.find({"type"})->text);
-      IndexedRecord& attempt = list.points.emplace_back(keys.attempt(*list.texts));
-      const auto [machine, is_new] =
-          machines.try_emplace(line.json.text_at({"env_id"}), list.machines.size());
-      if (is_new) list.machines.push_back(machine->first);
-      attempt.machine = machine->second;
-      attempt.number = number++;
-      attempt.file = file;
-      attempt.checksum = checksum_of(line.text);
-      attempt.offset = line.offset;
-      attempt.size = line.text.size();
-      attempt.as_dumped = line.as_dumped;
-      if (visit) visit(line.json);
-    });
+namespace {
+
+/// A piece of a list, and where it comes from.
+struct Piece {
+  std::uint32_t file = 0;  // place in RecordIndex::files
+  FilePiece bytes = {};
+  VisitAttempt visit = {};
+  std::vector<IndexedRecord> points = {};
+  std::vector<Json> environments = {};
+  std::map<std::string, std::uint32_t> machines = {};  // env_ids of the points, by their numbers
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> texts =
+      std::make_unique<std::pmr::monotonic_buffer_resource>();
+  std::exception_ptr failure = {};
+};
+
+std::vector<Piece> pieces_of(const std::vector<std::string>& files) {
+  std::vector<Piece> pieces;
+  for (std::uint32_t file = 0; file < files.size(); ++file) {
+    const std::uint64_t size = OpenFile(files[file]).size();
+    for (std::uint64_t begin = 0; begin == 0 || begin < size; begin += kPiece)
+      pieces.push_back({.file = file, .bytes = {begin, begin + kPiece}});
+    pieces.back().bytes.end = FilePiece().end;
   }
-  if (list.files.size() > 1 && !std::ranges::is_sorted(list.points, {}, time_order))
-    std::ranges::stable_sort(list.points, {}, time_order);
+  return pieces;
+}
+
+void read(const std::string& file, Piece& piece) {
+  for_each_line(
+      file,
+      [&](const RecordLine& line) {
+        const RecordKeys keys(line);
+        keys.check_schema();
+        const std::string type = keys.text("type");
+        if (type == "env") {
+          keys.text("env_id");
+          piece.environments.push_back(Json::parse(line.json.line()));
+          return;
+        }
+        if (type != "point")
+          keys.refuse("a record of unknown type {}", line.json.find({"type"})->text);
+        IndexedRecord& attempt = piece.points.emplace_back(keys.attempt(*piece.texts));
+        const auto number = static_cast<std::uint32_t>(piece.machines.size());
+        attempt.machine =
+            piece.machines.try_emplace(line.json.text_at({"env_id"}), number).first->second;
+        attempt.file = piece.file;
+        attempt.checksum = checksum_of(line.text);
+        attempt.offset = line.reader.offset();
+        attempt.size = line.text.size();
+        attempt.as_dumped = line.as_dumped;
+        if (piece.visit) piece.visit(line.json);
+      },
+      piece.bytes);
+}
+
+/// Puts attempts in the order of time. Those of a file are in order as a rule: parts that are
+/// become one, two and two.
+void sort_by_time(std::vector<IndexedRecord>& attempts) {
+  const auto is_before = [](const IndexedRecord* a, const IndexedRecord* b) {
+    return time_order(*a) < time_order(*b);
+  };
+  std::vector<const IndexedRecord*> order, merged(attempts.size());
+  order.reserve(attempts.size());
+  std::vector<std::size_t> starts{0};  // of the parts, and the end
+  for (const IndexedRecord& attempt : attempts) {
+    if (!order.empty() && is_before(&attempt, order.back())) starts.push_back(order.size());
+    order.push_back(&attempt);
+  }
+  if (starts.size() == 1) return;
+  starts.push_back(order.size());
+  while (starts.size() > 2) {
+    std::vector<std::size_t> fewer{0};
+    for (std::size_t s = 0; s + 1 < starts.size(); s += 2) {
+      const auto at = [&](std::size_t part) {
+        return order.begin() +
+               static_cast<std::ptrdiff_t>(starts[std::min(part, starts.size() - 1)]);
+      };
+      std::merge(at(s), at(s + 1), at(s + 1), at(s + 2),
+                 merged.begin() + static_cast<std::ptrdiff_t>(starts[s]), is_before);
+      fewer.push_back(starts[std::min(s + 2, starts.size() - 1)]);
+    }
+    order.swap(merged);
+    starts = std::move(fewer);
+  }
+  std::vector<IndexedRecord> sorted;
+  sorted.reserve(attempts.size());
+  for (const IndexedRecord* attempt : order) sorted.push_back(*attempt);
+  attempts = std::move(sorted);
+}
+
+/// Adds what a piece has behind that of the pieces before it.
+void append(Piece& piece, std::map<std::string, std::uint32_t>& machines, RecordIndex& list) {
+  for (Json& environment : piece.environments) {
+    const std::string id = environment.at("env_id");
+    list.environments[id] = std::move(environment);
+  }
+  std::vector<std::uint32_t> machine_of(piece.machines.size());
+  for (const auto& [env_id, number] : piece.machines) {
+    const auto [machine, is_new] = machines.try_emplace(env_id, list.machines.size());
+    if (is_new) list.machines.push_back(env_id);
+    machine_of[number] = machine->second;
+  }
+  for (IndexedRecord& attempt : piece.points) {
+    attempt.machine = machine_of[attempt.machine];
+    attempt.number = list.points.size();
+    list.points.push_back(attempt);
+  }
+  list.texts.push_back(std::move(piece.texts));
+  piece = {};
+}
+
+}  // namespace
+
+RecordIndex read_index(const std::string& folder_or_file, bool each_machine,
+                       const std::function<VisitAttempt()>& visitor_of_piece) {
+  RecordIndex list{.files = record_files(folder_or_file)};
+  std::vector<Piece> pieces = pieces_of(list.files);
+  if (visitor_of_piece)
+    for (Piece& piece : pieces) piece.visit = visitor_of_piece();
+  parallel_for(std::ssize(pieces), 1, [&](std::int64_t i, std::int64_t) {
+    try {
+      read(list.files[pieces[i].file], pieces[i]);
+    } catch (...) {
+      pieces[i].failure = std::current_exception();
+    }
+  });
+  std::size_t attempts = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.failure) std::rethrow_exception(piece.failure);
+    attempts += piece.points.size();
+  }
+  list.points.reserve(attempts);
+  std::map<std::string, std::uint32_t> machines;
+  for (Piece& piece : pieces) append(piece, machines, list);
+  if (list.files.size() > 1) sort_by_time(list.points);
   keep_last(list.points, each_machine);
   return list;
 }

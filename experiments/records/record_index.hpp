@@ -23,13 +23,15 @@ struct RecordLine {
   const JsonLine& json;   // as dump() writes it, whatever the line is like
   std::string_view text;  // as it is in the file
   bool as_dumped;         // both are the same
-  std::uint64_t offset;   // of it
-  int number;             // 1 for the first
+  const LineReader& reader;
+
+  std::string place() const;  // "file:number", 1 for the first; takes long, for errors
 };
 
 /// Calls `visit` with every complete line of a file. Throws an Error "file:line: ..." for a line
 /// that is no JSON object, unless it is a torn last one, or nests too deep.
-void for_each_line(const std::string& path, const std::function<void(const RecordLine&)>& visit);
+void for_each_line(const std::string& path, const std::function<void(const RecordLine&)>& visit,
+                   const FilePiece& piece = {});
 
 /// A point's record as far as sets are made by it, and its place. Its texts are in the index.
 struct IndexedRecord {
@@ -49,7 +51,7 @@ struct IndexedRecord {
 
 /// When a point's record counts as finished, UTC: never before the attempt that it replaces, which
 /// a machine whose clock was ahead may have dated in the future.
-std::string time_of(const IndexedRecord& attempt);
+std::string_view time_of(const IndexedRecord& attempt);
 
 /// True when `a` was finished after `b` in this sense.
 bool is_later(const IndexedRecord& a, const IndexedRecord& b);
@@ -60,16 +62,21 @@ struct RecordIndex {
   std::vector<IndexedRecord> points = {};
   std::map<std::string, Json> environments = {};  // by env_id
   std::vector<std::string> machines = {};         // env_ids of attempts; "" where one has none
-  // Holds the texts of the points: a string each would take most of the time and memory.
-  std::unique_ptr<std::pmr::monotonic_buffer_resource> texts =
-      std::make_unique<std::pmr::monotonic_buffer_resource>();
+  // Hold the texts of the points: a string each would take most of the time and memory.
+  std::vector<std::unique_ptr<std::pmr::monotonic_buffer_resource>> texts = {};
 };
 
-/// Reads them; `visit` is called with every attempt, the replaced ones included, in the order of
-/// their numbers. With `each_machine`, a point has the last attempt of every environment. Throws
-/// the Errors of read_records().
+/// Is called with every attempt of a piece of the files, the replaced ones included, in the order
+/// of their numbers.
+using VisitAttempt = std::function<void(const JsonLine&)>;
+
+/// Reads them with every core, in pieces. `visitor_of_piece` makes what visits the attempts of one
+/// piece, on some thread; it is called for the pieces in their order before any is read, so that
+/// what the visitors find, put together in that order, is in the order of the attempts' numbers.
+/// With `each_machine`, a point has the last attempt of every environment. Throws the Errors of
+/// read_records().
 RecordIndex read_index(const std::string& folder_or_file, bool each_machine = false,
-                       const std::function<void(const JsonLine&)>& visit = {});
+                       const std::function<VisitAttempt()>& visitor_of_piece = {});
 
 /// The lines of a list's attempts, fastest in the order of their files.
 class IndexedLines {

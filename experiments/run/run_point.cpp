@@ -114,13 +114,25 @@ struct AdviceKey {
 
 struct PointRunner::State {
   PointInputs inputs;
-  LastValueCache<KernelChoice, AdviceKey> chosen;
-  LastValueCache<DenseMatrix, EmulationKey> emulated;  // rows in the order of the packed matrix
-  LastValueCache<CsrMatrix, EmulationKey> emulated_sparse;  // a sparse C, or S
-  DenseMatrix last_c;
-  SkipPart at = {};  // the part of the request that is worked on
+  SharedTurn* gpu_turn = nullptr;
+  LastValueCache<KernelChoice, AdviceKey> chosen = {};
+  // Rows in the order of the packed matrix.
+  LastValueCache<DenseMatrix, EmulationKey> emulated = {};
+  LastValueCache<CsrMatrix, EmulationKey> emulated_sparse = {};  // a sparse C, or S
+  DenseMatrix last_c = {};
+  SkipPart at = {};     // the part of the request that is worked on
+  double waited_s = 0;  // for the GPU, in the point that is worked on
 
   void run(const Point& point, const PointIdentity& identity, Record& record);
+
+  /// What `work` returns; where it needs the GPU, while no other process uses it.
+  template <class Work>
+  auto in_turn(const Point& point, Work work) {
+    std::optional<SharedTurn::Held> turn;
+    if (gpu_turn != nullptr && backend_traits(point.backend).needs_gpu)
+      waited_s += turn.emplace(*gpu_turn).waited_s();
+    return work();
+  }
 
   /// One function per task.
   void run_task(const DenseProduct&, const Point& point, const LoadedInput& source,
@@ -206,7 +218,7 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
 
   if (backend_traits(point.backend).predicts) record.analysis = inputs.analysis(point, a);
   const Multiplication multiplication{point, *kernel, *packed.matrix, b, a.order().rows};
-  BackendResult result = backend.run(multiplication);
+  BackendResult result = in_turn(point, [&] { return backend.run(multiplication); });
   record.found = std::move(result.findings);
   const double flops =
       2.0 * static_cast<double>(source.matrix.nnz()) * static_cast<double>(product.n);
@@ -252,7 +264,7 @@ void PointRunner::State::run_task(const SparseProduct& product, const Point& poi
   at = {"kernel", product.kernel.name};
   const auto kernel = make_registered<SpgemmKernel>(product.kernel);
   const SparseMultiplication multiplication{point, *kernel, a.matrix, b};
-  SparseProductResult result = backend.multiply(multiplication);
+  SparseProductResult result = in_turn(point, [&] { return backend.multiply(multiplication); });
   record.found = std::move(result.findings);
   if (const auto path = kernel->path_of(a.matrix, b)) {
     record.found.winner = path->kernel;
@@ -301,7 +313,7 @@ void PointRunner::State::run_task(const SampledProduct& product, const Point& po
   add_packed(*packed.matrix, *record.prep);
   const auto& [x, y] = inputs.dense_factors(product, a);
   const SampledMultiplication multiplication{point, *kernel, a.matrix, *packed.matrix, x, y};
-  SampledProductResult result = backend.multiply(multiplication);
+  SampledProductResult result = in_turn(point, [&] { return backend.multiply(multiplication); });
   record.found = std::move(result.findings);
   const double flops = 2.0 * static_cast<double>(a.matrix.nnz()) * static_cast<double>(product.n);
   record.gflops = giga_rate(flops, result.time_us);
@@ -335,7 +347,7 @@ void PointRunner::State::run_task(const Packing& packing, const Point& point,
   const OrderedInput& a = ordered(point, source, record);
   const auto format = make_registered<Format>(packing.format);
   at = {"format", packing.format.name};
-  PackingResult result = backend.pack({point, *format, a.matrix});
+  PackingResult result = in_turn(point, [&] { return backend.pack({point, *format, a.matrix}); });
   record.found = std::move(result.findings);
   PreparationPart& prep = *record.prep;
   const bool on_gpu = backend_traits(point.backend).needs_gpu;
@@ -376,7 +388,7 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
 }
 
 PointRunner::PointRunner(PointRunnerOptions options)
-    : state_(new State{PointInputs(std::move(options)), {}, {}, {}, {}, {}}) {}
+    : state_(new State{.inputs = PointInputs(options), .gpu_turn = options.gpu_turn}) {}
 PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {
@@ -393,6 +405,7 @@ Attempt PointRunner::run(const Point& point) {
   const PointIdentity identity(point);
   Attempt attempt{base_record(point, identity), false};
   Record& record = attempt.record;
+  state_->waited_s = 0;
   const auto end = [&](const char* status, const std::string& reason) {
     record.status = status;
     record.reason = reason;
@@ -416,7 +429,7 @@ Attempt PointRunner::run(const Point& point) {
     end("failed", error.what());
     attempt.restart_needed = true;
   }
-  record.attempt_s = watch.seconds();
+  record.attempt_s = watch.seconds() - state_->waited_s;
   record.finished_at = utc_now();
   return attempt;
 }

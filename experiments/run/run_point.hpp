@@ -12,6 +12,7 @@
 
 #include "experiments/points/point.hpp"
 #include "experiments/records/record.hpp"
+#include "experiments/run/shared_turn.hpp"
 #include "formats/base/matrix.hpp"
 
 namespace tessera {
@@ -23,7 +24,8 @@ struct Attempt {
 };
 
 struct PointRunnerOptions {
-  bool fresh_orders = false;  // compute every order, even one that is in the cache
+  SharedTurn* gpu_turn = nullptr;  // is taken to use the GPU; null where no other process does
+  bool fresh_orders = false;       // compute every order, even one that is in the cache
 
   /// Called when the computation of an order begins, and whenever the reordering reports progress.
   std::function<void(const Point& point, double share)> tell_order = {};

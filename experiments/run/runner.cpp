@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <future>
 #include <memory>
+#include <memory_resource>
 #include <unordered_map>
 
 #include "experiments/machine/machine.hpp"
 #include "experiments/records/record_index.hpp"
 #include "experiments/records/record_set.hpp"
+#include "experiments/run/gpu_pipeline.hpp"
 #include "experiments/run/interrupt.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/run/run_point.hpp"
@@ -24,12 +27,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool counts_as_failed(const std::string& status) {
+bool counts_as_failed(std::string_view status) {
   return status == "failed" || status == "timeout" || status == "oom";
 }
 
 /// A skipped point is always tried again, since the reason may be gone.
-bool to_do_again(const std::string& status, const std::vector<std::string>& rerun) {
+bool to_do_again(std::string_view status, const std::vector<std::string>& rerun) {
   const auto requested = [&](const char* what) { return std::ranges::count(rerun, what) > 0; };
   if (requested("all") || status == "skipped") return true;
   return (requested("failed") && counts_as_failed(status)) ||
@@ -37,7 +40,7 @@ bool to_do_again(const std::string& status, const std::vector<std::string>& reru
 }
 
 /// True when running the point would give the same result again: same content, same kernel.
-bool is_current(const std::string& point_id, const Point& point) {
+bool is_current(std::string_view point_id, const Point& point) {
   try {
     return point_id == known_point_id(point);
   } catch (const Error&) {
@@ -47,15 +50,14 @@ bool is_current(const std::string& point_id, const Point& point) {
 
 /// The latest attempt at a request.
 struct KnownAttempt {
-  std::string point_id = {};
-  std::string status = {};
-  std::string time = {};  // time_of() its record
-  double seconds = 0;     // that it took, where it ended ok in an earlier run
+  std::string_view point_id = {};
+  std::string_view status = {};
+  std::string_view time = {};  // time_of() its record
+  double seconds = 0;          // that it took, where it ended ok in an earlier run
   // Of an attempt that is not ok.
   std::shared_ptr<const Skip> skip = {};  // its reason is any attempt's; the rest a skipped one's
   bool only_overflowed = false;           // wrong, and no finite value of C is
 };
-using KnownAttempts = std::unordered_map<std::string, KnownAttempt>;  // by request
 
 bool only_overflowed(const Json& record) {
   if (record.value("status", "") != "wrong" || !record.contains("check")) return false;
@@ -63,46 +65,83 @@ bool only_overflowed(const Json& record) {
   return check.value("beyond_bound", 1) == 0 && check.value("overflows", 0) > 0;
 }
 
-/// Of a record, or of its members that are read here.
-KnownAttempt known_attempt(const Json& record) {
-  KnownAttempt attempt{.point_id = record.at("point_id"),
-                       .status = record.value("status", ""),
-                       .time = time_of(record)};
-  if (attempt.status == "ok") return attempt;
-  attempt.skip = std::make_shared<const Skip>(skip_of(record));
-  attempt.only_overflowed = only_overflowed(record);
-  return attempt;
-}
+/// The latest attempts of a folder of records, by request. A million of them are kept: their texts
+/// stand in a few places.
+class KnownFolder {
+ public:
+  KnownFolder() = default;
 
-/// What a folder of records knows.
-struct KnownFolder {
-  KnownAttempts attempts = {};
-  std::map<std::string, Json> environments = {};
-};
-
-KnownFolder known_folder(const std::string& out) {
-  std::vector<double> seconds;                     // by the number of the attempt
-  std::map<std::size_t, KnownAttempt> other_ends;  // likewise, of those that are not ok
-  RecordIndex list = read_index(out, false, [&](const JsonLine& line) {
-    if (line.text_at({"status"}) != "ok")
-      other_ends[seconds.size()] = known_attempt(line.members(
-          {"after", "check", "finished_at", "params", "point_id", "reason", "skip", "status"}));
-    seconds.push_back(JsonLine::number_of(line.find({"attempt_s"})));
-  });
-  KnownFolder known{.environments = std::move(list.environments)};
-  known.attempts.reserve(list.points.size());
-  for (const IndexedRecord& attempt : list.points) {
-    KnownAttempt& at = known.attempts[std::string(attempt.params_hash)];
-    if (attempt.status != "ok")
-      at = other_ends.at(attempt.number);
-    else
-      at = {.point_id = std::string(attempt.point_id),
-            .status = "ok",
-            .time = time_of(attempt),
-            .seconds = seconds[attempt.number]};
+  explicit KnownFolder(const std::string& out) {
+    std::deque<Found> pieces;
+    list_ = read_index(out, false, [&pieces] {
+      return [&piece = pieces.emplace_back()](const JsonLine& line) { piece.add(line); };
+    });
+    Found all;
+    for (Found& piece : pieces) all.append(piece);
+    attempts_.reserve(list_.points.size());
+    for (const IndexedRecord& attempt : list_.points) {
+      KnownAttempt known{.point_id = attempt.point_id,
+                         .status = attempt.status,
+                         .time = time_of(attempt),
+                         .seconds = all.seconds[attempt.number]};
+      if (attempt.status != "ok") add_end(all.other_ends.at(attempt.number), known);
+      attempts_[attempt.params_hash] = std::move(known);
+    }
   }
-  return known;
-}
+
+  /// Null when there is none.
+  const KnownAttempt* find(std::string_view request) const {
+    const auto found = attempts_.find(request);
+    return found == attempts_.end() ? nullptr : &found->second;
+  }
+
+  /// Takes the record of a new attempt; returns what is known of it.
+  const KnownAttempt& add(const std::string& request, const Json& record) {
+    KnownAttempt known{.point_id = kept(record.at("point_id")),
+                       .status = kept(record.value("status", "")),
+                       .time = kept(time_of(record))};
+    if (known.status != "ok") add_end(record, known);
+    const auto before = attempts_.find(request);
+    const std::string_view key = before == attempts_.end() ? kept(request) : before->first;
+    return attempts_[key] = std::move(known);
+  }
+
+  const std::map<std::string, Json>& environments() const { return list_.environments; }
+
+ private:
+  /// What the attempts of some pieces of the files have beside what the list has.
+  struct Found {
+    std::vector<double> seconds = {};             // by the number of the attempt
+    std::map<std::size_t, Json> other_ends = {};  // likewise, of those that are not ok
+
+    void add(const JsonLine& line) {
+      const JsonLine::Value* status = line.find({"status"});
+      if (status == nullptr || status->text != "\"ok\"")
+        other_ends[seconds.size()] = line.members({"check", "params", "reason", "skip", "status"});
+      seconds.push_back(JsonLine::number_of(line.find({"attempt_s"})));
+    }
+
+    void append(Found& piece) {
+      for (auto& [number, end] : piece.other_ends)
+        other_ends[seconds.size() + number] = std::move(end);
+      seconds.insert(seconds.end(), piece.seconds.begin(), piece.seconds.end());
+      piece = {};
+    }
+  };
+
+  static void add_end(const Json& record, KnownAttempt& attempt) {
+    attempt.seconds = 0;
+    attempt.skip = std::make_shared<const Skip>(skip_of(record));
+    attempt.only_overflowed = only_overflowed(record);
+  }
+
+  std::string_view kept(std::string text) { return texts_.emplace_back(std::move(text)); }
+
+  RecordIndex list_;
+  std::deque<std::string> texts_;  // of new attempts
+  std::pmr::monotonic_buffer_resource nodes_;
+  std::pmr::unordered_map<std::string_view, KnownAttempt> attempts_{&nodes_};
+};
 
 /// True when both were skipped for one reason: it need not be written down every time.
 bool are_one_skip(const KnownAttempt& a, const KnownAttempt& b) {
@@ -120,7 +159,7 @@ RunSummary summarise(const Plan& plan, Find attempt_at) {
       ++summary.left;
       continue;
     }
-    ++summary.by_status[attempt->status];
+    ++summary.by_status[std::string(attempt->status)];
     if (attempt->status == "skipped") summary.skips.add(*attempt->skip);
     summary.only_overflowed += attempt->only_overflowed;
   }
@@ -141,12 +180,14 @@ class Run {
   Run(const Plan& plan, const RunOptions& options)
       : options_(options),
         writer_(options.out + "/" + options.file),
-        remaining_(std::max(options.jobs, 1)) {
-    KnownFolder before = known_folder(options.out);
-    by_hash_ = std::move(before.attempts);
+        known_(options.out),
+        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores())
+                                 : std::vector<WorkerPlace>(std::max(options.jobs, 1))),
+        gpu_turns_(options.gpus),
+        remaining_(static_cast<int>(places_.size())) {
     const Json environment = environment_record();
     env_id_ = environment.at("env_id");
-    if (!before.environments.contains(env_id_)) writer_.append(environment);
+    if (!known_.environments().contains(env_id_)) writer_.append(environment);
     stop_at_ = moment_after(options.max_seconds);
     collect(plan);
     learn_from(plan);
@@ -158,16 +199,15 @@ class Run {
     progress_ = &progress;
     while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted() &&
            Clock::now() < stop_at_) {
-      while (!waiting_.empty() && static_cast<int>(workers_.size()) < options_.jobs) start_next();
+      while (!waiting_.empty() && workers_.size() < places_.size()) start_next();
       wait_for_events();
     }
     workers_.clear();
   }
 
   RunSummary summary(const Plan& plan) const {
-    RunSummary summary = summarise(plan, [&](const std::string& hash) -> const KnownAttempt* {
-      const auto found = by_hash_.find(hash);
-      return found == by_hash_.end() || pending_.contains(hash) ? nullptr : &found->second;
+    RunSummary summary = summarise(plan, [&](const std::string& hash) {
+      return pending_.contains(hash) ? nullptr : known_.find(hash);
     });
     summary.ran = ran_;
     summary.interrupted = InterruptGuard::interrupted();
@@ -181,11 +221,10 @@ class Run {
     std::map<std::string, std::size_t> group_of;
     for (const PlanEntry& entry : plan.entries) {
       if (pending_.contains(entry.hash)) continue;
-      const auto record = by_hash_.find(entry.hash);
-      if (record != by_hash_.end()) {
-        const bool again = to_do_again(record->second.status, options_.rerun);
-        if (!again && is_current(record->second.point_id, entry.point)) continue;
-        if (!again) done_ids_.insert(record->second.point_id);
+      if (const KnownAttempt* attempt = known_.find(entry.hash)) {
+        const bool again = to_do_again(attempt->status, options_.rerun);
+        if (!again && is_current(attempt->point_id, entry.point)) continue;
+        if (!again) done_ids_.emplace(attempt->point_id);
       }
       pending_.insert(entry.hash);
       const auto [group, is_new] = group_of.try_emplace(entry.point.matrix, waiting_.size());
@@ -212,17 +251,37 @@ class Run {
   /// Takes the times of the plan's points from earlier runs.
   void learn_from(const Plan& plan) {
     for (const PlanEntry& entry : plan.entries)
-      if (const auto found = by_hash_.find(entry.hash);
-          found != by_hash_.end() && found->second.status == "ok")
-        remaining_.learn(entry.point.backend, entry.cost, found->second.seconds);
+      if (const KnownAttempt* found = known_.find(entry.hash); found && found->status == "ok")
+        remaining_.learn(entry.point.backend, entry.cost, found->seconds);
   }
 
   void start_next() {
-    Assignment assignment{std::move(waiting_.front()), done_ids_, stop_at_,
-                          options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
-                          options_.fresh_orders};
-    waiting_.pop_front();
+    Assignment assignment{
+        .entries = take_next(),
+        .done_ids = done_ids_,
+        .stop_at = stop_at_,
+        .threads = options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
+        .fresh_orders = options_.fresh_orders};
+    const std::size_t place = free_place();
+    if (options_.gpus > 0) {
+      assignment.place = places_[place];
+      assignment.gpu_turn = &gpu_turns_[places_[place].gpu];
+      assignment.asks_for_more = true;
+    }
     workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
+    place_of_[workers_.back().get()] = place;
+  }
+
+  std::vector<const PlanEntry*> take_next() {
+    std::vector<const PlanEntry*> entries = std::move(waiting_.front());
+    waiting_.pop_front();
+    return entries;
+  }
+
+  std::size_t free_place() const {
+    std::vector<bool> taken(places_.size());
+    for (const auto& [worker, place] : place_of_) taken[place] = true;
+    return std::ranges::find(taken, false) - taken.begin();
   }
 
   void wait_for_events() {
@@ -246,10 +305,15 @@ class Run {
         handle_exit(worker);
       }
     }
-    std::erase_if(workers_, [](const auto& worker) { return worker->ended(); });
+    std::erase_if(workers_, [&](const auto& worker) {
+      if (worker->ended()) place_of_.erase(worker.get());
+      return worker->ended();
+    });
   }
 
-  void take(const Worker& worker, WorkerEvent& event) {
+  void take(Worker& worker, WorkerEvent& event) {
+    if (event.kind == WorkerEvent::Kind::kAsks)
+      return worker.give(waiting_.empty() ? std::vector<const PlanEntry*>() : take_next());
     const PlanEntry& entry = *worker.assignment().entries[event.place];
     switch (event.kind) {
       case WorkerEvent::Kind::kStart:
@@ -263,6 +327,8 @@ class Run {
       case WorkerEvent::Kind::kAlreadyDone:
         finish(entry, "");
         break;
+      case WorkerEvent::Kind::kAsks:
+        break;  // answered above
       case WorkerEvent::Kind::kRecord:
         store(entry, std::move(*event.record));
         break;
@@ -273,14 +339,12 @@ class Run {
     record.env_id = env_id_;
     record.experiment = options_.experiment;
     record.config_hash = options_.config_hash;
-    const auto before = by_hash_.find(entry.hash);
-    if (before != by_hash_.end() && before->second.time >= record.finished_at)
-      record.after = before->second.time;
+    const KnownAttempt* found = known_.find(entry.hash);
+    if (found != nullptr && found->time >= record.finished_at) record.after = found->time;
+    const KnownAttempt before = found == nullptr ? KnownAttempt() : *found;
     const Json json = to_json(record);
-    const KnownAttempt attempt = known_attempt(json);
-    const bool is_known = before != by_hash_.end() && are_one_skip(before->second, attempt);
-    if (!is_known) writer_.append(json);
-    by_hash_[entry.hash] = attempt;
+    const KnownAttempt& attempt = known_.add(entry.hash, json);
+    if (!are_one_skip(before, attempt)) writer_.append(json);
     ++ran_;
     if (attempt.status == "skipped" && is_here(entry))
       remaining_.learn_skip(entry.point.backend);
@@ -331,13 +395,16 @@ class Run {
 
   const RunOptions& options_;
   RecordWriter writer_;
+  KnownFolder known_;
   std::string env_id_;
   Clock::time_point stop_at_;
-  KnownAttempts by_hash_;
   std::set<std::string> pending_;  // requests to do
   std::set<std::string> done_ids_;
   std::deque<std::vector<const PlanEntry*>> waiting_;
+  std::vector<WorkerPlace> places_;
+  std::deque<SharedTurn> gpu_turns_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<const Worker*, std::size_t> place_of_;
   std::map<std::string, bool> present_;  // matrices on this machine, by name
   RemainingTime remaining_;
   Progress* progress_ = nullptr;
@@ -361,13 +428,27 @@ RunSummary run_plan(const Plan& plan, const RunOptions& options) {
   return run.summary(plan);
 }
 
+PlanStatus plan_status(const std::function<Plan()>& make, const std::string& out) {
+  std::future<Plan> made = std::async(std::launch::async, make);
+  std::optional<KnownFolder> known;
+  std::exception_ptr failure;
+  try {
+    if (std::filesystem::exists(out)) known.emplace(out);
+  } catch (const Error&) {
+    failure = std::current_exception();
+  }
+  PlanStatus status{made.get(), {}};  // an Error of the plan is told first
+  if (failure) std::rethrow_exception(failure);
+  status.summary = summarise(
+      status.plan, [&](const std::string& hash) { return known ? known->find(hash) : nullptr; });
+  return status;
+}
+
 RunSummary plan_status(const Plan& plan, const std::string& out) {
-  KnownAttempts attempts;
-  if (std::filesystem::exists(out)) attempts = known_folder(out).attempts;
-  return summarise(plan, [&](const std::string& hash) {
-    const auto found = attempts.find(hash);
-    return found == attempts.end() ? nullptr : &found->second;
-  });
+  std::optional<KnownFolder> known;
+  if (std::filesystem::exists(out)) known.emplace(out);
+  return summarise(plan,
+                   [&](const std::string& hash) { return known ? known->find(hash) : nullptr; });
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 // Runs a plan: each matrix in a process of its own, one record per point. Points that already have
-// a record are skipped.
+// a record are skipped. On several GPUs, or one that several processes share, a process goes on
+// with the next matrix (gpu_pipeline.hpp).
 //
 // A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs only the point it hits:
 // the point is recorded as such, and a new process continues with the next. Only this process
@@ -7,6 +8,7 @@
 // and returns; everything recorded is on the disk, and the same run continues there.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -23,6 +25,7 @@ struct RunOptions {
   std::string experiment;              // id and config hash, for the records
   std::string config_hash;
   int jobs = 1;            // matrices at a time
+  int gpus = 0;            // on which they are measured, by several workers each; 0 for the first
   double timeout_s = 600;  // of one point, loading its matrix included
   double max_seconds = std::numeric_limits<double>::infinity();  // a point that runs then is left
   std::vector<std::string> rerun;  // "failed", "wrong", "all": do these again
@@ -47,5 +50,14 @@ RunSummary run_plan(const Plan& plan, const RunOptions& options);
 
 /// The state of a plan's points in a record set: the summary that run_plan would start from.
 RunSummary plan_status(const Plan& plan, const std::string& out);
+
+/// A plan and its state.
+struct PlanStatus {
+  Plan plan;
+  RunSummary summary;
+};
+
+/// The same of a plan that `make` makes, while the records are read.
+PlanStatus plan_status(const std::function<Plan()>& make, const std::string& out);
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "experiments/run/worker.hpp"
 
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,12 +39,41 @@ auto order_teller(int fd, const std::size_t& place) {
   };
 }
 
-[[noreturn]] void work(const Assignment& assignment, int fd) {
+/// Reads all of a message's bytes; false at its end.
+bool receive(int fd, void* to, std::size_t size) {
+  auto* bytes = static_cast<char*>(to);
+  while (size > 0) {
+    const ssize_t got = read(fd, bytes, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    bytes += got;
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+/// Asks the parent for further points. Entries are at the same addresses in both processes, since
+/// they are older than the fork.
+bool ask_for_more(Assignment& assignment, int fd, int gifts) {
+  if (!assignment.asks_for_more) return false;
+  send(fd, {{"event", "asks"}, {"place", assignment.entries.size()}});
+  std::size_t count = 0;
+  if (!receive(gifts, &count, sizeof count) || count == 0) return false;
+  const std::size_t before = assignment.entries.size();
+  assignment.entries.resize(before + count);
+  return receive(gifts, assignment.entries.data() + before, count * sizeof(const PlanEntry*));
+}
+
+[[noreturn]] void work(Assignment& assignment, int fd, int gifts) {
   if (assignment.threads > 0) set_num_threads(assignment.threads);
+  if (assignment.place) go_to(*assignment.place);
   std::size_t place = 0;
-  PointRunner runner({assignment.fresh_orders, order_teller(fd, place)});
-  for (; place < assignment.entries.size(); ++place) {
+  PointRunner runner({.gpu_turn = assignment.gpu_turn,
+                      .fresh_orders = assignment.fresh_orders,
+                      .tell_order = order_teller(fd, place)});
+  for (;; ++place) {
     if (Clock::now() >= assignment.stop_at) break;
+    if (place == assignment.entries.size() && !ask_for_more(assignment, fd, gifts)) break;
     const Point& point = assignment.entries[place]->point;
     send(fd, {{"event", "start"}, {"place", place}});
     // The identity needs the matrix: load it only when there is a result to compare with.
@@ -62,8 +92,11 @@ auto order_teller(int fd, const std::size_t& place) {
 }  // namespace
 
 Worker::Worker(Assignment assignment) : assignment_(std::move(assignment)) {
-  int ends[2];
+  int ends[2], gifts[2] = {-1, -1};
   require(pipe(ends) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  if (assignment_.asks_for_more)
+    require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gifts) == 0,
+            "cannot make a pair of sockets: {}", std::strerror(errno));
   std::fflush(nullptr);
   const pid_t parent = getpid();
   pid_ = fork();
@@ -74,9 +107,11 @@ Worker::Worker(Assignment assignment) : assignment_(std::move(assignment)) {
     // Only the parent handles Ctrl-C.
     std::signal(SIGINT, SIG_IGN);
     close(ends[0]);
-    work(assignment_, ends[1]);
+    work(assignment_, ends[1], gifts[1]);
   }
   close(ends[1]);
+  if (gifts[1] >= 0) close(gifts[1]);
+  gifts_ = gifts[0];
   fd_ = ends[0];
   started_ = Clock::now();
 }
@@ -84,6 +119,24 @@ Worker::Worker(Assignment assignment) : assignment_(std::move(assignment)) {
 Worker::~Worker() {
   if (!ended_) kill();
   close(fd_);
+  if (gifts_ >= 0) close(gifts_);
+}
+
+void Worker::give(std::vector<const PlanEntry*> entries) {
+  const std::size_t count = entries.size();
+  const auto tell = [&](const void* from, std::size_t size) {
+    const auto* bytes = static_cast<const char*>(from);
+    while (size > 0) {
+      const ssize_t sent = ::send(gifts_, bytes, size, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent <= 0) return;  // it is gone: its end tells what it has not done
+      bytes += sent;
+      size -= static_cast<std::size_t>(sent);
+    }
+  };
+  tell(&count, sizeof count);
+  tell(entries.data(), count * sizeof(const PlanEntry*));
+  assignment_.entries.insert(assignment_.entries.end(), entries.begin(), entries.end());
 }
 
 void Worker::kill() {
@@ -128,6 +181,10 @@ std::vector<WorkerEvent> Worker::read_events() {
     }
     if (kind == "order") {
       events.push_back({WorkerEvent::Kind::kOrder, place, {}, line.at("share")});
+      continue;
+    }
+    if (kind == "asks") {
+      events.push_back({WorkerEvent::Kind::kAsks, place});
       continue;
     }
     running_.reset();

@@ -1,4 +1,5 @@
-// The process that runs the points of one matrix, and its messages to its parent.
+// The process that runs the points of one matrix, or of one after the other, and its messages to
+// its parent.
 #pragma once
 
 #include <sys/types.h>
@@ -11,6 +12,8 @@
 
 #include "experiments/config/plan.hpp"
 #include "experiments/records/record.hpp"
+#include "experiments/run/gpu_pipeline.hpp"
+#include "experiments/run/shared_turn.hpp"
 
 namespace tessera {
 
@@ -21,11 +24,15 @@ struct Assignment {
   std::chrono::steady_clock::time_point stop_at;
   int threads = 0;            // for its parallel loops; 0 for all
   bool fresh_orders = false;  // take no order from the cache
+  // Where workers share GPUs.
+  std::optional<WorkerPlace> place = {};
+  SharedTurn* gpu_turn = nullptr;  // of its GPU
+  bool asks_for_more = false;      // asks for another matrix's points in place of ending
 };
 
 /// A line from the process. A point is identified by its place in the assignment.
 struct WorkerEvent {
-  enum class Kind { kStart, kOrder, kRecord, kAlreadyDone };
+  enum class Kind { kStart, kOrder, kRecord, kAlreadyDone, kAsks };
   Kind kind;
   std::size_t place;
   std::optional<Record> record = {};  // of kRecord
@@ -42,6 +49,10 @@ class Worker {
 
   int fd() const { return fd_; }
   const Assignment& assignment() const { return assignment_; }
+
+  /// Gives a worker that asks for more further points; none end it. They, and what they point at,
+  /// are from before the worker was started.
+  void give(std::vector<const PlanEntry*> entries);
 
   /// The events that have arrived; empty, with ended() true, once the process is gone.
   std::vector<WorkerEvent> read_events();
@@ -60,6 +71,7 @@ class Worker {
   Assignment assignment_;
   pid_t pid_ = -1;
   int fd_ = -1;
+  int gifts_ = -1;  // a socket, where it asks for more
   std::string buffer_;
   bool ended_ = false;
   bool killed_from_outside_ = false;

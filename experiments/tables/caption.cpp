@@ -9,9 +9,6 @@
 namespace tessera {
 namespace {
 
-/// Columns that describe all of a figure where they have few values and no place in it.
-constexpr const char* kConditions[] = {"kernel", "format",           "n",  "right",  "reorder",
-                                       "values", "kernel.precision", "l2", "device", "threads"};
 constexpr std::size_t kFew = 4;    // values of a condition that are listed
 constexpr double kLogFactor = 16;  // a span from which an axis of numbers is logarithmic
 

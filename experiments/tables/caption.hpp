@@ -2,12 +2,17 @@
 // matrices, the values that all rows share, the meaning of 1 and of whiskers.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "experiments/tables/rows.hpp"
 
 namespace tessera {
+
+/// Columns that describe all of a figure where they have few values and no place in it.
+inline constexpr std::array kConditions{"kernel", "format",           "n",  "right",  "reorder",
+                                        "values", "kernel.precision", "l2", "device", "threads"};
 
 /// "24 matrices (4 more skipped), N = 128, warm L2. Selected: backend = gpu. Relative to cuSPARSE
 /// at the same matrix." `rows` are all rows of the experiment, `drawn` those in the figure.

@@ -6,6 +6,7 @@
 
 #include "experiments/tables/caption.hpp"
 #include "experiments/tables/figure_rows.hpp"
+#include "experiments/tables/row_steps.hpp"
 #include "experiments/tables/table.hpp"
 #include "formats/base/check.hpp"
 
@@ -250,6 +251,43 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
     data.json["reference"] = {{"y", *figure.reference}, {"label", figure.reference_label}};
   if (!missing.empty()) data.json["missing"] = missing;
   return data;
+}
+
+WantedRows wanted_by_figures(const Config& config, const std::vector<std::string>& only) {
+  // What rows are told apart by, and what figures without a column for it say.
+  WantedRows wanted{
+      {"matrix", "status", "origin", "point_id", "n", "kernel", "backend", "device", "l2"}, {}};
+  wanted.columns.insert(kConditions.begin(), kConditions.end());
+  const auto add = [&](const Settings& where) {
+    for (const auto& [column, setting] : where) wanted.columns.insert(column);
+  };
+  for (const Figure& figure : config.figures) {
+    if (!only.empty() && std::ranges::find(only, figure.id) == only.end()) continue;
+    for (const std::string& column :
+         {figure.x, figure.y, figure.series, figure.panel, figure.low, figure.high, figure.bound})
+      wanted.columns.insert(column);
+    add(figure.where);
+    add(figure.relative_to);
+    wanted.any_of.push_back(&figure.where);
+    if (!figure.relative_to.empty()) wanted.any_of.push_back(&figure.relative_to);
+  }
+  for (const Join& join : config.joins) {
+    wanted.columns.insert(join.on.begin(), join.on.end());
+    wanted.columns.insert(join.columns.begin(), join.columns.end());
+    add(join.from);
+  }
+  for (const Derive& derive : config.derives) {
+    if (derive.of.empty())
+      for (const std::string& variable : variables_of(derive)) wanted.columns.insert(variable);
+    wanted.columns.insert(derive.of);
+  }
+  for (const Unfold& unfold : config.unfolds) wanted.columns.insert(unfold.of);
+  for (const Reduce& reduce : config.reduces) {
+    wanted.columns.insert(reduce.keep.begin(), reduce.keep.end());
+    wanted.columns.insert({reduce.by, reduce.column});
+    add(reduce.where);
+  }
+  return wanted;
 }
 
 std::string machine_of(const Json& env) {

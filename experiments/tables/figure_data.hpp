@@ -34,4 +34,8 @@ std::string machine_of(const Json& env);
 /// "NVIDIA H200, 2026-11-21, commit 0123abc": from the env records.
 std::string provenance_text(const RecordSet& records);
 
+/// The rows that figures of a config are made from, those with these ids, or all. Refers to the
+/// config.
+WantedRows wanted_by_figures(const Config& config, const std::vector<std::string>& only);
+
 }  // namespace tessera

@@ -1,7 +1,11 @@
 #include "experiments/tables/open_config.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
+#include <future>
+#include <set>
+#include <tuple>
 #include <unordered_set>
 
 #include <fmt/ranges.h>
@@ -64,21 +68,35 @@ void tell_data(const Config& written, const Config& config) {
            sets.empty() ? "" : fmt::format(" or `tessera matrix fetch {}`", fmt::join(sets, " "))));
 }
 
-/// The requests that have a record.
-std::unordered_set<std::string> recorded_in(const std::string& folder) {
-  std::unordered_set<std::string> hashes;
-  if (!std::filesystem::exists(folder)) return hashes;
-  for (const IndexedRecord& attempt : read_index(folder).points)
-    if (attempt.status == "ok") hashes.emplace(attempt.params_hash);
-  return hashes;
+/// The records of a folder, as far as a config is chosen by them.
+struct Recorded {
+  RecordIndex index = {};
+  std::set<std::string> backends = {};
+  std::unordered_set<std::string_view> hashes = {};  // of requests that ended ok
+};
+
+Recorded recorded_in(const std::string& folder) {
+  Recorded recorded;
+  if (!std::filesystem::exists(folder)) return recorded;
+  std::deque<std::set<std::string, std::less<>>> pieces;
+  recorded.index = read_index(folder, false, [&pieces] {
+    return [&backends = pieces.emplace_back()](const JsonLine& line) {
+      const std::string backend = line.text_at({"params", "backend"});
+      if (!backends.contains(backend)) backends.insert(backend);
+    };
+  });
+  for (auto& backends : pieces) recorded.backends.insert(backends.begin(), backends.end());
+  recorded.hashes.reserve(recorded.index.points.size());
+  for (const IndexedRecord& attempt : recorded.index.points)
+    if (attempt.status == "ok") recorded.hashes.insert(attempt.params_hash);
+  return recorded;
 }
 
-/// Points of the config that are recorded, and, negative, those that are not.
-std::pair<std::int64_t, std::int64_t> rank(const Config& config,
-                                           const std::unordered_set<std::string>& recorded) {
+/// Points of the plan that are recorded, and, negative, those that are not.
+std::pair<std::int64_t, std::int64_t> rank(const Plan& plan, const Recorded& recorded) {
   std::int64_t here = 0, all = 0;
-  for (const PlanEntry& entry : make_plan(config).entries) {
-    here += recorded.contains(entry.hash) ? 1 : 0;
+  for (const PlanEntry& entry : plan.entries) {
+    here += recorded.hashes.contains(entry.hash) ? 1 : 0;
     ++all;
   }
   return {here, here - all};
@@ -118,10 +136,11 @@ Config open_config(const ConfigRequest& request) {
   return config;
 }
 
-Config open_config(const ConfigRequest& request, const std::string& folder, bool told) {
-  const Opened opened = open(request);
-  if (request.as_written) return opened.written;
-  const std::unordered_set<std::string> recorded = recorded_in(folder);
+namespace {
+
+/// The config as open_config() chooses it, with its plan.
+std::pair<Config, Plan> choose(const ConfigRequest& request, const Opened& opened,
+                               const Recorded& recorded, bool told) {
   std::vector<Without> choices{opened.here};
   for (const bool gpu : {false, true})
     for (const bool data : {false, true}) {
@@ -129,22 +148,56 @@ Config open_config(const ConfigRequest& request, const std::string& folder, bool
       if (const Without other{gpu, data}; differs && other != opened.here) choices.push_back(other);
     }
   Without best = opened.here;
+  Plan plan;
   std::optional<std::pair<std::int64_t, std::int64_t>> best_rank;
-  const std::pair all(static_cast<std::int64_t>(recorded.size()), std::int64_t{0});
+  const std::pair all(static_cast<std::int64_t>(recorded.hashes.size()), std::int64_t{0});
   for (const Without& choice : choices) {
-    const auto found = rank(load_config(request.name, request.sets, choice), recorded);
+    Plan other = make_plan(load_config(request.name, request.sets, choice));
+    const auto found = rank(other, recorded);
     if (best_rank && found <= *best_rank) continue;
     best = choice;
     best_rank = found;
+    plan = std::move(other);
     if (found == all) break;  // no other one has more of them, or fewer others
   }
   Config config = load(request, best);
-  if (told && best == opened.here) return config;
+  if (told && best == opened.here) return {std::move(config), std::move(plan)};
   if (best.gpu && config.gpu_only.empty())
     tell(config, "what a GPU measures is not among the records: rows of other backends stand in");
   if (best.data && has_stand_ins(request, opened.written))
     tell(config, "its files of matrices are not among the records: matrices by formula stand in");
-  return config;
+  return {std::move(config), std::move(plan)};
+}
+
+}  // namespace
+
+Config open_config(const ConfigRequest& request, const std::string& folder, bool told) {
+  const Opened opened = open(request);
+  if (request.as_written) return opened.written;
+  return choose(request, opened, recorded_in(folder), told).first;
+}
+
+RecordedConfig open_recorded_config(const ConfigRequest& request, const std::string& folder,
+                                    bool told) {
+  const Opened opened = open(request);
+  Recorded recorded;
+  Config config;
+  Plan plan;
+  if (request.as_written) {
+    std::future<Plan> made =
+        std::async(std::launch::async, [&] { return make_plan(opened.written); });
+    recorded = recorded_in(folder);
+    config = opened.written;
+    plan = made.get();
+  } else {
+    recorded = recorded_in(folder);
+    std::tie(config, plan) = choose(request, opened, recorded, told);
+  }
+  std::vector<std::string> backends = config.backends;
+  for (const std::string& backend : recorded.backends)
+    if (std::ranges::find(backends, backend) == backends.end()) backends.push_back(backend);
+  if (backends != config.backends) plan = make_plan(config, backends);
+  return {std::move(config), std::move(recorded.index), std::move(backends), std::move(plan)};
 }
 
 }  // namespace tessera

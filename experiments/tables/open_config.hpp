@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "experiments/config/config.hpp"
+#include "experiments/config/plan.hpp"
+#include "experiments/records/record_index.hpp"
 
 namespace tessera {
 
@@ -23,5 +25,17 @@ Config open_config(const ConfigRequest& request);
 /// On a tie it is the one that has fewest other points, then this machine's. stderr says which it
 /// is, unless it is this machine's and `told`, by the other open_config().
 Config open_config(const ConfigRequest& request, const std::string& folder, bool told = false);
+
+/// A config with what was read and made to choose it.
+struct RecordedConfig {
+  Config config;
+  RecordIndex index;                  // of the folder; empty where there is none
+  std::vector<std::string> backends;  // the config's, and those that only the records know
+  Plan plan;                          // of these backends
+};
+
+/// The same, for what goes on with the records.
+RecordedConfig open_recorded_config(const ConfigRequest& request, const std::string& folder,
+                                    bool told = false);
 
 }  // namespace tessera

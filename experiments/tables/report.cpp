@@ -1,7 +1,9 @@
 #include "experiments/tables/report.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "experiments/tables/figure_data.hpp"
 #include "experiments/tables/table.hpp"
 #include "experiments/tables/write_file.hpp"
 #include "formats/base/check.hpp"
@@ -37,6 +39,21 @@ Report read_report(const Config& config, const std::string& folder) {
   Report report{config, folder, read_records(folder), {}};
   report.rows = make_rows(make_plan(config, backends_of(report.records, config.backends)),
                           report.records, config);
+  return report;
+}
+
+Report read_figure_report(const ConfigRequest& request, const std::string& folder,
+                          const std::vector<std::string>& only) {
+  RecordedConfig opened = open_recorded_config(request, folder);
+  Report report{std::move(opened.config), folder, {}, {}};
+  report.records.environments = opened.index.environments;
+  IndexedLines lines(opened.index);
+  std::set<std::uint32_t> machines;
+  for (const IndexedRecord& record : opened.index.points)
+    if (machines.insert(record.machine).second)
+      report.records.points.push_back(Json::parse(lines.line(record)));
+  report.rows = make_wanted_rows(opened.plan, opened.index, report.config,
+                                 wanted_by_figures(report.config, only));
   return report;
 }
 

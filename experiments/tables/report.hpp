@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/tables/expectation.hpp"
+#include "experiments/tables/open_config.hpp"
 #include "experiments/tables/rows.hpp"
 
 namespace tessera {
@@ -13,13 +14,18 @@ namespace tessera {
 struct Report {
   Config config;
   std::string folder;  // of the records
-  RecordSet records;
+  RecordSet records;   // all, or of a report for figures one of every machine
   std::vector<Row> rows;
 };
 
 /// Joins the config's plan with the records of a folder; backends that only the records know (from
 /// run --backend) are part of it.
 Report read_report(const Config& config, const std::string& folder);
+
+/// The same with what some figures are drawn from, all without ids, and no more: in less time and
+/// memory.
+Report read_figure_report(const ConfigRequest& request, const std::string& folder,
+                          const std::vector<std::string>& only);
 
 /// The rows and columns of the [table], or those of a table of the usual columns.
 struct ResultTable {

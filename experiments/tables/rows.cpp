@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <span>
+#include <unordered_map>
 
 #include "experiments/records/columns.hpp"
 #include "experiments/run/analysis.hpp"
 #include "experiments/tables/record_cells.hpp"
 #include "experiments/tables/row_steps.hpp"
 #include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/base/suggest.hpp"
 #include "formats/format.hpp"
@@ -48,26 +51,70 @@ std::string prediction_column(const std::string& kernel) { return "predicted_" +
 /// Makes the rows of a set.
 class FlatRows {
  public:
-  explicit FlatRows(const RecordSet& records) : records_(records) {}
+  explicit FlatRows(const std::map<std::string, Json>& environments)
+      : environments_(environments) {}
 
-  Row row(const PlanEntry& entry, const Json& record) {
-    const std::string text = record.dump();
+  /// Of the record's text, as dump() writes it; with `wanted`, these columns alone.
+  Row row_of_text(const PlanEntry& entry, std::string_view text,
+                  const std::set<std::string>* wanted = nullptr) {
     require(line_.read(text, true), "not a record: {}", text);
-    const auto environment = records_.environments.find(line_.text_at({"env_id"}));
-    const bool has_one = environment != records_.environments.end();
+    const auto environment = environments_.find(line_.text_at({"env_id"}));
+    const bool has_one = environment != environments_.end();
     Row row;
     for (const RecordCell& cell :
          cells_.read(entry.matrix, line_, has_one ? &environment->second : nullptr))
-      row[cells_.columns()[cell.column]] = to_json(cell);
+      if (wanted == nullptr || is_wanted(cell.column, *wanted))
+        row[cells_.columns()[cell.column]] = to_json(cell);
     for (const auto& [label, value] : entry.labels) row[label] = value;
     return row;
   }
 
+  Row row(const PlanEntry& entry, const Json& record) { return row_of_text(entry, record.dump()); }
+
  private:
-  const RecordSet& records_;
+  bool is_wanted(std::uint32_t column, const std::set<std::string>& wanted) {
+    while (is_wanted_.size() <= column)
+      is_wanted_.push_back(wanted.contains(cells_.columns()[is_wanted_.size()]));
+    return is_wanted_[column];
+  }
+
+  const std::map<std::string, Json>& environments_;
   RecordCells cells_;
   JsonLine line_;
+  std::vector<bool> is_wanted_;  // of columns, as far as they were asked for
 };
+
+/// The value of a column that a point's request alone decides; nothing for other columns.
+std::optional<Json> requested(const PlanEntry& entry, const std::string& column) {
+  if (const auto label = entry.labels.find(column); label != entry.labels.end())
+    return label->second;
+  if (column == "matrix") return entry.matrix;
+  if (column == "backend") return entry.point.backend;
+  if (column == "reorder") return entry.point.reorder.name;
+  const auto* product = std::get_if<DenseProduct>(&entry.point.task);
+  if (product != nullptr && column == "n") return product->n;
+  if (product != nullptr && column == "kernel" && product->kernel.name != kAuto)
+    return product->kernel.name;
+  return std::nullopt;
+}
+
+/// False when the row of the entry cannot match, whatever was recorded.
+bool may_match(const PlanEntry& entry, const Settings& where) {
+  return std::ranges::all_of(where, [&](const auto& condition) {
+    const auto value = requested(entry, condition.first);
+    return !value || matches({{condition.first, *value}}, {condition});
+  });
+}
+
+/// Joins, derives, unfolds and reduces rows as the config says.
+void work_out(const Config& config, std::vector<Row>& rows) {
+  for (const Join& join : config.joins) join_rows(join, config, rows);
+  for (const Derive& derive : config.derives) derive_column(derive, config, rows);
+  for (const Unfold& unfold : config.unfolds) unfold_rows(unfold, config, rows);
+  for (const Reduce& reduce : config.reduces) reduce_rows(reduce, config, rows);
+}
+
+constexpr std::int64_t kEntries = 4096;  // of a plan that a thread reads at a time
 
 std::string origin_of(const Row& row, const std::string& column, const Config& config,
                       std::span<const Derive> derives);
@@ -122,21 +169,50 @@ std::string origin_of(const Row& row, const std::string& column, const Config& c
 std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Config& config) {
   std::map<std::string, const Json*> by_hash;
   for (const Json& record : records.points) by_hash[record.at("params_hash")] = &record;
-  FlatRows flat(records);
+  FlatRows flat(records.environments);
   std::vector<Row> rows;
   for (const PlanEntry& entry : plan.entries)
     if (const auto found = by_hash.find(entry.hash); found != by_hash.end())
       rows.push_back(flat.row(entry, *found->second));
 
-  for (const Join& join : config.joins) join_rows(join, config, rows);
-  for (const Derive& derive : config.derives) derive_column(derive, config, rows);
-  for (const Unfold& unfold : config.unfolds) unfold_rows(unfold, config, rows);
-  for (const Reduce& reduce : config.reduces) reduce_rows(reduce, config, rows);
+  work_out(config, rows);
+  return rows;
+}
+
+std::vector<Row> make_wanted_rows(const Plan& plan, const RecordIndex& index, const Config& config,
+                                  const WantedRows& wanted) {
+  std::unordered_map<std::string_view, const IndexedRecord*> by_hash(index.points.size());
+  for (const IndexedRecord& record : index.points) by_hash[record.params_hash] = &record;
+  // Those that are derived may name a column of a point.
+  const bool sees_all = !config.joins.empty() || !config.derives.empty() ||
+                        !config.unfolds.empty() || !config.reduces.empty();
+  const auto is_wanted = [&](const PlanEntry& entry) {
+    return sees_all || std::ranges::any_of(wanted.any_of, [&](const Settings* where) {
+             return may_match(entry, *where);
+           });
+  };
+  std::vector<std::vector<Row>> pieces(plan.entries.size() / kEntries + 1);
+  parallel_for(std::ssize(plan.entries), kEntries, [&](std::int64_t begin, std::int64_t end) {
+    FlatRows flat(index.environments);
+    IndexedLines lines(index);
+    for (const PlanEntry& entry : std::span(plan.entries).subspan(begin, end - begin)) {
+      if (!is_wanted(entry)) continue;
+      if (const auto found = by_hash.find(entry.hash); found != by_hash.end())
+        pieces[begin / kEntries].push_back(
+            flat.row_of_text(entry, lines.line(*found->second), &wanted.columns));
+    }
+  });
+  std::vector<Row> rows;
+  for (std::vector<Row>& piece : pieces) {
+    std::ranges::move(piece, std::back_inserter(rows));
+    piece = {};
+  }
+  work_out(config, rows);
   return rows;
 }
 
 std::vector<Row> record_rows(const RecordSet& records) {
-  FlatRows flat(records);
+  FlatRows flat(records.environments);
   std::vector<Row> rows;
   for (const Json& record : records.points) {
     const std::string reference = record.at("params").value("matrix", "");
@@ -149,7 +225,7 @@ std::vector<Row> record_rows(const RecordSet& records) {
 
 std::vector<Row> planned_rows(const Plan& plan) {
   const RecordSet none;
-  FlatRows flat(none);
+  FlatRows flat(none.environments);
   std::vector<Row> rows;
   for (const PlanEntry& entry : plan.entries)
     rows.push_back(flat.row(entry, {{"params", to_json(entry.point)}}));

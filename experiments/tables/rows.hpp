@@ -7,11 +7,13 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "experiments/config/config.hpp"
 #include "experiments/config/plan.hpp"
+#include "experiments/records/record_index.hpp"
 #include "experiments/records/record_set.hpp"
 
 namespace tessera {
@@ -22,6 +24,18 @@ using Row = std::map<std::string, Json>;
 /// One row per plan entry that has a record, in plan order, derived columns and reduced rows
 /// included.
 std::vector<Row> make_rows(const Plan& plan, const RecordSet& records, const Config& config);
+
+/// The columns of rows, and which rows, that are asked for.
+struct WantedRows {
+  std::set<std::string> columns;
+  std::vector<const Settings*> any_of;  // a row has to match one of these, its status aside
+};
+
+/// As make_rows() of the plan's points that are recorded, with the columns wanted, and labels,
+/// alone; rows that are not wanted are left out. What works on several rows, and says so in the
+/// config, sees all rows. Records are read with every core, and only those that are wanted.
+std::vector<Row> make_wanted_rows(const Plan& plan, const RecordIndex& index, const Config& config,
+                                  const WantedRows& wanted);
 
 /// One row per record, without a plan: no labels, nothing derived.
 std::vector<Row> record_rows(const RecordSet& records);

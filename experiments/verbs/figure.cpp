@@ -44,8 +44,8 @@ class FigureVerb final : public Verb {
   int run() override {
     const std::string id = load_config(request_.name, request_.sets).id;
     const std::string records = records_folder(out_, id);
-    const Config config = open_config(request_, records);
-    const Report report = read_report(config, records);
+    const Report report = read(records);
+    const Config& config = report.config;
     const std::string folder = to_.empty() ? records : to_;
     require(!config.figures.empty() || latex_, "{}: the config has no [[figure]]", config.path);
     const std::vector<DrawnFigure> figures = draw_figures(report, folder, options_);
@@ -63,6 +63,12 @@ class FigureVerb final : public Verb {
   }
 
  private:
+  /// Of figures alone, what they are drawn from: tables and macros are made from all of it.
+  Report read(const std::string& records) const {
+    if (!latex_ && macros_.empty()) return read_figure_report(request_, records, options_.only);
+    return read_report(open_config(request_, records), records);
+  }
+
   ConfigRequest request_;
   std::string out_, to_, macros_;
   DrawOptions options_;

@@ -1,6 +1,7 @@
 // tessera merge: the merge records of shards and machines into one set and a CSV file.
 
 #include <algorithm>
+#include <deque>
 #include <ostream>
 #include <set>
 #include <span>
@@ -25,6 +26,18 @@ struct Source {
   RecordIndex list;
   std::vector<std::uint64_t> shapes;
   std::unordered_map<std::uint64_t, std::string> examples;  // a record of every shape
+};
+
+/// The shapes of the attempts in a piece of a source.
+struct FoundShapes {
+  std::vector<std::uint64_t> shapes = {};
+  std::unordered_map<std::uint64_t, std::string> examples = {};
+
+  void add(const JsonLine& record) {
+    const std::uint64_t shape = shape_of(record);
+    shapes.push_back(shape);
+    if (!examples.contains(shape)) examples[shape] = record.line();
+  }
 };
 
 /// What some records are in both files.
@@ -68,16 +81,19 @@ class MergeVerb final : public Verb {
   }
 
  private:
-  /// A thread for each source.
+  /// A thread for each source, or several for the only one.
   void read() {
     sources_.resize(paths_.size());
     parallel_for(std::ssize(paths_), 1, [&](std::int64_t i, std::int64_t) {
       Source& source = sources_[i];
-      source.list = read_index(paths_[i], true, [&](const JsonLine& record) {
-        const std::uint64_t shape = shape_of(record);
-        source.shapes.push_back(shape);
-        if (!source.examples.contains(shape)) source.examples[shape] = record.line();
+      std::deque<FoundShapes> pieces;
+      source.list = read_index(paths_[i], true, [&pieces] {
+        return [&piece = pieces.emplace_back()](const JsonLine& record) { piece.add(record); };
       });
+      for (FoundShapes& piece : pieces) {
+        source.shapes.insert(source.shapes.end(), piece.shapes.begin(), piece.shapes.end());
+        source.examples.merge(piece.examples);
+      }
     });
     std::size_t points = 0;
     for (Source& source : sources_) {

@@ -5,6 +5,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/cluster/submission.hpp"
+#include "experiments/machine/machine.hpp"
 #include "experiments/machine/own_process.hpp"
 #include "experiments/run/foresight.hpp"
 #include "experiments/run/progress.hpp"
@@ -40,6 +41,10 @@ class RunVerb final : public Verb {
     app.add_option("--max-seconds", options_.max_seconds,
                    "stop after this time; the same command continues there");
     declare_run_options(app, options_);
+    app.add_option("--gpus", gpus_,
+                   "a number, or all: measure on that many GPUs, each shared by processes of which "
+                   "one measures and the others read, order, pack and check")
+        ->excludes("--jobs");
     app.add_option("--require", required_, "exit with 5 when this backend cannot run here");
     app.add_flag("--fresh-orders", options_.fresh_orders,
                  "compute every order, and take none from the cache");
@@ -75,6 +80,7 @@ class RunVerb final : public Verb {
     options.experiment = config.id;
     options.config_hash = config.hash;
     options.timeout_s = config.timeout_s;
+    options.gpus = requested_gpus();
     if (!shard_.empty()) take_shard(plan, options);
     for (const std::string& note : plan.notes) fmt::print(stderr, "{}: {}\n", config.id, note);
     if (options.jobs > 1 && uses_gpu(plan))
@@ -146,6 +152,20 @@ class RunVerb final : public Verb {
     options.file = fmt::format("records-{}-of-{}.jsonl", index, count);
   }
 
+  /// On a machine without GPUs, `all` is the place of one: what needs none runs likewise.
+  int requested_gpus() const {
+    if (gpus_.empty()) return 0;
+    const int count = gpu_count();
+    if (gpus_ == "all") return std::max(count, 1);
+    int gpus = 0;
+    const char* const end = gpus_.data() + gpus_.size();
+    const auto read = std::from_chars(gpus_.data(), end, gpus);
+    require(read.ec == std::errc() && read.ptr == end && gpus > 0 && gpus <= 1024,
+            "--gpus {}: expected a number, from 1 on, or all", gpus_);
+    require(count == 0 || gpus <= count, "--gpus {}: this machine has {}", gpus_, count);
+    return gpus;
+  }
+
   static bool uses_gpu(const Plan& plan) {
     return std::ranges::any_of(
         plan.entries, [](const PlanEntry& e) { return backend_traits(e.point.backend).needs_gpu; });
@@ -178,7 +198,7 @@ class RunVerb final : public Verb {
   }
 
   std::vector<std::string> configs_, backends_, sets_, required_;
-  std::string shard_, counters_;
+  std::string shard_, counters_, gpus_;
   RunOptions options_;
   bool as_written_ = false;
   bool dry_run_ = false;

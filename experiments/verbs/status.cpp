@@ -33,8 +33,7 @@ class StatusVerb final : public Verb {
     const std::optional<Submission> submission = find_submission(folder);
     if (submission) take_up(*submission);
     const Config config = open_config(request_);
-    const Plan plan = make_plan(config, backends_);
-    const RunSummary summary = plan_status(plan, folder);
+    const auto [plan, summary] = plan_status([&] { return make_plan(config, backends_); }, folder);
     std::optional<ClusterStatus> cluster;
     if (submission) cluster = cluster_status(plan, *submission, folder);
     if (json_) {

@@ -1,4 +1,4 @@
-"""Times plan, status and merge on about a million points, on one core.
+"""Times plan, status, figures and merge on about a million points.
 
     python3 tests/bench/many_records.py [--points 1000000] [--csv FILE] [--keep FOLDER]
 
@@ -6,7 +6,7 @@ It makes a config of 20 kernels, 8 widths and 6 orders on as many generated matr
 a record for every point, with the size of those that a GPU host writes without checks (1.7 KB).
 Two shards hold them; one point in a hundred was tried twice, one in fifty was skipped, and a few
 are in both shards. The numbers in them are random, from a fixed seed. It needs 6 GB of disk for a
-million points. Every call is pinned to one core; $TESSERA_BINARY is the program.
+million points. $TESSERA_BINARY is the program.
 """
 
 import argparse
@@ -45,6 +45,24 @@ reorder = {orders}
 kernel = {kernels}
 [check]
 enabled = false
+[[figure]]
+id = "some"
+kind = "lines"
+title = "three kernels"
+x = "n"
+y = "gflops"
+series = "kernel"
+statistic = "geomean"
+where = {{ reorder = "none", kernel = ["acc_spmm", "cusparse", "tessera_spmm"] }}
+[[figure]]
+id = "all"
+kind = "lines"
+title = "every point"
+x = "n"
+y = "gflops"
+series = "kernel"
+panel = "reorder"
+statistic = "geomean"
 """
 
 
@@ -130,9 +148,9 @@ def write_records(config: Path, shards: list[TextIO]) -> int:
 
 
 def timed(step: str, points: int, commit: str, *arguments: str) -> dict[str, Any]:
-    """One call on one core: a row of the table."""
+    """One call: a row of the table."""
     print(step, file=sys.stderr)
-    command = ["taskset", "-c", "0", BINARY, *arguments]
+    command = [BINARY, *arguments]
     wrapper = ("import os, resource, subprocess, sys, time\n"
                "start = time.monotonic()\n"
                "code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
@@ -162,6 +180,8 @@ def measure(folder: Path, points: int) -> list[dict[str, Any]]:
     written = [str(config), "--as-written"]
     return [timed("plan", count, commit, "plan", *written),
             timed("status", count, commit, "status", *written, "--out", str(shards)),
+            *(timed(f"figure {name}", count, commit, "figure", *written, "--out", str(shards),
+                    "--to", str(folder / "figures"), "--only", name) for name in ("some", "all")),
             timed("merge", count, commit, "merge", *map(str, paths), "--out",
                   str(folder / "merged"))]
 

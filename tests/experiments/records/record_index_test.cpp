@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <deque>
 #include <random>
 
 #include "experiments/records/record_set.hpp"
@@ -55,22 +56,73 @@ TEST_CASE("lines of every length and form are found again in their files") {
 }
 
 TEST_CASE("every attempt is visited once, with its number, and the last one is kept") {
-  const TemporaryFolder folder;
-  std::string text;
-  for (int i = 0; i < 20; ++i) text += point(std::to_string(i % 5), i).dump() + "\n";
-  write_text(folder / "a.jsonl", text);
-  std::vector<double> visited;
+  // The second number is beyond what a thread reads at a time.
+  for (const int size : {1, 2'000'000}) {
+    CAPTURE(size);
+    const TemporaryFolder folder;
+    std::string text;
+    for (int i = 0; i < 20; ++i) {
+      Json record = point(std::to_string(i % 5), i);
+      record["reason"] = std::string(size, 'x');
+      text += record.dump() + "\n";
+    }
+    write_text(folder / "a.jsonl", text);
+    std::deque<std::vector<double>> pieces;
 
-  const RecordIndex index = read_index(folder.path(), false, [&](const JsonLine& line) {
-    visited.push_back(JsonLine::number_of(line.find({"params", "n"})));
-  });
+    const RecordIndex index = read_index(folder.path(), false, [&] {
+      return [&piece = pieces.emplace_back()](const JsonLine& line) {
+        piece.push_back(JsonLine::number_of(line.find({"params", "n"})));
+      };
+    });
 
-  REQUIRE(visited.size() == 20);
-  REQUIRE(index.points.size() == 5);
-  for (int i = 0; i < 5; ++i) {
-    CHECK(index.points[i].number == 15 + i);
-    CHECK(visited[index.points[i].number] == 15 + i);
+    CHECK(pieces.size() == (size == 1 ? 1 : 3));
+    std::vector<double> visited;
+    for (const auto& piece : pieces) visited.insert(visited.end(), piece.begin(), piece.end());
+    REQUIRE(visited.size() == 20);
+    REQUIRE(index.points.size() == 5);
+    for (int i = 0; i < 5; ++i) {
+      CHECK(index.points[i].number == 15 + i);
+      CHECK(visited[index.points[i].number] == 15 + i);
+    }
   }
+}
+
+TEST_CASE("attempts of several files are in the order of time, also where clocks went back") {
+  std::mt19937_64 random(31);
+  const TemporaryFolder folder;
+  for (const char* name : {"a.jsonl", "b.jsonl", "c.jsonl"}) {
+    std::string text;
+    for (int i = 0; i < 200; ++i) {
+      const int at = random() % 10 == 0 ? static_cast<int>(random() % 200) : i;
+      text += point(fmt::format("{} {}", name, i), at).dump() + "\n";
+    }
+    write_text(folder / name, text);
+  }
+
+  const RecordIndex index = read_index(folder.path());
+
+  REQUIRE(index.points.size() == 600);
+  for (std::size_t i = 1; i < index.points.size(); ++i) {
+    const IndexedRecord &before = index.points[i - 1], &after = index.points[i];
+    REQUIRE(time_of(before) <= time_of(after));
+    if (time_of(before) == time_of(after)) REQUIRE(before.number < after.number);
+  }
+}
+
+TEST_CASE("an error in a part of a file that some thread reads names the line, and is the first") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.jsonl";
+  std::string text;
+  for (int i = 0; i < 30; ++i) {
+    Json record = point(std::to_string(i), i);
+    record["reason"] = std::string(2'000'000, 'x');
+    if (i == 17 || i == 28) record.erase("point_id");
+    text += record.dump() + "\n";
+  }
+  write_text(path, text);
+
+  CHECK_THROWS_WITH_AS(read_index(path), (path + ":18: a record needs 'point_id', a text").c_str(),
+                       Error);
 }
 
 TEST_CASE("a file that is changed while it is read is an error, one that is extended is none") {

@@ -139,6 +139,18 @@ class RunTest(ProgramTest):
 
         self.assertEqual(results(records_in(self.records)), one)
 
+    def test_workers_that_share_gpus_give_the_same_results(self) -> None:
+        matrices = [f"rmat(scale=6, seed={seed})" for seed in range(7)]
+        config = self.config(UNIFORM, *matrices, kernels='"csr_spmm", "acc_spmm"')
+        self.run_config(config)
+        one = results(records_in(self.records))
+
+        for gpus in ("all", "1"):
+            shutil.rmtree(self.out)
+            self.run_config(config, "--gpus", gpus)
+            self.assertEqual(results(records_in(self.records)), one)
+        self.assertIn("0 run now", self.run_config(config, "--gpus", "1").stderr)
+
     def test_max_seconds_starts_no_more_points(self) -> None:
         config = self.config(UNIFORM, RMAT)
 
@@ -410,6 +422,8 @@ class ExitCodeTest(ProgramTest):
                           ("run", "quickstrat"),
                           ("run", config, "--set", "grid.n=0"), ("run", config, "--rerun", "some"),
                           ("run", config, "--backend", "emulat"), ("run", config, "--jobs", "0"),
+                          ("run", config, "--gpus", "0"), ("run", config, "--gpus", "two"),
+                          ("run", config, "--gpus", "1", "--jobs", "2"),
                           ("list", "kernel"), ("matrix",), ("matrix", "info", "absent_a"),
                           ("multiply", "absent_a", "--kernel", "csr_spmm"),
                           ("multiply", UNIFORM, "--kernel", "csr_spnm"),

@@ -8,7 +8,9 @@ import io
 import json
 import os
 import random
+import time
 import unittest
+from pathlib import Path
 from typing import Any
 
 from program import BINARY, ProgramTest
@@ -94,6 +96,42 @@ statistic = "geomean"
         listed = self.tessera("plan", config, "--as-written").stdout.splitlines()
         self.assertEqual(len(listed), 463 * 6 * 36)
         self.assertEqual(len({line.split()[0] for line in listed}), len(listed))
+
+    def test_20000_records_take_seconds_and_little_memory(self) -> None:
+        # Before, rows and trees of all records took 390 MB, and status twice as long.
+        config = self.many(70, 8)
+        self.write("r", [dumped(record) for record in self.records_of(config)])
+        chosen = Path(config).read_text() + "where = { n = 32, reorder = \"rcm\" }\n"
+        (self.folder / "chosen.toml").write_text(chosen)
+        chosen_config = str(self.folder / "chosen.toml")
+        for most, call in ((120, ["status", config]), (120, ["figure", chosen_config]),
+                           (250, ["figure", config])):
+            with self.subTest(call=call[0]):
+                start = time.monotonic()
+                peak = self.peak_megabytes(*call, "--as-written", "--out", str(self.folder / "r"))
+                self.assertLess(peak, most)
+                self.assertLess(time.monotonic() - start, 30)
+
+    def test_a_figure_is_the_same_from_what_it_needs_and_from_all_columns(self) -> None:
+        config = self.many(3, 3)
+        records = self.records_of(config)
+        self.write("r", [dumped(record) for record in records])
+        text = Path(config).read_text()
+        where = "where = { kernel = [\"acc_spmm\", \"smat\"], n = [8, 16] }\n"
+        derived = "[[derive]]\nname = \"twice\"\nexpr = \"2 * gflops\"\n"
+        for name, changed in (("all", text), ("some", text + where),
+                              ("derived", text.replace("y = \"gflops\"", "y = \"twice\"") +
+                               where + derived)):
+            path = self.folder / f"{name}.toml"
+            path.write_text(changed)
+            with self.subTest(name):
+                found = []
+                for more in ([], ["--macros", str(self.folder / "macros.tex")]):
+                    self.tessera("figure", str(path), "--out", "r", "--to", "f", "--format", "svg",
+                                 *more)
+                    found.append([(self.folder / "f" / file).read_text()
+                                  for file in ("time.json", "time.csv")])
+                self.assertEqual(found[0], found[1])
 
     def test_points_of_one_matrix_are_those_of_a_plan_of_that_matrix_alone(self) -> None:
         config = self.many(5, 2)
