@@ -16,7 +16,7 @@ from importlib.util import find_spec
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OLDEST = (3, 11)  # tomllib
-PACKAGES = {"matplotlib", "nbformat", "numpy", "pandas"}  # all that are not part of Python
+PACKAGES = {"matplotlib", "nbformat", "numpy", "pandas", "scipy"}  # all that are not part of Python
 PROBE = """import sys
 print("%d.%d" % sys.version_info[:2])
 for name in sys.argv[1:]:

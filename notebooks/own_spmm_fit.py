@@ -14,6 +14,7 @@ and the most, of the fit to all matrices and of the fits that leave out each mat
 """
 
 import csv
+import needs  # noqa: F401  looks for a Python that has what follows
 import os
 import sys
 from collections import defaultdict

@@ -77,7 +77,6 @@ struct Recorded {
 
 Recorded recorded_in(const std::string& folder) {
   Recorded recorded;
-  if (!std::filesystem::exists(folder)) return recorded;
   std::deque<std::set<std::string, std::less<>>> pieces;
   recorded.index = read_index(folder, false, [&pieces] {
     return [&backends = pieces.emplace_back()](const JsonLine& line) {
@@ -174,7 +173,8 @@ std::pair<Config, Plan> choose(const ConfigRequest& request, const Opened& opene
 Config open_config(const ConfigRequest& request, const std::string& folder, bool told) {
   const Opened opened = open(request);
   if (request.as_written) return opened.written;
-  return choose(request, opened, recorded_in(folder), told).first;
+  const bool has_run = std::filesystem::exists(folder);
+  return choose(request, opened, has_run ? recorded_in(folder) : Recorded{}, told).first;
 }
 
 RecordedConfig open_recorded_config(const ConfigRequest& request, const std::string& folder,

@@ -95,7 +95,7 @@ class InterpreterTest(unittest.TestCase):
                     continue
                 before = text.split("\nimport needs", 1)
                 self.assertEqual(len(before), 2, "it does not import needs")
-                self.assertIsNone(re.search(r"^(import|from) (matplotlib|numpy|pandas)",
+                self.assertIsNone(re.search(r"^(import|from) (matplotlib|numpy|pandas|scipy)",
                                             before[0], re.MULTILINE))
 
 

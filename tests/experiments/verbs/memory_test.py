@@ -9,7 +9,7 @@ import unittest
 
 from program import BINARY, ProgramTest
 
-MATRIX = "uniform(rows=300000, cols=300000, density=1e-5)"  # 900,000 nonzeros: 9.6 MB
+MATRIX = "uniform(rows=300000, cols=300000, density=3e-5)"  # 2,700,000 nonzeros: 24 MB
 MIB = 1 << 20
 VERBS = {
     "info": ("matrix", "info", MATRIX),
