@@ -265,9 +265,8 @@ double least_cpu_seconds(const std::function<void()>& work) {
   return least;
 }
 
-TEST_CASE("a matrix loads from the cache at least 20 times faster than from its text") {
-  // About 120 times with ten million nonzeros, where less of it is the cost of one file and
-  // mapping.
+TEST_CASE("a matrix loads from the cache at least 10 times faster than from its text") {
+  // About 20 times: checksums and column indices are verified, and pages mapped.
   const FilledCache filled(random_sparse(2000, 2000, 0.15, 12));
   write_matrix(filled.matrix, filled.folder / "a.mtx");
   const ThreadCount threads(1);
@@ -280,7 +279,7 @@ TEST_CASE("a matrix loads from the cache at least 20 times faster than from its 
 
   CAPTURE(parse_s);
   CAPTURE(load_s);
-  CHECK(parse_s > 20 * load_s);
+  CHECK(parse_s > 10 * load_s);
 }
 #endif
 
