@@ -34,11 +34,14 @@ class TcgnnTrace final : public LaunchTrace {
 
  private:
   /// Instructions of a warp besides memory instructions and MMAs, counted in machine code
-  /// (CUDA 13.0, sm_90a).
+  /// (CUDA 13.0, sm_90a). A round takes the next edges of four of the warp's rows.
   struct InstructionCounts {
-    static constexpr int kStart = 60, kScatter = 25, kClear = 6, kCopy = 8, kTile = 40, kStore = 12;
+    static constexpr int kStart = 66, kStartRound = 24, kScatter = 7, kScatterRound = 29,
+                         kClear = 10, kClearRound = 1, kCopy = 16, kScalarCopy = 47, kBlock = 12,
+                         kTile = 59, kStore = 20;
   };
   static constexpr int kEdgeBoard = 0, kCopyBoard = 1, kWindowBoard = 2;
+  static constexpr int kRoundRows = 4;
   static constexpr int kRowsAtOnce = row_windows::rows_per_copy(1);
 
   struct WarpItem {
@@ -47,19 +50,25 @@ class TcgnnTrace final : public LaunchTrace {
     std::int64_t first_col;
   };
 
-  /// Calls visit(row, its first edge of TC block `block` or later) for the warp's rows of A.
+  /// Calls visit(first row of the window) for the rounds of a warp, none beyond the fourth warp.
   template <class Visit>
-  void for_each_row(const WarpItem& item, std::int64_t block, Visit visit) const {
+  void for_each_round(const WarpItem& item, Visit visit) const {
+    const int step = kRoundRows * schedule_.warps;
+    for (int r = kRoundRows * item.warp; r < window16_tile::kWindowRows; r += step) visit(r);
+  }
+
+  /// Calls visit(row, its first edge of TC block `block` or later) for the rows of A of a round.
+  template <class Visit>
+  void for_each_row(const WarpItem& item, std::int64_t round, std::int64_t block,
+                    Visit visit) const {
     const std::int64_t height = row_windows::rows_of_window(*tiles_, item.window);
-    for (std::int64_t r = 4 * item.warp; r < window16_tile::kWindowRows; r += 4 * schedule_.warps) {
-      for (std::int64_t i = r; i < std::min(r + 4, height); ++i) {
-        const std::int64_t row = item.window * window16_tile::kWindowRows + i;
-        const auto condensed = edges_.edge_to_column.begin();
-        const auto first = std::lower_bound(condensed + edges_.row_offsets[row],
-                                            condensed + edges_.row_offsets[row + 1],
-                                            static_cast<std::int32_t>(block * kTileCols));
-        visit(row, first - condensed);
-      }
+    for (std::int64_t i = round; i < std::min(round + kRoundRows, height); ++i) {
+      const std::int64_t row = item.window * window16_tile::kWindowRows + i;
+      const auto condensed = edges_.edge_to_column.begin();
+      const auto first = std::lower_bound(condensed + edges_.row_offsets[row],
+                                          condensed + edges_.row_offsets[row + 1],
+                                          static_cast<std::int32_t>(block * kTileCols));
+      visit(row, first - condensed);
     }
   }
 
@@ -70,14 +79,19 @@ class TcgnnTrace final : public LaunchTrace {
     trace.touch(at_.block_partition + 4 * static_cast<std::uint64_t>(item.window), 4);
     trace.wait(kWindowBoard);
     if (blocks == 0) return;
-    trace.load(kWindowBoard);
-    for_each_row(item, 0, [&](std::int64_t row, std::int64_t) {
-      trace.touch(at_.row_offsets + 4 * static_cast<std::uint64_t>(row), 8);
+    for_each_round(item, [&](std::int64_t round) {
+      trace.issue(InstructionCounts::kStartRound);
+      for (const int end : {0, 1}) {
+        trace.load(kWindowBoard);
+        for_each_row(item, round, 0, [&](std::int64_t row, std::int64_t) {
+          trace.touch(at_.row_offsets + 4 * static_cast<std::uint64_t>(row + end), 4);
+        });
+      }
     });
     trace.wait(kWindowBoard);
     load_edges(item, 0, trace);
-    clear(trace);
-    clear(trace);
+    clear(item, trace);
+    clear(item, trace);
     trace.barrier();
     scatter(item, 0, trace);
     trace.barrier();
@@ -87,9 +101,10 @@ class TcgnnTrace final : public LaunchTrace {
   void advance(const WarpItem& item, std::int64_t block, std::int64_t blocks,
                WarpTrace& trace) const {
     if (block + 1 < blocks) scatter(item, block + 1, trace);
-    clear(trace);
+    clear(item, trace);
     trace.barrier();
-    trace.wait(kCopyBoard);
+    trace.issue(InstructionCounts::kBlock);
+    if (item.first_col < n_) trace.wait(kCopyBoard);
     if (block + 1 < blocks) copy_rows(item, block + 1, trace);
     if (item.first_col >= n_) return;
     trace.issue(InstructionCounts::kTile);
@@ -98,36 +113,47 @@ class TcgnnTrace final : public LaunchTrace {
     trace.mma(window16_tile::kMmas);
   }
 
-  void clear(WarpTrace& trace) const {
+  void clear(const WarpItem& item, WarpTrace& trace) const {
     trace.issue(InstructionCounts::kClear);
+    for_each_round(item, [&](std::int64_t) {
+      trace.issue(InstructionCounts::kClearRound);
+      trace.shared(1);
+    });
     trace.shared(1);
   }
 
   /// Loads the next eight edges of each row, or fewer where it has fewer, from three arrays.
   void load_edges(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
-    for (const std::uint64_t array : {at_.edge_to_column, at_.col_indices, at_.values}) {
-      trace.load(kEdgeBoard);
-      for_each_row(item, block, [&](std::int64_t row, std::int64_t first) {
-        const std::int64_t count =
-            std::min<std::int64_t>(kEdges, edges_.row_offsets[row + 1] - first);
-        if (count > 0) trace.touch(array + 4 * static_cast<std::uint64_t>(first), 4 * count);
-      });
-    }
+    for_each_round(item, [&](std::int64_t round) {
+      for (const std::uint64_t array : {at_.edge_to_column, at_.col_indices, at_.values}) {
+        trace.load(kEdgeBoard);
+        for_each_row(item, round, block, [&](std::int64_t row, std::int64_t first) {
+          const std::int64_t count =
+              std::min<std::int64_t>(kEdges, edges_.row_offsets[row + 1] - first);
+          if (count > 0) trace.touch(array + 4 * static_cast<std::uint64_t>(first), 4 * count);
+        });
+      }
+    });
   }
 
   void scatter(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
-    trace.wait(kEdgeBoard);
     trace.issue(InstructionCounts::kScatter);
-    for (int i = 0; i < 2; ++i) trace.shared(2);
+    for_each_round(item, [&](std::int64_t) {
+      trace.wait(kEdgeBoard);
+      trace.issue(InstructionCounts::kScatterRound);
+      for (int i = 0; i < 2; ++i) trace.shared(2);
+    });
     load_edges(item, block + 1, trace);
   }
 
   void copy_rows(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
+    if (item.first_col >= n_) return;
     const bool aligned = n_ % 4 == 0;
     const std::int64_t cols = std::min<std::int64_t>(kWarpCols, n_ - item.first_col);
     const std::int64_t tile = tiles_->row_window_offset[item.window] + block;
     for (int first = 0; first < kTileCols; first += kRowsAtOnce) {
-      trace.issue(InstructionCounts::kCopy);
+      trace.shared(1);  // the column indices
+      trace.issue(aligned ? InstructionCounts::kCopy : InstructionCounts::kScalarCopy);
       for (int i = 0; i < (aligned ? 1 : 4); ++i) {
         if (aligned)
           trace.async_copy(kCopyBoard);

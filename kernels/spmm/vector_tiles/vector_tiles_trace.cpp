@@ -31,16 +31,49 @@ TraceAddresses add_arrays(const Vectors& a, const Plan& plan, AddressSpace& spac
   return at;
 }
 
-/// Instructions of a warp besides memory instructions and MMAs, estimated from the source.
+/// Instructions of a warp besides memory instructions and MMAs. Those outside of TC blocks are
+/// chosen so that the totals of magicube and flash_spmm agree with the counters of an H200.
 struct InstructionCounts {
-  static constexpr int kConvertWarp = 30, kConvertStep = 20;  // of a launch that converts B
-  static constexpr int kIdle = 30;                            // a warp without a task
-  static constexpr int kWarp = 60;                            // before its TC blocks
-  static constexpr int kBlock = 60;                           // for a TC block
-  static constexpr int kCopy = 8;                             // of it, for a copy of rows of B
-  static constexpr int kGroup = 20;                           // of it, for 32 columns
-  static constexpr int kStore = 20;                           // for 32 columns of C
+  static constexpr int kIdle = 30;        // a warp without a task
+  static constexpr int kWarp = 130;       // before its TC blocks
+  static constexpr int kStore = 110;      // for 32 columns of C
+  static constexpr int kScalarCopy = 9;   // a copy of a word, in whose place others are of 16 bytes
+  static constexpr int kPackedValue = 6;  // for each of A's values that are loaded one by one
 };
+
+/// Those of a warp that converts rows of B, counted in machine code (CUDA 13.0, sm_90a): a division
+/// of 64 bits finds its rows, and a quotient takes about 20 instructions.
+struct ConversionInstructions {
+  int warp, step;  // at its begin and its end, and for four columns a lane
+};
+constexpr ConversionInstructions conversion_instructions(Operand operand, bool writes) {
+  if (operand != Operand::kInt8) return {80, 25};
+  return writes ? ConversionInstructions{95, 104} : ConversionInstructions{94, 22};
+}
+
+/// Those of a TC block, counted likewise.
+struct BlockInstructions {
+  int block, group;  // of a TC block, and of it for 32 columns with the copies of their rows of B
+};
+constexpr BlockInstructions staged_instructions(Operand operand, int depth) {
+  if (operand == Operand::kTf32)
+    return depth == 4 ? BlockInstructions{61, 20} : BlockInstructions{69, 40};
+  if (operand == Operand::kFp16AsIs)
+    return depth == 8 ? BlockInstructions{64, 22} : BlockInstructions{78, 36};
+  if (operand == Operand::kFp16)
+    return depth == 8 ? BlockInstructions{68, 12} : BlockInstructions{78, 23};
+  return {71, 27};
+}
+/// The same where lanes load rows of B of 32 columns themselves, in one access or in four.
+constexpr int direct_instructions(Operand operand, int depth, bool at_once) {
+  if (operand == Operand::kTf32) return depth == 4 ? (at_once ? 48 : 62) : 106;
+  if (operand == Operand::kFp16AsIs) return depth == 8 ? (at_once ? 70 : 88) : at_once ? 113 : 118;
+  return depth == 8 ? (at_once ? 60 : 88) : at_once ? 108 : 130;
+}
+/// A's values that a lane loads at once.
+constexpr int pack_of(Operand operand) {
+  return operand == Operand::kTf32 ? 1 : operand == Operand::kInt8 ? 4 : 2;
+}
 
 /// The conversion of B: a warp takes rows_of_warp() rows, four columns a lane at a time.
 class ConversionTrace final : public LaunchTrace {
@@ -51,6 +84,7 @@ class ConversionTrace final : public LaunchTrace {
         n_(n),
         operand_(operand),
         writes_(writes),
+        instructions_(conversion_instructions(operand, writes)),
         schedule_(rows, gathered_cols(operand, n)),
         at_(at) {}
 
@@ -60,7 +94,7 @@ class ConversionTrace final : public LaunchTrace {
         ConversionSchedule::first_row(static_cast<std::uint32_t>(thread_block),
                                       static_cast<std::uint32_t>(warp), schedule_.lanes);
     if (cursor.step == 0) {
-      trace.issue(InstructionCounts::kConvertWarp);
+      trace.issue(instructions_.warp);
       trace.pause(kSpecialRegisterCycles);
     }
     if (first >= rows_) return false;
@@ -78,7 +112,7 @@ class ConversionTrace final : public LaunchTrace {
       }
       trace.wait(0);
     }
-    trace.issue(InstructionCounts::kConvertStep);
+    trace.issue(instructions_.step);
     if (writes_) {
       trace.store();
       for (std::int64_t row = first; row < last; ++row)
@@ -93,6 +127,7 @@ class ConversionTrace final : public LaunchTrace {
   std::int64_t rows_, n_;
   Operand operand_;
   bool writes_;
+  ConversionInstructions instructions_;
   ConversionSchedule schedule_;
   TraceAddresses at_;
 };
@@ -167,9 +202,12 @@ class ProductTrace final : public LaunchTrace {
 
   void load_values(const Task& task, std::int64_t step, WarpTrace& trace) const {
     const std::uint32_t first = first_of(task, step);
-    const int per_load = 16 / a_bytes_, width = a_.width(first, task.last);
-    for (int k = 0; k < width; k += per_load) {
+    const int pack = pack_of(plan_.operand()), width = a_.width(first, task.last);
+    const bool one_by_one = width % pack != 0;
+    for (int k = 0; k < a_.depth * (one_by_one ? pack : 1); k += 4 * pack) {
+      if (one_by_one) trace.issue(InstructionCounts::kPackedValue);
       trace.load(kValueBoard);
+      if (k >= width) continue;
       trace.touch(at_.values + static_cast<std::uint64_t>(a_bytes_) * first *
                                    static_cast<std::uint64_t>(a_.vector_rows),
                   a_bytes_ * width * a_.vector_rows);
@@ -193,13 +231,14 @@ class ProductTrace final : public LaunchTrace {
     trace.wait(stage_board(step));
     trace.wait(kValueBoard);
     trace.wait(kIndexBoard);
-    trace.issue(InstructionCounts::kBlock);
+    const auto [block, group] = staged_instructions(plan_.operand(), a_.depth);
+    trace.issue(block);
     if (step < end) load_values(task, step + 1, trace);
     if (ahead <= end) copy(task, ahead, col, trace);
     load_index(task, std::min(ahead + 1, end), trace);
     // Lanes read four rows of 32 columns at a time.
-    trace.shared(groups_ * a_.depth / 4 * b_bytes_);
-    trace.issue(InstructionCounts::kGroup * groups_);
+    for (int rows = 0; rows < groups_ * a_.depth; rows += 4) trace.shared(b_bytes_);
+    trace.issue(group * groups_);
     trace.mma(kMmasPerGroup * groups_);
   }
 
@@ -210,7 +249,7 @@ class ProductTrace final : public LaunchTrace {
     const int at_once = 16 / (groups_ * b_bytes_);
     const std::int64_t cols = b_cols_of(col, groups_ * kGroupCols);
     for (int k = 0; k < a_.depth; k += at_once) {
-      trace.issue(InstructionCounts::kCopy);
+      if (!by_16_bytes()) trace.issue(3 * InstructionCounts::kScalarCopy);
       if (k >= width || a_.col_indices[first + static_cast<std::uint32_t>(k)] == kNoColumn)
         continue;
       for (int part = 0; part < (by_16_bytes() ? 1 : 4); ++part) {
@@ -235,7 +274,7 @@ class ProductTrace final : public LaunchTrace {
                       WarpTrace& trace) const {
     const std::uint32_t first = first_of(task, step);
     trace.wait(kIndexBoard);
-    trace.issue(InstructionCounts::kBlock);
+    trace.issue(direct_instructions(plan_.operand(), a_.depth, mapped_ && by_16_bytes()));
     const int width = a_.width(first, task.last);
     bool loaded = false;
     for (int k = 0; k < width; k += 4)
@@ -245,7 +284,6 @@ class ProductTrace final : public LaunchTrace {
     trace.wait(kValueBoard);
     if (step < last_step(task)) load_values(task, step + 1, trace);
     if (loaded) trace.wait(kDataBoard);
-    trace.issue(InstructionCounts::kGroup);
     trace.mma(kMmasPerGroup);
   }
 
@@ -271,7 +309,7 @@ class ProductTrace final : public LaunchTrace {
 
   void deliver(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
                WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStore * (1 + groups_));
+    trace.issue(InstructionCounts::kStore * groups_);
     if (task.split != 0 && !plan_.atomic &&
         !window_tasks::trace_combine_split_window(plan_.tasks, index, chunk, slot_vectors(groups_),
                                                   at_.slots, kPartBoard, trace))
