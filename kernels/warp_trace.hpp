@@ -24,6 +24,10 @@ constexpr int kSectorsPerLine = 4;
 /// first.
 constexpr int kSpecialRegisterCycles = 60;
 
+/// Cycles of a fence and of an atomic of which the warp needs the result, one after another: each
+/// goes to the L2 and back (the latency of an H200's far half, measured by `tessera calibrate`).
+constexpr int kMeetingCycles = 2 * 454;
+
 /// The address of element `at` of the array at address `array`, whose elements have `bytes` bytes.
 constexpr std::uint64_t element(std::uint64_t array, std::int64_t at, int bytes) {
   return array + static_cast<std::uint64_t>(at * bytes);

@@ -7,7 +7,7 @@ namespace {
 
 /// The addresses of the arrays of a product.
 struct TraceAddresses {
-  std::uint64_t row_parts, shares, col_indices, values, b, c, slots, cleared;
+  std::uint64_t row_parts, shares, col_indices, values, b, c, slots, split_rows, cleared;
 };
 
 /// Instructions of a warp besides memory instructions, counted in machine code (CUDA 13.0, sm_90a).
@@ -242,13 +242,30 @@ class UnitsTrace final : public LaunchTrace {
     }
   }
 
+  /// Rows of B that are in flight before the first is waited for: the machine code loads those
+  /// behind them to registers that it uses again.
+  int first_rows() const {
+    const int all = shape_.unroll * shape_.groups;
+    if (shape_.delivery == NonzeroDelivery::kSharedMemory)
+      return shape_.streams && shape_.values == 4 && shape_.unroll == 4 ? 2 : all;
+    if (shape_.delivery != NonzeroDelivery::kBroadcastLoads) return all;
+    if (shape_.streams) return shape_.unroll == 8 ? 5 : all;
+    return shape_.unroll == 4 ? 3 : all;
+  }
+
   void advance(const WarpUnits& mine, std::int64_t step, std::int64_t steps,
                WarpTrace& trace) const {
+    // As for row parts: the machine code of a share copies the nonzeros that it loads ahead to
+    // other registers at once.
+    const std::int64_t ahead = step + kStagedNonzeros / per_step();
+    const bool waits_for_ahead = shape_.streams && stages_nonzeros();
+    if (waits_for_ahead && ahead < steps) load_columns(mine, ahead, trace);
     trace.wait(kIndexBoard);
     if (shape_.delivery == NonzeroDelivery::kSharedMemory) trace.shared(4);
     const int instructions = InstructionCounts::nonzero(shape_) * shape_.unroll;
     trace.issue(instructions / 2);
     for (int j = 0; j < per_step(); j += shape_.groups) {
+      if (j == first_rows()) trace.wait(kDataBoard);
       load_rows(mine, step, j, trace);
       // Where lanes shuffle nonzeros, the compiler loads into registers that it uses again: two
       // rows of B are in flight, and after the first four, one.
@@ -256,7 +273,7 @@ class UnitsTrace final : public LaunchTrace {
         trace.wait(kDataBoard);
     }
     if (!stages_nonzeros()) load_nonzeros(mine, at_.values, step, kDataBoard, trace);
-    if (step + 1 < steps) load_columns(mine, step + 1, trace);
+    if (!waits_for_ahead && step + 1 < steps) load_columns(mine, step + 1, trace);
     trace.wait(kDataBoard);
     trace.issue(instructions - instructions / 2);
     for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
@@ -293,12 +310,13 @@ class UnitsTrace final : public LaunchTrace {
     auto part = std::lower_bound(begin, last, from,
                                  [](const RowPart& p, std::int64_t k) { return p.last < k; });
     for (; part < last && part->last <= to; ++part) {
-      // The next row part was loaded when this one began.
-      trace.wait(kRowPartBoard);
       trace.issue(InstructionCounts::kRowOfShare);
       trace.load(kRowPartBoard);
       const auto after_next = std::min(part + 2, last) - plan_->row_parts.begin();
       trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(after_next), 16);
+      // The source asks for a row part while another one is multiplied. The machine code copies it
+      // to another register at once, which waits for it.
+      trace.wait(kRowPartBoard);
       if (part->slot == 0) store(mine, part->row, trace);
     }
   }
@@ -318,6 +336,11 @@ class UnitsTrace final : public LaunchTrace {
     const RowPart &first = first_part_of(unit), &last = last_part_of(unit);
     // A unit that has only empty rows has no step that would store them.
     if (begin_of(unit) == end(unit)) finish_rows(mine, unit, begin_of(unit), end(unit), trace);
+    if (shape_.streams) {  // where the sums of the last row go is loaded at the end
+      trace.load(kSlotBoard);
+      trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(plan_->end_part(unit) - 1), 16);
+      trace.wait(kSlotBoard);
+    }
     deliver(mine, last, trace);
     if (&first != &last && first.slot != 0) deliver(mine, first, trace);
   }
@@ -332,10 +355,19 @@ class UnitsTrace final : public LaunchTrace {
     }
     const SplitRow& split = split_row_of(part);
     trace.issue(InstructionCounts::kMeet);
+    const std::uint32_t index = plan_->split_row_of_slot[part.slot - 1];
+    const std::uint64_t rows_of_slots = at_.split_rows + 8 * plan_->split_rows.size();
+    for (const std::uint64_t from : {rows_of_slots + std::uint64_t{4} * (part.slot - 1),
+                                     at_.split_rows + std::uint64_t{8} * index}) {
+      trace.load(kSlotBoard);
+      trace.touch(from, 4);
+      trace.wait(kSlotBoard);
+    }
     for (int i = 0; i < shape_.values; ++i) {
       trace.store();
       touch_slot(mine, part.slot - 1, i, trace);
     }
+    trace.pause(kMeetingCycles);
     if (!is_last_of_row(part)) return;
     for (std::uint32_t p = 0; p < split.num_parts; ++p) {
       for (int i = 0; i < shape_.values; ++i) {
@@ -375,6 +407,8 @@ TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Schedule& 
       .c = memory.add("c", 4 * schedule.n * a.rows),
       .slots = memory.add("slots",
                           4 * slot_offset(schedule.chunks(), slots, 0, schedule.shape.columns())),
+      .split_rows = memory.add("split_rows",
+                               8 * static_cast<std::int64_t>(plan.split_rows.size()) + 4 * slots),
       .cleared = memory.add("cleared", 4 * cleared)};
 }
 
