@@ -1,10 +1,12 @@
 """The container files copy the bundle by the name that CMake gives it, and call the program in it.
 
-They are not built here: that takes Docker or Apptainer, and a network.
+They are not built here: that takes Docker or Apptainer, and a network. Their shell commands are
+only parsed.
 """
 
 import json
 import re
+import subprocess
 import unittest
 
 from layers_test import ROOT
@@ -17,6 +19,18 @@ def copied(text: str) -> list[tuple[str, str]]:
     files = re.search(r"^%files\n((?: +\S+ \S+\n)+)", text, re.MULTILINE)
     lines = files[1].splitlines() if files else re.findall(r"^COPY (.*)$", text, re.MULTILINE)
     return [(source.rstrip("/"), target.rstrip("/")) for source, target in map(str.split, lines)]
+
+
+def commands(text: str) -> str:
+    """The shell commands of either kind of file."""
+    sections = re.findall(r"^%(?:post|environment|runscript|test)\n((?: +.*\n)+)", text, re.MULTILINE)
+    return "".join(sections) or "\n".join(re.findall(r"^RUN ((?:.*\\\n)*.*)$", text, re.MULTILINE))
+
+
+def parses(shell: str) -> bool:
+    """Whether a POSIX shell can read these commands; it runs none of them."""
+    return subprocess.run(["sh", "-n"], input=shell, text=True, check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0
 
 
 class ContainersTest(unittest.TestCase):
@@ -37,6 +51,13 @@ class ContainersTest(unittest.TestCase):
             self.assertIn("/opt/tessera/bin:$", text)
             self.assertIn(f"experiments/cluster/containers/{name}", text)
         self.assertIn(f"--tag tessera {context}\n", (FOLDER / "Dockerfile").read_text())
+
+    def test_the_shell_commands_parse(self) -> None:
+        for name, last in (("Dockerfile", "rm -rf"), ("tessera.def", "--version")):
+            shell = commands((FOLDER / name).read_text(encoding="utf-8"))
+            self.assertIn(last, shell, name)
+            self.assertTrue(parses(shell), name)
+        self.assertFalse(parses("exec tessera \"$@\n"))
 
     def test_another_name_is_noticed(self) -> None:
         self.assertEqual(copied("COPY a/ /b/\n"), [("a", "/b")])
