@@ -29,13 +29,14 @@ struct Multiplication {
 };
 
 struct BackendResult {
-  std::optional<DenseMatrix> c;  // [rows x n], rows in the order of a
-  std::string generation;        // tensor cores whose arithmetic c has; empty without c
-  double time_us = 0;            // measured median or prediction; 0 when there is none
-  std::int64_t unwritten = 0;    // elements of C the launch left poisoned
-  bool guards_intact = true;     // nothing was written outside C
-  std::string fault;             // what else is wrong; empty when nothing is
-  BackendFindings findings;      // for the record: the time, the prediction, ...
+  std::optional<DenseMatrix> c;             // [rows x n], rows in the order of a
+  std::string generation;                   // tensor cores whose arithmetic c has; empty without c
+  double time_us = 0;                       // measured median or prediction; 0 when there is none
+  std::int64_t unwritten = 0;               // elements of C the launch left poisoned
+  bool guards_intact = true;                // nothing was written outside C
+  std::optional<DenseMatrix> c_of_negated;  // of a later launch, with B negated
+  std::string fault;                        // what else is wrong; empty when nothing is
+  BackendFindings findings;                 // for the record: the time, the prediction, ...
 };
 
 /// One product of two sparse matrices, ready to run.
@@ -52,7 +53,9 @@ struct SparseProductResult {
   double time_us = 0;          // measured median or prediction; 0 when there is none
   double pool_us = 0;          // measured median with memory from a pool; likewise
   double pack_s = 0;           // bringing A and B into the kernel's form; likewise
-  BackendFindings findings;    // for the record: the times, the stages, ...
+  std::optional<CsrMatrix> c_of_negated;  // of a later product, with alpha = -1
+  std::string fault;                      // what else is wrong; empty when nothing is
+  BackendFindings findings;               // for the record: the times, the stages, ...
 };
 
 /// One product of two dense matrices at the nonzeros of A, ready to run.
@@ -66,12 +69,14 @@ struct SampledMultiplication {
 };
 
 struct SampledProductResult {
-  std::optional<CsrMatrix> s;  // the pattern of a with the values of S
-  std::string generation;      // tensor cores whose arithmetic s has; empty without s
-  double time_us = 0;          // measured median or prediction; 0 when there is none
-  std::int64_t unwritten = 0;  // elements of S the launch left poisoned
-  bool guards_intact = true;   // nothing was written outside S
-  BackendFindings findings;    // for the record: the time, the prediction, ...
+  std::optional<CsrMatrix> s;             // the pattern of a with the values of S
+  std::string generation;                 // tensor cores whose arithmetic s has; empty without s
+  double time_us = 0;                     // measured median or prediction; 0 when there is none
+  std::int64_t unwritten = 0;             // elements of S the launch left poisoned
+  bool guards_intact = true;              // nothing was written outside S
+  std::optional<CsrMatrix> s_of_negated;  // of a later launch, with X negated
+  std::string fault;                      // what else is wrong; empty when nothing is
+  BackendFindings findings;               // for the record: the time, the prediction, ...
 };
 
 /// One packing, ready to run.

@@ -1,35 +1,85 @@
-// The time of a launch: the one place where GPU time is measured.
+// The time of a launch on the GPU, by CUDA events: the one place where GPU time is measured.
 //
-// CUDA events enclose batches of launches. Warm: a batch is as many launches as last 100 us, so
-// that neither the resolution of the events nor the cost of a launch decides. Flush: a batch is one
-// launch, and the L2 is overwritten before it. Sampling ends when the standard error of the mean is
-// below the rule's noise, within the rule's limits on samples and seconds; the warm-up before has
-// the same limit in seconds.
+// How often is launched, and what makes a time one that can be trusted, is in timed_launches.hpp.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <functional>
+#include <optional>
+#include <utility>
 
-#include "experiments/backends/time_summary.hpp"
-#include "experiments/points/point.hpp"
+#include "experiments/backends/poisoned_output.hpp"
+#include "experiments/backends/timed_launches.hpp"
+#include "formats/base/device_event.hpp"
 #include "formats/base/device_memory.hpp"
+#include "kernels/device/rewrite.hpp"
 
 namespace tessera {
+
+/// Enqueues everything one multiplication needs on the stream.
+using EnqueueLaunch = std::function<void(cudaStream_t)>;
 
 /// A buffer of twice the size of the L2, which is written before a launch that starts cold.
 class L2Flush {
  public:
   L2Flush();
+  /// Lines that a kernel has made persist become ordinary ones before.
   void overwrite(cudaStream_t stream);
 
  private:
   DeviceArray<std::byte> buffer_;
 };
 
-/// Times `launch`, which enqueues everything one multiplication needs on the stream.
-TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const MeasureRule& rule,
+/// The GPU at hand.
+class TimedGpu : public TimedDevice {
+ public:
+  TimedGpu(EnqueueLaunch launch, cudaStream_t stream, bool empties_l2);
+
+  void empty_l2() override;
+  void start() override;
+  void launch() override;
+  double stop_us() override;
+  void finish() override;
+  double host_us() override;
+  std::int64_t take_back_l2() override;
+  GpuLoad load() override;
+
+ private:
+  EnqueueLaunch launch_;
+  cudaStream_t stream_;
+  std::optional<L2Flush> flush_;
+  DeviceEvent start_, stop_;
+};
+
+LaunchTimes time_launches(const EnqueueLaunch& launch, const MeasureRule& rule,
                           cudaStream_t stream);
+
+/// Launches whose operand, of `elements`, is negated in place and whose output is poisoned again.
+class RepeatedLaunches final : public RepeatedProduct {
+ public:
+  RepeatedLaunches(ElementType type, void* operand, std::int64_t elements, PoisonedOutput& output,
+                   EnqueueLaunch launch, cudaStream_t stream);
+
+  void rewrite() override;
+  void change() override;
+  double launch_us() override;
+
+  /// The output of a launch with the operand negated.
+  LaunchOutput of_negated(std::int64_t rows, std::int64_t cols);
+  /// Gives the operand its sign back.
+  void restore();
+
+ private:
+  ElementType type_;
+  void* operand_;
+  std::int64_t elements_;
+  PoisonedOutput& output_;
+  EnqueueLaunch launch_;
+  cudaStream_t stream_;
+  DeviceEvent start_, stop_;
+  bool negated_ = false;
+};
 
 }  // namespace tessera

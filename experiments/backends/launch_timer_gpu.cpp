@@ -1,25 +1,11 @@
 #include "experiments/backends/launch_timer.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <numeric>
-#include <optional>
 
-#include "formats/base/device_event.hpp"
+#include "experiments/backends/launch_watch.hpp"
 
 namespace tessera {
 namespace {
-
-constexpr double kLeastBatchUs = 100;
-
-bool quiet(const std::vector<double>& samples, double noise) {
-  const auto n = static_cast<double>(samples.size());
-  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
-  double squares = 0;
-  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
-  return std::sqrt(squares / (n - 1) / n) < noise * mean;
-}
 
 std::size_t twice_the_l2() {
   int device = 0, l2_bytes = 0;
@@ -34,41 +20,95 @@ std::size_t twice_the_l2() {
 L2Flush::L2Flush() : buffer_(twice_the_l2()) {}
 
 void L2Flush::overwrite(cudaStream_t stream) {
+  // A device that has no persisting lines says so, and has none to reset.
+  if (cudaCtxResetPersistingL2Cache() != cudaSuccess) cudaGetLastError();
   cuda_check(cudaMemsetAsync(buffer_.data(), 0xa5, buffer_.size(), stream), "flushing");
 }
 
-TimeSummary time_launches(const std::function<void(cudaStream_t)>& launch, const MeasureRule& rule,
-                          cudaStream_t stream) {
-  std::optional<L2Flush> flush;
-  if (rule.l2 == "flush") flush.emplace();
-  DeviceEvent start, stop;
-  const auto batch_us = [&](std::int64_t launches) {
-    if (flush) flush->overwrite(stream);
-    start.record(stream);
-    for (std::int64_t i = 0; i < launches; ++i) launch(stream);
-    stop.record(stream);
-    return stop.us_since(start) / static_cast<double>(launches);
-  };
+TimedGpu::TimedGpu(EnqueueLaunch launch, cudaStream_t stream, bool empties_l2)
+    : launch_(std::move(launch)), stream_(stream) {
+  if (empties_l2) flush_.emplace();
+}
 
-  const auto seconds_since = [](std::chrono::steady_clock::time_point began) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  };
-  double once_us = batch_us(1);
-  const auto warming = std::chrono::steady_clock::now();
-  for (std::int64_t i = 1; i < rule.warmup && seconds_since(warming) < rule.max_seconds; ++i)
-    once_us = batch_us(1);
-  const std::int64_t launches =
-      flush ? 1 : static_cast<std::int64_t>(std::ceil(kLeastBatchUs / std::max(once_us, 1.0)));
+void TimedGpu::empty_l2() { flush_.value().overwrite(stream_); }
 
-  std::vector<double> samples;
-  const auto began = std::chrono::steady_clock::now();
-  const std::int64_t least = std::max<std::int64_t>(rule.min_samples, 2);
-  while (static_cast<std::int64_t>(samples.size()) < std::max(rule.max_samples, least)) {
-    samples.push_back(batch_us(launches));
-    const bool enough = static_cast<std::int64_t>(samples.size()) >= least;
-    if (enough && (quiet(samples, rule.noise) || seconds_since(began) > rule.max_seconds)) break;
+void TimedGpu::start() { start_.record(stream_); }
+
+void TimedGpu::launch() { launch_(stream_); }
+
+double TimedGpu::stop_us() {
+  stop_.record(stream_);
+  return stop_.us_since(start_);
+}
+
+void TimedGpu::finish() { cuda_check(cudaDeviceSynchronize(), "waiting for all streams"); }
+
+double TimedGpu::host_us() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::micro>(now).count();
+}
+
+std::int64_t TimedGpu::take_back_l2() {
+  std::size_t bytes = 0;
+  if (cudaDeviceGetLimit(&bytes, cudaLimitPersistingL2CacheSize) != cudaSuccess) {
+    cudaGetLastError();  // this device has no such limit
+    return 0;
   }
-  return summarise(std::move(samples), launches);
+  if (bytes > 0)
+    cuda_check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0),
+               "taking the L2 back from a kernel");
+  return static_cast<std::int64_t>(bytes);
+}
+
+GpuLoad TimedGpu::load() { return gpu_load(); }
+
+LaunchTimes time_launches(const EnqueueLaunch& launch, const MeasureRule& rule,
+                          cudaStream_t stream) {
+  TimedGpu gpu(launch, stream, rule.l2 == "flush");
+  return time_launches(gpu, rule);
+}
+
+RepeatedLaunches::RepeatedLaunches(ElementType type, void* operand, std::int64_t elements,
+                                   PoisonedOutput& output, EnqueueLaunch launch,
+                                   cudaStream_t stream)
+    : type_(type),
+      operand_(operand),
+      elements_(elements),
+      output_(output),
+      launch_(std::move(launch)),
+      stream_(stream) {}
+
+void RepeatedLaunches::rewrite() {
+  tessera::rewrite(type_, operand_, elements_, Rewrite::kSame, stream_);
+  output_.rewrite(Rewrite::kSame, stream_);
+}
+
+void RepeatedLaunches::change() {
+  tessera::rewrite(type_, operand_, elements_, Rewrite::kNegate, stream_);
+  output_.rewrite(Rewrite::kPoison, stream_);
+  negated_ = !negated_;
+}
+
+double RepeatedLaunches::launch_us() {
+  const WatchedLaunch watched;
+  start_.record(stream_);
+  launch_(stream_);
+  stop_.record(stream_);
+  return stop_.us_since(start_);
+}
+
+LaunchOutput RepeatedLaunches::of_negated(std::int64_t rows, std::int64_t cols) {
+  if (!negated_) {
+    change();
+    launch_us();
+  }
+  return output_.read(rows, cols);
+}
+
+void RepeatedLaunches::restore() {
+  if (!negated_) return;
+  tessera::rewrite(type_, operand_, elements_, Rewrite::kNegate, stream_);
+  negated_ = false;
 }
 
 }  // namespace tessera

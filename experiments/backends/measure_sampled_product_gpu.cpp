@@ -1,6 +1,8 @@
 #include "experiments/backends/measure_sampled_product.hpp"
 
+#include "experiments/backends/later_product.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/launch_watch.hpp"
 #include "experiments/backends/poisoned_output.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/registry.hpp"
@@ -16,7 +18,7 @@ SampledProductResult measure_sampled_product(const SampledMultiplication& m) {
   const auto gpu = registry.make(name, params)->upload(m.a, m.x.cols);
   const cudaStream_t stream = nullptr;
   const Storage storage = m.kernel.arithmetic().storage;
-  const DeviceArray<std::byte> x = upload_as(storage.b, m.x.values);
+  DeviceArray<std::byte> x = upload_as(storage.b, m.x.values);
   const DeviceArray<std::byte> y = upload_as(storage.b, m.y.values);
   const std::int64_t nnz = m.pattern.nnz();
   PoisonedOutput output(storage.c, static_cast<std::size_t>(nnz));
@@ -26,8 +28,11 @@ SampledProductResult measure_sampled_product(const SampledMultiplication& m) {
   SampledProductResult result;
   if (m.point.check.enabled) {
     output.poison();
-    gpu->launch(operands, stream);
-    cuda_check(cudaDeviceSynchronize(), "running the kernel");
+    {
+      const WatchedLaunch watched;
+      gpu->launch(operands, stream);
+      cuda_check(cudaDeviceSynchronize(), "running the kernel");
+    }
     LaunchOutput found = output.read(1, nnz);
     result.s = with_values(m.pattern, std::move(found.c.values));
     result.unwritten = found.unwritten;
@@ -35,11 +40,19 @@ SampledProductResult measure_sampled_product(const SampledMultiplication& m) {
     result.generation = gpu_generation();
   }
   const GpuClocks before = gpu_clocks();
-  const TimeSummary time =
-      time_launches([&](cudaStream_t s) { gpu->launch(operands, s); }, m.point.measure, stream);
-  result.time_us = time.median;
-  result.findings.time = {.summary = time, .l2 = m.point.measure.l2};
+  const EnqueueLaunch launch = [&](cudaStream_t s) { gpu->launch(operands, s); };
+  LaunchTimes times = time_launches(launch, m.point.measure, stream);
+  result.time_us = times.summary.median;
   result.findings.clocks = {before, gpu_clocks()};
+  RepeatedLaunches repeated(storage.b, x.data(), static_cast<std::int64_t>(m.x.values.size()),
+                            output, launch, stream);
+  add_reason(repeat_fault(repeated), times.fault);
+  result.findings.time = time_part(times, m.point.measure.l2);
+  if (m.point.check.enabled) {
+    LaunchOutput later = repeated.of_negated(1, nnz);
+    add_reason(later_launch_fault(later), result.fault);
+    result.s_of_negated = with_values(m.pattern, std::move(later.c.values));
+  }
   return result;
 }
 

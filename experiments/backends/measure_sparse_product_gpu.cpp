@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/launch_watch.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
@@ -51,14 +52,31 @@ void multiply_checked(GpuSparseProduct& product, SparseProductResult& result) {
   const Release release(product);
   run.poison();
   const bool repeats = product.keeps_structure();
-  // The checked product repeats the structure if it can: values left by another alpha are wrong.
-  product.multiply(repeats ? 2 : 1, run);
-  if (repeats) product.multiply_again(1, run);
+  {
+    const WatchedLaunch watched;
+    // The checked product repeats the structure if it can: values left by another alpha are wrong.
+    product.multiply(repeats ? 2 : 1, run);
+    if (repeats) product.multiply_again(1, run);
+    cuda_check(cudaStreamSynchronize(kStream), "running a product");
+  }
   result.c = product.download();
   result.findings.peak_bytes = run.peak_bytes();
 }
 
-TimeSummary time_products(GpuSparseProduct& product, MemorySource source, const MeasureRule& rule) {
+/// A product after the timed ones, with another alpha, in memory without a C of before.
+CsrMatrix multiply_negated(GpuSparseProduct& product) {
+  ProductRun run(MemorySource::kMalloc, kStream);
+  const Release release(product);
+  run.poison();
+  {
+    const WatchedLaunch watched;
+    product.multiply(-1, run);
+    cuda_check(cudaStreamSynchronize(kStream), "running a product");
+  }
+  return product.download();
+}
+
+LaunchTimes time_products(GpuSparseProduct& product, MemorySource source, const MeasureRule& rule) {
   return time_launches(
       [&](cudaStream_t stream) {
         {
@@ -72,7 +90,7 @@ TimeSummary time_products(GpuSparseProduct& product, MemorySource source, const 
 }
 
 /// Only the values, once C's structure is there.
-TimeSummary time_values(GpuSparseProduct& product, const MeasureRule& rule) {
+LaunchTimes time_values(GpuSparseProduct& product, const MeasureRule& rule) {
   ProductRun run(MemorySource::kMalloc, kStream);
   const Release release(product);
   product.multiply(1, run);
@@ -96,19 +114,21 @@ std::vector<StagePart> stages_of(GpuSparseProduct& product) {
   return stages;
 }
 
-void measure(GpuSparseProduct& product, const MeasureRule& rule, SparseProductResult& result) {
+void measure(GpuSparseProduct& product, const MeasureRule& rule, bool checked,
+             SparseProductResult& result) {
   multiply_checked(product, result);
   const GpuClocks before = gpu_clocks();
-  const TimeSummary time = time_products(product, MemorySource::kMalloc, rule);
+  const LaunchTimes times = time_products(product, MemorySource::kMalloc, rule);
   if (product.keeps_structure())
-    result.findings.time_again = {.summary = time_values(product, rule), .l2 = rule.l2};
+    result.findings.time_again = time_part(time_values(product, rule), rule.l2);
   const KeptPool kept;
-  const TimeSummary pool = time_products(product, MemorySource::kPool, rule);
-  result.time_us = time.median;
-  result.pool_us = pool.median;
-  result.findings.time = {.summary = time, .l2 = rule.l2};
-  result.findings.time_pool = {.summary = pool, .l2 = rule.l2};
+  const LaunchTimes pool = time_products(product, MemorySource::kPool, rule);
+  result.time_us = times.summary.median;
+  result.pool_us = pool.summary.median;
+  result.findings.time = time_part(times, rule.l2);
+  result.findings.time_pool = time_part(pool, rule.l2);
   result.findings.clocks = {before, gpu_clocks()};
+  if (checked) result.c_of_negated = multiply_negated(product);
   if (auto stages = stages_of(product); !stages.empty()) result.findings.stages = std::move(stages);
 }
 
@@ -120,16 +140,11 @@ SparseProductResult measure_sparse_product(const SparseMultiplication& m) {
   require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
   SparseProductResult result;
   result.generation = gpu_generation();
-  try {
-    const auto began = std::chrono::steady_clock::now();
-    const auto product = registry.make(name, params)->upload(m.a, m.b);
-    cuda_check(cudaDeviceSynchronize(), "uploading A and B");
-    result.pack_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    measure(*product, m.point.measure, result);
-  } catch (const OutOfMemory&) {
-    cudaGetLastError();  // otherwise the next launch would report it
-    throw;
-  }
+  const auto began = std::chrono::steady_clock::now();
+  const auto product = registry.make(name, params)->upload(m.a, m.b);
+  cuda_check(cudaDeviceSynchronize(), "uploading A and B");
+  result.pack_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  measure(*product, m.point.measure, m.point.check.enabled, result);
   return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/out_of_memory.hpp"
 #include "experiments/backends/packed_difference.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/registry.hpp"
@@ -22,6 +23,11 @@ class PackGpuBackend final : public Backend {
   std::string unavailable() const override { return gpu_unavailable(); }
 
   PackingResult pack(const PackingInput& p) const override {
+    return forgetting_out_of_memory([&] { return measure(p); });
+  }
+
+ private:
+  static PackingResult measure(const PackingInput& p) {
     const auto& registry = Registry<GpuFormat>::instance();
     const Variant& format = packing(p.point).format;
     require<Unsupported>(registry.contains(format.name), "{} is not built on GPUs", format.name);
@@ -41,10 +47,10 @@ class PackGpuBackend final : public Backend {
       result.fault = packed_difference(packed, *result.packed);
     }
     const GpuClocks before = gpu_clocks();
-    const TimeSummary time =
+    const LaunchTimes times =
         time_launches([&](cudaStream_t s) { builder->build(a, {}, s); }, p.point.measure, stream);
-    result.time_us = time.median;
-    result.findings.time = {.summary = time, .l2 = p.point.measure.l2};
+    result.time_us = times.summary.median;
+    result.findings.time = time_part(times, p.point.measure.l2);
     result.findings.clocks = {before, gpu_clocks()};
     return result;
   }

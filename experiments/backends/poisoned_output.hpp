@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "experiments/backends/check_result.hpp"
+#include "kernels/device/rewrite.hpp"
 #include "kernels/device/stored_values.hpp"
 
 namespace tessera {
@@ -21,6 +22,12 @@ class PoisonedOutput {
   void poison() {
     static_assert(kPoison == 0xffffffff, "one byte, repeated");
     cuda_check(cudaMemset(memory_.data(), 0xff, memory_.size()), "poisoning C");
+  }
+
+  /// Rewrites the elements and the guards.
+  void rewrite(Rewrite how, cudaStream_t stream) {
+    const auto elements = static_cast<std::int64_t>(memory_.size() / bytes_of(type_));
+    tessera::rewrite(type_, memory_.data(), elements, how, stream);
   }
 
   /// The elements as [rows x cols], which have to be all of them.

@@ -7,6 +7,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/out_of_memory.hpp"
 #include "experiments/backends/packed_difference.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/registry.hpp"
@@ -64,6 +65,11 @@ class ReorderGpuBackend final : public Backend {
   std::string unavailable() const override { return gpu_unavailable(); }
 
   OrderingResult reorder(const OrderingInput& o) const override {
+    return forgetting_out_of_memory([&] { return measure(o); });
+  }
+
+ private:
+  static OrderingResult measure(const OrderingInput& o) {
     const auto& registry = Registry<GpuReordering>::instance();
     const Variant& reordering = o.point.reorder;
     require<Unsupported>(registry.contains(reordering.name), "{} does not run on GPUs",
@@ -92,18 +98,18 @@ class ReorderGpuBackend final : public Backend {
                                      ->pack(permute_rows(o.matrix, result.found.order.rows)));
     }
     const GpuClocks before = gpu_clocks();
-    const TimeSummary time = time_launches(
+    const LaunchTimes times = time_launches(
         [&](cudaStream_t s) {
           const StreamBuffer rows = search->order(a.pattern(), s);
           if (packs_) pack(rows, s);
         },
         o.point.measure, stream);
-    result.time_us = time.median;
-    result.found.seconds = 1e-6 * time.median;
+    result.time_us = times.summary.median;
+    result.found.seconds = 1e-6 * times.summary.median;
     result.found.threads = 1;  // that enqueues the steps
     result.found.peak_bytes.reset();
     result.found.peak_unknown = "memory of the device is not counted";
-    result.findings.time = {.summary = time, .l2 = o.point.measure.l2};
+    result.findings.time = time_part(times, o.point.measure.l2);
     result.findings.clocks = {before, gpu_clocks()};
     return result;
   }

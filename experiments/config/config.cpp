@@ -109,6 +109,9 @@ void read_experiment(TableReader& reader, Config& config) {
   reader.read("timeout_s", config.timeout_s);
   require(config.timeout_s > 0, "{}: timeout_s takes more than 0, not {}", reader.place(),
           config.timeout_s);
+  reader.read("launch_timeout_s", config.launch_timeout_s);
+  require(config.launch_timeout_s > 0, "{}: launch_timeout_s takes more than 0, not {}",
+          reader.place(), config.launch_timeout_s);
   config.backends = reader.texts("backends");
   for (const Node& item : reader.find("backends")->items)
     at_place(item.place, [&] { backend_traits(item.scalar.get_ref<const std::string&>()); });

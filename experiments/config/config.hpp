@@ -155,7 +155,8 @@ struct Config {
   double minutes = 0;    // of a run on two cores without a GPU and without files of matrices
   std::string gpu_only;  // why nothing can stand in for a GPU; empty where something does
   std::uint64_t seed = 42;
-  double timeout_s = 600;  // of one point
+  double timeout_s = 600;        // of one point
+  double launch_timeout_s = 60;  // of one launch on a GPU
   std::vector<std::string> backends;
   std::vector<Axis> grid;  // cartesian
   std::vector<Axis> zips;  // each: lists of one length, in step

@@ -47,6 +47,8 @@ constexpr ConfigKey kExperiment[] = {
     {"gpu_only", kText, "", "", "why nothing can stand in for a GPU, where that is so"},
     {"seed", kInteger, "42", "", "seed of B and of all drawn values"},
     {"timeout_s", kNumber, "600.0", "s", "time after which a point counts as failed"},
+    {"launch_timeout_s", kNumber, "60.0", "s",
+     "time after which a launch on a GPU counts as hanging, and its point as failed"},
     {"backends", kTexts, "required", "", "backends that run every point (`tessera list backends`)"},
 };
 

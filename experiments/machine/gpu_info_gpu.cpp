@@ -4,7 +4,10 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdint>
+#include <vector>
 
+#include "experiments/machine/gpu_load.hpp"
 #include "experiments/machine/machine.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/registry.hpp"
@@ -32,6 +35,24 @@ class Nvml {
     if (device_ == nullptr || throttle_ == nullptr || throttle_(device_, &mask) != 0) return {};
     return mask;
   }
+  /// Nanoseconds in which a limit has kept the clocks low.
+  std::optional<std::uint64_t> violation_ns(int policy) const {
+    Violation time{};
+    if (device_ == nullptr || violation_ == nullptr || violation_(device_, policy, &time) != 0)
+      return {};
+    return time.violation_ns;
+  }
+  /// The processes with a context on the device.
+  std::optional<std::vector<int>> processes() const {
+    std::array<Process, 64> found{};
+    auto count = static_cast<unsigned>(found.size());
+    if (device_ == nullptr || processes_ == nullptr ||
+        processes_(device_, &count, found.data()) != 0)
+      return {};
+    std::vector<int> pids;
+    for (unsigned i = 0; i < count; ++i) pids.push_back(static_cast<int>(found[i].pid));
+    return pids;
+  }
   std::string driver() const {
     std::array<char, 96> text{};
     if (device_ == nullptr || driver_ == nullptr || driver_(text.data(), text.size()) != 0)
@@ -41,6 +62,16 @@ class Nvml {
 
  private:
   using Device = void*;
+  struct Violation {  // nvmlViolationTime_t
+    unsigned long long reference_ns;
+    unsigned long long violation_ns;
+  };
+  struct Process {  // nvmlProcessInfo_t of version 3
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance;
+    unsigned compute_instance;
+  };
 
   Nvml() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -51,6 +82,8 @@ class Nvml {
     clock_ = find<decltype(clock_)>(library, "nvmlDeviceGetClockInfo");
     throttle_ = find<decltype(throttle_)>(library, "nvmlDeviceGetCurrentClocksThrottleReasons");
     driver_ = find<decltype(driver_)>(library, "nvmlSystemGetDriverVersion");
+    violation_ = find<decltype(violation_)>(library, "nvmlDeviceGetViolationStatus");
+    processes_ = find<decltype(processes_)>(library, "nvmlDeviceGetComputeRunningProcesses_v3");
     int current = 0;
     std::array<char, 32> bus{};
     if (init == nullptr || by_bus == nullptr || init() != 0 ||
@@ -69,6 +102,8 @@ class Nvml {
   int (*clock_)(Device, unsigned, unsigned*) = nullptr;
   int (*throttle_)(Device, unsigned long long*) = nullptr;
   int (*driver_)(char*, unsigned) = nullptr;
+  int (*violation_)(Device, int, Violation*) = nullptr;
+  int (*processes_)(Device, unsigned*, Process*) = nullptr;
 };
 
 cudaDeviceProp properties() {
@@ -118,6 +153,19 @@ GpuClocks gpu_clocks() {
   const Nvml& nvml = Nvml::instance();
   constexpr unsigned kSm = 1, kMemory = 2;  // NVML_CLOCK_SM, NVML_CLOCK_MEM
   return {nvml.clock(kSm), nvml.clock(kMemory), nvml.throttle_reasons()};
+}
+
+GpuLoad gpu_load() {
+  const Nvml& nvml = Nvml::instance();
+  GpuLoad load{.clocks = gpu_clocks()};
+  struct Policy {  // nvmlPerfPolicyType_t
+    int number;
+    const char* cause;
+  };
+  for (const auto& [number, cause] : {Policy{0, "power"}, {1, "heat"}, {3, "board"}})
+    if (const auto ns = nvml.violation_ns(number)) load.held_back_ns[cause] = *ns;
+  if (const auto pids = nvml.processes()) load.other_processes = count_others(*pids);
+  return load;
 }
 
 Json to_json(const GpuClocks& clocks) {

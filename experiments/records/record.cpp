@@ -50,6 +50,7 @@ template <class V>
 void visit(V& v, TimePart& t) {
   visit(v, t.summary);
   v("l2", t.l2), v("threads", t.threads);
+  v("disturbed", t.disturbed), v("measurements", t.measurements);
 }
 
 /// Rows that have stayed are a median of 0 alone.

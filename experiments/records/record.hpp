@@ -82,8 +82,10 @@ struct TimeSummary {
 /// A measured time and its circumstances.
 struct TimePart {
   TimeSummary summary = {};
-  std::optional<std::string> l2 = {};        // of launches: "warm" or "flush"
-  std::optional<std::int64_t> threads = {};  // of host work: CPU threads it could use
+  std::optional<std::string> l2 = {};             // of launches: "warm" or "flush"
+  std::optional<std::int64_t> threads = {};       // of host work: CPU threads it could use
+  std::optional<std::string> disturbed = {};      // what slowed the GPU down meanwhile
+  std::optional<std::int64_t> measurements = {};  // where it was measured again for that: of them
 };
 
 /// Restoring the order of C's rows. Without a summary the rows have stayed, which takes no time.

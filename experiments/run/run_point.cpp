@@ -6,6 +6,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/check_result.hpp"
+#include "experiments/backends/later_product.hpp"
 #include "experiments/backends/restore.hpp"
 #include "experiments/machine/machine.hpp"
 #include "experiments/run/advice.hpp"
@@ -252,6 +253,14 @@ void PointRunner::State::check(const Multiplication& m, const GpuLimits& gpu,
   add_fault(record, launch_fault(result.unwritten, result.guards_intact, record.bits));
   add_fault(record, result.fault);
   add_fault(record, checked.reason);
+  if (result.c_of_negated)
+    add_fault(record, later_product_fault(
+                          c, restore_rows(std::move(*result.c_of_negated), m.rows),
+                          [&](const DenseMatrix& later) {
+                            return check_result(source.matrix, inputs.dense_b(product, source),
+                                                later, {m.kernel, m.a, m.rows, result.generation})
+                                .reason;
+                          }));
   last_c = std::move(c);
 }
 
@@ -276,6 +285,7 @@ void PointRunner::State::run_task(const SparseProduct& product, const Point& poi
   record.gflops = giga_rate(flops, result.time_us);
   record.pool_gflops = giga_rate(flops, result.pool_us);
   record.status = "ok";
+  add_fault(record, result.fault);
   if (!result.c) return;
   record.nnz_c = result.c->nnz();
   if (*record.nnz_c > 0)
@@ -296,6 +306,11 @@ void PointRunner::State::check(const SparseMultiplication& m, const OrderedInput
       return m.kernel.emulate(m.a, m.b, find_generation(result.generation));
     });
     add_fault(record, launch_fault(0, true, record.bits));
+    if (result.c_of_negated)
+      add_fault(record,
+                later_product_fault(*result.c, *result.c_of_negated, [&](const CsrMatrix& later) {
+                  return check_result({m.kernel, m.a, m.b, result.generation}, later).reason;
+                }));
   }
   add_fault(record, checked.reason);
 }
@@ -318,6 +333,7 @@ void PointRunner::State::run_task(const SampledProduct& product, const Point& po
   const double flops = 2.0 * static_cast<double>(a.matrix.nnz()) * static_cast<double>(product.n);
   record.gflops = giga_rate(flops, result.time_us);
   record.status = "ok";
+  add_fault(record, result.fault);
   if (result.s && point.check.enabled) check(multiplication, a, result, record);
 }
 
@@ -339,6 +355,11 @@ void PointRunner::State::check(const SampledMultiplication& m, const OrderedInpu
   record.check = *checked.check;
   add_fault(record, launch_fault(result.unwritten, result.guards_intact, record.bits));
   add_fault(record, checked.reason);
+  if (result.s_of_negated)
+    add_fault(
+        record, later_product_fault(*result.s, *result.s_of_negated, [&](const CsrMatrix& later) {
+          return check_result({m.kernel, m.pattern, m.x, m.y, result.generation}, later).reason;
+        }));
 }
 
 void PointRunner::State::run_task(const Packing& packing, const Point& point,

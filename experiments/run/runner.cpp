@@ -261,7 +261,8 @@ class Run {
         .done_ids = done_ids_,
         .stop_at = stop_at_,
         .threads = options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
-        .fresh_orders = options_.fresh_orders};
+        .fresh_orders = options_.fresh_orders,
+        .launch_timeout_s = options_.launch_timeout_s};
     const std::size_t place = free_place();
     if (options_.gpus > 0) {
       assignment.place = places_[place];

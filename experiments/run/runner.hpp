@@ -27,6 +27,7 @@ struct RunOptions {
   int jobs = 1;            // matrices at a time
   int gpus = 0;            // on which they are measured, by several workers each; 0 for the first
   double timeout_s = 600;  // of one point, loading its matrix included
+  double launch_timeout_s = 60;                                  // of one launch on a GPU
   double max_seconds = std::numeric_limits<double>::infinity();  // a point that runs then is left
   std::vector<std::string> rerun;  // "failed", "wrong", "all": do these again
   bool fresh_orders = false;       // take no order from the cache

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "experiments/backends/launch_watch.hpp"
+#include "experiments/machine/gpu_load.hpp"
 #include "experiments/run/run_point.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
@@ -68,6 +70,13 @@ bool ask_for_more(Assignment& assignment, int fd, int gifts) {
   if (assignment.threads > 0) set_num_threads(assignment.threads);
   if (assignment.place) go_to(*assignment.place);
   std::size_t place = 0;
+  if (assignment.gpu_turn != nullptr) share_gpu_with_children_of(getppid());
+  // The launching thread waits for its kernel, and sends nothing meanwhile.
+  watch_launches(assignment.launch_timeout_s, [&](const std::string& reason) {
+    const Record record = unfinished_record(assignment.entries[place]->point, "timeout", reason);
+    send(fd, {{"event", "record"}, {"place", place}, {"record", to_json(record)}});
+    _exit(0);
+  });
   PointRunner runner({.gpu_turn = assignment.gpu_turn,
                       .fresh_orders = assignment.fresh_orders,
                       .tell_order = order_teller(fd, place)});

@@ -24,6 +24,7 @@ struct Assignment {
   std::chrono::steady_clock::time_point stop_at;
   int threads = 0;            // for its parallel loops; 0 for all
   bool fresh_orders = false;  // take no order from the cache
+  double launch_timeout_s = 60;
   // Where workers share GPUs.
   std::optional<WorkerPlace> place = {};
   SharedTurn* gpu_turn = nullptr;  // of its GPU

@@ -80,6 +80,7 @@ class RunVerb final : public Verb {
     options.experiment = config.id;
     options.config_hash = config.hash;
     options.timeout_s = config.timeout_s;
+    options.launch_timeout_s = config.launch_timeout_s;
     options.gpus = requested_gpus();
     if (!shard_.empty()) take_shard(plan, options);
     for (const std::string& note : plan.notes) fmt::print(stderr, "{}: {}\n", config.id, note);

@@ -109,6 +109,7 @@ class SweepVerb final : public Verb {
     options_.experiment = config.id;
     options_.config_hash = config.hash;
     options_.timeout_s = config.timeout_s;
+    options_.launch_timeout_s = config.launch_timeout_s;
     const RunSummary summary = run_plan(plan, options_);
     const Report report = read_report(config, options_.out);
     if (json_)

@@ -12,6 +12,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/check_result.hpp"
+#include "experiments/backends/later_product.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
@@ -32,7 +33,7 @@ bool no_gpu() {
 
 /// The findings of the checks, for a test to compare.
 struct Verdict {
-  std::string reason;  // beyond the bound; empty when right
+  std::string reason;  // beyond the bound, or not to be trusted; empty when right
   std::int64_t unwritten = 0;
   bool guards_intact = false;
   std::int64_t compared = 0, different = 0;  // bits
@@ -62,8 +63,12 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
   Verdict verdict;
   verdict.unwritten = result.unwritten;
   verdict.guards_intact = result.guards_intact;
-  verdict.reason =
-      check_result(a, b, *result.c, {*kernel, *packed, rows, result.generation}).reason;
+  const auto reason_of = [&](const DenseMatrix& c) {
+    return check_result(a, b, c, {*kernel, *packed, rows, result.generation}).reason;
+  };
+  verdict.reason = result.fault;
+  add_reason(reason_of(*result.c), verdict.reason);
+  add_reason(later_product_fault(*result.c, *result.c_of_negated, reason_of), verdict.reason);
   if (choice.emulated) {
     const Json bits =
         compare_bits(*result.c, emulate_c(*kernel, *packed, b, find_generation(result.generation)));

@@ -14,7 +14,9 @@
 namespace tessera {
 namespace {
 
-TimePart some_time() { return {{3.5, 3, 4, 2.5, 3.25, 0.5, 20, 4}, "warm", 2}; }
+TimePart some_time() {
+  return {{3.5, 3, 4, 2.5, 3.25, 0.5, 20, 4}, "warm", 2, "another process is on the GPU", 2};
+}
 
 /// A record with every part that a product can have.
 Record whole_record() {
