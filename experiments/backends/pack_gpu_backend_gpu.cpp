@@ -4,10 +4,9 @@
 // sizes that only the device knows. The result is the host's packed matrix: that the device's
 // arrays have its bytes is checked, array by array.
 
-#include <cstring>
-
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/packed_difference.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/gpu/gpu_format.hpp"
@@ -16,28 +15,6 @@ namespace tessera {
 namespace {
 
 constexpr std::uint64_t kPoolBytes = std::uint64_t{1} << 36;  // kept between packings
-
-bool same_bytes(const GpuArray& array, const ArrayInfo& expected) {
-  if (array.name != expected.name || array.data.bytes() != expected.bytes) return false;
-  std::vector<std::byte> host(static_cast<std::size_t>(expected.bytes));
-  cuda_check(
-      cudaMemcpy(host.data(), array.data.as<std::byte>(), host.size(), cudaMemcpyDeviceToHost),
-      "copying a packed array from the device");
-  return host.empty() || std::memcmp(host.data(), expected.data, host.size()) == 0;
-}
-
-/// Which arrays are not the host's; empty when all are.
-std::string difference(const GpuPacked& packed, const PackedMatrix& expected) {
-  const std::vector<ArrayInfo> arrays = expected.arrays();
-  if (packed.arrays.size() != arrays.size())
-    return fmt::format("packed on the GPU it has {} arrays, not {}", packed.arrays.size(),
-                       arrays.size());
-  std::vector<std::string> different;
-  for (std::size_t i = 0; i < arrays.size(); ++i)
-    if (!same_bytes(packed.arrays[i], arrays[i])) different.push_back(arrays[i].name);
-  if (different.empty()) return "";
-  return fmt::format("packed on the GPU, other bytes are in {}", fmt::join(different, ", "));
-}
 
 class PackGpuBackend final : public Backend {
  public:
@@ -61,8 +38,7 @@ class PackGpuBackend final : public Backend {
     const cudaStream_t stream = nullptr;
     {
       const GpuPacked packed = builder->build(a, {}, stream);
-      cuda_check(cudaStreamSynchronize(stream), "packing");
-      result.fault = difference(packed, *result.packed);
+      result.fault = packed_difference(packed, *result.packed);
     }
     const GpuClocks before = gpu_clocks();
     const TimeSummary time =

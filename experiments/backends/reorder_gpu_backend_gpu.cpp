@@ -1,13 +1,17 @@
 // Backend "reorder_gpu": the time to find an order on the GPU, from A's pattern in CSR on the
-// device to a permutation on the device.
+// device to a permutation on the device. Backend "prepare_gpu": the time to find it and to pack A
+// in it, from A in CSR on the device to A as mosaic on the device.
 //
-// Allocations are part of it, out of a pool that has grown to what they need. The order has to be
-// that of the host half, row by row.
+// Allocations are part of both, out of a pool that has grown to what they need. The order has to be
+// that of the host half, row by row, and the packed A has to have the host's bytes.
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/packed_difference.hpp"
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/gpu/gpu_permute.hpp"
+#include "formats/mosaic.hpp"
 #include "reorder/gpu_reordering.hpp"
 
 namespace tessera {
@@ -29,8 +33,33 @@ std::string difference(const StreamBuffer& rows, const Permutation& expected) {
   return "";
 }
 
+/// A matrix on the device.
+class MatrixOnDevice {
+ public:
+  explicit MatrixOnDevice(const CsrMatrix& a)
+      : row_offsets_(a.row_offsets),
+        col_indices_(a.col_indices),
+        values_(a.values),
+        view_{a.rows, a.cols, a.nnz(), row_offsets_.data(), col_indices_.data(), values_.data()} {}
+
+  const DeviceCsr& view() const { return view_; }
+  DevicePattern pattern() const {
+    return {view_.rows, view_.cols, view_.nnz, view_.row_offsets, view_.col_indices};
+  }
+
+ private:
+  DeviceArray<std::int64_t> row_offsets_;
+  DeviceArray<std::int32_t> col_indices_;
+  DeviceArray<float> values_;
+  DeviceCsr view_;
+};
+
+enum class Work { kOrder, kOrderAndPack };
+
 class ReorderGpuBackend final : public Backend {
  public:
+  explicit ReorderGpuBackend(Work work) : packs_(work == Work::kOrderAndPack) {}
+
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
 
@@ -45,19 +74,30 @@ class ReorderGpuBackend final : public Backend {
                          "the order that the GPU's is compared with was cut short");
 
     keep_pooled_memory(kPoolBytes);
-    const DeviceArray<std::int64_t> row_offsets(o.matrix.row_offsets);
-    const DeviceArray<std::int32_t> col_indices(o.matrix.col_indices);
-    const DevicePattern pattern{o.matrix.rows, o.matrix.cols, o.matrix.nnz(), row_offsets.data(),
-                                col_indices.data()};
+    const MatrixOnDevice a(o.matrix);
+    const auto builder = Registry<GpuFormat>::instance().make(Mosaic::kFormat);
+    const auto pack = [&](const StreamBuffer& rows, cudaStream_t s) {
+      const GpuPermuted in_order(a.view(), rows.as<std::int32_t>(), s);
+      return builder->build(in_order.view(), {}, s);
+    };
     const cudaStream_t stream = nullptr;
     {
-      const StreamBuffer rows = search->order(pattern, stream);
+      const StreamBuffer rows = search->order(a.pattern(), stream);
       cuda_check(cudaStreamSynchronize(stream), "finding an order");
       result.fault = difference(rows, result.found.order.rows);
+      if (packs_ && result.fault.empty())
+        result.fault = packed_difference(
+            pack(rows, stream), *Registry<Format>::instance()
+                                     .make(Mosaic::kFormat)
+                                     ->pack(permute_rows(o.matrix, result.found.order.rows)));
     }
     const GpuClocks before = gpu_clocks();
-    const TimeSummary time =
-        time_launches([&](cudaStream_t s) { search->order(pattern, s); }, o.point.measure, stream);
+    const TimeSummary time = time_launches(
+        [&](cudaStream_t s) {
+          const StreamBuffer rows = search->order(a.pattern(), s);
+          if (packs_) pack(rows, s);
+        },
+        o.point.measure, stream);
     result.time_us = time.median;
     result.found.seconds = 1e-6 * time.median;
     result.found.threads = 1;  // that enqueues the steps
@@ -67,12 +107,21 @@ class ReorderGpuBackend final : public Backend {
     result.findings.clocks = {before, gpu_clocks()};
     return result;
   }
+
+ private:
+  bool packs_;
 };
 
-const Register<Backend> entry{{
+const Register<Backend> order_entry{{
     .name = "reorder_gpu",
     .summary = "",  // with the traits, in reorder_gpu_backend.cpp
-    .make = [](const Params&) { return std::make_unique<ReorderGpuBackend>(); },
+    .make = [](const Params&) { return std::make_unique<ReorderGpuBackend>(Work::kOrder); },
+}};
+
+const Register<Backend> prepare_entry{{
+    .name = "prepare_gpu",
+    .summary = "",  // with the traits, in reorder_gpu_backend.cpp
+    .make = [](const Params&) { return std::make_unique<ReorderGpuBackend>(Work::kOrderAndPack); },
 }};
 
 }  // namespace

@@ -308,6 +308,7 @@ constexpr ConfigTable kAllTables[] = {
 | `gpu` | the same without a device | measured time; C is checked against fp64 and against its emulation |
 | `pack`, `pack_gpu` | matrix, order, `format` | bytes of each array, time, exact round trip, statistics of the reordered matrix |
 | `reorder`, `reorder_gpu` | matrix, `reorder`, `threads` | time, peak memory beyond the matrix, the same statistics |
+| `prepare_gpu` | the same | time to find the order and to pack A as `mosaic` in it, the same statistics |
 )"},
     {"[without]", "The same experiment on a machine that lacks a GPU or the files of matrices.",
      kWithout,

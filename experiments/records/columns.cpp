@@ -17,7 +17,8 @@ constexpr Column kColumns[] = {
     {"right", "the sparse B: self, transpose or another matrix", "", "/params/right"},
     {"seed", "seed of B and of drawn values of A", "", "/params/seed"},
     {"backend",
-     "backend of the point: emulate, model, simulate, gpu, pack, pack_gpu, reorder or reorder_gpu",
+     "backend of the point: emulate, model, simulate, gpu, pack, pack_gpu, reorder, reorder_gpu or "
+     "prepare_gpu",
      "", "/params/backend"},
     {"reorder", "name of the reordering", "", "/params/reorder/name"},
     {"format", "name of the format of A", "", "/params/format/name"},

@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "experiments/backends/backend.hpp"
+#include "experiments/backends/packed_difference.hpp"
 #include "experiments/machine/gpu_info.hpp"
+#include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
-#include "formats/gpu/gpu_format.hpp"
+#include "formats/gpu/gpu_permute.hpp"
 #include "formats/io/source.hpp"
 #include "tests/support.hpp"
 
@@ -137,6 +140,45 @@ TEST_CASE("every device builder gives the bytes of its host half for real matric
       MESSAGE("skipped: " << absent.what());
       return;
     }
+  }
+}
+
+/// What is wrong with the matrix packed as mosaic in that order, which is on the device.
+std::string fault_in_order(const CsrMatrix& a, const std::vector<std::int32_t>& old_of_new,
+                           const Permutation& expected) {
+  const DeviceArray<std::int64_t> row_offsets(a.row_offsets);
+  const DeviceArray<std::int32_t> col_indices(a.col_indices), order(old_of_new);
+  const DeviceArray<float> values(a.values);
+  const GpuPermuted in_order(
+      {a.rows, a.cols, a.nnz(), row_offsets.data(), col_indices.data(), values.data()},
+      order.data(), nullptr);
+  const GpuPacked packed =
+      Registry<GpuFormat>::instance().make("mosaic")->build(in_order.view(), {}, nullptr);
+  return packed_difference(
+      packed, *Registry<Format>::instance().make("mosaic")->pack(permute_rows(a, expected)));
+}
+
+TEST_CASE("a matrix packed on the GPU in an order that is there has the host's bytes") {
+  if (no_gpu()) return;
+  for (const auto& [rows, cols, density] : {std::tuple{1, 1, 1.0},
+                                            {1, 5000, 0.5},
+                                            {5000, 1, 0.5},
+                                            {40, 50, 0.0},
+                                            {6000, 900, 0.0002},  // most rows are empty
+                                            {203, 157, 0.07},
+                                            {130, 70000, 0.01},
+                                            {20000, 4000, 0.002}}) {
+    CAPTURE(rows);
+    CAPTURE(cols);
+    const CsrMatrix a = random_sparse(rows, cols, density, 9);
+    std::vector<std::int32_t> drawn(static_cast<std::size_t>(rows));
+    std::iota(drawn.begin(), drawn.end(), 0);
+    for (std::int32_t i = rows - 1; i > 0; --i)
+      std::swap(drawn[i], drawn[random_bits(10, static_cast<std::uint64_t>(i)) % (i + 1)]);
+    const Permutation order(drawn);
+    CHECK(fault_in_order(a, drawn, order) == "");
+    CHECK(fault_in_order(a, drawn, Permutation::identity(rows)).empty() ==
+          (order.is_identity() || a.nnz() == 0));
   }
 }
 

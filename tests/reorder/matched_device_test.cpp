@@ -1,4 +1,5 @@
-// Every reordering with a device half finds the host's order on the GPU, row by row.
+// Every reordering with a device half finds the host's order on the GPU, row by row, and A is
+// packed in it there, byte by byte as on the host.
 #include <doctest/doctest.h>
 
 #include "experiments/backends/backend.hpp"
@@ -14,17 +15,17 @@ CsrMatrix generated(const std::string& name, const Params::Given& given) {
   return Registry<Generator>::instance().make(name, given)->generate();
 }
 
-std::string fault_of(const CsrMatrix& matrix, const std::string& name,
+std::string fault_of(const CsrMatrix& matrix, const std::string& name, const char* backend,
                      const Params::Given& given = {}) {
   const Params params = Registry<Reordering>::instance().resolve(name, given);
   const auto host = Registry<Reordering>::instance().make(name, params);
-  Point point{.backend = "reorder_gpu", .reorder = {name, params}, .task = Ordering{}};
+  Point point{.backend = backend, .reorder = {name, params}, .task = Ordering{}};
   point.measure.max_seconds = 0.01;
   Watch watch;
-  return find_backend("reorder_gpu").backend->reorder({point, *host, matrix, watch}).fault;
+  return find_backend(backend).backend->reorder({point, *host, matrix, watch}).fault;
 }
 
-TEST_CASE("the GPU finds the order that the host finds") {
+TEST_CASE("the GPU finds the order that the host finds, and packs the host's bytes in it") {
   if (const std::string missing = gpu_unavailable(); !missing.empty()) {
     MESSAGE("skipped: ", missing);
     return;
@@ -43,8 +44,10 @@ TEST_CASE("the GPU finds the order that the host finds") {
   };
   for (const CsrMatrix& matrix : matrices) {
     CAPTURE(matrix.rows);
-    CHECK(fault_of(matrix, "matched") == "");
-    CHECK(fault_of(matrix, "matched", {{"keep_natural", false}, {"reach", std::int64_t{8}}}) == "");
+    CHECK(fault_of(matrix, "matched", "reorder_gpu") == "");
+    CHECK(fault_of(matrix, "matched", "prepare_gpu") == "");
+    CHECK(fault_of(matrix, "matched", "reorder_gpu",
+                   {{"keep_natural", false}, {"reach", std::int64_t{8}}}) == "");
   }
 }
 

@@ -198,7 +198,7 @@ TEST_CASE("an ill-typed or impossible value is an error that says what was expec
         "c.toml:2:8: [grid] takes a table, not 3");
   CHECK(error_of("schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"emulat\"]\n") ==
         "c.toml:4:13: unknown backend 'emulat', did you mean 'emulate'; known: emulate, gpu, "
-        "model, pack, pack_gpu, reorder, reorder_gpu, simulate");
+        "model, pack, pack_gpu, prepare_gpu, reorder, reorder_gpu, simulate");
   CHECK(has(error_of("schema = 1\n[experiment]\nid = \"a/b\"\n"), "the id 'a/b'"));
   CHECK(error_of("schema = 1\nn = = 2\n").starts_with("c.toml:2:5: "));
 }
