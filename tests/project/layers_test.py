@@ -19,12 +19,16 @@ SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu", ".h", ".c"}
 # The interface for choosing a kernel: kernels and models meet there, so that neither includes the
 # other. It is no part of formats/base, which the oracle includes.
 CHOICE = "formats/base/choice.hpp"
+ORDER_MODEL = "formats/base/order_model.hpp"  # the same for orders
+# What a plan sees of orders found on the GPU, by their names.
+GPU_ORDER = "reorder/gpu_reordering.hpp"
 KERNEL_CONTRACTS = {"kernels", "kernels/work.hpp", "kernels/warp_trace.hpp", "kernels/tensor_core",
                     "kernels/tensor_core/mma.cuh", "kernels/tensor_core/mma.hpp", "kernels/device",
-                    "kernels/host_device.hpp", "kernels/gpu_limits.hpp", CHOICE}
+                    "kernels/host_device.hpp", "kernels/gpu_limits.hpp", CHOICE,
+                    ORDER_MODEL}
 FORMAT_CONTRACTS = {"formats/base", "formats/format.hpp", "formats/condense.hpp"}
 FORMATS = {*FORMAT_CONTRACTS, "formats", "formats/gpu", "formats/statistics"}
-MODEL_SEES = {"formats/base", CHOICE, "kernels/work.hpp", "kernels/warp_trace.hpp",
+MODEL_SEES = {"formats/base", CHOICE, ORDER_MODEL, "kernels/work.hpp", "kernels/warp_trace.hpp",
               "kernels/gpu_limits.hpp", "model/device.hpp", "model/described_limits.hpp",
               "model/model.hpp"}
 
@@ -47,7 +51,7 @@ KERNEL_ROOMS = {
     "kernels/spmm/dasp": set(),
     "kernels/spmm/hyb": set(),
     "kernels/spmm/vendor": set(),
-    "kernels/spmm/plan": set(),
+    "kernels/spmm/plan": {GPU_ORDER},
     "kernels/spgemm/shared": set(),
     "kernels/spgemm/csr": {"kernels/spgemm/shared"},
     "kernels/spgemm/row": {"kernels/spgemm/shared"},
@@ -70,6 +74,7 @@ KERNEL_ROOMS = {
 MAY_INCLUDE = {
     "formats/base": {"formats/base"},
     CHOICE: {"formats/base"},
+    ORDER_MODEL: {"formats/base", CHOICE},
     "formats/base/choice.cpp": {"formats/base", CHOICE},
     "formats/io": {"formats/base", "formats/generators", "formats/io"},
     "formats/generators": {"formats/base", "formats/generators"},
@@ -80,7 +85,8 @@ MAY_INCLUDE = {
     "formats/gpu": {*FORMAT_CONTRACTS, "formats/gpu"},
     "formats/statistics": {*FORMAT_CONTRACTS, "formats/statistics"},
     "formats": FORMATS,
-    "reorder": {"formats/base", "kernels/host_device.hpp", "reorder"},
+    "reorder": {"formats/base", "kernels/host_device.hpp", "reorder", GPU_ORDER},
+    GPU_ORDER: {"formats/base"},
     "oracle": {"formats/base", "oracle"},
     "kernels": {*FORMATS, *KERNEL_CONTRACTS},
     # All that a model sees of a kernel.
