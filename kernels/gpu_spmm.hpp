@@ -17,6 +17,8 @@
 
 namespace tessera {
 
+struct PackedOnGpu;  // kernels/packed_on_gpu.hpp
+
 /// The dense operands of one product, on the device, row-major, without overlap, of the types that
 /// the kernel's host half states (Arithmetic::storage); alpha and beta are passed by value with
 /// each launch.
@@ -51,6 +53,12 @@ class GpuMultiplication {
   /// read them there, so that a caller may overwrite them. Null for a kernel that has them in
   /// another form.
   virtual float* values() { return nullptr; }
+
+  /// Lets later launches write row i of the product to row places[i] of C, so that the rows of an A
+  /// that was packed in another order come back in their own. `places` is a permutation [rows of A]
+  /// on the device, which the caller keeps; null: row i. Returns false, and changes nothing, for a
+  /// kernel that writes rows only where they are.
+  virtual bool place_rows(const std::int32_t* /*places*/) { return false; }
 
   /// Enqueues C = alpha A B + beta C, every element of C, on the stream and returns. It neither
   /// waits nor allocates nor frees memory, so that a CUDA graph can capture it. Launches of one
@@ -96,6 +104,14 @@ class GpuSpmm {
   /// kernel does not take, OutOfMemory when the device has too little memory.
   virtual std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                                     std::int64_t n) const = 0;
+
+  /// The same for an A that the device half of that format has packed on the current device, by the
+  /// default stream, and that is not needed afterwards either. Throws Unsupported for a kernel that
+  /// takes A from the host only.
+  virtual std::unique_ptr<GpuMultiplication> adopt(const PackedOnGpu& /*packed*/,
+                                                   std::int64_t /*n*/) const {
+    throw Unsupported("it does not take an A that was packed on the GPU");
+  }
 };
 
 }  // namespace tessera

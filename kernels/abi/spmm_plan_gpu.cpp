@@ -17,7 +17,7 @@ SpmmPlanOptions options_of(const PlanRequest& request) {
   SpmmPlanOptions options;
   options.candidates.clear();
   for (const PlanKernel& kernel : request.kernels)
-    options.candidates.push_back({kernel.name, kernel.params, kernel.format});
+    options.candidates.push_back({kernel.name, kernel.params, kernel.format, ""});
   options.storage = {type_of(request.type), type_of(request.type)};
   options.rows = request.row_order;
   options.converts_b = options.converts_c = request.strided;
@@ -59,7 +59,9 @@ class SpmmGpuPlan final : public GpuPlan {
     Json timings = Json::array();
     for (const SpmmTiming& timing : plan_.timings()) {
       Json one{{"kernel", call_text(timing.candidate.kernel, timing.candidate.params)}};
+      if (!timing.candidate.order.empty()) one["order"] = timing.candidate.order;
       if (timing.us > 0) one["us"] = timing.us;
+      if (timing.preparation_us > 0) one["preparation_us"] = timing.preparation_us;
       if (timing.predicted_us > 0) one["predicted_us"] = timing.predicted_us;
       if (!timing.algorithm.empty()) one["algorithm"] = timing.algorithm;
       if (!timing.problem.empty()) one["problem"] = timing.problem;
@@ -70,6 +72,8 @@ class SpmmGpuPlan final : public GpuPlan {
             {"n", plan_.n()},
             {"type", name_of(type_)},
             {"kernel", call_text(chosen.kernel, chosen.params)},
+            {"order", plan_.preparation().order},
+            {"order_reason", plan_.preparation().reason},
             {"packed_bytes", plan_.packed_bytes()},
             {"workspace_bytes", plan_.workspace_bytes()},
             {"timings", timings}};

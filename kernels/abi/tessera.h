@@ -145,13 +145,15 @@ typedef struct tessera_spmm_options {
   tessera_precision precision; /* read only when num_kernels is 0 */
   tessera_type type;           /* of B and C: TESSERA_FP32, TESSERA_FP16 or TESSERA_BF16 */
   /* An order of A's rows that suits the kernel, as tessera_reorder() gives it: row i of the
-   * reordered A is row row_order[i] of A. C comes back in the order of A. NULL for none. It
-   * needs TESSERA_FP32. */
+   * reordered A is row row_order[i] of A. C comes back in the order of A. NULL for none. Kernels
+   * other than tessera_spmm and rows_spmm need TESSERA_FP32 with it. */
   const int32_t* row_order; /* [M] or NULL */
   int32_t sets_values;      /* 1 to allow tessera_spmm_plan_set_values(); takes 4 bytes a nonzero */
   int32_t strided; /* 1 to allow ldb and ldc above N; takes a copy of B and C; TESSERA_FP32 */
   /* About how often A is multiplied: from 1 to 20, the kernel is chosen by a formula where there is
-   * one, in about a millisecond, and nothing is timed. 0: often. */
+   * one, in about a millisecond, and nothing is timed. With more, and a choice of kernels, A's rows
+   * are also ordered on the GPU where the formulas expect that to pay, and where the products are
+   * the faster ones; C comes back in the order of A. 0: often, and no order is looked for. */
   int64_t expected_products;
 } tessera_spmm_options;
 TESSERA_API void tessera_spmm_options_init(tessera_spmm_options* options);

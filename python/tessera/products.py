@@ -51,7 +51,8 @@ class Plan:
     strided      allows B and C whose rows have gaps; takes a copy of each
     expected_products
                  about how often A is multiplied; from 1 to 20 a formula chooses the kernel where it
-                 can, and nothing is timed; 0: often
+                 can, and nothing is timed; with more, A's rows are also ordered on the GPU where that
+                 is expected to pay; 0: often, and no order is looked for
 
     Raises InvalidError for wrong arguments, UnsupportedError without a GPU and, with every kernel's
     reason, when none takes this case, OutOfMemoryError and DeviceError. The product is that of

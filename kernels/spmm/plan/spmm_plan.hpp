@@ -21,6 +21,7 @@
 #include "formats/base/permutation.hpp"
 #include "kernels/device/device_matrix.hpp"
 #include "kernels/scaling.hpp"
+#include "kernels/spmm/plan/order_choice.hpp"
 #include "kernels/storage.hpp"
 
 namespace tessera {
@@ -31,10 +32,11 @@ struct SpmmCandidate {
   std::string kernel;
   Params::Given params = {};
   Params::Given format = {};
+  /// An order of A's rows that is found on the GPU, where A is packed in it ("matched"); empty for
+  /// the order that A has. C comes back in the order of A. A kernel that does not take such an A is
+  /// left out, and so are all such candidates where SpmmPlanOptions::rows names an order.
+  std::string order = {};
 };
-
-/// Products that do not pay for timing the candidates of a plan.
-constexpr std::int64_t kFewProducts = 20;
 
 struct SpmmPlanOptions {
   /// The kernels to choose from. Two or more are timed once on this GPU, and the fastest is kept.
@@ -44,8 +46,11 @@ struct SpmmPlanOptions {
 
   /// About how often A is multiplied. From 1 to kFewProducts nothing is timed, where every
   /// candidate has a formula for its time (tessera_spmm and rows_spmm with their default
-  /// parameters): the one with the least is taken, which costs the host about a millisecond. 0:
-  /// often enough.
+  /// parameters): the one with the least is taken, which costs the host about a millisecond. With
+  /// more, and two or more candidates, an order of A's rows is found on the GPU where the formulas
+  /// expect it to save more than it takes; it is one candidate more, and kept where its products
+  /// are the fastest (SpmmPlan::preparation()). 0: often enough to time candidates, and no order is
+  /// looked for.
   std::int64_t expected_products = 0;
 
   /// The types of B and C in memory: FP32, FP16 or BF16, and FP32 for C with any B. Sums are FP32.
@@ -53,8 +58,9 @@ struct SpmmPlanOptions {
   Storage storage = {};
 
   /// An order of A's rows that suits the kernel (the result of a reordering); empty for the given
-  /// order. C comes back in the order of A. Restoring that order moves 8 bytes per element of C in
-  /// each run(), and takes 4 bytes per element of workspace. It needs a C in FP32.
+  /// order. C comes back in the order of A: tessera_spmm and rows_spmm write its rows there. For
+  /// other kernels each run() moves 8 bytes per element of C, takes 4 bytes per element of
+  /// workspace, and needs a C in FP32.
   Permutation rows = {};
 
   /// True when B (C) may be column-major or have gaps between rows. Each takes 4 bytes of workspace
@@ -74,14 +80,15 @@ struct SpmmTiming {
   std::string algorithm = {};  // the fastest one of a library that has several; else empty
   double us = 0;               // median time of a product, in microseconds; 0 when not timed
   double predicted_us = 0;     // by a formula, where nothing is timed; else 0
-  std::string problem = {};    // why it cannot be used; empty when it can
+  double preparation_us = 0;  // time to copy A to the GPU, find its order and pack it there; else 0
+  std::string problem = {};   // why it cannot be used; empty when it can
 };
 
 class SpmmPlan {
  public:
-  /// Plans products with B of `n` columns. For every candidate, packs A on the host, uploads it and
-  /// times products of a B and a C that the plan allocates meanwhile; waits for the GPU. A is not
-  /// needed afterwards.
+  /// Plans products with B of `n` columns. For every candidate, packs A, on the host unless it
+  /// names an order, uploads it and times products of a B and a C that the plan allocates
+  /// meanwhile; waits for the GPU. A is not needed afterwards.
   ///
   /// Throws an Error for an invalid A, n < 1, an order whose size is not the number of A's rows, an
   /// option that needs an operand in FP32 which has 16 bits, and an unknown kernel or parameter
@@ -124,8 +131,11 @@ class SpmmPlan {
   const SpmmCandidate& kernel() const;
   /// All candidates, in the order of the options.
   const std::vector<SpmmTiming>& timings() const;
-  /// Bytes of the packed A, on the device and once more on the host, for emulate(). The task lists
-  /// that some kernels keep are not included.
+  /// The order of A's rows that was found on the GPU, if any, and why.
+  const SpmmPreparation& preparation() const;
+  /// Bytes of the packed A, on the device and once more on the host, for emulate(); where A was
+  /// packed on the GPU, that has A in CSR instead of the host. The task lists that some kernels
+  /// keep are not included.
   std::int64_t packed_bytes() const;
   /// Bytes on the device for the conversion of layouts, the order of rows and the places of values.
   std::int64_t workspace_bytes() const;

@@ -1,24 +1,29 @@
 // A plan chooses by time (kernels/device/measured_choice.hpp). For few products it chooses by the
-// policy "model" of formats/base/choice.hpp, and packs what it has chosen.
+// policy "model" of formats/base/choice.hpp, and packs what it has chosen. For more, an order found
+// on the GPU may be one candidate more (order_choice.hpp).
 
 #include "kernels/spmm/plan/spmm_plan.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "formats/base/choice.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/extents.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/gpu/gpu_permute.hpp"
 #include "kernels/device/gather_values.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/device/measured_choice.hpp"
 #include "kernels/device/median_time.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/packed_on_gpu.hpp"
 #include "kernels/spmm/plan/product_counts.hpp"
 #include "kernels/spmm/plan/value_places.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
+#include "reorder/gpu_reordering.hpp"
 
 namespace tessera {
 namespace {
@@ -35,14 +40,54 @@ struct TimedOperands {
   }
 };
 
+/// A in CSR on the device, where it can be ordered and packed.
+class MatrixOnDevice {
+ public:
+  explicit MatrixOnDevice(const CsrMatrix& a)
+      : row_offsets_(a.row_offsets),
+        col_indices_(a.col_indices),
+        values_(a.values),
+        view_{a.rows, a.cols, a.nnz(), row_offsets_.data(), col_indices_.data(), values_.data()} {}
+
+  StreamBuffer order(const std::string& name) const {
+    const auto& orders = Registry<GpuReordering>::instance();
+    require<Unsupported>(orders.contains(name), "no order {} is found on GPUs", name);
+    return orders.make(name)->order(
+        {view_.rows, view_.cols, view_.nnz, view_.row_offsets, view_.col_indices}, nullptr);
+  }
+  PackedOnGpu packed(const StreamBuffer& order, const std::string& format,
+                     const Params& params) const {
+    const auto& builders = Registry<GpuFormat>::instance();
+    require<Unsupported>(builders.contains(format), "{} is not built on GPUs", format);
+    const GpuPermuted in_order(view_, order.as<std::int32_t>(), nullptr);
+    return {view_.rows, view_.cols, view_.nnz,
+            builders.make(format, params)->build(in_order.view(), {}, nullptr)};
+  }
+
+  CsrMatrix downloaded() const {
+    return {view_.rows, view_.cols, row_offsets_.download(), col_indices_.download(),
+            values_.download()};
+  }
+
+ private:
+  DeviceArray<std::int64_t> row_offsets_;
+  DeviceArray<std::int32_t> col_indices_;
+  DeviceArray<float> values_;
+  DeviceCsr view_;
+};
+
 /// A packed A with its kernel, on the device.
 struct Uploaded {
   SpmmCandidate candidate;  // every parameter filled in
   std::unique_ptr<SpmmKernel> kernel;
-  std::unique_ptr<PackedMatrix> packed;
+  std::unique_ptr<PackedMatrix> packed;  // null where A was packed on the device,
+  std::unique_ptr<MatrixOnDevice> a;     // which then keeps A, for emulations
+  std::int64_t packed_bytes = 0;
+  StreamBuffer order;  // old_of_new [rows] of an order that was found on the device, else empty
   std::unique_ptr<GpuMultiplication> gpu;
   int algorithm = 0;
-  double us = 0;  // median time of a product; 0 when it was not timed
+  double preparation_us = 0;  // to find that order and to pack A in it, from A on the host
+  double us = 0;              // median time of a product; 0 when it was not timed
 };
 
 /// The parameters of a candidate, with the types of B and C where they name none.
@@ -52,6 +97,22 @@ Params::Given with_storage(const SpmmCandidate& given, const Storage& storage) {
   params["storage"] = std::string(name_of(storage.b));
   if (storage.c != storage.b) params["storage_c"] = std::string(name_of(storage.c));
   return params;
+}
+
+/// Finds the order that the candidate names, and packs A in it and keeps it, all on the device.
+void upload_in_order(const CsrMatrix& a, std::int64_t n, const Params& params, const Params& format,
+                     Uploaded& made) {
+  const auto begin = std::chrono::steady_clock::now();
+  made.a = std::make_unique<MatrixOnDevice>(a);
+  made.order = made.a->order(made.candidate.order);
+  const PackedOnGpu packed = made.a->packed(made.order, made.kernel->format(), format);
+  made.packed_bytes = packed.bytes();
+  made.gpu = Registry<GpuSpmm>::instance().make(made.candidate.kernel, params)->adopt(packed, n);
+  require<Unsupported>(made.gpu->place_rows(made.order.as<std::int32_t>()),
+                       "{} writes rows of C only in the order of A's rows", made.candidate.kernel);
+  cuda_check(cudaDeviceSynchronize(), "packing A in its order");
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+  made.preparation_us = took.count();
 }
 
 Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
@@ -71,9 +132,25 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& optio
   require<Unsupported>(device_halves.contains(given.kernel), "it has no device half");
   made.candidate = {given.kernel,
                     {params.values().begin(), params.values().end()},
-                    {format.values().begin(), format.values().end()}};
-  made.packed = formats.make(made.kernel->format(), format)->pack(a);
-  made.gpu = device_halves.make(given.kernel, params)->upload(*made.packed, n);
+                    {format.values().begin(), format.values().end()},
+                    given.order};
+  const bool reorders = options.rows.size() > 0;
+  if (given.order.empty()) {
+    made.packed = formats.make(made.kernel->format(), format)->pack(a);
+    made.packed_bytes = stats(*made.packed).bytes;
+    made.gpu = device_halves.make(given.kernel, params)->upload(*made.packed, n);
+    require<Unsupported>(
+        !reorders || storage.c == ElementType::kFp32 || made.gpu->place_rows(nullptr),
+        "an order of rows needs C in fp32, not in {}", name_of(storage.c));
+  } else {
+    require<Unsupported>(!reorders, "A's rows have an order already");
+    try {
+      upload_in_order(a, n, params, format, made);
+    } catch (const OutOfMemory& error) {  // which A's own order may have
+      cudaGetLastError();
+      throw Unsupported(error.what());
+    }
+  }
   require<Unsupported>(!options.sets_values || a.nnz() == 0 || made.gpu->values() != nullptr,
                        "{} keeps A's values in a form of its own, and they cannot be replaced",
                        given.kernel);
@@ -84,14 +161,14 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& optio
 /// single candidate is not timed.
 class Timer {
  public:
-  Timer(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options)
-      : a_(a), n_(n), options_(options) {}
+  Timer(const CsrMatrix& a, std::int64_t n, const Storage& storage, std::size_t candidates)
+      : a_(a), n_(n), storage_(storage), candidates_(candidates) {}
 
   void operator()(Uploaded& uploaded, SpmmTiming& timing) {
+    timing.preparation_us = uploaded.preparation_us;
     const std::vector<std::string> names = uploaded.gpu->candidates();
-    if (names.size() == 1 && options_.candidates.size() == 1) return;
-    if (!operands_)
-      operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_, options_.storage);
+    if (names.size() == 1 && candidates_ == 1) return;
+    if (!operands_) operands_ = std::make_unique<TimedOperands>(a_.rows, a_.cols, n_, storage_);
     const Operands operands{operands_->b.data(), operands_->c.data()};
     cuda_check(cudaDeviceSynchronize(), "uploading A");
     int best = -1;
@@ -113,25 +190,36 @@ class Timer {
  private:
   const CsrMatrix& a_;
   std::int64_t n_;
-  const SpmmPlanOptions& options_;
+  Storage storage_;
+  std::size_t candidates_;
   std::unique_ptr<TimedOperands> operands_;  // on the device from the first timing on
 };
 
-/// The candidate with the least predicted time, on the device; nothing where one has no formula.
-std::optional<Uploaded> choose_by_model(const CsrMatrix& a, std::int64_t n,
-                                        const SpmmPlanOptions& options,
-                                        std::vector<SpmmTiming>& timings) {
+/// The candidates with the counts that their formulas read.
+std::vector<CountedKernel> counted_kernels(const CsrMatrix& a, std::int64_t n,
+                                           const SpmmPlanOptions& options) {
   const WorkCounts counts = product_counts(a, n);
   std::vector<CountedKernel> counted;
-  std::vector<Candidate> named;
-  for (const SpmmCandidate& candidate : options.candidates) {
-    if (!Registry<CostModel>::instance().contains(candidate.kernel)) return {};
+  for (const SpmmCandidate& candidate : options.candidates)
     counted.push_back({candidate.kernel,
                        Registry<SpmmKernel>::instance().resolve(
                            candidate.kernel, with_storage(candidate, options.storage)),
                        counts});
+  return counted;
+}
+
+/// The candidate with the least predicted time, on the device; nothing where one has no formula, or
+/// an order of its own.
+std::optional<Uploaded> choose_by_model(const CsrMatrix& a, std::int64_t n,
+                                        const SpmmPlanOptions& options,
+                                        std::vector<SpmmTiming>& timings) {
+  std::vector<Candidate> named;
+  for (const SpmmCandidate& candidate : options.candidates) {
+    if (!candidate.order.empty() || !Registry<CostModel>::instance().contains(candidate.kernel))
+      return {};
     named.push_back({.name = candidate.kernel});
   }
+  const std::vector<CountedKernel> counted = counted_kernels(a, n, options);
   // The formulas are those of an H200 whatever the GPU is: a ratio of two times is asked for.
   CostModelPolicy policy(counted, "h200");
   const Decision decision = decide(named, policy);
@@ -153,17 +241,63 @@ std::optional<Uploaded> choose_by_model(const CsrMatrix& a, std::int64_t n,
   return {};
 }
 
+/// Whether an order of A's rows is to be one candidate more.
+SpmmPreparation prepare(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options) {
+  for (const SpmmCandidate& candidate : options.candidates)
+    if (!candidate.order.empty()) return {.reason = "a candidate names an order"};
+  if (options.expected_products <= kFewProducts) return choose_order({}, options.expected_products);
+  if (options.rows.size() > 0) return {.reason = "the order of A's rows is given"};
+  if (options.candidates.size() == 1)
+    return {.reason = "one kernel is named, and all plans of it compute the same bits"};
+  return choose_order(counted_kernels(a, n, options), options.expected_products);
+}
+
+/// What the candidates' times say about an order that one of them has.
+void conclude(const std::vector<SpmmTiming>& timings, const Uploaded& chosen,
+              SpmmPreparation& preparation) {
+  preparation.order = chosen.candidate.order;
+  const auto ordered = std::ranges::find_if(
+      timings, [](const SpmmTiming& timing) { return !timing.candidate.order.empty(); });
+  if (ordered == timings.end() || !chosen.candidate.order.empty()) return;
+  const std::string& order = ordered->candidate.order;
+  preparation.reason +=
+      ordered->problem.empty()
+          ? fmt::format(
+                "; a product takes {:.1f} us in the order {}, and {:.1f} us in A's, which "
+                "is kept",
+                ordered->us, order, chosen.us)
+          : fmt::format("; the order {} cannot be used: {}", order, ordered->problem);
+}
+
 /// The chosen candidate, on the device: by the policy "model" for few products, else by time.
 Uploaded choose(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
-                std::vector<SpmmTiming>& timings) {
+                std::vector<SpmmTiming>& timings, SpmmPreparation& preparation) {
+  preparation = prepare(a, n, options);
   const bool is_seldom = options.expected_products > 0 && options.expected_products <= kFewProducts;
   if (is_seldom && options.candidates.size() > 1)
     if (std::optional<Uploaded> chosen = choose_by_model(a, n, options, timings))
       return std::move(*chosen);
-  return choose_by_time<Uploaded>(
-      options.candidates, timings,
-      [&](const SpmmCandidate& given) { return upload(a, n, options, given); },
-      Timer(a, n, options));
+  std::vector<SpmmCandidate> candidates = options.candidates;
+  if (!preparation.order.empty()) {
+    candidates.push_back(
+        *std::ranges::find(options.candidates, kOrderedKernel, &SpmmCandidate::kernel));
+    candidates.back().order = preparation.order;
+  }
+  Uploaded chosen = choose_by_time<Uploaded>(
+      candidates, timings, [&](const SpmmCandidate& given) { return upload(a, n, options, given); },
+      Timer(a, n, options.storage, candidates.size()));
+  conclude(timings, chosen, preparation);
+  return chosen;
+}
+
+/// The order, on the host.
+Permutation downloaded(const StreamBuffer& order) {
+  std::vector<std::int32_t> old_of_new(static_cast<std::size_t>(order.bytes()) /
+                                       sizeof(std::int32_t));
+  cuda_check(cudaMemcpy(old_of_new.data(), order.as<void>(),
+                        static_cast<std::size_t>(order.bytes()), cudaMemcpyDeviceToHost),
+             "copying an order from the device");
+  return Permutation(std::move(old_of_new));
 }
 
 /// The bytes [first, last) from the first element of an operand to its last one.
@@ -188,12 +322,16 @@ struct SpmmPlan::State {
   int device;
   std::int64_t rows, cols, n;
   Storage storage;
-  Permutation old_of_new;  // order of the packed rows; empty for the order of A
+  Permutation old_of_new;  // the given order of the packed rows; empty for the order of A
   std::vector<SpmmTiming> timings;
+  SpmmPreparation preparation;
+  // [rows] when an order is given: the row of C of each packed row, where the kernel writes it
+  // there, else the packed row of each row of C. Launches read it, and are gone before it.
+  DeviceArray<std::int32_t> row_places;
+  bool restores_rows = false;  // from the workspace, because the kernel does not
   Uploaded uploaded;
-  DeviceArray<std::int32_t> new_of_old;  // [rows] when the rows are reordered, else empty
-  DeviceArray<float> b;                  // [cols x n] when B may be converted, else empty
-  DeviceArray<float> c;                  // [rows x n] when C may be converted, else empty
+  DeviceArray<float> b;  // [cols x n] when B may be converted, else empty
+  DeviceArray<float> c;  // [rows x n] when C may be converted or its rows are restored, else empty
   bool sets_values;
   std::int64_t nnz;
   DeviceArray<std::uint32_t> places;  // [values of the packed A] as of value_places(); empty when
@@ -207,16 +345,18 @@ struct SpmmPlan::State {
         storage(options.storage),
         sets_values(options.sets_values),
         nnz(a.nnz()) {
-    const bool reorders = options.rows.size() > 0 && !options.rows.is_identity();
-    if (reorders) {
+    if (options.rows.size() > 0 && !options.rows.is_identity()) {
       old_of_new = options.rows;
-      uploaded = choose(permute_rows(a, old_of_new), n, options, timings);
-      new_of_old = DeviceArray<std::int32_t>(old_of_new.inverse().old_of_new());
+      uploaded = choose(permute_rows(a, old_of_new), n, options, timings, preparation);
+      row_places = DeviceArray<std::int32_t>(old_of_new.old_of_new());
+      restores_rows = !uploaded.gpu->place_rows(row_places.data());
+      if (restores_rows) row_places.upload(old_of_new.inverse().old_of_new());
     } else {
-      uploaded = choose(a, n, options, timings);
+      uploaded = choose(a, n, options, timings, preparation);
     }
     if (options.converts_b) b = DeviceArray<float>(static_cast<std::size_t>(cols * n));
-    if (options.converts_c || reorders) c = DeviceArray<float>(static_cast<std::size_t>(rows * n));
+    if (options.converts_c || restores_rows)
+      c = DeviceArray<float>(static_cast<std::size_t>(rows * n));
     load_convert_layout();
     if (sets_values) upload_places(a);
     // Copies to the device may still be in flight, and not every stream waits for them.
@@ -224,6 +364,7 @@ struct SpmmPlan::State {
   }
 
   void upload_places(const CsrMatrix& a);
+  std::unique_ptr<Format> format() const;
   void check_device() const;
   void run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
            cudaStream_t stream);
@@ -244,10 +385,13 @@ void SpmmPlan::State::check_apart(const ConstDeviceMatrix& from, const Strides& 
           c_extent.last - c_extent.first);
 }
 
+std::unique_ptr<Format> SpmmPlan::State::format() const {
+  return Registry<Format>::instance().make(uploaded.kernel->format(), uploaded.candidate.format);
+}
+
 void SpmmPlan::State::upload_places(const CsrMatrix& a) {
-  const Params::Given& params = uploaded.candidate.format;
-  const auto format = Registry<Format>::instance().make(uploaded.kernel->format(), params);
-  const std::vector<std::uint32_t> found = value_places(a, old_of_new, *format);
+  const std::vector<std::uint32_t> found =
+      value_places(a, uploaded.packed ? old_of_new : downloaded(uploaded.order), *format());
   bool in_order = static_cast<std::int64_t>(found.size()) == nnz;
   for (std::size_t i = 0; in_order && i < found.size(); ++i) in_order = found[i] == i + 1;
   if (!in_order) places = DeviceArray<std::uint32_t>(found);
@@ -285,7 +429,6 @@ void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to,
   const Strides plain{n, 1};
   check_apart(from, of_b, to, of_c);
   const bool plain_b = of_b.plain(cols, n), plain_c = of_c.plain(rows, n);
-  const bool reorders = new_of_old.size() > 0;
   require(plain_b || b.size() > 0 || cols == 0,
           "B is not row-major without gaps: the plan needs the option converts_b");
   require(plain_c || c.size() > 0 || rows == 0,
@@ -295,13 +438,13 @@ void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to,
     convert_layout(static_cast<const float*>(from.data), of_b, nullptr, b.data(), plain, cols, n,
                    {}, stream);
   const void* b_data = plain_b ? from.data : b.data();
-  if (plain_c && !reorders) {
+  if (plain_c && !restores_rows) {
     uploaded.gpu->launch(uploaded.algorithm, {b_data, to.data, scaling}, stream);
     return;
   }
   uploaded.gpu->launch(uploaded.algorithm, {b_data, c.data()}, stream);
-  convert_layout(c.data(), plain, new_of_old.data(), static_cast<float*>(to.data), of_c, rows, n,
-                 scaling, stream);
+  convert_layout(c.data(), plain, restores_rows ? row_places.data() : nullptr,
+                 static_cast<float*>(to.data), of_c, rows, n, scaling, stream);
 }
 
 SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options) {
@@ -318,7 +461,6 @@ SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& op
   };
   needs_fp32(options.converts_b, options.storage.b, "the option converts_b", "B");
   needs_fp32(options.converts_c, options.storage.c, "the option converts_c", "C");
-  needs_fp32(options.rows.size() > 0, options.storage.c, "an order of rows", "C");
   state_ = std::make_unique<State>(a, n, options);
 }
 SpmmPlan::~SpmmPlan() = default;
@@ -338,8 +480,13 @@ DenseMatrix SpmmPlan::emulate(const DenseMatrix& b) const {
   const State& s = *state_;
   require(b.rows == s.cols && b.cols == s.n, "B is {} x {}, but has to be {} x {}", b.rows, b.cols,
           s.cols, s.n);
-  DenseMatrix c =
-      s.uploaded.kernel->emulate(*s.uploaded.packed, b, find_generation(gpu_generation()));
+  const Generation& generation = find_generation(gpu_generation());
+  if (!s.uploaded.packed) {
+    const Permutation order = downloaded(s.uploaded.order);
+    const auto packed = s.format()->pack(permute_rows(s.uploaded.a->downloaded(), order));
+    return permute_rows(s.uploaded.kernel->emulate(*packed, b, generation), order.inverse());
+  }
+  DenseMatrix c = s.uploaded.kernel->emulate(*s.uploaded.packed, b, generation);
   return s.old_of_new.size() == 0 ? c : permute_rows(c, s.old_of_new.inverse());
 }
 
@@ -348,11 +495,13 @@ std::int64_t SpmmPlan::cols() const { return state_->cols; }
 std::int64_t SpmmPlan::n() const { return state_->n; }
 const SpmmCandidate& SpmmPlan::kernel() const { return state_->uploaded.candidate; }
 const std::vector<SpmmTiming>& SpmmPlan::timings() const { return state_->timings; }
-std::int64_t SpmmPlan::packed_bytes() const { return stats(*state_->uploaded.packed).bytes; }
+const SpmmPreparation& SpmmPlan::preparation() const { return state_->preparation; }
+std::int64_t SpmmPlan::packed_bytes() const { return state_->uploaded.packed_bytes; }
 std::int64_t SpmmPlan::workspace_bytes() const {
   return static_cast<std::int64_t>((state_->b.size() + state_->c.size()) * sizeof(float) +
-                                   state_->new_of_old.size() * sizeof(std::int32_t) +
-                                   state_->places.size() * sizeof(std::uint32_t));
+                                   state_->row_places.size() * sizeof(std::int32_t) +
+                                   state_->places.size() * sizeof(std::uint32_t)) +
+         state_->uploaded.order.bytes();
 }
 
 }  // namespace tessera

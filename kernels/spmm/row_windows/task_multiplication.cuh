@@ -28,7 +28,8 @@ struct TaskLaunch {
   std::size_t b_bytes = sizeof(float);  // of an element of B
   window_tasks::CombineMethod combine;
   Store store = Store::kWriteBack;
-  int promote = 0;  // TC blocks between additions to FP32 registers; 0: never
+  int promote = 0;           // TC blocks between additions to FP32 registers; 0: never
+  bool places_rows = false;  // whether the kernels read KernelArguments::places
 };
 
 /// The kernel that multiplies split windows of C by beta before atomics add to them, a thread block
@@ -85,6 +86,12 @@ class TaskMultiplication final : public GpuMultiplication {
   }
 
   float* values() override { return a_.values(); }
+
+  bool place_rows(const std::int32_t* places) override {
+    if (!launch_.places_rows || arguments_.atomic) return false;
+    arguments_.places = places;
+    return true;
+  }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;

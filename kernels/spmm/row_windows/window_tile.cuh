@@ -12,6 +12,7 @@
 #include "formats/me_tcf.hpp"
 #include "formats/mosaic.hpp"
 #include "kernels/device/store_16_bytes.cuh"
+#include "kernels/packed_on_gpu.hpp"
 #include "kernels/spmm/row_windows/window_tile.hpp"
 #include "kernels/tensor_core/tf32_operands.cuh"
 
@@ -65,6 +66,17 @@ class PackedOnDevice {
         bitmaps_(extended(a.bitmaps, ahead)),
         values_(extended(a.values, values_ahead)) {}
 
+  /// The same of a mosaic that was packed on the device.
+  PackedOnDevice(const PackedOnGpu& a, int ahead, int values_ahead)
+      : rows_(a.rows),
+        row_window_offset_(a.copy<std::uint32_t>("window_offset")),
+        tc_offset_(a.copy<std::uint32_t>("tile_offset")),
+        sparse_a_to_b_(a.copy<std::int32_t>("tile_cols", ahead * kTileCols)),
+        bitmaps_(a.copy<Mosaic::Bitmap>("bitmaps", ahead)),
+        values_(a.copy<float>("values", values_ahead)) {
+    windows_ = static_cast<std::int64_t>(row_window_offset_.size()) - 1;
+  }
+
   float* values() { return values_.data(); }
 
   /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.
@@ -90,7 +102,7 @@ class PackedOnDevice {
     return DeviceArray<T>(longer);
   }
 
-  std::int64_t rows_, windows_;
+  std::int64_t rows_, windows_ = 0;
   DeviceArray<std::uint32_t> row_window_offset_;
   DeviceArray<std::uint32_t> tc_offset_;
   DeviceArray<std::int32_t> sparse_a_to_b_;

@@ -20,6 +20,7 @@ struct Arguments {
   void* c;
   bool c_in_16_bits;
   Scaling scaling;
+  const std::int32_t* places;  // [rows of A] the row of C of each row; null: the same one
 };
 
 /// Four columns, FP32.

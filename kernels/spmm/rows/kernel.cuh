@@ -288,7 +288,9 @@ __global__ void __launch_bounds__(kThreads, resident(kLanes, kParts)) multiply(A
   if (unit.split != 0 && !meet<kLanes, kInFlight>(product, unit.split - 1, sums)) return;
   if (unit.row == kNoRow || !is_first<kLanes>(unit.team)) return;
   if (kParts > 1 && threadIdx.x % kLanes >= kLanes / kParts) return;
-  columns.store(product, std::uint64_t{unit.row} * product.n + columns.first, sums);
+  const std::uint32_t place =
+      product.places == nullptr ? unit.row : static_cast<std::uint32_t>(product.places[unit.row]);
+  columns.store(product, std::uint64_t{place} * product.n + columns.first, sums);
 }
 
 }  // namespace tessera::rows_spmm

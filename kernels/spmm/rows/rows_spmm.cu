@@ -43,6 +43,10 @@ class RowsMultiplication final : public GpuMultiplication {
 
   std::vector<int> registers() const override { return {registers_of(aligned_)}; }
   float* values() override { return values_.data(); }
+  bool place_rows(const std::int32_t* places) override {
+    arguments_.places = places;
+    return true;
+  }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (grid_.x == 0 || grid_.y == 0) return;
@@ -81,7 +85,8 @@ class RowsMultiplication final : public GpuMultiplication {
                    .b = nullptr,
                    .c = nullptr,
                    .c_in_16_bits = storage.c != ElementType::kFp32,
-                   .scaling = {}} {
+                   .scaling = {},
+                   .places = nullptr} {
     load_now(aligned_, any_);
   }
 

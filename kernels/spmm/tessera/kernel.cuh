@@ -281,7 +281,8 @@ __device__ void store_sums(const KernelArguments& arguments, bool c_in_16_bits,
     const std::int64_t row =
         std::int64_t{window} * window16_tile::kWindowRows + lane / 4 + 8 * upper;
     if (row >= arguments.view.rows) return;
-    const std::int64_t to = row * arguments.view.n + first_col;
+    const std::int64_t place = arguments.places == nullptr ? row : arguments.places[row];
+    const std::int64_t to = place * arguments.view.n + first_col;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int piece = kPieceCols * place_of_piece(2 * (lane % 4) + i);

@@ -132,10 +132,11 @@ int TesseraSpmmOptions::groups_for(std::int64_t n) const {
 
 /// Tasks of up to so many TC blocks that the last warp ends first. Where warps take many tasks
 /// each, a window that is little longer than a warp's share stays whole.
-Tasks TesseraSpmmOptions::cut_evenly(const Mosaic& a, std::int64_t n, double of_warp) const {
+Tasks TesseraSpmmOptions::cut_evenly(const std::vector<std::uint32_t>& window_offset,
+                                     std::int64_t n, double of_warp) const {
   const auto [least, most] = blocks_of_task(n, storage_.b);
   const auto cut_at = [&](std::int64_t blocks) {
-    return window_tasks::cut_for_teams(a.window_offset, blocks, of_warp);
+    return window_tasks::cut_for_teams(window_offset, blocks, of_warp);
   };
   const std::int64_t by_share = std::clamp(static_cast<std::int64_t>(1.5 * of_warp), least, most);
   Tasks best = cut_at(by_share);
@@ -152,12 +153,14 @@ Tasks TesseraSpmmOptions::cut_evenly(const Mosaic& a, std::int64_t n, double of_
   return best;
 }
 
-Tasks TesseraSpmmOptions::cut(const Mosaic& a, std::int64_t n) const {
+Tasks TesseraSpmmOptions::cut(const std::vector<std::uint32_t>& window_offset,
+                              std::int64_t n) const {
   const int groups = groups_for(n);
-  const double of_warp = static_cast<double>(a.num_tiles() * schedule_of(groups).chunks(n)) /
-                         static_cast<double>(warps_of_gpu(groups));
-  Tasks tasks = max_blocks_ > 0 ? window_tasks::cut_for_teams(a.window_offset, max_blocks_, of_warp)
-                                : cut_evenly(a, n, of_warp);
+  const double of_warp =
+      static_cast<double>(std::int64_t{window_offset.back()} * schedule_of(groups).chunks(n)) /
+      static_cast<double>(warps_of_gpu(groups));
+  Tasks tasks = max_blocks_ > 0 ? window_tasks::cut_for_teams(window_offset, max_blocks_, of_warp)
+                                : cut_evenly(window_offset, n, of_warp);
   // Joined windows are not neighbours of what runs at the same time: with rows of B of 256 bytes
   // and more in FP32, the L2 finds fewer of them. A warp has at least some turns, so that the last
   // ones end together.
@@ -186,8 +189,8 @@ Schedule TesseraSpmmOptions::schedule(std::int64_t k, std::int64_t n) const {
 /// Where loads of A take long: what A, B and C take is more than the L2 keeps from one product to
 /// the next, or in warps of 128 columns, which wait longer for each other, more than half of it.
 /// There a product takes 0.8 to 0.97 of the time, elsewhere up to 1.09 times as long.
-bool TesseraSpmmOptions::prefetches(const Mosaic& a, std::int64_t n) const {
-  const bool can = can_prefetch(ring(schedule(a.cols(), n)));
+bool TesseraSpmmOptions::prefetches(const PackedSize& a, std::int64_t n) const {
+  const bool can = can_prefetch(ring(schedule(a.cols, n)));
   if (prefetch_ != Prefetch::kAuto) {
     require<Unsupported>(
         can || prefetch_ == Prefetch::kOff,
@@ -195,9 +198,9 @@ bool TesseraSpmmOptions::prefetches(const Mosaic& a, std::int64_t n) const {
     return prefetch_ == Prefetch::kOn;
   }
   const std::int64_t bytes =
-      stats(a).bytes + n * (static_cast<std::int64_t>(bytes_of(storage_.b)) * a.cols() +
-                            static_cast<std::int64_t>(bytes_of(storage_.c)) * a.rows());
-  return can && bytes > (schedule(a.cols(), n).groups == 4 ? kNearBytes : kCachedBytes);
+      a.bytes + n * (static_cast<std::int64_t>(bytes_of(storage_.b)) * a.cols +
+                     static_cast<std::int64_t>(bytes_of(storage_.c)) * a.rows);
+  return can && bytes > (schedule(a.cols, n).groups == 4 ? kNearBytes : kCachedBytes);
 }
 
 std::vector<ParamSpec> params() {
@@ -270,13 +273,13 @@ class TesseraSpmm final : public SpmmKernel {
   /// Those of the most parts that a window has at any width of C.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& a = packed_as<Mosaic>(packed);
-    return me_tcf_kernel::terms_per_row(*to_me_tcf(a), kDepth, options_.cut(a, 1));
+    return me_tcf_kernel::terms_per_row(*to_me_tcf(a), kDepth, options_.cut(a.window_offset, 1));
   }
 
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override {
     const auto& a = packed_as<Mosaic>(packed);
-    const Tasks tasks = options_.cut(a, b.cols);
+    const Tasks tasks = options_.cut(a.window_offset, b.cols);
     require<Unsupported>(
         tasks.splits.empty() || options_.combine() == CombineMethod::kOrdered,
         "tessera_spmm is not emulated with combine = atomic: atomics add the parts of {} split "
@@ -289,7 +292,7 @@ class TesseraSpmm final : public SpmmKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const auto& a = packed_as<Mosaic>(packed);
     const auto tasks =
-        std::make_shared<const Tasks>(window_tasks::merge_shares(options_.cut(a, n)));
+        std::make_shared<const Tasks>(window_tasks::merge_shares(options_.cut(a.window_offset, n)));
     const row_windows::Schedule schedule = options_.schedule(a.cols(), n);
     WorkDescription work = window16_tile::describe<tessera_spmm::Trace>(
         "tessera_spmm", to_me_tcf(a), n, tasks,
@@ -298,7 +301,7 @@ class TesseraSpmm final : public SpmmKernel {
          .stages = options_.ring(schedule).stages(),
          .storage = options_.storage(),
          .bytes = {.position = 0, .bitmap = sizeof(Mosaic::Bitmap)},
-         .prefetch = options_.prefetches(a, n),
+         .prefetch = options_.prefetches(tessera_spmm::size_of(a), n),
          .combine = options_.combine(),
          .registers = registers(schedule),
          .shared_bytes = options_.shared_bytes(schedule),

@@ -15,26 +15,39 @@ class GpuTesseraSpmm final : public GpuSpmm {
   explicit GpuTesseraSpmm(TesseraSpmmOptions options) : options_(std::move(options)) {}
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
+    const auto& a = packed_as<Mosaic>(packed);
+    return made(window_tile::PackedOnDevice(a, kBlocksAhead, kValuesAhead), a.window_offset,
+                size_of(a), n);
+  }
+  /// The windows' first TC blocks come to the host, which cuts them into tasks.
+  std::unique_ptr<GpuMultiplication> adopt(const PackedOnGpu& a, std::int64_t n) const override {
+    return made(window_tile::PackedOnDevice(a, kBlocksAhead, kValuesAhead),
+                a.copy<std::uint32_t>("window_offset").download(), {a.rows, a.cols, a.bytes()}, n);
+  }
+
+ private:
+  std::unique_ptr<GpuMultiplication> made(window_tile::PackedOnDevice a,
+                                          const std::vector<std::uint32_t>& window_offset,
+                                          const PackedSize& size, std::int64_t n) const {
     // A row of B is addressed by 32 bits.
     require<Unsupported>(n < std::int64_t{1} << 30,
                          "tessera_spmm takes less than 2^30 columns, not {}", n);
-    const auto& a = packed_as<Mosaic>(packed);
-    const window_tasks::Tasks tasks = window_tasks::merge_shares(options_.cut(a, n));
-    const row_windows::Schedule schedule = options_.schedule(a.cols(), n);
+    const window_tasks::Tasks tasks = window_tasks::merge_shares(options_.cut(window_offset, n));
+    const row_windows::Schedule schedule = options_.schedule(size.cols, n);
     return std::make_unique<row_windows::TaskMultiplication<bool, bool>>(
-        window_tile::PackedOnDevice(a, kBlocksAhead, kValuesAhead), tasks, n,
+        std::move(a), tasks, n,
         row_windows::TaskLaunch<bool, bool>{
             .kernel_name = "tessera_spmm",
             .aligned = kernel(schedule.groups, true),
             .unaligned = kernel(schedule.groups, false),
-            .options = {options_.storage().c != ElementType::kFp32, options_.prefetches(a, n)},
+            .options = {options_.storage().c != ElementType::kFp32, options_.prefetches(size, n)},
             .schedule = schedule,
             .shared_bytes = options_.shared_bytes(schedule),
             .b_bytes = bytes_of(options_.storage().b),
-            .combine = options_.combine()});
+            .combine = options_.combine(),
+            .places_rows = true});
   }
 
- private:
   Kernel kernel(int groups, bool aligned) const {
     if (options_.storage().b == ElementType::kFp16)
       return kernel_of<HalfNumbers<PackedFp16>>(groups, aligned);

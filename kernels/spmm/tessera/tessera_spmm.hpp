@@ -67,6 +67,12 @@ enum class ChunkOrder { kAuto, kInTurn, kNeighbours };
 /// Whether A is prefetched into the L1.
 enum class Prefetch { kAuto, kOn, kOff };
 
+/// The shape of A and the bytes of its mosaic.
+struct PackedSize {
+  std::int64_t rows, cols, bytes;
+};
+inline PackedSize size_of(const Mosaic& a) { return {a.rows(), a.cols(), stats(a).bytes}; }
+
 class TesseraSpmmOptions {
  public:
   explicit TesseraSpmmOptions(const Params& params);
@@ -76,7 +82,7 @@ class TesseraSpmmOptions {
   window_tasks::CombineMethod combine() const { return combine_; }
 
   /// A share of tasks for each warp: one task, or short windows that follow each other.
-  window_tasks::Tasks cut(const Mosaic& a, std::int64_t n) const;
+  window_tasks::Tasks cut(const std::vector<std::uint32_t>& window_offset, std::int64_t n) const;
   /// The schedule for a B of k rows and n columns.
   row_windows::Schedule schedule(std::int64_t k, std::int64_t n) const;
   Ring ring(const row_windows::Schedule& schedule) const {
@@ -87,12 +93,13 @@ class TesseraSpmmOptions {
   std::int64_t shared_bytes(const row_windows::Schedule& schedule) const {
     return std::int64_t{sizeof(float)} * schedule.warps() * ring(schedule).floats();
   }
-  /// True where the warps of a product with n columns prefetch A.
-  bool prefetches(const Mosaic& a, std::int64_t n) const;
+  /// True where the warps of a product with n columns prefetch an A of that size.
+  bool prefetches(const PackedSize& a, std::int64_t n) const;
 
  private:
   int groups_for(std::int64_t n) const;
-  window_tasks::Tasks cut_evenly(const Mosaic& a, std::int64_t n, double of_warp) const;
+  window_tasks::Tasks cut_evenly(const std::vector<std::uint32_t>& window_offset, std::int64_t n,
+                                 double of_warp) const;
 
   Storage storage_;
   Precision precision_;

@@ -15,6 +15,7 @@
 #include "experiments/machine/gpu_info.hpp"
 #include "formats/base/device_memory.hpp"
 #include "formats/base/random.hpp"
+#include "formats/io/source.hpp"
 #include "kernels/device/stored_values.hpp"
 #include "kernels/spmm/plan/spmm_plan.hpp"
 #include "tests/support.hpp"
@@ -152,9 +153,131 @@ TEST_CASE("a plan says which options and kernels need B and C in FP32") {
   CHECK_THROWS_WITH_AS(SpmmPlan(a, 8, {.storage = halves, .converts_b = true}),
                        doctest::Contains("the option converts_b needs B in fp32, not in fp16"),
                        Error);
-  CHECK_THROWS_AS(SpmmPlan(a, 8, {.storage = halves, .rows = drawn_order(30, 10)}), Error);
   CHECK_THROWS_WITH_AS(SpmmPlan(a, 8, {.candidates = {{"csr_spmm"}}, .storage = halves}),
                        doctest::Contains("storage"), Error);
+}
+
+/// Runs the plan in every layout and scaling, with B and C in FP32.
+void check_runs(SpmmPlan& plan, const DenseMatrix& b) {
+  const DenseMatrix product = plan.emulate(b);
+  for (const Layout& of_b : kLayouts)
+    for (const Layout& of_c : kLayouts)
+      for (const Scaling scaling : {Scaling{}, Scaling{-1.7f, 0.3f}})
+        check_run(plan, b, product, of_b, of_c, scaling);
+}
+
+TEST_CASE("our own kernels write rows of C to the order of A, whole, split and joined windows") {
+  if (no_gpu()) return;
+  const SpmmCandidate kernels[] = {{"tessera_spmm"},
+                                   {"tessera_spmm", {{"max_blocks", std::int64_t{1}}}},
+                                   {"tessera_spmm", {{"joined", std::int64_t{8}}}},
+                                   {"rows_spmm"}};
+  for (const CsrMatrix& a : {random_sparse(203, 157, 0.07, 3), random_sparse(5000, 400, 0.004, 4),
+                             random_sparse(20, 30000, 0.3, 5), random_sparse(40, 33, 0, 6)})
+    for (const SpmmCandidate& kernel : kernels)
+      for (const std::int64_t n : {1, 17, 64, 128, 260}) {
+        CAPTURE(kernel.kernel);
+        CAPTURE(a.rows);
+        CAPTURE(n);
+        SpmmPlan direct(a, n, {.candidates = {kernel}, .rows = drawn_order(a.rows, 5)});
+        CHECK(direct.workspace_bytes() == 4 * a.rows);
+        SpmmPlanOptions options{.candidates = {kernel}, .rows = drawn_order(a.rows, 5)};
+        options.converts_b = options.converts_c = true;
+        SpmmPlan plan(a, n, options);
+        check_runs(plan, random_dense(a.cols, n, 7));
+      }
+}
+
+TEST_CASE("our own kernels write rows of a C of 16 bits to the order of A") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(203, 157, 0.07, 6);
+  const Storage storage{ElementType::kFp16, ElementType::kFp16};
+  for (const char* kernel : {"tessera_spmm", "rows_spmm"})
+    for (const std::int64_t n : {17, 64, 136}) {
+      CAPTURE(kernel);
+      CAPTURE(n);
+      const DenseMatrix b = random_dense(a.cols, n, 7), old = random_dense(a.rows, n, 8);
+      SpmmPlan plan(
+          a, n, {.candidates = {{kernel}}, .storage = storage, .rows = drawn_order(a.rows, 10)});
+      const DeviceArray<std::byte> b_memory = upload_as(storage.b, b.values);
+      DeviceArray<std::byte> c_memory = upload_as(storage.c, old.values);
+      plan.run(b_memory.data(), DeviceMatrix(c_memory.data()), {-1.7f, 0.3f});
+      CHECK(bits(download_as(storage.c, c_memory)) ==
+            bits(emulate_scaling({-1.7f, 0.3f}, plan.emulate(b), old, storage.c).values));
+    }
+}
+
+CsrMatrix shuffled_mesh() {
+  return load_matrix("shuffle(of=poisson2d(nx=90, ny=80))", false).matrix;
+}
+
+const SpmmCandidate kInOrder{"tessera_spmm", {}, {}, "matched"};
+
+TEST_CASE("a plan packs A on the GPU in an order found there, and computes the emulation's bits") {
+  if (no_gpu()) return;
+  for (const CsrMatrix& a : {random_sparse(203, 157, 0.07, 3), shuffled_mesh(),
+                             random_sparse(1, 1, 1, 5), random_sparse(40, 33, 0, 6)})
+    for (const std::int64_t n : {17, 128}) {
+      CAPTURE(a.rows);
+      CAPTURE(n);
+      SpmmPlanOptions options{.candidates = {kInOrder}};
+      options.converts_b = options.converts_c = options.sets_values = true;
+      SpmmPlan plan(a, n, options);
+      CHECK(plan.preparation().order == "matched");
+      CHECK(plan.timings()[0].preparation_us > 0);
+      check_runs(plan, random_dense(a.cols, n, 7));
+
+      CsrMatrix changed = a;
+      changed.values = random_dense(1, a.nnz(), 11).values;
+      const DeviceArray<float> values(changed.values);
+      plan.set_values(values.data());
+      const DenseMatrix b = random_dense(a.cols, n, 12);
+      const DeviceArray<float> b_memory(b.values);
+      DeviceArray<float> c(static_cast<std::size_t>(a.rows * n));
+      plan.run(b_memory.data(), c.data());
+      CHECK(bits(c.download()) ==
+            bits(SpmmPlan(changed, n, {.candidates = {kInOrder}}).emulate(b).values));
+    }
+}
+
+TEST_CASE("a candidate in an order is left out with the reason where it cannot be used") {
+  if (no_gpu()) return;
+  const CsrMatrix a = random_sparse(300, 200, 0.05, 8);
+  const SpmmPlan plan(
+      a, 32,
+      {.candidates = {
+           {"csr_spmm"}, {"tessera_spmm", {}, {}, "best"}, {"rows_spmm", {}, {}, "matched"}}});
+  CHECK(plan.kernel().kernel == "csr_spmm");
+  CHECK(plan.timings()[1].problem == "no order best is found on GPUs");
+  CHECK(plan.timings()[2].problem == "it does not take an A that was packed on the GPU");
+  CHECK(plan.preparation().reason.find("the order best cannot be used: no order best") !=
+        std::string::npos);
+}
+
+TEST_CASE("a plan looks for an order where its products pay for it, and keeps the faster one") {
+  if (no_gpu()) return;
+  const CsrMatrix a = shuffled_mesh();
+  const SpmmPlan once(a, 128, {.expected_products = 1});
+  const SpmmPlan unknown(a, 128, SpmmPlanOptions{});
+  for (const SpmmPlan* plan : {&once, &unknown}) {
+    CHECK(plan->timings().size() == 2);
+    CHECK(plan->preparation().order.empty());
+  }
+
+  const SpmmPlan often(a, 128, {.expected_products = 100'000'000});
+  REQUIRE(often.timings().size() == 3);
+  const SpmmTiming& ordered = often.timings()[2];
+  MESSAGE(often.preparation().reason);
+  MESSAGE("prepared in " << ordered.preparation_us << " us, products take " << ordered.us << " and "
+                         << often.timings()[0].us << " us");
+  CHECK(ordered.candidate.order == "matched");
+  CHECK(ordered.preparation_us > 0);
+  const double own = std::min(often.timings()[0].us, often.timings()[1].us);
+  CHECK(often.preparation().order == (ordered.us < own ? "matched" : ""));
+  CHECK(often.kernel().order == often.preparation().order);
+  const SpmmPlan named(a, 128, {.candidates = {{"tessera_spmm"}}, .expected_products = 1 << 30});
+  CHECK(named.kernel().order.empty());
+  CHECK(named.preparation().reason.starts_with("one kernel is named"));
 }
 
 TEST_CASE("reordering the rows of A changes the packed matrix, not C") {

@@ -104,7 +104,8 @@ TEST_CASE("tasks of tessera_spmm are shorter where the matrix is small") {
   const auto longest = [](const CsrMatrix& a, std::int64_t n) {
     const auto packed = pack(a);
     std::int64_t blocks = 0;
-    for (const window_tasks::Task& task : options_with({}).cut(packed_as<Mosaic>(*packed), n).tasks)
+    for (const window_tasks::Task& task :
+         options_with({}).cut(packed_as<Mosaic>(*packed).window_offset, n).tasks)
       blocks = std::max<std::int64_t>(blocks, task.last - task.first);
     return blocks;
   };
@@ -144,7 +145,7 @@ TEST_CASE("chunks of tessera_spmm are neighbours where the L2 holds all of B or 
 
 TEST_CASE("tessera_spmm joins short windows of large matrices only, unless it is told") {
   const auto shares = [](const CsrMatrix& a, std::int64_t n, const Params::Given& given = {}) {
-    return options_with(given).cut(packed_as<Mosaic>(*pack(a)), n);
+    return options_with(given).cut(packed_as<Mosaic>(*pack(a)).window_offset, n);
   };
   const CsrMatrix small = random_sparse(4'000, 400, 0.005, 61);
   CHECK(shares(small, 128).shares.empty());
@@ -160,7 +161,7 @@ TEST_CASE("tessera_spmm joins short windows of large matrices only, unless it is
 TEST_CASE("tessera_spmm prefetches A where the L2 does not hold a product, or where it is told") {
   const auto prefetches = [](std::int64_t rows, std::int64_t n, const Params::Given& given = {}) {
     const CsrMatrix a = random_sparse(static_cast<std::int32_t>(rows), 100, 0.02, 63);
-    return options_with(given).prefetches(packed_as<Mosaic>(*pack(a)), n);
+    return options_with(given).prefetches(tessera_spmm::size_of(packed_as<Mosaic>(*pack(a))), n);
   };
   const Params::Given fp16{{"storage", std::string("fp16")}};
   const auto told = [](const char* how) {
