@@ -69,7 +69,7 @@ class ReorderGpuBackend final : public Backend {
   }
 
  private:
-  static OrderingResult measure(const OrderingInput& o) {
+  OrderingResult measure(const OrderingInput& o) const {
     const auto& registry = Registry<GpuReordering>::instance();
     const Variant& reordering = o.point.reorder;
     require<Unsupported>(registry.contains(reordering.name), "{} does not run on GPUs",
@@ -114,7 +114,6 @@ class ReorderGpuBackend final : public Backend {
     return result;
   }
 
- private:
   bool packs_;
 };
 
