@@ -131,6 +131,11 @@ class AfterTheStop final : public Cheat {
 class KeepsTheL2 final : public Cheat {
  public:
   using Cheat::Cheat;
+  /// The part set aside outlives the kernel: without this, later kernels of the process have it.
+  ~KeepsTheL2() override {
+    cudaCtxResetPersistingL2Cache();
+    cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0);
+  }
   void cheat(const EnqueueLaunch& compute, const Operands& operands, cudaStream_t stream) override {
     cudaDeviceProp device;
     cuda_check(cudaGetDeviceProperties(&device, 0), "asking for the device's properties");
