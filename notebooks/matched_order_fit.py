@@ -43,7 +43,7 @@ class Orders:
             of = found.setdefault(r["matrix"], {"nonzeros": float(r["nnz"])})
             if r["backend"] == "reorder_gpu":
                 of["order_us"] = 1e6 * float(r["reorder_s"])
-            else:
+            elif r["backend"] == "reorder":
                 of["filled " + r["reorder"]] = float(r["nnz_of_fetched_row_16"])
                 of["of block " + r["reorder"]] = float(r["mean_nnz_tc_16x8"])
         for r in table(results / "spmm/own_packing.csv"):
