@@ -1,6 +1,7 @@
 #include "formats/bit_tcf.hpp"
 
 #include "formats/base/registry.hpp"
+#include "formats/build_in_parts.hpp"
 #include "formats/condense.hpp"
 #include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
@@ -17,6 +18,11 @@ class BitTcfFormat final : public Format {
                                       const PackLimits& limits) const override {
     // Every TC block holds a nonzero, so offsets of TC blocks fit when those of nonzeros do.
     limits.require_offset(BitTcf::kFormat, "nonzeros", matrix.nnz());
+    return build_in_parts<BitTcf>(matrix, kTileRows, build_windows);
+  }
+
+ private:
+  static std::unique_ptr<BitTcf> build_windows(const CsrMatrix& matrix) {
     auto packed = std::make_unique<BitTcf>(matrix.rows, matrix.cols, matrix.nnz());
     const Condensed condensed = condense(matrix, kTileRows);
     const Tiling tiling = tile(matrix, condensed, kTileCols);

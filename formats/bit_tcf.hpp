@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "formats/format.hpp"
@@ -26,6 +27,10 @@ struct BitTcf final : PackedMatrix {
   std::vector<std::int32_t> sparse_a_to_b;       // [num_tc_blocks * 8] column of A, or kNoColumn
   std::vector<std::uint64_t> tc_local_bit;       // [num_tc_blocks] bit 8 * row + condensed column
   std::vector<float> values;                     // [nnz] by TC block, then by bit
+
+  static constexpr std::tuple kOffsets{&BitTcf::row_window_offset, &BitTcf::tc_offset};
+  static constexpr std::tuple kArrays{&BitTcf::sparse_a_to_b, &BitTcf::tc_local_bit,
+                                      &BitTcf::values};
 
   std::int64_t num_row_windows() const {
     return static_cast<std::int64_t>(row_window_offset.size()) - 1;

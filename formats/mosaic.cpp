@@ -1,6 +1,7 @@
 #include "formats/mosaic.hpp"
 
 #include "formats/base/registry.hpp"
+#include "formats/build_in_parts.hpp"
 #include "formats/condense.hpp"
 #include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
@@ -21,6 +22,10 @@ class MosaicFormat final : public Format {
                                       const PackLimits& limits) const override {
     // Every tile holds a nonzero, so offsets of tiles fit when those of nonzeros do.
     limits.require_offset(Mosaic::kFormat, "nonzeros", matrix.nnz());
+    return build_in_parts<Mosaic>(matrix, kWindowRows, build_windows);
+  }
+
+  static std::unique_ptr<Mosaic> build_windows(const CsrMatrix& matrix) {
     auto packed = std::make_unique<Mosaic>(matrix.rows, matrix.cols, matrix.nnz());
     const Condensed condensed = condense(matrix, kWindowRows);
     const Tiling tiling = tile(matrix, condensed, kTileCols);

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "formats/format.hpp"
@@ -50,6 +51,9 @@ struct Mosaic final : PackedMatrix {
   std::vector<std::int32_t> tile_cols;       // [tiles * 8] column of A, or kNoColumn
   std::vector<Bitmap> bitmaps;               // [tiles]
   std::vector<float> values;                 // [nnz] by tile, then by bit
+
+  static constexpr std::tuple kOffsets{&Mosaic::window_offset, &Mosaic::tile_offset};
+  static constexpr std::tuple kArrays{&Mosaic::tile_cols, &Mosaic::bitmaps, &Mosaic::values};
 
   std::int64_t num_windows() const { return static_cast<std::int64_t>(window_offset.size()) - 1; }
   std::int64_t num_tiles() const { return static_cast<std::int64_t>(bitmaps.size()); }

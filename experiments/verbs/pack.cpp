@@ -53,14 +53,18 @@ class PackVerb final : public Verb {
     const Params params = Registry<Format>::instance().resolve(format_, given_params(sets_));
     const Point point{.task = Packing{{}, {format_, params}, false}};
     const auto format = Registry<Format>::instance().make(format_, params);
-    const auto reordering = Registry<Reordering>::instance().make(reordering_);
-    const LoadedMatrix loaded = load_matrix(matrix_);
-    const CsrMatrix matrix = apply(loaded.matrix, reordering->order(loaded.matrix));
-    const PackingInput packing{point, *format, matrix};
-
-    Found found{loaded.source.name, find_backend("pack").backend->pack(packing), "", {}};
-    found.fault = round_trip_fault(found.host.packed->unpack(), matrix);
-    if (gpu.backend) found.gpu = gpu.backend->pack(packing);
+    Found found;
+    std::string packed_hash;
+    {  // The matrix is freed before the proof, which so needs no more memory than packing.
+      const CsrMatrix matrix = ordered_matrix(found.matrix);
+      const PackingInput packing{point, *format, matrix};
+      found.host = find_backend("pack").backend->pack(packing);
+      if (gpu.backend) found.gpu = gpu.backend->pack(packing);
+      packed_hash = content_hash(matrix);
+    }
+    const CsrMatrix unpacked = found.host.packed->unpack();
+    if (content_hash(unpacked) != packed_hash)
+      found.fault = round_trip_fault(unpacked, ordered_matrix(found.matrix));
     if (json_)
       print_json(as_json(found));
     else
@@ -69,6 +73,14 @@ class PackVerb final : public Verb {
   }
 
  private:
+  /// Loads the matrix, and puts it in the order that was asked for.
+  CsrMatrix ordered_matrix(std::string& name) const {
+    const LoadedMatrix loaded = load_matrix(matrix_);
+    name = loaded.source.name;
+    const auto reordering = Registry<Reordering>::instance().make(reordering_);
+    return apply(loaded.matrix, reordering->order(loaded.matrix));
+  }
+
   Json as_json(const Found& found) const {
     Json json = describe_packed(*found.host.packed);
     json["matrix"] = found.matrix;

@@ -1,0 +1,77 @@
+// Building a packed matrix from parts of its row windows: while one part is built, the scratch
+// memory is that of this part, and not some ten bytes for every nonzero of the matrix.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "formats/base/matrix.hpp"
+
+namespace tessera {
+
+/// Parts have about so many nonzeros: enough for every thread of a host, and half a gigabyte.
+constexpr std::int64_t kPartNonzeros = std::int64_t{1} << 24;
+
+/// Rows [begin, end) of a matrix, which shares their columns and values.
+inline CsrMatrix rows_between(const CsrMatrix& matrix, std::int32_t begin, std::int32_t end) {
+  const std::int64_t first = matrix.row_offsets[begin];
+  const auto nonzeros = static_cast<std::size_t>(matrix.row_offsets[end] - first);
+  std::vector<std::int64_t> offsets(matrix.row_offsets.begin() + begin,
+                                    matrix.row_offsets.begin() + end + 1);
+  for (std::int64_t& offset : offsets) offset -= first;
+  const auto owner = std::make_shared<const CsrMatrix>(matrix);
+  return {end - begin, matrix.cols, std::move(offsets),
+          Array<std::int32_t>(std::span(matrix.col_indices.data() + first, nonzeros), owner),
+          Array<float>(std::span(matrix.values.data() + first, nonzeros), owner)};
+}
+
+/// Builds the rows of a matrix in windows of `height` by build(rows), which returns a
+/// std::unique_ptr<Packed>, and joins what it returns. Packed::kOffsets and Packed::kArrays name
+/// its members: the arrays of offsets into others, which begin with 0, and those others.
+template <class Packed, class Build>
+std::unique_ptr<Packed> build_in_parts(const CsrMatrix& matrix, int height, Build build,
+                                       std::int64_t part_nonzeros = kPartNonzeros) {
+  if (matrix.nnz() <= part_nonzeros) return build(matrix);
+  std::vector<std::unique_ptr<Packed>> parts;
+  for (std::int32_t begin = 0, end = 0; begin < matrix.rows; begin = end) {
+    do {
+      end = static_cast<std::int32_t>(
+          std::min<std::int64_t>(std::int64_t{end} + height, matrix.rows));
+    } while (end < matrix.rows &&
+             matrix.row_offsets[end] - matrix.row_offsets[begin] < part_nonzeros);
+    parts.push_back(build(rows_between(matrix, begin, end)));
+  }
+
+  auto all = std::make_unique<Packed>(matrix.rows, matrix.cols, matrix.nnz());
+  const auto for_each = [](const auto& members, auto visit) {
+    std::apply([&](auto... member) { (visit(member), ...); }, members);
+  };
+  const auto reserve = [&](auto member) {
+    std::size_t size = 1;
+    for (const auto& part : parts) size += ((*part).*member).size();
+    ((*all).*member).reserve(size);
+  };
+  for_each(Packed::kOffsets, reserve);
+  for_each(Packed::kArrays, reserve);
+  for_each(Packed::kOffsets, [&](auto member) { ((*all).*member).assign(1, 0); });
+  for (std::unique_ptr<Packed>& part : parts) {
+    for_each(Packed::kOffsets, [&](auto member) {
+      auto& to = (*all).*member;
+      const auto& from = (*part).*member;
+      const auto base = to.back();
+      for (std::size_t i = 1; i < from.size(); ++i) to.push_back(base + from[i]);
+    });
+    for_each(Packed::kArrays, [&](auto member) {
+      const auto& from = (*part).*member;
+      ((*all).*member).insert(((*all).*member).end(), from.begin(), from.end());
+    });
+    part.reset();
+  }
+  return all;
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+// A packed matrix that is built in parts of its windows equals the one that is built at once.
+#include "formats/build_in_parts.hpp"
+
+#include <doctest/doctest.h>
+
+#include "formats/base/registry.hpp"
+#include "formats/bit_tcf.hpp"
+#include "formats/mosaic.hpp"
+#include "tests/reorder_support.hpp"
+#include "tests/support.hpp"
+
+namespace tessera {
+namespace {
+
+template <class Packed>
+void check_parts(int height) {
+  const auto format = Registry<Format>::instance().make(Packed::kFormat);
+  std::vector<std::vector<std::int32_t>> ends_empty(50);
+  ends_empty[1] = {0, 2};
+  ends_empty[3] = {1, 2, 3};
+  const CsrMatrix matrices[] = {
+      random_sparse(203, 157, 0.07, 5),
+      random_sparse(64, 9, 0.4, 6),
+      pattern_matrix(50, 4, ends_empty),
+  };
+  for (const CsrMatrix& matrix : matrices) {
+    CAPTURE(matrix.rows);
+    const auto whole = format->pack(matrix);
+    const auto& expected = packed_as<Packed>(*whole);
+    for (const std::int64_t nonzeros : {1, 40, 100000}) {
+      int parts = 0;
+      const auto build = [&](const CsrMatrix& rows) {
+        ++parts;
+        validate(rows);
+        std::unique_ptr<PackedMatrix> packed = format->pack(rows);
+        return std::unique_ptr<Packed>(&dynamic_cast<Packed&>(*packed.release()));
+      };
+      const auto found = build_in_parts<Packed>(matrix, height, build, nonzeros);
+      CHECK((parts == 1) == (matrix.nnz() <= nonzeros));
+      const auto equal = [&](auto member) { CHECK((*found).*member == expected.*member); };
+      std::apply([&](auto... member) { (equal(member), ...); }, Packed::kOffsets);
+      std::apply([&](auto... member) { (equal(member), ...); }, Packed::kArrays);
+      CHECK(found->unpack() == matrix);
+    }
+  }
+}
+
+TEST_CASE("formats that are built in parts of windows are those that are built at once") {
+  check_parts<Mosaic>(Mosaic::kWindowRows);
+  check_parts<BitTcf>(BitTcf::kTileRows);
+}
+
+}  // namespace
+}  // namespace tessera
