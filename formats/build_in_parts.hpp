@@ -36,40 +36,39 @@ template <class Packed, class Build>
 std::unique_ptr<Packed> build_in_parts(const CsrMatrix& matrix, int height, Build build,
                                        std::int64_t part_nonzeros = kPartNonzeros) {
   if (matrix.nnz() <= part_nonzeros) return build(matrix);
-  std::vector<std::unique_ptr<Packed>> parts;
+  auto all = std::make_unique<Packed>(matrix.rows, matrix.cols, matrix.nnz());
+  const auto for_each = [](const auto& members, auto visit) {
+    std::apply([&](auto... member) { (visit(member), ...); }, members);
+  };
+  for_each(Packed::kOffsets, [&](auto member) { ((*all).*member).assign(1, 0); });
   for (std::int32_t begin = 0, end = 0; begin < matrix.rows; begin = end) {
     do {
       end = static_cast<std::int32_t>(
           std::min<std::int64_t>(std::int64_t{end} + height, matrix.rows));
     } while (end < matrix.rows &&
              matrix.row_offsets[end] - matrix.row_offsets[begin] < part_nonzeros);
-    parts.push_back(build(rows_between(matrix, begin, end)));
-  }
-
-  auto all = std::make_unique<Packed>(matrix.rows, matrix.cols, matrix.nnz());
-  const auto for_each = [](const auto& members, auto visit) {
-    std::apply([&](auto... member) { (visit(member), ...); }, members);
-  };
-  const auto reserve = [&](auto member) {
-    std::size_t size = 1;
-    for (const auto& part : parts) size += ((*part).*member).size();
-    ((*all).*member).reserve(size);
-  };
-  for_each(Packed::kOffsets, reserve);
-  for_each(Packed::kArrays, reserve);
-  for_each(Packed::kOffsets, [&](auto member) { ((*all).*member).assign(1, 0); });
-  for (std::unique_ptr<Packed>& part : parts) {
+    const std::unique_ptr<Packed> part = build(rows_between(matrix, begin, end));
+    // An array that grew while it is full would be there twice. The memory behind its end is not
+    // touched, and so not taken.
+    const auto reserve = [&](auto& to, const auto& from) {
+      if (begin > 0) return;
+      const auto nonzeros = static_cast<double>(matrix.row_offsets[end]);
+      const double parts = 1.1 * static_cast<double>(matrix.nnz()) / nonzeros;
+      to.reserve(static_cast<std::size_t>(parts * static_cast<double>(from.size())) + 1);
+    };
     for_each(Packed::kOffsets, [&](auto member) {
       auto& to = (*all).*member;
       const auto& from = (*part).*member;
+      reserve(to, from);
       const auto base = to.back();
       for (std::size_t i = 1; i < from.size(); ++i) to.push_back(base + from[i]);
     });
     for_each(Packed::kArrays, [&](auto member) {
+      auto& to = (*all).*member;
       const auto& from = (*part).*member;
-      ((*all).*member).insert(((*all).*member).end(), from.begin(), from.end());
+      reserve(to, from);
+      to.insert(to.end(), from.begin(), from.end());
     });
-    part.reset();
   }
   return all;
 }

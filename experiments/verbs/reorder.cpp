@@ -4,6 +4,9 @@
 // Ctrl-C and a reordering's own time limit end it with the best order so far, which is printed and
 // written like any other, marked as cut short.
 
+#include <charconv>
+#include <cmath>
+
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/find_order.hpp"
 #include "experiments/machine/terminal.hpp"
@@ -36,6 +39,17 @@ Json figures_of(const CsrMatrix& matrix) {
   return json;
 }
 
+/// "5ms" is 0.005.
+double seconds_of(const std::string& time) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(time.data(), time.data() + time.size(), number);
+  const std::string_view unit(end, time.data() + time.size());
+  const double seconds = number * (unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "min" ? 60 : 0);
+  require(error == std::errc{} && seconds > 0 && std::isfinite(seconds),
+          "--time-limit {}: not a time; write it as in 500ms, 2s or 1min", time);
+  return seconds;
+}
+
 class ReorderVerb final : public Verb {
  public:
   void declare(CLI::App& app) override {
@@ -45,6 +59,10 @@ class ReorderVerb final : public Verb {
                    "parameter of the reordering, as in apply=rows or time_limit_s=60")
         ->allow_extra_args(false)
         ->takes("NAME=VALUE");
+    app.add_option("--time-limit", time_limit_,
+                   "end with the best order that this time buys, such as 500ms, 2s or 1min (the "
+                   "parameter time_limit_s)")
+        ->takes("TIME");
     app.add_option("--out", out_,
                    "write old_of_new of the rows to .txt (one index a line) or .npy, or the "
                    "reordered matrix to any matrix file, such as .mtx or .npz")
@@ -66,8 +84,12 @@ class ReorderVerb final : public Verb {
       say_error(gpu.missing);
       return kMissing;
     }
-    const Variant variant{
-        reordering_, Registry<Reordering>::instance().resolve(reordering_, given_params(sets_))};
+    Params::Given given = given_params(sets_);
+    if (!time_limit_.empty())
+      require(given.emplace("time_limit_s", seconds_of(time_limit_)).second,
+              "--time-limit and --set time_limit_s both limit the time; give one of them");
+    const Variant variant{reordering_,
+                          Registry<Reordering>::instance().resolve(reordering_, given)};
     require(out_.empty() || is_permutation_file_name(out_) || is_matrix_file_name(out_),
             "--out {}: its name ends neither like a permutation (.txt, .npy) nor like a matrix "
             "(`tessera list files`)",
@@ -144,7 +166,7 @@ class ReorderVerb final : public Verb {
                found.fault.empty() ? "the same order" : found.fault);
   }
 
-  std::string matrix_, reordering_ = "best", out_, out_cols_;
+  std::string matrix_, reordering_ = "best", out_, out_cols_, time_limit_;
   std::vector<std::string> sets_;
   bool fresh_ = false;
   bool gpu_ = false;

@@ -198,6 +198,24 @@ class PlainAnswerTest(ProgramTest):
         self.assertIn(".mtx", there)
         self.assertIn("there is no matrix 'y.csv'", absent)
 
+    def test_reorder_ends_after_a_time_limit_with_a_unit(self) -> None:
+        mesh = "shuffle(of=poisson2d(nx=64, ny=64))"
+
+        cut = self.json_of("reorder", mesh, "--time-limit", "0.001ms", "--fresh-orders", "--json")
+        whole = self.json_of("reorder", mesh, "--time-limit", "5min", "--json")
+
+        self.assertTrue(cut["reorder_cut_short"])
+        self.assertEqual(cut["after"], cut["before"])
+        self.assertFalse(whole.get("reorder_cut_short", False))
+        self.assertLess(whole["after"]["tiles_8x8"], whole["before"]["tiles_8x8"])
+        for time in ("3", "0s", "-2s", "nans", "3 hours"):
+            with self.subTest(time=time):
+                refused = self.tessera("reorder", mesh, f"--time-limit={time}", code=2)
+                self.assertIn("write it as in 500ms", refused.stderr)
+        twice = self.tessera("reorder", mesh, "--time-limit", "1s", "--set", "time_limit_s=1",
+                             code=2)
+        self.assertIn("give one of them", twice.stderr)
+
     def test_reorder_writes_the_matrix_or_says_what_out_takes(self) -> None:
         shuffled = f"shuffle(of={POISSON})"
 
