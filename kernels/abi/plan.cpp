@@ -4,6 +4,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/dense_tiles.hpp"
 #include "formats/io/call_syntax.hpp"
 #include "kernels/abi/guarded.hpp"
 #include "kernels/abi/matrices.hpp"
@@ -30,6 +31,11 @@ constexpr tessera_spmm_options kDefaults{.size = sizeof(tessera_spmm_options),
                                          .sets_values = 0,
                                          .strided = 0,
                                          .expected_products = 0};
+
+/// dense_spmm as a candidate of plans; a sparser A is none of its.
+PlanKernel dense_kernel() {
+  return {"dense_spmm", {}, {{"growth", DenseTiles::kWorthwhileGrowth}}};
+}
 
 std::vector<PlanKernel> kernels_in(tessera_precision precision, tessera_type type,
                                    const char* tensor_cores, const char* cuda_cores) {
@@ -82,6 +88,8 @@ PlanRequest request_of(const tessera_spmm_options* given, std::int64_t rows) {
   PlanRequest request;
   request.kernels = kernels_of(options.num_kernels, options.kernels, options.precision,
                                options.type, "tessera_spmm", "rows_spmm");
+  if (options.num_kernels == 0 && options.precision != TESSERA_FP32_ACCURATE)
+    request.kernels.push_back(dense_kernel());
   if (options.formats != nullptr)
     for (std::int64_t i = 0; i < options.num_kernels; ++i)
       request.kernels[i].format = format_of(request.kernels[i], options.formats[i]);

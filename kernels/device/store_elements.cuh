@@ -45,4 +45,32 @@ __device__ void store_8_halves(std::uint16_t* to, const float (&sums)[8], int co
   }
 }
 
+/// Stores the first min(cols, 4) sums of C of 16 bits, of which there is one at least. With
+/// `kAligned`, `to` is at a multiple of 8 bytes and `cols` is at least four.
+template <class Packed, bool kAligned>
+__device__ void store_4_halves(std::uint16_t* to, const float4& sums, std::int64_t cols,
+                               const Scaling& scaling) {
+  const float each[4] = {sums.x, sums.y, sums.z, sums.w};
+  if constexpr (!kAligned) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (i < cols) store_16_bits<Packed>(to + i, each[i], scaling);
+  } else {
+    std::uint32_t words[2] = {};
+    if (scaling.beta != 0)
+      asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(words[0]), "=r"(words[1])
+                   : "l"(to)
+                   : "memory");
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float low = Packed::low(words[i]), high = Packed::high(words[i]);
+      words[i] =
+          Packed::pair(scaled(scaling, each[2 * i], &low), scaled(scaling, each[2 * i + 1], &high));
+    }
+    asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(words[0]), "r"(words[1])
+                 : "memory");
+  }
+}
+
 }  // namespace tessera

@@ -19,6 +19,7 @@
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
 #include "formats/base/permutation.hpp"
+#include "formats/dense_tiles.hpp"
 #include "kernels/device/device_matrix.hpp"
 #include "kernels/scaling.hpp"
 #include "kernels/spmm/plan/order_choice.hpp"
@@ -40,12 +41,17 @@ struct SpmmCandidate {
 
 struct SpmmPlanOptions {
   /// The kernels to choose from. Two or more are timed once on this GPU, and the fastest is kept.
-  /// The default candidates differ in their values: tessera_spmm rounds operands to TF32, rows_spmm
-  /// does not. Both give the same bits every time. Name one kernel where the difference matters.
-  std::vector<SpmmCandidate> candidates = {{"tessera_spmm"}, {"rows_spmm"}};
+  /// The default candidates differ in their values: tessera_spmm and dense_spmm round operands to
+  /// TF32, rows_spmm does not; dense_spmm, of which an A with less than one nonzero in twenty is no
+  /// candidate, multiplies A's zeros too, so that an infinity or a NaN of B reaches all rows of C.
+  /// Each gives the same bits every time. Name one kernel where the difference matters.
+  std::vector<SpmmCandidate> candidates = {
+      {"tessera_spmm"},
+      {"rows_spmm"},
+      {"dense_spmm", {}, {{"growth", DenseTiles::kWorthwhileGrowth}}}};
 
   /// About how often A is multiplied. From 1 to kFewProducts nothing is timed, where every
-  /// candidate has a formula for its time (tessera_spmm and rows_spmm with their default
+  /// candidate has a formula for its time (the default candidates with their default
   /// parameters): the one with the least is taken, which costs the host about a millisecond. With
   /// more, and two or more candidates, an order of A's rows is found on the GPU where the formulas
   /// expect it to save more than it takes; it is one candidate more, and kept where its products

@@ -26,6 +26,7 @@
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
 #include "kernels/spmm/row_windows/named_values.hpp"
 #include "kernels/spmm/tessera/trace.hpp"
+#include "kernels/storage_params.hpp"
 
 namespace tessera {
 
@@ -90,12 +91,6 @@ constexpr NamedValue<ChunkOrder> kChunkOrders[] = {{"auto", ChunkOrder::kAuto},
 
 constexpr NamedValue<Prefetch> kPrefetches[] = {
     {"auto", Prefetch::kAuto}, {"on", Prefetch::kOn}, {"off", Prefetch::kOff}};
-
-/// The types of B and C that the parameters ask for.
-Storage storage_of(const Params& params) {
-  const ElementType b = element_type(params.text("storage"));
-  return {b, params.text("storage_c") == "fp32" ? ElementType::kFp32 : b};
-}
 
 /// The precision of MMAs: operands of 16 bits are multiplied as they are.
 std::string precision_of(const Params& params, ElementType b) {
