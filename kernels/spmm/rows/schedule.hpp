@@ -2,9 +2,10 @@
 // columns of C. The device code, the emulation, the work description and the warp trace read it.
 //
 // A unit is some lanes side by side, four columns of C each, and takes one piece of a row. Where C
-// is narrow, the lanes are in parts, each with all columns, which take nonzeros side by side; their
-// sums meet in a tree. The units of a row are its team: 1, 2, 4, ... of a thread block, whose teams
-// have one size. A row that needs more units than a thread block has takes several thread blocks.
+// is wide and rows are short, lanes have eight or sixteen columns. Where C is narrow, the lanes are
+// in parts, each with all columns, which take nonzeros side by side; their sums meet in a tree. The
+// units of a row are its team: 1, 2, 4, ... of a thread block, whose teams have one size. A row
+// that needs more units than a thread block has takes several thread blocks.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +25,19 @@ constexpr int kShortPartStep = 2;  // of a part, where the warp's units have no 
 constexpr int kMaxPiece = 65535;   // nonzeros; 16 bits count them
 constexpr std::int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;  // CUDA's limits of a grid
 
-/// Thread blocks of an SM that the registers have to suffice for.
-TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts) {
-  return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : 4;
+/// Thread blocks of an SM that the registers have to suffice for. `wide` is 1 or, of units that are
+/// warps, also 2 or 4 times 16 bytes of a row of B that a lane loads.
+TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts, int wide) {
+  return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : wide == 1 ? 4 : 3;
 }
 
-/// Shared memory of a thread block: the sums of each thread, and a flag.
-constexpr std::int64_t shared_bytes(int lane_cols) { return 4 * lane_cols * kThreads + 1; }
+/// The columns of a lane that teams add at a time.
+TESSERA_HOST_DEVICE constexpr int team_pass(int lane_cols) { return lane_cols < 8 ? lane_cols : 8; }
+
+/// Shared memory of a thread block: those sums of each thread, and a flag.
+constexpr std::int64_t shared_bytes(int lane_cols) {
+  return 4 * team_pass(lane_cols) * kThreads + 1;
+}
 
 /// A piece of a row. The device code reads it, too.
 struct alignas(16) Unit {
@@ -72,15 +79,21 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t first_slot_of(std::uint32_t num_slot
 /// The launch that multiplies by a B of n columns: thread blocks along the grid's first dimension
 /// share the columns of C. The part of B that is gathered at a time is then narrower than B.
 struct Schedule {
-  int lanes;           // of a unit: 8, 16 or 32; in parts 2 or 8
-  int parts;           // of a unit: 1, 2, 4 or 8
-  std::int64_t piece;  // most nonzeros of a unit
-  int lane_cols = 4;   // columns of C of a lane: 16 bytes of B
+  int lanes;                 // of a unit: 8, 16 or 32; in parts 2, 8, 16 or 32
+  int parts;                 // of a unit: 1, 2, 4, ..., at most one for each lane
+  std::int64_t piece;        // most nonzeros of a unit
+  int lane_cols = 4;         // columns of C of a lane, `wide` times 16 bytes of B
+  int wide = 1;              // 1, 2 or 4; of units that are warps
+  bool has_offsets = false;  // columns are read as offsets of 16 bits, if the matrix allows it
 
   constexpr int units_per_block() const { return kThreads / lanes; }
   constexpr int units_per_warp() const { return 32 / lanes; }
   constexpr int part_lanes() const { return lanes / parts; }
   constexpr bool in_parts() const { return part_lanes() < kFewLanes; }
+  /// True with elements of B of 16 bits.
+  constexpr bool has_halves() const { return lane_cols == 8 * wide; }
+  /// The rows of B that a unit without parts has in flight.
+  constexpr int rows_in_flight() const { return kUnroll / wide; }
   /// The nonzeros that a unit in parts has in flight.
   constexpr int part_turn() const { return kPartUnroll * parts; }
   constexpr int columns() const { return lane_cols * part_lanes(); }
@@ -95,8 +108,36 @@ struct Schedule {
   }
 };
 
-/// Lanes for 32, 64 or 128 columns of C, by its width. `piece` is the most nonzeros of a unit; 0:
-/// by the matrix.
+/// The lanes of a unit for at most 16 columns of C.
+constexpr int lanes_of_few(std::int64_t rows, std::int64_t nnz, std::int64_t n, int lanes,
+                           int access_cols) {
+  constexpr std::int64_t kShortRows = 16;
+  const bool two_lanes = access_cols == 4 && n <= 8;
+  if (lanes > 2 || (lanes == 2 && two_lanes)) return lanes;
+  return two_lanes && nnz <= kShortRows * rows ? 2 : 8;
+}
+
+/// How many times 16 bytes of a row of B a lane of a warp has: for `columns` of C at most or, where
+/// those are 0, for all that the kernel can where rows are short.
+constexpr int width_of(std::int64_t rows, std::int64_t nnz, std::int64_t n, std::int64_t columns,
+                       int access_cols) {
+  constexpr std::int64_t kShortRows = 16;
+  const std::int64_t one = 32 * access_cols, most = access_cols == 4 ? 4 : 2;
+  if (columns == 0) columns = nnz <= kShortRows * rows ? most * one : one;
+  int wide = 1;
+  while (wide < most && wide * one < n && 2 * wide * one <= columns) wide *= 2;
+  return wide;
+}
+
+/// What the caller fixes of a schedule.
+struct ScheduleChoice {
+  std::int64_t piece = 0;    // most nonzeros of a unit; 0: by the matrix
+  std::int64_t columns = 0;  // of C, at most, of a warp of more than 16; 0: by the matrix
+  int few_lanes = 0;         // of a unit of at most 16 columns: 2, 8, 16 or 32; 0: by the matrix
+  bool may_have_offsets = true;
+};
+
+/// Lanes for 32, 64 or 128 columns of C, by its width.
 ///
 /// On an H200, pieces of 16 were fastest for small matrices at N = 32, of 32 at N = 128, and of 64
 /// for large ones: a unit has a fixed cost, and units that are too few or too long keep the others
@@ -115,29 +156,32 @@ struct Schedule {
 ///
 /// With elements of 16 bits a lane has eight columns: half of the lanes do.
 constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
-                                 std::int64_t n, std::int64_t piece, int lane_cols = 4) {
+                                 std::int64_t n, const ScheduleChoice& choice,
+                                 int access_cols = 4) {
   constexpr std::int64_t kSms = 132, kPiecesPerUnit = 4, kLeast = 16, kMost = 64;
-  constexpr std::int64_t kLongRow = 256, kShareOfNonzeros = 1000, kShortRows = 16;
-  Schedule schedule{.lanes = n <= 8 * lane_cols    ? 8
-                             : n <= 16 * lane_cols ? 16
-                                                   : 32,
+  constexpr std::int64_t kLongRow = 256, kShareOfNonzeros = 1000;
+  Schedule schedule{.lanes = n <= 8 * access_cols    ? 8
+                             : n <= 16 * access_cols ? 16
+                                                     : 32,
                     .parts = 1,
-                    .piece = piece,
-                    .lane_cols = lane_cols};
-  if (n <= 16 && lane_cols == 8) {
-    schedule.parts = 4;
-  } else if (n <= 16) {
-    if (n <= 8 && nnz <= kShortRows * rows) schedule.lanes = 2;
-    schedule.parts = schedule.lanes / (n <= 1 ? 1 : n <= 8 ? 2 : 4);
+                    .piece = choice.piece};
+  if (n <= 16) {
+    schedule.lanes = lanes_of_few(rows, nnz, n, choice.few_lanes, access_cols);
+    const int part_lanes = access_cols == 8 ? 2 : n <= 1 ? 1 : n <= 8 ? 2 : 4;
+    schedule.parts = std::max(schedule.lanes / part_lanes, 1);
+    schedule.has_offsets = choice.may_have_offsets && schedule.lanes > 2;
   }
-  if (piece > 0) return schedule;
+  if (schedule.lanes == 32 && schedule.parts == 1)
+    schedule.wide = width_of(rows, nnz, n, choice.columns, access_cols);
+  schedule.lane_cols = access_cols * schedule.wide;
+  if (choice.piece > 0) return schedule;
   const std::int64_t held =
-      kSms * resident(schedule.lanes, schedule.parts) * schedule.units_per_block();
+      kSms * resident(schedule.lanes, schedule.parts, schedule.wide) * schedule.units_per_block();
   const std::int64_t goal = nnz * schedule.chunks(n) / (kPiecesPerUnit * held);
   const bool is_long = longest_row > kLongRow && longest_row * kShareOfNonzeros > nnz;
   const std::int64_t turn = schedule.in_parts() ? schedule.part_turn() : schedule.lanes;
   const std::int64_t least = std::max<std::int64_t>(turn, is_long ? 2 * kLeast : kLeast);
-  const std::int64_t chosen = std::clamp(goal, least, kMost);
+  const std::int64_t chosen = std::max(std::min(goal, kMost), least);
   schedule.piece = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(chosen)));
   return schedule;
 }
