@@ -204,6 +204,8 @@ __device__ void multiply_column(const Arguments& product, const Unit& unit,
       step(std::integral_constant<int, kUnroll / 4>());
     else if (most - at <= kUnroll / 2 * kLanes)
       step(std::integral_constant<int, kUnroll / 2>());
+    else if (most - at <= kUnroll * 3 / 4 * kLanes)
+      step(std::integral_constant<int, kUnroll * 3 / 4>());
     else
       step(std::integral_constant<int, kUnroll>());
   }

@@ -144,9 +144,9 @@ std::vector<ParamSpec> params() {
            32},
           {"offsets",
            std::string("auto"),
-           "columns of A as distances of 16 bits from the first one of their piece: for at most 16 "
-           "columns of C where none is longer, or never",
-           {"auto", "never"}},
+           "columns of A as distances of 16 bits from the first one of their piece, for at most 16 "
+           "columns of C: by the matrix, wherever none is longer, or never",
+           {"auto", "always", "never"}},
           {"storage", std::string("fp32"), "the type of B in memory", {"fp32", "fp16", "bf16"}},
           {"storage_c", std::string("as_b"), "the type of C in memory", {"as_b", "fp32"}}};
 }
@@ -155,6 +155,15 @@ Storage storage_of(const Params& params) {
   const ElementType b = element_type(params.text("storage"));
   return {b, params.text("storage_c") == "fp32" ? ElementType::kFp32 : b};
 }
+
+namespace {
+
+Offsets offsets_of(const std::string& named) {
+  if (named == "auto") return Offsets::kByMatrix;
+  return named == "always" ? Offsets::kWhereTheyFit : Offsets::kNever;
+}
+
+}  // namespace
 
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
   std::int64_t longest = 0;
@@ -165,7 +174,7 @@ Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
   const ScheduleChoice choice{.piece = params.integer("piece"),
                               .columns = params.integer("columns"),
                               .few_lanes = static_cast<int>(lanes),
-                              .may_have_offsets = params.text("offsets") == "auto"};
+                              .offsets = offsets_of(params.text("offsets"))};
   return make_schedule(a.rows, a.nnz(), longest, n, choice,
                        static_cast<int>(16 / bytes_of(storage_of(params).b)));
 }
@@ -254,7 +263,7 @@ class RowsSpmm final : public SpmmKernel {
   explicit RowsSpmm(Params params) : params_(std::move(params)) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
-  int version() const override { return 2; }
+  int version() const override { return 3; }
   Arithmetic arithmetic() const override { return {.storage = storage_of(params_)}; }
 
   /// A nonzero, a level of the tree of parts, or the sum of a piece, a thread block or a unit of

@@ -275,9 +275,8 @@ class RowsTrace final : public LaunchTrace {
 
   void advance_column(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
     const std::int64_t lanes = schedule_.lanes, left = mine.most - at;
-    const int count = left <= kUnroll / 4 * lanes   ? kUnroll / 4
-                      : left <= kUnroll / 2 * lanes ? kUnroll / 2
-                                                    : kUnroll;
+    int count = kUnroll / 4;
+    while (count < kUnroll && count * lanes < left) count += kUnroll / 4;
     trace.issue(ColumnCounts::kTurn);
     load_turn(mine, at, count, trace);
     trace.wait(kIndexBoard);

@@ -168,6 +168,7 @@ TEST_CASE("rows_spmm gives the same bits with wide warps and with columns as off
     const DenseMatrix c = c_with({});
     for (const Params::Given& params : {Params::Given{{"columns", std::int64_t{128}}},
                                         Params::Given{{"columns", std::int64_t{512}}},
+                                        Params::Given{{"offsets", std::string("always")}},
                                         Params::Given{{"offsets", std::string("never")}}})
       CHECK(c_with(params).values == c.values);
   }
@@ -353,9 +354,11 @@ TEST_CASE("columns of rows_spmm are offsets from the first one of their unit, wh
     return CsrMatrix(1, 70'000, std::vector<std::int64_t>{0, 20}, std::move(cols),
                      std::vector<float>(20, 0.5f));
   };
+  constexpr auto kAlways = rows_spmm::Offsets::kWhereTheyFit;
+  const rows_spmm::ScheduleChoice few{.piece = 20, .few_lanes = 8, .offsets = kAlways};
   for (const CsrMatrix& a : {near, reaching(65'535)})
     for (const std::int64_t n : {1, 8, 16}) {
-      const Plan plan = rows_spmm::make_plan(a, schedule_with(a, n, {.piece = 20, .few_lanes = 8}));
+      const Plan plan = rows_spmm::make_plan(a, schedule_with(a, n, few));
 
       REQUIRE(plan.has_offsets());
       REQUIRE(plan.bases.size() == plan.units.size());
@@ -366,13 +369,70 @@ TEST_CASE("columns of rows_spmm are offsets from the first one of their unit, wh
                   static_cast<std::uint32_t>(a.col_indices[at]));
         }
     }
-  const rows_spmm::ScheduleChoice few{.piece = 20, .few_lanes = 8};
   const CsrMatrix far = reaching(65'536);
   CHECK(!rows_spmm::make_plan(far, schedule_with(far, 1, few)).has_offsets());
   CHECK(!rows_spmm::make_plan(near, schedule_with(near, 17, few)).has_offsets());
-  CHECK(!rows_spmm::make_plan(near, schedule_with(near, 1, {.few_lanes = 2})).has_offsets());
-  CHECK(!rows_spmm::make_plan(near, schedule_with(near, 1, {.may_have_offsets = false}))
+  CHECK(!rows_spmm::make_plan(near, schedule_with(near, 1, {.few_lanes = 2, .offsets = kAlways}))
              .has_offsets());
+}
+
+TEST_CASE("rows_spmm reads offsets by itself where rows are long and pieces have 64 nonzeros") {
+  const auto has_offsets = [](std::int64_t rows, const rows_spmm::ScheduleChoice& choice,
+                              std::int64_t n = 1) {
+    return rows_spmm::make_schedule(rows, 4'800'000, 50, n, choice).has_offsets;
+  };
+  constexpr auto kNever = rows_spmm::Offsets::kNever;
+  constexpr std::int64_t kShort = 300'000, kLong = 299'999;  // rows, of 16 nonzeros and more
+
+  for (const std::int64_t n : {1, 8, 16}) {
+    CHECK(has_offsets(kLong, {.piece = 64}, n));
+    CHECK(!has_offsets(kLong, {.piece = 63}, n));
+    CHECK(!has_offsets(kLong, {.piece = 64, .offsets = kNever}, n));
+    CHECK(!has_offsets(kShort, {.piece = 64, .few_lanes = 8}, n));
+  }
+  CHECK(!has_offsets(kLong, {.piece = 64}, 17));
+}
+
+TEST_CASE("a piece of rows_spmm is a row of 33 to 64 nonzeros for few columns of C") {
+  const auto piece = [](std::int64_t rows, std::int64_t nnz, std::int64_t n = 1,
+                        std::int64_t longest = 100) {
+    return rows_spmm::make_schedule(rows, nnz, longest, n, {}).piece;
+  };
+  // Rows for two thread blocks of each of 132 SMs, with 32 units.
+  constexpr std::int64_t kRows = 2 * 132 * 32;
+
+  for (const std::int64_t n : {1, 8, 16}) {
+    CHECK(piece(kRows, 64 * kRows, n) == 64);
+    CHECK(piece(kRows, 32 * kRows + 1, n) == 64);
+    CHECK(piece(kRows, 32 * kRows, n) == (n == 1 ? 32 : 16));
+    CHECK(piece(kRows, 64 * kRows + 1, n) == (n == 1 ? 32 : 16));
+    CHECK(piece(kRows - 1, 40 * kRows, n) == (n == 1 ? 32 : 16));
+    CHECK(piece(kRows, 40 * kRows, n, 40 * kRows / 1000 + 1) == 32);  // a long row
+  }
+  CHECK(piece(kRows, 40 * kRows, 17) == 16);
+}
+
+TEST_CASE("warps of rows_spmm are wide for short rows and for rows of about one length") {
+  const auto columns = [](std::int64_t rows, std::int64_t nnz, std::int64_t longest, std::int64_t n,
+                          int access_cols = 4) {
+    return rows_spmm::make_schedule(rows, nnz, longest, n, {}, access_cols).columns();
+  };
+  constexpr std::int64_t kHeld = 132 * 3 * 8;  // wide warps of an H200
+
+  for (const std::int64_t n : {132, 200, 256}) CHECK(columns(10'000, 100'000, 2'000, n) == 256);
+  for (const std::int64_t n : {260, 512, 1'000}) CHECK(columns(10'000, 100'000, 2'000, n) == 512);
+  for (const std::int64_t n : {65, 128, 257, 515}) CHECK(columns(10'000, 100'000, 2'000, n) == 128);
+  CHECK(columns(10'000, 140'000, 2'000, 512) == 512);
+  CHECK(columns(10'000, 140'001, 2'000, 512) == 128);
+  CHECK(columns(10'000, 400'000, 160, 512) == 512);
+  CHECK(columns(10'000, 400'000, 161, 512) == 128);
+  CHECK(columns(kHeld, 16 * kHeld, 20, 512) == 512);
+  CHECK(columns(kHeld, 16 * kHeld - 1, 20, 512) == 128);
+  CHECK(columns(kHeld - 1, 16 * kHeld, 20, 512) == 128);
+  // Of 16 bits.
+  for (const std::int64_t n : {136, 256}) CHECK(columns(10'000, 100'000, 2'000, n, 8) == 256);
+  for (const std::int64_t n : {264, 512}) CHECK(columns(10'000, 100'000, 2'000, n, 8) == 512);
+  CHECK(columns(10'000, 100'000, 2'000, 260, 8) == 256);
 }
 
 TEST_CASE("the work of rows_spmm counts every nonzero and every row of C") {
