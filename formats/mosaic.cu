@@ -22,6 +22,8 @@ struct FillWindow {
     const std::int64_t first = window_offset[window.index];
     const std::int64_t tiles = window_offset[window.index + 1] - first;
     window.write_padded_columns(tile_cols + first * kTileCols, tiles * kTileCols);
+    if (window.index + 1 == window.all.windows && threadIdx.x == 0)
+      tile_offset[first + tiles] = static_cast<std::uint32_t>(window.all.matrix.nnz);
     place_by_bitmap<kWords>(
         window, tiles, bitmaps + first * kWords, tile_offset + first,
         [](int row, int place, std::int64_t) {
@@ -43,11 +45,14 @@ class GpuMosaic final : public GpuFormat {
     const std::uint32_t* const window_offset = tiles.data();
     GpuPacked packed;
     packed.add("window_offset", std::move(tiles.offsets));
+    packed.reserve({4 * (tiles.tiles + 1), 4 * tiles.tiles * kTileCols,
+                    std::int64_t{sizeof(Bitmap)} * tiles.tiles * kWords, 4 * matrix.nnz},
+                   stream);
     auto* const tile_offset = packed.add<std::uint32_t>("tile_offset", tiles.tiles + 1, stream);
     auto* const cols = packed.add<std::int32_t>("tile_cols", tiles.tiles * kTileCols, stream);
     auto* const bitmaps = packed.add<Bitmap>("bitmaps", tiles.tiles * kWords, stream);
     auto* const values = packed.add<float>("values", matrix.nnz, stream);
-    close_offsets(tile_offset + tiles.tiles, matrix.nnz, stream);
+    if (condensed.view().windows == 0) close_offsets(tile_offset, 0, stream);
     for_each_window(condensed.view(), FillWindow{window_offset, tile_offset, cols, bitmaps, values},
                     stream);
     return packed;

@@ -124,7 +124,8 @@ class RowsSpmmCost final : public CostModel {
  public:
   Rating rate(const WorkCounts& counts, const Params& params,
               const std::string& device) const override {
-    require<Unsupported>(params.integer("piece") == 0,
+    require<Unsupported>(params.integer("piece") == 0 && params.integer("columns") == 0 &&
+                             params.integer("lanes") == 0 && params.text("offsets") == "auto",
                          "the formula of rows_spmm is fitted to its default parameters");
     const bool narrow = has_16_bits(params);
     const RowFactors& of = narrow ? kRows16Bits : kRowsFp32;

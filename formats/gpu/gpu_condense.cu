@@ -158,9 +158,9 @@ __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
   }
 }
 
+/// The thread blocks that the device holds at a time.
 template <int kThreads>
-void launch(const CondenseJob& job, cudaStream_t stream) {
-  const int bytes = Slab::bytes(job.slab_groups);
+std::int64_t resident(int bytes) {
   int per_sm = 0, device = 0, sms = 0;
   cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, condense_windows<kThreads>,
                                                            kThreads, bytes),
@@ -168,7 +168,16 @@ void launch(const CondenseJob& job, cudaStream_t stream) {
   cuda_check(cudaGetDevice(&device), "querying the device");
   cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
              "querying the number of SMs");
-  const auto blocks = std::min<std::int64_t>(job.windows, std::int64_t{per_sm} * sms);
+  return std::int64_t{per_sm} * sms;
+}
+
+template <int kThreads>
+void launch(const CondenseJob& job, cudaStream_t stream) {
+  // A thread block for each window where they are so few that to ask the device takes longer.
+  constexpr std::int64_t kFewWindows = 512;
+  const int bytes = Slab::bytes(job.slab_groups);
+  const std::int64_t blocks =
+      job.windows <= kFewWindows ? job.windows : std::min(job.windows, resident<kThreads>(bytes));
   condense_windows<kThreads><<<static_cast<unsigned>(blocks), kThreads, bytes, stream>>>(job);
   cuda_check(cudaGetLastError(), "condensing");
 }
@@ -224,12 +233,12 @@ int threads_per_window(const WindowView& windows) {
 GpuCondensed::GpuCondensed(const DeviceCsr& matrix, int height, int group_cols,
                            cudaStream_t stream) {
   CondenseJob job = job_for(matrix, height, group_cols);
-  active_ = StreamBuffer(4 * job.windows, stream);
-  cols_ = StreamBuffer(4 * matrix.nnz, stream);
-  places_ = StreamBuffer(4 * matrix.nnz, stream);
-  job.active = active_.as<std::int32_t>();
-  job.cols = cols_.as<std::int32_t>();
-  job.places = places_.as<std::int32_t>();
+  const std::int64_t of_windows = room_of(4 * job.windows);
+  const std::int64_t of_nonzeros = room_of(4 * matrix.nnz);
+  memory_ = StreamBuffer(of_windows + 2 * of_nonzeros, stream);
+  job.active = memory_.as<std::int32_t>();
+  job.cols = job.active + of_windows / 4;
+  job.places = job.cols + of_nonzeros / 4;
   view_ = {matrix, height, job.windows, job.active, job.cols, job.places};
   if (matrix.nnz > 0)
     launch(job, stream);
@@ -243,8 +252,7 @@ TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t strea
   auto* const offsets = result.offsets.as<std::uint32_t>();
   const auto tiles = thrust::make_transform_iterator(
       thrust::counting_iterator<std::int64_t>(0), TilesOf{windows.active, windows.windows, width});
-  running_sum(tiles, offsets, windows.windows + 1, stream);
-  result.tiles = read_back(offsets + windows.windows, stream);
+  result.tiles = read_running_sum(tiles, offsets, windows.windows + 1, stream);
   return result;
 }
 

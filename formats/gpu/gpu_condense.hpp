@@ -27,7 +27,7 @@ class GpuCondensed {
   const WindowView& view() const { return view_; }
 
  private:
-  StreamBuffer active_, cols_, places_;
+  StreamBuffer memory_;  // of the arrays of the view
   WindowView view_;
 };
 

@@ -7,8 +7,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/base/device_memory.hpp"
@@ -26,26 +29,64 @@ struct DeviceCsr {
   const float* values = nullptr;              // [nnz]
 };
 
+/// The memory of an array: its own, or a part of what GpuPacked has reserved.
+class GpuArrayData {
+ public:
+  explicit GpuArrayData(StreamBuffer own)
+      : own_(std::move(own)), data_(own_.as<void>()), bytes_(own_.bytes()) {}
+  GpuArrayData(void* part, std::int64_t bytes) : data_(part), bytes_(bytes) {}
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  StreamBuffer own_ = {};
+  void* data_;
+  std::int64_t bytes_;
+};
+
 /// One array of a packed matrix. Names, order and bytes are those of PackedMatrix::arrays().
 struct GpuArray {
   std::string name;
-  StreamBuffer data;
+  GpuArrayData data;
 };
 
+/// Arrays in one buffer begin at multiples of 256 bytes: the room of one.
+constexpr std::int64_t room_of(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 struct GpuPacked {
-  std::vector<GpuArray> arrays;
+  std::vector<GpuArray> arrays = {};
+  StreamBuffer reserved = {};  // for arrays to come, or empty
+  std::int64_t used = 0;       // bytes of it
+
+  /// Allocates the memory of the next arrays at once. For a small matrix, allocations take longer
+  /// than the kernels that fill them.
+  void reserve(std::initializer_list<std::int64_t> bytes_of_arrays, cudaStream_t stream) {
+    std::int64_t sum = 0;
+    for (const std::int64_t bytes : bytes_of_arrays) sum += room_of(bytes);
+    reserved = StreamBuffer(sum, stream);
+    used = 0;
+  }
 
   /// Adds an uninitialised array of `elements` values of type T.
   template <class T>
   T* add(std::string name, std::int64_t elements, cudaStream_t stream) {
-    arrays.push_back(
-        {std::move(name), StreamBuffer(elements * static_cast<std::int64_t>(sizeof(T)), stream)});
+    const std::int64_t bytes = elements * static_cast<std::int64_t>(sizeof(T));
+    if (bytes > reserved.bytes() - used) {
+      add(std::move(name), StreamBuffer(bytes, stream));
+    } else {
+      arrays.push_back({std::move(name), {reserved.as<std::byte>() + used, bytes}});
+      used += room_of(bytes);
+    }
     return arrays.back().data.as<T>();
   }
 
   /// Adds an array that exists already.
   void add(std::string name, StreamBuffer data) {
-    arrays.push_back({std::move(name), std::move(data)});
+    arrays.push_back({std::move(name), GpuArrayData(std::move(data))});
   }
 
   /// Adds a copy of `from` [elements] on the device.

@@ -16,9 +16,10 @@ constexpr int kSumThreads = 512;
 /// Sums that one thread block finds sooner than several launches would begin.
 constexpr std::int64_t kOneBlockSums = 16 * kSumThreads;
 
+/// `last`, unless it is null, becomes sums[count - 1]; it may be of the host.
 template <class From, class To>
 __global__ void __launch_bounds__(kSumThreads)
-    sum_in_one_block(From from, To* sums, std::int64_t count) {
+    sum_in_one_block(From from, To* sums, std::int64_t count, To* last) {
   using Scan = cub::BlockScan<To, kSumThreads>;
   __shared__ typename Scan::TempStorage scan;
   To before = 0;
@@ -27,6 +28,7 @@ __global__ void __launch_bounds__(kSumThreads)
     To sum{}, all{};
     Scan(scan).ExclusiveSum(i < count ? static_cast<To>(from[i]) : To{}, sum, all);
     if (i < count) sums[i] = before + sum;
+    if (i + 1 == count && last != nullptr) *last = before + sum;
     before += all;
     __syncthreads();  // `scan` is free
   }
@@ -37,7 +39,8 @@ __global__ void __launch_bounds__(kSumThreads)
 template <class From, class To>
 void running_sum(From from, To* sums, std::int64_t count, cudaStream_t stream) {
   if (count <= kOneBlockSums) {
-    if (count > 0) sum_in_one_block<<<1, kSumThreads, 0, stream>>>(from, sums, count);
+    if (count > 0)
+      sum_in_one_block<<<1, kSumThreads, 0, stream>>>(from, sums, count, static_cast<To*>(nullptr));
     return cuda_check(cudaGetLastError(), "summing up");
   }
   std::size_t bytes = 0;
@@ -72,6 +75,21 @@ template <class T>
 T read_back(const T* value, cudaStream_t stream) {
   static thread_local ReadBack<T> host;
   host.request(value, stream);
+  return host.wait(stream);
+}
+
+/// The same as running_sum, for a count that is not zero; returns the last sum, and waits for the
+/// stream. A thread block that sums up alone writes it to the host, which saves a copy.
+template <class From, class To>
+To read_running_sum(From from, To* sums, std::int64_t count, cudaStream_t stream) {
+  if (count > kOneBlockSums) {
+    running_sum(from, sums, count, stream);
+    return read_back(sums + count - 1, stream);
+  }
+  static thread_local ReadBack<To> host;
+  To* const last = const_cast<To*>(&*host);  // pinned memory has one address on both sides
+  sum_in_one_block<<<1, kSumThreads, 0, stream>>>(from, sums, count, last);
+  cuda_check(cudaGetLastError(), "summing up");
   return host.wait(stream);
 }
 

@@ -76,7 +76,11 @@ TEST_CASE("the formulas are refused for parameters that they were not fitted to"
   CHECK_THROWS_AS(predict("tessera_spmm", counts, {{"precision", std::string("tf32x3")}}),
                   Unsupported);
   CHECK_THROWS_AS(predict("tessera_spmm", counts, {{"columns", std::int64_t{64}}}), Unsupported);
-  CHECK_THROWS_AS(predict("rows_spmm", counts, {{"piece", std::int64_t{20}}}), Unsupported);
+  for (const Params::Given& given :
+       {Params::Given{{"piece", std::int64_t{20}}}, Params::Given{{"columns", std::int64_t{256}}},
+        Params::Given{{"lanes", std::int64_t{16}}},
+        Params::Given{{"offsets", std::string("always")}}})
+    CHECK_THROWS_AS(predict("rows_spmm", counts, given), Unsupported);
   CHECK(predict("tessera_spmm", counts, {{"storage", std::string("fp16")}}) > 0);
 }
 

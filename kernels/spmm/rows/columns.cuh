@@ -11,11 +11,13 @@ struct Arguments {
   const Unit* units;           // [gridDim.x * units of a thread block]
   const SplitRow* split_rows;  // [num_split_rows]
   std::int64_t num_slots, num_split_rows;
-  float4* slots;                    // [chunks][num_slots][lanes of a unit]
-  std::uint32_t* arrivals;          // [chunks][num_split_rows], zero between launches
-  const std::int32_t* col_indices;  // [nnz]
-  const float* values;              // [nnz]
-  std::uint32_t n, row_bytes;       // row_bytes: of a row of B
+  float4* slots;                     // [chunks][num_slots][lanes of a unit]
+  std::uint32_t* arrivals;           // [chunks][num_split_rows], zero between launches
+  const std::int32_t* col_indices;   // [nnz], or null where the columns are offsets:
+  const std::uint32_t* bases;        // [units] the first column of each unit
+  const std::uint16_t* col_offsets;  // [nnz] the distance of a column from it
+  const float* values;               // [nnz]
+  std::uint32_t n, row_bytes;        // row_bytes: of a row of B
   const void* b;
   void* c;
   bool c_in_16_bits;
@@ -23,38 +25,39 @@ struct Arguments {
   const std::int32_t* places;  // [rows of A] the row of C of each row; null: the same one
 };
 
-/// Four columns, FP32.
+/// Elements of FP32, four in 16 bytes.
 struct Fp32Numbers {
   using Element = float;
   static constexpr int kCols = 4;
-  __device__ static float value(const float (&words)[4], int col) { return words[col]; }
+  /// Column `col` of words that are full, or that have one column each.
+  __device__ static float value(const float* words, int col) { return words[col]; }
+  __device__ static float value_alone(const float* words, int col) { return words[col]; }
 };
 
-/// Eight columns of 16 bits; `Packed` is PackedFp16 or PackedBf16.
+/// Elements of 16 bits, eight in 16 bytes; `Packed` is PackedFp16 or PackedBf16.
 template <class Packed>
 struct HalfNumbers {
   using Element = Packed;
   static constexpr int kCols = 8;
-  __device__ static float value(const float (&words)[4], int col) {
+  __device__ static float value(const float* words, int col) {
     const std::uint32_t word = __float_as_uint(words[col / 2]);
     return col % 2 == 0 ? Packed::low(word) : Packed::high(word);
   }
-  /// Of a column that is alone in its word.
-  __device__ static float value(const float (&words)[8], int col) {
+  __device__ static float value_alone(const float* words, int col) {
     return Packed::low(__float_as_uint(words[col]));
   }
 };
 
-/// The columns of C of a lane: 16 bytes of B side by side or, for operands that are not aligned,
-/// one of every kLanes, so that the lanes of a unit always access bytes side by side. A lane that
-/// is alone has one.
-template <class Numbers, int kLanes, bool kAligned>
+/// The columns of C of a lane: kWide times 16 bytes of B or, for operands that are not aligned, as
+/// many single columns. The lanes of a unit always access bytes side by side. A lane that is alone
+/// has one column.
+template <class Numbers, int kLanes, bool kAligned, int kWide>
 struct LaneColumns {
-  static constexpr int kCols = Numbers::kCols;
-  static constexpr int kElementBytes = 16 / kCols;
-  static constexpr int kWidth = kAligned ? kCols : 1;  // columns of an access
+  static constexpr int kCols = kWide * Numbers::kCols;
+  static constexpr int kElementBytes = 16 / Numbers::kCols;
+  static constexpr int kWidth = kAligned ? Numbers::kCols : 1;  // columns of an access
   static constexpr int kAccesses = kLanes == 1 ? 1 : kCols / kWidth;
-  static constexpr int kWords = kAligned ? 4 : kCols;     // registers of a lane for a row of B
+  static constexpr int kWords = kAligned ? 4 * kWide : kCols;  // of a lane for a row of B
   static constexpr int kInFlight = kUnroll * 4 / kWords;  // rows of B that a lane has in flight
 
   struct Piece {
@@ -76,7 +79,7 @@ struct LaneColumns {
   __device__ static void load_if(bool when, const char* row, int access, Piece& piece) {
     const char* from = row + offset(access) * kElementBytes;
     if constexpr (kAligned)
-      tessera::load_if<4>(when, reinterpret_cast<const float*>(from), piece.words);
+      tessera::load_if<4>(when, reinterpret_cast<const float*>(from), piece.words + 4 * access);
     else if constexpr (kElementBytes == 4)
       tessera::load_if<1>(when, reinterpret_cast<const float*>(from), piece.words + access);
     else
@@ -84,24 +87,18 @@ struct LaneColumns {
   }
   __device__ static void add(float factor, const Piece& piece, float (&sums)[kCols]) {
 #pragma unroll
-    for (int v = 0; v < kCols; ++v) sums[v] = fmaf(factor, Numbers::value(piece.words, v), sums[v]);
+    for (int v = 0; v < kCols; ++v)
+      sums[v] = fmaf(
+          factor, kAligned ? Numbers::value(piece.words, v) : Numbers::value_alone(piece.words, v),
+          sums[v]);
   }
 
   /// Writes the sums; `at` is the element of C of the first access.
   __device__ void store(const Arguments& product, std::uint64_t at,
                         const float (&sums)[kCols]) const {
     if constexpr (kAligned) {
-      const auto cols = static_cast<int>(min(std::int64_t{product.n} - first, std::int64_t{kCols}));
-      if constexpr (kCols == 8) {
-        if (product.c_in_16_bits)
-          return store_8_halves<typename Numbers::Element, true>(
-              static_cast<std::uint16_t*>(product.c) + at, sums, cols, product.scaling);
-      }
 #pragma unroll
-      for (int v = 0; v < kCols; v += 4)
-        store_16_bytes<true>(static_cast<float*>(product.c) + at + v,
-                             {sums[v], sums[v + 1], sums[v + 2], sums[v + 3]}, cols - v,
-                             product.scaling, Store::kStreaming);
+      for (int v = 0; v < kAccesses; ++v) store_access(product, at, v, sums + v * kWidth);
     } else {
 #pragma unroll
       for (int v = 0; v < kAccesses; ++v)
@@ -110,8 +107,27 @@ struct LaneColumns {
   }
 
  private:
+  /// Writes the columns of 16 bytes of B; `at` is the element of C of the first access.
+  __device__ void store_access(const Arguments& product, std::uint64_t at, int v,
+                               const float* sums) const {
+    const int cols = has(v, product.n) ? kWidth : 0;
+    at += offset(v);
+    if constexpr (kWidth == 8) {
+      const float of_access[8] = {sums[0], sums[1], sums[2], sums[3],
+                                  sums[4], sums[5], sums[6], sums[7]};
+      if (product.c_in_16_bits)
+        return store_8_halves<typename Numbers::Element, true>(
+            static_cast<std::uint16_t*>(product.c) + at, of_access, cols, product.scaling);
+    }
+#pragma unroll
+    for (int i = 0; i < kWidth; i += 4)
+      store_16_bytes<true>(static_cast<float*>(product.c) + at + i,
+                           {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]}, cols - i,
+                           product.scaling, Store::kStreaming);
+  }
+
   __device__ static void store_one(const Arguments& product, std::uint64_t at, float sum) {
-    if constexpr (kCols == 8) {
+    if constexpr (kElementBytes == 2) {
       if (product.c_in_16_bits)
         return store_16_bits<typename Numbers::Element>(static_cast<std::uint16_t*>(product.c) + at,
                                                         sum, product.scaling);

@@ -31,6 +31,7 @@ namespace rows_spmm {
 namespace {
 
 constexpr std::int64_t kMaxNonzeros = 0xffffffff;  // 32 bits number them
+constexpr std::int32_t kMaxOffset = 0xffff;        // of a column in 16 bits
 
 /// Thread blocks of the classes of rows: split rows, then teams of 2^c units at index c + 1.
 constexpr int kClasses = 9;
@@ -59,6 +60,24 @@ ClassPlaces places_of(const CsrMatrix& a, const Schedule& schedule) {
   place(0);
   for (int of = kClasses - 1; of > 0; --of) place(of);
   return places;
+}
+
+/// Adds the columns as offsets to a plan, unless one needs more than 16 bits.
+void add_offsets(const CsrMatrix& a, Plan& plan) {
+  const auto columns_of = [&](const Unit& unit) {
+    return std::span(a.col_indices).subspan(unit.first, unit.count);
+  };
+  for (const Unit& unit : plan.units)
+    if (unit.count > 0 && columns_of(unit).back() - columns_of(unit).front() > kMaxOffset) return;
+  plan.bases.reserve(plan.units.size());
+  plan.col_offsets.resize(static_cast<std::size_t>(a.nnz()));
+  for (const Unit& unit : plan.units) {
+    const std::int32_t base = unit.count > 0 ? columns_of(unit).front() : 0;
+    plan.bases.push_back(static_cast<std::uint32_t>(base));
+    std::ranges::transform(
+        columns_of(unit), plan.col_offsets.begin() + unit.first,
+        [base](std::int32_t col) { return static_cast<std::uint16_t>(col - base); });
+  }
 }
 
 }  // namespace
@@ -98,6 +117,7 @@ Plan make_plan(const CsrMatrix& a, const Schedule& schedule) {
     if (plan.units[unit].team == 0)
       plan.units[unit] = {
           .row = kNoRow, .first = 0, .split = 0, .count = 0, .team = plan.units[unit - 1].team};
+  if (schedule.has_offsets) add_offsets(a, plan);
   return plan;
 }
 
@@ -109,6 +129,24 @@ std::vector<ParamSpec> params() {
            {},
            0,
            kMaxPiece},
+          {"columns",
+           std::int64_t{0},
+           "most columns of C of a warp, which has 128, 256 or 512 (twice 256 in 16 bits); 0: by "
+           "the matrix and the width of C",
+           {},
+           0,
+           512},
+          {"lanes",
+           std::int64_t{0},
+           "lanes of a unit of at most 16 columns of C: 2, 8, 16 or 32; 0: by the matrix",
+           {},
+           0,
+           32},
+          {"offsets",
+           std::string("auto"),
+           "columns of A as distances of 16 bits from the first one of their piece, for at most 16 "
+           "columns of C: by the matrix, wherever none is longer, or never",
+           {"auto", "always", "never"}},
           {"storage", std::string("fp32"), "the type of B in memory", {"fp32", "fp16", "bf16"}},
           {"storage_c", std::string("as_b"), "the type of C in memory", {"as_b", "fp32"}}};
 }
@@ -118,10 +156,26 @@ Storage storage_of(const Params& params) {
   return {b, params.text("storage_c") == "fp32" ? ElementType::kFp32 : b};
 }
 
+namespace {
+
+Offsets offsets_of(const std::string& named) {
+  if (named == "auto") return Offsets::kByMatrix;
+  return named == "always" ? Offsets::kWhereTheyFit : Offsets::kNever;
+}
+
+}  // namespace
+
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
   std::int64_t longest = 0;
   for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
-  return make_schedule(a.rows, a.nnz(), longest, n, params.integer("piece"),
+  const std::int64_t lanes = params.integer("lanes");
+  require(lanes == 0 || (lanes >= 2 && lanes != 4 && std::has_single_bit(unsigned(lanes))),
+          "a unit of rows_spmm has 2, 8, 16 or 32 lanes, not {}", lanes);
+  const ScheduleChoice choice{.piece = params.integer("piece"),
+                              .columns = params.integer("columns"),
+                              .few_lanes = static_cast<int>(lanes),
+                              .offsets = offsets_of(params.text("offsets"))};
+  return make_schedule(a.rows, a.nnz(), longest, n, choice,
                        static_cast<int>(16 / bytes_of(storage_of(params).b)));
 }
 
@@ -209,7 +263,7 @@ class RowsSpmm final : public SpmmKernel {
   explicit RowsSpmm(Params params) : params_(std::move(params)) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
-  int version() const override { return 2; }
+  int version() const override { return 3; }
   Arithmetic arithmetic() const override { return {.storage = storage_of(params_)}; }
 
   /// A nonzero, a level of the tree of parts, or the sum of a piece, a thread block or a unit of

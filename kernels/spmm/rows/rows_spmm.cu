@@ -13,26 +13,53 @@ using namespace rows_spmm;
 
 using Kernel = void (*)(Arguments);
 
-template <class Numbers, bool kAligned>
-Kernel kernel_of(const Schedule& schedule) {
+/// The kernels of units in parts; null for others.
+template <class Numbers, bool kAligned, class Index>
+Kernel kernel_of_parts(const Schedule& schedule) {
+  const int lanes = schedule.lanes, part_lanes = schedule.part_lanes();
   if constexpr (Numbers::kCols == 4) {
     // One column is never aligned.
-    if (schedule.part_lanes() == 1)
-      return schedule.lanes == 2 ? multiply<Numbers, 2, 2, false> : multiply<Numbers, 8, 8, false>;
-    if (schedule.lanes == 2) return multiply<Numbers, 2, 1, kAligned>;
-    if (schedule.part_lanes() == 4) return multiply<Numbers, 8, 2, kAligned>;
+    if (part_lanes == 1)
+      return lanes == 8    ? multiply<Numbers, 8, 8, false, Index, 1>
+             : lanes == 16 ? multiply<Numbers, 16, 16, false, Index, 1>
+                           : multiply<Numbers, 32, 32, false, Index, 1>;
+    if (part_lanes == 4)
+      return lanes == 8    ? multiply<Numbers, 8, 2, kAligned, Index, 1>
+             : lanes == 16 ? multiply<Numbers, 16, 4, kAligned, Index, 1>
+                           : multiply<Numbers, 32, 8, kAligned, Index, 1>;
   }
-  if (schedule.part_lanes() == 2) return multiply<Numbers, 8, 4, kAligned>;
-  return schedule.lanes == 8    ? multiply<Numbers, 8, 1, kAligned>
-         : schedule.lanes == 16 ? multiply<Numbers, 16, 1, kAligned>
-                                : multiply<Numbers, 32, 1, kAligned>;
+  if (part_lanes == 2)
+    return lanes == 8    ? multiply<Numbers, 8, 4, kAligned, Index, 1>
+           : lanes == 16 ? multiply<Numbers, 16, 8, kAligned, Index, 1>
+                         : multiply<Numbers, 32, 16, kAligned, Index, 1>;
+  return nullptr;
+}
+
+template <class Numbers, bool kAligned>
+Kernel kernel_of(const Schedule& schedule, bool has_offsets) {
+  using Whole = std::int32_t;
+  if constexpr (Numbers::kCols == 4) {
+    if (schedule.lanes == 2)
+      return schedule.parts == 2 ? multiply<Numbers, 2, 2, false, Whole, 1>
+                                 : multiply<Numbers, 2, 1, kAligned, Whole, 1>;
+    if (schedule.wide == 4) return multiply<Numbers, 32, 1, kAligned, Whole, 4>;
+  }
+  if (schedule.in_parts())
+    return has_offsets ? kernel_of_parts<Numbers, kAligned, std::uint16_t>(schedule)
+                       : kernel_of_parts<Numbers, kAligned, Whole>(schedule);
+  if (schedule.wide == 2) return multiply<Numbers, 32, 1, kAligned, Whole, 2>;
+  return schedule.lanes == 8    ? multiply<Numbers, 8, 1, kAligned, Whole, 1>
+         : schedule.lanes == 16 ? multiply<Numbers, 16, 1, kAligned, Whole, 1>
+                                : multiply<Numbers, 32, 1, kAligned, Whole, 1>;
 }
 
 template <bool kAligned>
-Kernel kernel_of(const Schedule& schedule, ElementType b) {
-  if (b == ElementType::kFp16) return kernel_of<HalfNumbers<PackedFp16>, kAligned>(schedule);
-  if (b == ElementType::kBf16) return kernel_of<HalfNumbers<PackedBf16>, kAligned>(schedule);
-  return kernel_of<Fp32Numbers, kAligned>(schedule);
+Kernel kernel_of(const Schedule& schedule, bool has_offsets, ElementType b) {
+  if (b == ElementType::kFp16)
+    return kernel_of<HalfNumbers<PackedFp16>, kAligned>(schedule, has_offsets);
+  if (b == ElementType::kBf16)
+    return kernel_of<HalfNumbers<PackedBf16>, kAligned>(schedule, has_offsets);
+  return kernel_of<Fp32Numbers, kAligned>(schedule, has_offsets);
 }
 
 class RowsMultiplication final : public GpuMultiplication {
@@ -59,8 +86,8 @@ class RowsMultiplication final : public GpuMultiplication {
  private:
   RowsMultiplication(const CsrMatrix& a, std::int64_t n, const Schedule& schedule,
                      const Storage& storage, const Plan& plan)
-      : aligned_(kernel_of<true>(schedule, storage.b)),
-        any_(kernel_of<false>(schedule, storage.b)),
+      : aligned_(kernel_of<true>(schedule, plan.has_offsets(), storage.b)),
+        any_(kernel_of<false>(schedule, plan.has_offsets(), storage.b)),
         b_bytes_(bytes_of(storage.b)),
         grid_(static_cast<unsigned>(std::ssize(plan.units) / schedule.units_per_block()),
               static_cast<unsigned>(schedule.chunks(n))),
@@ -70,7 +97,8 @@ class RowsMultiplication final : public GpuMultiplication {
                                         schedule.lane_cols / 4)),
         arrivals_(std::vector<std::uint32_t>(
             static_cast<std::size_t>(schedule.chunks(n)) * plan.split_rows.size(), 0)),
-        col_indices_(a.col_indices),
+        bases_(plan.bases),
+        col_offsets_(plan.col_offsets),
         values_(a.values),
         arguments_{.units = units_.data(),
                    .split_rows = split_rows_.data(),
@@ -78,7 +106,9 @@ class RowsMultiplication final : public GpuMultiplication {
                    .num_split_rows = std::ssize(plan.split_rows),
                    .slots = slots_.data(),
                    .arrivals = arrivals_.data(),
-                   .col_indices = col_indices_.data(),
+                   .col_indices = nullptr,
+                   .bases = bases_.data(),
+                   .col_offsets = col_offsets_.data(),
                    .values = values_.data(),
                    .n = static_cast<std::uint32_t>(n),
                    .row_bytes = static_cast<std::uint32_t>(n * static_cast<std::int64_t>(b_bytes_)),
@@ -87,6 +117,10 @@ class RowsMultiplication final : public GpuMultiplication {
                    .c_in_16_bits = storage.c != ElementType::kFp32,
                    .scaling = {},
                    .places = nullptr} {
+    if (!plan.has_offsets()) {
+      col_indices_ = DeviceArray<std::int32_t>(a.col_indices);
+      arguments_.col_indices = col_indices_.data();
+    }
     load_now(aligned_, any_);
   }
 
@@ -97,6 +131,8 @@ class RowsMultiplication final : public GpuMultiplication {
   DeviceArray<SplitRow> split_rows_;
   DeviceArray<float4> slots_;
   DeviceArray<std::uint32_t> arrivals_;
+  DeviceArray<std::uint32_t> bases_;
+  DeviceArray<std::uint16_t> col_offsets_;
   DeviceArray<std::int32_t> col_indices_;
   DeviceArray<float> values_;
   Arguments arguments_;

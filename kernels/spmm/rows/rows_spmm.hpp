@@ -17,6 +17,12 @@ struct Plan {
   std::vector<Unit> units = {};           // [thread blocks of a chunk * units of a thread block]
   std::vector<SplitRow> split_rows = {};  // [split rows]
   std::int64_t num_slots = 0;             // thread blocks of split rows
+  // Where the schedule has offsets and none exceeds 16 bits: columns as distances from the first
+  // one of their unit. They are read in place of A's.
+  std::vector<std::uint32_t> bases = {};        // [units]
+  std::vector<std::uint16_t> col_offsets = {};  // [nnz]
+
+  bool has_offsets() const { return !bases.empty(); }
 };
 
 /// Cuts every row, empty ones included. Throws Unsupported for more nonzeros or thread blocks than

@@ -2,9 +2,10 @@
 // columns of C. The device code, the emulation, the work description and the warp trace read it.
 //
 // A unit is some lanes side by side, four columns of C each, and takes one piece of a row. Where C
-// is narrow, the lanes are in parts, each with all columns, which take nonzeros side by side; their
-// sums meet in a tree. The units of a row are its team: 1, 2, 4, ... of a thread block, whose teams
-// have one size. A row that needs more units than a thread block has takes several thread blocks.
+// is wide and rows are short, lanes have eight or sixteen columns. Where C is narrow, the lanes are
+// in parts, each with all columns, which take nonzeros side by side; their sums meet in a tree. The
+// units of a row are its team: 1, 2, 4, ... of a thread block, whose teams have one size. A row
+// that needs more units than a thread block has takes several thread blocks.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +25,19 @@ constexpr int kShortPartStep = 2;  // of a part, where the warp's units have no 
 constexpr int kMaxPiece = 65535;   // nonzeros; 16 bits count them
 constexpr std::int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;  // CUDA's limits of a grid
 
-/// Thread blocks of an SM that the registers have to suffice for.
-TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts) {
-  return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : 4;
+/// Thread blocks of an SM that the registers have to suffice for. `wide` is 1 or, of units that are
+/// warps, also 2 or 4 times 16 bytes of a row of B that a lane loads.
+TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts, int wide) {
+  return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : wide == 1 ? 4 : 3;
 }
 
-/// Shared memory of a thread block: the sums of each thread, and a flag.
-constexpr std::int64_t shared_bytes(int lane_cols) { return 4 * lane_cols * kThreads + 1; }
+/// The columns of a lane that teams add at a time.
+TESSERA_HOST_DEVICE constexpr int team_pass(int lane_cols) { return lane_cols < 8 ? lane_cols : 8; }
+
+/// Shared memory of a thread block: those sums of each thread, and a flag.
+constexpr std::int64_t shared_bytes(int lane_cols) {
+  return 4 * team_pass(lane_cols) * kThreads + 1;
+}
 
 /// A piece of a row. The device code reads it, too.
 struct alignas(16) Unit {
@@ -72,15 +79,21 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t first_slot_of(std::uint32_t num_slot
 /// The launch that multiplies by a B of n columns: thread blocks along the grid's first dimension
 /// share the columns of C. The part of B that is gathered at a time is then narrower than B.
 struct Schedule {
-  int lanes;           // of a unit: 8, 16 or 32; in parts 2 or 8
-  int parts;           // of a unit: 1, 2, 4 or 8
-  std::int64_t piece;  // most nonzeros of a unit
-  int lane_cols = 4;   // columns of C of a lane: 16 bytes of B
+  int lanes;                 // of a unit: 8, 16 or 32; in parts 2, 8, 16 or 32
+  int parts;                 // of a unit: 1, 2, 4, ..., at most one for each lane
+  std::int64_t piece;        // most nonzeros of a unit
+  int lane_cols = 4;         // columns of C of a lane, `wide` times 16 bytes of B
+  int wide = 1;              // 1, 2 or 4; of units that are warps
+  bool has_offsets = false;  // columns are read as offsets of 16 bits, if the matrix allows it
 
   constexpr int units_per_block() const { return kThreads / lanes; }
   constexpr int units_per_warp() const { return 32 / lanes; }
   constexpr int part_lanes() const { return lanes / parts; }
   constexpr bool in_parts() const { return part_lanes() < kFewLanes; }
+  /// True with elements of B of 16 bits.
+  constexpr bool has_halves() const { return lane_cols == 8 * wide; }
+  /// The rows of B that a unit without parts has in flight.
+  constexpr int rows_in_flight() const { return kUnroll / wide; }
   /// The nonzeros that a unit in parts has in flight.
   constexpr int part_turn() const { return kPartUnroll * parts; }
   constexpr int columns() const { return lane_cols * part_lanes(); }
@@ -95,14 +108,107 @@ struct Schedule {
   }
 };
 
-/// Lanes for 32, 64 or 128 columns of C, by its width. `piece` is the most nonzeros of a unit; 0:
-/// by the matrix.
+/// SMs of an H200. The number is a constant, so that results do not depend on the GPU.
+constexpr std::int64_t kSms = 132;
+constexpr std::int64_t kLeastPiece = 16, kMostPiece = 64;  // nonzeros, where the matrix decides
+constexpr std::int64_t kShortRows = 16;                    // nonzeros on average
+
+/// The lanes of a unit for at most 16 columns of C.
+constexpr int lanes_of_few(std::int64_t rows, std::int64_t nnz, std::int64_t n, int lanes,
+                           int access_cols) {
+  const bool two_lanes = access_cols == 4 && n <= 8;
+  if (lanes > 2 || (lanes == 2 && two_lanes)) return lanes;
+  return two_lanes && nnz <= kShortRows * rows ? 2 : 8;
+}
+
+/// True where wide warps are faster than those of 128 columns.
+///
+/// A unit has a fixed cost, and so has a nonzero: its shuffles and its address. A wide warp pays
+/// them once for 256 or 512 columns. In return, more bytes of B are in use at a time, and a row of
+/// B that comes again later is in no cache any more. On an H200 at N = 512, 512 columns took 0.61
+/// to 0.97 of the time of 128 on eleven matrices of at most 13.6 nonzeros a row (and more than
+/// 80,000 in all), and 0.74 to 0.90 on five of 38 to 44 whose longest row has at most four times
+/// the average: neighbours of a mesh or a lattice have neighbouring nonzeros. They took 1.06
+/// to 1.11 times that of 128 on four of 14.4 and more nonzeros a row some of whose rows are far
+/// longer, and 1.06 to 1.21 times on four of fewer rows or nonzeros than fill the wide warps that
+/// an H200 holds. 256 columns at N = 256 took 0.76 to 0.97, 0.82 to 0.88, 1.00 to 1.05 and 1.17
+/// times.
+constexpr bool wide_pays(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row) {
+  constexpr std::int64_t kWideShortRows = 14, kLongestOverAverage = 4;
+  constexpr std::int64_t held = kSms * resident(32, 1, 2) * (kThreads / 32);
+  if (rows < held || nnz < kLeastPiece * held) return false;
+  return nnz <= kWideShortRows * rows || longest_row * rows <= kLongestOverAverage * nnz;
+}
+
+/// How many times 16 bytes of a row of B a lane of a warp has: for `columns` of C at most or, where
+/// those are 0, for C in one chunk or the kernel's most, if that pays. At N = 260, which is one of
+/// 512 or two of 256, the one took 0.66 to 0.90 of the time. Where rows of C are not aligned, a
+/// lane accesses single columns, and at N = 515 chunks of 512 took up to 1.38 times the time of
+/// 256.
+constexpr int width_of(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
+                       std::int64_t n, std::int64_t columns, int access_cols) {
+  const std::int64_t one = 32 * access_cols, most = access_cols == 4 ? 4 : 2;
+  if (columns == 0)
+    columns = n % access_cols == 0 && wide_pays(rows, nnz, longest_row) ? most * one : one;
+  int wide = 1;
+  while (wide < most && wide * one < n && 2 * wide * one <= columns) wide *= 2;
+  return wide;
+}
+
+/// Where columns are read as offsets, for at most 16 columns of C and units of more than two lanes.
+enum class Offsets { kByMatrix, kWhereTheyFit, kNever };
+
+/// What the caller fixes of a schedule.
+struct ScheduleChoice {
+  std::int64_t piece = 0;    // most nonzeros of a unit; 0: by the matrix
+  std::int64_t columns = 0;  // of C, at most, of a warp of more than 16; 0: by the matrix
+  int few_lanes = 0;         // of a unit of at most 16 columns: 2, 8, 16 or 32; 0: by the matrix
+  Offsets offsets = Offsets::kByMatrix;
+};
+
+/// The most nonzeros of a unit of a schedule that has all but those.
 ///
 /// On an H200, pieces of 16 were fastest for small matrices at N = 32, of 32 at N = 128, and of 64
 /// for large ones: a unit has a fixed cost, and units that are too few or too long keep the others
-/// waiting. The goal is four pieces for each unit that an H200 holds. That number is a constant, so
-/// that results do not depend on the GPU. In a small matrix the units of a long row add longer than
-/// others multiply: its pieces are of 32 at least.
+/// waiting. The goal is four pieces for each unit that an H200 holds. In a small matrix the units
+/// of a long row add longer than others multiply: its pieces are of 32 at least.
+///
+/// With at most 16 columns, a row of 33 to 64 nonzeros is one piece of 64 without a team to add it,
+/// and its lanes have twice the loads in flight. Where rows have that length on average and are
+/// enough for two thread blocks of an SM, such pieces (with offsets) took 0.75 to 0.96 of the time
+/// of 32 at N = 1, and 0.80 to 0.97 at N = 8. On longer, shorter or fewer rows they brought nothing
+/// or up to 9 % more.
+constexpr std::int64_t piece_of(const Schedule& schedule, std::int64_t rows, std::int64_t nnz,
+                                std::int64_t longest_row, std::int64_t n) {
+  constexpr std::int64_t kPiecesPerUnit = 4, kLongRow = 256, kShareOfNonzeros = 1000;
+  const std::int64_t per_block = schedule.units_per_block();
+  const std::int64_t held =
+      kSms * resident(schedule.lanes, schedule.parts, schedule.wide) * per_block;
+  const std::int64_t goal = nnz * schedule.chunks(n) / (kPiecesPerUnit * held);
+  const bool is_long = longest_row > kLongRow && longest_row * kShareOfNonzeros > nnz;
+  const bool whole_rows = schedule.in_parts() && schedule.lanes > 2 && !is_long &&
+                          nnz > kMostPiece / 2 * rows && nnz <= kMostPiece * rows &&
+                          rows >= 2 * kSms * per_block;
+  if (whole_rows) return kMostPiece;
+  const std::int64_t turn = schedule.in_parts() ? schedule.part_turn() : schedule.lanes;
+  const std::int64_t least = std::max<std::int64_t>(turn, is_long ? 2 * kLeastPiece : kLeastPiece);
+  const std::int64_t chosen = std::max(std::min(goal, kMostPiece), least);
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(chosen)));
+}
+
+/// True where a unit of a schedule reads columns as offsets, if they fit.
+///
+/// Offsets take two bytes of eight from a nonzero and add the load of a unit's first column. On an
+/// H200 they took 0.88 to 0.92 of the time at N = 1 on two matrices of long rows and pieces of 64,
+/// and up to 1.14 times on others with pieces of 32.
+constexpr bool has_offsets(const Schedule& schedule, Offsets offsets, std::int64_t rows,
+                           std::int64_t nnz, std::int64_t n) {
+  if (n > 16 || schedule.lanes == 2 || offsets == Offsets::kNever) return false;
+  return offsets == Offsets::kWhereTheyFit ||
+         (schedule.piece >= kMostPiece && nnz > kShortRows * rows);
+}
+
+/// Lanes for 32, 64 or 128 columns of C, by its width.
 ///
 /// With at most 16 columns, most lanes of such a unit would have no column. Its lanes are in parts
 /// of 1, 2 or 4, for 1, 8 or 16 columns, which take different nonzeros of the piece. At N = 1
@@ -115,30 +221,23 @@ struct Schedule {
 ///
 /// With elements of 16 bits a lane has eight columns: half of the lanes do.
 constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
-                                 std::int64_t n, std::int64_t piece, int lane_cols = 4) {
-  constexpr std::int64_t kSms = 132, kPiecesPerUnit = 4, kLeast = 16, kMost = 64;
-  constexpr std::int64_t kLongRow = 256, kShareOfNonzeros = 1000, kShortRows = 16;
-  Schedule schedule{.lanes = n <= 8 * lane_cols    ? 8
-                             : n <= 16 * lane_cols ? 16
-                                                   : 32,
+                                 std::int64_t n, const ScheduleChoice& choice,
+                                 int access_cols = 4) {
+  Schedule schedule{.lanes = n <= 8 * access_cols    ? 8
+                             : n <= 16 * access_cols ? 16
+                                                     : 32,
                     .parts = 1,
-                    .piece = piece,
-                    .lane_cols = lane_cols};
-  if (n <= 16 && lane_cols == 8) {
-    schedule.parts = 4;
-  } else if (n <= 16) {
-    if (n <= 8 && nnz <= kShortRows * rows) schedule.lanes = 2;
-    schedule.parts = schedule.lanes / (n <= 1 ? 1 : n <= 8 ? 2 : 4);
+                    .piece = choice.piece};
+  if (n <= 16) {
+    schedule.lanes = lanes_of_few(rows, nnz, n, choice.few_lanes, access_cols);
+    const int part_lanes = access_cols == 8 ? 2 : n <= 1 ? 1 : n <= 8 ? 2 : 4;
+    schedule.parts = std::max(schedule.lanes / part_lanes, 1);
   }
-  if (piece > 0) return schedule;
-  const std::int64_t held =
-      kSms * resident(schedule.lanes, schedule.parts) * schedule.units_per_block();
-  const std::int64_t goal = nnz * schedule.chunks(n) / (kPiecesPerUnit * held);
-  const bool is_long = longest_row > kLongRow && longest_row * kShareOfNonzeros > nnz;
-  const std::int64_t turn = schedule.in_parts() ? schedule.part_turn() : schedule.lanes;
-  const std::int64_t least = std::max<std::int64_t>(turn, is_long ? 2 * kLeast : kLeast);
-  const std::int64_t chosen = std::clamp(goal, least, kMost);
-  schedule.piece = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(chosen)));
+  if (schedule.lanes == 32 && schedule.parts == 1)
+    schedule.wide = width_of(rows, nnz, longest_row, n, choice.columns, access_cols);
+  schedule.lane_cols = access_cols * schedule.wide;
+  if (choice.piece == 0) schedule.piece = piece_of(schedule, rows, nnz, longest_row, n);
+  schedule.has_offsets = has_offsets(schedule, choice.offsets, rows, nnz, n);
   return schedule;
 }
 

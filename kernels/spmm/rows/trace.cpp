@@ -31,6 +31,19 @@ struct InstructionCounts {
   }
 };
 
+/// The same of a unit that is a wide warp.
+struct WideCounts {
+  static constexpr int kTurn = 13;                        // of 32 nonzeros, besides its steps
+  static constexpr int kFirst = 7, kStep = 5, kRest = 8;  // of all whole steps, of one, of the rest
+  static constexpr int kAccess = 10;                      // of 16 bytes of C more than one
+
+  static constexpr int loop(int wide) { return 15 + 4 * wide; }
+  /// Of a nonzero: its shuffles, its address and its products.
+  static constexpr int of_nonzero(const Schedule& schedule) {
+    return 6 + schedule.lane_cols * (schedule.has_halves() ? 2 : 1);
+  }
+};
+
 /// The same of a warp whose units are in parts.
 struct PartCounts {
   static constexpr int kUnit = 29, kLoop = 15;  // with the unit, and before the first turn
@@ -48,6 +61,7 @@ struct ColumnCounts {
 
 /// Registers of a thread (CUDA 13.0, sm_90a).
 constexpr int registers_of(const Schedule& schedule) {
+  if (schedule.wide > 1) return 80;
   if (!schedule.in_parts()) return 64;
   return schedule.part_lanes() == 1 ? 40 : 48;
 }
@@ -58,7 +72,7 @@ constexpr std::int64_t slot_bytes(const Schedule& schedule) {
 }
 
 struct TraceAddresses {
-  std::uint64_t units, split_rows, col_indices, values, b, c, slots;
+  std::uint64_t units, bases, split_rows, col_indices, values, b, c, slots;
 };
 
 /// The warps of the launch. A memory instruction serves all units of a warp.
@@ -87,11 +101,11 @@ class RowsTrace final : public LaunchTrace {
         work.b_bytes += b_bytes_ * mine.cols * rows_of_b(mine, i).count;
       for (const Unit& unit : mine.units) {
         work.fma += unit.count * mine.cols;
-        work.a_bytes += 16 + 8 * std::int64_t{unit.count};
+        work.a_bytes += unit_bytes() + (index_bytes() + 4) * std::int64_t{unit.count};
       }
       work.c_bytes += c_bytes_ * mine.cols * std::ssize(stored_rows(mine));
-      if (mine.team > 1) ++work.barriers;
-      if (mine.split != nullptr) work.barriers += mine.is_last ? 2 : 1;
+      if (mine.team > 1) work.barriers += barriers_of_team();
+      if (mine.split != nullptr) work.barriers += mine.is_last ? 1 + barriers_of_team() : 1;
     }
     return work;
   }
@@ -101,6 +115,7 @@ class RowsTrace final : public LaunchTrace {
     const WarpUnits mine(*this, thread_block, warp);
     const std::int64_t turn = is_column()  ? kUnroll * schedule_.lanes
                               : in_parts() ? schedule_.part_turn()
+                              : is_wide()  ? 32
                                            : kUnroll;
     const std::int64_t at = turn * cursor.step++;
     if (at == 0) begin(mine, trace);
@@ -119,9 +134,17 @@ class RowsTrace final : public LaunchTrace {
   static constexpr int kWarps = kThreads / 32;
 
   bool in_parts() const { return schedule_.in_parts(); }
+  bool is_wide() const { return schedule_.wide > 1; }
+  std::int64_t index_bytes() const { return plan_.has_offsets() ? 2 : 4; }
+  /// Of a unit and, beside it, the first column of its offsets.
+  std::int64_t unit_bytes() const { return plan_.has_offsets() ? 20 : 16; }
+  /// Two for a pass, but for the one before the first.
+  int barriers_of_team() const {
+    return 2 * schedule_.lane_cols / team_pass(schedule_.lane_cols) - 1;
+  }
   /// The instructions that `nonzeros` of them take more with elements of 16 bits.
   int half_columns(std::int64_t nonzeros) const {
-    if (schedule_.lane_cols == 4) return 0;
+    if (!schedule_.has_halves()) return 0;
     return InstructionCounts::kHalfColumns * static_cast<int>(nonzeros);
   }
   bool is_column() const { return schedule_.part_lanes() == 1; }
@@ -199,6 +222,10 @@ class RowsTrace final : public LaunchTrace {
     trace.pause(kSpecialRegisterCycles);
     trace.load(kUnitBoard);
     trace.touch(at_.units + 16 * static_cast<std::uint64_t>(mine.first), 16 * mine.units.size());
+    if (plan_.has_offsets()) {
+      trace.load(kUnitBoard);
+      trace.touch(element(at_.bases, mine.first, 4), 4 * mine.units.size());
+    }
     trace.wait(kUnitBoard);
     if (is_column()) return trace.issue(ColumnCounts::kUnit);
     if (in_parts()) {
@@ -210,18 +237,20 @@ class RowsTrace final : public LaunchTrace {
     trace.issue(InstructionCounts::kUnit);
     if (mine.most == 0) return;
     load_nonzeros(mine, 0, trace);
-    trace.issue(InstructionCounts::kLoop);
+    trace.issue(is_wide() ? WideCounts::loop(schedule_.wide) : InstructionCounts::kLoop);
   }
 
   /// Loads nonzeros [at, at + lanes) of all units, one a lane.
   void load_nonzeros(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
-    for (const std::uint64_t array : {at_.col_indices, at_.values}) {
+    const auto load = [&](std::uint64_t array, int bytes) {
       trace.load(kIndexBoard);
       for (const Unit& unit : mine.units)
         if (at < unit.count)
-          trace.touch(element(array, unit.first + at, 4),
-                      4 * std::min<std::int64_t>(schedule_.lanes, unit.count - at));
-    }
+          trace.touch(element(array, unit.first + at, bytes),
+                      bytes * std::min<std::int64_t>(schedule_.lanes, unit.count - at));
+    };
+    load(at_.col_indices, static_cast<int>(index_bytes()));
+    load(at_.values, 4);
   }
 
   /// Each lane loads `count` nonzeros. Predicated instructions without one are issued.
@@ -238,15 +267,16 @@ class RowsTrace final : public LaunchTrace {
       advance_column(mine, at, trace);
     else if (in_parts())
       advance_parts(mine, at, trace);
+    else if (is_wide())
+      advance_wide(mine, at, trace);
     else
       advance_whole(mine, at, trace);
   }
 
   void advance_column(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
     const std::int64_t lanes = schedule_.lanes, left = mine.most - at;
-    const int count = left <= kUnroll / 4 * lanes   ? kUnroll / 4
-                      : left <= kUnroll / 2 * lanes ? kUnroll / 2
-                                                    : kUnroll;
+    int count = kUnroll / 4;
+    while (count < kUnroll && count * lanes < left) count += kUnroll / 4;
     trace.issue(ColumnCounts::kTurn);
     load_turn(mine, at, count, trace);
     trace.wait(kIndexBoard);
@@ -304,16 +334,51 @@ class RowsTrace final : public LaunchTrace {
     trace.issue(InstructionCounts::kAddRow * count + half_columns(count));
   }
 
+  void advance_wide(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    trace.wait(kIndexBoard);
+    trace.issue(WideCounts::kTurn);
+    load_turn(mine, at + 32, 1, trace);
+    const std::int64_t end = std::min<std::int64_t>(mine.most, at + 32);
+    const std::int64_t in_flight = schedule_.rows_in_flight();
+    if (end - at >= in_flight) trace.issue(WideCounts::kFirst);
+    while (at < end) {
+      const std::int64_t count = std::min(in_flight, end - at);
+      trace.issue(count == in_flight ? WideCounts::kStep : WideCounts::kRest);
+      for (int i = 0; i < count; ++i) load_wide_row(mine, at + i, trace);
+      trace.wait(kDataBoard);
+      trace.issue(WideCounts::of_nonzero(schedule_) * static_cast<int>(count));
+      at += count;
+    }
+  }
+
+  /// Loads the row of B of a nonzero with an instruction for each access.
+  void load_wide_row(const WarpUnits& mine, std::int64_t i, WarpTrace& trace) const {
+    const std::int64_t access = schedule_.columns() / schedule_.wide;
+    const std::int64_t row = a_.col_indices[mine.units[0].first + i];
+    for (std::int64_t first = 0; first < schedule_.columns(); first += access) {
+      const std::int64_t cols = std::min(access, mine.cols - first);
+      if (cols <= 0) {
+        trace.issue(1);
+        continue;
+      }
+      trace.load(kDataBoard);
+      trace.touch(element(at_.b, row * n_ + mine.col + first, b_bytes_), b_bytes_ * cols);
+    }
+  }
+
   void add_team(const WarpUnits& mine, std::int64_t team, WarpTrace& trace) const {
-    const int wavefronts = 4 * schedule_.lane_cols * 32 / kLineBytes;
-    trace.issue(InstructionCounts::kTeam);
-    trace.shared(wavefronts);
-    trace.barrier();
+    const int pass = team_pass(schedule_.lane_cols), wavefronts = 4 * pass * 32 / kLineBytes;
     const auto adding = static_cast<int>(first_units(mine, team));
-    if (adding == 0) return;
-    for (std::int64_t unit = 1; unit < team; ++unit) {
-      trace.shared(std::max(adding * wavefronts / schedule_.units_per_warp(), 1));
-      trace.issue(InstructionCounts::kTeamUnit * schedule_.lane_cols / 4);
+    trace.issue(InstructionCounts::kTeam);
+    for (int col = 0; col < schedule_.lane_cols; col += pass) {
+      if (col > 0) trace.barrier();
+      trace.shared(wavefronts);
+      trace.barrier();
+      if (adding == 0) continue;
+      for (std::int64_t unit = 1; unit < team; ++unit) {
+        trace.shared(std::max(adding * wavefronts / schedule_.units_per_warp(), 1));
+        trace.issue(InstructionCounts::kTeamUnit * pass / 4);
+      }
     }
   }
 
@@ -352,7 +417,7 @@ class RowsTrace final : public LaunchTrace {
       for (std::int64_t i = 0; i < std::ssize(mine.units); ++i)
         if (begin_of(i) + at < begin_of(i + 1))
           trace.touch(slot(mine, mine.split->first_slot + begin_of(i) + at), slot_bytes(schedule_));
-      const int in_flight = in_parts() ? kPartUnroll : kUnroll;
+      const int in_flight = in_parts() ? kPartUnroll : schedule_.rows_in_flight();
       if ((at + 1) % in_flight != 0 && at + 1 < most) continue;
       trace.wait(kSlotBoard);
       trace.issue(InstructionCounts::kSlotStep * in_flight / kUnroll);
@@ -362,10 +427,14 @@ class RowsTrace final : public LaunchTrace {
   void store(const WarpUnits& mine, WarpTrace& trace) const {
     const std::vector<std::uint32_t> rows = stored_rows(mine);
     if (rows.empty()) return;
-    trace.issue(InstructionCounts::kStore);
-    trace.store();
-    for (const std::uint32_t row : rows)
-      trace.touch(element(at_.c, row * n_ + mine.col, c_bytes_), c_bytes_ * mine.cols);
+    trace.issue(InstructionCounts::kStore + (schedule_.wide - 1) * WideCounts::kAccess);
+    const std::int64_t access = schedule_.columns() / schedule_.wide;
+    for (std::int64_t first = 0; first < mine.cols; first += access) {
+      trace.store();
+      for (const std::uint32_t row : rows)
+        trace.touch(element(at_.c, row * n_ + mine.col + first, c_bytes_),
+                    c_bytes_ * std::min(access, mine.cols - first));
+    }
   }
 
   const CsrMatrix& a_;
@@ -382,8 +451,9 @@ TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Schedule& 
     return static_cast<std::int64_t>(bytes_of(type)) * count;
   };
   return {.units = memory.add("units", 16 * std::ssize(plan.units)),
+          .bases = memory.add("bases", 4 * std::ssize(plan.bases)),
           .split_rows = memory.add("split_rows", 8 * std::ssize(plan.split_rows)),
-          .col_indices = memory.add("col_indices", 4 * a.nnz()),
+          .col_indices = memory.add("col_indices", (plan.has_offsets() ? 2 : 4) * a.nnz()),
           .values = memory.add("values", 4 * a.nnz()),
           .b = memory.add("b", elements(storage.b, n * a.cols)),
           .c = memory.add("c", elements(storage.c, n * a.rows)),

@@ -25,8 +25,14 @@ using rows_spmm::Plan;
 using rows_spmm::Schedule;
 using rows_spmm::Unit;
 
-std::unique_ptr<SpmmKernel> kernel_with(std::int64_t piece) {
-  return Registry<SpmmKernel>::instance().make("rows_spmm", {{"piece", piece}});
+std::unique_ptr<SpmmKernel> kernel_with(std::int64_t piece, Params::Given more = {}) {
+  more["piece"] = piece;
+  return Registry<SpmmKernel>::instance().make("rows_spmm", more);
+}
+
+Schedule schedule_with(const CsrMatrix& a, std::int64_t n,
+                       const rows_spmm::ScheduleChoice& choice) {
+  return rows_spmm::make_schedule(a.rows, a.nnz(), 0, n, choice);
 }
 
 /// Rows of these lengths in columns chosen by chance; values in (-1, 1).
@@ -76,9 +82,13 @@ float one_nan(float value) { return std::isnan(value) ? std::bit_cast<float>(0x7
 /// to those half as far; sums of pieces, of thread blocks and of units of slots are added in their
 /// order.
 float element(const CsrMatrix& a, const DenseMatrix& b, std::int64_t i, std::int64_t j,
-              std::int64_t piece) {
+              std::int64_t piece, std::int64_t few_lanes = 0) {
   const bool two_lanes = b.cols <= 8 && a.nnz() <= 16 * a.rows;
-  const std::int64_t lanes = two_lanes ? 2 : b.cols <= 32 ? 8 : b.cols <= 64 ? 16 : 32;
+  const std::int64_t lanes = b.cols <= 16 && few_lanes > 0 ? few_lanes
+                             : two_lanes                   ? 2
+                             : b.cols <= 32                ? 8
+                             : b.cols <= 64                ? 16
+                                                           : 32;
   const std::int64_t units = 256 / lanes;  // of a thread block
   const std::int64_t parts = b.cols == 1    ? lanes
                              : b.cols <= 8  ? lanes / 2
@@ -146,6 +156,44 @@ TEST_CASE("rows_spmm gives the bits of its definition for every width and length
     }
 }
 
+TEST_CASE("rows_spmm gives the same bits with wide warps and with columns as offsets") {
+  const CsrMatrix a = mixed();
+  const CsrPacked packed(a);
+  for (const std::int64_t n : {1, 8, 16, 130, 257, 515}) {
+    CAPTURE(n);
+    const DenseMatrix b = random_dense(a.cols, n, 42);
+    const auto c_with = [&](const Params::Given& params) {
+      return kernel_with(16, params)->emulate(packed, b, find_generation("hopper"));
+    };
+    const DenseMatrix c = c_with({});
+    for (const Params::Given& params : {Params::Given{{"columns", std::int64_t{128}}},
+                                        Params::Given{{"columns", std::int64_t{512}}},
+                                        Params::Given{{"offsets", std::string("always")}},
+                                        Params::Given{{"offsets", std::string("never")}}})
+      CHECK(c_with(params).values == c.values);
+  }
+}
+
+TEST_CASE("rows_spmm gives the bits of its definition for every number of lanes of few columns") {
+  const CsrMatrix a = mixed();
+  const CsrPacked packed(a);
+  for (const std::int64_t n : {1, 2, 8, 9, 16}) {
+    const DenseMatrix b = random_dense(a.cols, n, 44);
+    for (const std::int64_t lanes : {8, 16, 32})
+      for (const std::int64_t piece : {5, 40}) {
+        const DenseMatrix c =
+            kernel_with(piece, {{"lanes", lanes}})->emulate(packed, b, find_generation("hopper"));
+
+        for (std::int64_t i = 0; i < a.rows; i += 1 + i % 3)
+          for (std::int64_t j = 0; j < n; ++j)
+            REQUIRE(std::bit_cast<std::uint32_t>(c.at(i, j)) ==
+                    std::bit_cast<std::uint32_t>(element(a, b, i, j, piece, lanes)));
+      }
+  }
+  CHECK_THROWS_WITH_AS(kernel_with(0, {{"lanes", std::int64_t{4}}})->work(packed, 8),
+                       "a unit of rows_spmm has 2, 8, 16 or 32 lanes, not 4", Error);
+}
+
 TEST_CASE("rows_spmm adds many thousands of nonzeros of a row within its bound") {
   const CsrMatrix a = rows_of({2, 60'000, 0, 9}, 90'000);
   const CsrPacked packed(a);
@@ -178,7 +226,7 @@ TEST_CASE("units of rows_spmm take every nonzero once, and every row has a team"
       CAPTURE(n);
       for (const std::int64_t piece : {1, 16, 100}) {
         CAPTURE(piece);
-        const Schedule schedule = rows_spmm::make_schedule(a.rows, a.nnz(), 0, n, piece);
+        const Schedule schedule = schedule_with(a, n, {.piece = piece});
 
         const Plan plan = rows_spmm::make_plan(a, schedule);
 
@@ -206,7 +254,7 @@ TEST_CASE("a thread block of rows_spmm has teams of one size, and the longest ro
   for (const CsrMatrix& a : {mixed(), mostly_short()})
     for (const std::int64_t n : {1, 8, 16, 32, 64, 128}) {
       CAPTURE(n);
-      const Schedule schedule = rows_spmm::make_schedule(a.rows, a.nnz(), 0, n, 4);
+      const Schedule schedule = schedule_with(a, n, {.piece = 4});
       const Plan plan = rows_spmm::make_plan(a, schedule);
       const std::int64_t per_block = schedule.units_per_block();
       REQUIRE(std::ssize(plan.units) % per_block == 0);
@@ -252,7 +300,7 @@ TEST_CASE("a thread block of rows_spmm has teams of one size, and the longest ro
 
 TEST_CASE("pieces of rows_spmm are longer for larger matrices, long rows and more columns of C") {
   const auto piece = [](std::int64_t nnz, std::int64_t n, std::int64_t longest = 100) {
-    return rows_spmm::make_schedule(nnz / 100, nnz, longest, n, 0).piece;
+    return rows_spmm::make_schedule(nnz / 100, nnz, longest, n, {}).piece;
   };
 
   CHECK(piece(100'000, 32) == 16);
@@ -267,12 +315,12 @@ TEST_CASE("pieces of rows_spmm are longer for larger matrices, long rows and mor
   CHECK(piece(100'000, 32, 300) == 32);
   CHECK(piece(400'000, 32, 300) == 16);
   CHECK(piece(100'000, 128, 300) == 32);
-  CHECK(rows_spmm::make_schedule(10'000, 1'000'000, 9, 128, 7).piece == 7);
+  CHECK(rows_spmm::make_schedule(10'000, 1'000'000, 9, 128, {.piece = 7}).piece == 7);
 }
 
 TEST_CASE("units of rows_spmm are in parts for few columns of C, and narrower for shorter rows") {
   const auto shape = [](std::int64_t rows, std::int64_t n) {
-    const Schedule schedule = rows_spmm::make_schedule(rows, 4'800'000, 50, n, 0);
+    const Schedule schedule = rows_spmm::make_schedule(rows, 4'800'000, 50, n, {});
     return std::pair(schedule.lanes, schedule.parts);
   };
   constexpr std::int64_t kShort = 300'000, kLong = 299'999;  // rows, of 16 nonzeros and more
@@ -291,15 +339,106 @@ TEST_CASE("units of rows_spmm are in parts for few columns of C, and narrower fo
     CHECK(shape(rows, 65) == std::pair(32, 1));
   }
   // A unit has the nonzeros of a whole turn at least.
-  CHECK(rows_spmm::make_schedule(1'000, 100'000, 100, 1, 0).piece == 32);
-  CHECK(rows_spmm::make_schedule(100'000, 1'000'000, 100, 1, 0).piece == 16);
-  CHECK(rows_spmm::make_schedule(100'000, 1'000'000'000, 100, 8, 0).piece == 64);
+  CHECK(rows_spmm::make_schedule(1'000, 100'000, 100, 1, {}).piece == 32);
+  CHECK(rows_spmm::make_schedule(100'000, 1'000'000, 100, 1, {}).piece == 16);
+  CHECK(rows_spmm::make_schedule(100'000, 1'000'000'000, 100, 8, {}).piece == 64);
+}
+
+TEST_CASE("columns of rows_spmm are offsets from the first one of their unit, where 16 bits do") {
+  const CsrMatrix near = mixed();
+  // A piece that reaches from column 0 to 65535, and one that reaches a column further.
+  const auto reaching = [](std::int32_t last) {
+    std::vector<std::int32_t> cols;
+    for (std::int32_t k = 0; k < 19; ++k) cols.push_back(k);
+    cols.push_back(last);
+    return CsrMatrix(1, 70'000, std::vector<std::int64_t>{0, 20}, std::move(cols),
+                     std::vector<float>(20, 0.5f));
+  };
+  constexpr auto kAlways = rows_spmm::Offsets::kWhereTheyFit;
+  const rows_spmm::ScheduleChoice few{.piece = 20, .few_lanes = 8, .offsets = kAlways};
+  for (const CsrMatrix& a : {near, reaching(65'535)})
+    for (const std::int64_t n : {1, 8, 16}) {
+      const Plan plan = rows_spmm::make_plan(a, schedule_with(a, n, few));
+
+      REQUIRE(plan.has_offsets());
+      REQUIRE(plan.bases.size() == plan.units.size());
+      for (std::size_t i = 0; i < plan.units.size(); ++i)
+        for (std::uint32_t k = 0; k < plan.units[i].count; ++k) {
+          const std::uint32_t at = plan.units[i].first + k;
+          REQUIRE(plan.bases[i] + plan.col_offsets[at] ==
+                  static_cast<std::uint32_t>(a.col_indices[at]));
+        }
+    }
+  const CsrMatrix far = reaching(65'536);
+  CHECK(!rows_spmm::make_plan(far, schedule_with(far, 1, few)).has_offsets());
+  CHECK(!rows_spmm::make_plan(near, schedule_with(near, 17, few)).has_offsets());
+  CHECK(!rows_spmm::make_plan(near, schedule_with(near, 1, {.few_lanes = 2, .offsets = kAlways}))
+             .has_offsets());
+}
+
+TEST_CASE("rows_spmm reads offsets by itself where rows are long and pieces have 64 nonzeros") {
+  const auto has_offsets = [](std::int64_t rows, const rows_spmm::ScheduleChoice& choice,
+                              std::int64_t n = 1) {
+    return rows_spmm::make_schedule(rows, 4'800'000, 50, n, choice).has_offsets;
+  };
+  constexpr auto kNever = rows_spmm::Offsets::kNever;
+  constexpr std::int64_t kShort = 300'000, kLong = 299'999;  // rows, of 16 nonzeros and more
+
+  for (const std::int64_t n : {1, 8, 16}) {
+    CHECK(has_offsets(kLong, {.piece = 64}, n));
+    CHECK(!has_offsets(kLong, {.piece = 63}, n));
+    CHECK(!has_offsets(kLong, {.piece = 64, .offsets = kNever}, n));
+    CHECK(!has_offsets(kShort, {.piece = 64, .few_lanes = 8}, n));
+  }
+  CHECK(!has_offsets(kLong, {.piece = 64}, 17));
+}
+
+TEST_CASE("a piece of rows_spmm is a row of 33 to 64 nonzeros for few columns of C") {
+  const auto piece = [](std::int64_t rows, std::int64_t nnz, std::int64_t n = 1,
+                        std::int64_t longest = 100) {
+    return rows_spmm::make_schedule(rows, nnz, longest, n, {}).piece;
+  };
+  // Rows for two thread blocks of each of 132 SMs, with 32 units.
+  constexpr std::int64_t kRows = 2 * 132 * 32;
+
+  for (const std::int64_t n : {1, 8, 16}) {
+    CHECK(piece(kRows, 64 * kRows, n) == 64);
+    CHECK(piece(kRows, 32 * kRows + 1, n) == 64);
+    CHECK(piece(kRows, 32 * kRows, n) == (n == 1 ? 32 : 16));
+    CHECK(piece(kRows, 64 * kRows + 1, n) == (n == 1 ? 32 : 16));
+    CHECK(piece(kRows - 1, 40 * kRows, n) == (n == 1 ? 32 : 16));
+    CHECK(piece(kRows, 40 * kRows, n, 40 * kRows / 1000 + 1) == 32);  // a long row
+  }
+  CHECK(piece(kRows, 40 * kRows, 17) == 16);
+}
+
+TEST_CASE("warps of rows_spmm are wide for short rows and for rows of about one length") {
+  const auto columns = [](std::int64_t rows, std::int64_t nnz, std::int64_t longest, std::int64_t n,
+                          int access_cols = 4) {
+    return rows_spmm::make_schedule(rows, nnz, longest, n, {}, access_cols).columns();
+  };
+  constexpr std::int64_t kHeld = 132 * 3 * 8;  // wide warps of an H200
+
+  for (const std::int64_t n : {132, 200, 256}) CHECK(columns(10'000, 100'000, 2'000, n) == 256);
+  for (const std::int64_t n : {260, 512, 1'000}) CHECK(columns(10'000, 100'000, 2'000, n) == 512);
+  for (const std::int64_t n : {65, 128, 257, 515}) CHECK(columns(10'000, 100'000, 2'000, n) == 128);
+  CHECK(columns(10'000, 140'000, 2'000, 512) == 512);
+  CHECK(columns(10'000, 140'001, 2'000, 512) == 128);
+  CHECK(columns(10'000, 400'000, 160, 512) == 512);
+  CHECK(columns(10'000, 400'000, 161, 512) == 128);
+  CHECK(columns(kHeld, 16 * kHeld, 20, 512) == 512);
+  CHECK(columns(kHeld, 16 * kHeld - 1, 20, 512) == 128);
+  CHECK(columns(kHeld - 1, 16 * kHeld, 20, 512) == 128);
+  // Of 16 bits.
+  for (const std::int64_t n : {136, 256}) CHECK(columns(10'000, 100'000, 2'000, n, 8) == 256);
+  for (const std::int64_t n : {264, 512}) CHECK(columns(10'000, 100'000, 2'000, n, 8) == 512);
+  CHECK(columns(10'000, 100'000, 2'000, 260, 8) == 256);
 }
 
 TEST_CASE("the work of rows_spmm counts every nonzero and every row of C") {
   const CsrMatrix a = mixed();
   const CsrPacked packed(a);
-  for (const std::int64_t n : {1, 8, 16, 33, 200}) {
+  for (const std::int64_t n : {1, 8, 16, 33, 200, 515}) {
     CAPTURE(n);
     for (const std::int64_t piece : {0, 2}) {
       const WorkDescription work = kernel_with(piece)->work(packed, n);
@@ -307,7 +446,7 @@ TEST_CASE("the work of rows_spmm counts every nonzero and every row of C") {
       CHECK(work.total().fma == a.nnz() * n);
       CHECK(work.total().b_bytes <= 4 * a.nnz() * n);
       CHECK(work.total().c_bytes == 4 * a.rows * n);
-      CHECK(work.total().a_bytes >= 8 * a.nnz());
+      CHECK(work.total().a_bytes >= (n <= 16 ? 6 : 8) * a.nnz());
       CHECK(work.total().atomics == 0);
       CHECK(work.useful_flops == 2 * a.nnz() * n);
     }
