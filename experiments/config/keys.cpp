@@ -67,6 +67,9 @@ constexpr ConfigKey kGrid[] = {
     {"right", kSetting, "\"self\"", "",
      "a sparse B, for kernels of two sparse factors: `\"self\"` (C = A A), `\"transpose\"` (C = A "
      "A^T) or another matrix"},
+    {"mask", kSetting, "(none)", "",
+     "the cells that a sparse C has, for the same kernels: those of `\"self\"`, A, or of another "
+     "matrix"},
     {"values", kSetting, "\"auto\"", "", "value family of all operands (`tessera list values`)"},
     {"reorder", kSetting, "\"none\"", "", "order of A (`tessera list reorderings`)"},
     {"format", kSetting, "(the kernel's)", "", "format of A (`tessera list formats`)"},
