@@ -113,6 +113,7 @@ void require_mask(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask)
 template <class Value>
 void SparseResultOf<Value>::take_structure(const DeviceMask& mask, cudaStream_t stream) const {
   const auto copy = [&](const auto& to, const auto& from, std::int64_t count) {
+    if (count == 0) return;  // there is no memory
     cuda_check(cudaMemcpyAsync(to.data(), from.data(), sizeof(*from.data()) * count,
                                cudaMemcpyDeviceToDevice, stream),
                "copying the mask's structure");
