@@ -170,7 +170,8 @@ constexpr ConfigKey kJoin[] = {
     {"from", kWhere, "required", "", "the rows whose columns are joined to the others of a case"},
     {"columns", kTexts, "required", "", "the columns that are joined"},
     {"on", kTexts,
-     "[\"matrix\",\"right\",\"n\",\"seed\",\"values\",\"reorder\",\"format\",\"kernel\",\"step\","
+     "[\"matrix\",\"right\",\"mask\",\"n\",\"seed\",\"values\",\"reorder\",\"format\",\"kernel\","
+     "\"step\","
      "\"case\"]",
      "", "columns that have to agree"},
 };
@@ -192,7 +193,7 @@ constexpr ConfigKey kReduce[] = {
     {"name", kText, "required", "", "the best row's value in `column`"},
     {"where", kWhere, "", "", "the rows that are compared"},
     {"column", kText, "\"kernel\"", "", "column that gets the name"},
-    {"keep", kTexts, "[\"matrix\",\"right\",\"n\",\"origin\",\"device\"]", "",
+    {"keep", kTexts, "[\"matrix\",\"right\",\"mask\",\"n\",\"origin\",\"device\"]", "",
      "columns in which compared rows agree"},
     {"by", kText, "\"time_us\"", "", "column by which they are compared"},
     {"best", kText, "\"min\"", "", "which value of `by` is the best",

@@ -249,7 +249,8 @@ TEST_CASE("a sparse product under a mask has the cells of A, or of another matri
 
 TEST_CASE("under a mask a wrong value is found out, and a zero that is too many is not") {
   const auto status = [](const Point& point) -> std::string {
-    return PointRunner().run(point).record["status"];
+    const Json record = PointRunner().run(point).record;
+    return record["status"];
   };
   const char* all = "uniform(rows=60, cols=60, per_row=60)";
   CHECK(status(masked_point(kSquare, kSelf, all)) == "ok");
@@ -270,7 +271,8 @@ TEST_CASE("a mask that does not fit C, or whose order is unknown, is skipped wit
   reordered.reorder = {"rcm", Registry<Reordering>::instance().resolve("rcm", {})};
   CHECK(reason(reordered).starts_with("a mask that is a matrix of its own is in the order of the"));
   std::get<SparseProduct>(reordered.task).mask = kSelf;
-  CHECK(PointRunner().run(reordered).record["status"] == "ok");
+  const Json ordered = PointRunner().run(reordered).record;
+  CHECK(ordered["status"] == "ok");
   Point simulated = masked_point(kSquare, kSelf, kSelf);
   simulated.backend = "simulate";
   CHECK(reason(simulated) == "products under a mask describe no work");
