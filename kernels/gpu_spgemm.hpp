@@ -16,12 +16,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "formats/base/device_memory.hpp"
 #include "formats/base/matrix.hpp"
 #include "formats/base/read_back.hpp"
+#include "formats/base/wide_matrix.hpp"
 
 namespace tessera {
 
@@ -180,6 +182,10 @@ class RunBlock {
   std::byte* memory_ = nullptr;
 };
 
+template <class Value>
+struct SparseResultOf;
+using SparseResult = SparseResultOf<float>;
+
 /// A and B on the device, in the form that the kernel reads, and C after a product.
 class GpuSparseProduct {
  public:
@@ -206,9 +212,18 @@ class GpuSparseProduct {
   /// Returns C's memory to its run.
   virtual void release() = 0;
 
-  /// The C of the last product, converted to CSR from the form in which the kernel leaves it. Waits
-  /// for the device.
+  /// The C of the last product on the device; nullptr for a kernel that leaves it in another form
+  /// than CSR. It stays at the same address, and is empty before a product.
+  virtual const SparseResult* result() const { return nullptr; }
+
+  /// The C of the last product, converted to CSR from the form in which the kernel leaves it, and
+  /// rounded to FP32 where that has more digits. Waits for the device.
   virtual CsrMatrix download() const = 0;
+
+  /// set_values() and download() in FP64, for products that compute in it. Others throw
+  /// Unsupported.
+  virtual void set_wide_values(std::span<const double> a, std::span<const double> b);
+  virtual WideCsrMatrix download_wide() const;
 };
 
 /// A CSR matrix on the device, with offsets of 64 bits.
@@ -228,16 +243,37 @@ struct DeviceCsr {
   DeviceArray<float> values;              // [nnz]
 };
 
+/// The pattern of a mask on the device.
+struct DeviceMask {
+  explicit DeviceMask(const CsrMatrix& mask)
+      : rows(mask.rows),
+        cols(mask.cols),
+        nnz(mask.nnz()),
+        row_offsets(mask.row_offsets),
+        col_indices(mask.col_indices) {}
+
+  std::int32_t rows, cols;
+  std::int64_t nnz;
+  DeviceArray<std::int64_t> row_offsets;  // [rows + 1]
+  DeviceArray<std::int32_t> col_indices;  // [nnz]
+};
+
+/// Throws an Error when the mask has another shape than A B.
+void require_mask(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask);
+
 /// Calls take(), which takes the memory of a C of `nnz` nonzeros, `bytes` in all. Throws
 /// OutOfMemory with both numbers in place of the error that take() throws.
 void take_result(std::int64_t nnz, std::int64_t bytes, const std::function<void()>& take);
 
-/// The C of a product in CSR, in memory of its run.
-struct SparseResult {
+/// The C of a product in CSR, in memory of its run, with values in FP32 or FP64.
+template <class Value>
+struct SparseResultOf {
+  using Host = std::conditional_t<std::is_same_v<Value, float>, CsrMatrix, WideCsrMatrix>;
+
   std::int32_t rows = 0, cols = 0;
   RunArray<std::int64_t> row_offsets;  // [rows + 1]
   RunArray<std::int32_t> col_indices;  // [nnz] or more; row_offsets[rows] is nnz
-  RunArray<float> values;              // likewise
+  RunArray<Value> values;              // likewise
   RunBlock block;                      // owns the arrays when they share one block
 
   /// The byte offsets of the arrays in a block that has room for `most_nonzeros` nonzeros.
@@ -245,28 +281,36 @@ struct SparseResult {
     Places(RunBlock& block, std::int32_t rows, std::int64_t most_nonzeros)
         : row_offsets(block.place<std::int64_t>(std::int64_t{rows} + 1)),
           col_indices(block.place<std::int32_t>(most_nonzeros)),
-          values(block.place<float>(most_nonzeros)) {}
+          values(block.place<Value>(most_nonzeros)) {}
 
     std::int64_t row_offsets, col_indices, values;
   };
   /// A result in a block that has been taken, and that may hold other arrays, too. C has at most
   /// `most_nonzeros` nonzeros.
-  static SparseResult in_block(RunBlock block, const Places& places, std::int32_t rows,
-                               std::int32_t cols, std::int64_t most_nonzeros);
+  static SparseResultOf in_block(RunBlock block, const Places& places, std::int32_t rows,
+                                 std::int32_t cols, std::int64_t most_nonzeros);
 
   /// A result whose arrays share one new block. Throws OutOfMemory.
-  static SparseResult in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
-                                   std::int64_t nnz);
+  static SparseResultOf in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
+                                     std::int64_t nnz);
+
+  /// Copies the mask's structure to the arrays, which have room for it. Does not wait.
+  void take_structure(const DeviceMask& mask, cudaStream_t stream) const;
 
   /// Waits for the device and copies C to the host. Throws an Error when the last row offset does
   /// not lie within the arrays.
-  CsrMatrix download() const;
+  Host download() const;
 };
+extern template struct SparseResultOf<float>;
+extern template struct SparseResultOf<double>;
 
 /// Throws an Error unless the numbers of values match those that A and B take (`of_a`, `of_b`);
 /// `of_b` is 0 where B is A.
-void require_values(std::span<const float> a, std::span<const float> b, std::size_t of_a,
-                    std::size_t of_b);
+void require_values(std::size_t a, std::size_t b, std::size_t of_a, std::size_t of_b);
+inline void require_values(std::span<const float> a, std::span<const float> b, std::size_t of_a,
+                           std::size_t of_b) {
+  require_values(a.size(), b.size(), of_a, of_b);
+}
 
 class GpuSpgemm {
  public:
@@ -278,6 +322,13 @@ class GpuSpgemm {
   /// operands that the kernel does not take.
   virtual std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a,
                                                    const CsrMatrix& b) const = 0;
+
+  /// The same for products under the pattern of a mask (kernels/spgemm_kernel.hpp). A kernel that
+  /// does not make them makes the whole product first, then keeps the mask's cells
+  /// (kernels/spgemm/shared/filtered_product.cu). Throws an Error when the mask has another shape
+  /// than C, Unsupported where C is left in another form than CSR.
+  virtual std::unique_ptr<GpuSparseProduct> upload_masked(const CsrMatrix& a, const CsrMatrix& b,
+                                                          const CsrMatrix& mask) const;
 };
 
 }  // namespace tessera

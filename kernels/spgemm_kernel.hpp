@@ -4,7 +4,8 @@
 //   - the columns of C ascend within a row;
 //   - the pattern of C is structural: a cell is stored when some a_ik and b_kj are, even where the
 //     sum is zero, unless the kernel drops zeros and says so (keeps_zeros);
-//   - A and B are only read.
+//   - A and B are only read;
+//   - under a mask M, C has exactly the cells of M: mask_product() of the C without one.
 // The device half, where there is one, registers itself as a GpuSpgemm under the same name
 // (kernels/gpu_spgemm.hpp). The names of SpGEMM and SpMM kernels are distinct: a config has one
 // axis for both.
@@ -18,6 +19,7 @@
 
 #include "formats/base/choice.hpp"
 #include "formats/base/matrix.hpp"
+#include "formats/base/wide_matrix.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/tensor_core.hpp"
 #include "kernels/work.hpp"
@@ -70,6 +72,11 @@ class SpgemmKernel {
   virtual CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b,
                             const Generation& generation) const;
 
+  /// The same under the pattern of a mask, bit for bit as GpuSpgemm::upload_masked() computes it:
+  /// the whole product's values at the cells of the mask, unless the kernel makes them otherwise.
+  virtual CsrMatrix emulate_masked(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask,
+                                   const Generation& generation) const;
+
   /// The work of the kernel's launches: the input of the simulator. Throws Unsupported when the
   /// kernel does not describe its work.
   virtual WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const;
@@ -85,5 +92,12 @@ class SpgemmKernel {
 /// columns: the values of every kernel that adds the products of an element one after another.
 /// Throws an Error when the shapes do not match.
 CsrMatrix multiply_rows(const CsrMatrix& a, const CsrMatrix& b);
+
+/// The same in FP64.
+WideCsrMatrix multiply_rows(const WideCsrMatrix& a, const WideCsrMatrix& b);
+
+/// C under the pattern of a mask M: it has the cells of M and no others, with C's values, and with
+/// +0 where C has none. The values of M do not matter. Throws an Error when the shapes differ.
+CsrMatrix mask_product(const CsrMatrix& c, const CsrMatrix& mask);
 
 }  // namespace tessera

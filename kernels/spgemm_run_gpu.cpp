@@ -60,14 +60,24 @@ void GpuSparseProduct::set_values(std::span<const float>, std::span<const float>
   throw Unsupported("this kernel cannot replace the values of its operands");
 }
 
-SparseResult SparseResult::in_block(RunBlock block, const Places& places, std::int32_t rows,
-                                    std::int32_t cols, std::int64_t most_nonzeros) {
-  SparseResult result{rows,
-                      cols,
-                      block.array<std::int64_t>(places.row_offsets, std::int64_t{rows} + 1),
-                      block.array<std::int32_t>(places.col_indices, most_nonzeros),
-                      block.array<float>(places.values, most_nonzeros),
-                      {}};
+void GpuSparseProduct::set_wide_values(std::span<const double>, std::span<const double>) {
+  throw Unsupported("this product has no values in FP64");
+}
+
+WideCsrMatrix GpuSparseProduct::download_wide() const {
+  throw Unsupported("this product has no values in FP64");
+}
+
+template <class Value>
+SparseResultOf<Value> SparseResultOf<Value>::in_block(RunBlock block, const Places& places,
+                                                      std::int32_t rows, std::int32_t cols,
+                                                      std::int64_t most_nonzeros) {
+  SparseResultOf result{rows,
+                        cols,
+                        block.array<std::int64_t>(places.row_offsets, std::int64_t{rows} + 1),
+                        block.array<std::int32_t>(places.col_indices, most_nonzeros),
+                        block.array<Value>(places.values, most_nonzeros),
+                        {}};
   result.block = std::move(block);
   return result;
 }
@@ -81,8 +91,9 @@ void take_result(std::int64_t nnz, std::int64_t bytes, const std::function<void(
   }
 }
 
-SparseResult SparseResult::in_one_block(ProductRun& run, std::int32_t rows, std::int32_t cols,
-                                        std::int64_t nnz) {
+template <class Value>
+SparseResultOf<Value> SparseResultOf<Value>::in_one_block(ProductRun& run, std::int32_t rows,
+                                                          std::int32_t cols, std::int64_t nnz) {
   RunBlock block;
   const Places places(block, rows, nnz);
   try {
@@ -94,13 +105,30 @@ SparseResult SparseResult::in_one_block(ProductRun& run, std::int32_t rows, std:
   return in_block(std::move(block), places, rows, cols, nnz);
 }
 
-void require_values(std::span<const float> a, std::span<const float> b, std::size_t of_a,
-                    std::size_t of_b) {
-  require(a.size() == of_a && b.size() == of_b,
-          "A and B have {} and {} values, but {} and {} are given", of_a, of_b, a.size(), b.size());
+void require_mask(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask) {
+  require(mask.rows == a.rows && mask.cols == b.cols, "A B is {} x {}, and its mask {} x {}",
+          a.rows, b.cols, mask.rows, mask.cols);
 }
 
-CsrMatrix SparseResult::download() const {
+template <class Value>
+void SparseResultOf<Value>::take_structure(const DeviceMask& mask, cudaStream_t stream) const {
+  const auto copy = [&](const auto& to, const auto& from, std::int64_t count) {
+    if (count == 0) return;  // there is no memory
+    cuda_check(cudaMemcpyAsync(to.data(), from.data(), sizeof(*from.data()) * count,
+                               cudaMemcpyDeviceToDevice, stream),
+               "copying the mask's structure");
+  };
+  copy(row_offsets, mask.row_offsets, std::int64_t{mask.rows} + 1);
+  copy(col_indices, mask.col_indices, mask.nnz);
+}
+
+void require_values(std::size_t a, std::size_t b, std::size_t of_a, std::size_t of_b) {
+  require(a == of_a && b == of_b, "A and B have {} and {} values, but {} and {} are given", of_a,
+          of_b, a, b);
+}
+
+template <class Value>
+SparseResultOf<Value>::Host SparseResultOf<Value>::download() const {
   cuda_check(cudaDeviceSynchronize(), "waiting for a product");
   const auto download_array = [](const auto& array, std::int64_t size) {
     using T = std::remove_pointer_t<decltype(array.data())>;
@@ -117,5 +145,8 @@ CsrMatrix SparseResult::download() const {
   return {rows, cols, std::move(offsets), download_array(col_indices, nnz),
           download_array(values, nnz)};
 }
+
+template struct SparseResultOf<float>;
+template struct SparseResultOf<double>;
 
 }  // namespace tessera

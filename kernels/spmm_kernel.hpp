@@ -26,6 +26,7 @@ struct Arithmetic {
     kTensorCore,  // chained MMAs
     kInteger,     // exact sums of operands that are quantised with one scale per matrix; only the
                   // result is rounded
+    kFp64,        // as kFp32, with factors and sums in FP64; the result is rounded to FP32 at last
   };
   Sum sum = Sum::kFp32;
   MmaType type = MmaType::kTf32;  // of the MMAs; kTensorCore only

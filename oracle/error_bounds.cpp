@@ -13,6 +13,8 @@ double closed(double x) { return x < 1 ? x / (1 - x) : std::numeric_limits<doubl
 
 double fp32_sum_bound(std::int64_t n) { return closed(static_cast<double>(n) * 0x1p-24); }
 
+double fp64_sum_bound(std::int64_t n) { return closed(static_cast<double>(n) * 0x1p-53); }
+
 double tensor_core_bound(std::int64_t steps, int products, int fraction_bits) {
   return closed(static_cast<double>(steps) *
                 (products * std::ldexp(1.0, -fraction_bits) + 0x1p-23));

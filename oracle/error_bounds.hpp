@@ -19,6 +19,9 @@ namespace tessera {
 /// zero rounds nothing, so neither a C that starts at zero nor padding counts.
 double fp32_sum_bound(std::int64_t n);
 
+/// The same in FP64, u = 2^-53.
+double fp64_sum_bound(std::int64_t n);
+
 /// The bound for a chain of q = `steps` fused steps of L = `products` products with F =
 /// `fraction_bits`, the output truncated to FP32. A step aligns its L + 1 terms to the largest
 /// exponent, whose term M loses nothing, and the L others less than 2^-F |M| each; truncating the

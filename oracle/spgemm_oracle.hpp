@@ -48,4 +48,11 @@ struct SpgemmErrors {
 SpgemmErrors compare_spgemm(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& c,
                             const ErrorBound& bound, bool against_fp32 = false);
 
+/// Compares C, whose cells are those of a mask, with the truth at these cells: a cell without a
+/// product is 0. The bound is per row of A. Each cell is a dot product of a row of A and a column
+/// of B, summed with compensation as above. Throws an Error when the shapes do not fit, C is no
+/// valid matrix, or a bound is negative or NaN.
+ProductErrors compare_masked_spgemm(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& c,
+                                    const ErrorBound& bound, bool against_fp32 = false);
+
 }  // namespace tessera

@@ -14,6 +14,11 @@ namespace {
 
 }  // namespace
 
+CsrMatrix emulate(const SparseMultiplication& m, const Generation& generation) {
+  return m.mask ? m.kernel.emulate_masked(m.a, m.b, *m.mask, generation)
+                : m.kernel.emulate(m.a, m.b, generation);
+}
+
 GpuLimits Backend::gpu_limits(const Point& point) const {
   return described_limits(find_device(point.device));
 }

@@ -43,9 +43,13 @@ struct BackendResult {
 struct SparseMultiplication {
   const Point& point;
   const SpgemmKernel& kernel;
-  const CsrMatrix& a;  // in the point's order
-  const CsrMatrix& b;  // rows in the order of a's columns
+  const CsrMatrix& a;               // in the point's order
+  const CsrMatrix& b;               // rows in the order of a's columns
+  const CsrMatrix* mask = nullptr;  // C has its cells; nullptr: those of the product
 };
+
+/// C, or C under the mask, as the kernel emulates it.
+CsrMatrix emulate(const SparseMultiplication& m, const Generation& generation);
 
 struct SparseProductResult {
   std::optional<CsrMatrix> c;  // rows in the order of a, and as the kernel left it: unchecked

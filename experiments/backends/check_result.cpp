@@ -75,6 +75,11 @@ ElementBound register_sum_bound(const Arithmetic& arithmetic, const FusedStep* s
   const auto& [count, largest_a, largest_b] = products;
   if (arithmetic.sum == Arithmetic::Sum::kFp32)
     return {fp32_sum_bound(terms), underflow_bound(count)};
+  if (arithmetic.sum == Arithmetic::Sum::kFp64) {
+    // The result is rounded to FP32 once; below FP32's normal range that loses 2^-150 at most.
+    constexpr double kRounding = 0x1p-24;
+    return {combine(kRounding, fp64_sum_bound(terms)), underflow_bound(1)};
+  }
   if (arithmetic.sum == Arithmetic::Sum::kInteger) {
     // Both scales are rounded, and so are the sum and its products with them. Below FP32's normal
     // range a scale is off by half its spacing, up to 127 times that in an operand, and what the
@@ -331,6 +336,13 @@ CheckedResult check_result(const SparseComputation& computation, const CsrMatrix
   const SpgemmKernel& kernel = computation.kernel;
   const Sums sums{kernel.arithmetic_of(a, b), kernel.terms_per_row(a, b),
                   Permutation::identity(a.rows), computation.generation, largest_finite(b.values)};
+  if (computation.mask != nullptr) {
+    const CsrMatrix& mask = *computation.mask;
+    if (!std::ranges::equal(c.row_offsets, mask.row_offsets) ||
+        !std::ranges::equal(c.col_indices, mask.col_indices))
+      return {{}, "C has another pattern than its mask"};
+    return judged(compare_masked_spgemm(a, b, c, bound_of(a, sums), against_fp32), place_of_row(a));
+  }
   const SpgemmErrors errors = compare_spgemm(a, b, c, bound_of(a, sums), against_fp32);
   CheckedResult result = judged(errors.values, place_of_row(a));
   result.check->missing = errors.missing;

@@ -29,6 +29,7 @@ struct SparseComputation {
   const CsrMatrix& a;
   const CsrMatrix& b;
   const std::string& generation;
+  const CsrMatrix* mask = nullptr;  // C has its cells; nullptr: those of the product
 };
 
 /// The computation behind an S = X Y^T at the nonzeros of A.

@@ -38,7 +38,7 @@ class EmulateBackend final : public Backend {
 
   SparseProductResult multiply(const SparseMultiplication& m) const override {
     return emulated<SparseProductResult>(m.point, [&](auto& made, const Generation& generation) {
-      made.c = m.kernel.emulate(m.a, m.b, generation);
+      made.c = tessera::emulate(m, generation);
     });
   }
 

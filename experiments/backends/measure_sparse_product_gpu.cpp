@@ -141,7 +141,8 @@ SparseProductResult measure_sparse_product(const SparseMultiplication& m) {
   SparseProductResult result;
   result.generation = gpu_generation();
   const auto began = std::chrono::steady_clock::now();
-  const auto product = registry.make(name, params)->upload(m.a, m.b);
+  const auto kernel = registry.make(name, params);
+  const auto product = m.mask ? kernel->upload_masked(m.a, m.b, *m.mask) : kernel->upload(m.a, m.b);
   cuda_check(cudaDeviceSynchronize(), "uploading A and B");
   result.pack_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   measure(*product, m.point.measure, m.point.check.enabled, result);

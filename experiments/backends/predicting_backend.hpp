@@ -2,6 +2,7 @@
 #pragma once
 
 #include "experiments/backends/backend.hpp"
+#include "formats/base/check.hpp"
 
 namespace tessera {
 
@@ -14,6 +15,7 @@ class PredictingBackend : public Backend {
   }
 
   SparseProductResult multiply(const SparseMultiplication& m) const final {
+    require<Unsupported>(m.mask == nullptr, "products under a mask describe no work");
     SparseProductResult result;
     result.time_us = predict(m.point, m.kernel.work(m.a, m.b), result.findings);
     return result;

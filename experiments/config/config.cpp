@@ -155,8 +155,8 @@ void read_counters(TableReader& reader, Config& config) {
 
 Join read_join(TableReader& reader) {
   Join join{.name = reader.text("name"),
-            .on = {"matrix", "right", "n", "seed", "values", "reorder", "format", "kernel", "step",
-                   "case"},
+            .on = {"matrix", "right", "mask", "n", "seed", "values", "reorder", "format", "kernel",
+                   "step", "case"},
             .columns = reader.texts("columns"),
             .from = read_where(reader, "from"),
             .place = reader.place()};
@@ -192,7 +192,7 @@ Derive read_derive(TableReader& reader) {
 Reduce read_reduce(TableReader& reader) {
   Reduce reduce{.name = reader.text("name"),
                 .column = "kernel",
-                .keep = {"matrix", "right", "n", "origin", "device"},
+                .keep = {"matrix", "right", "mask", "n", "origin", "device"},
                 .by = "time_us",
                 .largest = false,
                 .where = read_where(reader, "where"),

@@ -67,6 +67,9 @@ constexpr ConfigKey kGrid[] = {
     {"right", kSetting, "\"self\"", "",
      "a sparse B, for kernels of two sparse factors: `\"self\"` (C = A A), `\"transpose\"` (C = A "
      "A^T) or another matrix"},
+    {"mask", kSetting, "(none)", "",
+     "the cells that a sparse C has, for the same kernels: those of `\"self\"`, A, or of another "
+     "matrix"},
     {"values", kSetting, "\"auto\"", "", "value family of all operands (`tessera list values`)"},
     {"reorder", kSetting, "\"none\"", "", "order of A (`tessera list reorderings`)"},
     {"format", kSetting, "(the kernel's)", "", "format of A (`tessera list formats`)"},
@@ -167,7 +170,8 @@ constexpr ConfigKey kJoin[] = {
     {"from", kWhere, "required", "", "the rows whose columns are joined to the others of a case"},
     {"columns", kTexts, "required", "", "the columns that are joined"},
     {"on", kTexts,
-     "[\"matrix\",\"right\",\"n\",\"seed\",\"values\",\"reorder\",\"format\",\"kernel\",\"step\","
+     "[\"matrix\",\"right\",\"mask\",\"n\",\"seed\",\"values\",\"reorder\",\"format\",\"kernel\","
+     "\"step\","
      "\"case\"]",
      "", "columns that have to agree"},
 };
@@ -189,7 +193,7 @@ constexpr ConfigKey kReduce[] = {
     {"name", kText, "required", "", "the best row's value in `column`"},
     {"where", kWhere, "", "", "the rows that are compared"},
     {"column", kText, "\"kernel\"", "", "column that gets the name"},
-    {"keep", kTexts, "[\"matrix\",\"right\",\"n\",\"origin\",\"device\"]", "",
+    {"keep", kTexts, "[\"matrix\",\"right\",\"mask\",\"n\",\"origin\",\"device\"]", "",
      "columns in which compared rows agree"},
     {"by", kText, "\"time_us\"", "", "column by which they are compared"},
     {"best", kText, "\"min\"", "", "which value of `by` is the best",
@@ -327,6 +331,7 @@ of its points among them.
     {"[grid]", "Axes: a list of values each, or one value. Every combination runs.", kGrid,
      R"(Any parameter of the variants named is an axis too: `precision = ["tf32", "tf32x3"]`, or qualified, `[grid.kernel] precision = [...]`. A variant may be a table with its parameters:
 `{ name = "bcsr", block_rows = 8 }`. `right = "self"` reorders both factors, so the order has to move rows and columns alike. Values of another `right` are drawn from another stream of the seed.
+A `mask` other than `"self"` needs the order of the file.
 )"},
     {"[[zip]]", "Axes whose lists have one length and move together.", {}, ""},
     {"[[case]]", "A name, and one value for each of any keys of a grid.", kNamed, ""},
@@ -349,7 +354,8 @@ of its points among them.
      R"(Sparse products take all their memory within their time and are timed twice: with the plain allocator (`time_us`) and from a pool (`pool_us`, `pool_gflops`). The pool's run also gives the
 time of each stage (`stage_NAME_us`); `peak_mb` is the most memory held at once. `products` counts two operations each in `gflops`; `nnz_c` and `compression` describe C. Where C's structure
 is kept (row_spgemm and tile_spgemm with `reuse = true`, cusparse_spgemm with `algorithm = "reuse"`), `again_us` is a product that computes C's values alone, into the same C. With
-`keeps = "products"` row_spgemm also keeps where the factors of each product are, in 4 bytes where they fit.
+`keeps = "products"` row_spgemm also keeps where the factors of each product are, in 4 bytes where they fit,
+and with `keeps = "positions"` where the sum of each product is, in 2 bytes. With a `mask`, C has the cells of the mask and no others, and 0 where no product is.
 
 Orders are cached. The backend `reorder` computes them, up to five times where that is short; every other backend reads the cache, and its record has the time and memory of the computation
 (`reorder_s`, `reorder_threads`, `reorder_peak_bytes`, `reorder_from_cache`). `--fresh-orders` computes them again. An order that was cut short is never cached.

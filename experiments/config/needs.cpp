@@ -27,7 +27,7 @@ Origin origin_of(const std::string& matrix) {
 }
 
 void add_matrices(const Settings& settings, std::vector<std::string>& matrices) {
-  for (const char* key : {"matrix", "right"}) {
+  for (const char* key : {"matrix", "right", "mask"}) {
     const auto found = settings.find(key);
     if (found == settings.end() || !found->second.value.is_string()) continue;
     const std::string name = found->second.value;

@@ -33,7 +33,7 @@ const std::vector<std::string>& axis_names() {
 constexpr const char* kAsKeys[] = {"as", "kernel.as"};
 constexpr int kPublishedRank = -1;  // whatever the config gives overrides a published choice
 
-constexpr const char* kAxesOfProducts[] = {"right", "n", "kernel", "device", "model"};
+constexpr const char* kAxesOfProducts[] = {"right", "mask", "n", "kernel", "device", "model"};
 
 /// Refuses an axis of what lies beyond the backend's task.
 void refuse_beyond(const BackendTraits& backend, const std::string& key, const Setting& setting) {
@@ -387,6 +387,8 @@ Task PointResolver::resolve_task(const BackendTraits& backend, const Slots& axes
   if (is_sparse_product(variants[kKernel].name)) {
     SparseProduct product{operands, kSelf, variants[kKernel]};
     if (const auto* s = given("right")) product.right = right_name(*s);
+    if (const auto* s = given("mask"))
+      product.mask = text_of("mask", *s) == kSelf ? kSelf : matrix_name("mask", *s);
     return product;
   }
   const auto* columns = given("n");
@@ -407,7 +409,7 @@ void PointResolver::note_left_out(const Slots& axes, const BackendTraits& backen
     if (setting_of(axes, key) != nullptr && !applies) left_out_.insert({key, to});
   };
   note("n", by_dense, "kernel " + kernel);
-  note("right", by_sparse, "kernel " + kernel);
+  for (const char* key : {"right", "mask"}) note(key, by_sparse, "kernel " + kernel);
   for (const char* key : {"seed", "values"}) note(key, !reorders, "backend " + backend.name);
   note("threads", reorders, "backend " + backend.name);
   note("model", backend.predicts, "backend " + backend.name);

@@ -28,7 +28,8 @@ std::string task_text(const DenseProduct& product, const Variant& reorder) {
 }
 
 std::string task_text(const SparseProduct& product, const Variant& reorder) {
-  return fmt::format("x {} {} {}", product.right, reorder.name, product.kernel.name);
+  const std::string mask = product.mask.empty() ? "" : "under " + product.mask + " ";
+  return fmt::format("x {} {}{} {}", product.right, mask, reorder.name, product.kernel.name);
 }
 
 std::string task_text(const SampledProduct& product, const Variant& reorder) {

@@ -108,6 +108,8 @@ struct DenseProduct : OperandValues {
 struct SparseProduct : OperandValues {
   std::string right = {};  // B: kSelf, kTranspose, or a matrix as Point::matrix
   Variant kernel = {};     // a registered SpgemmKernel
+  std::string mask = {};   // C has the cells of kSelf or of a matrix as Point::matrix; empty: of
+                           // the product; in the JSON only when not empty
 
   bool operator==(const SparseProduct&) const = default;
 };

@@ -46,6 +46,13 @@ class ObjectReader {
     require(flag(key), "{}: a point has it only when it is true", name(key));
     return true;
   }
+  /// A text that is present only when it is not empty.
+  std::string optional_text(const std::string& key) {
+    if (!json_.contains(key)) return "";
+    std::string found = text(key);
+    require(!found.empty(), "{}: a point has it only when it is not empty", name(key));
+    return found;
+  }
   double number(const std::string& key) {
     return typed(key, at(key).is_number(), "a number").get<double>();
   }
@@ -214,6 +221,7 @@ void write_task(const SparseProduct& product, Json& json) {
   write_operands(product, json);
   json["right"] = product.right;
   json["kernel"] = variant_json(product.kernel);
+  if (!product.mask.empty()) json["mask"] = product.mask;
 }
 
 void write_task(const Packing& packing, Json& json) {
@@ -235,6 +243,7 @@ SparseProduct read_sparse_product(ObjectReader& reader, Variant kernel) {
   read_operands(reader, product);
   product.kernel = std::move(kernel);
   product.right = reader.text("right");
+  product.mask = reader.optional_text("mask");
   return product;
 }
 

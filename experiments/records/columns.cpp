@@ -15,6 +15,8 @@ constexpr Column kColumns[] = {
     {"synthetic", "true when A was generated", "", "/matrix/synthetic", kCounted},
     {"n", "columns of a dense B", "", "/params/n"},
     {"right", "the sparse B: self, transpose or another matrix", "", "/params/right"},
+    {"mask", "the cells of a sparse C: self or another matrix; absent: those of the product", "",
+     "/params/mask"},
     {"seed", "seed of B and of drawn values of A", "", "/params/seed"},
     {"backend",
      "backend of the point: emulate, model, simulate, gpu, pack, pack_gpu, reorder, reorder_gpu or "

@@ -47,7 +47,9 @@ std::optional<Skip> Foresight::absent_matrix(const Point& point) {
     return known->second;
   };
   auto skip = skip_of_matrix(point.matrix);
-  return skip || !has_right_matrix(point) ? skip : skip_of_matrix(sparse_product(point).right);
+  if (!skip && has_right_matrix(point)) skip = skip_of_matrix(sparse_product(point).right);
+  if (!skip && has_mask_matrix(point)) skip = skip_of_matrix(sparse_product(point).mask);
+  return skip;
 }
 
 std::string Foresight::missing(const std::string& backend) {
@@ -73,8 +75,10 @@ std::optional<Skip> Foresight::kernel_skip(Point point) {
     dense->n = std::min(dense->n, kFewColumns);
   } else if (auto* sampled = std::get_if<SampledProduct>(&point.task)) {
     sampled->n = std::min(sampled->n, kFewColumns);
-  } else if (auto& sparse = std::get<SparseProduct>(point.task); sparse.right != kTranspose) {
-    sparse.right = kSelf;
+  } else {
+    auto& sparse = std::get<SparseProduct>(point.task);
+    if (sparse.right != kTranspose) sparse.right = kSelf;
+    if (!sparse.mask.empty()) sparse.mask = kSelf;
   }
   const auto [known, is_new] = kernels_.try_emplace(point);
   if (is_new) {

@@ -57,4 +57,9 @@ bool has_right_matrix(const Point& point) {
   return product && product->right != kSelf && product->right != kTranspose;
 }
 
+bool has_mask_matrix(const Point& point) {
+  const auto* product = std::get_if<SparseProduct>(&point.task);
+  return product && !product->mask.empty() && product->mask != kSelf;
+}
+
 }  // namespace tessera

@@ -27,14 +27,17 @@ class PointIdentity {
   VersionsPart versions_;
 };
 
-/// True when B is a matrix of its own that has to be loaded.
+/// True when B is a matrix of its own that has to be loaded; and the same for a mask.
 bool has_right_matrix(const Point& point);
+bool has_mask_matrix(const Point& point);
 
 /// The hash of all matrices of a point; `hash_of` returns that of one.
 template <class HashOf>
 std::string joint_hash(const Point& point, HashOf hash_of) {
-  const std::string hash = hash_of(point.matrix);
-  return has_right_matrix(point) ? hash + " x " + hash_of(sparse_product(point).right) : hash;
+  std::string hash = hash_of(point.matrix);
+  if (has_right_matrix(point)) hash += " x " + hash_of(sparse_product(point).right);
+  if (has_mask_matrix(point)) hash += " under " + hash_of(sparse_product(point).mask);
+  return hash;
 }
 
 }  // namespace tessera

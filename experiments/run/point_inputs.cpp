@@ -48,10 +48,17 @@ const LoadedInput& PointInputs::right(const SparseProduct& product) {
   return right_.get(key, [&] { return load(key, product.values); });
 }
 
+const LoadedInput& PointInputs::mask(const SparseProduct& product) {
+  static const Variant as_stored = parse_values(kPatternAlone);
+  const MatrixKey key{product.mask, to_text(as_stored), 0};
+  return mask_.get(key, [&] { return load(key, as_stored); });
+}
+
 std::string PointInputs::content_hash(const Point& point) {
   return joint_hash(point, [&](const std::string& matrix) {
-    const LoadedInput& loaded = matrix == point.matrix ? a(point) : right(sparse_product(point));
-    return loaded.file.content_hash;
+    if (matrix == point.matrix) return a(point).file.content_hash;
+    const SparseProduct& product = sparse_product(point);
+    return (matrix == product.right ? right(product) : mask(product)).file.content_hash;
   });
 }
 
@@ -85,6 +92,24 @@ const PackedInput& PointInputs::packed(const Variant& format, const OrderedInput
     result.pack_s = packing.seconds();
     return result;
   });
+}
+
+const CsrMatrix* PointInputs::sparse_mask(const Point& point, const OrderedInput& a,
+                                          const CsrMatrix& b) {
+  const SparseProduct& product = sparse_product(point);
+  if (product.mask.empty()) return nullptr;
+  if (product.mask == kSelf)
+    require_one_order(point, a.order());
+  else
+    require<Unsupported>(a.order().rows.is_identity() && !a.order().cols,
+                         "a mask that is a matrix of its own is in the order of the file, and "
+                         "reordering {} moves the rows of C",
+                         point.reorder.name);
+  const CsrMatrix& cells = product.mask == kSelf ? a.matrix : mask(product).matrix;
+  require<Unsupported>(cells.rows == a.matrix.rows && cells.cols == b.cols,
+                       "A B is {} x {}, and its mask {} x {}", a.matrix.rows, b.cols, cells.rows,
+                       cells.cols);
+  return &cells;
 }
 
 PointInputs::DenseKey PointInputs::key_of(const DenseProduct& product, const CsrMatrix& a) {

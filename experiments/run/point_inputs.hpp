@@ -81,6 +81,9 @@ class PointInputs {
   /// A sparse B that is a matrix of its own, in the order of the file.
   const LoadedInput& right(const SparseProduct& product);
 
+  /// A mask that is a matrix of its own.
+  const LoadedInput& mask(const SparseProduct& product);
+
   /// The hash of all matrices that the point loads.
   std::string content_hash(const Point& point);
 
@@ -97,6 +100,10 @@ class PointInputs {
   /// A sparse B with its rows in the order of the columns of the reordered A. Throws Unsupported
   /// where the shapes or the order do not allow the product.
   const CsrMatrix& sparse_b(const Point& point, const OrderedInput& a);
+
+  /// The mask of A B; nullptr for none. Throws Unsupported where the shapes or the order do not
+  /// allow it.
+  const CsrMatrix* sparse_mask(const Point& point, const OrderedInput& a, const CsrMatrix& b);
 
   /// X and Y in the order of the reordered A.
   const DenseFactors& dense_factors(const SampledProduct& product, const OrderedInput& a);
@@ -155,6 +162,7 @@ class PointInputs {
   std::optional<DenseMatrix> given_b_;
   LastValueCache<LoadedInput, MatrixKey> a_;
   LastValueCache<LoadedInput, MatrixKey> right_;
+  LastValueCache<LoadedInput, MatrixKey> mask_;
   LastValueCache<OrderedInput, OrderKey> ordered_;
   LastValueCache<PackedInput, PackedKey> packed_;
   LastValueCache<DenseMatrix, DenseKey> dense_b_;

@@ -75,8 +75,8 @@ Record base_record(const Point& point, const PointIdentity& identity) {
 /// An emulated C: where two points agree in this, so do all its bits.
 struct EmulationKey {
   OrderKey order;
-  std::string b;  // a dense one, or X and Y, by n and seed, a sparse one by name
-  std::string format;
+  std::string b;       // a dense one, or X and Y, by n and seed, a sparse one by name
+  std::string format;  // or the mask of a sparse C
   std::string kernel;
   std::string generation;
   GpuLimits gpu;  // by which a kernel may plan its sums
@@ -272,10 +272,12 @@ void PointRunner::State::run_task(const SparseProduct& product, const Point& poi
   const CsrMatrix& b = inputs.sparse_b(point, a);
   at = {"kernel", product.kernel.name};
   const auto kernel = make_registered<SpgemmKernel>(product.kernel);
-  const SparseMultiplication multiplication{point, *kernel, a.matrix, b};
+  const CsrMatrix* mask = inputs.sparse_mask(point, a, b);
+  const SparseMultiplication multiplication{point, *kernel, a.matrix, b, mask};
   SparseProductResult result = in_turn(point, [&] { return backend.multiply(multiplication); });
   record.found = std::move(result.findings);
-  if (const auto path = kernel->path_of(a.matrix, b)) {
+  // Under a mask the kernel need not be the one that it chooses for the whole product.
+  if (const auto path = mask ? std::nullopt : kernel->path_of(a.matrix, b)) {
     record.found.winner = path->kernel;
     record.predicted_us = path->predicted_us;
   }
@@ -295,21 +297,21 @@ void PointRunner::State::run_task(const SparseProduct& product, const Point& poi
 
 void PointRunner::State::check(const SparseMultiplication& m, const OrderedInput& a,
                                const SparseProductResult& result, Record& record) {
-  const CheckedResult checked =
-      check_result({m.kernel, m.a, m.b, result.generation}, *result.c, m.point.check.against_fp32);
+  const SparseComputation computation{m.kernel, m.a, m.b, result.generation, m.mask};
+  const CheckedResult checked = check_result(computation, *result.c, m.point.check.against_fp32);
   if (checked.check) {  // C is a matrix
     record.check = *checked.check;
     const SparseProduct& product = sparse_product(m.point);
-    const EmulationKey key{a.key, product.right, "", to_text(product.kernel), result.generation,
-                           {}};
+    const EmulationKey key{
+        a.key, product.right, product.mask, to_text(product.kernel), result.generation, {}};
     record.bits = compare_with_emulation(emulated_sparse, key, m.point, *result.c, [&] {
-      return m.kernel.emulate(m.a, m.b, find_generation(result.generation));
+      return emulate(m, find_generation(result.generation));
     });
     add_fault(record, launch_fault(0, true, record.bits));
     if (result.c_of_negated)
       add_fault(record,
                 later_product_fault(*result.c, *result.c_of_negated, [&](const CsrMatrix& later) {
-                  return check_result({m.kernel, m.a, m.b, result.generation}, later).reason;
+                  return check_result(computation, later).reason;
                 }));
   }
   add_fault(record, checked.reason);

@@ -19,7 +19,7 @@ namespace tessera {
 namespace {
 
 constexpr std::array kVariants{"reorder", "format", "kernel", "model"};
-constexpr std::array kPlain{"matrix", "right", "n",      "seed",    "values",
+constexpr std::array kPlain{"matrix", "right", "mask",   "n",       "seed",   "values",
                             "device", "l2",    "sample", "threads", "backend"};
 // Of the machine: no part of the identity, but they may be compared.
 constexpr std::array kCircumstances{"commit", "host"};
@@ -69,8 +69,9 @@ Row identity_of(const Json& params, const Row& row) {
   for (const char* column : kPlain)
     if (const auto found = params.find(column); found != params.end()) identity[column] = *found;
   identity["matrix"] = matrix_key(params.at("matrix"));
-  if (const auto right = params.find("right"); right != params.end())
-    identity["right"] = matrix_key(*right);
+  for (const char* column : {"right", "mask"})
+    if (const auto found = params.find(column); found != params.end())
+      identity[column] = matrix_key(*found);
   for (const char* column : {"device", "l2"})
     if (const auto found = row.find(column); found != row.end()) identity[column] = found->second;
   for (const char* stage : kVariants)

@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 /// Rows that agree in these columns compete for the bold type.
-constexpr const char* kCompetition[] = {"matrix", "right", "n", "device", "seed", "values"};
+constexpr const char* kCompetition[] = {"matrix", "right", "mask", "n", "device", "seed", "values"};
 
 /// Units of which less is better, units of which more is, and columns of no or an ambiguous unit.
 const std::set<std::string> kLessUnits{"us", "s", "bytes", "MB", "ulp"};

@@ -31,6 +31,8 @@ class MultiplyVerb final : public Verb {
     app.add_option("--n", n_, "columns of a dense B, or of the X and Y of an SDDMM (default 128)")
         ->check(CLI::PositiveNumber);
     app.add_option("--right", right_, "sparse B: self (default), transpose, or a matrix");
+    app.add_option("--mask", mask_,
+                   "the cells of a sparse C: those of self, A, or of a matrix (default: of A B)");
     app.add_option("--format", format_, "format of A (default: the kernel's)");
     app.add_option("--reorder", reorder_,
                    "reordering applied to A first (`tessera list reorderings`)");
@@ -59,6 +61,8 @@ class MultiplyVerb final : public Verb {
                 "chooses a kernel by simulation, emulates it, and checks all of C");
     app.example("tessera multiply 'rmat(scale=12)' --n 64 --kernel acc_spmm --backend simulate",
                 "predicts time and hardware counters on an H200");
+    app.example("tessera multiply 'rmat(scale=12)' --kernel mixed_spgemm --mask self",
+                "squares A at A's own cells alone, as counting triangles does");
     app.example("tessera multiply 'rmat(scale=12)' --n 64 --kernel tessera_sddmm",
                 "multiplies two dense matrices at A's nonzeros (SDDMM): S = X Y^T");
   }
@@ -99,6 +103,8 @@ class MultiplyVerb final : public Verb {
             "counters are of products with a dense B; kernel {} makes another", kernel_);
     require(by_sparse || right_.empty(),
             "--right is of a sparse B; kernel {} takes dense operands (--n)", kernel_);
+    require(by_sparse || mask_.empty(), "--mask is of a sparse C; kernel {} makes a dense one",
+            kernel_);
   }
 
   /// Resolves the options as a config with one combination of settings.
@@ -117,6 +123,7 @@ class MultiplyVerb final : public Verb {
       settings.emplace_back("right", right_.empty() ? kSelf : right_);
     else
       settings.emplace_back("n", n_.value_or(kUsualN));
+    if (!mask_.empty()) settings.emplace_back("mask", mask_);
     if (!format_.empty()) settings.emplace_back("format", format_);
     for (const auto& [name, part] : take_apart("values", {values_, "multiply"}))
       settings.emplace_back(name, part.value);
@@ -272,7 +279,7 @@ class MultiplyVerb final : public Verb {
 
   static constexpr std::int64_t kUsualN = 128;
 
-  std::string matrix_, kernel_ = kAuto, format_, reorder_ = "none", right_;
+  std::string matrix_, kernel_ = kAuto, format_, reorder_ = "none", right_, mask_;
   std::string backend_ = "emulate", device_ = "h200", values_ = "auto";
   std::string b_file_, c_file_, counters_, sample_;
   std::optional<std::int64_t> n_;  // of a dense B

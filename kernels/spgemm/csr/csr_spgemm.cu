@@ -141,6 +141,7 @@ class CsrProduct final : public GpuSparseProduct {
   }
 
   void release() override { c_ = {}; }
+  const SparseResult* result() const override { return &c_; }
   CsrMatrix download() const override { return c_.download(); }
 
  private:

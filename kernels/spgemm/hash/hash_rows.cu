@@ -260,6 +260,7 @@ class TableProduct final : public GpuSparseProduct {
   }
 
   void release() override { c_ = {}; }
+  const SparseResult* result() const override { return &c_; }
   CsrMatrix download() const override { return c_.download(); }
 
  private:

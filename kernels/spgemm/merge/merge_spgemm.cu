@@ -471,6 +471,7 @@ class MergeProduct final : public GpuSparseProduct {
   }
 
   void release() override { c_ = {}; }
+  const SparseResult* result() const override { return &c_; }
   CsrMatrix download() const override { return c_.download(); }
 
  private:

@@ -31,6 +31,7 @@ constexpr const char* kTiles = "tile_spgemm";
 constexpr const char* kMerge = "merge_spgemm";
 constexpr const char* kNoTilesInFp32 =
     "path = tiles needs a precision of tensor cores: fp16, tf32 or tf32x3";
+constexpr const char* kNoOtherInFp64 = "only row_spgemm computes in FP64: path = rows or auto";
 constexpr const char* kNoLimit = "only row_spgemm keeps to a workspace_limit: path = rows or auto";
 
 const Registry<SpgemmKernel>& kernels() { return Registry<SpgemmKernel>::instance(); }
@@ -39,10 +40,13 @@ const Registry<SpgemmKernel>& kernels() { return Registry<SpgemmKernel>::instanc
 /// the caller admits, or the limit of memory, leaves the kernel out.
 std::optional<Params> params_of(const std::string& kernel, const Params& params) {
   const std::int64_t limit = params.integer("workspace_limit");
-  if (kernel == kRows) return kernels().resolve(kernel, {{"workspace_limit", limit}});
-  if (limit > 0) return std::nullopt;
-  if (kernel != kTiles) return kernels().resolve(kernel, {});
   const std::string& precision = params.text("precision");
+  const bool is_wide = precision == "fp64";
+  if (kernel == kRows)
+    return kernels().resolve(kernel, {{"workspace_limit", limit},
+                                      {"precision", std::string(is_wide ? "fp64" : "fp32")}});
+  if (limit > 0 || is_wide) return std::nullopt;
+  if (kernel != kTiles) return kernels().resolve(kernel, {});
   if (precision == "fp32") return std::nullopt;
   return kernels().resolve(kernel, {{"precision", precision}});
 }
@@ -86,6 +90,7 @@ class MixedSpgemm final : public SpgemmKernel {
   explicit MixedSpgemm(Params params) : params_(std::move(params)) {
     const std::string& path = params_.text("path");
     require(path != "tiles" || !is_fp32(), kNoTilesInFp32);
+    require(!is_fp64() || path == "auto" || path == "rows", kNoOtherInFp64);
     require(params_.integer("workspace_limit") == 0 || path == "auto" || path == "rows", kNoLimit);
   }
 
@@ -100,6 +105,7 @@ class MixedSpgemm final : public SpgemmKernel {
   Arithmetic arithmetic() const override {
     const std::string& precision = params_.text("precision");
     if (is_fp32()) return kernels().make(kRows)->arithmetic();
+    if (is_fp64()) return kernels().make(kRows, *params_of(kRows, params_))->arithmetic();
     return kernels().make(kTiles, {{"precision", precision}})->arithmetic();
   }
   Arithmetic arithmetic_of(const CsrMatrix& a, const CsrMatrix& b) const override {
@@ -115,12 +121,19 @@ class MixedSpgemm final : public SpgemmKernel {
                     const Generation& generation) const override {
     return chosen(a, b)->emulate(a, b, generation);
   }
+  CsrMatrix emulate_masked(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask,
+                           const Generation& generation) const override {
+    if (const auto rows = mixed_spgemm::params_of_masked_rows(params_))
+      return kernels().make(kRows, *rows)->emulate_masked(a, b, mask, generation);
+    return chosen(a, b)->emulate_masked(a, b, mask, generation);
+  }
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
     return chosen(a, b)->work(a, b);
   }
 
  private:
   bool is_fp32() const { return params_.text("precision") == "fp32"; }
+  bool is_fp64() const { return params_.text("precision") == "fp64"; }
 
   std::unique_ptr<SpgemmKernel> chosen(const CsrMatrix& a, const CsrMatrix& b) const {
     const mixed_spgemm::Choice choice = mixed_spgemm::choose(a, b, params_);
@@ -137,13 +150,19 @@ const Register<SpgemmKernel> entry{{
     .params =
         {{"precision",
           std::string("fp32"),
-          "the least exact arithmetic that is admitted; fp32 leaves out tile_spgemm",
-          {"fp32", "tf32x3", "tf32", "fp16"}},
+          "the least exact arithmetic that is admitted; fp32 leaves out tile_spgemm; fp64, with "
+          "values in FP64, leaves row_spgemm alone",
+          {"fp32", "fp64", "tf32x3", "tf32", "fp16"}},
          {"path",
           std::string("auto"),
           "the kernel to use: row_spgemm (rows), merge_spgemm (merge), tile_spgemm (tiles), or the "
           "one that the cost models predict to be fastest (auto)",
           {"auto", "rows", "merge", "tiles"}},
+         {"masking",
+          std::string("inside"),
+          "under a mask: row_spgemm with the mask inside, unless the path is another; or the whole "
+          "product by the path, and a filter after it",
+          {"inside", "after"}},
          {"workspace_limit",
           std::int64_t{0},
           "memory of a product beside C in bytes, at most; leaves row_spgemm alone; 0: no limit",
@@ -155,6 +174,13 @@ const Register<SpgemmKernel> entry{{
 }};
 
 }  // namespace
+
+std::optional<Params> mixed_spgemm::params_of_masked_rows(const Params& params) {
+  const std::string kernel = kernel_of_path(params.text("path"));
+  if (params.text("masking") == "after" || (!kernel.empty() && kernel != kRows))
+    return std::nullopt;
+  return params_of(kRows, params);
+}
 
 mixed_spgemm::Choice mixed_spgemm::choose(const CsrMatrix& a, const CsrMatrix& b,
                                           const Params& params) {

@@ -2,6 +2,8 @@
 // kernels/spgemm/mixed/mixed_spgemm.cpp.
 #pragma once
 
+#include <optional>
+
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
 #include "kernels/spgemm_kernel.hpp"
@@ -21,5 +23,9 @@ struct Choice {
 /// whose file lacks a rate that a cost model needs, and in a program without cost models unless a
 /// path is named.
 Choice choose(const CsrMatrix& a, const CsrMatrix& b, const Params& params);
+
+/// The parameters of the row_spgemm that has the mask inside a product; empty where the whole
+/// product comes first.
+std::optional<Params> params_of_masked_rows(const Params& params);
 
 }  // namespace tessera::mixed_spgemm

@@ -20,6 +20,14 @@ class GpuMixedSpgemm final : public GpuSpgemm {
     return Registry<GpuSpgemm>::instance().make(choice.path.kernel, choice.params)->upload(a, b);
   }
 
+  std::unique_ptr<GpuSparseProduct> upload_masked(const CsrMatrix& a, const CsrMatrix& b,
+                                                  const CsrMatrix& mask) const override {
+    const auto& kernels = Registry<GpuSpgemm>::instance();
+    if (const auto rows = mixed_spgemm::params_of_masked_rows(params_))
+      return kernels.make("row_spgemm", *rows)->upload_masked(a, b, mask);
+    return GpuSpgemm::upload_masked(a, b, mask);
+  }
+
  private:
   Params params_;
 };

@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
     counts[i] = pass.writes() ? pass.counts[first + i] : 0;
   Group::sync();
   for_products<Group, SegmentKind::kPositions>(
-      operands, task, staged, scratch, reinterpret_cast<std::uint32_t*>(counts),
+      operands, task, staged, scratch, counts,
       [&](std::int32_t at, float index_in_a) {
         return at < 0 ? ListedProduct{}
                       : ListedProduct{__float_as_int(index_in_a), at, __ldg(operands.b_cols + at)};

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cub/device/device_scan.cuh>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
   if (Group::lane() == 0 && mine.sorted.id >= 0) {
     lengths[mine.sorted.id] = total;
     if (Bitmap::kHasDirectory) tasks[mine.sorted.id].kept = mine.task.kept = bitmap.size();
-    atomicAdd(counts + sum_class(mine.task, total), 1u);
+    atomicAdd(counts + sum_class(mine.task, total, operands.many.sum_size), 1u);
   }
   __syncthreads();
   add_counts(counts, summary->sum_classes);
@@ -216,10 +217,13 @@ class RowTasks {
   /// blocks where rows are cut into several tasks, and where the words of B come late.
   struct Workspace {
     Workspace(ProductRun& run, const OperandsView& of, RunBlock with_c = {})
+        : Workspace(
+              run, of, std::move(with_c),
+              !words_can_wait(of.nonzeros_of_a, of.rows, of.nonzeros_of_b, of.rows_of_b_count)) {}
+    /// The same with the words of B, or without.
+    Workspace(ProductRun& run, const OperandsView& of, RunBlock with_c, bool with_words)
         : operands(of), num_tasks(of.rows), block(std::move(with_c)) {
-      const DescriptionOfB of_b(
-          block, of,
-          !words_can_wait(of.nonzeros_of_a, of.rows, of.nonzeros_of_b, of.rows_of_b_count));
+      const DescriptionOfB of_b(block, of, with_words);
       const RowArrays of_rows(block, of.rows);
       const std::int64_t most_hubs = of.many.takes_hubs ? of.nonzeros_of_a / kNonzerosOfHub : 0;
       const std::int64_t of_hubs = block.place<HubRow>(most_hubs);
@@ -346,15 +350,25 @@ class RowTasks {
     const OperandsView& operands = work.operands;
     if (operands.words_of_b != nullptr)
       describe_b(operands, run.stream());
-    else if (operands.rows_of_b_count > 0)
-      measure_rows_of_b<<<grid_of(thread_each(), operands.rows_of_b_count), kRowThreads, 0,
-                          run.stream()>>>(operands);
+    else
+      measure_b(operands, run.stream());
     std::int64_t tasks = plan_tasks(work, run.stream());
     if (!hub_counts().can_be_sorted(operands.cols)) {
       work.operands.many.takes_hubs = false;
       tasks = plan_tasks(work, run.stream());
     }
     make_tasks(work, tasks, run);
+  }
+
+  /// Makes the tasks of products whose columns are known. plan.operator()<lanes>(grid, work)
+  /// launches the planning of rows by so many lanes each, which counts the classes of sums;
+  /// class_of(task, id) is the class on the device. Waits for the device.
+  template <class Plan, class ClassOf>
+  void plan_ranked(Workspace& work, const Plan& plan, ClassOf class_of, ProductRun& run) {
+    const cudaStream_t stream = run.stream();
+    measure_b(work.operands, stream);
+    cut(work, plan_tasks(work, stream, plan), run);
+    sort(summary_->sum_classes, work.summary->sum_cursors, class_of, work, false, stream);
   }
 
   static void describe_b(const OperandsView& operands, cudaStream_t stream) {
@@ -379,12 +393,17 @@ class RowTasks {
   /// Plans the tasks of all rows, once B is described, and returns their number. Waits for the
   /// device. Throws Unsupported where 32 bits do not count them.
   std::int64_t plan_tasks(Workspace& work, cudaStream_t stream) {
+    return plan_tasks(work, stream, [stream]<int kLanes>(unsigned grid, const Workspace& of) {
+      analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(of.operands, of.tasks.data(),
+                                                             of.slicing, of.hubs, of.summary);
+    });
+  }
+  template <class Plan>
+  std::int64_t plan_tasks(Workspace& work, cudaStream_t stream, const Plan& plan) {
     const OperandsView& operands = work.operands;
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(TaskSummary), stream), "clearing");
-    with_lanes(operands.nonzeros_of_a, operands.rows, [&]<int kLanes>(unsigned grid) {
-      analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(operands, work.tasks.data(),
-                                                             work.slicing, work.hubs, work.summary);
-    });
+    with_lanes(operands.nonzeros_of_a, operands.rows,
+               [&]<int kLanes>(unsigned grid) { plan.template operator()<kLanes>(grid, work); });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     const TaskSummary& summary = read_summary(work, stream);
     const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(operands.rows);
@@ -396,14 +415,7 @@ class RowTasks {
   /// Makes the tasks, whose number plan_tasks() has returned, and sorts them for count().
   void make_tasks(Workspace& work, std::int64_t tasks, ProductRun& run) {
     const cudaStream_t stream = run.stream();
-    const int rows = work.operands.rows;
-    if (tasks > rows) {
-      const RunArray<Task> whole = work.reserve(run, static_cast<int>(tasks));
-      scan(work.slicing.counts, work.slicing.counts, rows, work, stream);
-      cut_rows<<<grid_of(thread_each(), rows), kRowThreads, 0, stream>>>(
-          rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
-          work.tasks.data());
-    }
+    cut(work, tasks, run);
     std::int64_t small = 0;
     for (int i = 0; i < kSmallSizes; ++i) small += summary_->mark_classes[i];
     if (work.operands.words_of_b == nullptr && small < work.num_tasks) {
@@ -444,7 +456,8 @@ class RowTasks {
   /// Replaces count() where no row is cut and C's row offsets [rows + 1] are known.
   static void recall(Workspace& work, const std::int64_t* row_offsets, cudaStream_t stream) {
     recall_columns<<<grid_of(thread_each(), work.operands.rows), kRowThreads, 0, stream>>>(
-        work.operands.rows, work.tasks.data(), row_offsets, work.lengths.data(), work.summary);
+        work.operands.rows, work.tasks.data(), row_offsets, work.operands.many.sum_size,
+        work.lengths.data(), work.summary);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
@@ -452,25 +465,34 @@ class RowTasks {
   /// device.
   std::int64_t sort_by_columns(Workspace& work, cudaStream_t stream) {
     const TaskSummary& summary = read_summary(work, stream);
-    sort(summary.sum_classes, work.summary->sum_cursors, SumClassOf{work.lengths.data()}, work,
-         true, stream);
+    sort(summary.sum_classes, work.summary->sum_cursors,
+         SumClassOf{work.lengths.data(), work.operands.many.sum_size}, work, true, stream);
     return static_cast<std::int64_t>(summary.nonzeros);
   }
 
   /// Launches the kernels of the second phase for all tasks. Kernels::group<Group, Bitmap>()
-  /// returns the kernel of a class, Kernels::small<lanes>() that of small tasks; `argument` is
-  /// their last argument.
+  /// returns the kernel of a class, Kernels::small<lanes>() that of small tasks, nullptr for none;
+  /// `argument` is their last argument.
   template <class Kernels, class Argument>
   void launch_ranked(const Workspace& work, const Argument& argument, cudaStream_t stream) {
+    launch_ranked<Kernels>(work, work.operands, argument, stream);
+  }
+  /// The same with the operands of a product of another type.
+  template <class Kernels, class Value, class Argument>
+  void launch_ranked(const Workspace& work, const OperandsOf<Value>& operands,
+                     const Argument& argument, cudaStream_t stream) {
     for_classes<true>(
         summary_->sum_classes, work, stream,
         [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
           launch_groups<Group>(Kernels::template group<Group, Bitmap>(), batch.count, bytes,
-                               of_class, work.operands, batch, bytes, argument);
+                               of_class, operands, batch, bytes, argument);
         },
         [&]<int kLanes>(const Batch& batch, cudaStream_t of_class) {
-          launch_small_groups<kLanes>(Kernels::template small<kLanes>(), batch.count, of_class,
-                                      work.operands, batch, argument);
+          constexpr bool kHasSmall =
+              !std::is_null_pointer_v<decltype(Kernels::template small<kLanes>())>;
+          if constexpr (kHasSmall)
+            launch_small_groups<kLanes>(Kernels::template small<kLanes>(), batch.count, of_class,
+                                        operands, batch, argument);
         });
   }
 
@@ -491,6 +513,24 @@ class RowTasks {
   }
 
  private:
+  static void measure_b(const OperandsView& operands, cudaStream_t stream) {
+    if (operands.rows_of_b_count > 0)
+      measure_rows_of_b<<<grid_of(thread_each(), operands.rows_of_b_count), kRowThreads, 0,
+                          stream>>>(operands);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
+
+  /// Writes the tasks of all rows where there are more tasks than rows.
+  static void cut(Workspace& work, std::int64_t tasks, ProductRun& run) {
+    const int rows = work.operands.rows;
+    if (tasks <= rows) return;
+    const RunArray<Task> whole = work.reserve(run, static_cast<int>(tasks));
+    scan(work.slicing.counts, work.slicing.counts, rows, work, run.stream());
+    cut_rows<<<grid_of(thread_each(), rows), kRowThreads, 0, run.stream()>>>(
+        rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
+        work.tasks.data());
+  }
+
   /// The summary as it is on the device. Waits for it.
   const TaskSummary& read_summary(const Workspace& work, cudaStream_t stream) {
     cuda_check(cudaMemcpyAsync(summary_, work.summary, sizeof(TaskSummary), cudaMemcpyDeviceToHost,

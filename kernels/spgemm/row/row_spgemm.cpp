@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/spgemm/row/trace.hpp"
 #include "kernels/spgemm/shared/product_sketch.hpp"
@@ -14,12 +15,17 @@ using namespace row_spgemm;
 
 class RowSpgemm final : public SpgemmKernel {
  public:
-  int version() const override { return 3; }
-  Arithmetic arithmetic() const override { return {.sum = Arithmetic::Sum::kFp32}; }
+  explicit RowSpgemm(const RowSpgemmOptions& options) : is_wide_(options.is_wide) {}
+
+  int version() const override { return 4; }
+  Arithmetic arithmetic() const override {
+    return {.sum = is_wide_ ? Arithmetic::Sum::kFp64 : Arithmetic::Sum::kFp32};
+  }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
-    return multiply_rows(a, b);
+    return is_wide_ ? rounded(multiply_rows(widened(a), widened(b))) : multiply_rows(a, b);
   }
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
+    require<Unsupported>(!is_wide_, "row_spgemm describes its work in FP32 alone");
     return row_spgemm::describe_work(a, b);
   }
   WorkCounts count_work(const spgemm::ProductSketch& product) const override {
@@ -47,26 +53,35 @@ class RowSpgemm final : public SpgemmKernel {
             {"hub_products", static_cast<double>(hub_products)},
             {"wide_products", static_cast<double>(wide_products)}};  // of long rows of B
   }
+
+ private:
+  bool is_wide_;
 };
 
 const Register<SpgemmKernel> entry{{
     .name = "row_spgemm",
     .summary = "ours for scattered rows: marks columns in bitmaps, places sums by their rank, FP32",
-    .params = {{"reuse", false,
+    .params = {{"precision",
+                std::string("fp32"),
+                "type of the values of A and B, of the sums and of C; fp64 keeps "
+                "structure alone and has no mask",
+                {"fp32", "fp64"}},
+               {"reuse", false,
                 "true: a product keeps its structure, for further products with other values"},
                {"keeps",
                 std::string("structure"),
-                "with reuse, a product keeps its structure (the tasks; columns are found again) or "
+                "with reuse, a product keeps its structure (the tasks; columns are found again), "
                 "its products (the indices of each product's factors: 4 bytes, 6 or 8 for the "
-                "largest matrices)",
-                {"structure", "products"}},
+                "largest matrices) or their positions (the place of each product's sum: 2 bytes)",
+                {"structure", "products", "positions"}},
                {"workspace_limit",
                 std::int64_t{0},
                 "memory of a product beside C in bytes, at most; A's rows are then multiplied in "
                 "slices; 0: no limit",
                 {},
                 0}},
-    .make = [](const Params&) { return std::make_unique<RowSpgemm>(); },
+    .make =
+        [](const Params& params) { return std::make_unique<RowSpgemm>(RowSpgemmOptions(params)); },
 }};
 
 }  // namespace

@@ -4,13 +4,17 @@
 #include <climits>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/spgemm/row/gather.cuh"
+#include "kernels/spgemm/row/masked.cuh"
+#include "kernels/spgemm/row/operands.cuh"
 #include "kernels/spgemm/row/plan.cuh"
+#include "kernels/spgemm/row/positions.cuh"
 #include "kernels/spgemm/row/slices.cuh"
 
 namespace tessera {
@@ -19,21 +23,24 @@ namespace {
 using namespace row_spgemm;
 
 /// The sums of tasks in C, as kernels of the second phase write them.
+template <class Value_>
 struct SumOutput {
+  using Value = Value_;
+
   const std::int64_t* offsets;  // [tasks + 1]
   std::int32_t* cols;           // nullptr: C has its columns already
-  float* values;
+  Value* values;
   float alpha;
 
   __device__ std::int32_t* cols_from(std::int64_t first) const {
     return cols == nullptr ? nullptr : cols + first;
   }
-  __device__ float scaled(float sum) const { return alpha == 1 ? sum : alpha * sum; }
+  __device__ Value scaled(Value sum) const { return alpha == 1 ? sum : alpha * sum; }
 };
 
-template <class Group, class Bitmap>
+template <class Group, class Bitmap, class Value>
 __global__ void __launch_bounds__(kThreadsOf<Group>)
-    make_sums(OperandsView operands, Batch batch, int bytes, SumOutput output) {
+    make_sums(OperandsOf<Value> operands, Batch batch, int bytes, SumOutput<Value> output) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ int scratch[Group::kWarps];
   // Plain variables: in a structure, the compiler orders the loads so that the sums take 7 %
@@ -46,10 +53,11 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
   // A task without words has no sums; the row may be a hub, which has.
   const int count = task.words == 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
   unsigned char* memory = shared + group * launch.group_bytes();
-  auto* staged = reinterpret_cast<Segment*>(memory);
+  auto* staged = reinterpret_cast<SegmentOf<Value>*>(memory);
   unsigned char* of_bitmap = memory + launch.segment_bytes();
   Bitmap bitmap(task, of_bitmap);
-  auto* sums = reinterpret_cast<float*>(of_bitmap + bitmap.bytes());
+  auto* sums = reinterpret_cast<Value*>(
+      of_bitmap + place_of_sums(bitmap.bytes(), static_cast<int>(sizeof(Value))));
   Group::sync();
   mark_columns<Group>(operands, task, staged, scratch, bitmap);
   rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
@@ -61,68 +69,55 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
     output.values[first + i] = output.scaled(sums[i]);
 }
 
-template <int kLanes>
+template <int kLanes, class Value>
 __global__ void __launch_bounds__(kGroupThreads)
-    make_small_sums(OperandsView operands, Batch batch, SumOutput output) {
+    make_small_sums(OperandsOf<Value> operands, Batch batch, SumOutput<Value> output) {
   const SortedTask task = batch.at(small_task_number<kLanes>());
   __shared__ __align__(16) std::int32_t cols[kGroupThreads];
   const SmallRow<kLanes> row(operands, task, cols + threadIdx.x / kLanes * kLanes);
   const std::int64_t first = task.id < 0 ? 0 : output.offsets[task.id];
-  row.add(operands, [&](int place, std::int32_t col, float sum) {
+  row.add(operands, [&](int place, std::int32_t col, Value sum) {
     if (output.cols != nullptr) output.cols[first + place] = col;
     output.values[first + place] = output.scaled(sum);
   });
 }
 
 /// The kernels that make sums, for RowTasks::launch_ranked().
+template <class Value>
 struct SumKernels {
   template <class Group, class Bitmap>
   static auto group() {
-    return make_sums<Group, Bitmap>;
+    return make_sums<Group, Bitmap, Value>;
   }
   template <int kLanes>
   static auto small() {
-    return make_small_sums<kLanes>;
+    return make_small_sums<kLanes, Value>;
   }
 };
 
-std::vector<std::int32_t> narrow(const Array<std::int64_t>& offsets) {
-  return {offsets.begin(), offsets.end()};
-}
-
-/// A CSR matrix on the device with offsets in 32 bits.
-struct NarrowCsr {
-  explicit NarrowCsr(const CsrMatrix& matrix)
-      : offsets(narrow(matrix.row_offsets)), cols(matrix.col_indices), values(matrix.values) {}
-
-  DeviceArray<std::int32_t> offsets;  // [rows + 1]
-  DeviceArray<std::int32_t> cols;     // [nnz]
-  DeviceArray<float> values;          // [nnz]
+/// The kernels that make sums from positions.
+struct PositionKernels {
+  template <class Group, class Bitmap>
+  static auto group() {
+    return add_positioned<Group, SumOutput<float>>;
+  }
+  template <int kLanes>
+  static auto small() {
+    return make_small_sums<kLanes, float>;
+  }
 };
 
+template <class Value>
 class RowProduct final : public GpuSparseProduct {
+  static constexpr bool kIsWide = !std::is_same_v<Value, float>;
+  using Result = SparseResultOf<Value>;
+
  public:
   RowProduct(const CsrMatrix& a, const CsrMatrix& b, const RowSpgemmOptions& options)
-      : options_(options), a_(a), rows_(a.rows), cols_(b.cols) {
-    if (&a != &b) b_.emplace(b);
-    const NarrowCsr& right = b_ ? *b_ : a_;
-    operands_ = {.rows = a.rows,
-                 .rows_of_b_count = b.rows,
-                 .cols = b.cols,
-                 .nonzeros_of_a = a.nnz(),
-                 .nonzeros_of_b = b.nnz(),
-                 .many = thresholds_for(a.nnz(), b.nnz(), b.rows),
-                 .a_offsets = a_.offsets.data(),
-                 .a_cols = a_.cols.data(),
-                 .a_values = a_.values.data(),
-                 .b_offsets = right.offsets.data(),
-                 .b_cols = right.cols.data(),
-                 .b_values = right.values.data(),
-                 .rows_of_b = nullptr,
-                 .ranges_of_b = nullptr,
-                 .words_of_b = nullptr};
-    // Lists of products are made of tasks, and limited memory has no room for sorting.
-    operands_.many.takes_hubs = !options.lists() && options.workspace_limit == 0;
+      : options_(options), operands_(a, b), rows_(a.rows), cols_(b.cols) {
+    // Lists of products are made of tasks, limited memory has no room for sorting, and sorted
+    // products are in FP32.
+    operands_.view().many.takes_hubs = !options.lists() && options.workspace_limit == 0 && !kIsWide;
   }
 
   void multiply(float alpha, ProductRun& run) override {
@@ -131,27 +126,30 @@ class RowProduct final : public GpuSparseProduct {
     // With few products, one allocation is faster than two: C's block has room for one nonzero per
     // product, and for the workspace.
     RunBlock block;
-    std::optional<SparseResult::Places> places_of_c;
+    std::optional<typename Result::Places> places_of_c;
     const bool is_plain = run.source() == MemorySource::kMalloc;
-    const std::int64_t products = is_plain || options_.lists() ? count_products(run.stream()) : 0;
+    const bool counts = is_plain || options_.lists() || options_.positions();
+    const std::int64_t products = counts ? count_products(run.stream()) : 0;
     if (is_plain && products <= spgemm::kMostProductsOfRoom)
       places_of_c.emplace(block, rows_, products);
-    RowTasks::Workspace work(run, operands_, std::move(block));
+    RowTasks::Workspace work(run, operands_.view(), std::move(block));
     tasks_.analyse(work, run);
     run.stage("counting");
     tasks_.count(work, run);
     if (!options_.lists()) run.stage("sums");
     const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
-    c_ = places_of_c
-             ? SparseResult::in_block(std::move(work.block), *places_of_c, rows_, cols_, nonzeros)
-             : SparseResult::in_one_block(run, rows_, cols_, nonzeros);
+    c_ = places_of_c ? Result::in_block(std::move(work.block), *places_of_c, rows_, cols_, nonzeros)
+                     : Result::in_one_block(run, rows_, cols_, nonzeros);
     RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
-    if (options_.lists()) {
-      lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(), nonzeros,
-                     run);
-      return sum_lists(alpha, run);
-    }
+    if constexpr (!kIsWide)
+      if (options_.lists()) {
+        lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(),
+                       nonzeros, run);
+        return sum_lists(alpha, run);
+      }
     sum_tasks(work, output(work.offsets.data(), alpha), run.stream());
+    if constexpr (!kIsWide)
+      if (options_.positions()) positions_.emplace(tasks_, work, products, run);
     if (options_.reuse) kept_.emplace(std::move(work));
   }
 
@@ -160,32 +158,62 @@ class RowProduct final : public GpuSparseProduct {
   void multiply_again(float alpha, ProductRun& run) override {
     require<Unsupported>(options_.reuse, "row_spgemm needs reuse = true to repeat a product");
     require(kept_ || lists_, "row_spgemm has no product to repeat: multiply first");
-    if (lists_) return sum_lists(alpha, run);
+    if constexpr (!kIsWide)
+      if (lists_) return sum_lists(alpha, run);
     run.stage("sums");
-    SumOutput again = output(kept_->offsets.data(), alpha);
+    SumOutput<Value> again = output(kept_->offsets.data(), alpha);
     again.cols = nullptr;
+    if constexpr (!kIsWide)
+      if (positions_) return sum_positions(again, run.stream());
     sum_tasks(*kept_, again, run.stream());
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
-    require_values(a, b, a_.values.size(), b_ ? b_->values.size() : 0);
-    a_.values.upload(a);
-    if (b_) b_->values.upload(b);
+    if constexpr (kIsWide) {
+      const std::vector<double> wide_a(a.begin(), a.end()), wide_b(b.begin(), b.end());
+      operands_.set_values(wide_a, wide_b);
+    } else {
+      operands_.set_values(a, b);
+    }
+  }
+  void set_wide_values(std::span<const double> a, std::span<const double> b) override {
+    if constexpr (kIsWide)
+      operands_.set_values(a, b);
+    else
+      GpuSparseProduct::set_wide_values(a, b);
   }
 
   void release() override {
+    positions_.reset();
     kept_.reset();
     lists_.reset();
     c_ = {};
   }
-  CsrMatrix download() const override { return c_.download(); }
+  const SparseResult* result() const override {
+    if constexpr (kIsWide)
+      return nullptr;
+    else
+      return &c_;
+  }
+  CsrMatrix download() const override {
+    if constexpr (kIsWide)
+      return rounded(c_.download());
+    else
+      return c_.download();
+  }
+  WideCsrMatrix download_wide() const override {
+    if constexpr (kIsWide)
+      return c_.download();
+    else
+      return GpuSparseProduct::download_wide();
+  }
 
  private:
   /// The number of all products. Waits for the device.
   std::int64_t count_products(cudaStream_t stream) {
     unsigned long long products = 0;
     cuda_check(cudaMemsetAsync(counter_.data(), 0, sizeof(products), stream), "clearing");
-    RowTasks::add_products(operands_, counter_.data(), stream);
+    RowTasks::add_products(operands_.view(), counter_.data(), stream);
     cuda_check(cudaMemcpyAsync(&products, counter_.data(), sizeof(products), cudaMemcpyDeviceToHost,
                                stream),
                "reading the count");
@@ -194,7 +222,7 @@ class RowProduct final : public GpuSparseProduct {
   }
 
   void multiply_slices(float alpha, ProductRun& run) {
-    SparseResult c;
+    Result c;
     c.rows = rows_;
     c.cols = cols_;
     c.row_offsets = RunArray<std::int64_t>(run, std::int64_t{rows_} + 1);
@@ -202,47 +230,61 @@ class RowProduct final : public GpuSparseProduct {
       cuda_check(cudaMemsetAsync(c.row_offsets.data(), 0, sizeof(std::int64_t), run.stream()),
                  "clearing");
     if (rows_ > 0) {
-      RowSlices slices(tasks_, operands_, options_.workspace_limit, run);
+      RowSlices slices(tasks_, operands_.view(), options_.workspace_limit, run);
       const std::int64_t nonzeros = slices.count(c.row_offsets.data());
-      take_result(nonzeros, (sizeof(std::int32_t) + sizeof(float)) * nonzeros, [&] {
+      take_result(nonzeros, (sizeof(std::int32_t) + sizeof(Value)) * nonzeros, [&] {
         c.col_indices = RunArray<std::int32_t>(run, nonzeros);
-        c.values = RunArray<float>(run, nonzeros);
+        c.values = RunArray<Value>(run, nonzeros);
       });
       slices.sum(c.row_offsets.data(), [&](const RowTasks::Workspace& work,
                                            const std::int64_t* offsets, std::int64_t first_cell) {
         run.stage("sums");
-        const SumOutput output{offsets, c.col_indices.data() + first_cell,
-                               c.values.data() + first_cell, alpha};
-        tasks_.launch_ranked<SumKernels>(work, output, run.stream());
+        launch_sums(
+            work, {offsets, c.col_indices.data() + first_cell, c.values.data() + first_cell, alpha},
+            run.stream());
       });
     }
     c_ = std::move(c);
   }
 
-  SumOutput output(const std::int64_t* offsets, float alpha) const {
+  SumOutput<Value> output(const std::int64_t* offsets, float alpha) const {
     return {offsets, c_.col_indices.data(), c_.values.data(), alpha};
   }
 
-  void sum_tasks(RowTasks::Workspace& work, const SumOutput& output, cudaStream_t stream) {
-    tasks_.launch_ranked<SumKernels>(work, output, stream);
-    RowTasks::launch_hubs(work, output, stream);
+  void launch_sums(const RowTasks::Workspace& work, const SumOutput<Value>& output,
+                   cudaStream_t stream) {
+    tasks_.launch_ranked<SumKernels<Value>>(work, operands_.values_of(work.operands), output,
+                                            stream);
+  }
+
+  void sum_tasks(RowTasks::Workspace& work, const SumOutput<Value>& output, cudaStream_t stream) {
+    launch_sums(work, output, stream);
+    if constexpr (!kIsWide) RowTasks::launch_hubs(work, output, stream);
+  }
+
+  void sum_positions(const SumOutput<Value>& output, cudaStream_t stream) {
+    const PositionedOutput<SumOutput<Value>> positioned{positions_->view(), output};
+    tasks_.launch_ranked<PositionKernels>(*kept_, positioned, stream);
+    RowTasks::launch_hubs(*kept_, output, stream);
   }
 
   void sum_lists(float alpha, ProductRun& run) const {
     run.stage("sums");
-    lists_->sum({operands_.a_values, operands_.b_values, c_.values.data(), alpha}, run.stream());
+    const GatherValues values{operands_.view().a_values, operands_.view().b_values,
+                              c_.values.data(), alpha};
+    lists_->sum(values, run.stream());
   }
 
   RowSpgemmOptions options_;
-  NarrowCsr a_;
-  std::optional<NarrowCsr> b_;  // empty where B is A
+  Operands<Value> operands_;
   int rows_, cols_;
-  OperandsView operands_ = {};
   RowTasks tasks_;
   DeviceArray<unsigned long long> counter_{1};
-  SparseResult c_;
-  // Kept from the last product: its tasks, whose block may hold C, or its lists.
+  Result c_;
+  // Kept from the last product: its tasks, whose block may hold C, alone or with positions, or its
+  // lists.
   std::optional<RowTasks::Workspace> kept_;
+  std::optional<ProductPositions> positions_;
   std::optional<ProductLists> lists_;
 };
 
@@ -251,6 +293,26 @@ class GpuRowSpgemm final : public GpuSpgemm {
   explicit GpuRowSpgemm(RowSpgemmOptions options) : options_(options) {}
 
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
+    require_operands(a, b);
+    if (options_.is_wide) return std::make_unique<RowProduct<double>>(a, b, options_);
+    return std::make_unique<RowProduct<float>>(a, b, options_);
+  }
+
+  std::unique_ptr<GpuSparseProduct> upload_masked(const CsrMatrix& a, const CsrMatrix& b,
+                                                  const CsrMatrix& mask) const override {
+    require_operands(a, b);
+    require_mask(a, b, mask);
+    require<Unsupported>(!options_.is_wide && !options_.lists() && !options_.positions() &&
+                             options_.workspace_limit == 0,
+                         "under a mask row_spgemm keeps structure alone, and has neither FP64 nor "
+                         "a workspace_limit");
+    return std::make_unique<MaskedRowProduct>(a, b, mask, options_.reuse);
+  }
+
+ private:
+  void require_operands(const CsrMatrix& a, const CsrMatrix& b) const {
+    require<Unsupported>(!options_.is_wide || (!options_.lists() && !options_.positions()),
+                         "row_spgemm keeps products and positions in FP32 alone");
     require<Unsupported>(!options_.reuse || options_.workspace_limit == 0,
                          "row_spgemm cannot have both reuse and a workspace_limit: reuse keeps the "
                          "tasks of all rows");
@@ -259,10 +321,8 @@ class GpuRowSpgemm final : public GpuSpgemm {
       require<Unsupported>(matrix->nnz() <= INT_MAX,
                            "row_spgemm takes at most {} nonzeros per operand; there are {}",
                            INT_MAX, matrix->nnz());
-    return std::make_unique<RowProduct>(a, b, options_);
   }
 
- private:
   RowSpgemmOptions options_;
 };
 

@@ -16,7 +16,9 @@
 // phases are Nsparse's (Nagasaka et al. 2017). Ranks in place of keys and sorting are ours.
 //
 // With keeps=products, the second phase lists the products of each nonzero of C, and a gather makes
-// the sums: kernels/spgemm/row/lists.cuh.
+// the sums: kernels/spgemm/row/lists.cuh. With keeps=positions it writes the place of each
+// product's sum: kernels/spgemm/row/positions.cuh. Under a mask, the mask's columns are marked
+// instead of those of the products: kernels/spgemm/row/masked.hpp.
 #pragma once
 
 #include <algorithm>
@@ -31,15 +33,21 @@ namespace tessera::row_spgemm {
 /// The parameters of the kernel.
 struct RowSpgemmOptions {
   explicit RowSpgemmOptions(const Params& params)
-      : reuse(params.flag("reuse")),
+      : is_wide(params.text("precision") == "fp64"),
+        reuse(params.flag("reuse")),
         keeps_products(params.text("keeps") == "products"),
+        keeps_positions(params.text("keeps") == "positions"),
         workspace_limit(params.integer("workspace_limit")) {}
 
   /// True when sums are made from lists of products.
   bool lists() const { return reuse && keeps_products; }
+  /// True when sums are made from positions.
+  bool positions() const { return reuse && keeps_positions; }
 
+  bool is_wide;                  // values and sums are in FP64
   bool reuse;                    // a product keeps its structure for products with other values:
-  bool keeps_products;           // as lists of products, else as tasks
+  bool keeps_products;           // as lists of products,
+  bool keeps_positions;          // as positions of sums, else as tasks
   std::int64_t workspace_limit;  // in bytes, beside C; 0: no limit
 };
 
@@ -69,6 +77,7 @@ struct Thresholds {
   std::int64_t heavy;       // of a task
   std::int64_t slice;       // of a row
   bool takes_hubs = false;  // hubs are no tasks
+  int sum_size = kSumSize;  // bytes of a sum
 };
 /// Estimates the number of all products from the mean length of B's rows.
 constexpr Thresholds thresholds_for(std::int64_t nonzeros_of_a, std::int64_t nonzeros_of_b,
@@ -130,10 +139,10 @@ struct RowFacts {
 };
 
 /// True when the shared memory of one task suffices for the row.
-constexpr bool fits(const Task& task, std::int64_t products) {
+constexpr bool fits(const Task& task, std::int64_t products, int sum_size) {
   const int most = task.storage == MarkStorage::kWords ? kMostRange : kMostWords;
   const std::int64_t columns = std::int64_t{task.kept} * kWordCols;
-  return task.words <= most && sum_bytes(task, std::min(products, columns)) <= kMostBytes;
+  return task.words <= most && sum_bytes(task, std::min(products, columns), sum_size) <= kMostBytes;
 }
 
 /// Cuts a row into slices of columns where its segments of B's rows stay long enough, or where it
@@ -143,7 +152,7 @@ constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& p
   std::int64_t slices = std::min(parts(facts.products, many.slice),
                                  facts.products / (facts.nonzeros * kLengthOfSlice));
   slices = std::max(slices, parts(facts.nonzeros, kNonzerosOfSlice));
-  if (slices > 1 || !fits(task, facts.products)) {
+  if (slices > 1 || !fits(task, facts.products, many.sum_size)) {
     task.storage = MarkStorage::kBitmap;
     // A word of C may have as many columns as the products of a word of B on average, everywhere
     // in the range or only in a part of it.
@@ -151,8 +160,8 @@ constexpr void cut_row(const RowFacts& facts, const Thresholds& many, RowPlan& p
     const std::int64_t of_word = std::min<std::int64_t>(
         kWordCols, parts(facts.products, std::max(facts.words, std::int64_t{1})));
     const std::int64_t sums = std::max(std::min(facts.products, columns), of_word * task.words);
-    slices = std::max(
-        {slices, parts(task.words, kMostWords), parts(sum_bytes(task, sums), kBytesOfSlice)});
+    slices = std::max({slices, parts(task.words, most_words(many.sum_size)),
+                       parts(sum_bytes(task, sums, many.sum_size), kBytesOfSlice)});
   }
   plan.slice_words =
       std::max(static_cast<int>(parts(task.words, slices)), std::min(task.words, int{kLeastWords}));
@@ -192,7 +201,7 @@ constexpr RowPlan plan_row(std::int32_t row, const RowFacts& facts, const Thresh
   const std::int64_t of_words = task.words / 32 + task.kept + facts.words / 2 + facts.products / 4;
   task.storage = 2 * task.words > of_words ? MarkStorage::kWords : MarkStorage::kBitmap;
   const bool is_long = facts.products > many.slice || facts.nonzeros > kNonzerosOfSlice;
-  if (is_long || !fits(task, facts.products)) cut_row(facts, many, plan);
+  if (is_long || !fits(task, facts.products, many.sum_size)) cut_row(facts, many, plan);
   task.is_heavy =
       facts.nonzeros > kNonzerosOfHub || (facts.products >= many.heavy * plan.slices &&
                                           facts.products >= kHeavyLength * facts.nonzeros);

@@ -83,11 +83,22 @@ enum class SegmentKind {
   kPositions,  // nonzeros of B; the index of A's nonzero, as bits
 };
 
-/// A part of a row of B, for one nonzero of A.
-struct alignas(16) Segment {
+/// A part of a row of B, for one nonzero of A. The value is in the type of the product.
+template <class Value>
+struct alignas(16) SegmentOf {
+  std::int32_t begin = 0, length = 0;
+  Value value = 0;
+};
+using Segment = SegmentOf<float>;
+static_assert(sizeof(Segment) == sizeof(SegmentOf<double>));
+
+/// A segment, and the number of its first product in the task less its place in B.
+struct alignas(16) NumberedSegment {
   std::int32_t begin = 0, length = 0;
   float value = 0;
+  std::int32_t to_number = 0;
 };
+static_assert(sizeof(Segment) == sizeof(NumberedSegment));
 
 // Launches over rows and over tasks of all classes.
 
@@ -178,9 +189,15 @@ constexpr int kWarpSizes = 5, kBlockSizes = 4, kSizes = kWarpSizes + kBlockSizes
 constexpr int kFirstBitmap = kSmallSizes, kFirstWords = kFirstBitmap + kSizes,
               kClasses = kFirstWords + kSizes;
 
-/// Words of the widest whole bitmap of a task: a thread block holds it with a sum per column.
+/// Words of the widest whole bitmap of a task: a thread block holds it with a sum per column. Sums
+/// take 4 bytes in FP32, 8 in FP64.
 constexpr int kMostWords = 1536;
-constexpr int kMostBytes = (8 + 4 * kWordCols) * kMostWords;
+constexpr int kSumSize = sizeof(float), kWideSumSize = sizeof(double);
+constexpr int kMostBytes = (8 + kSumSize * kWordCols) * kMostWords;
+constexpr int kMostWideWords = kMostBytes / (8 + kWideSumSize * kWordCols);
+TESSERA_HOST_DEVICE constexpr int most_words(int sum_size) {
+  return sum_size == kSumSize ? kMostWords : kMostWideWords;
+}
 
 /// The launch of a class that is not small.
 constexpr GroupLaunch launch_of(int task_class) {
@@ -249,6 +266,12 @@ TESSERA_HOST_DEVICE constexpr Bytes words_bitmap_bytes(int directory, int kept, 
          (slot_bytes(has_ranks) + (has_ranks ? 4 : 0)) * kept;
 }
 
+/// The place of the sums after so many bytes of marks, which are a multiple of 4.
+template <class Bytes>
+TESSERA_HOST_DEVICE constexpr Bytes place_of_sums(Bytes marks, int sum_size) {
+  return sum_size == kSumSize ? marks : (marks + kWideSumSize - 1) / kWideSumSize * kWideSumSize;
+}
+
 /// Bytes of a task's marks in the first phase, and of its marks, ranks and `sums` sums in the
 /// second.
 TESSERA_HOST_DEVICE constexpr int mark_bytes(const Task& task) {
@@ -256,10 +279,13 @@ TESSERA_HOST_DEVICE constexpr int mark_bytes(const Task& task) {
     return words_bitmap_bytes<int>(directory_words(task), task.kept, false);
   return whole_bitmap_bytes<int>(task.words, false);
 }
-TESSERA_HOST_DEVICE constexpr std::int64_t sum_bytes(const Task& task, std::int64_t sums) {
-  if (task.storage == MarkStorage::kWords)
-    return words_bitmap_bytes<std::int64_t>(directory_words(task), task.kept, true) + 4 * sums;
-  return whole_bitmap_bytes<std::int64_t>(task.words, true) + 4 * sums;
+TESSERA_HOST_DEVICE constexpr std::int64_t sum_bytes(const Task& task, std::int64_t sums,
+                                                     int sum_size = kSumSize) {
+  const std::int64_t marks =
+      task.storage == MarkStorage::kWords
+          ? words_bitmap_bytes<std::int64_t>(directory_words(task), task.kept, true)
+          : whole_bitmap_bytes<std::int64_t>(task.words, true);
+  return place_of_sums(marks, sum_size) + (sum_size == kSumSize ? 4 : 8) * sums;
 }
 
 /// The class of a task in the first phase, and in the second with `sums` columns of C.
@@ -267,8 +293,9 @@ TESSERA_HOST_DEVICE constexpr int mark_class(const Task& task) {
   return class_of(task, mark_bytes(task));
 }
 /// A task without words makes no sums: its row has no products, or is a hub.
-TESSERA_HOST_DEVICE constexpr int sum_class(const Task& task, std::int64_t sums) {
-  return class_of(task, task.words == 0 ? 0 : sum_bytes(task, sums));
+TESSERA_HOST_DEVICE constexpr int sum_class(const Task& task, std::int64_t sums,
+                                            int sum_size = kSumSize) {
+  return class_of(task, task.words == 0 ? 0 : sum_bytes(task, sums, sum_size));
 }
 
 // The walk over the products of a task. A group takes the nonzeros of A in sets, one per lane, each
@@ -296,8 +323,9 @@ constexpr int kFewSegments = 4;
 /// side find the first word of the slice and the first word past it; word_at(place in B) returns
 /// the word there. Both searches look at one place per turn, and word_at.end_turn(), where there is
 /// one, ends a turn.
-template <class WordAt>
-TESSERA_HOST_DEVICE constexpr void cut_segment(Segment& segment, const Task& task, WordAt word_at) {
+template <class Value, class WordAt>
+TESSERA_HOST_DEVICE constexpr void cut_segment(SegmentOf<Value>& segment, const Task& task,
+                                               WordAt word_at) {
   std::int32_t begin = segment.begin, begin_limit = segment.begin + segment.length;
   std::int32_t end = begin, end_limit = begin_limit;
   while (begin < begin_limit || end < end_limit) {
@@ -335,10 +363,10 @@ TESSERA_HOST_DEVICE constexpr StepShape sum_steps(int lanes, int lane) {
 }
 
 /// A lane's walk through staged segments.
-class SegmentSteps {
+template <class Staged>
+class StepsOf {
  public:
-  TESSERA_HOST_DEVICE constexpr SegmentSteps(const Segment* staged, int size,
-                                             const StepShape& shape)
+  TESSERA_HOST_DEVICE constexpr StepsOf(const Staged* staged, int size, const StepShape& shape)
       : staged_(staged), size_(size), at_(shape.first), shape_(shape) {
     fetch();
   }
@@ -349,7 +377,8 @@ class SegmentSteps {
   TESSERA_HOST_DEVICE constexpr std::int32_t place() const {
     return offset_ + shape_.lane < now_.length ? now_.begin + offset_ + shape_.lane : -1;
   }
-  TESSERA_HOST_DEVICE constexpr float value() const { return now_.value; }
+  TESSERA_HOST_DEVICE constexpr auto value() const { return now_.value; }
+  TESSERA_HOST_DEVICE constexpr const Staged& now() const { return now_; }
   /// The lanes, from this one to the end of its warp, that have a place; the lane is a warp's
   /// first.
   constexpr int lanes() const {
@@ -365,7 +394,7 @@ class SegmentSteps {
     }
   }
   /// True where the next advance() fetches a segment.
-  constexpr bool is_last_of_segment() const {
+  TESSERA_HOST_DEVICE constexpr bool is_last_of_segment() const {
     return !is_at_end() && offset_ + shape_.width >= now_.length;
   }
 
@@ -394,15 +423,16 @@ class SegmentSteps {
  private:
   TESSERA_HOST_DEVICE constexpr void fetch() {
     offset_ = 0;
-    now_ = at_ < size_ ? staged_[at_] : Segment{};
+    now_ = at_ < size_ ? staged_[at_] : Staged{};
   }
 
-  const Segment* staged_;
+  const Staged* staged_;
   int size_, at_;
   StepShape shape_;
   int offset_ = 0;  // of the step in its segment
-  Segment now_;
+  Staged now_;
 };
+using SegmentSteps = StepsOf<Segment>;
 
 /// A thread block loads kPrefetch steps while it works on those before, once more than needed if
 /// there are none.

@@ -23,7 +23,8 @@ template <int kLanes>
 class SmallRow {
  public:
   /// `cols` [kLanes], aligned to 16 bytes, is shared memory of the row.
-  __device__ SmallRow(const OperandsView& operands, const SortedTask& task, std::int32_t* cols)
+  template <class Value>
+  __device__ SmallRow(const OperandsOf<Value>& operands, const SortedTask& task, std::int32_t* cols)
       : cols_(cols) {
     RowOfB of{0, 0, 0};
     if (lane() < task.nonzeros) {
@@ -58,19 +59,19 @@ class SmallRow {
 
   /// Calls store(place among the row's columns, column, sum) in one lane per column. Each sum adds
   /// its products in the order of A's columns.
-  template <class Store>
-  __device__ void add(const OperandsView& operands, Store store) const {
-    const float left = col_ < 0 ? 0 : operands.a_values[of_a_];
-    const float right = col_ < 0 ? 0 : __ldg(operands.b_values + place_);
+  template <class Value, class Store>
+  __device__ void add(const OperandsOf<Value>& operands, Store store) const {
+    const Value left = col_ < 0 ? 0 : operands.a_values[of_a_];
+    const Value right = col_ < 0 ? 0 : __ldg(operands.b_values + place_);
     const unsigned smaller = lanes_where([&](std::int32_t other) { return other < col_; });
     const bool is_first = (firsts_ >> lane() & 1) != 0;
-    float sum = fmaf(left, right, 0.0f);
+    Value sum = fma(left, right, Value{0});
     unsigned others = is_first ? same_ & ~(1u << lane()) : 0;
     while (__any_sync(kAllLanes, others != 0)) {
       const int from = others == 0 ? lane() : __ffs(static_cast<int>(others)) - 1;
-      const float of_left = __shfl_sync(kAllLanes, left, from, kLanes);
-      const float of_right = __shfl_sync(kAllLanes, right, from, kLanes);
-      if (others != 0) sum = fmaf(of_left, of_right, sum);
+      const Value of_left = __shfl_sync(kAllLanes, left, from, kLanes);
+      const Value of_right = __shfl_sync(kAllLanes, right, from, kLanes);
+      if (others != 0) sum = fma(of_left, of_right, sum);
       others &= others - 1;
     }
     if (is_first) store(__popc(firsts_ & smaller), col_, sum);

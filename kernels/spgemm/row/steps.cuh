@@ -5,15 +5,16 @@
 
 #include <climits>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/spgemm/row/tasks.cuh"
 
 namespace tessera::row_spgemm {
 
 /// Looks up the word at a place of B's words or nonzeros.
-template <SegmentKind kKind>
+template <SegmentKind kKind, class Value>
 struct WordLookup {
-  const OperandsView& operands;
+  const OperandsOf<Value>& operands;
 
   TESSERA_HOST_DEVICE std::int32_t operator()(std::int32_t at) const {
     if constexpr (kKind == SegmentKind::kWords)
@@ -24,29 +25,30 @@ struct WordLookup {
 };
 
 /// The segment of nonzero `at` of A, empty from `end` on.
-template <SegmentKind kKind>
-__device__ Segment load_segment(const OperandsView& operands, const Task& task, std::int32_t at,
-                                std::int32_t end) {
+template <SegmentKind kKind, class Value>
+__device__ SegmentOf<Value> load_segment(const OperandsOf<Value>& operands, const Task& task,
+                                         std::int32_t at, std::int32_t end) {
   if (at >= end) return {};
   const RowOfB of = operands.rows_of_b[operands.a_cols[at]];
-  Segment segment{of.begin, kKind == SegmentKind::kWords ? of.words : of.length, 0};
+  SegmentOf<Value> segment{of.begin, kKind == SegmentKind::kWords ? of.words : of.length, 0};
   if constexpr (kKind == SegmentKind::kNonzeros) segment.value = operands.a_values[at];
   if constexpr (kKind == SegmentKind::kPositions) segment.value = __int_as_float(at);
-  if (task.is_sliced) cut_segment(segment, task, WordLookup<kKind>{operands});
+  if (task.is_sliced) cut_segment(segment, task, WordLookup<kKind, Value>{operands});
   return segment;
 }
 
 /// A warp's walk over at most 32 segments, one known to each lane, in chunks of 32 consecutive
 /// products, one per lane.
+template <class Value>
 class Chunks {
  public:
   /// Each lane brings a segment. `staged` [32] is shared memory.
-  __device__ Chunks(Segment segment, Segment* staged) {
+  __device__ Chunks(SegmentOf<Value> segment, SegmentOf<Value>* staged) {
     const unsigned live = __ballot_sync(kAllLanes, segment.length > 0);
     if ((live & (live + 1)) != 0) {  // close the gaps of empty segments
       if (segment.length > 0) staged[__popc(live & lanes_before())] = segment;
       __syncwarp();
-      segment = lane_of_warp() < __popc(live) ? staged[lane_of_warp()] : Segment{};
+      segment = lane_of_warp() < __popc(live) ? staged[lane_of_warp()] : SegmentOf<Value>{};
       __syncwarp();
     }
     const int sum = sum_up_to(segment.length);
@@ -62,7 +64,7 @@ class Chunks {
 
   /// Goes to the next chunk. Returns this lane's place in B, or -1 past the last product; sets the
   /// value of its segment, the segment's number in the chunk and the number of segments there.
-  __device__ std::int32_t next(float& value, int& segment, int& segments) {
+  __device__ std::int32_t next(Value& value, int& segment, int& segments) {
     const auto since = static_cast<unsigned>(start_ - first_);
     const unsigned starts = __reduce_or_sync(kAllLanes, since < 32 ? 1u << since : 0);
     const int begun = __popc(starts & (lanes_before() << 1 | 1));
@@ -80,31 +82,42 @@ class Chunks {
  private:
   int total_;
   int start_, to_place_;  // of this lane's segment
-  float value_;
+  Value value_;
   int first_ = 0, started_ = 0;  // products and segments before the next chunk
 };
 
-/// Calls visit(segments) for each set of a task's segments, one per lane, in the order of A's
-/// columns. A warp gets its Chunks; a thread block gets the number of segments that are not empty,
-/// which lie in `staged`.
-template <class Group, SegmentKind kKind, class Visit>
-__device__ void for_segments(const OperandsView& operands, const Task& task, Segment* staged,
-                             int* scratch, Visit visit) {
+/// Calls visit(segments, products of earlier sets) for each set of a task's segments, one per lane,
+/// in the order of A's columns. A warp gets its Chunks; a thread block gets the number of segments
+/// that are not empty, which lie in `staged`. Products are counted, and staged segments numbered,
+/// only where kNumbered is true.
+template <class Group, SegmentKind kKind, bool kNumbered = false, class Value, class Visit>
+__device__ void for_segments(const OperandsOf<Value>& operands, const Task& task,
+                             SegmentOf<Value>* staged, int* scratch, Visit visit) {
   const std::int32_t end = task.begin + task.nonzeros;
-  Segment next = load_segment<kKind>(operands, task, task.begin + Group::lane(), end);
+  SegmentOf<Value> next = load_segment<kKind>(operands, task, task.begin + Group::lane(), end);
+  int before = 0;
   for (std::int32_t first = task.begin; first < end; first += Group::kLanes) {
-    const Segment own = next;
+    const SegmentOf<Value> own = next;
     // The next set loads while this one is used.
     next = load_segment<kKind>(operands, task, first + Group::kLanes + Group::lane(), end);
     if constexpr (Group::kIsBlock) {
-      int size = 0;
+      int size = 0, products = 0;
       const int at = Group::before(own.length > 0 ? 1 : 0, size, scratch);
-      if (own.length > 0) staged[at] = own;
+      if constexpr (kNumbered) {
+        const int number = before + Group::before(own.length, products, scratch);
+        auto* numbered = reinterpret_cast<NumberedSegment*>(staged);
+        if (own.length > 0) numbered[at] = {own.begin, own.length, own.value, number - own.begin};
+      } else {
+        if (own.length > 0) staged[at] = own;
+      }
       Group::sync();
-      visit(size);
+      visit(size, before);
       Group::sync();
+      before += products;
     } else {
-      visit(Chunks(own, staged));
+      const Chunks chunks(own, staged);
+      visit(chunks, before);
+      if constexpr (kNumbered) before += chunks.total();
     }
   }
 }
@@ -114,8 +127,8 @@ struct PrefetchedWords {
   uint2 words[kPrefetch];
 
   /// next() returns the place of the lane's word in B, or -1.
-  template <class Next>
-  __device__ void load(const OperandsView& operands, Next next) {
+  template <class Value, class Next>
+  __device__ void load(const OperandsOf<Value>& operands, Next next) {
 #pragma unroll
     for (int u = 0; u < kPrefetch; ++u) {
       const std::int32_t at = next();
@@ -123,9 +136,10 @@ struct PrefetchedWords {
                         : __ldg(reinterpret_cast<const uint2*>(operands.words_of_b) + at);
     }
   }
-  __device__ void load(const OperandsView& operands, Chunks& chunks) {
+  template <class Value>
+  __device__ void load(const OperandsOf<Value>& operands, Chunks<Value>& chunks) {
     load(operands, [&] {
-      float no_value;
+      Value no_value;
       int segment, segments;
       return chunks.is_at_end() ? -1 : chunks.next(no_value, segment, segments);
     });
@@ -141,42 +155,43 @@ struct PrefetchedWords {
 };
 
 /// Calls visit(word, columns) for every word of a task's products, in any order.
-template <class Group, class Visit>
-__device__ void for_words(const OperandsView& operands, const Task& task, Segment* staged,
-                          int* scratch, Visit visit) {
-  for_segments<Group, SegmentKind::kWords>(operands, task, staged, scratch, [&](auto segments) {
-    if constexpr (Group::kIsBlock) {
-      SegmentSteps steps(staged, segments,
-                         mark_steps(Group::kWarps, Group::warp(), lane_of_warp(), segments));
-      const auto next_place = [&] {
-        const std::int32_t place = steps.place();
-        steps.advance();
-        return place;
-      };
-      PrefetchedWords next;
-      next.load(operands, next_place);
-      bool is_last = false;
-      while (!is_last) {
-        is_last = steps.is_at_end();
-        const PrefetchedWords now = next;
-        next.load(operands, next_place);
-        now.each(visit);
-      }
-    } else {
-      while (!segments.is_at_end()) {
-        PrefetchedWords now;
-        now.load(operands, segments);
-        now.each(visit);
-      }
-    }
-  });
+template <class Group, class Value, class Visit>
+__device__ void for_words(const OperandsOf<Value>& operands, const Task& task,
+                          SegmentOf<Value>* staged, int* scratch, Visit visit) {
+  for_segments<Group, SegmentKind::kWords>(
+      operands, task, staged, scratch, [&](auto segments, int) {
+        if constexpr (Group::kIsBlock) {
+          StepsOf<SegmentOf<Value>> steps(
+              staged, segments, mark_steps(Group::kWarps, Group::warp(), lane_of_warp(), segments));
+          const auto next_place = [&] {
+            const std::int32_t place = steps.place();
+            steps.advance();
+            return place;
+          };
+          PrefetchedWords next;
+          next.load(operands, next_place);
+          bool is_last = false;
+          while (!is_last) {
+            is_last = steps.is_at_end();
+            const PrefetchedWords now = next;
+            next.load(operands, next_place);
+            now.each(visit);
+          }
+        } else {
+          while (!segments.is_at_end()) {
+            PrefetchedWords now;
+            now.load(operands, segments);
+            now.each(visit);
+          }
+        }
+      });
   Group::sync();
 }
 
 /// Marks every column of the task's products.
-template <class Group, class Bitmap>
-__device__ void mark_columns(const OperandsView& operands, const Task& task, Segment* staged,
-                             int* scratch, Bitmap& bitmap) {
+template <class Group, class Value, class Bitmap>
+__device__ void mark_columns(const OperandsOf<Value>& operands, const Task& task,
+                             SegmentOf<Value>* staged, int* scratch, Bitmap& bitmap) {
   const auto mark = [&](std::int32_t word, std::uint32_t columns) { bitmap.mark(word, columns); };
   if constexpr (Bitmap::kHasDirectory) {
     const auto mark_word = [&](std::int32_t word, std::uint32_t) { bitmap.mark_word(word); };
@@ -205,12 +220,14 @@ __device__ void mark_columns(const OperandsView& operands, const Task& task, Seg
   for_words<Group>(operands, task, staged, scratch, mark);
 }
 
-/// True when no two lanes of a warp have the same cell; -1 stands for none. The first lane to
+/// True when no two lanes of a warp have the same cell, by the first 4 bytes of each; -1 stands for
+/// none. The first lane to
 /// exchange a cell gets its content and puts it back afterwards; later lanes find the mark. If a
 /// cell holds the mark itself, the answer is false, which costs time alone.
-__device__ inline bool are_different(std::uint32_t* cells, int cell) {
-  constexpr std::uint32_t kTaken = ~0u;       // no sum and no count has these bits
-  std::uint32_t* const place = cells + cell;  // not read for -1
+template <class Cell>
+__device__ bool are_different(Cell* cells, int cell) {
+  constexpr std::uint32_t kTaken = ~0u;  // no sum and no count has these bits
+  auto* const place = reinterpret_cast<std::uint32_t*>(cells + cell);  // not read for -1
   const std::uint32_t was = cell >= 0 ? atomicExch(place, kTaken) : kTaken;
   const bool is_first = was != kTaken;
   const bool all_are_first = __all_sync(kAllLanes, is_first || cell < 0) != 0;
@@ -223,8 +240,8 @@ __device__ inline bool are_different(std::uint32_t* cells, int cell) {
 /// Calls add() for each lane whose cell is not -1; lanes of one cell take turns in the order of
 /// lanes. The lanes hold products of `segments` segments, this one of number `segment`; products of
 /// one segment have different cells.
-template <class Add>
-__device__ void add_in_order(std::uint32_t* cells, int cell, int segment, int segments, Add add) {
+template <class Cell, class Add>
+__device__ void add_in_order(Cell* cells, int cell, int segment, int segments, Add add) {
   if (segments > kFewSegments) {
     if (are_different(cells, cell)) {
       segment = 0;
@@ -242,74 +259,100 @@ __device__ void add_in_order(std::uint32_t* cells, int cell, int segment, int se
 }
 
 /// Goes over the products of a task in the order of A's columns. load(place in B, value of the
-/// segment) returns an item, for place -1 that of no product. cell_of(item) returns the cell to add
-/// it to, or -1. add(item, cell) is called for the items of a cell one after another, in order.
-template <class Group, SegmentKind kKind, class Load, class CellOf, class Add>
-__device__ void for_products(const OperandsView& operands, const Task& task, Segment* staged,
-                             int* scratch, std::uint32_t* cells, Load load, CellOf cell_of,
-                             Add add) {
-  for_segments<Group, kKind>(operands, task, staged, scratch, [&](auto segments) {
-    using Item = decltype(load(std::int32_t{}, float{}));
-    if constexpr (Group::kIsBlock) {
-      // The products of a step belong to one segment and therefore have different cells.
-      SegmentSteps steps(staged, segments, sum_steps(Group::kLanes, Group::lane()));
-      const auto load_next = [&] {
-        const std::int32_t at = steps.place();
-        const float value = steps.value();
-        steps.advance();
-        return load(at, value);
-      };
-      Item next[kPrefetch];
+/// segment) returns an item, for place -1 that of no product; load(place, value, number) gets the
+/// number of the product in the task, too. cell_of(item) returns the cell to add it to, or -1, and
+/// may complete the item. add(item, cell) is called for the items of a cell one after another, in
+/// order. kFewCells says that many items have no cell.
+template <class Group, SegmentKind kKind, bool kFewCells = false, class Value, class Cell,
+          class Load, class CellOf, class Add>
+__device__ void for_products(const OperandsOf<Value>& operands, const Task& task,
+                             SegmentOf<Value>* staged, int* scratch, Cell* cells, Load load,
+                             CellOf cell_of, Add add) {
+  constexpr bool kNumbered = std::is_invocable_v<Load, std::int32_t, Value, int>;
+  const auto load_item = [&](std::int32_t at, Value value, int number) {
+    if constexpr (kNumbered)
+      return load(at, value, number);
+    else
+      return load(at, value);
+  };
+  using Item = decltype(load_item(0, Value{}, 0));
+  for_segments<Group, kKind, kNumbered>(
+      operands, task, staged, scratch, [&](auto segments, int before) {
+        if constexpr (Group::kIsBlock) {
+          // The products of a step belong to one segment and therefore have different cells.
+          using Staged = std::conditional_t<kNumbered, NumberedSegment, SegmentOf<Value>>;
+          StepsOf<Staged> steps(reinterpret_cast<const Staged*>(staged), segments,
+                                sum_steps(Group::kLanes, Group::lane()));
+          const auto load_next = [&](std::uint32_t& ends, int u) {
+            const std::int32_t at = steps.place();
+            const Value value = steps.value();
+            int number = 0;
+            if constexpr (kNumbered) number = at + steps.now().to_number;
+            if (steps.is_last_of_segment()) ends |= 1u << u;
+            steps.advance();
+            return load_item(at, value, number);
+          };
+          Item next[kPrefetch];
+          std::uint32_t ends_of_next = 0;  // bit u: step u is the last of its segment
 #pragma unroll
-      for (int u = 0; u < kPrefetch; ++u) next[u] = load_next();
-      bool is_last = false;
-      while (!is_last) {
-        is_last = steps.is_at_end();
-        Item now[kPrefetch];
-        int cell[kPrefetch];
+          for (int u = 0; u < kPrefetch; ++u) next[u] = load_next(ends_of_next, u);
+          bool is_last = false;
+          while (!is_last) {
+            is_last = steps.is_at_end();
+            Item now[kPrefetch];
+            int cell[kPrefetch];
+            const std::uint32_t ends = ends_of_next;
+            ends_of_next = 0;
 #pragma unroll
-        for (int u = 0; u < kPrefetch; ++u) {
-          now[u] = next[u];
-          next[u] = load_next();
+            for (int u = 0; u < kPrefetch; ++u) {
+              now[u] = next[u];
+              next[u] = load_next(ends_of_next, u);
+            }
+#pragma unroll
+            for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(now[u]);
+#pragma unroll
+            for (int u = 0; u < kPrefetch; ++u) {
+              if (cell[u] >= 0) add(now[u], cell[u]);
+              // A step of another segment may have the same cells; those of one segment do not.
+              if ((ends >> u & 1) != 0) Group::sync();
+            }
+          }
+        } else {
+          int number = before + lane_of_warp();
+          while (!segments.is_at_end()) {
+            Item items[kPrefetch];
+            int cell[kPrefetch], segment[kPrefetch], of_chunk[kPrefetch];
+#pragma unroll
+            for (int u = 0; u < kPrefetch; ++u) {
+              Value value = 0;
+              segment[u] = of_chunk[u] = 0;
+              const std::int32_t at =
+                  segments.is_at_end() ? -1 : segments.next(value, segment[u], of_chunk[u]);
+              items[u] = load_item(at, value, number + u * kWarpLanes);
+            }
+            number += kPrefetch * kWarpLanes;
+#pragma unroll
+            for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(items[u]);
+#pragma unroll
+            for (int u = 0; u < kPrefetch; ++u) {
+              if (kFewCells && !__any_sync(kAllLanes, cell[u] >= 0)) continue;
+              add_in_order(cells, cell[u], segment[u], of_chunk[u],
+                           [&] { add(items[u], cell[u]); });
+            }
+          }
         }
-#pragma unroll
-        for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(now[u]);
-#pragma unroll
-        for (int u = 0; u < kPrefetch; ++u) {
-          if (cell[u] >= 0) add(now[u], cell[u]);
-          Group::sync();  // the next step may have the same cells
-        }
-      }
-    } else {
-      while (!segments.is_at_end()) {
-        Item items[kPrefetch];
-        int cell[kPrefetch], segment[kPrefetch], of_chunk[kPrefetch];
-#pragma unroll
-        for (int u = 0; u < kPrefetch; ++u) {
-          float value = 0;
-          segment[u] = of_chunk[u] = 0;
-          const std::int32_t at =
-              segments.is_at_end() ? -1 : segments.next(value, segment[u], of_chunk[u]);
-          items[u] = load(at, value);
-        }
-#pragma unroll
-        for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(items[u]);
-#pragma unroll
-        for (int u = 0; u < kPrefetch; ++u)
-          add_in_order(cells, cell[u], segment[u], of_chunk[u], [&] { add(items[u], cell[u]); });
-      }
-    }
-  });
+      });
 }
 
 /// A product of a value of A and one of B, and its column; column -1 for none.
+template <class Value>
 struct IntermediateProduct {
   std::int32_t col = -1;
-  float left = 0, right = 0;
+  Value left = 0, right = 0;
 
   __device__ IntermediateProduct() = default;
   /// The product of a value of A and the nonzero of B at a place.
-  __device__ IntermediateProduct(const OperandsView& operands, std::int32_t at, float value)
+  __device__ IntermediateProduct(const OperandsOf<Value>& operands, std::int32_t at, Value value)
       : left(value) {
     if (at < 0) return;
     col = __ldg(operands.b_cols + at);
@@ -318,17 +361,17 @@ struct IntermediateProduct {
 };
 
 /// Adds the task's products to their sums, each sum in the order of A's columns.
-template <class Group, class Bitmap>
-__device__ void add_products(const OperandsView& operands, const Task& task, Segment* staged,
-                             int* scratch, const Bitmap& bitmap, float* sums) {
+template <class Group, class Value, class Bitmap>
+__device__ void add_products(const OperandsOf<Value>& operands, const Task& task,
+                             SegmentOf<Value>* staged, int* scratch, const Bitmap& bitmap,
+                             Value* sums) {
+  using Product = IntermediateProduct<Value>;
   for_products<Group, SegmentKind::kNonzeros>(
-      operands, task, staged, scratch, reinterpret_cast<std::uint32_t*>(sums),
-      [&](std::int32_t at, float value) { return IntermediateProduct(operands, at, value); },
-      [&](const IntermediateProduct& product) {
-        return product.col < 0 ? -1 : bitmap.rank(product.col);
-      },
-      [&](const IntermediateProduct& product, int cell) {
-        sums[cell] = fmaf(product.left, product.right, sums[cell]);
+      operands, task, staged, scratch, sums,
+      [&](std::int32_t at, Value value) { return Product(operands, at, value); },
+      [&](const Product& product) { return product.col < 0 ? -1 : bitmap.rank(product.col); },
+      [&](const Product& product, int cell) {
+        sums[cell] = fma(product.left, product.right, sums[cell]);
       });
 }
 

@@ -10,21 +10,34 @@
 
 namespace tessera::row_spgemm {
 
-/// The operands on the device, and what the analysis writes about B.
-struct OperandsView {
+/// The operands on the device, with values of the product's type, and what the analysis writes
+/// about B.
+template <class Value>
+struct OperandsOf {
   std::int32_t rows, rows_of_b_count, cols;
   std::int64_t nonzeros_of_a, nonzeros_of_b;
   Thresholds many;
   const std::int32_t* a_offsets;  // [rows + 1]
   const std::int32_t* a_cols;
-  const float* a_values;
+  const Value* a_values;
   const std::int32_t* b_offsets;  // [rows_of_b_count + 1]
   const std::int32_t* b_cols;
-  const float* b_values;
+  const Value* b_values;
   RowOfB* rows_of_b;      // [rows_of_b_count]
   RangeOfB* ranges_of_b;  // [rows_of_b_count]
   WordOfB* words_of_b;    // [nonzeros_of_b], those of a row from its first nonzero on; or nullptr
 };
+/// The analysis reads no values: it takes these for products of any type.
+using OperandsView = OperandsOf<float>;
+
+/// The operands of an analysis with the values of a product of another type.
+template <class Value>
+OperandsOf<Value> with_values(const OperandsView& of, const Value* a_values,
+                              const Value* b_values) {
+  return {of.rows,   of.rows_of_b_count, of.cols,      of.nonzeros_of_a, of.nonzeros_of_b,
+          of.many,   of.a_offsets,       of.a_cols,    a_values,         of.b_offsets,
+          of.b_cols, b_values,           of.rows_of_b, of.ranges_of_b,   of.words_of_b};
+}
 
 /// The number of this thread in a launch of one thread per item.
 __device__ inline int thread_of_launch() {
@@ -283,7 +296,7 @@ __global__ void __launch_bounds__(kRowThreads)
 
 /// Counts the columns of C of rows that have one task each from C's row offsets [rows + 1].
 static __global__ void __launch_bounds__(kRowThreads)
-    recall_columns(int rows, const Task* tasks, const std::int64_t* row_offsets,
+    recall_columns(int rows, const Task* tasks, const std::int64_t* row_offsets, int sum_size,
                    std::int32_t* lengths, TaskSummary* summary) {
   __shared__ std::uint32_t counts[kClasses];
   clear_counts(counts);
@@ -291,7 +304,7 @@ static __global__ void __launch_bounds__(kRowThreads)
   if (row < rows) {
     const auto length = static_cast<std::int32_t>(row_offsets[row + 1] - row_offsets[row]);
     lengths[row] = length;
-    atomicAdd(counts + sum_class(tasks[row], length), 1u);
+    atomicAdd(counts + sum_class(tasks[row], length, sum_size), 1u);
   }
   __syncthreads();
   add_counts(counts, summary->sum_classes);
@@ -303,7 +316,10 @@ struct MarkClassOf {
 
 struct SumClassOf {
   const std::int32_t* lengths;
-  __device__ int operator()(const Task& task, int id) const { return sum_class(task, lengths[id]); }
+  int sum_size;
+  __device__ int operator()(const Task& task, int id) const {
+    return sum_class(task, lengths[id], sum_size);
+  }
 };
 
 }  // namespace tessera::row_spgemm

@@ -297,6 +297,7 @@ class SlicedSpgemm final : public GpuSpgemm {
       c_ = multiply_slices(run, a_, b_, alpha, bound_, numbers_, Method::multiply_slice);
     }
     void release() override { c_ = {}; }
+    const SparseResult* result() const override { return &c_; }
     CsrMatrix download() const override { return c_.download(); }
 
    private:

@@ -169,6 +169,7 @@ class TileProduct final : public GpuSparseProduct {
     kept_.reset();
     c_ = {};
   }
+  const SparseResult* result() const override { return &c_; }
   CsrMatrix download() const override { return c_.download(); }
 
  private:

@@ -17,15 +17,26 @@ namespace {
 
 class CusparseSpgemm final : public SpgemmKernel {
  public:
+  explicit CusparseSpgemm(bool is_wide) : is_wide_(is_wide) {}
+
   int version() const override { return 1; }
-  Arithmetic arithmetic() const override { return {}; }
+  Arithmetic arithmetic() const override {
+    return {.sum = is_wide_ ? Arithmetic::Sum::kFp64 : Arithmetic::Sum::kFp32};
+  }
+
+ private:
+  bool is_wide_;
 };
 
 const Register<SpgemmKernel> entry{{
     .name = "cusparse_spgemm",
-    .summary = "cuSPARSE SpGEMM, any of its algorithms (FP32)",
+    .summary = "cuSPARSE SpGEMM, any of its algorithms, in FP32 or FP64",
     .params =
-        {{"algorithm",
+        {{"precision",
+          std::string("fp32"),
+          "type of the values of A and B, of the sums and of C",
+          {"fp32", "fp64"}},
+         {"algorithm",
           std::string("default"),
           "algorithm of the library; reuse finds the structure, then the values, in every product",
           {"default", "alg2", "alg3", "reuse"}},
@@ -35,7 +46,10 @@ const Register<SpgemmKernel> entry{{
           {},
           0.001,
           1}},
-    .make = [](const Params&) { return std::make_unique<CusparseSpgemm>(); },
+    .make =
+        [](const Params& params) {
+          return std::make_unique<CusparseSpgemm>(params.text("precision") == "fp64");
+        },
 }};
 
 }  // namespace

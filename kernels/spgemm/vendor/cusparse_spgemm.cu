@@ -11,6 +11,9 @@
 #include <numeric>
 #include <span>
 #include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "formats/base/registry.hpp"
 #include "kernels/device/cusparse_library.hpp"
@@ -68,7 +71,12 @@ void check(cusparseStatus_t status, const char* doing) {
   cusparse::check(status, doing);
 }
 
+/// The library's name of a type of values.
+template <class Value>
+constexpr cudaDataType kTypeOf = std::is_same_v<Value, float> ? CUDA_R_32F : CUDA_R_64F;
+
 /// A or B in the form that the library reads.
+template <class Value>
 struct Operand {
   explicit Operand(const CsrMatrix& matrix)
       : rows(matrix.rows),
@@ -76,26 +84,27 @@ struct Operand {
         nnz(matrix.nnz()),
         offsets(std::vector<std::int32_t>(matrix.row_offsets.begin(), matrix.row_offsets.end())),
         col_indices(matrix.col_indices),
-        values(matrix.values) {}
+        values(std::vector<Value>(matrix.values.begin(), matrix.values.end())) {}
 
   std::int64_t rows, cols, nnz;
   DeviceArray<std::int32_t> offsets;      // [rows + 1]
   DeviceArray<std::int32_t> col_indices;  // [nnz]
-  DeviceArray<float> values;              // [nnz]
+  DeviceArray<Value> values;              // [nnz]
 };
 
 class Descriptor {
  public:
   Descriptor(std::int64_t rows, std::int64_t cols, std::int64_t nnz, void* offsets,
-             void* col_indices, void* values) {
+             void* col_indices, void* values, cudaDataType type) {
     check(Library::instance().create_csr(&matrix_, rows, cols, nnz, offsets, col_indices, values,
                                          CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
-                                         CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+                                         CUSPARSE_INDEX_BASE_ZERO, type),
           "describing a matrix");
   }
-  explicit Descriptor(Operand& x)
-      : Descriptor(x.rows, x.cols, x.nnz, x.offsets.data(), x.col_indices.data(), x.values.data()) {
-  }
+  template <class Value>
+  explicit Descriptor(Operand<Value>& x)
+      : Descriptor(x.rows, x.cols, x.nnz, x.offsets.data(), x.col_indices.data(), x.values.data(),
+                   kTypeOf<Value>) {}
   ~Descriptor() { Library::instance().destroy_sparse(matrix_); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -134,9 +143,12 @@ __global__ void widen(const std::int32_t* __restrict__ from, std::int64_t* __res
 
 /// The library's calls for one product, or for several of the same structure, in the order of its
 /// manual.
+template <class Value>
 class Calls {
+  using Result = SparseResultOf<Value>;
+
  public:
-  Calls(cusparseHandle_t handle, Operand& a, Operand& b, float alpha,
+  Calls(cusparseHandle_t handle, Operand<Value>& a, Operand<Value>& b, Value alpha,
         const CusparseSpgemmOptions& options, ProductRun& run)
       : handle_(handle),
         alpha_(alpha),
@@ -148,9 +160,9 @@ class Calls {
         offsets_(run, a.rows + 1),
         a_(a),
         b_(b),
-        c_(a.rows, b.cols, 0, offsets_.data(), nullptr, nullptr) {}
+        c_(a.rows, b.cols, 0, offsets_.data(), nullptr, nullptr, kTypeOf<Value>) {}
 
-  void multiply(SparseResult& c) {
+  void multiply(Result& c) {
     run_.stage("estimate");
     std::size_t bytes = 0;
     all(functions_.estimate_work, "estimating work", &bytes, nullptr);
@@ -167,7 +179,7 @@ class Calls {
     widen_offsets(c);
   }
 
-  void multiply_in_two_steps(SparseResult& c) {
+  void multiply_in_two_steps(Result& c) {
     run_.stage("structure");
     Buffer work[2];
     std::size_t bytes[4] = {};
@@ -193,7 +205,7 @@ class Calls {
   }
 
   /// Computes other values. Requires multiply_in_two_steps() before.
-  void multiply_again(float alpha, const SparseResult& c) {
+  void multiply_again(Value alpha, const Result& c) {
     run_.stage("values");
     alpha_ = alpha;
     if (c.values.size() == 0) return;
@@ -206,9 +218,9 @@ class Calls {
 
   template <class F, class... Rest>
   void all(F function, const char* doing, Rest... rest) {
-    constexpr float kZero = 0;
-    check(function(handle_, kAsIs, kAsIs, &alpha_, a_.get(), b_.get(), &kZero, c_.get(), CUDA_R_32F,
-                   algorithm_, product_.get(), rest...),
+    constexpr Value kZero = 0;
+    check(function(handle_, kAsIs, kAsIs, &alpha_, a_.get(), b_.get(), &kZero, c_.get(),
+                   kTypeOf<Value>, algorithm_, product_.get(), rest...),
           doing);
   }
   template <class F, class... Rest>
@@ -219,10 +231,10 @@ class Calls {
   }
 
   /// Clears C. Beta is zero, but the manual does not promise that the old values are ignored.
-  void clear(const SparseResult& c) const {
+  void clear(const Result& c) const {
     cuda_check(
         cudaMemsetAsync(c.values.data(), 0,
-                        sizeof(float) * static_cast<std::size_t>(c.values.size()), run_.stream()),
+                        sizeof(Value) * static_cast<std::size_t>(c.values.size()), run_.stream()),
         "clearing C");
   }
 
@@ -236,18 +248,18 @@ class Calls {
   }
 
   /// Allocates C. Returns true if C has any nonzeros.
-  bool make_room(SparseResult& c) {
+  bool make_room(Result& c) {
     std::int64_t rows = 0, cols = 0, nnz = 0;
     check(functions_.get_size(c_.get(), &rows, &cols, &nnz), "querying C's size");
     c.col_indices = RunArray<std::int32_t>(run_, nnz);
-    c.values = RunArray<float>(run_, nnz);
+    c.values = RunArray<Value>(run_, nnz);
     if (nnz == 0) return false;
     check(functions_.set_pointers(c_.get(), offsets_.data(), c.col_indices.data(), c.values.data()),
           "setting C's arrays");
     return true;
   }
 
-  void widen_offsets(const SparseResult& c) const {
+  void widen_offsets(const Result& c) const {
     run_.stage("offsets");
     const std::int64_t count = offsets_.size();
     widen<<<spgemm::grid_for(count, 256), 256, 0, run_.stream()>>>(offsets_.data(),
@@ -257,7 +269,7 @@ class Calls {
 
   const Functions& functions_ = Functions::instance();
   cusparseHandle_t handle_;
-  float alpha_;
+  Value alpha_;
   cusparseSpGEMMAlg_t algorithm_;
   float chunk_;
   ProductRun& run_;
@@ -273,13 +285,15 @@ std::int64_t count_products(const CsrMatrix& a, const CsrMatrix& b) {
       [&](std::int64_t sum, std::int32_t col) { return sum + b.row_length(col); });
 }
 
-void sort_rows(CsrMatrix& c) {
+/// Sorts the rows that are not.
+template <class Value, class Matrix>
+void sort_rows(Matrix& c) {
   std::vector<std::int32_t> cols(c.col_indices.begin(), c.col_indices.end());
-  std::vector<float> values(c.values.begin(), c.values.end());
-  std::vector<std::pair<std::int32_t, float>> row_cells;
+  std::vector<Value> values(c.values.begin(), c.values.end());
+  std::vector<std::pair<std::int32_t, Value>> row_cells;
   for (std::int64_t row = 0; row < c.rows; ++row) {
-    if (std::ranges::is_sorted(c.row_cols(row))) continue;
     const std::int64_t begin = c.row_offsets[row], end = c.row_offsets[row + 1];
+    if (std::is_sorted(cols.begin() + begin, cols.begin() + end)) continue;
     row_cells.clear();
     for (std::int64_t k = begin; k < end; ++k) row_cells.emplace_back(cols[k], values[k]);
     std::ranges::sort(row_cells);
@@ -289,7 +303,11 @@ void sort_rows(CsrMatrix& c) {
   c.values = std::move(values);
 }
 
+template <class Value>
 class CusparseProduct final : public GpuSparseProduct {
+  static constexpr bool kIsWide = !std::is_same_v<Value, float>;
+  using Result = SparseResultOf<Value>;
+
  public:
   CusparseProduct(const CsrMatrix& a, const CsrMatrix& b, const CusparseSpgemmOptions& options)
       : options_(options),
@@ -306,7 +324,7 @@ class CusparseProduct final : public GpuSparseProduct {
 
   void multiply(float alpha, ProductRun& run) override {
     release();
-    SparseResult c;
+    Result c;
     c.rows = static_cast<std::int32_t>(a_.rows);
     c.cols = static_cast<std::int32_t>(b_.cols);
     c.row_offsets = RunArray<std::int64_t>(run, a_.rows + 1);
@@ -332,9 +350,17 @@ class CusparseProduct final : public GpuSparseProduct {
   }
 
   void set_values(std::span<const float> a, std::span<const float> b) override {
-    require_values(a, b, a_.values.size(), b_is_a_ ? 0 : b_.values.size());
-    a_.values.upload(a);
-    b_.values.upload(b_is_a_ ? a : b);
+    if constexpr (kIsWide)
+      set_wide_values(std::vector<double>(a.begin(), a.end()),
+                      std::vector<double>(b.begin(), b.end()));
+    else
+      replace_values(a, b);
+  }
+  void set_wide_values(std::span<const double> a, std::span<const double> b) override {
+    if constexpr (kIsWide)
+      replace_values(a, b);
+    else
+      GpuSparseProduct::set_wide_values(a, b);
   }
 
   void release() override {
@@ -344,19 +370,34 @@ class CusparseProduct final : public GpuSparseProduct {
   }
 
   CsrMatrix download() const override {
-    CsrMatrix c = c_.download();
-    for (std::int64_t row = 0; row < c.rows; ++row)
-      if (!std::ranges::is_sorted(c.row_cols(row))) {
-        sort_rows(c);
-        break;
-      }
-    return c;
+    if constexpr (kIsWide)
+      return rounded(sorted());
+    else
+      return sorted();
+  }
+  WideCsrMatrix download_wide() const override {
+    if constexpr (kIsWide)
+      return sorted();
+    else
+      return GpuSparseProduct::download_wide();
   }
 
  private:
-  void call_library(float alpha, ProductRun& run, SparseResult& c) {
+  typename Result::Host sorted() const {
+    auto c = c_.download();
+    sort_rows<Value>(c);
+    return c;
+  }
+
+  void replace_values(std::span<const Value> a, std::span<const Value> b) {
+    require_values(a.size(), b.size(), a_.values.size(), b_is_a_ ? 0 : b_.values.size());
+    a_.values.upload(a);
+    b_.values.upload(b_is_a_ ? a : b);
+  }
+
+  void call_library(Value alpha, ProductRun& run, Result& c) {
     check(Library::instance().set_stream(handle_, run.stream()), "choosing a stream");
-    auto calls = std::make_unique<Calls>(handle_, a_, b_, alpha, options_, run);
+    auto calls = std::make_unique<Calls<Value>>(handle_, a_, b_, alpha, options_, run);
     if (options_.algorithm != "reuse") return calls->multiply(c);
     calls->multiply_in_two_steps(c);
     calls_ = std::move(calls);
@@ -365,11 +406,11 @@ class CusparseProduct final : public GpuSparseProduct {
   CusparseSpgemmOptions options_;
   bool any_products_;
   bool b_is_a_;
-  Operand a_, b_;
+  Operand<Value> a_, b_;
   cusparseHandle_t handle_ = nullptr;
   bool has_product_ = false;
-  SparseResult c_;
-  std::unique_ptr<Calls> calls_;  // of the last product, where its structure is kept
+  Result c_;
+  std::unique_ptr<Calls<Value>> calls_;  // of the last product, where its structure is kept
 };
 
 class GpuCusparseSpgemm final : public GpuSpgemm {
@@ -377,7 +418,8 @@ class GpuCusparseSpgemm final : public GpuSpgemm {
   explicit GpuCusparseSpgemm(CusparseSpgemmOptions options) : options_(std::move(options)) {}
   std::unique_ptr<GpuSparseProduct> upload(const CsrMatrix& a, const CsrMatrix& b) const override {
     spgemm::require_operands(a, b);
-    return std::make_unique<CusparseProduct>(a, b, options_);
+    if (options_.is_wide) return std::make_unique<CusparseProduct<double>>(a, b, options_);
+    return std::make_unique<CusparseProduct<float>>(a, b, options_);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <regex>
 #include <set>
+#include <tuple>
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/check_result.hpp"
@@ -212,6 +213,85 @@ TEST_CASE("a sparse product is computed, counted and checked for every kind of r
     ids.insert(record["point_id"]);
   }
   CHECK(ids.size() == 4);
+}
+
+Point masked_point(const std::string& matrix, const std::string& right, const std::string& mask,
+                   const std::string& fault = "none") {
+  Point point = point_of(matrix, right, fault);
+  std::get<SparseProduct>(point.task).mask = mask;
+  return point;
+}
+
+TEST_CASE("a sparse product under a mask has the cells of A, or of another matrix") {
+  PointRunner runner;
+  const Json whole = runner.run(point_of(kSquare, kSelf, "none")).record;
+  std::set<std::string> ids{whole["point_id"]};
+  for (const auto& [matrix, right, mask, cells] :
+       {std::tuple{kSquare, kSelf, kSelf, 300},
+        {kSquare, kTranspose, kSelf, 300},
+        {kSquare, kSelf, "uniform(rows=60, cols=60, per_row=9)", 540},
+        {kWide, kNarrow, "uniform(rows=30, cols=25, per_row=4)", 120}}) {
+    CAPTURE(mask);
+    const Point point = masked_point(matrix, right, mask);
+    const Json record = runner.run(point).record;
+    INFO(record.dump(1));
+    REQUIRE(record["status"] == "ok");
+    CHECK(record["nnz_c"] == cells);
+    CHECK(record["check"]["compared"] == cells);
+    CHECK(record["check"]["smape_pct"] > 0);
+    CHECK(record["params"]["mask"] == mask);
+    CHECK(record["point_id"] == runner.point_id(point));
+    ids.insert(record["point_id"]);
+  }
+  CHECK(ids.size() == 5);
+  CHECK(whole["params"].contains("mask") == false);
+}
+
+TEST_CASE("under a mask a wrong value is found out, and a zero that is too many is not") {
+  const auto status = [](const Point& point) -> std::string {
+    const Json record = PointRunner().run(point).record;
+    return record["status"];
+  };
+  const char* all = "uniform(rows=60, cols=60, per_row=60)";
+  CHECK(status(masked_point(kSquare, kSelf, all)) == "ok");
+  CHECK(status(masked_point(kSquare, kSelf, all, "extra")) == "ok");
+  CHECK(status(masked_point(kSquare, kSelf, all, "value")) == "wrong");
+  CHECK(status(masked_point(kSquare, kSelf, all, "missing")) == "wrong");
+}
+
+TEST_CASE("a mask that does not fit C, or whose order is unknown, is skipped with the reason") {
+  const auto reason = [](const Point& point) -> std::string {
+    const Json record = PointRunner().run(point).record;
+    CHECK(record["status"] == "skipped");
+    return record["reason"];
+  };
+  CHECK(reason(masked_point(kWide, kTranspose, kSelf)) == "A B is 30 x 30, and its mask 30 x 60");
+  CHECK(reason(masked_point(kSquare, kSelf, kWide)) == "A B is 60 x 60, and its mask 30 x 60");
+  Point reordered = masked_point(kSquare, kSelf, "uniform(rows=60, cols=60, per_row=9)");
+  reordered.reorder = {"rcm", Registry<Reordering>::instance().resolve("rcm", {})};
+  CHECK(reason(reordered).starts_with("a mask that is a matrix of its own is in the order of the"));
+  std::get<SparseProduct>(reordered.task).mask = kSelf;
+  const Json ordered = PointRunner().run(reordered).record;
+  CHECK(ordered["status"] == "ok");
+  Point simulated = masked_point(kSquare, kSelf, kSelf);
+  simulated.backend = "simulate";
+  CHECK(reason(simulated) == "products under a mask describe no work");
+}
+
+TEST_CASE("a config and the JSON form of a point may have a mask") {
+  const Plan plan = make_plan(config_of(kGrid + "mask = [\"self\", \"absent_m\"]\n"));
+  REQUIRE(plan.entries.size() == 2);
+  CHECK(sparse_product(plan.entries[0].point).mask == kSelf);
+  CHECK(sparse_product(plan.entries[1].point).mask == "absent_m");
+  CHECK(task_text(plan.entries[0].point) == "x self under self none toy_spgemm");
+  Json json = to_json(plan.entries[1].point);
+  CHECK(json["mask"] == "absent_m");
+  CHECK(to_json(point_from_json(json)) == json);
+  json["mask"] = "";
+  CHECK_THROWS_WITH_AS(point_from_json(json), "mask: a point has it only when it is not empty",
+                       Error);
+  CHECK(error_of("[grid]\nmatrix = \"absent_a\"\nformat = \"csr\"\nmask = \"self\"\n", {"pack"}) ==
+        "c.toml:8:8: mask is of a product, and backend pack only packs A");
 }
 
 TEST_CASE("the right factor's values are drawn by themselves, and the products are those of B") {
