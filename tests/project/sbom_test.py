@@ -261,8 +261,8 @@ class SbomTest(unittest.TestCase):
         arguments = ["--version", self.document["metadata"]["component"]["version"]]
         for library in self.document["components"]:
             if library["name"] == "CUDA runtime":
-                [nvcc] = re.findall(r"^CMAKE_CUDA_COMPILER:\w+=(.+)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
-                arguments += ["--cuda", library["version"], "--toolkit", Path(nvcc).parents[1]]
+                toolkit = re.findall(r'"(--toolkit=.+)"', (BUILD / "cmake_install.cmake").read_text())
+                arguments += ["--cuda", library["version"], *toolkit]
         self.assertEqual(sbom(self.bundle, *arguments).returncode, 0)
         self.assertEqual((self.bundle / PLACE).read_text(), before)
 
