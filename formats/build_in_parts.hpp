@@ -13,8 +13,13 @@
 
 namespace tessera {
 
-/// Parts have about so many nonzeros: enough for every thread of a host, and half a gigabyte.
-constexpr std::int64_t kPartNonzeros = std::int64_t{1} << 24;
+/// About so many nonzeros has a part: all of them up to 2^24, and else a sixty-fourth, so that the
+/// scratch memory is a small share of the matrix; at least 2^21, enough for every thread of a host,
+/// and at most 2^24, whose scratch memory is a third of a gigabyte.
+constexpr std::int64_t nonzeros_of_part(std::int64_t nonzeros) {
+  constexpr std::int64_t kWhole = std::int64_t{1} << 24, kLeast = std::int64_t{1} << 21;
+  return nonzeros <= kWhole ? nonzeros : std::clamp(nonzeros / 64, kLeast, kWhole);
+}
 
 /// Rows [begin, end) of a matrix, which shares their columns and values.
 inline CsrMatrix rows_between(const CsrMatrix& matrix, std::int32_t begin, std::int32_t end) {
@@ -31,10 +36,12 @@ inline CsrMatrix rows_between(const CsrMatrix& matrix, std::int32_t begin, std::
 
 /// Builds the rows of a matrix in windows of `height` by build(rows), which returns a
 /// std::unique_ptr<Packed>, and joins what it returns. Packed::kOffsets and Packed::kArrays name
-/// its members: the arrays of offsets into others, which begin with 0, and those others.
+/// its members: the arrays of offsets into others, which begin with 0, and those others. Parts have
+/// about `part_nonzeros` nonzeros; 0: by the matrix.
 template <class Packed, class Build>
 std::unique_ptr<Packed> build_in_parts(const CsrMatrix& matrix, int height, Build build,
-                                       std::int64_t part_nonzeros = kPartNonzeros) {
+                                       std::int64_t part_nonzeros = 0) {
+  if (part_nonzeros == 0) part_nonzeros = nonzeros_of_part(matrix.nnz());
   if (matrix.nnz() <= part_nonzeros) return build(matrix);
   auto all = std::make_unique<Packed>(matrix.rows, matrix.cols, matrix.nnz());
   const auto for_each = [](const auto& members, auto visit) {

@@ -92,8 +92,8 @@ Condensed condense(const CsrMatrix& matrix, int height, int group_cols) {
   condensed.offsets.assign(static_cast<std::size_t>(windows) + 1, 0);
   condensed.places.resize(static_cast<std::size_t>(matrix.nnz()));
 
-  // A chunk has enough rows that clearing its scratch bitmap pays.
-  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 14) / height);
+  // A matrix in parts of some hundred thousand rows still has a chunk for each of many threads.
+  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 12) / height);
   std::vector<std::vector<std::int32_t>> pieces(
       static_cast<std::size_t>((windows + grain - 1) / grain));
   ScratchPool<ColumnSet> pool;

@@ -125,6 +125,10 @@ class Backend {
   /// The reason why this machine cannot run it; empty when it can.
   virtual std::string unavailable() const { return ""; }
 
+  /// True when this process has lost its device for good, as after an illegal access of a kernel:
+  /// only a new process can use it then. Asked after work that failed; waits for the device.
+  virtual bool has_lost_device() const { return false; }
+
   /// The limits of the GPU that a product runs on: of the described device of the point, unless the
   /// backend has a GPU.
   virtual GpuLimits gpu_limits(const Point& point) const;

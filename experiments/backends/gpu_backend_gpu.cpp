@@ -1,6 +1,7 @@
 // Backend "gpu": the kernel itself, timed, its result brought back with proof that it was written.
 
 #include "experiments/backends/backend.hpp"
+#include "experiments/backends/lost_context.hpp"
 #include "experiments/backends/measure_dense_product.hpp"
 #include "experiments/backends/measure_sampled_product.hpp"
 #include "experiments/backends/measure_sparse_product.hpp"
@@ -17,6 +18,7 @@ class GpuBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
+  bool has_lost_device() const override { return context_is_lost(); }
   GpuLimits gpu_limits(const Point&) const override { return limits_of_gpu(); }
 
   BackendResult run(const Multiplication& m) const override {

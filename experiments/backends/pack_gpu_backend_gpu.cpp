@@ -6,6 +6,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/lost_context.hpp"
 #include "experiments/backends/out_of_memory.hpp"
 #include "experiments/backends/packed_difference.hpp"
 #include "experiments/machine/gpu_info.hpp"
@@ -21,6 +22,7 @@ class PackGpuBackend final : public Backend {
  public:
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
+  bool has_lost_device() const override { return context_is_lost(); }
 
   PackingResult pack(const PackingInput& p) const override {
     return forgetting_out_of_memory([&] { return measure(p); });

@@ -7,6 +7,7 @@
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/launch_timer.hpp"
+#include "experiments/backends/lost_context.hpp"
 #include "experiments/backends/out_of_memory.hpp"
 #include "experiments/backends/packed_difference.hpp"
 #include "experiments/machine/gpu_info.hpp"
@@ -63,6 +64,7 @@ class ReorderGpuBackend final : public Backend {
 
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
+  bool has_lost_device() const override { return context_is_lost(); }
 
   OrderingResult reorder(const OrderingInput& o) const override {
     return forgetting_out_of_memory([&] { return measure(o); });

@@ -12,5 +12,5 @@ find_program(python NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(python NAMES python3 REQUIRED)
 message(STATUS "Installing: $ENV{DESTDIR}${prefix}/share/tessera/sbom.json")
 execute_process(COMMAND ${python} -B ${CMAKE_CURRENT_LIST_DIR}/sbom.py $ENV{DESTDIR}${prefix}
-                        --files ${list} --version ${version} --cuda=${cuda}
+                        --files ${list} --version ${version} --cuda=${cuda} ${toolkit}
                 COMMAND_ERROR_IS_FATAL ANY)

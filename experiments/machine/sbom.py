@@ -10,7 +10,9 @@ text: it has neither date nor number of its own. It needs no network.
 The bundle gets the licence texts of these packages, share/tessera/licences/PACKAGE, and the bill
 refers to them, beside each library or, for what is compiled in, beside its name. A library without
 one is an error, except on a system without Debian's packages, where no text is found and a note says
-so. NVIDIA's texts, which no package has, are not among them.
+so. Of NVIDIA the bundle has the static CUDA runtime, which the agreement of the CUDA toolkit lets
+anyone distribute in a program (its Attachment A); that agreement comes from the toolkit, and a note says
+where a toolkit has none.
 """
 
 import argparse
@@ -32,6 +34,10 @@ except ModuleNotFoundError:
 DEPENDENCIES = Path(__file__).resolve().parents[2] / "dependencies.toml"
 PLACE = "share/tessera/sbom.json"
 LICENCES = "licences/"  # beside it
+CUDA_LICENCE = "LicenseRef-NVIDIA-CUDA-EULA"
+# In a toolkit: of NVIDIA's installers and packages, and of the wheels of its parts.
+CUDA_TEXTS = ("EULA.txt", "dist-info/nvidia_cuda_runtime-*/licenses/License.txt",
+              "../../nvidia_cuda_runtime-*/licenses/License.txt")  # fmt: skip
 EPILOG = """
 Exit codes: 0 done, and with --check nothing differs; 1 --check names what differs, else a licence
 text is missing; 2 usage.
@@ -73,6 +79,14 @@ class LicenceTexts:
                 texts = licence_texts(package)
             except OSError as error:
                 self.missing.append(f"{name}: its licence text: {error}")
+        return self._kept(texts)
+
+    def reference_to_cuda(self, toolkit):
+        """The same for the agreement of a CUDA toolkit, which the folder `toolkit` has; nothing without one."""
+        found = [path for text in CUDA_TEXTS for path in sorted(toolkit.glob(text))] if toolkit else []
+        return self._kept({"NVIDIA-CUDA-EULA": found[0].read_bytes()}) if found else []
+
+    def _kept(self, texts):
         self.texts |= texts
         return [{"type": "license", "url": LICENCES + path, "hashes": hashes(hashlib.sha256(text).hexdigest())}
                 for path, text in texts.items()]  # fmt: skip
@@ -107,9 +121,10 @@ def component(name, licence, version="", linkage="", purl="", scope="required", 
     return made
 
 
-def bill_of_materials(files, dependencies, version, cuda, licences):
+def bill_of_materials(files, dependencies, version, cuda, toolkit, licences):
     """The document. `files` are those of bundled_files(); `cuda` is the version of nvcc, "" for a
-    bundle without the CUDA half. `licences` gets the texts to which it refers."""
+    bundle without the CUDA half, and `toolkit` its folder or None. `licences` gets the texts to which
+    it refers."""
     tables = {name: table for name, table in dependencies.items() if name != "along"}
     libraries = {path: library_name(path) for path in files if library_name(path)}
     packages = packages_of({path: files[path] for path in libraries})
@@ -140,10 +155,13 @@ def bill_of_materials(files, dependencies, version, cuda, licences):
         found = versions.get(package, "")
         # Versions of the toolkit's parts are not those of the compiler.
         known = cuda if name == "CUDA runtime" else upstream(found)
+        references = licences.references(name, package) if found else []
+        if linkage == "static" and table["licence"] == CUDA_LICENCE:
+            references = licences.reference_to_cuda(toolkit)
         components.append(component(name, table["licence"], known, linkage,
                                     package_url(package, found) if found else "",
                                     scope="optional" if linkage == "opened" else "required",
-                                    references=licences.references(name, package) if found else ()))  # fmt: skip
+                                    references=references))  # fmt: skip
     own = [path for path in files if path not in libraries]
     return {"$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json", "bomFormat": "CycloneDX",
             "specVersion": "1.5", "version": 1,
@@ -206,6 +224,7 @@ def main():
     parser.add_argument("prefix", type=Path, help="folder of the bundle")
     parser.add_argument("--version", default="", help="of tessera")
     parser.add_argument("--cuda", default="", help="version of nvcc, where the CUDA half is built")
+    parser.add_argument("--toolkit", type=Path, help="folder of the CUDA toolkit, which has NVIDIA's licence text")
     parser.add_argument("--files", type=Path, help="a list of the bundle's files, a path in it a line "
                         "(default: all of bin and lib)")  # fmt: skip
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
@@ -225,9 +244,12 @@ def main():
     else:
         dependencies = tomllib.loads(DEPENDENCIES.read_text(encoding="utf-8"))
         licences = LicenceTexts()
-        document = bill_of_materials(files, dependencies, options.version, options.cuda, licences)
+        document = bill_of_materials(files, dependencies, options.version, options.cuda, options.toolkit, licences)
         write_bundle(place, document, licences.texts)
         wrong = licences.missing
+        if options.cuda and "NVIDIA-CUDA-EULA" not in licences.texts:
+            print(f"{place}: the CUDA toolkit {options.toolkit or ''} has no licence text, so the bundle has none of "
+                  "NVIDIA's", file=sys.stderr)  # fmt: skip
         if wrong and not shutil.which("dpkg-query"):
             print(f"{place}: this system has no dpkg-query, so the bundle has no licence texts; add those of "
                   "the libraries that it carries", file=sys.stderr)  # fmt: skip

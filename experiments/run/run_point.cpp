@@ -116,6 +116,8 @@ struct AdviceKey {
 struct PointRunner::State {
   PointInputs inputs;
   SharedTurn* gpu_turn = nullptr;
+  std::unique_ptr<Backend> backend = {};  // of the point that is worked on
+  bool backend_worked = false;            // it has begun to
   LastValueCache<KernelChoice, AdviceKey> chosen = {};
   // Rows in the order of the packed matrix.
   LastValueCache<DenseMatrix, EmulationKey> emulated = {};
@@ -130,10 +132,13 @@ struct PointRunner::State {
   template <class Work>
   auto in_turn(const Point& point, Work work) {
     std::optional<SharedTurn::Held> turn;
+    backend_worked = true;
     if (gpu_turn != nullptr && backend_traits(point.backend).needs_gpu)
       waited_s += turn.emplace(*gpu_turn).waited_s();
     return work();
   }
+
+  bool lost_device() const { return backend_worked && backend->has_lost_device(); }
 
   /// One function per task.
   void run_task(const DenseProduct&, const Point& point, const LoadedInput& source,
@@ -158,7 +163,8 @@ struct PointRunner::State {
 };
 
 void PointRunner::State::run(const Point& point, const PointIdentity& identity, Record& record) {
-  const BackendChoice choice = find_backend(point.backend);
+  BackendChoice choice = find_backend(point.backend);
+  backend = std::move(choice.backend);
   record.versions = identity.versions();
 
   at = {"matrix", point.matrix};
@@ -173,9 +179,9 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
   at = {"backend", point.backend};
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
-  std::visit([&](const auto& task) { run_task(task, point, source, *choice.backend, record); },
+  std::visit([&](const auto& task) { run_task(task, point, source, *backend, record); },
              point.task);
-  record.origin = choice.backend->origin();
+  record.origin = backend->origin();
 }
 
 const OrderedInput& PointRunner::State::ordered(const Point& point, const LoadedInput& source,
@@ -395,10 +401,10 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
   at = {"order", point.reorder.name};
   const auto reordering = make_registered<Reordering>(point.reorder);
   Watch watch = inputs.watch(point);
-  OrderingResult result = [&] {
+  OrderingResult result = in_turn(point, [&] {
     const ThreadScope threads(ordering.threads);
     return backend.reorder({point, *reordering, source.matrix, watch});
-  }();
+  });
   record.found = std::move(result.findings);
   add_order(result.found, *record.prep);
   record.nnz_per_s = nonzeros_per_s(source.matrix, result.time_us);
@@ -429,6 +435,7 @@ Attempt PointRunner::run(const Point& point) {
   Attempt attempt{base_record(point, identity), false};
   Record& record = attempt.record;
   state_->waited_s = 0;
+  state_->backend_worked = false;
   const auto end = [&](const char* status, const std::string& reason) {
     record.status = status;
     record.reason = reason;
@@ -451,6 +458,13 @@ Attempt PointRunner::run(const Point& point) {
     // Not one of ours: the CUDA runtime's errors stick to the process.
     end("failed", error.what());
     attempt.restart_needed = true;
+  }
+  // A library may call the loss of the GPU a lack of memory, or a case that it does not take.
+  if (record.status != "ok" && record.status != "wrong" && !attempt.restart_needed &&
+      state_->lost_device()) {
+    attempt.restart_needed = true;
+    record.skip.reset();
+    end("failed", record.reason.value_or("") + " (the process has lost its device)");
   }
   record.attempt_s = watch.seconds() - state_->waited_s;
   record.finished_at = utc_now();

@@ -45,6 +45,14 @@ void check_parts(int height) {
   }
 }
 
+TEST_CASE("a matrix is built at once up to 2^24 nonzeros, and else in parts of a sixty-fourth") {
+  CHECK(nonzeros_of_part(0) == 0);
+  CHECK(nonzeros_of_part(1 << 24) == 1 << 24);
+  CHECK(nonzeros_of_part((1 << 24) + 1) == 1 << 21);
+  CHECK(nonzeros_of_part(640'000'000) == 10'000'000);
+  CHECK(nonzeros_of_part(2'000'000'000) == 1 << 24);
+}
+
 TEST_CASE("formats that are built in parts of windows are those that are built at once") {
   check_parts<Mosaic>(Mosaic::kWindowRows);
   check_parts<BitTcf>(BitTcf::kTileRows);

@@ -2,6 +2,7 @@
 faults are found: a fuzzer that cannot fail would say nothing.
 """
 
+import csv
 import json
 import pathlib
 import re
@@ -56,6 +57,21 @@ class FuzzTest(unittest.TestCase):
             self.assertTrue(any(name.split(".")[0] == file.parent.name for name in known)
                             or file.parent.name in known, file)  # fmt: skip
             self.assertLess(file.stat().st_size, 4096, file)
+
+    def test_a_table_counts_the_executions_of_all_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "fuzzed.csv"
+            counts = []
+            for targets in (["read.smtx"], ["read.smtx", "read.metis"]):
+                done = run("--seconds", "1", "--table", table, *targets)
+                counts += re.findall(r"(read\.\w+): (\d+) executions in", done.stdout)
+            with table.open(newline="") as file:
+                rows = {row["target"]: row for row in csv.DictReader(file)}
+        self.assertEqual(sorted(rows), ["read.metis", "read.smtx"])
+        for target, row in rows.items():
+            self.assertEqual(int(row["executions"]), sum(int(n) for name, n in counts if name == target))
+            self.assertEqual(row["findings"], "0")
+        self.assertGreater(float(rows["read.smtx"]["seconds"]), 1.9)
 
     def test_planted_faults_are_found_and_repeat(self):
         faults = {"crash": "heap-buffer-overflow", "exception": "no Error: planted",

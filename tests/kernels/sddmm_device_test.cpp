@@ -8,6 +8,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/check_result.hpp"
@@ -142,6 +144,23 @@ TEST_CASE("every SDDMM kernel is right for awkward shapes of A") {
     for (const std::int64_t k : {3, 32, 100, 256}) {
       const DenseMatrix x = random_dense(a.rows, k, 8), y = random_dense(a.cols, k, 9);
       for (const SddmmChoice& choice : sddmm_choices()) check(choice, a, x, y);
+    }
+  }
+}
+
+// A subcase for each kernel: tests/sanitize_gpu runs them one by one.
+TEST_CASE("each choice of an SDDMM kernel is right on a small matrix") {
+  std::set<std::string> names;
+  for (const SddmmChoice& choice : sddmm_choices()) names.insert(choice.kernel);
+  for (const std::string& name : names) {
+    SUBCASE(name.c_str()) {
+      if (no_gpu()) return;
+      const CsrMatrix a = random_sparse(83, 157, 0.08, 11);
+      for (const std::int64_t k : {5, 64, 132}) {
+        const DenseMatrix x = random_dense(a.rows, k, 12), y = random_dense(a.cols, k, 13);
+        for (const SddmmChoice& choice : sddmm_choices())
+          if (choice.kernel == name) check(choice, a, x, y);
+      }
     }
   }
 }

@@ -235,13 +235,35 @@ class SbomTest(unittest.TestCase):
         self.assertEqual(cuda["CUDA runtime"]["version"], "13.0.88")
         self.assertEqual((cuda["cuSPARSE"]["scope"], cuda["GNU C library"]["scope"]), ("optional", "required"))
 
+    def test_the_agreement_of_the_cuda_toolkit_is_in_a_bundle_that_has_its_runtime(self):
+        toolkit = self.bundle.parent / "cuda"
+        toolkit.mkdir()
+        done = sbom(self.bundle, "--cuda", "13.0.88", "--toolkit", toolkit)
+        self.assertIn("has no licence text, so the bundle has none of NVIDIA's", done.stderr)
+
+        for place in ("dist-info/nvidia_cuda_runtime-13.0.96.dist-info/licenses/License.txt", "EULA.txt"):
+            (toolkit / place).parent.mkdir(parents=True, exist_ok=True)
+            (toolkit / place).write_text(f"the agreement in {place}")
+            with self.subTest(place):
+                done = sbom(self.bundle, "--cuda", "13.0.88", "--toolkit", toolkit)
+                components = json.loads((self.bundle / PLACE).read_text())["components"]
+                [runtime] = [library for library in components if library["name"] == "CUDA runtime"]
+                [reference] = runtime["externalReferences"]
+                text = (self.bundle / PLACE).parent / reference["url"]
+                self.assertNotIn("NVIDIA's", done.stderr)
+                self.assertEqual(text.read_text(), f"the agreement in {place}")
+        text.write_text("another agreement")
+        self.assertIn("NVIDIA-CUDA-EULA, a licence text of CUDA runtime, has the SHA-256",
+                      sbom(self.bundle, "--check").stderr)  # fmt: skip
+
     def test_the_same_bundle_gives_the_same_text(self):
         before = (self.bundle / PLACE).read_text()
-        version, cuda = self.document["metadata"]["component"]["version"], ""
+        arguments = ["--version", self.document["metadata"]["component"]["version"]]
         for library in self.document["components"]:
             if library["name"] == "CUDA runtime":
-                cuda = library["version"]
-        self.assertEqual(sbom(self.bundle, "--version", version, "--cuda", cuda).returncode, 0)
+                toolkit = re.findall(r'"(--toolkit=.+)"', (BUILD / "cmake_install.cmake").read_text())
+                arguments += ["--cuda", library["version"], *toolkit]
+        self.assertEqual(sbom(self.bundle, *arguments).returncode, 0)
         self.assertEqual((self.bundle / PLACE).read_text(), before)
 
 

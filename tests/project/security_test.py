@@ -1,4 +1,4 @@
-"""SECURITY.md names tests that exist, and no other.
+"""SECURITY.md and the page of mended faults name tests that exist, and no other.
 
 Run with `PYTHONPATH=tests python3 tests/project/security_test.py`.
 """
@@ -9,11 +9,11 @@ import unittest
 from layers_test import ROOT
 
 
-def named_tests(page):
-    """The tests in the last column of the table of promises."""
-    promises = page.partition("## What is promised")[2].partition("\n## ")[0]
-    rows = [line.rstrip("|").rpartition("|")[2] for line in promises.splitlines() if line.startswith("| ")]
-    return [name for row in rows[1:] for name in re.findall(r"`([^`]+)`", row)]
+def named_tests(page, section="What is promised"):
+    """The tests in the last column of the tables of a section."""
+    text = page.partition(f"## {section}")[2].partition("\n## ")[0]
+    rows = [line.rstrip("|").rpartition("|")[2] for line in text.splitlines() if line.startswith("| ")]
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
 
 
 def known_tests(root):
@@ -33,6 +33,12 @@ class SecurityTest(unittest.TestCase):
         page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
         names, known = named_tests(page), known_tests(ROOT)
         self.assertGreater(len(names), 20)
+        self.assertEqual([name for name in names if name not in known], [])
+
+    def test_every_mended_fault_names_tests_that_exist(self):
+        page = (ROOT / "experiments/results/robustness/README.md").read_text(encoding="utf-8")
+        names, known = named_tests(page, "Faults that were found"), known_tests(ROOT)
+        self.assertGreater(len(names), 40)
         self.assertEqual([name for name in names if name not in known], [])
 
     def test_a_name_that_no_test_has_is_found(self):

@@ -4,6 +4,7 @@
 #include <bit>
 #include <climits>
 
+#include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/scratch_pool.hpp"
 
@@ -106,6 +107,10 @@ class TaskCounter {
 }  // namespace
 
 ProductAnalysis analyse(const CsrMatrix& a, const CsrMatrix& b) {
+  for (const CsrMatrix* matrix : {&a, &b})
+    require<Unsupported>(matrix->nnz() <= INT_MAX,
+                         "row_spgemm counts nonzeros in 32 bits, and {} has {}",
+                         matrix == &a ? 'A' : 'B', matrix->nnz());
   ProductAnalysis product{.a = a, .b = b};
   describe_rows_of_b(product);
   product.words_wait = words_can_wait(a.nnz(), a.rows, b.nnz(), b.rows);

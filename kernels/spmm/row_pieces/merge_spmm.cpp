@@ -21,6 +21,7 @@ using namespace row_pieces;
 namespace {
 
 Plan cut(const CsrMatrix& a, std::int64_t items) {
+  require_countable(a);
   std::vector<RowPart> row_parts;
   std::vector<std::uint32_t> shares{0};
   std::int64_t left = items;

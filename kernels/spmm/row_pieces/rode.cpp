@@ -22,6 +22,7 @@ using namespace row_pieces;
 namespace {
 
 Plan cut(const CsrMatrix& a, std::int64_t segment, std::int64_t block) {
+  require_countable(a);
   std::vector<RowPart> blocks, residues;
   for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(a.rows); ++row) {
     const std::int64_t begin = a.row_offsets[row], length = a.row_length(row);

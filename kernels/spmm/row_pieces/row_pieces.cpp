@@ -40,11 +40,14 @@ std::vector<std::uint32_t> Plan::cleared(bool atomic) const {
   return rows;
 }
 
-Plan make_plan(const CsrMatrix& a, std::vector<RowPart> row_parts,
-               std::vector<std::uint32_t> shares) {
+void require_countable(const CsrMatrix& a) {
   require<Unsupported>(a.nnz() <= kMaxNonzeros,
                        "the kernels over row parts take at most {} nonzeros, not {}", kMaxNonzeros,
                        a.nnz());
+}
+
+Plan make_plan(const CsrMatrix& a, std::vector<RowPart> row_parts,
+               std::vector<std::uint32_t> shares) {
   require<Unsupported>(std::ssize(row_parts) <= kMaxRowParts,
                        "the kernels over row parts take at most {} row parts, not {}", kMaxRowParts,
                        row_parts.size());
@@ -58,6 +61,7 @@ Plan make_plan(const CsrMatrix& a, std::vector<RowPart> row_parts,
 }
 
 std::vector<RowPart> whole_rows(const CsrMatrix& a, const std::vector<std::uint32_t>& order) {
+  require_countable(a);
   std::vector<RowPart> row_parts;
   row_parts.reserve(order.size());
   for (const std::uint32_t row : order)
@@ -80,6 +84,7 @@ std::vector<std::uint32_t> by_length(const CsrMatrix& a) {
 }
 
 Plan equal_shares(const CsrMatrix& a, std::int64_t nonzeros) {
+  require_countable(a);
   std::vector<RowPart> row_parts;
   std::vector<std::uint32_t> shares{0};
   for (std::uint32_t row = 0; row < static_cast<std::uint32_t>(a.rows); ++row) {

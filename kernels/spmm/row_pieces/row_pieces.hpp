@@ -64,8 +64,11 @@ struct Method {
   std::function<UnitShape(const CsrMatrix& a, std::int64_t n)> shape;
 };
 
+/// Throws Unsupported for more nonzeros than row parts count: before a matrix is cut.
+void require_countable(const CsrMatrix& a);
+
 /// Numbers the slots of split rows and finds the rows without a row part. The slots of `row_parts`
-/// are zero on entry. Throws Unsupported for more nonzeros or row parts than the kernels count.
+/// are zero on entry. Throws Unsupported for more row parts than the kernels count.
 Plan make_plan(const CsrMatrix& a, std::vector<RowPart> row_parts,
                std::vector<std::uint32_t> shares = {});
 

@@ -95,11 +95,14 @@ class PackedOnDevice {
   }
 
  private:
+  /// The array, with `count` elements of zero bytes behind it.
   template <class T>
   static DeviceArray<T> extended(const std::vector<T>& array, std::size_t count) {
-    std::vector<T> longer(array);
-    longer.resize(array.size() + count);
-    return DeviceArray<T>(longer);
+    DeviceArray<T> longer(array.size() + count);
+    longer.upload(array);
+    cuda_check(cudaMemsetAsync(longer.data() + array.size(), 0, count * sizeof(T), nullptr),
+               "clearing the room behind an array of A");
+    return longer;
   }
 
   std::int64_t rows_, windows_ = 0;

@@ -304,13 +304,13 @@ class RowsSpmm final : public SpmmKernel {
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
     WorkDescription work{.kernel = "rows_spmm"};
-    work.footprint_bytes = stats(packed).bytes;
     const Storage storage = storage_of(params_);
+    describe_launch(a, schedule_of(params_, a, n), storage, n, work);
+    work.footprint_bytes = stats(packed).bytes;
     work.b_rows_bytes =
         static_cast<std::int64_t>(bytes_of(storage.b)) * n * count_distinct(a.col_indices, a.cols);
     work.c_bytes = static_cast<std::int64_t>(bytes_of(storage.c)) * n * a.rows;
     work.useful_flops = 2 * a.nnz() * n;
-    describe_launch(a, schedule_of(params_, a, n), storage, n, work);
     return work;
   }
 

@@ -49,9 +49,11 @@ std::span<const Algorithm> algorithms_of(const std::string& format) {
   return kCsr;
 }
 
+constexpr std::int64_t kMostNonzeros = 0x7fffffff;
+
 template <class T>
 std::vector<std::int32_t> narrow(const T& offsets) {
-  require<Unsupported>(offsets.back() <= 0x7fffffff,
+  require<Unsupported>(offsets.back() <= kMostNonzeros,
                        "cusparse has 32-bit offsets, which cannot hold {} nonzeros",
                        offsets.back());
   return {offsets.begin(), offsets.end()};
@@ -102,6 +104,8 @@ struct SparseMatrix {
   }
 
   void describe(const Coo& a) {
+    require<Unsupported>(a.nnz() <= kMostNonzeros,
+                         "cusparse numbers entries in 32 bits, which cannot count {}", a.nnz());
     offsets_ = DeviceArray<std::int32_t>(a.row_indices);
     cols_ = DeviceArray<std::int32_t>(a.col_indices);
     upload({a.values.data(), a.values.size()});

@@ -1,0 +1,129 @@
+"""tests/sanitize_gpu runs every tool over every part once, keeps a table, and goes on where it was.
+
+Run with `PYTHONPATH=tests python3 tests/project/sanitize_gpu_test.py`. Programs that stand in for
+compute-sanitizer, the driver's tool and the build print what those print.
+"""
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from layers_test import ROOT
+
+KERNELS = ('[{"name": "good", "b": "dense"}, {"name": "bad", "b": "sparse"}, '
+           '{"name": "hosted", "b": "sampled"}]')  # fmt: skip
+# memcheck finds two errors in the kernel "bad", and the kernel "hosted" has no device half.
+SANITIZER = """
+case "$*" in
+  *--tool=memcheck*--subcase=bad*) echo "ERROR SUMMARY: 2 errors"; status=99 ;;
+  *--tool=racecheck*) echo "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
+  *--subcase=slow*) sleep 30 ;;
+  *) echo "ERROR SUMMARY: 0 errors" ;;
+esac
+case "$*" in *--subcase=hosted*) count=0 ;; *) count=7 ;; esac
+echo "[doctest] assertions: $count | $count passed | 0 failed |"
+[ -e "$0.fails" ] && echo "[doctest] Status: FAILURE!" || echo "[doctest] Status: SUCCESS!"
+echo "$*" >> "$0.calls"
+exit ${status:-0}
+"""
+
+
+class SanitizeGpuTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.table = self.folder / "table.csv"
+        self.stand_in("compute-sanitizer", SANITIZER)
+        self.stand_in("nvidia-smi", "echo NVIDIA H200")
+        self.of_commit("0123456789ab")
+
+    def stand_in(self, name, body):
+        path = self.folder / name
+        path.write_text(f"#!/bin/bash\n{body}\n")
+        path.chmod(0o755)
+
+    def of_commit(self, commit, kernels=KERNELS):
+        self.stand_in("tessera", f"[ $1 = list ] && echo '{kernels}' || echo 'tessera 0.1.0 (commit {commit})'")
+
+    def sanitize(self, *arguments, code=0):
+        done = subprocess.run([sys.executable, "-B", ROOT / "tests/sanitize_gpu", "--tessera", self.folder / "tessera",
+                               "--program", "tests", "--table", self.table, "--logs", self.folder / "logs", *arguments],
+                              capture_output=True, text=True,
+                              env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})  # fmt: skip
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def rows(self):
+        with self.table.open(newline="") as file:
+            return {(row["tool"], row["part"]): row for row in csv.DictReader(file)}
+
+    def calls(self):
+        path = self.folder / "compute-sanitizer.calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def test_every_tool_has_a_row_for_every_part_with_its_commit(self):
+        parts = self.sanitize("--list").stdout.split("\n")[:-1]
+        done = self.sanitize(code=1)
+
+        rows = self.rows()
+        self.assertEqual(len(rows), 4 * len(parts))
+        self.assertEqual(rows["memcheck", "bad"]["result"], "reported")
+        self.assertEqual(rows["memcheck", "bad"]["errors"], "2")
+        self.assertIn("2 errors", (self.folder / "logs" / "memcheck-bad.log").read_text())
+        self.assertEqual(rows["racecheck", "good"]["result"], "clean")
+        self.assertEqual(rows["initcheck", "hosted"]["result"], "nothing to run")
+        self.assertEqual({row["commit"] for row in rows.values()}, {"0123456789ab"})
+        self.assertEqual({row["gpu"] for row in rows.values()}, {"NVIDIA H200"})
+        self.assertIn(f"{len(rows)} runs of 0123456789ab, 1 with a report or without an end, 0 left", done.stdout)
+
+    def test_the_same_command_goes_on_and_another_commit_begins_anew(self):
+        self.sanitize("good", "--tools", "memcheck")
+        self.sanitize("good", "--tools", "memcheck,synccheck")
+        self.assertEqual(len(self.calls()), 2)
+        self.of_commit("ba9876543210+changes")
+        self.sanitize("good", "--tools", "memcheck")
+        self.assertEqual(len(self.calls()), 3)
+        self.assertEqual(self.rows()["memcheck", "good"]["commit"], "ba9876543210+changes")
+        self.assertEqual(self.rows()["synccheck", "good"]["commit"], "0123456789ab")
+
+    def test_what_takes_too_long_is_told_and_what_the_time_does_not_allow_is_left(self):
+        self.of_commit("0123456789ab", '[{"name": "slow", "b": "dense"}]')
+        self.sanitize("slow", "--tools", "memcheck", "--timeout", "1", code=1)
+        self.assertEqual(self.rows()["memcheck", "slow"]["result"], "not finished in 1.0 s")
+
+        self.table.unlink()
+        done = self.sanitize("slow", "--tools", "synccheck", "--max-seconds", "2", code=9)
+        self.assertIn("1 left", done.stdout)
+        self.assertFalse(self.table.exists())
+
+    def test_a_test_that_fails_or_a_tool_that_says_nothing_is_not_clean(self):
+        (self.folder / "compute-sanitizer.fails").touch()
+        self.sanitize("good", "--tools", "memcheck", code=1)
+        self.assertEqual(self.rows()["memcheck", "good"]["result"], "the test failed, exit code 0")
+        self.stand_in("compute-sanitizer", "exit 3")
+        self.sanitize("good", "--tools", "racecheck", code=1)
+        self.assertEqual(self.rows()["racecheck", "good"]["result"], "no summary, exit code 3")
+
+    def test_a_machine_without_a_gpu_and_a_name_that_is_none_are_refused(self):
+        self.assertIn("no part is called nothing", self.sanitize("nothing", code=2).stderr)
+        self.assertIn("no tool is called check", self.sanitize("--tools", "check", code=2).stderr)
+        self.stand_in("nvidia-smi", "exit 9")
+        self.assertIn("no GPU on this machine", self.sanitize(code=5).stderr)
+
+    def test_every_test_that_it_names_is_one_of_the_device_tests(self):
+        texts = "".join(path.read_text() for path in (ROOT / "tests").rglob("*_device_test.*"))
+        script = (ROOT / "tests/sanitize_gpu").read_text()
+        named = script.partition("OF_KERNELS = {")[2].partition("def find_sanitizer")[0].splitlines()
+        names = [line.split('": "')[1].rstrip('",').rstrip("*") for line in named if '": "' in line]
+        self.assertGreater(len(names), 10)
+        for name in names:
+            self.assertIn(f'"{name}', texts)
+
+
+if __name__ == "__main__":
+    unittest.main()
