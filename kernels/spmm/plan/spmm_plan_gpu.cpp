@@ -19,7 +19,7 @@
 #include "kernels/device/median_time.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/packed_on_gpu.hpp"
-#include "kernels/spmm/plan/product_counts.hpp"
+#include "kernels/spmm/product_counts.hpp"
 #include "kernels/spmm/plan/value_places.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
