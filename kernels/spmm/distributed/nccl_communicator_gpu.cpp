@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -165,19 +167,28 @@ void run_on_devices(const std::vector<int>& devices,
   const auto size = static_cast<int>(devices.size());
   const nccl::UniqueId id = new_id();
   const auto has_ended = std::make_shared<std::atomic<bool>>(false);
-  run_ranks(
-      size,
-      [&](int rank) {
-        cuda_check(cudaSetDevice(devices[static_cast<std::size_t>(rank)]), "choosing a device");
-        NcclCommunicator comm(id, size, rank, has_ended);
-        try {
-          body(comm);
-        } catch (...) {
-          comm.give_up();
-          throw;
-        }
-      },
-      [](int) {});
+  std::mutex mutex;
+  std::exception_ptr first;  // others may leave sooner, since this one ends its communicator first
+  const auto run = [&](int rank) {
+    cuda_check(cudaSetDevice(devices[static_cast<std::size_t>(rank)]), "choosing a device");
+    NcclCommunicator comm(id, size, rank, has_ended);
+    try {
+      body(comm);
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      comm.give_up();
+      throw;
+    }
+  };
+  try {
+    run_ranks(size, run, [](int) {});
+  } catch (...) {
+    if (!first) throw;
+  }
+  if (first) std::rethrow_exception(first);
 }
 
 std::vector<int> first_devices(int count) {
