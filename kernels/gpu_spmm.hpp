@@ -54,10 +54,10 @@ class GpuMultiplication {
   /// another form.
   virtual float* values() { return nullptr; }
 
-  /// Lets later launches write row i of the product to row places[i] of C, so that the rows of an A
-  /// that was packed in another order come back in their own. `places` is a permutation [rows of A]
-  /// on the device, which the caller keeps; null: row i. Returns false, and changes nothing, for a
-  /// kernel that writes rows only where they are.
+  /// Lets later launches write row i of the product to row places[i] of C: an A that was packed in
+  /// another order, or has only some of C's rows, meets the right ones. `places` [rows of A] are
+  /// distinct, on the device, and the caller keeps them; null: row i. Returns false, and changes
+  /// nothing, for a kernel that writes rows only where they are.
   virtual bool place_rows(const std::int32_t* /*places*/) { return false; }
 
   /// Enqueues C = alpha A B + beta C, every element of C, on the stream and returns. It neither

@@ -199,6 +199,10 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"async_copy_interval", "cycles",
        "of one SM, a warp copies 512 adjacent bytes from L2 to shared memory past L1 "
        "(cp.async.cg)"},
+      {"link_bandwidth", "GB/s", "to another GPU of the host, each way, large messages"},
+      {"link_latency", "us", "exchange of a small message with another GPU of the host"},
+      {"network_bandwidth", "GB/s", "to GPUs of other hosts, each way, for each GPU"},
+      {"gpus_per_host", "1", "GPUs that links connect"},
       {"atomic_same", "Gop/s", "red.add.f32 of all SMs to one address"},
       {"atomic_distinct", "Gop/s",
        "red.add.f32 of all SMs, warps to adjacent ones of 2^20 addresses"},

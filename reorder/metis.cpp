@@ -18,9 +18,12 @@
 
 #include "formats/base/registry.hpp"
 #include "reorder/adjacency.hpp"
+#include "reorder/metis_parts.hpp"
 
 namespace tessera {
 namespace {
+
+constexpr idx_t kImbalance = 10;  // thousandths that a part may weigh more than the mean
 
 /// The graph in METIS's integers, and one call to it at a time.
 class MetisGraph {
@@ -34,14 +37,14 @@ class MetisGraph {
     options_[METIS_OPTION_SEED] = static_cast<idx_t>(seed);
   }
 
-  std::vector<idx_t> parts(idx_t count) {
-    std::vector<idx_t> part(vertices_);
-    idx_t constraints = 1, cut = 0;
-    const std::lock_guard lock(one_at_a_time());
-    check(METIS_PartGraphKway(&vertices_, &constraints, offsets_.data(), neighbours_.data(),
-                              nullptr, nullptr, nullptr, &count, nullptr, nullptr, options_.data(),
-                              &cut, part.data()));
-    return part;
+  /// Parts with few edges between them, alike in vertices.
+  std::vector<idx_t> parts(idx_t count) { return parts(count, nullptr); }
+
+  /// Parts that need few of each other's vertices, alike in weight. `weights` [vertices]
+  std::vector<idx_t> weighted_parts(idx_t count, std::vector<idx_t> weights) {
+    options_[METIS_OPTION_OBJTYPE] = METIS_OBJTYPE_VOL;
+    options_[METIS_OPTION_UFACTOR] = kImbalance;
+    return parts(count, weights.data());
   }
 
   std::vector<idx_t> nested_dissection() {
@@ -53,6 +56,16 @@ class MetisGraph {
   }
 
  private:
+  std::vector<idx_t> parts(idx_t count, idx_t* weights) {
+    std::vector<idx_t> part(vertices_);
+    idx_t constraints = 1, cut = 0;
+    const std::lock_guard lock(one_at_a_time());
+    check(METIS_PartGraphKway(&vertices_, &constraints, offsets_.data(), neighbours_.data(),
+                              weights, nullptr, nullptr, &count, nullptr, nullptr, options_.data(),
+                              &cut, part.data()));
+    return part;
+  }
+
   static std::mutex& one_at_a_time() {
     static std::mutex mutex;
     return mutex;
@@ -69,6 +82,15 @@ class MetisGraph {
   std::array<idx_t, METIS_NOPTIONS> options_{};
 };
 
+/// The number of edges. Throws Unsupported where METIS cannot count them.
+std::int64_t counted_edges(const Adjacency& graph) {
+  const auto edges = static_cast<std::int64_t>(graph.neighbours.size());
+  require<Unsupported>(edges <= std::numeric_limits<idx_t>::max(),
+                       "metis counts edges in {} bits, and A + A^T has {} of them",
+                       8 * sizeof(idx_t), edges);
+  return edges;
+}
+
 class Metis final : public Reordering {
  public:
   explicit Metis(const Params& params)
@@ -79,10 +101,7 @@ class Metis final : public Reordering {
 
   Order order(const CsrMatrix& matrix, Watch&) const override {
     const Adjacency graph = symmetric_pattern(matrix, "metis");
-    const auto edges = static_cast<std::int64_t>(graph.neighbours.size());
-    require<Unsupported>(edges <= std::numeric_limits<idx_t>::max(),
-                         "metis counts edges in {} bits, and A + A^T has {} of them",
-                         8 * sizeof(idx_t), edges);
+    const std::int64_t edges = counted_edges(graph);
     std::vector<std::int32_t> order(matrix.rows);
     std::iota(order.begin(), order.end(), 0);
     if (edges == 0) return on_sides(std::move(order), apply_);
@@ -114,4 +133,22 @@ const Register<Reordering> entry{{
 }};
 
 }  // namespace
+
+std::vector<std::int32_t> metis_parts(const CsrMatrix& matrix, int parts, std::int64_t seed) {
+  require(parts >= 1, "A is cut into {} parts; it needs at least one", parts);
+  const Adjacency graph = symmetric_pattern(matrix, "metis");
+  if (parts == 1 || counted_edges(graph) == 0) {
+    std::vector<std::int32_t> dealt(static_cast<std::size_t>(matrix.rows));
+    for (std::size_t row = 0; row < dealt.size(); ++row)
+      dealt[row] = static_cast<std::int32_t>(row % static_cast<std::size_t>(parts));
+    return dealt;
+  }
+  std::vector<idx_t> weights;
+  for (std::int64_t row = 0; row < matrix.rows; ++row)
+    weights.push_back(static_cast<idx_t>(matrix.row_length(row)));
+  const std::vector<idx_t> found =
+      MetisGraph(graph, seed).weighted_parts(static_cast<idx_t>(parts), std::move(weights));
+  return {found.begin(), found.end()};
+}
+
 }  // namespace tessera

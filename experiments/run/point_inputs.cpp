@@ -36,6 +36,17 @@ void require_one_order(const Point& point, const Order& order) {
 
 }  // namespace
 
+MatrixPart matrix_part(const LoadedInput& loaded) {
+  return {.name = loaded.file.source.name,
+          .hash = loaded.file.content_hash,
+          .source = loaded.file.source.canonical,
+          .values = loaded.values,
+          .rows = loaded.matrix.rows,
+          .cols = loaded.matrix.cols,
+          .nnz = loaded.matrix.nnz(),
+          .synthetic = loaded.file.source.synthetic()};
+}
+
 const LoadedInput& PointInputs::a(const Point& point) {
   const OperandValues operands = operand_values(point);
   const MatrixKey key{point.matrix, to_text(operands.values), operands.seed};

@@ -44,6 +44,9 @@ struct LoadedInput {
   std::string values;  // the family, with "auto" resolved
 };
 
+/// The loaded matrix, as a record has it.
+MatrixPart matrix_part(const LoadedInput& loaded);
+
 /// A in an order.
 struct OrderKey {
   std::string content;  // LoadedInput::hash

@@ -36,17 +36,6 @@ class ThreadScope {
   int before_;
 };
 
-MatrixPart matrix_part(const LoadedInput& loaded) {
-  return {.name = loaded.file.source.name,
-          .hash = loaded.file.content_hash,
-          .source = loaded.file.source.canonical,
-          .values = loaded.values,
-          .rows = loaded.matrix.rows,
-          .cols = loaded.matrix.cols,
-          .nnz = loaded.matrix.nnz(),
-          .synthetic = loaded.file.source.synthetic()};
-}
-
 /// The terms of all sums of A B.
 std::int64_t count_products(const CsrMatrix& a, const CsrMatrix& b) {
   std::int64_t products = 0;

@@ -8,7 +8,9 @@
 #include "experiments/counters/counter_source.hpp"
 #include "experiments/machine/terminal.hpp"
 #include "experiments/points/any_kernel.hpp"
+#include "experiments/run/run_on_gpus.hpp"
 #include "experiments/run/run_point.hpp"
+#include "experiments/verbs/tell_gpus.hpp"
 #include "experiments/verbs/verb.hpp"
 #include "formats/base/amounts.hpp"
 #include "formats/base/check.hpp"
@@ -56,6 +58,17 @@ class MultiplyVerb final : public Verb {
     app.add_option("--b", b_file_, "read B from this .npy file, whose width becomes n")
         ->takes("FILE");
     app.add_option("--out", c_file_, "write C to this .npy file")->takes("FILE");
+    app.add_option("--gpus", gpus_,
+                   "GPUs that share the product, by rows of A; rows of B that others own are "
+                   "exchanged (kernel auto: tessera_spmm)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--partition", partition_,
+                   "with --gpus, rows alike in expected time or nonzeros, or the parts of METIS")
+        ->check(CLI::IsMember(partition_choices()));
+    app.add_option("--exchange", exchange_,
+                   "with --gpus, the rows of B that travel: auto, needed, replicated (all, while "
+                   "its own are multiplied) or gathered (all, before one product)")
+        ->check(CLI::IsMember({"auto", "needed", "replicated", "gathered"}));
     app.add_flag("--json", json_, "print the record, with every digit");
     app.example("tessera multiply 'rmat(scale=12)' --n 64",
                 "chooses a kernel by simulation, emulates it, and checks all of C");
@@ -65,31 +78,60 @@ class MultiplyVerb final : public Verb {
                 "squares A at A's own cells alone, as counting triangles does");
     app.example("tessera multiply 'rmat(scale=12)' --n 64 --kernel tessera_sddmm",
                 "multiplies two dense matrices at A's nonzeros (SDDMM): S = X Y^T");
+    app.example("tessera multiply 'poisson3d(nx=32)' --gpus 8 --backend simulate",
+                "predicts the time on eight GPUs, and the bytes that they exchange");
   }
 
   int run() override {
     refuse_unfit();
-    PointRunner runner;
+    std::optional<DenseMatrix> b;
     if (!b_file_.empty()) {
-      DenseMatrix b = read_npy(b_file_);
-      n_ = b.cols;
-      runner.use_b(std::move(b));
+      b = read_npy(b_file_);
+      n_ = b->cols;
     }
-    const Point point = resolve();
-    const Json record = runner.run(point).record;
-    if (!c_file_.empty() && runner.last_c().cols > 0) write_npy(c_file_, runner.last_c());
-    if (json_)
+    const Json record = gpus_ > 0 ? run_on_several(std::move(b)) : run_on_one(std::move(b));
+    if (json_) {
       print_json(record);
-    else
+    } else {
       tell(record);
+      tell_gpus(record);
+    }
     const std::string status = record.at("status");
     if (status == "skipped") return kMissing;
     return status == "ok" ? kOk : (status == "wrong" ? kWrong : kFailed);
   }
 
  private:
+  Json run_on_one(std::optional<DenseMatrix> b) const {
+    PointRunner runner;
+    if (b) runner.use_b(std::move(*b));
+    Json record = runner.run(resolve()).record;
+    write(runner.last_c());
+    return record;
+  }
+
+  Json run_on_several(std::optional<DenseMatrix> b) {
+    if (kernel_ == kAuto) kernel_ = kOfSeveral;
+    GpusRequest request{.gpus = static_cast<int>(gpus_), .partition = partition_};
+    for (const Exchange way : {Exchange::kNeeded, Exchange::kReplicated, Exchange::kGathered})
+      if (exchange_ == name_of(way)) request.exchange = way;
+    GpusAttempt attempt = run_on_gpus(resolve(), request, std::move(b));
+    write(attempt.c);
+    return std::move(attempt.record);
+  }
+
+  void write(const DenseMatrix& c) const {
+    if (!c_file_.empty() && c.cols > 0) write_npy(c_file_, c);
+  }
+
   /// Throws an Error for options of the other kind of product.
   void refuse_unfit() const {
+    require(gpus_ > 0 || (partition_ == "time" && exchange_ == "auto"),
+            "--partition and --exchange are of a product on several GPUs (--gpus)");
+    require(gpus_ == 0 || (!is_sparse_product(kernel_) && !is_sampled_product(kernel_)),
+            "--gpus is of a dense B; kernel {} makes another product", kernel_);
+    require(gpus_ == 0 || (counters_.empty() && metrics_.empty()),
+            "counters are of products on one GPU");
     const bool by_sparse = is_sparse_product(kernel_);
     require(!by_sparse || !n_, "--n is of a dense B; kernel {} takes a sparse one (--right)",
             kernel_);
@@ -278,10 +320,12 @@ class MultiplyVerb final : public Verb {
   }
 
   static constexpr std::int64_t kUsualN = 128;
+  static constexpr const char* kOfSeveral = "tessera_spmm";
 
   std::string matrix_, kernel_ = kAuto, format_, reorder_ = "none", right_, mask_;
   std::string backend_ = "emulate", device_ = "h200", values_ = "auto";
-  std::string b_file_, c_file_, counters_, sample_;
+  std::string b_file_, c_file_, counters_, sample_, partition_ = "time", exchange_ = "auto";
+  std::int64_t gpus_ = 0;          // 0: one, without parts
   std::optional<std::int64_t> n_;  // of a dense B
   std::uint64_t seed_ = 42;
   std::vector<std::string> sets_, metrics_;

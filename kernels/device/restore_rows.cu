@@ -4,6 +4,7 @@
 #include "kernels/device/restore_rows.hpp"
 
 #include "formats/base/device_memory.hpp"
+#include "kernels/gpu_spmm.hpp"
 
 namespace tessera {
 namespace {
@@ -48,5 +49,7 @@ void restore_rows(const float* c, const std::int32_t* new_of_old, std::int32_t r
     launch<float>(c, new_of_old, rows, n, out, stream);
   cuda_check(cudaGetLastError(), "launching restore_rows");
 }
+
+void load_restore_rows() { load_now(gather<float4>, gather<float>); }
 
 }  // namespace tessera

@@ -8,9 +8,12 @@
 
 namespace tessera {
 
-/// Copies row new_of_old[i] of `c` to row i of `out`. Both are [rows x n], row-major, on the device
-/// and do not overlap. Enqueues one kernel on the stream.
+/// Copies row new_of_old[i] of `c` to row i of `out` [rows x n]; `c` may have more rows. Both are
+/// row-major, on the device, and do not overlap. Enqueues one kernel on the stream.
 void restore_rows(const float* c, const std::int32_t* new_of_old, std::int32_t rows, std::int64_t n,
                   float* out, cudaStream_t stream);
+
+/// Loads its kernels onto the current device, so that the first launch does not wait for it.
+void load_restore_rows();
 
 }  // namespace tessera

@@ -15,8 +15,8 @@
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
 #include "kernels/device/median_time.hpp"
-#include "kernels/spmm/plan/product_counts.hpp"
 #include "kernels/spmm/plan/spmm_plan.hpp"
+#include "kernels/spmm/product_counts.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "reorder/gpu_reordering.hpp"
 

@@ -14,7 +14,7 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
-#include "kernels/spmm/plan/product_counts.hpp"
+#include "kernels/spmm/product_counts.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "tests/support.hpp"
 

@@ -22,7 +22,7 @@ KEYS = {"part", "version", "licence", "use"}
 LISTS = {"debian", "optional", "cmake", "headers", "libraries", "python", "pypi"}
 EXPRESSION = r"[A-Za-z][A-Za-z0-9.-]*( (OR|AND|WITH) [A-Za-z][A-Za-z0-9.-]*)*"
 # Headers of the C library and of Linux; those of C++ have neither a dot nor a folder.
-SYSTEM_HEADERS = re.compile(r"[a-z_]+|sys/.*|(unistd|fcntl|pthread|dlfcn|malloc|spawn|poll|sched|std[a-z]+|fnmatch|"
+SYSTEM_HEADERS = re.compile(r"[a-z_]+|(sys|netinet)/.*|(unistd|netdb|fcntl|pthread|dlfcn|malloc|spawn|poll|sched|std[a-z]+|fnmatch|"
                             r"string|math|float|limits|errno|assert)\.h")
 
 

@@ -52,6 +52,7 @@ KERNEL_ROOMS = {
     "kernels/spmm/hyb": set(),
     "kernels/spmm/vendor": set(),
     "kernels/spmm/plan": {GPU_ORDER},
+    "kernels/spmm/distributed": set(),
     "kernels/spgemm/shared": set(),
     "kernels/spgemm/csr": {"kernels/spgemm/shared"},
     "kernels/spgemm/row": {"kernels/spgemm/shared"},

@@ -5,6 +5,7 @@
 #include "formats/generators/shuffle.hpp"
 #include "formats/io/source.hpp"
 #include "formats/statistics/statistics.hpp"
+#include "reorder/metis_parts.hpp"
 #include "reorder/reordering.hpp"
 #include "tests/support.hpp"
 
@@ -60,6 +61,29 @@ TEST_CASE("metis orders matrices without edges and refuses rectangular ones") {
     CHECK(metis(random_sparse(50, 50, 0.02, 2), given).rows.size() == 50);  // isolated rows too
     CHECK_THROWS_AS(metis(random_sparse(9, 8, 0.5, 1), given), Unsupported);
   }
+}
+
+TEST_CASE(
+    "metis cuts a shuffled mesh into parts of like nonzeros that need few of each other's rows") {
+  const CsrMatrix mesh = load_matrix("poisson3d(nx=12)").matrix;
+  const Permutation order =
+      metis(mesh, {{"part_rows", std::int64_t{7}}, {"seed", std::int64_t{3}}}).rows;
+  const CsrMatrix a = permute_cols(permute_rows(mesh, order), order);
+  const auto of_row = metis_parts(a, 3);
+  std::vector<std::int64_t> nonzeros(3);
+  std::int64_t cut = 0;
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    nonzeros[static_cast<std::size_t>(of_row[static_cast<std::size_t>(row)])] += a.row_length(row);
+    for (const std::int32_t col : a.row_cols(row))
+      cut += of_row[static_cast<std::size_t>(col)] != of_row[static_cast<std::size_t>(row)];
+  }
+  for (const std::int64_t of_part : nonzeros)
+    CHECK(static_cast<double>(of_part) ==
+          doctest::Approx(static_cast<double>(a.nnz()) / 3).epsilon(0.03));
+  CHECK(cut < a.nnz() / 10);  // of three parts at random it is two thirds
+  CHECK(metis_parts(a, 1) == std::vector<std::int32_t>(static_cast<std::size_t>(a.rows), 0));
+  CHECK_THROWS_AS(metis_parts(a, 0), Error);
+  CHECK_THROWS_AS(metis_parts(random_sparse(9, 8, 0.5, 1), 2), Unsupported);
 }
 
 }  // namespace

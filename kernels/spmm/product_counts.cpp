@@ -1,4 +1,4 @@
-#include "kernels/spmm/plan/product_counts.hpp"
+#include "kernels/spmm/product_counts.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -34,15 +34,22 @@ class ColumnCounter {
 
 std::int64_t blocks_of(std::int64_t columns) { return (columns + kBlockCols - 1) / kBlockCols; }
 
+std::int64_t windows_of(const CsrMatrix& a) {
+  return (std::int64_t{a.rows} + kWindowRows - 1) / kWindowRows;
+}
+
+/// The row behind the window.
+std::int64_t last_row_of(const CsrMatrix& a, std::int64_t window) {
+  return std::min<std::int64_t>((window + 1) * kWindowRows, a.rows);
+}
+
 }  // namespace
 
 WorkCounts product_counts(const CsrMatrix& a, std::int64_t n) {
-  const std::int64_t windows = (std::int64_t{a.rows} + kWindowRows - 1) / kWindowRows;
+  const std::int64_t windows = windows_of(a);
   const std::int64_t step =
       std::max<std::int64_t>(1, (a.nnz() + kSampledNonzeros - 1) / kSampledNonzeros);
-  const auto last_row = [&](std::int64_t window) {
-    return std::min<std::int64_t>((window + 1) * kWindowRows, a.rows);
-  };
+  const auto last_row = [&](std::int64_t window) { return last_row_of(a, window); };
   const auto nonzeros_of = [&](std::int64_t window) {
     return a.row_offsets[last_row(window)] - a.row_offsets[window * kWindowRows];
   };
@@ -65,6 +72,16 @@ WorkCounts product_counts(const CsrMatrix& a, std::int64_t n) {
           {"condensed_columns", scale * static_cast<double>(columns)},
           {"tc_blocks", scale * static_cast<double>(blocks)},
           {"longest_window", static_cast<double>(of_longest)}};
+}
+
+void for_each_counted_window(const CsrMatrix& a,
+                             const std::function<void(const CountedWindow&)>& visit) {
+  ColumnCounter counter(a);
+  for (std::int64_t window = 0; window < windows_of(a); ++window) {
+    const std::int64_t first = window * kWindowRows, last = last_row_of(a, window);
+    const std::int64_t columns = counter.count(first, last);
+    visit({first, last, columns, blocks_of(columns)});
+  }
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "formats/base/choice.hpp"
 #include "formats/base/matrix.hpp"
@@ -18,5 +19,17 @@ constexpr std::int64_t kSampledNonzeros = std::int64_t{1} << 19;
 /// at most kSampledNonzeros, and else those of every k-th window, scaled by the nonzeros. O(rows +
 /// min(nonzeros, sample) + cols).
 WorkCounts product_counts(const CsrMatrix& a, std::int64_t n);
+
+/// One window of 16 rows (fewer at the end of A), with its condensed columns and its TC blocks.
+struct CountedWindow {
+  std::int64_t first_row = 0;
+  std::int64_t last_row = 0;  // the one behind it
+  std::int64_t columns = 0;
+  std::int64_t blocks = 0;
+};
+
+/// Calls visit(window) for every window of A, from the first to the last. O(nonzeros + cols).
+void for_each_counted_window(const CsrMatrix& a,
+                             const std::function<void(const CountedWindow&)>& visit);
 
 }  // namespace tessera
