@@ -23,6 +23,7 @@
 #include "kernels/spmm/rows/trace.hpp"
 #include "kernels/spmm/scaled_row.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "kernels/storage_params.hpp"
 #include "kernels/tensor_core/precision.hpp"
 
 namespace tessera {
@@ -122,7 +123,8 @@ Plan make_plan(const CsrMatrix& a, const Schedule& schedule) {
 }
 
 std::vector<ParamSpec> params() {
-  return {{"piece",
+  std::vector<ParamSpec> specs = storage_params("the type of B in memory");
+  const std::vector<ParamSpec> own = {{"piece",
            std::int64_t{0},
            "most nonzeros of a row that one unit of lanes multiplies; 0: 16 to 64, by the matrix "
            "and the width of C",
@@ -146,14 +148,9 @@ std::vector<ParamSpec> params() {
            std::string("auto"),
            "columns of A as distances of 16 bits from the first one of their piece, for at most 16 "
            "columns of C: by the matrix, wherever none is longer, or never",
-           {"auto", "always", "never"}},
-          {"storage", std::string("fp32"), "the type of B in memory", {"fp32", "fp16", "bf16"}},
-          {"storage_c", std::string("as_b"), "the type of C in memory", {"as_b", "fp32"}}};
-}
-
-Storage storage_of(const Params& params) {
-  const ElementType b = element_type(params.text("storage"));
-  return {b, params.text("storage_c") == "fp32" ? ElementType::kFp32 : b};
+           {"auto", "always", "never"}}};
+  specs.insert(specs.begin(), own.begin(), own.end());
+  return specs;
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "formats/csr.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm/rows/kernel.cuh"
+#include "kernels/storage_params.hpp"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,6 @@
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
 #include "kernels/spmm/rows/schedule.hpp"
-#include "kernels/storage.hpp"
 
 namespace tessera::rows_spmm {
 
@@ -30,9 +29,6 @@ struct Plan {
 Plan make_plan(const CsrMatrix& a, const Schedule& schedule);
 
 std::vector<ParamSpec> params();
-
-/// The types of B and C that the parameters ask for.
-Storage storage_of(const Params& params);
 
 /// The schedule that the parameters ask for.
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n);

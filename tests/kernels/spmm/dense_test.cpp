@@ -109,7 +109,7 @@ TEST_CASE("an infinity of B reaches every row of a product by dense_spmm") {
   DenseMatrix b = random_dense(40, 3, 6);
   b.row(7)[1] = std::numeric_limits<float>::infinity();
   const DenseMatrix c = Registry<SpmmKernel>::instance()
-                            .make("dense_spmm", {})
+                            .make("dense_spmm")
                             ->emulate(*pack_dense(a), b, find_generation("hopper"));
   for (std::int64_t row = 0; row < a.rows; ++row) {
     CHECK(!std::isfinite(c.row(row)[1]));
