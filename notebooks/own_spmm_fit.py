@@ -25,6 +25,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 WINDOW_ROWS, BLOCK_COLS, LONGEST = 16, 8, 32
+SHORT_ROW, WIDE_ROWS = 14, 3168  # of kernels/spmm/rows/schedule.hpp
 SAMPLED_NONZEROS = 1 << 19  # as product_counts() samples windows
 CACHED = 45  # MB
 WIDTHS = (32, 128, 512)
@@ -61,6 +62,13 @@ def counts(path):
     }
 
 
+def row_chunks(of, n):
+    """Chunks of columns that rows_spmm computes one after another: its warps are wide for short rows."""
+    if n <= 128 or of["nonzeros"] > SHORT_ROW * of["rows"] or of["rows"] < WIDE_ROWS:
+        return 1 if n <= 64 else ceil(n / 128)
+    return ceil(n / (256 if n <= 256 else 512))
+
+
 def features(of, n, element):
     """What the factors multiply, in the order of TileFactors, then of RowFactors."""
     chunks = 1 if n <= 64 else ceil(n / 128)
@@ -68,10 +76,12 @@ def features(of, n, element):
     written, fetched, loaded = (megabytes * of[name] for name in ("rows", "columns", "nonzeros"))
     a = (8 * of["nonzeros"] + 4 * of["rows"]) / 1e6
     uncached = max(a + megabytes * (of["rows"] + of["cols"]) - CACHED, 0)
-    rows, blocks, nonzeros = (of[name] * chunks / 1e3 for name in ("rows", "blocks", "nonzeros"))
+    rows, blocks = (of[name] * chunks / 1e3 for name in ("rows", "blocks"))
+    of_rows = row_chunks(of, n)
+    wide_rows, nonzeros = (of[name] * of_rows / 1e3 for name in ("rows", "nonzeros"))
     return (
         [1, fetched, written, uncached, rows, blocks, of["longest"]],
-        [1, loaded, fetched, written, uncached, rows, nonzeros],
+        [1, loaded, fetched, written, uncached, wide_rows, nonzeros],
     )
 
 

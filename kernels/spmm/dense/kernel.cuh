@@ -98,16 +98,13 @@ __device__ void copy_operands(const Arguments& arguments, const CUtensorMap& map
       else if (lane == 0)
         copy_box(to + at, map, col, row, full);
     }
-    if constexpr (!kAligned) {
-      __syncwarp();
-      if (lane == 0) arrive(full);
-    }
+    if constexpr (!kAligned) arrive(full);
     if (++slot == kSchedule.ring_stages()) slot = 0, parity ^= 1;
   }
 }
 
 /// The sums of four warps for their 64 columns and the thread block's part of the depth.
-template <class Numbers, Schedule kSchedule>
+template <class Numbers, Schedule kSchedule, bool kAligned>
 __device__ void multiply_stages(const Item& item, const unsigned char* memory,
                                 Barriers<kSchedule> barriers, int group, int warp, int lane,
                                 float (&sums)[32]) {
@@ -138,7 +135,10 @@ __device__ void multiply_stages(const Item& item, const unsigned char* memory,
     if (++slot == kSchedule.ring_stages()) slot = 0, parity ^= 1;
     if (i + 1 < item.count) load(next);  // meanwhile
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    if (lane == 0) arrive(is_free);
+    // All lanes have read their part of B. Where B is not copied in bulk, every lane says so
+    // itself.
+    __syncwarp();
+    if (!kAligned || lane == 0) arrive(is_free);
 #pragma unroll
     for (int step = 0; step < kStageSteps; ++step) {
       // The MMAs read these registers until here: without this use the compiler would load the next
@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(128 * kGroups + 32, 1)
   if (threadIdx.x == kMultipliers) {
     if constexpr (kAligned) prefetch_map(map);
     for (int slot = 0; slot < kSchedule.ring_stages(); ++slot) {
-      init_barrier(barriers.full(slot), kAligned ? 1 : 2);
-      init_barrier(barriers.free(slot), kMultipliers / 32);
+      init_barrier(barriers.full(slot), kAligned ? 1 : 33);
+      init_barrier(barriers.free(slot), kAligned ? kMultipliers / 32 : kMultipliers);
     }
     init_barrier(barriers.sums(), 1);
     publish_barriers();
@@ -250,7 +250,8 @@ __global__ void __launch_bounds__(128 * kGroups + 32, 1)
     wait_for_cluster();
   } else {
     float sums[32] = {};
-    multiply_stages<Numbers, kSchedule>(item, memory, barriers, warp / 4, warp % 4, lane, sums);
+    multiply_stages<Numbers, kSchedule, kAligned>(item, memory, barriers, warp / 4, warp % 4, lane,
+                                                  sums);
     wait_for_cluster();
     asm volatile("bar.sync 1, %0;" ::"n"(kMultipliers) : "memory");  // the ring is not read
     leave_sums<Numbers, kSchedule>(memory, warp / 4, warp % 4, lane, sums);

@@ -59,8 +59,9 @@ struct Schedule {
     return barriers_at() + 8 * (2 * ring_stages() + 1);
   }
 
+  /// Of the depth as DenseTiles pads it.
   constexpr std::int64_t stages(std::int64_t depth) const {
-    return (depth + stage_depth() - 1) / stage_depth();
+    return DenseTiles::col_tiles_of(depth) * DenseTiles::kTileCols / stage_depth();
   }
   constexpr std::int64_t row_tiles(std::int64_t rows) const {
     return (rows + kTileRows - 1) / kTileRows;
