@@ -124,31 +124,32 @@ Plan make_plan(const CsrMatrix& a, const Schedule& schedule) {
 
 std::vector<ParamSpec> params() {
   std::vector<ParamSpec> specs = storage_params("the type of B in memory");
-  const std::vector<ParamSpec> own = {{"piece",
-           std::int64_t{0},
-           "most nonzeros of a row that one unit of lanes multiplies; 0: 16 to 64, by the matrix "
-           "and the width of C",
-           {},
-           0,
-           kMaxPiece},
-          {"columns",
-           std::int64_t{0},
-           "most columns of C of a warp, which has 128, 256 or 512 (twice 256 in 16 bits); 0: by "
-           "the matrix and the width of C",
-           {},
-           0,
-           512},
-          {"lanes",
-           std::int64_t{0},
-           "lanes of a unit of at most 16 columns of C: 2, 8, 16 or 32; 0: by the matrix",
-           {},
-           0,
-           32},
-          {"offsets",
-           std::string("auto"),
-           "columns of A as distances of 16 bits from the first one of their piece, for at most 16 "
-           "columns of C: by the matrix, wherever none is longer, or never",
-           {"auto", "always", "never"}}};
+  const std::vector<ParamSpec> own = {
+      {"piece",
+       std::int64_t{0},
+       "most nonzeros of a row that one unit of lanes multiplies; 0: 16 to 64, by the matrix "
+       "and the width of C",
+       {},
+       0,
+       kMaxPiece},
+      {"columns",
+       std::int64_t{0},
+       "most columns of C of a warp, which has 128, 256 or 512 (twice 256 in 16 bits); 0: by "
+       "the matrix and the width of C",
+       {},
+       0,
+       512},
+      {"lanes",
+       std::int64_t{0},
+       "lanes of a unit of at most 16 columns of C: 2, 8, 16 or 32; 0: by the matrix",
+       {},
+       0,
+       32},
+      {"offsets",
+       std::string("auto"),
+       "columns of A as distances of 16 bits from the first one of their piece, for at most 16 "
+       "columns of C: by the matrix, wherever none is longer, or never",
+       {"auto", "always", "never"}}};
   specs.insert(specs.begin(), own.begin(), own.end());
   return specs;
 }
