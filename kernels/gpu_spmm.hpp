@@ -13,6 +13,7 @@
 
 #include "formats/base/device_memory.hpp"
 #include "formats/format.hpp"
+#include "kernels/narrowing.hpp"
 #include "kernels/scaling.hpp"
 
 namespace tessera {
@@ -59,6 +60,10 @@ class GpuMultiplication {
   /// distinct, on the device, and the caller keeps them; null: row i. Returns false, and changes
   /// nothing, for a kernel that writes rows only where they are.
   virtual bool place_rows(const std::int32_t* /*places*/) { return false; }
+
+  /// Lets later launches multiply sums by powers of two before alpha, and do nothing where a word
+  /// on the device says so. Returns false, and changes nothing, for a kernel that does neither.
+  virtual bool narrow(const Narrowing&) { return false; }
 
   /// Enqueues C = alpha A B + beta C, every element of C, on the stream and returns. It neither
   /// waits nor allocates nor frees memory, so that a CUDA graph can capture it. Launches of one

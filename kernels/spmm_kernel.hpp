@@ -35,6 +35,8 @@ struct Arithmetic {
   int mmas_per_chunk = 1;         // MMAs for the same products, when operands are split into parts
   int promote = 0;                // chunks between additions to FP32 registers; 0 for never
   bool equilibrated = false;      // rows of A and columns of B are scaled to a magnitude near one
+  bool narrows = false;           // B, and with MMAs A, is rounded to FP16 under powers of two, or
+                                  // else multiplied in TF32 (kernels/spmm/narrowed)
   double quantisation = 0;        // largest error of an operand, relative to the largest magnitude
                                   // of its matrix; kInteger only
   Storage storage = {};           // of B and C in memory; a tensor-core kernel that stores B in 16

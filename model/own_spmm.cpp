@@ -23,16 +23,20 @@ namespace {
 /// The factors of an H200: microseconds in all, for a megabyte, for a thousand rows of C of a chunk
 /// of columns, and for a thousand TC blocks or nonzeros of one.
 struct TileFactors {
-  double start, fetched, written, uncached, rows, blocks, longest;
+  double start, fetched, written, uncached, rows, blocks, longest, longest_row;
 };
-constexpr TileFactors kTilesFp32{3.143, 0.1058, 0.2048, 0.06911, 0.0139, 0.06785, 0.1031};
+constexpr TileFactors kTilesFp32{3.324, 0.1046, 0.2313, 0.06064, 0.006995, 0.07257, 0.1024};
 constexpr TileFactors kTiles16Bits{2.848, 0.06844, 0.3008, 1.68e-07, 0.01179, 0.1714, 0.1144};
 
 struct RowFactors {
   double start, loaded, fetched, written, uncached, rows, nonzeros;
 };
-constexpr RowFactors kRowsFp32{4.061, 0.05419, 0.09881, 0.2525, 0.1551, 0.01431, 0.002255};
+constexpr RowFactors kRowsFp32{4.304, 0.0567, 0.1052, 0.2095, 0.1446, 0.003099, 0.001714};
 constexpr RowFactors kRows16Bits{3.725, 0.03994, 0.07728, 0.453, 0.1317, 0.03148, 0.008584};
+
+/// The same where units are rows: what they cost besides bytes was not told apart.
+constexpr RowFactors kDirectFp32{1.3, 0.06153, 0.09348, 0.4272, 1.995e-08, 0, 0};
+constexpr RowFactors kDirect16Bits{3, 0.04, 0.08, 0.4, 0.13, 0, 0};
 
 /// Megabytes of A, B and C that the L2 of an H200 keeps from one product to the next.
 constexpr double kCachedMegabytes = 45;
@@ -42,7 +46,7 @@ constexpr double kLongestTask = 32;
 
 /// The quantities of a product that the factors multiply.
 struct Product {
-  double n, rows, cols, nonzeros, columns, blocks, longest;
+  double n, rows, cols, nonzeros, columns, blocks, longest, longest_row;
   double bytes;   // of an element of B and C
   double chunks;  // of columns that are computed one after another
 
@@ -54,6 +58,7 @@ struct Product {
         columns(counts.at("condensed_columns")),
         blocks(counts.at("tc_blocks")),
         longest(std::min(counts.at("longest_window"), kLongestTask)),
+        longest_row(counts.at("longest_row")),
         bytes(element_bytes),
         chunks(n > 64 ? std::ceil(n / 128) : 1) {}
 
@@ -64,6 +69,13 @@ struct Product {
     constexpr double kShortRow = 14, kWideRows = 3168;
     if (n <= 128 || nonzeros > kShortRow * rows || rows < kWideRows) return thousands(of_chunk);
     return of_chunk * std::ceil(n / (n <= 256 ? 256 : 512)) / 1e3;
+  }
+  /// True where units of rows_spmm are rows (the same header).
+  bool is_direct() const {
+    constexpr double kLongestRow = 64, kShortRow = 16, kStepNs = 550, kBytesOfNs = 9000;
+    const double in_flight = bytes == 2 && n > 64 ? 1 : 2;
+    return n > 16 && longest_row <= kLongestRow && nonzeros <= kShortRow * rows &&
+           kStepNs * longest_row / in_flight <= nonzeros * n * bytes / kBytesOfNs;
   }
   /// Of A in CSR, B and C, without what the L2 keeps.
   double uncached_megabytes(double cached) const {
@@ -94,7 +106,30 @@ double uncached(double factor, const Product& product, const Speed& speed) {
   return factor * product.uncached_megabytes(kCachedMegabytes * speed.l2_capacity) / speed.dram;
 }
 
-bool has_16_bits(const Params& params) { return params.text("storage") != "fp32"; }
+/// Factors of the launch that narrows B (kernels/spmm/narrowed): microseconds in all, with the
+/// launch that ends at once, and for a megabyte that it reads or writes.
+struct NarrowingFactors {
+  double start, moved;
+};
+constexpr NarrowingFactors kNarrowing{6, 0.3};
+constexpr double kNarrowedBytes = 6;  // of an element of B: four read, two written
+
+bool narrows(const Params& params) { return params.text("precision") == "fp16_scaled"; }
+bool has_16_bits(const Params& params) {
+  return params.text("storage") != "fp32" || narrows(params);
+}
+
+/// The time to narrow B, where the kernel does so.
+double narrowing(const Params& params, const Product& product, const Speed& speed) {
+  if (!narrows(params)) return 0;
+  return kNarrowing.start +
+         kNarrowing.moved * kNarrowedBytes * product.n * product.cols / 1e6 / speed.dram;
+}
+
+/// Megabytes of C, which is in FP32 where B is narrowed.
+double written_megabytes(const Params& params, const Product& product) {
+  return product.megabytes(product.rows) * (narrows(params) ? 2 : 1);
+}
 
 Rating rating(double time_us, double bytes_us) {
   return {.origin = Origin::kModelled,
@@ -107,7 +142,7 @@ class TesseraSpmmCost final : public CostModel {
  public:
   Rating rate(const WorkCounts& counts, const Params& params,
               const std::string& device) const override {
-    require<Unsupported>(params.text("precision") == "tf32_even" &&
+    require<Unsupported>((params.text("precision") == "tf32_even" || narrows(params)) &&
                              params.integer("max_blocks") == 0 && params.integer("columns") == 0 &&
                              params.text("combine") == "ordered",
                          "the formula of tessera_spmm is fitted to its default parameters");
@@ -116,14 +151,14 @@ class TesseraSpmmCost final : public CostModel {
     const Product product(counts, narrow ? 2 : 4);
     const Speed speed(find_device(device));
     const double bytes = (of.fetched * product.megabytes(product.columns) +
-                          of.written * product.megabytes(product.rows)) /
+                          of.written * written_megabytes(params, product)) /
                              speed.l2 +
                          uncached(of.uncached, product, speed);
     const double issued =
         (of.blocks * product.thousands(product.blocks) + of.longest * product.longest +
          of.rows * product.thousands(product.rows)) /
         speed.issue;
-    return rating(of.start + bytes + issued, bytes);
+    return rating(of.start + bytes + issued + narrowing(params, product, speed), bytes);
   }
 };
 
@@ -132,22 +167,24 @@ class RowsSpmmCost final : public CostModel {
   Rating rate(const WorkCounts& counts, const Params& params,
               const std::string& device) const override {
     require<Unsupported>(params.integer("piece") == 0 && params.integer("columns") == 0 &&
-                             params.integer("lanes") == 0 && params.text("offsets") == "auto",
+                             params.integer("lanes") == 0 && params.text("offsets") == "auto" &&
+                             params.text("nonzeros") == "auto",
                          "the formula of rows_spmm is fitted to its default parameters");
     const bool narrow = has_16_bits(params);
-    const RowFactors& of = narrow ? kRows16Bits : kRowsFp32;
     const Product product(counts, narrow ? 2 : 4);
+    const RowFactors& of = product.is_direct() ? (narrow ? kDirect16Bits : kDirectFp32)
+                                               : (narrow ? kRows16Bits : kRowsFp32);
     const Speed speed(find_device(device));
     // Neighbouring rows find each other's rows of B in the L1.
     const double bytes = (std::max(of.loaded * product.megabytes(product.nonzeros),
                                    of.fetched * product.megabytes(product.columns)) +
-                          of.written * product.megabytes(product.rows)) /
+                          of.written * written_megabytes(params, product)) /
                              speed.l2 +
                          uncached(of.uncached, product, speed);
     const double issued = (of.nonzeros * product.thousands_by_rows(product.nonzeros) +
                            of.rows * product.thousands_by_rows(product.rows)) /
                           speed.issue;
-    return rating(of.start + bytes + issued, bytes);
+    return rating(of.start + bytes + issued + narrowing(params, product, speed), bytes);
   }
 };
 
@@ -164,7 +201,7 @@ class DenseSpmmCost final : public CostModel {
  public:
   Rating rate(const WorkCounts& counts, const Params& params,
               const std::string& device) const override {
-    const Product product(counts, has_16_bits(params) ? 2 : 4);
+    const Product product(counts, params.text("storage") != "fp32" ? 2 : 4);
     const Speed speed(find_device(device));
     const double rows = std::ceil(product.rows / kDenseTile) * kDenseTile;
     const double depth = product.cols * product.bytes / 1e6;  // of a row of A, in megabytes

@@ -9,7 +9,7 @@
     TESSERA_DATA=FOLDER python3 notebooks/own_spmm_fit.py [experiments/results/spmm]
 
 FOLDER has the matrices as .npz in CSR. Prints the factors of tessera_spmm and of rows_spmm in the order of
-TileFactors and RowFactors. Then prints what the chosen kernels take, over the faster ones: the geometric mean
+TileFactors and RowFactors; where units of rows_spmm are rows, the last two are zero. Then prints what the chosen kernels take, over the faster ones: the geometric mean
 and the most, of the fit to all matrices and of the fits that leave out each matrix in turn.
 """
 
@@ -25,7 +25,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 WINDOW_ROWS, BLOCK_COLS, LONGEST = 16, 8, 32
-SHORT_ROW, WIDE_ROWS = 14, 3168  # of kernels/spmm/rows/schedule.hpp
+SHORT_ROW, WIDE_ROWS = 14, 3168  # of kernels/spmm/rows/schedule.hpp, as what follows
+LONGEST_DIRECT, SHORT_DIRECT, STEP_NS, BYTES_OF_NS = 64, 16, 550, 9000
 SAMPLED_NONZEROS = 1 << 19  # as product_counts() samples windows
 CACHED = 45  # MB
 WIDTHS = (32, 128, 512)
@@ -34,8 +35,10 @@ CASES = {  # table, what is appended to a kernel's name, bytes of an element
     "16 bits": [("own_spmm_16bit.csv", ", FP16", 2), ("own_spmm_16bit.csv", ", BF16", 2)],
 }
 START = {  # where the search begins
-    "fp32": (3, 0.1, 0.3, 0.1, 0.01, 0.09, 0.11, 3.5, 0.06, 0.09, 0.5, 0.1, 0.01, 0.002),
-    "16 bits": (2.8, 0.05, 0.35, 0.1, 0.01, 0.2, 0.12, 3.8, 0.035, 0.063, 0.69, 0.1, 0.01, 0.01),
+    "fp32": (3, 0.1, 0.3, 0.1, 0.01, 0.09, 0.11, 3.5, 0.06, 0.09, 0.5, 0.1, 0.01, 0.002)
+    + (3, 0.05, 0.1, 0.3, 0.15),
+    "16 bits": (2.8, 0.05, 0.35, 0.1, 0.01, 0.2, 0.12, 3.8, 0.035, 0.063, 0.69, 0.1, 0.01, 0.01)
+    + (3, 0.04, 0.08, 0.4, 0.13),
 }
 
 
@@ -59,6 +62,7 @@ def counts(path):
         "columns": scale * different[sample].sum(),
         "blocks": scale * blocks[sample].sum(),
         "longest": min(int(blocks[np.argmax(nonzeros)]), LONGEST),
+        "longest_row": int(np.diff(offsets).max()),
     }
 
 
@@ -67,6 +71,14 @@ def row_chunks(of, n):
     if n <= 128 or of["nonzeros"] > SHORT_ROW * of["rows"] or of["rows"] < WIDE_ROWS:
         return 1 if n <= 64 else ceil(n / 128)
     return ceil(n / (256 if n <= 256 else 512))
+
+
+def is_direct(of, n, element):
+    """Whether units of rows_spmm are rows."""
+    in_flight = 1 if element == 2 and n > 64 else 2
+    if n <= 16 or of["longest_row"] > LONGEST_DIRECT or of["nonzeros"] > SHORT_DIRECT * of["rows"]:
+        return False
+    return STEP_NS * of["longest_row"] / in_flight <= of["nonzeros"] * n * element / BYTES_OF_NS
 
 
 def features(of, n, element):
@@ -89,9 +101,14 @@ def tiles_us(factors, x):
     return x @ np.abs(factors)
 
 
-def rows_us(factors, x):
+def rows_us(factors, x, direct):
+    """By the factors of cut rows, and by five more where units are rows."""
     f = np.abs(factors)
-    return np.maximum(f[1] * x[:, 1], f[2] * x[:, 2]) + x[:, [0, 3, 4, 5, 6]] @ f[[0, 3, 4, 5, 6]]
+
+    def by(f):
+        return np.maximum(f[1] * x[:, 1], f[2] * x[:, 2]) + x[:, [0, 3, 4, 5, 6]] @ f[[0, 3, 4, 5, 6]]
+
+    return np.where(direct, by(np.append(f[7:], (0, 0))), by(f[:7]))
 
 
 class Products:
@@ -107,6 +124,7 @@ class Products:
         keys = [k for k, of in found.items() if {"tessera_spmm" + k[2], "rows_spmm" + k[2]} <= of.keys()]
         self.matrix = np.array([k[0] for k in keys])
         of_both = [features(of_matrix(k[0]), k[1], k[3]) for k in keys]
+        self.direct = np.array([is_direct(of_matrix(k[0]), k[1], k[3]) for k in keys])
         self.tiles_x, self.rows_x = (np.array([x[kernel] for x in of_both], float) for kernel in (0, 1))
         self.tiles = np.array([found[k]["tessera_spmm" + k[2]] for k in keys])
         self.rows = np.array([found[k]["rows_spmm" + k[2]] for k in keys])
@@ -119,7 +137,7 @@ class Products:
 
     def cost(self, factors):
         """The time of the chosen kernel over the faster one's, for each product."""
-        takes_tiles = tiles_us(factors[:7], self.tiles_x) < rows_us(factors[7:], self.rows_x)
+        takes_tiles = tiles_us(factors[:7], self.tiles_x) < rows_us(factors[7:], self.rows_x, self.direct)
         return np.where(takes_tiles, self.tiles, self.rows) / np.minimum(self.tiles, self.rows)
 
 
@@ -129,7 +147,8 @@ def fit(products, start, tries=6):
     weight = 20 * np.where((np.abs(ratio) > 0.09) & (np.abs(ratio) < 0.3), 0.5, np.abs(ratio))
 
     def residuals(factors):
-        tiles, rows = tiles_us(factors[:7], products.tiles_x), rows_us(factors[7:], products.rows_x)
+        tiles = tiles_us(factors[:7], products.tiles_x)
+        rows = rows_us(factors[7:], products.rows_x, products.direct)
         wrong = np.clip(0.01 - np.sign(ratio) * np.log(tiles / rows), 0, 0.3)
         return np.concatenate([np.log(tiles / products.tiles), np.log(rows / products.rows), weight * wrong])
 
@@ -159,10 +178,11 @@ def main():
         factors = fit(products, START[storage])
         print(storage)
         print("  tessera_spmm:", *(f"{f:.4g}" for f in factors[:7]))
-        print("  rows_spmm:   ", *(f"{f:.4g}" for f in factors[7:]))
+        print("  rows_spmm:   ", *(f"{f:.4g}" for f in factors[7:14]))
+        print("  units are rows:", *(f"{f:.4g}" for f in factors[14:]))
         for kernel, us, measured in (
             ("tessera_spmm", tiles_us(factors[:7], products.tiles_x), products.tiles),
-            ("rows_spmm", rows_us(factors[7:], products.rows_x), products.rows),
+            ("rows_spmm", rows_us(factors[7:], products.rows_x, products.direct), products.rows),
         ):
             off = np.abs(us / measured - 1)
             print(f"  {kernel} is off by {100 * off.mean():.1f} % in the mean, {100 * off.max():.0f} % at most")

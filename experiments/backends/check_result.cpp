@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "formats/base/check.hpp"
+#include "kernels/spmm/narrowed/narrowed_b.hpp"
 #include "oracle/error_bounds.hpp"
 #include "oracle/sddmm_oracle.hpp"
 #include "oracle/spgemm_oracle.hpp"
@@ -73,8 +74,13 @@ const FusedStep* step_of(const Arithmetic& arithmetic, const std::string& genera
 ElementBound register_sum_bound(const Arithmetic& arithmetic, const FusedStep* step,
                                 std::int64_t terms, const Products& products) {
   const auto& [count, largest_a, largest_b] = products;
-  if (arithmetic.sum == Arithmetic::Sum::kFp32)
-    return {fp32_sum_bound(terms), underflow_bound(count)};
+  if (arithmetic.sum == Arithmetic::Sum::kFp32) {
+    const ElementBound bound{fp32_sum_bound(terms), underflow_bound(count)};
+    if (!arithmetic.narrows) return bound;
+    const double lost = narrowed::kLost * largest_a * largest_b * static_cast<double>(count);
+    return {combine(rounding_error(ElementType::kFp16), bound.relative),
+            bound.absolute * (1 + largest_b) + (1 + bound.relative) * lost + underflow_bound(2)};
+  }
   if (arithmetic.sum == Arithmetic::Sum::kFp64) {
     // The result is rounded to FP32 once; below FP32's normal range that loses 2^-150 at most.
     constexpr double kRounding = 0x1p-24;
@@ -93,7 +99,14 @@ ElementBound register_sum_bound(const Arithmetic& arithmetic, const FusedStep* s
                     (lost * largest_a * largest_b * static_cast<double>(count) +
                      operand_underflow_bound(count, largest_a + largest_b, kScaleLost))};
   }
-  const double relative = tensor_core_row_bound(arithmetic, *step, terms);
+  // What is not narrowed is multiplied in TF32, whose MMAs have up to twice the steps.
+  const double relative =
+      tensor_core_row_bound(arithmetic, *step, arithmetic.narrows ? 2 * terms : terms);
+  if (arithmetic.narrows)
+    return {relative,
+            (1 + largest_a * largest_b) * underflow_bound(2 * terms + 2) +
+                operand_underflow_bound(count, largest_a + largest_b, quantum_of(MmaType::kTf32)) +
+                3 * narrowed::kLost * largest_a * largest_b * static_cast<double>(count)};
   const std::int64_t results = terms * steps_per_chunk(arithmetic, *step);
   const double quantum = quantum_of(arithmetic.type);
   // Both operands are below 2 after scaling; what is lost there comes back scaled.

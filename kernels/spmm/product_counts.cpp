@@ -63,6 +63,9 @@ WorkCounts product_counts(const CsrMatrix& a, std::int64_t n) {
   }
   const double scale =
       nonzeros > 0 ? static_cast<double>(a.nnz()) / static_cast<double>(nonzeros) : 0;
+  std::int64_t longest_row = 0;
+  for (std::int32_t row = 0; row < a.rows; ++row)
+    longest_row = std::max(longest_row, a.row_length(row));
   const std::int64_t of_longest =
       windows > 0 ? blocks_of(counter.count(longest * kWindowRows, last_row(longest))) : 0;
   return {{"n", static_cast<double>(n)},
@@ -71,7 +74,8 @@ WorkCounts product_counts(const CsrMatrix& a, std::int64_t n) {
           {"nonzeros", static_cast<double>(a.nnz())},
           {"condensed_columns", scale * static_cast<double>(columns)},
           {"tc_blocks", scale * static_cast<double>(blocks)},
-          {"longest_window", static_cast<double>(of_longest)}};
+          {"longest_window", static_cast<double>(of_longest)},
+          {"longest_row", static_cast<double>(longest_row)}};
 }
 
 void for_each_counted_window(const CsrMatrix& a,

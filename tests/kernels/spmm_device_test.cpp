@@ -79,7 +79,9 @@ Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
 }
 
 /// A closed library takes what it takes, but for CSR, which it takes in any case.
-bool may_refuse(const Choice& choice) {
+bool may_refuse(const Choice& choice, std::int64_t n) {
+  // A narrow product has few bytes of B to save: none of those kernels scales its sums.
+  if (choice.kernel == "rows_spmm" && choice.params.contains("precision")) return n <= 16;
   return choice.kernel == "cusparse" && choice.params.contains("format") &&
          choice.params.at("format") != ParamValue(std::string("csr"));
 }
@@ -97,7 +99,7 @@ void check(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {
     verdict = run(choice, a, b);
   } catch (const Unsupported& refused) {
     CAPTURE(refused.what());
-    CHECK(may_refuse(choice));
+    CHECK(may_refuse(choice, b.cols));
     return;
   }
 
@@ -269,7 +271,7 @@ TEST_CASE("every kernel scales what it writes, and reads C only where beta asks 
         try {
           ran = run_scaled(choice, given, scaling);
         } catch (const Unsupported&) {
-          CHECK(may_refuse(choice));
+          CHECK(may_refuse(choice, n));
           continue;
         }
         const LaunchOutput& output = *ran;

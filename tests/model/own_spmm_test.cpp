@@ -46,12 +46,17 @@ TEST_CASE("product counts are those of all windows of a small matrix") {
   CHECK(counts.at("condensed_columns") == static_cast<double>(columns));
   CHECK(counts.at("tc_blocks") == static_cast<double>(blocks));
   CHECK(counts.at("longest_window") == static_cast<double>(longest));
+  std::int64_t longest_row = 0;
+  for (std::int32_t row = 0; row < a.rows; ++row)
+    longest_row = std::max(longest_row, a.row_length(row));
+  CHECK(counts.at("longest_row") == static_cast<double>(longest_row));
 }
 
 TEST_CASE("product counts of a matrix without rows or nonzeros are zero") {
   for (const CsrMatrix& a : {random_sparse(0, 5, 0.5, 1), random_sparse(3, 0, 0.5, 1)}) {
     const WorkCounts counts = product_counts(a, 8);
-    for (const char* name : {"nonzeros", "condensed_columns", "tc_blocks", "longest_window"})
+    for (const char* name :
+         {"nonzeros", "condensed_columns", "tc_blocks", "longest_window", "longest_row"})
       CHECK(counts.at(name) == 0);
     CHECK(predict("tessera_spmm", counts) > 0);
   }
@@ -79,9 +84,18 @@ TEST_CASE("the formulas are refused for parameters that they were not fitted to"
   for (const Params::Given& given :
        {Params::Given{{"piece", std::int64_t{20}}}, Params::Given{{"columns", std::int64_t{256}}},
         Params::Given{{"lanes", std::int64_t{16}}},
-        Params::Given{{"offsets", std::string("always")}}})
+        Params::Given{{"offsets", std::string("always")}},
+        Params::Given{{"nonzeros", std::string("shared")}}})
     CHECK_THROWS_AS(predict("rows_spmm", counts, given), Unsupported);
   CHECK(predict("tessera_spmm", counts, {{"storage", std::string("fp16")}}) > 0);
+  // Narrowing B costs more than it saves where a row of B is used five times, and pays at 300.
+  for (const char* kernel : {"tessera_spmm", "rows_spmm"}) {
+    for (const double density : {0.01, 0.6}) {
+      const WorkCounts of = product_counts(random_sparse(500, 500, density, 2), 2048);
+      CHECK((predict(kernel, of, {{"precision", std::string("fp16_scaled")}}) <
+             predict(kernel, of)) == (density > 0.5));
+    }
+  }
 }
 
 /// Measured times by matrix, N and case.

@@ -32,6 +32,7 @@ def made_counts(name):
         "columns": columns,
         "blocks": columns / 8 + rows / 16 * random.uniform(0.2, 0.8),
         "longest": int(random.integers(1, fit.LONGEST)),
+        "longest_row": int(random.integers(2, 2 * fit.LONGEST_DIRECT)),
     }
 
 
@@ -40,9 +41,11 @@ class OwnSpmmFitTest(unittest.TestCase):
 
     def test_planted_factors_are_found(self) -> None:
         products = fit.Products(RESULTS, "fp32", made_counts)
-        planted = np.array([2, 0.2, 0.1, 0.3, 0.02, 0.05, 0.2, 5, 0.03, 0.12, 0.2, 0.3, 0.01, 0.003])
+        planted = np.array([2, 0.2, 0.1, 0.3, 0.02, 0.05, 0.2, 5, 0.03, 0.12, 0.2, 0.3, 0.01, 0.003]
+                           + [2.5, 0.15, 0.2, 0.15, 0.25])
+        self.assertTrue(0 < products.direct.sum() < len(products.direct))
         products.tiles = fit.tiles_us(planted[:7], products.tiles_x)
-        products.rows = fit.rows_us(planted[7:], products.rows_x)
+        products.rows = fit.rows_us(planted[7:], products.rows_x, products.direct)
         found = fit.fit(products, fit.START["fp32"], tries=2)
         np.testing.assert_allclose(found, planted, rtol=0.02)
         self.assertEqual(products.cost(found).max(), 1)
@@ -50,9 +53,8 @@ class OwnSpmmFitTest(unittest.TestCase):
     def test_a_wrong_choice_costs_the_ratio_of_the_times(self) -> None:
         products = fit.Products(RESULTS, "fp32", made_counts)
         products.tiles, products.rows = np.full_like(products.tiles, 3.0), np.full_like(products.rows, 2.0)
-        always_tiles = np.array([0.0] * 7 + [1.0] * 7)
-        np.testing.assert_allclose(products.cost(always_tiles), 1.5)
-        np.testing.assert_allclose(products.cost(always_tiles[::-1]), 1)
+        np.testing.assert_allclose(products.cost(np.array([0.0] * 7 + [1.0] * 12)), 1.5)
+        np.testing.assert_allclose(products.cost(np.array([1.0] * 7 + [0.0] * 12)), 1)
 
     @unittest.skipUnless("TESSERA_DATA" in os.environ, "TESSERA_DATA names no folder of matrices")
     def test_the_model_has_the_fitted_factors(self) -> None:
@@ -61,10 +63,13 @@ class OwnSpmmFitTest(unittest.TestCase):
         for storage, name in (("fp32", "Fp32"), ("16 bits", "16Bits")):
             products = fit.Products(RESULTS, storage, lambda matrix: fit.counts(data / f"{matrix}.npz"))
             written = []
-            for kernel in ("Tiles", "Rows"):
+            for kernel in ("Tiles", "Rows", "Direct"):
                 found = re.search(rf"k{kernel}{name}\{{([^}}]*)\}}", model)
                 self.assertIsNotNone(found)
-                written.extend(float(factor) for factor in found[1].split(","))
+                factors = [float(factor) for factor in found[1].split(",")]
+                if kernel == "Direct":
+                    self.assertEqual(factors[5:], [0, 0])
+                written.extend(factors[:5] if kernel == "Direct" else factors)
             with self.subTest(storage=storage):
                 np.testing.assert_allclose(fit.fit(products, fit.START[storage]), written, rtol=0.02, atol=1e-4)
 

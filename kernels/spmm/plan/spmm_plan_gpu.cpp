@@ -133,7 +133,8 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& optio
   made.candidate = {given.kernel,
                     {params.values().begin(), params.values().end()},
                     {format.values().begin(), format.values().end()},
-                    given.order};
+                    given.order,
+                    given.least_uses};
   const bool reorders = options.rows.size() > 0;
   if (given.order.empty()) {
     made.packed = formats.make(made.kernel->format(), format)->pack(a);
@@ -269,6 +270,21 @@ void conclude(const std::vector<SpmmTiming>& timings, const Uploaded& chosen,
           : fmt::format("; the order {} cannot be used: {}", order, ordered->problem);
 }
 
+/// Why `least_uses` leaves a candidate out; empty where it does not.
+std::string reason_to_omit(const SpmmCandidate& candidate, const CsrMatrix& a, std::int64_t n,
+                           const Storage& storage) {
+  constexpr std::int64_t kLeastCols = 64;
+  if (candidate.least_uses <= 0) return "";
+  if (storage != Storage{}) return "it narrows a B in fp32";
+  if (n < kLeastCols)
+    return fmt::format("B has {} columns, and narrowing it pays from {} on", n, kLeastCols);
+  const double uses = static_cast<double>(a.nnz()) / std::max(a.cols, 1);
+  if (uses >= candidate.least_uses) return "";
+  return fmt::format(
+      "a row of B is used {:.1f} times on average, and narrowing B pays from {:.0f} on", uses,
+      candidate.least_uses);
+}
+
 /// The chosen candidate, on the device: by the policy "model" for few products, else by time.
 Uploaded choose(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options,
                 std::vector<SpmmTiming>& timings, SpmmPreparation& preparation) {
@@ -287,6 +303,26 @@ Uploaded choose(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& optio
       candidates, timings, [&](const SpmmCandidate& given) { return upload(a, n, options, given); },
       Timer(a, n, options.storage, candidates.size()));
   conclude(timings, chosen, preparation);
+  return chosen;
+}
+
+/// The same of those candidates that are not to be omitted; the timings of the others come last.
+Uploaded choose_of_useful(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& given,
+                          std::vector<SpmmTiming>& timings, SpmmPreparation& preparation) {
+  SpmmPlanOptions options = given;
+  options.candidates.clear();
+  std::vector<SpmmTiming> omitted;
+  for (const SpmmCandidate& candidate : given.candidates) {
+    std::string reason = reason_to_omit(candidate, a, n, given.storage);
+    if (reason.empty())
+      options.candidates.push_back(candidate);
+    else
+      omitted.push_back({.candidate = candidate, .problem = std::move(reason)});
+  }
+  require<Unsupported>(!options.candidates.empty(), "all candidates are left out: {}",
+                       omitted.empty() ? "none is named" : omitted.front().problem);
+  Uploaded chosen = choose(a, n, options, timings, preparation);
+  timings.insert(timings.end(), omitted.begin(), omitted.end());
   return chosen;
 }
 
@@ -347,12 +383,12 @@ struct SpmmPlan::State {
         nnz(a.nnz()) {
     if (options.rows.size() > 0 && !options.rows.is_identity()) {
       old_of_new = options.rows;
-      uploaded = choose(permute_rows(a, old_of_new), n, options, timings, preparation);
+      uploaded = choose_of_useful(permute_rows(a, old_of_new), n, options, timings, preparation);
       row_places = DeviceArray<std::int32_t>(old_of_new.old_of_new());
       restores_rows = !uploaded.gpu->place_rows(row_places.data());
       if (restores_rows) row_places.upload(old_of_new.inverse().old_of_new());
     } else {
-      uploaded = choose(a, n, options, timings, preparation);
+      uploaded = choose_of_useful(a, n, options, timings, preparation);
     }
     if (options.converts_b) b = DeviceArray<float>(static_cast<std::size_t>(cols * n));
     if (options.converts_c || restores_rows)

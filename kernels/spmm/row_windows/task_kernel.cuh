@@ -27,6 +27,7 @@ struct KernelArguments {
   void* c;
   Scaling scaling;
   const std::int32_t* places = nullptr;  // [rows] the row of C of each row; null: the same one
+  Narrowing narrowing = {};
 
   /// Of a kernel that stores them as FP32.
   __device__ const float* b_fp32() const { return static_cast<const float*>(b); }

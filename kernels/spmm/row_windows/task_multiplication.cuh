@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/device/overlapped_launch.cuh"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm/row_windows/split_windows.hpp"
 #include "kernels/spmm/row_windows/task_kernel.cuh"
@@ -22,6 +23,8 @@ struct TaskLaunch {
   std::string kernel_name;         // for error messages
   TaskKernel<Options...> aligned;  // for rows of B and C that begin at multiples of 16 bytes
   TaskKernel<Options...> unaligned;
+  TaskKernel<Options...> scaled_aligned = nullptr;  // the same with sums that are scaled
+  TaskKernel<Options...> scaled_unaligned = nullptr;
   std::tuple<Options...> options;  // arguments of both kernels
   Schedule schedule;
   std::int64_t shared_bytes;            // dynamic shared memory of a thread block
@@ -29,7 +32,7 @@ struct TaskLaunch {
   window_tasks::CombineMethod combine;
   Store store = Store::kWriteBack;
   int promote = 0;           // TC blocks between additions to FP32 registers; 0: never
-  bool places_rows = false;  // whether the kernels read KernelArguments::places
+  bool places_rows = false;  // whether the kernels read KernelArguments::places and narrowing
 };
 
 /// The kernel that multiplies split windows of C by beta before atomics add to them, a thread block
@@ -93,6 +96,19 @@ class TaskMultiplication final : public GpuMultiplication {
     return true;
   }
 
+  bool narrow(const Narrowing& narrowing) override {
+    if (!launch_.places_rows || arguments_.atomic) return false;
+    if (narrowing.col_scales != nullptr) {
+      if (launch_.scaled_aligned == nullptr) return false;
+      launch_.aligned = launch_.scaled_aligned, launch_.unaligned = launch_.scaled_unaligned;
+      load_now(launch_.aligned, launch_.unaligned);
+      if (launch_.shared_bytes > 0)
+        allow_shared_memory(launch_.shared_bytes, launch_.unaligned, launch_.aligned);
+    }
+    arguments_.narrowing = narrowing;
+    return true;
+  }
+
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (thread_blocks_ == 0) return;
     KernelArguments arguments = arguments_;
@@ -106,12 +122,13 @@ class TaskMultiplication final : public GpuMultiplication {
                                                                          : launch_.unaligned;
     std::apply(
         [&](Options... options) {
-          multiply<<<static_cast<unsigned>(thread_blocks_), launch_.schedule.threads(),
-                     static_cast<std::size_t>(launch_.shared_bytes), stream>>>(arguments,
-                                                                               options...);
+          cuda_check(tessera::launch(multiply, dim3(static_cast<unsigned>(thread_blocks_)),
+                                     launch_.schedule.threads(),
+                                     static_cast<std::size_t>(launch_.shared_bytes), stream,
+                                     arguments.narrowing.overlaps, arguments, options...),
+                     multiplying_.c_str());
         },
         launch_.options);
-    cuda_check(cudaGetLastError(), multiplying_.c_str());
   }
 
  private:

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "kernels/device/loads.cuh"
+#include "kernels/device/narrowed_sums.cuh"
 #include "kernels/device/store_elements.cuh"
 #include "kernels/spmm/rows/rows_spmm.hpp"
 
 namespace tessera::rows_spmm {
 
 struct Arguments {
-  const Unit* units;           // [gridDim.x * units of a thread block]
+  const Unit* units;                // [gridDim.x * units of a thread block]; where they are rows:
+  const std::uint32_t* row_begins;  // [rows + 1] nonzeros
+  std::uint32_t rows;
   const SplitRow* split_rows;  // [num_split_rows]
   std::int64_t num_slots, num_split_rows;
   float4* slots;                     // [chunks][num_slots][lanes of a unit]
@@ -23,11 +26,13 @@ struct Arguments {
   bool c_in_16_bits;
   Scaling scaling;
   const std::int32_t* places;  // [rows of A] the row of C of each row; null: the same one
+  Narrowing narrowing;
 };
 
 /// Elements of FP32, four in 16 bytes.
 struct Fp32Numbers {
   using Element = float;
+  static constexpr bool kScales = false;
   static constexpr int kCols = 4;
   /// Column `col` of words that are full, or that have one column each.
   __device__ static float value(const float* words, int col) { return words[col]; }
@@ -38,6 +43,7 @@ struct Fp32Numbers {
 template <class Packed>
 struct HalfNumbers {
   using Element = Packed;
+  static constexpr bool kScales = false;
   static constexpr int kCols = 8;
   __device__ static float value(const float* words, int col) {
     const std::uint32_t word = __float_as_uint(words[col / 2]);
@@ -47,6 +53,20 @@ struct HalfNumbers {
     return Packed::low(__float_as_uint(words[col]));
   }
 };
+
+/// Whose sums are multiplied by powers of two (kernels/narrowing.hpp).
+struct ScaledFp16Numbers : HalfNumbers<PackedFp16> {
+  static constexpr bool kScales = true;
+};
+
+/// Whether a launch is to run: those of 16 bits are of narrowed products, or always run.
+template <class Numbers>
+__device__ bool is_to_run(const Arguments& product) {
+  if constexpr (Numbers::kScales || Numbers::kCols == 4)
+    return tessera::is_to_run(product.narrowing);
+  else
+    return true;
+}
 
 /// The columns of C of a lane: kWide times 16 bytes of B or, for operands that are not aligned, as
 /// many single columns. The lanes of a unit always access bytes side by side. A lane that is alone
@@ -94,8 +114,15 @@ struct LaneColumns {
   }
 
   /// Writes the sums; `at` is the element of C of the first access.
-  __device__ void store(const Arguments& product, std::uint64_t at,
-                        const float (&sums)[kCols]) const {
+  __device__ void store(const Arguments& product, std::uint64_t at, float (&sums)[kCols]) const {
+    if constexpr (Numbers::kScales) {
+#pragma unroll
+      for (int v = 0; v < kAccesses; ++v) {
+        auto& of_access = *reinterpret_cast<float(*)[kWidth]>(sums + v * kWidth);
+        scale_sums<kAligned>(product.narrowing, 1, first + offset(v),
+                             has(v, product.n) ? kWidth : 0, of_access);
+      }
+    }
     if constexpr (kAligned) {
 #pragma unroll
       for (int v = 0; v < kAccesses; ++v) store_access(product, at, v, sums + v * kWidth);

@@ -377,7 +377,9 @@ __global__ void __launch_bounds__(kThreads, resident(kLanes, kParts, kWide))
   constexpr int kUnits = kThreads / kLanes;
   constexpr bool kInParts = kLanes / kParts < kFewLanes;
   const std::int64_t number = std::int64_t{blockIdx.x} * kUnits + threadIdx.x / kLanes;
+  const bool runs = is_to_run<Numbers>(product);
   const Unit unit = load_unit(product.units + number);
+  if (!runs) return;
   const Columns columns;
   float sums[Columns::kCols] = {};
   if constexpr (kParts == kLanes)

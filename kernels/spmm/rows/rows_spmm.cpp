@@ -20,6 +20,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
+#include "kernels/spmm/narrowed/narrowed_b.hpp"
 #include "kernels/spmm/rows/trace.hpp"
 #include "kernels/spmm/scaled_row.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -149,7 +150,18 @@ std::vector<ParamSpec> params() {
        std::string("auto"),
        "columns of A as distances of 16 bits from the first one of their piece, for at most 16 "
        "columns of C: by the matrix, wherever none is longer, or never",
-       {"auto", "always", "never"}}};
+       {"auto", "always", "never"}},
+      {"nonzeros",
+       std::string("auto"),
+       "of a unit of more than 16 columns of C: each loaded by one lane, which hands it to the "
+       "others (shared), or by all of them where no row has more than 64 (direct); by the matrix "
+       "(auto)",
+       {"auto", "shared", "direct"}},
+      {"precision",
+       std::string("fp32"),
+       "how a B in FP32 is read; fp16_scaled: it is rounded to FP16 under a power of two for every "
+       "column, in a launch of its own",
+       {"fp32", "fp16_scaled"}}};
   specs.insert(specs.begin(), own.begin(), own.end());
   return specs;
 }
@@ -161,7 +173,39 @@ Offsets offsets_of(const std::string& named) {
   return named == "always" ? Offsets::kWhereTheyFit : Offsets::kNever;
 }
 
+Nonzeros nonzeros_of(const std::string& named) {
+  if (named == "auto") return Nonzeros::kByMatrix;
+  return named == "direct" ? Nonzeros::kDirect : Nonzeros::kShared;
+}
+
 }  // namespace
+
+bool is_narrowed(const Params& params) {
+  if (params.text("precision") == "fp32") return false;
+  require(storage_of(params) == Storage{}, "precision = fp16_scaled is of B and C in FP32");
+  return true;
+}
+
+namespace {
+
+/// A is multiplied as it is, unless its products with a scaled B could overflow.
+narrowed::ScaledRows as_it_is(const PackedMatrix& packed) {
+  const float limit = std::ldexp(1.0f, narrowed::kMostExponent + 1);
+  for (const float value : packed_as<CsrPacked>(packed).matrix.values)
+    require<Unsupported>(std::abs(value) < limit,
+                         "fp16_scaled takes values of A below 2^{} in magnitude, not {}",
+                         narrowed::kMostExponent + 1, value);
+  return {};
+}
+
+}  // namespace
+
+narrowed::Recipe narrowed_recipe(const Params& params) {
+  return {.kernel = "rows_spmm",
+          .params = params,
+          .changes = {{"precision", std::string("fp32")}},
+          .scale_rows = as_it_is};
+}
 
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
   std::int64_t longest = 0;
@@ -171,6 +215,7 @@ Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
           "a unit of rows_spmm has 2, 8, 16 or 32 lanes, not {}", lanes);
   const ScheduleChoice choice{.piece = params.integer("piece"),
                               .columns = params.integer("columns"),
+                              .nonzeros = nonzeros_of(params.text("nonzeros")),
                               .few_lanes = static_cast<int>(lanes),
                               .offsets = offsets_of(params.text("offsets"))};
   return make_schedule(a.rows, a.nnz(), longest, n, choice,
@@ -320,7 +365,11 @@ const Register<SpmmKernel> entry{{
     .name = "rows_spmm",
     .summary = "CSR on CUDA cores, rows cut into pieces that meet in shared memory (FP32, ours)",
     .params = rows_spmm::params(),
-    .make = [](const Params& params) { return std::make_unique<RowsSpmm>(params); },
+    .make = [](const Params& params) -> std::unique_ptr<SpmmKernel> {
+      if (rows_spmm::is_narrowed(params))
+        return narrowed::make_kernel(rows_spmm::narrowed_recipe(params));
+      return std::make_unique<RowsSpmm>(params);
+    },
 }};
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/spmm/rows/direct.cuh"
 #include "kernels/spmm/rows/kernel.cuh"
 #include "kernels/storage_params.hpp"
 
@@ -36,6 +37,33 @@ Kernel kernel_of_parts(const Schedule& schedule) {
   return nullptr;
 }
 
+/// The kernels whose units are rows.
+template <class Numbers, bool kAligned>
+Kernel direct_kernel_of(const Schedule& schedule) {
+  if constexpr (Numbers::kCols == 4) {
+    if (schedule.wide == 4) return multiply_rows<Numbers, 32, kAligned, 4>;
+  } else {
+    if (schedule.lanes == 4) return multiply_rows<Numbers, 4, kAligned, 1>;
+  }
+  if (schedule.wide == 1) return multiply_rows<Numbers, 8, kAligned, 1>;
+  return schedule.lanes == 8    ? multiply_rows<Numbers, 8, kAligned, 2>
+         : schedule.lanes == 16 ? multiply_rows<Numbers, 16, kAligned, 2>
+                                : multiply_rows<Numbers, 32, kAligned, 2>;
+}
+
+/// The kernels of units without parts.
+template <class Numbers, bool kAligned>
+Kernel whole_kernel_of(const Schedule& schedule) {
+  using Whole = std::int32_t;
+  if (schedule.direct) return direct_kernel_of<Numbers, kAligned>(schedule);
+  if constexpr (Numbers::kCols == 4)
+    if (schedule.wide == 4) return multiply<Numbers, 32, 1, kAligned, Whole, 4>;
+  if (schedule.wide == 2) return multiply<Numbers, 32, 1, kAligned, Whole, 2>;
+  return schedule.lanes == 8    ? multiply<Numbers, 8, 1, kAligned, Whole, 1>
+         : schedule.lanes == 16 ? multiply<Numbers, 16, 1, kAligned, Whole, 1>
+                                : multiply<Numbers, 32, 1, kAligned, Whole, 1>;
+}
+
 template <class Numbers, bool kAligned>
 Kernel kernel_of(const Schedule& schedule, bool has_offsets) {
   using Whole = std::int32_t;
@@ -43,15 +71,10 @@ Kernel kernel_of(const Schedule& schedule, bool has_offsets) {
     if (schedule.lanes == 2)
       return schedule.parts == 2 ? multiply<Numbers, 2, 2, false, Whole, 1>
                                  : multiply<Numbers, 2, 1, kAligned, Whole, 1>;
-    if (schedule.wide == 4) return multiply<Numbers, 32, 1, kAligned, Whole, 4>;
   }
-  if (schedule.in_parts())
-    return has_offsets ? kernel_of_parts<Numbers, kAligned, std::uint16_t>(schedule)
-                       : kernel_of_parts<Numbers, kAligned, Whole>(schedule);
-  if (schedule.wide == 2) return multiply<Numbers, 32, 1, kAligned, Whole, 2>;
-  return schedule.lanes == 8    ? multiply<Numbers, 8, 1, kAligned, Whole, 1>
-         : schedule.lanes == 16 ? multiply<Numbers, 16, 1, kAligned, Whole, 1>
-                                : multiply<Numbers, 32, 1, kAligned, Whole, 1>;
+  if (!schedule.in_parts()) return whole_kernel_of<Numbers, kAligned>(schedule);
+  return has_offsets ? kernel_of_parts<Numbers, kAligned, std::uint16_t>(schedule)
+                     : kernel_of_parts<Numbers, kAligned, Whole>(schedule);
 }
 
 template <bool kAligned>
@@ -61,6 +84,19 @@ Kernel kernel_of(const Schedule& schedule, bool has_offsets, ElementType b) {
   if (b == ElementType::kBf16)
     return kernel_of<HalfNumbers<PackedBf16>, kAligned>(schedule, has_offsets);
   return kernel_of<Fp32Numbers, kAligned>(schedule, has_offsets);
+}
+
+/// The kernel that scales its sums; null where none is compiled.
+template <bool kAligned>
+Kernel scaled_kernel_of(const Schedule& schedule, const Storage& storage) {
+  if (schedule.in_parts() || storage != Storage{ElementType::kFp16, ElementType::kFp32})
+    return nullptr;
+  return whole_kernel_of<ScaledFp16Numbers, kAligned>(schedule);
+}
+
+/// The first nonzero of each row, and the end of the last one's, in 32 bits.
+std::vector<std::uint32_t> row_begins(const CsrMatrix& a) {
+  return {a.row_offsets.begin(), a.row_offsets.end()};
 }
 
 class RowsMultiplication final : public GpuMultiplication {
@@ -75,13 +111,23 @@ class RowsMultiplication final : public GpuMultiplication {
     arguments_.places = places;
     return true;
   }
+  bool narrow(const Narrowing& narrowing) override {
+    if (narrowing.col_scales != nullptr) {
+      if (scaled_aligned_ == nullptr) return false;
+      aligned_ = scaled_aligned_, any_ = scaled_any_;
+      load_now(aligned_, any_);
+    }
+    arguments_.narrowing = narrowing;
+    return true;
+  }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     if (grid_.x == 0 || grid_.y == 0) return;
     arguments_.b = operands.b, arguments_.c = operands.c, arguments_.scaling = operands.scaling;
     const Kernel run = aligned_to_16_bytes(arguments_.n, operands, b_bytes_) ? aligned_ : any_;
-    run<<<grid_, kThreads, 0, stream>>>(arguments_);
-    cuda_check(cudaGetLastError(), "launching rows_spmm");
+    cuda_check(
+        tessera::launch(run, grid_, kThreads, 0, stream, arguments_.narrowing.overlaps, arguments_),
+        "launching rows_spmm");
   }
 
  private:
@@ -89,10 +135,13 @@ class RowsMultiplication final : public GpuMultiplication {
                      const Storage& storage, const Plan& plan)
       : aligned_(kernel_of<true>(schedule, plan.has_offsets(), storage.b)),
         any_(kernel_of<false>(schedule, plan.has_offsets(), storage.b)),
+        scaled_aligned_(scaled_kernel_of<true>(schedule, storage)),
+        scaled_any_(scaled_kernel_of<false>(schedule, storage)),
         b_bytes_(bytes_of(storage.b)),
         grid_(static_cast<unsigned>(std::ssize(plan.units) / schedule.units_per_block()),
               static_cast<unsigned>(schedule.chunks(n))),
-        units_(plan.units),
+        units_(schedule.direct ? std::vector<Unit>() : plan.units),
+        row_begins_(schedule.direct ? row_begins(a) : std::vector<std::uint32_t>()),
         split_rows_(plan.split_rows),
         slots_(static_cast<std::size_t>(schedule.chunks(n) * plan.num_slots * schedule.lanes *
                                         schedule.lane_cols / 4)),
@@ -102,6 +151,8 @@ class RowsMultiplication final : public GpuMultiplication {
         col_offsets_(plan.col_offsets),
         values_(a.values),
         arguments_{.units = units_.data(),
+                   .row_begins = row_begins_.data(),
+                   .rows = static_cast<std::uint32_t>(a.rows),
                    .split_rows = split_rows_.data(),
                    .num_slots = plan.num_slots,
                    .num_split_rows = std::ssize(plan.split_rows),
@@ -117,7 +168,8 @@ class RowsMultiplication final : public GpuMultiplication {
                    .c = nullptr,
                    .c_in_16_bits = storage.c != ElementType::kFp32,
                    .scaling = {},
-                   .places = nullptr} {
+                   .places = nullptr,
+                   .narrowing = {}} {
     if (!plan.has_offsets()) {
       col_indices_ = DeviceArray<std::int32_t>(a.col_indices);
       arguments_.col_indices = col_indices_.data();
@@ -126,9 +178,11 @@ class RowsMultiplication final : public GpuMultiplication {
   }
 
   Kernel aligned_, any_;
-  std::size_t b_bytes_;  // of an element of B
+  Kernel scaled_aligned_, scaled_any_;  // the same with sums that are scaled, or null
+  std::size_t b_bytes_;                 // of an element of B
   dim3 grid_;
   DeviceArray<Unit> units_;
+  DeviceArray<std::uint32_t> row_begins_;
   DeviceArray<SplitRow> split_rows_;
   DeviceArray<float4> slots_;
   DeviceArray<std::uint32_t> arrivals_;
@@ -160,7 +214,10 @@ class GpuRowsSpmm final : public GpuSpmm {
 const Register<GpuSpmm> entry{{
     .name = "rows_spmm",
     .summary = "device half of rows_spmm",
-    .make = [](const Params& params) { return std::make_unique<GpuRowsSpmm>(params); },
+    .make = [](const Params& params) -> std::unique_ptr<GpuSpmm> {
+      if (is_narrowed(params)) return narrowed::make_gpu(narrowed_recipe(params));
+      return std::make_unique<GpuRowsSpmm>(params);
+    },
 }};
 
 }  // namespace

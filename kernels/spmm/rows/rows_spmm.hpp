@@ -6,6 +6,7 @@
 
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
+#include "kernels/spmm/narrowed/narrowed_spmm.hpp"
 #include "kernels/spmm/rows/schedule.hpp"
 
 namespace tessera::rows_spmm {
@@ -29,6 +30,11 @@ struct Plan {
 Plan make_plan(const CsrMatrix& a, const Schedule& schedule);
 
 std::vector<ParamSpec> params();
+
+/// Whether the precision is fp16_scaled. Throws an Error where B and C are not in FP32.
+bool is_narrowed(const Params& params);
+/// The kernels of that precision.
+narrowed::Recipe narrowed_recipe(const Params& params);
 
 /// The schedule that the parameters ask for.
 Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n);

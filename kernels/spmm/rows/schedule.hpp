@@ -31,6 +31,15 @@ TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts, int wide) {
   return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : wide == 1 ? 4 : 3;
 }
 
+/// The same where every lane loads all nonzeros of its row, and the rows of B that it then has in
+/// flight; 16 bytes of B have `access_cols` columns.
+TESSERA_HOST_DEVICE constexpr int resident_direct(int access_cols, int wide) {
+  return wide == 1 ? 8 : wide == 4 ? 4 : access_cols == 8 ? 6 : 5;
+}
+TESSERA_HOST_DEVICE constexpr int direct_in_flight(int access_cols, int wide) {
+  return access_cols == 8 && wide == 2 ? 1 : 2;
+}
+
 /// The columns of a lane that teams add at a time.
 TESSERA_HOST_DEVICE constexpr int team_pass(int lane_cols) { return lane_cols < 8 ? lane_cols : 8; }
 
@@ -83,13 +92,14 @@ struct Schedule {
   int parts;                 // of a unit: 1, 2, 4, ..., at most one for each lane
   std::int64_t piece;        // most nonzeros of a unit
   int lane_cols = 4;         // columns of C of a lane, `wide` times 16 bytes of B
-  int wide = 1;              // 1, 2 or 4; of units that are warps
+  int wide = 1;              // 1, 2 or 4; of units that are warps, or direct
+  bool direct = false;       // a unit is a row, of which every lane loads all nonzeros
   bool has_offsets = false;  // columns are read as offsets of 16 bits, if the matrix allows it
 
   constexpr int units_per_block() const { return kThreads / lanes; }
   constexpr int units_per_warp() const { return 32 / lanes; }
   constexpr int part_lanes() const { return lanes / parts; }
-  constexpr bool in_parts() const { return part_lanes() < kFewLanes; }
+  constexpr bool in_parts() const { return !direct && part_lanes() < kFewLanes; }
   /// True with elements of B of 16 bits.
   constexpr bool has_halves() const { return lane_cols == 8 * wide; }
   /// The rows of B that a unit without parts has in flight.
@@ -158,11 +168,15 @@ constexpr int width_of(std::int64_t rows, std::int64_t nnz, std::int64_t longest
 /// Where columns are read as offsets, for at most 16 columns of C and units of more than two lanes.
 enum class Offsets { kByMatrix, kWhereTheyFit, kNever };
 
+/// Whether the lanes of a unit of more than 16 columns share its nonzeros or load all of them.
+enum class Nonzeros { kByMatrix, kShared, kDirect };
+
 /// What the caller fixes of a schedule.
 struct ScheduleChoice {
   std::int64_t piece = 0;    // most nonzeros of a unit; 0: by the matrix
   std::int64_t columns = 0;  // of C, at most, of a warp of more than 16; 0: by the matrix
-  int few_lanes = 0;         // of a unit of at most 16 columns: 2, 8, 16 or 32; 0: by the matrix
+  Nonzeros nonzeros = Nonzeros::kByMatrix;
+  int few_lanes = 0;  // of a unit of at most 16 columns: 2, 8, 16 or 32; 0: by the matrix
   Offsets offsets = Offsets::kByMatrix;
 };
 
@@ -208,6 +222,42 @@ constexpr bool has_offsets(const Schedule& schedule, Offsets offsets, std::int64
          (schedule.piece >= kMostPiece && nnz > kShortRows * rows);
 }
 
+/// The longest row of a matrix whose units are rows: one piece of any schedule.
+constexpr std::int64_t kLongestDirect = kMostPiece;
+
+/// The schedule where units are rows: half the lanes of others, of which each has two accesses.
+constexpr Schedule direct_schedule(std::int64_t n, int access_cols) {
+  Schedule schedule{.lanes = n <= 4 * access_cols    ? 4
+                             : n <= 16 * access_cols ? 8
+                             : n <= 32 * access_cols ? 16
+                                                     : 32,
+                    .parts = 1,
+                    .piece = kLongestDirect,
+                    .wide = n <= 8 * access_cols                       ? 1
+                            : access_cols == 4 && n > 64 * access_cols ? 4
+                                                                       : 2,
+                    .direct = true};
+  schedule.lane_cols = access_cols * schedule.wide;
+  return schedule;
+}
+
+/// True where units are rows, of which every lane loads all nonzeros.
+///
+/// With few nonzeros a row, what a unit costs besides them decides: its entry in a list of 16
+/// bytes, two turns of shuffles, shared memory that the L1 then lacks. On an H200 this took 0.63 to
+/// 0.86 of the time at N = 128 on six matrices of 2 to 13.6 nonzeros a row, 0.91 to 0.95 at N =
+/// 512, and on matrices of 39 and more 0.88 to 1.3 times. A row is not cut: the steps of the
+/// longest one, of 0.55 us each, have to take less time than all rows of B at 9 TB/s.
+constexpr bool is_direct(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
+                         std::int64_t n, const ScheduleChoice& choice, int access_cols) {
+  constexpr std::int64_t kStepNs = 550, kBytesOfNs = 9000;
+  if (n <= 16 || longest_row > kLongestDirect) return false;
+  if (choice.nonzeros != Nonzeros::kByMatrix) return choice.nonzeros == Nonzeros::kDirect;
+  if (nnz > kShortRows * rows || choice.piece != 0 || choice.columns != 0) return false;
+  const int in_flight = direct_in_flight(access_cols, direct_schedule(n, access_cols).wide);
+  return kStepNs * longest_row / in_flight <= nnz * n * (16 / access_cols) / kBytesOfNs;
+}
+
 /// Lanes for 32, 64 or 128 columns of C, by its width.
 ///
 /// With at most 16 columns, most lanes of such a unit would have no column. Its lanes are in parts
@@ -223,6 +273,8 @@ constexpr bool has_offsets(const Schedule& schedule, Offsets offsets, std::int64
 constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
                                  std::int64_t n, const ScheduleChoice& choice,
                                  int access_cols = 4) {
+  if (is_direct(rows, nnz, longest_row, n, choice, access_cols))
+    return direct_schedule(n, access_cols);
   Schedule schedule{.lanes = n <= 8 * access_cols    ? 8
                              : n <= 16 * access_cols ? 16
                                                      : 32,

@@ -44,6 +44,16 @@ struct WideCounts {
   }
 };
 
+/// The same of a warp whose units are rows.
+struct DirectCounts {
+  static constexpr int kUnit = 24, kStep = 5, kRest = 9, kEnd = 6;
+
+  /// Of a nonzero: its address and its products.
+  static constexpr int of_nonzero(const Schedule& schedule) {
+    return 4 + schedule.lane_cols * (schedule.has_halves() ? 2 : 1);
+  }
+};
+
 /// The same of a warp whose units are in parts.
 struct PartCounts {
   static constexpr int kUnit = 29, kLoop = 15;  // with the unit, and before the first turn
@@ -61,6 +71,8 @@ struct ColumnCounts {
 
 /// Registers of a thread (CUDA 13.0, sm_90a).
 constexpr int registers_of(const Schedule& schedule) {
+  if (schedule.direct)
+    return schedule.wide == 1 ? 32 : schedule.wide == 4 ? 64 : schedule.has_halves() ? 40 : 48;
   if (schedule.wide > 1) return 80;
   if (!schedule.in_parts()) return 64;
   return schedule.part_lanes() == 1 ? 40 : 48;
@@ -113,15 +125,16 @@ class RowsTrace final : public LaunchTrace {
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
     const WarpUnits mine(*this, thread_block, warp);
-    const std::int64_t turn = is_column()  ? kUnroll * schedule_.lanes
-                              : in_parts() ? schedule_.part_turn()
-                              : is_wide()  ? 32
-                                           : kUnroll;
+    const std::int64_t turn = is_column()        ? kUnroll * schedule_.lanes
+                              : schedule_.direct ? direct_turn()
+                              : in_parts()       ? schedule_.part_turn()
+                              : is_wide()        ? 32
+                                                 : kUnroll;
     const std::int64_t at = turn * cursor.step++;
     if (at == 0) begin(mine, trace);
     if (at < mine.most) advance(mine, at, trace);
     if (at + turn < mine.most) return true;
-    trace.issue(InstructionCounts::kEnd);
+    trace.issue(schedule_.direct ? DirectCounts::kEnd : InstructionCounts::kEnd);
     add_parts(trace);
     if (mine.team > 1) add_team(mine, mine.team, trace);
     if (mine.split != nullptr) meet(mine, trace);
@@ -135,9 +148,12 @@ class RowsTrace final : public LaunchTrace {
 
   bool in_parts() const { return schedule_.in_parts(); }
   bool is_wide() const { return schedule_.wide > 1; }
+  std::int64_t direct_turn() const {
+    return direct_in_flight(schedule_.lane_cols / schedule_.wide, schedule_.wide);
+  }
   std::int64_t index_bytes() const { return plan_.has_offsets() ? 2 : 4; }
-  /// Of a unit and, beside it, the first column of its offsets.
-  std::int64_t unit_bytes() const { return plan_.has_offsets() ? 20 : 16; }
+  /// Of a unit and, beside it, the first column of its offsets; of a row its first nonzero.
+  std::int64_t unit_bytes() const { return schedule_.direct ? 4 : plan_.has_offsets() ? 20 : 16; }
   /// Two for a pass, but for the one before the first.
   int barriers_of_team() const {
     return 2 * schedule_.lane_cols / team_pass(schedule_.lane_cols) - 1;
@@ -221,13 +237,16 @@ class RowsTrace final : public LaunchTrace {
     trace.issue(InstructionCounts::kStart);
     trace.pause(kSpecialRegisterCycles);
     trace.load(kUnitBoard);
-    trace.touch(at_.units + 16 * static_cast<std::uint64_t>(mine.first), 16 * mine.units.size());
+    const std::int64_t entry = schedule_.direct ? 4 : 16;
+    trace.touch(element(at_.units, mine.first, static_cast<int>(entry)),
+                entry * std::ssize(mine.units));
     if (plan_.has_offsets()) {
       trace.load(kUnitBoard);
       trace.touch(element(at_.bases, mine.first, 4), 4 * mine.units.size());
     }
     trace.wait(kUnitBoard);
     if (is_column()) return trace.issue(ColumnCounts::kUnit);
+    if (schedule_.direct) return trace.issue(DirectCounts::kUnit);
     if (in_parts()) {
       trace.issue(PartCounts::kUnit);
       load_turn(mine, 0, kPartUnroll / schedule_.part_lanes(), trace);
@@ -242,12 +261,17 @@ class RowsTrace final : public LaunchTrace {
 
   /// Loads nonzeros [at, at + lanes) of all units, one a lane.
   void load_nonzeros(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    load_nonzeros(mine, at, schedule_.lanes, trace);
+  }
+  /// The same of `most` nonzeros a unit.
+  void load_nonzeros(const WarpUnits& mine, std::int64_t at, std::int64_t most,
+                     WarpTrace& trace) const {
     const auto load = [&](std::uint64_t array, int bytes) {
       trace.load(kIndexBoard);
       for (const Unit& unit : mine.units)
         if (at < unit.count)
           trace.touch(element(array, unit.first + at, bytes),
-                      bytes * std::min<std::int64_t>(schedule_.lanes, unit.count - at));
+                      bytes * std::min<std::int64_t>(most, unit.count - at));
     };
     load(at_.col_indices, static_cast<int>(index_bytes()));
     load(at_.values, 4);
@@ -265,6 +289,8 @@ class RowsTrace final : public LaunchTrace {
   void advance(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
     if (is_column())
       advance_column(mine, at, trace);
+    else if (schedule_.direct)
+      advance_direct(mine, at, trace);
     else if (in_parts())
       advance_parts(mine, at, trace);
     else if (is_wide())
@@ -349,6 +375,32 @@ class RowsTrace final : public LaunchTrace {
       trace.issue(WideCounts::of_nonzero(schedule_) * static_cast<int>(count));
       at += count;
     }
+  }
+
+  /// A step of all rows of a warp. Those that lack a nonzero take part in the branches of others.
+  void advance_direct(const WarpUnits& mine, std::int64_t at, WarpTrace& trace) const {
+    const std::int64_t end = std::min(at + direct_turn(), mine.most);
+    trace.issue(end - at == direct_turn() ? DirectCounts::kStep : DirectCounts::kRest);
+    for (std::int64_t i = at; i < end; ++i) load_nonzeros(mine, i, 1, trace);
+    trace.wait(kIndexBoard);
+    for (std::int64_t i = at; i < end; ++i)
+      for (int v = 0; v < schedule_.wide; ++v) load_access(mine, i, v, trace);
+    trace.wait(kDataBoard);
+    trace.issue(DirectCounts::of_nonzero(schedule_) * static_cast<int>(end - at));
+  }
+
+  /// Loads access `v` of the rows of B of nonzero i of all units.
+  void load_access(const WarpUnits& mine, std::int64_t i, int v, WarpTrace& trace) const {
+    const std::int64_t access = schedule_.columns() / schedule_.wide;
+    const std::int64_t cols = std::min(access, mine.cols - v * access);
+    const RowsOfB needed = rows_of_b(mine, i);
+    if (needed.count == 0 || cols <= 0) return trace.issue(1);
+    trace.load(kDataBoard);
+    for (int r = 0; r < needed.count; ++r)
+      trace.touch(
+          element(at_.b, needed.rows[static_cast<std::size_t>(r)] * n_ + mine.col + v * access,
+                  b_bytes_),
+          b_bytes_ * cols);
   }
 
   /// Loads the row of B of a nonzero with an instruction for each access.
@@ -450,7 +502,7 @@ TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Schedule& 
   const auto elements = [](ElementType type, std::int64_t count) {
     return static_cast<std::int64_t>(bytes_of(type)) * count;
   };
-  return {.units = memory.add("units", 16 * std::ssize(plan.units)),
+  return {.units = memory.add("units", (schedule.direct ? 4 : 16) * std::ssize(plan.units)),
           .bases = memory.add("bases", 4 * std::ssize(plan.bases)),
           .split_rows = memory.add("split_rows", 8 * std::ssize(plan.split_rows)),
           .col_indices = memory.add("col_indices", (plan.has_offsets() ? 2 : 4) * a.nnz()),
@@ -473,7 +525,7 @@ void describe_launch(const CsrMatrix& a, const Schedule& schedule, const Storage
                            .thread_blocks = trace->thread_blocks(),
                            .threads_per_block = kThreads,
                            .registers_per_thread = registers_of(schedule),
-                           .shared_bytes = shared_bytes(schedule.lane_cols),
+                           .shared_bytes = schedule.direct ? 0 : shared_bytes(schedule.lane_cols),
                            .trace = trace});
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/device/hidden.cuh"
+#include "kernels/device/narrowed_sums.cuh"
 #include "kernels/device/store_elements.cuh"
 #include "kernels/spmm/row_windows/staged_rows.cuh"
 #include "kernels/spmm/row_windows/task_multiplication.cuh"
@@ -283,6 +284,8 @@ __device__ void store_sums(const KernelArguments& arguments, bool c_in_16_bits,
     if (row >= arguments.view.rows) return;
     const std::int64_t place = arguments.places == nullptr ? row : arguments.places[row];
     const std::int64_t to = place * arguments.view.n + first_col;
+    [[maybe_unused]] const float row_scale =
+        Numbers::kScales ? scale_of_row(arguments.narrowing, row) : 1;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int piece = kPieceCols * place_of_piece(2 * (lane % 4) + i);
@@ -292,6 +295,9 @@ __device__ void store_sums(const KernelArguments& arguments, bool c_in_16_bits,
         float of_piece[kPieceCols];
         for (int j = 0; j < kPieceCols; ++j)
           of_piece[j] = sums[kPieceCols / 2 * line + j / 2][j % 2][2 * upper + i];
+        if constexpr (Numbers::kScales)
+          scale_sums<kAligned>(arguments.narrowing, row_scale, first_col + col, cols - col,
+                               of_piece);
         store_piece<Numbers, kAligned>(arguments, c_in_16_bits, to + col, of_piece, cols - col,
                                        scaling);
       }
@@ -374,7 +380,13 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
   const row_windows::WorkItem item =
       schedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
   if (item.share >= arguments.num_shares) return;
+  // Products of 16 bits are narrowed ones or always run.
+  constexpr bool kIsAsked = Numbers::kScales || Numbers::kPieceCols == 4;
+  bool runs = true;
+  if constexpr (kIsAsked) runs = is_to_run(arguments.narrowing);
   const Task task = arguments.tasks[item.share];
+  if constexpr (kIsAsked)
+    if (!runs) return;
   const std::int64_t first_col = schedule.first_col(item.chunk);
   const auto store = [&](std::uint32_t window, std::int64_t col, int own_lane,
                          const SumsOfPair(&sums)[2 * kGroups]) {

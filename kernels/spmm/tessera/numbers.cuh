@@ -17,6 +17,7 @@ struct Fp32Numbers {
   using Element = float;
   using Operand = Tf32Operand<kPrecision, 4>;
   static constexpr int kPieceCols = 4;  // columns of 16 bytes of B
+  static constexpr bool kScales = false;
 
   /// Of the elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4) of a TC block.
   __device__ static Operand operand(const float (&elements)[4]) {
@@ -46,6 +47,7 @@ template <class Packed>
 struct HalfNumbers {
   using Element = Packed;
   static constexpr int kPieceCols = 8;
+  static constexpr bool kScales = false;
   struct Operand {
     std::uint32_t rows[2];
   };
@@ -66,6 +68,12 @@ struct HalfNumbers {
       Packed::mma_k8(sums[j / 2][j % 2], a.rows, columns);
     }
   }
+};
+
+/// Whose sums are multiplied by powers of two (kernels/narrowing.hpp). The same in every kernel
+/// would make products of 16 bits a tenth slower.
+struct ScaledFp16Numbers : HalfNumbers<PackedFp16> {
+  static constexpr bool kScales = true;
 };
 
 }  // namespace tessera::tessera_spmm

@@ -25,6 +25,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
 #include "kernels/spmm/row_windows/named_values.hpp"
+#include "kernels/spmm/tessera/scaled_rows.hpp"
 #include "kernels/spmm/tessera/trace.hpp"
 #include "kernels/storage_params.hpp"
 
@@ -202,8 +203,10 @@ std::vector<ParamSpec> params() {
   return {
       {"precision",
        std::string("tf32_even"),
-       "how FP32 operands are multiplied on tensor cores",
-       {"tf32_even", "tf32x3"}},
+       "how FP32 operands are multiplied on tensor cores; fp16_scaled: B is rounded to FP16 under "
+       "a "
+       "power of two for every column, in a launch of its own, and rows of A likewise when packed",
+       {"tf32_even", "tf32x3", "fp16_scaled"}},
       {"storage",
        std::string("fp32"),
        "the type of B in memory; with 16 bits, A is rounded to it and multiplied in it",
@@ -344,10 +347,11 @@ const Register<SpmmKernel> entry{{
     .name = "tessera_spmm",
     .summary = "mosaic of 16-row windows on TF32 tensor cores, m16n8k8, a warp a window (ours)",
     .params = tessera_spmm::params(),
-    .make =
-        [](const Params& params) {
-          return std::make_unique<TesseraSpmm>(TesseraSpmmOptions(params));
-        },
+    .make = [](const Params& params) -> std::unique_ptr<SpmmKernel> {
+      if (tessera_spmm::is_narrowed(params))
+        return narrowed::make_kernel(tessera_spmm::narrowed_recipe(params));
+      return std::make_unique<TesseraSpmm>(TesseraSpmmOptions(params));
+    },
 }};
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/spmm/tessera/kernel.cuh"
+#include "kernels/spmm/tessera/scaled_rows.hpp"
 
 namespace tessera {
 namespace {
@@ -40,12 +41,20 @@ class GpuTesseraSpmm final : public GpuSpmm {
             .kernel_name = "tessera_spmm",
             .aligned = kernel(schedule.groups, true),
             .unaligned = kernel(schedule.groups, false),
+            .scaled_aligned = scaled_kernel(schedule.groups, true),
+            .scaled_unaligned = scaled_kernel(schedule.groups, false),
             .options = {options_.storage().c != ElementType::kFp32, options_.prefetches(size, n)},
             .schedule = schedule,
             .shared_bytes = options_.shared_bytes(schedule),
             .b_bytes = bytes_of(options_.storage().b),
             .combine = options_.combine(),
             .places_rows = true});
+  }
+
+  /// The kernel that scales its sums; null where none is compiled.
+  Kernel scaled_kernel(int groups, bool aligned) const {
+    if (options_.storage() != Storage{ElementType::kFp16, ElementType::kFp32}) return nullptr;
+    return kernel_of<ScaledFp16Numbers>(groups, aligned);
   }
 
   Kernel kernel(int groups, bool aligned) const {
@@ -64,10 +73,10 @@ class GpuTesseraSpmm final : public GpuSpmm {
 const Register<GpuSpmm> entry{{
     .name = "tessera_spmm",
     .summary = "device half of tessera_spmm",
-    .make =
-        [](const Params& params) {
-          return std::make_unique<GpuTesseraSpmm>(TesseraSpmmOptions(params));
-        },
+    .make = [](const Params& params) -> std::unique_ptr<GpuSpmm> {
+      if (is_narrowed(params)) return narrowed::make_gpu(narrowed_recipe(params));
+      return std::make_unique<GpuTesseraSpmm>(TesseraSpmmOptions(params));
+    },
 }};
 
 }  // namespace

@@ -24,7 +24,8 @@ const WorkCounts kMesh{{"n", 128},
                        {"nonzeros", 2'100'000},
                        {"condensed_columns", 1'200'000},
                        {"tc_blocks", 150'000},
-                       {"longest_window", 20}};
+                       {"longest_window", 20},
+                       {"longest_row", 100}};
 
 SpmmPreparation choice(std::int64_t products, const WorkCounts& counts = kMesh) {
   return choose_order({counted("tessera_spmm", counts), counted("rows_spmm", counts)}, products);

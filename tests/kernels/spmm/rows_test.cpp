@@ -320,7 +320,7 @@ TEST_CASE("pieces of rows_spmm are longer for larger matrices, long rows and mor
 
 TEST_CASE("units of rows_spmm are in parts for few columns of C, and narrower for shorter rows") {
   const auto shape = [](std::int64_t rows, std::int64_t n) {
-    const Schedule schedule = rows_spmm::make_schedule(rows, 4'800'000, 50, n, {});
+    const Schedule schedule = rows_spmm::make_schedule(rows, 4'800'000, 100, n, {});
     return std::pair(schedule.lanes, schedule.parts);
   };
   constexpr std::int64_t kShort = 300'000, kLong = 299'999;  // rows, of 16 nonzeros and more
@@ -342,6 +342,47 @@ TEST_CASE("units of rows_spmm are in parts for few columns of C, and narrower fo
   CHECK(rows_spmm::make_schedule(1'000, 100'000, 100, 1, {}).piece == 32);
   CHECK(rows_spmm::make_schedule(100'000, 1'000'000, 100, 1, {}).piece == 16);
   CHECK(rows_spmm::make_schedule(100'000, 1'000'000'000, 100, 8, {}).piece == 64);
+}
+
+TEST_CASE("units of rows_spmm are rows where rows are short and none of them is long") {
+  const auto direct = [](std::int64_t rows, std::int64_t longest, std::int64_t n,
+                         const rows_spmm::ScheduleChoice& choice = {}, int access_cols = 4) {
+    return rows_spmm::make_schedule(rows, 1'600'000, longest, n, choice, access_cols);
+  };
+  for (const int access_cols : {4, 8}) {
+    for (const std::int64_t n : {17, 32, 40, 64, 100, 128, 256, 300, 512, 1000}) {
+      const Schedule schedule =
+          direct(200'000, 30, n, {.nonzeros = rows_spmm::Nonzeros::kDirect}, access_cols);
+      REQUIRE(schedule.direct);
+      // No more columns than C has, but for the narrowest unit and up to the next power of two.
+      CHECK((schedule.columns() < 2 * n || schedule.lanes <= 8));
+      CHECK(schedule.lane_cols == access_cols * schedule.wide);
+      CHECK(schedule.cut(30).pieces() == 1);
+    }
+  }
+  CHECK_FALSE(direct(200'000, 30, 16).direct);
+  CHECK_FALSE(direct(200'000, 65, 128).direct);
+  CHECK_FALSE(direct(99'999, 30, 128).direct);  // more than 16 nonzeros a row
+  CHECK_FALSE(direct(200'000, 30, 128, {.piece = 16}).direct);
+  CHECK_FALSE(direct(200'000, 30, 128, {.nonzeros = rows_spmm::Nonzeros::kShared}).direct);
+  CHECK(direct(99'999, 30, 128, {.nonzeros = rows_spmm::Nonzeros::kDirect}).direct);
+  // The longest row takes 32 steps of two nonzeros, 17.6 us; all rows of B 22.8 us, and 11.4 us.
+  CHECK(direct(200'000, 64, 32).direct);
+  CHECK_FALSE(direct(200'000, 64, 32, {}, 8).direct);
+}
+
+TEST_CASE("a row that is a unit of rows_spmm is a chain of fused multiply-adds") {
+  const CsrMatrix a = random_sparse(200, 150, 0.08, 81);
+  const DenseMatrix b = random_dense(a.cols, 40, 82);
+  const auto& kernels = Registry<SpmmKernel>::instance();
+  const auto direct = kernels.make("rows_spmm", {{"nonzeros", std::string("direct")}});
+  const auto packed = Registry<Format>::instance().make(direct->format())->pack(a);
+  const auto emulated = [&](const SpmmKernel& kernel) {
+    return kernel.emulate(*packed, b, find_generation("hopper")).values;
+  };
+  CHECK(emulated(*direct) == emulated(*kernels.make("csr_spmm")));
+  // Pieces of two nonzeros are added in another order.
+  CHECK(emulated(*direct) != emulated(*kernels.make("rows_spmm", {{"piece", std::int64_t{2}}})));
 }
 
 TEST_CASE("columns of rows_spmm are offsets from the first one of their unit, where 16 bits do") {
@@ -415,7 +456,8 @@ TEST_CASE("a piece of rows_spmm is a row of 33 to 64 nonzeros for few columns of
 TEST_CASE("warps of rows_spmm are wide for short rows and for rows of about one length") {
   const auto columns = [](std::int64_t rows, std::int64_t nnz, std::int64_t longest, std::int64_t n,
                           int access_cols = 4) {
-    return rows_spmm::make_schedule(rows, nnz, longest, n, {}, access_cols).columns();
+    const rows_spmm::ScheduleChoice shared{.nonzeros = rows_spmm::Nonzeros::kShared};
+    return rows_spmm::make_schedule(rows, nnz, longest, n, shared, access_cols).columns();
   };
   constexpr std::int64_t kHeld = 132 * 3 * 8;  // wide warps of an H200
 
