@@ -142,9 +142,14 @@ std::string fault_of_scaling(const AttackCase& given, ElementType type, const De
     const double allowed = (roundings + 1.01 * rounding_error(type)) * size + 0x1p-148 +
                            underflow_error(type) + flushed;
     const bool may_overflow = size + allowed > largest_of(type);
-    // Two parts that overflow together need not do so after alpha.
-    if (in_parts && std::isinf(product.values[i]) && 1.02 * parts[i] > largest_of(type)) continue;
-    const bool right = std::isnan(exact)            ? std::isnan(c.values[i])
+    // Two finite parts that overflow together need not do so after alpha.
+    if (in_parts && std::isinf(product.values[i]) && std::isfinite(parts[i]) &&
+        1.02 * parts[i] > largest_of(type))
+      continue;
+    const bool may_meet_another = in_parts && may_overflow;  // infinity, of the other sign
+    const bool right = std::isnan(exact)   ? std::isnan(c.values[i])
+                       : std::isinf(exact) ? c.values[i] == exact ||
+                                                 (may_meet_another && !std::isfinite(c.values[i]))
                        : std::isfinite(c.values[i]) ? std::abs(c.values[i] - exact) <= allowed
                                                     : may_overflow;
     if (!right) return fmt::format("element {} scaled is {}, not {}", i, c.values[i], exact);

@@ -177,6 +177,20 @@ TEST_CASE("the attack finds an element that alpha and beta do not scale") {
   check_found(kernels, "scaling", 2);
 }
 
+TEST_CASE("an infinite element of A B stays infinite when it is scaled") {
+  AttackCase given = beside_an_infinity("csr_spmm");
+  given.b.at(0, 0) = std::numeric_limits<float>::infinity();
+  for (const char* kernel : {"csr_spmm", "shares_spmm"}) {
+    given.choice.kernel = kernel;
+    CHECK(attack(given, {emulated}).fault == "");
+    Attacked kernels{emulated};
+    kernels.scale = [](const AttackCase&, const DenseMatrix&) {
+      return std::vector<DenseMatrix>{DenseMatrix(1, 1, 5)};
+    };
+    CHECK(attack(given, kernels).fault == "scaling");
+  }
+}
+
 TEST_CASE("a launch may add two parts of a sum to beta C in either order, and nothing else") {
   AttackCase given;
   given.choice = {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}};
