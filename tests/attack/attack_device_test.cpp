@@ -54,5 +54,30 @@ TEST_CASE("each choice of a kernel is right on a small matrix with full and empt
   }
 }
 
+TEST_CASE("two shares and beta C meet in one of two orders, and not as a sum of both shares does") {
+  const Attacked kernels = registered_kernels();
+  if (!kernels.launch) {
+    MESSAGE("skipped: there is no GPU");
+    return;
+  }
+  AttackCase given{{"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
+                   kernels.generation,
+                   {0.5f, -2.0f},
+                   uneven_matrix(),
+                   random_dense(157, 64, 3)};
+  const DenseMatrix product = emulated(given), c = kernels.launch(given).c;
+  const std::int64_t from_sum =
+      compare_bits(c, emulate_scaling(given.scaling, product, given.old_c())).different;
+  const std::vector<DenseMatrix> orders = scaled_products(given, product);
+  REQUIRE(orders.size() == 2);
+  const std::int64_t from_first = compare_bits(c, orders[0]).different,
+                     from_later = compare_bits(c, orders[1]).different;
+  MESSAGE("elements that differ from beta C and the sum of both shares: "
+          << from_sum << ", from the first share added first: " << from_first
+          << ", from the later one added first: " << from_later);
+  CHECK(from_sum > 0);
+  CHECK(attack(given, kernels).reason == "");
+}
+
 }  // namespace
 }  // namespace tessera
