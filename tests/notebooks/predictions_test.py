@@ -1,4 +1,4 @@
-"""Tests of notebooks/predictions.py: numbers from planted records and tables, and the committed files.
+"""Tests of notebooks/predictions.py: numbers of planted records and tables, and committed files.
 
 Run with `PYTHONPATH=tests python3 tests/notebooks/predictions_test.py`.
 """
