@@ -13,6 +13,14 @@ DenseMatrix SpmmKernel::emulate(const PackedMatrix&, const DenseMatrix&, const G
   throw Unsupported("this kernel cannot be emulated: the order of its sums is not known");
 }
 
+std::vector<DenseMatrix> SpmmKernel::emulate_scaled(const PackedMatrix& packed,
+                                                    const DenseMatrix& b,
+                                                    const Generation& generation,
+                                                    const Scaling& scaling,
+                                                    const DenseMatrix& old_c) const {
+  return {emulate_scaling(scaling, emulate(packed, b, generation), old_c, arithmetic().storage.c)};
+}
+
 WorkDescription SpmmKernel::work(const PackedMatrix&, std::int64_t) const {
   throw Unsupported("this kernel publishes no work description");
 }

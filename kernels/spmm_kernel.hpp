@@ -13,6 +13,7 @@
 
 #include "formats/format.hpp"
 #include "kernels/gpu_limits.hpp"
+#include "kernels/scaling.hpp"
 #include "kernels/storage.hpp"
 #include "kernels/tensor_core/tensor_core.hpp"
 #include "kernels/work.hpp"
@@ -73,6 +74,15 @@ class SpmmKernel {
   /// (closed libraries, atomics).
   virtual DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                               const Generation& generation) const;
+
+  /// alpha A B + beta `old_c` in C's type, as the device half leaves it: every element has the bits
+  /// of that element in one of the results. There are two where two sums are added to beta C in
+  /// memory, in either order; otherwise one, emulate() with emulate_scaling() unless the kernel
+  /// rounds in another place. Throws as emulate(), and an Error for an `old_c` of another shape.
+  virtual std::vector<DenseMatrix> emulate_scaled(const PackedMatrix& packed, const DenseMatrix& b,
+                                                  const Generation& generation,
+                                                  const Scaling& scaling,
+                                                  const DenseMatrix& old_c) const;
 
   /// The work of the kernel's launches for a B of n columns: the input of the models. Throws
   /// Unsupported when the kernel publishes none, as a closed library.

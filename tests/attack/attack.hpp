@@ -8,14 +8,16 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/backends/check_result.hpp"
 #include "tests/attack/attack_case.hpp"
 
 namespace tessera {
 
-/// alpha A B + beta C from A B, as the kernels without atomics have it.
-DenseMatrix scaled_product(const AttackCase& given, const DenseMatrix& product);
+/// alpha A B + beta C as the kernel's emulation has it, from A B where alpha and beta change
+/// nothing: the results of SpmmKernel::emulate_scaled().
+std::vector<DenseMatrix> scaled_products(const AttackCase& given, const DenseMatrix& product);
 
 /// The kernel under attack; a test of the checker replaces one of its functions.
 struct Attacked {
@@ -23,7 +25,8 @@ struct Attacked {
   /// alpha A B + beta C; empty without a GPU.
   std::function<LaunchOutput(const AttackCase&)> launch = {};
   std::string generation = {};  // of the GPU, which takes the place of the case's own
-  std::function<DenseMatrix(const AttackCase&, const DenseMatrix&)> scale = scaled_product;
+  std::function<std::vector<DenseMatrix>(const AttackCase&, const DenseMatrix&)> scale =
+      scaled_products;
 };
 
 /// A B as the kernel's emulation has it.

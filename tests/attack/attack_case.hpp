@@ -26,6 +26,13 @@ struct AttackCase {
 /// kernel_choices(), the others random values of that kernel's parameters beside it.
 AttackCase draw_case(std::uint64_t seed);
 
+/// 83 x 157: rows of a few nonzeros, one that is full, one of every other column, and some that are
+/// empty.
+CsrMatrix uneven_matrix();
+
+/// True for a kernel of kernel_choices() that adds parts of an emulated sum to beta C in memory.
+bool adds_parts_to_c(const Choice& choice);
+
 /// "acc_spmm (columns = 32), A 3 x 4 with 2 nonzeros, N = 1".
 std::string describe(const AttackCase& given);
 

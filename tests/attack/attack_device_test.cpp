@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "formats/base/random.hpp"
 #include "tests/attack/attack.hpp"
 
 namespace tessera {
@@ -28,25 +27,6 @@ TEST_CASE("launches of the attack's first seeds give the bits of their emulation
   CHECK(compared > 2500);
 }
 
-/// Rows of a few nonzeros, one that is full, one of every other column, and some that are empty.
-CsrMatrix uneven() {
-  constexpr std::int32_t kRows = 83, kCols = 157;
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::int32_t> cols;
-  std::vector<float> values;
-  for (std::int32_t i = 0; i < kRows; ++i) {
-    for (std::int32_t j = 0; j < kCols; ++j) {
-      const std::uint64_t draw = random_bits(1, static_cast<std::uint64_t>(i) * kCols + j);
-      const bool few = draw % 100 < 6 && (i < 33 || i > 50);
-      if (i != 17 && !(i == 60 && j % 2 == 0) && !few) continue;
-      cols.push_back(j);
-      values.push_back(random_signed(2, draw));
-    }
-    offsets.push_back(std::ssize(cols));
-  }
-  return {kRows, kCols, std::move(offsets), std::move(cols), std::move(values)};
-}
-
 // A subcase for each kernel: tests/sanitize_gpu runs them one by one.
 TEST_CASE("each choice of a kernel is right on a small matrix with full and empty rows") {
   const Attacked kernels = registered_kernels();
@@ -61,9 +41,10 @@ TEST_CASE("each choice of a kernel is right on a small matrix with full and empt
       for (const Choice& choice : kernel_choices()) {
         if (choice.kernel != name) continue;
         for (const auto& [n, scaling] :
-             {std::pair{std::int64_t{5}, Scaling{}}, {64, {0.5f, -2.0f}}, {130, {}}}) {
+             {std::pair{std::int64_t{5}, Scaling{}}, {64, {-1.7f, 0.3f}}, {130, {}}}) {
           if (n > choice.most_cols) continue;
-          const AttackCase given{choice, "hopper", scaling, uneven(), random_dense(157, n, 3)};
+          const AttackCase given{choice, "hopper", scaling, uneven_matrix(),
+                                 random_dense(157, n, 3)};
           CAPTURE(describe(given));
           const Verdict verdict = attack(given, kernels);
           CHECK(verdict.reason == "");
@@ -71,6 +52,31 @@ TEST_CASE("each choice of a kernel is right on a small matrix with full and empt
       }
     }
   }
+}
+
+TEST_CASE("two shares and beta C meet in one of two orders, and not as a sum of both shares does") {
+  const Attacked kernels = registered_kernels();
+  if (!kernels.launch) {
+    MESSAGE("skipped: there is no GPU");
+    return;
+  }
+  AttackCase given{{"shares_spmm", {{"thread_blocks", std::int64_t{2}}}},
+                   kernels.generation,
+                   {0.5f, -2.0f},
+                   uneven_matrix(),
+                   random_dense(157, 64, 3)};
+  const DenseMatrix product = emulated(given), c = kernels.launch(given).c;
+  const std::int64_t from_sum =
+      compare_bits(c, emulate_scaling(given.scaling, product, given.old_c())).different;
+  const std::vector<DenseMatrix> orders = scaled_products(given, product);
+  REQUIRE(orders.size() == 2);
+  const std::int64_t from_first = compare_bits(c, orders[0]).different,
+                     from_later = compare_bits(c, orders[1]).different;
+  MESSAGE("elements that differ from beta C and the sum of both shares: "
+          << from_sum << ", from the first share added first: " << from_first
+          << ", from the later one added first: " << from_later);
+  CHECK(from_sum > 0);
+  CHECK(attack(given, kernels).reason == "");
 }
 
 }  // namespace

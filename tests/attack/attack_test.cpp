@@ -143,7 +143,7 @@ TEST_CASE(
     "the attack finds one flipped bit of a launch, an unwritten element and a touched guard") {
   LaunchOutput change;
   const auto launch = [&](const AttackCase& given) {
-    LaunchOutput output{scaled_product(given, emulated(given)), change.unwritten,
+    LaunchOutput output{scaled_products(given, emulated(given)).front(), change.unwritten,
                         change.guards_intact};
     return output;
   };
@@ -169,11 +169,76 @@ TEST_CASE(
 TEST_CASE("the attack finds an element that alpha and beta do not scale") {
   Attacked kernels{emulated};
   kernels.scale = [](const AttackCase& given, const DenseMatrix& product) {
-    DenseMatrix c = scaled_product(given, product);
-    if (given.scaling != Scaling{} && given.a.nnz() >= 2) c.values.back() = product.values.back();
-    return c;
+    std::vector<DenseMatrix> results = scaled_products(given, product);
+    if (given.scaling != Scaling{} && given.a.nnz() >= 2)
+      for (DenseMatrix& c : results) c.values.back() = product.values.back();
+    return results;
   };
   check_found(kernels, "scaling", 2);
+}
+
+TEST_CASE("an infinite element of A B stays infinite when it is scaled") {
+  AttackCase given = beside_an_infinity("csr_spmm");
+  given.b.at(0, 0) = std::numeric_limits<float>::infinity();
+  for (const char* kernel : {"csr_spmm", "shares_spmm"}) {
+    given.choice.kernel = kernel;
+    CHECK(attack(given, {emulated}).fault == "");
+    Attacked kernels{emulated};
+    kernels.scale = [](const AttackCase&, const DenseMatrix&) {
+      return std::vector<DenseMatrix>{DenseMatrix(1, 1, 5)};
+    };
+    CHECK(attack(given, kernels).fault == "scaling");
+  }
+}
+
+TEST_CASE("a launch may add two parts of a sum to beta C in either order, and nothing else") {
+  AttackCase given;
+  given.choice = {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}};
+  given.scaling = {-1.7f, 0.3f};
+  given.a = random_sparse(20, 90, 0.3, 81);
+  given.b = random_dense(90, 24, 82);
+  const std::vector<DenseMatrix> orders = scaled_products(given, emulated(given));
+  REQUIRE(orders.size() == 2);
+  const std::int64_t between = compare_bits(orders[0], orders[1]).different;
+  CHECK(between > 10);
+  CHECK(between <= 8 * 24);  // one window is split
+
+  DenseMatrix c = orders[0];
+  const auto launch = [&](const AttackCase&) { return LaunchOutput{c}; };
+  const auto fault = [&] { return attack(given, {emulated, launch, "hopper"}).fault; };
+  CHECK(fault() == "");
+  c = orders[1];
+  CHECK(fault() == "");
+  for (std::size_t i = 0; i < c.values.size(); i += 2) c.values[i] = orders[0].values[i];
+  CHECK(fault() == "");
+  // The bits of a kernel that adds up before it scales.
+  c = emulate_scaling(given.scaling, emulated(given), given.old_c());
+  CHECK(fault() == "launch");
+  c = orders[1];
+  c.values[5] = std::nextafter(std::max(orders[0].values[5], orders[1].values[5]), 1e30f);
+  CHECK(fault() == "launch");
+}
+
+// What the device test of this matrix said at b10db3c, whose emulation added up before it scaled.
+TEST_CASE("the bits that an H200 left of two shares are those of the later one added first") {
+  AttackCase given;
+  given.choice = {"shares_spmm", {{"thread_blocks", std::int64_t{2}}}};
+  given.scaling = {0.5f, -2.0f};
+  given.a = uneven_matrix();
+  given.b = random_dense(157, 64, 3);
+  const DenseMatrix product = emulated(given);
+  const std::vector<DenseMatrix> orders = scaled_products(given, product);
+  const DenseMatrix added_first = emulate_scaling(given.scaling, product, given.old_c());
+  REQUIRE(orders.size() == 2);
+  CHECK(compare_bits(orders[0], added_first).different == 80);
+  const BitComparison bits = compare_bits(orders[1], added_first);
+  CHECK(bits.compared == 5312);
+  CHECK(bits.different == 78);
+  REQUIRE(bits.first.has_value());
+  CHECK(bits.first->row == 26);
+  CHECK(bits.first->col == 1);
+  CHECK(orders[1].at(26, 1) == -0.9961004853248596f);
+  CHECK(added_first.at(26, 1) == -0.9961004257202148f);
 }
 
 TEST_CASE("a seed of the attack always gives the same case, and seeds differ") {

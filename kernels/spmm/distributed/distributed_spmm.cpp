@@ -184,8 +184,11 @@ std::vector<std::int64_t> DistributedSpmm::terms_per_row(const PackedMatrix& pac
 DenseMatrix DistributedSpmm::emulate_part(const PartOfProduct& part, const DenseMatrix& b,
                                           const DenseMatrix& received, const Generation& generation,
                                           const Scaling& scaling, const DenseMatrix& old_c) const {
-  DenseMatrix c =
-      emulate_scaling(scaling, kernel_->emulate(*pack(part.local), b, generation), old_c);
+  std::vector<DenseMatrix> results =
+      kernel_->emulate_scaled(*pack(part.local), b, generation, scaling, old_c);
+  require<Unsupported>(results.size() == 1, "{} adds sums to beta C in no fixed order",
+                       options_.kernel);
+  DenseMatrix& c = results.front();
   if (part.remote.rows == 0) return c;
   const DenseMatrix sums = kernel_->emulate(*pack(part.remote), received, generation);
   for (std::int64_t i = 0; i < sums.rows; ++i) {

@@ -127,7 +127,8 @@ class SpmmPlan {
            cudaStream_t stream = nullptr);
 
   /// The FP32 sums of A B [M x N] as run() computes them on this GPU, bit for bit, on the CPU;
-  /// emulate_scaling() applies alpha and beta, and rounds to C's type. Throws an Error for a B of
+  /// emulate_scaling() applies alpha and beta, and rounds to C's type, unless parts of a sum meet
+  /// in memory (SpmmKernel::emulate_scaled() for their two orders). Throws an Error for a B of
   /// another shape, Unsupported for a kernel that adds in no fixed order and for a closed library.
   DenseMatrix emulate(const DenseMatrix& b) const;
 

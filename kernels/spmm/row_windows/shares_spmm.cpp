@@ -12,6 +12,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
@@ -70,6 +71,15 @@ float flushed(float value) {
 float add_atomically(float sum, float value) {
   const float result = flushed(flushed(sum) + flushed(value));
   return std::isnan(result) ? std::bit_cast<float>(0x7fffffff) : result;
+}
+
+/// C as the first launch leaves it.
+DenseMatrix cleared(const Scaling& scaling, const DenseMatrix& old_c) {
+  DenseMatrix c(old_c.rows, old_c.cols);
+  if (scaling.beta == 0) return c;
+  for (std::size_t i = 0; i < c.values.size(); ++i)
+    c.values[i] = scaled({.alpha = scaling.beta, .beta = 0}, old_c.values[i], nullptr);
+  return c;
 }
 
 /// A warp of the first launch stores 128 bytes of zeros at a time.
@@ -223,7 +233,15 @@ class SharesSpmm final : public BitTcfKernel {
   }
 
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
-                      const Generation& generation) const override;
+                      const Generation& generation) const override {
+    const DenseMatrix not_read(packed.rows(), b.cols);
+    return std::move(emulate_scaled(packed, b, generation, {}, not_read).front());
+  }
+
+  /// A beta C is rounded by the first launch, and the two sums of a split window after alpha.
+  std::vector<DenseMatrix> emulate_scaled(const PackedMatrix& packed, const DenseMatrix& b,
+                                          const Generation& generation, const Scaling& scaling,
+                                          const DenseMatrix& old_c) const override;
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override;
 
@@ -240,33 +258,59 @@ class SharesSpmm final : public BitTcfKernel {
   std::int64_t thread_blocks_;
 };
 
-DenseMatrix SharesSpmm::emulate(const PackedMatrix& packed, const DenseMatrix& b,
-                                const Generation& generation) const {
+std::vector<DenseMatrix> SharesSpmm::emulate_scaled(const PackedMatrix& packed,
+                                                    const DenseMatrix& b,
+                                                    const Generation& generation,
+                                                    const Scaling& scaling,
+                                                    const DenseMatrix& old_c) const {
   const auto& a = packed_as<BitTcf>(packed);
-  std::vector<int> parts(static_cast<std::size_t>(a.num_row_windows()), 0);
-  for_each_split(a, [&](const WindowPart& part) { ++parts[part.window]; });
-  for (std::size_t w = 0; w < parts.size(); ++w)
-    require<Unsupported>(parts[w] <= 2,
+  require(old_c.rows == a.rows() && old_c.cols == b.cols, "A B is {} x {}, but C is {} x {}",
+          a.rows(), b.cols, old_c.rows, old_c.cols);
+  std::vector<WindowPart> parts;
+  std::vector<int> parts_of(static_cast<std::size_t>(a.num_row_windows()), 0);
+  for_each_split(a, [&](const WindowPart& part) {
+    parts.push_back(part);
+    ++parts_of[part.window];
+  });
+  for (std::size_t w = 0; w < parts_of.size(); ++w)
+    require<Unsupported>(parts_of[w] <= 2,
                          "shares_spmm adds the {} parts of row window {} in no fixed order: the "
                          "sum is reproducible for one or two parts only",
-                         parts[w], w);
+                         parts_of[w], w);
+
+  const DenseMatrix product = BitTcfKernel::emulate(packed, b, generation);
+  const Scaling of_whole{scaling.alpha, scaling.beta == 0 ? 0.0f : 1.0f};
+  DenseMatrix c = cleared(scaling, old_c);
+  for (std::int64_t row = 0; row < c.rows; ++row) {
+    const std::int64_t window = row / BitTcf::kTileRows;
+    if (parts_of[window] > 0 || a.row_window_offset[window] == a.row_window_offset[window + 1])
+      continue;
+    const auto to = c.row(row);
+    const auto sums = product.row(row);
+    for (std::size_t j = 0; j < to.size(); ++j) to[j] = scaled(of_whole, sums[j], &to[j]);
+  }
 
   const FusedStep& step = generation.step(MmaType::kTf32);
   const PreparedB prepared(b, precision());
-  DenseMatrix c = BitTcfKernel::emulate(packed, b, generation);
   WindowEmulation emulation(a, precision(), step, prepared);
   std::vector<float> sums(static_cast<std::size_t>(b.cols));
-  for_each_split(a, [&](const WindowPart& part) {
-    const bool is_first = part.first == a.row_window_offset[part.window];
+  const auto add = [&](const WindowPart& part, DenseMatrix& to) {
     for (int r = 0; r < rows_of_window(a, part.window); ++r) {
-      const auto row = c.row(part.window * BitTcf::kTileRows + r);
-      if (is_first) std::ranges::fill(row, 0.0f);
+      const auto row = to.row(part.window * BitTcf::kTileRows + r);
       std::ranges::fill(sums, 0.0f);
       emulation.run_row(r, part.first, part.last, sums);
-      for (std::size_t j = 0; j < sums.size(); ++j) row[j] = add_atomically(row[j], sums[j]);
+      for (std::size_t j = 0; j < sums.size(); ++j)
+        row[j] = add_atomically(row[j], scaling.alpha * sums[j]);
     }
-  });
-  return c;
+  };
+  std::vector<DenseMatrix> results{std::move(c)};
+  // Two sums give the same in either order, unless there is a third number below them.
+  if (scaling.beta != 0 && !parts.empty()) {
+    results.push_back(results.front());
+    for (const WindowPart& part : std::views::reverse(parts)) add(part, results.back());
+  }
+  for (const WindowPart& part : parts) add(part, results.front());
+  return results;
 }
 
 WorkDescription SharesSpmm::work(const PackedMatrix& packed, std::int64_t n) const {
