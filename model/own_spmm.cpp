@@ -23,7 +23,7 @@ namespace {
 /// The factors of an H200: microseconds in all, for a megabyte, for a thousand rows of C of a chunk
 /// of columns, and for a thousand TC blocks or nonzeros of one.
 struct TileFactors {
-  double start, fetched, written, uncached, rows, blocks, longest, longest_row;
+  double start, fetched, written, uncached, rows, blocks, longest;
 };
 constexpr TileFactors kTilesFp32{3.324, 0.1046, 0.2313, 0.06064, 0.006995, 0.07257, 0.1024};
 constexpr TileFactors kTiles16Bits{2.848, 0.06844, 0.3008, 1.68e-07, 0.01179, 0.1714, 0.1144};
