@@ -3,10 +3,10 @@
 // are fitted to the times of 24 matrices at N = 32, 128 and 512 on one H200
 // (notebooks/own_spmm_fit.py, experiments/results/spmm).
 //
-// Of tessera_spmm and rows_spmm the one so chosen takes 1.004 times the faster one's time in
-// geometric mean and 1.09 times at most. Where each matrix is left out of the fit in turn, it
-// takes 1.008 times and 1.17 times at most. The times themselves are off by 8 to 13 % in the mean
-// and by 55 % at most, where warps of rows_spmm are wide. dense_spmm has a formula of its own. On
+// Of tessera_spmm and rows_spmm the one so chosen takes 1.003 times the faster one's time in
+// geometric mean and 1.08 times at most. Where each matrix is left out of the fit in turn, it
+// takes 1.007 times and 1.28 times at most. The times themselves are off by 8 to 11 % in the mean
+// and by 56 % at most, where warps of rows_spmm are wide. dense_spmm has a formula of its own. On
 // another device the factors are scaled by its rates, which nothing has measured.
 
 #include <algorithm>
@@ -26,17 +26,17 @@ struct TileFactors {
   double start, fetched, written, uncached, rows, blocks, longest;
 };
 constexpr TileFactors kTilesFp32{3.324, 0.1046, 0.2313, 0.06064, 0.006995, 0.07257, 0.1024};
-constexpr TileFactors kTiles16Bits{2.848, 0.06844, 0.3008, 1.68e-07, 0.01179, 0.1714, 0.1144};
+constexpr TileFactors kTiles16Bits{2.632, 0.06873, 0.2782, 0.02575, 0.00897, 0.1754, 0.1266};
 
 struct RowFactors {
   double start, loaded, fetched, written, uncached, rows, nonzeros;
 };
 constexpr RowFactors kRowsFp32{4.304, 0.0567, 0.1052, 0.2095, 0.1446, 0.003099, 0.001714};
-constexpr RowFactors kRows16Bits{3.725, 0.03994, 0.07728, 0.453, 0.1317, 0.03148, 0.008584};
+constexpr RowFactors kRows16Bits{4.257, 0.04239, 0.08614, 0.3951, 0.1355, 0.02236, 0.008302};
 
 /// The same where units are rows: what they cost besides bytes was not told apart.
 constexpr RowFactors kDirectFp32{1.3, 0.06153, 0.09348, 0.4272, 1.995e-08, 0, 0};
-constexpr RowFactors kDirect16Bits{3, 0.04, 0.08, 0.4, 0.13, 0, 0};
+constexpr RowFactors kDirect16Bits{4.304, 0.0806, 0.1277, 0.3472, 6.88e-07, 0, 0};
 
 /// Megabytes of A, B and C that the L2 of an H200 keeps from one product to the next.
 constexpr double kCachedMegabytes = 45;
