@@ -5,6 +5,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/build_in_parts.hpp"
 #include "formats/condense.hpp"
+#include "formats/statistics/footprint_formula.hpp"
 #include "formats/unpack.hpp"
 
 namespace tessera {
@@ -45,6 +46,13 @@ const Register<Format> entry{{
     .summary = "64 x 64 tiles of condensed columns, two bytes per nonzero (ours)",
     .make = [](const Params&) { return std::make_unique<TallTilesFormat>(); },
 }};
+
+const Register<FootprintFormula> footprint{
+    footprint_formula(TallTiles::kFormat, [](const MatrixExtents& a) {
+      const std::int64_t tiles = a.tiles(kWindowRows, kTileCols);
+      const std::int64_t offsets = a.windows(kWindowRows) + 1 + tiles + 1;
+      return Footprint{4 * (offsets + kTileCols * tiles) + 2 * a.nnz, 4 * a.nnz};
+    })};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/bit_tcf.hpp"
 #include "formats/mosaic.hpp"
+#include "formats/tall_tiles.hpp"
 #include "tests/reorder_support.hpp"
 #include "tests/support.hpp"
 
@@ -36,7 +37,7 @@ void check_parts(int height) {
         return std::unique_ptr<Packed>(&dynamic_cast<Packed&>(*packed.release()));
       };
       const auto found = build_in_parts<Packed>(matrix, height, build, nonzeros);
-      CHECK((parts == 1) == (matrix.nnz() <= nonzeros));
+      CHECK((parts == 1) == (matrix.nnz() <= nonzeros || matrix.rows <= height));
       const auto equal = [&](auto member) { CHECK((*found).*member == expected.*member); };
       std::apply([&](auto... member) { (equal(member), ...); }, Packed::kOffsets);
       std::apply([&](auto... member) { (equal(member), ...); }, Packed::kArrays);
@@ -56,6 +57,7 @@ TEST_CASE("a matrix is built at once up to 2^24 nonzeros, and else in parts of a
 TEST_CASE("formats that are built in parts of windows are those that are built at once") {
   check_parts<Mosaic>(Mosaic::kWindowRows);
   check_parts<BitTcf>(BitTcf::kTileRows);
+  check_parts<TallTiles>(TallTiles::kWindowRows);
 }
 
 }  // namespace

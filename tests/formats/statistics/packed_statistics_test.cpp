@@ -83,7 +83,8 @@ TEST_CASE("the footprint of a closed form is that of the packed matrix") {
                                   {"bit_tcf", "bit_tcf", {}},
                                   {"mosaic", "mosaic", {}},
                                   {"me_bcrs", "me_bcrs", {}},
-                                  {"sr_bcrs", "sr_bcrs", {}}};
+                                  {"sr_bcrs", "sr_bcrs", {}},
+                                  {"tall_tiles", "tall_tiles", {}}};
   const std::vector<CsrMatrix> matrices{random_sparse(301, 187, 0.02, 1),
                                         random_sparse(1, 900, 0.5, 2),
                                         random_sparse(130, 40, 0.7, 3), random_sparse(20, 30, 0, 4),
