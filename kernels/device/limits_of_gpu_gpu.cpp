@@ -1,5 +1,6 @@
 // The CUDA half of kernels/device/limits_of_gpu.hpp.
 
+#include "formats/base/check.hpp"
 #include "formats/base/device_memory.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
 
@@ -19,6 +20,14 @@ GpuLimits limits_of_gpu() {
           .registers = value(cudaDevAttrMaxRegistersPerMultiprocessor),
           .shared_bytes = value(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
           .reserved_shared = value(cudaDevAttrReservedSharedMemoryPerBlock)};
+}
+
+void require_wgmma(std::string_view kernel) {
+  int device = 0, major = 0;
+  cuda_check(cudaGetDevice(&device), "finding the GPU");
+  cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+             "finding the compute capability");
+  require<Unsupported>(major == 9, "{} needs compute capability 9.0, not {}.x", kernel, major);
 }
 
 }  // namespace tessera

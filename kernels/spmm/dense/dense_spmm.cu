@@ -144,25 +144,17 @@ class GpuDenseSpmm final : public GpuSpmm {
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
     const auto& a = packed_as<DenseTiles>(packed);
-    require_gpu();
+    require_wgmma("dense_spmm");
     return std::make_unique<DenseMultiplication>(DeviceArray<float>(a.values), a.rows(), a.cols(),
                                                  n, options_);
   }
   std::unique_ptr<GpuMultiplication> adopt(const PackedOnGpu& a, std::int64_t n) const override {
-    require_gpu();
+    require_wgmma("dense_spmm");
     return std::make_unique<DenseMultiplication>(a.copy<float>("values"), a.rows, a.cols, n,
                                                  options_);
   }
 
  private:
-  static void require_gpu() {
-    int device = 0, major = 0;
-    cuda_check(cudaGetDevice(&device), "finding the GPU");
-    cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-               "finding the compute capability");
-    require<Unsupported>(major == 9, "dense_spmm needs compute capability 9.0, not {}.x", major);
-  }
-
   DenseSpmmOptions options_;
 };
 

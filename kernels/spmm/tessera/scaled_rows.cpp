@@ -2,12 +2,9 @@
 
 #include "kernels/spmm/tessera/scaled_rows.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "formats/base/check.hpp"
 #include "formats/mosaic.hpp"
-#include "kernels/spmm/narrowed/narrowed_b.hpp"
+#include "kernels/spmm/narrowed/row_factors.hpp"
 #include "kernels/storage_params.hpp"
 
 namespace tessera::tessera_spmm {
@@ -26,22 +23,12 @@ void for_each_value(const Mosaic& a, Visit visit) {
   }
 }
 
-/// Throws Unsupported for a row whose largest magnitude cannot be scaled.
 narrowed::ScaledRows scale_rows(const PackedMatrix& packed) {
   const auto& a = packed_as<Mosaic>(packed);
-  std::vector<float> factors(static_cast<std::size_t>(a.rows()), 0.0f);
-  for_each_value(a, [&](std::int64_t row, std::int64_t value) {
-    const float magnitude = std::abs(a.values[value]);
-    if (magnitude > factors[row] || std::isnan(magnitude)) factors[row] = magnitude;
-  });
-  for (std::size_t row = 0; row < factors.size(); ++row) {
-    const float factor = narrowed::factor_of(factors[row], narrowed::kRowExponent);
-    require<Unsupported>(factor != 0,
-                         "fp16_scaled takes rows of A whose largest magnitude is between 2^-{} and "
-                         "2^{}; that of row {} is {}",
-                         narrowed::kMostExponent, narrowed::kMostExponent + 1, row, factors[row]);
-    factors[row] = factor;
-  }
+  narrowed::RowFactors factors(a.rows());
+  for_each_value(a,
+                 [&](std::int64_t row, std::int64_t value) { factors.see(row, a.values[value]); });
+  factors.close();
   auto scaled = std::make_unique<Mosaic>(a.rows(), a.cols(), a.nnz());
   scaled->window_offset = a.window_offset;
   scaled->tile_offset = a.tile_offset;
@@ -49,9 +36,8 @@ narrowed::ScaledRows scale_rows(const PackedMatrix& packed) {
   scaled->bitmaps = a.bitmaps;
   scaled->values = a.values;
   for_each_value(
-      a, [&](std::int64_t row, std::int64_t value) { scaled->values[value] *= factors[row]; });
-  for (float& factor : factors) factor = 1 / factor;
-  return {std::move(scaled), std::move(factors)};
+      a, [&](std::int64_t row, std::int64_t value) { scaled->values[value] *= factors.of(row); });
+  return {std::move(scaled), factors.inverses()};
 }
 
 }  // namespace
