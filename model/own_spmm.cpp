@@ -215,6 +215,36 @@ class DenseSpmmCost final : public CostModel {
   }
 };
 
+/// Factors of tall_spmm: microseconds in all, for a megabyte that is written or comes from the
+/// DRAM, and for a thousand tiles and a million nonzeros of a chunk of columns. The time of a tile
+/// is that of its traffic in shared memory, whatever B's width up to 128 columns.
+struct TallFactors {
+  double start, written, uncached, tiles, nonzeros;
+};
+constexpr TallFactors kTall{7.5, 0.04, 0.041, 2.98, 1.18};
+
+class TallSpmmCost final : public CostModel {
+ public:
+  Rating rate(const WorkCounts& counts, const Params& params,
+              const std::string& device) const override {
+    const bool has_fp32 = params.text("storage") == "fp32";
+    require<Unsupported>((!has_fp32 || narrows(params)) && params.integer("max_tiles") == 0,
+                         "the formula of tall_spmm is fitted to its default parameters");
+    const Product product(counts, 2);
+    const Speed speed(find_device(device));
+    const double chunks = std::ceil(product.n / 128);
+    const double written = product.megabytes(product.rows) * (has_fp32 ? 2 : 1);
+    const double bytes =
+        kTall.written * written / speed.l2 + uncached(kTall.uncached, product, speed);
+    const double issued =
+        chunks *
+        (kTall.tiles * counts.at("tall_tiles") / 1e3 + kTall.nonzeros * product.nonzeros / 1e6) /
+        speed.issue;
+    return rating(kTall.start + bytes + issued + (has_fp32 ? narrowing(params, product, speed) : 0),
+                  bytes);
+  }
+};
+
 template <class Cost>
 Entry<CostModel> entry_of(const char* kernel) {
   return {.name = kernel,
@@ -224,6 +254,7 @@ Entry<CostModel> entry_of(const char* kernel) {
 
 const Register<CostModel> tiles_entry{entry_of<TesseraSpmmCost>("tessera_spmm")};
 const Register<CostModel> rows_entry{entry_of<RowsSpmmCost>("rows_spmm")};
+const Register<CostModel> tall_entry{entry_of<TallSpmmCost>("tall_spmm")};
 const Register<CostModel> dense_entry{entry_of<DenseSpmmCost>("dense_spmm")};
 
 }  // namespace

@@ -15,9 +15,10 @@ constexpr std::int64_t kSampledNonzeros = std::int64_t{1} << 19;
 
 /// For C = A B with n columns: "n", "rows", "cols", "nonzeros"; of windows of 16 rows
 /// "condensed_columns" and "tc_blocks" (8 of them each), summed over the windows, and
-/// "longest_window", the TC blocks of the window with the most nonzeros; and "longest_row", the
-/// nonzeros of the longest row. Sums are exact where A has
-/// at most kSampledNonzeros, and else those of every k-th window, scaled by the nonzeros. O(rows +
+/// "longest_window", the TC blocks of the window with the most nonzeros; of windows of 64 rows
+/// "tall_tiles" (64 condensed columns each); and "longest_row", the nonzeros of the longest row.
+/// Sums are exact where A has at most kSampledNonzeros, and else those of every k-th window, scaled
+/// by the nonzeros. O(rows +
 /// min(nonzeros, sample) + cols).
 WorkCounts product_counts(const CsrMatrix& a, std::int64_t n);
 

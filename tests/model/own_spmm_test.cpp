@@ -46,6 +46,14 @@ TEST_CASE("product counts are those of all windows of a small matrix") {
   CHECK(counts.at("condensed_columns") == static_cast<double>(columns));
   CHECK(counts.at("tc_blocks") == static_cast<double>(blocks));
   CHECK(counts.at("longest_window") == static_cast<double>(longest));
+  std::int64_t tiles = 0;
+  for (std::int32_t first = 0; first < a.rows; first += 64) {
+    const std::int32_t last = std::min(first + 64, a.rows);
+    const std::set<std::int32_t> different(a.col_indices.begin() + a.row_offsets[first],
+                                           a.col_indices.begin() + a.row_offsets[last]);
+    tiles += static_cast<std::int64_t>((different.size() + 63) / 64);
+  }
+  CHECK(counts.at("tall_tiles") == static_cast<double>(tiles));
   std::int64_t longest_row = 0;
   for (std::int32_t row = 0; row < a.rows; ++row)
     longest_row = std::max(longest_row, a.row_length(row));
@@ -55,8 +63,8 @@ TEST_CASE("product counts are those of all windows of a small matrix") {
 TEST_CASE("product counts of a matrix without rows or nonzeros are zero") {
   for (const CsrMatrix& a : {random_sparse(0, 5, 0.5, 1), random_sparse(3, 0, 0.5, 1)}) {
     const WorkCounts counts = product_counts(a, 8);
-    for (const char* name :
-         {"nonzeros", "condensed_columns", "tc_blocks", "longest_window", "longest_row"})
+    for (const char* name : {"nonzeros", "condensed_columns", "tc_blocks", "tall_tiles",
+                             "longest_window", "longest_row"})
       CHECK(counts.at(name) == 0);
     CHECK(predict("tessera_spmm", counts) > 0);
   }
@@ -88,6 +96,11 @@ TEST_CASE("the formulas are refused for parameters that they were not fitted to"
         Params::Given{{"nonzeros", std::string("shared")}}})
     CHECK_THROWS_AS(predict("rows_spmm", counts, given), Unsupported);
   CHECK(predict("tessera_spmm", counts, {{"storage", std::string("fp16")}}) > 0);
+  CHECK_THROWS_AS(predict("tall_spmm", counts, {{"precision", std::string("fp32")}}), Unsupported);
+  CHECK_THROWS_AS(predict("tall_spmm", counts, {{"max_tiles", std::int64_t{3}}}), Unsupported);
+  // Narrowing costs more than nothing, and C in FP32 as much.
+  CHECK(predict("tall_spmm", counts) >
+        predict("tall_spmm", counts, {{"storage", std::string("fp16")}}));
   // Narrowing B costs more than it saves where a row of B is used five times, and pays at 300.
   const auto pays = [](const char* kernel, double density) {
     const WorkCounts of = product_counts(random_sparse(500, 500, density, 2), 2048);

@@ -39,7 +39,8 @@ struct SpmmCandidate {
   std::string order = {};
   /// A candidate whose kernel narrows B in a launch of its own (precision = fp16_scaled) is left
   /// out where that cannot pay: where A has fewer nonzeros to a column, which are the uses of a row
-  /// of B, where B has fewer than 64 columns, and where B and C are not in FP32. 0: never left out.
+  /// of B, and where B has fewer than 64 columns; with B or C in 16 bits one whose precision is
+  /// named is, and another takes such a B as it is. 0: never left out.
   double least_uses = 0;
 };
 
@@ -47,15 +48,16 @@ struct SpmmPlanOptions {
   /// The kernels to choose from. Two or more are timed once on this GPU, and the fastest is kept.
   /// The default candidates differ in their values: tessera_spmm and dense_spmm round operands to
   /// TF32, rows_spmm does not; in the precision fp16_scaled, B has 11 significant bits, too, and
-  /// with tessera_spmm A (kernels/spmm/narrowed/narrowed_b.hpp); dense_spmm, of which an A with
-  /// less than one nonzero in twenty is no candidate, multiplies A's zeros too, so that an infinity
-  /// or a NaN of B reaches all rows of C. Each gives the same bits every time. Name one kernel
-  /// where the difference matters.
+  /// with tessera_spmm and tall_spmm A (kernels/spmm/narrowed/narrowed_b.hpp); dense_spmm, of which
+  /// an A with less than one nonzero in twenty is no candidate, multiplies A's zeros too, so that
+  /// an infinity or a NaN of B reaches all rows of C. Each gives the same bits every time. Name one
+  /// kernel where the difference matters.
   std::vector<SpmmCandidate> candidates = {
       {"tessera_spmm"},
       {"rows_spmm"},
       {"tessera_spmm", {{"precision", std::string("fp16_scaled")}}, {}, "", 20},
       {"rows_spmm", {{"precision", std::string("fp16_scaled")}}, {}, "", 20},
+      {"tall_spmm", {}, {}, "", 30},
       {"dense_spmm", {}, {{"growth", DenseTiles::kWorthwhileGrowth}}}};
 
   /// About how often A is multiplied. From 1 to kFewProducts nothing is timed, where every

@@ -275,7 +275,8 @@ std::string reason_to_omit(const SpmmCandidate& candidate, const CsrMatrix& a, s
                            const Storage& storage) {
   constexpr std::int64_t kLeastCols = 64;
   if (candidate.least_uses <= 0) return "";
-  if (storage != Storage{}) return "it narrows a B in fp32";
+  if (storage != Storage{})
+    return candidate.params.contains("precision") ? "it narrows a B in fp32" : "";
   if (n < kLeastCols)
     return fmt::format("B has {} columns, and narrowing it pays from {} on", n, kLeastCols);
   const double uses = static_cast<double>(a.nnz()) / std::max(a.cols, 1);

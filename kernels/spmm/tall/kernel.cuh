@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
   tiles.load(next);
   Turn turn = turns.at(0);
   Sums sums = {};
+  std::uint32_t last = 0;  // nonzeros of the tile before
   int stage = 0;
 #pragma unroll 1
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -118,11 +119,11 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
     records.fetch(fetched, records.slot(kStages + 1));
     turns.refill(i);
     close_group();
-    tiles.clear_last();
+    tiles.clear_last(last);
     tiles.advance();
     tiles.expand(next);
     tiles.load(after);
-    now = next, next = after;
+    last = now.nonzeros, now = next, next = after;
     records.advance();
     stage = stage + 1 < kStages ? stage + 1 : 0;
     const Turn following = turns.at(i + 1);

@@ -6,6 +6,8 @@
 
 #include "formats/base/order_model.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/io/source.hpp"
+#include "kernels/spmm/product_counts.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "tests/support.hpp"
 
@@ -47,6 +49,15 @@ TEST_CASE("an order is chosen from that number of products on that pays for it")
   CHECK(choice(static_cast<std::int64_t>(paid)).order.empty());
   CHECK(choice(static_cast<std::int64_t>(paid) + 1).order == "matched");
   CHECK(choice(10'000).reason.starts_with("the order matched is expected to save "));
+}
+
+TEST_CASE("an order is chosen for a shuffled mesh of long rows among all kernels of a plan") {
+  const CsrMatrix mesh = load_matrix("shuffle(of=elasticity3d(nx=14))", false).matrix;
+  const WorkCounts counts = product_counts(mesh, 128);
+  std::vector<CountedKernel> kernels;
+  for (const char* kernel : {"tessera_spmm", "rows_spmm", "tall_spmm", "dense_spmm"})
+    kernels.push_back(counted(kernel, counts));
+  CHECK(choose_order(kernels, 100'000'000).order == "matched");
 }
 
 TEST_CASE("no order is chosen where rows of B are full, whatever the number of products") {
