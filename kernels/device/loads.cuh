@@ -35,12 +35,21 @@ __device__ inline float4 load_16_bytes(const float* from) {
   return values;
 }
 
+/// What the L1 does with a line that a load of 16 bytes brings: it keeps it as others, or longer.
+enum class L1 { kAsOthers, kKeep };
+
 /// Loads kWidth floats where `when`, and else nothing, which keeps what `to` holds. The compiler
 /// does not move the load.
-template <int kWidth>
+template <int kWidth, L1 kL1 = L1::kAsOthers>
 __device__ void load_if(bool when, const float* from, float* to) {
   const int p = when;
-  if constexpr (kWidth == 4)
+  if constexpr (kWidth == 4 && kL1 == L1::kKeep)
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.s32 p, %5, 0;\n"
+        "@p ld.global.nc.L1::evict_last.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
+        : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3])
+        : "l"(from), "r"(p));
+  else if constexpr (kWidth == 4)
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.s32 p, %5, 0;\n"
         "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n}"

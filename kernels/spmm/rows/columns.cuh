@@ -96,10 +96,12 @@ struct LaneColumns {
   __device__ const char* of(const void* b) const {
     return static_cast<const char*>(b) + std::uint64_t{first} * kElementBytes;
   }
+  template <L1 kL1 = L1::kAsOthers>
   __device__ static void load_if(bool when, const char* row, int access, Piece& piece) {
     const char* from = row + offset(access) * kElementBytes;
     if constexpr (kAligned)
-      tessera::load_if<4>(when, reinterpret_cast<const float*>(from), piece.words + 4 * access);
+      tessera::load_if<4, kElementBytes == 4 ? kL1 : L1::kAsOthers>(
+          when, reinterpret_cast<const float*>(from), piece.words + 4 * access);
     else if constexpr (kElementBytes == 4)
       tessera::load_if<1>(when, reinterpret_cast<const float*>(from), piece.words + access);
     else

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads, resident_direct(Numbers::kCols, kWid
   using Columns = LaneColumns<Numbers, kLanes, kAligned, kWide>;
   constexpr int kInFlight = direct_in_flight(Numbers::kCols, kWide);
   const bool runs = is_to_run<Numbers>(product);
-  const std::uint32_t row = blockIdx.x * (kThreads / kLanes) + threadIdx.x / kLanes;
+  const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
   if (!runs || row >= product.rows) return;
   const Columns columns;
   std::uint32_t at = __ldg(product.row_begins + row);
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads, resident_direct(Numbers::kCols, kWid
     const char* from = b + std::uint64_t{col} * product.row_bytes;
 #pragma unroll
     for (int v = 0; v < Columns::kAccesses; ++v)
-      Columns::load_if(columns.has(v, product.n), from, v, pieces[i]);
+      Columns::template load_if<L1::kKeep>(columns.has(v, product.n), from, v, pieces[i]);
   };
   // Hidden, or the compiler unrolls the loop of some types, and their registers do not suffice.
 #pragma unroll 1

@@ -126,7 +126,7 @@ class RowsMultiplication final : public GpuMultiplication {
     arguments_.b = operands.b, arguments_.c = operands.c, arguments_.scaling = operands.scaling;
     const Kernel run = aligned_to_16_bytes(arguments_.n, operands, b_bytes_) ? aligned_ : any_;
     cuda_check(
-        tessera::launch(run, grid_, kThreads, 0, stream, arguments_.narrowing.overlaps, arguments_),
+        tessera::launch(run, grid_, threads_, 0, stream, arguments_.narrowing.overlaps, arguments_),
         "launching rows_spmm");
   }
 
@@ -140,6 +140,7 @@ class RowsMultiplication final : public GpuMultiplication {
         b_bytes_(bytes_of(storage.b)),
         grid_(static_cast<unsigned>(std::ssize(plan.units) / schedule.units_per_block()),
               static_cast<unsigned>(schedule.chunks(n))),
+        threads_(schedule.threads),
         units_(schedule.direct ? std::vector<Unit>() : plan.units),
         row_begins_(schedule.direct ? row_begins(a) : std::vector<std::uint32_t>()),
         split_rows_(plan.split_rows),
@@ -181,6 +182,7 @@ class RowsMultiplication final : public GpuMultiplication {
   Kernel scaled_aligned_, scaled_any_;  // the same with sums that are scaled, or null
   std::size_t b_bytes_;                 // of an element of B
   dim3 grid_;
+  int threads_;
   DeviceArray<Unit> units_;
   DeviceArray<std::uint32_t> row_begins_;
   DeviceArray<SplitRow> split_rows_;

@@ -103,11 +103,12 @@ class RowsTrace final : public LaunchTrace {
   std::int64_t blocks_of_units() const {
     return std::ssize(plan_.units) / schedule_.units_per_block();
   }
+  int warps() const { return schedule_.threads / 32; }
   std::int64_t thread_blocks() const { return blocks_of_units() * schedule_.chunks(n_); }
 
   ThreadBlockWork work_of(std::int64_t thread_block) const {
     ThreadBlockWork work;
-    for (int warp = 0; warp < kWarps; ++warp) {
+    for (int warp = 0; warp < warps(); ++warp) {
       const WarpUnits mine(*this, thread_block, warp);
       for (std::int64_t i = 0; i < mine.most; i += schedule_.parts)
         work.b_bytes += b_bytes_ * mine.cols * rows_of_b(mine, i).count;
@@ -144,7 +145,6 @@ class RowsTrace final : public LaunchTrace {
 
  private:
   static constexpr int kUnitBoard = 0, kIndexBoard = 1, kDataBoard = 2, kSlotBoard = 3;
-  static constexpr int kWarps = kThreads / 32;
 
   bool in_parts() const { return schedule_.in_parts(); }
   bool is_wide() const { return schedule_.wide > 1; }
@@ -523,7 +523,7 @@ void describe_launch(const CsrMatrix& a, const Schedule& schedule, const Storage
     work.thread_blocks.push_back(trace->work_of(block));
   work.launches.push_back({.name = "multiply",
                            .thread_blocks = trace->thread_blocks(),
-                           .threads_per_block = kThreads,
+                           .threads_per_block = schedule.threads,
                            .registers_per_thread = registers_of(schedule),
                            .shared_bytes = schedule.direct ? 0 : shared_bytes(schedule.lane_cols),
                            .trace = trace});

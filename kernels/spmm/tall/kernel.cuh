@@ -68,9 +68,6 @@ __device__ void finish(const Arguments& arguments, const Turn& turn, std::uint32
 template <class Numbers, bool kAligned>
 __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments arguments) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  // Products of 16 bits are narrowed ones or always run.
-  if constexpr (Numbers::kScales)
-    if (!is_to_run(arguments.dense.narrowing)) return;
   const std::uint32_t worker = blockIdx.x / arguments.chunks, chunk = blockIdx.x % arguments.chunks;
   const std::uint32_t first = __ldg(arguments.first_turn + worker);
   const std::uint32_t count = __ldg(arguments.first_turn + worker + 1) - first;
@@ -91,6 +88,9 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
   __syncthreads();
   Extent now = records.extent(0), next = records.extent(1);
   tiles.load(now);
+  // Products of 16 bits are narrowed ones or always run. A is there before B is narrowed.
+  if constexpr (Numbers::kScales)
+    if (!is_to_run(arguments.dense.narrowing)) return;
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) {
     if (i < count) rows.copy(i, records, i, records.extent(i).columns);
@@ -101,7 +101,6 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
   tiles.load(next);
   Turn turn = turns.at(0);
   Sums sums = {};
-  std::uint32_t last = 0;  // nonzeros of the tile before
   int stage = 0;
 #pragma unroll 1
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -119,11 +118,11 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
     records.fetch(fetched, records.slot(kStages + 1));
     turns.refill(i);
     close_group();
-    tiles.clear_last(last);
+    tiles.clear_last();
     tiles.advance();
     tiles.expand(next);
     tiles.load(after);
-    last = now.nonzeros, now = next, next = after;
+    now = next, next = after;
     records.advance();
     stage = stage + 1 < kStages ? stage + 1 : 0;
     const Turn following = turns.at(i + 1);

@@ -181,16 +181,9 @@ class Tiles {
   __device__ void clear_all() const {
     for (int buffer = 0; buffer < kExpandedTiles; ++buffer) clear(buffer);
   }
-  /// Clears the tile that was multiplied before, which had so many nonzeros: all of it, or the
-  /// cells of few nonzeros.
-  __device__ void clear_last(std::uint32_t nonzeros) const {
-    const int buffer = buffer_ > 0 ? buffer_ - 1 : kExpandedTiles - 1;
-    if (nonzeros > kRemembered * kThreads) return clear(buffer);
-#pragma unroll
-    for (int i = 0; i < kRemembered; ++i)
-      if (threadIdx.x + i * kThreads < nonzeros)
-        put(buffer, i == 0 ? written_[1] & 0xffffu : written_[1] >> 16, 0);
-  }
+  /// Clears the tile that was multiplied before: all of it. Stores of two bytes to its nonzeros
+  /// took longer even on DD, where a tile has 113 of them.
+  __device__ void clear_last() const { clear(buffer_ > 0 ? buffer_ - 1 : kExpandedTiles - 1); }
 
   /// Loads the first nonzeros of a tile.
   __device__ void load(const Extent& extent) {
@@ -200,10 +193,8 @@ class Tiles {
         loaded_[i] = __ldg(from_ + extent.first + i * kThreads);
   }
   /// Writes the nonzeros of a tile, whose first ones are loaded, to where it is multiplied.
-  __device__ void expand(const Extent& extent) {
+  __device__ void expand(const Extent& extent) const {
     write(extent, 0, loaded_);
-    written_[1] = written_[0];
-    written_[0] = __byte_perm(loaded_[0], loaded_[1], kUpperHalves);
     // Rare: a tile of which more than an eighth is nonzero.
 #pragma unroll 1
     for (std::uint32_t first = kLoaded * kThreads; first < extent.nonzeros;
@@ -219,10 +210,6 @@ class Tiles {
 
  private:
   static constexpr int kLoaded = 4;
-  /// Nonzeros of a thread whose cells are remembered until the tile is cleared. So many stores of
-  /// two bytes in different banks take as long as those that clear all cells.
-  static constexpr int kRemembered = 2;
-  static constexpr unsigned kUpperHalves = 0x7632;
 
   __device__ void clear(int buffer) const {
 #pragma unroll
@@ -237,20 +224,15 @@ class Tiles {
 #pragma unroll
     for (int i = 0; i < kLoaded; ++i)
       if (first + threadIdx.x + i * kThreads < extent.nonzeros)
-        put(buffer_, nonzeros[i] >> 16, nonzeros[i]);
-  }
-  __device__ void put(int buffer, std::uint32_t byte, std::uint32_t element) const {
-    asm volatile("st.shared.u16 [%0], %1;" ::"r"(at_ + buffer * kTileBytes + byte),
-                 "h"(static_cast<std::uint16_t>(element))
-                 : "memory");
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(address() + (nonzeros[i] >> 16)),
+                     "h"(static_cast<std::uint16_t>(nonzeros[i]))
+                     : "memory");
   }
 
   const std::uint32_t* from_;  // the thread's
   std::uint32_t at_;
   int buffer_ = 0;
   std::uint32_t loaded_[kLoaded] = {};
-  std::uint32_t written_[2] = {};  // of the tile that is multiplied next, and of the one before it:
-                                   // the bytes of two nonzeros
 };
 
 }  // namespace tessera::tall_spmm

@@ -11,9 +11,9 @@ namespace {
 using window_tasks::Task;
 using window_tasks::Tasks;
 
-/// What a task takes besides its tiles, and what a part of a split window takes more, in quarters
-/// of the time of a tile.
-constexpr std::int64_t kTileCost = 4, kTaskCost = 3, kPartCost = 6;
+/// What a task takes besides its tiles, what a part of a split window takes more to leave its sums,
+/// and what the last one takes to add those of each part, in quarters of the time of a tile.
+constexpr std::int64_t kTileCost = 4, kTaskCost = 3, kPartCost = 12, kAddCost = 3;
 
 /// Longer shares are not balanced by the choice of a limit: no end of a product is a large part of
 /// them.
@@ -37,12 +37,23 @@ Assignment assign(const Tasks& tasks, std::int64_t workers) {
     const Task& task = tasks.tasks[i];
     auto [work, worker] = loads.top();
     loads.pop();
-    work += kTaskCost + kTileCost * (task.last - task.first) + (task.is_part() ? kPartCost : 0);
+    work += kTaskCost + kTileCost * (task.last - task.first);
+    if (task.is_part()) {
+      work += kPartCost;
+      if (tasks.is_last_part(i)) work += kAddCost * tasks.splits[task.split - 1].parts;
+    }
     loads.push({work, worker});
     assignment.taken[worker].push_back(static_cast<std::uint32_t>(i));
     assignment.longest = std::max(assignment.longest, work);
   }
   return assignment;
+}
+
+std::int64_t longest_window(std::span<const std::uint32_t> window_offset) {
+  std::int64_t longest = 0;
+  for (std::size_t window = 1; window < window_offset.size(); ++window)
+    longest = std::max<std::int64_t>(longest, window_offset[window] - window_offset[window - 1]);
+  return longest;
 }
 
 }  // namespace
@@ -61,10 +72,16 @@ Plan make_plan(std::span<const std::uint32_t> window_offset, std::int64_t n,
     plan.tasks = std::move(tasks), assignment = std::move(made);
   };
   const std::int64_t share = (tiles + most - 1) / most;
-  try_limit(max_tiles > 0 ? max_tiles : std::max(share, kLeastTiles));
-  if (max_tiles == 0 && share <= kLongShare)
-    for (std::int64_t limit = kLeastTiles; limit < share; limit += (limit + 1) / 2)
+  if (max_tiles > 0) {
+    try_limit(max_tiles);
+  } else if (share > kLongShare) {
+    try_limit(share);
+  } else {
+    const std::int64_t longest = longest_window(window_offset);
+    try_limit(std::max<std::int64_t>(longest, 1));
+    for (std::int64_t limit = kLeastTiles; limit < longest; limit += (limit + 1) / 2)
       try_limit(limit);
+  }
 
   for (const std::vector<std::uint32_t>& of_worker : assignment.taken) {
     plan.first_turn.push_back(static_cast<std::uint32_t>(plan.turns.size()));
