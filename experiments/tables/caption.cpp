@@ -4,6 +4,7 @@
 #include <set>
 
 #include "experiments/records/columns.hpp"
+#include "experiments/tables/distinct_texts.hpp"
 #include "experiments/tables/row_steps.hpp"
 
 namespace tessera {
@@ -11,16 +12,6 @@ namespace {
 
 constexpr std::size_t kFew = 4;    // values of a condition that are listed
 constexpr double kLogFactor = 16;  // a span from which an axis of numbers is logarithmic
-
-std::vector<std::string> distinct(const std::string& column, const std::vector<Row>& rows) {
-  std::vector<std::string> values;
-  for (const Row& row : rows) {
-    std::string value = cell_text(row, column);
-    if (value.empty() || std::ranges::find(values, value) != values.end()) continue;
-    values.push_back(std::move(value));
-  }
-  return values;
-}
 
 /// "a", "a or b", "a, "b, with a comma" or c"
 std::string listed(std::vector<std::string> values, const std::string& last) {
@@ -38,21 +29,22 @@ bool is_shown(const Figure& figure, const std::string& column) {
 
 /// "24 matrices", and of those that the selection names, how many are absent, with the reason.
 std::string matrices_text(const Figure& figure, const std::vector<Row>& rows,
-                          const std::vector<Row>& drawn) {
-  const std::vector<std::string> shown = distinct("matrix", drawn);
+                          const RowRefs& drawn) {
+  const std::vector<std::string> matrices = distinct("matrix", drawn);
+  const std::set<std::string> shown(matrices.begin(), matrices.end());
   std::map<std::string, std::string> absent;  // matrix -> its status
   Settings where = figure.where;
   where.erase("status");
   for (const Row& row : rows)
-    if (matches(row, where) && cell_text(row, "status") != "ok" &&
-        std::ranges::find(shown, cell_text(row, "matrix")) == shown.end())
+    if (cell_text(row, "status") != "ok" && matches(row, where) &&
+        !shown.contains(cell_text(row, "matrix")))
       absent[cell_text(row, "matrix")] = cell_text(row, "status");
   std::map<std::string, int> reasons;
   for (const auto& [matrix, status] : absent) ++reasons[status];
   std::vector<std::string> told;
   for (const auto& [status, count] : reasons)
     told.push_back(fmt::format("{} more {}", count, status));
-  const std::string count = counted(shown.size(), "matrix", "matrices");
+  const std::string count = counted(matrices.size(), "matrix", "matrices");
   return told.empty() ? count : fmt::format("{} ({})", count, fmt::join(told, ", "));
 }
 
@@ -66,7 +58,7 @@ std::vector<std::string> asked(const Setting& setting) {
 
 /// "backend = gpu, kernel = a or b, case = those shown, without c": a selection along an axis, the
 /// panels or the series is in the picture, so that only what is absent there has to be named.
-std::string selection_text(const Figure& figure, const std::vector<Row>& drawn) {
+std::string selection_text(const Figure& figure, const RowRefs& drawn) {
   std::vector<std::string> parts;
   for (const auto& [column, setting] : figure.where) {
     const std::vector<std::string> wanted = asked(setting);
@@ -88,13 +80,13 @@ std::string selection_text(const Figure& figure, const std::vector<Row>& drawn) 
 
 /// "N = 32 or 128", "order of the file", "warm L2": what all of a figure has in common; "" for a
 /// column that says nothing about it.
-std::string condition_text(const std::string& column, const std::vector<Row>& drawn) {
+std::string condition_text(const std::string& column, const RowRefs& drawn) {
   const std::vector<std::string> values = distinct(column, drawn);
   const bool is_name =
       column == "kernel" || column == "format";  // several are told apart elsewhere
   if (values.empty() || values.size() > (is_name ? 1 : kFew)) return "";
   const bool is_of_all =
-      std::ranges::all_of(drawn, [&](const Row& r) { return r.contains(column); });
+      std::ranges::all_of(drawn, [&](const Row* row) { return row->contains(column); });
   if (column.find('.') != std::string::npos && !is_of_all) return "";  // of some kernels alone
   const std::string text = listed(values, "or");
   if (column == "n") return fmt::format("N = {}", text);
@@ -131,8 +123,16 @@ std::string counted(std::size_t count, const std::string& one, const std::string
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
+std::vector<std::string> distinct(const std::string& column, const RowRefs& rows) {
+  DistinctTexts known(column);
+  for (const Row* row : rows) known.number(*row);
+  std::vector<std::string> texts = known.texts();
+  std::erase(texts, "");
+  return texts;
+}
+
 std::string derived_caption(const Figure& figure, const std::vector<Row>& rows,
-                            const std::vector<Row>& drawn) {
+                            const RowRefs& drawn) {
   std::string text = matrices_text(figure, rows, drawn);
   for (const char* column : kConditions) {
     if (is_shown(figure, column) || figure.where.contains(column)) continue;
@@ -149,7 +149,7 @@ std::string derived_caption(const Figure& figure, const std::vector<Row>& rows,
   return text;
 }
 
-std::string axis_label(const std::string& column, const std::vector<Row>& drawn) {
+std::string axis_label(const std::string& column, const RowRefs& drawn) {
   std::string text = axis_scale(column, drawn) == "category" ? "" : short_meaning(column);
   if (text.empty()) {
     text = column;
@@ -159,12 +159,12 @@ std::string axis_label(const std::string& column, const std::vector<Row>& drawn)
   return unit.empty() ? text : fmt::format("{} ({})", text, unit);
 }
 
-std::string axis_scale(const std::string& column, const std::vector<Row>& drawn) {
+std::string axis_scale(const std::string& column, const RowRefs& drawn) {
   double least = 0, most = 0;
   bool is_first = true;
-  for (const Row& row : drawn) {
-    const auto found = row.find(column);
-    if (found == row.end() || found->second.is_null()) continue;
+  for (const Row* row : drawn) {
+    const auto found = row->find(column);
+    if (found == row->end() || found->second.is_null()) continue;
     if (!found->second.is_number()) return "category";
     const auto value = found->second.get<double>();
     least = is_first ? value : std::min(least, value);

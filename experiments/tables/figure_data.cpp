@@ -188,7 +188,7 @@ std::string csv_of(const Figure& figure, const std::vector<Panel>& panels) {
   return csv_table(rows, columns);
 }
 
-std::string y_label(const Figure& figure, const std::vector<Row>& drawn) {
+std::string y_label(const Figure& figure, const RowRefs& drawn) {
   if (!figure.y_label.empty()) return figure.y_label;
   const std::string label = axis_label(figure.y, drawn);
   if (figure.normalise.empty()) return label;
@@ -207,24 +207,29 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
 
   // Rows that ran but have no x or y (a closed library has no emulation, an emulation no time) are
   // not this figure's.
-  std::vector<Row> drawn = select(rows, figure.where);
-  std::erase_if(drawn,
-                [&](const Row& row) { return !row.contains(figure.x) || !number(row, figure.y); });
+  RowRefs drawn = select_refs(rows, figure.where);
+  std::erase_if(
+      drawn, [&](const Row* row) { return !row->contains(figure.x) || !number(*row, figure.y); });
   require<NoRows>(!drawn.empty(), "{}: figure '{}' has no rows: nothing it asks for has run ok",
                   figure.place, figure.id);
-  if (!figure.relative_to.empty()) drawn = relative_rows(figure, std::move(drawn), rows, config);
+  std::vector<Row> relative;
+  if (!figure.relative_to.empty()) {
+    relative = relative_rows(figure, drawn, rows, config);
+    drawn = refs_of(relative);
+  }
   require<NoRows>(!drawn.empty(), "{}: figure '{}' has no row that relative_to has a partner for",
                   figure.place, figure.id);
-  std::vector<Row> placed =
-      figure.statistic.empty() ? drawn : statistic_rows(figure, drawn, config);
+  std::vector<Row> placed;
+  if (!figure.statistic.empty())
+    placed = statistic_rows(figure, drawn, config);
+  else
+    for (const Row* row : drawn) placed.push_back(*row);
   order_by_labels(figure, placed, config);
   std::vector<Panel> panels = collect(figure, placed, config);
   if (!figure.normalise.empty()) normalise(figure, panels);
 
   FigureData data;
-  std::set<std::string> matrices;
-  for (const Row& row : drawn) matrices.insert(cell_text(row, "matrix"));
-  data.matrices = matrices.size();
+  data.matrices = distinct("matrix", drawn).size();
   data.csv = csv_of(figure, panels);
   const Json missing = take_what_has_no_place(figure, panels);
   data.json = {{"schema", 1},
@@ -255,8 +260,7 @@ FigureData make_figure_data(const Figure& figure, const std::vector<Row>& rows,
 
 WantedRows wanted_by_figures(const Config& config, const std::vector<std::string>& only) {
   // What rows are told apart by, and what figures without a column for it say.
-  WantedRows wanted{
-      {"matrix", "status", "origin", "point_id", "n", "kernel", "backend", "device", "l2"}, {}};
+  WantedRows wanted{{"matrix", "status", "origin", "n", "kernel", "backend", "device", "l2"}, {}};
   wanted.columns.insert(kConditions.begin(), kConditions.end());
   const auto add = [&](const Settings& where) {
     for (const auto& [column, setting] : where) wanted.columns.insert(column);
@@ -266,6 +270,7 @@ WantedRows wanted_by_figures(const Config& config, const std::vector<std::string
     for (const std::string& column :
          {figure.x, figure.y, figure.series, figure.panel, figure.low, figure.high, figure.bound})
       wanted.columns.insert(column);
+    if (figure.statistic.empty()) wanted.columns.insert("point_id");  // others are of many points
     add(figure.where);
     add(figure.relative_to);
     wanted.any_of.push_back(&figure.where);

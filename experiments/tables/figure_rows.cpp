@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
+#include "experiments/tables/distinct_texts.hpp"
 #include "formats/base/check.hpp"
 
 namespace tessera {
@@ -44,43 +46,45 @@ double statistic(const std::string& name, std::vector<double> values) {
   return std::exp(logs / n);  // geomean
 }
 
-std::vector<Row> relative_rows(const Figure& figure, std::vector<Row> drawn,
+std::vector<Row> relative_rows(const Figure& figure, const RowRefs& drawn,
                                const std::vector<Row>& all, const Config& config) {
   for (const auto& [column, setting] : figure.relative_to)
     check_column(column, all, config, setting.place);
   std::map<std::string, double> partners;
-  for (const Row& row : select(all, figure.relative_to)) {
-    const auto y = row.find(figure.y);
-    if (y == row.end() || !y->second.is_number()) continue;
-    require(partners.try_emplace(partner_key(row), y->second.get<double>()).second,
+  for (const Row* row : select_refs(all, figure.relative_to)) {
+    const auto y = row->find(figure.y);
+    if (y == row->end() || !y->second.is_number()) continue;
+    require(partners.try_emplace(partner_key(*row), y->second.get<double>()).second,
             "{}: relative_to holds for two rows of matrix {}, n = {}: narrow it", figure.place,
-            cell_text(row, "matrix"), cell_text(row, "n"));
+            cell_text(*row, "matrix"), cell_text(*row, "n"));
   }
-  std::erase_if(drawn, [&](Row& row) {
-    const auto partner = partners.find(partner_key(row));
-    if (partner == partners.end() || partner->second == 0) return true;
-    row[figure.y] = row[figure.y].get<double>() / partner->second;
-    return false;
-  });
-  return drawn;
+  std::vector<Row> rows;
+  for (const Row* row : drawn) {
+    const auto partner = partners.find(partner_key(*row));
+    if (partner == partners.end() || partner->second == 0) continue;
+    rows.push_back(*row);
+    rows.back()[figure.y] = row->at(figure.y).get<double>() / partner->second;
+  }
+  return rows;
 }
 
-std::vector<Row> statistic_rows(const Figure& figure, const std::vector<Row>& drawn,
-                                const Config& config) {
+std::vector<Row> statistic_rows(const Figure& figure, const RowRefs& drawn, const Config& config) {
   std::vector<Row> merged;
   std::vector<std::vector<double>> values;
-  std::map<std::string, std::size_t> places;
-  for (const Row& row : drawn) {
-    Json key = Json::array({value_origin(row, figure.y, config)});
-    for (const std::string* column : {&figure.panel, &figure.series, &figure.x})
-      key.push_back(column->empty() ? "" : cell_text(row, *column));
-    const auto [place, is_new] = places.try_emplace(key.dump(), merged.size());
+  DistinctTexts panels(figure.panel), series(figure.series), xs(figure.x);
+  std::map<std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t>, std::size_t>
+      places;
+  for (const Row* row : drawn) {
+    const auto [place, is_new] =
+        places.try_emplace({value_origin(*row, figure.y, config), panels.number(*row),
+                            series.number(*row), xs.number(*row)},
+                           merged.size());
     if (is_new) {
-      merged.push_back(row);
+      merged.push_back(*row);
       merged.back().erase("point_id");
       values.emplace_back();
     }
-    values[place->second].push_back(row.at(figure.y).get<double>());
+    values[place->second].push_back(row->at(figure.y).get<double>());
   }
   for (std::size_t i = 0; i < merged.size(); ++i)
     merged[i][figure.y] = statistic(figure.statistic, values[i]);

@@ -15,13 +15,12 @@ double statistic(const std::string& name, std::vector<double> values);
 /// The rows with y over that of `relative_to`: of the row of the same matrix, N, backend, device
 /// and state of the L2. A row without such a partner is left out. Throws an Error with the figure's
 /// place where two rows could be the partner. `all` are the rows of the table.
-std::vector<Row> relative_rows(const Figure& figure, std::vector<Row> drawn,
+std::vector<Row> relative_rows(const Figure& figure, const RowRefs& drawn,
                                const std::vector<Row>& all, const Config& config);
 
 /// A row for every panel, series, origin and x: its y is the figure's statistic over the rows of
 /// that place, which have `point_id` no longer.
-std::vector<Row> statistic_rows(const Figure& figure, const std::vector<Row>& drawn,
-                                const Config& config);
+std::vector<Row> statistic_rows(const Figure& figure, const RowRefs& drawn, const Config& config);
 
 /// Sorts the rows: panels, series and x that are labels of bins as the bins are, and cases as the
 /// config has them. All others keep their order.

@@ -48,6 +48,13 @@ const std::vector<NamedValue>& statistics_columns() {
 /// "row_spgemm" becomes the column predicted_row_spgemm_us.
 std::string prediction_column(const std::string& kernel) { return "predicted_" + kernel + "_us"; }
 
+constexpr std::size_t kShared = 8192;  // values that rows share at a time
+
+/// Of a string and of a view alike.
+struct TextHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+
 /// Makes the rows of a set.
 class FlatRows {
  public:
@@ -60,28 +67,58 @@ class FlatRows {
     require(line_.read(text, true), "not a record: {}", text);
     const auto environment = environments_.find(line_.text_at({"env_id"}));
     const bool has_one = environment != environments_.end();
+    const std::vector<RecordCell>& cells =
+        cells_.read(entry.matrix, line_, has_one ? &environment->second : nullptr);
+    chosen_.clear();
+    for (const RecordCell& cell : cells)
+      if (const std::string* name = name_of(cell.column, wanted)) chosen_.push_back({name, &cell});
+    std::ranges::sort(chosen_, {},
+                      [](const auto& one) -> const std::string& { return *one.first; });
     Row row;
-    for (const RecordCell& cell :
-         cells_.read(entry.matrix, line_, has_one ? &environment->second : nullptr))
-      if (wanted == nullptr || is_wanted(cell.column, *wanted))
-        row[cells_.columns()[cell.column]] = to_json(cell);
-    for (const auto& [label, value] : entry.labels) row[label] = value;
+    row.reserve(chosen_.size() + entry.labels.size());
+    for (const auto& [name, cell] : chosen_) row.share(*name, value_of(*cell));
+    for (const auto& [label, value] : entry.labels)
+      row.share(column_name(label), shared(labels_, value, [&] { return Json(value); }));
     return row;
   }
 
   Row row(const PlanEntry& entry, const Json& record) { return row_of_text(entry, record.dump()); }
 
  private:
-  bool is_wanted(std::uint32_t column, const std::set<std::string>& wanted) {
-    while (is_wanted_.size() <= column)
-      is_wanted_.push_back(wanted.contains(cells_.columns()[is_wanted_.size()]));
-    return is_wanted_[column];
+  using Values = std::unordered_map<std::string, Row::Value, TextHash, std::equal_to<>>;
+
+  /// Null for a column that is not wanted.
+  const std::string* name_of(std::uint32_t column, const std::set<std::string>* wanted) {
+    while (names_.size() <= column) {
+      const std::string& name = cells_.columns()[names_.size()];
+      const bool is_wanted = wanted == nullptr || wanted->contains(name);
+      names_.push_back(is_wanted ? &column_name(name) : nullptr);
+    }
+    return names_[column];
+  }
+
+  /// Measured values are seldom the same.
+  Row::Value value_of(const RecordCell& cell) {
+    if (cell.kind == JsonLine::Kind::kFloat) return std::make_shared<Json>(to_json(cell));
+    return shared(values_, cell.text, [&] { return to_json(cell); });
+  }
+
+  /// The value that rows with this text share.
+  template <class Make>
+  static Row::Value shared(Values& known, std::string_view text, const Make& make) {
+    const auto found = known.find(text);
+    if (found != known.end()) return found->second;
+    if (known.size() >= kShared) known.clear();
+    return known[std::string(text)] = std::make_shared<Json>(make());
   }
 
   const std::map<std::string, Json>& environments_;
   RecordCells cells_;
   JsonLine line_;
-  std::vector<bool> is_wanted_;  // of columns, as far as they were asked for
+  std::vector<const std::string*> names_;  // of columns, as far as they were asked for
+  Values values_;                          // by their JSON
+  Values labels_;                          // by their text
+  std::vector<std::pair<const std::string*, const RecordCell*>> chosen_;  // of the record
 };
 
 /// The value of a column that a point's request alone decides; nothing for other columns.
@@ -202,7 +239,10 @@ std::vector<Row> make_wanted_rows(const Plan& plan, const RecordIndex& index, co
             flat.row_of_text(entry, lines.line(*found->second), &wanted.columns));
     }
   });
+  std::size_t count = 0;
+  for (const std::vector<Row>& piece : pieces) count += piece.size();
   std::vector<Row> rows;
+  rows.reserve(count);
   for (std::vector<Row>& piece : pieces) {
     std::ranges::move(piece, std::back_inserter(rows));
     piece = {};
@@ -283,12 +323,26 @@ void check_column(const std::string& column, const std::vector<Row>& rows, const
 
 std::vector<Row> select(const std::vector<Row>& rows, const Settings& where) {
   std::vector<Row> selected;
+  for (const Row* row : select_refs(rows, where)) selected.push_back(*row);
+  return selected;
+}
+
+RowRefs select_refs(const std::vector<Row>& rows, const Settings& where) {
+  const bool any_status = where.contains("status"), unfolded = where.contains("unfolded");
+  RowRefs selected;
   for (const Row& row : rows) {
-    if (!where.contains("status") && row.at("status") != "ok") continue;
-    if (!where.contains("unfolded") && is_unfolded(row)) continue;
-    if (matches(row, where)) selected.push_back(row);
+    if (!any_status && row.at("status") != "ok") continue;
+    if (!unfolded && is_unfolded(row)) continue;
+    if (matches(row, where)) selected.push_back(&row);
   }
   return selected;
+}
+
+RowRefs refs_of(const std::vector<Row>& rows) {
+  RowRefs refs;
+  refs.reserve(rows.size());
+  for (const Row& row : rows) refs.push_back(&row);
+  return refs;
 }
 
 std::string cell_text(const Row& row, const std::string& column) {

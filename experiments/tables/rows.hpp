@@ -15,11 +15,12 @@
 #include "experiments/config/plan.hpp"
 #include "experiments/records/record_index.hpp"
 #include "experiments/records/record_set.hpp"
+#include "experiments/tables/row.hpp"
 
 namespace tessera {
 
-/// Column -> text, number or bool; a column without a value is absent.
-using Row = std::map<std::string, Json>;
+/// Some of the rows of a table, in its order.
+using RowRefs = std::vector<const Row*>;
 
 /// One row per plan entry that has a record, in plan order, derived columns and reduced rows
 /// included.
@@ -57,6 +58,12 @@ void check_column(const std::string& column, const std::vector<Row>& rows, const
 /// Rows whose columns have these values. Rows that are not "ok" are left out unless `where` speaks
 /// of the status, those an [[unfold]] made unless it speaks of "unfolded".
 std::vector<Row> select(const std::vector<Row>& rows, const Settings& where);
+
+/// The same without copies.
+RowRefs select_refs(const std::vector<Row>& rows, const Settings& where);
+
+/// All of them.
+RowRefs refs_of(const std::vector<Row>& rows);
 
 /// The text of a cell for people and CSV files: numbers have six significant digits.
 std::string cell_text(const Row& row, const std::string& column);
