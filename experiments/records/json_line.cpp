@@ -4,36 +4,98 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
+#include <span>
+#include <utility>
 
 #include "experiments/records/json_depth.hpp"
+#include "experiments/records/json_pattern.hpp"
+#include "formats/base/hash.hpp"
 
 namespace tessera {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr std::size_t kMostPatterns = 256;
 
-/// True for the bytes of a text that stand for themselves and are ASCII.
-constexpr std::array<bool, 256> kPlain = [] {
-  std::array<bool, 256> plain{};
-  for (int c = 0x20; c < 0x7f; ++c) plain[c] = c != '"' && c != '\\';
-  return plain;
-}();
-
-/// True for the digits of an integer that 64 bits hold.
-bool fits(std::string_view digits, bool negative) {
-  constexpr std::string_view kLeast = "9223372036854775808", kMost = "18446744073709551615";
-  const std::string_view limit = negative ? kLeast : kMost;
-  return digits.size() < limit.size() || (digits.size() == limit.size() && digits <= limit);
+std::uint64_t structure_of(const std::vector<JsonLine::Value>& values) {
+  std::string text;
+  for (const JsonLine::Value& value : values) {
+    text += value.key;
+    text += static_cast<char>(value.kind);
+  }
+  return checksum(std::as_bytes(std::span(text)));
 }
 
 }  // namespace
 
+/// A pattern of lines, and those of lines that followed them, the likelier one first.
+struct JsonLine::Known {
+  JsonPattern pattern;
+  std::uint64_t structure = 0;
+  std::array<Known*, 2> next = {};
+
+  /// One that follows for the first time does not take the place of the first: it may be a rare
+  /// exception.
+  void follow(Known* follower) {
+    if (next[0] == nullptr || next[0] == follower)
+      next[0] = follower;
+    else if (next[1] == follower)
+      std::swap(next[0], next[1]);
+    else
+      next[1] = follower;
+  }
+};
+
+JsonLine::JsonLine() = default;
+JsonLine::~JsonLine() = default;
+JsonLine::JsonLine(JsonLine&&) noexcept = default;
+JsonLine& JsonLine::operator=(JsonLine&&) noexcept = default;
+
+const std::vector<JsonLine::Value>& JsonLine::values() const {
+  return current_ != nullptr ? current_->pattern.values() : values_;
+}
+
+std::uint64_t JsonLine::pattern() const {
+  return current_ != nullptr ? current_->pattern.number() : 0;
+}
+
+std::uint64_t JsonLine::structure() const {
+  return current_ != nullptr ? current_->structure : structure_of(values_);
+}
+
 bool JsonLine::read(std::string_view line, bool is_dumped) {
-  values_.clear();
   is_dumped_ = is_dumped;
   is_plain_ = true;
+  current_ = nullptr;
+  // Records come in the order of a plan: what followed once follows again.
+  if (last_ != nullptr)
+    for (Known* known : last_->next)
+      if (current_ == nullptr && known != nullptr && known->pattern.read(line)) current_ = known;
+  if (current_ == nullptr) {
+    if (!read_anew(line)) return false;
+    if (is_plain_) learn(line);
+  }
+  if (current_ == nullptr) return true;
+  if (last_ != nullptr) last_->follow(current_);
+  last_ = current_;
+  return true;
+}
+
+/// Finds the pattern of a line that has been taken apart, or makes one.
+void JsonLine::learn(std::string_view line) {
+  const std::uint64_t structure = structure_of(values_);
+  const auto found = known_.find(structure);
+  if (found != known_.end()) {
+    if (found->second->pattern.read(line)) current_ = found->second.get();
+  } else if (known_.size() < kMostPatterns) {
+    std::unique_ptr<Known>& known = known_[structure];
+    known.reset(new Known{JsonPattern(line, values_), structure});
+    current_ = known.get();
+    current_->pattern.read(line);
+  }
+}
+
+bool JsonLine::read_anew(std::string_view line) {
+  values_.clear();
   at_ = line.data();
   end_ = line.data() + line.size();
   return !line.empty() && line.front() == '{' && read_value({}, 1) && at_ == end_;
@@ -111,7 +173,7 @@ bool JsonLine::read_elements(int depth) {
 bool JsonLine::read_text(bool* is_escaped) {
   ++at_;
   while (true) {
-    while (at_ != end_ && kPlain[static_cast<unsigned char>(*at_)]) ++at_;
+    at_ = skip_plain(at_, end_);
     if (at_ == end_) return false;
     if (take('"')) return true;
     is_plain_ = false;
@@ -150,57 +212,32 @@ bool JsonLine::read_utf8() {
   return true;
 }
 
-int JsonLine::read_digits() {
-  const char* begin = at_;
-  while (at_ != end_ && is_digit(*at_)) ++at_;
-  return static_cast<int>(at_ - begin);
-}
-
 bool JsonLine::read_number(Kind& kind) {
-  const char* begin = at_;
-  const bool negative = take('-');
-  const char* first = at_;
-  const int digits = read_digits();
-  if (digits == 0 || (*first == '0' && digits > 1)) return false;
-  const bool has_fraction = take('.');
-  if (has_fraction && read_digits() == 0) return false;
-  const bool has_exponent = take('e') || take('E');
-  bool small_exponent = true;
-  if (has_exponent) {
-    const bool shrinks = take('-');
-    if (!shrinks) take('+');
-    const int exponent_digits = read_digits();
-    if (exponent_digits == 0) return false;
-    small_exponent = shrinks || exponent_digits < 3;
-  }
-  kind = has_fraction || has_exponent ? Kind::kFloat : Kind::kInteger;
-  if (kind == Kind::kInteger) {
-    const std::string_view text(first, static_cast<std::size_t>(digits));
-    return fits(text, negative) && !(negative && text == "0");
-  }
-  if (small_exponent && digits < 200) return true;
-  return std::isfinite(std::strtod(std::string(begin, at_).c_str(), nullptr));
+  const char* behind = skip_number(at_, end_, kind);
+  if (behind != nullptr) at_ = behind;
+  return behind != nullptr;
 }
 
 bool JsonLine::read_word(std::string_view word) {
-  if (!std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(word)) return false;
-  at_ += word.size();
-  return true;
+  const char* behind = skip_word(at_, end_, word);
+  if (behind != nullptr) at_ = behind;
+  return behind != nullptr;
 }
 
 const JsonLine::Value* JsonLine::find(const Value& object, std::string_view key) const {
   if (object.kind != Kind::kObject) return nullptr;
-  std::size_t i = &object - values_.data() + 1;
+  const std::vector<Value>& all = values();
+  std::size_t i = &object - all.data() + 1;
   // Escapes change the order of keys.
   const auto is_before = [&](std::string_view other) {
     return is_dumped_ ? other != key : precedes(other, key);
   };
-  while (i < object.end && is_before(values_[i].key)) i = values_[i].end;
-  return i < object.end && values_[i].key == key ? &values_[i] : nullptr;
+  while (i < object.end && is_before(all[i].key)) i = all[i].end;
+  return i < object.end && all[i].key == key ? &all[i] : nullptr;
 }
 
 const JsonLine::Value* JsonLine::find(std::initializer_list<std::string_view> path) const {
-  const Value* value = &values_.front();
+  const Value* value = &values().front();
   for (const std::string_view key : path)
     if (value != nullptr) value = find(*value, key);
   return value;
@@ -225,7 +262,8 @@ double JsonLine::number_of(const Value* value) {
 nlohmann::json JsonLine::members(std::initializer_list<std::string_view> keys) const {
   auto object = nlohmann::json::object();
   for (const std::string_view key : keys)
-    if (const Value* value = find(values_.front(), key)) object[std::string(key)] = to_json(*value);
+    if (const Value* value = find(values().front(), key))
+      object[std::string(key)] = to_json(*value);
   return object;
 }
 

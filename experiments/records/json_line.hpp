@@ -8,10 +8,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
+
+#include "experiments/records/json_value.hpp"
 
 namespace tessera {
 
@@ -25,29 +29,36 @@ inline bool precedes(std::string_view a, std::string_view b) {
 
 class JsonLine {
  public:
-  enum class Kind : std::uint8_t { kNull, kBool, kInteger, kFloat, kText, kArray, kObject };
+  using Kind = JsonKind;
+  using Value = JsonValue;
 
-  /// A value; those inside an object or an array follow it, up to `end`.
-  struct Value {
-    std::string_view key;   // of a member of an object, escaped; empty elsewhere
-    std::string_view text;  // as in the line
-    std::uint32_t end = 0;  // the place in values() behind all that is inside it
-    Kind kind = Kind::kNull;
-  };
+  JsonLine();
+  ~JsonLine();
+  JsonLine(JsonLine&&) noexcept;
+  JsonLine& operator=(JsonLine&&) noexcept;
 
   /// Takes an object apart that is written as nlohmann's dump() writes it: no blanks, keys in
   /// ascending order and each once, UTF-8. Numbers may have more digits than they need. False for
-  /// every other text, JSON or not. The values point into `line`. Keys with escapes are refused,
-  /// since they could hide that two are one, unless `is_dumped`: the line is from dump() itself.
+  /// every other text, JSON or not. The values point into `line` and into this. Keys with escapes
+  /// are refused, since they could hide that two are one, unless `is_dumped`: the line is from
+  /// dump() itself. A line with the keys of one before, as most are in a file of records, takes
+  /// least time.
   bool read(std::string_view line, bool is_dumped = false);
 
   /// True when its texts are ASCII without control characters and escapes.
   bool is_plain() const { return is_plain_; }
 
-  std::string_view line() const { return values_.front().text; }
+  std::string_view line() const { return values().front().text; }
 
   /// The first is the object itself; the others are in the order of the line.
-  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Value>& values() const;
+
+  /// The same for lines that this has read with equal keys and kinds of values, and different for
+  /// all other lines; 0 for a line without equals.
+  std::uint64_t pattern() const;
+
+  /// A hash of the keys and of the kinds of values, which depends on nothing else.
+  std::uint64_t structure() const;
 
   /// The value at a path of keys; null when there is none.
   const Value* find(std::initializer_list<std::string_view> path) const;
@@ -71,6 +82,10 @@ class JsonLine {
   nlohmann::json members(std::initializer_list<std::string_view> keys) const;
 
  private:
+  struct Known;
+
+  bool read_anew(std::string_view line);
+  void learn(std::string_view line);
   bool read_value(std::string_view key, int depth);
   bool read_members(int depth);
   bool read_elements(int depth);
@@ -79,10 +94,12 @@ class JsonLine {
   bool read_utf8();
   bool read_number(Kind& kind);
   bool read_word(std::string_view word);
-  int read_digits();
   bool take(char c) { return at_ != end_ && *at_ == c && (++at_, true); }
 
-  std::vector<Value> values_;
+  std::vector<Value> values_;                                        // of a line without a pattern
+  std::unordered_map<std::uint64_t, std::unique_ptr<Known>> known_;  // patterns, by structure()
+  Known* current_ = nullptr;                                         // the line's; null without one
+  Known* last_ = nullptr;  // of the last line that had one
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   bool is_plain_ = true;

@@ -1,6 +1,7 @@
 #include "experiments/records/record_index.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <filesystem>
 #include <unordered_set>
@@ -34,16 +35,47 @@ std::vector<std::string> record_files(const std::string& folder_or_file) {
   return files;
 }
 
+/// Keys of a record that sets are made by, in ascending order of their names.
+enum class RecordKey {
+  kAfter,
+  kEnvId,
+  kFinishedAt,
+  kParams,
+  kParamsHash,
+  kPointId,
+  kSchema,
+  kStatus,
+  kType
+};
+constexpr std::array<const char*, 9> kKeyNames{"after",  "env_id",      "finished_at",
+                                               "params", "params_hash", "point_id",
+                                               "schema", "status",      "type"};
+
 /// Reads the keys that every reader of records relies on. Throws an Error with the place unless
 /// they are there.
 class RecordKeys {
  public:
-  explicit RecordKeys(const RecordLine& line) : line_(line) {}
+  explicit RecordKeys(const RecordLine& line) : line_(line) {
+    const std::vector<JsonLine::Value>& values = line.json.values();
+    std::size_t name = 0;
+    for (std::size_t i = 1; i < values.size(); i = values[i].end) {
+      while (name < kKeyNames.size() && precedes(kKeyNames[name], values[i].key)) ++name;
+      if (name == kKeyNames.size()) break;
+      if (kKeyNames[name] == values[i].key) found_[name] = &values[i];
+    }
+    if (line.json.is_plain()) return;
+    // Escapes change the order of keys.
+    for (name = 0; name < kKeyNames.size(); ++name)
+      found_[name] = line.json.find({kKeyNames[name]});
+  }
 
-  std::string text(const char* key) const { return JsonLine::text_of(quoted(key)); }
+  /// Null when there is none.
+  const JsonLine::Value* find(RecordKey key) const { return found_[static_cast<std::size_t>(key)]; }
+
+  std::string text(RecordKey key) const { return JsonLine::text_of(quoted(key)); }
 
   void check_schema() const {
-    const JsonLine::Value* schema = line_.json.find({"schema"});
+    const JsonLine::Value* schema = find(RecordKey::kSchema);
     const std::string_view version = schema == nullptr ? "null" : schema->text;
     if (version != kSchema)
       refuse("a record of schema {}, this program reads schema {}", version, kRecordSchema);
@@ -51,15 +83,15 @@ class RecordKeys {
 
   /// All of a point's attempt but its place and the machine, with its texts in `texts`.
   IndexedRecord attempt(std::pmr::memory_resource& texts) const {
-    const auto kept = [&](const char* key) { return keep(quoted(key), texts); };
-    IndexedRecord attempt{.point_id = kept("point_id"),
-                          .params_hash = kept("params_hash"),
-                          .status = kept("status"),
-                          .finished_at = kept("finished_at")};
-    const JsonLine::Value* params = line_.json.find({"params"});
+    const auto kept = [&](RecordKey key) { return keep(quoted(key), texts); };
+    IndexedRecord attempt{.point_id = kept(RecordKey::kPointId),
+                          .params_hash = kept(RecordKey::kParamsHash),
+                          .status = kept(RecordKey::kStatus),
+                          .finished_at = kept(RecordKey::kFinishedAt)};
+    const JsonLine::Value* params = find(RecordKey::kParams);
     if (params == nullptr || params->kind != JsonLine::Kind::kObject)
       refuse("a record needs 'params', an object");
-    if (line_.json.find({"after"}) != nullptr) attempt.after = kept("after");
+    if (find(RecordKey::kAfter) != nullptr) attempt.after = kept(RecordKey::kAfter);
     return attempt;
   }
 
@@ -71,22 +103,25 @@ class RecordKeys {
 
  private:
   /// The text of a key, in quotes and with its escapes.
-  std::string_view quoted(const char* key) const {
-    const JsonLine::Value* value = line_.json.find({key});
+  std::string_view quoted(RecordKey key) const {
+    const JsonLine::Value* value = find(key);
     if (value == nullptr || value->kind != JsonLine::Kind::kText)
-      refuse("a record needs '{}', a text", key);
+      refuse("a record needs '{}', a text", kKeyNames[static_cast<std::size_t>(key)]);
     return value->text;
   }
 
   /// A copy without quotes and escapes.
   static std::string_view keep(std::string_view quoted, std::pmr::memory_resource& texts) {
-    const std::string text = JsonLine::text_of(quoted);
+    const bool is_escaped = quoted.find('\\') != quoted.npos;
+    const std::string unescaped = is_escaped ? JsonLine::text_of(quoted) : "";
+    const std::string_view text = is_escaped ? unescaped : quoted.substr(1, quoted.size() - 2);
     char* copy = static_cast<char*>(texts.allocate(text.size(), 1));
     std::ranges::copy(text, copy);
     return {copy, text.size()};
   }
 
   const RecordLine& line_;
+  std::array<const JsonLine::Value*, kKeyNames.size()> found_ = {};
 };
 
 /// Orders attempts in time: an attempt follows what it replaces, whatever the clocks said.
@@ -188,18 +223,19 @@ void read(const std::string& file, Piece& piece) {
       [&](const RecordLine& line) {
         const RecordKeys keys(line);
         keys.check_schema();
-        const std::string type = keys.text("type");
+        const std::string type = keys.text(RecordKey::kType);
         if (type == "env") {
-          keys.text("env_id");
+          keys.text(RecordKey::kEnvId);
           piece.environments.push_back(Json::parse(line.json.line()));
           return;
         }
         if (type != "point")
-          keys.refuse("a record of unknown type {}", line.json.find({"type"})->text);
+          keys.refuse("a record of unknown type {}", keys.find(RecordKey::kType)->text);
         IndexedRecord& attempt = piece.points.emplace_back(keys.attempt(*piece.texts));
         const auto number = static_cast<std::uint32_t>(piece.machines.size());
         attempt.machine =
-            piece.machines.try_emplace(line.json.text_at({"env_id"}), number).first->second;
+            piece.machines.try_emplace(JsonLine::text_of(keys.find(RecordKey::kEnvId)), number)
+                .first->second;
         attempt.file = piece.file;
         attempt.checksum = checksum_of(line.text);
         attempt.offset = line.reader.offset();

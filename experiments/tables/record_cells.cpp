@@ -11,6 +11,7 @@
 namespace tessera {
 namespace {
 
+constexpr std::size_t kMostPlaces = 1024;  // patterns of records that are remembered
 constexpr const char* kStages[] = {"reorder", "format", "kernel", "model"};
 
 /// "shuffle(of=cora, seed=3)" is cora in random order.
@@ -56,9 +57,18 @@ Json to_json(const RecordCell& cell) {
   return Json::parse(cell.text);
 }
 
-RecordCells::RecordCells() {
+RecordCells::RecordCells(const std::set<std::string>* wanted)
+    : origin_(column("origin")),
+      time_us_(column("time_us")),
+      counted_us_(column("counted_us")),
+      device_(column("device")),
+      peak_bytes_(column("peak_bytes")),
+      peak_mb_(column("peak_mb")),
+      stages_(column("stages")) {
   for (const Column& listed : record_columns()) {
     if (*listed.pointer == '\0') continue;
+    const bool is_used = column(listed.name) == peak_bytes_;  // by peak_mb
+    if (wanted != nullptr && !is_used && !wanted->contains(listed.name)) continue;
     Key* key = &listed_;
     for (std::string_view rest = listed.pointer; !rest.empty();) {
       rest.remove_prefix(1);  // a slash
@@ -108,60 +118,110 @@ RecordCells::SharedCell RecordCells::shared(std::string_view name, const Json& v
 }
 
 /// Both the record's keys and the listed ones are in ascending order.
-void RecordCells::add_listed(const JsonLine& record, const Value& object, const Key& keys) {
+void RecordCells::find_listed(const JsonLine& record, const Value& object, const Key& keys,
+                              PlacedCells& cells) {
   const std::vector<Value>& values = record.values();
   auto key = keys.inside.begin();
   for (std::size_t i = &object - values.data() + 1; i < object.end; i = values[i].end) {
     while (key != keys.inside.end() && precedes(key->first, values[i].key)) ++key;
     if (key == keys.inside.end()) return;
     if (key->first != values[i].key) continue;
-    for (const std::uint32_t column : key->second.columns) set(column, values[i]);
-    if (values[i].kind == Kind::kObject) add_listed(record, values[i], key->second);
+    for (const std::uint32_t column : key->second.columns)
+      cells.push_back({column, static_cast<Place>(i)});
+    if (values[i].kind == Kind::kObject) find_listed(record, values[i], key->second, cells);
   }
 }
 
 /// The figures of a matrix or of a model under their own names, unless those are taken.
-void RecordCells::add_figures(const JsonLine& record, const Value& part) {
+void RecordCells::find_figures(const JsonLine& record, const Value& part, PlacedCells& cells) {
   const std::vector<Value>& values = record.values();
   if (part.kind != Kind::kObject) return;
-  for (std::size_t i = &part - values.data() + 1; i < part.end; i = values[i].end)
-    if (const std::uint32_t name = column(values[i].key); find(name) == nullptr)
-      set(name, values[i]);
+  for (std::size_t i = &part - values.data() + 1; i < part.end; i = values[i].end) {
+    const std::uint32_t name = column(values[i].key);
+    if (std::ranges::find(cells, name, &PlacedCells::value_type::first) == cells.end())
+      cells.push_back({name, static_cast<Place>(i)});
+  }
 }
 
 /// "kernel.precision", ... of every stage.
-void RecordCells::add_parameters(const JsonLine& record, const Value& params) {
+RecordCells::PlacedCells RecordCells::find_parameters(const JsonLine& record, const Value& params) {
   const std::vector<Value>& values = record.values();
+  PlacedCells cells;
   for (const char* stage : kStages) {
     const Value* variant = record.find(params, stage);
     if (variant == nullptr || variant->kind != Kind::kObject) continue;
     for (std::size_t i = variant - values.data() + 1; i < variant->end; i = values[i].end)
-      if (values[i].key != "name") set(column(stage, ".", values[i].key), values[i]);
+      if (values[i].key != "name")
+        cells.push_back({column(stage, ".", values[i].key), static_cast<Place>(i)});
   }
+  return cells;
+}
+
+RecordCells::Places RecordCells::find_places(const JsonLine& record) {
+  const Value* first = record.values().data();
+  const auto place_of = [&](std::initializer_list<std::string_view> path) {
+    const Value* value = record.find(path);
+    return value == nullptr ? Place{0} : static_cast<Place>(value - first);
+  };
+  Places places;
+  find_listed(record, *first, listed_, places.listed);
+  for (const char* part : {"statistics", "analysis"})
+    if (const Value* figures = record.find({part})) find_figures(record, *figures, places.listed);
+  places.status = place_of({"status"});
+  places.env_id = place_of({"env_id"});
+  places.params = place_of({"params"});
+  if (places.params != 0) places.parameters = find_parameters(record, first[places.params]);
+  for (const char* stage : kStages)
+    if (const Place place = place_of({"params", stage})) places.stages.push_back(place);
+  places.backend = place_of({"params", "backend"});
+  places.values = place_of({"params", "values"});
+  places.device = place_of({"params", "device"});
+  const Place measured = place_of({"time", "median_us"});
+  const Place predicted = place_of({"prediction", "time_us"});
+  places.time_us = predicted != 0 ? predicted : measured;
+  places.counted_ns = place_of({"counters", "gpu__time_duration.sum"});
+  places.predicted_us = place_of({"predicted_us"});
+  places.product_stages = place_of({"stages"});
+  return places;
+}
+
+const RecordCells::Places& RecordCells::places_of(const JsonLine& record) {
+  if (record.pattern() == 0) return unnamed_ = find_places(record);
+  const auto found = known_.find(record.pattern());
+  if (found != known_.end()) return found->second;
+  if (known_.size() >= kMostPlaces) known_.clear();
+  return known_[record.pattern()] = find_places(record);
+}
+
+void RecordCells::set(const JsonLine& record, const PlacedCells& cells) {
+  const std::vector<Value>& values = record.values();
+  for (const auto& [column, place] : cells) set(column, values[place]);
+}
+
+void RecordCells::set(const JsonLine& record, std::uint32_t column, Place place) {
+  if (place != 0) set(column, record.values()[place]);
 }
 
 /// Times that lie at several places of a record.
-void RecordCells::add_times(const JsonLine& record) {
-  for (const Value* time :
-       {record.find({"time", "median_us"}), record.find({"prediction", "time_us"})})
-    if (time != nullptr) set(column("time_us"), *time);
+void RecordCells::add_times(const JsonLine& record, const Places& places) {
+  set(record, time_us_, places.time_us);
   // In ns, unlike every other time.
-  if (const Value* ns = record.find({"counters", "gpu__time_duration.sum"}))
-    set(column("counted_us"), Json(1e-3 * JsonLine::number_of(ns)));
+  if (places.counted_ns != 0)
+    set(counted_us_, Json(1e-3 * JsonLine::number_of(&record.values()[places.counted_ns])));
 }
 
 /// The columns that only sparse products have, beside the listed ones.
-void RecordCells::add_sparse_product(const JsonLine& record) {
+void RecordCells::add_sparse_product(const JsonLine& record, const Places& places) {
   const std::vector<Value>& values = record.values();
-  if (const Value* predicted = record.find({"predicted_us"}))
-    for (std::size_t i = predicted - values.data() + 1; i < predicted->end; i = values[i].end)
+  if (const Value& predicted = values[places.predicted_us]; places.predicted_us != 0)
+    for (std::size_t i = places.predicted_us + 1; i < predicted.end; i = values[i].end)
       set(column("predicted_", values[i].key, "_us"), values[i]);
-  if (const RecordCell* peak = find(column("peak_bytes")))
-    set(column("peak_mb"), Json(1e-6 * to_json(*peak).get<double>()));
-  const Value* stages = record.find({"stages"});
-  if (stages == nullptr) return;
-  set(column("stages"), *stages);
-  for (std::size_t i = stages - values.data() + 1; i < stages->end; i = values[i].end)
+  if (const RecordCell* peak = find(peak_bytes_))
+    set(peak_mb_, Json(1e-6 * to_json(*peak).get<double>()));
+  if (places.product_stages == 0) return;
+  const Value& stages = values[places.product_stages];
+  set(stages_, stages);
+  for (std::size_t i = places.product_stages + 1; i < stages.end; i = values[i].end)
     if (const Value* us = record.find(values[i], "us")) {
       const std::string name = JsonLine::text_of(record.find(values[i], "name"));
       set(column("stage_", word_of(name), "_us"), *us);
@@ -174,11 +234,12 @@ RecordCells::SharedCells RecordCells::matrix_cells(const std::string& matrix) {
   return {shared("matrix", matrix), shared("shuffled", is_shuffled), shared("base", base)};
 }
 
-RecordCells::SharedCells RecordCells::choice_cells(const JsonLine& record, const Value& params) {
+RecordCells::SharedCells RecordCells::choice_cells(const JsonLine& record, const Places& places) {
   Json choices = Json::object();
-  for (const char* stage : kStages)
-    if (const Value* variant = record.find(params, stage))
-      choices[stage] = JsonLine::to_json(*variant);
+  for (const Place stage : places.stages) {
+    const Value& variant = record.values()[stage];
+    choices[std::string(variant.key)] = JsonLine::to_json(variant);
+  }
   const std::string as = choices_of(choices);
   return as.empty() ? SharedCells{} : SharedCells{shared("as", as)};
 }
@@ -217,31 +278,31 @@ const std::vector<RecordCell>& RecordCells::read(const std::string& matrix, cons
     set(found->second);
   };
 
-  add_listed(record, record.values().front(), listed_);
-  for (const char* part : {"statistics", "analysis"})
-    if (const Value* figures = record.find({part})) add_figures(record, *figures);
-  const std::string status = record.text_at({"status"});
-  if (RecordCell* origin = find(column("origin")); origin && status != "ok" && status != "wrong")
+  const Places& places = places_of(record);
+  const std::vector<Value>& values = record.values();
+  const auto text_at = [&](Place place) {
+    return place == 0 ? std::string() : JsonLine::text_of(&values[place]);
+  };
+  set(record, places.listed);
+  const std::string status = text_at(places.status);
+  if (RecordCell* origin = find(origin_); origin && status != "ok" && status != "wrong")
     origin->kind = Kind::kNull;  // it has no numbers
   once(matrices_, matrix, [&] { return matrix_cells(matrix); });
-  if (const Value* params = record.find({"params"})) {
-    add_parameters(record, *params);
+  if (places.params != 0) {
+    set(record, places.parameters);
     std::string choices;
-    for (const char* stage : kStages)
-      if (const Value* variant = record.find(*params, stage)) choices += variant->text;
-    once(choices_, choices, [&] { return choice_cells(record, *params); });
-    const Value* backend = record.find(*params, "backend");
-    const Value* values = record.find(*params, "values");
-    if (JsonLine::text_of(backend) != "reorder") {  // of which only the pattern counts
-      const std::string family = values == nullptr ? "auto" : JsonLine::text_of(values);
+    for (const Place stage : places.stages) choices += values[stage].text;
+    once(choices_, choices, [&] { return choice_cells(record, places); });
+    if (text_at(places.backend) != "reorder") {  // of which only the pattern counts
+      const std::string family = places.values == 0 ? "auto" : text_at(places.values);
       once(values_, family, [&] { return value_cells(family); });
     }
   }
-  add_times(record);
+  add_times(record, places);
   if (environment != nullptr)
-    once(machines_, record.text_at({"env_id"}), [&] { return machine_cells(*environment); });
-  if (const Value* device = record.find({"params", "device"})) set(column("device"), *device);
-  add_sparse_product(record);
+    once(machines_, text_at(places.env_id), [&] { return machine_cells(*environment); });
+  set(record, device_, places.device);
+  add_sparse_product(record, places);
   for (const RecordCell& cell : cells_)
     if (cell.kind == Kind::kNull) cell_of_[cell.column] = 0;
   std::erase_if(cells_, [](const RecordCell& cell) { return cell.kind == Kind::kNull; });

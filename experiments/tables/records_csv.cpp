@@ -21,22 +21,19 @@ void append_cell(std::string& line, const RecordCell& cell) {
   const bool is_text = cell.kind == Kind::kText;
   const std::string_view text =
       is_text ? cell.text.substr(1, cell.text.size() - 2) : cell.text;  // without its quotes
-  if (cell.kind == Kind::kInteger || cell.kind == Kind::kFloat ||
-      (is_text && text.find('\\') == text.npos && text.find(',') == text.npos))
+  if (cell.kind == Kind::kInteger || cell.kind == Kind::kFloat)
     line += text;
+  else if (is_text && text.find('\\') != text.npos)
+    append_csv_cell(line, JsonLine::text_of(cell.text));
   else
-    line += csv_cell(is_text ? JsonLine::text_of(cell.text) : std::string(text));
+    append_csv_cell(line, text);
 }
 
 }  // namespace
 
 std::uint64_t shape_of(const JsonLine& record) {
-  std::string shape;
-  shape.reserve(record.line().size());
-  for (const JsonLine::Value& value : record.values()) {
-    shape += value.key;
-    shape += static_cast<char>(value.kind);
-  }
+  const std::uint64_t structure = record.structure();
+  std::string shape(reinterpret_cast<const char*>(&structure), sizeof(structure));
   for (const JsonLine::Value* value :
        {record.find({"status"}), record.find({"env_id"}), record.find({"params", "kernel", "name"}),
         record.find({"params", "values"}), record.find({"stages"})})

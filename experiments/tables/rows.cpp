@@ -58,12 +58,13 @@ struct TextHash : std::hash<std::string_view> {
 /// Makes the rows of a set.
 class FlatRows {
  public:
-  explicit FlatRows(const std::map<std::string, Json>& environments)
-      : environments_(environments) {}
+  /// With `wanted`, of these columns and labels alone.
+  explicit FlatRows(const std::map<std::string, Json>& environments,
+                    const std::set<std::string>* wanted = nullptr)
+      : environments_(environments), wanted_(wanted), cells_(wanted) {}
 
-  /// Of the record's text, as dump() writes it; with `wanted`, these columns alone.
-  Row row_of_text(const PlanEntry& entry, std::string_view text,
-                  const std::set<std::string>* wanted = nullptr) {
+  /// Of the record's text, as dump() writes it.
+  Row row_of_text(const PlanEntry& entry, std::string_view text) {
     require(line_.read(text, true), "not a record: {}", text);
     const auto environment = environments_.find(line_.text_at({"env_id"}));
     const bool has_one = environment != environments_.end();
@@ -71,7 +72,7 @@ class FlatRows {
         cells_.read(entry.matrix, line_, has_one ? &environment->second : nullptr);
     chosen_.clear();
     for (const RecordCell& cell : cells)
-      if (const std::string* name = name_of(cell.column, wanted)) chosen_.push_back({name, &cell});
+      if (const std::string* name = name_of(cell.column)) chosen_.push_back({name, &cell});
     std::ranges::sort(chosen_, {},
                       [](const auto& one) -> const std::string& { return *one.first; });
     Row row;
@@ -88,10 +89,10 @@ class FlatRows {
   using Values = std::unordered_map<std::string, Row::Value, TextHash, std::equal_to<>>;
 
   /// Null for a column that is not wanted.
-  const std::string* name_of(std::uint32_t column, const std::set<std::string>* wanted) {
+  const std::string* name_of(std::uint32_t column) {
     while (names_.size() <= column) {
       const std::string& name = cells_.columns()[names_.size()];
-      const bool is_wanted = wanted == nullptr || wanted->contains(name);
+      const bool is_wanted = wanted_ == nullptr || wanted_->contains(name);
       names_.push_back(is_wanted ? &column_name(name) : nullptr);
     }
     return names_[column];
@@ -113,6 +114,7 @@ class FlatRows {
   }
 
   const std::map<std::string, Json>& environments_;
+  const std::set<std::string>* wanted_;
   RecordCells cells_;
   JsonLine line_;
   std::vector<const std::string*> names_;  // of columns, as far as they were asked for
@@ -230,13 +232,12 @@ std::vector<Row> make_wanted_rows(const Plan& plan, const RecordIndex& index, co
   };
   std::vector<std::vector<Row>> pieces(plan.entries.size() / kEntries + 1);
   parallel_for(std::ssize(plan.entries), kEntries, [&](std::int64_t begin, std::int64_t end) {
-    FlatRows flat(index.environments);
+    FlatRows flat(index.environments, &wanted.columns);
     IndexedLines lines(index);
     for (const PlanEntry& entry : std::span(plan.entries).subspan(begin, end - begin)) {
       if (!is_wanted(entry)) continue;
       if (const auto found = by_hash.find(entry.hash); found != by_hash.end())
-        pieces[begin / kEntries].push_back(
-            flat.row_of_text(entry, lines.line(*found->second), &wanted.columns));
+        pieces[begin / kEntries].push_back(flat.row_of_text(entry, lines.line(*found->second)));
     }
   });
   std::size_t count = 0;

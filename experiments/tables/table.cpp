@@ -28,11 +28,24 @@ std::size_t width_of(const std::string& text) {
 
 }  // namespace
 
-std::string csv_cell(const std::string& cell) {
-  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
-  std::string text = "\"";
-  for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + "\"";
+std::string csv_cell(std::string_view text) {
+  std::string cell;
+  append_csv_cell(cell, text);
+  return cell;
+}
+
+void append_csv_cell(std::string& line, std::string_view text) {
+  const auto needs_quotes = [](char c) { return c == ',' || c == '"' || c == '\n' || c == '\r'; };
+  if (std::ranges::none_of(text, needs_quotes)) {
+    line += text;
+    return;
+  }
+  line += '"';
+  for (const char c : text) {
+    if (c == '"') line += c;
+    line += c;
+  }
+  line += '"';
 }
 
 std::string text_table(const std::vector<Row>& rows, const std::vector<std::string>& columns,

@@ -15,7 +15,10 @@ std::string text_table(const std::vector<Row>& rows, const std::vector<std::stri
                        const std::set<std::string>& aligned_right = {});
 
 /// A cell of a CSV table: quoted where needed (RFC 4180).
-std::string csv_cell(const std::string& text);
+std::string csv_cell(std::string_view text);
+
+/// Adds the same to a line.
+void append_csv_cell(std::string& line, std::string_view text);
 
 /// RFC 4180: quoted where needed, one header line, full precision.
 std::string csv_table(const std::vector<Row>& rows, const std::vector<std::string>& columns);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <future>
+#include <memory_resource>
 #include <ostream>
 #include <set>
 #include <span>
@@ -108,7 +110,7 @@ class MergeVerb final : public Verb {
   /// Keeps the record of every machine, the latest last, where readers look for a point's. A result
   /// takes the place of failures, whichever machine they are of.
   void add(const Chosen& one) {
-    std::vector<std::size_t>& places = place_[one.record->point_id];
+    std::pmr::vector<std::size_t>& places = place_[one.record->point_id];
     if (!places.empty() && is_result(one) != is_result(chosen_[places.front()])) {
       ++doubled_;
       if (!is_result(one)) return;
@@ -129,7 +131,7 @@ class MergeVerb final : public Verb {
     if (places.size() > 1) keep_latest_last(places, chosen_[places.end()[-2]]);
   }
 
-  void keep_latest_last(const std::vector<std::size_t>& places, Chosen& changed) {
+  void keep_latest_last(const std::pmr::vector<std::size_t>& places, Chosen& changed) {
     Chosen& last = chosen_[places.back()];
     if (is_later(*changed.record, *last.record)) std::swap(changed, last);
   }
@@ -159,27 +161,34 @@ class MergeVerb final : public Verb {
   /// Writes both files. False when a record needs a column that was not foreseen; `columns` has it
   /// then.
   bool write(std::set<std::string>& columns) const {
-    std::vector<Block> blocks(static_cast<std::size_t>(num_threads()));
+    const auto threads = static_cast<std::size_t>(num_threads());
+    std::vector<Block> blocks(threads), written(threads);
     const std::int64_t round = kBlock * std::ssize(blocks);
     std::set<std::string> missing;
     write_file(out_ + "/records.jsonl", [&](std::ostream& jsonl) {
       write_file(out_ + "/records.csv", [&](std::ostream& csv) {
         for (const auto& [id, environment] : environments_) jsonl << environment.dump() << "\n";
         csv << RecordsCsv(environments_).header(columns);
+        std::future<void> writing;  // of a round, while the next one is made
         for (std::int64_t at = 0; at < std::ssize(chosen_); at += round) {
           const auto some =
               std::span(chosen_).subspan(at).first(std::min(round, std::ssize(chosen_) - at));
           parallel_for(std::ssize(some), kBlock, [&](std::int64_t begin, std::int64_t end) {
             fill(blocks[begin / kBlock], some.subspan(begin, end - begin), columns);
           });
-          for (Block& block : blocks) {
-            jsonl << block.jsonl;
-            csv << block.csv;
-            missing.merge(block.missing);
-            block.jsonl.clear();
-            block.csv.clear();
-          }
+          if (writing.valid()) writing.get();
+          blocks.swap(written);
+          writing = std::async(std::launch::async, [&] {
+            for (Block& block : written) {
+              jsonl << block.jsonl;
+              csv << block.csv;
+              missing.merge(block.missing);
+              block.jsonl.clear();
+              block.csv.clear();
+            }
+          });
         }
+        if (writing.valid()) writing.get();
       });
     });
     columns.insert(missing.begin(), missing.end());
@@ -207,7 +216,9 @@ class MergeVerb final : public Verb {
   std::map<std::string, Json> environments_;
   std::unordered_map<std::uint64_t, std::string> examples_;  // a record of every shape
   std::vector<Chosen> chosen_;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> place_;  // of each point's
+  std::pmr::monotonic_buffer_resource place_memory_;  // a million allocations take a second
+  std::pmr::unordered_map<std::string_view, std::pmr::vector<std::size_t>> place_{
+      &place_memory_};  // of each point's
   int doubled_ = 0;
   std::int64_t beside_ = 0;  // records of a point beyond its first machine's
 };
