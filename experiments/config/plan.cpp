@@ -200,11 +200,12 @@ struct Entries {
         merged += static_cast<std::int64_t>(of_one);
         continue;
       }
+      const std::string quoted = Json(matrix).dump(), name = resolver.known_matrix(matrix).name;
       for (std::size_t i = 0; i < of_one; ++i) {
         PlanEntry& entry = all.emplace_back(all[i]);
         entry.point.matrix = matrix;
-        entry.hash = hashes[i].of(matrix);
-        entry.matrix = resolver.known_matrix(matrix).name;
+        entry.hash = hashes[i].of(quoted);
+        entry.matrix = name;
       }
     }
   }

@@ -221,7 +221,8 @@ class HashByMatrix {
  public:
   explicit HashByMatrix(const Point& point);
 
-  std::string of(const std::string& matrix) const;
+  /// `quoted_matrix` is the name as JSON.
+  std::string of(const std::string& quoted_matrix) const;
 
  private:
   std::string before_, after_;  // of the canonical JSON, around the name of the matrix

@@ -359,8 +359,10 @@ HashByMatrix::HashByMatrix(const Point& point) {
   after_ += "}";
 }
 
-std::string HashByMatrix::of(const std::string& matrix) const {
-  return hash_text(before_ + Json(matrix).dump() + after_);
+std::string HashByMatrix::of(const std::string& quoted_matrix) const {
+  std::string text;
+  text.reserve(before_.size() + quoted_matrix.size() + after_.size());
+  return hash_text(text.append(before_).append(quoted_matrix).append(after_));
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "experiments/records/columns.hpp"
 
-#include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 namespace tessera {
 namespace {
@@ -186,8 +187,13 @@ constexpr Column kColumns[] = {
 std::span<const Column> record_columns() { return kColumns; }
 
 const Column* find_column(const std::string& name) {
-  const auto found = std::ranges::find(kColumns, name, &Column::name);
-  return found == std::end(kColumns) ? nullptr : found;
+  static const auto columns = [] {
+    std::unordered_map<std::string_view, const Column*> by_name;
+    for (const Column& column : kColumns) by_name.emplace(column.name, &column);
+    return by_name;
+  }();
+  const auto found = columns.find(name);
+  return found == columns.end() ? nullptr : found->second;
 }
 
 std::string to_text(const Column& column) {

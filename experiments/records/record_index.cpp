@@ -250,6 +250,7 @@ void read(const std::string& file, Piece& piece) {
 /// become one, two and two.
 void sort_by_time(std::vector<IndexedRecord>& attempts) {
   const auto is_before = [](const IndexedRecord* a, const IndexedRecord* b) {
+    if (a->after.empty() && b->after.empty()) return a->finished_at < b->finished_at;
     return time_order(*a) < time_order(*b);
   };
   std::vector<const IndexedRecord*> order, merged(attempts.size());

@@ -13,6 +13,20 @@ namespace {
 constexpr std::size_t kFew = 4;    // values of a condition that are listed
 constexpr double kLogFactor = 16;  // a span from which an axis of numbers is logarithmic
 
+/// The texts of each column, as distinct() has them. All are found while a row is at hand.
+std::vector<std::vector<std::string>> distinct_of(const std::vector<std::string>& columns,
+                                                  const RowRefs& rows) {
+  std::vector<DistinctTexts> known(columns.begin(), columns.end());
+  for (const Row* row : rows)
+    for (DistinctTexts& texts : known) texts.number(*row);
+  std::vector<std::vector<std::string>> all;
+  for (const DistinctTexts& texts : known) {
+    all.push_back(texts.texts());
+    std::erase(all.back(), "");
+  }
+  return all;
+}
+
 /// "a", "a or b", "a, "b, with a comma" or c"
 std::string listed(std::vector<std::string> values, const std::string& last) {
   for (std::string& value : values)
@@ -80,8 +94,8 @@ std::string selection_text(const Figure& figure, const RowRefs& drawn) {
 
 /// "N = 32 or 128", "order of the file", "warm L2": what all of a figure has in common; "" for a
 /// column that says nothing about it.
-std::string condition_text(const std::string& column, const RowRefs& drawn) {
-  const std::vector<std::string> values = distinct(column, drawn);
+std::string condition_text(const std::string& column, const std::vector<std::string>& values,
+                           const RowRefs& drawn) {
   const bool is_name =
       column == "kernel" || column == "format";  // several are told apart elsewhere
   if (values.empty() || values.size() > (is_name ? 1 : kFew)) return "";
@@ -124,19 +138,19 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 }
 
 std::vector<std::string> distinct(const std::string& column, const RowRefs& rows) {
-  DistinctTexts known(column);
-  for (const Row* row : rows) known.number(*row);
-  std::vector<std::string> texts = known.texts();
-  std::erase(texts, "");
-  return texts;
+  return distinct_of({column}, rows).front();
 }
 
 std::string derived_caption(const Figure& figure, const std::vector<Row>& rows,
                             const RowRefs& drawn) {
   std::string text = matrices_text(figure, rows, drawn);
-  for (const char* column : kConditions) {
-    if (is_shown(figure, column) || figure.where.contains(column)) continue;
-    const std::string condition = condition_text(column, drawn);
+  std::vector<std::string> conditions(kConditions.begin(), kConditions.end());
+  std::erase_if(conditions, [&](const std::string& column) {
+    return is_shown(figure, column) || figure.where.contains(column);
+  });
+  const std::vector<std::vector<std::string>> values = distinct_of(conditions, drawn);
+  for (std::size_t c = 0; c < conditions.size(); ++c) {
+    const std::string condition = condition_text(conditions[c], values[c], drawn);
     if (!condition.empty()) text += ", " + condition;
   }
   text += "." + selection_text(figure, drawn);
@@ -160,10 +174,11 @@ std::string axis_label(const std::string& column, const RowRefs& drawn) {
 }
 
 std::string axis_scale(const std::string& column, const RowRefs& drawn) {
+  const std::string& name = column_name(column);
   double least = 0, most = 0;
   bool is_first = true;
   for (const Row* row : drawn) {
-    const auto found = row->find(column);
+    const auto found = row->find_name(name);
     if (found == row->end() || found->second.is_null()) continue;
     if (!found->second.is_number()) return "category";
     const auto value = found->second.get<double>();

@@ -3,7 +3,7 @@
 namespace tessera {
 
 std::uint32_t DistinctTexts::number(const Row& row) {
-  const auto found = column_.empty() ? row.end() : row.find(column_);
+  const auto found = column_.empty() ? row.end() : row.find_name(column_);
   const Json* value = found == row.end() ? nullptr : &found->second;
   if (value == last_ && !texts_.empty()) return last_number_;
   const auto [of_value, is_unknown] = of_values_.try_emplace(value, 0);

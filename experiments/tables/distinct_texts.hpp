@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "experiments/tables/rows.hpp"
@@ -16,7 +15,7 @@ namespace tessera {
 class DistinctTexts {
  public:
   /// "" stands for no column, of which every row has the text "".
-  explicit DistinctTexts(std::string column) : column_(std::move(column)) {}
+  explicit DistinctTexts(const std::string& column) : column_(column_name(column)) {}
 
   /// The number of the row's text: its place in texts().
   std::uint32_t number(const Row& row);
@@ -25,7 +24,7 @@ class DistinctTexts {
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
-  std::string column_;
+  const std::string& column_;
   std::vector<std::string> texts_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::unordered_map<const Json*, std::uint32_t> of_values_;

@@ -15,8 +15,22 @@
 namespace tessera {
 namespace {
 
-/// The figures with their data; those without rows are left out.
-std::vector<DrawnFigure> make_data(const Report& report, const std::vector<std::string>& only) {
+Json read_captions(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return Json::parse(text.str());
+}
+
+}  // namespace
+
+std::vector<DrawnFigure> make_figures(const Report& report, const std::vector<std::string>& only) {
+  std::vector<std::string> known;
+  for (const Figure& figure : report.config.figures) known.push_back(figure.id);
+  for (const std::string& id : only)
+    require(std::ranges::find(known, id) != known.end(), "{}: {}", report.config.path,
+            unknown_name_message("figure", id, known));
+
   const std::string provenance = provenance_text(report.records);
   std::vector<DrawnFigure> figures;
   std::string empty;  // the last one's message
@@ -35,25 +49,9 @@ std::vector<DrawnFigure> make_data(const Report& report, const std::vector<std::
   return figures;
 }
 
-Json read_captions(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return Json::parse(text.str());
-}
-
-}  // namespace
-
-std::vector<DrawnFigure> draw_figures(const Report& report, const std::string& folder,
-                                      const DrawOptions& options) {
-  std::vector<std::string> known;
-  for (const Figure& figure : report.config.figures) known.push_back(figure.id);
-  for (const std::string& id : options.only)
-    require(std::ranges::find(known, id) != known.end(), "{}: {}", report.config.path,
-            unknown_name_message("figure", id, known));
-
-  std::vector<DrawnFigure> figures = make_data(report, options.only);
-  if (figures.empty()) return figures;
+void draw_figures(const Config& config, std::vector<DrawnFigure>& figures,
+                  const std::string& folder, const DrawOptions& options) {
+  if (figures.empty()) return;
   make_folder_of(folder + "/captions.json");
   const NewFile captions(folder + "/captions.json");  // never kept: the caller has them
   std::vector<std::string> arguments{find_python(),
@@ -74,10 +72,9 @@ std::vector<DrawnFigure> draw_figures(const Report& report, const std::string& f
     arguments.push_back(base + ".json");
     for (const std::string& format : options.formats) figure.paths.push_back(base + "." + format);
   }
-  require(run_program(arguments) == 0, "{}: the figures were not drawn", report.config.path);
+  require(run_program(arguments) == 0, "{}: the figures were not drawn", config.path);
   const Json words = read_captions(captions.path());
   for (DrawnFigure& figure : figures) figure.caption = words.at(figure.figure->id);
-  return figures;
 }
 
 }  // namespace tessera

@@ -28,10 +28,14 @@ struct DrawnFigure {
   std::vector<std::string> paths;  // of the pictures, one for each format
 };
 
-/// Draws every [[figure]] (or those named) into the folder: data (.json, .csv) and the formats. A
-/// figure without rows is left out, which stderr says; NoRows where it was named, or is all there
-/// is. Throws an Error where no Python can be found, or where it fails.
-std::vector<DrawnFigure> draw_figures(const Report& report, const std::string& folder,
-                                      const DrawOptions& options);
+/// The data of every [[figure]], or of those with these ids, without caption and pictures. A figure
+/// without rows is left out, which stderr says; NoRows where it was named, or is all there is.
+/// Refers to the report's config, not to its rows.
+std::vector<DrawnFigure> make_figures(const Report& report, const std::vector<std::string>& only);
+
+/// Draws those of a config into the folder: data (.json, .csv) and the formats. Throws an Error
+/// where no Python can be found, or where it fails.
+void draw_figures(const Config& config, std::vector<DrawnFigure>& figures,
+                  const std::string& folder, const DrawOptions& options);
 
 }  // namespace tessera

@@ -75,7 +75,8 @@ struct Recorded {
   std::unordered_set<std::string_view> hashes = {};  // of requests that ended ok
 };
 
-Recorded recorded_in(const std::string& folder) {
+/// `ranked`: rank() will be asked for.
+Recorded recorded_in(const std::string& folder, bool ranked = true) {
   Recorded recorded;
   std::deque<std::set<std::string, std::less<>>> pieces;
   recorded.index = read_index(folder, false, [&pieces] {
@@ -85,6 +86,7 @@ Recorded recorded_in(const std::string& folder) {
     };
   });
   for (auto& backends : pieces) recorded.backends.insert(backends.begin(), backends.end());
+  if (!ranked) return recorded;
   recorded.hashes.reserve(recorded.index.points.size());
   for (const IndexedRecord& attempt : recorded.index.points)
     if (attempt.status == "ok") recorded.hashes.insert(attempt.params_hash);
@@ -186,7 +188,7 @@ RecordedConfig open_recorded_config(const ConfigRequest& request, const std::str
   if (request.as_written) {
     std::future<Plan> made =
         std::async(std::launch::async, [&] { return make_plan(opened.written); });
-    recorded = recorded_in(folder);
+    recorded = recorded_in(folder, false);
     config = opened.written;
     plan = made.get();
   } else {

@@ -58,7 +58,8 @@ Json to_json(const RecordCell& cell) {
 }
 
 RecordCells::RecordCells(const std::set<std::string>* wanted)
-    : origin_(column("origin")),
+    : has_choices_(wanted == nullptr || wanted->contains("as")),
+      origin_(column("origin")),
       time_us_(column("time_us")),
       counted_us_(column("counted_us")),
       device_(column("device")),
@@ -111,6 +112,17 @@ void RecordCells::set(std::uint32_t column, const Json& value) {
 
 void RecordCells::set(const SharedCells& cells) {
   for (const SharedCell& cell : cells) set(cell.column, cell.kind, cell.text);
+}
+
+/// Sets the cells of a key, made once. Most records have the key of the one before.
+template <class Make>
+void RecordCells::set_known(Known& known, const std::string& key, const Make& make) {
+  if (known.last == nullptr || known.last->first != key) {
+    auto found = known.cells.find(key);
+    if (found == known.cells.end()) found = known.cells.emplace(key, make()).first;
+    known.last = &*found;
+  }
+  set(known.last->second);
 }
 
 RecordCells::SharedCell RecordCells::shared(std::string_view name, const Json& value) {
@@ -272,12 +284,6 @@ const std::vector<RecordCell>& RecordCells::read(const std::string& matrix, cons
   for (const RecordCell& cell : cells_) cell_of_[cell.column] = 0;
   cells_.clear();
   texts_.clear();
-  const auto once = [this](auto& known, const std::string& key, auto make) {
-    auto found = known.find(key);
-    if (found == known.end()) found = known.emplace(key, make()).first;
-    set(found->second);
-  };
-
   const Places& places = places_of(record);
   const std::vector<Value>& values = record.values();
   const auto text_at = [&](Place place) {
@@ -287,20 +293,22 @@ const std::vector<RecordCell>& RecordCells::read(const std::string& matrix, cons
   const std::string status = text_at(places.status);
   if (RecordCell* origin = find(origin_); origin && status != "ok" && status != "wrong")
     origin->kind = Kind::kNull;  // it has no numbers
-  once(matrices_, matrix, [&] { return matrix_cells(matrix); });
+  set_known(matrices_, matrix, [&] { return matrix_cells(matrix); });
   if (places.params != 0) {
     set(record, places.parameters);
-    std::string choices;
-    for (const Place stage : places.stages) choices += values[stage].text;
-    once(choices_, choices, [&] { return choice_cells(record, places); });
+    if (has_choices_) {
+      std::string choices;
+      for (const Place stage : places.stages) choices += values[stage].text;
+      set_known(choices_, choices, [&] { return choice_cells(record, places); });
+    }
     if (text_at(places.backend) != "reorder") {  // of which only the pattern counts
       const std::string family = places.values == 0 ? "auto" : text_at(places.values);
-      once(values_, family, [&] { return value_cells(family); });
+      set_known(values_, family, [&] { return value_cells(family); });
     }
   }
   add_times(record, places);
   if (environment != nullptr)
-    once(machines_, text_at(places.env_id), [&] { return machine_cells(*environment); });
+    set_known(machines_, text_at(places.env_id), [&] { return machine_cells(*environment); });
   set(record, device_, places.device);
   add_sparse_product(record, places);
   for (const RecordCell& cell : cells_)

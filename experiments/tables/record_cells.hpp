@@ -56,6 +56,12 @@ class RecordCells {
   };
   using SharedCells = std::vector<SharedCell>;
 
+  /// Cells by the text that they are made of.
+  struct Known {
+    std::unordered_map<std::string, SharedCells> cells = {};
+    const std::pair<const std::string, SharedCells>* last = nullptr;  // that was asked for
+  };
+
   /// A value of a record, by its place in JsonLine::values(); 0, that of the record, for none.
   using Place = std::uint32_t;
   using PlacedCells = std::vector<std::pair<std::uint32_t, Place>>;  // column, its value
@@ -76,6 +82,8 @@ class RecordCells {
   void set(std::uint32_t column, const Value& value) { set(column, value.kind, value.text); }
   void set(std::uint32_t column, const Json& value);
   void set(const SharedCells& cells);
+  template <class Make>
+  void set_known(Known& known, const std::string& key, const Make& make);
   SharedCell shared(std::string_view name, const Json& value);
 
   const Places& places_of(const JsonLine& record);
@@ -94,12 +102,13 @@ class RecordCells {
   SharedCells value_cells(const std::string& values);
   SharedCells machine_cells(const Json& environment);
 
+  const bool has_choices_;  // the column "as" is wanted
   std::vector<std::string> columns_;
   std::unordered_map<std::string, std::uint32_t> places_;  // of columns, by name
   Key listed_;                                             // record_columns() by their pointers
   std::unordered_map<std::uint64_t, Places> known_;        // by pattern of records
   Places unnamed_;                                         // of a record without a pattern
-  std::unordered_map<std::string, SharedCells> matrices_, choices_, values_, machines_;
+  Known matrices_, choices_, values_, machines_;
   std::string name_;  // of a column, or a key of the maps above, while it is put together
 
   std::vector<RecordCell> cells_;       // of the record

@@ -26,6 +26,11 @@ Row::Iterator Row::find(std::string_view column) const {
   return Iterator(found);
 }
 
+Row::Iterator Row::find_name(const std::string& name) const {
+  return Iterator(
+      std::ranges::find_if(cells_, [&](const Cell& cell) { return cell.name == &name; }));
+}
+
 const Json& Row::at(std::string_view column) const {
   const Iterator found = find(column);
   if (found == end()) throw std::out_of_range("a row without '" + std::string(column) + "'");

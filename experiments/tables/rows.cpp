@@ -153,7 +153,7 @@ void work_out(const Config& config, std::vector<Row>& rows) {
   for (const Reduce& reduce : config.reduces) reduce_rows(reduce, config, rows);
 }
 
-constexpr std::int64_t kEntries = 4096;  // of a plan that a thread reads at a time
+constexpr std::int64_t kEntries = 16384;  // of a plan that a thread reads at a time
 
 std::string origin_of(const Row& row, const std::string& column, const Config& config,
                       std::span<const Derive> derives);

@@ -1,5 +1,7 @@
 // tessera figure: records to pictures and the data behind them, for the screen and for papers.
 
+#include <future>
+
 #include "experiments/tables/draw_figures.hpp"
 #include "experiments/tables/latex.hpp"
 #include "experiments/tables/open_config.hpp"
@@ -44,11 +46,16 @@ class FigureVerb final : public Verb {
   int run() override {
     const std::string id = load_config(request_.name, request_.sets).id;
     const std::string records = records_folder(out_, id);
-    const Report report = read(records);
+    Report report = read(records);
     const Config& config = report.config;
     const std::string folder = to_.empty() ? records : to_;
     require(!config.figures.empty() || latex_, "{}: the config has no [[figure]]", config.path);
-    const std::vector<DrawnFigure> figures = draw_figures(report, folder, options_);
+    std::vector<DrawnFigure> figures = make_figures(report, options_.only);
+    // A million rows take as long to free as a script to start.
+    std::future<void> freed;
+    if (!latex_ && macros_.empty())
+      freed = std::async(std::launch::async, [&] { std::vector<Row>().swap(report.rows); });
+    draw_figures(config, figures, folder, options_);
     for (const DrawnFigure& figure : figures)
       for (const std::string& path : figure.paths) fmt::print("{}\n", path);
     if (latex_) {

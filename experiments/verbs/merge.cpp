@@ -21,7 +21,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kBlock = 4096;  // records that a thread writes at a time
+constexpr std::int64_t kBlock = 2048;  // records that a thread makes text of at a time
 
 /// The attempts of a source, and the shapes of their records by number.
 struct Source {
@@ -53,6 +53,31 @@ struct Block {
 struct Chosen {
   std::size_t source = 0;
   const IndexedRecord* record = nullptr;
+};
+
+/// Makes the text of records, block by block.
+class Maker {
+ public:
+  Maker(const std::vector<Source>& sources, const std::map<std::string, Json>& environments,
+        const std::set<std::string>& columns)
+      : table_(environments) {
+    for (const Source& source : sources) lines_.emplace_back(source.list);
+    table_.header(columns);
+  }
+
+  void fill(Block& block, std::span<const Chosen> chosen) {
+    for (const auto& [source, record] : chosen) {
+      const std::string_view line = lines_[source].line(*record);
+      block.jsonl.append(line).append("\n");
+      require(values_.read(line, true), "{}: not a record", record->point_id);
+      block.csv += table_.row(values_, block.missing);
+    }
+  }
+
+ private:
+  std::vector<IndexedLines> lines_;  // of each source
+  RecordsCsv table_;
+  JsonLine values_;
 };
 
 class MergeVerb final : public Verb {
@@ -163,6 +188,9 @@ class MergeVerb final : public Verb {
   bool write(std::set<std::string>& columns) const {
     const auto threads = static_cast<std::size_t>(num_threads());
     std::vector<Block> blocks(threads), written(threads);
+    std::vector<Maker> makers;
+    makers.reserve(threads);
+    for (std::size_t t = 0; t < threads; ++t) makers.emplace_back(sources_, environments_, columns);
     const std::int64_t round = kBlock * std::ssize(blocks);
     std::set<std::string> missing;
     write_file(out_ + "/records.jsonl", [&](std::ostream& jsonl) {
@@ -174,7 +202,7 @@ class MergeVerb final : public Verb {
           const auto some =
               std::span(chosen_).subspan(at).first(std::min(round, std::ssize(chosen_) - at));
           parallel_for(std::ssize(some), kBlock, [&](std::int64_t begin, std::int64_t end) {
-            fill(blocks[begin / kBlock], some.subspan(begin, end - begin), columns);
+            makers[begin / kBlock].fill(blocks[begin / kBlock], some.subspan(begin, end - begin));
           });
           if (writing.valid()) writing.get();
           blocks.swap(written);
@@ -193,21 +221,6 @@ class MergeVerb final : public Verb {
     });
     columns.insert(missing.begin(), missing.end());
     return missing.empty();
-  }
-
-  void fill(Block& block, std::span<const Chosen> chosen,
-            const std::set<std::string>& columns) const {
-    std::vector<IndexedLines> lines;
-    for (const Source& source : sources_) lines.emplace_back(source.list);
-    RecordsCsv table(environments_);
-    table.header(columns);
-    JsonLine values;
-    for (const auto& [source, record] : chosen) {
-      const std::string_view line = lines[source].line(*record);
-      block.jsonl.append(line).append("\n");
-      require(values.read(line, true), "{}: not a record", record->point_id);
-      block.csv += table.row(values, block.missing);
-    }
   }
 
   std::vector<std::string> paths_;

@@ -361,7 +361,9 @@ class SweepVerb final : public Verb {
     const fs::path to(figure_);
     DrawOptions options;
     options.formats = {to.extension().string().substr(1)};
-    for (const DrawnFigure& figure : draw_figures(report, options_.out, options)) {
+    std::vector<DrawnFigure> figures = make_figures(report, options.only);
+    draw_figures(report.config, figures, options_.out, options);
+    for (const DrawnFigure& figure : figures) {
       const fs::path from(figure.paths.front());
       const std::string part = from.stem().string().substr(std::string("sweep").size());
       fs::path copy = to;
