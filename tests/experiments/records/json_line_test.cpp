@@ -114,33 +114,111 @@ TEST_CASE("every object that is dumped is taken apart into its values") {
   }
 }
 
+/// Replaces, inserts or removes up to three bytes.
+std::string damaged(std::string text, RandomJson& random) {
+  const std::string bytes = "{}[]\",:\\0123456789.eE+-truefalsn \x01\x80\xc3\xed\xf4u";
+  for (std::uint64_t changes = 1 + random.below(3); changes > 0; --changes) {
+    const std::size_t at = random.below(text.size());
+    const char byte = bytes[random.below(bytes.size())];
+    switch (random.below(3)) {
+      case 0:
+        text[at] = byte;
+        break;
+      case 1:
+        text.insert(at, 1, byte);
+        break;
+      default:
+        text.erase(at, 1);
+    }
+    if (text.empty()) text.push_back('{');
+  }
+  return text;
+}
+
 TEST_CASE("a damaged text is refused, or means what the full parser reads") {
   RandomJson random(31);
-  const std::string bytes = "{}[]\",:\\0123456789.eE+-truefalsn \x01\x80\xc3\xed\xf4u";
   int taken = 0;
   JsonLine line;
   for (int i = 0; i < 100'000; ++i) {
-    std::string text = random.object(3).dump();
-    for (std::uint64_t changes = 1 + random.below(3); changes > 0; --changes) {
-      const std::size_t at = random.below(text.size());
-      const char byte = bytes[random.below(bytes.size())];
-      switch (random.below(3)) {
-        case 0:
-          text[at] = byte;
-          break;
-        case 1:
-          text.insert(at, 1, byte);
-          break;
-        default:
-          text.erase(at, 1);
-      }
-      if (text.empty()) text.push_back('{');
-    }
+    const std::string text = damaged(random.object(3).dump(), random);
     taken += line.read(text) ? 1 : 0;
     CAPTURE(text);
     REQUIRE(has_one_meaning(text));
   }
   CHECK(taken > 1000);  // it is not that all are refused
+}
+
+/// Lines of a few forms, as those of a set of records.
+std::string line_of_form(std::uint64_t form, RandomJson& random) {
+  const auto number = [&] { return std::ldexp(1.0, static_cast<int>(random.below(60)) - 30); };
+  Json line{{"id", std::string(random.below(20), static_cast<char>('a' + random.below(26)))},
+            {"n", random.below(3) == 0 ? Json(-5) : Json(random.below(1000))},
+            {"params", {{"kernel", {{"name", "a kernel"}}}, {"wide", random.below(2) == 0}}}};
+  if (form % 2 == 1) line["time"] = {{"mean", number()}, {"median", number()}};
+  if (form % 4 > 1) line["parts"] = {Json::array(), Json::object(), {{"us", number()}}, nullptr};
+  if (form > 3) line["zero"] = Json::array({random.below(2) == 0 ? Json(1) : Json(number())});
+  // What has no form of its own: characters and escapes.
+  if (random.below(50) == 0) line["reason"] = random.text();
+  return line.dump();
+}
+
+TEST_CASE("a line is read as if no other had been read before") {
+  RandomJson random(32);
+  JsonLine line;
+  int taken = 0, patterned = 0, refused = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string whole = line_of_form(random.below(8), random);
+    const std::string text = random.below(2) == 0 ? whole : damaged(whole, random);
+    CAPTURE(text);
+    JsonLine fresh;
+    const bool is_read = line.read(text);
+    REQUIRE(is_read == fresh.read(text));
+    taken += is_read ? 1 : 0;
+    refused += is_read ? 0 : 1;
+    if (!is_read) continue;
+    patterned += line.pattern() != 0 ? 1 : 0;
+    REQUIRE(line.is_plain() == fresh.is_plain());
+    REQUIRE(line.structure() == fresh.structure());
+    REQUIRE(line.values().size() == fresh.values().size());
+    for (std::size_t v = 0; v < line.values().size(); ++v) {
+      const auto &a = line.values()[v], &b = fresh.values()[v];
+      REQUIRE(a.key == b.key);
+      REQUIRE(a.kind == b.kind);
+      REQUIRE(a.end == b.end);
+      REQUIRE(a.text == b.text);
+      REQUIRE(a.text.data() >= text.data());
+      REQUIRE(a.text.data() + a.text.size() <= text.data() + text.size());
+    }
+  }
+  CHECK(taken > 50'000);
+  CHECK(patterned > 40'000);
+  CHECK(refused > 10'000);
+}
+
+TEST_CASE("lines have one pattern exactly when their keys and kinds of values are the same") {
+  JsonLine line;
+  const auto pattern = [&line](const std::string& text) {
+    REQUIRE(line.read(text));
+    return line.pattern();
+  };
+  const std::uint64_t first = pattern(R"({"a":1,"b":["x",{}]})");
+  CHECK(first != 0);
+  CHECK(pattern(R"({"a":-27,"b":["",{}]})") == first);
+  for (const char* other :
+       {R"({"a":1.5,"b":["x",{}]})", R"({"a":1,"b":[null,{}]})", R"({"a":1,"c":["x",{}]})",
+        R"({"a":1,"b":["x",[]]})", R"({"a":1,"b":["x",{}],"c":true})", R"({"a":1,"b":["x"]})"}) {
+    CAPTURE(other);
+    const std::uint64_t number = pattern(other);
+    CHECK(number != 0);
+    CHECK(number != first);
+    CHECK(pattern(R"({"a":3,"b":["yz",{}]})") == first);
+  }
+  // Alike but for what is inside of what; and a text with an escape.
+  const std::uint64_t flat = pattern(R"({"a":{"b":1},"c":2})");
+  const std::string deep = R"({"a":{"b":1,"c":2}})";
+  CHECK(pattern(deep) != flat);
+  CHECK(line.find({"a", "c"}) != nullptr);
+  CHECK(pattern(R"({"a":1,"b":["\n",{}]})") == 0);
 }
 
 TEST_CASE("a text that dump() does not write is refused") {
