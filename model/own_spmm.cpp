@@ -4,10 +4,11 @@
 // (notebooks/own_spmm_fit.py, experiments/results/spmm).
 //
 // Of tessera_spmm and rows_spmm the one so chosen takes 1.003 times the faster one's time in
-// geometric mean and 1.08 times at most. Where each matrix is left out of the fit in turn, it
-// takes 1.007 times and 1.28 times at most. The times themselves are off by 8 to 11 % in the mean
-// and by 56 % at most, where warps of rows_spmm are wide. dense_spmm has a formula of its own. On
-// another device the factors are scaled by its rates, which nothing has measured.
+// geometric mean and 1.09 times at most. Where each matrix is left out of the fit in turn, it
+// takes 1.008 times and 1.27 times at most. The times themselves are off by 8 to 12 % in the mean
+// and by 56 % at most, where warps of rows_spmm are wide; those of tall_spmm by 13 and 46 %.
+// dense_spmm has a formula of its own. On another device the factors are scaled by its rates, which
+// nothing has measured.
 
 #include <algorithm>
 #include <cmath>
@@ -25,18 +26,18 @@ namespace {
 struct TileFactors {
   double start, fetched, written, uncached, rows, blocks, longest;
 };
-constexpr TileFactors kTilesFp32{3.324, 0.1046, 0.2313, 0.06064, 0.006995, 0.07257, 0.1024};
-constexpr TileFactors kTiles16Bits{2.632, 0.06873, 0.2782, 0.02575, 0.00897, 0.1754, 0.1266};
+constexpr TileFactors kTilesFp32{2.986, 0.1038, 0.2382, 0.05709, 0.0074, 0.07671, 0.108};
+constexpr TileFactors kTiles16Bits{2.845, 0.06268, 0.3504, 1.112e-07, 0.006861, 0.1811, 0.1125};
 
 struct RowFactors {
   double start, loaded, fetched, written, uncached, rows, nonzeros;
 };
-constexpr RowFactors kRowsFp32{4.304, 0.0567, 0.1052, 0.2095, 0.1446, 0.003099, 0.001714};
-constexpr RowFactors kRows16Bits{4.257, 0.04239, 0.08614, 0.3951, 0.1355, 0.02236, 0.008302};
+constexpr RowFactors kRowsFp32{3.963, 0.05734, 0.1041, 0.2431, 0.1271, 0.00413, 0.001986};
+constexpr RowFactors kRows16Bits{3.866, 0.0425, 0.08561, 0.4373, 0.1169, 0.02868, 0.008365};
 
 /// The same where units are rows: what they cost besides bytes was not told apart.
-constexpr RowFactors kDirectFp32{1.3, 0.06153, 0.09348, 0.4272, 1.995e-08, 0, 0};
-constexpr RowFactors kDirect16Bits{4.304, 0.0806, 0.1277, 0.3472, 6.88e-07, 0, 0};
+constexpr RowFactors kDirectFp32{1.529, 0.05979, 0.09044, 0.4231, 2.101e-08, 0, 0};
+constexpr RowFactors kDirect16Bits{4.436, 0.0765, 0.05435, 0.4044, 0.0004734, 0, 0};
 
 /// Megabytes of A, B and C that the L2 of an H200 keeps from one product to the next.
 constexpr double kCachedMegabytes = 45;
@@ -221,7 +222,7 @@ class DenseSpmmCost final : public CostModel {
 struct TallFactors {
   double start, written, uncached, tiles, nonzeros;
 };
-constexpr TallFactors kTall{7.5, 0.04, 0.041, 2.98, 1.18};
+constexpr TallFactors kTall{6.375, 0.07722, 0.0187, 2.92, 1.964};
 
 class TallSpmmCost final : public CostModel {
  public:

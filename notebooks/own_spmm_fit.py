@@ -9,7 +9,8 @@
     TESSERA_DATA=FOLDER python3 notebooks/own_spmm_fit.py [experiments/results/spmm]
 
 FOLDER has the matrices as .npz in CSR. Prints the factors of tessera_spmm and of rows_spmm in the order of
-TileFactors and RowFactors; where units of rows_spmm are rows, the last two are zero. Then prints what the chosen kernels take, over the faster ones: the geometric mean
+TileFactors and RowFactors; where units of rows_spmm are rows, the last two are zero, and those of tall_spmm
+as TallFactors. Prints what the chosen kernels take, over the faster ones: the geometric mean
 and the most, of the fit to all matrices and of the fits that leave out each matrix in turn.
 """
 
@@ -22,9 +23,10 @@ from math import ceil
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, nnls
 
 WINDOW_ROWS, BLOCK_COLS, LONGEST = 16, 8, 32
+TALL_ROWS, TALL_COLS = 64, 64
 SHORT_ROW, WIDE_ROWS = 14, 3168  # of kernels/spmm/rows/schedule.hpp, as what follows
 LONGEST_DIRECT, SHORT_DIRECT, STEP_NS, BYTES_OF_NS = 64, 16, 550, 9000
 SAMPLED_NONZEROS = 1 << 19  # as product_counts() samples windows
@@ -42,26 +44,34 @@ START = {  # where the search begins
 }
 
 
-def counts(path):
-    """The numbers of product_counts() for a matrix."""
-    with np.load(path) as file:
-        offsets, columns = file["indptr"].astype(np.int64), file["indices"].astype(np.int64)
-        rows, cols = (int(extent) for extent in file["shape"])
-    windows = -(-rows // WINDOW_ROWS)
-    window = np.repeat(np.arange(rows), np.diff(offsets)) // WINDOW_ROWS
+def sampled(offsets, columns, cols, window_rows, block_cols):
+    """Condensed columns and blocks of all windows by a sample of them, and the blocks of every window."""
+    rows = len(offsets) - 1
+    windows = -(-rows // window_rows)
+    window = np.repeat(np.arange(rows), np.diff(offsets)) // window_rows
     different = np.bincount(np.unique(window * cols + columns) // cols, minlength=windows)
     nonzeros = np.bincount(window, minlength=windows)
     step = max(1, -(-len(columns) // SAMPLED_NONZEROS))
     sample = np.arange(windows) % step == step // 2
     scale = len(columns) / nonzeros[sample].sum()
-    blocks = -(-different // BLOCK_COLS)
+    blocks = -(-different // block_cols)
+    return scale * different[sample].sum(), scale * blocks[sample].sum(), blocks[np.argmax(nonzeros)]
+
+
+def counts(path):
+    """The numbers of product_counts() for a matrix."""
+    with np.load(path) as file:
+        offsets, columns = file["indptr"].astype(np.int64), file["indices"].astype(np.int64)
+        rows, cols = (int(extent) for extent in file["shape"])
+    different, blocks, longest = sampled(offsets, columns, cols, WINDOW_ROWS, BLOCK_COLS)
     return {
         "rows": rows,
         "cols": cols,
         "nonzeros": len(columns),
-        "columns": scale * different[sample].sum(),
-        "blocks": scale * blocks[sample].sum(),
-        "longest": min(int(blocks[np.argmax(nonzeros)]), LONGEST),
+        "columns": different,
+        "blocks": blocks,
+        "tall_tiles": sampled(offsets, columns, cols, TALL_ROWS, TALL_COLS)[1],
+        "longest": min(int(longest), LONGEST),
         "longest_row": int(np.diff(offsets).max()),
     }
 
@@ -122,8 +132,6 @@ class Products:
                     if r.get("l2", "warm") == "warm" and r["time_us"] and int(r["n"]) in WIDTHS:
                         found[r["matrix"], int(r["n"]), suffix, element][r["case"]] = float(r["time_us"])
         keys = [k for k, of in found.items() if {"tessera_spmm" + k[2], "rows_spmm" + k[2]} <= of.keys()]
-        # Times in BF16 of units that are rows are of a build whose loop was unrolled and spilled registers.
-        keys = [k for k in keys if k[2] != ", BF16" or not is_direct(of_matrix(k[0]), k[1], k[3])]
         self.matrix = np.array([k[0] for k in keys])
         of_both = [features(of_matrix(k[0]), k[1], k[3]) for k in keys]
         self.direct = np.array([is_direct(of_matrix(k[0]), k[1], k[3]) for k in keys])
@@ -162,6 +170,29 @@ def fit(products, start, tries=6):
     return np.abs(min(found, key=lambda result: result.cost).x)
 
 
+def tall_features(of, n, element):
+    """What the factors of tall_spmm multiply, in the order of TallFactors."""
+    chunks, megabytes = ceil(n / 128), element * n / 1e6
+    a = (8 * of["nonzeros"] + 4 * of["rows"]) / 1e6
+    uncached = max(a + megabytes * (of["rows"] + of["cols"]) - CACHED, 0)
+    of_chunks = (chunks * of["tall_tiles"] / 1e3, chunks * of["nonzeros"] / 1e6)
+    return [1, megabytes * of["rows"], uncached, *of_chunks]
+
+
+def fit_tall(folder, of_matrix):
+    """The factors of tall_spmm of the least squares of relative errors, and these errors."""
+    x, times = [], []
+    for table, suffix, element in CASES["16 bits"]:
+        with open(folder / table, newline="") as file:
+            for r in csv.DictReader(file):
+                if r["case"] == "tall_spmm" + suffix and r["time_us"]:
+                    x.append(tall_features(of_matrix(r["matrix"]), int(r["n"]), element))
+                    times.append(float(r["time_us"]))
+    relative = np.array(x) / np.array(times)[:, None]
+    factors, _ = nnls(relative, np.ones(len(times)))
+    return factors, relative @ factors - 1
+
+
 def summary(cost):
     return f"{np.exp(np.log(cost).mean()):.4f} in the mean, {cost.max():.3f} at most"
 
@@ -194,6 +225,9 @@ def main():
             others = fit(products.where(products.matrix != name), START[storage])
             left_out.extend(products.where(products.matrix == name).cost(others))
         print("  the same for a matrix left out:", summary(np.array(left_out)))
+    factors, errors = fit_tall(folder, of_matrix)
+    print("tall_spmm:", *(f"{f:.4g}" for f in factors))
+    print(f"  off by {100 * np.abs(errors).mean():.1f} % in the mean, {100 * np.abs(errors).max():.0f} % at most")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def made_counts(name):
         "cols": int(rows * random.uniform(0.5, 2)),
         "nonzeros": nonzeros,
         "columns": columns,
+        "tall_tiles": columns / 64 + rows / 64 * random.uniform(0.2, 0.8),
         "blocks": columns / 8 + rows / 16 * random.uniform(0.2, 0.8),
         "longest": int(random.integers(1, fit.LONGEST)),
         "longest_row": int(random.integers(2, 2 * fit.LONGEST_DIRECT)),
@@ -72,6 +73,12 @@ class OwnSpmmFitTest(unittest.TestCase):
                 written.extend(factors[:5] if kernel == "Direct" else factors)
             with self.subTest(storage=storage):
                 np.testing.assert_allclose(fit.fit(products, fit.START[storage]), written, rtol=0.02, atol=1e-4)
+
+        found = re.search(r"TallFactors kTall\{([^}]*)\}", model)
+        self.assertIsNotNone(found)
+        factors, errors = fit.fit_tall(RESULTS, lambda matrix: fit.counts(data / f"{matrix}.npz"))
+        np.testing.assert_allclose(factors, [float(factor) for factor in found[1].split(",")], rtol=0.02, atol=1e-4)
+        self.assertLess(np.abs(errors).mean(), 0.15)
 
 
 if __name__ == "__main__":

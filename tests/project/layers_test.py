@@ -45,6 +45,7 @@ KERNEL_ROOMS = {
     "kernels/spmm/dtc_spmm": {"kernels/spmm/row_windows"},
     "kernels/spmm/tcgnn": {"kernels/spmm/row_windows"},
     "kernels/spmm/tessera": {"kernels/spmm/row_windows"},
+    "kernels/spmm/tall": {"kernels/spmm/row_windows"},
     "kernels/spmm/cutespmm": {"kernels/spmm/row_windows"},
     "kernels/spmm/smat": {"kernels/spmm/row_windows"},
     "kernels/spmm/tca_spmm": {"kernels/spmm/row_windows"},
