@@ -51,6 +51,8 @@ struct WarpOp {
     kPause,      // `count` cycles in which the warp waits for a result other than a load's
     kMma,        // `count` tensor-core instructions, independent of each other; each continues the
                  // accumulators of the kMma before it
+    kAsyncMma,   // `count` of them (wgmma), each of which continues the accumulators of the one
+                 // before it, while the warp goes on; they read `wavefronts` of shared memory
     kShared,     // a shared-memory instruction of `count` wavefronts (1 without bank conflicts)
     kLoad,       // global memory to registers, or through the L1 to shared memory (cp.async of less
                  // than 16 bytes); raises `scoreboard`
@@ -64,7 +66,8 @@ struct WarpOp {
   Kind kind = Kind::kIssue;
   std::uint8_t scoreboard = 0;
   std::uint16_t count = 1;
-  std::uint16_t wavefronts = 0;  // of the L1's data; 0 where lanes access whole lines in order
+  std::uint16_t wavefronts = 0;  // of the L1's data; 0 where lanes access whole lines in order, and
+                                 // for MMAs without an operand in shared memory
   std::uint32_t first_line = 0;  // touched lines: [first_line, last_line) of WarpTrace::lines
   std::uint32_t last_line = 0;
 };
@@ -83,6 +86,13 @@ class WarpTrace {
   void issue(int instructions) { add(WarpOp::Kind::kIssue, 0, instructions); }
   void pause(int cycles) { add(WarpOp::Kind::kPause, 0, cycles); }
   void mma(int instructions) { add(WarpOp::Kind::kMma, 0, instructions); }
+  /// Adds a warp's part of `instructions` wgmma, and of the wavefronts of their operands in shared
+  /// memory.
+  void async_mma(int instructions, int wavefronts) {
+    assert(wavefronts >= 0 && wavefronts < 0x10000);
+    add(WarpOp::Kind::kAsyncMma, 0, instructions);
+    ops.back().wavefronts = static_cast<std::uint16_t>(wavefronts);
+  }
   void shared(int wavefronts) { add(WarpOp::Kind::kShared, 0, wavefronts); }
   void wait(int scoreboard) { add(WarpOp::Kind::kWait, scoreboard, 1); }
   void wait_mma() { add(WarpOp::Kind::kWaitMma, 0, 1); }

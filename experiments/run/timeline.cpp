@@ -27,6 +27,8 @@ const char* operation_text(WarpOp::Kind kind) {
       return "pause";
     case kMma:
       return "mma";
+    case kAsyncMma:
+      return "async_mma";
     case kShared:
       return "shared";
     case kLoad:

@@ -46,8 +46,14 @@ double value_or(const Device& device, const char* quantity, double otherwise) {
   return device.has(quantity) ? device.value(quantity) : otherwise;
 }
 
-/// Cycles between the MMAs of one tensor core, from a measurement or from the peak rate.
+/// Cycles between the MMAs of one tensor core, from a measurement or from the peak rate. wgmma, of
+/// 64 rows, has the data sheet's rate (Luo et al., "Dissecting the NVIDIA Hopper Architecture",
+/// tables 8 and 9: 64 cycles for m64n128k16 in FP16), which mma.sync does not reach.
 double mma_interval(const Device& device, const WorkDescription& work, const Machine& machine) {
+  if (work.mma_shape.starts_with("m64"))
+    return work.flops_per_mma * device.value("sm_count") * machine.schedulers *
+           device.value("clock", Ceilings::kDatasheet) /
+           (1e6 * device.value(work.mma_type, Ceilings::kDatasheet));
   const std::string measured = work.mma_type + "_" + work.mma_shape + "_interval";
   if (device.has(measured)) return device.value(measured);
   const std::string through_mma = work.mma_type + "_mma";

@@ -151,6 +151,9 @@ bool Multiprocessor::perform(int id, Warp& warp, const WarpOp& op) {
     case kMma:
       multiply(warp, op.count);
       break;
+    case kAsyncMma:
+      begin_multiplying(warp, op);
+      break;
     case kShared:
       access_shared(warp, op.count);
       break;
@@ -217,6 +220,22 @@ void Multiprocessor::multiply(Warp& warp, int instructions) {
   counts_.tensor_busy += busy;
   counts_.mma += instructions;
   issue(warp, instructions);
+}
+
+/// The warp goes on, and waits for the sums at the next kWaitMma.
+void Multiprocessor::begin_multiplying(Warp& warp, const WarpOp& op) {
+  const double now = warp.time;
+  issue(warp, op.count);
+  double& free = tensor_free_[static_cast<std::size_t>(warp.scheduler)];
+  const double start = std::max({warp.time, free, warp.mma_ready});
+  const double reading = op.wavefronts * machine_.shared_interval;
+  const double read = occupy(data_free_, now, start, reading) + reading;
+  const double busy = op.count * machine_.mma_interval;
+  free = start + busy;
+  warp.mma_ready = std::max({free, read, start + machine_.mma_latency});
+  counts_.tensor_busy += busy;
+  counts_.load_busy += reading;
+  counts_.mma += op.count;
 }
 
 void Multiprocessor::access_shared(Warp& warp, int wavefronts) {

@@ -125,6 +125,7 @@ class Multiprocessor {
   void finish(Warp& warp);
   void issue(Warp& warp, int instructions);
   void multiply(Warp& warp, int instructions);
+  void begin_multiplying(Warp& warp, const WarpOp& op);
   void access_shared(Warp& warp, int wavefronts);
   void access_memory(int id, Warp& warp, const WarpOp& op);
   void read_line(int id, Warp& warp, const WarpOp& op, const LineTouch& touch, Passage passage);

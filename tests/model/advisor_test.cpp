@@ -360,7 +360,8 @@ TEST_CASE("the advice for a matrix is the fastest of all its simulations") {
   const CsrMatrix matrix = some_matrix(7);
   for (const bool warm : {true, false}) {
     auto times = simulated_times(matrix, 64, warm);
-    for (const char* name : {"smat", "magicube"}) times.erase(name);  // narrow the range of FP32
+    // Operands in FP16 have not the range of FP32.
+    for (const char* name : {"smat", "magicube", "tall_spmm"}) times.erase(name);
     const auto fastest = std::ranges::min_element(times, {}, [](auto& one) { return one.second; });
 
     const MatrixAdvice found =

@@ -58,6 +58,23 @@ std::int64_t longest_window(std::span<const std::uint32_t> window_offset) {
 
 }  // namespace
 
+Tasks parts_of_warps(const Tasks& tasks) {
+  Tasks parts;
+  parts.slots = kWarps * tasks.slots;
+  for (const window_tasks::Split& split : tasks.splits)
+    for (std::uint32_t warp = 0; warp < kWarps; ++warp) {
+      parts.splits.push_back({.first_task = static_cast<std::uint32_t>(parts.tasks.size()),
+                              .parts = split.parts,
+                              .first_slot = kWarps * split.first_slot + warp * split.parts});
+      for (std::uint32_t part = 0; part < split.parts; ++part) {
+        Task task = tasks.tasks[split.first_task + part];
+        task.split = static_cast<std::uint32_t>(parts.splits.size());
+        parts.tasks.push_back(task);
+      }
+    }
+  return parts;
+}
+
 Plan make_plan(std::span<const std::uint32_t> window_offset, std::int64_t n,
                std::int64_t max_tiles) {
   const std::int64_t tiles = window_offset.back();

@@ -96,6 +96,10 @@ struct Plan {
   std::int64_t workers() const { return std::ssize(first_turn) - 1; }
 };
 
+/// The parts of split windows, of which each warp has its own rows: a split window is four, one for
+/// each warp, and so are its tasks. There are no other tasks.
+window_tasks::Tasks parts_of_warps(const window_tasks::Tasks& tasks);
+
 /// Chunks of columns of C.
 TESSERA_HOST_DEVICE constexpr std::int64_t chunks_of(std::int64_t n) {
   return (n + kCols - 1) / kCols;

@@ -177,17 +177,12 @@ class TallMultiplication final : public GpuMultiplication {
 
   /// The slots of split windows, four of each, one for a warp's rows.
   void make_slots(const window_tasks::Tasks& tasks) {
-    std::vector<window_tasks::Split> splits;
-    for (const window_tasks::Split& split : tasks.splits)
-      for (std::uint32_t warp = 0; warp < kWarps; ++warp)
-        splits.push_back({.first_task = split.first_task,
-                          .parts = split.parts,
-                          .first_slot = kWarps * split.first_slot + warp * split.parts});
-    splits_ = DeviceArray<window_tasks::Split>(splits);
-    slots_ = DeviceArray<float4>(static_cast<std::size_t>(chunks_ * kWarps * tasks.slots *
-                                                          window_tasks::slot_vectors(kVectors)));
+    const window_tasks::Tasks parts = parts_of_warps(tasks);
+    splits_ = DeviceArray<window_tasks::Split>(parts.splits);
+    slots_ = DeviceArray<float4>(
+        static_cast<std::size_t>(chunks_ * parts.slots * window_tasks::slot_vectors(kVectors)));
     arrivals_ = DeviceArray<std::uint32_t>(
-        std::vector<std::uint32_t>(static_cast<std::size_t>(chunks_) * splits.size()));
+        std::vector<std::uint32_t>(static_cast<std::size_t>(chunks_) * parts.splits.size()));
   }
 
   void fill(const TilesOnDevice& a) {

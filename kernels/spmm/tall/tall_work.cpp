@@ -1,7 +1,9 @@
 #include "kernels/spmm/tall/tall_work.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "kernels/spmm/tall/trace.hpp"
 #include "kernels/spmm_kernel.hpp"
 
 namespace tessera::tall_spmm {
@@ -12,23 +14,13 @@ constexpr int kNonzeroBytes = 4;  // an element of 16 bits and its place in an e
 constexpr int kWideRegisters = 26;
 constexpr int kTaskBarriers = 2;  // before a thread block's first tile
 
-/// The condensed columns of a tile.
-std::int64_t columns_of(const TallTiles& a, std::int64_t tile) {
-  const auto first = a.tile_cols.begin() + tile * kTileCols;
-  return std::find(first, first + kTileCols, kNoColumn) - first;
-}
-
 /// Adds a tile to its thread block, for `cols` columns of B and C.
-void add_turn(const TallTiles& a, const Plan& plan, const Turn& turn, const Storage& storage,
-              std::int64_t cols, ThreadBlockWork& work) {
-  const bool is_empty = turn.tile == a.num_tiles();
-  const std::int64_t columns = is_empty ? 0 : columns_of(a, turn.tile);
-  const std::int64_t nonzeros =
-      is_empty ? 0 : a.tile_offset[turn.tile + 1] - a.tile_offset[turn.tile];
-  work.mma += kWarps * std::max<std::int64_t>((columns + kStepDepth - 1) / kStepDepth, 1);
+void add_turn(const TallTiles& a, const TileExtent& tile, const Plan& plan, const Turn& turn,
+              const Storage& storage, std::int64_t cols, ThreadBlockWork& work) {
+  work.mma += kWarps * tile.steps();
   work.a_bytes +=
-      std::int64_t{sizeof(Turn)} + std::int64_t{sizeof(TileRecord)} + kNonzeroBytes * nonzeros;
-  work.b_bytes += static_cast<std::int64_t>(bytes_of(storage.b)) * columns * cols;
+      std::int64_t{sizeof(Turn)} + std::int64_t{sizeof(TileRecord)} + kNonzeroBytes * tile.nonzeros;
+  work.b_bytes += static_cast<std::int64_t>(bytes_of(storage.b)) * tile.columns * cols;
   work.barriers += kWarps;
   if (!turn.is_last()) return;
   const std::int64_t rows =
@@ -51,29 +43,30 @@ void add_footprints(const TallTiles& a, std::int64_t n, const Storage& storage,
 
 WorkDescription describe(const TallTiles& a, std::int64_t n, const TallSpmmOptions& options) {
   const Storage storage = options.storage();
-  const Plan plan = options.plan(a.window_offset, n);
+  Plan plan = options.plan(a.window_offset, n);
+  std::vector<TileExtent> extents = extents_of(a);
   const std::int64_t chunks = chunks_of(n);
   WorkDescription work{.kernel = "tall_spmm",
-                       .mma_type = std::string(name_of(storage.b)),
+                       .mma_type = "fp16",  // BF16 has the same rate
                        .mma_shape = "m64n128k16",
                        // A warp's part of the instruction.
                        .flops_per_mma = 2 * kWarpRows * kCols * kStepDepth};
-  work.memory.add("b", static_cast<std::int64_t>(bytes_of(storage.b)) * n * a.cols());
-  work.memory.add("c", static_cast<std::int64_t>(bytes_of(storage.c)) * n * a.rows());
   for (std::int64_t worker = 0; worker < plan.workers(); ++worker) {
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const std::int64_t cols = std::min<std::int64_t>(kCols, n - chunk * kCols);
       ThreadBlockWork& thread_block =
           work.thread_blocks.emplace_back(ThreadBlockWork{.barriers = kWarps * kTaskBarriers});
       for (std::uint32_t i = plan.first_turn[worker]; i < plan.first_turn[worker + 1]; ++i)
-        add_turn(a, plan, plan.turns[i], storage, cols, thread_block);
+        add_turn(a, extents[plan.turns[i].tile], plan, plan.turns[i], storage, cols, thread_block);
     }
   }
-  work.launches.push_back({.name = "multiply",
-                           .thread_blocks = std::ssize(work.thread_blocks),
-                           .threads_per_block = kThreads,
-                           .registers_per_thread = kRegisters,
-                           .shared_bytes = kSharedBytes});
+  work.launches.push_back(
+      {.name = "multiply",
+       .thread_blocks = std::ssize(work.thread_blocks),
+       .threads_per_block = kThreads,
+       .registers_per_thread = kRegisters,
+       .shared_bytes = kSharedBytes,
+       .trace = make_trace(a, std::move(extents), n, storage, std::move(plan), work.memory)});
   add_footprints(a, n, storage, work);
   return work;
 }

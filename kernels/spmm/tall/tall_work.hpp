@@ -7,7 +7,7 @@
 
 namespace tessera::tall_spmm {
 
-/// On tensor cores.
+/// On tensor cores. The trace refers to `a`.
 WorkDescription describe(const TallTiles& a, std::int64_t n, const TallSpmmOptions& options);
 
 /// On CUDA cores.

@@ -67,6 +67,31 @@ TEST_CASE("every tile is multiplied once, and tasks are shared evenly") {
   }
 }
 
+TEST_CASE("each warp has the parts of split windows, and slots of its own for them") {
+  const auto packed = pack_tall(random_sparse(700, 3000, 0.02, 19));
+  const tall_spmm::Plan plan =
+      tall_spmm::make_plan(packed_as<TallTiles>(*packed).window_offset, 128, 3);
+  REQUIRE(!plan.tasks.splits.empty());
+  const window_tasks::Tasks parts = tall_spmm::parts_of_warps(plan.tasks);
+
+  REQUIRE(parts.splits.size() == tall_spmm::kWarps * plan.tasks.splits.size());
+  CHECK(parts.slots == tall_spmm::kWarps * plan.tasks.slots);
+  std::set<std::int64_t> slots;
+  for (std::size_t i = 0; i < parts.splits.size(); ++i) {
+    const window_tasks::Split& split = parts.splits[i];
+    const window_tasks::Split& whole = plan.tasks.splits[i / tall_spmm::kWarps];
+    REQUIRE(split.parts == whole.parts);
+    for (std::uint32_t part = 0; part < split.parts; ++part) {
+      const window_tasks::Task& task = parts.tasks[split.first_task + part];
+      CHECK(task.split == i + 1);
+      CHECK(task.first == plan.tasks.tasks[whole.first_task + part].first);
+      CHECK(split.first_slot + part < parts.slots);
+      slots.insert(split.first_slot + part);
+    }
+  }
+  CHECK(std::ssize(slots) == parts.slots);
+}
+
 TEST_CASE("three thread blocks of tall_spmm fit a multiprocessor") {
   constexpr std::int64_t kReserved = 1024;
   CHECK(tall_spmm::kResident * (tall_spmm::kSharedBytes + kReserved) <= kH200Limits.shared_bytes);

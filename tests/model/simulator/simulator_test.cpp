@@ -105,6 +105,15 @@ TEST_CASE("a lone warp takes the cycles worked out by hand") {
   // Two MMAs side by side, and another two that continue them.
   CHECK(cycles_of([](WarpTrace& t) { t.mma(2), t.mma(2), t.wait_mma(); }) ==
         doctest::Approx(32 + 32));
+  // Three that continue each other, 8 each, or 32 of the first; the warp issues 100 meanwhile.
+  const auto begin = [](int count, int wavefronts, int meanwhile) {
+    return [=](WarpTrace& t) { t.async_mma(count, wavefronts), t.issue(meanwhile), t.wait_mma(); };
+  };
+  CHECK(cycles_of(begin(3, 0, 1)) == doctest::Approx(6 + 32));
+  CHECK(cycles_of(begin(5, 0, 1)) == doctest::Approx(10 + 5 * 8));
+  CHECK(cycles_of(begin(5, 0, 100)) == doctest::Approx(10 + 200));
+  // Their operands take longer to be read.
+  CHECK(cycles_of(begin(5, 60, 1)) == doctest::Approx(10 + 60));
   CHECK(cycles_of([](WarpTrace& t) { t.shared(4); }) == doctest::Approx(2 + 4 + 20));
 }
 
