@@ -11,6 +11,7 @@
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/spmm/dense/trace.hpp"
 #include "kernels/spmm_kernel.hpp"
 
 namespace tessera {
@@ -112,6 +113,10 @@ class DenseSpmm final : public SpmmKernel {
       }
     });
     return c;
+  }
+
+  WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {
+    return dense_spmm::describe(packed_as<DenseTiles>(packed), n, options_);
   }
 
  private:
