@@ -1,6 +1,6 @@
-// What lines of JSON with the same keys have in common. Most records of a set are alike but for
-// their texts and numbers; such a line is compared with another, which takes a fraction of the time
-// of taking it apart.
+// The pattern of a line of JSON: its keys and what stands between its values. Most records of a set
+// differ in their texts and numbers alone. A line is compared with the pattern of another one, which
+// takes a fraction of the time of parsing it.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,18 @@
-// The powers of two by which rows of A are scaled to FP16's range, for kernels that narrow B and
-// multiply on tensor cores.
+// The powers of two by which rows of a packed A are scaled to FP16's range, for kernels that narrow
+// B and multiply on tensor cores.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "formats/base/check.hpp"
 #include "kernels/spmm/narrowed/narrowed_b.hpp"
+#include "kernels/spmm/narrowed/narrowed_spmm.hpp"
 
 namespace tessera::narrowed {
 
@@ -48,5 +52,23 @@ class RowFactors {
  private:
   std::vector<float> factors_;  // [rows]
 };
+
+/// A copy of `packed`, whose format is Packed, with scaled rows. `for_each_value(a, visit)` calls
+/// visit(row, index into the array `values`) for every nonzero. Throws Unsupported as
+/// RowFactors::close does.
+template <class Packed, class ForEachValue>
+ScaledRows scale_rows(const PackedMatrix& packed, ForEachValue for_each_value) {
+  const auto& a = packed_as<Packed>(packed);
+  RowFactors factors(a.rows());
+  for_each_value(a,
+                 [&](std::int64_t row, std::int64_t value) { factors.see(row, a.values[value]); });
+  factors.close();
+  auto scaled = std::make_unique<Packed>(a.rows(), a.cols(), a.nnz());
+  std::apply([&](auto... arrays) { ((scaled.get()->*arrays = a.*arrays), ...); },
+             std::tuple_cat(Packed::kOffsets, Packed::kArrays));
+  for_each_value(
+      a, [&](std::int64_t row, std::int64_t value) { scaled->values[value] *= factors.of(row); });
+  return {std::move(scaled), factors.inverses()};
+}
 
 }  // namespace tessera::narrowed

@@ -1,6 +1,6 @@
 // The host code that kernels over condensed row windows share, for any encoding of the nonzeros of
 // a TC block: sizes of windows, the emulation of tasks, and the work that does not depend on the
-// schedule. `Tiles` is BitTcf or MeTcf, or a format with the same arrays.
+// schedule. `Tiles` is BitTcf, MeTcf or TallTiles, or a format with the same arrays.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/bit_tcf.hpp"
 #include "formats/me_tcf.hpp"
+#include "formats/tall_tiles.hpp"
 #include "kernels/spmm/row_windows/window_tasks.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/storage.hpp"
@@ -20,6 +21,7 @@ namespace tessera::row_windows {
 
 constexpr int window_rows(const BitTcf&) { return BitTcf::kTileRows; }
 inline int window_rows(const MeTcf& a) { return a.window_rows; }
+constexpr int window_rows(const TallTiles&) { return TallTiles::kWindowRows; }
 
 /// The number of rows of C that a window has.
 template <class Tiles>

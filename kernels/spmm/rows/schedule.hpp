@@ -260,9 +260,10 @@ constexpr bool is_direct(std::int64_t rows, std::int64_t nnz, std::int64_t longe
 }
 
 /// Threads of a thread block whose units are rows of FP32. Small ones make room sooner for the
-/// next, large ones find more of their rows of B in the L1. With 128 threads instead of 256, DD and
-/// recon-mc2depi, of 5 and 4 nonzeros a row, take 0.97 and 0.95 of the time at N = 128 and 0.97 and
-/// 0.99 at N = 512, finan512 (8) 0.99 and 1.03, wave (13.6) 1.00 and 1.10.
+/// next, large ones find more of their rows of B in the L1. In a program of this loop alone, with
+/// 128 threads instead of 256, DD and recon-mc2depi, of 5 and 4 nonzeros a row, take 0.97 and 0.95
+/// of the time at N = 128 and 0.97 and 0.99 at N = 512, finan512 (8) 0.99 and 1.03, wave
+/// (13.6) 1.00 and 1.10.
 constexpr int threads_of_rows(std::int64_t rows, std::int64_t nnz, std::int64_t n,
                               int access_cols) {
   constexpr std::int64_t kFewNonzeros = 6;

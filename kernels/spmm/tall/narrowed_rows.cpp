@@ -13,25 +13,13 @@ void for_each_value(const TallTiles& a, Visit visit) {
     const std::int64_t first = a.tile_offset[a.window_offset[window]],
                        last = a.tile_offset[a.window_offset[window + 1]];
     for (std::int64_t value = first; value < last; ++value)
-      visit(window * kWindowRows + a.places[value] / kTileCols, value);
+      visit(window * kWindowRows + TallTiles::row_of(a.places[value]), value);
   }
 }
 
 narrowed::ScaledRows scale_rows(const PackedMatrix& packed) {
-  const auto& a = packed_as<TallTiles>(packed);
-  narrowed::RowFactors factors(a.rows());
-  for_each_value(a,
-                 [&](std::int64_t row, std::int64_t value) { factors.see(row, a.values[value]); });
-  factors.close();
-  auto scaled = std::make_unique<TallTiles>(a.rows(), a.cols(), a.nnz());
-  scaled->window_offset = a.window_offset;
-  scaled->tile_offset = a.tile_offset;
-  scaled->tile_cols = a.tile_cols;
-  scaled->places = a.places;
-  scaled->values = a.values;
-  for_each_value(
-      a, [&](std::int64_t row, std::int64_t value) { scaled->values[value] *= factors.of(row); });
-  return {std::move(scaled), factors.inverses()};
+  return narrowed::scale_rows<TallTiles>(
+      packed, [](const TallTiles& a, auto visit) { for_each_value(a, visit); });
 }
 
 }  // namespace

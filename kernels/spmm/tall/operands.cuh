@@ -1,5 +1,5 @@
-// What a thread block of tall_spmm has in shared memory: its turns, the records of tiles, rows of
-// B and expanded tiles.
+// The shared memory of a thread block of tall_spmm: its turns, the records of tiles, rows of B and
+// expanded tiles.
 #pragma once
 
 #include "kernels/device/async_copies.cuh"

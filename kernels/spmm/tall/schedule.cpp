@@ -11,13 +11,16 @@ namespace {
 using window_tasks::Task;
 using window_tasks::Tasks;
 
-/// What a task takes besides its tiles, what a part of a split window takes more to leave its sums,
-/// and what the last one takes to add those of each part, in quarters of the time of a tile.
+/// The expected times of a tile, of a task besides its tiles, of leaving the sums of a part of a
+/// split window, and of adding those of each part, in quarters of the time of a tile.
 constexpr std::int64_t kTileCost = 4, kTaskCost = 3, kPartCost = 12, kAddCost = 3;
 
 /// Longer shares are not balanced by the choice of a limit: no end of a product is a large part of
 /// them.
 constexpr std::int64_t kLongShare = 100;
+
+/// The smallest limit of tiles that is tried.
+constexpr std::int64_t kLeastTiles = 4;
 
 /// The tasks of each worker.
 struct Assignment {
@@ -34,14 +37,9 @@ Assignment assign(const Tasks& tasks, std::int64_t workers) {
   Assignment assignment;
   assignment.taken.resize(static_cast<std::size_t>(workers));
   for (std::int64_t i = 0; i < std::ssize(tasks.tasks); ++i) {
-    const Task& task = tasks.tasks[i];
     auto [work, worker] = loads.top();
     loads.pop();
-    work += kTaskCost + kTileCost * (task.last - task.first);
-    if (task.is_part()) {
-      work += kPartCost;
-      if (tasks.is_last_part(i)) work += kAddCost * tasks.splits[task.split - 1].parts;
-    }
+    work += cost_of(tasks, i);
     loads.push({work, worker});
     assignment.taken[worker].push_back(static_cast<std::uint32_t>(i));
     assignment.longest = std::max(assignment.longest, work);
@@ -57,6 +55,15 @@ std::int64_t longest_window(std::span<const std::uint32_t> window_offset) {
 }
 
 }  // namespace
+
+std::int64_t cost_of(const Tasks& tasks, std::int64_t i) {
+  const Task& task = tasks.tasks[i];
+  std::int64_t cost = kTaskCost + kTileCost * (task.last - task.first);
+  if (!task.is_part()) return cost;
+  cost += kPartCost;
+  if (tasks.is_last_part(i)) cost += kAddCost * tasks.splits[task.split - 1].parts;
+  return cost;
+}
 
 Tasks parts_of_warps(const Tasks& tasks) {
   Tasks parts;

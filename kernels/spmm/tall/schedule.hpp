@@ -85,8 +85,6 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t expanded_byte(std::uint32_t row, std
 constexpr int kWideThreads = 256, kWideRows = kWideThreads / 32;
 constexpr std::int64_t kWideBlocks = std::int64_t{132} * 8;
 
-/// Tiles that a task has at least where its window is split.
-constexpr std::int64_t kLeastTiles = 4;
 /// Windows cut into tasks, and the tasks of each thread block of a chunk of 128 columns.
 struct Plan {
   window_tasks::Tasks tasks;
@@ -113,9 +111,12 @@ constexpr std::int64_t wide_blocks(std::int64_t rows, std::int64_t n) {
   return std::min((wide_items(rows, n) + kWideRows - 1) / kWideRows, kWideBlocks);
 }
 
-/// The plan for a B of n columns: a window is split where it has more than `max_tiles` tiles, with
-/// 0 more than so many that the last thread block ends first; every task goes to the thread block
-/// that has the least to do. Throws Unsupported for 2^31 tasks or more.
+/// The expected time of task `i`, in quarters of the time of a tile.
+std::int64_t cost_of(const window_tasks::Tasks& tasks, std::int64_t i);
+
+/// The plan for a B of n columns. A window of more than `max_tiles` tiles is split; with 0, that
+/// limit is chosen with which the last thread block is expected to end first. Every task goes to
+/// the thread block that has the least to do. Throws Unsupported for 2^31 tasks or more.
 Plan make_plan(std::span<const std::uint32_t> window_offset, std::int64_t n,
                std::int64_t max_tiles);
 

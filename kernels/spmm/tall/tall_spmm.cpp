@@ -18,6 +18,7 @@
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/spmm/row_windows/window_tiles.hpp"
 #include "kernels/spmm/scaled_row.hpp"
 #include "kernels/spmm/tall/tall_work.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -67,8 +68,8 @@ struct RowNonzeros {
 RowNonzeros nonzeros_of(const TallTiles& a, std::int64_t tile, int row) {
   const auto begin = a.places.begin() + a.tile_offset[tile];
   const auto end = a.places.begin() + a.tile_offset[tile + 1];
-  const auto first = std::lower_bound(begin, end, row * kTileCols);
-  const auto last = std::lower_bound(first, end, (row + 1) * kTileCols);
+  const auto first = std::lower_bound(begin, end, TallTiles::place_of(row, 0));
+  const auto last = std::lower_bound(first, end, TallTiles::place_of(row + 1, 0));
   return {first - a.places.begin(), last - a.places.begin()};
 }
 
@@ -79,8 +80,8 @@ class RowEmulation {
                const PreparedB& b)
       : a_(a), precision_(precision), step_(step), b_(b) {}
 
-  /// Adds tiles [first, last) to row `row` of their window; `c` [n] holds zeros on turn.
-  void run(int row, std::int64_t first, std::int64_t last, std::span<float> c) {
+  /// Adds tiles [first, last) to row `row` of their window; `c` [n] holds zeros on entry.
+  void run_row(int row, std::int64_t first, std::int64_t last, std::span<float> c) {
     RowChain chain(precision_, step_, b_, c);
     for (std::int64_t tile = first; tile < last; ++tile) {
       const RowNonzeros nonzeros = nonzeros_of(a_, tile, row);
@@ -102,7 +103,7 @@ class RowEmulation {
     for (int k = 0; k < kStepDepth; ++k) {
       const std::int32_t col = a_.tile_cols[tile * kTileCols + begin + k];
       if (col == kNoColumn) continue;
-      if (next < nonzeros.last && a_.places[next] % kTileCols == begin + k)
+      if (next < nonzeros.last && TallTiles::col_of(a_.places[next]) == begin + k)
         terms_.push_back({split(a_.values[next++], precision_), col, k});
       else if (!b_.part(0).row_is_finite(col))
         terms_.push_back({{}, col, k});
@@ -143,20 +144,14 @@ class TallSpmm final : public SpmmKernel {
         const RowNonzeros nonzeros = nonzeros_of(a, tile, in_window);
         int last = -1;  // step with a nonzero
         for (std::int64_t k = nonzeros.first; k < nonzeros.last; ++k) {
-          const int step = a.places[k] % kTileCols / kStepDepth;
+          const int step = TallTiles::col_of(a.places[k]) / kStepDepth;
           if (options_.is_wide() || step != last) ++terms[row];
           last = step;
         }
       }
     });
     if (options_.is_wide()) return terms;
-    for (const window_tasks::Task& task : options_.plan(a.window_offset, 1).tasks.tasks) {
-      if (!task.is_part()) continue;
-      const std::int64_t begin = std::int64_t{task.window} * kWindowRows;
-      for (std::int64_t row = begin; row < std::min<std::int64_t>(begin + kWindowRows, a.rows());
-           ++row)
-        ++terms[row];
-    }
+    row_windows::add_split_terms(a, options_.plan(a.window_offset, 1).tasks, terms);
     return terms;
   }
 
@@ -190,9 +185,10 @@ class TallSpmm final : public SpmmKernel {
            ++tile) {
         const RowNonzeros nonzeros = nonzeros_of(a, tile, in_window);
         for (std::int64_t k = nonzeros.first; k < nonzeros.last; ++k)
-          add_scaled_row(a.values[k],
-                         b.row(a.tile_cols[tile * kTileCols + a.places[k] % kTileCols]).data(),
-                         sums.data(), b.cols);
+          add_scaled_row(
+              a.values[k],
+              b.row(a.tile_cols[tile * kTileCols + TallTiles::col_of(a.places[k])]).data(),
+              sums.data(), b.cols);
       }
       // The GPU has one NaN.
       for (float& sum : sums)
@@ -206,30 +202,9 @@ class TallSpmm final : public SpmmKernel {
     const Plan plan = options_.plan(a.window_offset, b.cols);
     const FusedStep& step = generation.step(type_of(options_.precision().conversion));
     const PreparedB prepared(b, options_.precision());
-    DenseMatrix c(a.rows(), b.cols);
-    parallel_for(std::ssize(plan.tasks.tasks), 1, [&](std::int64_t begin, std::int64_t end) {
-      RowEmulation emulation(a, options_.precision(), step, prepared);
-      std::vector<float> sums(static_cast<std::size_t>(b.cols));
-      for (std::int64_t i = begin; i < end; ++i) {
-        // The first task of a split window adds all of them, in their order.
-        const std::int64_t parts = plan.tasks.parts_from(i);
-        if (parts == 0) continue;
-        const window_tasks::Task& task = plan.tasks.tasks[i];
-        const std::int64_t first_row = std::int64_t{task.window} * kWindowRows;
-        const std::int64_t rows = std::min<std::int64_t>(kWindowRows, a.rows() - first_row);
-        for (int row = 0; row < rows; ++row) {
-          const std::span<float> sum = c.row(first_row + row);
-          emulation.run(row, task.first, task.last, sum);
-          for (std::int64_t part = 1; part < parts; ++part) {
-            const window_tasks::Task& other = plan.tasks.tasks[i + part];
-            std::ranges::fill(sums, 0.0f);
-            emulation.run(row, other.first, other.last, sums);
-            for (std::size_t j = 0; j < sums.size(); ++j) sum[j] = add_on_gpu(sum[j], sums[j]);
-          }
-        }
-      }
+    return row_windows::emulate_tasks(a, plan.tasks, b.cols, [&] {
+      return RowEmulation(a, options_.precision(), step, prepared);
     });
-    return c;
   }
 
   TallSpmmOptions options_;

@@ -48,7 +48,7 @@ __global__ void make_nonzeros(const std::uint16_t* places, const float* values, 
   for (std::int64_t i = std::int64_t{blockIdx.x} * kFillThreads + threadIdx.x; i < count;
        i += std::int64_t{gridDim.x} * kFillThreads)
     nonzeros[i] = (Packed::pair(values[i], 0.0f) & 0xffffu) |
-                  expanded_byte(places[i] / kTileCols, places[i] % kTileCols) << 16;
+                  expanded_byte(TallTiles::row_of(places[i]), TallTiles::col_of(places[i])) << 16;
 }
 
 /// A launch of `kernel` that fills `count` elements.
@@ -121,11 +121,11 @@ class TallMultiplication final : public GpuMultiplication {
     std::vector<Turn> turns = plan.turns;
     turns.resize(turns.size() + 2 * kTurns, Turn{});
     first_turn_ = DeviceArray<std::uint32_t>(plan.first_turn);
-    entries_ = DeviceArray<Turn>(turns);
+    turns_ = DeviceArray<Turn>(turns);
     make_slots(plan.tasks);
     fill(a);
     arguments_ = {.first_turn = first_turn_.data(),
-                  .turns = entries_.data(),
+                  .turns = turns_.data(),
                   .records = reinterpret_cast<const TileRecord*>(records_.data()),
                   .nonzeros = nonzeros_.data(),
                   .chunks = static_cast<std::uint32_t>(chunks_),
@@ -205,7 +205,7 @@ class TallMultiplication final : public GpuMultiplication {
   std::int64_t chunks_, thread_blocks_;
   Kernel aligned_, any_;
   DeviceArray<std::uint32_t> records_, nonzeros_, first_turn_;
-  DeviceArray<Turn> entries_;
+  DeviceArray<Turn> turns_;
   DeviceArray<window_tasks::Split> splits_;
   DeviceArray<float4> slots_;
   DeviceArray<std::uint32_t> arrivals_;

@@ -40,9 +40,9 @@ __device__ void multiply_row(const WideArguments& arguments, std::uint32_t row,
              find_place(arguments.places, arguments.tile_offset[tile], end, in_window * kTileCols);
          k < end; ++k) {
       const std::uint32_t place = __ldg(arguments.places + k);
-      if (place / kTileCols != in_window) break;
+      if (TallTiles::row_of(place) != in_window) break;
       const std::int32_t b_row =
-          __ldg(arguments.tile_cols + std::uint64_t{tile} * kTileCols + place % kTileCols);
+          __ldg(arguments.tile_cols + std::uint64_t{tile} * kTileCols + TallTiles::col_of(place));
       const float value = __ldg(arguments.values + k);
       const float* const from = b + std::int64_t{b_row} * dense.n + col;
       float elements[kLaneCols] = {};

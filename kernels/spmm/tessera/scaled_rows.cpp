@@ -24,20 +24,8 @@ void for_each_value(const Mosaic& a, Visit visit) {
 }
 
 narrowed::ScaledRows scale_rows(const PackedMatrix& packed) {
-  const auto& a = packed_as<Mosaic>(packed);
-  narrowed::RowFactors factors(a.rows());
-  for_each_value(a,
-                 [&](std::int64_t row, std::int64_t value) { factors.see(row, a.values[value]); });
-  factors.close();
-  auto scaled = std::make_unique<Mosaic>(a.rows(), a.cols(), a.nnz());
-  scaled->window_offset = a.window_offset;
-  scaled->tile_offset = a.tile_offset;
-  scaled->tile_cols = a.tile_cols;
-  scaled->bitmaps = a.bitmaps;
-  scaled->values = a.values;
-  for_each_value(
-      a, [&](std::int64_t row, std::int64_t value) { scaled->values[value] *= factors.of(row); });
-  return {std::move(scaled), factors.inverses()};
+  return narrowed::scale_rows<Mosaic>(
+      packed, [](const Mosaic& a, auto visit) { for_each_value(a, visit); });
 }
 
 }  // namespace
