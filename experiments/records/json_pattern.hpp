@@ -1,6 +1,6 @@
 // The pattern of a line of JSON: its keys and what stands between its values. Most records of a set
-// differ in their texts and numbers alone. A line is compared with the pattern of another one, which
-// takes a fraction of the time of parsing it.
+// differ in their texts and numbers alone. A line is compared with the pattern of another one,
+// which takes a fraction of the time of parsing it.
 #pragma once
 
 #include <cstdint>

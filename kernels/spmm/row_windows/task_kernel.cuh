@@ -2,6 +2,7 @@
 // the sums of split windows.
 #pragma once
 
+#include "kernels/device/early_fetch.cuh"
 #include "kernels/device/store_operator.hpp"
 #include "kernels/spmm/row_windows/schedule.hpp"
 #include "kernels/spmm/row_windows/split_windows.cuh"
@@ -28,6 +29,7 @@ struct KernelArguments {
   Scaling scaling;
   const std::int32_t* places = nullptr;  // [rows] the row of C of each row; null: the same one
   Narrowing narrowing = {};
+  EarlyFetch early = {};  // of kernels that fetch A early
 
   /// Of a kernel that stores them as FP32.
   __device__ const float* b_fp32() const { return static_cast<const float*>(b); }

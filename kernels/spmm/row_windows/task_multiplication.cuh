@@ -31,8 +31,9 @@ struct TaskLaunch {
   std::size_t b_bytes = sizeof(float);  // of an element of B
   window_tasks::CombineMethod combine;
   Store store = Store::kWriteBack;
-  int promote = 0;           // TC blocks between additions to FP32 registers; 0: never
-  bool places_rows = false;  // whether the kernels read KernelArguments::places and narrowing
+  int promote = 0;             // TC blocks between additions to FP32 registers; 0: never
+  bool fetches_early = false;  // whether the kernels read KernelArguments::early
+  bool places_rows = false;    // whether the kernels read KernelArguments::places and narrowing
 };
 
 /// The kernel that multiplies split windows of C by beta before atomics add to them, a thread block
@@ -78,6 +79,7 @@ class TaskMultiplication final : public GpuMultiplication {
                   .b = nullptr,
                   .c = nullptr,
                   .scaling = {}};
+    if (launch.fetches_early) arguments_.early = a_.early_fetch(thread_blocks_);
     load_now(clear_, launch.aligned, launch.unaligned);
     if (launch.shared_bytes > 0)
       allow_shared_memory(launch.shared_bytes, launch.unaligned, launch.aligned);

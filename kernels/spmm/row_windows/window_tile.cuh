@@ -11,6 +11,7 @@
 #include "formats/bit_tcf.hpp"
 #include "formats/me_tcf.hpp"
 #include "formats/mosaic.hpp"
+#include "kernels/device/early_fetch.cuh"
 #include "kernels/device/store_16_bytes.cuh"
 #include "kernels/packed_on_gpu.hpp"
 #include "kernels/spmm/row_windows/window_tile.hpp"
@@ -78,6 +79,15 @@ class PackedOnDevice {
   }
 
   float* values() { return values_.data(); }
+
+  /// What a launch of so many thread blocks fetches early: condensed columns and values.
+  EarlyFetch early_fetch(std::int64_t thread_blocks) const {
+    const auto bytes = [](const auto& array) {
+      return static_cast<std::int64_t>(array.size() * sizeof(*array.data()));
+    };
+    return EarlyFetch::of(sparse_a_to_b_.data(), bytes(sparse_a_to_b_), values_.data(),
+                          bytes(values_), thread_blocks);
+  }
 
   /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.
   View view(std::int64_t n) const {

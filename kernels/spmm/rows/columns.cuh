@@ -1,6 +1,7 @@
 // The arguments of rows_spmm, and the columns of C of a lane, by the type of B in memory.
 #pragma once
 
+#include "kernels/device/early_fetch.cuh"
 #include "kernels/device/loads.cuh"
 #include "kernels/device/narrowed_sums.cuh"
 #include "kernels/device/store_elements.cuh"
@@ -11,8 +12,8 @@ namespace tessera::rows_spmm {
 struct Arguments {
   const Unit* units;                // [gridDim.x * units of a thread block]; where they are rows:
   const std::uint32_t* row_begins;  // [rows + 1] nonzeros
-  std::uint32_t rows;
-  const SplitRow* split_rows;  // [num_split_rows]
+  std::uint32_t rows, most_direct;  // most_direct: the nonzeros of a row; others have units
+  const SplitRow* split_rows;       // [num_split_rows]
   std::int64_t num_slots, num_split_rows;
   float4* slots;                     // [chunks][num_slots][lanes of a unit]
   std::uint32_t* arrivals;           // [chunks][num_split_rows], zero between launches
@@ -27,6 +28,7 @@ struct Arguments {
   Scaling scaling;
   const std::int32_t* places;  // [rows of A] the row of C of each row; null: the same one
   Narrowing narrowing;
+  EarlyFetch early;
 };
 
 /// Elements of FP32, four in 16 bytes.

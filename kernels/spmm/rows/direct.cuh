@@ -16,12 +16,17 @@ __global__ void __launch_bounds__(kThreads, resident_direct(Numbers::kCols, kWid
     multiply_rows(Arguments product) {
   using Columns = LaneColumns<Numbers, kLanes, kAligned, kWide>;
   constexpr int kInFlight = direct_in_flight(Numbers::kCols, kWide);
+  if (blockIdx.y == 0) fetch_early(product.early, blockIdx.x);
   const bool runs = is_to_run<Numbers>(product);
+  // The launch does not end before that of the long rows, beside which it may have begun. A wait at
+  // the end would cost registers.
+  if (blockIdx.x + 1 == gridDim.x && blockIdx.y + 1 == gridDim.y) wait_for_launch_before();
   const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
   if (!runs || row >= product.rows) return;
   const Columns columns;
   std::uint32_t at = __ldg(product.row_begins + row);
   const std::uint32_t end = __ldg(product.row_begins + row + 1);
+  if (end - at > product.most_direct) return;
   // In registers: the compiler would load the kernel's arguments anew for every step.
   const std::int32_t* cols = hidden(product.col_indices + at);
   const float* values = hidden(product.values + at);

@@ -377,7 +377,10 @@ __global__ void __launch_bounds__(kThreads, resident(kLanes, kParts, kWide))
   constexpr int kUnits = kThreads / kLanes;
   constexpr bool kInParts = kLanes / kParts < kFewLanes;
   const std::int64_t number = std::int64_t{blockIdx.x} * kUnits + threadIdx.x / kLanes;
+  if (blockIdx.y == 0) fetch_early(product.early, blockIdx.x);
   const bool runs = is_to_run<Numbers>(product);
+  // The launch of rows as they are may begin.
+  allow_next_launch();
   const Unit unit = load_unit(product.units + number);
   if (!runs) return;
   const Columns columns;

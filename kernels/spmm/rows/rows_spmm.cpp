@@ -21,6 +21,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
 #include "kernels/spmm/narrowed/narrowed_b.hpp"
+#include "kernels/spmm/rows/column_reuse.hpp"
 #include "kernels/spmm/rows/trace.hpp"
 #include "kernels/spmm/scaled_row.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -47,9 +48,11 @@ struct ClassPlaces {
   std::array<std::int64_t, kClasses> first = {};
   std::int64_t units = 0;
 };
-ClassPlaces places_of(const CsrMatrix& a, const Schedule& schedule) {
+ClassPlaces places_of(const CsrMatrix& a, const Launches& launches) {
+  const Schedule& schedule = launches.pieces;
   std::array<std::int64_t, kClasses> units = {};
   for (std::int64_t row = 0; row < a.rows; ++row) {
+    if (launches.is_direct(a.row_length(row))) continue;
     const RowCut cut = schedule.cut(a.row_length(row));
     units[class_of(cut)] += cut.pieces();
   }
@@ -62,6 +65,12 @@ ClassPlaces places_of(const CsrMatrix& a, const Schedule& schedule) {
   place(0);
   for (int of = kClasses - 1; of > 0; --of) place(of);
   return places;
+}
+
+void check_grid(std::int64_t thread_blocks) {
+  require<Unsupported>(thread_blocks <= kMaxGridX,
+                       "rows_spmm needs {} thread blocks; a grid has at most {}", thread_blocks,
+                       kMaxGridX);
 }
 
 /// Adds the columns as offsets to a plan, unless one needs more than 16 bits.
@@ -84,18 +93,19 @@ void add_offsets(const CsrMatrix& a, Plan& plan) {
 
 }  // namespace
 
-Plan make_plan(const CsrMatrix& a, const Schedule& schedule) {
+Plan make_plan(const CsrMatrix& a, const Launches& launches) {
   require<Unsupported>(a.nnz() <= kMaxNonzeros, "rows_spmm takes at most {} nonzeros, not {}",
                        kMaxNonzeros, a.nnz());
-  ClassPlaces places = places_of(a, schedule);
+  if (launches.most_direct >= 0) check_grid(launches.direct.blocks_of(a.rows));
+  const Schedule& schedule = launches.pieces;
+  ClassPlaces places = places_of(a, launches);
   const std::int64_t per_block = schedule.units_per_block();
-  require<Unsupported>(places.units / per_block <= kMaxGridX,
-                       "rows_spmm needs {} thread blocks; a grid has at most {}",
-                       places.units / per_block, kMaxGridX);
+  check_grid(places.units / per_block);
   Plan plan;
   plan.units.resize(static_cast<std::size_t>(places.units));
   for (std::int64_t row = 0; row < a.rows; ++row) {
     const std::int64_t length = a.row_length(row);
+    if (launches.is_direct(length)) continue;
     const RowCut cut = schedule.cut(length);
     std::int64_t& at = places.first[class_of(cut)];
     if (cut.thread_blocks > 1) {
@@ -157,6 +167,13 @@ std::vector<ParamSpec> params() {
        "others (shared), or by all of them where no row has more than 64 (direct); by the matrix "
        "(auto)",
        {"auto", "shared", "direct"}},
+      {"launches",
+       std::int64_t{2},
+       "launches at most: with two, rows of at most 64 nonzeros are multiplied as they are beside "
+       "longer ones in pieces, where that pays",
+       {},
+       1,
+       2},
       {"precision",
        std::string("fp32"),
        "how a B in FP32 is read; fp16_scaled: it is rounded to FP16 under a power of two for every "
@@ -203,23 +220,28 @@ narrowed::ScaledRows as_it_is(const PackedMatrix& packed) {
 narrowed::Recipe narrowed_recipe(const Params& params) {
   return {.kernel = "rows_spmm",
           .params = params,
-          .changes = {{"precision", std::string("fp32")}},
+          .changes = {{"precision", std::string("fp32")}, {"launches", std::int64_t{1}}},
           .scale_rows = as_it_is};
 }
 
-Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
-  std::int64_t longest = 0;
-  for (std::int32_t row = 0; row < a.rows; ++row) longest = std::max(longest, a.row_length(row));
+Launches launches_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
+  RowStatistics short_rows, long_rows;
+  for (std::int32_t row = 0; row < a.rows; ++row)
+    (a.row_length(row) <= kLongestDirect ? short_rows : long_rows).add(a.row_length(row));
   const std::int64_t lanes = params.integer("lanes");
   require(lanes == 0 || (lanes >= 2 && lanes != 4 && std::has_single_bit(unsigned(lanes))),
           "a unit of rows_spmm has 2, 8, 16 or 32 lanes, not {}", lanes);
-  const ScheduleChoice choice{.piece = params.integer("piece"),
-                              .columns = params.integer("columns"),
-                              .nonzeros = nonzeros_of(params.text("nonzeros")),
-                              .few_lanes = static_cast<int>(lanes),
-                              .offsets = offsets_of(params.text("offsets"))};
-  return make_schedule(a.rows, a.nnz(), longest, n, choice,
-                       static_cast<int>(16 / bytes_of(storage_of(params).b)));
+  const Storage storage = storage_of(params);
+  const auto b_bytes = static_cast<std::int64_t>(bytes_of(storage.b));
+  const ScheduleChoice choice{
+      .piece = params.integer("piece"),
+      .columns = params.integer("columns"),
+      .gathered = gathered_columns(a, n, b_bytes, static_cast<std::int64_t>(bytes_of(storage.c))),
+      .nonzeros = nonzeros_of(params.text("nonzeros")),
+      .mixes = params.integer("launches") > 1,
+      .few_lanes = static_cast<int>(lanes),
+      .offsets = offsets_of(params.text("offsets"))};
+  return make_launches(short_rows, long_rows, n, choice, static_cast<int>(16 / b_bytes));
 }
 
 }  // namespace rows_spmm
@@ -231,18 +253,19 @@ using namespace rows_spmm;
 /// The sums of a row of C as the device half adds them.
 class RowSums {
  public:
-  RowSums(const CsrMatrix& a, const DenseMatrix& b, const Schedule& schedule)
+  RowSums(const CsrMatrix& a, const DenseMatrix& b, const Launches& launches)
       : a_(a),
         b_(b),
-        schedule_(schedule),
-        parts_(static_cast<std::size_t>(schedule.parts), std::vector<float>(b.cols)),
+        launches_(launches),
+        parts_(static_cast<std::size_t>(launches.pieces.parts), std::vector<float>(b.cols)),
         block_(b.cols),
         unit_(b.cols) {}
 
   void add_row(std::int64_t row, std::span<float> to) {
-    const RowCut cut = schedule_.cut(a_.row_length(row));
+    const Schedule& schedule = launches_.of(a_.row_length(row));
+    const RowCut cut = schedule.cut(a_.row_length(row));
     if (cut.thread_blocks == 1) return add_block(row, cut, 0, to);
-    const int units = schedule_.units_per_block();
+    const int units = schedule.units_per_block();
     const auto slots = static_cast<std::uint32_t>(cut.thread_blocks);
     for (int unit = 0; unit < units; ++unit) {
       std::ranges::fill(unit_, 0.0f);
@@ -296,7 +319,7 @@ class RowSums {
 
   const CsrMatrix& a_;
   const DenseMatrix& b_;
-  Schedule schedule_;
+  Launches launches_;
   std::vector<std::vector<float>> parts_;  // [parts][n]
   std::vector<float> block_, unit_;        // [n]
 };
@@ -313,13 +336,14 @@ class RowsSpmm final : public SpmmKernel {
   /// the last one is a term. The pieces are those of the width of C that cuts a row into the most.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override {
     const auto& csr = packed_as<CsrPacked>(packed);
-    std::vector<Schedule> schedules;
+    std::vector<Launches> launches;
     for (const std::int64_t n : {1, 2, 9, 17, 33, 65, 129})
-      schedules.push_back(schedule_of(params_, csr.matrix, n));
+      launches.push_back(launches_of(params_, csr.matrix, n));
     std::vector<std::int64_t> terms = csr.row_lengths();
     for (std::int64_t& count : terms) {
       std::int64_t most = 0;
-      for (const Schedule& schedule : schedules) {
+      for (const Launches& of_width : launches) {
+        const Schedule& schedule = of_width.of(count);
         const RowCut cut = schedule.cut(count);
         std::int64_t more = std::countr_zero(static_cast<unsigned>(schedule.parts));
         if (cut.pieces() > 1) more += cut.pieces();
@@ -334,11 +358,11 @@ class RowsSpmm final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation&) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
-    const Schedule schedule = schedule_of(params_, a, b.cols);
+    const Launches launches = launches_of(params_, a, b.cols);
     const DenseMatrix stored_b = stored_as(storage_of(params_).b, b);
     DenseMatrix c(a.rows, b.cols);
     parallel_for(a.rows, 64, [&](std::int64_t begin, std::int64_t end) {
-      RowSums sums(a, stored_b, schedule);
+      RowSums sums(a, stored_b, launches);
       for (std::int64_t row = begin; row < end; ++row) sums.add_row(row, c.row(row));
     });
     return c;
@@ -348,7 +372,7 @@ class RowsSpmm final : public SpmmKernel {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
     WorkDescription work{.kernel = "rows_spmm"};
     const Storage storage = storage_of(params_);
-    describe_launch(a, schedule_of(params_, a, n), storage, n, work);
+    describe_launches(a, launches_of(params_, a, n), storage, n, work);
     work.footprint_bytes = stats(packed).bytes;
     work.b_rows_bytes =
         static_cast<std::int64_t>(bytes_of(storage.b)) * n * count_distinct(a.col_indices, a.cols);

@@ -101,11 +101,15 @@ std::vector<std::uint32_t> row_begins(const CsrMatrix& a) {
 
 class RowsMultiplication final : public GpuMultiplication {
  public:
-  RowsMultiplication(const CsrMatrix& a, std::int64_t n, const Schedule& schedule,
+  RowsMultiplication(const CsrMatrix& a, std::int64_t n, const Launches& launches,
                      const Storage& storage)
-      : RowsMultiplication(a, n, schedule, storage, make_plan(a, schedule)) {}
+      : RowsMultiplication(a, n, launches, storage, make_plan(a, launches)) {}
 
-  std::vector<int> registers() const override { return {registers_of(aligned_)}; }
+  std::vector<int> registers() const override {
+    std::vector<int> registers;
+    for (const OneLaunch& launch : launches_) registers.push_back(registers_of(launch.aligned));
+    return registers;
+  }
   float* values() override { return values_.data(); }
   bool place_rows(const std::int32_t* places) override {
     arguments_.places = places;
@@ -113,47 +117,71 @@ class RowsMultiplication final : public GpuMultiplication {
   }
   bool narrow(const Narrowing& narrowing) override {
     if (narrowing.col_scales != nullptr) {
-      if (scaled_aligned_ == nullptr) return false;
-      aligned_ = scaled_aligned_, any_ = scaled_any_;
-      load_now(aligned_, any_);
+      for (const OneLaunch& launch : launches_)
+        if (launch.scaled_aligned == nullptr) return false;
+      for (OneLaunch& launch : launches_) {
+        launch.aligned = launch.scaled_aligned, launch.any = launch.scaled_any;
+        load_now(launch.aligned, launch.any);
+      }
     }
     arguments_.narrowing = narrowing;
     return true;
   }
 
   void launch(int, const Operands& operands, cudaStream_t stream) override {
-    if (grid_.x == 0 || grid_.y == 0) return;
     arguments_.b = operands.b, arguments_.c = operands.c, arguments_.scaling = operands.scaling;
-    const Kernel run = aligned_to_16_bytes(arguments_.n, operands, b_bytes_) ? aligned_ : any_;
-    cuda_check(
-        tessera::launch(run, grid_, threads_, 0, stream, arguments_.narrowing.overlaps, arguments_),
-        "launching rows_spmm");
+    const bool aligned = aligned_to_16_bytes(arguments_.n, operands, b_bytes_);
+    for (const OneLaunch& launch : launches_) {
+      if (launch.grid.x == 0 || launch.grid.y == 0) continue;
+      cuda_check(
+          tessera::launch(aligned ? launch.aligned : launch.any, launch.grid, launch.threads, 0,
+                          stream, launch.overlaps || arguments_.narrowing.overlaps, arguments_),
+          "launching rows_spmm");
+    }
   }
 
  private:
-  RowsMultiplication(const CsrMatrix& a, std::int64_t n, const Schedule& schedule,
+  struct OneLaunch {
+    Kernel aligned, any;
+    Kernel scaled_aligned, scaled_any;  // the same with sums that are scaled, or null
+    dim3 grid;
+    int threads;
+    bool overlaps;  // the launch before it
+
+    OneLaunch(const Schedule& schedule, const Storage& storage, bool has_offsets,
+              std::int64_t units, std::int64_t n, bool overlaps)
+        : aligned(kernel_of<true>(schedule, has_offsets, storage.b)),
+          any(kernel_of<false>(schedule, has_offsets, storage.b)),
+          scaled_aligned(scaled_kernel_of<true>(schedule, storage)),
+          scaled_any(scaled_kernel_of<false>(schedule, storage)),
+          grid(static_cast<unsigned>(schedule.blocks_of(units)),
+               static_cast<unsigned>(schedule.chunks(n))),
+          threads(schedule.threads),
+          overlaps(overlaps && can_overlap_launches()) {
+      require<Unsupported>(schedule.chunks(n) <= kMaxGridY,
+                           "rows_spmm takes at most {} columns of B, not {}",
+                           kMaxGridY * schedule.columns(), n);
+      load_now(aligned, any);
+    }
+  };
+
+  RowsMultiplication(const CsrMatrix& a, std::int64_t n, const Launches& launches,
                      const Storage& storage, const Plan& plan)
-      : aligned_(kernel_of<true>(schedule, plan.has_offsets(), storage.b)),
-        any_(kernel_of<false>(schedule, plan.has_offsets(), storage.b)),
-        scaled_aligned_(scaled_kernel_of<true>(schedule, storage)),
-        scaled_any_(scaled_kernel_of<false>(schedule, storage)),
-        b_bytes_(bytes_of(storage.b)),
-        grid_(static_cast<unsigned>(std::ssize(plan.units) / schedule.units_per_block()),
-              static_cast<unsigned>(schedule.chunks(n))),
-        threads_(schedule.threads),
-        units_(schedule.direct ? std::vector<Unit>() : plan.units),
-        row_begins_(schedule.direct ? row_begins(a) : std::vector<std::uint32_t>()),
+      : b_bytes_(bytes_of(storage.b)),
+        units_(plan.units),
+        row_begins_(launches.most_direct < 0 ? std::vector<std::uint32_t>() : row_begins(a)),
         split_rows_(plan.split_rows),
-        slots_(static_cast<std::size_t>(schedule.chunks(n) * plan.num_slots * schedule.lanes *
-                                        schedule.lane_cols / 4)),
+        slots_(static_cast<std::size_t>(launches.pieces.chunks(n) * plan.num_slots *
+                                        launches.pieces.lanes * launches.pieces.lane_cols / 4)),
         arrivals_(std::vector<std::uint32_t>(
-            static_cast<std::size_t>(schedule.chunks(n)) * plan.split_rows.size(), 0)),
+            static_cast<std::size_t>(launches.pieces.chunks(n)) * plan.split_rows.size(), 0)),
         bases_(plan.bases),
         col_offsets_(plan.col_offsets),
         values_(a.values),
         arguments_{.units = units_.data(),
                    .row_begins = row_begins_.data(),
                    .rows = static_cast<std::uint32_t>(a.rows),
+                   .most_direct = static_cast<std::uint32_t>(launches.most_direct),
                    .split_rows = split_rows_.data(),
                    .num_slots = plan.num_slots,
                    .num_split_rows = std::ssize(plan.split_rows),
@@ -170,19 +198,25 @@ class RowsMultiplication final : public GpuMultiplication {
                    .c_in_16_bits = storage.c != ElementType::kFp32,
                    .scaling = {},
                    .places = nullptr,
-                   .narrowing = {}} {
+                   .narrowing = {},
+                   .early = {}} {
     if (!plan.has_offsets()) {
       col_indices_ = DeviceArray<std::int32_t>(a.col_indices);
       arguments_.col_indices = col_indices_.data();
     }
-    load_now(aligned_, any_);
+    if (!plan.units.empty() || launches.most_direct < 0)
+      launches_.emplace_back(launches.pieces, storage, plan.has_offsets(), std::ssize(plan.units),
+                             n, false);
+    if (launches.most_direct >= 0)
+      launches_.emplace_back(launches.direct, storage, false, a.rows, n, !launches_.empty());
+    const void* const columns =
+        plan.has_offsets() ? static_cast<const void*>(col_offsets_.data()) : col_indices_.data();
+    arguments_.early = EarlyFetch::of(columns, (plan.has_offsets() ? 2 : 4) * a.nnz(),
+                                      values_.data(), 4 * a.nnz(), launches_.front().grid.x);
   }
 
-  Kernel aligned_, any_;
-  Kernel scaled_aligned_, scaled_any_;  // the same with sums that are scaled, or null
-  std::size_t b_bytes_;                 // of an element of B
-  dim3 grid_;
-  int threads_;
+  std::size_t b_bytes_;  // of an element of B
+  std::vector<OneLaunch> launches_;
   DeviceArray<Unit> units_;
   DeviceArray<std::uint32_t> row_begins_;
   DeviceArray<SplitRow> split_rows_;
@@ -202,11 +236,8 @@ class GpuRowsSpmm final : public GpuSpmm {
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
-    const Schedule schedule = schedule_of(params_, a, n);
-    require<Unsupported>(schedule.chunks(n) <= kMaxGridY,
-                         "rows_spmm takes at most {} columns of B, not {}",
-                         kMaxGridY * schedule.columns(), n);
-    return std::make_unique<RowsMultiplication>(a, n, schedule, storage_of(params_));
+    return std::make_unique<RowsMultiplication>(a, n, launches_of(params_, a, n),
+                                                storage_of(params_));
   }
 
  private:

@@ -25,9 +25,9 @@ struct Plan {
   bool has_offsets() const { return !bases.empty(); }
 };
 
-/// Cuts every row, empty ones included. Throws Unsupported for more nonzeros or thread blocks than
-/// the kernel counts.
-Plan make_plan(const CsrMatrix& a, const Schedule& schedule);
+/// Cuts every row that is not multiplied as it is, empty ones included. Throws Unsupported for more
+/// nonzeros or thread blocks than the kernel counts.
+Plan make_plan(const CsrMatrix& a, const Launches& launches);
 
 std::vector<ParamSpec> params();
 
@@ -36,7 +36,7 @@ bool is_narrowed(const Params& params);
 /// The kernels of that precision.
 narrowed::Recipe narrowed_recipe(const Params& params);
 
-/// The schedule that the parameters ask for.
-Schedule schedule_of(const Params& params, const CsrMatrix& a, std::int64_t n);
+/// The launches that the parameters ask for.
+Launches launches_of(const Params& params, const CsrMatrix& a, std::int64_t n);
 
 }  // namespace tessera::rows_spmm

@@ -88,9 +88,9 @@ TESSERA_HOST_DEVICE constexpr std::uint32_t first_slot_of(std::uint32_t num_slot
 /// The launch that multiplies by a B of n columns: thread blocks along the grid's first dimension
 /// share the columns of C. The part of B that is gathered at a time is then narrower than B.
 struct Schedule {
-  int lanes;                 // of a unit: 8, 16 or 32; in parts 2, 8, 16 or 32
-  int parts;                 // of a unit: 1, 2, 4, ..., at most one for each lane
-  std::int64_t piece;        // most nonzeros of a unit
+  int lanes = 32;            // of a unit: 8, 16 or 32; in parts 2, 8, 16 or 32
+  int parts = 1;             // of a unit: 1, 2, 4, ..., at most one for each lane
+  std::int64_t piece = 1;    // most nonzeros of a unit
   int lane_cols = 4;         // columns of C of a lane, `wide` times 16 bytes of B
   int wide = 1;              // 1, 2 or 4; of units that are warps, or direct
   bool direct = false;       // a unit is a row, of which every lane loads all nonzeros
@@ -99,6 +99,10 @@ struct Schedule {
 
   constexpr int units_per_block() const { return threads / lanes; }
   constexpr int units_per_warp() const { return 32 / lanes; }
+  /// The thread blocks of a chunk for so many units.
+  constexpr std::int64_t blocks_of(std::int64_t units) const {
+    return (units + units_per_block() - 1) / units_per_block();
+  }
   constexpr int part_lanes() const { return lanes / parts; }
   constexpr bool in_parts() const { return !direct && part_lanes() < kFewLanes; }
   /// True with elements of B of 16 bits.
@@ -152,15 +156,18 @@ constexpr bool wide_pays(std::int64_t rows, std::int64_t nnz, std::int64_t longe
 }
 
 /// How many times 16 bytes of a row of B a lane of a warp has: for `columns` of C at most or, where
-/// those are 0, for C in one chunk or the kernel's most, if that pays. At N = 260, which is one of
-/// 512 or two of 256, the one took 0.66 to 0.90 of the time. Where rows of C are not aligned, a
+/// those are 0, for `gathered` columns or the kernel's most, if that pays. At N = 260, which is one
+/// of 512 or two of 256, the one took 0.66 to 0.90 of the time. Where rows of C are not aligned, a
 /// lane accesses single columns, and at N = 515 chunks of 512 took up to 1.38 times the time of
 /// 256.
 constexpr int width_of(std::int64_t rows, std::int64_t nnz, std::int64_t longest_row,
-                       std::int64_t n, std::int64_t columns, int access_cols) {
+                       std::int64_t n, std::int64_t columns, std::int64_t gathered,
+                       int access_cols) {
   const std::int64_t one = 32 * access_cols, most = access_cols == 4 ? 4 : 2;
   if (columns == 0)
-    columns = n % access_cols == 0 && wide_pays(rows, nnz, longest_row) ? most * one : one;
+    columns = n % access_cols == 0 && wide_pays(rows, nnz, longest_row)
+                  ? std::min(most * one, gathered)
+                  : one;
   int wide = 1;
   while (wide < most && wide * one < n && 2 * wide * one <= columns) wide *= 2;
   return wide;
@@ -176,7 +183,11 @@ enum class Nonzeros { kByMatrix, kShared, kDirect };
 struct ScheduleChoice {
   std::int64_t piece = 0;    // most nonzeros of a unit; 0: by the matrix
   std::int64_t columns = 0;  // of C, at most, of a warp of more than 16; 0: by the matrix
+  // Of C, at most, that all thread blocks multiply at a time, where `columns` is 0.
+  std::int64_t gathered = std::int64_t{1} << 40;
   Nonzeros nonzeros = Nonzeros::kByMatrix;
+  bool mixes =
+      true;  // rows as they are in a launch of their own beside one of pieces, where it pays
   int few_lanes = 0;  // of a unit of at most 16 columns: 2, 8, 16 or 32; 0: by the matrix
   Offsets offsets = Offsets::kByMatrix;
 };
@@ -226,7 +237,20 @@ constexpr bool has_offsets(const Schedule& schedule, Offsets offsets, std::int64
 /// The longest row of a matrix whose units are rows: one piece of any schedule.
 constexpr std::int64_t kLongestDirect = kMostPiece;
 
-/// The schedule where units are rows: half the lanes of others, of which each has two accesses.
+/// The launches of a product: units of the first are pieces of rows, those of the second rows as
+/// they are. One of them may have no rows.
+struct Launches {
+  Schedule pieces = {}, direct = {};
+  std::int64_t most_direct = -1;  // nonzeros of a row that is multiplied as it is
+
+  constexpr bool is_direct(std::int64_t row_length) const { return row_length <= most_direct; }
+  constexpr const Schedule& of(std::int64_t row_length) const {
+    return is_direct(row_length) ? direct : pieces;
+  }
+};
+
+/// The schedule where units are rows, for chunks of n columns of C at most: half the lanes of
+/// others, of which each has two accesses.
 constexpr Schedule direct_schedule(std::int64_t n, int access_cols) {
   Schedule schedule{.lanes = n <= 4 * access_cols    ? 4
                              : n <= 16 * access_cols ? 8
@@ -241,6 +265,15 @@ constexpr Schedule direct_schedule(std::int64_t n, int access_cols) {
   schedule.lane_cols = access_cols * schedule.wide;
   return schedule;
 }
+
+/// What the schedules of a product depend on.
+struct RowStatistics {
+  std::int64_t rows = 0, nnz = 0, longest = 0;
+
+  constexpr void add(std::int64_t length) {
+    ++rows, nnz += length, longest = std::max(longest, length);
+  }
+};
 
 /// True where units are rows, of which every lane loads all nonzeros.
 ///
@@ -286,8 +319,10 @@ constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64
                                  std::int64_t n, const ScheduleChoice& choice,
                                  int access_cols = 4) {
   if (is_direct(rows, nnz, longest_row, n, choice, access_cols)) {
-    Schedule of_rows = direct_schedule(n, access_cols);
-    of_rows.threads = threads_of_rows(rows, nnz, n, access_cols);
+    const std::int64_t columns =
+        std::min(n, choice.columns != 0 ? choice.columns : choice.gathered);
+    Schedule of_rows = direct_schedule(columns, access_cols);
+    of_rows.threads = threads_of_rows(rows, nnz, columns, access_cols);
     return of_rows;
   }
   Schedule schedule{.lanes = n <= 8 * access_cols    ? 8
@@ -301,11 +336,53 @@ constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64
     schedule.parts = std::max(schedule.lanes / part_lanes, 1);
   }
   if (schedule.lanes == 32 && schedule.parts == 1)
-    schedule.wide = width_of(rows, nnz, longest_row, n, choice.columns, access_cols);
+    schedule.wide =
+        width_of(rows, nnz, longest_row, n, choice.columns, choice.gathered, access_cols);
   schedule.lane_cols = access_cols * schedule.wide;
   if (choice.piece == 0) schedule.piece = piece_of(schedule, rows, nnz, longest_row, n);
   schedule.has_offsets = has_offsets(schedule, choice.offsets, rows, nnz, n);
   return schedule;
+}
+
+/// True where the short rows of a matrix with long ones are multiplied as they are, in a launch of
+/// their own that begins while the one of the long rows ends.
+///
+/// Two launches cost about 4 us more than one, and spare each warp of short rows what units cost
+/// besides their nonzeros. On an H200, from 47,000 such warps on, products took 0.78 to 0.99 of the
+/// time (in FP16 0.65 to 1.03), with 41,000 and fewer 1.03 to 1.2 times and more.
+constexpr bool mixing_pays(const RowStatistics& short_rows, std::int64_t n,
+                           const ScheduleChoice& choice, int access_cols) {
+  constexpr std::int64_t kLeastWarps = 45'000;
+  if (!choice.mixes ||
+      !is_direct(short_rows.rows, short_rows.nnz, short_rows.longest, n, choice, access_cols))
+    return false;
+  ScheduleChoice shared = choice;
+  shared.nonzeros = Nonzeros::kShared;
+  const Schedule units =
+      make_schedule(short_rows.rows, short_rows.nnz, short_rows.longest, n, shared, access_cols);
+  return choice.nonzeros == Nonzeros::kDirect ||
+         short_rows.rows / units.units_per_warp() * units.chunks(n) >= kLeastWarps;
+}
+
+/// The launches for short rows, of at most kLongestDirect nonzeros, and long ones.
+constexpr Launches make_launches(const RowStatistics& short_rows, const RowStatistics& long_rows,
+                                 std::int64_t n, const ScheduleChoice& choice, int access_cols) {
+  const auto schedule_of = [&](const RowStatistics& rows, const ScheduleChoice& of) {
+    return make_schedule(rows.rows, rows.nnz, rows.longest, n, of, access_cols);
+  };
+  if (long_rows.rows > 0 && mixing_pays(short_rows, n, choice, access_cols)) {
+    ScheduleChoice of_long = choice;
+    of_long.nonzeros = Nonzeros::kShared;
+    return {.pieces = schedule_of(long_rows, of_long),
+            .direct = schedule_of(short_rows, choice),
+            .most_direct = kLongestDirect};
+  }
+  const RowStatistics all{.rows = short_rows.rows + long_rows.rows,
+                          .nnz = short_rows.nnz + long_rows.nnz,
+                          .longest = std::max(short_rows.longest, long_rows.longest)};
+  const Schedule schedule = schedule_of(all, choice);
+  if (schedule.direct) return {.direct = schedule, .most_direct = kLongestDirect};
+  return {.pieces = schedule};
 }
 
 }  // namespace tessera::rows_spmm

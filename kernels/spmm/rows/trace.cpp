@@ -84,7 +84,7 @@ constexpr std::int64_t slot_bytes(const Schedule& schedule) {
 }
 
 struct TraceAddresses {
-  std::uint64_t units, bases, split_rows, col_indices, values, b, c, slots;
+  std::uint64_t units, row_begins, bases, split_rows, col_indices, values, b, c, slots;
 };
 
 /// The warps of the launch. A memory instruction serves all units of a warp.
@@ -237,9 +237,10 @@ class RowsTrace final : public LaunchTrace {
     trace.issue(InstructionCounts::kStart);
     trace.pause(kSpecialRegisterCycles);
     trace.load(kUnitBoard);
-    const std::int64_t entry = schedule_.direct ? 4 : 16;
-    trace.touch(element(at_.units, mine.first, static_cast<int>(entry)),
-                entry * std::ssize(mine.units));
+    if (schedule_.direct)
+      trace.touch(element(at_.row_begins, mine.first, 4), 4 * std::ssize(mine.units));
+    else
+      trace.touch(element(at_.units, mine.first, 16), 16 * std::ssize(mine.units));
     if (plan_.has_offsets()) {
       trace.load(kUnitBoard);
       trace.touch(element(at_.bases, mine.first, 4), 4 * mine.units.size());
@@ -497,36 +498,63 @@ class RowsTrace final : public LaunchTrace {
   TraceAddresses at_;
 };
 
-TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Schedule& schedule,
+/// The units of a launch of rows as they are: a row that is too long has none of its nonzeros.
+Plan plan_of_rows(const CsrMatrix& a, const Launches& launches) {
+  Plan plan;
+  const Schedule& schedule = launches.direct;
+  plan.units.resize(
+      static_cast<std::size_t>(schedule.blocks_of(a.rows) * schedule.units_per_block()),
+      {.row = kNoRow, .first = 0, .split = 0, .count = 0, .team = 1});
+  for (std::int64_t row = 0; row < a.rows; ++row)
+    if (launches.is_direct(a.row_length(row)))
+      plan.units[row] = {.row = static_cast<std::uint32_t>(row),
+                         .first = static_cast<std::uint32_t>(a.row_offsets[row]),
+                         .split = 0,
+                         .count = static_cast<std::uint16_t>(a.row_length(row)),
+                         .team = 1};
+  return plan;
+}
+
+TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Launches& launches,
                           const Storage& storage, std::int64_t n, AddressSpace& memory) {
   const auto elements = [](ElementType type, std::int64_t count) {
     return static_cast<std::int64_t>(bytes_of(type)) * count;
   };
-  return {.units = memory.add("units", (schedule.direct ? 4 : 16) * std::ssize(plan.units)),
+  return {.units = memory.add("units", 16 * std::ssize(plan.units)),
+          .row_begins = memory.add("row_begins", launches.most_direct < 0 ? 0 : 4 * (a.rows + 1)),
           .bases = memory.add("bases", 4 * std::ssize(plan.bases)),
           .split_rows = memory.add("split_rows", 8 * std::ssize(plan.split_rows)),
           .col_indices = memory.add("col_indices", (plan.has_offsets() ? 2 : 4) * a.nnz()),
           .values = memory.add("values", 4 * a.nnz()),
           .b = memory.add("b", elements(storage.b, n * a.cols)),
           .c = memory.add("c", elements(storage.c, n * a.rows)),
-          .slots = memory.add("slots", schedule.chunks(n) * plan.num_slots * slot_bytes(schedule))};
+          .slots = memory.add(
+              "slots", launches.pieces.chunks(n) * plan.num_slots * slot_bytes(launches.pieces))};
 }
 
 }  // namespace
 
-void describe_launch(const CsrMatrix& a, const Schedule& schedule, const Storage& storage,
-                     std::int64_t n, WorkDescription& work) {
-  Plan plan = make_plan(a, schedule);
-  const TraceAddresses at = add_arrays(a, plan, schedule, storage, n, work.memory);
-  const auto trace = std::make_shared<RowsTrace>(a, schedule, storage, n, std::move(plan), at);
-  for (std::int64_t block = 0; block < trace->thread_blocks(); ++block)
-    work.thread_blocks.push_back(trace->work_of(block));
-  work.launches.push_back({.name = "multiply",
-                           .thread_blocks = trace->thread_blocks(),
-                           .threads_per_block = schedule.threads,
-                           .registers_per_thread = registers_of(schedule),
-                           .shared_bytes = schedule.direct ? 0 : shared_bytes(schedule.lane_cols),
-                           .trace = trace});
+void describe_launches(const CsrMatrix& a, const Launches& launches, const Storage& storage,
+                       std::int64_t n, WorkDescription& work) {
+  Plan plan = make_plan(a, launches);
+  const TraceAddresses at = add_arrays(a, plan, launches, storage, n, work.memory);
+  const auto add = [&](const char* name, const Schedule& schedule, Plan of_launch) {
+    const auto trace =
+        std::make_shared<RowsTrace>(a, schedule, storage, n, std::move(of_launch), at);
+    for (std::int64_t block = 0; block < trace->thread_blocks(); ++block)
+      work.thread_blocks.push_back(trace->work_of(block));
+    work.launches.push_back({.name = name,
+                             .thread_blocks = trace->thread_blocks(),
+                             .threads_per_block = schedule.threads,
+                             .registers_per_thread = registers_of(schedule),
+                             .shared_bytes = schedule.direct ? 0 : shared_bytes(schedule.lane_cols),
+                             .trace = trace});
+  };
+  const bool is_mixed = !plan.units.empty() && launches.most_direct >= 0;
+  if (is_mixed || launches.most_direct < 0)
+    add(is_mixed ? "multiply pieces of long rows" : "multiply", launches.pieces, std::move(plan));
+  if (launches.most_direct >= 0)
+    add(is_mixed ? "multiply short rows" : "multiply", launches.direct, plan_of_rows(a, launches));
 }
 
 }  // namespace tessera::rows_spmm

@@ -10,8 +10,8 @@
 
 namespace tessera::rows_spmm {
 
-/// Adds the launch, its thread blocks and its arrays to `work`. The trace refers to `a`.
-void describe_launch(const CsrMatrix& a, const Schedule& schedule, const Storage& storage,
-                     std::int64_t n, WorkDescription& work);
+/// Adds the launches, their thread blocks and their arrays to `work`. The traces refer to `a`.
+void describe_launches(const CsrMatrix& a, const Launches& launches, const Storage& storage,
+                       std::int64_t n, WorkDescription& work);
 
 }  // namespace tessera::rows_spmm

@@ -379,6 +379,7 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const row_windows::WorkItem item =
       schedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
+  fetch_early(arguments.early, blockIdx.x);
   if (item.share >= arguments.num_shares) return;
   // Products of 16 bits are narrowed ones or always run.
   constexpr bool kIsAsked = Numbers::kScales || Numbers::kPieceCols == 4;

@@ -48,6 +48,7 @@ class GpuTesseraSpmm final : public GpuSpmm {
             .shared_bytes = options_.shared_bytes(schedule),
             .b_bytes = bytes_of(options_.storage().b),
             .combine = options_.combine(),
+            .fetches_early = true,
             .places_rows = true});
   }
 

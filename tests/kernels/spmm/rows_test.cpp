@@ -228,7 +228,7 @@ TEST_CASE("units of rows_spmm take every nonzero once, and every row has a team"
         CAPTURE(piece);
         const Schedule schedule = schedule_with(a, n, {.piece = piece});
 
-        const Plan plan = rows_spmm::make_plan(a, schedule);
+        const Plan plan = rows_spmm::make_plan(a, {.pieces = schedule});
 
         for (const int times : taken(a, plan)) REQUIRE(times == 1);
         std::vector<std::int64_t> pieces(static_cast<std::size_t>(a.rows), 0);
@@ -255,7 +255,7 @@ TEST_CASE("a thread block of rows_spmm has teams of one size, and the longest ro
     for (const std::int64_t n : {1, 8, 16, 32, 64, 128}) {
       CAPTURE(n);
       const Schedule schedule = schedule_with(a, n, {.piece = 4});
-      const Plan plan = rows_spmm::make_plan(a, schedule);
+      const Plan plan = rows_spmm::make_plan(a, {.pieces = schedule});
       const std::int64_t per_block = schedule.units_per_block();
       REQUIRE(std::ssize(plan.units) % per_block == 0);
 
@@ -385,6 +385,67 @@ TEST_CASE("a row that is a unit of rows_spmm is a chain of fused multiply-adds")
   CHECK(emulated(*direct) != emulated(*kernels.make("rows_spmm", {{"piece", std::int64_t{2}}})));
 }
 
+TEST_CASE("short rows of rows_spmm have a launch of their own where their warps are many") {
+  using rows_spmm::RowStatistics;
+  const RowStatistics long_rows{.rows = 3, .nnz = 900, .longest = 400};
+  const auto launches = [&](std::int64_t rows, std::int64_t n,
+                            const rows_spmm::ScheduleChoice& choice = {}, int access_cols = 4) {
+    return rows_spmm::make_launches({.rows = rows, .nnz = 10 * rows, .longest = 40}, long_rows, n,
+                                    choice, access_cols);
+  };
+  // Warps of pieces have 4, 2 and 1 units of 32, 64 and 128 columns, or twice as many in 16 bits.
+  for (const auto& [rows, n, access_cols] :
+       {std::tuple{180'000, 32, 4}, {90'000, 64, 4}, {45'000, 128, 4}, {90'000, 128, 8}}) {
+    CAPTURE(n);
+    const rows_spmm::Launches mixed = launches(rows, n, {}, access_cols);
+    CHECK(mixed.most_direct == 64);
+    CHECK(mixed.direct.direct);
+    CHECK_FALSE(mixed.pieces.direct);
+    CHECK(mixed.of(64).direct);
+    CHECK_FALSE(mixed.of(65).direct);
+    CHECK(launches(rows - 4, n, {}, access_cols).most_direct < 0);
+    CHECK(launches(rows, n, {.mixes = false}, access_cols).most_direct < 0);
+    CHECK(launches(rows, n, {.piece = 16}, access_cols).most_direct < 0);
+  }
+  CHECK(launches(10, 128).most_direct < 0);
+  CHECK(launches(10, 128, {.nonzeros = rows_spmm::Nonzeros::kDirect}).most_direct == 64);
+  CHECK(launches(1'000'000, 16).most_direct < 0);
+}
+
+TEST_CASE("a product of rows_spmm by two launches has the bits of pieces and of rows as they are") {
+  const CsrMatrix a = mixed();
+  const CsrPacked packed(a);
+  const DenseMatrix b = random_dense(a.cols, 40, 83);
+  const auto emulated = [&](const Params::Given& given) {
+    return Registry<SpmmKernel>::instance()
+        .make("rows_spmm", given)
+        ->emulate(packed, b, find_generation("hopper"));
+  };
+  const DenseMatrix two = emulated({{"nonzeros", std::string("direct")}});
+  // Long rows are cut as in one launch of all rows with the same pieces, short ones not at all.
+  const WorkDescription work = Registry<SpmmKernel>::instance()
+                                   .make("rows_spmm", {{"nonzeros", std::string("direct")}})
+                                   ->work(packed, 40);
+  REQUIRE(work.launches.size() == 2);
+  const DenseMatrix whole = Registry<SpmmKernel>::instance()
+                                .make("csr_spmm")
+                                ->emulate(*Registry<Format>::instance().make("csr")->pack(a), b,
+                                          find_generation("hopper"));
+  std::int64_t shorts = 0, longs = 0, different = 0;
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    const bool is_short = a.row_length(row) <= 64;
+    ++(is_short ? shorts : longs);
+    const bool same = std::ranges::equal(two.row(row), whole.row(row));
+    if (is_short) CHECK(same);
+    different += !same;
+  }
+  CHECK(shorts > 0);
+  CHECK(longs > 0);
+  CHECK(different > 0);
+  CHECK(work.total().fma == a.nnz() * 40);
+  CHECK(work.total().c_bytes == 4 * a.rows * 40);
+}
+
 TEST_CASE("columns of rows_spmm are offsets from the first one of their unit, where 16 bits do") {
   const CsrMatrix near = mixed();
   // A piece that reaches from column 0 to 65535, and one that reaches a column further.
@@ -399,7 +460,7 @@ TEST_CASE("columns of rows_spmm are offsets from the first one of their unit, wh
   const rows_spmm::ScheduleChoice few{.piece = 20, .few_lanes = 8, .offsets = kAlways};
   for (const CsrMatrix& a : {near, reaching(65'535)})
     for (const std::int64_t n : {1, 8, 16}) {
-      const Plan plan = rows_spmm::make_plan(a, schedule_with(a, n, few));
+      const Plan plan = rows_spmm::make_plan(a, {.pieces = schedule_with(a, n, few)});
 
       REQUIRE(plan.has_offsets());
       REQUIRE(plan.bases.size() == plan.units.size());
@@ -411,9 +472,10 @@ TEST_CASE("columns of rows_spmm are offsets from the first one of their unit, wh
         }
     }
   const CsrMatrix far = reaching(65'536);
-  CHECK(!rows_spmm::make_plan(far, schedule_with(far, 1, few)).has_offsets());
-  CHECK(!rows_spmm::make_plan(near, schedule_with(near, 17, few)).has_offsets());
-  CHECK(!rows_spmm::make_plan(near, schedule_with(near, 1, {.few_lanes = 2, .offsets = kAlways}))
+  CHECK(!rows_spmm::make_plan(far, {.pieces = schedule_with(far, 1, few)}).has_offsets());
+  CHECK(!rows_spmm::make_plan(near, {.pieces = schedule_with(near, 17, few)}).has_offsets());
+  CHECK(!rows_spmm::make_plan(
+             near, {.pieces = schedule_with(near, 1, {.few_lanes = 2, .offsets = kAlways})})
              .has_offsets());
 }
 
