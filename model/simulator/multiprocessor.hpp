@@ -131,8 +131,12 @@ class Multiprocessor {
   }
   static void prefetch_op(const Warp& warp) { __builtin_prefetch(warp.piece.ops.data() + warp.op); }
   void prefetch_lines(const Warp& warp, const WarpOp& op) const;
+  /// Lines are rotated pseudo-randomly, so that equally distant ones spread over all sets, as over
+  /// the few sets of many ways that Volta's L1 has (Jia et al., "Dissecting the NVIDIA Volta GPU
+  /// Architecture via Microbenchmarking").
   std::int64_t l1_set(std::uint32_t line) const {
-    return line % static_cast<std::uint32_t>(l1_.sets());
+    const auto sets = static_cast<std::uint32_t>(l1_.sets());
+    return (line + mix(line / sets)) % sets;
   }
   void finish(Warp& warp);
   void issue(Warp& warp, int instructions);
