@@ -81,15 +81,15 @@ TESSERA_HOST_DEVICE constexpr Size size_for(std::uint32_t length) {
   return length > 8192 ? Size::kWide : length > 1024 ? Size::kBlock : Size::kWarp;
 }
 
+/// Summands of a prefix sum: the one after the last is zero, so that its sum is that of all.
 struct LengthOfRow {
   Pattern pattern;
   const std::int32_t* order;
-  std::uint32_t* lengths;
 
-  TESSERA_HOST_DEVICE void operator()(std::int64_t position) const {
+  TESSERA_HOST_DEVICE std::uint32_t operator()(std::int64_t position) const {
+    if (position >= pattern.rows) return 0;
     const std::int32_t row = order[position];
-    lengths[position] =
-        static_cast<std::uint32_t>(pattern.row_offsets[row + 1] - pattern.row_offsets[row]);
+    return static_cast<std::uint32_t>(pattern.row_offsets[row + 1] - pattern.row_offsets[row]);
   }
 };
 
@@ -224,17 +224,25 @@ TESSERA_HOST_DEVICE constexpr std::int32_t partner_of(Key key, std::int32_t own)
   return distance % 2 == 0 ? own + step : own - step;
 }
 
+/// The most candidates that a table of so many slots holds without long searches.
+TESSERA_HOST_DEVICE constexpr std::uint32_t room(std::uint32_t slots) { return slots / 4 * 3; }
+/// Two sums, the slots, and a list of those in use.
+constexpr std::size_t table_bytes(std::uint32_t slots) {
+  return 8 * (std::size_t{slots} + 1) + 2 * room(slots);
+}
+
 /// Finds the clusters that have most columns in common with a source, which is a cluster or a row,
-/// by a hash table of counts. Where a source has more candidates than its table holds, clusters
-/// that meet in a slot are counted together, under the name of the last one. So the result never
-/// depends on the order of the counting.
+/// by a hash table of counts. A team whose table is too small for the candidates gives the source
+/// up, and a larger team takes it. Where even the largest table is too small, clusters that meet in
+/// a slot are counted together, under the name of the last one. So the result never depends on the
+/// order of the counting, nor on the table.
 struct FindPartners {
   Placed placed;
   int source_level;       // of a source
   int level;              // of the clusters it is compared with
   std::int32_t clusters;  // whole ones
   std::uint32_t reach;
-  const std::uint32_t* offers;   // [sources]
+  const std::uint32_t* offers;   // [sources] as many or more
   const std::uint32_t* columns;  // [clusters] for the worth |a and b| / |a or b|; null: |a and b|
   const std::int32_t* mates;     // [clusters] matched ones take no part; null: all do
   std::uint32_t* shared_cols;    // [sources] columns that the rest of its cluster has too; or null
@@ -243,36 +251,92 @@ struct FindPartners {
 
   static constexpr std::uint32_t kLeastSlots = 64, kWarpSlots = 512, kBlockSlots = 4096,
                                  kWideSlots = 16384;
-  static constexpr std::size_t kWarpBytes = 8 * (kWarpSlots + 1);
-  static constexpr std::size_t kBlockBytes = 8 * (kBlockSlots + 1);
-  static constexpr std::size_t kWideBytes = 8 * (kWideSlots + 1);
+  static constexpr std::size_t kWarpBytes = table_bytes(kWarpSlots);
+  static constexpr std::size_t kBlockBytes = table_bytes(kBlockSlots);
+  static constexpr std::size_t kWideBytes = table_bytes(kWideSlots);
   TESSERA_HOST_DEVICE Size size_of(std::int64_t source) const {
+    // Most offers name a cluster that others name too.
     constexpr std::uint32_t kWarpOffers = 4096, kBlockOffers = 32768;
-    if (has_room(kWarpSlots, entries(source)) && offers[source] <= kWarpOffers) return Size::kWarp;
-    return has_room(kBlockSlots, entries(source)) && offers[source] <= kBlockOffers ? Size::kBlock
-                                                                                    : Size::kWide;
+    return offers[source] <= kWarpOffers    ? Size::kWarp
+           : offers[source] <= kBlockOffers ? Size::kBlock
+                                            : Size::kWide;
   }
 
+  /// Whether the team's table had room for all candidates; that of the largest always has.
   template <class Team>
-  TESSERA_HOST_DEVICE void operator()(const Team& team, std::int64_t item) const {
+  TESSERA_HOST_DEVICE bool operator()(const Team& team, std::int64_t item) const {
     const auto source = static_cast<std::int32_t>(item);
-    const std::int32_t first_row = source << source_level;
-    const std::int32_t own = first_row >> level;
+    const std::int32_t own = (source << source_level) >> level;
     Key* const found = partners + item * kept;
     if (mates != nullptr && mates[own] != kNone) {
       team.for_each(kept, [&](std::uint32_t i) { found[i] = 0; });
-      return;
+      return true;
     }
-    auto* const sum = static_cast<std::uint32_t*>(team.shared());
-    Key* const keys = static_cast<Key*>(team.shared()) + 1;
-    auto* const slots = reinterpret_cast<std::uint32_t*>(keys);  // count, cluster + 1
+    const std::uint32_t most_slots = team.table_slots();
     std::uint32_t size = kLeastSlots;
-    while (size < kWideSlots && !has_room(size, entries(item))) size *= 2;
-    const bool is_exact = has_room(size, entries(item));
-    team.for_each(size, [&](std::uint32_t i) { keys[i] = 0; });
-    team.for_each(1, [&](std::uint32_t) { *sum = 0; });
+    while (size < most_slots && room(size) < entries(item)) size *= 2;
+    Table table(team.shared(), size);
+    count(team, source, table, true);
+    const bool is_exact = table.sums[kUsed] <= room(size);
+    if (!is_exact) {
+      if (size < kWideSlots) {
+        team.sync();
+        return false;
+      }
+      team.sync();
+      count(team, source, table, false);
+    }
+    const std::uint32_t listed = is_exact ? table.sums[kUsed] : size;
+    team.for_each(listed, [&](std::uint32_t i) {
+      const std::uint32_t slot = is_exact ? table.list[i] : i;
+      const std::uint32_t times = table.slots[2 * slot];
+      const auto cluster = static_cast<std::int32_t>(table.slots[2 * slot + 1]) - 1;
+      table.keys[slot] = times == 0 ? 0 : key_of(worth(own, cluster, times), own, cluster);
+    });
+    if (shared_cols != nullptr && team.is_first()) shared_cols[item] = table.sums[kShared];
     team.sync();
+    Key last_key = ~Key{0};
+    for (int i = 0; i < kept; ++i) {
+      Key mine = 0;
+      if (last_key != 0)
+        team.for_each(listed, [&](std::uint32_t place) {
+          const Key key = table.keys[is_exact ? table.list[place] : place];
+          if (key < last_key) mine = most(mine, key);
+        });
+      last_key = team.largest(mine);
+      if (team.is_first()) found[i] = last_key;
+    }
+    team.sync();
+    return true;
+  }
 
+ private:
+  static constexpr int kShared = 0, kUsed = 1;
+  struct Table {
+    std::uint32_t size;
+    std::uint32_t* sums;   // [2] columns that the rest of its cluster has too; slots in use
+    Key* keys;             // [size]
+    std::uint32_t* slots;  // [2 * size] the same memory: how often, cluster + 1
+    std::uint16_t* list;   // [room(size)] slots in use
+
+    TESSERA_HOST_DEVICE Table(void* shared, std::uint32_t slot_count)
+        : size(slot_count),
+          sums(static_cast<std::uint32_t*>(shared)),
+          keys(static_cast<Key*>(shared) + 1),
+          slots(reinterpret_cast<std::uint32_t*>(keys)),
+          list(reinterpret_cast<std::uint16_t*>(keys + slot_count)) {}
+  };
+
+  /// Counts how often the source's columns offer each cluster, until the slots in use exceed their
+  /// room; where not `exact`, one slot can be that of several clusters.
+  template <class Team>
+  TESSERA_HOST_DEVICE void count(const Team& team, std::int32_t source, const Table& table,
+                                 bool exact) const {
+    const std::int32_t first_row = source << source_level;
+    const std::int32_t own = first_row >> level;
+    team.for_each(table.size, [&](std::uint32_t i) { table.keys[i] = 0; });
+    team.for_each(2, [&](std::uint32_t i) { table.sums[i] = 0; });
+    team.sync();
     const std::uint32_t begin = placed.begin(source, source_level);
     const std::uint32_t length = placed.length(source, source_level);
     const Reach reaches(reach, length);
@@ -284,57 +348,38 @@ struct FindPartners {
       const std::uint32_t last = placed.col_offsets[placed.cols[k] + 1];
       const std::uint32_t from = reaches.begin(first, place), to = reaches.end(last, place);
       if (shared_cols != nullptr && lane == 0)
-        team.add(sum, (place > first && placed.holders[place - 1] >> level == own) ||
-                          (place + 1 < last && placed.holders[place + 1] >> level == own));
+        team.add(&table.sums[kShared],
+                 (place > first && placed.holders[place - 1] >> level == own) ||
+                     (place + 1 < last && placed.holders[place + 1] >> level == own));
       for (std::uint32_t other = from + lane; other < to; other += lanes) {
         const std::int32_t cluster = placed.holders[other] >> level;
         if (cluster == own || cluster >= clusters) continue;
         if (other > from && placed.holders[other - 1] >> level == cluster) continue;
+        if (mates != nullptr && mates[cluster] != kNone) continue;
         const std::uint32_t name = static_cast<std::uint32_t>(cluster) + 1;
-        std::uint32_t slot = mixed(name) & (size - 1);
-        if (is_exact) {
-          for (;; slot = (slot + 1) & (size - 1)) {
-            const std::uint32_t owner = team.claim(&slots[2 * slot + 1], name);
-            if (owner == 0 || owner == name) break;
+        std::uint32_t slot = mixed(name) & (table.size - 1);
+        if (exact) {
+          if (team.read(&table.sums[kUsed]) > room(table.size)) return;
+          for (;; slot = (slot + 1) & (table.size - 1)) {
+            const std::uint32_t owner = team.claim(&table.slots[2 * slot + 1], name);
+            if (owner == name) break;
+            if (owner != 0) continue;
+            const std::uint32_t used = team.next(&table.sums[kUsed]);
+            if (used < room(table.size)) table.list[used] = static_cast<std::uint16_t>(slot);
+            break;
           }
         } else {
-          team.raise(&slots[2 * slot + 1], name);
+          team.raise(&table.slots[2 * slot + 1], name);
         }
-        team.add(&slots[2 * slot], 1);
+        team.add(&table.slots[2 * slot], 1);
       }
     });
     team.sync();
-    team.for_each(size, [&](std::uint32_t slot) {
-      const std::uint32_t count = slots[2 * slot];
-      if (count == 0) return;
-      const auto cluster = static_cast<std::int32_t>(slots[2 * slot + 1]) - 1;
-      keys[slot] = mates != nullptr && mates[cluster] != kNone
-                       ? 0
-                       : key_of(worth(own, cluster, count), own, cluster);
-    });
-    if (shared_cols != nullptr && team.is_first()) shared_cols[item] = *sum;
-    team.sync();
-    Key last_key = ~Key{0};
-    for (int i = 0; i < kept; ++i) {
-      Key mine = 0;
-      if (last_key != 0)
-        team.for_each(size, [&](std::uint32_t slot) {
-          if (keys[slot] < last_key) mine = most(mine, keys[slot]);
-        });
-      last_key = team.largest(mine);
-      if (team.is_first()) found[i] = last_key;
-    }
-    team.sync();
   }
 
- private:
   /// At least the number of different candidates.
   TESSERA_HOST_DEVICE std::uint32_t entries(std::int64_t source) const {
     return least(offers[source], static_cast<std::uint32_t>(clusters));
-  }
-  /// Whether a table with so many slots can hold so many clusters without long searches.
-  TESSERA_HOST_DEVICE static bool has_room(std::uint32_t slots, std::uint32_t entries) {
-    return entries <= slots / 4 * 3;
   }
 
   TESSERA_HOST_DEVICE std::uint32_t worth(std::int32_t a, std::int32_t b,
@@ -352,13 +397,12 @@ struct FindPartners {
 struct Propose {
   const Key* partners;  // [clusters * kPartners]
   const std::int32_t* mates;
-  int round;
   Key* proposals;    // [clusters] 0: none
   std::int32_t* to;  // [clusters]
   Key* best;         // [clusters] the best proposal
 
   template <class Threads>
-  TESSERA_HOST_DEVICE void operator()(const Threads& threads, std::int64_t item) const {
+  TESSERA_HOST_DEVICE void operator()(const Threads& threads, int round, std::int64_t item) const {
     const auto own = static_cast<std::int32_t>(item);
     proposals[own] = 0;
     if (mates[own] != kNone) return;
@@ -405,11 +449,14 @@ struct Accept {
   }
 };
 
-template <class T>
-struct Fill {
-  T* values;
-  T value;
-  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const { values[i] = value; }
+/// Before the rounds of a matching.
+struct StartMatching {
+  Key* best;
+  std::int32_t* mates;  // nobody has a mate yet; null: mates stay
+  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const {
+    best[i] = 0;
+    if (mates != nullptr) mates[i] = kNone;
+  }
 };
 
 struct Count {
@@ -421,8 +468,10 @@ struct Count {
 
 struct FlagFree {
   const std::int32_t* mates;
-  std::uint32_t* flags;
-  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const { flags[i] = mates[i] == kNone; }
+  std::int32_t clusters;
+  TESSERA_HOST_DEVICE std::uint32_t operator()(std::int64_t i) const {
+    return i < clusters && mates[i] == kNone;
+  }
 };
 struct ListFree {
   const std::int32_t* mates;
@@ -446,8 +495,10 @@ struct MatchFree {
 };
 struct FlagLeader {
   const std::int32_t* mates;
-  std::uint32_t* flags;
-  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const { flags[i] = mates[i] > i; }
+  std::int32_t clusters;
+  TESSERA_HOST_DEVICE std::uint32_t operator()(std::int64_t i) const {
+    return i < clusters && mates[i] > i;
+  }
 };
 /// Moves the rows of matched clusters together, in the order of the first of each pair.
 struct MoveRow {
@@ -725,8 +776,11 @@ struct SwapRows {
 
 /// The TC blocks of a window with so many columns.
 struct CountBlocks {
-  std::uint32_t* columns;
-  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const { columns[i] = (columns[i] + 7) / 8; }
+  const std::uint32_t* columns;
+  std::int64_t windows;
+  TESSERA_HOST_DEVICE std::uint32_t operator()(std::int64_t i) const {
+    return i < windows ? (columns[i] + 7) / 8 : 0;
+  }
 };
 
 struct ChooseRow {
