@@ -28,6 +28,7 @@ constexpr int kStepThreads = 256;
 constexpr int kWarpsOfBlock = 4;
 constexpr int kBlockThreads = 128;
 constexpr int kWideThreads = 512;
+constexpr int kAnyThreads = 256;  // for all listed items of a step that shares as little memory
 
 /// A warp or a thread block. Its members are only called on the device; nvcc compiles the steps for
 /// the host too, and wants to be able to call them there.
@@ -161,6 +162,10 @@ struct Queue {
   std::uint32_t size, taken;
 };
 
+/// Whether all listed items of a step can go to thread blocks of one kind.
+template <class Step>
+constexpr bool kHasOneKind = Step::kBlockBytes == Step::kWideBytes;
+
 /// Whether a step is done with an item; only some steps can give one up.
 template <class Step, class Member>
 __device__ bool is_done(const Step& step, const Member& team, std::int64_t item) {
@@ -191,7 +196,7 @@ __global__ void __launch_bounds__(32 * kWarpsOfBlock)
     size = Size::kBlock;
   }
   if (threadIdx.x % 32 != 0) return;
-  if (size == Size::kWide)
+  if (size == Size::kWide && !kHasOneKind<Step>)
     append(queues + 1, wide_items, item);
   else
     append(queues, block_items, item);
@@ -289,14 +294,13 @@ class OnGpu {
                    kWarpsOfBlock * Step::kWarpBytes, stream_>>>(
         step, count, queues, block_items_.data(), wide_items_.data());
     check();
-    constexpr int kBlocksOfProcessor = 6;
-    run_in_blocks<kBlockThreads>
-        <<<blocks(count, 1, kBlocksOfProcessor), kBlockThreads, Step::kBlockBytes, stream_>>>(
-            step, queues, block_items_.data(), queues + 1, wide_items_.data());
-    check();
-    run_in_blocks<kWideThreads><<<blocks(count, 1, 1), kWideThreads, Step::kWideBytes, stream_>>>(
-        step, queues + 1, wide_items_.data(), nullptr, nullptr);
-    check();
+    if constexpr (kHasOneKind<Step>) {
+      run_blocks<kAnyThreads, 4>(count, step, Step::kBlockBytes, queues, block_items_.data());
+    } else {
+      run_blocks<kBlockThreads, 6>(count, step, Step::kBlockBytes, queues, block_items_.data(),
+                                   wide_items_.data());
+      run_blocks<kWideThreads, 1>(count, step, Step::kWideBytes, queues + 1, wide_items_.data());
+    }
   }
   template <class Summand>
   void running_sum(const Summand& summand, std::uint32_t* sums, std::int64_t count) {
@@ -331,6 +335,15 @@ class OnGpu {
   }
 
  private:
+  /// Items that blocks give up go to the queue after theirs.
+  template <int kThreads, int kBlocksOfProcessor, class Step>
+  void run_blocks(std::int64_t count, const Step& step, std::size_t shared_bytes, Queue* queue,
+                  const std::uint32_t* items, std::uint32_t* next_items = nullptr) const {
+    run_in_blocks<kThreads>
+        <<<blocks(count, 1, kBlocksOfProcessor), kThreads, shared_bytes, stream_>>>(
+            step, queue, items, queue + 1, next_items);
+    check();
+  }
   static unsigned blocks(std::int64_t count, int threads) {
     return static_cast<unsigned>((count + threads - 1) / threads);
   }
