@@ -1,12 +1,15 @@
 // The search of the order `matched`, written once for a CPU and a GPU: `Exec` runs the steps of
-// matched_steps.hpp, sorts and sums. Both give the same order.
+// matched_steps.hpp, matched_partners.hpp and matched_windows.hpp, sorts and sums. Both give the
+// same order.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
+#include "reorder/matched_partners.hpp"
 #include "reorder/matched_steps.hpp"
+#include "reorder/matched_windows.hpp"
 
 namespace tessera::matched {
 
