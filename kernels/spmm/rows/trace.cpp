@@ -13,7 +13,10 @@ namespace {
 /// Instructions of a warp besides those of memory, counted in machine code (CUDA 13.0, sm_90a) for
 /// aligned operands.
 struct InstructionCounts {
-  static constexpr int kStart = 12, kUnit = 20;    // before the unit is loaded, and with it
+  static constexpr int kStart = 13, kUnit = 20;  // before the unit is loaded, and with it
+  // To see whether a share of A is to be fetched early, in the first chunk of columns and in
+  // others.
+  static constexpr int kFirstChunk = 11, kOtherChunk = 3;
   static constexpr int kLoop = 4;                  // before the first step
   static constexpr int kNextTurn = 10;             // of a step that moves the lanes' nonzeros on
   static constexpr int kStep = 17;                 // of a step besides its nonzeros
@@ -46,7 +49,7 @@ struct WideCounts {
 
 /// The same of a warp whose units are rows.
 struct DirectCounts {
-  static constexpr int kUnit = 24, kStep = 5, kRest = 9, kEnd = 6;
+  static constexpr int kUnit = 35, kStep = 5, kRest = 9, kEnd = 6;
 
   /// Of a nonzero: its address and its products.
   static constexpr int of_nonzero(const Schedule& schedule) {
@@ -234,7 +237,8 @@ class RowsTrace final : public LaunchTrace {
   }
 
   void begin(const WarpUnits& mine, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStart);
+    trace.issue(InstructionCounts::kStart + (mine.chunk == 0 ? InstructionCounts::kFirstChunk
+                                                             : InstructionCounts::kOtherChunk));
     trace.pause(kSpecialRegisterCycles);
     trace.load(kUnitBoard);
     if (schedule_.direct)

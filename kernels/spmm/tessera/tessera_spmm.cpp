@@ -317,9 +317,9 @@ class TesseraSpmm final : public SpmmKernel {
   /// Counted in machine code (CUDA 13.0, sm_90a). With fewer registers more is computed anew for
   /// every TC block.
   window16_tile::WarpInstructions instructions(int groups) const {
-    window16_tile::WarpInstructions counts{.task_start = groups == 4   ? 165
-                                                         : groups == 2 ? 153
-                                                                       : 140,
+    window16_tile::WarpInstructions counts{.task_start = groups == 4   ? 171
+                                                         : groups == 2 ? 159
+                                                                       : 146,
                                            .tile = groups == 4   ? 55
                                                    : groups == 2 ? 68
                                                                  : 75,
