@@ -104,23 +104,41 @@ auto ready(std::unique_lock<std::mutex>& lock, std::int64_t number, Request requ
   return plan;
 }
 
+/// Throws unless the values fit A and a B of the type.
+void check_values(const Tensor& values, const Operator& op, tessera_type type) {
+  require_device("values", values, op);
+  const bool wide = type == TESSERA_FP64;
+  require(values.dtype() == (wide ? types().fp64 : types().fp32), "values have to be of ",
+          wide ? "float64" : "float32", " for this B");
+  require(values.sizes().size() == 1 && values.sizes()[0] == op.nnz, "values are ",
+          shape_of(values), ", but A has ", op.nnz, " nonzeros");
+}
+
 /// One product C = alpha A B + beta C, checked.
 struct Product {
   std::shared_ptr<Operator> op;
   std::int64_t number;
   bool transposed;
   Stamp stamp;
-  Tensor values, b;
+  Tensor values, b;  // no values: those that the operator holds, and their stamp
   tessera_type type;
   std::int64_t inner, outer, n, batches;
 
+  /// With values of the call.
   Product(Tensor given_values, Tensor given_b, std::int64_t operator_number, bool of_transpose,
           Stamp values_stamp)
+      : Product(std::move(given_b), operator_number, of_transpose) {
+    values = std::move(given_values).contiguous();
+    stamp = values_stamp;
+    check_values(values, *op, type);
+  }
+
+  /// With those that the operator holds.
+  Product(Tensor given_b, std::int64_t operator_number, bool of_transpose)
       : op(find(operator_number)),
         number(operator_number),
         transposed(of_transpose),
-        stamp(values_stamp),
-        values(std::move(given_values).contiguous()),
+        stamp(kUnknown),
         b(std::move(given_b).contiguous()),
         type(type_of("B", b)),
         inner(transposed ? op->rows : op->cols),
@@ -132,16 +150,13 @@ struct Product {
     n = sizes.back();
     batches = std::accumulate(sizes.begin(), sizes.end() - 2, std::int64_t{1}, std::multiplies{});
     require_device("B", b, *op);
-    require_device("values", values, *op);
-    const bool wide = type == TESSERA_FP64;
-    require(values.dtype() == (wide ? types().fp64 : types().fp32), "values have to be of ",
-            wide ? "float64" : "float32", " for this B");
-    require(values.sizes().size() == 1 && values.sizes()[0] == op->nnz, "values are ",
-            shape_of(values), ", but A has ", op->nnz, " nonzeros");
   }
 
   Tensor new_c() const {
-    std::vector<std::int64_t> sizes(b.sizes().begin(), b.sizes().end());
+    const std::span<const std::int64_t> of_b = b.sizes();
+    if (of_b.size() == 2)
+      return Tensor::empty(std::array{outer, n}, b.dtype(), op->device_type, op->device_index);
+    std::vector<std::int64_t> sizes(of_b.begin(), of_b.end());
     sizes[sizes.size() - 2] = outer;
     return Tensor::empty(sizes, b.dtype(), op->device_type, op->device_index);
   }
@@ -155,8 +170,19 @@ struct Product {
   }
 
  private:
+  /// The values that the operator holds, unless the call has some. The caller holds the lock, and
+  /// as long as it does so the reference is valid.
+  const Tensor& ready_values() {
+    if (values.get() != nullptr) return values;
+    require(op->values.get() != nullptr && type != TESSERA_FP64, "A holds no values for this B");
+    stamp = op->stamp;
+    return op->values;
+  }
+
+  /// The pattern, and values that stay when the operator gets others.
   torch_cpu::Pattern pattern() {
     std::unique_lock lock(op->mutex);
+    if (values.get() == nullptr) values = ready_values().share();
     const Side& side = op->sides[transposed];
     if (!side.made) {
       lock.unlock();
@@ -190,15 +216,15 @@ struct Product {
 
   /// Sets the values unless the plan has them. After a graph that sets values, which happens when
   /// it is replayed, nobody knows which ones the plan has.
-  void set_values(Plan& plan, void* stream) {
+  void set_values(const Tensor& of_a, Plan& plan, void* stream) {
     const bool captures = is_capturing(stream);
     plan.sets_values_in_graph |= captures;
     if (plan.stamp == stamp && stamp != kUnknown && !plan.sets_values_in_graph) return;
     Tensor in_order;
     if (transposed)
-      in_order = torch_abi::call("aten::index_select", values.share().release(), StableIValue{0},
+      in_order = torch_abi::call("aten::index_select", of_a.share().release(), StableIValue{0},
                                  op->sides[1].value_indices.share().release());
-    const auto* from = static_cast<const float*>((transposed ? in_order : values).data());
+    const auto* from = static_cast<const float*>((transposed ? in_order : of_a).data());
     check_tessera(tessera_spmm_plan_set_values(plan.plan, from, stream));
     plan.stamp = plan.sets_values_in_graph ? kUnknown : stamp;
   }
@@ -213,7 +239,8 @@ struct Product {
                        [&] { return op->product(transposed, n, type); });
     follow(plan->last, stream);
     plan->last.number = ++op->uses;
-    if (plan->stamp != stamp || stamp <= 0) set_values(*plan, stream);
+    const Tensor& of_a = ready_values();
+    if (plan->stamp != stamp || stamp <= 0) set_values(of_a, *plan, stream);
     const std::int64_t bytes = type == TESSERA_FP32 ? 4 : 2;
     const auto* of_b = static_cast<const char*>(b.data());
     auto* of_c = static_cast<char*>(c.data());
@@ -223,6 +250,14 @@ struct Product {
           static_cast<float>(alpha), static_cast<float>(beta), stream));
   }
 };
+
+/// The product in a new tensor.
+Tensor result_of(Product& product) {
+  Tensor c = product.new_c();
+  if (product.op->nnz == 0) return torch_abi::call("aten::zero_", c.release());
+  product.run(c, 1, 0);
+  return c;
+}
 
 // spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor
 void spmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
@@ -239,12 +274,30 @@ void spmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
                    .release();
     return;
   }
-  Tensor c = product.new_c();
-  if (product.op->nnz == 0)
-    c = torch_abi::call("aten::zero_", c.release());
-  else
-    product.run(c, 1, 0);
-  stack[0] = c.release();
+  stack[0] = result_of(product).release();
+}
+
+// _multiply(Tensor b, int number, bool transposed) -> Tensor
+// With the values that the operator holds: half of the arguments, each of which costs the host a
+// tenth of a microsecond.
+void multiply(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  Tensor b = given.tensor();
+  const std::int64_t number = given.integer();
+  Product product(std::move(b), number, given.boolean());
+  stack[0] = result_of(product).release();
+}
+
+// _hold_values(Tensor values, int number, int stamp) -> ()
+void hold_values(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  Arguments given(stack);
+  Tensor values = given.tensor();
+  const std::shared_ptr<Operator> op = find(given.integer());
+  check_values(values, *op, TESSERA_FP32);
+  require(values.is_contiguous(), "values have gaps");
+  const std::lock_guard lock(op->mutex);
+  std::swap(op->values, values);
+  op->stamp = given.integer();
 }
 
 // _spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, int stamp,
@@ -417,6 +470,8 @@ const bool registered = [] {
         std::string("_") + kSddmm,
         std::string("_spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, "
                     "int stamp, float alpha, float beta) -> ()"),
+        std::string("_multiply(Tensor b, int number, bool transposed) -> Tensor"),
+        std::string("_hold_values(Tensor values, int number, int stamp) -> ()"),
         std::string("_new_operator(Tensor row_offsets, Tensor col_indices, int cols) -> int"),
         std::string("_set_transpose(Tensor row_offsets, Tensor col_indices, Tensor value_indices, "
                     "int number) -> ()")})
@@ -432,6 +487,8 @@ const bool registered = [] {
     implement("spmm", spmm);
     implement("_spmm", spmm);
     implement("_spmm_out", spmm_out);
+    implement("_multiply", multiply);
+    implement("_hold_values", hold_values);
     implement("_new_operator", new_operator);
     implement("_set_transpose", set_transpose);
     implement("sddmm", sddmm);

@@ -69,6 +69,8 @@ struct Operator {
   std::mutex mutex;
   Side sides[2];  // A, A^T
   std::vector<SampledPlan> samples;
+  torch_abi::Tensor values;  // FP32 [nnz], contiguous: those of _multiply; none at first
+  Stamp stamp = kUnknown;    // of these values
   std::int64_t rows = 0, cols = 0, nnz = 0;
   std::int32_t device_type = 0, device_index = 0;
   std::uint64_t uses = 0;

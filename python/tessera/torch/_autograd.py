@@ -10,9 +10,9 @@ from ._patterns import Pattern
 
 # Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd. The
 # function below an OpOverload saves one more call, where this torch has it.
-_raw_spmm, _raw_sddmm = (
-    getattr(operator, "_op", operator)
-    for operator in (torch.ops.tessera._spmm.default, torch.ops.tessera._sddmm.default)
+_raw_spmm, _raw_sddmm, _raw_multiply = (
+    getattr(operator.default, "_op", operator.default)
+    for operator in (torch.ops.tessera._spmm, torch.ops.tessera._sddmm, torch.ops.tessera._multiply)
 )
 # A's values have to be set for the product: nobody knows which ones the plan has.
 ALWAYS_SET = 0
@@ -32,6 +32,13 @@ def spmm(values, b, pattern: Pattern, transposed: bool, stamp: int):
     return _raw_spmm(
         values, b, pattern.number, pattern.shape[1 if transposed else 0], transposed, stamp
     )
+
+
+def multiply(b, pattern: Pattern, transposed: bool):
+    """The same with the values that the pattern holds, of which none is wanted a derivative."""
+    if b.requires_grad and torch.is_grad_enabled():
+        return _multiply_with_gradient(b, pattern, transposed)
+    return _raw_multiply(b, pattern.number, transposed)
 
 
 def sddmm(x, y, pattern: Pattern, wide: bool = False):
@@ -75,6 +82,30 @@ class _Spmm(torch.autograd.Function):
             x, y = _samples(gradient, b, transposed)
             grad_values = sddmm(x, y, pattern, True)
         return grad_values, grad_b, None, None, None
+
+
+class _Multiply(torch.autograd.Function):
+    """The derivative for B alone, in as few steps as possible."""
+
+    @staticmethod
+    def forward(ctx, b, pattern, transposed):
+        values = pattern.held
+        ctx.given = pattern, transposed, values, values._version
+        return _raw_multiply(b, pattern.number, transposed)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        pattern, transposed, values, version = ctx.given
+        if values._version != version:
+            raise RuntimeError(
+                "tessera.torch: A's values have been changed in place since the product whose gradient is asked for"
+            )
+        if pattern.held is values:
+            return multiply(gradient, pattern, not transposed), None, None
+        return spmm(values, gradient, pattern, not transposed, ALWAYS_SET), None, None
+
+
+_multiply_with_gradient = _Multiply.apply
 
 
 class _Sddmm(torch.autograd.Function):

@@ -23,6 +23,8 @@ sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
 _sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
 _spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, int stamp, \
 float alpha, float beta) -> ()
+_multiply(Tensor b, int number, bool transposed) -> Tensor
+_hold_values(Tensor values, int number, int stamp) -> ()
 _new_operator(Tensor row_offsets, Tensor col_indices, int cols) -> int
 _set_transpose(Tensor row_offsets, Tensor col_indices, Tensor value_indices, int number) -> ()
 """
@@ -42,6 +44,7 @@ class _Operator:
     cols: int
     nnz: int
     device: torch.device
+    held: tuple[torch.Tensor, int] | None = None  # values and their stamp, for _multiply
     plans: dict[tuple[bool, int, int], _Plan] = field(default_factory=dict)
 
 
@@ -144,6 +147,18 @@ def _spmm_cpu(values, b, number, rows, transposed, stamp):
     return _on_cpu(values, b, number, transposed)
 
 
+def _multiply(b, number, transposed):
+    operator = registry.find(number)
+    _require(operator.held is not None, "A holds no values for this B")
+    values, stamp = operator.held
+    rows = operator.cols if transposed else operator.rows
+    return torch.ops.tessera._spmm(values, b, number, rows, transposed, stamp)
+
+
+def _hold_values(values, number, stamp):
+    registry.find(number).held = values, stamp
+
+
 def _check_out(b, c, outer) -> None:
     _require(
         c.is_contiguous() and c.dtype == b.dtype, "out has to be contiguous and of the type of B"
@@ -238,6 +253,8 @@ def define() -> torch.library.Library:
         for name in ("spmm", "_spmm"):
             library.impl(name, spmm, device)
         library.impl("_spmm_out", spmm_out, device)
+        library.impl("_multiply", _multiply, device)
+        library.impl("_hold_values", _hold_values, device)
         library.impl("_new_operator", _new_operator, device)
         library.impl("_set_transpose", lambda *_: None, device)
         for name in ("sddmm", "_sddmm"):

@@ -64,3 +64,10 @@ for _name in ("spmm", "_spmm"):
 for _name in ("sddmm", "_sddmm"):
     torch.library.register_fake(f"tessera::{_name}", _fake_sddmm)
 torch.library.register_fake("tessera::_spmm_out", lambda *_: None)
+torch.library.register_fake("tessera::_hold_values", lambda *_: None)
+
+
+@torch.library.register_fake("tessera::_multiply")
+def _fake_multiply(b, number, transposed):
+    rows = _patterns.pattern_of(number).shape[1 if transposed else 0]
+    return b.new_empty(*b.shape[:-2], rows, b.shape[-1])

@@ -85,18 +85,26 @@ class Pattern:
         row_offsets: int64 [rows + 1]. col_indices: int32 [nnz], both on one device.
         shape: (rows, columns).
         number: what the operators take.
+        held: the values [nnz] of products that are given none, or None.
     """
 
     def __init__(self, row_offsets, col_indices, shape, options: Options):
         self.row_offsets, self.col_indices = row_offsets, col_indices
         self.shape, self.options = shape, options
         self.nnz = col_indices.numel()
-        self._rows = self._transposed = None
+        self._rows = self._transposed = self.held = None
         self._zeros: dict[torch.dtype, torch.Tensor] = {}
         _delete_pending()
         self.number = torch.ops.tessera._new_operator(row_offsets, col_indices, shape[1])
         _patterns[self.number] = self
         weakref.finalize(self, _delete, self.number).atexit = False
+
+    def hold(self, values: torch.Tensor, stamp: int) -> None:
+        """Keeps values, float32 and contiguous, for the products that are given none; the stamp names
+        their present state."""
+        with torch.no_grad():
+            torch.ops.tessera._hold_values(values, self.number, stamp)
+        self.held = values
 
     @property
     def rows_of_nonzeros(self) -> torch.Tensor:

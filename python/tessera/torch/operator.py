@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ._autograd import ALWAYS_SET, sddmm, spmm
+from ._autograd import ALWAYS_SET, multiply, sddmm, spmm
 from ._patterns import Pattern, make_options
 from ._structure import csr_of
 
@@ -170,7 +170,9 @@ class SparseOperator(nn.Module):
             # The usual case in as few steps as possible: own values, unchanged since the last product.
             own = self._store["values"]
             if own is self._ready and own._version == self._set_version and b.dtype is not _FLOAT64:
-                return spmm(own, b, self._pattern, transposed, self._stamp)
+                if own.requires_grad:
+                    return spmm(own, b, self._pattern, transposed, self._stamp)
+                return multiply(b, self._pattern, transposed)
         values, stamp = self._values_for(b, values)
         return spmm(values, b, self._pattern, transposed, stamp)
 
@@ -198,12 +200,15 @@ class SparseOperator(nn.Module):
         if values.is_inference():  # it has no version
             return ALWAYS_SET
         if values is not self._stamped or values._version != self._set_version:
-            ready = values if values.dtype is torch.float32 else None
+            ready = values.dtype is torch.float32 and values.is_contiguous()
+            ready = values if ready else None
             # Past nn.Module, for which they would be one more parameter or buffer.
             self.__dict__.update(_stamped=values, _ready=ready)
             self._set_version = values._version
             # Negative: a graph that is captured sets them anew at each replay.
             self._stamp = -next(_stamps) if self.learnable else next(_stamps)
+            if ready is not None:
+                self._pattern.hold(ready, self._stamp)
         return self._stamp
 
     # ---- the matrix ------------------------------------------------------------------------------
