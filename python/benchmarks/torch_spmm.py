@@ -2,8 +2,9 @@
 """Sparse products in PyTorch: tessera.torch beside torch.sparse and PyTorch Geometric.
 
 For each matrix and width, the time of a forward product, of forward and backward (the gradient of B;
-`_values`: that of A's values too) and of sampled products (SDDMM), with the error of the result. Writes
-a table of all times and prints the geometric means of the speed-ups.
+`_values`: that of A's values too; `_one_thread`: under torch.autograd.set_multithreading_enabled(False),
+so that the calling thread runs the gradients) and of sampled products (SDDMM), with the error of the
+result. Writes a table of all times and prints the geometric means of the speed-ups.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import tessera
 from tessera.torch import SparseOperator
 
 SMALL = ["poisson2d(nx=64, ny=64)", "rmat(scale=11, edge_factor=8)", "uniform(rows=2000, cols=3000, density=0.005)"]  # fmt: skip
-OPERATIONS = ["forward", "forward_backward", "forward_backward_values", "sddmm"]
+ONE_THREAD = "_one_thread"
+OPERATIONS = ["forward", "forward_backward", "forward_backward_one_thread", "forward_backward_values", "sddmm"]  # fmt: skip
 BASELINE = "torch_csr"
 
 
@@ -162,9 +164,9 @@ def measure(case: Case, operations: list[str], precisions: list[str | None]) -> 
     rows = []
     for name, calls in implementations(case, precisions).items():
         for operation in operations:
-            if operation not in calls:
+            call = calls.get(operation.removesuffix(ONE_THREAD))
+            if call is None:
                 continue
-            call = calls[operation]
             row = {
                 "matrix": case.name,
                 "rows": case.rows,
@@ -179,16 +181,25 @@ def measure(case: Case, operations: list[str], precisions: list[str | None]) -> 
                 "relative_error": "",
                 "problem": "",
             }
-            try:
-                error = error_of(operation, call(), case)
-                row["time_us"] = round(time_us(call, case.device), 2)
-                if case.device == "cuda" and name.startswith("tessera"):
-                    row["host_us"] = round(host_us(call, row["time_us"]), 2)
-                row["relative_error"] = "" if error is None else f"{error:.2e}"
-            except (RuntimeError, NotImplementedError, TypeError) as failure:
-                row["problem"] = str(failure).splitlines()[0]
+            with torch.autograd.set_multithreading_enabled(not operation.endswith(ONE_THREAD)):
+                row.update(measured(operation, call, name, case))
             rows.append(row)
     return rows
+
+
+def measured(operation: str, call, name: str, case: Case) -> dict:
+    """The columns of a row that are measured; a call that fails has a problem alone."""
+    try:
+        error, us = error_of(operation, call(), case), round(time_us(call, case.device), 2)
+        on_host = case.device == "cuda" and name.startswith("tessera")
+        return {
+            "time_us": us,
+            "host_us": round(host_us(call, us), 2) if on_host else "",
+            "relative_error": "" if error is None else f"{error:.2e}",
+        }
+    except (RuntimeError, NotImplementedError, TypeError) as failure:
+        return {"problem": str(failure).splitlines()[0]}
+
 
 
 def geometric_mean(ratios: list[float]) -> float:

@@ -32,7 +32,7 @@ def test_times_of_products_stand_beside_those_of_torch(tmp_path):
     timed = {
         (row["operation"], row["implementation"]) for row in rows if float(row["time_us"] or 0) > 0
     }
-    operations = {"forward", "forward_backward", "forward_backward_values", "sddmm"}
+    operations = {"forward", "forward_backward", "forward_backward_one_thread", "forward_backward_values", "sddmm"}  # fmt: skip
     assert {(operation, "tessera") for operation in operations} <= timed
     assert ("forward", "torch_csr") in timed
     assert (("forward", "pyg_scatter") in timed) == HAS_PYG

@@ -4,6 +4,7 @@ in FP64 and against the dense product in the smaller types."""
 from torch_support import (
     UNIT,
     SparseOperator,
+    assert_product,
     dense,
     main,
     on_each_device,
@@ -75,6 +76,44 @@ def test_gradients_are_those_of_the_dense_product(device, dtype):
 
 
 @on_each_device
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
+def test_values_that_are_fixed_give_the_gradient_of_b(device, dtype, transposed, batch):
+    a = sparse(60, 45, device=device)
+    operator = SparseOperator(a.to_sparse_csr(), precision="fp32")
+    factor = a.t() if transposed else a
+    outer, inner = factor.shape
+    b = dense(*batch, inner, 16, dtype=dtype, device=device).requires_grad_()
+    weights = dense(*batch, outer, 16, seed=3, dtype=dtype, device=device).requires_grad_()
+    c = operator.multiply_transposed(b) if transposed else operator(b)
+    (gradient,) = torch.autograd.grad(c, b, weights, create_graph=True)
+    (second,) = torch.autograd.grad(gradient, weights, b.detach())  # of A^T W B: A B again
+    for i in range(torch.Size(batch).numel()):
+        at = lambda tensor: tensor.detach().reshape(-1, *tensor.shape[-2:])[i]  # noqa: B023, E731
+        assert_product(at(c), factor, at(b))
+        assert_product(at(gradient), factor.t(), at(weights))
+        assert_product(at(second), factor, at(b))
+
+
+@on_each_device
+def test_a_gradient_has_the_values_of_its_product(device):
+    a, b = sparse(60, 45, device=device), dense(45, 16, device=device).requires_grad_()
+    operator = SparseOperator(a.to_sparse_csr(), precision="fp32")
+    weights = dense(60, 16, seed=3, device=device)
+    changed = operator(b)
+    operator.set_values(operator.values * 3)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        changed.backward(weights)
+    replaced = operator(b)
+    operator.values = operator.values * 2
+    assert_product(operator(b.detach()), 6 * a, b.detach())
+    replaced.backward(weights)
+    assert_product(b.grad, 3 * a.t(), weights)
+    assert_product(operator(b.detach()), 6 * a, b.detach())
+
+
+@on_each_device
 def test_a_gradient_of_values_may_exceed_the_range_of_fp16(device):
     a = sparse(30, 25, device=device)
     operator = SparseOperator(a.to_sparse_csr(), learnable=True)
@@ -132,9 +171,10 @@ def test_the_product_of_sparse_matrices_has_gradients(device):
 
 
 @on_each_device
-def test_an_operator_outlives_its_last_name_in_a_graph(device):
-    b = dense(5, 3, dtype=F64, device=device).requires_grad_()
-    c = SparseOperator(sparse(7, 5, dtype=F64, device=device).to_sparse_csr())(b)
+@pytest.mark.parametrize("dtype", [F64, torch.float32])
+def test_an_operator_outlives_its_last_name_in_a_graph(device, dtype):
+    b = dense(5, 3, dtype=dtype, device=device).requires_grad_()
+    c = SparseOperator(sparse(7, 5, dtype=dtype, device=device).to_sparse_csr())(b)
     c.sum().backward()
     assert torch.isfinite(b.grad).all()
 

@@ -59,6 +59,17 @@ def test_the_product_passes_opcheck(device, dtype, transposed):
 
 
 @on_each_device
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_product_with_the_values_that_an_operator_holds_passes_opcheck(device, transposed):
+    operator = SparseOperator(sparse(20, 15, device=device).to_sparse_csr())
+    for shape in ((8,), (3, 8)):
+        b = dense(*shape[:-1], 20 if transposed else 15, shape[-1], device=device)
+        opcheck(OPS._multiply.default, (b, operator._number, transposed))
+    with pytest.raises(RuntimeError, match="holds no values"):
+        OPS._multiply.default(b.double(), operator._number, transposed)
+
+
+@on_each_device
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("wide", [False, True])
 def test_sampled_products_pass_opcheck(device, dtype, wide):

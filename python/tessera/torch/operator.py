@@ -16,6 +16,8 @@ from ._structure import csr_of
 _spmm_out = torch.ops.tessera._spmm_out.default
 _stamps = itertools.count(1)
 _FLOAT64 = torch.float64
+_NOT_READY = object(), 0, None  # in place of the values that products are ready for, their version and pattern
+_is_compiling = torch.compiler.is_compiling
 _OF_THIS_PROCESS = {"_pattern", "_number", "_store", "_stamped", "_ready", "_set_version", "_stamp"}
 
 
@@ -160,19 +162,19 @@ class SparseOperator(nn.Module):
         return sddmm(x, y, self._pattern)
 
     def _multiply(self, b, values, transposed):
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             return self._multiply_compiled(b, values, transposed)
         if _any_autocast():
             b = _autocast(b)
-        if b.dim() == 1:
+        if b.ndim == 1:
             return self._multiply(b.unsqueeze(-1), values, transposed).squeeze(-1)
-        if values is None:
+        if values is None and b.dtype is not _FLOAT64:
             # The usual case in as few steps as possible: own values, unchanged since the last product.
-            own = self._store["values"]
-            if own is self._ready and own._version == self._set_version and b.dtype is not _FLOAT64:
-                if own.requires_grad:
-                    return spmm(own, b, self._pattern, transposed, self._stamp)
-                return multiply(b, self._pattern, transposed)
+            ready, version, pattern = self._ready
+            if self._store["values"] is ready and ready._version == version:
+                if ready.requires_grad:
+                    return spmm(ready, b, pattern, transposed, self._stamp)
+                return multiply(b, pattern, transposed)
         values, stamp = self._values_for(b, values)
         return spmm(values, b, self._pattern, transposed, stamp)
 
@@ -200,15 +202,15 @@ class SparseOperator(nn.Module):
         if values.is_inference():  # it has no version
             return ALWAYS_SET
         if values is not self._stamped or values._version != self._set_version:
-            ready = values.dtype is torch.float32 and values.is_contiguous()
-            ready = values if ready else None
-            # Past nn.Module, for which they would be one more parameter or buffer.
-            self.__dict__.update(_stamped=values, _ready=ready)
-            self._set_version = values._version
             # Negative: a graph that is captured sets them anew at each replay.
-            self._stamp = -next(_stamps) if self.learnable else next(_stamps)
-            if ready is not None:
-                self._pattern.hold(ready, self._stamp)
+            stamp = -next(_stamps) if self.learnable else next(_stamps)
+            ready = _NOT_READY
+            if values.dtype is torch.float32 and values.is_contiguous():
+                self._pattern.hold(values, stamp)
+                ready = values, values._version, self._pattern
+            # Past nn.Module, for which they would be one more parameter or buffer.
+            self.__dict__.update(_stamped=values, _ready=ready, _set_version=values._version)
+            self._stamp = stamp
         return self._stamp
 
     # ---- the matrix ------------------------------------------------------------------------------
@@ -261,7 +263,7 @@ class SparseOperator(nn.Module):
         """Gives the present arrays a number of their own. Plans follow when they are needed."""
         # Where the values are: a search by nn.Module takes longer than all else.
         store = self._parameters if self.learnable else self._buffers
-        self.__dict__.update(_store=store, _stamped=None, _ready=None)
+        self.__dict__.update(_store=store, _stamped=None, _ready=_NOT_READY)
         self._set_version, self._stamp = 0, ALWAYS_SET
         self._pattern, self._number = None, 0
         on_meta = self.row_offsets.device.type == "meta"
@@ -276,7 +278,7 @@ class SparseOperator(nn.Module):
         if self.row_offsets is not before:
             self._prepare()
         else:  # the values may have another type
-            self.__dict__.update(_stamped=None, _ready=None)
+            self.__dict__.update(_stamped=None, _ready=_NOT_READY)
         return self
 
     def __getstate__(self):
