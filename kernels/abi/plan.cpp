@@ -132,7 +132,17 @@ tessera_status tessera_spmm_plan_run(tessera_spmm_plan* plan, const void* b, int
                                      int64_t ldc, float alpha, float beta, void* stream) {
   return guarded([&] {
     require_pointer(plan, "plan");
-    plan->gpu->run(b, ldb, c, ldc, alpha, beta, stream);
+    plan->gpu->run(1, b, {ldb}, c, {ldc}, alpha, beta, stream);
+  });
+}
+
+tessera_status tessera_spmm_plan_run_batch(tessera_spmm_plan* plan, int64_t count, const void* b,
+                                           int64_t ldb, int64_t stride_b, void* c, int64_t ldc,
+                                           int64_t stride_c, float alpha, float beta,
+                                           void* stream) {
+  return guarded([&] {
+    require_pointer(plan, "plan");
+    plan->gpu->run(count, b, {ldb, stride_b}, c, {ldc, stride_c}, alpha, beta, stream);
   });
 }
 

@@ -30,12 +30,17 @@ struct PlanRequest {
   std::int64_t expected_products = 0;
 };
 
+/// B or C of products with one A: rows are `ld` elements apart, matrices `stride`.
+struct DenseBatch {
+  std::int64_t ld, stride = 0;
+};
+
 /// A plan on the device. Its functions do what those of kernels/abi/tessera.h with their names do.
 class GpuPlan {
  public:
   virtual ~GpuPlan() = default;
-  virtual void run(const void* b, std::int64_t ldb, void* c, std::int64_t ldc, float alpha,
-                   float beta, void* stream) = 0;
+  virtual void run(std::int64_t count, const void* b, const DenseBatch& of_b, void* c,
+                   const DenseBatch& of_c, float alpha, float beta, void* stream) = 0;
   virtual void set_values(const float* values, void* stream) = 0;
   virtual std::int64_t workspace_bytes() const = 0;
   virtual nlohmann::json describe() const = 0;

@@ -33,18 +33,19 @@ class SpmmGpuPlan final : public GpuPlan {
         type_(type_of(request.type)),
         plan_(on_device([&] { return SpmmPlan(a, n, options_of(request)); })) {}
 
-  void run(const void* b, std::int64_t ldb, void* c, std::int64_t ldc, float alpha, float beta,
-           void* stream) override {
+  void run(std::int64_t count, const void* b, const DenseBatch& of_b, void* c,
+           const DenseBatch& of_c, float alpha, float beta, void* stream) override {
     const auto queue = static_cast<cudaStream_t>(stream);
     const std::int64_t n = plan_.n();
-    require(ldb >= n && ldc >= n, "rows of B and C are {} and {} elements apart, but have {}", ldb,
-            ldc, n);
-    require(strided_ || (ldb == n && ldc == n),
+    require(of_b.ld >= n && of_c.ld >= n,
+            "rows of B and C are {} and {} elements apart, but have {}", of_b.ld, of_c.ld, n);
+    require(strided_ || (of_b.ld == n && of_c.ld == n),
             "rows of B and C are {} and {} elements apart instead of {}: the plan needs the option "
             "strided",
-            ldb, ldc, n);
+            of_b.ld, of_c.ld, n);
     on_device([&] {
-      plan_.run({b, Order::kRowMajor, ldb}, {c, Order::kRowMajor, ldc}, {alpha, beta}, queue);
+      plan_.run_batch(count, {b, Order::kRowMajor, of_b.ld}, of_b.stride,
+                      {c, Order::kRowMajor, of_c.ld}, of_c.stride, {alpha, beta}, queue);
     });
   }
 

@@ -33,7 +33,7 @@ extern "C" {
 
 /* The number of this interface. It grows when a function or a field is added, and the major version
  * of the shared library grows when one changes or goes. */
-#define TESSERA_ABI_VERSION 1
+#define TESSERA_ABI_VERSION 2
 TESSERA_API int32_t tessera_abi_version(void);
 
 /* "tessera 0.1.0 (commit 1234567)": lives as long as the library. */
@@ -179,6 +179,16 @@ TESSERA_API tessera_status tessera_spmm_plan_create(const tessera_csr* a, int64_
 TESSERA_API tessera_status tessera_spmm_plan_run(tessera_spmm_plan* plan, const void* b,
                                                  int64_t ldb, void* c, int64_t ldc, float alpha,
                                                  float beta, void* stream);
+
+/* The same for a batch: C_i = alpha A B_i + beta C_i for i from 0 to count - 1, where B_i is at
+ * b + i * stride_b elements and C_i at c + i * stride_c. Enqueues the products one after another.
+ * (B_i whose columns lie side by side, a row of all of them after the other, are one B of count * N
+ * columns: a plan of that width multiplies them in one launch.) Fails also for a count or stride
+ * below 0 and for C that overlap. Since version 2. */
+TESSERA_API tessera_status tessera_spmm_plan_run_batch(tessera_spmm_plan* plan, int64_t count,
+                                                       const void* b, int64_t ldb, int64_t stride_b,
+                                                       void* c, int64_t ldc, int64_t stride_c,
+                                                       float alpha, float beta, void* stream);
 
 /* Replaces A's values for all later runs on the stream; the pattern stays.
  *   values  [nnz] FP32 on the device, in the order of the CSR arrays of A

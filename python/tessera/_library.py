@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _errors as errors
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 STOPPED = 5
 ERRORS = {1: errors.InvalidError, 2: errors.UnsupportedError, 3: errors.OutOfMemoryError,
           4: errors.DeviceError, 6: errors.InternalError}  # fmt: skip
@@ -69,6 +69,8 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "tessera_spmm_plan_create": (c_int32, [CSR, c_int64, POINTER(SpmmOptions), POINTER(c_void_p)]),
     "tessera_spmm_plan_run": (c_int32, [c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_float,
                                         c_float, c_void_p]),
+    "tessera_spmm_plan_run_batch": (c_int32, [c_void_p, c_int64, *[c_void_p, c_int64, c_int64] * 2, c_float,
+                                              c_float, c_void_p]),
     "tessera_spmm_plan_set_values": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tessera_spmm_plan_workspace_bytes": (c_int64, [c_void_p]),
     "tessera_spmm_plan_describe": (c_int32, [c_void_p, TEXT]),

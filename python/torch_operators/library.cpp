@@ -114,6 +114,24 @@ void check_values(const Tensor& values, const Operator& op, tessera_type type) {
           shape_of(values), ", but A has ", op.nnz, " nonzeros");
 }
 
+/// Whether the matrices of a batch [..., K, N] lie side by side in memory, which then has the shape
+/// [K, ..., N]: they are one matrix of all their columns.
+bool lie_side_by_side(const Tensor& batch) {
+  const std::span<const std::int64_t> sizes = batch.sizes(), strides = batch.strides();
+  const std::size_t dims = sizes.size();
+  if (dims < 3 || strides[dims - 1] != 1) return false;
+  std::int64_t stride = sizes[dims - 1];
+  for (std::size_t i = dims - 2; i-- > 0; stride *= sizes[i])
+    if (strides[i] != stride) return false;
+  return strides[dims - 2] == stride;
+}
+
+/// How C of a batch may lie in memory.
+enum class Layout {
+  kRowMajor,
+  kAsB,  // side by side where B does
+};
+
 /// One product C = alpha A B + beta C, checked.
 struct Product {
   std::shared_ptr<Operator> op;
@@ -121,34 +139,38 @@ struct Product {
   bool transposed;
   Stamp stamp;
   Tensor values, b;  // no values: those that the operator holds, and their stamp
+  bool side_by_side;
   tessera_type type;
-  std::int64_t inner, outer, n, batches;
+  std::int64_t inner, outer, n, batches;  // side by side: n columns of all, and one batch
 
   /// With values of the call.
   Product(Tensor given_values, Tensor given_b, std::int64_t operator_number, bool of_transpose,
-          Stamp values_stamp)
-      : Product(std::move(given_b), operator_number, of_transpose) {
+          Stamp values_stamp, Layout layout)
+      : Product(std::move(given_b), operator_number, of_transpose, layout) {
     values = std::move(given_values).contiguous();
     stamp = values_stamp;
     check_values(values, *op, type);
   }
 
   /// With those that the operator holds.
-  Product(Tensor given_b, std::int64_t operator_number, bool of_transpose)
+  Product(Tensor given_b, std::int64_t operator_number, bool of_transpose, Layout layout)
       : op(find(operator_number)),
         number(operator_number),
         transposed(of_transpose),
         stamp(kUnknown),
-        b(std::move(given_b).contiguous()),
+        b(std::move(given_b)),
+        side_by_side(layout == Layout::kAsB && lie_side_by_side(b)),
         type(type_of("B", b)),
         inner(transposed ? op->rows : op->cols),
         outer(transposed ? op->cols : op->rows) {
+    if (!side_by_side) b = std::move(b).contiguous();
     const std::span<const std::int64_t> sizes = b.sizes();
     require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", shape_of(b),
             ", but it needs ", inner, " rows to be multiplied by A, which is ", outer, " x ",
             inner);
     n = sizes.back();
     batches = std::accumulate(sizes.begin(), sizes.end() - 2, std::int64_t{1}, std::multiplies{});
+    if (side_by_side) n *= std::exchange(batches, 1);
     require_device("B", b, *op);
   }
 
@@ -158,6 +180,8 @@ struct Product {
       return Tensor::empty(std::array{outer, n}, b.dtype(), op->device_type, op->device_index);
     std::vector<std::int64_t> sizes(of_b.begin(), of_b.end());
     sizes[sizes.size() - 2] = outer;
+    if (side_by_side)
+      return Tensor::empty(sizes, b.strides(), b.dtype(), op->device_type, op->device_index);
     return Tensor::empty(sizes, b.dtype(), op->device_type, op->device_index);
   }
 
@@ -241,13 +265,9 @@ struct Product {
     plan->last.number = ++op->uses;
     const Tensor& of_a = ready_values();
     if (plan->stamp != stamp || stamp <= 0) set_values(of_a, *plan, stream);
-    const std::int64_t bytes = type == TESSERA_FP32 ? 4 : 2;
-    const auto* of_b = static_cast<const char*>(b.data());
-    auto* of_c = static_cast<char*>(c.data());
-    for (std::int64_t i = 0; i < batches; ++i)
-      check_tessera(tessera_spmm_plan_run(
-          plan->plan, of_b + i * inner * n * bytes, n, of_c + i * outer * n * bytes, n,
-          static_cast<float>(alpha), static_cast<float>(beta), stream));
+    check_tessera(tessera_spmm_plan_run_batch(plan->plan, batches, b.data(), n, inner * n, c.data(),
+                                              n, outer * n, static_cast<float>(alpha),
+                                              static_cast<float>(beta), stream));
   }
 };
 
@@ -260,13 +280,14 @@ Tensor result_of(Product& product) {
 }
 
 // spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor
+template <Layout layout>
 void spmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
   Arguments given(stack);
   Tensor values = given.tensor(), b = given.tensor();
   const std::int64_t number = given.integer();
   const std::int64_t rows = given.integer();
   const bool transposed = given.boolean();
-  Product product(std::move(values), std::move(b), number, transposed, given.integer());
+  Product product(std::move(values), std::move(b), number, transposed, given.integer(), layout);
   require(rows == product.outer, "the operator has ", product.outer, " rows, not ", rows);
   if (product.type == TESSERA_FP64 && product.op->device_type == types().cuda) {
     stack[0] = torch_abi::call("tessera::_spmm_fp64", product.values.release(), product.b.release(),
@@ -284,7 +305,7 @@ void multiply(StableIValue* stack, std::uint64_t, std::uint64_t) {
   Arguments given(stack);
   Tensor b = given.tensor();
   const std::int64_t number = given.integer();
-  Product product(std::move(b), number, given.boolean());
+  Product product(std::move(b), number, given.boolean(), Layout::kAsB);
   stack[0] = result_of(product).release();
 }
 
@@ -307,7 +328,8 @@ void spmm_out(StableIValue* stack, std::uint64_t, std::uint64_t) {
   Tensor values = given.tensor(), b = given.tensor(), c = given.tensor();
   const std::int64_t number = given.integer();
   const bool transposed = given.boolean();
-  Product product(std::move(values), std::move(b), number, transposed, given.integer());
+  Product product(std::move(values), std::move(b), number, transposed, given.integer(),
+                  Layout::kRowMajor);
   require_device("out", c, *product.op);
   require(c.is_contiguous() && c.dtype() == product.b.dtype(),
           "out has to be contiguous and of the type of B");
@@ -484,8 +506,8 @@ const bool registered = [] {
       check(torch_library_impl(library, name, function, torch_abi::kVersion),
             "implementing an operator");
     };
-    implement("spmm", spmm);
-    implement("_spmm", spmm);
+    implement("spmm", spmm<Layout::kRowMajor>);  // of compiled functions, whose fakes say so
+    implement("_spmm", spmm<Layout::kAsB>);
     implement("_spmm_out", spmm_out);
     implement("_multiply", multiply);
     implement("_hold_values", hold_values);

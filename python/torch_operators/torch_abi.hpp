@@ -114,6 +114,12 @@ class Tensor {
     std::int64_t stride = 1;
     for (std::size_t i = sizes.size(); i-- > 0; stride *= sizes[i] > 0 ? sizes[i] : 1)
       strides[i] = stride;
+    return empty(sizes, std::span(strides).first(sizes.size()), dtype, device_type, device_index);
+  }
+
+  /// The same with strides.
+  static Tensor empty(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides,
+                      std::int32_t dtype, std::int32_t device_type, std::int32_t device_index) {
     AtenTensorHandle made = nullptr;
     check(aoti_torch_empty_strided(static_cast<std::int64_t>(sizes.size()), sizes.data(),
                                    strides.data(), dtype, device_type, device_index, &made),
@@ -135,6 +141,11 @@ class Tensor {
     check(aoti_torch_get_dim(handle_, &dim), "reading a tensor's dimension");
     check(aoti_torch_get_sizes(handle_, &sizes), "reading a tensor's sizes");
     return {sizes, static_cast<std::size_t>(dim)};
+  }
+  std::span<const std::int64_t> strides() const {
+    std::int64_t* strides = nullptr;
+    check(aoti_torch_get_strides(handle_, &strides), "reading a tensor's strides");
+    return {strides, sizes().size()};
   }
   std::int32_t dtype() const { return get<std::int32_t>(aoti_torch_get_dtype); }
   std::int32_t device_type() const { return get<std::int32_t>(aoti_torch_get_device_type); }

@@ -97,6 +97,13 @@ def test_values_that_are_fixed_give_the_gradient_of_b(device, dtype, transposed,
 
 
 @on_each_device
+def test_matrices_side_by_side_have_gradients_of_b_and_of_the_values(device):
+    operator, values, b = operands(device, 5, 3, 2)
+    assert torch.autograd.gradcheck(lambda v, x: operator(x.movedim(0, 1), v), (values, b))
+    assert torch.autograd.gradcheck(lambda x: operator(x.movedim(0, 1)), (b,))
+
+
+@on_each_device
 def test_a_gradient_has_the_values_of_its_product(device):
     a, b = sparse(60, 45, device=device), dense(45, 16, device=device).requires_grad_()
     operator = SparseOperator(a.to_sparse_csr(), precision="fp32")

@@ -65,6 +65,7 @@ def test_the_product_with_the_values_that_an_operator_holds_passes_opcheck(devic
     for shape in ((8,), (3, 8)):
         b = dense(*shape[:-1], 20 if transposed else 15, shape[-1], device=device)
         opcheck(OPS._multiply.default, (b, operator._number, transposed))
+        opcheck(OPS._multiply.default, (b[None].movedim(-2, 0).contiguous().movedim(0, -2), operator._number, transposed))  # fmt: skip
     with pytest.raises(RuntimeError, match="holds no values"):
         OPS._multiply.default(b.double(), operator._number, transposed)
 

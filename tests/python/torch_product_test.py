@@ -113,6 +113,22 @@ def test_a_batch_is_a_product_for_each_matrix(device):
 
 
 @on_each_device
+@pytest.mark.parametrize("batch", [(4,), (2, 3)])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_matrices_side_by_side_are_multiplied_as_one_and_stay_so(device, batch, fixed):
+    a = sparse(30, 25, device=device)
+    b = dense(25, *batch, 16, device=device).movedim(0, -2)
+    operator = SparseOperator(a.to_sparse_csr(), precision="fp32")
+    c = operator(b, None if fixed else operator.values.clone())
+    assert c.shape == (*batch, 30, 16) and c.stride() == b.stride()
+    for of_c, of_b in zip(c.flatten(0, -3), b.flatten(0, -3)):
+        assert_product(of_c, a, of_b)
+    apart = dense(25, 4, 20, device=device)[:, :, :16].movedim(0, -2)  # side by side with gaps
+    for of_c, of_b in zip(operator(apart), apart):
+        assert_product(of_c, a, of_b)
+
+
+@on_each_device
 def test_a_vector_gives_a_vector(device):
     a, b = sparse(30, 25, device=device), dense(25, device=device)
     c = SparseOperator(a.to_sparse_csr(), precision="fp32") @ b

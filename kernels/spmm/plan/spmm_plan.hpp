@@ -128,6 +128,17 @@ class SpmmPlan {
   void run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling scaling = {},
            cudaStream_t stream = nullptr);
 
+  /// The same for `count` matrices: C_i = alpha A B_i + beta C_i, where B_i and C_i are laid out as
+  /// B_0 = b and C_0 = c, and begin `b_stride` and `c_stride` elements behind the one before (a
+  /// `b_stride` of 0 multiplies one B several times). Enqueues the products one after another; the
+  /// host waits for none. B with the columns of all B_i side by side, which is a B of count * N
+  /// columns, is multiplied in one launch by a plan of that width, which reads A once.
+  ///
+  /// Throws as run() does, and an Error for a count or stride below 0, and for C that overlap.
+  void run_batch(std::int64_t count, const ConstDeviceMatrix& b, std::int64_t b_stride,
+                 const DeviceMatrix& c, std::int64_t c_stride, Scaling scaling = {},
+                 cudaStream_t stream = nullptr);
+
   /// The FP32 sums of A B [M x N] as run() computes them on this GPU, bit for bit, on the CPU;
   /// emulate_scaling() applies alpha and beta, and rounds to C's type, unless parts of a sum meet
   /// in memory (SpmmKernel::emulate_scaled() for their two orders). Throws an Error for a B of

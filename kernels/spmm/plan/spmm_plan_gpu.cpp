@@ -19,6 +19,7 @@
 #include "kernels/device/median_time.hpp"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/packed_on_gpu.hpp"
+#include "kernels/spmm/plan/extents.hpp"
 #include "kernels/spmm/plan/value_places.hpp"
 #include "kernels/spmm/product_counts.hpp"
 #include "kernels/spmm_kernel.hpp"
@@ -337,21 +338,9 @@ Permutation downloaded(const StreamBuffer& order) {
   return Permutation(std::move(old_of_new));
 }
 
-/// The bytes [first, last) from the first element of an operand to its last one.
-struct Extent {
-  std::uintptr_t first, last;
-  std::uint64_t dense;  // bytes of the elements
-
-  Extent(const void* data, ElementType type, const Strides& strides, std::int64_t rows,
-         std::int64_t cols)
-      : first(reinterpret_cast<std::uintptr_t>(data)),
-        last(first + bytes_of(type) * static_cast<std::uint64_t>((rows - 1) * strides.row +
-                                                                 (cols - 1) * strides.col + 1)),
-        dense(bytes_of(type) * static_cast<std::uint64_t>(rows * cols)) {}
-  bool meets(const Extent& other) const { return first < other.last && other.first < last; }
-  /// True when some bytes of the extent are of no element.
-  bool has_gaps() const { return last - first > dense; }
-};
+Placed placed(std::int64_t rows, std::int64_t cols, const Strides& strides) {
+  return {rows, cols, strides.row, strides.col};
+}
 
 }  // namespace
 
@@ -403,22 +392,31 @@ struct SpmmPlan::State {
   void upload_places(const CsrMatrix& a);
   std::unique_ptr<Format> format() const;
   void check_device() const;
-  void run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
-           cudaStream_t stream);
+  void run(const ConstDeviceMatrix& from, const Batch& of_b, const DeviceMatrix& to,
+           const Batch& of_c, Scaling scaling, cudaStream_t stream);
   void set_values(const float* values, cudaStream_t stream);
-  void check_apart(const ConstDeviceMatrix& from, const Strides& of_from, const DeviceMatrix& to,
-                   const Strides& of_to) const;
+
+ private:
+  void check_apart(const void* from, const Strides& of_from, const Batch& of_b, const void* to,
+                   const Strides& of_to, const Batch& of_c) const;
+  void multiply(const void* from, const Strides& of_b, void* to, const Strides& of_c,
+                Scaling scaling, cudaStream_t stream);
 };
 
-void SpmmPlan::State::check_apart(const ConstDeviceMatrix& from, const Strides& of_from,
-                                  const DeviceMatrix& to, const Strides& of_to) const {
-  if (rows == 0 || cols == 0) return;
-  const Extent b_extent(from.data, storage.b, of_from, cols, n),
-      c_extent(to.data, storage.c, of_to, rows, n);
+void SpmmPlan::State::check_apart(const void* from, const Strides& of_from, const Batch& of_b,
+                                  const void* to, const Strides& of_to, const Batch& of_c) const {
+  if (rows == 0) return;
+  const Placed c_place = placed(rows, n, of_to);
+  require(are_apart(c_place, of_c),
+          "{} matrices C of {} x {} overlap when they are {} elements apart", of_c.count, rows, n,
+          of_c.stride);
+  if (cols == 0) return;
+  const Extent b_extent(from, storage.b, placed(cols, n, of_from), of_b),
+      c_extent(to, storage.c, c_place, of_c);
   const bool gaps = b_extent.has_gaps() || c_extent.has_gaps();
-  require(!b_extent.meets(c_extent) || (gaps && from.data != to.data),
-          "B (at {}, {} bytes) and C (at {}, {} bytes) overlap", from.data,
-          b_extent.last - b_extent.first, static_cast<const void*>(to.data),
+  require(!b_extent.meets(c_extent) || (gaps && from != to),
+          "B (at {}, {} bytes) and C (at {}, {} bytes) overlap", from,
+          b_extent.last - b_extent.first, static_cast<const void*>(to),
           c_extent.last - c_extent.first);
 }
 
@@ -456,32 +454,45 @@ void SpmmPlan::State::set_values(const float* values, cudaStream_t stream) {
                "replacing A's values");
 }
 
-void SpmmPlan::State::run(const ConstDeviceMatrix& from, const DeviceMatrix& to, Scaling scaling,
-                          cudaStream_t stream) {
+void SpmmPlan::State::run(const ConstDeviceMatrix& from, const Batch& of_b, const DeviceMatrix& to,
+                          const Batch& of_c, Scaling scaling, cudaStream_t stream) {
   check_device();
+  require(of_b.count == of_c.count && of_b.count >= 0 && of_b.stride >= 0 && of_c.stride >= 0,
+          "a batch of {} matrices B, {} elements apart, and {} of C, {} apart, cannot be",
+          of_b.count, of_b.stride, of_c.count, of_c.stride);
+  if (of_b.count == 0) return;
   require(from.data != nullptr || cols == 0, "B is a null pointer");
   require(to.data != nullptr || rows == 0, "C is a null pointer");
-  const Strides of_b = Strides::of("B", from.order, from.ld, cols, n);
-  const Strides of_c = Strides::of("C", to.order, to.ld, rows, n);
-  const Strides plain{n, 1};
-  check_apart(from, of_b, to, of_c);
-  const bool plain_b = of_b.plain(cols, n), plain_c = of_c.plain(rows, n);
-  require(plain_b || b.size() > 0 || cols == 0,
+  const Strides b_strides = Strides::of("B", from.order, from.ld, cols, n);
+  const Strides c_strides = Strides::of("C", to.order, to.ld, rows, n);
+  check_apart(from.data, b_strides, of_b, to.data, c_strides, of_c);
+  require(b_strides.plain(cols, n) || b.size() > 0 || cols == 0,
           "B is not row-major without gaps: the plan needs the option converts_b");
-  require(plain_c || c.size() > 0 || rows == 0,
+  require(c_strides.plain(rows, n) || c.size() > 0 || rows == 0,
           "C is not row-major without gaps: the plan needs the option converts_c");
+  const auto* of_first = static_cast<const std::byte*>(from.data);
+  auto* to_first = static_cast<std::byte*>(to.data);
+  const auto b_bytes = of_b.stride * static_cast<std::int64_t>(bytes_of(storage.b)),
+             c_bytes = of_c.stride * static_cast<std::int64_t>(bytes_of(storage.c));
+  for (std::int64_t i = 0; i < of_b.count; ++i)
+    multiply(of_first + i * b_bytes, b_strides, to_first + i * c_bytes, c_strides, scaling, stream);
+}
 
+void SpmmPlan::State::multiply(const void* from, const Strides& of_b, void* to, const Strides& of_c,
+                               Scaling scaling, cudaStream_t stream) {
+  const Strides plain{n, 1};
+  const bool plain_b = of_b.plain(cols, n), plain_c = of_c.plain(rows, n);
   if (!plain_b)
-    convert_layout(static_cast<const float*>(from.data), of_b, nullptr, b.data(), plain, cols, n,
-                   {}, stream);
-  const void* b_data = plain_b ? from.data : b.data();
+    convert_layout(static_cast<const float*>(from), of_b, nullptr, b.data(), plain, cols, n, {},
+                   stream);
+  const void* b_data = plain_b ? from : b.data();
   if (plain_c && !restores_rows) {
-    uploaded.gpu->launch(uploaded.algorithm, {b_data, to.data, scaling}, stream);
+    uploaded.gpu->launch(uploaded.algorithm, {b_data, to, scaling}, stream);
     return;
   }
   uploaded.gpu->launch(uploaded.algorithm, {b_data, c.data()}, stream);
   convert_layout(c.data(), plain, restores_rows ? row_places.data() : nullptr,
-                 static_cast<float*>(to.data), of_c, rows, n, scaling, stream);
+                 static_cast<float*>(to), of_c, rows, n, scaling, stream);
 }
 
 SpmmPlan::SpmmPlan(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& options) {
@@ -506,7 +517,13 @@ SpmmPlan& SpmmPlan::operator=(SpmmPlan&&) noexcept = default;
 
 void SpmmPlan::run(const ConstDeviceMatrix& b, const DeviceMatrix& c, Scaling scaling,
                    cudaStream_t stream) {
-  state_->run(b, c, scaling, stream);
+  state_->run(b, {}, c, {}, scaling, stream);
+}
+
+void SpmmPlan::run_batch(std::int64_t count, const ConstDeviceMatrix& b, std::int64_t b_stride,
+                         const DeviceMatrix& c, std::int64_t c_stride, Scaling scaling,
+                         cudaStream_t stream) {
+  state_->run(b, {count, b_stride}, c, {count, c_stride}, scaling, stream);
 }
 
 void SpmmPlan::set_values(const float* values, cudaStream_t stream) {

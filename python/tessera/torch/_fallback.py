@@ -15,6 +15,7 @@ from .. import _library as tessera
 from . import _native
 from ._patterns import make_and_add_plan, pattern_of
 from ._sampled import sampled_products
+from ._structure import lie_side_by_side
 
 _SCHEMAS = """
 spmm(Tensor values, Tensor b, int number, int rows, bool transposed, int stamp) -> Tensor
@@ -147,6 +148,18 @@ def _spmm_cpu(values, b, number, rows, transposed, stamp):
     return _on_cpu(values, b, number, transposed)
 
 
+def _like_b(product):
+    """The product of a batch in one piece where its matrices lie side by side; those of C then do, too."""
+
+    def multiply(values, b, *rest):
+        if not lie_side_by_side(b):
+            return product(values, b, *rest)
+        c = product(values, b.movedim(-2, 0).flatten(1), *rest)
+        return c.unflatten(1, (*b.shape[:-2], b.shape[-1])).movedim(0, -2)
+
+    return multiply
+
+
 def _multiply(b, number, transposed):
     operator = registry.find(number)
     _require(operator.held is not None, "A holds no values for this B")
@@ -205,11 +218,12 @@ def _run(values, b, c, number, transposed, stamp, alpha, beta) -> None:
             in_order = in_order.contiguous().data_ptr()
             tessera.call("tessera_spmm_plan_set_values", plan.address, in_order, stream.cuda_stream)
             plan.stamp = 0 if plan.sets_values_in_graph else stamp
-        for of_b, of_c in zip(_stacked(b.contiguous()), _stacked(c)):
-            operands = of_b.data_ptr(), n, of_c.data_ptr(), n
-            tessera.call(
-                "tessera_spmm_plan_run", plan.address, *operands, alpha, beta, stream.cuda_stream
-            )
+        b = _stacked(b.contiguous())
+        operands = b.data_ptr(), n, b.shape[1] * n, c.data_ptr(), n, c.shape[-2] * n
+        run = "tessera_spmm_plan_run_batch"
+        tessera.call(
+            run, plan.address, b.shape[0], *operands, alpha, beta, stream.cuda_stream
+        )
 
 
 def _spmm_cuda(values, b, number, rows, transposed, stamp):
@@ -250,8 +264,8 @@ def define() -> torch.library.Library:
         ("CPU", _spmm_cpu, _spmm_out_cpu),
         ("CUDA", _spmm_cuda, _spmm_out_cuda),
     ):
-        for name in ("spmm", "_spmm"):
-            library.impl(name, spmm, device)
+        library.impl("spmm", spmm, device)
+        library.impl("_spmm", _like_b(spmm), device)
         library.impl("_spmm_out", spmm_out, device)
         library.impl("_multiply", _multiply, device)
         library.impl("_hold_values", _hold_values, device)

@@ -6,6 +6,7 @@ import torch
 
 from . import _native, _patterns
 from ._sampled import sampled_products, type_of_samples
+from ._structure import lie_side_by_side
 
 if _native.OPERATORS is not None:
     _patterns.registry = _native.OPERATORS
@@ -59,8 +60,15 @@ def _fake_sddmm(x, y, number, nnz, wide):
     return x.new_empty(nnz, dtype=type_of_samples(x, wide))
 
 
-for _name in ("spmm", "_spmm"):
-    torch.library.register_fake(f"tessera::{_name}", _fake_spmm)
+torch.library.register_fake("tessera::spmm", _fake_spmm)
+
+
+@torch.library.register_fake("tessera::_spmm")
+def _fake_like_b(values, b, number, rows, transposed, stamp):
+    c = b.new_empty(*b.shape[:-2], rows, b.shape[-1])
+    return c.as_strided(c.shape, b.stride()) if lie_side_by_side(b) else c
+
+
 for _name in ("sddmm", "_sddmm"):
     torch.library.register_fake(f"tessera::{_name}", _fake_sddmm)
 torch.library.register_fake("tessera::_spmm_out", lambda *_: None)
@@ -70,4 +78,4 @@ torch.library.register_fake("tessera::_hold_values", lambda *_: None)
 @torch.library.register_fake("tessera::_multiply")
 def _fake_multiply(b, number, transposed):
     rows = _patterns.pattern_of(number).shape[1 if transposed else 0]
-    return b.new_empty(*b.shape[:-2], rows, b.shape[-1])
+    return _fake_like_b(None, b, number, rows, transposed, 0)

@@ -36,6 +36,18 @@ def _sizes(rows: int, cols: int) -> tuple[int, int]:
     return int(rows), int(cols)
 
 
+def lie_side_by_side(batch: torch.Tensor) -> bool:
+    """Whether matrices [..., K, N] lie in memory as [K, ..., N]: one matrix of all their columns."""
+    if batch.dim() < 3 or batch.stride(-1) != 1:
+        return False
+    stride = batch.shape[-1]
+    for size, own in zip(batch.shape[-3::-1], batch.stride()[-3::-1]):
+        if own != stride:
+            return False
+        stride *= size
+    return batch.stride(-2) == stride
+
+
 def rows_of(row_offsets: torch.Tensor, nnz: int) -> torch.Tensor:
     """The row of each nonzero, int64 [nnz]."""
     rows = torch.arange(row_offsets.numel() - 1, device=row_offsets.device)

@@ -104,6 +104,53 @@ TEST_CASE("plans of the C interface give the bits of the emulation in place and 
       }
 }
 
+TEST_CASE("a batch of B gives the bits of each product, and gaps between matrices stay") {
+  if (no_gpu()) return;
+  const CsrMatrix a = load_matrix("rmat(scale=9, edge_factor=7)").matrix;
+  constexpr std::int64_t kCount = 3, kGap = 5;
+  for (const char* kernel : {"rows_spmm", "tessera_spmm"})
+    for (const std::int64_t n : {7, 64})
+      for (const bool side_by_side : {false, true}) {
+        CAPTURE(kernel);
+        CAPTURE(n);
+        CAPTURE(side_by_side);
+        tessera_spmm_options options = with_kernel(&kernel);
+        options.strided = side_by_side;
+        const OwnedPlan made(a, n, options);
+        REQUIRE_MESSAGE(made.status == TESSERA_OK, tessera_last_error());
+        const std::int64_t ld = side_by_side ? kCount * n + kGap : n;
+        const std::int64_t stride_b = side_by_side ? n : a.cols * n + kGap;
+        const std::int64_t stride_c = side_by_side ? n : a.rows * n + kGap;
+        const auto size = [&](std::int64_t rows) {
+          return static_cast<std::size_t>((rows - 1) * ld + (kCount - 1) * (rows * n + kGap) + ld);
+        };
+        std::vector<DenseMatrix> b;
+        std::vector<float> all_b(size(a.cols), -5), expected(size(a.rows), -7);
+        for (std::int64_t i = 0; i < kCount; ++i) {
+          b.push_back(random_dense(a.cols, n, 4 + static_cast<std::uint64_t>(i)));
+          const std::vector<float> c = emulated(a, kernel, b.back());
+          for (std::int64_t row = 0; row < a.cols; ++row)
+            std::copy_n(b.back().row(row).data(), n, all_b.begin() + i * stride_b + row * ld);
+          for (std::int64_t row = 0; row < a.rows; ++row)
+            std::copy_n(c.begin() + row * n, n, expected.begin() + i * stride_c + row * ld);
+        }
+        const DeviceArray<float> device_b(all_b);
+        DeviceArray<float> device_c(std::vector<float>(expected.size(), -7));
+        const auto run_batch = [&](std::int64_t count, std::int64_t apart) {
+          return tessera_spmm_plan_run_batch(made.plan, count, device_b.data(), ld, stride_b,
+                                             device_c.data(), ld, apart, 1, 0, nullptr);
+        };
+        CHECK(run_batch(kCount, n - 1) == TESSERA_INVALID);
+        CHECK(std::string(tessera_last_error()).find("overlap") != std::string::npos);
+        CHECK(run_batch(-1, stride_c) == TESSERA_INVALID);
+        CHECK(run_batch(kCount, -stride_c) == TESSERA_INVALID);
+        REQUIRE(run_batch(0, stride_c) == TESSERA_OK);
+        CHECK(same_bits(device_c.download(), std::vector<float>(expected.size(), -7)));
+        REQUIRE_MESSAGE(run_batch(kCount, stride_c) == TESSERA_OK, tessera_last_error());
+        CHECK(same_bits(device_c.download(), expected));
+      }
+}
+
 TEST_CASE("plans for B and C of 16 bits give the bits of the emulation") {
   if (no_gpu()) return;
   const CsrMatrix a = load_matrix("rmat(scale=9, edge_factor=7)").matrix;
