@@ -37,6 +37,10 @@ PlanKernel dense_kernel() {
   return {"dense_spmm", {}, {{"growth", DenseTiles::kWorthwhileGrowth}}};
 }
 
+/// tall_spmm as a candidate of plans for B in 16 bits, unless its formula, which is off by up to
+/// half, rules it out: most matrices have too few nonzeros in 64 rows.
+PlanKernel tall_kernel() { return {"tall_spmm", {}, {}, 1.5}; }
+
 std::vector<PlanKernel> kernels_in(tessera_precision precision, tessera_type type,
                                    const char* tensor_cores, const char* cuda_cores) {
   const PlanKernel rows{cuda_cores}, tiles{tensor_cores};
@@ -88,8 +92,10 @@ PlanRequest request_of(const tessera_spmm_options* given, std::int64_t rows) {
   PlanRequest request;
   request.kernels = kernels_of(options.num_kernels, options.kernels, options.precision,
                                options.type, "tessera_spmm", "rows_spmm");
-  if (options.num_kernels == 0 && options.precision != TESSERA_FP32_ACCURATE)
+  if (options.num_kernels == 0 && options.precision != TESSERA_FP32_ACCURATE) {
     request.kernels.push_back(dense_kernel());
+    if (options.type != TESSERA_FP32) request.kernels.push_back(tall_kernel());
+  }
   if (options.formats != nullptr)
     for (std::int64_t i = 0; i < options.num_kernels; ++i)
       request.kernels[i].format = format_of(request.kernels[i], options.formats[i]);

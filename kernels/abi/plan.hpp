@@ -19,6 +19,7 @@ struct PlanKernel {
   std::string name;
   Params::Given params = {};
   Params::Given format = {};
+  double most_predicted = 0;  // as in SpmmCandidate
 };
 
 struct PlanRequest {

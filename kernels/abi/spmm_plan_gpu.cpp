@@ -17,7 +17,8 @@ SpmmPlanOptions options_of(const PlanRequest& request) {
   SpmmPlanOptions options;
   options.candidates.clear();
   for (const PlanKernel& kernel : request.kernels)
-    options.candidates.push_back({kernel.name, kernel.params, kernel.format, ""});
+    options.candidates.push_back(
+        {kernel.name, kernel.params, kernel.format, "", 0, kernel.most_predicted});
   options.storage = {type_of(request.type), type_of(request.type)};
   options.rows = request.row_order;
   options.converts_b = options.converts_c = request.strided;

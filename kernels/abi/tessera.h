@@ -127,8 +127,9 @@ typedef struct tessera_spmm_plan tessera_spmm_plan;
 typedef int32_t tessera_precision;
 enum {
   TESSERA_FASTEST = 0,      /* tessera_spmm or, where a twentieth of A is nonzero, dense_spmm, which
-                             * round operands to TF32, or rows_spmm in FP32 */
-  TESSERA_TF32 = 1,         /* tessera_spmm or dense_spmm, operands rounded to TF32 */
+                             * round operands to TF32, or rows_spmm in FP32; for operands of 16 bits,
+                             * to which A is rounded on tensor cores, tall_spmm as well */
+  TESSERA_TF32 = 1,         /* the same without rows_spmm */
   TESSERA_FP32_ACCURATE = 2 /* rows_spmm, or tessera_spmm in three TF32 products (tf32x3) */
 };
 

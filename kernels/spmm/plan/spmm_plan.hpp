@@ -42,6 +42,9 @@ struct SpmmCandidate {
   /// of B, and where B has fewer than 64 columns; with B or C in 16 bits one whose precision is
   /// named is, and another takes such a B as it is. 0: never left out.
   double least_uses = 0;
+  /// A candidate is left out where formulas expect it to take more than this many times as long as
+  /// another one, so that a plan does not pack A for nothing (worth_timing.hpp). 0: never left out.
+  double most_predicted = 0;
 };
 
 struct SpmmPlanOptions {
@@ -157,7 +160,8 @@ class SpmmPlan {
 
   /// The chosen kernel, with every parameter.
   const SpmmCandidate& kernel() const;
-  /// All candidates, in the order of the options; those that `least_uses` left out come last.
+  /// All candidates, in the order of the options; those that `least_uses` or `most_predicted` left
+  /// out come last.
   const std::vector<SpmmTiming>& timings() const;
   /// The order of A's rows that was found on the GPU, if any, and why.
   const SpmmPreparation& preparation() const;

@@ -21,6 +21,7 @@
 #include "kernels/packed_on_gpu.hpp"
 #include "kernels/spmm/plan/extents.hpp"
 #include "kernels/spmm/plan/value_places.hpp"
+#include "kernels/spmm/plan/worth_timing.hpp"
 #include "kernels/spmm/product_counts.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
@@ -135,7 +136,8 @@ Uploaded upload(const CsrMatrix& a, std::int64_t n, const SpmmPlanOptions& optio
                     {params.values().begin(), params.values().end()},
                     {format.values().begin(), format.values().end()},
                     given.order,
-                    given.least_uses};
+                    given.least_uses,
+                    given.most_predicted};
   const bool reorders = options.rows.size() > 0;
   if (given.order.empty()) {
     made.packed = formats.make(made.kernel->format(), format)->pack(a);
@@ -314,8 +316,14 @@ Uploaded choose_of_useful(const CsrMatrix& a, std::int64_t n, const SpmmPlanOpti
   SpmmPlanOptions options = given;
   options.candidates.clear();
   std::vector<SpmmTiming> omitted;
-  for (const SpmmCandidate& candidate : given.candidates) {
+  std::vector<CountedKernel> counted;  // where a formula is asked
+  if (std::ranges::any_of(given.candidates, [](const auto& one) { return one.most_predicted > 0; }))
+    counted = counted_kernels(a, n, given);
+  for (std::size_t i = 0; i < given.candidates.size(); ++i) {
+    const SpmmCandidate& candidate = given.candidates[i];
     std::string reason = reason_to_omit(candidate, a, n, given.storage);
+    if (reason.empty() && candidate.most_predicted > 0)
+      reason = too_slow(counted, i, candidate.most_predicted);
     if (reason.empty())
       options.candidates.push_back(candidate);
     else

@@ -182,6 +182,35 @@ TEST_CASE("plans for B and C of 16 bits give the bits of the emulation") {
   CHECK(OwnedPlan(a, 8, strided).status == TESSERA_INVALID);
 }
 
+TEST_CASE("plans for 16 bits time tall_spmm where its formula does not rule it out") {
+  if (no_gpu()) return;
+  for (const auto& [name, is_timed] :
+       {std::pair{"elasticity3d(nx=20)", true},
+        std::pair{"uniform(rows=50000, cols=50000, per_row=8)", false}}) {
+    CAPTURE(name);
+    const CsrMatrix a = load_matrix(name).matrix;
+    tessera_spmm_options options;
+    tessera_spmm_options_init(&options);
+    options.type = TESSERA_BF16;
+    const OwnedPlan made(a, 128, options);
+    REQUIRE_MESSAGE(made.status == TESSERA_OK, tessera_last_error());
+    char* text = nullptr;
+    REQUIRE(tessera_spmm_plan_describe(made.plan, &text) == TESSERA_OK);
+    const auto described = nlohmann::json::parse(text);
+    tessera_free(text);
+    bool found = false;
+    for (const auto& timing : described["timings"]) {
+      const std::string kernel = timing["kernel"];
+      if (kernel.find("tall_spmm") != 0) continue;
+      found = true;
+      CAPTURE(timing.dump());
+      CHECK(timing.contains("us") == is_timed);
+      CHECK(timing.contains("problem") != is_timed);
+    }
+    CHECK(found);
+  }
+}
+
 TEST_CASE("values set on the device give the product of the matrix that has them") {
   if (no_gpu()) return;
   const CsrMatrix a = load_matrix("rmat(scale=9, edge_factor=7)").matrix;
