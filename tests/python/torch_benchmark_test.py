@@ -41,6 +41,11 @@ def test_times_of_products_stand_beside_those_of_torch(tmp_path):
     assert "over torch CSR" in text
 
 
+def test_what_cannot_be_captured_in_a_graph_has_a_problem_and_no_time(tmp_path):
+    rows, _ = run("torch_spmm.py", tmp_path, "--n", "8", "--operations", "forward_graph")
+    assert rows and all(row["problem"] and not row["time_us"] for row in rows)  # on a CPU
+
+
 @pytest.mark.parametrize("network", ["gcn", "gin", "attention"])
 def test_every_implementation_learns_the_same(tmp_path, network):
     rows, _ = run("gnn_training.py", tmp_path, "--networks", network, "--epochs", "8", "--features", "16", "--hidden", "16", "--classes", "3")  # fmt: skip

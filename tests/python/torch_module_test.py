@@ -361,6 +361,26 @@ def test_a_training_step_is_captured():
 
 
 @needs_gpu
+def test_a_gradient_of_b_alone_is_captured():
+    a = sparse(300, 200, device="cuda")
+    operator = SparseOperator(a.to_sparse_csr(), precision="fp32")
+    b = dense(200, 32, device="cuda").requires_grad_()
+    weights = dense(300, 32, seed=3, device="cuda")
+    call = lambda: torch.autograd.grad(operator(b), b, weights)  # noqa: E731
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        (gradient,) = call()
+    weights.mul_(3)
+    graph.replay()
+    assert_product(gradient, a.t(), weights)
+
+
+@needs_gpu
 def test_a_capture_without_a_plan_is_refused():
     operator = SparseOperator(sparse(300, 200, device="cuda").to_sparse_csr())
     b = dense(200, 24, device="cuda")
