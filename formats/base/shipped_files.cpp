@@ -38,7 +38,7 @@ std::string shipped_path(std::string_view relative) {
     if (fs::exists(path)) return path.string();
     looked += "\n  " + path.string();
   }
-  throw Error(fmt::format("{} is missing; looked for it at{}", relative, looked));
+  throw Unsupported(fmt::format("{} is missing; looked for it at{}", relative, looked));
 }
 
 }  // namespace tessera

@@ -64,6 +64,8 @@ class Wheel(ProgramTest):
         package = outer / "site-packages" / "tessera"
         configs = package / "share" / "tessera" / "experiments" / "configs"
         self.assertTrue((configs / "quickstart.toml").is_file())
+        # Formulas of plans read it, and simulations.
+        self.assertTrue((package / "share/tessera/model/devices/h200.toml").is_file())
         self.assertTrue((package / "lib" / "libtessera_torch.so").is_file())
         (configs / "wheel_only.toml").write_text(CONFIG)
         said = self.run_command(python, "-c", EXAMPLE).stdout

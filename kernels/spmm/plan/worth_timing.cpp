@@ -16,7 +16,7 @@ double predicted_us(const CountedKernel& one) {
   if (!formulas.contains(one.kernel)) return kUnknown;
   try {
     return formulas.make(one.kernel)->rate(one.counts, one.params, "h200").time_us;
-  } catch (const Unsupported&) {  // for parameters that the formula was not fitted to
+  } catch (const Unsupported&) {  // parameters it was not fitted to, or no file of the device
     return kUnknown;
   }
 }
