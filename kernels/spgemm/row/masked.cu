@@ -110,10 +110,9 @@ class MaskedRowProduct final : public GpuSparseProduct {
       if constexpr (kLanes < kWarpLanes) launch_rows<2 * kLanes>(output, stream);
       return;
     }
-    // A mask without rows has a row offset.
-    const std::int64_t rows = std::max(mask_.rows, 1);
+    const std::int64_t offsets = std::int64_t{mask_.rows} + 1;
     make_masked_rows<kLanes>
-        <<<static_cast<unsigned>(parts(rows, kMaskedThreads / kLanes)), kMaskedThreads, 0,
+        <<<static_cast<unsigned>(parts(offsets, kMaskedThreads / kLanes)), kMaskedThreads, 0,
            stream>>>(operands_.view(), output, plan_, *queue_);
     cuda_check(cudaGetLastError(), "launching row_spgemm under a mask");
   }

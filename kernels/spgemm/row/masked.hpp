@@ -50,8 +50,10 @@ struct MaskedPlan {
     if (cells > kCellsOfWarp || nonzeros > most_nonzeros() || products > most_products)
       return MaskedWay::kHeavy;
     if (lanes == kWarpLanes) return MaskedWay::kLanes;
-    return cells <= kCellsOfLane * lanes && products <= kProductsOfLane * lanes ? MaskedWay::kLanes
-                                                                                : MaskedWay::kWarp;
+    return cells <= kCellsOfLane * lanes &&
+                   products <= std::min(kProductsOfLane * lanes, most_products / 4)
+               ? MaskedWay::kLanes
+               : MaskedWay::kWarp;
   }
 };
 
@@ -68,7 +70,7 @@ constexpr MaskedPlan plan_masked(std::int64_t rows_of_a, std::int64_t nonzeros_o
   MaskedPlan plan;
   while (plan.lanes < kWarpLanes && plan.lanes < length) plan.lanes *= 2;
   plan.most_products = static_cast<std::int64_t>(
-      std::clamp(static_cast<double>(nonzeros_of_a) * of_b / kWarpsOfDevice, 1024.0, 16384.0));
+      std::clamp(static_cast<double>(nonzeros_of_a) * of_b / kWarpsOfDevice, 256.0, 16384.0));
   return plan;
 }
 

@@ -46,13 +46,27 @@ struct MaskedOutput {
   float alpha;
 
   __device__ float scaled(float sum) const { return alpha == 1 ? sum : alpha * sum; }
+
+  /// Gives C the column of a cell.
+  __device__ void set_col(std::int64_t cell, std::int32_t col) const {
+    if (c_offsets != nullptr) c_cols[cell] = col;
+  }
 };
 
 /// Consecutive cells of a row of M.
 struct MaskedCells {
+  MaskedCells() = default;
+  __device__ MaskedCells(const MaskedOutput& output, std::int64_t first, int count, bool is_window)
+      : first(first), count(count), is_window(is_window) {
+    if (count == 0) return;
+    first_col = __ldg(output.cols + first);
+    last_col = __ldg(output.cols + first + count - 1);
+  }
+
   std::int64_t first = 0;
   int count = 0;
   bool is_window = false;  // the row has others
+  std::int32_t first_col = 0, last_col = 0;
 };
 
 /// Every stride-th of a row's nonzeros of A.
@@ -144,6 +158,8 @@ __device__ void add_masked_products(const OperandsView& operands, const MaskedOu
                                     const MaskedCells& cells, const NonzerosOfRow& of_a, int most,
                                     const MaskWords& words, float* sums) {
   constexpr int kSteps = 4;
+  // Of short rows of B, the values come with the columns.
+  constexpr bool kReadsAll = kLanes <= 8;
   for (int first = 0; first < most; first += kLanes) {
     const int i = first + LanesOfWarp<kLanes>::lane();
     std::int32_t begin = 0, length = 0;
@@ -155,8 +171,7 @@ __device__ void add_masked_products(const OperandsView& operands, const MaskedOu
       begin = __ldg(operands.b_offsets + row_of_b);
       length = __ldg(operands.b_offsets + row_of_b + 1) - begin;
       if (cells.is_window)
-        cut_row_of_b(operands.b_cols, output.cols[cells.first],
-                     output.cols[cells.first + cells.count - 1], begin, length);
+        cut_row_of_b(operands.b_cols, cells.first_col, cells.last_col, begin, length);
     }
     StepsOfRows<kLanes> steps(begin, length, value);
     while (!steps.is_at_end()) {
@@ -168,6 +183,11 @@ __device__ void add_masked_products(const OperandsView& operands, const MaskedOu
 #pragma unroll
       for (int u = 0; u < kSteps; ++u)
         cols[u] = places[u] < 0 ? -1 : __ldg(operands.b_cols + places[u]);
+      if constexpr (kReadsAll) {
+#pragma unroll
+        for (int u = 0; u < kSteps; ++u)
+          right[u] = places[u] < 0 ? 0 : __ldg(operands.b_values + places[u]);
+      }
       bool is_some = false;
 #pragma unroll
       for (int u = 0; u < kSteps; ++u) {
@@ -175,9 +195,11 @@ __device__ void add_masked_products(const OperandsView& operands, const MaskedOu
         is_some = is_some || of_cell[u] >= 0;
       }
       if (!__any_sync(kAllLanes, is_some)) continue;
+      if constexpr (!kReadsAll) {
 #pragma unroll
-      for (int u = 0; u < kSteps; ++u)
-        right[u] = of_cell[u] < 0 ? 0 : __ldg(operands.b_values + places[u]);
+        for (int u = 0; u < kSteps; ++u)
+          right[u] = of_cell[u] < 0 ? 0 : __ldg(operands.b_values + places[u]);
+      }
 #pragma unroll
       for (int u = 0; u < kSteps; ++u) {
         if (of_cell[u] >= 0) sums[of_cell[u]] = fmaf(left[u], right[u], sums[of_cell[u]]);
@@ -199,11 +221,13 @@ __device__ void make_masked_row(const OperandsView& operands, const MaskedOutput
   using Lanes = LanesOfWarp<kLanes>;
   constexpr int kMost = kCellsOfLane * kLanes;
   const std::int32_t* cols = output.cols + cells.first;
-  const MaskWords words = MaskWords::cleared<Lanes>(memory, kMost, cols, cells.count);
+  const MaskWords words =
+      MaskWords::cleared<Lanes>(memory, kMost, cells.count, cells.first_col, cells.last_col);
   auto* sums = reinterpret_cast<float*>(memory + MaskWords::bytes(kMost));
   for (int i = Lanes::lane(); i < cells.count; i += kLanes) sums[i] = 0;
   __syncwarp();
-  words.fill<Lanes>(cols, cells.count);
+  words.fill<Lanes>(cols, cells.count,
+                    [&](int i, std::int32_t col) { output.set_col(cells.first + i, col); });
   __syncwarp();
   add_masked_products<kLanes>(operands, output, cells, of_a,
                               __reduce_max_sync(kAllLanes, of_a.count), words, sums);
@@ -243,15 +267,6 @@ __device__ std::int32_t count_row_products(const OperandsView& operands, std::in
   return products;
 }
 
-/// Copies M's structure to C with all threads of the launch.
-__device__ inline void copy_structure(std::int32_t rows, const MaskedOutput& output) {
-  if (output.c_offsets == nullptr) return;
-  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for (std::int64_t i = begin; i <= rows; i += threads) output.c_offsets[i] = output.offsets[i];
-  for (std::int64_t i = begin; i < output.nonzeros; i += threads) output.c_cols[i] = output.cols[i];
-}
-
 /// Makes the rows that kLanes lanes suffice for, queues the others, and gives C its structure.
 template <int kLanes>
 __global__ void __launch_bounds__(kMaskedThreads)
@@ -264,17 +279,22 @@ __global__ void __launch_bounds__(kMaskedThreads)
   MaskedCells cells;
   NonzerosOfRow of_a;
   std::int64_t all_cells = 0;
-  if (row < operands.rows) {
-    cells.first = output.offsets[row];
-    all_cells = output.offsets[row + 1] - cells.first;
-    of_a.begin = operands.a_offsets[row];
-    if (all_cells > 0) of_a.count = operands.a_offsets[row + 1] - of_a.begin;
+  const bool is_leader = LanesOfWarp<kLanes>::lane() == 0;
+  if (row <= operands.rows) {
+    const std::int64_t first = output.offsets[row];
+    if (is_leader && output.c_offsets != nullptr) output.c_offsets[row] = first;
+    if (row < operands.rows) {
+      all_cells = output.offsets[row + 1] - first;
+      of_a.begin = operands.a_offsets[row];
+      if (all_cells > 0) of_a.count = operands.a_offsets[row + 1] - of_a.begin;
+      // Read here, the columns arrive while the products are counted.
+      cells = {output, first, static_cast<int>(min(all_cells, std::int64_t{kCellsOfLane * kLanes})),
+               false};
+    }
   }
-  copy_structure(operands.rows, output);
   const std::int32_t products = count_row_products<kLanes>(
       operands, of_a.begin, of_a.count > plan.most_nonzeros() ? 0 : of_a.count);
   const MaskedWay way = plan.way(all_cells, of_a.count, products);
-  const bool is_leader = LanesOfWarp<kLanes>::lane() == 0;
   const auto queued = static_cast<std::int32_t>(row);
   if constexpr (kLanes < kWarpLanes)
     append_row(is_leader && way == MaskedWay::kWarp, queued, queue.counts + MaskedQueue::kWarps,
@@ -287,10 +307,7 @@ __global__ void __launch_bounds__(kMaskedThreads)
     for (std::uint32_t i = 0; i < windows; ++i)
       queue.windows[place + i] = {queued, static_cast<std::int32_t>(i)};
   }
-  if (way == MaskedWay::kLanes)
-    cells.count = static_cast<int>(all_cells);
-  else
-    of_a.count = 0;
+  if (way != MaskedWay::kLanes) cells.count = of_a.count = 0;
   if (__any_sync(kAllLanes, cells.count > 0))
     make_masked_row<kLanes>(operands, output, cells, of_a, shared + number * kBytes);
 }
@@ -300,17 +317,18 @@ template <int kMost>
 __device__ void make_heavy_row(const OperandsView& operands, const MaskedOutput& output,
                                const MaskedItem& item, unsigned char* memory) {
   using Block = spgemm::Group<kMaskedThreads>;
-  MaskedCells cells;
-  const std::int64_t first = output.offsets[item.row], end = output.offsets[item.row + 1];
-  cells.first = first + std::int64_t{item.window} * kMost;
-  cells.count = static_cast<int>(min(end - cells.first, std::int64_t{kMost}));
-  cells.is_window = end - first > kMost;
+  const std::int64_t begin_of_row = output.offsets[item.row], end = output.offsets[item.row + 1];
+  const std::int64_t first = begin_of_row + std::int64_t{item.window} * kMost;
+  const MaskedCells cells(output, first, static_cast<int>(min(end - first, std::int64_t{kMost})),
+                          end - begin_of_row > kMost);
   const std::int32_t* cols = output.cols + cells.first;
-  const MaskWords words = MaskWords::cleared<Block>(memory, kMost, cols, cells.count);
+  const MaskWords words =
+      MaskWords::cleared<Block>(memory, kMost, cells.count, cells.first_col, cells.last_col);
   auto* sums = reinterpret_cast<float*>(memory + MaskWords::bytes(kMost));  // [parts][cells]
   for (int i = Block::lane(); i < kPartsOfRow * cells.count; i += Block::kLanes) sums[i] = 0;
   Block::sync();
-  words.fill<Block>(cols, cells.count);
+  words.fill<Block>(cols, cells.count,
+                    [&](int i, std::int32_t col) { output.set_col(cells.first + i, col); });
   Block::sync();
   const int part = Block::warp();
   const std::int32_t begin = operands.a_offsets[item.row];
@@ -328,18 +346,19 @@ __device__ void make_heavy_row(const OperandsView& operands, const MaskedOutput&
   }
 }
 
-/// Calls make(number) with all threads of the block for the items of a queue.
+/// Calls make(number) with all threads of the block for the items of a queue: first for that of the
+/// block's number, so that the blocks of a short queue need no counter.
 template <class Make>
 __device__ void for_items_of_block(const MaskedQueue& queue, MaskedQueue::Kind kind, Make make) {
   __shared__ std::uint32_t taken;
   const std::uint32_t count = queue.counts[kind];
-  for (;;) {
-    if (threadIdx.x == 0) taken = atomicAdd(queue.taken + kind, 1u);
-    __syncthreads();
-    const std::uint32_t number = taken;
-    __syncthreads();
-    if (number >= count) return;
+  std::uint32_t number = blockIdx.x;
+  while (number < count) {
     make(number);
+    if (threadIdx.x == 0) taken = gridDim.x + atomicAdd(queue.taken + kind, 1u);
+    __syncthreads();  // the next item has the same memory
+    number = taken;
+    __syncthreads();
   }
 }
 
@@ -352,21 +371,21 @@ static __global__ void __launch_bounds__(kMaskedThreads)
   __shared__ __align__(16) unsigned char shared[masked_bytes(kCellsOfBlock, kPartsOfRow)];
   for_items_of_block(queue, MaskedQueue::kBlocks, [&](std::uint32_t number) {
     make_heavy_row<kCellsOfBlock>(operands, output, {queue.blocks[number], 0}, shared);
-    __syncthreads();  // the next row has the same memory
   });
   const std::uint32_t count = queue.counts[MaskedQueue::kWarps];
   const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
-  for (;;) {
-    std::uint32_t number = 0;
-    if (lane_of_warp() == 0) number = atomicAdd(queue.taken + MaskedQueue::kWarps, 1u);
-    number = __shfl_sync(kAllLanes, number, 0);
-    if (number >= count) return;
+  const std::uint32_t warps = gridDim.x * kPartsOfRow;
+  // The last thread blocks begin, because the first ones have heavy rows.
+  std::uint32_t number = (gridDim.x - 1 - blockIdx.x) * kPartsOfRow + warp;
+  while (number < count) {
     const std::int32_t row = queue.warps[number];
     const std::int64_t first = output.offsets[row];
     const std::int32_t begin = operands.a_offsets[row];
     make_masked_row<kWarpLanes>(
-        operands, output, {first, static_cast<int>(output.offsets[row + 1] - first), false},
+        operands, output, {output, first, static_cast<int>(output.offsets[row + 1] - first), false},
         {begin, 1, operands.a_offsets[row + 1] - begin}, shared + warp * kOfWarp);
+    if (lane_of_warp() == 0) number = warps + atomicAdd(queue.taken + MaskedQueue::kWarps, 1u);
+    number = __shfl_sync(kAllLanes, number, 0);
   }
 }
 
@@ -376,7 +395,6 @@ static __global__ void __launch_bounds__(kMaskedThreads)
   extern __shared__ __align__(16) unsigned char shared[];
   for_items_of_block(queue, MaskedQueue::kWindows, [&](std::uint32_t number) {
     make_heavy_row<kCellsOfMaskWindow>(operands, output, queue.windows[number], shared);
-    __syncthreads();
   });
 }
 
