@@ -120,7 +120,7 @@ TEST_CASE("row_spgemm emulates a mask: heavy rows in parts, others as in the who
   const CsrMatrix a = patterned(60, 2000, 8, [](int row, int col) {
     if (row == 1) return col < 400;
     if (row == 2) return col >= 1990;
-    return (row * 31 + col * 17) % 199 == 0;
+    return col < 1990 && (row * 31 + col * 17) % 199 == 0;
   });
   const CsrMatrix b = patterned(2000, 900, 9, [](int row, int col) {
     return row >= 1990 ? col % 3 != 0 : (row * 7 + col * 13) % 89 == 0;
@@ -158,7 +158,7 @@ TEST_CASE("a row under a mask has room for its cells, whatever its lengths") {
     const MaskedWay way = plan.way(cells, nonzeros, products);
     ++ways[way];
     REQUIRE((plan.lanes == 4 || plan.lanes == 8 || plan.lanes == 16 || plan.lanes == 32));
-    REQUIRE(plan.most_products >= 1024);
+    REQUIRE(plan.most_products >= 256);
     if (way == MaskedWay::kLanes) REQUIRE(cells <= kCellsOfLane * plan.lanes);
     if (way == MaskedWay::kWarp) {
       REQUIRE(cells <= kCellsOfWarp);
