@@ -26,18 +26,18 @@ namespace {
 struct TileFactors {
   double start, fetched, written, uncached, rows, blocks, longest;
 };
-constexpr TileFactors kTilesFp32{2.986, 0.1038, 0.2382, 0.05709, 0.0074, 0.07671, 0.108};
-constexpr TileFactors kTiles16Bits{2.845, 0.06268, 0.3504, 1.112e-07, 0.006861, 0.1811, 0.1125};
+constexpr TileFactors kTilesFp32{3.789, 0.1047, 0.1763, 0.07961, 0.00697, 0.08271, 0.08249};
+constexpr TileFactors kTiles16Bits{2.955, 0.06395, 0.3243, 0.008792, 0.008185, 0.1791, 0.1169};
 
 struct RowFactors {
   double start, loaded, fetched, written, uncached, rows, nonzeros;
 };
-constexpr RowFactors kRowsFp32{3.963, 0.05734, 0.1041, 0.2431, 0.1271, 0.00413, 0.001986};
-constexpr RowFactors kRows16Bits{3.866, 0.0425, 0.08561, 0.4373, 0.1169, 0.02868, 0.008365};
+constexpr RowFactors kRowsFp32{3.787, 0.05541, 0.1023, 0.3995, 0.03233, 3.544e-10, 0.002238};
+constexpr RowFactors kRows16Bits{4.324, 0.04268, 0.08716, 0.4364, 0.05231, 0.016, 0.008465};
 
 /// The same where units are rows: what they cost besides bytes was not told apart.
-constexpr RowFactors kDirectFp32{1.529, 0.05979, 0.09044, 0.4231, 2.101e-08, 0, 0};
-constexpr RowFactors kDirect16Bits{4.436, 0.0765, 0.05435, 0.4044, 0.0004734, 0, 0};
+constexpr RowFactors kDirectFp32{2.981, 0.05801, 0.09687, 0.3598, 0.02766, 0, 0};
+constexpr RowFactors kDirect16Bits{4.999, 0.08047, 0.1317, 0.3561, 4.207e-07, 0, 0};
 
 /// Megabytes of A, B and C that the L2 of an H200 keeps from one product to the next.
 constexpr double kCachedMegabytes = 45;
@@ -222,7 +222,7 @@ class DenseSpmmCost final : public CostModel {
 struct TallFactors {
   double start, written, uncached, tiles, nonzeros;
 };
-constexpr TallFactors kTall{6.375, 0.07722, 0.0187, 2.92, 1.964};
+constexpr TallFactors kTall{6.659, 0.06255, 0.02657, 2.899, 1.951};
 
 class TallSpmmCost final : public CostModel {
  public:
