@@ -25,7 +25,7 @@ namespace tessera::advisor {
 
 /// The version of the ranking. It grows whenever another alternative may come first, as after a
 /// change of the simulator, and is part of the identity of a result that the advisor chose.
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 /// Relative: predicted times no further apart count as equal. The mean error of the simulator on an
 /// H200 is 7.1 % (experiments/results/simulator); between kernels on one matrix a part of it

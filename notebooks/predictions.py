@@ -4,7 +4,8 @@
     python3 notebooks/predictions.py [--check]                     # predictions_summary.csv
 
 RECORDS are folders of records of `tessera run ... --backend simulate` (own_spmm, simulator,
-baselines), COMMIT the simulator's. predictions.csv has every product that MEASURED lists, with its
+baselines), COMMIT the simulator's. Products that they lack keep their prediction, if their measured
+time is still the one of then. predictions.csv has every product that MEASURED lists, with its
 measured time and, where it was simulated, its simulated one. The summary is made from it and from
 the other tables beside it; each number stands with its inverse, for headlines in which larger is
 better. Both lie in experiments/results/simulator/.
@@ -34,7 +35,7 @@ COLUMNS = ("matrix", "n", "case", "result", "measured_us", "measured_commit", "s
 SUMMARY = ("quantity", "kernel", "n", "products", "value", "inverse", "commit")
 WIDTHS = ("32", "128", "512")
 SMALL_BYTES = 1e7  # of DRAM, below which the L2 holds the rest and relative errors mean little
-IN_16_BITS = ("FlashSparse FP16", "Magicube FP16")
+IN_16_BITS = ("FlashSparse FP16", "Magicube FP16", "tall_spmm, fp16_scaled")
 ROW_PARTS = ("RoDe", "Sputnik", "Sputnik, no swizzle", "GE-SpMM", "HP-SpMM", "merge path",
              "row split", "dgSPARSE seq, row", "dgSPARSE seq, nnz", "dgSPARSE par, row",
              "dgSPARSE par, nnz", "dgSPARSE cache, row", "dgSPARSE cache, nnz")  # fmt: skip
@@ -45,10 +46,11 @@ CLOSED = ("cuSPARSE", "cuSPARSE COO", "cuSPARSE BSR 16", "cuBLAS TF32")
 # warps_spmm and shares_spmm have changed since theirs were taken.
 MEASURED: tuple[tuple[str, str, str, tuple[str, ...], str], ...] = (
     ("baselines/times.csv", "median_us", "case",
-     (*ROW_PARTS, "TC-GNN", "DTC-SpMM", "DTC-SpMM, as published", "FlashSparse TF32", *IN_16_BITS,
-      "Acc-SpMM", *CLOSED), ""),
+     (*ROW_PARTS, "TC-GNN", "DTC-SpMM", "DTC-SpMM, as published", "FlashSparse TF32",
+      "FlashSparse FP16", "Magicube FP16", "Acc-SpMM", *CLOSED), ""),
     ("published/cutespmm.csv", "time_us", "case", ("cuTeSpMM",), ""),
-    ("spmm/own_spmm.csv", "time_us", "case", ("tessera_spmm", "rows_spmm", "dense_spmm"), ""),
+    ("spmm/own_spmm.csv", "time_us", "case",
+     ("tessera_spmm", "rows_spmm", "dense_spmm", "tall_spmm, fp16_scaled"), ""),
     ("simulator/simulator_error.csv", "measured_us", "kernel", ("csr_spmm",), "0d007ec"),
 )  # fmt: skip
 Row = dict[str, str]
@@ -124,11 +126,21 @@ def simulated_times(records: Iterable[dict[str, Any]], configs: Path) -> dict[tu
     return found
 
 
-def joined(measured: list[Row], simulated: dict[tuple[str, ...], Row], commit: str) -> list[Row]:
-    """The rows of predictions.csv."""
+def identity(row: Row) -> tuple[str, ...]:
+    """A product and its measurement."""
+    return tuple(row[name] for name in ("matrix", "n", "case", "measured_us", "measured_commit"))
+
+
+def joined(measured: list[Row], simulated: dict[tuple[str, ...], Row], commit: str,
+           before: Iterable[Row] = ()) -> list[Row]:  # fmt: skip
+    """The rows of predictions.csv; `before` has those of an earlier simulator."""
+    kept = {identity(row): row for row in before if row["simulated_us"]}
     rows = []
     for row in measured:
         other = simulated.get((row["matrix"], row["n"], row["case"]), {})
+        if not other and identity(row) in kept:
+            rows.append(kept[identity(row)])
+            continue
         if other:
             error = 100 * (float(other["simulated_us"]) / float(row["measured_us"]) - 1)
             other = other | {"error_pct": f"{error:.2f}", "commit": commit}
@@ -241,7 +253,9 @@ def collect(commit: str, folders: list[Path], results: Path) -> str:
     """The file predictions.csv, from folders of records."""
     records = [record for folder in folders for record in read_points(folder)]
     simulated = simulated_times(records, CONFIGS)
-    return as_csv(COLUMNS, joined(measured_rows(results), simulated, commit))
+    path = results / "simulator" / "predictions.csv"
+    before = read_table(path) if path.exists() else []
+    return as_csv(COLUMNS, joined(measured_rows(results), simulated, commit, before))
 
 
 def main() -> int:

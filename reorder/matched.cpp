@@ -9,7 +9,7 @@
 // remembers, and a proposal that is the best for both sides is accepted (locally dominant edges,
 // Preis 1999; in parallel Manne and Bisseling 2007). Those that are left search once more among
 // themselves, and the rest is matched in order. Rows with nothing in common with others keep their
-// order. Time: O(nnz reach). Memory: 22 bytes per nonzero and 156
+// order. Time: O(nnz reach). Memory: 22 bytes per nonzero and 148
 // per row; on a GPU 16 per nonzero more, for sorting.
 
 #include <algorithm>
@@ -37,8 +37,11 @@ class Alone {
   std::uint32_t size() const { return 1; }
   std::uint32_t lane() const { return 0; }
   bool is_first() const { return true; }
+  std::uint32_t table_slots() const { return matched::FindPartners::kWideSlots; }
   void sync() const {}
   void add(std::uint32_t* sum, std::uint32_t value) const { *sum += value; }
+  std::uint32_t next(std::uint32_t* sum) const { return (*sum)++; }
+  std::uint32_t read(const std::uint32_t* sum) const { return *sum; }
   void raise(std::uint32_t* largest, std::uint32_t value) const {
     *largest = std::max(*largest, value);
   }
@@ -90,9 +93,14 @@ class OnThreads {
       for (std::int64_t i = begin; i < end; ++i) step(i);
     });
   }
-  template <class Step>
-  void for_each_raising(std::int64_t count, const Step& step) const {
-    for_each(count, [&](std::int64_t i) { step(Threads{}, i); });
+  template <class Start, class First, class Second>
+  void for_rounds(std::int64_t count, int rounds, const Start& start, const First& first,
+                  const Second& second) const {
+    for_each(count, start);
+    for (int round = 0; round < rounds; ++round) {
+      for_each(count, [&](std::int64_t i) { first(Threads{}, round, i); });
+      for_each(count, second);
+    }
   }
   template <class Step>
   void for_teams(std::int64_t count, const Step& step) {
@@ -106,8 +114,14 @@ class OnThreads {
       });
     });
   }
-  void running_sum(const std::uint32_t* from, std::uint32_t* sums, std::int64_t count) const {
-    std::exclusive_scan(from, from + count, sums, std::uint32_t{0});
+  /// sums[i] = the sum of the summands before i.
+  template <class Summand>
+  void running_sum(const Summand& summand, std::uint32_t* sums, std::int64_t count) const {
+    std::uint32_t sum = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      sums[i] = sum;
+      sum += summand(i);
+    }
   }
   template <class T>
   void copy(const T* from, T* to, std::int64_t count) const {

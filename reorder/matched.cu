@@ -2,6 +2,10 @@
 // matched.cpp. Items that deserve a thread block are listed first, and the blocks take one after
 // another from the list; the order in which they do so has no influence on the result.
 
+#include <cooperative_groups.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+
 #include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
@@ -24,6 +28,7 @@ constexpr int kStepThreads = 256;
 constexpr int kWarpsOfBlock = 4;
 constexpr int kBlockThreads = 128;
 constexpr int kWideThreads = 512;
+constexpr int kAnyThreads = 256;  // for all listed items of a step that shares as little memory
 
 /// A warp or a thread block. Its members are only called on the device; nvcc compiles the steps for
 /// the host too, and wants to be able to call them there.
@@ -42,6 +47,12 @@ class Team {
 #endif
   }
   __host__ __device__ bool is_first() const { return lane() == 0; }
+  /// Slots of the largest table that `matched::FindPartners` can make in the shared memory.
+  __host__ __device__ std::uint32_t table_slots() const {
+    return kThreads == 32              ? matched::FindPartners::kWarpSlots
+           : kThreads == kBlockThreads ? matched::FindPartners::kBlockSlots
+                                       : matched::FindPartners::kWideSlots;
+  }
   __host__ __device__ void sync() const {
 #ifdef __CUDA_ARCH__
     if constexpr (kThreads == 32)
@@ -55,6 +66,17 @@ class Team {
 #ifdef __CUDA_ARCH__
     atomicAdd(sum, value);
 #endif
+  }
+  __host__ __device__ std::uint32_t next([[maybe_unused]] std::uint32_t* sum) const {
+#ifdef __CUDA_ARCH__
+    return atomicAdd(sum, 1u);
+#else
+    return 0;
+#endif
+  }
+  /// What other threads of the team may be adding to.
+  __host__ __device__ std::uint32_t read(const std::uint32_t* sum) const {
+    return *static_cast<const volatile std::uint32_t*>(sum);
   }
   __host__ __device__ void raise([[maybe_unused]] std::uint32_t* largest,
                                  [[maybe_unused]] std::uint32_t value) const {
@@ -115,17 +137,51 @@ __global__ void __launch_bounds__(kStepThreads) run_step(Step step, std::int64_t
   if (i < count) step(i);
 }
 
-template <class Step>
-__global__ void __launch_bounds__(kStepThreads) run_raising(Step step, std::int64_t count) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kStepThreads + threadIdx.x;
-  if (i < count) step(DeviceThreads{}, i);
+/// All rounds in one launch, whose blocks are on the device at once and wait for each other.
+template <class Start, class First, class Second>
+__global__ void __launch_bounds__(kStepThreads)
+    run_rounds(std::int64_t count, int rounds, Start start, First first, Second second) {
+  const auto grid = cooperative_groups::this_grid();
+  const auto for_each = [&](auto step) {
+    const std::int64_t stride = std::int64_t{gridDim.x} * kStepThreads;
+    for (std::int64_t i = std::int64_t{blockIdx.x} * kStepThreads + threadIdx.x; i < count;
+         i += stride)
+      step(i);
+  };
+  for_each(start);
+  for (int round = 0; round < rounds; ++round) {
+    grid.sync();
+    for_each([&](std::int64_t i) { first(DeviceThreads{}, round, i); });
+    grid.sync();
+    for_each(second);
+  }
 }
 
-/// The items that deserve a thread block, and how many of them blocks have taken.
+/// Items for thread blocks, and how many of them blocks have taken.
 struct Queue {
   std::uint32_t size, taken;
 };
 
+/// Whether all listed items of a step can go to thread blocks of one kind.
+template <class Step>
+constexpr bool kHasOneKind = Step::kBlockBytes == Step::kWideBytes;
+
+/// Whether a step is done with an item; only some steps can give one up.
+template <class Step, class Member>
+__device__ bool is_done(const Step& step, const Member& team, std::int64_t item) {
+  if constexpr (requires { bool{step(team, item)}; }) {
+    return step(team, item);
+  } else {
+    step(team, item);
+    return true;
+  }
+}
+
+__device__ inline void append(Queue* queue, std::uint32_t* items, std::int64_t item) {
+  items[atomicAdd(&queue->size, 1u)] = static_cast<std::uint32_t>(item);
+}
+
+/// Warps do the items that deserve no more, and list the others.
 template <class Step>
 __global__ void __launch_bounds__(32 * kWarpsOfBlock)
     run_in_warps(Step step, std::int64_t count, Queue* queues, std::uint32_t* block_items,
@@ -133,19 +189,24 @@ __global__ void __launch_bounds__(32 * kWarpsOfBlock)
   extern __shared__ Key shared[];
   const std::int64_t item = std::int64_t{blockIdx.x} * kWarpsOfBlock + threadIdx.x / 32;
   if (item >= count) return;
-  const Size size = step.size_of(item);
+  Size size = step.size_of(item);
   if (size == Size::kWarp) {
-    step(Team<32>(shared + threadIdx.x / 32 * (Step::kWarpBytes / sizeof(Key)), nullptr), item);
-  } else if (threadIdx.x % 32 == 0) {
-    Queue& queue = queues[size == Size::kWide];
-    (size == Size::kWide ? wide_items : block_items)[atomicAdd(&queue.size, 1u)] =
-        static_cast<std::uint32_t>(item);
+    const Team<32> team(shared + threadIdx.x / 32 * (Step::kWarpBytes / sizeof(Key)), nullptr);
+    if (is_done(step, team, item)) return;
+    size = Size::kBlock;
   }
+  if (threadIdx.x % 32 != 0) return;
+  if (size == Size::kWide && !kHasOneKind<Step>)
+    append(queues + 1, wide_items, item);
+  else
+    append(queues, block_items, item);
 }
 
+/// Blocks do the listed items; those that they give up go to the next list.
 template <int kThreads, class Step>
 __global__ void __launch_bounds__(kThreads)
-    run_in_blocks(Step step, Queue* queue, const std::uint32_t* items) {
+    run_in_blocks(Step step, Queue* queue, const std::uint32_t* items, Queue* next_queue,
+                  std::uint32_t* next_items) {
   extern __shared__ Key shared[];
   __shared__ Key largest[kThreads / 32];
   __shared__ std::uint32_t next;
@@ -155,7 +216,8 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t ticket = next;
     __syncthreads();
     if (ticket >= queue->size) return;
-    step(Team<kThreads>(shared, largest), items[ticket]);
+    if (!is_done(step, Team<kThreads>(shared, largest), items[ticket]) && threadIdx.x == 0)
+      append(next_queue, next_items, items[ticket]);
   }
 }
 
@@ -176,7 +238,7 @@ class OnGpu {
 
   OnGpu(const DevicePattern& pattern, cudaStream_t stream)
       : stream_(stream),
-        queues_(2, stream),
+        queues_(kQueues, stream),
         block_items_(pattern.rows, stream),
         wide_items_(pattern.rows, stream),
         sorted_cols_(pattern.nnz, stream),
@@ -210,35 +272,45 @@ class OnGpu {
     run_step<<<blocks(count, kStepThreads), kStepThreads, 0, stream_>>>(step, count);
     check();
   }
-  template <class Step>
-  void for_each_raising(std::int64_t count, const Step& step) const {
+  template <class Start, class First, class Second>
+  void for_rounds(std::int64_t count, int rounds, Start start, First first, Second second) const {
     if (count == 0) return;
-    run_raising<<<blocks(count, kStepThreads), kStepThreads, 0, stream_>>>(step, count);
-    check();
+    const auto kernel = run_rounds<Start, First, Second>;
+    void* arguments[] = {&count, &rounds, &start, &first, &second};
+    const std::int64_t all = blocks(count, kStepThreads);
+    cuda_check(cudaLaunchCooperativeKernel(kernel, blocks(all, 1, kRoundBlocksOfProcessor),
+                                           kStepThreads, arguments, 0, stream_),
+               "matching rows");
   }
   template <class Step>
-  void for_teams(std::int64_t count, const Step& step) const {
+  void for_teams(std::int64_t count, const Step& step) {
     if (count == 0) return;
-    cuda_check(cudaMemsetAsync(queues_.data(), 0, 2 * sizeof(Queue), stream_), "emptying queues");
+    if (next_queue_ % kQueues == 0)
+      cuda_check(cudaMemsetAsync(queues_.data(), 0, kQueues * sizeof(Queue), stream_),
+                 "emptying queues");
+    Queue* const queues = queues_.data() + next_queue_ % kQueues;
+    next_queue_ += 2;
     run_in_warps<<<blocks(count, kWarpsOfBlock), 32 * kWarpsOfBlock,
                    kWarpsOfBlock * Step::kWarpBytes, stream_>>>(
-        step, count, queues_.data(), block_items_.data(), wide_items_.data());
+        step, count, queues, block_items_.data(), wide_items_.data());
     check();
-    constexpr int kBlocksOfProcessor = 6;
-    run_in_blocks<kBlockThreads>
-        <<<blocks(count, 1, kBlocksOfProcessor), kBlockThreads, Step::kBlockBytes, stream_>>>(
-            step, queues_.data(), block_items_.data());
-    check();
-    run_in_blocks<kWideThreads><<<blocks(count, 1, 1), kWideThreads, Step::kWideBytes, stream_>>>(
-        step, queues_.data() + 1, wide_items_.data());
-    check();
+    if constexpr (kHasOneKind<Step>) {
+      run_blocks<kAnyThreads, 4>(count, step, Step::kBlockBytes, queues, block_items_.data());
+    } else {
+      run_blocks<kBlockThreads, 6>(count, step, Step::kBlockBytes, queues, block_items_.data(),
+                                   wide_items_.data());
+      run_blocks<kWideThreads, 1>(count, step, Step::kWideBytes, queues + 1, wide_items_.data());
+    }
   }
-  void running_sum(const std::uint32_t* from, std::uint32_t* sums, std::int64_t count) const {
+  template <class Summand>
+  void running_sum(const Summand& summand, std::uint32_t* sums, std::int64_t count) {
+    const auto from =
+        thrust::make_transform_iterator(thrust::counting_iterator<std::int64_t>(0), summand);
     std::size_t bytes = 0;
     cuda_check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, from, sums, count, stream_),
                "querying the scratch memory of a prefix sum");
-    const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream_);
-    cuda_check(cub::DeviceScan::ExclusiveSum(scratch.as<void>(), bytes, from, sums, count, stream_),
+    void* const memory = scratch(bytes);
+    cuda_check(cub::DeviceScan::ExclusiveSum(memory, bytes, from, sums, count, stream_),
                "summing up");
   }
   template <class T>
@@ -248,20 +320,30 @@ class OnGpu {
                "copying on the device");
   }
   void sort_by_column(const std::int32_t* cols, std::int64_t nnz, std::int32_t columns,
-                      std::uint32_t* sorted) const {
-    const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(columns))));
+                      std::uint32_t* sorted) {
+    const int bits =
+        std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(columns - 1))));
     const auto* const nonzeros = reinterpret_cast<const std::uint32_t*>(nonzeros_.data());
     std::size_t bytes = 0;
     cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, cols, sorted_cols_.data(), nonzeros,
                                                sorted, nnz, 0, bits, stream_),
                "querying the scratch memory of a sort");
-    const StreamBuffer scratch(static_cast<std::int64_t>(bytes), stream_);
-    cuda_check(cub::DeviceRadixSort::SortPairs(scratch.as<void>(), bytes, cols, sorted_cols_.data(),
-                                               nonzeros, sorted, nnz, 0, bits, stream_),
+    void* const memory = scratch(bytes);
+    cuda_check(cub::DeviceRadixSort::SortPairs(memory, bytes, cols, sorted_cols_.data(), nonzeros,
+                                               sorted, nnz, 0, bits, stream_),
                "sorting nonzeros");
   }
 
  private:
+  /// Items that blocks give up go to the queue after theirs.
+  template <int kThreads, int kBlocksOfProcessor, class Step>
+  void run_blocks(std::int64_t count, const Step& step, std::size_t shared_bytes, Queue* queue,
+                  const std::uint32_t* items, std::uint32_t* next_items = nullptr) const {
+    run_in_blocks<kThreads>
+        <<<blocks(count, 1, kBlocksOfProcessor), kThreads, shared_bytes, stream_>>>(
+            step, queue, items, queue + 1, next_items);
+    check();
+  }
   static unsigned blocks(std::int64_t count, int threads) {
     return static_cast<unsigned>((count + threads - 1) / threads);
   }
@@ -269,13 +351,24 @@ class OnGpu {
     return static_cast<unsigned>(
         std::min<std::int64_t>(count, std::int64_t{processors_} * of_processor));
   }
+  /// Memory for one step, in the order of the stream.
+  void* scratch(std::size_t bytes) {
+    const auto needed = static_cast<std::int64_t>(bytes);
+    if (scratch_.bytes() < needed) scratch_ = StreamBuffer(needed, stream_);
+    return scratch_.as<void>();
+  }
   static void check() { cuda_check(cudaGetLastError(), "finding an order"); }
+
+  static constexpr unsigned kQueues = 128;
+  static constexpr int kRoundBlocksOfProcessor = 2;
 
   cudaStream_t stream_;
   int processors_ = 0;
-  Array<Queue> queues_;                            // [2] for thread blocks, and wide ones
+  unsigned next_queue_ = 0;
+  Array<Queue> queues_;  // [kQueues] in pairs: for thread blocks, and wide ones
   Array<std::uint32_t> block_items_, wide_items_;  // [rows]
   Array<std::int32_t> sorted_cols_, nonzeros_;     // [nnz]
+  StreamBuffer scratch_;
 };
 
 class GpuMatched final : public GpuReordering {

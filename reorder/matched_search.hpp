@@ -1,12 +1,15 @@
 // The search of the order `matched`, written once for a CPU and a GPU: `Exec` runs the steps of
-// matched_steps.hpp, sorts and sums. Both give the same order.
+// matched_steps.hpp, matched_partners.hpp and matched_windows.hpp, sorts and sums. Both give the
+// same order.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
+#include "reorder/matched_partners.hpp"
 #include "reorder/matched_steps.hpp"
+#include "reorder/matched_windows.hpp"
 
 namespace tessera::matched {
 
@@ -30,7 +33,6 @@ class Search {
         options_(options),
         order_(exec.template array<std::int32_t>(pattern.rows)),
         moved_(exec.template array<std::int32_t>(pattern.rows)),
-        lengths_(exec.template array<std::uint32_t>(pattern.rows + 1)),
         offsets_(exec.template array<std::uint32_t>(pattern.rows + 1)),
         cols_(exec.template array<std::int32_t>(pattern.nnz)),
         positions_(exec.template array<std::int32_t>(pattern.nnz)),
@@ -43,7 +45,6 @@ class Search {
         to_(exec.template array<std::int32_t>(pattern.rows)),
         columns_(exec.template array<std::uint32_t>(pattern.rows + 1)),
         offers_(exec.template array<std::uint32_t>(pattern.rows)),
-        flags_(exec.template array<std::uint32_t>(pattern.rows + 1)),
         ranks_(exec.template array<std::uint32_t>(pattern.rows + 1)),
         blocks_(exec.template array<std::uint32_t>(2)),
         shared_cols_(exec.template array<std::uint32_t>(pattern.rows)),
@@ -94,9 +95,8 @@ class Search {
 
   /// Puts the pattern in the order at hand.
   void place() {
-    exec_.for_each(pattern_.rows, LengthOfRow{pattern_, order_.data(), lengths_.data()});
-    exec_.for_each(1, Fill<std::uint32_t>{lengths_.data() + pattern_.rows, 0});
-    exec_.running_sum(lengths_.data(), offsets_.data(), pattern_.rows + std::int64_t{1});
+    exec_.running_sum(LengthOfRow{pattern_, order_.data()}, offsets_.data(),
+                      pattern_.rows + std::int64_t{1});
     exec_.for_teams(pattern_.rows, GatherRow{pattern_, order_.data(), offsets_.data(), cols_.data(),
                                              positions_.data()});
     exec_.sort_by_column(cols_.data(), pattern_.nnz, pattern_.cols, sorted_.data());
@@ -112,58 +112,48 @@ class Search {
   void count_blocks(std::uint32_t* sum) {
     const std::int64_t all = (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
     exec_.for_teams(all, MeasureCluster{placed_, kWindowLevel, 0, columns_.data(), nullptr});
-    exec_.for_each(all, CountBlocks{columns_.data()});
-    exec_.for_each(1, Fill<std::uint32_t>{columns_.data() + all, 0});
-    exec_.running_sum(columns_.data(), ranks_.data(), all + 1);
+    exec_.running_sum(CountBlocks{columns_.data(), all}, ranks_.data(), all + 1);
     exec_.copy(ranks_.data() + all, sum, 1);
   }
 
   /// Matches the clusters of a level and moves those of a pair together.
   void merge(int level) {
     const std::int32_t clusters = pattern_.rows >> level;
-    exec_.for_each(clusters, Fill<std::int32_t>{mates_.data(), kNone});
+    exec_.for_teams(clusters, MeasureCluster{placed_, level, 2 * options_.reach, columns_.data(),
+                                             offers_.data()});
     // Those that others were preferred to search once more, among themselves and farther.
-    for (const std::uint32_t reach : {options_.reach, 2 * options_.reach}) {
+    for (const bool is_first : {true, false}) {
       exec_.for_teams(clusters,
-                      MeasureCluster{placed_, level, reach, columns_.data(), offers_.data()});
-      exec_.for_teams(clusters, FindPartners{.placed = placed_,
-                                             .source_level = level,
-                                             .level = level,
-                                             .clusters = clusters,
-                                             .reach = reach,
-                                             .offers = offers_.data(),
-                                             .columns = columns_.data(),
-                                             .mates = mates_.data(),
-                                             .shared_cols = nullptr,
-                                             .kept = kPartners,
-                                             .partners = partners_.data()});
-      match(clusters);
+                      FindPartners{.placed = placed_,
+                                   .source_level = level,
+                                   .level = level,
+                                   .clusters = clusters,
+                                   .reach = is_first ? options_.reach : 2 * options_.reach,
+                                   .offers = offers_.data(),
+                                   .columns = columns_.data(),
+                                   .mates = is_first ? nullptr : mates_.data(),
+                                   .shared_cols = nullptr,
+                                   .kept = kPartners,
+                                   .partners = partners_.data()});
+      match(clusters, is_first);
     }
-    exec_.for_each(clusters, FlagFree{mates_.data(), flags_.data()});
-    sum_flags(clusters);
+    const std::int64_t all = clusters + std::int64_t{1};
+    exec_.running_sum(FlagFree{mates_.data(), clusters}, ranks_.data(), all);
     exec_.for_each(clusters, ListFree{mates_.data(), ranks_.data(), to_.data()});
     exec_.for_each(clusters,
                    MatchFree{ranks_.data(), to_.data(), ranks_.data() + clusters, mates_.data()});
-    exec_.for_each(clusters, FlagLeader{mates_.data(), flags_.data()});
-    sum_flags(clusters);
+    exec_.running_sum(FlagLeader{mates_.data(), clusters}, ranks_.data(), all);
     exec_.for_each(pattern_.rows, MoveRow{order_.data(), mates_.data(), ranks_.data(), level,
                                           clusters, moved_.data()});
     std::swap(order_, moved_);
   }
 
-  /// ranks_[i] = the number of flags before i; ranks_[count] is that of all.
-  void sum_flags(std::int32_t count) {
-    exec_.for_each(1, Fill<std::uint32_t>{flags_.data() + count, 0});
-    exec_.running_sum(flags_.data(), ranks_.data(), count + std::int64_t{1});
-  }
-
-  void match(std::int32_t clusters) {
-    exec_.for_each(clusters, Fill<Key>{best_.data(), 0});
-    for (int round = 0; round < options_.rounds; ++round) {
-      exec_.for_each_raising(clusters, Propose{partners_.data(), mates_.data(), round,
-                                               proposals_.data(), to_.data(), best_.data()});
-      exec_.for_each(clusters, Accept{proposals_.data(), to_.data(), best_.data(), mates_.data()});
-    }
+  /// Matches clusters by their partners; those with a mate keep it, unless nobody is to have one.
+  void match(std::int32_t clusters, bool from_none) {
+    exec_.for_rounds(
+        clusters, options_.rounds, StartMatching{best_.data(), from_none ? mates_.data() : nullptr},
+        Propose{partners_.data(), mates_.data(), proposals_.data(), to_.data(), best_.data()},
+        Accept{proposals_.data(), to_.data(), best_.data(), mates_.data()});
   }
 
   /// Swaps rows between pairs of windows that each have a row which would gain in the other.
@@ -190,8 +180,7 @@ class Search {
         exec_.for_each(windows(), ForgetMate{mates_.data(), partners_.data()});
         place();
       }
-      exec_.for_each(windows(), Fill<std::int32_t>{mates_.data(), kNone});
-      match(windows());
+      match(windows(), true);
       swap_mates(cost);
     }
   }
@@ -206,19 +195,19 @@ class Search {
   Exec& exec_;
   const Pattern pattern_;
   const Options options_;
-  Array<std::int32_t> order_, moved_;                      // [rows]
-  Array<std::uint32_t> lengths_, offsets_;                 // [rows + 1]
-  Array<std::int32_t> cols_, positions_;                   // [nnz]
-  Array<std::uint32_t> col_offsets_;                       // [columns + 1]
-  Array<std::int32_t> holders_;                            // [nnz]
-  Array<std::uint32_t> places_, sorted_;                   // [nnz]
-  Array<std::uint16_t> masks_;                             // [nnz]
-  Array<std::int32_t> mates_, to_;                         // [clusters]
-  Array<std::uint32_t> columns_, offers_, flags_, ranks_;  // [clusters + 1]
-  Array<std::uint32_t> blocks_;                            // [2]
-  Array<std::uint32_t> shared_cols_;                       // [rows]
-  Array<Key> proposals_, best_;                            // [clusters]
-  Array<Key> partners_, wishes_;                           // [clusters * kPartners]
+  Array<std::int32_t> order_, moved_;              // [rows]
+  Array<std::uint32_t> offsets_;                   // [rows + 1]
+  Array<std::int32_t> cols_, positions_;           // [nnz]
+  Array<std::uint32_t> col_offsets_;               // [columns + 1]
+  Array<std::int32_t> holders_;                    // [nnz]
+  Array<std::uint32_t> places_, sorted_;           // [nnz]
+  Array<std::uint16_t> masks_;                     // [nnz]
+  Array<std::int32_t> mates_, to_;                 // [clusters]
+  Array<std::uint32_t> columns_, offers_, ranks_;  // [clusters + 1]
+  Array<std::uint32_t> blocks_;                    // [2]
+  Array<std::uint32_t> shared_cols_;               // [rows]
+  Array<Key> proposals_, best_;                    // [clusters]
+  Array<Key> partners_, wishes_;                   // [clusters * kPartners]
   Placed placed_;
   bool knows_columns_ = false;
 };

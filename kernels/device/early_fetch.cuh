@@ -1,41 +1,9 @@
-// Fetching A into the L2 before it is asked for, from compute capability 9.0 on.
-//
-// With cold caches a product of some microseconds waits for DRAM three times, one after another:
-// for the begins of rows or windows, for their columns and values, and for the rows of B that these
-// name. The thread blocks that begin first fetch a share of the columns and values each, so that
-// the second wait is over with the first.
+// The device half of kernels/early_fetch.hpp, from compute capability 9.0 on.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
+#include "kernels/early_fetch.hpp"
 
 namespace tessera {
-
-/// Arrays of A, in as many shares as thread blocks take part.
-struct EarlyFetch {
-  static constexpr int kArrays = 2;
-
-  const void* arrays[kArrays];    // at multiples of 16 bytes
-  std::uint32_t shares[kArrays];  // bytes of a thread block, multiples of 128
-  std::uint32_t thread_blocks;    // that take part
-
-  /// Of arrays of so many bytes, for a launch of `thread_blocks`. What is left of an array behind
-  /// the last share is not fetched, nor are arrays that would fill much of the L2.
-  static EarlyFetch of(const void* first, std::int64_t first_bytes, const void* second,
-                       std::int64_t second_bytes, std::int64_t thread_blocks) {
-    constexpr std::int64_t kMostBytes = 24 << 20;
-    constexpr std::int64_t kMostBlocks = std::int64_t{132} * 8;  // that an H200 holds
-    constexpr std::int64_t kShareUnit = 128;
-    if (thread_blocks == 0 || first_bytes + second_bytes > kMostBytes) return {};
-    const std::int64_t blocks = std::min(thread_blocks, kMostBlocks);
-    const auto share = [&](std::int64_t bytes) {
-      return static_cast<std::uint32_t>(bytes / blocks / kShareUnit * kShareUnit);
-    };
-    return {.arrays = {first, second},
-            .shares = {share(first_bytes), share(second_bytes)},
-            .thread_blocks = static_cast<std::uint32_t>(blocks)};
-  }
-};
 
 /// Fetches the share of thread block `block`, whose threads all call it.
 __device__ inline void fetch_early(const EarlyFetch& fetch, std::uint32_t block) {

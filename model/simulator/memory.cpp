@@ -10,14 +10,6 @@ namespace {
 /// its counters.
 constexpr int kClusters = 8;
 
-std::uint32_t mix(std::uint32_t x) {
-  x ^= x >> 16;
-  x *= 0x7feb352du;
-  x ^= x >> 15;
-  x *= 0x846ca68bu;
-  return x ^ (x >> 16);
-}
-
 }  // namespace
 
 Home home_of(std::uint32_t line, int partitions) {

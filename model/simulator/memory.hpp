@@ -38,6 +38,15 @@ struct Request {
   std::uint8_t scoreboard = 0;
 };
 
+/// Mixes the bits of a number.
+constexpr std::uint32_t mix(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7feb352du;
+  x ^= x >> 15;
+  x *= 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
 /// The partition, slice and row of a line.
 struct Home {
   int partition;

@@ -87,10 +87,13 @@ void Multiprocessor::place(std::int64_t thread_block, double start) {
 }
 
 void Multiprocessor::advance(double end) {
+  for (const Event& event : events_)
+    if (event.time < end) prefetch_state(warps_[static_cast<std::size_t>(event.warp)]);
   while (!events_.empty() && events_.front().time < end) {
     const int warp = events_.front().warp;
     std::pop_heap(events_.begin(), events_.end(), std::greater<>());
     events_.pop_back();
+    if (!events_.empty()) prefetch_op(warps_[static_cast<std::size_t>(events_.front().warp)]);
     run(warp, end);
   }
 }
@@ -114,8 +117,17 @@ bool Multiprocessor::fetch(Warp& warp) {
     warp.op = 0;
     warp.last_piece = !launch_.trace->next(slots_[static_cast<std::size_t>(warp.slot)].thread_block,
                                            warp.index, warp.cursor, warp.piece);
+    for (const LineTouch& touch : warp.piece.lines) l1_.prefetch_set(l1_set(touch.line));
   }
   return true;
+}
+
+/// Has the processor fetch what the L1 knows of the lines of this operation and of those after it.
+void Multiprocessor::prefetch_lines(const Warp& warp, const WarpOp& op) const {
+  constexpr std::size_t kAhead = 4;
+  const std::size_t end = std::min(warp.piece.lines.size(), op.last_line + kAhead);
+  for (std::size_t i = op.first_line; i < end; ++i)
+    l1_.prefetch_line(l1_set(warp.piece.lines[i].line), warp.piece.lines[i].line);
 }
 
 /// Runs one operation; false when the warp waits for another event or has ended.
@@ -271,7 +283,7 @@ void Multiprocessor::read_line(int id, Warp& warp, const WarpOp& op, const LineT
   const int group = home_of(touch.line, machine_.partitions).group();
   counts_.load_sectors += sectors;
   if (op.kind == WarpOp::Kind::kLoad) {
-    const std::int64_t set = touch.line % static_cast<std::uint32_t>(l1_.sets());
+    const std::int64_t set = l1_set(touch.line);
     std::int64_t place = l1_.find(set, touch.line);
     if (place < 0) {
       std::uint32_t out = 0;
@@ -328,6 +340,7 @@ void Multiprocessor::access_memory(int id, Warp& warp, const WarpOp& op) {
   int sectors = 0;
   for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
     sectors += count_sectors(warp.piece.lines[i].sectors);
+  prefetch_lines(warp, op);
   const double lookup =
       instructions * std::max(machine_.load_interval, sectors * machine_.sector_interval);
   const double busy = std::max(lookup, op.wavefronts * machine_.shared_interval);

@@ -122,6 +122,22 @@ class Multiprocessor {
     return slots_[static_cast<std::size_t>(warp.slot)].thread_block == watched_block_;
   }
   bool fetch(Warp& warp);
+  // The state of a whole GPU does not fit into the caches of a core: the processor is told early
+  // what it will need.
+  static void prefetch_state(const Warp& warp) {
+    __builtin_prefetch(&warp.piece);
+    __builtin_prefetch(&warp.scheduler);
+    __builtin_prefetch(&warp.ready);
+  }
+  static void prefetch_op(const Warp& warp) { __builtin_prefetch(warp.piece.ops.data() + warp.op); }
+  void prefetch_lines(const Warp& warp, const WarpOp& op) const;
+  /// Lines are rotated pseudo-randomly, so that equally distant ones spread over all sets, as over
+  /// the few sets of many ways that Volta's L1 has (Jia et al., "Dissecting the NVIDIA Volta GPU
+  /// Architecture via Microbenchmarking").
+  std::int64_t l1_set(std::uint32_t line) const {
+    const auto sets = static_cast<std::uint32_t>(l1_.sets());
+    return (line + mix(line / sets)) % sets;
+  }
   void finish(Warp& warp);
   void issue(Warp& warp, int instructions);
   void multiply(Warp& warp, int instructions);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -354,6 +355,22 @@ TEST_CASE("the bound is near the time of a product of MMAs alone") {
   CHECK(bound.bound_by == "tensor cores");
   CHECK(bound.time_us <= time);
   CHECK(bound.time_us > 0.8 * time);
+}
+
+TEST_CASE("quick advice knows the kernels for dense matrices, and tall_spmm where it is named") {
+  const CsrMatrix matrix = some_matrix(8);
+  const auto names = [&](std::vector<std::string> kernels) {
+    const MatrixAdvice found =
+        advise(matrix, {no_order(matrix)},
+               {.n = 64, .kernels = std::move(kernels), .options = {.quick = true}});
+    std::set<std::string> ranked;
+    for (const Rating& rating : found.decision.ranked)
+      ranked.insert(found.candidate(rating).kernel.name);
+    return ranked;
+  };
+  CHECK(names({}).contains("dense_spmm"));
+  CHECK_FALSE(names({}).contains("tall_spmm"));
+  CHECK(names({"tall_spmm"}).contains("tall_spmm"));
 }
 
 TEST_CASE("the advice for a matrix is the fastest of all its simulations") {

@@ -61,11 +61,21 @@ class Predictions(unittest.TestCase):
                                                        "simulated_on": "2026-11-02"}})  # fmt: skip
 
     def test_a_product_without_a_simulation_stays_without_an_error(self):
-        measured = [{"matrix": m, "n": "32", "case": "RoDe", "measured_us": "10"} for m in "ab"]
+        measured = [{"matrix": m, "n": "32", "case": "RoDe", "measured_us": "10",
+                     "measured_commit": "m"} for m in "ab"]  # fmt: skip
         simulated = {("a", "32", "RoDe"): {"simulated_us": "12", "simulated_on": "d"}}
         rows = under_test.joined(measured, simulated, "c")
         self.assertEqual([row["error_pct"] for row in rows], ["20.00", ""])
         self.assertEqual([row["commit"] for row in rows], ["c", ""])
+
+    def test_a_prediction_is_kept_until_its_product_is_simulated_or_measured_anew(self):
+        measured = [{"matrix": m, "n": "32", "case": "RoDe", "measured_us": "10",
+                     "measured_commit": "new" if m == "c" else "m"} for m in "abc"]  # fmt: skip
+        before = [product(m, "RoDe", 10, 11) for m in "abc"]
+        anew = {("b", "32", "RoDe"): {"simulated_us": "12", "simulated_on": "d"}}
+        rows = under_test.joined(measured, anew, "c", before)
+        self.assertEqual([row["simulated_us"] for row in rows], ["11", "12", ""])
+        self.assertEqual([row["commit"] for row in rows], ["s", "c", ""])
 
     def test_errors_are_absolute_and_a_kernel_is_judged_by_its_mean(self):
         rows = [product("a", "x", 10, 12), product("b", "x", 10, 9), product("a", "y", 10, 14),

@@ -47,6 +47,7 @@ TEST_CASE("the GPU finds the order that the host finds, and packs the host's byt
       random_sparse(3001, 3001, 0.3, 8),  // tables with more candidates than slots
       shuffled_communities(),
       generated("rmat", {{"scale", std::int64_t{14}}}),
+      generated("rmat", {{"scale", std::int64_t{15}}}),  // small tables overflow, and large ones
   };
   check(matrices);
 }

@@ -52,6 +52,31 @@ TEST_CASE("matched packs shuffled communities nearly as full as best") {
   CHECK(mean_nnz_tc(shuffled, "matched", {}, 16) > 0.95 * mean_nnz_tc(shuffled, "best", {}, 16));
 }
 
+/// 16,384 vertices, hundreds of which have more candidates than the smaller tables have slots, and
+/// some more than a table of 16,384 holds.
+CsrMatrix graph_with_hubs() {
+  return Registry<Generator>::instance()
+      .make("rmat", {{"scale", std::int64_t{14}}, {"edge_factor", std::int64_t{48}}})
+      ->generate();
+}
+
+TEST_CASE("matched fills the TC blocks of a graph with hubs nearly as full as best") {
+  const CsrMatrix graph = graph_with_hubs();
+
+  CHECK(mean_nnz_tc(graph, "matched") > 0.993 * mean_nnz_tc(graph, "best"));
+}
+
+TEST_CASE("matched finds one order where rows have more candidates than a table has slots") {
+  const CsrMatrix graph = graph_with_hubs();
+  const auto variant = Registry<Reordering>::instance().make("matched", Params::Given{});
+  const auto on = [&](int threads) {
+    const ThreadCount count(threads);
+    return variant->order(graph);
+  };
+
+  CHECK(on(1).rows == on(3).rows);
+}
+
 TEST_CASE("matched orders a hub that is joined to every vertex") { check_hub("matched"); }
 
 }  // namespace

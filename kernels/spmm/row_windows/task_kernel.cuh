@@ -2,8 +2,8 @@
 // the sums of split windows.
 #pragma once
 
-#include "kernels/device/early_fetch.cuh"
 #include "kernels/device/store_operator.hpp"
+#include "kernels/early_fetch.hpp"
 #include "kernels/spmm/row_windows/schedule.hpp"
 #include "kernels/spmm/row_windows/split_windows.cuh"
 #include "kernels/spmm/row_windows/window_tile.cuh"

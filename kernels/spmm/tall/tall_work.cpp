@@ -9,10 +9,10 @@
 namespace tessera::tall_spmm {
 namespace {
 
-constexpr int kRegisters = 168;   // of a thread (CUDA 13.0, sm_90a)
-constexpr int kNonzeroBytes = 4;  // an element of 16 bits and its place in an expanded tile
-constexpr int kWideRegisters = 26;
-constexpr int kTaskBarriers = 2;  // before a thread block's first tile
+constexpr int kRegisters = 168;     // of a thread (CUDA 13.0, sm_90a)
+constexpr int kNonzeroBytes = 4;    // an element of 16 bits and its place in an expanded tile
+constexpr int kWideRegisters = 32;  // allocated for those 27 or 28 that the kernel takes
+constexpr int kTaskBarriers = 2;    // before a thread block's first tile
 
 /// Adds a tile to its thread block, for `cols` columns of B and C.
 void add_turn(const TallTiles& a, const TileExtent& tile, const Plan& plan, const Turn& turn,

@@ -4,6 +4,7 @@
 // the optimiser, which would compute them anew for every TC block.
 #pragma once
 
+#include "kernels/device/early_fetch.cuh"
 #include "kernels/device/hidden.cuh"
 #include "kernels/device/narrowed_sums.cuh"
 #include "kernels/device/store_elements.cuh"

@@ -83,6 +83,30 @@ double cycles_of(const std::function<void(WarpTrace&)>& body, Machine machine = 
   return simulate(work, machine, {.warm = false}).cycles();
 }
 
+TEST_CASE("equally distant rows that fit into the L1 stay there, and others do not") {
+  // The hits, in percent, of pieces of four lines, each `distance` lines behind the one before,
+  // that are read twice.
+  const auto second_hits = [](int pieces, int distance) {
+    const auto work = toy_work(1, 1, [&](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
+      for (int i = 0; i < 2 * pieces; ++i) {
+        trace.load(0);
+        trace.touch(std::uint64_t{kLineBytes} * distance * (i % pieces), 4 * kLineBytes);
+        trace.wait(0);
+      }
+      return false;
+    });
+    const Result result = simulate(work, toy_machine(), {.warm = false});
+    return 200.0 * static_cast<double>(result.sm().load_hits) /
+           static_cast<double>(result.sm().load_sectors);
+  };
+  // 256 pieces are half of the L1.
+  for (const int distance : {4, 16, 32, 128, 1000}) {
+    CAPTURE(distance);
+    CHECK(second_hits(256, distance) > 95);
+    CHECK(second_hits(2048, distance) < 5);
+  }
+}
+
 TEST_CASE("a lone warp takes the cycles worked out by hand") {
   CHECK(cycles_of([](WarpTrace& t) { t.issue(10); }) == doctest::Approx(20));
   CHECK(cycles_of([](WarpTrace& t) { t.pause(50); }) == doctest::Approx(50));

@@ -1,0 +1,388 @@
+// Steps of the order `matched` (matched_steps.hpp) that find the clusters with most columns in
+// common, match each with one of them, and move the rows of both together.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/host_device.hpp"
+#include "reorder/matched_steps.hpp"
+
+namespace tessera::matched {
+
+/// The part of a column's holders that offers partners to one of them: the nearest on each side.
+struct Reach {
+  std::uint32_t most;
+
+  /// Long clusters look less far, so that no cluster costs much more than its nonzeros.
+  TESSERA_HOST_DEVICE Reach(std::uint32_t reach, std::uint32_t length) : most(reach) {
+    constexpr std::uint32_t kLong = 2048, kLeast = 2;
+    if (length > kLong)
+      most = tessera::matched::most(
+          least(kLeast, reach), static_cast<std::uint32_t>(std::uint64_t{reach} * kLong / length));
+  }
+  TESSERA_HOST_DEVICE std::uint32_t begin(std::uint32_t first, std::uint32_t place) const {
+    return place - first > most ? place - most : first;
+  }
+  TESSERA_HOST_DEVICE std::uint32_t end(std::uint32_t last, std::uint32_t place) const {
+    return last - place > most ? place + most + 1 : last;
+  }
+};
+
+/// Counts a cluster's distinct columns and the partners that they offer.
+struct MeasureCluster {
+  Placed placed;
+  int level;
+  std::uint32_t reach;
+  std::uint32_t* columns;  // [clusters]
+  std::uint32_t* offers;   // [clusters]
+
+  static constexpr std::size_t kWarpBytes = 8, kBlockBytes = 8, kWideBytes = 8;
+  TESSERA_HOST_DEVICE Size size_of(std::int64_t cluster) const {
+    return size_for(placed.length(static_cast<std::int32_t>(cluster), level));
+  }
+  template <class Team>
+  TESSERA_HOST_DEVICE void operator()(const Team& team, std::int64_t item) const {
+    const auto cluster = static_cast<std::int32_t>(item);
+    auto* const sums = static_cast<std::uint32_t*>(team.shared());
+    team.for_each(2, [&](std::uint32_t i) { sums[i] = 0; });
+    team.sync();
+    const std::uint32_t begin = placed.begin(cluster, level);
+    const std::uint32_t length = placed.length(cluster, level);
+    const Reach reaches(reach, length);
+    std::uint32_t own_columns = 0, own_offers = 0;
+    team.for_each(length, [&](std::uint32_t i) {
+      const std::uint32_t k = begin + i;
+      if (!placed.is_first(k, cluster << level)) return;
+      const std::uint32_t first = placed.col_offsets[placed.cols[k]];
+      const std::uint32_t last = placed.col_offsets[placed.cols[k] + 1];
+      ++own_columns;
+      own_offers += reaches.end(last, placed.places[k]) - reaches.begin(first, placed.places[k]);
+    });
+    team.add(&sums[0], own_columns);
+    team.add(&sums[1], own_offers);
+    team.sync();
+    if (team.is_first()) {
+      columns[cluster] = sums[0];
+      if (offers != nullptr) offers[cluster] = sums[1];
+    }
+    team.sync();
+  }
+};
+
+/// A partner and its worth in one number. Among equally good ones the nearest has the larger key.
+TESSERA_HOST_DEVICE constexpr Key key_of(std::uint32_t worth, std::int32_t own,
+                                         std::int32_t other) {
+  const std::uint32_t distance = other > own ? 2 * static_cast<std::uint32_t>(other - own)
+                                             : 2 * static_cast<std::uint32_t>(own - other) + 1;
+  return Key{worth} << 32 | (0xffffffffu - distance);
+}
+TESSERA_HOST_DEVICE constexpr std::uint32_t worth_of(Key key) {
+  return static_cast<std::uint32_t>(key >> 32);
+}
+TESSERA_HOST_DEVICE constexpr std::int32_t partner_of(Key key, std::int32_t own) {
+  const std::uint32_t distance = 0xffffffffu - static_cast<std::uint32_t>(key);
+  const auto step = static_cast<std::int32_t>(distance / 2);
+  return distance % 2 == 0 ? own + step : own - step;
+}
+
+/// The most candidates that a table of so many slots holds without long searches.
+TESSERA_HOST_DEVICE constexpr std::uint32_t room(std::uint32_t slots) { return slots / 4 * 3; }
+/// Two sums, the slots, and a list of those in use.
+constexpr std::size_t table_bytes(std::uint32_t slots) {
+  return 8 * (std::size_t{slots} + 1) + 2 * room(slots);
+}
+
+/// Finds the clusters that have most columns in common with a source, which is a cluster or a row,
+/// by a hash table of counts. A team whose table is too small for the candidates gives the source
+/// up, and a larger team takes it. Where even the largest table is too small, clusters that meet in
+/// a slot are counted together, under the name of the last one. So the result never depends on the
+/// order of the counting, nor on the table.
+struct FindPartners {
+  Placed placed;
+  int source_level;       // of a source
+  int level;              // of the clusters it is compared with
+  std::int32_t clusters;  // whole ones
+  std::uint32_t reach;
+  const std::uint32_t* offers;   // [sources] as many or more
+  const std::uint32_t* columns;  // [clusters] for the worth |a and b| / |a or b|; null: |a and b|
+  const std::int32_t* mates;     // [clusters] matched ones take no part; null: all do
+  std::uint32_t* shared_cols;    // [sources] columns that the rest of its cluster has too; or null
+  int kept;
+  Key* partners;  // [sources * kept] best first; 0: none
+
+  static constexpr std::uint32_t kLeastSlots = 64, kWarpSlots = 512, kBlockSlots = 4096,
+                                 kWideSlots = 16384;
+  static constexpr std::size_t kWarpBytes = table_bytes(kWarpSlots);
+  static constexpr std::size_t kBlockBytes = table_bytes(kBlockSlots);
+  static constexpr std::size_t kWideBytes = table_bytes(kWideSlots);
+  TESSERA_HOST_DEVICE Size size_of(std::int64_t source) const {
+    // Most offers name a cluster that others name too.
+    constexpr std::uint32_t kWarpOffers = 4096, kBlockOffers = 32768;
+    return offers[source] <= kWarpOffers    ? Size::kWarp
+           : offers[source] <= kBlockOffers ? Size::kBlock
+                                            : Size::kWide;
+  }
+
+  /// Whether the team's table had room for all candidates; that of the largest always has.
+  template <class Team>
+  TESSERA_HOST_DEVICE bool operator()(const Team& team, std::int64_t item) const {
+    const auto source = static_cast<std::int32_t>(item);
+    const std::int32_t own = (source << source_level) >> level;
+    Key* const found = partners + item * kept;
+    if (mates != nullptr && mates[own] != kNone) {
+      team.for_each(kept, [&](std::uint32_t i) { found[i] = 0; });
+      return true;
+    }
+    const std::uint32_t most_slots = team.table_slots();
+    std::uint32_t size = kLeastSlots;
+    while (size < most_slots && room(size) < entries(item)) size *= 2;
+    Table table(team.shared(), size);
+    count(team, source, table, true);
+    const bool is_exact = table.sums[kUsed] <= room(size);
+    if (!is_exact) {
+      if (size < kWideSlots) {
+        team.sync();
+        return false;
+      }
+      team.sync();
+      count(team, source, table, false);
+    }
+    const std::uint32_t listed = is_exact ? table.sums[kUsed] : size;
+    team.for_each(listed, [&](std::uint32_t i) {
+      const std::uint32_t slot = is_exact ? table.list[i] : i;
+      const std::uint32_t times = table.slots[2 * slot];
+      const auto cluster = static_cast<std::int32_t>(table.slots[2 * slot + 1]) - 1;
+      table.keys[slot] = times == 0 ? 0 : key_of(worth(own, cluster, times), own, cluster);
+    });
+    if (shared_cols != nullptr && team.is_first()) shared_cols[item] = table.sums[kShared];
+    team.sync();
+    Key last_key = ~Key{0};
+    for (int i = 0; i < kept; ++i) {
+      Key mine = 0;
+      if (last_key != 0)
+        team.for_each(listed, [&](std::uint32_t place) {
+          const Key key = table.keys[is_exact ? table.list[place] : place];
+          if (key < last_key) mine = most(mine, key);
+        });
+      last_key = team.largest(mine);
+      if (team.is_first()) found[i] = last_key;
+    }
+    team.sync();
+    return true;
+  }
+
+ private:
+  static constexpr int kShared = 0, kUsed = 1;
+  struct Table {
+    std::uint32_t size;
+    std::uint32_t* sums;   // [2] columns that the rest of its cluster has too; slots in use
+    Key* keys;             // [size]
+    std::uint32_t* slots;  // [2 * size] the same memory: how often, cluster + 1
+    std::uint16_t* list;   // [room(size)] slots in use
+
+    TESSERA_HOST_DEVICE Table(void* shared, std::uint32_t slot_count)
+        : size(slot_count),
+          sums(static_cast<std::uint32_t*>(shared)),
+          keys(static_cast<Key*>(shared) + 1),
+          slots(reinterpret_cast<std::uint32_t*>(keys)),
+          list(reinterpret_cast<std::uint16_t*>(keys + slot_count)) {}
+  };
+
+  /// Counts how often the source's columns offer each cluster, until the slots in use exceed their
+  /// room; where not `exact`, one slot can be that of several clusters.
+  template <class Team>
+  TESSERA_HOST_DEVICE void count(const Team& team, std::int32_t source, const Table& table,
+                                 bool exact) const {
+    const std::int32_t first_row = source << source_level;
+    const std::int32_t own = first_row >> level;
+    team.for_each(table.size, [&](std::uint32_t i) { table.keys[i] = 0; });
+    team.for_each(2, [&](std::uint32_t i) { table.sums[i] = 0; });
+    team.sync();
+    const std::uint32_t begin = placed.begin(source, source_level);
+    const std::uint32_t length = placed.length(source, source_level);
+    const Reach reaches(reach, length);
+    team.for_each_in_groups(length, [&](std::uint32_t i, std::uint32_t lane, std::uint32_t lanes) {
+      const std::uint32_t k = begin + i;
+      if (!placed.is_first(k, first_row)) return;
+      const std::uint32_t place = placed.places[k];
+      const std::uint32_t first = placed.col_offsets[placed.cols[k]];
+      const std::uint32_t last = placed.col_offsets[placed.cols[k] + 1];
+      const std::uint32_t from = reaches.begin(first, place), to = reaches.end(last, place);
+      if (shared_cols != nullptr && lane == 0)
+        team.add(&table.sums[kShared],
+                 (place > first && placed.holders[place - 1] >> level == own) ||
+                     (place + 1 < last && placed.holders[place + 1] >> level == own));
+      for (std::uint32_t other = from + lane; other < to; other += lanes) {
+        const std::int32_t cluster = placed.holders[other] >> level;
+        if (cluster == own || cluster >= clusters) continue;
+        if (other > from && placed.holders[other - 1] >> level == cluster) continue;
+        if (mates != nullptr && mates[cluster] != kNone) continue;
+        const std::uint32_t name = static_cast<std::uint32_t>(cluster) + 1;
+        std::uint32_t slot = mixed(name) & (table.size - 1);
+        if (exact) {
+          if (team.read(&table.sums[kUsed]) > room(table.size)) return;
+          for (;; slot = (slot + 1) & (table.size - 1)) {
+            const std::uint32_t owner = team.claim(&table.slots[2 * slot + 1], name);
+            if (owner == name) break;
+            if (owner != 0) continue;
+            const std::uint32_t used = team.next(&table.sums[kUsed]);
+            if (used < room(table.size)) table.list[used] = static_cast<std::uint16_t>(slot);
+            break;
+          }
+        } else {
+          team.raise(&table.slots[2 * slot + 1], name);
+        }
+        team.add(&table.slots[2 * slot], 1);
+      }
+    });
+    team.sync();
+  }
+
+  /// At least the number of different candidates.
+  TESSERA_HOST_DEVICE std::uint32_t entries(std::int64_t source) const {
+    return least(offers[source], static_cast<std::uint32_t>(clusters));
+  }
+
+  TESSERA_HOST_DEVICE std::uint32_t worth(std::int32_t a, std::int32_t b,
+                                          std::uint32_t common) const {
+    if (columns == nullptr) return common;
+    common = least(common, least(columns[a], columns[b]));
+    return static_cast<std::uint32_t>(std::uint64_t{4096} * common /
+                                      (columns[a] + columns[b] - common));
+  }
+};
+
+/// A round of a matching, part one: everyone that is free proposes to the best free partner, and
+/// both remember the best proposal that they take part in. Proposals of a later round have larger
+/// keys, so that nothing is cleared between rounds.
+struct Propose {
+  const Key* partners;  // [clusters * kPartners]
+  const std::int32_t* mates;
+  Key* proposals;    // [clusters] 0: none
+  std::int32_t* to;  // [clusters]
+  Key* best;         // [clusters] the best proposal
+
+  template <class Threads>
+  TESSERA_HOST_DEVICE void operator()(const Threads& threads, int round, std::int64_t item) const {
+    const auto own = static_cast<std::int32_t>(item);
+    proposals[own] = 0;
+    if (mates[own] != kNone) return;
+    std::int32_t other = kNone;
+    std::uint32_t worth = 0, tie = 0;
+    for (int i = 0; i < kPartners; ++i) {
+      const Key key = partners[item * kPartners + i];
+      if (key == 0) continue;
+      const std::int32_t candidate = partner_of(key, own);
+      if (mates[candidate] != kNone) continue;
+      // Both sides see the same tie, so that chains of equally good pairs break up.
+      const std::uint32_t pair_tie =
+          mixed(static_cast<std::uint32_t>(least(own, candidate)) * 0x9e3779b9u ^
+                static_cast<std::uint32_t>(most(own, candidate)));
+      if (other != kNone && (worth_of(key) < worth || (worth_of(key) == worth && pair_tie <= tie)))
+        continue;
+      other = candidate;
+      worth = worth_of(key);
+      tie = pair_tie;
+    }
+    if (other == kNone) return;
+    const Key proposal = Key(round + 1) << 58 | Key{least(worth, 0x3ffffffu)} << 32 |
+                         mixed(static_cast<std::uint32_t>(own));
+    proposals[own] = proposal;
+    to[own] = other;
+    threads.raise(&best[own], proposal);
+    threads.raise(&best[other], proposal);
+  }
+};
+
+/// Part two: a proposal that is the best of both sides is accepted.
+struct Accept {
+  const Key* proposals;
+  const std::int32_t* to;
+  const Key* best;
+  std::int32_t* mates;
+
+  TESSERA_HOST_DEVICE void operator()(std::int64_t item) const {
+    const auto own = static_cast<std::int32_t>(item);
+    if (proposals[own] == 0 || best[own] != proposals[own] || best[to[own]] != proposals[own])
+      return;
+    mates[own] = to[own];
+    mates[to[own]] = own;
+  }
+};
+
+/// Before the rounds of a matching.
+struct StartMatching {
+  Key* best;
+  std::int32_t* mates;  // nobody has a mate yet; null: mates stay
+  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const {
+    best[i] = 0;
+    if (mates != nullptr) mates[i] = kNone;
+  }
+};
+
+struct Count {
+  std::int32_t* values;
+  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const {
+    values[i] = static_cast<std::int32_t>(i);
+  }
+};
+
+struct FlagFree {
+  const std::int32_t* mates;
+  std::int32_t clusters;
+  TESSERA_HOST_DEVICE std::uint32_t operator()(std::int64_t i) const {
+    return i < clusters && mates[i] == kNone;
+  }
+};
+struct ListFree {
+  const std::int32_t* mates;
+  const std::uint32_t* ranks;
+  std::int32_t* free;
+  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (mates[i] == kNone) free[ranks[i]] = static_cast<std::int32_t>(i);
+  }
+};
+/// The clusters that nobody wants are matched in their order. An odd one stays alone.
+struct MatchFree {
+  const std::uint32_t* ranks;
+  const std::int32_t* free;
+  const std::uint32_t* free_count;
+  std::int32_t* mates;
+  TESSERA_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (mates[i] != kNone) return;
+    const std::uint32_t other = ranks[i] ^ 1;
+    if (other < *free_count) mates[i] = free[other];
+  }
+};
+struct FlagLeader {
+  const std::int32_t* mates;
+  std::int32_t clusters;
+  TESSERA_HOST_DEVICE std::uint32_t operator()(std::int64_t i) const {
+    return i < clusters && mates[i] > i;
+  }
+};
+/// Moves the rows of matched clusters together, in the order of the first of each pair.
+struct MoveRow {
+  const std::int32_t* order;
+  const std::int32_t* mates;
+  const std::uint32_t* leaders;  // [clusters] the number of leaders before
+  int level;
+  std::int32_t clusters;
+  std::int32_t* moved;
+
+  TESSERA_HOST_DEVICE void operator()(std::int64_t position) const {
+    const std::int64_t cluster = position >> level;
+    std::int64_t to = position;
+    if (cluster < clusters) {
+      const std::int32_t mate = mates[cluster];
+      std::int64_t place = clusters - 1;  // alone: the last
+      if (mate != kNone)
+        place = mate > cluster ? 2 * std::int64_t{leaders[cluster]}
+                               : 2 * std::int64_t{leaders[mate]} + 1;
+      to = (place << level) + (position - (cluster << level));
+    }
+    moved[to] = order[position];
+  }
+};
+
+}  // namespace tessera::matched
