@@ -125,7 +125,8 @@ class MixedSpgemm final : public SpgemmKernel {
                            const Generation& generation) const override {
     if (const auto rows = mixed_spgemm::params_of_masked_rows(params_))
       return kernels().make(kRows, *rows)->emulate_masked(a, b, mask, generation);
-    return chosen(a, b)->emulate_masked(a, b, mask, generation);
+    // The whole product comes first: the chosen kernel does not see the mask.
+    return SpgemmKernel::emulate_masked(a, b, mask, generation);
   }
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
     return chosen(a, b)->work(a, b);

@@ -39,11 +39,6 @@ class WholeBitmap {
   __device__ int rank(std::int32_t col) const {
     return rank_in(slots_[word_of(col) - first_word_], col);
   }
-  /// The rank of any column, -1 of one without a mark.
-  __device__ int find(std::int32_t col) const {
-    const auto at = static_cast<unsigned>(word_of(col) - first_word_);
-    return at < static_cast<unsigned>(words_) ? marked_rank_in(slots_[at], col) : -1;
-  }
 
  private:
   int first_word_, words_;
@@ -93,13 +88,6 @@ class WordsBitmap {
 
   __device__ int rank(std::int32_t col) const {
     return rank_in(slots_[slot_of(word_of(col))], col);
-  }
-  /// The rank of any column, -1 of one without a mark.
-  __device__ int find(std::int32_t col) const {
-    const auto at = static_cast<unsigned>(word_of(col) - first_word_);
-    if (at >= static_cast<unsigned>(directory_size_) * 32) return -1;
-    const int slot = marked_rank_in(directory_[at / 32], static_cast<std::int32_t>(at));
-    return slot < 0 ? -1 : marked_rank_in(slots_[slot], col);
   }
 
  private:

@@ -81,7 +81,7 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
     of_warp += 2 * parts(slots_of(group), shape_.lanes) + 3 + kBarriersOfSet * sets;
     for (std::int64_t set = 0; set < sets; ++set) {
       const auto found = segments<Kind::kNonzeros>(group, set);
-      of_warp += std::ranges::count_if(found, [](const Segment& one) { return one.length > 0; });
+      of_warp += kPrefetch * step_iterations(steps<Kind::kNonzeros>(group, found).count());
     }
     return shape_.warps() * of_warp;
   }
@@ -235,17 +235,13 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
   }
 
   /// Marks the words of chunks or steps, the first of which has number `item`; or adds products.
-  /// Bit u of `ends`: step u is the last of its segment.
   template <Phase kPhase>
-  void use(const Group& mine, std::span<const Lanes> all, std::int64_t item, std::uint32_t ends,
+  void use(const Group& mine, std::span<const Lanes> all, std::int64_t item,
            WarpTrace& trace) const {
     if constexpr (kPhase == Phase::kAdd) {
       for (const Lanes& lanes : all) find_ranks(mine, lanes, trace);
-      for (const Lanes& lanes : all) {
+      for (const Lanes& lanes : all)
         shape_.is_block() ? add_step(mine, lanes, trace) : add_chunk(mine, lanes, trace);
-        if ((ends & 1) != 0) trace.barrier();
-        ends >>= 1;
-      }
     } else {
       for (const Lanes& lanes : all) mark(kPhase == Phase::kMarkWords, mine, lanes, item++, trace);
     }
@@ -253,6 +249,7 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
   void add_step(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
     trace.issue(Count::kSum);
     add(mine, lanes, Turns{}, 0, trace);
+    trace.barrier();
   }
   void add_chunk(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
     const Turns turns = this->turns(lanes);
@@ -284,7 +281,7 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
         load_lanes<kKind>(lanes[u], trace);
       }
       trace.wait(kDataBoard);
-      use<kPhase>(mine, std::span(lanes).first(size), begin, 0, trace);
+      use<kPhase>(mine, std::span(lanes).first(size), begin, trace);
     }
     return last == prefetches;
   }
@@ -300,18 +297,11 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
     const std::int64_t iterations = step_iterations(steps.count());
     const std::int64_t last = std::min(first + kPrefetchesOfPiece, iterations);
     steps.skip(first * kPrefetch);
-    struct Taken {
-      std::array<Lanes, kPrefetch> lanes;
-      std::uint32_t ends = 0;
-    };
     const auto take = [&](bool loads) {
-      Taken taken;
-      std::uint32_t bit = 1;
-      for (Lanes& lanes : taken.lanes) {
+      std::array<Lanes, kPrefetch> taken;
+      for (Lanes& lanes : taken) {
         lanes = lanes_of(steps);
         const bool fetches = steps.is_last_of_segment();
-        if (fetches) taken.ends |= bit;
-        bit <<= 1;
         steps.advance();
         if (!loads) continue;
         trace.issue(kFetch.each);
@@ -326,11 +316,11 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
     auto next = take(first == 0);  // an earlier piece has loaded later ones
     for (std::int64_t i = first; i < last; ++i) {
       const auto now = next;
-      if (std::ranges::any_of(now.lanes, [](const Lanes& of) { return of.size > 0; }))
+      if (std::ranges::any_of(now, [](const Lanes& of) { return of.size > 0; }))
         trace.wait(kDataBoard);
       trace.issue(kFetch.all);
       next = take(true);
-      use<kPhase>(mine, now.lanes, i * kPrefetch, now.ends, trace);
+      use<kPhase>(mine, now, i * kPrefetch, trace);
     }
     return last == iterations;
   }

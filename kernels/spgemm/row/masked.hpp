@@ -1,77 +1,85 @@
-// The plan of row_spgemm under a mask M: how the rows of M become tasks. C has the cells of M, so
-// that nothing is counted: a task marks the columns of its row of M in the bitmap of
-// kernels/spgemm/row/row_spgemm.hpp, and the rank of a column is the place of its sum. A product
-// whose column has no mark is dropped before its factor of B is read.
+// The plan of row_spgemm under a mask M: which threads make a row of C. C has the cells of M, so
+// that nothing is counted and nothing is cut into tasks. A row of few cells and few products has a
+// few lanes or a warp, which add the products of a cell in the order of A's columns. A heavy row
+// has a thread block, or one for each window of its cells. Warp w of the block takes the nonzeros
+// w, w + kPartsOfRow, ... of the row of A and adds its products to sums of its own, so that no warp
+// waits for another; the parts of a cell are added at the end. kernels/spgemm/row/mask_words.cuh
+// finds the cell of a product, whose factor of B is read only then.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
-#include "kernels/spgemm/row/row_spgemm.hpp"
+#include "formats/base/matrix.hpp"
+#include "kernels/host_device.hpp"
+#include "kernels/spgemm/row/schedule.hpp"
+
+namespace tessera {
+class GpuSparseProduct;
+}
 
 namespace tessera::row_spgemm {
 
-/// A row of M: its cells, and its first and its last column.
-struct MaskRow {
-  std::int64_t cells = 0;
-  std::int32_t first = 0, last = 0;
+/// Warps of the thread block of a heavy row, which are the parts of its sums.
+constexpr int kPartsOfRow = 8;
+/// Cells of M for which a row has room, for each of its lanes.
+constexpr int kCellsOfLane = 4;
+constexpr int kCellsOfWarp = kCellsOfLane * kWarpLanes;
+/// Cells of a heavy row that one thread block makes, and of a window of a row with more.
+constexpr int kCellsOfBlock = 512, kCellsOfMaskWindow = 2048;
+
+/// How a row of C is made.
+enum class MaskedWay : std::int8_t {
+  kLanes,  // by the lanes of the launch over all rows
+  kWarp,   // by a warp of the second launch
+  kHeavy,  // by thread blocks, its sums in parts
 };
 
-/// Most cells of a row of M whose few products get a lane each; the lanes write all cells.
-constexpr std::int64_t kMostCellsOfLanes = 256;
+/// The plan of a product under a mask.
+struct MaskedPlan {
+  int lanes = 4;                   // of each row in the launch over all rows: 4, 8, 16 or 32
+  std::int64_t most_products = 0;  // of a row that is not heavy
+  /// The products of a row with more nonzeros of A than this are not counted: it is heavy.
+  TESSERA_HOST_DEVICE constexpr std::int64_t most_nonzeros() const { return 8 * lanes; }
 
-/// The cells that a task has at most.
-TESSERA_HOST_DEVICE constexpr std::int64_t cells_of(const Task& task, std::int64_t cells) {
-  const std::int64_t columns = std::int64_t{task.words} * kWordCols;
-  return task.is_sliced && columns < cells ? columns : cells;
-}
+  /// How a row with so many cells of M, nonzeros of A and products is made.
+  TESSERA_HOST_DEVICE constexpr MaskedWay way(std::int64_t cells, std::int64_t nonzeros,
+                                              std::int64_t products) const {
+    constexpr std::int64_t kProductsOfLane = 64;
+    if (cells > kCellsOfWarp || nonzeros > most_nonzeros() || products > most_products)
+      return MaskedWay::kHeavy;
+    if (lanes == kWarpLanes) return MaskedWay::kLanes;
+    return cells <= kCellsOfLane * lanes &&
+                   products <= std::min(kProductsOfLane * lanes, most_products / 4)
+               ? MaskedWay::kLanes
+               : MaskedWay::kWarp;
+  }
+};
 
-/// The class of a task of a row of M with so many cells.
-TESSERA_HOST_DEVICE constexpr int masked_class(const Task& task, std::int64_t cells) {
-  return sum_class(task, cells_of(task, cells));
-}
-
-/// The tasks of a row. Of the facts, `words` and the column range do not matter.
-constexpr RowPlan plan_masked_row(std::int32_t row, const RowFacts& facts, const MaskRow& mask,
-                                  const Thresholds& many) {
-  RowPlan plan;
-  Task& task = plan.whole;
-  task.row = row;
-  if (mask.cells == 0) {  // no product counts
-    task.storage = MarkStorage::kLanes;
-    return plan;
-  }
-  task.begin = facts.begin;
-  task.nonzeros = facts.nonzeros;
-  if (facts.products <= kMostLanes && facts.nonzeros <= kMostLanes &&
-      mask.cells <= kMostCellsOfLanes) {
-    const std::int64_t lanes = std::max(facts.products, std::int64_t{facts.nonzeros});
-    task.storage = MarkStorage::kLanes;
-    while (lanes > kLeastLanes << task.small_size) ++task.small_size;
-    return plan;
-  }
-  task.first_word = mask.first / kWordCols;
-  task.words = plan.slice_words = mask.last / kWordCols - task.first_word + 1;
-  task.kept = static_cast<std::int32_t>(std::min(mask.cells, std::int64_t{task.words}));
-  // As in plan_row(): a directory makes every look-up longer, and a whole bitmap is scanned.
-  const std::int64_t of_words = task.words / 32 + task.kept + mask.cells / 2 + facts.products / 4;
-  task.storage = 2 * task.words > of_words ? MarkStorage::kWords : MarkStorage::kBitmap;
-  if (facts.products > many.slice || !fits(task, mask.cells, kSumSize)) {
-    // Whatever its cells, a slice of whole bitmaps fits.
-    task.storage = MarkStorage::kBitmap;
-    const std::int64_t of_products =
-        std::min(parts(facts.products, many.slice),
-                 facts.products / (std::max(facts.nonzeros, 1) * kLengthOfSlice));
-    const std::int64_t slices = std::max({of_products, parts(task.words, kMostWords),
-                                          parts(sum_bytes(task, mask.cells), kMostBytes)});
-    plan.slice_words = std::max(static_cast<int>(parts(task.words, slices)),
-                                std::min(task.words, int{kLeastWords}));
-    plan.slices = static_cast<int>(parts(task.words, plan.slice_words));
-    task.is_sliced = plan.slices > 1;
-  }
-  task.is_heavy =
-      facts.products >= many.heavy * plan.slices && facts.products >= kHeavyLength * facts.nonzeros;
+/// The plan for operands of these sizes. A row has as many lanes as a row of B has nonzeros on
+/// average, because its lanes take one row of B at a time.
+constexpr MaskedPlan plan_masked(std::int64_t rows_of_a, std::int64_t nonzeros_of_a,
+                                 std::int64_t rows_of_b, std::int64_t nonzeros_of_b) {
+  const auto mean = [](std::int64_t nonzeros, std::int64_t rows) {
+    return static_cast<double>(nonzeros) / static_cast<double>(std::max(rows, std::int64_t{1}));
+  };
+  constexpr double kWarpsOfDevice = 4096;
+  const double of_b = mean(nonzeros_of_b, rows_of_b);
+  const double length = std::max(of_b, mean(nonzeros_of_a, rows_of_a) / 4);
+  MaskedPlan plan;
+  while (plan.lanes < kWarpLanes && plan.lanes < length) plan.lanes *= 2;
+  plan.most_products = static_cast<std::int64_t>(
+      std::clamp(static_cast<double>(nonzeros_of_a) * of_b / kWarpsOfDevice, 256.0, 16384.0));
   return plan;
 }
+
+/// C under the pattern of a mask, bit for bit as the device makes it.
+CsrMatrix emulate_masked(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask);
+
+/// A and B on the device for products under a mask. With `reuse`, C stays for further products with
+/// other values.
+std::unique_ptr<GpuSparseProduct> upload_masked(const CsrMatrix& a, const CsrMatrix& b,
+                                                const CsrMatrix& mask, bool reuse);
 
 }  // namespace tessera::row_spgemm

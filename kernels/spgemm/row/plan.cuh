@@ -217,13 +217,10 @@ class RowTasks {
   /// blocks where rows are cut into several tasks, and where the words of B come late.
   struct Workspace {
     Workspace(ProductRun& run, const OperandsView& of, RunBlock with_c = {})
-        : Workspace(
-              run, of, std::move(with_c),
-              !words_can_wait(of.nonzeros_of_a, of.rows, of.nonzeros_of_b, of.rows_of_b_count)) {}
-    /// The same with the words of B, or without.
-    Workspace(ProductRun& run, const OperandsView& of, RunBlock with_c, bool with_words)
         : operands(of), num_tasks(of.rows), block(std::move(with_c)) {
-      const DescriptionOfB of_b(block, of, with_words);
+      const DescriptionOfB of_b(
+          block, of,
+          !words_can_wait(of.nonzeros_of_a, of.rows, of.nonzeros_of_b, of.rows_of_b_count));
       const RowArrays of_rows(block, of.rows);
       const std::int64_t most_hubs = of.many.takes_hubs ? of.nonzeros_of_a / kNonzerosOfHub : 0;
       const std::int64_t of_hubs = block.place<HubRow>(most_hubs);
@@ -360,17 +357,6 @@ class RowTasks {
     make_tasks(work, tasks, run);
   }
 
-  /// Makes the tasks of products whose columns are known. plan.operator()<lanes>(grid, work)
-  /// launches the planning of rows by so many lanes each, which counts the classes of sums;
-  /// class_of(task, id) is the class on the device. Waits for the device.
-  template <class Plan, class ClassOf>
-  void plan_ranked(Workspace& work, const Plan& plan, ClassOf class_of, ProductRun& run) {
-    const cudaStream_t stream = run.stream();
-    measure_b(work.operands, stream);
-    cut(work, plan_tasks(work, stream, plan), run);
-    sort(summary_->sum_classes, work.summary->sum_cursors, class_of, work, false, stream);
-  }
-
   static void describe_b(const OperandsView& operands, cudaStream_t stream) {
     with_lanes(operands.nonzeros_of_b, operands.rows_of_b_count, [&]<int kLanes>(unsigned grid) {
       describe_rows_of_b<kLanes><<<grid, kRowThreads, 0, stream>>>(operands);
@@ -393,17 +379,12 @@ class RowTasks {
   /// Plans the tasks of all rows, once B is described, and returns their number. Waits for the
   /// device. Throws Unsupported where 32 bits do not count them.
   std::int64_t plan_tasks(Workspace& work, cudaStream_t stream) {
-    return plan_tasks(work, stream, [stream]<int kLanes>(unsigned grid, const Workspace& of) {
-      analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(of.operands, of.tasks.data(),
-                                                             of.slicing, of.hubs, of.summary);
-    });
-  }
-  template <class Plan>
-  std::int64_t plan_tasks(Workspace& work, cudaStream_t stream, const Plan& plan) {
     const OperandsView& operands = work.operands;
     cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(TaskSummary), stream), "clearing");
-    with_lanes(operands.nonzeros_of_a, operands.rows,
-               [&]<int kLanes>(unsigned grid) { plan.template operator()<kLanes>(grid, work); });
+    with_lanes(operands.nonzeros_of_a, operands.rows, [&]<int kLanes>(unsigned grid) {
+      analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(operands, work.tasks.data(),
+                                                             work.slicing, work.hubs, work.summary);
+    });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     const TaskSummary& summary = read_summary(work, stream);
     const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(operands.rows);

@@ -4,6 +4,7 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "kernels/spgemm/row/masked.hpp"
 #include "kernels/spgemm/row/trace.hpp"
 #include "kernels/spgemm/shared/product_sketch.hpp"
 #include "kernels/spgemm_kernel.hpp"
@@ -17,12 +18,17 @@ class RowSpgemm final : public SpgemmKernel {
  public:
   explicit RowSpgemm(const RowSpgemmOptions& options) : is_wide_(options.is_wide) {}
 
-  int version() const override { return 4; }
+  int version() const override { return 5; }
   Arithmetic arithmetic() const override {
     return {.sum = is_wide_ ? Arithmetic::Sum::kFp64 : Arithmetic::Sum::kFp32};
   }
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {
     return is_wide_ ? rounded(multiply_rows(widened(a), widened(b))) : multiply_rows(a, b);
+  }
+  CsrMatrix emulate_masked(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask,
+                           const Generation& generation) const override {
+    if (is_wide_) return SpgemmKernel::emulate_masked(a, b, mask, generation);
+    return row_spgemm::emulate_masked(a, b, mask);
   }
   WorkDescription work(const CsrMatrix& a, const CsrMatrix& b) const override {
     require<Unsupported>(!is_wide_, "row_spgemm describes its work in FP32 alone");

@@ -11,7 +11,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/spgemm/row/gather.cuh"
-#include "kernels/spgemm/row/masked.cuh"
+#include "kernels/spgemm/row/masked.hpp"
 #include "kernels/spgemm/row/operands.cuh"
 #include "kernels/spgemm/row/plan.cuh"
 #include "kernels/spgemm/row/positions.cuh"
@@ -306,7 +306,7 @@ class GpuRowSpgemm final : public GpuSpgemm {
                              options_.workspace_limit == 0,
                          "under a mask row_spgemm keeps structure alone, and has neither FP64 nor "
                          "a workspace_limit");
-    return std::make_unique<MaskedRowProduct>(a, b, mask, options_.reuse);
+    return row_spgemm::upload_masked(a, b, mask, options_.reuse);
   }
 
  private:

@@ -17,8 +17,8 @@
 //
 // With keeps=products, the second phase lists the products of each nonzero of C, and a gather makes
 // the sums: kernels/spgemm/row/lists.cuh. With keeps=positions it writes the place of each
-// product's sum: kernels/spgemm/row/positions.cuh. Under a mask, the mask's columns are marked
-// instead of those of the products: kernels/spgemm/row/masked.hpp.
+// product's sum: kernels/spgemm/row/positions.cuh. Under a mask there are no tasks:
+// kernels/spgemm/row/masked.hpp.
 #pragma once
 
 #include <algorithm>

@@ -283,38 +283,33 @@ __device__ void for_products(const OperandsOf<Value>& operands, const Task& task
           using Staged = std::conditional_t<kNumbered, NumberedSegment, SegmentOf<Value>>;
           StepsOf<Staged> steps(reinterpret_cast<const Staged*>(staged), segments,
                                 sum_steps(Group::kLanes, Group::lane()));
-          const auto load_next = [&](std::uint32_t& ends, int u) {
+          const auto load_next = [&] {
             const std::int32_t at = steps.place();
             const Value value = steps.value();
             int number = 0;
             if constexpr (kNumbered) number = at + steps.now().to_number;
-            if (steps.is_last_of_segment()) ends |= 1u << u;
             steps.advance();
             return load_item(at, value, number);
           };
           Item next[kPrefetch];
-          std::uint32_t ends_of_next = 0;  // bit u: step u is the last of its segment
 #pragma unroll
-          for (int u = 0; u < kPrefetch; ++u) next[u] = load_next(ends_of_next, u);
+          for (int u = 0; u < kPrefetch; ++u) next[u] = load_next();
           bool is_last = false;
           while (!is_last) {
             is_last = steps.is_at_end();
             Item now[kPrefetch];
             int cell[kPrefetch];
-            const std::uint32_t ends = ends_of_next;
-            ends_of_next = 0;
 #pragma unroll
             for (int u = 0; u < kPrefetch; ++u) {
               now[u] = next[u];
-              next[u] = load_next(ends_of_next, u);
+              next[u] = load_next();
             }
 #pragma unroll
             for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(now[u]);
 #pragma unroll
             for (int u = 0; u < kPrefetch; ++u) {
               if (cell[u] >= 0) add(now[u], cell[u]);
-              // A step of another segment may have the same cells; those of one segment do not.
-              if ((ends >> u & 1) != 0) Group::sync();
+              Group::sync();  // the next step may have the same cells
             }
           }
         } else {

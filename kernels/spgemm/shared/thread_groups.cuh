@@ -94,13 +94,6 @@ __device__ inline int rank_in(const Slot<true>& slot, std::int32_t at) {
   return slot.rank + __popc(slot.marks & bits_before(at));
 }
 
-/// The same where `at` is marked in the slot; -1 where it is not.
-__device__ inline int marked_rank_in(const Slot<true>& slot, std::int32_t at) {
-  const Slot<true> own = slot;  // one load
-  const bool is_marked = (own.marks >> (static_cast<std::uint32_t>(at) % 32) & 1) != 0;
-  return is_marked ? rank_in(own, at) : -1;
-}
-
 /// Ranks the slots, and calls visit(slot, marks, rank) in one lane per slot; lanes past the last
 /// slot call it without marks. Returns the number of all marks.
 template <class Group, class Visit>

@@ -1,5 +1,5 @@
 // Products under a mask on the host: C has the mask's cells, every kernel emulates them, and the
-// tasks of row_spgemm under a mask fit the shared memory of their class.
+// rows of row_spgemm under a mask fit their shared memory.
 
 #include "kernels/spgemm/row/masked.hpp"
 
@@ -18,6 +18,7 @@
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/tensor_core/tensor_core.hpp"
 #include "tests/spgemm_choices.hpp"
+#include "tests/spgemm_operands.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -74,68 +75,108 @@ TEST_CASE("every kernel's emulation under a mask is inside the bound, and a chan
 }
 
 TEST_CASE("mixed_spgemm has the bits of its rows under a mask, and of its path after the product") {
-  const CsrMatrix a = random_sparse(90, 90, 0.1, 4), mask = random_sparse(90, 90, 0.2, 6);
   const Generation& hopper = find_generation("hopper");
+  // Row 0 is heavy, so that a mask inside the product changes its sums.
+  const CsrMatrix a = patterned(
+      90, 90, 4, [](int row, int col) { return row == 0 || (row * 31 + col * 17) % 11 == 0; });
+  const CsrMatrix mask = random_sparse(90, 90, 0.2, 6);
   const auto emulated = [&](const Params::Given& params) {
     return Registry<SpgemmKernel>::instance()
         .make("mixed_spgemm", params)
         ->emulate_masked(a, a, mask, hopper);
   };
   const auto text = [](const char* of) { return ParamValue{std::string(of)}; };
+  const CsrMatrix inside = emulate_masked(a, a, mask);
   const CsrMatrix rows = mask_product(multiply_rows(a, a), mask);
   const CsrMatrix merged = mask_product(
       Registry<SpgemmKernel>::instance().make("merge_spgemm")->emulate(a, a, hopper), mask);
 
-  CHECK(emulated({}) == rows);
+  REQUIRE_FALSE(inside == rows);
+  CHECK(emulated({}) == inside);
+  CHECK(emulated({{"path", text("rows")}}) == inside);
   CHECK(emulated({{"path", text("rows")}, {"masking", text("after")}}) == rows);
   CHECK(emulated({{"path", text("merge")}}) == merged);
   CHECK(emulated({{"path", text("merge")}, {"masking", text("after")}}) == merged);
 }
 
-TEST_CASE("the tasks of a row of a mask cover its columns once and fit their class") {
+/// C under a mask where the sums of heavy rows are made in parts, without a search for cells.
+CsrMatrix in_parts(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask,
+                   const std::vector<bool>& is_heavy) {
+  std::vector<float> values;
+  for (std::int32_t row = 0; row < a.rows; ++row) {
+    std::vector<std::vector<float>> parts(8, std::vector<float>(b.cols, 0.0f));
+    for (std::int64_t i = 0; i < a.row_length(row); ++i) {
+      const std::int64_t of_a = a.row_offsets[row] + i;
+      std::vector<float>& sums = parts[is_heavy[row] ? i % 8 : 0];
+      const std::int32_t k = a.col_indices[of_a];
+      for (std::int64_t j = b.row_offsets[k]; j < b.row_offsets[k + 1]; ++j)
+        sums[b.col_indices[j]] = std::fma(a.values[of_a], b.values[j], sums[b.col_indices[j]]);
+    }
+    for (const std::int32_t col : mask.row_cols(row)) {
+      float sum = 0;
+      for (const std::vector<float>& part : parts) sum += part[col];
+      values.push_back(sum);
+    }
+  }
+  return {mask.rows, mask.cols, mask.row_offsets, mask.col_indices, std::move(values)};
+}
+
+TEST_CASE("row_spgemm emulates a mask: heavy rows in parts, others as in the whole product") {
+  // Row 0 is heavy by its cells, row 1 by its nonzeros of A, row 2 by its products.
+  const CsrMatrix a = patterned(60, 2000, 8, [](int row, int col) {
+    if (row == 1) return col < 400;
+    if (row == 2) return col >= 1990;
+    return col < 1990 && (row * 31 + col * 17) % 199 == 0;
+  });
+  const CsrMatrix b = patterned(2000, 900, 9, [](int row, int col) {
+    return row >= 1990 ? col % 3 != 0 : (row * 7 + col * 13) % 89 == 0;
+  });
+  const CsrMatrix mask = patterned(60, 900, 10, [](int row, int col) {
+    return row == 0 ? col % 5 != 0 : (row * 3 + col * 29) % 31 == 0;
+  });
+  const MaskedPlan plan = plan_masked(a.rows, a.nnz(), b.rows, b.nnz());
+  std::vector<bool> is_heavy(60, false);
+  is_heavy[0] = is_heavy[1] = is_heavy[2] = true;
+  REQUIRE(mask.row_length(0) > kCellsOfWarp);
+  REQUIRE(mask.row_length(1) <= kCellsOfWarp);
+  REQUIRE(a.row_length(1) > plan.most_nonzeros());
+  REQUIRE(a.row_length(2) <= plan.most_nonzeros());
+
+  const CsrMatrix c = emulate_masked(a, b, mask);
+
+  CHECK(c == in_parts(a, b, mask, is_heavy));
+  CHECK_FALSE(c == in_parts(a, b, mask, std::vector<bool>(60, false)));
+  const CsrMatrix whole = mask_product(multiply_rows(a, b), mask);
+  CHECK_FALSE(c == whole);
+  for (std::int64_t i = mask.row_offsets[3]; i < mask.nnz(); ++i)
+    REQUIRE(c.values[i] == whole.values[i]);
+}
+
+TEST_CASE("a row under a mask has room for its cells, whatever its lengths") {
   RandomSequence random(13);
   const auto up_to = [&](double most) {
     return static_cast<std::int64_t>(std::exp(random.unit() * std::log(most)));
   };
-  int sliced = 0, words = 0, small = 0;
+  std::map<MaskedWay, int> ways;
   for (int i = 0; i < 20'000; ++i) {
-    const std::int64_t nonzeros = up_to(100'000), products = nonzeros * up_to(5000);
-    const auto first = static_cast<std::int32_t>(up_to(1e6));
-    const auto width = static_cast<std::int32_t>(up_to(4e6));
-    const MaskRow mask{std::min<std::int64_t>(up_to(300'000), width), first, first + width - 1};
-    const RowFacts facts{.products = products, .nonzeros = static_cast<std::int32_t>(nonzeros)};
-    const RowPlan plan = plan_masked_row(7, facts, mask, thresholds_for(1 << 20, 8, 1));
-    REQUIRE(plan.whole.row == 7);
-    if (plan.whole.storage == MarkStorage::kLanes) {
-      REQUIRE(std::max(products, nonzeros) <= kLeastLanes << plan.whole.small_size);
-      REQUIRE(mask.cells <= kMostCellsOfLanes);
-      ++small;
-      continue;
+    const MaskedPlan plan = plan_masked(up_to(1e6), up_to(1e7), up_to(1e6), up_to(1e7));
+    const std::int64_t cells = up_to(5000), nonzeros = up_to(5000), products = nonzeros * up_to(99);
+    const MaskedWay way = plan.way(cells, nonzeros, products);
+    ++ways[way];
+    REQUIRE((plan.lanes == 4 || plan.lanes == 8 || plan.lanes == 16 || plan.lanes == 32));
+    REQUIRE(plan.most_products >= 256);
+    if (way == MaskedWay::kLanes) REQUIRE(cells <= kCellsOfLane * plan.lanes);
+    if (way == MaskedWay::kWarp) {
+      REQUIRE(cells <= kCellsOfWarp);
+      REQUIRE(plan.lanes < kWarpLanes);
     }
-    std::int64_t next = mask.first / kWordCols;
-    for (int slice = 0; slice < plan.slices; ++slice) {
-      const row_spgemm::Task task = slice_of(plan.whole, plan.slice_words, slice);
-      REQUIRE(task.first_word == next);
-      REQUIRE(task.words >= 1);
-      REQUIRE(task.is_sliced == (plan.slices > 1));
-      const std::int64_t cells = cells_of(task, mask.cells);
-      REQUIRE(cells >= std::min(mask.cells, std::int64_t{task.words} * kWordCols));
-      REQUIRE(sum_bytes(task, cells) <= launch_of(masked_class(task, mask.cells)).bytes);
-      next += task.words;
+    if (way != MaskedWay::kHeavy) {
+      REQUIRE(nonzeros <= plan.most_nonzeros());
+      REQUIRE(products <= plan.most_products);
     }
-    REQUIRE(next == mask.last / kWordCols + 1);
-    sliced += plan.slices > 1;
-    words += plan.whole.storage == MarkStorage::kWords;
   }
-  CHECK(std::min({sliced, words, small}) > 100);
-}
-
-TEST_CASE("a row without cells is a task without nonzeros, whatever its products") {
-  const RowPlan plan = plan_masked_row(3, {.products = 1 << 20, .begin = 5, .nonzeros = 4000}, {},
-                                       thresholds_for(1, 1, 1));
-  CHECK(plan.slices == 1);
-  CHECK(plan.whole.nonzeros == 0);
-  CHECK(masked_class(plan.whole, 0) == 0);
+  for (const MaskedWay way : {MaskedWay::kLanes, MaskedWay::kWarp, MaskedWay::kHeavy})
+    CHECK(ways[way] > 300);
 }
 
 }  // namespace
