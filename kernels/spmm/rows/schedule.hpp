@@ -348,8 +348,8 @@ constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64
 /// their own that begins while the one of the long rows ends.
 ///
 /// Two launches cost about 4 us more than one, and spare each warp of short rows what units cost
-/// besides their nonzeros. On an H200, from 47,000 such warps on, products took 0.78 to 0.99 of the
-/// time (in FP16 0.65 to 1.03), with 41,000 and fewer 1.03 to 1.2 times and more.
+/// besides their nonzeros. On an H200, from 47,000 such warps on, products took 0.76 to 1.00 of the
+/// time (in FP16 0.65 to 1.03), with 33,000 to 41,000 1.06 to 1.4 times, with fewer up to three.
 constexpr bool mixing_pays(const RowStatistics& short_rows, std::int64_t n,
                            const ScheduleChoice& choice, int access_cols) {
   constexpr std::int64_t kLeastWarps = 45'000;
