@@ -224,7 +224,8 @@ def errors_of_traffic(products: list[Row]) -> list[dict[str, Any]]:
     lines = []
     for quantity, column in (("L2 sectors read", "l2_reads_pct"), ("DRAM bytes", "dram_pct")):
         errors = [abs(float(row[column])) for row in products if row[column]]
-        lines.append(line(f"{quantity}, mean error", mean(errors), len(errors), "eee3ab4"))
+        commit = " ".join(sorted({row["simulator_commit"] for row in products if row[column]}))
+        lines.append(line(f"{quantity}, mean error", mean(errors), len(errors), commit))
     return lines
 
 

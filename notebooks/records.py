@@ -35,6 +35,17 @@ def read_points(folder: Path) -> list[dict[str, Any]]:
     return list({r.get("params_hash", r["point_id"]): r for r in lines if "point_id" in r}.values())
 
 
+def commits(folder: Path) -> dict[str, str]:
+    """By env_id: the commit of the program that wrote a run's records, seven digits of it."""
+    lines = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
+    found = {}
+    for run in [r for r in lines if r.get("type") == "env"]:
+        build = run.get("build", {})
+        changed = "+changes" if build.get("dirty") else ""
+        found[run["env_id"]] = build.get("commit", "")[:7] + changed
+    return found
+
+
 def environment(folder: Path) -> str:
     """The GPU or CPU, the date and the commit of every run that has records, for the footer of a
     figure, as `tessera figure` writes it."""

@@ -7,13 +7,16 @@
 # %%
 """Errors of simulated times and counters against measured ones.
 
-    python3 notebooks/simulator_error.py RECORDS [FOLDER]
+    python3 notebooks/simulator_error.py RECORDS [FOLDER] [--before TABLE]
 
-RECORDS is a folder of records of `tessera run simulator`, backends simulate, model and gpu. Writes
-simulator_error.csv (a line per product), simulator_summary.csv (a line per kernel and N) and two
-figures, times and hit rates, to FOLDER (default: out/simulator/figures).
+RECORDS is a folder of records of `tessera run simulator`, backends simulate, model and gpu. TABLE
+is an earlier simulator_error.csv: what RECORDS lack, times and counters of a GPU among it, is taken
+from there. Writes simulator_error.csv (a line per product, with the simulator's commit),
+simulator_summary.csv (a line per kernel and N) and two figures, times and hit rates, to FOLDER
+(default: out/simulator/figures).
 """
 
+import argparse
 import itertools
 import needs  # noqa: F401  looks for a Python that has what follows
 import sys
@@ -25,7 +28,7 @@ import scatter
 
 from figure import arguments, build, save, use_style
 from figure_data import FigureError, check
-from records import environment, read_points
+from records import commits, environment, read_points
 
 MATRIX_KINDS = {  # of the 24 matrices
     "finite elements": ["elast-dolphin5K-ref1", "elast-Armadillo13K", "wave", "bcsstk17",
@@ -40,6 +43,8 @@ MATRIX_KINDS = {  # of the 24 matrices
 L1_HITS, L2_HITS = "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct"
 L2_READS, MMAS = "lts__t_sectors_op_read.sum", "sm__inst_executed_pipe_tensor.sum"
 DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+OF_A_PRODUCT = ("measured_us", "simulated_us", "launch_us", "launches", "roofline_us",
+                "simulator_commit")
 SMALL = 1e7  # bytes of DRAM traffic below which relative errors mean little: the L2 holds the rest
 
 
@@ -49,9 +54,20 @@ def kind_of(matrix: str) -> str:
     return next((kind for kind, names in MATRIX_KINDS.items() if matrix in names), matrix)
 
 
-def products(folder: Path) -> pd.DataFrame:
+def lines_of(table: Path) -> dict[tuple[str, int, str], dict]:
+    """What an earlier simulator_error.csv says of each product, without its errors."""
+    lines = {}
+    for _, row in pd.read_csv(table).iterrows():
+        kept = {name: value for name, value in row.items() if not pd.isna(value) and (
+            name in OF_A_PRODUCT or str(name).startswith(("simulated ", "counted ")))}
+        lines[row["matrix"], row["n"], row["kernel"]] = kept
+    return lines
+
+
+def products(folder: Path, before: Path | None = None) -> pd.DataFrame:
     """A table with a line per product that was both simulated and measured."""
-    lines: dict[tuple[str, int, str], dict] = {}
+    lines = lines_of(before) if before else {}
+    built = commits(folder)
     for record in read_points(folder):
         params = record["params"]
         if record.get("status") != "ok" or "kernel" not in params:
@@ -63,6 +79,7 @@ def products(folder: Path) -> pd.DataFrame:
             launch = next(p for p in record["simulation"]["parts"] if p["name"] == "launch")
             line.update(simulated_us=record["prediction"]["time_us"], launch_us=launch["time_us"],
                         launches=int(launch["reason"].split()[0]),
+                        simulator_commit=built.get(record.get("env_id"), ""),
                         **{f"simulated {name}": value for name, value in counters.items()})
         elif params["backend"] == "model":
             line["roofline_us"] = record["prediction"]["time_us"]
@@ -133,7 +150,9 @@ def counter_errors(table: pd.DataFrame) -> pd.DataFrame:
     simulated, counted = (sum(parts) for parts in zip(*(both(name) for name in DRAM)))
     errors["dram_pct"] = (100 * (simulated / counted - 1)).where(counted > SMALL)
     simulated, counted = both(MMAS)
-    errors["mma"] = simulated - counted
+    # A count from an earlier table has the six digits that the table was written with.
+    six_digits = [column.map(lambda count: float(f"{count:.6g}")) for column in (simulated, counted)]
+    errors["mma"] = six_digits[0] - six_digits[1]
     return errors
 
 
@@ -185,13 +204,14 @@ def draw(table: pd.DataFrame, mape: str, where: str, folder: Path) -> None:
 
 def main() -> int:
     """The command line."""
-    if len(arguments()) not in (1, 2):
-        print(__doc__, file=sys.stderr)
-        return 2
-    records = Path(arguments()[0])
-    folder = Path(arguments()[1] if len(arguments()) == 2 else "out/simulator/figures")
+    parser = argparse.ArgumentParser(description="Errors of simulated times and counters.")
+    parser.add_argument("records", type=Path, help="folder of records")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("out/simulator/figures"))
+    parser.add_argument("--before", type=Path, metavar="TABLE", help="of what RECORDS lack")
+    options = parser.parse_args(arguments())
+    records, folder = options.records, options.folder
     try:
-        table = products(records)
+        table = products(records, options.before)
     except (FigureError, KeyError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

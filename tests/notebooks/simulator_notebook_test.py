@@ -76,6 +76,41 @@ class SimulatorNotebook(unittest.TestCase):
         everything = next(row for row in rows if row["kernel"] == "all")
         self.assertEqual(float(everything["mma_largest"]), 2)
 
+    def test_what_records_lack_is_of_the_table_before(self):
+        def run(folder, lines, *more):
+            (folder / "records.jsonl").write_text(
+                "".join(json.dumps(line) + "\n" for line in lines))
+            subprocess.run([sys.executable, ROOT / "notebooks/simulator_error.py", folder,
+                            folder / "out", *more], capture_output=True, check=True)
+            with open(folder / "out/simulator_error.csv", encoding="utf-8") as file:
+                return {row["kernel"]: row for row in csv.DictReader(file)}
+
+        counted = {MMAS: 2345678, READS: 1000}
+        with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+            lines = [{"type": "env", "env_id": "old", "build": {"commit": "1234567890ab"}}]
+            for kernel in ("csr_spmm", "acc_spmm"):
+                lines += [record("gpu", "wave", kernel, 100.0, counted),
+                          record("simulate", "wave", kernel, 110.0,
+                                 {MMAS: 2345678, READS: 1070}) | {"env_id": "old"},
+                          record("model", "wave", kernel, 50.0)]
+            before = run(pathlib.Path(first), lines)
+            self.assertEqual(before["csr_spmm"]["simulator_commit"], "1234567")
+            self.assertAlmostEqual(float(before["csr_spmm"]["l2_reads_pct"]), 7, places=3)
+            again = [{"type": "env", "env_id": "new", "build": {"commit": "abcdef012345"}},
+                     record("simulate", "wave", "csr_spmm", 105.0,
+                            {MMAS: 2345678, READS: 1030}) | {"env_id": "new"}]
+            after = run(pathlib.Path(second), again, "--before",
+                        pathlib.Path(first) / "out/simulator_error.csv")
+        self.assertEqual(after["csr_spmm"]["simulator_commit"], "abcdef0")
+        self.assertAlmostEqual(float(after["csr_spmm"]["l2_reads_pct"]), 3, places=3)
+        self.assertEqual(float(after["csr_spmm"]["simulated_us"]), 105)
+        self.assertEqual(float(after["csr_spmm"]["measured_us"]), 100)
+        self.assertEqual(float(after["csr_spmm"]["roofline_us"]), 50)
+        # Six digits of both counts are compared, as the table has no more of the GPU's.
+        self.assertEqual(float(after["csr_spmm"]["mma"]), 0)
+        self.assertEqual(after["acc_spmm"]["simulator_commit"], "1234567")
+        self.assertAlmostEqual(float(after["acc_spmm"]["l2_reads_pct"]), 7, places=3)
+
     def test_records_without_a_measurement_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "records.jsonl").write_text(
