@@ -20,8 +20,8 @@ struct EarlyFetch {
   std::uint32_t shares[kArrays];  // bytes of a thread block, multiples of 128
   std::uint32_t thread_blocks;    // that take part
 
-  /// Of arrays of so many bytes, for a launch of `thread_blocks`. What is left of an array behind
-  /// the last share is not fetched, nor are arrays that would fill much of the L2.
+  /// The shares of two arrays, of first_bytes and second_bytes, for a launch of `thread_blocks`.
+  /// Nobody fetches the bytes behind the last share, nor arrays that would fill much of the L2.
   static EarlyFetch of(const void* first, std::int64_t first_bytes, const void* second,
                        std::int64_t second_bytes, std::int64_t thread_blocks) {
     constexpr std::int64_t kMostBytes = 24 << 20;

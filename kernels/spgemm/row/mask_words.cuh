@@ -26,7 +26,7 @@ TESSERA_HOST_DEVICE constexpr int most_mask_slots(int cells) { return 2 * cells;
 /// The words of some consecutive cells of a row of M.
 class MaskWords {
  public:
-  /// Bytes of its shared memory, aligned to 8, for at most so many cells, a power of two.
+  /// The bytes of shared memory for at most `most_cells` cells, a power of two; aligned to 8.
   static constexpr int bytes(int most_cells) {
     return most_mask_slots(most_cells) * static_cast<int>(sizeof(WordOfB) + sizeof(std::uint16_t));
   }

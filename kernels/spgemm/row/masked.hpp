@@ -43,7 +43,7 @@ struct MaskedPlan {
   /// The products of a row with more nonzeros of A than this are not counted: it is heavy.
   TESSERA_HOST_DEVICE constexpr std::int64_t most_nonzeros() const { return 8 * lanes; }
 
-  /// How a row with so many cells of M, nonzeros of A and products is made.
+  /// The way in which a row is made, by its cells of M, its nonzeros of A and its products.
   TESSERA_HOST_DEVICE constexpr MaskedWay way(std::int64_t cells, std::int64_t nonzeros,
                                               std::int64_t products) const {
     constexpr std::int64_t kProductsOfLane = 64;

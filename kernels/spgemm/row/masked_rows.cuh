@@ -158,7 +158,7 @@ __device__ void add_masked_products(const OperandsView& operands, const MaskedOu
                                     const MaskedCells& cells, const NonzerosOfRow& of_a, int most,
                                     const MaskWords& words, float* sums) {
   constexpr int kSteps = 4;
-  // Of short rows of B, the values come with the columns.
+  // A few lanes load values together with columns, since rows of B are short there.
   constexpr bool kReadsAll = kLanes <= 8;
   for (int first = 0; first < most; first += kLanes) {
     const int i = first + LanesOfWarp<kLanes>::lane();

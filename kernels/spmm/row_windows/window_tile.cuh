@@ -80,7 +80,7 @@ class PackedOnDevice {
 
   float* values() { return values_.data(); }
 
-  /// What a launch of so many thread blocks fetches early: condensed columns and values.
+  /// The shares of condensed columns and values that a launch of `thread_blocks` fetches early.
   EarlyFetch early_fetch(std::int64_t thread_blocks) const {
     const auto bytes = [](const auto& array) {
       return static_cast<std::int64_t>(array.size() * sizeof(*array.data()));

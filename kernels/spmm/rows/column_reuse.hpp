@@ -14,7 +14,7 @@ namespace tessera::rows_spmm {
 /// Windows of t nonzeros have on average as many distinct columns as the shares of nonzeros whose
 /// reuse time is longer than 0, 1, ..., t - 1 add up to, and a cache that holds so many rows of B
 /// misses the nonzeros whose reuse time is longer than t (Xiang, Ding, Luo and Bao, "HOTL: a higher
-/// order theory of locality", ASPLOS 2013, equations 6 and 11).
+/// order theory of locality", ASPLOS 2013).
 class ColumnReuse {
  public:
   explicit ColumnReuse(const CsrMatrix& a);

@@ -186,8 +186,8 @@ struct ScheduleChoice {
   // Of C, at most, that all thread blocks multiply at a time, where `columns` is 0.
   std::int64_t gathered = std::int64_t{1} << 40;
   Nonzeros nonzeros = Nonzeros::kByMatrix;
-  bool mixes =
-      true;  // rows as they are in a launch of their own beside one of pieces, where it pays
+  // Rows as they are have a launch of their own beside one of pieces, where it pays.
+  bool mixes = true;
   int few_lanes = 0;  // of a unit of at most 16 columns: 2, 8, 16 or 32; 0: by the matrix
   Offsets offsets = Offsets::kByMatrix;
 };

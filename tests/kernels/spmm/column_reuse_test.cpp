@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <list>
 #include <unordered_map>
@@ -45,14 +46,16 @@ TEST_CASE("misses of rows of B are those of a cache with the least recently used
     CAPTURE(name);
     const CsrMatrix a = load_matrix(name).matrix;
     const ColumnReuse reuse(a);
+    constexpr double kRounding = 1e-9;  // of sums of a few dozen shares
     double least = 1, most = 0;
     for (const std::size_t places : {100, 400, 1600, 20000}) {
       CAPTURE(places);
-      const double expected = simulated_misses(a, places);
       const double found = reuse.misses(static_cast<double>(places), 1, 1);
-      CHECK(found >= 0);
-      // Reuse times are averages over the matrix, in buckets of a fifth.
-      CHECK(found == doctest::Approx(expected).epsilon(0.01).scale(10));
+      // A bucket spans a fifth of the time, and windows differ from their average: the share is
+      // that of a cache of between half and twice the size.
+      CHECK(found <= simulated_misses(a, places / 2) + kRounding);
+      CHECK(found >= simulated_misses(a, 2 * places) - kRounding);
+      CHECK(std::abs(found - simulated_misses(a, places)) < 0.05);
       least = std::min(least, found), most = std::max(most, found);
     }
     CHECK(most > least + 0.1);
