@@ -6,7 +6,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -32,14 +34,31 @@ class L2Flush {
   DeviceArray<std::byte> buffer_;
 };
 
+/// Launches as a CUDA graph, which the host submits at once.
+class LaunchGraph {
+ public:
+  /// Throws Unsupported where the launches cannot be captured: a host wait is among them.
+  LaunchGraph(const EnqueueLaunch& launch, std::int64_t count);
+  ~LaunchGraph();
+  LaunchGraph(const LaunchGraph&) = delete;
+  LaunchGraph& operator=(const LaunchGraph&) = delete;
+
+  void enqueue(cudaStream_t stream) const;
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
 /// The GPU at hand.
 class TimedGpu : public TimedDevice {
  public:
-  TimedGpu(EnqueueLaunch launch, cudaStream_t stream, bool empties_l2);
+  /// Launches are submitted one by one, or, with `replays`, as a graph.
+  TimedGpu(EnqueueLaunch launch, cudaStream_t stream, bool empties_l2, bool replays);
 
   void empty_l2() override;
   void start() override;
-  void launch() override;
+  void prepare(std::int64_t count) override;
+  void launch(std::int64_t count) override;
   double stop_us() override;
   void finish() override;
   double host_us() override;
@@ -49,6 +68,8 @@ class TimedGpu : public TimedDevice {
  private:
   EnqueueLaunch launch_;
   cudaStream_t stream_;
+  bool replays_;
+  std::map<std::int64_t, LaunchGraph> graphs_;  // by their number of launches
   std::optional<L2Flush> flush_;
   DeviceEvent start_, stop_;
 };

@@ -25,8 +25,37 @@ void L2Flush::overwrite(cudaStream_t stream) {
   cuda_check(cudaMemsetAsync(buffer_.data(), 0xa5, buffer_.size(), stream), "flushing");
 }
 
-TimedGpu::TimedGpu(EnqueueLaunch launch, cudaStream_t stream, bool empties_l2)
-    : launch_(std::move(launch)), stream_(stream) {
+LaunchGraph::LaunchGraph(const EnqueueLaunch& launch, std::int64_t count) {
+  cudaStream_t stream = nullptr;  // the default one cannot be captured
+  cudaGraph_t graph = nullptr;
+  cuda_check(cudaStreamCreate(&stream), "creating a stream");
+  std::string fault;
+  cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  if (error == cudaSuccess) {
+    try {
+      for (std::int64_t i = 0; i < count; ++i) launch(stream);
+    } catch (const Error& refused) {
+      fault = refused.what();
+    }
+    error = cudaStreamEndCapture(stream, &graph);
+  }
+  if (error == cudaSuccess && fault.empty()) error = cudaGraphInstantiate(&graph_, graph, 0);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  if (fault.empty() && error != cudaSuccess) fault = cudaGetErrorString(error);
+  if (fault.empty()) return;
+  cudaGetLastError();
+  throw Unsupported(fmt::format("its launches cannot be a CUDA graph: {}", fault));
+}
+
+LaunchGraph::~LaunchGraph() { cudaGraphExecDestroy(graph_); }
+
+void LaunchGraph::enqueue(cudaStream_t stream) const {
+  cuda_check(cudaGraphLaunch(graph_, stream), "launching a graph");
+}
+
+TimedGpu::TimedGpu(EnqueueLaunch launch, cudaStream_t stream, bool empties_l2, bool replays)
+    : launch_(std::move(launch)), stream_(stream), replays_(replays) {
   if (empties_l2) flush_.emplace();
 }
 
@@ -34,7 +63,14 @@ void TimedGpu::empty_l2() { flush_.value().overwrite(stream_); }
 
 void TimedGpu::start() { start_.record(stream_); }
 
-void TimedGpu::launch() { launch_(stream_); }
+void TimedGpu::prepare(std::int64_t count) {
+  if (replays_) graphs_.try_emplace(count, launch_, count);
+}
+
+void TimedGpu::launch(std::int64_t count) {
+  if (replays_) return graphs_.at(count).enqueue(stream_);
+  for (std::int64_t i = 0; i < count; ++i) launch_(stream_);
+}
 
 double TimedGpu::stop_us() {
   stop_.record(stream_);
@@ -64,7 +100,7 @@ GpuLoad TimedGpu::load() { return gpu_load(); }
 
 LaunchTimes time_launches(const EnqueueLaunch& launch, const MeasureRule& rule,
                           cudaStream_t stream) {
-  TimedGpu gpu(launch, stream, rule.l2 == "flush");
+  TimedGpu gpu(launch, stream, rule.l2 == "flush", replays(rule));
   return time_launches(gpu, rule);
 }
 

@@ -157,7 +157,7 @@ BackendResult measure_dense_product(const Multiplication& m, GpuMultiplication& 
   RepeatedLaunches repeated(storage.b, b.data(), static_cast<std::int64_t>(m.b.values.size()),
                             output, launch, stream);
   add_reason(repeat_fault(repeated), times.fault);
-  result.findings.time = time_part(times, m.point.measure.l2);
+  result.findings.time = time_part(times, m.point.measure);
   if (m.point.check.enabled) {
     LaunchOutput later = repeated.of_negated(rows, n);
     add_reason(later_launch_fault(later), result.fault);

@@ -47,7 +47,7 @@ SampledProductResult measure_sampled_product(const SampledMultiplication& m) {
   RepeatedLaunches repeated(storage.b, x.data(), static_cast<std::int64_t>(m.x.values.size()),
                             output, launch, stream);
   add_reason(repeat_fault(repeated), times.fault);
-  result.findings.time = time_part(times, m.point.measure.l2);
+  result.findings.time = time_part(times, m.point.measure);
   if (m.point.check.enabled) {
     LaunchOutput later = repeated.of_negated(1, nnz);
     add_reason(later_launch_fault(later), result.fault);

@@ -120,13 +120,13 @@ void measure(GpuSparseProduct& product, const MeasureRule& rule, bool checked,
   const GpuClocks before = gpu_clocks();
   const LaunchTimes times = time_products(product, MemorySource::kMalloc, rule);
   if (product.keeps_structure())
-    result.findings.time_again = time_part(time_values(product, rule), rule.l2);
+    result.findings.time_again = time_part(time_values(product, rule), rule);
   const KeptPool kept;
   const LaunchTimes pool = time_products(product, MemorySource::kPool, rule);
   result.time_us = times.summary.median;
   result.pool_us = pool.summary.median;
-  result.findings.time = time_part(times, rule.l2);
-  result.findings.time_pool = time_part(pool, rule.l2);
+  result.findings.time = time_part(times, rule);
+  result.findings.time_pool = time_part(pool, rule);
   result.findings.clocks = {before, gpu_clocks()};
   if (checked) result.c_of_negated = multiply_negated(product);
   if (auto stages = stages_of(product); !stages.empty()) result.findings.stages = std::move(stages);

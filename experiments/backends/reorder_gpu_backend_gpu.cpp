@@ -111,7 +111,7 @@ class ReorderGpuBackend final : public Backend {
     result.found.threads = 1;  // that enqueues the steps
     result.found.peak_bytes.reset();
     result.found.peak_unknown = "memory of the device is not counted";
-    result.findings.time = time_part(times, o.point.measure.l2);
+    result.findings.time = time_part(times, o.point.measure);
     result.findings.clocks = {before, gpu_clocks()};
     return result;
   }

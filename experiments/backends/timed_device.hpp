@@ -17,8 +17,10 @@ class TimedDevice {
   virtual void empty_l2() = 0;
   /// Enqueues the start of a measurement.
   virtual void start() = 0;
-  /// Enqueues one launch.
-  virtual void launch() = 0;
+  /// What the host can do before `count` launches are enqueued. Nothing is enqueued yet.
+  virtual void prepare(std::int64_t count) = 0;
+  /// Enqueues `count` launches, one behind the other, for which prepare() was called.
+  virtual void launch(std::int64_t count) = 0;
   /// Enqueues the stop, waits until the stream has reached it, and gives the time since the start
   /// by the device's clock, in microseconds.
   virtual double stop_us() = 0;

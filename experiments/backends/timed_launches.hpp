@@ -1,7 +1,9 @@
 // The samples of a launch's time, and the checks that tell whether they can be trusted.
 //
 // Warm: a batch is as many launches as last 100 us, so that neither the resolution of the clock nor
-// the cost of a launch decides. Flush: a batch is one launch, and the L2 is emptied before it.
+// the cost of a launch decides; launches that a CUDA graph replays last 500 us, since the beginning
+// of a graph takes some microseconds. Flush: a batch is one launch, submitted by the host, and the
+// L2 is emptied before it.
 // Sampling ends when the standard error of the mean is below the rule's noise, within the rule's
 // limits on samples and seconds; the warm-up before has the same limit in seconds.
 //
@@ -29,8 +31,11 @@ struct LaunchTimes {
 
 LaunchTimes time_launches(TimedDevice& device, const MeasureRule& rule);
 
+/// Whether the launches of a sample are a CUDA graph.
+bool replays(const MeasureRule& rule);
+
 /// The times as a record has them.
-TimePart time_part(const LaunchTimes& times, const std::string& l2);
+TimePart time_part(const LaunchTimes& times, const MeasureRule& rule);
 
 /// A product whose launches may be repeated, and whose operands may change in place in between.
 class RepeatedProduct {

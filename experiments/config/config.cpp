@@ -121,6 +121,7 @@ void read_measure(TableReader& reader, Config& config) {
   MeasureRule& rule = config.measure;
   reader.read("unpermute", config.unpermute);
   reader.read("l2", rule.l2);
+  reader.read("launch", rule.launch);
   reader.read("warmup", rule.warmup);
   reader.read("min_samples", rule.min_samples);
   reader.read("max_samples", rule.max_samples);

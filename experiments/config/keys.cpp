@@ -141,6 +141,10 @@ constexpr ConfigKey kMeasure[] = {
      "`warm`: launches follow each other; `flush`: the L2 is emptied before each. The backend "
      "`simulate` follows it too",
      [] { return l2_choices(); }},
+    {"launch", kText, "\"stream\"", "",
+     "`stream`: the host submits every launch; `graph`: the launches of a sample are a CUDA graph, "
+     "so that short ones do not wait for the host. Applies to SpMM and SDDMM with a warm L2",
+     [] { return launch_choices(); }},
     {"warmup", kInteger, "5", "launches", "launches before the first timed one"},
     {"min_samples", kInteger, "20", "launches", "least number of timed launches"},
     {"max_samples", kInteger, "1000", "launches", "greatest number of timed launches"},

@@ -439,6 +439,7 @@ Point PointResolver::resolve(const std::vector<Layer>& layers, const std::string
   if (backend.computes_c) point.check = {config_.check, config_.check && config_.against_fp32};
 
   if (backend.measures) point.measure = config_.measure;
+  if (!is_replayable(point.task)) point.measure.launch = MeasureRule{}.launch;
   if (backend.simulates) point.measure.l2 = config_.measure.l2;
   if (const auto* s = setting_of(axes, "l2")) {
     const std::string l2 = choice_of("l2", *s, l2_choices());

@@ -88,6 +88,15 @@ const std::vector<std::string>& l2_choices() {
   return choices;
 }
 
+const std::vector<std::string>& launch_choices() {
+  static const std::vector<std::string> choices{"stream", "graph"};
+  return choices;
+}
+
+bool is_replayable(const Task& task) {
+  return std::holds_alternative<DenseProduct>(task) || std::holds_alternative<SampledProduct>(task);
+}
+
 void validate(const MeasureRule& rule) {
   require(rule.warmup >= 0 && rule.warmup <= kMostLaunches,
           "measure.warmup = {}: it takes 0 to {} launches", rule.warmup, kMostLaunches);

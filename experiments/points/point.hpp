@@ -61,6 +61,9 @@ struct Variant {
 /// cache.
 struct MeasureRule {
   std::string l2 = "warm";  // "warm": launches follow each other; "flush": L2 emptied before each
+  // "stream": the host submits every launch; "graph": it submits those of a sample at once, as a
+  // CUDA graph. A launch after an emptied L2 is always submitted.
+  std::string launch = "stream";
   std::int64_t warmup = 5;  // launches before the first timed one
   std::int64_t min_samples = 20;
   std::int64_t max_samples = 1000;
@@ -211,6 +214,12 @@ std::string task_text(const Point& point);
 
 /// The values of `l2`.
 const std::vector<std::string>& l2_choices();
+
+/// The values of `launch`.
+const std::vector<std::string>& launch_choices();
+
+/// Whether the launches of a task can be those of a CUDA graph: no host waits within.
+bool is_replayable(const Task& task);
 
 /// 16 hexadecimal digits over the canonical JSON: identifies the request. The identity of a result
 /// (a record's point_id) also covers the matrix content and the kernel version.

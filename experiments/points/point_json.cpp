@@ -153,6 +153,8 @@ Variant read_values(const std::string& text) {
 MeasureRule read_measure(const Json& json) {
   ObjectReader reader(json, "measure");
   MeasureRule rule{.l2 = reader.choice("l2", l2_choices()),
+                   .launch = json.contains("launch") ? reader.choice("launch", launch_choices())
+                                                     : MeasureRule{}.launch,
                    .warmup = reader.integer("warmup"),
                    .min_samples = reader.integer("min_samples"),
                    .max_samples = reader.integer("max_samples"),
@@ -274,12 +276,14 @@ Task read_task(ObjectReader& reader, const BackendTraits& backend) {
 }
 
 Json measure_json(const MeasureRule& rule) {
-  return {{"l2", rule.l2},
-          {"warmup", rule.warmup},
-          {"min_samples", rule.min_samples},
-          {"max_samples", rule.max_samples},
-          {"noise", rule.noise},
-          {"max_seconds", rule.max_seconds}};
+  Json json{{"l2", rule.l2},
+            {"warmup", rule.warmup},
+            {"min_samples", rule.min_samples},
+            {"max_samples", rule.max_samples},
+            {"noise", rule.noise},
+            {"max_seconds", rule.max_seconds}};
+  if (rule.launch != MeasureRule{}.launch) json["launch"] = rule.launch;
+  return json;
 }
 
 bool counts(const BackendTraits& backend, const Task& task) {

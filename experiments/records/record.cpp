@@ -49,7 +49,7 @@ void visit(V& v, TimeSummary& t) {
 template <class V>
 void visit(V& v, TimePart& t) {
   visit(v, t.summary);
-  v("l2", t.l2), v("threads", t.threads);
+  v("l2", t.l2), v("launch", t.launch), v("threads", t.threads);
   v("disturbed", t.disturbed), v("measurements", t.measurements);
 }
 

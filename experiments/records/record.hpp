@@ -83,6 +83,7 @@ struct TimeSummary {
 struct TimePart {
   TimeSummary summary = {};
   std::optional<std::string> l2 = {};             // of launches: "warm" or "flush"
+  std::optional<std::string> launch = {};         // "graph" where a CUDA graph replayed them
   std::optional<std::int64_t> threads = {};       // of host work: CPU threads it could use
   std::optional<std::string> disturbed = {};      // what slowed the GPU down meanwhile
   std::optional<std::int64_t> measurements = {};  // where it was measured again for that: of them

@@ -228,6 +228,10 @@ TEST_CASE(
   CHECK(setting.fault<Honest>() == "");
   CHECK(mentions(setting.fault<KeepsTheL2>(), "bytes of the L2, which outlast its emptying"));
   CHECK(setting.fault<Honest>() == "");
+  setting.point.measure.l2 = "warm";
+  setting.point.measure.launch = "graph";
+  CHECK(setting.fault<Honest>() == "");
+  CHECK(mentions(setting.fault<TakesOldMemory>(), "were never written"));
 }
 
 class SlowClock final : public TimedGpu {
@@ -245,8 +249,8 @@ TEST_CASE("events that tell half of the time are caught by the host's clock") {
   const DeviceArray<float> b(setting.b.values);
   DeviceArray<float> c(std::size_t{3000 * kColumns});
   const EnqueueLaunch launch = [&](cudaStream_t s) { gpu->launch(0, {b.data(), c.data()}, s); };
-  SlowClock slow(launch, nullptr, false);
-  TimedGpu right(launch, nullptr, false);
+  SlowClock slow(launch, nullptr, false, false);
+  TimedGpu right(launch, nullptr, false, false);
 
   CHECK(mentions(time_launches(slow, setting.point.measure).fault, "by the device's clock and"));
   CHECK(time_launches(right, setting.point.measure).fault == "");

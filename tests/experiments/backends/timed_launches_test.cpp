@@ -27,11 +27,15 @@ class SimulatedDevice final : public TimedDevice {
 
   void empty_l2() override { ++emptied; }
   void start() override { started_ = std::max(now_, stream_); }
-  void launch() override {
-    ++launched;
-    now_ += submit_us;
-    stream_ = std::max(stream_, now_) + work_us;
-    other_ = std::max(other_, now_ + hidden_delay_us) + hidden_us;
+  void prepare(std::int64_t count) override { prepared_ = count; }
+  void launch(std::int64_t count) override {
+    REQUIRE(count == prepared_);
+    for (; count > 0; --count) {
+      ++launched;
+      now_ += submit_us;
+      stream_ = std::max(stream_, now_) + work_us;
+      other_ = std::max(other_, now_ + hidden_delay_us) + hidden_us;
+    }
   }
   double stop_us() override {
     wait_until(stream_);
@@ -53,6 +57,7 @@ class SimulatedDevice final : public TimedDevice {
     ++waited_;
   }
 
+  std::int64_t prepared_ = 0;
   double now_ = 1000, stream_ = 0, other_ = 0, started_ = 0;
   std::size_t loaded_ = 0, waited_ = 0;
 };
@@ -115,7 +120,7 @@ TEST_CASE("a clock of the device that differs from the host's is found") {
     device.clock_rate = rate;
     const LaunchTimes times = time_launches(device, rule());
     CHECK(mentions(times.fault, "by the device's clock and"));
-    CHECK(time_part(times, "warm").disturbed == times.fault);
+    CHECK(time_part(times, rule()).disturbed == times.fault);
   }
 }
 
@@ -159,6 +164,21 @@ GpuLoad with_power(std::uint64_t ns) {
   return load;
 }
 
+TEST_CASE("launches of a graph are timed in longer samples, unless each starts cold") {
+  const auto timed = [](const char* launch, const char* l2) {
+    SimulatedDevice device;
+    device.work_us = 3;
+    MeasureRule asked = rule(l2);
+    asked.launch = launch;
+    const LaunchTimes times = time_launches(device, asked);
+    return std::pair{times.summary.launches_per_sample, time_part(times, asked).launch};
+  };
+
+  CHECK(timed("stream", "warm") == std::pair{33L, std::optional<std::string>{}});
+  CHECK(timed("graph", "warm") == std::pair{167L, std::optional<std::string>{"graph"}});
+  CHECK(timed("graph", "flush") == std::pair{1L, std::optional<std::string>{}});
+}
+
 TEST_CASE("samples with lowered clocks are taken again") {
   SimulatedDevice device;
   device.loads = {cool(), with_power(600), with_power(600)};
@@ -168,7 +188,7 @@ TEST_CASE("samples with lowered clocks are taken again") {
   CHECK(times.measurements == 2);
   CHECK(times.disturbed == "");
   CHECK(times.fault == "");
-  const TimePart part = time_part(times, "warm");
+  const TimePart part = time_part(times, rule());
   CHECK(part.measurements == 2);
   CHECK_FALSE(part.disturbed);
 }
@@ -181,7 +201,7 @@ TEST_CASE("a time is marked when the clocks are lowered in every measurement") {
 
   CHECK(times.measurements == 3);
   CHECK(times.disturbed == "the clocks were lowered: power");
-  CHECK(time_part(times, "warm").disturbed == times.disturbed);
+  CHECK(time_part(times, rule()).disturbed == times.disturbed);
 }
 
 TEST_CASE("a time is marked when another process is on the GPU, and not taken again") {

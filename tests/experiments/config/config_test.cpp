@@ -37,6 +37,7 @@ step = [{ name = "+RO", reorder = "rcm" }]
 enabled = false
 [measure]
 l2 = "flush"
+launch = "graph"
 noise = 0.05
 [[derive]]
 name = "class"
@@ -130,6 +131,7 @@ TEST_CASE("a config is read with every section, and axes keep the order they wer
   CHECK(config.ablation.at(0).mode == Ablation::Mode::kLeaveOneOut);
   CHECK_FALSE(config.check);
   CHECK(config.measure.l2 == "flush");
+  CHECK(config.measure.launch == "graph");
   CHECK(config.measure.noise == 0.05);
   CHECK(config.timeout_s == 30);
   CHECK(config.derives.at(0).labels.size() == 3);
@@ -180,6 +182,8 @@ TEST_CASE("an ill-typed or impossible value is an error that says what was expec
         "c.toml:7:1: the lists of a [[zip]] are of one length, but seed has 3 values and n has 2");
   CHECK(error_after_head("[measure]\nl2 = \"cold\"\n") ==
         "c.toml:6:6: unknown value for l2 'cold'; known: warm, flush");
+  CHECK(error_after_head("[measure]\nlaunch = \"host\"\n") ==
+        "c.toml:6:10: unknown value for launch 'host'; known: stream, graph");
   CHECK(has(error_after_head("[measure]\nmin_samples = 2000\n"), "max_samples = 1000 is below"));
   CHECK(has(error_after_head("[measure]\nmax_samples = 9000000000000000000\n"), "takes at most"));
   CHECK(

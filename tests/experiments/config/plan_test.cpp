@@ -213,6 +213,17 @@ TEST_CASE("what a backend does not look at is left out, and points merge") {
   CHECK(has_note(plan, "4 of 8 points"));
 }
 
+TEST_CASE("products with a dense B are replayed where the config asks for it, and no other task") {
+  const std::string head = "[measure]\nlaunch = \"graph\"\n[grid]\nmatrix = \"absent_a\"\n";
+  const auto launches = [](const Plan& plan) {
+    return lines(plan, [](const PlanEntry& e) { return e.point.measure.launch; });
+  };
+
+  CHECK(launches(plan_of(head + "kernel = [\"csr_spmm\", \"csr_spgemm\"]\n", {"gpu"})) ==
+        "graph\nstream\n");
+  CHECK(launches(plan_of(head + "format = \"csr\"\n", {"pack_gpu"})) == "stream\n");
+}
+
 TEST_CASE("what cannot be is an error with its place") {
   const auto error = [](const std::string& lines) {
     return error_of("[grid]\nmatrix = \"absent_a\"\nkernel = \"acc_spmm\"\n" + lines);
@@ -430,6 +441,7 @@ TEST_CASE("the hash of a point changes with every field that applies, and with n
       {"emulate gpu", [](Point& p) { p.check.enabled = false; }},
       {"emulate gpu", [](Point& p) { p.check.against_fp32 = true; }},
       {"gpu", [](Point& p) { p.measure.l2 = "warm"; }},
+      {"gpu", [](Point& p) { p.measure.launch = "graph"; }},
       {"gpu", [](Point& p) { p.measure.warmup = 6; }},
       {"gpu", [](Point& p) { p.measure.min_samples = 21; }},
       {"gpu", [](Point& p) { p.measure.max_samples = 999; }},

@@ -15,7 +15,8 @@ namespace tessera {
 namespace {
 
 TimePart some_time() {
-  return {{3.5, 3, 4, 2.5, 3.25, 0.5, 20, 4}, "warm", 2, "another process is on the GPU", 2};
+  return {{3.5, 3, 4, 2.5, 3.25, 0.5, 20, 4}, "warm", "graph", 2,
+          "another process is on the GPU",    2};
 }
 
 /// A record with every part that a product can have.
