@@ -10,13 +10,13 @@ __device__ inline void fetch_early(const EarlyFetch& fetch, std::uint32_t block)
 #if __CUDA_ARCH__ >= 900
   if (threadIdx.x != 0 || block >= fetch.thread_blocks) return;
 #pragma unroll
-  for (int i = 0; i < EarlyFetch::kArrays; ++i) {
-    if (fetch.shares[i] == 0) continue;
-    asm volatile(
-        "cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(
-            static_cast<const char*>(fetch.arrays[i]) + std::uint64_t{block} * fetch.shares[i]),
-        "r"(fetch.shares[i])
-        : "memory");
+  for (const EarlyFetch::Array& array : fetch.arrays) {
+    const std::uint32_t bytes = array.bytes_of(block);
+    if (bytes == 0) continue;
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(
+                     static_cast<const char*>(array.at) + std::uint64_t{block} * array.share),
+                 "r"(bytes)
+                 : "memory");
   }
 #endif
 }

@@ -26,6 +26,14 @@ __device__ inline std::uint64_t load_ahead(const std::uint64_t* from) {
   return value;
 }
 
+__device__ inline uint4 load_ahead(const uint4* from) {
+  uint4 words;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "l"(from));
+  return words;
+}
+
 /// Loads 16 bytes with one instruction, as store_16_bytes does.
 __device__ inline float4 load_16_bytes(const float* from) {
   float4 values;

@@ -23,6 +23,14 @@ __device__ inline void wait_for_launch_before() {
 #endif
 }
 
+/// The beginning of a product whose launch overlaps the one before it. What precedes this call may
+/// read the structure of A alone: B, C, the values of A and what is kept between launches may be
+/// written by the launch before, whatever it is.
+__device__ inline void begin_product() {
+  wait_for_launch_before();
+  allow_next_launch();
+}
+
 /// Whether launches on the current device can overlap.
 inline bool can_overlap_launches() {
   int device = 0, major = 0;
@@ -32,13 +40,19 @@ inline bool can_overlap_launches() {
   return major >= 9;
 }
 
+/// The attribute of a launch that overlaps the one before it.
+inline cudaLaunchAttribute overlapping() {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
+
 /// Launches a kernel that `overlaps` the launch before it, or does not.
 template <class... Parameters>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t shared_bytes,
                    cudaStream_t stream, bool overlaps, const Parameters&... arguments) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attribute = overlapping();
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));

@@ -2,6 +2,7 @@
 
 #include "formats/base/registry.hpp"
 #include "kernels/device/limits_of_gpu.hpp"
+#include "kernels/device/overlapped_launch.cuh"
 #include "kernels/gpu_spmm.hpp"
 #include "kernels/packed_on_gpu.hpp"
 #include "kernels/spmm/dense/dense_spmm.hpp"
@@ -83,16 +84,16 @@ class DenseMultiplication final : public GpuMultiplication {
       map_ = tensor_map(operands.b, arguments_.cols, arguments_.n, schedule_);
       mapped_ = operands.b;
     }
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {static_cast<unsigned>(schedule_.parts()), 1, 1};
+    cudaLaunchAttribute attributes[2] = {overlapping()};
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim = {static_cast<unsigned>(schedule_.parts()), 1, 1};
     cudaLaunchConfig_t config{
         .gridDim = {static_cast<unsigned>(grid_x_), static_cast<unsigned>(grid_y_)},
         .blockDim = static_cast<unsigned>(schedule_.threads()),
         .dynamicSmemBytes = static_cast<std::size_t>(schedule_.shared_bytes()),
         .stream = stream,
-        .attrs = &cluster,
-        .numAttrs = 1};
+        .attrs = attributes,
+        .numAttrs = 2};
     cuda_check(cudaLaunchKernelEx(&config, aligned ? aligned_ : any_, arguments_, map_),
                "launching dense_spmm");
   }

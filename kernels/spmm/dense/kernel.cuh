@@ -9,6 +9,7 @@
 
 #include "kernels/device/async_copies.cuh"
 #include "kernels/device/bulk_copies.cuh"
+#include "kernels/device/overlapped_launch.cuh"
 #include "kernels/device/store_elements.cuh"
 #include "kernels/spmm/dense/numbers.cuh"
 
@@ -244,6 +245,7 @@ __global__ void __launch_bounds__(128 * kGroups + 32, 1)
   }
   __syncthreads();
   arrive_at_cluster();  // the barrier of the sums may be used by others
+  begin_product();
   if (warp == kMultipliers / 32) {
     copy_operands<Numbers, kSchedule, kAligned>(arguments, map, item, memory, barriers, lane);
     __syncwarp();

@@ -33,6 +33,8 @@ struct TaskLaunch {
   Store store = Store::kWriteBack;
   int promote = 0;             // TC blocks between additions to FP32 registers; 0: never
   bool fetches_early = false;  // whether the kernels read KernelArguments::early
+  std::int64_t b_rows = 0;     // rows of B, where they do
+  bool overlaps = false;       // whether the kernels call begin_product()
   bool places_rows = false;    // whether the kernels read KernelArguments::places and narrowing
 };
 
@@ -79,7 +81,10 @@ class TaskMultiplication final : public GpuMultiplication {
                   .b = nullptr,
                   .c = nullptr,
                   .scaling = {}};
-    if (launch.fetches_early) arguments_.early = a_.early_fetch(thread_blocks_);
+    can_overlap_ = launch.overlaps && can_overlap_launches();
+    if (launch.fetches_early)
+      arguments_.early = a_.early_fetch(
+          launch.b_rows * n * static_cast<std::int64_t>(launch.b_bytes), thread_blocks_);
     load_now(clear_, launch.aligned, launch.unaligned);
     if (launch.shared_bytes > 0)
       allow_shared_memory(launch.shared_bytes, launch.unaligned, launch.aligned);
@@ -119,16 +124,18 @@ class TaskMultiplication final : public GpuMultiplication {
       clear_<<<arguments.split_windows.num_splits, kClearThreads, 0, stream>>>(arguments);
       cuda_check(cudaGetLastError(), clearing_.c_str());
     }
-    const TaskKernel<Options...> multiply =
-        aligned_to_16_bytes(arguments.view.n, operands, launch_.b_bytes) ? launch_.aligned
-                                                                         : launch_.unaligned;
+    const bool aligned = aligned_to_16_bytes(arguments.view.n, operands, launch_.b_bytes);
+    arguments.early.set_b(operands.b, aligned && arguments.narrowing.word == nullptr);
+    const TaskKernel<Options...> multiply = aligned ? launch_.aligned : launch_.unaligned;
     std::apply(
         [&](Options... options) {
-          cuda_check(tessera::launch(multiply, dim3(static_cast<unsigned>(thread_blocks_)),
-                                     launch_.schedule.threads(),
-                                     static_cast<std::size_t>(launch_.shared_bytes), stream,
-                                     arguments.narrowing.overlaps, arguments, options...),
-                     multiplying_.c_str());
+          cuda_check(
+              tessera::launch(
+                  multiply, dim3(static_cast<unsigned>(thread_blocks_)), launch_.schedule.threads(),
+                  static_cast<std::size_t>(launch_.shared_bytes), stream,
+                  arguments.narrowing.word == nullptr ? can_overlap_ : arguments.narrowing.overlaps,
+                  arguments, options...),
+              multiplying_.c_str());
         },
         launch_.options);
   }
@@ -146,6 +153,7 @@ class TaskMultiplication final : public GpuMultiplication {
   DeviceArray<float4> slots_;
   DeviceArray<std::uint32_t> arrivals_;
   std::int64_t thread_blocks_;
+  bool can_overlap_;
   KernelArguments arguments_ = {};
 };
 

@@ -80,13 +80,14 @@ class PackedOnDevice {
 
   float* values() { return values_.data(); }
 
-  /// The shares of condensed columns and values that a launch of `thread_blocks` fetches early.
-  EarlyFetch early_fetch(std::int64_t thread_blocks) const {
+  /// The shares of condensed columns, values and a B of b_bytes that a launch of `thread_blocks`
+  /// fetches early.
+  EarlyFetch early_fetch(std::int64_t b_bytes, std::int64_t thread_blocks) const {
     const auto bytes = [](const auto& array) {
       return static_cast<std::int64_t>(array.size() * sizeof(*array.data()));
     };
     return EarlyFetch::of(sparse_a_to_b_.data(), bytes(sparse_a_to_b_), values_.data(),
-                          bytes(values_), thread_blocks);
+                          bytes(values_), b_bytes, thread_blocks);
   }
 
   /// The view for a B and C of n columns. Throws Unsupported for more columns than an int holds.

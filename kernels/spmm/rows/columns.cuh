@@ -13,6 +13,7 @@ struct Arguments {
   const Unit* units;                // [gridDim.x * units of a thread block]; where they are rows:
   const std::uint32_t* row_begins;  // [rows + 1] nonzeros
   std::uint32_t rows, most_direct;  // most_direct: the nonzeros of a row; others have units
+  bool beside_long_rows;            // whether a launch of those comes before that of short rows
   const SplitRow* split_rows;       // [num_split_rows]
   std::int64_t num_slots, num_split_rows;
   float4* slots;                     // [chunks][num_slots][lanes of a unit]
@@ -119,6 +120,15 @@ struct LaneColumns {
 
   /// Writes the sums; `at` is the element of C of the first access.
   __device__ void store(const Arguments& product, std::uint64_t at, float (&sums)[kCols]) const {
+    if (product.scaling.beta == 0)  // one branch, not one for every access
+      store_scaled(product, {product.scaling.alpha, 0}, at, sums);
+    else
+      store_scaled(product, product.scaling, at, sums);
+  }
+
+ private:
+  __device__ void store_scaled(const Arguments& product, const Scaling& scaling, std::uint64_t at,
+                               float (&sums)[kCols]) const {
     if constexpr (Numbers::kScales) {
 #pragma unroll
       for (int v = 0; v < kAccesses; ++v) {
@@ -129,18 +139,17 @@ struct LaneColumns {
     }
     if constexpr (kAligned) {
 #pragma unroll
-      for (int v = 0; v < kAccesses; ++v) store_access(product, at, v, sums + v * kWidth);
+      for (int v = 0; v < kAccesses; ++v) store_access(product, scaling, at, v, sums + v * kWidth);
     } else {
 #pragma unroll
       for (int v = 0; v < kAccesses; ++v)
-        if (has(v, product.n)) store_one(product, at + offset(v), sums[v]);
+        if (has(v, product.n)) store_one(product, scaling, at + offset(v), sums[v]);
     }
   }
 
- private:
   /// Writes the columns of 16 bytes of B; `at` is the element of C of the first access.
-  __device__ void store_access(const Arguments& product, std::uint64_t at, int v,
-                               const float* sums) const {
+  __device__ void store_access(const Arguments& product, const Scaling& scaling, std::uint64_t at,
+                               int v, const float* sums) const {
     const int cols = has(v, product.n) ? kWidth : 0;
     at += offset(v);
     if constexpr (kWidth == 8) {
@@ -148,23 +157,24 @@ struct LaneColumns {
                                   sums[4], sums[5], sums[6], sums[7]};
       if (product.c_in_16_bits)
         return store_8_halves<typename Numbers::Element, true>(
-            static_cast<std::uint16_t*>(product.c) + at, of_access, cols, product.scaling);
+            static_cast<std::uint16_t*>(product.c) + at, of_access, cols, scaling);
     }
 #pragma unroll
     for (int i = 0; i < kWidth; i += 4)
       store_16_bytes<true>(static_cast<float*>(product.c) + at + i,
-                           {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]}, cols - i,
-                           product.scaling, Store::kStreaming);
+                           {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]}, cols - i, scaling,
+                           Store::kStreaming);
   }
 
-  __device__ static void store_one(const Arguments& product, std::uint64_t at, float sum) {
+  __device__ static void store_one(const Arguments& product, const Scaling& scaling,
+                                   std::uint64_t at, float sum) {
     if constexpr (kElementBytes == 2) {
       if (product.c_in_16_bits)
         return store_16_bits<typename Numbers::Element>(static_cast<std::uint16_t*>(product.c) + at,
-                                                        sum, product.scaling);
+                                                        sum, scaling);
     }
     float* to = static_cast<float*>(product.c) + at;
-    *to = scaled(product.scaling, sum, to);
+    *to = scaled(scaling, sum, to);
   }
 };
 

@@ -12,24 +12,29 @@ namespace tessera::rows_spmm {
 
 /// `kLanes` lanes a row, `kWide` as in LaneColumns.
 template <class Numbers, int kLanes, bool kAligned, int kWide>
-__global__ void __launch_bounds__(kThreads, resident_direct(Numbers::kCols, kWide))
+__global__ void __launch_bounds__(most_direct_threads(kWide), resident_direct(kWide))
     multiply_rows(Arguments product) {
   using Columns = LaneColumns<Numbers, kLanes, kAligned, kWide>;
   constexpr int kInFlight = direct_in_flight(Numbers::kCols, kWide);
+  // Computed anew for the store: it would take a register through the loop.
+  const auto own_row = [] { return (blockIdx.x * blockDim.x + hidden(threadIdx.x)) / kLanes; };
+  // These loads are first: what follows takes less time than they do.
+  const std::uint32_t* const begins = product.row_begins + min(own_row(), product.rows - 1);
+  const std::uint32_t begin = load_ahead(begins), end = load_ahead(begins + 1);
   if (blockIdx.y == 0) fetch_early(product.early, blockIdx.x);
   const bool runs = is_to_run<Numbers>(product);
-  // The launch does not end before that of the long rows, beside which it may have begun. A wait at
-  // the end would cost registers.
+  // Beside the launch of long rows, which has waited, this one does not end before that has. A wait
+  // at the end would cost registers.
   if (blockIdx.x + 1 == gridDim.x && blockIdx.y + 1 == gridDim.y) wait_for_launch_before();
-  const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
-  if (!runs || row >= product.rows) return;
+  if (!runs || own_row() >= product.rows) return;
   const Columns columns;
-  std::uint32_t at = __ldg(product.row_begins + row);
-  const std::uint32_t end = __ldg(product.row_begins + row + 1);
-  if (end - at > product.most_direct) return;
+  if (!product.beside_long_rows) wait_for_launch_before();
+  allow_next_launch();
+  std::uint32_t left = end - begin;
+  if (left > product.most_direct) return;
   // In registers: the compiler would load the kernel's arguments anew for every step.
-  const std::int32_t* cols = hidden(product.col_indices + at);
-  const float* values = hidden(product.values + at);
+  const std::int32_t* cols = hidden(product.col_indices + begin);
+  const float* values = hidden(product.values + begin);
   const char* b = hidden(columns.of(product.b));
   float sums[Columns::kCols] = {};
   typename Columns::Piece pieces[kInFlight] = {};
@@ -44,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, resident_direct(Numbers::kCols, kWid
   };
   // Hidden, or the compiler unrolls the loop of some types, and their registers do not suffice.
 #pragma unroll 1
-  for (; at + kInFlight <= end; at = hidden(at + kInFlight)) {
+  for (; left >= kInFlight; left = hidden(left - kInFlight)) {
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) load(i);
     cols += kInFlight, values += kInFlight;
@@ -53,11 +58,12 @@ __global__ void __launch_bounds__(kThreads, resident_direct(Numbers::kCols, kWid
   }
   static_assert(kInFlight <= 2);
   if constexpr (kInFlight == 2) {
-    if (at < end) {
+    if (left > 0) {
       load(0);
       Columns::add(of_a[0], pieces[0], sums);
     }
   }
+  const std::uint32_t row = own_row();
   const std::uint32_t place =
       product.places == nullptr ? row : static_cast<std::uint32_t>(product.places[row]);
   columns.store(product, std::uint64_t{place} * product.n + columns.first, sums);

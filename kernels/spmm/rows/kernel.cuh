@@ -14,7 +14,7 @@
 namespace tessera::rows_spmm {
 
 __device__ inline Unit load_unit(const Unit* from) {
-  const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
+  const uint4 words = load_ahead(reinterpret_cast<const uint4*>(from));
   return {words.x, words.y, words.z, static_cast<std::uint16_t>(words.w & 0xffff),
           static_cast<std::uint16_t>(words.w >> 16)};
 }
@@ -377,12 +377,10 @@ __global__ void __launch_bounds__(kThreads, resident(kLanes, kParts, kWide))
   constexpr int kUnits = kThreads / kLanes;
   constexpr bool kInParts = kLanes / kParts < kFewLanes;
   const std::int64_t number = std::int64_t{blockIdx.x} * kUnits + threadIdx.x / kLanes;
-  if (blockIdx.y == 0) fetch_early(product.early, blockIdx.x);
-  const bool runs = is_to_run<Numbers>(product);
-  // The launch of rows as they are may begin.
-  allow_next_launch();
   const Unit unit = load_unit(product.units + number);
-  if (!runs) return;
+  if (blockIdx.y == 0) fetch_early(product.early, blockIdx.x);
+  if (!is_to_run<Numbers>(product)) return;
+  begin_product();  // before the launch of rows as they are, which does not wait
   const Columns columns;
   float sums[Columns::kCols] = {};
   if constexpr (kParts == kLanes)

@@ -131,11 +131,14 @@ class RowsMultiplication final : public GpuMultiplication {
   void launch(int, const Operands& operands, cudaStream_t stream) override {
     arguments_.b = operands.b, arguments_.c = operands.c, arguments_.scaling = operands.scaling;
     const bool aligned = aligned_to_16_bytes(arguments_.n, operands, b_bytes_);
+    arguments_.early.set_b(operands.b, aligned && arguments_.narrowing.word == nullptr);
+    const bool overlaps =
+        arguments_.narrowing.word == nullptr ? can_overlap_ : arguments_.narrowing.overlaps;
     for (const OneLaunch& launch : launches_) {
       if (launch.grid.x == 0 || launch.grid.y == 0) continue;
       cuda_check(
           tessera::launch(aligned ? launch.aligned : launch.any, launch.grid, launch.threads, 0,
-                          stream, launch.overlaps || arguments_.narrowing.overlaps, arguments_),
+                          stream, overlaps || (launch.is_second && can_overlap_), arguments_),
           "launching rows_spmm");
     }
   }
@@ -146,10 +149,10 @@ class RowsMultiplication final : public GpuMultiplication {
     Kernel scaled_aligned, scaled_any;  // the same with sums that are scaled, or null
     dim3 grid;
     int threads;
-    bool overlaps;  // the launch before it
+    bool is_second;  // beside the launch before it
 
     OneLaunch(const Schedule& schedule, const Storage& storage, bool has_offsets,
-              std::int64_t units, std::int64_t n, bool overlaps)
+              std::int64_t units, std::int64_t n, bool is_second)
         : aligned(kernel_of<true>(schedule, has_offsets, storage.b)),
           any(kernel_of<false>(schedule, has_offsets, storage.b)),
           scaled_aligned(scaled_kernel_of<true>(schedule, storage)),
@@ -157,7 +160,7 @@ class RowsMultiplication final : public GpuMultiplication {
           grid(static_cast<unsigned>(schedule.blocks_of(units)),
                static_cast<unsigned>(schedule.chunks(n))),
           threads(schedule.threads),
-          overlaps(overlaps && can_overlap_launches()) {
+          is_second(is_second) {
       require<Unsupported>(schedule.chunks(n) <= kMaxGridY,
                            "rows_spmm takes at most {} columns of B, not {}",
                            kMaxGridY * schedule.columns(), n);
@@ -182,6 +185,7 @@ class RowsMultiplication final : public GpuMultiplication {
                    .row_begins = row_begins_.data(),
                    .rows = static_cast<std::uint32_t>(a.rows),
                    .most_direct = static_cast<std::uint32_t>(launches.most_direct),
+                   .beside_long_rows = launches.most_direct >= 0 && !plan.units.empty(),
                    .split_rows = split_rows_.data(),
                    .num_slots = plan.num_slots,
                    .num_split_rows = std::ssize(plan.split_rows),
@@ -211,11 +215,13 @@ class RowsMultiplication final : public GpuMultiplication {
       launches_.emplace_back(launches.direct, storage, false, a.rows, n, !launches_.empty());
     const void* const columns =
         plan.has_offsets() ? static_cast<const void*>(col_offsets_.data()) : col_indices_.data();
-    arguments_.early = EarlyFetch::of(columns, (plan.has_offsets() ? 2 : 4) * a.nnz(),
-                                      values_.data(), 4 * a.nnz(), launches_.front().grid.x);
+    arguments_.early =
+        EarlyFetch::of(columns, (plan.has_offsets() ? 2 : 4) * a.nnz(), values_.data(), 4 * a.nnz(),
+                       a.cols * n * static_cast<std::int64_t>(b_bytes_), launches_.front().grid.x);
   }
 
   std::size_t b_bytes_;  // of an element of B
+  bool can_overlap_ = can_overlap_launches();
   std::vector<OneLaunch> launches_;
   DeviceArray<Unit> units_;
   DeviceArray<std::uint32_t> row_begins_;

@@ -31,10 +31,15 @@ TESSERA_HOST_DEVICE constexpr int resident(int lanes, int parts, int wide) {
   return parts == lanes ? 6 : lanes / parts < kFewLanes ? 5 : wide == 1 ? 4 : 3;
 }
 
-/// The same where every lane loads all nonzeros of its row, and the rows of B that it then has in
-/// flight; 16 bytes of B have `access_cols` columns.
-TESSERA_HOST_DEVICE constexpr int resident_direct(int access_cols, int wide) {
-  return wide == 1 ? 8 : wide == 4 ? 4 : access_cols == 8 ? 6 : 5;
+/// The same where every lane loads all nonzeros of its row, for thread blocks of the most threads
+/// that such a launch has, and the rows of B that a lane then has in flight; 16 bytes of B have
+/// `access_cols` columns. With registers for 1536 instead of 1280 threads of two accesses an SM, DD
+/// takes 112 us instead of 119 at N = 128, recon-mc2depi 174 instead of 182, wave 85 instead of 89.
+TESSERA_HOST_DEVICE constexpr int most_direct_threads(int wide) {
+  return wide == 4 ? 2 * kThreads : kThreads;
+}
+TESSERA_HOST_DEVICE constexpr int resident_direct(int wide) {
+  return wide == 1 ? 8 : wide == 4 ? 2 : 6;
 }
 TESSERA_HOST_DEVICE constexpr int direct_in_flight(int access_cols, int wide) {
   return access_cols == 8 && wide == 2 ? 1 : 2;
@@ -94,7 +99,7 @@ struct Schedule {
   int lane_cols = 4;         // columns of C of a lane, `wide` times 16 bytes of B
   int wide = 1;              // 1, 2 or 4; of units that are warps, or direct
   bool direct = false;       // a unit is a row, of which every lane loads all nonzeros
-  int threads = kThreads;    // of a thread block; fewer only where direct
+  int threads = kThreads;    // of a thread block; another number only where direct
   bool has_offsets = false;  // columns are read as offsets of 16 bits, if the matrix allows it
 
   constexpr int units_per_block() const { return threads / lanes; }
@@ -296,11 +301,13 @@ constexpr bool is_direct(std::int64_t rows, std::int64_t nnz, std::int64_t longe
 /// next, large ones find more of their rows of B in the L1. In a program of this loop alone, with
 /// 128 threads instead of 256, DD and recon-mc2depi, of 5 and 4 nonzeros a row, take 0.97 and 0.95
 /// of the time at N = 128 and 0.97 and 0.99 at N = 512, finan512 (8) 0.99 and 1.03, wave
-/// (13.6) 1.00 and 1.10.
-constexpr int threads_of_rows(std::int64_t rows, std::int64_t nnz, std::int64_t n,
-                              int access_cols) {
-  constexpr std::int64_t kFewNonzeros = 6;
-  return access_cols == 4 && (n <= 128 || nnz <= kFewNonzeros * rows) ? kThreads / 2 : kThreads;
+/// (13.6) 1.00 and 1.10. With 512 threads, wave takes 0.95 of the time of 256 at N = 512, finan512
+/// 1.01.
+constexpr int threads_of_rows(std::int64_t rows, std::int64_t nnz, const Schedule& of_rows) {
+  constexpr std::int64_t kFewNonzeros = 6, kManyNonzeros = 11;
+  if (of_rows.has_halves()) return kThreads;
+  if (of_rows.wide == 4 && nnz >= kManyNonzeros * rows) return most_direct_threads(of_rows.wide);
+  return of_rows.columns() <= 128 || nnz <= kFewNonzeros * rows ? kThreads / 2 : kThreads;
 }
 
 /// Lanes for 32, 64 or 128 columns of C, by its width.
@@ -322,7 +329,7 @@ constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64
     const std::int64_t columns =
         std::min(n, choice.columns != 0 ? choice.columns : choice.gathered);
     Schedule of_rows = direct_schedule(columns, access_cols);
-    of_rows.threads = threads_of_rows(rows, nnz, columns, access_cols);
+    of_rows.threads = threads_of_rows(rows, nnz, of_rows);
     return of_rows;
   }
   Schedule schedule{.lanes = n <= 8 * access_cols    ? 8

@@ -167,8 +167,7 @@ class RowsTrace final : public LaunchTrace {
   }
 
   void begin(const WarpUnits& mine, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStart + (mine.chunk == 0 ? InstructionCounts::kFirstChunk
-                                                             : InstructionCounts::kOtherChunk));
+    trace.issue(InstructionCounts::kStart);
     trace.pause(kSpecialRegisterCycles);
     trace.load(kUnitBoard);
     if (schedule_.direct)
@@ -179,6 +178,7 @@ class RowsTrace final : public LaunchTrace {
       trace.load(kUnitBoard);
       trace.touch(element(at_.bases, mine.first, 4), 4 * mine.units.size());
     }
+    trace.issue(InstructionCounts::kBegin);
     trace.wait(kUnitBoard);
     if (is_column()) return trace.issue(ColumnCounts::kUnit);
     if (schedule_.direct) return trace.issue(DirectCounts::kUnit);

@@ -8,10 +8,9 @@ namespace tessera::rows_spmm {
 /// Instructions of a warp besides those of memory, counted in machine code (CUDA 13.0, sm_90a) for
 /// aligned operands.
 struct InstructionCounts {
-  static constexpr int kStart = 13, kUnit = 20;  // before the unit is loaded, and with it
-  // To see whether a share of A is to be fetched early, in the first chunk of columns and in
-  // others.
-  static constexpr int kFirstChunk = 11, kOtherChunk = 3;
+  // Before the unit is loaded; meanwhile, to see what is to be fetched early and whether to wait
+  // for the launch before; and with the unit.
+  static constexpr int kStart = 11, kBegin = 16, kUnit = 17;
   static constexpr int kLoop = 4;                  // before the first step
   static constexpr int kNextTurn = 10;             // of a step that moves the lanes' nonzeros on
   static constexpr int kStep = 17;                 // of a step besides its nonzeros
@@ -44,7 +43,7 @@ struct WideCounts {
 
 /// The same of a warp whose units are rows.
 struct DirectCounts {
-  static constexpr int kUnit = 35, kStep = 5, kRest = 9, kEnd = 6;
+  static constexpr int kUnit = 42, kStep = 6, kRest = 9, kEnd = 6;
 
   /// Of a nonzero: its address and its products.
   static constexpr int of_nonzero(const Schedule& schedule) {
@@ -54,7 +53,7 @@ struct DirectCounts {
 
 /// The same of a warp whose units are in parts.
 struct PartCounts {
-  static constexpr int kUnit = 29, kLoop = 15;  // with the unit, and before the first turn
+  static constexpr int kUnit = 26, kLoop = 15;  // with the unit, and before the first turn
   static constexpr int kTurn = 14, kNext = 10;  // besides its step; to load the next one's nonzeros
   static constexpr int kShortStep = 31, kStep = 53;
   static constexpr int kLevel = 8;  // of the tree that adds the parts
@@ -62,15 +61,14 @@ struct PartCounts {
 
 /// The same for one column of C.
 struct ColumnCounts {
-  static constexpr int kUnit = 16, kTurn = 14;
+  static constexpr int kUnit = 13, kTurn = 14;
   static constexpr int kOfNonzero = 6;  // of each that a lane has in flight
   static constexpr int kLevel = 2;
 };
 
 /// Registers of a thread (CUDA 13.0, sm_90a).
 constexpr int registers_of(const Schedule& schedule) {
-  if (schedule.direct)
-    return schedule.wide == 1 ? 32 : schedule.wide == 4 ? 64 : schedule.has_halves() ? 40 : 48;
+  if (schedule.direct) return schedule.wide == 1 ? 32 : schedule.wide == 4 ? 64 : 40;
   if (schedule.wide > 1) return 80;
   if (!schedule.in_parts()) return 64;
   return schedule.part_lanes() == 1 ? 40 : 48;

@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
   // Products of 16 bits are narrowed ones or always run. A is there before B is narrowed.
   if constexpr (Numbers::kScales)
     if (!is_to_run(arguments.dense.narrowing)) return;
+  begin_product();
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) {
     if (i < count) rows.copy(i, records, i, records.extent(i).columns);

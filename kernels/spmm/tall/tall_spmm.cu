@@ -162,7 +162,8 @@ class TallMultiplication final : public GpuMultiplication {
         tessera::launch(
             aligned_to_16_bytes(arguments.dense.n, operands, kElementBytes) ? aligned_ : any_,
             dim3(static_cast<unsigned>(thread_blocks_)), kThreads, kSharedBytes, stream,
-            arguments.dense.narrowing.overlaps, arguments),
+            arguments.dense.narrowing.word == nullptr || arguments.dense.narrowing.overlaps,
+            arguments),
         "launching tall_spmm");
   }
 

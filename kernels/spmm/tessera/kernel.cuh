@@ -29,6 +29,11 @@ __device__ inline uint4 load_shared_vector(std::uint32_t at) {
   return v;
 }
 
+__device__ inline Task load_task(const Task* from) {
+  const uint4 words = load_ahead(reinterpret_cast<const uint4*>(from));
+  return {words.x, words.y, words.z, words.w};
+}
+
 /// A lane's elements of the TC blocks of A, loaded one TC block ahead, their bitmaps two ahead.
 class ElementReader {
  public:
@@ -134,6 +139,7 @@ class RowRing {
     // The column indices of the first four TC blocks at once, not one after another.
     const std::int32_t first_ids =
         load_ahead(arguments.view.sparse_a_to_b + std::uint64_t{task.first} * kTileCols + lane);
+    begin_product();
     for (int i = 0; i < kStages; ++i) {
       for (int k = 0; k < kCopies; ++k)
         id_[k] = __shfl_sync(~0u, first_ids, i * kTileCols + kCopies * (lane / kLanes) + k);
@@ -380,15 +386,13 @@ __global__ void __launch_bounds__(32 * row_windows::kWarps,
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const row_windows::WorkItem item =
       schedule.item_of(blockIdx.x, static_cast<std::uint32_t>(warp), arguments.num_shares);
+  // First, since what follows takes less time. A warp without a task loads the last one.
+  const Task task = load_task(arguments.tasks + min(item.share, arguments.num_shares - 1));
   fetch_early(arguments.early, blockIdx.x);
   if (item.share >= arguments.num_shares) return;
   // Products of 16 bits are narrowed ones or always run.
-  constexpr bool kIsAsked = Numbers::kScales || Numbers::kPieceCols == 4;
-  bool runs = true;
-  if constexpr (kIsAsked) runs = is_to_run(arguments.narrowing);
-  const Task task = arguments.tasks[item.share];
-  if constexpr (kIsAsked)
-    if (!runs) return;
+  if constexpr (Numbers::kScales || Numbers::kPieceCols == 4)
+    if (!is_to_run(arguments.narrowing)) return;
   const std::int64_t first_col = schedule.first_col(item.chunk);
   const auto store = [&](std::uint32_t window, std::int64_t col, int own_lane,
                          const SumsOfPair(&sums)[2 * kGroups]) {

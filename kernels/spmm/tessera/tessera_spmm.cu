@@ -49,6 +49,8 @@ class GpuTesseraSpmm final : public GpuSpmm {
             .b_bytes = bytes_of(options_.storage().b),
             .combine = options_.combine(),
             .fetches_early = true,
+            .b_rows = size.cols,
+            .overlaps = true,
             .places_rows = true});
   }
 
