@@ -20,6 +20,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
+#include "kernels/overlap_param.hpp"
 #include "kernels/spmm/narrowed/narrowed_b.hpp"
 #include "kernels/spmm/rows/column_reuse.hpp"
 #include "kernels/spmm/rows/trace.hpp"
@@ -178,7 +179,8 @@ std::vector<ParamSpec> params() {
        std::string("fp32"),
        "how a B in FP32 is read; fp16_scaled: it is rounded to FP16 under a power of two for every "
        "column, in a launch of its own",
-       {"fp32", "fp16_scaled"}}};
+       {"fp32", "fp16_scaled"}},
+      overlap_param()};
   specs.insert(specs.begin(), own.begin(), own.end());
   return specs;
 }

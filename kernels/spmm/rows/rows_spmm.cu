@@ -102,8 +102,10 @@ std::vector<std::uint32_t> row_begins(const CsrMatrix& a) {
 class RowsMultiplication final : public GpuMultiplication {
  public:
   RowsMultiplication(const CsrMatrix& a, std::int64_t n, const Launches& launches,
-                     const Storage& storage)
-      : RowsMultiplication(a, n, launches, storage, make_plan(a, launches)) {}
+                     const Storage& storage, bool overlaps)
+      : RowsMultiplication(a, n, launches, storage, make_plan(a, launches)) {
+    overlaps_ = overlaps && can_overlap_;
+  }
 
   std::vector<int> registers() const override {
     std::vector<int> registers;
@@ -133,7 +135,7 @@ class RowsMultiplication final : public GpuMultiplication {
     const bool aligned = aligned_to_16_bytes(arguments_.n, operands, b_bytes_);
     arguments_.early.set_b(operands.b, aligned && arguments_.narrowing.word == nullptr);
     const bool overlaps =
-        arguments_.narrowing.word == nullptr ? can_overlap_ : arguments_.narrowing.overlaps;
+        arguments_.narrowing.word == nullptr ? overlaps_ : arguments_.narrowing.overlaps;
     for (const OneLaunch& launch : launches_) {
       if (launch.grid.x == 0 || launch.grid.y == 0) continue;
       cuda_check(
@@ -221,7 +223,7 @@ class RowsMultiplication final : public GpuMultiplication {
   }
 
   std::size_t b_bytes_;  // of an element of B
-  bool can_overlap_ = can_overlap_launches();
+  bool can_overlap_ = can_overlap_launches(), overlaps_ = false;
   std::vector<OneLaunch> launches_;
   DeviceArray<Unit> units_;
   DeviceArray<std::uint32_t> row_begins_;
@@ -243,7 +245,7 @@ class GpuRowsSpmm final : public GpuSpmm {
                                             std::int64_t n) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
     return std::make_unique<RowsMultiplication>(a, n, launches_of(params_, a, n),
-                                                storage_of(params_));
+                                                storage_of(params_), params_.flag("overlap"));
   }
 
  private:

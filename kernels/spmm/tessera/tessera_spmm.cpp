@@ -23,6 +23,7 @@
 #include <queue>
 
 #include "formats/base/registry.hpp"
+#include "kernels/overlap_param.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
 #include "kernels/spmm/row_windows/named_values.hpp"
 #include "kernels/spmm/tessera/scaled_rows.hpp"
@@ -112,7 +113,8 @@ TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
       columns_(static_cast<int>(params.integer("columns"))),
       chunks_(value_of(kChunkOrders, params.text("chunks"))),
       prefetch_(value_of(kPrefetches, params.text("prefetch"))),
-      combine_(value_of(kCombineMethods, params.text("combine"))) {
+      combine_(value_of(kCombineMethods, params.text("combine"))),
+      overlaps_(params.flag("overlap")) {
   if (storage_.b == ElementType::kFp32) return;
   require(columns_ != 32, "a warp with storage = {} has 64 or 128 columns, not 32",
           name_of(storage_.b));
@@ -242,7 +244,8 @@ std::vector<ParamSpec> params() {
       {"combine", std::string("ordered"),
        "how the sums of a split window are combined: in the order of their TC blocks (ordered), "
        "or by atomics (atomic)",
-       names_of(kCombineMethods)}};
+       names_of(kCombineMethods)},
+      overlap_param()};
 }
 
 }  // namespace tessera_spmm

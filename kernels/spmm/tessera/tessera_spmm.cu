@@ -50,7 +50,7 @@ class GpuTesseraSpmm final : public GpuSpmm {
             .combine = options_.combine(),
             .fetches_early = true,
             .b_rows = size.cols,
-            .overlaps = true,
+            .overlaps = options_.overlaps(),
             .places_rows = true});
   }
 

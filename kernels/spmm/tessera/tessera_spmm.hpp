@@ -80,6 +80,7 @@ class TesseraSpmmOptions {
   const Precision& precision() const { return precision_; }
   Storage storage() const { return storage_; }
   window_tasks::CombineMethod combine() const { return combine_; }
+  bool overlaps() const { return overlaps_; }
 
   /// A share of tasks for each warp: one task, or short windows that follow each other.
   window_tasks::Tasks cut(const std::vector<std::uint32_t>& window_offset, std::int64_t n) const;
@@ -109,6 +110,7 @@ class TesseraSpmmOptions {
   ChunkOrder chunks_;
   Prefetch prefetch_;
   window_tasks::CombineMethod combine_;
+  bool overlaps_;  // the launch before
 };
 
 std::vector<ParamSpec> params();
