@@ -85,6 +85,7 @@ class OnThreads {
     return Array<T>(static_cast<std::size_t>(size));
   }
   bool stops() const { return watch_.stop(); }
+  void phase(const char*) const {}
 
   template <class Step>
   void for_each(std::int64_t count, const Step& step) const {

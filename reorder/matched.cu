@@ -236,8 +236,9 @@ class OnGpu {
     StreamBuffer buffer_;
   };
 
-  OnGpu(const DevicePattern& pattern, cudaStream_t stream)
+  OnGpu(const DevicePattern& pattern, cudaStream_t stream, PhaseTimes* times)
       : stream_(stream),
+        times_(times),
         queues_(kQueues, stream),
         block_items_(pattern.rows, stream),
         wide_items_(pattern.rows, stream),
@@ -265,6 +266,9 @@ class OnGpu {
     return Array<T>(size, stream_);
   }
   bool stops() const { return false; }
+  void phase(const char* name) const {
+    if (times_ != nullptr) times_->begin(name, stream_);
+  }
 
   template <class Step>
   void for_each(std::int64_t count, const Step& step) const {
@@ -363,6 +367,7 @@ class OnGpu {
   static constexpr int kRoundBlocksOfProcessor = 2;
 
   cudaStream_t stream_;
+  PhaseTimes* times_;
   int processors_ = 0;
   unsigned next_queue_ = 0;
   Array<Queue> queues_;  // [kQueues] in pairs: for thread blocks, and wide ones
@@ -375,9 +380,11 @@ class GpuMatched final : public GpuReordering {
  public:
   explicit GpuMatched(const matched::Options& options) : options_(options) {}
 
-  StreamBuffer order(const DevicePattern& pattern, cudaStream_t stream) const override {
+ private:
+  StreamBuffer search(const DevicePattern& pattern, cudaStream_t stream,
+                      PhaseTimes* times) const override {
     matched::require_fits(pattern.rows, pattern.nnz);
-    OnGpu gpu(pattern, stream);
+    OnGpu gpu(pattern, stream, times);
     matched::Search search(
         gpu, {pattern.rows, pattern.cols, pattern.nnz, pattern.row_offsets, pattern.col_indices},
         options_);
@@ -385,7 +392,6 @@ class GpuMatched final : public GpuReordering {
     return search.take_order().take();
   }
 
- private:
   matched::Options options_;
 };
 

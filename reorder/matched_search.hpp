@@ -77,6 +77,7 @@ class Search {
     count_blocks(blocks_.data() + 1);
     if (options_.keep_natural)
       exec_.for_each(pattern_.rows, ChooseRow{blocks_.data(), blocks_.data() + 1, order_.data()});
+    exec_.phase("end");
   }
 
   /// The old indices of the rows in their new order, [rows].
@@ -95,6 +96,7 @@ class Search {
 
   /// Puts the pattern in the order at hand.
   void place() {
+    exec_.phase("sort and place");
     exec_.running_sum(LengthOfRow{pattern_, order_.data()}, offsets_.data(),
                       pattern_.rows + std::int64_t{1});
     exec_.for_teams(pattern_.rows, GatherRow{pattern_, order_.data(), offsets_.data(), cols_.data(),
@@ -110,6 +112,7 @@ class Search {
   }
 
   void count_blocks(std::uint32_t* sum) {
+    exec_.phase("count TC blocks");
     const std::int64_t all = (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
     exec_.for_teams(all, MeasureCluster{placed_, kWindowLevel, 0, columns_.data(), nullptr});
     exec_.running_sum(CountBlocks{columns_.data(), all}, ranks_.data(), all + 1);
@@ -119,10 +122,12 @@ class Search {
   /// Matches the clusters of a level and moves those of a pair together.
   void merge(int level) {
     const std::int32_t clusters = pattern_.rows >> level;
+    exec_.phase("count offers");
     exec_.for_teams(clusters, MeasureCluster{placed_, level, 2 * options_.reach, columns_.data(),
                                              offers_.data()});
     // Those that others were preferred to search once more, among themselves and farther.
     for (const bool is_first : {true, false}) {
+      exec_.phase(is_first ? "partners of all clusters" : "partners of free clusters");
       exec_.for_teams(clusters,
                       FindPartners{.placed = placed_,
                                    .source_level = level,
@@ -137,6 +142,7 @@ class Search {
                                    .partners = partners_.data()});
       match(clusters, is_first);
     }
+    exec_.phase("move rows");
     const std::int64_t all = clusters + std::int64_t{1};
     exec_.running_sum(FlagFree{mates_.data(), clusters}, ranks_.data(), all);
     exec_.for_each(clusters, ListFree{mates_.data(), ranks_.data(), to_.data()});
@@ -150,6 +156,7 @@ class Search {
 
   /// Matches clusters by their partners; those with a mate keep it, unless nobody is to have one.
   void match(std::int32_t clusters, bool from_none) {
+    exec_.phase("match");
     exec_.for_rounds(
         clusters, options_.rounds, StartMatching{best_.data(), from_none ? mates_.data() : nullptr},
         Propose{partners_.data(), mates_.data(), proposals_.data(), to_.data(), best_.data()},
@@ -159,8 +166,10 @@ class Search {
   /// Swaps rows between pairs of windows that each have a row which would gain in the other.
   void swap(const BlockCost& cost) {
     place();
+    exec_.phase("count offers");
     exec_.for_teams(pattern_.rows, MeasureCluster{placed_, 0, options_.row_reach, columns_.data(),
                                                   offers_.data()});
+    exec_.phase("windows for rows");
     exec_.for_teams(pattern_.rows, FindPartners{.placed = placed_,
                                                 .source_level = 0,
                                                 .level = kWindowLevel,
@@ -172,6 +181,7 @@ class Search {
                                                 .shared_cols = shared_cols_.data(),
                                                 .kept = kWishes,
                                                 .partners = partners_.data()});
+    exec_.phase("wishes");
     exec_.for_each(windows(), CollectWishes{partners_.data(), shared_cols_.data(), wishes_.data()});
     exec_.for_each(windows(), AnswerWishes{wishes_.data(), partners_.data()});
     constexpr int kMatchings = 2;
@@ -186,6 +196,7 @@ class Search {
   }
 
   void swap_mates(const BlockCost& cost) {
+    exec_.phase("swap rows");
     exec_.copy(order_.data(), moved_.data(), pattern_.rows);
     exec_.for_teams(windows(), SwapRows{placed_, mates_.data(), cost, order_.data(), masks_.data(),
                                         moved_.data()});
