@@ -94,12 +94,17 @@ class OnThreads {
       for (std::int64_t i = begin; i < end; ++i) step(i);
     });
   }
+  /// Rounds until one does nothing; `first` returns whether it did.
   template <class Start, class First, class Second>
   void for_rounds(std::int64_t count, int rounds, const Start& start, const First& first,
                   const Second& second) const {
     for_each(count, start);
     for (int round = 0; round < rounds; ++round) {
-      for_each(count, [&](std::int64_t i) { first(Threads{}, round, i); });
+      std::atomic<bool> goes_on = false;
+      for_each(count, [&](std::int64_t i) {
+        if (first(Threads{}, round, i)) goes_on.store(true, std::memory_order_relaxed);
+      });
+      if (!goes_on) return;
       for_each(count, second);
     }
   }

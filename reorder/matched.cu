@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <memory>
@@ -137,10 +138,12 @@ __global__ void __launch_bounds__(kStepThreads) run_step(Step step, std::int64_t
   if (i < count) step(i);
 }
 
-/// All rounds in one launch, whose blocks are on the device at once and wait for each other.
+/// All rounds in one launch, whose blocks are on the device at once and wait for each other. Ends
+/// after a round in which `first` does nothing anywhere.
 template <class Start, class First, class Second>
 __global__ void __launch_bounds__(kStepThreads)
-    run_rounds(std::int64_t count, int rounds, Start start, First first, Second second) {
+    run_rounds(std::int64_t count, int rounds, Start start, First first, Second second,
+               volatile std::uint32_t* goes_on) {
   const auto grid = cooperative_groups::this_grid();
   const auto for_each = [&](auto step) {
     const std::int64_t stride = std::int64_t{gridDim.x} * kStepThreads;
@@ -148,11 +151,15 @@ __global__ void __launch_bounds__(kStepThreads)
          i += stride)
       step(i);
   };
+  if (blockIdx.x == 0 && threadIdx.x < rounds) goes_on[threadIdx.x] = 0;
   for_each(start);
   for (int round = 0; round < rounds; ++round) {
     grid.sync();
-    for_each([&](std::int64_t i) { first(DeviceThreads{}, round, i); });
+    for_each([&](std::int64_t i) {
+      if (first(DeviceThreads{}, round, i)) goes_on[round] = 1;
+    });
     grid.sync();
+    if (goes_on[round] == 0) return;
     for_each(second);
   }
 }
@@ -240,6 +247,7 @@ class OnGpu {
       : stream_(stream),
         times_(times),
         queues_(kQueues, stream),
+        goes_on_(kStepThreads, stream),
         block_items_(pattern.rows, stream),
         wide_items_(pattern.rows, stream),
         sorted_cols_(pattern.nnz, stream),
@@ -280,7 +288,9 @@ class OnGpu {
   void for_rounds(std::int64_t count, int rounds, Start start, First first, Second second) const {
     if (count == 0) return;
     const auto kernel = run_rounds<Start, First, Second>;
-    void* arguments[] = {&count, &rounds, &start, &first, &second};
+    assert(rounds <= kStepThreads);
+    std::uint32_t* goes_on = goes_on_.data();
+    void* arguments[] = {&count, &rounds, &start, &first, &second, &goes_on};
     const std::int64_t all = blocks(count, kStepThreads);
     cuda_check(cudaLaunchCooperativeKernel(kernel, blocks(all, 1, kRoundBlocksOfProcessor),
                                            kStepThreads, arguments, 0, stream_),
@@ -371,6 +381,7 @@ class OnGpu {
   int processors_ = 0;
   unsigned next_queue_ = 0;
   Array<Queue> queues_;  // [kQueues] in pairs: for thread blocks, and wide ones
+  Array<std::uint32_t> goes_on_;                   // [kStepThreads] whether a round did anything
   Array<std::uint32_t> block_items_, wide_items_;  // [rows]
   Array<std::int32_t> sorted_cols_, nonzeros_;     // [nnz]
   StreamBuffer scratch_;

@@ -254,7 +254,8 @@ struct FindPartners {
 
 /// A round of a matching, part one: everyone that is free proposes to the best free partner, and
 /// both remember the best proposal that they take part in. Proposals of a later round have larger
-/// keys, so that nothing is cleared between rounds.
+/// keys, so that nothing is cleared between rounds. Returns whether there is a proposal; after a round
+/// without any, more rounds change nothing.
 struct Propose {
   const Key* partners;  // [clusters * kPartners]
   const std::int32_t* mates;
@@ -263,10 +264,10 @@ struct Propose {
   Key* best;         // [clusters] the best proposal
 
   template <class Threads>
-  TESSERA_HOST_DEVICE void operator()(const Threads& threads, int round, std::int64_t item) const {
+  TESSERA_HOST_DEVICE bool operator()(const Threads& threads, int round, std::int64_t item) const {
     const auto own = static_cast<std::int32_t>(item);
     proposals[own] = 0;
-    if (mates[own] != kNone) return;
+    if (mates[own] != kNone) return false;
     std::int32_t other = kNone;
     std::uint32_t worth = 0, tie = 0;
     for (int i = 0; i < kPartners; ++i) {
@@ -284,13 +285,14 @@ struct Propose {
       worth = worth_of(key);
       tie = pair_tie;
     }
-    if (other == kNone) return;
+    if (other == kNone) return false;
     const Key proposal = Key(round + 1) << 58 | Key{least(worth, 0x3ffffffu)} << 32 |
                          mixed(static_cast<std::uint32_t>(own));
     proposals[own] = proposal;
     to[own] = other;
     threads.raise(&best[own], proposal);
     threads.raise(&best[other], proposal);
+    return true;
   }
 };
 

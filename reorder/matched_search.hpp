@@ -59,7 +59,10 @@ class Search {
     if (pattern_.rows <= kWindowRows || pattern_.nnz == 0) return;
     for (int level = 0; level < kWindowLevel && !exec_.stops(); ++level) {
       place();
-      if (level == 0) count_blocks(blocks_.data());
+      if (level == 0) {
+        count_columns();
+        sum_blocks(blocks_.data());
+      }
       merge(level);
     }
     for (int pass = 0; pass < options_.swap_passes && !exec_.stops(); ++pass)
@@ -68,13 +71,13 @@ class Search {
       place();
       merge(kWindowLevel);
     }
-    if (!exec_.stops()) {
-      place();
-      exec_.for_each(windows(), MateNeighbour{windows(), mates_.data()});
-      swap_mates(block_cost(0.25));
-    }
     place();
-    count_blocks(blocks_.data() + 1);
+    count_columns();
+    if (!exec_.stops()) {
+      exec_.for_each(windows(), MateNeighbour{windows(), mates_.data()});
+      swap_mates(block_cost(0.25), columns_.data());
+    }
+    sum_blocks(blocks_.data() + 1);
     if (options_.keep_natural)
       exec_.for_each(pattern_.rows, ChooseRow{blocks_.data(), blocks_.data() + 1, order_.data()});
     exec_.phase("end");
@@ -111,10 +114,17 @@ class Search {
                col_offsets_.data(), holders_.data(), places_.data()};
   }
 
-  void count_blocks(std::uint32_t* sum) {
+  std::int64_t all_windows() const {
+    return (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
+  }
+  void count_columns() {
+    exec_.phase("count columns");
+    exec_.for_teams(all_windows(),
+                    MeasureCluster{placed_, kWindowLevel, 0, columns_.data(), nullptr});
+  }
+  void sum_blocks(std::uint32_t* sum) {
     exec_.phase("count TC blocks");
-    const std::int64_t all = (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
-    exec_.for_teams(all, MeasureCluster{placed_, kWindowLevel, 0, columns_.data(), nullptr});
+    const std::int64_t all = all_windows();
     exec_.running_sum(CountBlocks{columns_.data(), all}, ranks_.data(), all + 1);
     exec_.copy(ranks_.data() + all, sum, 1);
   }
@@ -195,11 +205,11 @@ class Search {
     }
   }
 
-  void swap_mates(const BlockCost& cost) {
+  /// Counts the columns of the windows, too, where `columns` is not null.
+  void swap_mates(const BlockCost& cost, std::uint32_t* columns = nullptr) {
     exec_.phase("swap rows");
-    exec_.copy(order_.data(), moved_.data(), pattern_.rows);
     exec_.for_teams(windows(), SwapRows{placed_, mates_.data(), cost, order_.data(), masks_.data(),
-                                        moved_.data()});
+                                        moved_.data(), columns});
     std::swap(order_, moved_);
   }
 

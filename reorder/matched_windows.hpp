@@ -115,41 +115,50 @@ struct SwapRows {
   const std::int32_t* mates;  // [windows]
   BlockCost cost;
   const std::int32_t* order;
-  std::uint16_t* masks;   // [nnz]
-  std::int32_t* swapped;  // [rows] the order after the swaps
+  std::uint16_t* masks;    // [nnz]
+  std::int32_t* swapped;   // [rows] the order after the swaps
+  std::uint32_t* columns;  // [windows] of matched windows, after the swaps; or null
 
   static constexpr std::uint32_t kRows = 2 * kWindowRows, kSwaps = kWindowRows * kWindowRows;
   static constexpr std::uint32_t kSums = 2 + 2 * kRows + kRows * kRows;
   static constexpr std::size_t kWarpBytes = 4 * kSums, kBlockBytes = kWarpBytes,
                                kWideBytes = kWarpBytes;
-  TESSERA_HOST_DEVICE Size size_of(std::int64_t window) const {
-    return size_for(placed.length(static_cast<std::int32_t>(window), kWindowLevel));
+  TESSERA_HOST_DEVICE Size size_of(std::int64_t item) const {
+    const auto a = static_cast<std::int32_t>(item);
+    const std::int32_t b = mates[a];
+    return b < a ? Size::kWarp
+                 : size_for(placed.length(a, kWindowLevel) + placed.length(b, kWindowLevel));
   }
 
   template <class Team>
   TESSERA_HOST_DEVICE void operator()(const Team& team, std::int64_t item) const {
     const auto a = static_cast<std::int32_t>(item);
-    const std::int32_t b = mates[a];
+    const std::int32_t b = mates[a], rows_of_a = a * kWindowRows;
+    const std::int32_t rest = (placed.rows >> kWindowLevel) * kWindowRows;
+    if (b == kNone) copy(team, rows_of_a, kWindowRows);
+    if (rows_of_a + kWindowRows == rest) copy(team, rest, placed.rows - rest);
     if (b < a) return;
     find_masks(team, a, b, true);
     find_masks(team, b, a, false);
     team.sync();
     std::uint32_t side = 0xff;  // the rows of a
-    for (std::uint32_t swaps = 0; swaps < kRows; ++swaps) {
-      const Sums sums(team.shared());
+    const Sums sums(team.shared());
+    for (std::uint32_t swaps = 0;; ++swaps) {
       add_up(team, a, b, side, sums);
+      if (swaps == kRows) break;
       const std::uint64_t best = best_swap(team, side, sums);
       if (best / kSwaps >= cost(sums.columns[0]) + cost(sums.columns[1])) break;
       side = swap(side, static_cast<std::uint32_t>(best % kSwaps));
       team.sync();
     }
     if (team.is_first()) {
-      std::int64_t to_a = std::int64_t{a} * kWindowRows, to_b = std::int64_t{b} * kWindowRows;
-      for (int i = 0; i < 2 * kWindowRows; ++i) {
-        const std::int32_t row =
-            order[i < kWindowRows ? std::int64_t{a} * kWindowRows + i
-                                  : std::int64_t{b} * kWindowRows + i - kWindowRows];
-        swapped[(side >> i & 1) != 0 ? to_a++ : to_b++] = row;
+      std::int32_t to_a = rows_of_a, to_b = b * kWindowRows;
+      for (std::int32_t i = 0; i < 2 * kWindowRows; ++i)
+        swapped[(side >> i & 1) != 0 ? to_a++ : to_b++] =
+            order[i < kWindowRows ? rows_of_a + i : (b - 1) * kWindowRows + i];
+      if (columns != nullptr) {
+        columns[a] = sums.columns[0];
+        columns[b] = sums.columns[1];
       }
     }
     team.sync();
@@ -169,6 +178,12 @@ struct SwapRows {
           absent(alone + kRows),
           alone_with(absent + kRows) {}
   };
+
+  template <class Team>
+  TESSERA_HOST_DEVICE void copy(const Team& team, std::int32_t first, std::int32_t rows) const {
+    team.for_each(static_cast<std::uint32_t>(rows),
+                  [&](std::uint32_t i) { swapped[first + i] = order[first + i]; });
+  }
 
   /// The holders of a column among the rows of a window, as bits, from a place at or before them.
   TESSERA_HOST_DEVICE std::uint32_t rows_of(std::int32_t window, std::uint32_t place,
