@@ -157,6 +157,21 @@ class OnThreads {
         sorted[mine[cols[k]]++] = static_cast<std::uint32_t>(k);
     });
   }
+  /// Sorts the holders of each column by their positions.
+  void place_columns(std::int32_t columns, const matched::PlaceColumns& step) const {
+    constexpr std::int64_t kGrain = 1024;
+    parallel_for(columns, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::pair<std::int32_t, std::uint32_t>> holders;  // position, entry
+      for (std::int64_t col = begin; col < end; ++col) {
+        holders.clear();
+        std::uint32_t place = step.col_offsets[col];
+        for (std::uint32_t entry = place; entry < step.col_offsets[col + 1]; ++entry)
+          holders.emplace_back(step.position(entry), entry);
+        std::sort(holders.begin(), holders.end());
+        for (const auto& holder : holders) step.put(holder.second, place++);
+      }
+    });
+  }
 
  private:
   Watch& watch_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <memory>
@@ -26,6 +27,7 @@ using matched::Key;
 using matched::Size;
 
 constexpr int kStepThreads = 256;
+constexpr int kColumnThreads = 8;  // for a column of few holders
 constexpr int kWarpsOfBlock = 4;
 constexpr int kBlockThreads = 128;
 constexpr int kWideThreads = 512;
@@ -228,6 +230,88 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// A few threads for a column of few holders, each of which has as many before it as are at lower
+/// positions; lists the other columns.
+__global__ void __launch_bounds__(kStepThreads)
+    place_short_columns(matched::PlaceColumns step, std::int64_t columns, Queue* queue,
+                        std::uint32_t* long_columns) {
+  constexpr int kShort = 128;
+  __shared__ std::int32_t shared[kStepThreads / kColumnThreads][kShort + kColumnThreads];
+  const std::int64_t column =
+      (std::int64_t{blockIdx.x} * kStepThreads + threadIdx.x) / kColumnThreads;
+  if (column >= columns) return;
+  const int lane = threadIdx.x % kColumnThreads;
+  const std::uint32_t begin = step.col_offsets[column];
+  const auto length = static_cast<int>(step.col_offsets[column + 1] - begin);
+  if (length > kShort) {
+    if (lane == 0) append(queue, long_columns, column);
+    return;
+  }
+  std::int32_t* const positions = shared[threadIdx.x / kColumnThreads];
+  for (int i = lane; i < length; i += kColumnThreads) positions[i] = step.position(begin + i);
+  __syncwarp(((1u << kColumnThreads) - 1) << (threadIdx.x % 32 / kColumnThreads * kColumnThreads));
+  for (int i = lane; i < length; i += kColumnThreads) {
+    std::uint32_t before = 0;
+    for (int other = 0; other < length; ++other) before += positions[other] < positions[i];
+    step.put(begin + i, begin + before);
+  }
+}
+
+/// A thread block marks the positions of a column's holders in a bitmap, part by part, and counts
+/// the marks before each.
+__global__ void __launch_bounds__(kStepThreads)
+    place_long_columns(matched::PlaceColumns step, std::int32_t rows, Queue* queue,
+                       const std::uint32_t* long_columns) {
+  constexpr int kWordsOfThread = 32, kPart = 32 * kWordsOfThread * kStepThreads;  // in positions
+  __shared__ std::uint32_t words[kWordsOfThread * kStepThreads];
+  __shared__ std::uint32_t sums[kStepThreads];  // of the words of each thread and those before
+  __shared__ std::uint32_t ticket;
+  using Scan = cub::BlockScan<std::uint32_t, kStepThreads>;
+  __shared__ typename Scan::TempStorage scan;
+  for (;;) {
+    if (threadIdx.x == 0) ticket = atomicAdd(&queue->taken, 1u);
+    __syncthreads();
+    if (ticket >= queue->size) return;
+    const std::uint32_t column = long_columns[ticket];
+    const std::uint32_t end = step.col_offsets[column + 1];
+    std::uint32_t place = step.col_offsets[column];
+    const std::uint32_t begin = place;
+    for (std::int64_t part = 0; part < rows; part += kPart) {
+      const auto size = static_cast<int>(min(std::int64_t{kPart}, rows - part));
+      // Each thread sums up as many words, which follow each other.
+      const int of_thread = (size + 32 * kStepThreads - 1) / (32 * kStepThreads);
+      const auto index_of = [&](std::uint32_t entry) {
+        return static_cast<std::int64_t>(step.position(entry)) - part;
+      };
+      for (int word = threadIdx.x; word < of_thread * kStepThreads; word += kStepThreads)
+        words[word] = 0;
+      __syncthreads();
+      for (std::uint32_t entry = begin + threadIdx.x; entry < end; entry += kStepThreads)
+        if (const std::int64_t index = index_of(entry); index >= 0 && index < size)
+          atomicOr(&words[index / 32], 1u << (index % 32));
+      __syncthreads();
+      std::uint32_t sum = 0, all = 0;
+      for (int word = 0; word < of_thread; ++word)
+        sum += __popc(words[threadIdx.x * of_thread + word]);
+      Scan(scan).ExclusiveSum(sum, sums[threadIdx.x], all);
+      __syncthreads();
+      for (std::uint32_t entry = begin + threadIdx.x; entry < end; entry += kStepThreads) {
+        const std::int64_t index = index_of(entry);
+        if (index < 0 || index >= size) continue;
+        const auto last = static_cast<int>(index / 32);
+        std::uint32_t before = sums[last / of_thread];
+        for (int word = last / of_thread * of_thread; word < last; ++word)
+          before += __popc(words[word]);
+        before += __popc(words[last] & ((1u << (index % 32)) - 1));
+        step.put(entry, place + before);
+      }
+      place += all;
+      __syncthreads();
+    }
+    __syncthreads();
+  }
+}
+
 class OnGpu {
  public:
   /// An array on the device, in the order of the stream.
@@ -246,12 +330,12 @@ class OnGpu {
   OnGpu(const DevicePattern& pattern, cudaStream_t stream, PhaseTimes* times)
       : stream_(stream),
         times_(times),
+        rows_(pattern.rows),
         queues_(kQueues, stream),
         goes_on_(kStepThreads, stream),
         block_items_(pattern.rows, stream),
         wide_items_(pattern.rows, stream),
-        sorted_cols_(pattern.nnz, stream),
-        nonzeros_(pattern.nnz, stream) {
+        long_columns_(pattern.cols, stream) {
     int device = 0, shared = 0;
     cuda_check(cudaGetDevice(&device), "querying the device");
     cuda_check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device),
@@ -266,7 +350,6 @@ class OnGpu {
     cuda_check(cudaFuncSetAttribute(run_in_blocks<kWideThreads, matched::FindPartners>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, most),
                "setting up shared memory");
-    for_each(pattern.nnz, matched::Count{nonzeros_.data()});
   }
 
   template <class T>
@@ -299,11 +382,7 @@ class OnGpu {
   template <class Step>
   void for_teams(std::int64_t count, const Step& step) {
     if (count == 0) return;
-    if (next_queue_ % kQueues == 0)
-      cuda_check(cudaMemsetAsync(queues_.data(), 0, kQueues * sizeof(Queue), stream_),
-                 "emptying queues");
-    Queue* const queues = queues_.data() + next_queue_ % kQueues;
-    next_queue_ += 2;
+    Queue* const queues = this->queues();
     run_in_warps<<<blocks(count, kWarpsOfBlock), 32 * kWarpsOfBlock,
                    kWarpsOfBlock * Step::kWarpBytes, stream_>>>(
         step, count, queues, block_items_.data(), wide_items_.data());
@@ -335,17 +414,28 @@ class OnGpu {
   }
   void sort_by_column(const std::int32_t* cols, std::int64_t nnz, std::int32_t columns,
                       std::uint32_t* sorted) {
+    const auto nonzeros = array<std::int32_t>(nnz), sorted_cols = array<std::int32_t>(nnz);
+    for_each(nnz, matched::Count{nonzeros.data()});
+    const auto* const numbers = reinterpret_cast<const std::uint32_t*>(nonzeros.data());
     const int bits =
         std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(columns - 1))));
-    const auto* const nonzeros = reinterpret_cast<const std::uint32_t*>(nonzeros_.data());
     std::size_t bytes = 0;
-    cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, cols, sorted_cols_.data(), nonzeros,
+    cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, cols, sorted_cols.data(), numbers,
                                                sorted, nnz, 0, bits, stream_),
                "querying the scratch memory of a sort");
     void* const memory = scratch(bytes);
-    cuda_check(cub::DeviceRadixSort::SortPairs(memory, bytes, cols, sorted_cols_.data(), nonzeros,
+    cuda_check(cub::DeviceRadixSort::SortPairs(memory, bytes, cols, sorted_cols.data(), numbers,
                                                sorted, nnz, 0, bits, stream_),
                "sorting nonzeros");
+  }
+  void place_columns(std::int32_t columns, const matched::PlaceColumns& step) {
+    Queue* const queue = queues();
+    place_short_columns<<<blocks(std::int64_t{columns} * kColumnThreads, kStepThreads),
+                          kStepThreads, 0, stream_>>>(step, columns, queue, long_columns_.data());
+    check();
+    place_long_columns<<<blocks(columns, 1, 4), kStepThreads, 0, stream_>>>(
+        step, rows_, queue, long_columns_.data());
+    check();
   }
 
  private:
@@ -357,6 +447,15 @@ class OnGpu {
         <<<blocks(count, 1, kBlocksOfProcessor), kThreads, shared_bytes, stream_>>>(
             step, queue, items, queue + 1, next_items);
     check();
+  }
+  /// Two empty queues.
+  Queue* queues() {
+    if (next_queue_ % kQueues == 0)
+      cuda_check(cudaMemsetAsync(queues_.data(), 0, kQueues * sizeof(Queue), stream_),
+                 "emptying queues");
+    Queue* const queues = queues_.data() + next_queue_ % kQueues;
+    next_queue_ += 2;
+    return queues;
   }
   static unsigned blocks(std::int64_t count, int threads) {
     return static_cast<unsigned>((count + threads - 1) / threads);
@@ -378,12 +477,13 @@ class OnGpu {
 
   cudaStream_t stream_;
   PhaseTimes* times_;
+  std::int32_t rows_;
   int processors_ = 0;
   unsigned next_queue_ = 0;
   Array<Queue> queues_;  // [kQueues] in pairs: for thread blocks, and wide ones
   Array<std::uint32_t> goes_on_;                   // [kStepThreads] whether a round did anything
   Array<std::uint32_t> block_items_, wide_items_;  // [rows]
-  Array<std::int32_t> sorted_cols_, nonzeros_;     // [nnz]
+  Array<std::uint32_t> long_columns_;              // [columns]
   StreamBuffer scratch_;
 };
 
