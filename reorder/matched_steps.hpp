@@ -3,7 +3,7 @@
 //
 // A step for single threads is a functor step(i). A step for teams is a functor step(team, i): the
 // team (one thread of a CPU, a warp or a thread block of a GPU) works on item i together;
-// size_of(i) says which team it deserves, k...Bytes how much memory such a team shares. Results do
+// size_of(i) says which team it deserves, kSharedBytes how much memory a team shares. Results do
 // not depend on the size of a team: counts are integers, and a choice goes by a key that no two
 // candidates share.
 //
@@ -110,7 +110,7 @@ struct GatherRow {
   RowPlace* row_places;     // [rows]
   std::int32_t* positions;  // [nnz] of nonzeros; or null
 
-  static constexpr std::size_t kWarpBytes = 0, kBlockBytes = 0, kWideBytes = 0;
+  static constexpr std::size_t kSharedBytes = 0;
   TESSERA_HOST_DEVICE Size size_of(std::int64_t position) const {
     return size_for(offsets[position + 1] - offsets[position]);
   }

@@ -121,8 +121,7 @@ struct SwapRows {
 
   static constexpr std::uint32_t kRows = 2 * kWindowRows, kSwaps = kWindowRows * kWindowRows;
   static constexpr std::uint32_t kSums = 2 + 2 * kRows + kRows * kRows;
-  static constexpr std::size_t kWarpBytes = 4 * kSums, kBlockBytes = kWarpBytes,
-                               kWideBytes = kWarpBytes;
+  static constexpr std::size_t kSharedBytes = 4 * kSums;
   TESSERA_HOST_DEVICE Size size_of(std::int64_t item) const {
     const auto a = static_cast<std::int32_t>(item);
     const std::int32_t b = mates[a];
@@ -167,10 +166,11 @@ struct SwapRows {
  private:
   /// Numbers of columns, in the memory that a team shares.
   struct Sums {
-    std::uint32_t* columns;     // [2] of both sides
-    std::uint32_t* alone;       // [kRows] that no other row of the row's side holds
-    std::uint32_t* absent;      // [kRows] of a row that the other side lacks
-    std::uint32_t* alone_with;  // [kRows * kRows] those of `alone` that a row of the other side holds
+    std::uint32_t* columns;  // [2] of both sides
+    std::uint32_t* alone;    // [kRows] that no other row of the row's side holds
+    std::uint32_t* absent;   // [kRows] of a row that the other side lacks
+    std::uint32_t*
+        alone_with;  // [kRows * kRows] those of `alone` that a row of the other side holds
 
     TESSERA_HOST_DEVICE explicit Sums(void* shared)
         : columns(static_cast<std::uint32_t*>(shared)),
@@ -287,8 +287,9 @@ struct SwapRows {
         return cost(columns - sums.alone[leaves] + sums.alone_with[kRows * leaves + enters] +
                     sums.absent[enters]);
       };
-      best = most(best, ~Key{(after(sums.columns[0], i, j) + after(sums.columns[1], j, i)) * kSwaps +
-                             index});
+      best = most(
+          best,
+          ~Key{(after(sums.columns[0], i, j) + after(sums.columns[1], j, i)) * kSwaps + index});
     });
     return ~team.largest(best);
   }
