@@ -10,6 +10,8 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "formats/base/registry.hpp"
 #include "reorder/gpu_reordering.hpp"
@@ -30,28 +32,27 @@ using matched::Queue;
 
 class OnGpu {
  public:
-  /// An array on the device, in the order of the stream.
+  /// An array in the memory of the search.
   template <class T>
   class Array {
    public:
-    Array(std::int64_t size, cudaStream_t stream)
-        : buffer_(size * static_cast<std::int64_t>(sizeof(T)), stream) {}
-    T* data() const { return buffer_.as<T>(); }
-    StreamBuffer take() { return std::move(buffer_); }
+    explicit Array(T* data) : data_(data) {}
+    T* data() const { return data_; }
 
    private:
-    StreamBuffer buffer_;
+    T* data_;
   };
 
   OnGpu(const DevicePattern& pattern, cudaStream_t stream, PhaseTimes* times)
       : stream_(stream),
         times_(times),
         rows_(pattern.rows),
-        queues_(kQueues, stream),
-        goes_on_(kStepThreads, stream),
-        block_items_(pattern.rows, stream),
-        wide_items_(pattern.rows, stream),
-        long_columns_(pattern.cols, stream) {
+        memory_(bytes_for(pattern), stream),
+        queues_(array<Queue>(kQueues)),
+        goes_on_(array<std::uint32_t>(kStepThreads)),
+        block_items_(array<std::uint32_t>(pattern.rows)),
+        wide_items_(array<std::uint32_t>(pattern.rows)),
+        long_columns_(array<std::uint32_t>(pattern.cols)) {
     int device = 0, shared = 0;
     cuda_check(cudaGetDevice(&device), "querying the device");
     cuda_check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device),
@@ -67,8 +68,8 @@ class OnGpu {
   }
 
   template <class T>
-  Array<T> array(std::int64_t size) const {
-    return Array<T>(size, stream_);
+  Array<T> array(std::int64_t size) {
+    return Array<T>(static_cast<T*>(allocated(size * std::int64_t{sizeof(T)})));
   }
   bool stops() const { return false; }
   void phase(const char* name) const {
@@ -186,11 +187,28 @@ class OnGpu {
     return static_cast<unsigned>(
         std::min<std::int64_t>(count, std::int64_t{processors_} * of_processor));
   }
+  /// Memory until the end of the search, of one buffer as long as that has some: a pool that has to
+  /// grow takes long for every buffer.
+  void* allocated(std::int64_t bytes) {
+    constexpr std::int64_t kAlignment = 256;
+    const std::int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (used_ + rounded > memory_.bytes())
+      return more_memory_.emplace_back(rounded, stream_).as<void>();
+    return memory_.as<std::byte>() + std::exchange(used_, used_ + rounded);
+  }
   /// Memory for one step, in the order of the stream.
   void* scratch(std::size_t bytes) {
-    const auto needed = static_cast<std::int64_t>(bytes);
-    if (scratch_.bytes() < needed) scratch_ = StreamBuffer(needed, stream_);
-    return scratch_.as<void>();
+    if (scratch_bytes_ < bytes) {
+      scratch_ = allocated(static_cast<std::int64_t>(bytes));
+      scratch_bytes_ = bytes;
+    }
+    return scratch_;
+  }
+  /// What all arrays take: bytes of a row, a column and a nonzero, the sort of these included.
+  static std::int64_t bytes_for(const DevicePattern& pattern) {
+    constexpr std::int64_t kRest = 1 << 20;
+    return 168 * std::int64_t{pattern.rows} + 8 * std::int64_t{pattern.cols} + 42 * pattern.nnz +
+           kRest;
   }
   static void check() { cuda_check(cudaGetLastError(), "finding an order"); }
 
@@ -201,12 +219,16 @@ class OnGpu {
   PhaseTimes* times_;
   std::int32_t rows_;
   int processors_ = 0, most_wide_bytes_ = 0;
+  StreamBuffer memory_;
+  std::int64_t used_ = 0;                  // bytes of it
+  std::vector<StreamBuffer> more_memory_;  // where it had no room
   unsigned next_queue_ = 0;
   Array<Queue> queues_;           // [kQueues] in pairs: for thread blocks, and wide ones
   Array<std::uint32_t> goes_on_;  // [kStepThreads] whether a round did anything
   Array<std::uint32_t> block_items_, wide_items_;  // [rows]
   Array<std::uint32_t> long_columns_;              // [columns]
-  StreamBuffer scratch_;
+  void* scratch_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
 };
 
 class GpuMatched final : public GpuReordering {
@@ -222,7 +244,9 @@ class GpuMatched final : public GpuReordering {
         gpu, {pattern.rows, pattern.cols, pattern.nnz, pattern.row_offsets, pattern.col_indices},
         options_);
     search.run();
-    return search.take_order().take();
+    StreamBuffer order(4 * std::int64_t{pattern.rows}, stream);
+    gpu.copy(search.order().data(), order.as<std::int32_t>(), pattern.rows);
+    return order;
   }
 
   matched::Options options_;

@@ -113,7 +113,7 @@ struct FindPartners {
   int level;              // of the clusters it is compared with
   std::int32_t clusters;  // whole ones
   std::uint32_t reach;
-  const std::uint32_t* offers;   // [sources] as many or more
+  const std::uint32_t* offers;   // [sources] as many or more; null: as many as a length allows
   const std::uint32_t* columns;  // [clusters] for the worth |a and b| / |a or b|; null: |a and b|
   const std::int32_t* mates;     // [clusters] matched ones take no part; null: all do
   std::uint32_t* shared_cols;    // [sources] columns that the rest of its cluster has too; or null
@@ -122,10 +122,9 @@ struct FindPartners {
 
   TESSERA_HOST_DEVICE Size size_of(std::int64_t source) const {
     // Most offers name a cluster that others name too.
-    constexpr std::uint32_t kWarpOffers = 4096, kBlockOffers = 32768;
-    return offers[source] <= kWarpOffers    ? Size::kWarp
-           : offers[source] <= kBlockOffers ? Size::kBlock
-                                            : Size::kWide;
+    constexpr std::uint64_t kWarpOffers = 2048, kBlockOffers = 32768;
+    const std::uint64_t most = most_offers(source);
+    return most <= kWarpOffers ? Size::kWarp : most <= kBlockOffers ? Size::kBlock : Size::kWide;
   }
 
   /// Whether the team had memory for all candidates; the largest always has.
@@ -141,7 +140,8 @@ struct FindPartners {
     BestKeys best;
     std::uint32_t with_own = 0;
     const bool counted = team.count(
-        clusters, least(offers[item], static_cast<std::uint32_t>(clusters)),
+        clusters,
+        static_cast<std::uint32_t>(least(most_offers(item), static_cast<std::uint64_t>(clusters))),
         placed.length(source, source_level),
         [&](auto add) { with_own = for_candidates(team, source, own, add); },
         [&](std::int32_t cluster, std::uint32_t times) {
@@ -154,6 +154,12 @@ struct FindPartners {
   }
 
  private:
+  TESSERA_HOST_DEVICE std::uint64_t most_offers(std::int64_t source) const {
+    if (offers != nullptr) return offers[source];
+    return (2 * std::uint64_t{reach} + 1) *
+           placed.length(static_cast<std::int32_t>(source), source_level);
+  }
+
   /// Calls add(cluster) for each column that the source and another cluster share, until it returns
   /// false. Returns a thread's share of the columns that the rest of the source's cluster has too.
   template <class Team, class Add>

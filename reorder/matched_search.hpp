@@ -16,7 +16,7 @@ namespace tessera::matched {
 struct Options {
   std::uint32_t reach = 64;     // holders that a column offers on each side, for clusters
   std::uint32_t row_reach = 8;  // and for a row that looks for a better window
-  int swap_passes = 3;
+  int swap_passes = 1;
   int rounds = 7;  // of a matching
   bool keep_natural = true;
 };
@@ -85,7 +85,7 @@ class Search {
   }
 
   /// The old indices of the rows in their new order, [rows].
-  Array<std::int32_t> take_order() { return std::move(order_); }
+  Array<std::int32_t>& order() { return order_; }
 
  private:
   std::int32_t windows() const { return pattern_.rows >> kWindowLevel; }
@@ -142,24 +142,27 @@ class Search {
   /// Matches the clusters of a level and moves those of a pair together.
   void merge(int level) {
     const std::int32_t clusters = pattern_.rows >> level;
+    // Pairs of windows are worth less of the time than windows.
+    const std::uint32_t reach =
+        level < kWindowLevel ? options_.reach : most(1u, options_.reach / 2);
+    const std::uint32_t second_reach = level < kWindowLevel ? 2 * reach : reach;
     exec_.phase("count offers");
-    exec_.for_teams(clusters, MeasureCluster{placed_, level, 2 * options_.reach, columns_.data(),
-                                             offers_.data()});
+    exec_.for_teams(clusters,
+                    MeasureCluster{placed_, level, second_reach, columns_.data(), offers_.data()});
     // Those that others were preferred to search once more, among themselves and farther.
     for (const bool is_first : {true, false}) {
       exec_.phase(is_first ? "partners of all clusters" : "partners of free clusters");
-      exec_.for_teams(clusters,
-                      FindPartners{.placed = placed_,
-                                   .source_level = level,
-                                   .level = level,
-                                   .clusters = clusters,
-                                   .reach = is_first ? options_.reach : 2 * options_.reach,
-                                   .offers = offers_.data(),
-                                   .columns = columns_.data(),
-                                   .mates = is_first ? nullptr : mates_.data(),
-                                   .shared_cols = nullptr,
-                                   .kept = kPartners,
-                                   .partners = partners_.data()});
+      exec_.for_teams(clusters, FindPartners{.placed = placed_,
+                                             .source_level = level,
+                                             .level = level,
+                                             .clusters = clusters,
+                                             .reach = is_first ? reach : second_reach,
+                                             .offers = offers_.data(),
+                                             .columns = columns_.data(),
+                                             .mates = is_first ? nullptr : mates_.data(),
+                                             .shared_cols = nullptr,
+                                             .kept = kPartners,
+                                             .partners = partners_.data()});
       match(clusters, is_first);
     }
     exec_.phase("move rows");
@@ -186,16 +189,13 @@ class Search {
   /// Swaps rows between pairs of windows that each have a row which would gain in the other.
   void swap(const BlockCost& cost) {
     place();
-    exec_.phase("count offers");
-    exec_.for_teams(pattern_.rows, MeasureCluster{placed_, 0, options_.row_reach, columns_.data(),
-                                                  offers_.data()});
     exec_.phase("windows for rows");
     exec_.for_teams(pattern_.rows, FindPartners{.placed = placed_,
                                                 .source_level = 0,
                                                 .level = kWindowLevel,
                                                 .clusters = windows(),
                                                 .reach = options_.row_reach,
-                                                .offers = offers_.data(),
+                                                .offers = nullptr,
                                                 .columns = nullptr,
                                                 .mates = nullptr,
                                                 .shared_cols = shared_cols_.data(),
