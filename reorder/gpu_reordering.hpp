@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "formats/base/device_memory.hpp"
-#include "reorder/phase_times.hpp"
+#include "formats/base/phase_times.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-// The time that each phase of a search takes on the GPU, by events between the phases.
+// The time that each phase of some work takes on the GPU, by events between the phases.
 #pragma once
 
 #include <map>
